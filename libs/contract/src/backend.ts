@@ -1,0 +1,178 @@
+/**
+ * The seam to every place that makes sandboxes. Deadlines, output bounds, redaction, caps, audit, retries and
+ * language choice live above it, once; a backend only makes, runs, reads and destroys.
+ *
+ * Life of a sandbox:   open ──write*──run──(read|list)*──dispose
+ *   open     cold, or bound from a warm slot: the caller cannot tell but by time. A capability that the backend does
+ *            not declare is refused here with `capability_missing`, never ignored.
+ *   run      at most once for reuse scope `job`; sequential in a session. Resolves with evidence, never throws for
+ *            what the program did; throws `sandbox_lost` | `protocol_violation` when the sandbox is gone or lies.
+ *   dispose  destroys: idempotent, callable at any moment (also while run is pending, which then rejects with
+ *            `sandbox_lost`), resolves when every process of the sandbox is proven gone.
+ */
+import type { ExecutionId, SandboxId, WorkerId } from './ids.ts'
+import type { Isolation } from './isolation.ts'
+import type { Language, Limits, Network, Program } from './request.ts'
+import type { Usage } from './result.ts'
+
+export interface Capabilities {
+  languages: readonly Language[]
+  programs: readonly Program['type'][]
+  network: readonly ('none' | 'public' | 'allow')[]
+  stdin: boolean
+  files: boolean
+  artifacts: boolean
+  /** Output arrives while the program runs. */
+  streaming: boolean
+  sessions: boolean
+  /** Returns a script's value. */
+  value: boolean
+  /** `interrupt()` reaches the program. */
+  interrupt: boolean
+  /** The longest hard deadline it supports, milliseconds; null for no bound of its own. */
+  maxMs: number | null
+  /** Limits that really hold here; the others are refused when a policy demands them, and listed by doctor. */
+  enforces: readonly ('memory' | 'cpus' | 'pids' | 'disk')[]
+  /** Fields of `Usage` that are measured; the others are null. */
+  measures: readonly (keyof Usage)[]
+}
+
+export type Probe =
+  | { ok: true; /** What holds on this host, one line per feature. */ features: string[] }
+  | {
+      ok: false
+      /** What is missing. */ why: string
+      /** What to do about it, as a command where there is one. */ fix: string
+    }
+
+export interface SandboxSpec {
+  sandboxId: SandboxId
+  executionId: ExecutionId
+  attempt: number
+  tenantId: string
+  /** The worker that answers for the sandbox; `sweep` finds what a dead owner left by it. */
+  owner: WorkerId
+  program: Program
+  limits: Limits
+  network: Network
+  /** Sanitised environment of the program, `TRACEPARENT` included. */
+  env: Record<string, string>
+  preload: string | null
+  reuse: 'job' | 'session' | 'tenant'
+}
+
+/** Enough for another worker to kill the sandbox. JSON, below 1 KiB, no secrets. */
+export interface SandboxRef {
+  backend: string
+  id: SandboxId
+  /** What the backend needs to find it again (container id, pid and start time, VM id, session id …). */
+  handle: Record<string, string | number>
+}
+
+export interface ProgramFile {
+  path: string
+  bytes: Uint8Array
+  executable?: boolean
+}
+
+export interface Entry {
+  path: string
+  size: number
+}
+
+export interface RunIo {
+  /** Called in order, with raw bytes as they come. The returned promise is backpressure. */
+  onOutput(stream: 'stdout' | 'stderr', chunk: Uint8Array): void | Promise<void>
+  stdin?: Uint8Array
+  /** Raw bytes per stream that are handed to `onOutput`; beyond it the program's output is drained and counted. */
+  maxOutputBytes: { stdout: number; stderr: number }
+  /** Abort means: stop waiting. The caller disposes the sandbox. */
+  signal: AbortSignal
+}
+
+/** What was seen of the program's end: evidence, not a verdict (the executor decides). */
+export interface Exit {
+  exitCode: number | null
+  /** Name such as SIGKILL; null when it exited. */
+  signal: string | null
+  usage: Usage
+  /** Raw bytes the program wrote, also those beyond the bounds. */
+  outputBytes: { stdout: number; stderr: number }
+  /** True where bytes were drained and not handed to `onOutput`. */
+  outputDropped: { stdout: boolean; stderr: boolean }
+  /** Processes of the sandbox that the kernel killed for memory during the run. */
+  oomKills: number
+  /** True when a fork was refused for the pids limit during the run. */
+  pidsLimitHit: boolean
+  /** True when a write was refused for the disk limit (best effort). */
+  diskLimitHit: boolean
+  /** JSON text of the script's value; undefined when it has none. */
+  valueJson?: string
+}
+
+export interface Sandbox extends AsyncDisposable {
+  readonly id: SandboxId
+  readonly ref: SandboxRef
+  readonly isolation: Isolation
+  /** True when it came from a warm slot. */
+  readonly warm: boolean
+  write(files: readonly ProgramFile[]): Promise<void>
+  run(program: Program, io: RunIo): Promise<Exit>
+  /** Soft stop: SIGINT to the program's process group, SIGTERM after `graceMs` halves. Never throws. */
+  interrupt(): Promise<void>
+  /** Regular files only, no symlink is followed; throws `payload_too_large` above `maxBytes`. */
+  read(path: string, maxBytes: number): Promise<Uint8Array>
+  /** Regular files below the work directory that match one of the globs. */
+  list(globs: readonly string[], maxEntries: number): Promise<Entry[]>
+  remove(path: string): Promise<void>
+  usage(): Promise<Usage>
+}
+
+export interface Swept {
+  destroyed: number
+}
+
+export interface Backend extends AsyncDisposable {
+  readonly name: string
+  readonly isolation: Isolation
+  readonly capabilities: Capabilities
+  /** Can it run here? Cheap after the first call; the worker caches it for 30 s. */
+  probe(signal: AbortSignal): Promise<Probe>
+  /** Throws `backend_unavailable` | `capability_missing` | `sandbox_open_failed`; never leaves anything behind when it throws. */
+  open(spec: SandboxSpec, signal: AbortSignal): Promise<Sandbox>
+  /** Destroys one sandbox of any owner by its ref; true when something was there. */
+  kill(ref: SandboxRef): Promise<boolean>
+  /** Destroys everything that `owner` left. */
+  sweep(owner: WorkerId): Promise<Swept>
+  /** Ids of owners that have sandboxes here, so that the janitor can compare them with the living. */
+  owners(): Promise<WorkerId[]>
+}
+
+/** Throws nothing; lists what `spec` needs that `capabilities` lack, in words. Empty when it fits. */
+export function missingCapabilities(
+  capabilities: Capabilities,
+  need: {
+    program: Program
+    network: Network
+    stdin: boolean
+    files: boolean
+    artifacts: boolean
+    session: boolean
+    hardTimeoutMs: number
+  },
+): string[] {
+  const missing: string[] = []
+  if (!capabilities.programs.includes(need.program.type))
+    missing.push(`programs of type ${need.program.type}`)
+  if (need.program.type === 'script' && !capabilities.languages.includes(need.program.language))
+    missing.push(`language ${need.program.language}`)
+  const network = typeof need.network === 'string' ? need.network : 'allow'
+  if (!capabilities.network.includes(network)) missing.push(`network ${network}`)
+  if (need.stdin && !capabilities.stdin) missing.push('stdin')
+  if (need.files && !capabilities.files) missing.push('files')
+  if (need.artifacts && !capabilities.artifacts) missing.push('artifacts')
+  if (need.session && !capabilities.sessions) missing.push('sessions')
+  if (capabilities.maxMs !== null && need.hardTimeoutMs > capabilities.maxMs)
+    missing.push(`a hard deadline of ${need.hardTimeoutMs} ms (at most ${capabilities.maxMs})`)
+  return missing
+}

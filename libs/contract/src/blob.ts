@@ -1,0 +1,24 @@
+/** Where large bytes live (full outputs, artifacts): put, get, delete. The executor writes, the API reads, retention deletes. */
+
+export interface BlobSink {
+  write(chunk: Uint8Array): Promise<void>
+  /** Makes the blob visible under its reference; nothing is visible before. */
+  commit(): Promise<string>
+  /** Forgets what was written. Idempotent; a no-op after commit. */
+  abort(): Promise<void>
+}
+
+export interface BlobKey {
+  tenantId: string
+  executionId: string
+  attempt: number
+  /** `stdout`, `stderr`, or `artifacts/<path>`. */
+  name: string
+}
+
+export interface BlobStore {
+  create(key: BlobKey): Promise<BlobSink>
+  /** Null when there is none (any more). `end` is exclusive. */
+  read(ref: string, range?: { start: number; end: number }): Promise<{ bytes: Uint8Array; total: number } | null>
+  delete(ref: string): Promise<void>
+}

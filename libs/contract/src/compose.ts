@@ -1,0 +1,148 @@
+/**
+ * One attempt's ending in its two lasting forms: the result that the caller sees and the audit row. Pure, so that
+ * worker, canceller and sweeper write the same thing for the same facts.
+ */
+import { createHash } from 'node:crypto'
+import { errorClassOf, exitStatusOf, type Ending } from './endings.ts'
+import type { ExecutionId } from './ids.ts'
+import { BOUNDS } from './limits.ts'
+import type { Outcome, OutputView } from './outcome.ts'
+import { programSource, type ExecutionRequest } from './request.ts'
+import type { Artifact, CapsUse, ExecutionResult } from './result.ts'
+import type { AuditRow } from './tenant.ts'
+
+export interface AttemptFacts {
+  executionId: ExecutionId
+  attempt: number
+  request: ExecutionRequest
+  outcome: Outcome
+  enqueuedAtMs: number
+  startedAtMs: number
+  finishedAtMs: number
+  traceId: string | null
+  retentionDays: number
+  /** Null where admission was not reached. */
+  caps: CapsUse | null
+  /** When admission charged this attempt and it was not refunded; null otherwise. */
+  chargedAtMs: number | null
+  refusal?: { dimension: 'tenant_daily' | 'agent_hourly' | 'tenant_rate' | 'unknown'; resetsAt: string; killSwitch: boolean }
+}
+
+export interface AttemptRecord {
+  audit: AuditRow
+  result: ExecutionResult
+  artifactRefs: (Artifact & { ref: string })[]
+}
+
+const NO_OUTPUT: OutputView = { text: '', bytes: 0, truncated: false, ref: null }
+
+/** The outcome of an attempt in which no user code ran. */
+export function outcomeWithoutRun(ending: Ending, reason: string, failureReason: string): Outcome {
+  return {
+    ending,
+    exitCode: null,
+    signal: null,
+    stdout: NO_OUTPUT,
+    stderr: NO_OUTPUT,
+    usage: null,
+    artifacts: [],
+    backend: null,
+    isolation: null,
+    warm: false,
+    openMs: null,
+    redactionCount: 0,
+    began: false,
+    failureReason: failureReason.slice(0, BOUNDS.failureReasonLength),
+    reason,
+    outboundHosts: [],
+  }
+}
+
+/** Composes result and audit row from the facts of one attempt. */
+export function composeAttempt(facts: AttemptFacts): AttemptRecord {
+  const { request, outcome } = facts
+  const durationMs = Math.max(0, facts.finishedAtMs - facts.startedAtMs)
+  const queueMs = Math.max(0, facts.startedAtMs - facts.enqueuedAtMs)
+  const errorClass = errorClassOf(outcome.ending)
+  const result: ExecutionResult = {
+    ok: outcome.ending === 'ok',
+    execution_id: facts.executionId,
+    attempt: facts.attempt,
+    exit_status: exitStatusOf(outcome.ending),
+    ending: outcome.ending,
+    exit_code: outcome.exitCode,
+    signal: outcome.signal,
+    stdout: outcome.stdout.text,
+    stderr: outcome.stderr.text,
+    stdout_bytes: outcome.stdout.bytes,
+    stderr_bytes: outcome.stderr.bytes,
+    stdout_truncated: outcome.stdout.truncated,
+    stderr_truncated: outcome.stderr.truncated,
+    ...(outcome.value === undefined ? {} : { value: outcome.value }),
+    duration_ms: durationMs,
+    queue_ms: queueMs,
+    usage: outcome.usage,
+    artifacts: outcome.artifacts.map(({ path, size, sha256 }) => ({ path, size, sha256 })),
+    backend: outcome.backend,
+    isolation: outcome.isolation,
+    trace_id: facts.traceId,
+    caps: facts.caps,
+    ...(errorClass === null ? {} : { error: errorClass }),
+    ...(outcome.failureReason === null ? {} : { error_message: outcome.failureReason }),
+    ...(outcome.reason === null ? {} : { reason: outcome.reason }),
+    ...(facts.refusal === undefined
+      ? {}
+      : {
+          dimension: facts.refusal.dimension,
+          resets_at: facts.refusal.resetsAt,
+          ...(facts.refusal.killSwitch ? { kill_switch: true } : {}),
+        }),
+  }
+  return { audit: auditRow(facts, result, durationMs, queueMs), result, artifactRefs: outcome.artifacts }
+}
+
+function auditRow(facts: AttemptFacts, result: ExecutionResult, durationMs: number, queueMs: number): AuditRow {
+  const { request, outcome } = facts
+  return {
+    execution_id: facts.executionId,
+    attempt: facts.attempt,
+    tenant_id: request.tenant_id,
+    agent_id: request.agent_id,
+    user_id: request.user_id ?? null,
+    run_id: request.run_id ?? null,
+    template_id: request.template_id ?? null,
+    tool_call_id: request.tool_call_id ?? null,
+    session_id: result.session_id ?? null,
+    environment_id: request.environment,
+    invocation_source: 'queue',
+    backend: outcome.backend,
+    isolation: outcome.isolation,
+    interpreter_id: null,
+    started_at: new Date(facts.startedAtMs).toISOString(),
+    finished_at: new Date(Math.max(facts.finishedAtMs, facts.startedAtMs)).toISOString(),
+    duration_ms: durationMs,
+    queue_ms: queueMs,
+    session_start_ms: outcome.openMs,
+    exit_status: result.exit_status,
+    ending: outcome.ending,
+    exit_code: outcome.exitCode,
+    error_class: errorClassOf(outcome.ending),
+    failure_reason: outcome.failureReason,
+    quota_dimension: facts.refusal?.dimension ?? null,
+    quota_charged: facts.chargedAtMs !== null,
+    charged_at: facts.chargedAtMs === null ? null : new Date(facts.chargedAtMs).toISOString(),
+    stdout_bytes: outcome.stdout.bytes,
+    stderr_bytes: outcome.stderr.bytes,
+    stdout_truncated: outcome.stdout.truncated,
+    stderr_truncated: outcome.stderr.truncated,
+    stdout_ref: outcome.stdout.ref,
+    stderr_ref: outcome.stderr.ref,
+    redaction_count: outcome.redactionCount,
+    peak_memory_mb: outcome.usage?.peak_memory_bytes == null ? null : outcome.usage.peak_memory_bytes / 1_048_576,
+    cpu_ms: outcome.usage?.cpu_ms ?? null,
+    outbound_hosts: outcome.outboundHosts,
+    executed_code_hash: createHash('sha256').update(programSource(request.program)).digest('hex'),
+    trace_id: facts.traceId,
+    retention_days: facts.retentionDays,
+  }
+}

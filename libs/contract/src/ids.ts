@@ -1,0 +1,50 @@
+/**
+ * Ids are branded strings with a prefix, so a log line tells what it names.
+ * The body is a UUIDv7 (RFC 9562 §5.7) in 32 hex digits: its first 48 bits are the creation time in
+ * milliseconds, so ids sort by age and the audit row's partition is a function of the id.
+ */
+import { randomFillSync } from 'node:crypto'
+import { z } from 'zod'
+
+export type ExecutionId = `exe_${string}`
+export type SandboxId = `sbx_${string}`
+export type WorkerId = `wrk_${string}`
+
+/** Matches `exe_` + 32 hex digits of a UUIDv7. */
+export const executionIdSchema = z
+  .string()
+  .regex(
+    /^exe_[0-9a-f]{12}7[0-9a-f]{3}[89ab][0-9a-f]{15}$/,
+    'expected exe_ followed by 32 hex digits of a UUIDv7',
+  )
+  .transform((id) => id as ExecutionId)
+
+/** Makes 32 hex digits of a UUIDv7; `nowMs` defaults to the wall clock. */
+export function uuidv7Hex(nowMs: number = Date.now()): string {
+  const bytes = randomFillSync(Buffer.alloc(16))
+  bytes.writeUIntBE(nowMs, 0, 6)
+  bytes[6] = 0x70 | ((bytes[6] ?? 0) & 0x0f)
+  bytes[8] = 0x80 | ((bytes[8] ?? 0) & 0x3f)
+  return bytes.toString('hex')
+}
+
+/** Makes a new execution id. */
+export const newExecutionId = (nowMs?: number): ExecutionId => `exe_${uuidv7Hex(nowMs)}`
+/** Makes a new sandbox id. */
+export const newSandboxId = (nowMs?: number): SandboxId => `sbx_${uuidv7Hex(nowMs)}`
+/** Makes a new worker id. */
+export const newWorkerId = (nowMs?: number): WorkerId => `wrk_${uuidv7Hex(nowMs)}`
+
+/** Milliseconds since the epoch at which an id was made. */
+export function idTimeMs(id: ExecutionId | SandboxId | WorkerId): number {
+  return Number.parseInt(id.slice(4, 16), 16)
+}
+
+/** The dashed UUID form of an id, as Postgres stores it. */
+export function idToUuid(id: ExecutionId): string {
+  const h = id.slice(4)
+  return `${h.slice(0, 8)}-${h.slice(8, 12)}-${h.slice(12, 16)}-${h.slice(16, 20)}-${h.slice(20)}`
+}
+
+/** The execution id of a dashed UUID read from Postgres. */
+export const uuidToExecutionId = (uuid: string): ExecutionId => `exe_${uuid.replaceAll('-', '')}`

@@ -1,0 +1,63 @@
+/** Every bound of the wire in one place. Bytes unless the name says otherwise. */
+
+const KiB = 1024
+const MiB = 1024 * KiB
+
+export const BOUNDS = {
+  /** Program source. The largest files of public code corpora stay below it; larger programs go in as files. */
+  sourceBytes: 1 * MiB,
+  stdinBytes: 4 * MiB,
+  fileBytes: 8 * MiB,
+  filesTotalBytes: 16 * MiB,
+  fileCount: 256,
+  /** Linux PATH_MAX is 4,096; our work directory prefix needs room. */
+  pathLength: 512,
+  argvCount: 256,
+  argBytes: 128 * KiB,
+  envCount: 128,
+  envNameLength: 128,
+  envValueBytes: 32 * KiB,
+  artifactGlobs: 32,
+  artifactBytes: 8 * MiB,
+  artifactsTotalBytes: 16 * MiB,
+  artifactCount: 256,
+  idLength: 128,
+  /** Redacted output kept in full for later fetching, per stream. */
+  fullOutputBytes: 16 * MiB,
+  /** JSON body of one HTTP request: base64 files (4/3 of 16 MiB) and the rest. */
+  requestBodyBytes: 28 * MiB,
+  /** Returned value of a script, as JSON text. */
+  valueBytes: 32 * KiB,
+  failureReasonLength: 2000,
+  /** An execution may not wait longer than this before it starts (also the longest `delay_ms`). */
+  queueWaitMs: 24 * 3_600_000,
+  /** Source and files above this are stored once in Redis and referenced by SHA-256 (queue-caps-audit.md §2.1). */
+  inlineBytes: 16 * KiB,
+} as const
+
+/** Limits of an execution when the caller names none (DESIGN §4). */
+export const DEFAULT_LIMITS = {
+  soft_timeout_ms: 25_000,
+  hard_timeout_ms: 30_000,
+  memory_mib: 256,
+  cpus: 1,
+  pids: 64,
+  disk_mib: 64,
+  stdout_bytes: 262_144,
+  stderr_bytes: 32_768,
+  on_output_limit: 'truncate',
+} as const
+
+/** The largest limits that a request may ask for. */
+export const MAX_LIMITS = {
+  timeout_ms: 24 * 3_600_000,
+  memory_mib: 16_384,
+  cpus: 16,
+  pids: 4096,
+  disk_mib: 16_384,
+  stdout_bytes: 4 * MiB,
+  stderr_bytes: 4 * MiB,
+} as const
+
+/** Caps of a tenant that has none of its own (seed 000). */
+export const DEFAULT_CAPS = { tenant_daily: 1000, agent_hourly: 100 } as const

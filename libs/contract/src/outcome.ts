@@ -1,0 +1,39 @@
+/** What the executor hands back for one attempt: everything the result and the audit row need, and nothing of the queue. */
+import type { Ending } from './endings.ts'
+import type { Isolation } from './isolation.ts'
+import type { Artifact, Usage } from './result.ts'
+
+/** One output stream after counting, redacting and truncating (in that order). */
+export interface OutputView {
+  /** At most the stream's limit, cut at a UTF-8 edge. */
+  text: string
+  /** Raw bytes the program wrote. */
+  bytes: number
+  truncated: boolean
+  /** Reference of the full redacted stream in the blob store; null when `text` is all of it. */
+  ref: string | null
+}
+
+export interface Outcome {
+  ending: Ending
+  exitCode: number | null
+  signal: string | null
+  stdout: OutputView
+  stderr: OutputView
+  value?: unknown
+  usage: Usage | null
+  artifacts: (Artifact & { ref: string })[]
+  backend: string | null
+  isolation: Isolation | null
+  warm: boolean
+  /** Time to open the sandbox, milliseconds; null when none was opened. */
+  openMs: number | null
+  redactionCount: number
+  /** Whether user code began: decides refund and retry. */
+  began: boolean
+  /** Public, redacted, at most 2,000 characters; null for ok. */
+  failureReason: string | null
+  /** Stable word for the failure, e.g. `interpreter_not_ready`, `oom_in_child`. */
+  reason: string | null
+  outboundHosts: string[]
+}

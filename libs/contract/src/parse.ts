@@ -1,0 +1,49 @@
+/** Parsing at the edge: a zod failure becomes one `CofferdamError` that says which field, what was expected, what came. */
+import type { z } from 'zod'
+import { CofferdamError } from './errors.ts'
+
+export interface Problem {
+  /** Dotted path of the field, `(root)` for the whole body. */
+  field: string
+  message: string
+}
+
+/** Parses `input` or throws `CofferdamError('invalid_request')` whose details list at most 20 problems. */
+export function parse<T extends z.ZodType>(schema: T, input: unknown, what = 'request'): z.output<T> {
+  const outcome = schema.safeParse(input)
+  if (outcome.success) return outcome.data
+  const problems = flatten(outcome.error.issues, input)
+  const shown = problems.slice(0, 3).map((p) => `${p.field}: ${p.message}`)
+  const more = problems.length > 3 ? ` (and ${problems.length - 3} more)` : ''
+  throw new CofferdamError('invalid_request', `${what} is not valid: ${shown.join('; ')}${more}`, {
+    details: { problems },
+  })
+}
+
+function flatten(issues: readonly z.core.$ZodIssue[], input: unknown): Problem[] {
+  return issues.slice(0, 20).map((issue) => ({
+    field: issue.path.length === 0 ? '(root)' : issue.path.map(String).join('.').slice(0, 200),
+    message: `${issue.message}, got ${describe(valueAt(input, issue.path))}`.slice(0, 400),
+  }))
+}
+
+function valueAt(input: unknown, path: readonly PropertyKey[]): unknown {
+  return path.reduce<unknown>(
+    (value, key) =>
+      typeof value === 'object' && value !== null && Object.hasOwn(value, key)
+        ? Reflect.get(value, key)
+        : undefined,
+    input,
+  )
+}
+
+/** Says what a value is without repeating user data of any length or secret text. */
+function describe(value: unknown): string {
+  if (value === undefined) return 'nothing'
+  if (value === null) return 'null'
+  if (Array.isArray(value)) return `an array of ${value.length}`
+  if (typeof value === 'string')
+    return value.length <= 40 ? JSON.stringify(value) : `a string of ${value.length} characters`
+  if (typeof value === 'object') return `an object with ${Object.keys(value).length} keys`
+  return `${typeof value} ${String(value)}`.slice(0, 60)
+}

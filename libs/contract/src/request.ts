@@ -1,0 +1,233 @@
+/**
+ * The execution request as it stands on every wire (HTTP, queue, MCP): strict, bounded, snake_case.
+ * `executionRequestSchema` is the door; what it lets through is trusted inside.
+ */
+import { z } from 'zod'
+import { isolationSchema } from './isolation.ts'
+import { BOUNDS, DEFAULT_LIMITS, MAX_LIMITS } from './limits.ts'
+
+/** Tenants, agents, users, runs, tool calls and templates are named upstream: any UUID or slug fits. */
+export const nameSchema = z
+  .string()
+  .regex(
+    /^[A-Za-z0-9][A-Za-z0-9_.@-]{0,127}$/,
+    'expected 1-128 letters, digits or _ . @ -, starting with a letter or digit',
+  )
+
+const utf8Max = (bytes: number) => (text: string) => Buffer.byteLength(text) <= bytes
+const utf8 = (bytes: number) =>
+  z.string().max(bytes).refine(utf8Max(bytes), `expected at most ${bytes} bytes of UTF-8`)
+
+/** A relative path inside the work directory: no `..`, no empty or `.` parts, no leading slash, no NUL or backslash. */
+export const pathSchema = z
+  .string()
+  .min(1)
+  .max(BOUNDS.pathLength)
+  .refine(
+    (p) =>
+      !p.startsWith('/') &&
+      // eslint-disable-next-line no-control-regex
+      !/[\0\\]/.test(p) &&
+      p
+        .split('/')
+        .every((part) => part !== '' && part !== '.' && part !== '..' && Buffer.byteLength(part) <= 255),
+    'expected a relative path without "..", ".", empty parts, backslashes or NUL',
+  )
+
+export const LANGUAGES = ['python', 'javascript', 'typescript', 'bash'] as const
+export const languageSchema = z.enum(LANGUAGES)
+export type Language = z.infer<typeof languageSchema>
+
+const argSchema = utf8(BOUNDS.argBytes).refine((a) => !a.includes('\0'), 'expected no NUL byte')
+
+const commandSchema = z
+  .strictObject({
+    type: z.literal('command'),
+    argv: z.array(argSchema).min(1).max(BOUNDS.argvCount).optional(),
+    shell: utf8(BOUNDS.sourceBytes).min(1).optional(),
+  })
+  .refine((c) => (c.argv === undefined) !== (c.shell === undefined), 'expected exactly one of argv and shell')
+
+export const programSchema = z.discriminatedUnion('type', [
+  z.strictObject({
+    type: z.literal('script'),
+    language: languageSchema,
+    source: utf8(BOUNDS.sourceBytes),
+    argv: z.array(argSchema).max(BOUNDS.argvCount).optional(),
+  }),
+  commandSchema,
+  z.strictObject({
+    type: z.literal('tests'),
+    command: utf8(BOUNDS.argBytes).optional(),
+    path: pathSchema.optional(),
+  }),
+  z.strictObject({ type: z.literal('install') }),
+])
+export type Program = z.infer<typeof programSchema>
+
+const base64Schema = z
+  .base64()
+  .max(Math.ceil(BOUNDS.fileBytes / 3) * 4, `expected at most ${BOUNDS.fileBytes} bytes before base64`)
+
+export const fileSchema = z
+  .strictObject({
+    path: pathSchema,
+    content: utf8(BOUNDS.fileBytes).optional(),
+    content_base64: base64Schema.optional(),
+    executable: z.boolean().optional(),
+  })
+  .refine(
+    (f) => (f.content === undefined) !== (f.content_base64 === undefined),
+    'expected exactly one of content and content_base64',
+  )
+export type FileIn = z.infer<typeof fileSchema>
+
+const timeoutMs = z.int().min(10).max(MAX_LIMITS.timeout_ms)
+export const limitsSchema = z
+  .strictObject({
+    soft_timeout_ms: timeoutMs.optional(),
+    hard_timeout_ms: timeoutMs.optional(),
+    memory_mib: z.int().min(16).max(MAX_LIMITS.memory_mib).default(DEFAULT_LIMITS.memory_mib),
+    cpus: z.number().min(0.05).max(MAX_LIMITS.cpus).default(DEFAULT_LIMITS.cpus),
+    pids: z.int().min(4).max(MAX_LIMITS.pids).default(DEFAULT_LIMITS.pids),
+    disk_mib: z.int().min(1).max(MAX_LIMITS.disk_mib).default(DEFAULT_LIMITS.disk_mib),
+    stdout_bytes: z.int().min(0).max(MAX_LIMITS.stdout_bytes).default(DEFAULT_LIMITS.stdout_bytes),
+    stderr_bytes: z.int().min(0).max(MAX_LIMITS.stderr_bytes).default(DEFAULT_LIMITS.stderr_bytes),
+    on_output_limit: z.enum(['truncate', 'kill']).default(DEFAULT_LIMITS.on_output_limit),
+  })
+  .transform((l) => {
+    // Naming one deadline moves the other with it: soft defaults to 5 s before hard (at least half of it).
+    const hard =
+      l.hard_timeout_ms ??
+      (l.soft_timeout_ms === undefined ? DEFAULT_LIMITS.hard_timeout_ms : l.soft_timeout_ms + 5000)
+    const soft = l.soft_timeout_ms ?? Math.max(Math.floor(hard / 2), hard - 5000)
+    return { ...l, soft_timeout_ms: soft, hard_timeout_ms: hard }
+  })
+  .refine((l) => l.soft_timeout_ms <= l.hard_timeout_ms, {
+    path: ['soft_timeout_ms'],
+    message: 'expected soft_timeout_ms to be at most hard_timeout_ms',
+  })
+export type Limits = z.infer<typeof limitsSchema>
+
+const hostSchema = z
+  .string()
+  .max(261)
+  .regex(/^(\*\.)?[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?(:\d{1,5})?$/, 'expected host, *.host or host:port')
+
+export const networkSchema = z.union([
+  z.literal('none'),
+  z.literal('public'),
+  z.strictObject({ allow: z.array(hostSchema).min(1).max(64) }),
+])
+export type Network = z.infer<typeof networkSchema>
+
+export const ENVIRONMENTS = ['default-public', 'internal-only'] as const
+export const environmentSchema = z.enum(ENVIRONMENTS)
+
+export const retrySchema = z.strictObject({
+  max_attempts: z.int().min(1).max(10),
+  on: z
+    .array(z.enum(['worker_lost', 'sandbox_lost', 'provisioning']))
+    .min(1)
+    .max(3),
+})
+
+/** W3C trace-context `traceparent`, version 00. */
+export const traceparentSchema = z
+  .string()
+  .regex(/^00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$/, 'expected a W3C traceparent')
+
+export const executionRequestSchema = z
+  .strictObject({
+    idempotency_key: z.string().min(1).max(255).optional(),
+    tenant_id: nameSchema,
+    agent_id: nameSchema,
+    user_id: nameSchema.optional(),
+    run_id: nameSchema.optional(),
+    tool_call_id: nameSchema.optional(),
+    template_id: nameSchema.optional(),
+    program: programSchema,
+    stdin: utf8(BOUNDS.stdinBytes).optional(),
+    files: z.array(fileSchema).max(BOUNDS.fileCount).optional(),
+    env: z
+      .record(
+        z
+          .string()
+          .max(BOUNDS.envNameLength)
+          .regex(/^[A-Za-z_][A-Za-z0-9_]*$/, 'expected a shell-style variable name'),
+        utf8(BOUNDS.envValueBytes).refine((v) => !v.includes('\0'), 'expected no NUL byte'),
+      )
+      .refine(
+        (e) => Object.keys(e).length <= BOUNDS.envCount,
+        `expected at most ${BOUNDS.envCount} variables`,
+      )
+      .optional(),
+    artifacts: z.array(z.string().min(1).max(BOUNDS.pathLength)).max(BOUNDS.artifactGlobs).optional(),
+    session: z
+      .strictObject({
+        key: nameSchema,
+        scope: z.enum(['files', 'interpreter']).default('files'),
+        idle_ms: z.int().min(1000).max(3_600_000).optional(),
+      })
+      .optional(),
+    limits: limitsSchema.prefault({}),
+    network: networkSchema.default('none'),
+    environment: environmentSchema.default('default-public'),
+    backend: z.string().min(1).max(64).default('auto'),
+    min_isolation: isolationSchema.optional(),
+    reuse: z.enum(['job', 'session', 'tenant']).default('job'),
+    preload: z.string().max(64).optional(),
+    lane: z.enum(['interactive', 'routine']).default('interactive'),
+    priority: z.int().min(0).max(9).default(5),
+    delay_ms: z.int().min(0).max(BOUNDS.queueWaitMs).optional(),
+    on_cap: z.enum(['reject', 'defer']).default('reject'),
+    retry: retrySchema.optional(),
+    callback_url: z
+      .url({ protocol: /^https?$/ })
+      .max(2048)
+      .optional(),
+    traceparent: traceparentSchema.optional(),
+  })
+  .refine((r) => new Set((r.files ?? []).map((f) => f.path)).size === (r.files ?? []).length, {
+    path: ['files'],
+    message: 'expected each path once',
+  })
+  .refine((r) => totalFileBytes(r.files ?? []) <= BOUNDS.filesTotalBytes, {
+    path: ['files'],
+    message: `expected at most ${BOUNDS.filesTotalBytes} bytes in all`,
+  })
+
+/** What a producer writes (defaults may be left out). */
+export type ExecutionRequestInput = z.input<typeof executionRequestSchema>
+/** What the rest of the system reads (defaults filled in). */
+export type ExecutionRequest = z.output<typeof executionRequestSchema>
+
+/** The bytes of one file of a request. */
+export function fileBytes(file: FileIn): Buffer {
+  return file.content === undefined
+    ? Buffer.from(file.content_base64 ?? '', 'base64')
+    : Buffer.from(file.content)
+}
+
+function totalFileBytes(files: FileIn[]): number {
+  return files.reduce(
+    (sum, f) =>
+      sum +
+      (f.content === undefined ? ((f.content_base64 ?? '').length * 3) / 4 : Buffer.byteLength(f.content)),
+    0,
+  )
+}
+
+/** The text that is hashed for the audit row: exactly what the user wrote, without wrapper or environment. */
+export function programSource(program: Program): string {
+  switch (program.type) {
+    case 'script':
+      return program.source
+    case 'command':
+      return program.shell ?? JSON.stringify(program.argv)
+    case 'tests':
+      return program.command ?? `tests:${program.path ?? ''}`
+    case 'install':
+      return 'install'
+  }
+}

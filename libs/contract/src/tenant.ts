@@ -1,0 +1,120 @@
+/** Per-tenant policy and caps: data in Postgres, cached in Redis, live without restart. */
+import { z } from 'zod'
+import { isolationSchema } from './isolation.ts'
+import { BOUNDS, DEFAULT_CAPS } from './limits.ts'
+import { environmentSchema, nameSchema } from './request.ts'
+
+export const COMPLIANCE_TIERS = ['standard', 'regulated', 'hipaa'] as const
+
+/** What an operator decides about a tenant. */
+export const tenantPolicySchema = z.strictObject({
+  tenant_id: nameSchema,
+  sandbox_enabled: z.boolean(),
+  compliance_tier: z.enum(COMPLIANCE_TIERS),
+  /** Never lowered by the caller or by fallback. */
+  min_isolation: isolationSchema,
+  /** Environments whose place to run is provisioned for the tenant. */
+  environments: z.array(environmentSchema),
+  retention_days: z.int().min(1).max(180),
+  /** Literal values (12 bytes or more each) that are redacted from everything the tenant's programs print. */
+  redact: z.array(z.string().min(12).max(4096)).max(64),
+})
+export type TenantPolicy = z.infer<typeof tenantPolicySchema>
+
+const cap = z.int().min(0).max(1_000_000_000)
+/** Caps and queue limits of a tenant; null means the fleet's default. A cap of 0 is the kill switch. */
+export const tenantCapsSchema = z.strictObject({
+  tenant_daily: cap.nullable(),
+  agent_hourly: cap.nullable(),
+  /** Caps of single agents, before `agent_hourly`. */
+  agents: z.record(nameSchema, cap),
+  /** Executions that run at once. */
+  concurrency: z.int().min(1).max(100_000).nullable(),
+  /** Executions that wait at once. */
+  max_queued: z.int().min(0).max(10_000_000).nullable(),
+  /** Share of the fleet under contention, relative to 1. */
+  weight: z.number().min(0.01).max(100),
+  /** Sustained starts per second; null for no rate limit. */
+  rate_per_second: z.number().min(0.001).max(100_000).nullable(),
+  burst: z.int().min(1).max(100_000),
+})
+export type TenantCaps = z.infer<typeof tenantCapsSchema>
+
+export const DEFAULT_TENANT_CAPS: TenantCaps = {
+  tenant_daily: null,
+  agent_hourly: null,
+  agents: {},
+  concurrency: null,
+  max_queued: null,
+  weight: 1,
+  rate_per_second: null,
+  burst: 1,
+}
+
+/** Fleet-wide defaults behind `null`. */
+export const FLEET_DEFAULTS = {
+  ...DEFAULT_CAPS,
+  /** Enough for one tenant to use a worker fully; the fair scheduler keeps the others served. */
+  concurrency: 64,
+  max_queued: 10_000,
+} as const
+
+/** Population-level settings: a template opts its agents into sandboxing. */
+export const templateSchema = z.strictObject({
+  template_id: nameSchema,
+  tenant_id: nameSchema,
+  /** Null: the template does not opt in. */
+  sandbox: z.strictObject({ environment: environmentSchema }).nullable(),
+})
+export type Template = z.infer<typeof templateSchema>
+
+export const apiKeyScopeSchema = z.union([z.literal('admin'), z.strictObject({ tenant_id: nameSchema })])
+export type ApiKeyScope = z.infer<typeof apiKeyScopeSchema>
+
+/** One row of `sandbox_invocations`, as the audit API shows it. */
+export const auditRowSchema = z.strictObject({
+  execution_id: z.string(),
+  attempt: z.int().min(1),
+  tenant_id: z.string(),
+  agent_id: z.string(),
+  user_id: z.string().nullable(),
+  run_id: z.string().nullable(),
+  template_id: z.string().nullable(),
+  tool_call_id: z.string().nullable(),
+  session_id: z.string().nullable(),
+  environment_id: z.string(),
+  invocation_source: z.enum(['queue', 'chat', 'scheduled', 'composition']),
+  backend: z.string().nullable(),
+  isolation: isolationSchema.nullable(),
+  interpreter_id: z.string().nullable(),
+  started_at: z.iso.datetime(),
+  finished_at: z.iso.datetime(),
+  duration_ms: z.number().min(0),
+  queue_ms: z.number().min(0),
+  session_start_ms: z.number().min(0).nullable(),
+  exit_status: z.string(),
+  ending: z.string(),
+  exit_code: z.int().nullable(),
+  error_class: z.string().nullable(),
+  failure_reason: z.string().max(BOUNDS.failureReasonLength).nullable(),
+  quota_dimension: z.string().nullable(),
+  /** True when this attempt counts against the caps: the counter of a window equals the rows with it. */
+  quota_charged: z.boolean(),
+  /** When admission charged it (Redis clock); null when not charged. */
+  charged_at: z.iso.datetime().nullable(),
+  stdout_bytes: z.int().min(0),
+  stderr_bytes: z.int().min(0),
+  stdout_truncated: z.boolean(),
+  stderr_truncated: z.boolean(),
+  stdout_ref: z.string().nullable(),
+  stderr_ref: z.string().nullable(),
+  redaction_count: z.int().min(0),
+  peak_memory_mb: z.number().min(0).nullable(),
+  cpu_ms: z.number().min(0).nullable(),
+  outbound_hosts: z.array(z.string()),
+  /** Lowercase hex SHA-256 of the program as submitted. */
+  executed_code_hash: z.string().regex(/^[0-9a-f]{64}$/),
+  trace_id: z.string().nullable(),
+  retention_days: z.int().min(1).max(180),
+})
+export type AuditRow = z.infer<typeof auditRowSchema>
