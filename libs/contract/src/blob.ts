@@ -19,6 +19,9 @@ export interface BlobKey {
 export interface BlobStore {
   create(key: BlobKey): Promise<BlobSink>
   /** Null when there is none (any more). `end` is exclusive. */
-  read(ref: string, range?: { start: number; end: number }): Promise<{ bytes: Uint8Array; total: number } | null>
+  read(
+    ref: string,
+    range?: { start: number; end: number },
+  ): Promise<{ bytes: Uint8Array; total: number } | null>
   delete(ref: string): Promise<void>
 }

@@ -25,7 +25,11 @@ export interface AttemptFacts {
   caps: CapsUse | null
   /** When admission charged this attempt and it was not refunded; null otherwise. */
   chargedAtMs: number | null
-  refusal?: { dimension: 'tenant_daily' | 'agent_hourly' | 'tenant_rate' | 'unknown'; resetsAt: string; killSwitch: boolean }
+  refusal?: {
+    dimension: 'tenant_daily' | 'agent_hourly' | 'tenant_rate' | 'unknown'
+    resetsAt: string
+    killSwitch: boolean
+  }
 }
 
 export interface AttemptRecord {
@@ -101,7 +105,12 @@ export function composeAttempt(facts: AttemptFacts): AttemptRecord {
   return { audit: auditRow(facts, result, durationMs, queueMs), result, artifactRefs: outcome.artifacts }
 }
 
-function auditRow(facts: AttemptFacts, result: ExecutionResult, durationMs: number, queueMs: number): AuditRow {
+function auditRow(
+  facts: AttemptFacts,
+  result: ExecutionResult,
+  durationMs: number,
+  queueMs: number,
+): AuditRow {
   const { request, outcome } = facts
   return {
     execution_id: facts.executionId,
@@ -138,7 +147,8 @@ function auditRow(facts: AttemptFacts, result: ExecutionResult, durationMs: numb
     stdout_ref: outcome.stdout.ref,
     stderr_ref: outcome.stderr.ref,
     redaction_count: outcome.redactionCount,
-    peak_memory_mb: outcome.usage?.peak_memory_bytes == null ? null : outcome.usage.peak_memory_bytes / 1_048_576,
+    peak_memory_mb:
+      outcome.usage?.peak_memory_bytes == null ? null : outcome.usage.peak_memory_bytes / 1_048_576,
     cpu_ms: outcome.usage?.cpu_ms ?? null,
     outbound_hosts: outcome.outboundHosts,
     executed_code_hash: createHash('sha256').update(programSource(request.program)).digest('hex'),
