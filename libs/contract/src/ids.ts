@@ -32,11 +32,16 @@ export function uuidv7Hex(nowMs: number = Date.now()): string {
 export const newExecutionId = (nowMs?: number): ExecutionId => `exe_${uuidv7Hex(nowMs)}`
 /** Makes a new sandbox id. */
 export const newSandboxId = (nowMs?: number): SandboxId => `sbx_${uuidv7Hex(nowMs)}`
-/** Makes a new worker id. */
-export const newWorkerId = (nowMs?: number): WorkerId => `wrk_${uuidv7Hex(nowMs)}`
+/**
+ * Makes a new worker id. `fleet` (12 hex digits, one per Redis) stands in it, so that a janitor tells its own
+ * fleet's leftovers from those of another fleet on the same host.
+ */
+export const newWorkerId = (fleet: string, nowMs?: number): WorkerId => `wrk_${fleet}_${uuidv7Hex(nowMs)}`
+/** The fleet that a worker id belongs to. */
+export const fleetOf = (id: WorkerId): string => id.slice(4, 16)
 
 /** Milliseconds since the epoch at which an id was made. */
-export function idTimeMs(id: ExecutionId | SandboxId | WorkerId): number {
+export function idTimeMs(id: ExecutionId | SandboxId): number {
   return Number.parseInt(id.slice(4, 16), 16)
 }
 

@@ -182,10 +182,6 @@ export const executionRequestSchema = z
     delay_ms: z.int().min(0).max(BOUNDS.queueWaitMs).optional(),
     on_cap: z.enum(['reject', 'defer']).default('reject'),
     retry: retrySchema.optional(),
-    callback_url: z
-      .url({ protocol: /^https?$/ })
-      .max(2048)
-      .optional(),
     traceparent: traceparentSchema.optional(),
   })
   .refine((r) => new Set((r.files ?? []).map((f) => f.path)).size === (r.files ?? []).length, {

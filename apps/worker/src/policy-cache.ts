@@ -1,0 +1,84 @@
+/**
+ * Tenant policy as it stands when an execution runs, not when it was enqueued.
+ *
+ *   fresh in Redis (written less than FRESH_MS ago) ─► used
+ *   otherwise ─► Postgres ─► written to Redis, used
+ *   Postgres away ─► the stale copy, up to STALE_MS old; none ─► `store_unavailable`, and the caller fails closed
+ *
+ * The API deletes the keys after each change, so a change is live at the next read; FRESH_MS only bounds how long a
+ * change made by raw SQL stays unseen.
+ */
+import type { CofferdamError, Template, TenantCaps, TenantPolicy } from '@cofferdam/contract'
+import type { Store } from '@cofferdam/store'
+import type { Redis } from 'ioredis'
+
+/** Raw SQL changes are seen after at most this. */
+const FRESH_MS = 10_000
+/** How long executions go on with the last known policy while Postgres is away. */
+const STALE_MS = 3_600_000
+
+export interface PolicyFacts {
+  tenant: TenantPolicy | null
+  template: Template | null
+  caps: TenantCaps | null
+}
+
+interface Cached {
+  policy: TenantPolicy | null
+  caps: TenantCaps | null
+  template: Template | null
+  at_ms: number
+}
+
+export interface PolicyCache {
+  /** Throws `store_unavailable` when neither Postgres nor a usable copy answers. */
+  read(tenantId: string, templateId: string | undefined): Promise<PolicyFacts>
+}
+
+/** Makes the cache. `onCaps` hears the caps of a tenant each time they were read from Postgres. */
+export function createPolicyCache(deps: {
+  redis: Redis
+  store: Store
+  onCaps(tenantId: string, caps: TenantCaps): Promise<void>
+  now?: () => number
+}): PolicyCache {
+  const now = deps.now ?? Date.now
+
+  return {
+    async read(tenantId, templateId) {
+      const key = `cfd:{${tenantId}}:policy`
+      const field = templateId ?? ''
+      const cached = parseCached(await deps.redis.hget(key, field))
+      if (cached !== null && now() - cached.at_ms < FRESH_MS) return factsOf(cached)
+      try {
+        const fresh = await readStore(tenantId, templateId)
+        await deps.redis.multi().hset(key, field, JSON.stringify(fresh)).pexpire(key, STALE_MS).exec()
+        return factsOf(fresh)
+      } catch (error) {
+        if (cached !== null && isStoreAway(error)) return factsOf(cached)
+        throw error
+      }
+    },
+  }
+
+  async function readStore(tenantId: string, templateId: string | undefined): Promise<Cached> {
+    const [tenant, template] = await Promise.all([
+      deps.store.tenants.get(tenantId),
+      templateId === undefined ? null : deps.store.templates.get(tenantId, templateId),
+    ])
+    if (tenant !== null) await deps.onCaps(tenantId, tenant.caps)
+    return { policy: tenant?.policy ?? null, caps: tenant?.caps ?? null, template, at_ms: now() }
+  }
+}
+
+function factsOf(cached: Cached): PolicyFacts {
+  return { tenant: cached.policy, template: cached.template, caps: cached.caps }
+}
+
+function parseCached(text: string | null): Cached | null {
+  return text === null ? null : (JSON.parse(text) as Cached)
+}
+
+function isStoreAway(error: unknown): boolean {
+  return error instanceof Error && (error as CofferdamError).code === 'store_unavailable'
+}

@@ -1,0 +1,26 @@
+/** Every environment variable of every app, so that a mistyped one is caught wherever it is set. */
+import { z } from 'zod'
+
+export const KNOWN_VARIABLES = [
+  'COFFERDAM_API_KEY',
+  'COFFERDAM_BACKENDS',
+  'COFFERDAM_CONFIG',
+  'COFFERDAM_DATA_DIR',
+  'COFFERDAM_DRAIN_MS',
+  'COFFERDAM_HOST',
+  'COFFERDAM_LANES',
+  'COFFERDAM_LOG_LEVEL',
+  'COFFERDAM_MEMORY_BUDGET_MIB',
+  'COFFERDAM_PORT',
+  'COFFERDAM_REQUIRE',
+  'COFFERDAM_SLOTS',
+  'COFFERDAM_URL',
+] as const
+
+/** `a, b,c` → `['a','b','c']`; empty text → []. */
+export const commaList = z.string().transform((text) =>
+  text
+    .split(',')
+    .map((part) => part.trim())
+    .filter((part) => part !== ''),
+)
