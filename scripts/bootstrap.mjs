@@ -1,0 +1,318 @@
+/**
+ * The first program of every npm script: installs when the lockfile moved, then runs the rest on the pinned Node.
+ *
+ *   node scripts/bootstrap.mjs <script.ts> [arguments …]
+ *
+ * Plain JavaScript without dependencies, parseable by every Node that has modules, because it runs before `npm ci`
+ * on whatever Node the machine has. No pre/post npm scripts: `ignore-scripts` would skip them.
+ *
+ * What it promises:
+ *   install   `npm ci` runs only when lockfile or a package.json differs from the stamp in node_modules; two bootstraps
+ *             at once install once (lock file with a heartbeat, a dead holder is taken over).
+ *   child     stdio is inherited; it ends with the child's status or signal.
+ *   signals   SIGTERM and SIGHUP are passed on. A Ctrl-C reaches the child from the terminal itself, so SIGINT is passed
+ *             on only where no terminal delivered it: the child decides, and is never told twice for one key press.
+ */
+import { spawn } from 'child_process'
+import { createHash } from 'crypto'
+import fs from 'fs'
+import os from 'os'
+import path from 'path'
+import { fileURLToPath } from 'url'
+
+const OLDEST_NODE = 18
+/** From here on Node runs .ts files itself, so that it can stand in where no pinned binary exists (musl, Windows). */
+const OLDEST_TYPE_STRIPPING_NODE = 24
+const LOCK_HEARTBEAT_MS = 1000
+/** Fifteen missed heartbeats: longer than any pause of a busy machine, shorter than a user's patience. */
+const LOCK_STALE_MS = 15000
+
+const root = path.dirname(path.dirname(fileURLToPath(import.meta.url)))
+const modules = path.join(root, 'node_modules')
+const stampFile = path.join(modules, '.cofferdam-stamp')
+const lockFile = path.join(root, '.cache', 'bootstrap.lock')
+const nodeMajor = Number(process.versions.node.split('.')[0])
+
+const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms))
+
+function fail(message) {
+  process.stderr.write('cofferdam: ' + message + '\n')
+  process.exit(1)
+}
+
+/** A digest of everything that decides what `npm ci` would install. */
+function wantedStamp() {
+  const hash = createHash('sha256').update(process.platform + ' ' + process.arch + '\n')
+  const files = ['package-lock.json', 'package.json']
+  for (const group of ['apps', 'libs']) {
+    const dir = path.join(root, group)
+    const names = fs.existsSync(dir) ? fs.readdirSync(dir).sort() : []
+    for (const name of names) files.push(path.join(group, name, 'package.json'))
+  }
+  for (const file of files) {
+    const full = path.join(root, file)
+    if (fs.existsSync(full)) hash.update(file + '\n').update(dependenciesOf(full))
+  }
+  return hash.digest('hex')
+}
+
+/** Of a package.json only what npm installs by: a changed script must not cost a reinstall. */
+function dependenciesOf(file) {
+  const text = fs.readFileSync(file)
+  if (path.basename(file) !== 'package.json') return text
+  const all = JSON.parse(text)
+  const keys = ['name', 'version', 'workspaces', 'bin', 'allowScripts', 'overrides']
+  for (const kind of ['dependencies', 'devDependencies', 'optionalDependencies', 'peerDependencies'])
+    keys.push(kind)
+  return JSON.stringify(keys.map((key) => all[key]))
+}
+
+function installedStamp() {
+  try {
+    return fs.readFileSync(stampFile, 'utf8')
+  } catch {
+    return null
+  }
+}
+
+function writeStamp(wanted) {
+  try {
+    fs.writeFileSync(stampFile, wanted)
+  } catch {
+    // A tree of another user: the comparison is made again at the next start, which costs milliseconds.
+  }
+}
+
+/** True when somebody ran npm by hand and node_modules already is what the lockfile says. */
+function installedByHand() {
+  try {
+    const read = (file) => JSON.parse(fs.readFileSync(file, 'utf8')).packages
+    const wanted = read(path.join(root, 'package-lock.json'))
+    // npm's own record of the tree, written last: its presence says that the install was completed.
+    const have = read(path.join(modules, '.package-lock.json'))
+    const same = (key) =>
+      have[key] ? have[key].version === wanted[key].version : wanted[key].optional === true
+    return Object.keys(wanted).every((key) => key === '' || same(key))
+  } catch {
+    return false
+  }
+}
+
+function isAlive(pid) {
+  try {
+    process.kill(pid, 0)
+    return true
+  } catch (error) {
+    return error.code === 'EPERM'
+  }
+}
+
+/** True when the holder of the lock died without giving it back. */
+function lockIsAbandoned() {
+  let holder, age
+  try {
+    age = Date.now() - fs.statSync(lockFile).mtimeMs
+    holder = fs.readFileSync(lockFile, 'utf8').split(' ')
+  } catch {
+    return false // given back this moment: the next attempt takes it
+  }
+  if (age > LOCK_STALE_MS) return true
+  return holder.length === 2 && holder[1] === os.hostname() && !isAlive(Number(holder[0]))
+}
+
+/** Takes the install lock; resolves with the function that gives it back. */
+async function takeLock() {
+  let told = false
+  for (;;) {
+    try {
+      fs.mkdirSync(path.dirname(lockFile), { recursive: true })
+      fs.writeFileSync(lockFile, process.pid + ' ' + os.hostname(), { flag: 'wx' })
+      break
+    } catch (error) {
+      if (error.code === 'ENOENT') continue // the giver-back removed the empty folder between our two calls
+      if (error.code !== 'EEXIST') {
+        fail(
+          'dependencies must be installed, but ' +
+            root +
+            ' is not writable for this user (' +
+            error.code +
+            ').\n' +
+            'Run the command once as the owner of that folder, or clone the repository into a folder of your own.',
+        )
+      }
+    }
+    if (lockIsAbandoned()) {
+      // The rename decides between two that see the same dead holder: only one of them finds the file.
+      const aside = lockFile + '.' + process.pid
+      try {
+        fs.renameSync(lockFile, aside)
+        fs.unlinkSync(aside)
+      } catch (error) {
+        if (error.code !== 'ENOENT')
+          fail('cannot remove ' + lockFile + ' (' + error.code + '); remove it by hand.')
+      }
+      continue
+    }
+    if (!told) process.stderr.write('cofferdam: another start is installing dependencies; waiting for it.\n')
+    told = true
+    await sleep(250)
+  }
+  const heartbeat = setInterval(() => {
+    const now = new Date()
+    try {
+      fs.utimesSync(lockFile, now, now)
+    } catch {
+      // Taken over after a long pause of this process; npm itself keeps the tree consistent enough to go on.
+    }
+  }, LOCK_HEARTBEAT_MS)
+  return () => {
+    clearInterval(heartbeat)
+    try {
+      fs.unlinkSync(lockFile)
+      fs.rmdirSync(path.dirname(lockFile))
+    } catch {
+      // already gone, or somebody else keeps something in that folder
+    }
+  }
+}
+
+/** npm as a command line: the one that runs us, else the one on PATH. */
+function npmCommand() {
+  const cli = process.env.npm_execpath || ''
+  if (/^npm-cli\.c?js$/.test(path.basename(cli)) && fs.existsSync(cli)) return [process.execPath, cli]
+  return [process.platform === 'win32' ? 'npm.cmd' : 'npm']
+}
+
+/** Runs a command with inherited stdio; resolves with how it ended. Signals are passed on as the header says. */
+function run(command, args, env, cwd) {
+  return new Promise((resolve) => {
+    const child = spawn(command, args, { stdio: 'inherit', env, cwd })
+    const pass = (signal) => {
+      if (signal === 'SIGINT' && terminalDeliversSigint()) return
+      child.kill(signal)
+    }
+    const signals = ['SIGINT', 'SIGTERM', 'SIGHUP']
+    for (const signal of signals) process.on(signal, pass)
+    const settle = (end) => {
+      for (const signal of signals) process.removeListener(signal, pass)
+      resolve(end)
+    }
+    child.on('error', (error) => settle({ error }))
+    child.on('exit', (status, signal) => settle({ status, signal }))
+  })
+}
+
+/** True when this process is in the foreground group of a terminal: a Ctrl-C then went to the child as well. */
+function terminalDeliversSigint() {
+  try {
+    // proc(5) stat after the parenthesised name: state ppid pgrp session tty_nr tpgid
+    const fields = fs.readFileSync('/proc/self/stat', 'utf8').split(') ').pop().split(' ')
+    return fields[4] !== '0' && fields[2] === fields[5]
+  } catch {
+    return Boolean(process.stdin.isTTY || process.stdout.isTTY) // no /proc: macOS
+  }
+}
+
+/** Ends this process the way the child ended. */
+function endLike(end) {
+  if (end.signal) {
+    process.kill(process.pid, end.signal)
+    // A signal that does not end us (ignored by whoever started us): the shell's convention for it.
+    setTimeout(() => process.exit(128 + (os.constants.signals[end.signal] || 0)), 1000)
+    return
+  }
+  process.exit(end.status)
+}
+
+/** Brings node_modules up to date; resolves with how npm ended when a signal ended it, else with nothing. */
+async function install(wanted) {
+  const giveBack = await takeLock()
+  process.on('exit', giveBack)
+  try {
+    if (installedStamp() === wanted) return undefined // somebody else did it while we waited
+    const again = fs.existsSync(modules)
+    process.stderr.write(
+      again
+        ? 'cofferdam: dependencies changed; running npm ci.\n'
+        : 'cofferdam: first start; installing dependencies with npm ci (about a minute, 250 MB, once).\n',
+    )
+    fs.rmSync(stampFile, { force: true })
+    const [command, ...before] = npmCommand()
+    // `--include` beats NODE_ENV=production and a user's omit setting: tests need the one, the pinned Node the other.
+    const args = ['ci', '--loglevel=error', '--include=dev', '--include=optional']
+    const end = await run(command, before.concat(args), process.env, root)
+    if (end.error && end.error.code === 'ENOENT') {
+      fail(
+        'npm was not found on PATH. Install Node.js 20 or newer together with npm, then run the command again.',
+      )
+    }
+    if (end.error) fail('npm could not be started: ' + end.error.message)
+    if (end.signal || end.status === 130) return end
+    if (end.status !== 0) {
+      fail(
+        'npm ci failed with status ' +
+          end.status +
+          ' (its message stands above).\n' +
+          '  no network or a proxy:  see `npm config get registry`, `npm config get proxy`, then `npm ping`\n' +
+          '  disk full:              about 800 MB are needed in ' +
+          root +
+          '\n' +
+          '  lockfile out of step:   `git checkout package-lock.json package.json`\n' +
+          'Then run the same command again.',
+      )
+    }
+    writeStamp(wanted)
+    return undefined
+  } finally {
+    giveBack()
+    process.removeListener('exit', giveBack)
+  }
+}
+
+async function main() {
+  if (!(nodeMajor >= OLDEST_NODE)) {
+    fail(
+      'Node.js ' +
+        process.versions.node +
+        ' is too old; install Node.js 20 or newer and run the command again.',
+    )
+  }
+  const args = process.argv.slice(2)
+  if (args.length === 0) fail('usage: node scripts/bootstrap.mjs <script> [arguments …]')
+  const wanted = wantedStamp()
+  if (installedStamp() !== wanted && installedByHand()) writeStamp(wanted)
+  else if (installedStamp() !== wanted) {
+    const interrupted = await install(wanted)
+    if (interrupted) return endLike(interrupted)
+  }
+
+  const bin = path.join(modules, '.bin')
+  const env = Object.assign({}, process.env, { PATH: bin + path.delimiter + (process.env.PATH || '') })
+  if (!env.NODE_COMPILE_CACHE) env.NODE_COMPILE_CACHE = path.join(modules, '.cache', 'node-compile-cache')
+  const script = path.resolve(root, args[0])
+  const rest = [script].concat(args.slice(1))
+
+  const pinned = path.join(bin, process.platform === 'win32' ? 'node.exe' : 'node')
+  let end = fs.existsSync(pinned)
+    ? await run(pinned, rest, env, process.cwd())
+    : { error: new Error('not installed') }
+  if (end.error) {
+    // The pinned binary is for glibc Linux and macOS; elsewhere a new enough Node of the machine does as well.
+    if (!(nodeMajor >= OLDEST_TYPE_STRIPPING_NODE)) {
+      fail(
+        'the pinned Node.js does not run here (' +
+          end.error.message +
+          '), and Node.js ' +
+          process.versions.node +
+          ' cannot run TypeScript.\nInstall Node.js ' +
+          OLDEST_TYPE_STRIPPING_NODE +
+          ' or newer (on Alpine: use the Debian image).',
+      )
+    }
+    end = await run(process.execPath, rest, env, process.cwd())
+    if (end.error) fail('cannot start Node.js: ' + end.error.message)
+  }
+  return endLike(end)
+}
+
+main().catch((error) => fail(error && error.stack ? error.stack : String(error)))
