@@ -1,0 +1,81 @@
+/**
+ * Ends one attempt: audit row first, then the result. With Postgres away the record goes to the Redis outbox in the
+ * same step as the settlement, so that neither can exist without the other.
+ */
+import {
+  composeAttempt,
+  isCofferdamError,
+  type AttemptFacts,
+  type AttemptRecord,
+  type CapsUse,
+  type Outcome,
+} from '@cofferdam/contract'
+import type { Taken } from '@cofferdam/queue'
+import { currentTraceId, inSpan } from './spans.ts'
+import type { WorkerDeps } from './worker-deps.ts'
+
+export interface Charge {
+  chargedAtMs: number | null
+  caps: CapsUse | null
+}
+
+export type Closing = Charge & { retentionDays: number; refusal?: AttemptFacts['refusal'] }
+
+/** Records and settles (or schedules the next attempt, where the caller opted in). Throws `fenced` when another worker owns it now. */
+export async function closeAttempt(
+  taken: Taken,
+  outcome: Outcome,
+  closing: Closing,
+  deps: WorkerDeps,
+): Promise<void> {
+  const finishedAtMs = Date.now()
+  const record = composeAttempt({
+    executionId: taken.executionId,
+    attempt: taken.attempt,
+    request: taken.request,
+    outcome,
+    enqueuedAtMs: taken.enqueuedAtMs,
+    startedAtMs: taken.takenAtMs,
+    finishedAtMs,
+    traceId: currentTraceId(),
+    retentionDays: closing.retentionDays,
+    caps: closing.caps,
+    chargedAtMs: closing.chargedAtMs,
+    ...(closing.refusal === undefined ? {} : { refusal: closing.refusal }),
+  })
+  await publish(taken, record, deps)
+  deps.metrics.ended(record)
+}
+
+/** Writes the audit row, then the ending. Used for fresh records and for those found from a dead owner. */
+export async function publish(taken: Taken, record: AttemptRecord, deps: WorkerDeps): Promise<void> {
+  const outbox = !(await inSpan('audit.record', () => recordOrOutbox(record, deps)))
+  const info = { slotMs: Date.now() - taken.takenAtMs, outbox }
+  await inSpan('result.publish', () =>
+    wantsRetry(taken, record) ? taken.retry(record, info) : taken.settle(record, info),
+  )
+}
+
+/** True when Postgres has the row; false when it must go to the outbox. */
+async function recordOrOutbox(record: AttemptRecord, deps: WorkerDeps): Promise<boolean> {
+  try {
+    await deps.store.record(record)
+    return true
+  } catch (error) {
+    if (!isCofferdamError(error) || error.code !== 'store_unavailable') throw error
+    deps.logger.warn(
+      { execution_id: record.result.execution_id },
+      'Postgres is away: the audit row goes to the outbox',
+    )
+    return false
+  }
+}
+
+function wantsRetry(taken: Taken, record: AttemptRecord): boolean {
+  const retry = taken.request.retry
+  return (
+    retry !== undefined &&
+    record.result.attempt < retry.max_attempts &&
+    retry.on.some((ending) => ending === record.result.ending)
+  )
+}

@@ -1,0 +1,74 @@
+/**
+ * An execution whose earlier owner began it and vanished (DESIGN §8): it is never run again by itself.
+ *
+ *   audit row of that attempt exists ─► the owner died between recording and settling: its record is the truth
+ *   otherwise ─► the old sandbox is killed through its ref, the attempt ends worker_lost, still charged
+ */
+import { outcomeWithoutRun, type AttemptRecord, type Outcome } from '@cofferdam/contract'
+import type { Interrupted, Taken } from '@cofferdam/queue'
+import { setTimeout as delay } from 'node:timers/promises'
+import { closeAttempt, publish } from './close-attempt.ts'
+import type { WorkerDeps } from './worker-deps.ts'
+
+/** While Postgres is away nobody knows whether the dead owner had recorded; ask again this often. */
+const STORE_POLL_MS = 1000
+
+export async function recoverInterrupted(
+  taken: Taken,
+  interrupted: Interrupted,
+  deps: WorkerDeps,
+): Promise<void> {
+  const recorded = await findRecord(taken, interrupted.attempt, deps)
+  await killOldSandbox(interrupted, deps)
+  if (recorded !== null) return publish(taken, recorded, deps)
+  const outcome: Outcome = {
+    ...outcomeWithoutRun(
+      'worker_lost',
+      'worker_lost',
+      'The worker died while the program ran; it was not run again.',
+    ),
+    backend: interrupted.backend,
+    isolation: interrupted.isolation,
+    began: true,
+  }
+  const retentionDays = await retentionOf(taken, deps)
+  await closeAttempt(
+    taken,
+    outcome,
+    { chargedAtMs: interrupted.chargedAtMs, caps: null, retentionDays },
+    deps,
+  )
+}
+
+async function findRecord(taken: Taken, attempt: number, deps: WorkerDeps): Promise<AttemptRecord | null> {
+  for (;;) {
+    try {
+      return await deps.store.findAttempt(taken.executionId, attempt)
+    } catch (error) {
+      deps.logger.warn(
+        { err: error, execution_id: taken.executionId },
+        'cannot look up an interrupted attempt yet',
+      )
+      await delay(STORE_POLL_MS, undefined, { signal: taken.signal })
+    }
+  }
+}
+
+async function killOldSandbox(interrupted: Interrupted, deps: WorkerDeps): Promise<void> {
+  if (interrupted.ref === null) return
+  const backend = deps.backends.get(interrupted.ref.backend)
+  try {
+    // A backend that this worker has not got is swept by the janitor of one that has.
+    await backend?.kill(interrupted.ref)
+  } catch (error) {
+    deps.logger.error(
+      { err: error, sandbox: interrupted.ref.id },
+      'the sandbox of a dead worker could not be killed; the janitor tries again',
+    )
+  }
+}
+
+async function retentionOf(taken: Taken, deps: WorkerDeps): Promise<number> {
+  const facts = await deps.policies.read(taken.request.tenant_id, undefined).catch(() => null)
+  return facts?.tenant?.retention_days ?? deps.defaultRetentionDays
+}

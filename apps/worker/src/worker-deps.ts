@@ -1,0 +1,22 @@
+/** What carrying an execution needs; made once in run-worker.ts. */
+import type { Admission } from '@cofferdam/admission'
+import type { AttemptRecord, Backend, WorkerId } from '@cofferdam/contract'
+import type { Executor } from '@cofferdam/executor'
+import type { Store } from '@cofferdam/store'
+import type { Logger } from '@cofferdam/telemetry'
+import type { LeaseKeeper } from './lease-keeper.ts'
+import type { PolicyCache } from './policy-cache.ts'
+
+export interface WorkerDeps {
+  workerId: WorkerId
+  admission: Admission
+  executor: Executor
+  backends: ReadonlyMap<string, Backend>
+  store: Pick<Store, 'record' | 'findAttempt'>
+  policies: PolicyCache
+  leases: LeaseKeeper
+  metrics: { ended(record: AttemptRecord): void }
+  logger: Logger
+  /** Retention of audit rows of tenants whose policy cannot be read (DESIGN §7: 30 days). */
+  defaultRetentionDays: number
+}
