@@ -1,0 +1,16 @@
+/** What every backend gets besides its config. Backends never read the environment and install no signal handlers. */
+
+/** The part of a logger that backends use; a pino logger fits. */
+export interface BackendLogger {
+  debug(fields: object, message: string): void
+  info(fields: object, message: string): void
+  warn(fields: object, message: string): void
+}
+
+export interface BackendDeps {
+  /** Takes what no caller waits for, such as a clean-up that failed; nothing is logged when it is left out. */
+  logger?: BackendLogger
+}
+
+/** A logger that drops everything. */
+export const SILENT: BackendLogger = { debug() {}, info() {}, warn() {} }

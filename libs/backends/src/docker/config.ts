@@ -1,0 +1,26 @@
+/** Settings of the `docker` and `gvisor` backends. */
+import { z } from 'zod'
+
+const settings = {
+  /** Path of the daemon's unix socket, or a `tcp://`, `http://` or `https://` URL. Default: /var/run/docker.sock. */
+  host: z.string().min(1).max(4096).optional(),
+  /** Image with python3, node, bash and our guest agent; `node infra/images/build.ts` makes this one. */
+  image: z.string().min(1).max(512).default('cofferdam/sandbox:latest'),
+  /** Every call of the daemon's API but the long-lived streams ends after this. */
+  api_timeout_ms: z.int().min(1000).max(600_000).default(30_000),
+  /** From `open` to the agent's first frame. A cold start takes 0.15-0.4 s; a loaded host ten times that. */
+  ready_timeout_ms: z.int().min(1000).max(600_000).default(20_000),
+}
+
+export const dockerConfigSchema = z.strictObject({
+  ...settings,
+  /** OCI runtime as the daemon knows it (`docker info`), e.g. runc, crun, runsc; null for the daemon's default. */
+  runtime: z.string().min(1).max(128).nullable().default(null),
+})
+
+export const gvisorConfigSchema = z.strictObject({
+  ...settings,
+  runtime: z.string().min(1).max(128).default('runsc'),
+})
+
+export type DockerConfig = z.output<typeof dockerConfigSchema>

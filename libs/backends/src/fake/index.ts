@@ -1,0 +1,102 @@
+/**
+ * The `fake` backend: scripted, instant, in this process. It runs no code: it reads the tiny language of steps.ts, so
+ * that tests and benches of everything above need no process. It exists only where the configuration names it.
+ */
+import { setTimeout as sleep } from 'node:timers/promises'
+import {
+  CofferdamError,
+  LANGUAGES,
+  missingCapabilities,
+  type Backend,
+  type Capabilities,
+  type SandboxId,
+  type WorkerId,
+} from '@cofferdam/contract'
+import type { BackendDeps } from '../deps.ts'
+import { fakeConfigSchema, type FakeConfig } from './config.ts'
+import { FakeSandbox } from './sandbox.ts'
+
+export { fakeSource, type FakeStep } from './steps.ts'
+
+const CAPABILITIES: Capabilities = {
+  languages: LANGUAGES,
+  programs: ['script', 'command'],
+  network: ['none'],
+  stdin: true,
+  files: true,
+  artifacts: true,
+  streaming: true,
+  sessions: true,
+  value: true,
+  interrupt: true,
+  maxMs: null,
+  enforces: [],
+  measures: ['wall_ms'],
+}
+
+/** Makes a fake backend; `config` takes its defaults from `fakeConfigSchema`. */
+export function createFakeBackend(config: Partial<FakeConfig> = {}, name = 'fake'): Backend {
+  const { open_ms: openMs, max_sandboxes: maxSandboxes } = fakeConfigSchema.parse(config)
+  const live = new Map<SandboxId, { sandbox: FakeSandbox; owner: WorkerId }>()
+
+  const destroy = async (ids: SandboxId[]): Promise<number> => {
+    const found = ids.flatMap((id) => live.get(id) ?? [])
+    for (const { sandbox } of found) await sandbox[Symbol.asyncDispose]()
+    return found.length
+  }
+
+  return {
+    name,
+    isolation: 'none',
+    capabilities: CAPABILITIES,
+
+    async probe(signal) {
+      signal.throwIfAborted()
+      return { ok: true, features: ['runs no code: programs are scripts of the fake language'] }
+    },
+
+    async open(spec, signal) {
+      signal.throwIfAborted()
+      const missing = missingCapabilities(CAPABILITIES, {
+        program: spec.program,
+        network: spec.network,
+        stdin: false,
+        files: false,
+        artifacts: false,
+        session: spec.reuse !== 'job',
+        hardTimeoutMs: spec.limits.hard_timeout_ms,
+      })
+      if (missing.length > 0)
+        throw new CofferdamError('capability_missing', `${name} lacks ${missing.join(', ')}.`)
+      // The timer rejects with an AbortError of its own; callers get the reason that they gave.
+      if (openMs > 0) await sleep(openMs, undefined, { signal }).catch(() => signal.throwIfAborted())
+      if (live.size >= maxSandboxes)
+        throw new CofferdamError('sandbox_open_failed', `${name} holds ${maxSandboxes} sandboxes already.`)
+      if (live.has(spec.sandboxId)) throw new CofferdamError('conflict', `${spec.sandboxId} exists already.`)
+      const sandbox = new FakeSandbox(name, spec, () => live.delete(spec.sandboxId))
+      live.set(spec.sandboxId, { sandbox, owner: spec.owner })
+      return sandbox
+    },
+
+    async kill(ref) {
+      return (await destroy([ref.id])) > 0
+    },
+
+    async sweep(owner) {
+      const left = [...live].filter(([, entry]) => entry.owner === owner)
+      return { destroyed: await destroy(left.map(([id]) => id)) }
+    },
+
+    async owners() {
+      return [...new Set([...live.values()].map((entry) => entry.owner))]
+    },
+
+    async [Symbol.asyncDispose]() {
+      await destroy([...live.keys()])
+    },
+  }
+}
+
+/** What the registry calls. */
+export const createBackend = (config: FakeConfig, _deps: BackendDeps, name: string): Backend =>
+  createFakeBackend(config, name)

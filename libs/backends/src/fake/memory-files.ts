@@ -1,0 +1,46 @@
+/** The work directory of a fake sandbox: a map. Same rules for paths as on the wire. */
+import { posix } from 'node:path'
+import { CofferdamError, parse, pathSchema, type Entry, type ProgramFile } from '@cofferdam/contract'
+
+export class MemoryFiles {
+  readonly #files = new Map<string, ProgramFile>()
+
+  /** Throws `invalid_request` for a path that leaves the work directory. */
+  put(file: ProgramFile): void {
+    const path = parse(pathSchema, file.path, 'path')
+    this.#files.set(path, { ...file, bytes: file.bytes.slice() })
+  }
+
+  get(path: string): ProgramFile | undefined {
+    return this.#files.get(path)
+  }
+
+  /** Throws `invalid_request`, `not_found` or `payload_too_large`. */
+  read(path: string, maxBytes: number): Uint8Array {
+    const file = this.#files.get(parse(pathSchema, path, 'path'))
+    if (file === undefined)
+      throw new CofferdamError('not_found', `There is no file "${path}" in the sandbox.`)
+    if (file.bytes.length > maxBytes)
+      throw new CofferdamError(
+        'payload_too_large',
+        `"${path}" has ${file.bytes.length} bytes, at most ${maxBytes} were asked for.`,
+      )
+    return file.bytes.slice()
+  }
+
+  list(globs: readonly string[], maxEntries: number): Entry[] {
+    const entries: Entry[] = []
+    for (const [path, file] of [...this.#files].toSorted(([a], [b]) => (a < b ? -1 : 1))) {
+      if (entries.length === maxEntries) break
+      if (globs.some((glob) => posix.matchesGlob(path, glob))) entries.push({ path, size: file.bytes.length })
+    }
+    return entries
+  }
+
+  /** Removes a file, or everything below a directory; nothing when it is not there. */
+  remove(path: string): void {
+    const checked = parse(pathSchema, path, 'path')
+    for (const name of this.#files.keys())
+      if (name === checked || name.startsWith(`${checked}/`)) this.#files.delete(name)
+  }
+}

@@ -1,0 +1,52 @@
+/** Settings of the `hostile` backend: which tricks it plays, as data. Harmless when empty. */
+import { z } from 'zod'
+
+const ms = z.int().min(0).max(600_000)
+
+/** What one sandbox does wrong. Every key that is left out behaves. */
+export const hostileTricksSchema = z.strictObject({
+  /**
+   * `hangs`: never ready, until aborted. `fails`: throws `sandbox_open_failed`. `throws_foreign`: throws an error that
+   * is not ours. `deaf`: takes `late_ms` and does not listen to the abort.
+   */
+  open: z.enum(['hangs', 'fails', 'throws_foreign', 'deaf']).optional(),
+  /** Milliseconds added to `open`. */
+  open_late_ms: ms.optional(),
+  /**
+   * `dies`: the channel ends after the first output (or at once), `sandbox_lost`. `violates_protocol`: the same with
+   * `protocol_violation`. `hangs`: never ends, deaf to interrupts; only abort or dispose end it. `throws_foreign`: rejects with
+   * an error that is not ours.
+   */
+  run: z.enum(['dies', 'violates_protocol', 'hangs', 'throws_foreign']).optional(),
+  /**
+   * `lies_about_bytes`: byte counts that cannot be. `lies_about_exit`: exit code and signal at once, negative usage, a value that is no
+   * JSON. `talks_after_exit`: more output, and the end once more, after `run` resolved.
+   */
+  exit: z.enum(['lies_about_bytes', 'lies_about_exit', 'talks_after_exit']).optional(),
+  /** Bytes of stdout that arrive before the program's own, far beyond `maxOutputBytes` and without waiting for the reader. */
+  flood_bytes: z.int().min(0).max(1_073_741_824).optional(),
+  /** Splits the output into single bytes, which also splits UTF-8 sequences. */
+  crumbles_output: z.boolean().optional(),
+  /** Milliseconds added to the end of `run`. */
+  exit_late_ms: ms.optional(),
+  /** Interrupts do nothing. */
+  deaf_to_interrupt: z.boolean().optional(),
+  /** `fails`: write, read, list and remove throw `sandbox_lost`. `hangs`: until dispose. */
+  files: z.enum(['fails', 'hangs']).optional(),
+  /** `read` returns more than it was asked for, `list` names paths outside of the work directory. */
+  files_lie: z.boolean().optional(),
+  /** Milliseconds that `dispose` takes; it finishes. */
+  dispose_slow_ms: ms.optional(),
+  /** `dispose` rejects after it destroyed the sandbox. */
+  dispose_throws: z.boolean().optional(),
+})
+/** See the comments of `hostileTricksSchema`. */
+export type HostileTricks = z.output<typeof hostileTricksSchema>
+
+export const hostileConfigSchema = z.strictObject({
+  /** Tricks of the nth sandbox, repeated from the start when they run out; `[]` means no tricks at all. */
+  tricks: z.array(hostileTricksSchema).max(1000).default([]),
+  /** `fails`: probe says no. `throws`: it rejects. `hangs`: until aborted. */
+  probe: z.enum(['fails', 'throws', 'hangs']).optional(),
+})
+export type HostileConfig = z.output<typeof hostileConfigSchema>

@@ -1,0 +1,8 @@
+/** Places that make sandboxes: one folder per backend behind one registry. */
+export { backendsConfigSchema, type BackendsConfig, type BackendsConfigInput } from './config.ts'
+export { createBackends } from './create-backends.ts'
+export type { BackendDeps, BackendLogger } from './deps.ts'
+export { createFakeBackend, fakeSource, type FakeStep } from './fake/index.ts'
+export { createHostileBackend, type HostileOptions, type HostileTricks } from './hostile/index.ts'
+export { BACKENDS, isBackendName, type BackendName } from './registry.ts'
+export { register, type BackendModule, type Registration } from './registration.ts'

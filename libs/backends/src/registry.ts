@@ -1,0 +1,40 @@
+/**
+ * Every place that can make sandboxes, by name. A new backend is one folder and one line here: its config schema is
+ * imported now (zod only), its code by `await import()` when it is configured, so that a worker that runs
+ * containers never loads a cloud SDK.
+ */
+import { dockerConfigSchema, gvisorConfigSchema } from './docker/config.ts'
+import { fakeConfigSchema } from './fake/config.ts'
+import { hostileConfigSchema } from './hostile/config.ts'
+import { register } from './registration.ts'
+
+export const BACKENDS = {
+  docker: register({
+    isolation:
+      'A hardened container of the Docker daemon: namespaces, cgroups, seccomp, no capability, no network.',
+    config: dockerConfigSchema,
+    load: () => import('./docker/index.ts'),
+  }),
+  gvisor: register({
+    isolation:
+      'The same container on gVisor (runsc): programs talk to a user-space kernel, not to the host’s.',
+    config: gvisorConfigSchema,
+    load: () => import('./docker/index.ts'),
+  }),
+  fake: register({
+    isolation:
+      'None: a scripted double in this process that runs no code. For tests and benches of the queue.',
+    config: fakeConfigSchema,
+    load: () => import('./fake/index.ts'),
+  }),
+  hostile: register({
+    isolation: 'None: a double that is late, lies and dies on purpose. For tests of what stands above.',
+    config: hostileConfigSchema,
+    load: () => import('./hostile/index.ts'),
+  }),
+} as const
+
+export type BackendName = keyof typeof BACKENDS
+
+/** True when the registry knows `name`. */
+export const isBackendName = (name: string): name is BackendName => Object.hasOwn(BACKENDS, name)
