@@ -1,0 +1,131 @@
+/**
+ * One child server process, from spawn to proven end.
+ *
+ *   starting ──ready()──> running ──stop──> stopping ──exit──> ended
+ *       └────────── exit before ready: ready() rejects with the last lines ──────────┘
+ *
+ * The server leads its own session, so a terminal's Ctrl-C reaches only us and we stop it after our own drain. It
+ * still dies with us on SIGKILL: `setpriv --pdeathsig` where the system has it (Linux sends the signal when the
+ * *thread* that spawned it ends, so spawn from a thread that lives as long as the server should); elsewhere the next
+ * start in the same directory stops the orphan (claim-directory.ts).
+ */
+import { spawn, type ChildProcess } from 'node:child_process'
+import { createInterface } from 'node:readline'
+import { Socket } from 'node:net'
+import type { Readable } from 'node:stream'
+import { setTimeout as delay } from 'node:timers/promises'
+import { EmbeddedServerError } from './embedded-server-error.ts'
+
+/** Lines kept for a start error: a Postgres configuration error takes about 5, a crash report about 20. */
+const KEPT_LINES = 30
+/** A server line is below 1 KiB unless it quotes a statement. */
+const KEPT_LINE_LENGTH = 1000
+
+export interface Command {
+  argv: readonly [string, ...string[]]
+  env?: Record<string, string>
+  cwd?: string
+  uid?: number
+  gid?: number
+  /** Gives the child a pipe as stdin that closes with us. Default: no stdin. */
+  stdin?: 'pipe'
+}
+
+export interface Supervised {
+  readonly pid: number
+  readonly exited: Promise<string>
+  /** Polls until `isReady` says so; throws `start_failed` when the server ends first or the deadline passes. */
+  ready(isReady: () => Promise<boolean>, deadlineMs: number): Promise<void>
+  /** Sends each signal in turn, waiting `graceMs` for the end after each; the last must be SIGKILL. */
+  stop(signals: readonly NodeJS.Signals[], graceMs: number): Promise<void>
+}
+
+/** Spawns the server; throws `start_failed` when the program cannot be executed. */
+export async function supervise(
+  what: string,
+  command: Command,
+  log: (line: string) => void,
+): Promise<Supervised> {
+  const [file, ...args] = command.argv
+  const child = spawn(file, args, {
+    detached: true,
+    stdio: [command.stdin ?? 'ignore', 'pipe', 'pipe'],
+    ...(command.env === undefined ? {} : { env: command.env }),
+    ...(command.cwd === undefined ? {} : { cwd: command.cwd }),
+    ...(command.uid === undefined ? {} : { uid: command.uid }),
+    ...(command.gid === undefined ? {} : { gid: command.gid }),
+  })
+  const lines: string[] = []
+  const keep = (line: string): void => {
+    lines.push(line.slice(0, KEPT_LINE_LENGTH))
+    if (lines.length > KEPT_LINES) lines.shift()
+    log(line)
+  }
+  for (const stream of [child.stdout, child.stderr]) readLines(stream, keep)
+  const exited = endOf(child)
+  const pid = await spawned(what, child)
+  // A running server must not keep a process alive that has nothing else to do.
+  child.unref()
+  let ended: string | null = null
+  void exited.then((reason) => (ended = reason))
+
+  return {
+    pid,
+    exited,
+    async ready(isReady, deadlineMs) {
+      const until = Date.now() + deadlineMs
+      while (!(await isReady())) {
+        if (ended !== null) throw startFailed(what, ended, lines)
+        if (Date.now() > until) throw startFailed(what, `not ready after ${deadlineMs} ms`, lines)
+        await delay(5)
+      }
+    },
+    async stop(signals, graceMs) {
+      child.ref()
+      for (const name of signals) {
+        if (ended !== null) return
+        child.kill(name)
+        await endsWithin(exited, graceMs)
+      }
+      await exited
+    },
+  }
+}
+
+async function endsWithin(exited: Promise<string>, graceMs: number): Promise<void> {
+  const timer = new AbortController()
+  const grace = delay(graceMs, undefined, { signal: timer.signal }).catch(() => undefined)
+  await Promise.race([exited, grace])
+  timer.abort()
+}
+
+function startFailed(what: string, why: string, lines: readonly string[]): EmbeddedServerError {
+  const said = lines.length === 0 ? '' : ` Its last lines:\n${lines.join('\n')}`
+  return new EmbeddedServerError('start_failed', `${what} did not start: ${why}.${said}`)
+}
+
+function readLines(stream: Readable | null, keep: (line: string) => void): void {
+  if (stream === null) return
+  if (stream instanceof Socket) stream.unref()
+  createInterface({ input: stream, crlfDelay: Infinity }).on('line', keep)
+}
+
+function endOf(child: ChildProcess): Promise<string> {
+  return new Promise((resolve) => {
+    child.once('exit', (code, signal) =>
+      resolve(signal === null ? `exited with code ${code}` : `killed by ${signal}`),
+    )
+    child.once('error', (error) => resolve(error.message))
+  })
+}
+
+function spawned(what: string, child: ChildProcess): Promise<number> {
+  return new Promise((resolve, reject) => {
+    child.once('spawn', () => resolve(child.pid ?? 0))
+    child.once('error', (error) =>
+      reject(
+        new EmbeddedServerError('start_failed', `${what} could not be executed: ${error.message}`, error),
+      ),
+    )
+  })
+}
