@@ -1,0 +1,67 @@
+/**
+ * A vitest reporter for scripts/test.ts: appends one JSON line per finished test to the file named by
+ * COFFERDAM_TEST_REPORT. Lines, not one document at the end: what ran stays counted when vitest itself dies.
+ */
+import { appendFileSync } from 'node:fs'
+import { relative } from 'node:path'
+import type { SerializedError } from 'vitest'
+import type { Reporter, TestCase, TestModule, TestSuite } from 'vitest/node'
+
+export type ReportLine =
+  | { type: 'passed' | 'failed'; file: string; name: string }
+  /** `reason` is empty when neither a note nor the title gives one. */
+  | { type: 'skipped'; file: string; name: string; reason: string }
+  /** Something failed outside of a test: a file that does not load, a hook, an unhandled rejection. */
+  | { type: 'broken'; file: string; name: string }
+  | { type: 'end'; interrupted: boolean }
+
+/** The reason a title states: `… (skipped: why)`, or the last parenthesis of the nearest title that has one. */
+export function reasonOf(fullName: string): string {
+  const stated = /\((?:skipped|needs)[:,]?\s+([^()]*(?:\([^()]*\)[^()]*)*)\)/i.exec(fullName)
+  if (stated?.[1] !== undefined) return stated[1].trim()
+  const dash = /\s(?:—|–|-|:)\s+((?:needs|no|without|not)\b.*?)(?:\s>\s|$)/i.exec(fullName)
+  if (dash?.[1] !== undefined) return dash[1].trim()
+  const last = [...fullName.matchAll(/\(([^()]+)\)/g)].at(-1)
+  return last?.[1]?.trim() ?? ''
+}
+
+/** Made by vitest (`--reporter=scripts/report-tests.ts`), hence a class and a default export. */
+export default class TestReport implements Reporter {
+  readonly #file = process.env['COFFERDAM_TEST_REPORT'] ?? ''
+  readonly #root = process.cwd()
+
+  onTestCaseResult(test: TestCase): void {
+    const result = test.result()
+    const place = { file: this.#path(test.module), name: test.fullName }
+    if (result.state === 'skipped')
+      this.#add({ type: 'skipped', ...place, reason: result.note ?? reasonOf(test.fullName) })
+    else this.#add({ type: result.state === 'passed' ? 'passed' : 'failed', ...place })
+  }
+
+  onTestSuiteResult(suite: TestSuite): void {
+    if (suite.errors().length > 0)
+      this.#add({ type: 'broken', file: this.#path(suite.module), name: suite.fullName })
+  }
+
+  onTestModuleEnd(module: TestModule): void {
+    if (module.errors().length > 0)
+      this.#add({ type: 'broken', file: this.#path(module), name: 'the file failed' })
+  }
+
+  onTestRunEnd(
+    _modules: readonly TestModule[],
+    errors: readonly SerializedError[],
+    reason: 'passed' | 'interrupted' | 'failed',
+  ): void {
+    for (const error of errors) this.#add({ type: 'broken', file: '', name: `unhandled: ${error.message}` })
+    this.#add({ type: 'end', interrupted: reason === 'interrupted' })
+  }
+
+  #path(module: TestModule): string {
+    return relative(this.#root, module.moduleId)
+  }
+
+  #add(line: ReportLine): void {
+    if (this.#file !== '') appendFileSync(this.#file, JSON.stringify(line) + '\n')
+  }
+}

@@ -1,0 +1,221 @@
+/**
+ * The import arrows of DESIGN §3 and house style §2.1, as one function per rule over the tree. Each returns sentences
+ * that name the file, what it does and why that is wrong; no sentence means that the rule holds.
+ */
+import { builtinModules } from 'node:module'
+import { resolveRelative, type Import, type SourceFile, type Tree, type Workspace } from './import-tree.ts'
+
+/** Which of our packages each lib may import. A lib without a row is reported, so that its arrows are decided once. */
+const LIB_ARROWS: Record<string, readonly string[]> = {
+  contract: [],
+  config: ['contract'],
+  client: ['contract', 'queue'],
+  queue: ['contract'],
+  admission: ['contract'],
+  // Gets backends as a map and never imports one.
+  executor: ['contract'],
+  guest: ['contract'],
+  // Never queue, admission or store.
+  backends: ['contract', 'guest'],
+  store: ['contract'],
+  telemetry: ['contract'],
+  embedded: ['contract'],
+}
+
+/** Apps import libs; only the command, which starts the others in one process, imports apps. */
+const APP_ARROWS: Record<string, readonly string[]> = { cli: ['api', 'worker', 'dispatcher'] }
+
+/** Slow to import or large (toolchain.md §2): a worker that runs Docker jobs must not load a cloud SDK. */
+const HEAVY = [
+  'dockerode',
+  'docker-modem',
+  '@aws-sdk/',
+  'bedrock-agentcore',
+  '@azure/',
+  '@kubernetes/',
+  'e2b',
+  '@e2b/',
+]
+
+/** Names that say nothing of what a file decides (house style §2.2). */
+const EMPTY_NAMES =
+  /(^|-)(utils?|helpers?|common|misc|types|managers?|services?)(\.test|\.conformance\.test)?\.ts$/
+
+const BUILTINS = new Set(builtinModules)
+
+/** `@scope/name/sub` → package `@scope/name`, sub-path `./sub`. */
+function splitPackage(specifier: string): { name: string; subpath: string } {
+  const parts = specifier.split('/')
+  const length = specifier.startsWith('@') ? 2 : 1
+  const rest = parts.slice(length).join('/')
+  return { name: parts.slice(0, length).join('/'), subpath: rest === '' ? '.' : `./${rest}` }
+}
+
+const isRelative = (specifier: string): boolean => specifier.startsWith('.') || specifier.startsWith('/')
+
+/** Every import of every file, with its workspace. */
+function* eachImport(tree: Tree): Generator<{ file: SourceFile; found: Import; own: Workspace }> {
+  const byDir = new Map(tree.workspaces.map((workspace) => [workspace.dir, workspace]))
+  for (const file of tree.files) {
+    const own = byDir.get(file.workspace)
+    if (own !== undefined) for (const found of file.imports) yield { file, found, own }
+  }
+}
+
+function workspaceOf(tree: Tree, specifier: string): Workspace | undefined {
+  const { name } = splitPackage(specifier)
+  return tree.workspaces.find((workspace) => workspace.name === name)
+}
+
+/** Our packages import each other only along the arrows. */
+export function wrongArrows(tree: Tree): string[] {
+  const problems = tree.workspaces
+    .filter(({ dir }) => dir.startsWith('libs/') && LIB_ARROWS[dir.slice(5)] === undefined)
+    .map(({ dir }) => `${dir}: has no row in LIB_ARROWS; decide what it may import`)
+  for (const { file, found, own } of eachImport(tree)) {
+    if (isRelative(found.specifier)) {
+      const target = resolveRelative(file.path, found.specifier)
+      if (!target.startsWith(own.dir + '/'))
+        problems.push(`${file.path}: reaches out of its workspace by path (${found.specifier})`)
+      continue
+    }
+    const target = workspaceOf(tree, found.specifier)
+    if (target === undefined || allowsArrow(own, target, file.isTest)) continue
+    problems.push(`${file.path}: ${own.dir} must not import ${target.dir} (${found.specifier})`)
+  }
+  return problems
+}
+
+function allowsArrow(from: Workspace, to: Workspace, isTest: boolean): boolean {
+  const [group, name] = [to.dir.slice(0, 4), to.dir.slice(5)]
+  if (from.dir === to.dir) return isTest
+  if (group === 'apps') return (APP_ARROWS[from.dir.slice(5)] ?? []).includes(name)
+  // A lib's tests may use every other lib: real servers from embedded, the doubles from backends.
+  return from.dir.startsWith('apps/') || isTest || (LIB_ARROWS[from.dir.slice(5)] ?? []).includes(name)
+}
+
+/** Packages are imported through their `exports` only. */
+export function deepImports(tree: Tree): string[] {
+  const problems: string[] = []
+  for (const { file, found } of eachImport(tree)) {
+    const target = isRelative(found.specifier) ? undefined : workspaceOf(tree, found.specifier)
+    if (target !== undefined && !target.exports.includes(splitPackage(found.specifier).subpath))
+      problems.push(`${file.path}: ${found.specifier} is not among the exports of ${target.name}`)
+  }
+  return problems
+}
+
+/** What is imported is declared in the same workspace's package.json. */
+export function undeclaredDependencies(tree: Tree): string[] {
+  const problems: string[] = []
+  for (const { file, found, own } of eachImport(tree)) {
+    const { specifier } = found
+    if (isRelative(specifier) || specifier.startsWith('node:')) continue
+    const { name } = splitPackage(specifier)
+    if (BUILTINS.has(name)) {
+      problems.push(`${file.path}: write node:${specifier}, not ${specifier}`)
+      continue
+    }
+    const ours = workspaceOf(tree, specifier)
+    const atRunTime = [...own.dependencies, own.name]
+    // Tests and types need nothing at run time; our own packages are linked for every test of the repository.
+    const inTests = [...atRunTime, ...own.devDependencies, ...tree.rootDevDependencies]
+    const declared = file.isTest || found.kind === 'type' ? inTests : atRunTime
+    if (declared.includes(name) || (ours !== undefined && file.isTest)) continue
+    problems.push(`${file.path}: imports ${name}, which ${own.dir}/package.json does not declare`)
+  }
+  return problems
+}
+
+/** `contract` depends on zod alone, also in its package.json. */
+export function heavyContract(tree: Tree): string[] {
+  const contract = tree.workspaces.find(({ dir }) => dir === 'libs/contract')
+  return (contract?.dependencies ?? [])
+    .filter((name) => name !== 'zod')
+    .map((name) => `libs/contract/package.json: depends on ${name}; contract depends on zod alone`)
+}
+
+/** Heavy SDKs are loaded by `await import()` inside libs/backends. */
+export function heavyImports(tree: Tree): string[] {
+  const problems: string[] = []
+  for (const { file, found } of eachImport(tree)) {
+    const { name } = splitPackage(found.specifier)
+    const heavy = HEAVY.some((entry) => (entry.endsWith('/') ? name.startsWith(entry) : name === entry))
+    if (!heavy || found.kind === 'type' || file.isTest) continue
+    if (file.workspace !== 'libs/backends')
+      problems.push(`${file.path}: ${name} belongs inside its folder of libs/backends`)
+    else if (found.kind === 'value') problems.push(`${file.path}: load ${name} by await import()`)
+  }
+  return problems
+}
+
+/** The environment is read in apps/<app>/src/config.ts only. */
+export function environmentReaders(tree: Tree): string[] {
+  return tree.files
+    .filter(
+      (file) => file.readsEnvironment && !file.isTest && !/^apps\/[^/]+\/src\/config\.ts$/.test(file.path),
+    )
+    .map(
+      (file) =>
+        `${file.path}: reads process.env; take the value as an argument (apps/*/src/config.ts reads it)`,
+    )
+}
+
+/** File names say what the file decides. */
+export function emptyNames(tree: Tree): string[] {
+  return tree.files
+    .filter((file) => EMPTY_NAMES.test(file.path.split('/').at(-1) ?? '') || /[A-Z_]/.test(file.path))
+    .map((file) => `${file.path}: name it in kebab-case for what it decides`)
+}
+
+/** No cycle between packages, and none between files at run time. */
+export function cycles(tree: Tree): string[] {
+  const packages = new Map<string, Set<string>>()
+  const files = new Map<string, Set<string>>()
+  for (const { file, found, own } of eachImport(tree)) {
+    if (file.isTest) continue
+    if (isRelative(found.specifier)) {
+      // Types vanish before run time, and `import()` is the way to break a cycle.
+      if (found.kind === 'value') edge(files, file.path, resolveRelative(file.path, found.specifier))
+    } else {
+      const target = workspaceOf(tree, found.specifier)
+      if (target !== undefined && target.dir !== own.dir) edge(packages, own.dir, target.dir)
+    }
+  }
+  return [...findCycles(packages), ...findCycles(files)].map((ring) => `cycle: ${ring.join(' → ')}`)
+}
+
+function edge(graph: Map<string, Set<string>>, from: string, to: string): void {
+  const targets = graph.get(from) ?? new Set()
+  graph.set(from, targets.add(to))
+}
+
+/** One ring per back edge of a depth-first walk. */
+function findCycles(graph: ReadonlyMap<string, ReadonlySet<string>>): string[][] {
+  const done = new Set<string>()
+  const rings: string[][] = []
+  const walk = (node: string, path: string[]): void => {
+    const at = path.indexOf(node)
+    if (at >= 0) rings.push([...path.slice(at), node])
+    if (at >= 0 || done.has(node)) return
+    for (const next of graph.get(node) ?? []) walk(next, [...path, node])
+    done.add(node)
+  }
+  for (const node of graph.keys()) walk(node, [])
+  return rings
+}
+
+/** All rules together. */
+export function importProblems(tree: Tree): string[] {
+  const rules = [
+    wrongArrows,
+    deepImports,
+    undeclaredDependencies,
+    heavyContract,
+    heavyImports,
+    environmentReaders,
+    emptyNames,
+    cycles,
+  ]
+  return rules.flatMap((rule) => rule(tree)).toSorted()
+}

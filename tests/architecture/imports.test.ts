@@ -1,0 +1,225 @@
+/** The import arrows hold in this repository, and each rule reports a made-up tree that breaks it. */
+import { fileURLToPath } from 'node:url'
+import { describe, expect, it } from 'vitest'
+import { importProblems } from './import-rules.ts'
+import { readSource, readTree, type Tree, type Workspace } from './import-tree.ts'
+
+const root = fileURLToPath(new URL('../..', import.meta.url))
+
+describe('the repository', () => {
+  const tree = readTree(root)
+
+  it('is read whole', () => {
+    expect(tree.workspaces.map(({ dir }) => dir)).toContain('libs/contract')
+    expect(tree.files.map(({ path }) => path)).toContain('libs/contract/src/backend.ts')
+    expect(tree.files.length).toBeGreaterThan(50)
+  })
+
+  it('has no import against the arrows of DESIGN §3', () => {
+    expect(importProblems(tree)).toEqual([])
+  })
+})
+
+const workspace = (dir: string, dependencies: string[] = [], exports = ['.']): Workspace => ({
+  dir,
+  name: `@cofferdam/${dir.slice(5)}`,
+  exports,
+  dependencies,
+  devDependencies: ['@types/thing'],
+})
+
+const ALL = ['contract', 'queue', 'executor', 'backends', 'guest', 'store'].map(
+  (name) => `@cofferdam/${name}`,
+)
+
+/** A tree of the usual workspaces (everything declared) with the given files. */
+function treeOf(files: Record<string, string>, more: Workspace[] = []): Tree {
+  const usual = [
+    'libs/contract',
+    'libs/queue',
+    'libs/executor',
+    'libs/guest',
+    'libs/store',
+    'apps/api',
+    'apps/cli',
+  ]
+  const workspaces = [
+    ...usual.map((dir) =>
+      workspace(dir, dir === 'libs/contract' ? ['zod'] : [...ALL, '@cofferdam/api', '@cofferdam/cli']),
+    ),
+    workspace('libs/backends', [...ALL, 'dockerode'], ['.', './conformance']),
+    ...more,
+  ]
+  return {
+    workspaces,
+    files: Object.entries(files).map(([path, code]) =>
+      readSource(path, path.split('/').slice(0, 2).join('/'), code),
+    ),
+    rootDevDependencies: ['vitest'],
+  }
+}
+
+const problemsOf = (files: Record<string, string>): string[] => importProblems(treeOf(files))
+
+describe('the rules', () => {
+  it('accept the arrows of the design', () => {
+    expect(
+      problemsOf({
+        'libs/contract/src/index.ts': `import { z } from 'zod'\nexport * from './ids.ts'`,
+        'libs/contract/src/ids.ts': `import { randomBytes } from 'node:crypto'`,
+        'libs/backends/src/docker/index.ts': `import type Docker from 'dockerode'\nimport '@cofferdam/guest'\nawait import('dockerode')`,
+        'libs/queue/test/put.test.ts': `import { it } from 'vitest'\nimport '@cofferdam/store'\nprocess.env['REDIS_URL']`,
+        'apps/api/src/config.ts': `export const url = process.env['REDIS_URL']`,
+        'apps/api/src/main.ts': `import { loadConfig } from './config.ts'\nloadConfig(process.env)`,
+        'apps/cli/src/main.ts': `import '@cofferdam/api'`,
+      }),
+    ).toEqual([])
+  })
+
+  it.each([
+    [
+      'executor imports a backend',
+      'libs/executor/src/run.ts',
+      `import '@cofferdam/backends'`,
+      'must not import libs/backends',
+    ],
+    [
+      'a backend imports the queue',
+      'libs/backends/src/docker/index.ts',
+      `import type { X } from '@cofferdam/queue'`,
+      'must not import libs/queue',
+    ],
+    [
+      'a backend imports the store',
+      'libs/backends/src/index.ts',
+      `await import('@cofferdam/store')`,
+      'must not import libs/store',
+    ],
+    [
+      'a lib imports an app',
+      'libs/queue/src/put.ts',
+      `export * from '@cofferdam/api'`,
+      'must not import apps/api',
+    ],
+    [
+      "a lib's test imports an app",
+      'libs/queue/test/put.test.ts',
+      `import '@cofferdam/api'`,
+      'must not import apps/api',
+    ],
+    [
+      'an app imports another app',
+      'apps/api/src/server.ts',
+      `import '@cofferdam/cli'`,
+      'must not import apps/cli',
+    ],
+    [
+      'something but backends imports guest',
+      'libs/executor/src/run.ts',
+      `type F = import('@cofferdam/guest').Frame`,
+      'must not import libs/guest',
+    ],
+    [
+      'a package imports itself by name',
+      'libs/queue/src/put.ts',
+      `import '@cofferdam/queue'`,
+      'must not import libs/queue',
+    ],
+    [
+      'a path leaves its workspace',
+      'libs/queue/src/put.ts',
+      `import '../../store/src/index.ts'`,
+      'reaches out of its workspace',
+    ],
+    [
+      'an import goes past the exports',
+      'libs/queue/src/put.ts',
+      `import '@cofferdam/contract/src/ids.ts'`,
+      'is not among the exports',
+    ],
+    ['contract imports more than zod', 'libs/contract/src/ids.ts', `import 'nanoid'`, 'does not declare'],
+    [
+      'a package is not declared',
+      'libs/queue/src/put.ts',
+      `import { Redis } from 'ioredis'`,
+      'imports ioredis, which libs/queue/package.json does not declare',
+    ],
+    [
+      'a development dependency is used at run time',
+      'libs/queue/src/put.ts',
+      `import 'vitest'`,
+      'imports vitest, which',
+    ],
+    ['a builtin has no prefix', 'libs/queue/src/put.ts', `import fs from 'fs'`, 'write node:fs'],
+    [
+      'a heavy SDK is loaded at once',
+      'libs/backends/src/docker/index.ts',
+      `import Docker from 'dockerode'`,
+      'load dockerode by await import()',
+    ],
+    [
+      'a lib reads the environment',
+      'libs/queue/src/put.ts',
+      `const url = process.env.REDIS_URL`,
+      'reads process.env',
+    ],
+    [
+      'a lib destructures the environment',
+      'libs/queue/src/put.ts',
+      `const { env } = process`,
+      'reads process.env',
+    ],
+    [
+      'an app reads it outside of config.ts',
+      'apps/api/src/main.ts',
+      `const url = process.env['REDIS_URL']`,
+      'reads process.env',
+    ],
+    ['a file name says nothing', 'libs/queue/src/redis-utils.ts', ``, 'name it in kebab-case'],
+    ['a file name is not kebab-case', 'libs/queue/src/putJob.ts', ``, 'name it in kebab-case'],
+  ])('report that %s', (_, path, code, expected) => {
+    const problems = problemsOf({ [path]: code })
+    expect(problems).toHaveLength(1)
+    expect(problems[0]).toContain(expected)
+    expect(problems[0]).toContain(path)
+  })
+
+  it('report a heavy SDK outside of libs/backends even when it is loaded late', () => {
+    const tree = treeOf({ 'libs/queue/src/put.ts': `await import('dockerode')` })
+    tree.workspaces.find(({ dir }) => dir === 'libs/queue')!.dependencies.push('dockerode')
+    expect(importProblems(tree)).toEqual([
+      'libs/queue/src/put.ts: dockerode belongs inside its folder of libs/backends',
+    ])
+  })
+
+  it('report a cycle between files, and none where it is only of types', () => {
+    const ring = (second: string) =>
+      problemsOf({ 'libs/queue/src/a.ts': `import { b } from './b.ts'`, 'libs/queue/src/b.ts': second })
+    expect(ring(`import { a } from './a.ts'`)).toEqual([
+      'cycle: libs/queue/src/a.ts → libs/queue/src/b.ts → libs/queue/src/a.ts',
+    ])
+    expect(ring(`import type { A } from './a.ts'`)).toEqual([])
+  })
+
+  it('report a cycle between packages', () => {
+    const problems = problemsOf({
+      'libs/queue/src/put.ts': `import '@cofferdam/store'`,
+      'libs/store/src/audit.ts': `import '@cofferdam/queue'`,
+    })
+    expect(problems).toContain('cycle: libs/queue → libs/store → libs/queue')
+  })
+
+  it('report a lib whose arrows nobody decided, and a contract that depends on more than zod', () => {
+    const tree = treeOf({}, [workspace('libs/surprise')])
+    tree.workspaces[0]!.dependencies.push('lodash')
+    expect(importProblems(tree)).toEqual([
+      'libs/contract/package.json: depends on lodash; contract depends on zod alone',
+      'libs/surprise: has no row in LIB_ARROWS; decide what it may import',
+    ])
+  })
+
+  it('do not take text for an import', () => {
+    const code = `// import '@cofferdam/backends'\nconst text = "import '@cofferdam/backends'"`
+    expect(problemsOf({ 'libs/executor/src/run.ts': code })).toEqual([])
+  })
+})

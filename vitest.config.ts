@@ -1,0 +1,69 @@
+/**
+ * Four projects, in the order in which they run: unit and integration side by side, then conformance, then e2e.
+ * Conformance and e2e run one file after the other: they measure deadlines and start sandboxes, and a second file
+ * beside them on a 2-core machine would only make both late.
+ */
+import { existsSync } from 'node:fs'
+import { defineConfig } from 'vitest/config'
+
+const NEVER = ['**/node_modules/**', '**/.data/**']
+/** Starts one throw-away Redis and Postgres a run, and stops them at its end. */
+const TEST_SERVERS = './libs/embedded/src/test-servers.ts'
+const globalSetup = existsSync(new URL(TEST_SERVERS, import.meta.url)) ? [TEST_SERVERS] : []
+
+export default defineConfig({
+  test: {
+    pool: 'forks',
+    // A slow, shared 2-core machine runs at a tenth of a quiet one at times; a hang still ends within minutes.
+    teardownTimeout: 60_000,
+    passWithNoTests: true,
+    projects: [
+      {
+        test: {
+          name: 'unit',
+          include: ['{apps,libs}/*/src/**/*.test.ts'],
+          exclude: [...NEVER, '**/*.conformance.test.ts'],
+          testTimeout: 20_000,
+          hookTimeout: 30_000,
+          maxWorkers: 2,
+          sequence: { groupOrder: 0 },
+        },
+      },
+      {
+        test: {
+          name: 'integration',
+          include: ['{apps,libs}/*/test/**/*.test.ts'],
+          exclude: NEVER,
+          globalSetup,
+          testTimeout: 60_000,
+          hookTimeout: 120_000,
+          maxWorkers: 2,
+          sequence: { groupOrder: 0 },
+        },
+      },
+      {
+        test: {
+          name: 'conformance',
+          include: ['libs/backends/src/**/*.conformance.test.ts'],
+          exclude: NEVER,
+          testTimeout: 120_000,
+          hookTimeout: 180_000,
+          fileParallelism: false,
+          sequence: { groupOrder: 1 },
+        },
+      },
+      {
+        test: {
+          name: 'e2e',
+          include: ['tests/{e2e,faults,security,architecture}/**/*.test.ts'],
+          exclude: NEVER,
+          globalSetup,
+          testTimeout: 180_000,
+          hookTimeout: 240_000,
+          fileParallelism: false,
+          sequence: { groupOrder: 2 },
+        },
+      },
+    ],
+  },
+})
