@@ -1,5 +1,5 @@
 /** Reads an app's configuration: environment and file against one zod schema, all problems at once. */
 export { nearestName } from './nearest-name.ts'
-export { printConfig, readConfig, type ConfigField, type LoadedConfig } from './read-config.ts'
+export { printConfig, readConfig, type ConfigField, type ConfigOf, type LoadedConfig } from './read-config.ts'
 export { readConfigFile } from './read-config-file.ts'
 export { KNOWN_VARIABLES, commaList } from './variables.ts'
