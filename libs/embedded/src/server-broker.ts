@@ -44,7 +44,7 @@ export async function openServerBroker(): Promise<ServerBroker> {
     async close() {
       server.close()
       const all = await Promise.allSettled(started.values())
-      await Promise.all(all.map((one) => (one.status === 'fulfilled' ? one.value.stop() : undefined)))
+      await Promise.all(all.flatMap((one) => (one.status === 'fulfilled' ? [one.value.stop()] : [])))
       rmSync(dir, { recursive: true, force: true })
     },
   }
