@@ -1,0 +1,91 @@
+/**
+ * The conformance suite: what every backend, and both doubles, must do. New semantics land here, not in one backend's
+ * tests. A backend's test file is `await exerciseBackend(name, factory, options)`.
+ */
+import type { Backend } from '@cofferdam/contract'
+import { afterAll, describe, expect, test } from 'vitest'
+import { createHarness, type ExerciseOptions, type Harness } from './harness.ts'
+import { pythonPrograms } from './programs.ts'
+import { abort } from './themes/abort.ts'
+import { bounds } from './themes/bounds.ts'
+import { environment, HOST_MARKER } from './themes/environment.ts'
+import { exit } from './themes/exit.ts'
+import { files } from './themes/files.ts'
+import { interrupt } from './themes/interrupt.ts'
+import { lifecycle } from './themes/lifecycle.ts'
+import { lost } from './themes/lost.ts'
+import { network } from './themes/network.ts'
+import { output } from './themes/output.ts'
+import { parallel } from './themes/parallel.ts'
+import { probe } from './themes/probe.ts'
+import { refusal } from './themes/refusal.ts'
+import { separation } from './themes/separation.ts'
+import { stdin } from './themes/stdin.ts'
+import { usage } from './themes/usage.ts'
+
+export { fakePrograms } from './fake-programs.ts'
+export type { ExerciseOptions } from './harness.ts'
+export { pythonPrograms, type Programs } from './programs.ts'
+
+const THEMES: Record<string, (harness: Harness) => void> = {
+  probe,
+  lifecycle,
+  exit,
+  output,
+  stdin,
+  files,
+  environment,
+  interrupt,
+  bounds,
+  network,
+  separation,
+  parallel,
+  abort,
+  lost,
+  usage,
+  refusal,
+}
+
+// A probe that does not answer in a minute will not; the daemon of a loaded CI machine may take seconds.
+const PROBE_MS = 60_000
+
+/**
+ * Registers all themes for one backend; `await` it at the top of a test file, because the probe decides what runs. A
+ * backend that cannot run here is skipped with its reason, or fails when COFFERDAM_REQUIRE is `all`.
+ * `factory` is called once, and again for a second instance that stands for another worker; both are disposed.
+ */
+export async function exerciseBackend(
+  name: string,
+  factory: () => Backend | Promise<Backend>,
+  options: ExerciseOptions = {},
+): Promise<void> {
+  process.env[HOST_MARKER.name] = HOST_MARKER.value
+  const backend = await factory()
+  const answer = await backend.probe(AbortSignal.timeout(PROBE_MS))
+  if (!answer.ok) {
+    await backend[Symbol.asyncDispose]()
+    const reason = `${name}: cannot run here: ${answer.why} ${answer.fix}`
+    if (process.env['COFFERDAM_REQUIRE'] === 'all') test(name, () => expect.fail(reason))
+    else {
+      console.log(`skipped ${reason}`)
+      test.skip(`skipped ${reason}`, () => {})
+    }
+    return
+  }
+
+  describe(name, { timeout: options.testMs ?? 60_000 }, () => {
+    let second: Promise<Backend> | undefined
+    const other = (): Promise<Backend> => {
+      if (options.refsAreLocal === true) return Promise.resolve(backend)
+      second ??= Promise.resolve(factory())
+      return second
+    }
+    const harness = createHarness(name, backend, options, options.programs ?? pythonPrograms, other)
+    for (const [title, theme] of Object.entries(THEMES)) describe(title, () => theme(harness))
+
+    afterAll(async () => {
+      await backend[Symbol.asyncDispose]()
+      await (await second)?.[Symbol.asyncDispose]()
+    })
+  })
+}

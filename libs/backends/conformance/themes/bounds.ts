@@ -1,0 +1,50 @@
+/** Limits that the backend declares hold against programs that try. */
+import { expect, test } from 'vitest'
+import type { Harness } from '../harness.ts'
+
+export function bounds(h: Harness): void {
+  const { fillMemory, fork, fillDisk, burn } = h.programs
+  const enforced = (limit: 'memory' | 'cpus' | 'pids' | 'disk'): boolean =>
+    h.capabilities.enforces.includes(limit)
+
+  if (fillMemory !== undefined && enforced('memory')) {
+    test('ends a program that takes more memory than allowed, and knows why', async () => {
+      const { exit, stdout } = await h.once(fillMemory(512), { limits: { memory_mib: 96 } })
+      expect(stdout.toString()).not.toContain('survived')
+      expect(exit.exitCode).not.toBe(0)
+      expect(exit.signal).toBe('SIGKILL')
+      expect(exit.oomKills).toBeGreaterThan(0)
+    })
+    test('lets a program have the memory that it was promised', async () => {
+      const { exit, stdout } = await h.once(fillMemory(128), { limits: { memory_mib: 192 } })
+      expect({ stdout: stdout.toString(), oomKills: exit.oomKills }).toEqual({
+        stdout: 'survived\n',
+        oomKills: 0,
+      })
+    })
+  }
+
+  if (fork !== undefined && enforced('pids'))
+    test('refuses processes above the limit, says so, and ends the program in order', async () => {
+      const { exit, stdout } = await h.once(fork(200), { limits: { pids: 24 } })
+      expect(Number(stdout.toString())).toBeGreaterThan(8)
+      expect(Number(stdout.toString())).toBeLessThan(24)
+      expect(exit).toMatchObject({ exitCode: 0, pidsLimitHit: true })
+    })
+
+  if (fillDisk !== undefined && enforced('disk'))
+    test('refuses bytes above the limit', async () => {
+      const { exit, stdout } = await h.once(fillDisk(64), { limits: { disk_mib: 8 } })
+      expect(exit.exitCode).toBe(0)
+      expect(Number(stdout.toString())).toBeGreaterThan(4 << 20)
+      expect(Number(stdout.toString())).toBeLessThanOrEqual(8 << 20)
+    })
+
+  if (burn !== undefined && enforced('cpus') && h.capabilities.measures.includes('cpu_ms'))
+    test('gives no more CPU than allowed', async () => {
+      const { exit } = await h.once(burn(2000), { limits: { cpus: 0.5 } })
+      // One CFS period of slack (100 ms) at each end.
+      expect(exit.usage.cpu_ms ?? 0).toBeLessThanOrEqual(0.5 * exit.usage.wall_ms + 200)
+      expect(exit.usage.cpu_ms ?? 0).toBeGreaterThan(100)
+    })
+}

@@ -1,0 +1,112 @@
+/** Files in and out: whole, inside the work directory only, and never through a link that the program made. */
+import { randomBytes } from 'node:crypto'
+import { expect, test } from 'vitest'
+import type { Harness } from '../harness.ts'
+
+const bytes = (text: string): Buffer => Buffer.from(text)
+
+export function files(h: Harness): void {
+  const { programs } = h
+  if (!h.capabilities.files) return
+
+  test('gives files to the program, in directories that it makes', async () => {
+    const sandbox = await h.open(programs.exit(0))
+    await sandbox.write([{ path: 'data/deep/in.txt', bytes: bytes('from outside') }])
+    const { stdout } = await h.run(sandbox, programs.cat('data/deep/in.txt'))
+    expect(stdout.toString()).toBe('from outside')
+  })
+
+  test('starts empty', async () => {
+    const sandbox = await h.open(programs.exit(0))
+    expect(await sandbox.list(['**'], 100)).toEqual([])
+  })
+
+  test('hands back what the program wrote', async () => {
+    const sandbox = await h.open(programs.exit(0))
+    await h.run(sandbox, programs.writeFile('out/result.txt', 'from inside'))
+    expect(await sandbox.list(['out/*.txt'], 100)).toEqual([{ path: 'out/result.txt', size: 11 }])
+    expect(Buffer.from(await sandbox.read('out/result.txt', 1000)).toString()).toBe('from inside')
+  })
+
+  test('carries 8 MiB both ways unchanged, and an empty file', async () => {
+    const big = randomBytes(8 << 20)
+    const sandbox = await h.open(programs.exit(0))
+    await sandbox.write([
+      { path: 'big.bin', bytes: big },
+      { path: 'empty', bytes: new Uint8Array() },
+    ])
+    expect(Buffer.from(await sandbox.read('big.bin', big.length)).equals(big)).toBe(true)
+    expect((await sandbox.read('empty', 10)).length).toBe(0)
+  })
+
+  test('replaces a file that is written again', async () => {
+    const sandbox = await h.open(programs.exit(0))
+    await sandbox.write([{ path: 'a.txt', bytes: bytes('a longer first text') }])
+    await sandbox.write([{ path: 'a.txt', bytes: bytes('second') }])
+    expect(Buffer.from(await sandbox.read('a.txt', 100)).toString()).toBe('second')
+  })
+
+  test('lists by globs, sorted or not, up to the number asked for', async () => {
+    const sandbox = await h.open(programs.exit(0))
+    const paths = ['a.txt', 'b.log', 'sub/c.txt', 'sub/deep/d.txt']
+    await sandbox.write(paths.map((path) => ({ path, bytes: bytes(path) })))
+    const found = async (...globs: string[]): Promise<string[]> =>
+      (await sandbox.list(globs, 100)).map((entry) => entry.path).toSorted()
+    expect(await found('*.txt')).toEqual(['a.txt'])
+    expect(await found('**/*.txt')).toEqual(['a.txt', 'sub/c.txt', 'sub/deep/d.txt'])
+    expect(await found('*.log', 'sub/*')).toEqual(['b.log', 'sub/c.txt'])
+    expect(await found('nothing/*')).toEqual([])
+    expect(await sandbox.list(['**'], 2)).toHaveLength(2)
+  })
+
+  test('refuses to read more than was asked for, and what is not there', async () => {
+    const sandbox = await h.open(programs.exit(0))
+    await sandbox.write([{ path: 'ten', bytes: bytes('0123456789') }])
+    await expect(sandbox.read('ten', 9)).rejects.toMatchObject({ code: 'payload_too_large' })
+    expect((await sandbox.read('ten', 10)).length).toBe(10)
+    await expect(sandbox.read('none', 10)).rejects.toMatchObject({ code: 'not_found' })
+  })
+
+  test('removes', async () => {
+    const sandbox = await h.open(programs.exit(0))
+    await sandbox.write([{ path: 'd/a', bytes: bytes('a') }])
+    await sandbox.remove('d/a')
+    await expect(sandbox.read('d/a', 10)).rejects.toMatchObject({ code: 'not_found' })
+  })
+
+  test.each(['../escape', '/etc/hostname', 'a/../../escape', './a', 'a//b', ''])(
+    'refuses the path %j',
+    async (path) => {
+      const sandbox = await h.open(programs.exit(0))
+      await expect(sandbox.write([{ path, bytes: bytes('x') }])).rejects.toMatchObject({
+        code: 'invalid_request',
+      })
+      await expect(sandbox.read(path, 100)).rejects.toMatchObject({ code: 'invalid_request' })
+    },
+  )
+
+  const { symlink, execute } = programs
+  if (symlink !== undefined) {
+    test('follows no link on the way out: neither a file nor a directory', async () => {
+      const sandbox = await h.open(programs.exit(0))
+      await h.run(sandbox, symlink('/etc/passwd', 'link'))
+      expect(await sandbox.list(['**'], 100)).toEqual([])
+      await expect(sandbox.read('link', 1_000_000)).rejects.toThrow()
+    })
+
+    test('follows no directory link on the way in or out', async () => {
+      const sandbox = await h.open(programs.exit(0))
+      await h.run(sandbox, symlink('/tmp', 'dir'))
+      await expect(sandbox.write([{ path: 'dir/planted', bytes: bytes('x') }])).rejects.toThrow()
+      await expect(sandbox.read('dir/planted', 100)).rejects.toThrow()
+    })
+  }
+
+  if (execute !== undefined)
+    test('sets the executable bit where asked', async () => {
+      const sandbox = await h.open(programs.exit(0))
+      await sandbox.write([{ path: 'tool', bytes: bytes('#!/bin/sh\necho ran\n'), executable: true }])
+      const { stdout } = await h.run(sandbox, execute('tool'))
+      expect(stdout.toString()).toBe('ran\n')
+    })
+}

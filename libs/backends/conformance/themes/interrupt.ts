@@ -1,0 +1,47 @@
+/** The soft stop reaches the program; what ignores it dies by dispose. */
+import { expect, test } from 'vitest'
+import type { Harness } from '../harness.ts'
+
+export function interrupt(h: Harness): void {
+  const { programs } = h
+  if (!h.capabilities.interrupt) return
+
+  test('lets the program clean up and choose its exit code', async () => {
+    const program = programs.handleInterrupt('cleaned up', 7)
+    const sandbox = await h.open(program)
+    const { ended } = await h.start(sandbox, program, 'ready')
+    await sandbox.interrupt()
+    const { exit, stdout } = await ended
+    expect(stdout.toString()).toBe('ready\ncleaned up\n')
+    expect(exit).toMatchObject({ exitCode: 7, signal: null })
+  })
+
+  test('ends a program that does nothing about it, and keeps what it printed', async () => {
+    const program = programs.printThenWait('partial')
+    const sandbox = await h.open(program)
+    const { ended } = await h.start(sandbox, program, 'partial')
+    await sandbox.interrupt()
+    const { exit, stdout } = await ended
+    expect(stdout.toString()).toBe('partial\n')
+    expect(exit.exitCode).not.toBe(0)
+  })
+
+  test('does nothing before, after or without a program, and twice', async () => {
+    const sandbox = await h.open(programs.exit(3))
+    await sandbox.interrupt()
+    expect((await h.run(sandbox, programs.exit(3))).exit.exitCode).toBe(3)
+    await Promise.all([sandbox.interrupt(), sandbox.interrupt()])
+  })
+
+  test('leaves a program that ignores it to dispose, which does not ask', async () => {
+    const program = programs.ignoreInterrupts()
+    const sandbox = await h.open(program)
+    const { ended } = await h.start(sandbox, program, 'ready')
+    await sandbox.interrupt()
+    const startedAt = performance.now()
+    await sandbox[Symbol.asyncDispose]()
+    // The promise is 250 ms on an idle machine (DESIGN §10.7); tests share theirs, so only "does not wait for the program" is asserted.
+    expect(performance.now() - startedAt).toBeLessThan(5000)
+    await expect(ended).rejects.toMatchObject({ code: 'sandbox_lost' })
+  })
+}

@@ -1,0 +1,24 @@
+/** The sandbox dies behind the backend's back: the run says so, and dispose still works. */
+import { expect, test } from 'vitest'
+import type { Harness } from '../harness.ts'
+
+export function lost(h: Harness): void {
+  const { destroyUnderneath } = h.options
+  if (destroyUnderneath === undefined) return
+
+  test('a run whose sandbox is killed underneath rejects with sandbox_lost', async () => {
+    const program = h.programs.printThenWait('ready')
+    const sandbox = await h.open(program)
+    const { ended } = await h.start(sandbox, program, 'ready')
+    await destroyUnderneath(sandbox)
+    await expect(ended).rejects.toMatchObject({ code: 'sandbox_lost' })
+    await sandbox[Symbol.asyncDispose]()
+  })
+
+  test('a sandbox that died while nobody looked refuses to run', async () => {
+    const sandbox = await h.open(h.programs.exit(0))
+    await destroyUnderneath(sandbox)
+    await expect(h.run(sandbox, h.programs.exit(0))).rejects.toMatchObject({ code: 'sandbox_lost' })
+    await sandbox[Symbol.asyncDispose]()
+  })
+}

@@ -1,0 +1,32 @@
+/** Probe says whether the backend can run here, quickly, and without leaving anything. */
+import { isAtLeast } from '@cofferdam/contract'
+import { expect, test } from 'vitest'
+import type { Harness } from '../harness.ts'
+
+export function probe({ backend, name, capabilities }: Harness): void {
+  test('says that it can run here, and what holds', async () => {
+    const answer = await backend.probe(new AbortController().signal)
+    expect(answer).toMatchObject({ ok: true })
+    if (answer.ok) for (const feature of answer.features) expect(feature).toMatch(/\S/)
+  })
+
+  test('answers again within a second', async () => {
+    const startedAt = performance.now()
+    await backend.probe(new AbortController().signal)
+    expect(performance.now() - startedAt).toBeLessThan(1000)
+  })
+
+  test('is told to stop by its signal', async () => {
+    const reason = new Error('enough')
+    await expect(backend.probe(AbortSignal.abort(reason))).rejects.toBe(reason)
+  })
+
+  test('describes itself: a name, an isolation, and capabilities that do not contradict each other', () => {
+    expect(backend.name).toBe(name)
+    expect(isAtLeast(backend.isolation, 'none')).toBe(true)
+    expect(capabilities.network.length).toBeGreaterThan(0)
+    expect(capabilities.measures).toContain('wall_ms')
+    if (capabilities.value) expect(capabilities.programs).toContain('script')
+    expect(capabilities.languages.length > 0).toBe(capabilities.programs.includes('script'))
+  })
+}

@@ -1,0 +1,43 @@
+/** Usage: plausible where it is declared as measured, null where it is not. */
+import type { Usage } from '@cofferdam/contract'
+import { expect, test } from 'vitest'
+import type { Harness } from '../harness.ts'
+
+const FIELDS = ['cpu_ms', 'peak_memory_bytes', 'read_bytes', 'write_bytes', 'wall_ms'] as const
+
+export function usage(h: Harness): void {
+  const { burn, sleep, fillMemory } = h.programs
+  const measured = (field: keyof Usage): boolean => h.capabilities.measures.includes(field)
+
+  test('has a number in every field that is declared as measured, and null in the others', async () => {
+    const sandbox = await h.open(h.programs.exit(0))
+    const { exit } = await h.run(sandbox, h.programs.exit(0))
+    for (const taken of [exit.usage, await sandbox.usage()])
+      for (const field of FIELDS) {
+        if (measured(field)) expect(taken[field], field).toBeGreaterThanOrEqual(0)
+        else expect(taken[field], field).toBeNull()
+      }
+  })
+
+  if (sleep !== undefined)
+    test('measures wall time from the program’s start to its end', async () => {
+      const { exit } = await h.once(sleep(300))
+      expect(exit.usage.wall_ms).toBeGreaterThanOrEqual(295)
+      expect(exit.usage.wall_ms).toBeLessThan(10_000)
+    })
+
+  if (burn !== undefined && measured('cpu_ms'))
+    test('measures the CPU time of the program and its children', async () => {
+      const { exit } = await h.once(burn(500), { limits: { cpus: 2 } })
+      // Two processes for 500 ms: 1,000 ms when each has a CPU, less on a busy machine, a little more for start and end.
+      expect(exit.usage.cpu_ms).toBeGreaterThan(100)
+      expect(exit.usage.cpu_ms).toBeLessThan(3000)
+    })
+
+  if (fillMemory !== undefined && measured('peak_memory_bytes'))
+    test('measures peak memory', async () => {
+      const { exit } = await h.once(fillMemory(100), { limits: { memory_mib: 512 } })
+      expect(exit.usage.peak_memory_bytes).toBeGreaterThan(100 << 20)
+      expect(exit.usage.peak_memory_bytes).toBeLessThan(400 << 20)
+    })
+}
