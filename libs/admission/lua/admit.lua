@@ -1,0 +1,103 @@
+-- admit: may this attempt run now? Charges it once, gives it a lease, or says which limit refuses it.
+--
+-- KEYS  1 seeded   string  run id of the Redis server under which the counters were made good
+--       2 caps     hash    the tenant's own caps (daily, hourly, agent:<id>, concurrency, rate, burst, rev)
+--       3 charge   string  ledger entry of this attempt, "day:hour:charged_at:token"
+--       4 day      hash    {b: bucket number, n: count} of the tenant
+--       5 hour     hash    {b, n} of the tenant's agent
+--       6 leases   zset    member -> expiry, milliseconds
+--       7 tat      string  GCRA theoretical arrival time, milliseconds
+-- ARGV  1 agent  2 length of a day, ms  3 length of an hour, ms  4 default tenant-daily cap  5 default agent-hourly cap
+--       6 default concurrency  7 lease member  8 token of this call  9 lease, ms  10 ledger TTL, ms  11 server run id
+-- Returns {'unseeded', now, caps rev}
+--      or {'denied',                    now, dimension, resets_at, kill 0|1, charged_at|0, use...}
+--      or {'charged'|'charged_before',  now, charged_at, lease expiry, use...}
+--         use = used_day, cap_day, day_end, used_hour, cap_hour, hour_end
+-- Invariants
+--   - Nothing is written before every check has passed; then both counters move or, when charged before, neither.
+--   - A counter never passes its cap. The bucket number stands beside the count: a plain INCR with an expiry is wrong in
+--     the millisecond of the boundary (the key still lives while TIME is already in the next window).
+--   - A cap of 0 or less refuses before anything else, also an attempt that was charged before (kill switch).
+--   - Time is the server's TIME; no client clock has a say.
+-- Complexity O(log L) for L leases of the tenant.
+
+local t = redis.call('TIME')
+local now = t[1] * 1000 + math.floor(t[2] / 1000)
+local dayMs, hourMs = tonumber(ARGV[2]), tonumber(ARGV[3])
+
+local caps = redis.call('HMGET', KEYS[2], 'daily', 'agent:' .. ARGV[1], 'hourly', 'concurrency', 'rate', 'burst', 'rev')
+local capDay = tonumber(caps[1] or ARGV[4])
+local capHour = tonumber(caps[2] or caps[3] or ARGV[5])
+local concurrency = tonumber(caps[4] or ARGV[6])
+local rate, burst = tonumber(caps[5] or '0'), tonumber(caps[6] or '1')
+
+local function window(key, length)
+  local stored = redis.call('HMGET', key, 'b', 'n')
+  local bucket, b = math.floor(now / length), tonumber(stored[1])
+  -- The server's clock stepped back over the boundary: stay in the window that was already begun.
+  if b == bucket + 1 then bucket = b end
+  return bucket, (b == bucket) and tonumber(stored[2]) or 0, (bucket + 1) * length
+end
+local day, usedDay, dayEnd = window(KEYS[4], dayMs)
+local hour, usedHour, hourEnd = window(KEYS[5], hourMs)
+
+local entry = redis.call('GET', KEYS[3])
+local chargedAt, chargedIn = 0, ''
+if entry then
+  chargedIn, chargedAt = string.match(entry, '^(%d+:%d+):(%d+):')
+  chargedAt = tonumber(chargedAt)
+end
+
+local function denied(dimension, resetsAt, kill)
+  return {'denied', now, dimension, resetsAt, kill, chargedAt, usedDay, capDay, dayEnd, usedHour, capHour, hourEnd}
+end
+
+-- 1. Kill switch.
+if capDay <= 0 then return denied('tenant_daily', dayEnd, 1) end
+if capHour <= 0 then return denied('agent_hourly', hourEnd, 1) end
+
+-- Counters of a server that restarted are not believed before they were compared with the audit rows.
+if redis.call('GET', KEYS[1]) ~= ARGV[11] then return {'unseeded', now, caps[7] or ''} end
+
+-- 2.-4. Charge ledger, then the tenant's day, then the agent's hour. The day first: it binds longer.
+if not entry then
+  if usedDay >= capDay then return denied('tenant_daily', dayEnd, 0) end
+  if usedHour >= capHour then return denied('agent_hourly', hourEnd, 0) end
+end
+
+-- 5. Lease: expired ones do not count, and an attempt that holds one already may come back for it.
+local live = '(' .. string.format('%.0f', now)
+if redis.call('ZCOUNT', KEYS[6], live, '+inf') >= concurrency then
+  local own = redis.call('ZSCORE', KEYS[6], ARGV[7])
+  if not own or tonumber(own) <= now then
+    local first = redis.call('ZRANGEBYSCORE', KEYS[6], live, '+inf', 'WITHSCORES', 'LIMIT', 0, 1)
+    return denied('tenant_concurrency', tonumber(first[2]), 0)
+  end
+end
+
+-- 6. Burst (GCRA): an attempt pays once.
+local tat
+if rate > 0 and not entry then
+  tat = math.max(tonumber(redis.call('GET', KEYS[7]) or '0'), now) + 1000 / rate
+  local allowedAt = tat - burst * 1000 / rate
+  if allowedAt > now then return denied('tenant_rate', math.ceil(allowedAt), 0) end
+end
+
+-- Every check has passed: write.
+if tat then redis.call('SET', KEYS[7], string.format('%.3f', tat), 'PX', math.ceil(tat - now) + 1000) end
+local leaseMs = tonumber(ARGV[9])
+local leaseEnds = now + leaseMs
+redis.call('ZREMRANGEBYSCORE', KEYS[6], '-inf', now)
+redis.call('ZADD', KEYS[6], leaseEnds, ARGV[7])
+redis.call('PEXPIRE', KEYS[6], 2 * leaseMs)
+if entry then
+  -- The caller owns the attempt now: an older owner that wakes up can neither release nor refund it.
+  redis.call('SET', KEYS[3], chargedIn .. ':' .. string.format('%.0f', chargedAt) .. ':' .. ARGV[8], 'PX', ARGV[10])
+  return {'charged_before', now, chargedAt, leaseEnds, usedDay, capDay, dayEnd, usedHour, capHour, hourEnd}
+end
+redis.call('HSET', KEYS[4], 'b', day, 'n', usedDay + 1)
+redis.call('PEXPIREAT', KEYS[4], dayEnd + 60000) -- housekeeping only: the bucket number decides
+redis.call('HSET', KEYS[5], 'b', hour, 'n', usedHour + 1)
+redis.call('PEXPIREAT', KEYS[5], hourEnd + 60000)
+redis.call('SET', KEYS[3], string.format('%.0f:%.0f:%.0f:', day, hour, now) .. ARGV[8], 'PX', ARGV[10])
+return {'charged', now, now, leaseEnds, usedDay + 1, capDay, dayEnd, usedHour + 1, capHour, hourEnd}

@@ -1,0 +1,25 @@
+-- refund: takes back the charge of an attempt in which no user code began.
+--
+-- KEYS  1 charge  string  ledger entry "day:hour:charged_at:token"
+--       2 day     hash    {b, n} of the tenant
+--       3 hour    hash    {b, n} of the tenant's agent
+-- ARGV  1 token of the admission that is undone, or '' for whoever owns the charge
+-- Returns {'refunded'} | {'not_charged'} (never charged, or refunded before) | {'not_owner'} (admitted again since)
+-- Invariants
+--   - The ledger entry goes with the refund, so a second call finds nothing and changes nothing.
+--   - A counter is lowered only while it still counts the window of the charge; a later window owes nothing.
+--   - The rate limit is not given back: it bounds starts, and this was one.
+-- Complexity O(1).
+
+local entry = redis.call('GET', KEYS[1])
+if not entry then return {'not_charged'} end
+local day, hour, token = string.match(entry, '^(%d+):(%d+):%d+:(.*)$')
+if ARGV[1] ~= '' and ARGV[1] ~= token then return {'not_owner'} end
+redis.call('DEL', KEYS[1])
+local function lower(key, bucket)
+  local stored = redis.call('HMGET', key, 'b', 'n')
+  if stored[1] == bucket and tonumber(stored[2]) > 0 then redis.call('HINCRBY', key, 'n', -1) end
+end
+lower(KEYS[2], day)
+lower(KEYS[3], hour)
+return {'refunded'}

@@ -1,0 +1,33 @@
+-- usage: what a tenant (and one of its agents) has used of its caps. Reads only.
+--
+-- KEYS  1 seeded  string  run id of the Redis server under which the counters were made good
+--       2 caps    hash    the tenant's own caps
+--       3 day     hash    {b, n} of the tenant
+--       4 hour    hash    {b, n} of the tenant's agent
+--       5 leases  zset    member -> expiry, milliseconds
+-- ARGV  1 agent ('' for none)  2 length of a day, ms  3 length of an hour, ms  4 default tenant-daily cap
+--       5 default agent-hourly cap  6 default concurrency  7 server run id
+-- Returns {'usage', seeded 0|1, used_day, cap_day, day_end, used_hour, cap_hour, hour_end, running, concurrency}
+-- Invariants
+--   - Judges windows exactly as admit does.
+-- Complexity O(log L) for L leases of the tenant.
+
+local t = redis.call('TIME')
+local now = t[1] * 1000 + math.floor(t[2] / 1000)
+local caps = redis.call('HMGET', KEYS[2], 'daily', 'agent:' .. ARGV[1], 'hourly', 'concurrency')
+local function window(key, length)
+  local stored = redis.call('HMGET', key, 'b', 'n')
+  local bucket, b = math.floor(now / length), tonumber(stored[1])
+  if b == bucket + 1 then bucket = b end
+  return (b == bucket) and tonumber(stored[2]) or 0, (bucket + 1) * length
+end
+local usedDay, dayEnd = window(KEYS[3], tonumber(ARGV[2]))
+local usedHour, hourEnd = window(KEYS[4], tonumber(ARGV[3]))
+return {
+  'usage',
+  redis.call('GET', KEYS[1]) == ARGV[7] and 1 or 0,
+  usedDay, tonumber(caps[1] or ARGV[4]), dayEnd,
+  usedHour, tonumber(caps[2] or caps[3] or ARGV[5]), hourEnd,
+  redis.call('ZCOUNT', KEYS[5], '(' .. string.format('%.0f', now), '+inf'),
+  tonumber(caps[4] or ARGV[6]),
+}

@@ -1,0 +1,129 @@
+/**
+ * One admission, start to end:
+ *
+ *   admit.lua ─► charged | charged before ─► Admitted with a lease
+ *       │
+ *       ├─► denied ─► Refused; an attempt that an earlier admission had charged is refunded
+ *       ├─► unseeded ─► counters made good from the audit rows ─► again
+ *       └─► Redis slow or away ─► Refused 'unknown' (fail closed); what the call may still do is undone when it is known
+ *
+ * Promises: never throws for trouble outside, and a refused attempt is never left charged by the call that refused it.
+ */
+import { keys, leaseMember, type AttemptKey } from './keys.ts'
+import { numberAt, textAt, type Reply, type Scripts } from './scripts.ts'
+import type { Unseeded } from './seed.ts'
+import { readVerdict, type Admitted, type Refused } from './verdict.ts'
+
+/** When to ask again after trouble of ours (agentcore-and-thinkwork.md §10.2). */
+export const UNKNOWN_RETRY_MS = 60_000
+
+/** Seeding is repeated when caps were set meanwhile or the server restarted again; more often than this is trouble. */
+const MAX_TRIES = 5
+
+export interface AdmitDeps {
+  scripts: Scripts
+  serverRun(): Promise<string>
+  seed(tenantId: string, told: Unseeded): Promise<void>
+  newToken(): string
+  now(): number
+  defaults: { tenant_daily: number; agent_hourly: number; concurrency: number }
+  leaseMs: number
+  ledgerTtlMs: number
+  dayMs: number
+  hourMs: number
+  logger?: { warn(facts: Record<string, unknown>, message: string): void } | undefined
+}
+
+export async function admit(key: AttemptKey, deps: AdmitDeps): Promise<Admitted | Refused> {
+  const token = deps.newToken()
+  try {
+    for (let tried = 0; tried < MAX_TRIES; tried++) {
+      const serverRun = await deps.serverRun()
+      const reply = await callAdmit(key, token, serverRun, deps)
+      if (reply.code !== 'unseeded') return settle(reply, key, token, deps)
+      await deps.seed(key.tenantId, { serverRun, nowMs: numberAt(reply, 0), capsRev: textAt(reply, 1) })
+    }
+    deps.logger?.warn({ tenant_id: key.tenantId }, 'counters stay unseeded; failing closed')
+  } catch (error) {
+    deps.logger?.warn(
+      { err: error, tenant_id: key.tenantId, execution_id: key.executionId },
+      'admission cannot decide; failing closed',
+    )
+  }
+  return unknown(deps)
+}
+
+async function callAdmit(key: AttemptKey, token: string, serverRun: string, deps: AdmitDeps): Promise<Reply> {
+  return deps.scripts.run(
+    'admit',
+    [
+      keys.seeded(key.tenantId),
+      keys.caps(key.tenantId),
+      keys.charge(key),
+      keys.day(key.tenantId),
+      keys.hour(key.tenantId, key.agentId),
+      keys.leases(key.tenantId),
+      keys.tat(key.tenantId),
+    ],
+    [
+      key.agentId,
+      deps.dayMs,
+      deps.hourMs,
+      deps.defaults.tenant_daily,
+      deps.defaults.agent_hourly,
+      deps.defaults.concurrency,
+      leaseMember(key),
+      token,
+      deps.leaseMs,
+      deps.ledgerTtlMs,
+      serverRun,
+    ],
+    // The call was given up, but the server may have run it, or may still: by its token it is undone alone.
+    (late) => {
+      if (late === null || late.code.startsWith('charged')) void undo(key, token, deps)
+    },
+  )
+}
+
+async function settle(
+  reply: Reply,
+  key: AttemptKey,
+  token: string,
+  deps: AdmitDeps,
+): Promise<Admitted | Refused> {
+  const { verdict, wasCharged } = readVerdict(reply, key, token)
+  if (!verdict.admitted && wasCharged) await deps.scripts.run('refund', refundKeys(key), [''])
+  return verdict
+}
+
+/** Best effort: when this fails too, the tenant stays charged for one attempt too many, never for one too few. */
+async function undo(key: AttemptKey, token: string, deps: AdmitDeps): Promise<void> {
+  try {
+    await deps.scripts.run('refund', refundKeys(key), [token])
+    await deps.scripts.run(
+      'release',
+      [keys.leases(key.tenantId), keys.charge(key)],
+      [leaseMember(key), token, 0],
+    )
+  } catch (error) {
+    deps.logger?.warn(
+      { err: error, tenant_id: key.tenantId, execution_id: key.executionId },
+      'an admission that was given up could not be undone',
+    )
+  }
+}
+
+/** The keys of refund.lua, in its order. */
+export const refundKeys = (key: AttemptKey): string[] => [
+  keys.charge(key),
+  keys.day(key.tenantId),
+  keys.hour(key.tenantId, key.agentId),
+]
+
+const unknown = (deps: AdmitDeps): Refused => ({
+  admitted: false,
+  dimension: 'unknown',
+  resetsAtMs: deps.now() + UNKNOWN_RETRY_MS,
+  killSwitch: false,
+  caps: null,
+})

@@ -1,0 +1,20 @@
+/** Caps and leases: may this execution run now. */
+export {
+  createAdmission,
+  LEASE_MS,
+  LEDGER_TTL_MS,
+  SETTLED_TTL_MS,
+  type Admission,
+  type AdmissionDeps,
+} from './create-admission.ts'
+export {
+  decidePolicy,
+  type Environment,
+  type PolicyDecision,
+  type PolicyFacts,
+  type PolicyReason,
+} from './decide-policy.ts'
+export { keys, leaseMember, type AttemptKey } from './keys.ts'
+export type { ChargedCounts } from './seed.ts'
+export type { Usage } from './usage.ts'
+export { DIMENSIONS, type Admitted, type Dimension, type Lease, type Refused } from './verdict.ts'

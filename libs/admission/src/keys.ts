@@ -1,0 +1,32 @@
+/**
+ * Every key that admission owns. All keys of one script call share the hash tag `{tenant}`, so the scripts are valid on
+ * Redis Cluster. Tenant and agent names cannot hold braces or colons (contract: nameSchema), so names never collide.
+ */
+import type { ExecutionId } from '@cofferdam/contract'
+
+/** One attempt: what is charged, leased, refunded. */
+export interface AttemptKey {
+  tenantId: string
+  agentId: string
+  executionId: ExecutionId
+  attempt: number
+}
+
+const prefix = (tenantId: string): string => `cfd:{${tenantId}}:`
+
+export const keys = {
+  /** Run id of the server under which the tenant's counters were made good. No expiry: one short string per tenant. */
+  seeded: (tenantId: string): string => `${prefix(tenantId)}seeded`,
+  /** The tenant's own caps. No expiry: the copy of Postgres that admission reads. */
+  caps: (tenantId: string): string => `${prefix(tenantId)}caps`,
+  day: (tenantId: string): string => `${prefix(tenantId)}day`,
+  hour: (tenantId: string, agentId: string): string => `${prefix(tenantId)}hr:${agentId}`,
+  leases: (tenantId: string): string => `${prefix(tenantId)}lease`,
+  tat: (tenantId: string): string => `${prefix(tenantId)}tat`,
+  charge: (key: Pick<AttemptKey, 'tenantId' | 'executionId' | 'attempt'>): string =>
+    `${prefix(key.tenantId)}charge:${leaseMember(key)}`,
+}
+
+/** The member of a lease, and the last part of a ledger entry's name: one per attempt. */
+export const leaseMember = (key: Pick<AttemptKey, 'executionId' | 'attempt'>): string =>
+  `${key.executionId}:${key.attempt}`

@@ -1,0 +1,101 @@
+/**
+ * Makes a tenant's counters good when the Redis server is not the one that counted them (first use, data lost, restart).
+ *
+ *   unseeded ──countCharged + loadCaps──► seed.lua ──► seeded (once per server life; whoever is second finds it done)
+ *                                            └─ caps were set meanwhile: the next admission reads again
+ *
+ * Relies on countCharged counting by the Redis clock that it is given. Attempts that are charged but not yet recorded
+ * are unknown to it: after a loss of data at most the executions in flight are missing from the counters.
+ */
+import { CofferdamError, type TenantCaps } from '@cofferdam/contract'
+import { capsFields } from './caps.ts'
+import { keys } from './keys.ts'
+import type { Scripts } from './scripts.ts'
+import { within } from './within.ts'
+
+/** Charged attempts of the windows around one moment, counted from the audit rows (`quota_charged`, by `charged_at`). */
+export interface ChargedCounts {
+  /** `bucket` = floor(charged_at in ms / length of the window). */
+  day: { bucket: number; count: number }
+  hours: { agentId: string; bucket: number; count: number }[]
+}
+
+export interface SeedDeps {
+  scripts: Scripts
+  countCharged(tenantId: string, atMs: number): Promise<ChargedCounts>
+  loadCaps(tenantId: string): Promise<TenantCaps | null>
+  newToken(): string
+  dayMs: number
+  hourMs: number
+  timeoutMs: number
+}
+
+/** What an admission of an unseeded tenant was told. */
+export interface Unseeded {
+  serverRun: string
+  /** Redis clock, milliseconds. */
+  nowMs: number
+  capsRev: string
+}
+
+/** Agents per script call: 500 keys block the server for about a millisecond. */
+const BATCH = 500
+
+/** Returns the seeding function; concurrent calls for one tenant share one run. It throws when the counts cannot be had. */
+export function createSeeding(deps: SeedDeps): (tenantId: string, told: Unseeded) => Promise<void> {
+  // Bounded by the tenants with an admission in progress; entries go when their run ends.
+  const running = new Map<string, Promise<void>>()
+  return (tenantId, told) => {
+    const present = running.get(tenantId)
+    if (present !== undefined) return present
+    const run = seedTenant(tenantId, told, deps).finally(() => running.delete(tenantId))
+    running.set(tenantId, run)
+    return run
+  }
+}
+
+async function seedTenant(tenantId: string, told: Unseeded, deps: SeedDeps): Promise<void> {
+  const [counts, caps] = await within(
+    Promise.all([deps.countCharged(tenantId, told.nowMs), deps.loadCaps(tenantId)]),
+    deps.timeoutMs,
+    'counting charged attempts',
+  )
+  checkBuckets(counts, told.nowMs, deps)
+  for (let from = 0; ; from += BATCH) {
+    const hours = counts.hours.slice(from, from + BATCH)
+    const last = from + BATCH >= counts.hours.length
+    const fields = last && caps !== null ? capsFields(caps, deps.newToken()) : []
+    const { code } = await deps.scripts.run(
+      'seed',
+      [
+        keys.seeded(tenantId),
+        keys.caps(tenantId),
+        keys.day(tenantId),
+        ...hours.map((hour) => keys.hour(tenantId, hour.agentId)),
+      ],
+      [
+        told.serverRun,
+        told.capsRev,
+        last ? 1 : 0,
+        deps.dayMs,
+        deps.hourMs,
+        counts.day.bucket,
+        counts.day.count,
+        hours.length,
+        ...hours.flatMap((hour) => [hour.bucket, hour.count]),
+        ...fields,
+      ],
+    )
+    if (code !== 'more') return
+  }
+}
+
+/** A count of another window would be dropped by the script and leave the counter too low: refuse it instead. */
+function checkBuckets(counts: ChargedCounts, nowMs: number, deps: SeedDeps): void {
+  const day = Math.floor(nowMs / deps.dayMs)
+  const hour = Math.floor(nowMs / deps.hourMs)
+  if (counts.day.bucket === day && counts.hours.every((h) => h.bucket === hour)) return
+  throw new CofferdamError('internal', 'charged attempts were counted for another window than asked', {
+    details: { asked: { day, hour }, got: { day: counts.day.bucket, hours: counts.hours[0]?.bucket } },
+  })
+}

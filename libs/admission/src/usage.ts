@@ -1,0 +1,60 @@
+/** What a tenant has used of its caps, as the dashboard and `GET /v1/tenants/{id}/usage` show it. */
+import type { CapsUse } from '@cofferdam/contract'
+import { keys } from './keys.ts'
+import { numberAt, type Scripts } from './scripts.ts'
+
+export interface Usage {
+  tenant_daily: CapsUse['tenant_daily']
+  /** Null when no agent was named. */
+  agent_hourly: CapsUse['agent_hourly'] | null
+  /** Leases that have not run out, and how many there may be. */
+  concurrency: { running: number; limit: number }
+  /** False while the counters have not been compared with the audit rows since the server started: they may be low. */
+  seeded: boolean
+}
+
+/** Reads the usage in one call. Throws CofferdamError('queue_unavailable'). */
+export async function readUsage(
+  scripts: Scripts,
+  tenantId: string,
+  agentId: string | undefined,
+  settings: {
+    serverRun: string
+    dayMs: number
+    hourMs: number
+    defaults: { tenant_daily: number; agent_hourly: number; concurrency: number }
+  },
+): Promise<Usage> {
+  const { defaults } = settings
+  const reply = await scripts.run(
+    'usage',
+    [
+      keys.seeded(tenantId),
+      keys.caps(tenantId),
+      keys.day(tenantId),
+      keys.hour(tenantId, agentId ?? ''),
+      keys.leases(tenantId),
+    ],
+    [
+      agentId ?? '',
+      settings.dayMs,
+      settings.hourMs,
+      defaults.tenant_daily,
+      defaults.agent_hourly,
+      defaults.concurrency,
+      settings.serverRun,
+    ],
+  )
+  const at = (index: number) => numberAt(reply, index)
+  const use = (from: number) => ({
+    used: at(from),
+    limit: at(from + 1),
+    resets_at: new Date(at(from + 2)).toISOString(),
+  })
+  return {
+    tenant_daily: use(1),
+    agent_hourly: agentId === undefined ? null : use(4),
+    concurrency: { running: at(7), limit: at(8) },
+    seeded: at(0) === 1,
+  }
+}
