@@ -1,0 +1,386 @@
+"""The agent's loop.
+
+    start ──(runner waits in its gate)── R ── idle
+    idle ──J── binding ──F*── G ── running ──main process ended── ending ──pipes empty── X ── idle
+    idle ──C── Z (with F* before it)          any state ──P── A          any error, end of input ── kill all, exit
+
+One program at a time. Everything is driven by one poll; only killing leftovers blocks, for at most two seconds.
+"""
+import json
+import os
+import select
+import signal
+import struct
+import sys
+import time
+
+from . import PROTOCOL, linux, meters, reap, spawn
+from .channel import Channel, Closed, TO_HOST_MAX
+from .options import Options
+from .run import Run
+from .workdir import OK, REFUSED, WorkError, Workdir
+
+# Output waits here for a slow worker before the program's pipes are left unread: four frames.
+PENDING_MAX = 4 * TO_HOST_MAX
+UNKNOWN = 2**64 - 1
+
+
+class Agent:
+    def __init__(self, options, channel, started):
+        self.options = options
+        self.channel = channel
+        self.split = os.geteuid() == 0 and _can_setuid()
+        if self.split:
+            linux.set_file_ids(options.uid, options.gid)
+        self.work = Workdir(options.work)
+        self.meters = meters.Meters(options.cgroup)
+        self.state = "hold" if options.hold else "idle"
+        self.waiting = None
+        self.run = None
+        self.ready_sent = False
+        self.started = started
+        self.wake, wake_write = os.pipe()
+        for fd in (self.wake, wake_write):
+            os.set_blocking(fd, False)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        signal.set_wakeup_fd(wake_write, warn_on_full_buffer=False)
+        if self.state == "idle":
+            self.prepare()
+
+    # ---- the waiting interpreter
+
+    def prepare(self):
+        language = self.options.language
+        if language not in ("python", "javascript", "typescript"):
+            self.ready({})
+            return
+        entry = {"python": "main.py", "javascript": "main.js", "typescript": "main.ts"}[language]
+        self.waiting = self.start_interpreter(language, entry, self.options.env)
+        self.waiting.language, self.waiting.entry, self.waiting.told = language, entry, b""
+
+    def start_interpreter(self, language, entry, env):
+        argv = spawn.interpreter_argv(language, entry, self.options)
+        return spawn.spawn(argv, spawn.gate_env(language, env), self.work.path, self.options, self.split, True)
+
+    def on_waiting_told(self):
+        told = _read_some(self.waiting.control_out)
+        if told:
+            self.waiting.told += told
+        if self.waiting.told.endswith(b"\n"):
+            self.ready({self.waiting.language: self.waiting.told[1:-1].decode("ascii", "replace")[:64]})
+        elif told == b"" or len(self.waiting.told) > 128:
+            self.not_ready()
+
+    def not_ready(self):
+        text = (_read_some(self.waiting.stderr) or b"").decode("utf-8", "replace")[-2000:]
+        self.channel.send("R", _json({"protocol": PROTOCOL, "error": "interpreter_not_ready", "message": text}))
+        self.ready_sent = True
+        self.waiting.close()
+        self.waiting = None
+
+    def ready(self, languages):
+        if self.ready_sent:
+            return
+        self.ready_sent = True
+        self.channel.send(
+            "R",
+            _json(
+                {
+                    "protocol": PROTOCOL,
+                    "agentPython": spawn.version(),
+                    "languages": languages,
+                    "cgroup": self.meters.version,
+                    "uidSplit": self.split,
+                    "ownsPids": os.getpid() == 1,
+                    "bootMs": int((time.monotonic() - self.started) * 1000),
+                }
+            ),
+        )
+
+    # ---- frames from the worker
+
+    def on_frame(self, kind, payload):
+        if self.state == "hold":
+            if kind != "G":
+                raise Closed("frame %s while held" % kind)
+            self.state = "idle"
+            self.prepare()
+        elif kind == "J" and self.state == "idle":
+            self.run = Run(json.loads(payload.decode("utf-8")))
+            self.state = "binding"
+        elif kind == "F" and self.state == "binding":
+            try:
+                self.run.file_chunk(self.work, payload)
+            except WorkError as error:
+                self.run.refuse(error)
+        elif kind == "G" and self.state == "binding":
+            self.bind()
+        elif kind == "I" and self.run is not None:
+            self.run.stdin_chunk(payload)
+        elif kind == "I":
+            pass  # Input that was on its way when the program ended.
+        elif kind == "S":
+            if self.state == "running":
+                self.run.soft_stop(struct.unpack("<I", payload)[0] / 1000)
+        elif kind == "C" and self.state == "idle":
+            self.collect(payload)
+        elif kind == "P":
+            self.send_usage()
+        else:
+            raise Closed("frame %s while %s" % (kind, self.state))
+
+    def collect(self, payload):
+        operation, limit = chr(payload[0]), struct.unpack_from("<I", payload, 1)[0]
+        names = [name.decode("utf-8", "surrogateescape") for name in payload[5:].split(b"\0")]
+        try:
+            if operation == "r":
+                for data in self.work.read(names[0], limit):
+                    self.send_and_drain("F", data)
+            elif operation == "l":
+                batch = b""
+                for path, size in self.work.list(names, limit):
+                    item = struct.pack("<QH", size, len(path)) + path
+                    if len(batch) + len(item) > TO_HOST_MAX:
+                        self.send_and_drain("F", batch)
+                        batch = b""
+                    batch += item
+                if batch:
+                    self.send_and_drain("F", batch)
+            elif operation == "d":
+                self.work.remove(names[0])
+            else:
+                raise Closed("unknown operation %r" % operation)
+            self.channel.send("Z", bytes([OK]))
+        except WorkError as error:
+            self.send_refusal(error)
+
+    def send_and_drain(self, kind, data):
+        self.channel.send(kind, data)
+        while self.channel.pending > PENDING_MAX:
+            poller = select.poll()
+            poller.register(self.channel.fd_out, select.POLLOUT)
+            poller.poll()
+            self.channel.flush()
+
+    def send_refusal(self, error):
+        self.channel.send("Z", bytes([error.status]) + str(error).encode("utf-8", "replace")[:512])
+
+    def send_usage(self):
+        seen, run = self.meters.read(), self.run
+        if run is not None and run.at_bind is not None:
+            seen = meters.since(seen, run.at_bind)
+            if self.meters.version is None and run.child is not None:
+                seen["cpuUs"] += meters.cpu_us_of(run.child.pid)
+        wall = int((time.monotonic() - run.began) * 1e6) if run is not None and run.began else 0
+        values = (seen["cpuUs"], seen["memPeak"], None, None, wall)
+        self.channel.send("A", struct.pack("<5Q", *(UNKNOWN if v is None else v for v in values)))
+
+    # ---- the program
+
+    def bind(self):
+        run = self.run
+        if run.refused is None:
+            try:
+                run.finish_files(self.work)
+            except WorkError as error:
+                run.refuse(error)
+        if run.refused is not None or run.only_files:
+            self.run, self.state = None, "idle"
+            if run.refused is not None:
+                self.send_refusal(run.refused)
+            else:
+                self.channel.send("Z", bytes([OK]))
+            return
+        env = dict(self.options.env)
+        env.update(run.env)
+        run.at_bind, run.began = self.meters.read(), time.monotonic()
+        if run.language in ("python", "javascript", "typescript"):
+            run.child = self.take_waiting(run) or self.start_interpreter(run.language, run.entry, env)
+            if self.meters.version is None:
+                run.at_bind["cpuUs"] += meters.cpu_us_of(run.child.pid)
+            self.tell(run.child, spawn.bind_message(run, env))
+        else:
+            run.child = spawn.spawn(run.command(env), env, self.work.path, self.options, self.split, False)
+        run.start_streams()
+        self.state = "running"
+
+    def take_waiting(self, run):
+        child, self.waiting = self.waiting, None
+        if child is None:
+            return None
+        if (
+            child.language == run.language
+            and child.entry == run.entry
+            and child.told.endswith(b"\n")
+            and spawn.fits_waiting(run.language, run.env, self.options.env)
+        ):
+            return child
+        os.kill(child.pid, signal.SIGKILL)
+        child.close()
+        return None
+
+    def tell(self, child, message):
+        view = memoryview(message)
+        try:
+            while view:
+                view = view[os.write(child.control_in, view) :]
+        except OSError:
+            pass  # The interpreter died while starting: its exit status says how.
+
+    def on_reaped(self, pid, status, used):
+        run = self.run
+        if run is not None and run.child is not None and pid == run.child.pid and run.status is None:
+            run.ended(status, used)
+        elif self.waiting is not None and pid == self.waiting.pid:
+            if self.ready_sent:
+                self.waiting.close()
+                self.waiting = None
+            else:
+                self.not_ready()
+
+    def end(self):
+        """The main process ended: kill what it left, then empty its pipes."""
+        run = self.run
+        self.state = "ending"
+        run.disk_full = self.options.own_disk and self.work.is_full()
+        self.kill_group(run.child.pid)
+        run.proven_gone = reap.kill_leftovers(self.options.confined, self.on_reaped)
+        run.drain_until = None if run.proven_gone else time.monotonic() + 0.25
+
+    def kill_group(self, group):
+        try:
+            os.killpg(group, signal.SIGKILL)
+        except OSError:
+            pass
+
+    def finish(self):
+        run = self.run
+        value = run.take_value()
+        if value is not None:
+            self.channel.send("V", value)
+        self.channel.send("X", _json(run.evidence(self.meters)))
+        run.close()
+        self.run, self.state = None, "idle"
+        if self.options.respawn:
+            self.prepare()
+
+    # ---- the loop
+
+    def step(self):
+        poller, handlers = select.poll(), {}
+
+        def watch(fd, events, handler):
+            poller.register(fd, events)
+            handlers[fd] = handler
+
+        channel, run = self.channel, self.run
+        watch(channel.fd_in, select.POLLIN, self.on_channel)
+        if channel.pending and channel.fd_out != channel.fd_in:
+            watch(channel.fd_out, select.POLLOUT, channel.flush)
+        watch(self.wake, select.POLLIN, self.on_wake)
+        if self.waiting is not None and not self.waiting.told.endswith(b"\n"):
+            watch(self.waiting.control_out, select.POLLIN, self.on_waiting_told)
+        timeout = None
+        if run is not None and run.child is not None:
+            if channel.pending < PENDING_MAX:
+                for stream in run.open_streams():
+                    watch(stream.fd, select.POLLIN, lambda stream=stream: self.on_output(stream))
+            if run.stdin_waits():
+                watch(run.child.stdin, select.POLLOUT, run.write_stdin)
+            timeout = run.next_timer_ms()
+        for fd, events in poller.poll(timeout):
+            if fd == channel.fd_in and events & (select.POLLERR | select.POLLNVAL):
+                raise Closed("poll %d" % events)
+            if events & select.POLLNVAL:
+                raise Closed("poll on fd %d" % fd)
+            handlers[fd]()
+        if run is not None and run is self.run and run.child is not None:
+            run.fire_timers()
+            if self.state == "running" and run.status is not None:
+                self.end()
+            if self.state == "ending" and run.is_drained():
+                self.finish()
+
+    def on_channel(self):
+        for kind, payload in self.channel.receive():
+            self.on_frame(kind, payload)
+
+    def on_wake(self):
+        _read_some(self.wake)
+        reap.reap(self.on_reaped)
+
+    def on_output(self, stream):
+        # A few reads per turn: enough to drain a flood at full speed, few enough to hear a soft stop.
+        for _ in range(8):
+            data = _read_some(stream.fd)
+            if data is None:
+                return
+            if data == b"":
+                stream.eof()
+                return
+            keep = stream.take(data)
+            if keep:
+                self.channel.send(stream.kind, keep)
+            if stream.dropped and not stream.told:
+                stream.told = True
+                self.channel.send("T", struct.pack("<BQ", ord(stream.kind), stream.dropped))
+            if self.channel.pending >= PENDING_MAX:
+                return
+
+
+def _read_some(fd):
+    """Bytes, b'' at the end, None when nothing is there now."""
+    try:
+        return os.read(fd, TO_HOST_MAX)
+    except BlockingIOError:
+        return None
+    except OSError:
+        return b""
+
+
+def _json(value):
+    return json.dumps(value, separators=(",", ":")).encode("ascii")
+
+
+def _can_setuid():
+    """CAP_SETUID and CAP_SETGID (bits 7 and 6) are effective: else there is one uid for agent and program."""
+    try:
+        with open("/proc/self/status") as status:
+            for line in status:
+                if line.startswith("CapEff:"):
+                    return int(line.split()[1], 16) & 0xC0 == 0xC0
+    except (OSError, ValueError):
+        pass
+    return False
+
+
+def main(argv):
+    started = time.monotonic()
+    options = Options(argv)
+    linux.prctl(linux.PR_SET_DUMPABLE, 0)
+    if os.getpid() != 1:
+        linux.prctl(linux.PR_SET_CHILD_SUBREAPER, 1)
+    for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2", "SIGALRM", "SIGPIPE", "SIGTSTP"):
+        signal.signal(getattr(signal, name), signal.SIG_IGN)
+    # The channel moves away from 0 and 1, so that nothing that prints by accident can forge a frame.
+    fd_in, fd_out = os.dup(0), os.dup(1)
+    null = os.open(os.devnull, os.O_RDWR)
+    os.dup2(null, 0)
+    os.dup2(null, 1)
+    code = 0
+    try:
+        agent = Agent(options, Channel(fd_in, fd_out), started)
+        while True:
+            agent.step()
+    except Closed:
+        pass
+    except BaseException:
+        code = 70
+        import traceback
+
+        traceback.print_exc(file=sys.stderr)
+    finally:
+        try:
+            reap.kill_leftovers(options.confined, lambda *_: None)
+        finally:
+            os._exit(code)

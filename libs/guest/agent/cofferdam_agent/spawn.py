@@ -1,0 +1,156 @@
+"""Starts the program's process: its own session, the runner's uid, limits, no inherited file but the ones named."""
+import os
+import resource
+import signal
+import sys
+
+from . import linux
+
+# High numbers, so that a program that opens files gets 3, 4, … as in a bare run.
+CONTROL_IN = 198
+CONTROL_OUT = 199
+
+
+class Child:
+    """A process with our ends of its pipes. `control_*` are None for programs that no gate waits in."""
+
+    def __init__(self, pid, stdin, stdout, stderr, control_in, control_out):
+        self.pid = pid
+        self.stdin = stdin
+        self.stdout = stdout
+        self.stderr = stderr
+        self.control_in = control_in
+        self.control_out = control_out
+
+    def close(self):
+        for name in ("stdin", "stdout", "stderr", "control_in", "control_out"):
+            fd = getattr(self, name)
+            if fd is not None:
+                os.close(fd)
+                setattr(self, name, None)
+
+
+def spawn(argv, env, cwd, options, split, gated):
+    in_read, in_write = os.pipe()
+    out_read, out_write = os.pipe()
+    err_read, err_write = os.pipe()
+    bind_read, bind_write = os.pipe() if gated else (None, None)
+    told_read, told_write = os.pipe() if gated else (None, None)
+    parent = os.getpid()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            _become(argv, env, cwd, options, split, parent, (in_read, out_write, err_write, bind_read, told_write))
+        except BaseException as error:
+            number = getattr(error, "errno", None)
+            text = {2: "command not found", 13: "permission denied"}.get(number, str(error))
+            try:
+                os.write(2, ("%s: %s\n" % (argv[0], text)).encode("utf-8", "replace"))
+            finally:
+                # The shell's codes: found but not executable, or not found.
+                os._exit(126 if number in (7, 8, 13) else 127)
+    for fd in (in_read, out_write, err_write, bind_read, told_write):
+        if fd is not None:
+            os.close(fd)
+    for fd in (in_write, out_read, err_read, told_read):
+        if fd is not None:
+            os.set_blocking(fd, False)
+    return Child(pid, in_write, out_read, err_read, bind_write, told_read)
+
+
+def _become(argv, env, cwd, options, split, parent, fds):
+    os.setsid()
+    for number, fd in zip((0, 1, 2, CONTROL_IN, CONTROL_OUT), fds):
+        if fd is not None:
+            os.dup2(fd, number, inheritable=True)
+    signal.set_wakeup_fd(-1)
+    for number in range(1, signal.NSIG):
+        try:
+            signal.signal(number, signal.SIG_DFL)
+        except (OSError, ValueError):
+            pass
+    signal.pthread_sigmask(signal.SIG_SETMASK, [])
+    limits = dict(options.rlimits)
+    limits.setdefault("core", 0)
+    for name, value in limits.items():
+        _limit(getattr(resource, "RLIMIT_" + name.upper()), value)
+    if split:
+        os.setgroups([])
+        os.setresgid(options.gid, options.gid, options.gid)
+        os.setresuid(options.uid, options.uid, options.uid)
+    linux.prctl(linux.PR_SET_NO_NEW_PRIVS, 1)
+    linux.prctl(linux.PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:
+        os._exit(1)
+    if options.scope:
+        from . import scope
+
+        scope.confine_signals()
+    os.umask(0o022)
+    os.chdir(cwd)
+    _exec(argv, env)
+
+
+def _limit(which, value):
+    hard = resource.getrlimit(which)[1]
+    if hard != resource.RLIM_INFINITY:
+        value = min(value, hard)
+    resource.setrlimit(which, (value, value))
+
+
+def _exec(argv, env):
+    """Like the shell: a name with a slash is relative to the work directory, else PATH of the program is searched."""
+    if "/" in argv[0]:
+        os.execve(argv[0], argv, env)
+    refused = FileNotFoundError(2, "command not found")
+    for folder in env.get("PATH", "/usr/bin:/bin").split(":"):
+        try:
+            os.execve(os.path.join(folder or ".", argv[0]), argv, env)
+        except PermissionError as error:
+            refused = error
+        except (FileNotFoundError, NotADirectoryError):
+            pass
+    raise refused
+
+
+def gate_dir(name):
+    return os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), name)
+
+
+def interpreter_argv(language, entry, options):
+    """Command of an interpreter that waits in its gate for `bind`, then runs `entry` as a bare start would."""
+    if language == "python":
+        return [options.python, entry]
+    return [options.node, "--require", os.path.join(gate_dir("node-gate"), "gate.cjs"), entry]
+
+
+def gate_env(language, env):
+    if language != "python":
+        return env
+    path = gate_dir("python-gate")
+    return dict(env, PYTHONPATH=path + ":" + env["PYTHONPATH"] if env.get("PYTHONPATH") else path)
+
+
+_FIXED_AT_START = {
+    "python": ("PYTHON", "LD_", "LC_", "LANG", "MALLOC_", "GLIBC_"),
+    "javascript": ("NODE_", "UV_", "LD_", "LC_", "LANG", "MALLOC_", "GLIBC_", "SSL_", "OPENSSL_", "FORCE_COLOR", "NO_COLOR"),
+}
+_FIXED_AT_START["typescript"] = _FIXED_AT_START["javascript"]
+
+
+def fits_waiting(language, env, base):
+    """False when `env` has a variable that an interpreter reads only once, while it starts, with another value."""
+    prefixes = _FIXED_AT_START[language]
+    return all(base.get(name) == value for name, value in env.items() if name.startswith(prefixes))
+
+
+def bind_message(run, env):
+    """What the gate needs, NUL-separated so that it imports nothing to read it; u32 LE length in front."""
+    fields = ["1" if run.stdin_size is not None else "0", run.entry, str(len(run.argv))] + run.argv
+    fields += ["%s=%s" % item for item in env.items()]
+    body = "\0".join(fields).encode("utf-8", "surrogateescape")
+    return len(body).to_bytes(4, "little") + body
+
+
+def version():
+    return "%d.%d.%d" % sys.version_info[:3]

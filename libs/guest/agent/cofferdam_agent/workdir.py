@@ -1,0 +1,210 @@
+"""Files below the work directory. Paths come from the worker but the tree was shaped by the program: every step is
+opened relative to its parent with O_NOFOLLOW, only regular files are read, and what exists is unlinked, not followed.
+"""
+import errno
+import os
+import stat
+
+DIR_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+# Bounds of one walk: a program may make any tree, the agent's time and memory must not follow.
+MAX_DEPTH = 64
+MAX_VISITED = 100000
+
+OK, NOT_FOUND, TOO_LARGE, REFUSED, NO_SPACE, IO_ERROR = range(6)
+
+
+class WorkError(Exception):
+    def __init__(self, status, message):
+        Exception.__init__(self, message)
+        self.status = status
+
+
+def _translate(error, path):
+    if error.errno == errno.ENOENT:
+        return WorkError(NOT_FOUND, path)
+    if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+        return WorkError(NO_SPACE, "no space for %s" % path)
+    if error.errno in (errno.ELOOP, errno.ENOTDIR, errno.EISDIR, errno.ENXIO, errno.ENAMETOOLONG):
+        return WorkError(REFUSED, "%s: %s" % (path, os.strerror(error.errno)))
+    return WorkError(IO_ERROR, "%s: %s" % (path, os.strerror(error.errno or 0)))
+
+
+def _parts(path):
+    parts = path.split("/")
+    if not path or "\0" in path or any(part in ("", ".", "..") for part in parts):
+        raise WorkError(REFUSED, "not a relative path: %r" % path)
+    return parts
+
+
+class Workdir:
+    def __init__(self, path):
+        self.path = path
+        os.makedirs(path, 0o755, exist_ok=True)
+        self._root = os.open(path, DIR_FLAGS)
+
+    def _parent(self, parts, create):
+        fd = os.dup(self._root)
+        for part in parts[:-1]:
+            try:
+                if create:
+                    try:
+                        os.mkdir(part, 0o755, dir_fd=fd)
+                    except FileExistsError:
+                        pass
+                below = os.open(part, DIR_FLAGS, dir_fd=fd)
+            finally:
+                os.close(fd)
+            fd = below
+        return fd
+
+    def create(self, path, executable):
+        """Opens a fresh file for writing; whatever non-directory stood there is unlinked first."""
+        try:
+            parts = _parts(path)
+            parent = self._parent(parts, True)
+            try:
+                try:
+                    os.unlink(parts[-1], dir_fd=parent)
+                except FileNotFoundError:
+                    pass
+                flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+                return os.open(parts[-1], flags, 0o755 if executable else 0o644, dir_fd=parent)
+            finally:
+                os.close(parent)
+        except OSError as error:
+            raise _translate(error, path)
+
+    def append(self, fd, data, path):
+        view = memoryview(data)
+        try:
+            while view:
+                view = view[os.write(fd, view) :]
+        except OSError as error:
+            raise _translate(error, path)
+
+    def read(self, path, max_bytes):
+        """Yields the bytes of a regular file; refuses a larger one before its first byte, a growing one when it does."""
+        try:
+            parts = _parts(path)
+            parent = self._parent(parts, False)
+            try:
+                fd = os.open(parts[-1], os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=parent)
+            finally:
+                os.close(parent)
+            try:
+                found = os.fstat(fd)
+                if not stat.S_ISREG(found.st_mode):
+                    raise WorkError(REFUSED, "%s is not a regular file" % path)
+                if found.st_size > max_bytes:
+                    raise WorkError(TOO_LARGE, "%s has %d bytes" % (path, found.st_size))
+                left = max_bytes
+                while True:
+                    data = os.read(fd, 64 * 1024)
+                    if not data:
+                        return
+                    left -= len(data)
+                    if left < 0:
+                        raise WorkError(TOO_LARGE, "%s grew beyond %d bytes" % (path, max_bytes))
+                    yield data
+            finally:
+                os.close(fd)
+        except OSError as error:
+            raise _translate(error, path)
+
+    def remove(self, path):
+        """Removes a file, or a directory with all that is in it. Symbolic links are removed, not followed."""
+        try:
+            parts = _parts(path)
+            parent = self._parent(parts, False)
+            try:
+                _remove_at(parent, parts[-1], MAX_DEPTH)
+            finally:
+                os.close(parent)
+        except OSError as error:
+            raise _translate(error, path)
+
+    def list(self, globs, max_entries):
+        """Yields (path bytes, size) of regular files that match, in byte order of their directories."""
+        import re
+
+        pattern = re.compile(b"|".join(_glob_regex(g) for g in globs)) if globs else None
+        budget = [MAX_VISITED, max_entries]
+        if pattern is not None:
+            for entry in _walk(os.dup(self._root), b"", pattern, budget, MAX_DEPTH):
+                yield entry
+
+    def is_full(self):
+        """True when the filesystem has no room or no inodes left: best evidence of a refused write."""
+        try:
+            found = os.fstatvfs(self._root)
+        except OSError:
+            return False
+        return found.f_blocks > 0 and (found.f_bavail * found.f_frsize < 4096 or 0 < found.f_files and found.f_ffree == 0)
+
+
+def _remove_at(parent, name, depth):
+    try:
+        os.unlink(name, dir_fd=parent)
+        return
+    except (IsADirectoryError, PermissionError):
+        if not stat.S_ISDIR(os.stat(name, dir_fd=parent, follow_symlinks=False).st_mode) or depth == 0:
+            raise
+    fd = os.open(name, DIR_FLAGS, dir_fd=parent)
+    try:
+        for child in os.listdir(fd):
+            _remove_at(fd, child, depth - 1)
+    finally:
+        os.close(fd)
+    os.rmdir(name, dir_fd=parent)
+
+
+def _walk(fd, prefix, pattern, budget, depth):
+    try:
+        below = []
+        for name in sorted(os.fsencode(n) for n in os.listdir(fd)):
+            budget[0] -= 1
+            if budget[0] < 0 or budget[1] <= 0:
+                return
+            try:
+                found = os.stat(name, dir_fd=fd, follow_symlinks=False)
+            except OSError:
+                continue
+            path = prefix + name
+            if stat.S_ISDIR(found.st_mode):
+                below.append((name, path))
+            elif stat.S_ISREG(found.st_mode) and len(path) <= 4096 and pattern.match(path):
+                budget[1] -= 1
+                yield path, found.st_size
+        for name, path in below if depth else ():
+            try:
+                child = os.open(name, DIR_FLAGS, dir_fd=fd)
+            except OSError:
+                continue
+            for entry in _walk(child, path + b"/", pattern, budget, depth - 1):
+                yield entry
+    finally:
+        os.close(fd)
+
+
+def _glob_regex(glob):
+    """`*` and `?` stay within one path part, `**/` matches any directories (also none), `**` anything."""
+    import re
+
+    out, at = [], 0
+    while at < len(glob):
+        if glob.startswith("**/", at):
+            out.append("(?:.*/)?")
+            at += 3
+        elif glob.startswith("**", at):
+            out.append(".*")
+            at += 2
+        elif glob[at] == "*":
+            out.append("[^/]*")
+            at += 1
+        elif glob[at] == "?":
+            out.append("[^/]")
+            at += 1
+        else:
+            out.append(re.escape(glob[at]))
+            at += 1
+    return ("(?s:" + "".join(out) + r")\Z").encode("utf-8", "surrogateescape")

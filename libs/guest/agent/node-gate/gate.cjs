@@ -1,0 +1,200 @@
+'use strict'
+/**
+ * Where a warm Node waits: in `--require`, before Node opens the program. It says that it is ready, waits for the
+ * program, takes its traces away and returns; Node then runs the entry itself, as a bare `node main.js` would.
+ *
+ * TypeScript beyond type stripping (enums, namespaces, parameter properties, import =) goes through amaro in transform
+ * mode, file by file and only where the native stripper would refuse. The value is module.exports or the default export
+ * when it is plain data, read at exit, only when the source can have one.
+ */
+const fs = require('node:fs')
+const path = require('node:path')
+
+const CONTROL_IN = 198
+const CONTROL_OUT = 199
+const VALUE_MAX = 32 * 1024
+const DEPTH_MAX = 64
+/** Files looked at to decide whether TypeScript may need transforming: provided files are at most 256. */
+const SCAN_MAX = 256
+
+const NOT_ERASABLE =
+  /\b(?:enum|namespace|module)\b|\(\s*(?:[^()]*,\s*)?(?:@[\w.]+(?:\([^()]*\))?\s*)*(?:public|private|protected|readonly|override)\s|\bimport\s+(?:type\s+)?[\w$]+\s*=|\bexport\s*=|\bexport\s+import\b/
+const IS_TYPESCRIPT = /\.[mc]?ts$/
+
+function readExactly(size) {
+  const bytes = Buffer.alloc(size)
+  for (let at = 0; at < size; ) {
+    const got = fs.readSync(CONTROL_IN, bytes, at, size - at, null)
+    if (got === 0) process.reallyExit(0)
+    at += got
+  }
+  return bytes
+}
+
+function wait() {
+  // Touching these loads what nearly every program needs (local-isolation.md §3: saves 8 ms at bind).
+  void process.stdout
+  void process.stderr
+  require('node:vm')
+  fs.writeSync(CONTROL_OUT, `R${process.version}\n`)
+  const fields = readExactly(readExactly(4).readUInt32LE(0)).toString('utf8').split('\0')
+  fs.closeSync(CONTROL_IN)
+  const [, entry, count, ...rest] = fields
+  process.argv.push(...rest.slice(0, Number(count)))
+  for (const name of Object.keys(process.env)) delete process.env[name]
+  for (const item of rest.slice(Number(count))) {
+    const at = item.indexOf('=')
+    process.env[item.slice(0, at)] = item.slice(at + 1)
+  }
+  return entry
+}
+
+function removeTraces() {
+  process.execArgv = []
+  delete require.cache[__filename]
+  process._preload_modules.length = 0
+}
+
+// ---- TypeScript that must be transformed
+
+function hasOtherTypeScript(entry) {
+  const waiting = ['.']
+  for (let seen = 0; waiting.length > 0 && seen < SCAN_MAX; ) {
+    const folder = waiting.pop()
+    for (const item of fs.readdirSync(folder, { withFileTypes: true })) {
+      seen++
+      const name = path.join(folder, item.name)
+      if (item.isDirectory() && item.name !== 'node_modules') waiting.push(name)
+      else if (item.isFile() && name !== entry && IS_TYPESCRIPT.test(name)) return true
+    }
+  }
+  return false
+}
+
+function installTransform() {
+  const { registerHooks } = require('node:module')
+  const { fileURLToPath } = require('node:url')
+  if (registerHooks === undefined) return
+  registerHooks({
+    load(url, context, next) {
+      if (!url.startsWith('file:') || !IS_TYPESCRIPT.test(new URL(url).pathname)) return next(url, context)
+      const filename = fileURLToPath(url)
+      const source = fs.readFileSync(filename, 'utf8')
+      if (filename.includes('/node_modules/') || !NOT_ERASABLE.test(source)) return next(url, context)
+      const code = transform(source, filename)
+      if (code === null) return next(url, context)
+      return { format: moduleFormat(context.format, filename, code), source: code, shortCircuit: true }
+    },
+  })
+}
+
+/** JavaScript with an inline source map, or null when type stripping is enough or the source is broken. */
+function transform(source, filename) {
+  const { transformSync } = require('./amaro.cjs')
+  try {
+    transformSync(source, { mode: 'strip-only', filename })
+    return null
+  } catch (error) {
+    if (error.code !== 'UnsupportedSyntax') return null
+  }
+  try {
+    const { code, map } = transformSync(source, { mode: 'transform', sourceMap: true, filename })
+    process.setSourceMapsEnabled(true)
+    return `${code}\n//# sourceMappingURL=data:application/json;base64,${Buffer.from(map).toString('base64')}\n`
+  } catch {
+    return null
+  }
+}
+
+function moduleFormat(known, filename, code) {
+  if (typeof known === 'string' && known.length > 0) return known.startsWith('module') ? 'module' : 'commonjs'
+  if (filename.endsWith('.mts')) return 'module'
+  if (filename.endsWith('.cts')) return 'commonjs'
+  return /^\s*(?:import\s*[\w{*"']|export\s)/m.test(code) || /^\s*await\s/m.test(code) ? 'module' : 'commonjs'
+}
+
+// ---- The value
+
+function reportValueAtExit(entry) {
+  const filename = path.resolve(entry)
+  const pipe = fs.fstatSync(CONTROL_OUT).ino
+  process.once('exit', (code) => {
+    if (code !== 0) return
+    try {
+      const value = valueOf(filename)
+      const text = value === undefined ? undefined : encode(value, DEPTH_MAX)
+      if (text === undefined) return
+      const bytes = Buffer.from(text)
+      if (bytes.length > VALUE_MAX || fs.fstatSync(CONTROL_OUT).ino !== pipe) return
+      const head = Buffer.alloc(5)
+      head.write('V')
+      head.writeUInt32LE(bytes.length, 1)
+      fs.writeSync(CONTROL_OUT, Buffer.concat([head, bytes]))
+    } catch {
+      // No value: the program took the pipe away, or the module cannot be read.
+    }
+  })
+}
+
+function valueOf(filename) {
+  const { createRequire } = require('node:module')
+  const main = process.mainModule
+  if (main !== undefined && main.filename === filename && main.loaded) {
+    const { exports } = main
+    if (exports !== null && typeof exports === 'object' && isEsmNamespace(exports)) return exports.default
+    return isEmpty(exports) ? undefined : exports
+  }
+  // An ES module: require() gives the namespace that is already evaluated, and throws for top-level await.
+  const namespace = createRequire(filename)(filename)
+  return isEsmNamespace(namespace) ? namespace.default : undefined
+}
+
+const isEsmNamespace = (value) =>
+  Object.prototype.toString.call(value) === '[object Module]' || Object.hasOwn(value, '__esModule')
+const isEmpty = (value) => typeof value === 'object' && value !== null && Object.keys(value).length === 0
+
+/** JSON text of plain data; undefined for anything else, so that no getter or toJSON of the program runs. */
+function encode(value, depth) {
+  if (value === null || typeof value === 'boolean') return String(value)
+  if (typeof value === 'number') return Number.isFinite(value) ? String(value === 0 ? 0 : value) : undefined
+  if (typeof value === 'string') return value.length <= VALUE_MAX ? JSON.stringify(value) : undefined
+  if (typeof value !== 'object' || depth === 0) return undefined
+  const isList = Array.isArray(value)
+  const proto = Object.getPrototypeOf(value)
+  if (isList ? proto !== Array.prototype : proto !== Object.prototype && proto !== null) return undefined
+  const parts = []
+  let size = 0
+  const names = isList ? Array.from({ length: Math.min(value.length, VALUE_MAX) }, (_, i) => i) : Object.keys(value)
+  for (const name of names) {
+    const own = Object.getOwnPropertyDescriptor(value, name)
+    if (own === undefined || !('value' in own)) return undefined
+    const text = encode(own.value, depth - 1)
+    if (text === undefined) return undefined
+    const part = isList ? text : `${JSON.stringify(name)}:${text}`
+    size += part.length
+    if (size > VALUE_MAX) return undefined
+    parts.push(part)
+  }
+  return isList ? `[${parts.join(',')}]` : `{${parts.join(',')}}`
+}
+
+function open() {
+  // Worker threads of the program load preload modules again; they and anything without our pipes pass through.
+  if (!require('node:worker_threads').isMainThread) return
+  let entry
+  try {
+    entry = wait()
+  } catch {
+    return
+  }
+  removeTraces()
+  try {
+    const source = fs.readFileSync(entry, 'utf8')
+    if ((IS_TYPESCRIPT.test(entry) && NOT_ERASABLE.test(source)) || hasOtherTypeScript(entry)) installTransform()
+    if (/\bexports\b|\bexport\s+default\b|\bas\s+default\b/.test(source)) reportValueAtExit(entry)
+  } catch {
+    // Node says itself what is wrong with the entry.
+  }
+}
+
+open()

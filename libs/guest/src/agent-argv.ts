@@ -1,0 +1,64 @@
+/** The command that starts the agent inside a sandbox. */
+import type { Language, Program } from '@cofferdam/contract'
+
+export interface AgentOptions {
+  /** Python 3.8 or newer inside the sandbox; runs the agent and Python programs. */
+  python: string
+  /** Node inside the sandbox (24 or newer for TypeScript); default `node`. */
+  node?: string
+  /** Where the guest files are inside the sandbox. */
+  guestDir: string
+  /** Interpreter that waits; `none` for commands. */
+  language: Language | 'none'
+  /** Work directory of the program; made when it is not there. Default /tmp/work. */
+  work?: string
+  /** Read /sys/fs/cgroup, which must be the sandbox's own cgroup (a container's). */
+  cgroup?: boolean
+  /** The work directory lies on a file system of its own: when it is full, the disk limit was hit. */
+  ownDisk?: boolean
+  /** Wait for `release()` before any process starts. */
+  hold?: boolean
+  /** Start a new waiting interpreter after each run. */
+  respawn?: boolean
+  /** kill(-1) cannot reach beyond the sandbox although the agent is not PID 1. */
+  confined?: boolean
+  /** Give the program a Landlock domain of its own, so that it cannot signal the agent. */
+  scope?: boolean
+  uid?: number
+  gid?: number
+  /** Environment beneath the program's own. PATH, HOME and LANG have defaults. */
+  env?: Record<string, string>
+  /** Resource limits of the program's processes, by their name in lower case without RLIMIT_ (fsize, nofile, nproc, …). */
+  rlimits?: Record<string, number>
+}
+
+/** Command and arguments, ready for exec. */
+export function agentArgv(options: AgentOptions): string[] {
+  const flag = (name: string, on: boolean | undefined): string[] => (on === true ? [`--${name}`] : [])
+  const value = (name: string, text: string | number | undefined): string[] =>
+    text === undefined ? [] : [`--${name}`, String(text)]
+  return [
+    options.python,
+    '-I',
+    '-S',
+    `${options.guestDir}/agent.py`,
+    ...value('language', options.language),
+    ...value('python', options.python),
+    ...value('node', options.node),
+    ...value('work', options.work),
+    ...value('uid', options.uid),
+    ...value('gid', options.gid),
+    ...flag('cgroup', options.cgroup),
+    ...flag('own-disk', options.ownDisk),
+    ...flag('hold', options.hold),
+    ...flag('respawn', options.respawn),
+    ...flag('confined', options.confined),
+    ...flag('scope', options.scope),
+    ...Object.entries(options.env ?? {}).flatMap(([name, text]) => ['--env', `${name}=${text}`]),
+    ...Object.entries(options.rlimits ?? {}).flatMap(([name, limit]) => ['--rlimit', `${name}=${limit}`]),
+  ]
+}
+
+/** The interpreter that a program should find waiting. */
+export const languageOf = (program: Program): Language | 'none' =>
+  program.type === 'script' ? program.language : 'none'

@@ -1,0 +1,102 @@
+/** Requests about files in the sandbox (C) and what answers them: F frames within the agreed bytes, then Z with a status. */
+import { CofferdamError, type Entry } from '@cofferdam/contract'
+import { encodeFrame, violation } from './protocol.ts'
+
+/** Status byte of Z; the agent's workdir.py has the same numbers. */
+const STATUS = ['ok', 'not_found', 'too_large', 'refused', 'no_space', 'io_error'] as const
+
+/** The bytes that answer a listing may take per entry: the head and the longest path that the agent sends. */
+const ENTRY_MAX = 10 + 4096
+
+export interface Collector {
+  /** Takes an F frame; throws `protocol_violation` beyond the agreed bytes. */
+  take(payload: Buffer): void
+  /** Settled by Z. */
+  finish(failed: CofferdamError | null): void
+  abandon(reason: CofferdamError): void
+}
+export interface Collection<T> extends Collector {
+  readonly result: Promise<T>
+}
+
+/** Gathers at most `maxBytes` of F frames and turns them into the answer. */
+export function createCollector<T>(maxBytes: number, parse: (bytes: Buffer) => T): Collection<T> {
+  const settled = Promise.withResolvers<T>()
+  settled.promise.catch(() => {})
+  const chunks: Buffer[] = []
+  let size = 0
+  return {
+    result: settled.promise,
+    take(payload) {
+      size += payload.length
+      if (payload.length === 0 || size > maxBytes) throw violation('frame F beyond the agreed bytes')
+      // A copy: the frame is a window on the stream's chunk.
+      chunks.push(Buffer.from(payload))
+    },
+    finish(failed) {
+      if (failed === null) settled.resolve(parse(Buffer.concat(chunks, size)))
+      else settled.reject(failed)
+    },
+    abandon: (reason) => settled.reject(reason),
+  }
+}
+
+function request(operation: 'r' | 'l' | 'd', limit: number, names: readonly string[]): Buffer {
+  const head = Buffer.alloc(5)
+  head.write(operation, 'latin1')
+  head.writeUInt32LE(Math.min(limit, 0xffffffff), 1)
+  return encodeFrame('C', Buffer.concat([head, Buffer.from(names.join('\0'))]))
+}
+
+export const collectRequest = {
+  read: (path: string, maxBytes: number): { collector: Collection<Uint8Array>; frame: Buffer } => ({
+    collector: createCollector<Uint8Array>(maxBytes, (bytes) => bytes),
+    frame: request('r', maxBytes, [path]),
+  }),
+  list: (
+    globs: readonly string[],
+    maxEntries: number,
+  ): { collector: Collection<Entry[]>; frame: Buffer } => ({
+    collector: createCollector(maxEntries * ENTRY_MAX, (bytes) => parseEntries(bytes, maxEntries)),
+    frame: request('l', maxEntries, globs),
+  }),
+  remove: (path: string): { collector: Collection<void>; frame: Buffer } => ({
+    collector: createCollector(0, () => undefined),
+    frame: request('d', 0, [path]),
+  }),
+}
+
+function parseEntries(bytes: Buffer, maxEntries: number): Entry[] {
+  const entries: Entry[] = []
+  for (let at = 0; at < bytes.length;) {
+    if (bytes.length - at < 10) throw violation('a listing is cut')
+    const size = Number(bytes.readBigUInt64LE(at))
+    const length = bytes.readUInt16LE(at + 8)
+    if (bytes.length - at - 10 < length || entries.length === maxEntries)
+      throw violation('a listing is wrong')
+    entries.push({ path: bytes.toString('utf8', at + 10, at + 10 + length), size })
+    at += 10 + length
+  }
+  return entries
+}
+
+/** The error that Z stands for; null for ok. Throws `protocol_violation` for an unknown status. */
+export function refusal(payload: Buffer): CofferdamError | null {
+  const status = STATUS[payload[0] ?? 255]
+  const text = payload.toString('utf8', 1, 1 + 512)
+  switch (status) {
+    case 'ok':
+      return null
+    case 'not_found':
+      return new CofferdamError('not_found', `there is no file ${text}`)
+    case 'too_large':
+    case 'no_space':
+      return new CofferdamError('payload_too_large', text, { details: { status } })
+    case 'refused':
+      return new CofferdamError('invalid_request', text)
+    case 'io_error':
+      return new CofferdamError('sandbox_lost', undefined, { details: { said: text } })
+    default:
+      throw violation('frame Z has an unknown status')
+  }
+}

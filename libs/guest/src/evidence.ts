@@ -1,0 +1,124 @@
+/** What the agent says in JSON (R and X) and in binary (A), parsed: strict, because the program may have forged it. */
+import { constants } from 'node:os'
+import { z } from 'zod'
+import { BOUNDS, type Exit, type Usage } from '@cofferdam/contract'
+import { PROTOCOL_VERSION, violation } from './protocol.ts'
+
+const count = z.int().min(0).max(Number.MAX_SAFE_INTEGER)
+
+const readySchema = z.union([
+  z.strictObject({
+    protocol: z.literal(PROTOCOL_VERSION),
+    /** Python that runs the agent. */
+    agentPython: z.string().max(64),
+    /** The language that waits, with its interpreter's version; empty for bash and none. */
+    languages: z.record(z.string().max(32), z.string().max(64)),
+    cgroup: z.enum(['v1', 'v2']).nullable(),
+    /** True when agent and program have different uids. */
+    uidSplit: z.boolean(),
+    /** True when the agent is PID 1 of a pid namespace. */
+    ownsPids: z.boolean(),
+    bootMs: count,
+  }),
+  z.strictObject({
+    protocol: z.literal(PROTOCOL_VERSION),
+    error: z.literal('interpreter_not_ready'),
+    message: z.string().max(4096),
+  }),
+])
+type Ready = z.infer<typeof readySchema>
+/** What a sandbox is when it is ready. */
+export type GuestReady = Exclude<Ready, { error: string }>
+
+const SIGNALS: ReadonlySet<string> = new Set(Object.keys(constants.signals))
+
+const exitSchema = z.strictObject({
+  code: z.int().min(0).max(255).nullable(),
+  signal: z
+    .string()
+    .refine((name) => SIGNALS.has(name) || /^SIG\d{1,2}$/.test(name))
+    .nullable(),
+  wallUs: count,
+  cpuUs: count.nullable(),
+  maxRssKb: count,
+  memPeak: count.nullable(),
+  oomKills: count.nullable(),
+  pidsPeak: count.nullable(),
+  pidsHit: count.nullable(),
+  diskFull: z.boolean(),
+  outBytes: count,
+  errBytes: count,
+  outDropped: count,
+  errDropped: count,
+  /** True when the agent could not prove that all processes of the program are gone. */
+  leftovers: z.boolean(),
+})
+
+function json(payload: Buffer, frame: string): unknown {
+  try {
+    return JSON.parse(payload.toString('utf8')) as unknown
+  } catch {
+    throw violation(`frame ${frame} is not JSON`)
+  }
+}
+
+/** Parses R. Throws `protocol_violation`. */
+export function parseReady(payload: Buffer): Ready {
+  const parsed = readySchema.safeParse(json(payload, 'R'))
+  if (!parsed.success) throw violation('frame R has another shape')
+  return parsed.data
+}
+
+/** Parses X into the contract's evidence. Throws `protocol_violation`. */
+export function parseExit(payload: Buffer, valueJson: string | undefined): Exit {
+  const parsed = exitSchema.safeParse(json(payload, 'X'))
+  if (!parsed.success || (parsed.data.code === null) === (parsed.data.signal === null))
+    throw violation('frame X has another shape')
+  const seen = parsed.data
+  return {
+    exitCode: seen.code,
+    signal: seen.signal,
+    usage: {
+      cpu_ms: seen.cpuUs === null ? null : seen.cpuUs / 1000,
+      peak_memory_bytes: seen.memPeak ?? seen.maxRssKb * 1024,
+      read_bytes: null,
+      write_bytes: null,
+      wall_ms: seen.wallUs / 1000,
+    },
+    outputBytes: { stdout: seen.outBytes, stderr: seen.errBytes },
+    outputDropped: { stdout: seen.outDropped > 0, stderr: seen.errDropped > 0 },
+    oomKills: seen.oomKills ?? 0,
+    pidsLimitHit: (seen.pidsHit ?? 0) > 0,
+    diskLimitHit: seen.diskFull,
+    ...(valueJson === undefined ? {} : { valueJson }),
+  }
+}
+
+/** Parses A. Throws `protocol_violation`. */
+export function parseUsage(payload: Buffer): Usage {
+  if (payload.length !== 40) throw violation(`frame A of ${payload.length} bytes`)
+  const at = (index: number): number | null => {
+    const value = payload.readBigUInt64LE(index * 8)
+    return value > BigInt(Number.MAX_SAFE_INTEGER) ? null : Number(value)
+  }
+  const cpuUs = at(0)
+  return {
+    cpu_ms: cpuUs === null ? null : cpuUs / 1000,
+    peak_memory_bytes: at(1),
+    read_bytes: at(2),
+    write_bytes: at(3),
+    wall_ms: (at(4) ?? 0) / 1000,
+  }
+}
+
+/** The text of V when it is JSON within the bound, else undefined: a forged value is no value. */
+export function parseValue(payload: Buffer): string | undefined {
+  if (payload.length > BOUNDS.valueBytes) throw violation(`frame V of ${payload.length} bytes`)
+  const text = payload.toString('utf8')
+  try {
+    JSON.parse(text)
+    return text
+  } catch {
+    return undefined
+  }
+}

@@ -1,0 +1,76 @@
+/** Where the agent's files are, what identifies them, and how they get into a folder that a sandbox can see. */
+import { execFile } from 'node:child_process'
+import { createHash } from 'node:crypto'
+import { readFileSync } from 'node:fs'
+import { chmod, copyFile, mkdir } from 'node:fs/promises'
+import { createRequire } from 'node:module'
+import { dirname, join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { promisify } from 'node:util'
+
+const AGENT_DIR = fileURLToPath(new URL('../agent/', import.meta.url))
+
+/** The transformer of TypeScript that Node's stripper refuses; one self-contained CommonJS file. */
+const amaroFile = (): string => join(dirname(createRequire(import.meta.url).resolve('amaro')), 'internal.js')
+
+const NAMES = [
+  'agent.py',
+  'cofferdam_agent/__init__.py',
+  'cofferdam_agent/channel.py',
+  'cofferdam_agent/linux.py',
+  'cofferdam_agent/main.py',
+  'cofferdam_agent/meters.py',
+  'cofferdam_agent/options.py',
+  'cofferdam_agent/reap.py',
+  'cofferdam_agent/run.py',
+  'cofferdam_agent/scope.py',
+  'cofferdam_agent/spawn.py',
+  'cofferdam_agent/workdir.py',
+  'python-gate/sitecustomize.py',
+  'node-gate/gate.cjs',
+] as const
+
+export interface GuestFile {
+  /** Where it must stand, relative to the guest folder. */
+  name: string
+  /** Where it is on this machine. */
+  source: string
+}
+
+/** Every file that the guest folder of a sandbox holds. */
+export function guestFiles(): GuestFile[] {
+  return [
+    ...NAMES.map((name) => ({ name, source: join(AGENT_DIR, name) })),
+    { name: 'node-gate/amaro.cjs', source: amaroFile() },
+  ]
+}
+
+/** SHA-256 (hex) over names and contents: part of a pool's key, so that old slots do not serve a new worker. */
+export function guestDigest(): string {
+  const hash = createHash('sha256')
+  for (const { name, source } of guestFiles()) {
+    const bytes = readFileSync(source)
+    hash.update(`${name}\0${bytes.length}\0`).update(bytes)
+  }
+  return hash.digest('hex')
+}
+
+/**
+ * Copies the guest files into `folder` (made if needed, readable by everyone) and, with `python`, compiles them for
+ * that interpreter: without byte code the agent's start takes twice as long. Throws what the file system throws.
+ */
+export async function installGuest(folder: string, python?: string): Promise<void> {
+  await mkdir(folder, { recursive: true })
+  for (const { name, source } of guestFiles()) {
+    const target = join(folder, name)
+    await mkdir(dirname(target), { recursive: true })
+    await copyFile(source, target)
+    await chmod(dirname(target), 0o755)
+    await chmod(target, 0o644)
+  }
+  await chmod(folder, 0o755)
+  if (python === undefined) return
+  // Unchecked: the folder is read-only for whoever runs it, and mount or copy may change times.
+  const args = ['-I', '-m', 'compileall', '-q', '--invalidation-mode', 'unchecked-hash', folder]
+  await promisify(execFile)(python, args, { cwd: folder })
+}

@@ -1,0 +1,106 @@
+/** What a program becomes on the wire: J, its files as F, and G, built for one write. */
+import { BOUNDS, CofferdamError, pathSchema, type Program, type ProgramFile } from '@cofferdam/contract'
+import { encodeFrame, TO_AGENT_MAX } from './protocol.ts'
+
+/** A shell text above this goes as a file: Linux takes at most 128 KiB per argument (MAX_ARG_STRLEN). */
+const SHELL_ARG_MAX = 120 * 1024
+const CHUNK = TO_AGENT_MAX - 4
+
+/** Entry names by language; the first is the one that a warm interpreter waits for. */
+const ENTRIES = {
+  python: ['main.py', 'program.py'],
+  javascript: ['main.js', 'program.js'],
+  typescript: ['main.ts', 'program.ts'],
+  bash: ['main.sh', 'program.sh'],
+} as const
+
+export interface JobOptions {
+  files: readonly ProgramFile[]
+  env: Record<string, string>
+  stdinBytes: number | null
+  maxOutputBytes: { stdout: number; stderr: number }
+}
+
+/** Throws `capability_missing` for tests and install, `payload_too_large` when arguments and environment exceed 1 MiB. */
+export function encodeRun(program: Program, options: JobOptions): Buffer[] {
+  const { fields, file } = describe(program, options.files)
+  const files = file === null ? options.files : [...options.files, file]
+  return encodeJob(
+    {
+      op: 'run',
+      ...fields,
+      env: options.env,
+      stdin: options.stdinBytes,
+      caps: { out: options.maxOutputBytes.stdout, err: options.maxOutputBytes.stderr },
+    },
+    files,
+  )
+}
+
+/** Only files, no program. */
+export const encodePut = (files: readonly ProgramFile[]): Buffer[] => encodeJob({ op: 'put' }, files)
+
+function describe(
+  program: Program,
+  files: readonly ProgramFile[],
+): { fields: Record<string, unknown>; file: ProgramFile | null } {
+  switch (program.type) {
+    case 'script': {
+      const entry = freeName(ENTRIES[program.language], files)
+      return {
+        fields: { kind: 'script', language: program.language, entry, argv: program.argv ?? [] },
+        file: { path: entry, bytes: Buffer.from(program.source) },
+      }
+    }
+    case 'command': {
+      if (program.argv !== undefined) return { fields: { kind: 'argv', argv: program.argv }, file: null }
+      const text = program.shell ?? ''
+      if (Buffer.byteLength(text) <= SHELL_ARG_MAX) return { fields: { kind: 'shell', text }, file: null }
+      const entry = freeName(['command.sh'], files)
+      return { fields: { kind: 'shell', entry }, file: { path: entry, bytes: Buffer.from(text) } }
+    }
+    case 'tests':
+    case 'install':
+      throw new CofferdamError('capability_missing', `the guest agent does not run ${program.type} programs`)
+  }
+}
+
+/** A name that no provided file has: a caller's own main.py stays what it is, and importable. */
+function freeName(names: readonly string[], files: readonly ProgramFile[]): string {
+  const taken = new Set(files.map((f) => f.path.split('/')[0]))
+  const free = names.find((name) => !taken.has(name))
+  if (free !== undefined) return free
+  const [stem, ending] = (names[0] ?? 'main').split('.')
+  for (let n = 1; ; n++) if (!taken.has(`${stem}_${n}.${ending}`)) return `${stem}_${n}.${ending}`
+}
+
+function encodeJob(fields: Record<string, unknown>, files: readonly ProgramFile[]): Buffer[] {
+  let total = 0
+  for (const file of files) {
+    if (!pathSchema.safeParse(file.path).success)
+      throw new CofferdamError('invalid_request', `not a path inside the work directory: ${file.path}`)
+    total += file.bytes.length
+  }
+  // The source is one more file of at most 1 MiB.
+  if (total > BOUNDS.filesTotalBytes + BOUNDS.sourceBytes || files.length > BOUNDS.fileCount + 1)
+    throw new CofferdamError('payload_too_large', `files of ${total} bytes in ${files.length} files`)
+  const declared = files.map((f) => ({ path: f.path, size: f.bytes.length, exec: f.executable === true }))
+  const job = Buffer.from(JSON.stringify({ ...fields, files: declared }))
+  if (job.length > TO_AGENT_MAX)
+    throw new CofferdamError(
+      'payload_too_large',
+      'arguments, environment and file names exceed 1 MiB together',
+    )
+  const frames = [encodeFrame('J', job)]
+  files.forEach((file, index) => {
+    for (let at = 0; at < file.bytes.length; at += CHUNK) {
+      const chunk = file.bytes.subarray(at, at + CHUNK)
+      const payload = Buffer.allocUnsafe(4 + chunk.length)
+      payload.writeUInt32LE(index, 0)
+      payload.set(chunk, 4)
+      frames.push(encodeFrame('F', payload))
+    }
+  })
+  frames.push(encodeFrame('G'))
+  return frames
+}

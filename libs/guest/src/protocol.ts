@@ -1,0 +1,69 @@
+/**
+ * Frames v1 between worker and guest agent: type u8, length u32 LE, payload. At most 64 KiB to the host, 1 MiB to the
+ * agent; JSON only in J, R and X. Whatever comes from the guest may have been forged by the program: a frame that is
+ * unknown or too large is `protocol_violation`, and the caller then destroys the sandbox.
+ *
+ *   to agent   J job · F file chunk (u32 index, bytes) · G go · I stdin chunk (empty: end) · S soft stop (u32 grace ms)
+ *              · C collect (u8 operation, u32 limit, NUL-separated names) · P ping
+ *   to host    R ready · O/E output · T cap reached (u8 stream, u64 dropped) · V value · F file out · Z collected (u8 status,
+ *              text) · X exit · A pong (5 × u64 usage)
+ */
+import { CofferdamError } from '@cofferdam/contract'
+
+export const PROTOCOL_VERSION = 1
+export const TO_HOST_MAX = 64 * 1024
+export const TO_AGENT_MAX = 1024 * 1024
+const HEAD_BYTES = 5
+
+export const TO_HOST_TYPES = ['R', 'O', 'E', 'T', 'V', 'F', 'Z', 'X', 'A'] as const
+export type ToHostType = (typeof TO_HOST_TYPES)[number]
+export type ToAgentType = 'J' | 'F' | 'G' | 'I' | 'S' | 'C' | 'P'
+
+export interface Frame {
+  type: ToHostType
+  payload: Buffer
+}
+
+const KNOWN: ReadonlySet<string> = new Set(TO_HOST_TYPES)
+const isKnown = (type: string): type is ToHostType => KNOWN.has(type)
+
+/** The error of a guest that broke the protocol; `what` goes to the log. */
+export const violation = (what: string): CofferdamError =>
+  new CofferdamError('protocol_violation', undefined, { details: { what } })
+
+/** One frame to the agent. Throws RangeError above 1 MiB. */
+export function encodeFrame(type: ToAgentType, payload: Uint8Array = new Uint8Array(0)): Buffer {
+  if (payload.length > TO_AGENT_MAX) throw new RangeError(`frame ${type} of ${payload.length} bytes`)
+  const frame = Buffer.allocUnsafe(HEAD_BYTES + payload.length)
+  frame.writeUInt8(type.charCodeAt(0), 0)
+  frame.writeUInt32LE(payload.length, 1)
+  frame.set(payload, HEAD_BYTES)
+  return frame
+}
+
+export interface FrameDecoder {
+  /** Complete frames of the stream so far, in order. Throws `protocol_violation`; it must not be used after that. */
+  push(chunk: Buffer): Generator<Frame, void, void>
+}
+
+/** Incremental decoder. It holds at most one incomplete frame (64 KiB and its head) besides the chunk in hand. */
+export function createFrameDecoder(): FrameDecoder {
+  let rest: Buffer = Buffer.alloc(0)
+  return {
+    *push(chunk) {
+      let data = rest.length === 0 ? chunk : Buffer.concat([rest, chunk])
+      rest = Buffer.alloc(0)
+      while (data.length >= HEAD_BYTES) {
+        const type = String.fromCharCode(data.readUInt8(0))
+        const length = data.readUInt32LE(1)
+        if (!isKnown(type)) throw violation(`unknown frame type ${data.readUInt8(0)}`)
+        if (length > TO_HOST_MAX) throw violation(`frame ${type} of ${length} bytes`)
+        if (data.length < HEAD_BYTES + length) break
+        yield { type, payload: data.subarray(HEAD_BYTES, HEAD_BYTES + length) }
+        data = data.subarray(HEAD_BYTES + length)
+      }
+      // A copy: the chunk's memory may be much larger than what is left of it.
+      rest = data.length === 0 ? data : Buffer.from(data)
+    },
+  }
+}

@@ -1,0 +1,332 @@
+/**
+ * The worker's end of the frame protocol over any byte stream: everything a Sandbox needs except open and kill.
+ *
+ *   starting ──R── ready ──run── running ──X── ready            files are queued by write() and sent with the next job
+ *   any ──stream ends, close(), violation── closed: pending calls reject with sandbox_lost | protocol_violation
+ *
+ * Memory is bounded whatever the guest sends: one chunk of the stream is in hand at a time, nothing is read while
+ * `onOutput` is pending, and every frame must be one that somebody waits for, within the bytes that were agreed.
+ */
+import type { Readable, Writable } from 'node:stream'
+import { BOUNDS, CofferdamError } from '@cofferdam/contract'
+import type { Entry, Exit, Program, ProgramFile, RunIo, Usage } from '@cofferdam/contract'
+import { collectRequest, createCollector, refusal, type Collection, type Collector } from './collect.ts'
+import { parseExit, parseReady, parseUsage, parseValue, type GuestReady } from './evidence.ts'
+import { encodePut, encodeRun } from './job.ts'
+import { createFrameDecoder, encodeFrame, violation, type Frame } from './protocol.ts'
+
+export interface GuestSessionOptions {
+  /** What the agent writes (its stdout). */
+  readable: Readable
+  /** What the agent reads (its stdin). */
+  writable: Writable
+  /** Called once when the session is over, with the reason: destroy the sandbox then. */
+  onClosed?(reason: CofferdamError): void
+}
+
+export interface GuestSession {
+  /** Resolves when an initialised interpreter waits. Rejects with `sandbox_open_failed` or the reason of the close. */
+  ready(signal?: AbortSignal): Promise<GuestReady>
+  /** Lets an agent that was started with `--hold` go on (its cgroups are joined). */
+  release(): void
+  /** Queues files for the next run (bounded by the contract's file bounds); read, list and remove send them first. */
+  write(files: readonly ProgramFile[]): Promise<void>
+  /** Runs one program; rejects with `sandbox_lost`, `protocol_violation`, or the reason of `io.signal`. */
+  run(program: Program, io: RunIo, env: Record<string, string>): Promise<Exit>
+  /** SIGINT to the program, SIGTERM after half of `graceMs` (default 2,000). Never throws. */
+  interrupt(graceMs?: number): void
+  read(path: string, maxBytes: number): Promise<Uint8Array>
+  list(globs: readonly string[], maxEntries: number): Promise<Entry[]>
+  remove(path: string): Promise<void>
+  usage(): Promise<Usage>
+  /** Ends the session: pending calls reject with `sandbox_lost`. Idempotent; does not kill anything by itself. */
+  close(reason?: CofferdamError): void
+  readonly closed: boolean
+}
+
+interface Running {
+  io: RunIo
+  settled: PromiseWithResolvers<Exit>
+  left: { stdout: number; stderr: number }
+  told: Set<number>
+  valueJson: string | undefined
+  hasValue: boolean
+}
+
+/** Speaks frames v1 with an agent. Takes the streams over: nobody else may read or write them. */
+export function createGuestSession(options: GuestSessionOptions): GuestSession {
+  const { readable, writable } = options
+  const started = Promise.withResolvers<GuestReady>()
+  let over: CofferdamError | null = null
+  let isReady = false
+  let running: Running | null = null
+  let collector: Collector | null = null
+  let ping: PromiseWithResolvers<Usage> | null = null
+  let queued: ProgramFile[] = []
+  let queuedBytes = 0
+  /** Runs and collections take turns: the agent does one thing at a time. */
+  let turn: Promise<unknown> = Promise.resolve()
+
+  started.promise.catch(() => {})
+
+  function close(reason = new CofferdamError('sandbox_lost')): void {
+    if (over !== null) return
+    over = reason
+    started.reject(reason)
+    running?.settled.reject(reason)
+    collector?.abandon(reason)
+    ping?.reject(reason)
+    running = collector = ping = null
+    queued = []
+    readable.destroy()
+    writable.destroy()
+    options.onClosed?.(reason)
+  }
+
+  async function pump(): Promise<void> {
+    const decoder = createFrameDecoder()
+    for await (const chunk of readable) {
+      const bytes = Buffer.isBuffer(chunk) ? chunk : Buffer.from(chunk as Uint8Array)
+      for (const frame of decoder.push(bytes)) {
+        if (over !== null) return
+        const pending = onFrame(frame)
+        if (pending !== undefined) await pending
+      }
+    }
+  }
+
+  function onFrame({ type, payload }: Frame): void | Promise<void> {
+    if (!isReady) {
+      if (type !== 'R') throw violation(`frame ${type} before R`)
+      isReady = true
+      const said = parseReady(payload)
+      if ('error' in said)
+        throw new CofferdamError('sandbox_open_failed', 'the interpreter in the sandbox did not start', {
+          details: { reason: said.error, said: said.message },
+        })
+      started.resolve(said)
+      return
+    }
+    switch (type) {
+      case 'O':
+        return onOutput('stdout', payload)
+      case 'E':
+        return onOutput('stderr', payload)
+      case 'T':
+      case 'V':
+        return onNote(type, payload)
+      case 'X': {
+        if (running === null) throw violation('frame X without a run')
+        const ended = running
+        const exit = parseExit(payload, ended.valueJson)
+        running = null
+        ended.settled.resolve(exit)
+        return
+      }
+      case 'F':
+        if (collector === null) throw violation('frame F without a request')
+        collector.take(payload)
+        return
+      case 'Z':
+        return onAnswer(payload)
+      case 'A':
+        if (ping === null) throw violation('frame A without a ping')
+        ping.resolve(parseUsage(payload))
+        ping = null
+        return
+      case 'R':
+        throw violation('a second frame R')
+    }
+  }
+
+  function onOutput(stream: 'stdout' | 'stderr', payload: Buffer): void | Promise<void> {
+    if (running === null) throw violation('output without a run')
+    if (payload.length === 0 || payload.length > running.left[stream])
+      throw violation(`output beyond the agreed bytes of ${stream}`)
+    running.left[stream] -= payload.length
+    return running.io.onOutput(stream, payload)
+  }
+
+  function onNote(type: 'T' | 'V', payload: Buffer): void {
+    if (running === null) throw violation(`frame ${type} without a run`)
+    if (type === 'T') {
+      const stream = payload[0] ?? 0
+      if (payload.length !== 9 || running.told.has(stream) || running.told.size === 2)
+        throw violation('frame T has another shape')
+      running.told.add(stream)
+      return
+    }
+    if (running.hasValue) throw violation('a second frame V')
+    running.hasValue = true
+    running.valueJson = parseValue(payload)
+  }
+
+  function onAnswer(payload: Buffer): void {
+    const failed = refusal(payload)
+    if (collector !== null) {
+      const asked = collector
+      collector = null
+      asked.finish(failed)
+      return
+    }
+    // Instead of X: the files of the job were refused, so the program never began.
+    if (running === null || failed === null) throw violation('frame Z without a request')
+    const ended = running
+    running = null
+    ended.settled.reject(failed)
+  }
+
+  async function send(frames: readonly Buffer[]): Promise<void> {
+    if (over !== null) throw over
+    const total = frames.reduce((sum, frame) => sum + frame.length, 0)
+    // One write where it is small (the bound path); else frame by frame with backpressure.
+    const parts = total <= 256 * 1024 ? [Buffer.concat(frames, total)] : frames
+    for (const part of parts) {
+      if (over !== null) throw over
+      if (!writable.write(part)) await drained(writable)
+    }
+  }
+
+  function inTurn<T>(work: () => Promise<T>): Promise<T> {
+    const mine = turn.then(work)
+    turn = mine.catch(() => {})
+    return mine
+  }
+
+  function takeQueued(): ProgramFile[] {
+    const files = queued
+    queued = []
+    queuedBytes = 0
+    return files
+  }
+
+  async function ask<T>(next: Collection<T>, frames: readonly Buffer[]): Promise<T> {
+    if (over !== null) throw over
+    collector = next
+    await send(frames)
+    return await next.result
+  }
+
+  const collect = <T>(make: () => { collector: Collection<T>; frame: Buffer }): Promise<T> =>
+    inTurn(async () => {
+      const files = takeQueued()
+      if (files.length > 0)
+        await ask(
+          createCollector(0, () => undefined),
+          encodePut(files),
+        )
+      const { collector: next, frame } = make()
+      return ask(next, [frame])
+    })
+
+  writable.on('error', () => close())
+  readable.on('close', () => {
+    // After a regular end the pump still works on what came before it and closes by itself.
+    if (!readable.readableEnded) close()
+  })
+  pump().then(
+    () => close(),
+    (error: unknown) =>
+      close(
+        error instanceof CofferdamError
+          ? error
+          : new CofferdamError('sandbox_lost', undefined, { cause: error }),
+      ),
+  )
+
+  return {
+    get closed() {
+      return over !== null
+    },
+    close,
+    ready(signal) {
+      if (signal === undefined) return started.promise
+      return orAborted(started.promise, signal)
+    },
+    release() {
+      if (over === null) writable.write(encodeFrame('G'))
+    },
+    async write(files) {
+      if (over !== null) throw over
+      for (const file of files) queuedBytes += file.bytes.length
+      queued.push(...files)
+      if (queuedBytes > BOUNDS.filesTotalBytes || queued.length > BOUNDS.fileCount) {
+        takeQueued()
+        throw new CofferdamError('payload_too_large', 'the files exceed the bounds of one execution')
+      }
+    },
+    run(program, io, env) {
+      return inTurn(async () => {
+        io.signal.throwIfAborted()
+        const frames = encodeRun(program, {
+          files: takeQueued(),
+          env,
+          stdinBytes: io.stdin?.length ?? null,
+          maxOutputBytes: io.maxOutputBytes,
+        })
+        const mine: Running = {
+          io,
+          settled: Promise.withResolvers<Exit>(),
+          left: { ...io.maxOutputBytes },
+          told: new Set(),
+          valueJson: undefined,
+          hasValue: false,
+        }
+        mine.settled.promise.catch(() => {})
+        if (over !== null) throw over
+        running = mine
+        await orAborted(send([...frames, ...stdinFrames(io.stdin)]), io.signal)
+        return await orAborted(mine.settled.promise, io.signal)
+      })
+    },
+    interrupt(graceMs = 2000) {
+      if (over !== null) return
+      const payload = Buffer.alloc(4)
+      payload.writeUInt32LE(Math.max(0, Math.min(graceMs, 0xffffffff)))
+      writable.write(encodeFrame('S', payload))
+    },
+    read: (path, maxBytes) => collect(() => collectRequest.read(path, maxBytes)),
+    list: (globs, maxEntries) => collect(() => collectRequest.list(globs, maxEntries)),
+    remove: (path) => collect(() => collectRequest.remove(path)),
+    async usage() {
+      if (over !== null) throw over
+      if (ping === null) {
+        ping = Promise.withResolvers<Usage>()
+        ping.promise.catch(() => {})
+        writable.write(encodeFrame('P'))
+      }
+      return await ping.promise
+    },
+  }
+}
+
+function stdinFrames(stdin: Uint8Array | undefined): Buffer[] {
+  if (stdin === undefined) return []
+  const frames: Buffer[] = []
+  for (let at = 0; at < stdin.length; at += 256 * 1024)
+    frames.push(encodeFrame('I', stdin.subarray(at, at + 256 * 1024)))
+  return [...frames, encodeFrame('I')]
+}
+
+function drained(writable: Writable): Promise<void> {
+  return new Promise((resolve) => {
+    const done = (): void => {
+      writable.off('drain', done)
+      writable.off('close', done)
+      resolve()
+    }
+    writable.on('drain', done)
+    writable.on('close', done)
+  })
+}
+
+function orAborted<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
+  if (signal.aborted) {
+    promise.catch(() => {})
+    return Promise.reject(signal.reason as Error)
+  }
+  const aborted = Promise.withResolvers<never>()
+  const onAbort = (): void => aborted.reject(signal.reason as Error)
+  signal.addEventListener('abort', onAbort, { once: true })
+  return Promise.race([promise, aborted.promise]).finally(() => signal.removeEventListener('abort', onAbort))
+}
