@@ -2,7 +2,7 @@
 --
 -- KEYS  1 seeded   string  run id of the Redis server under which the counters were made good
 --       2 caps     hash    the tenant's own caps (daily, hourly, agent:<id>, concurrency, rate, burst, rev)
---       3 charge   string  ledger entry of this attempt, "day:hour:charged_at:token"
+--       3 charge   string  ledger entry of this attempt, "day:hour:charged_at:token that charged:token that owns"
 --       4 day      hash    {b: bucket number, n: count} of the tenant
 --       5 hour     hash    {b, n} of the tenant's agent
 --       6 leases   zset    member -> expiry, milliseconds
@@ -10,7 +10,8 @@
 -- ARGV  1 agent  2 length of a day, ms  3 length of an hour, ms  4 default tenant-daily cap  5 default agent-hourly cap
 --       6 default concurrency  7 lease member  8 token of this call  9 lease, ms  10 ledger TTL, ms  11 server run id
 -- Returns {'unseeded', now, caps rev}
---      or {'denied',                    now, dimension, resets_at, kill 0|1, charged_at|0, use...}
+--      or {'denied',                    now, dimension, resets_at, kill 0|1, orphan, use...}
+--         orphan = token that owns the charge of an earlier admission of this attempt whose lease has run out, or ''
 --      or {'charged'|'charged_before',  now, charged_at, lease expiry, use...}
 --         use = used_day, cap_day, day_end, used_hour, cap_hour, hour_end
 -- Invariants
@@ -42,14 +43,17 @@ local day, usedDay, dayEnd = window(KEYS[4], dayMs)
 local hour, usedHour, hourEnd = window(KEYS[5], hourMs)
 
 local entry = redis.call('GET', KEYS[3])
-local chargedAt, chargedIn = 0, ''
-if entry then
-  chargedIn, chargedAt = string.match(entry, '^(%d+:%d+):(%d+):')
-  chargedAt = tonumber(chargedAt)
+local charge, chargedAt, owner -- charge = the part of the entry that an owner may not change
+if entry then charge, chargedAt, owner = string.match(entry, '^(%d+:%d+:(%d+):[^:]*):([^:]*)$') end
+
+local function ownLease()
+  local ends = redis.call('ZSCORE', KEYS[6], ARGV[7])
+  return ends and tonumber(ends) > now
 end
 
 local function denied(dimension, resetsAt, kill)
-  return {'denied', now, dimension, resetsAt, kill, chargedAt, usedDay, capDay, dayEnd, usedHour, capHour, hourEnd}
+  local orphan = (entry and not ownLease()) and owner or ''
+  return {'denied', now, dimension, resetsAt, kill, orphan, usedDay, capDay, dayEnd, usedHour, capHour, hourEnd}
 end
 
 -- 1. Kill switch.
@@ -68,8 +72,7 @@ end
 -- 5. Lease: expired ones do not count, and an attempt that holds one already may come back for it.
 local live = '(' .. string.format('%.0f', now)
 if redis.call('ZCOUNT', KEYS[6], live, '+inf') >= concurrency then
-  local own = redis.call('ZSCORE', KEYS[6], ARGV[7])
-  if not own or tonumber(own) <= now then
+  if not ownLease() then
     local first = redis.call('ZRANGEBYSCORE', KEYS[6], live, '+inf', 'WITHSCORES', 'LIMIT', 0, 1)
     return denied('tenant_concurrency', tonumber(first[2]), 0)
   end
@@ -92,12 +95,12 @@ redis.call('ZADD', KEYS[6], leaseEnds, ARGV[7])
 redis.call('PEXPIRE', KEYS[6], 2 * leaseMs)
 if entry then
   -- The caller owns the attempt now: an older owner that wakes up can neither release nor refund it.
-  redis.call('SET', KEYS[3], chargedIn .. ':' .. string.format('%.0f', chargedAt) .. ':' .. ARGV[8], 'PX', ARGV[10])
-  return {'charged_before', now, chargedAt, leaseEnds, usedDay, capDay, dayEnd, usedHour, capHour, hourEnd}
+  redis.call('SET', KEYS[3], charge .. ':' .. ARGV[8], 'PX', ARGV[10])
+  return {'charged_before', now, tonumber(chargedAt), leaseEnds, usedDay, capDay, dayEnd, usedHour, capHour, hourEnd}
 end
 redis.call('HSET', KEYS[4], 'b', day, 'n', usedDay + 1)
 redis.call('PEXPIREAT', KEYS[4], dayEnd + 60000) -- housekeeping only: the bucket number decides
 redis.call('HSET', KEYS[5], 'b', hour, 'n', usedHour + 1)
 redis.call('PEXPIREAT', KEYS[5], hourEnd + 60000)
-redis.call('SET', KEYS[3], string.format('%.0f:%.0f:%.0f:', day, hour, now) .. ARGV[8], 'PX', ARGV[10])
+redis.call('SET', KEYS[3], string.format('%.0f:%.0f:%.0f:', day, hour, now) .. ARGV[8] .. ':' .. ARGV[8], 'PX', ARGV[10])
 return {'charged', now, now, leaseEnds, usedDay + 1, capDay, dayEnd, usedHour + 1, capHour, hourEnd}

@@ -1,9 +1,10 @@
 -- refund: takes back the charge of an attempt in which no user code began.
 --
--- KEYS  1 charge  string  ledger entry "day:hour:charged_at:token"
+-- KEYS  1 charge  string  ledger entry "day:hour:charged_at:token that charged:token that owns"
 --       2 day     hash    {b, n} of the tenant
 --       3 hour    hash    {b, n} of the tenant's agent
 -- ARGV  1 token of the admission that is undone, or '' for whoever owns the charge
+--       2 1 to refund only what that very admission charged, 0 to refund also what it found charged
 -- Returns {'refunded'} | {'not_charged'} (never charged, or refunded before) | {'not_owner'} (admitted again since)
 -- Invariants
 --   - The ledger entry goes with the refund, so a second call finds nothing and changes nothing.
@@ -13,8 +14,9 @@
 
 local entry = redis.call('GET', KEYS[1])
 if not entry then return {'not_charged'} end
-local day, hour, token = string.match(entry, '^(%d+):(%d+):%d+:(.*)$')
-if ARGV[1] ~= '' and ARGV[1] ~= token then return {'not_owner'} end
+local day, hour, charger, owner = string.match(entry, '^(%d+):(%d+):%d+:([^:]*):([^:]*)$')
+if ARGV[1] ~= '' and ARGV[1] ~= owner then return {'not_owner'} end
+if ARGV[2] == '1' and ARGV[1] ~= charger then return {'not_owner'} end
 redis.call('DEL', KEYS[1])
 local function lower(key, bucket)
   local stored = redis.call('HMGET', key, 'b', 'n')

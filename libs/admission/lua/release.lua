@@ -1,7 +1,7 @@
 -- release: gives a lease back; with a TTL also lets the ledger entry of an ended attempt fade early.
 --
 -- KEYS  1 leases  zset    member -> expiry, milliseconds
---       2 charge  string  ledger entry "day:hour:charged_at:token"
+--       2 charge  string  ledger entry "day:hour:charged_at:token that charged:token that owns"
 -- ARGV  1 member  2 token of the admission  3 new TTL of the ledger entry, ms, or 0 to leave it
 -- Returns {'released'} | {'gone'} (expired or released before) | {'not_owner'} (the attempt was admitted again since)
 -- Invariants

@@ -3,11 +3,12 @@
  *
  *   admit.lua ─► charged | charged before ─► Admitted with a lease
  *       │
- *       ├─► denied ─► Refused; an attempt that an earlier admission had charged is refunded
+ *       ├─► denied ─► Refused; the charge of an earlier owner that died before user code began is refunded
  *       ├─► unseeded ─► counters made good from the audit rows ─► again
  *       └─► Redis slow or away ─► Refused 'unknown' (fail closed); what the call may still do is undone when it is known
  *
- * Promises: never throws for trouble outside, and a refused attempt is never left charged by the call that refused it.
+ * Promises: never throws for trouble outside. What stays uncertain (a process that dies between two calls, a Redis that
+ * never answers the undoing) leaves a tenant charged for an attempt too many, never for one too few.
  */
 import { keys, leaseMember, type AttemptKey } from './keys.ts'
 import { numberAt, textAt, type Reply, type Scripts } from './scripts.ts'
@@ -78,9 +79,10 @@ async function callAdmit(key: AttemptKey, token: string, serverRun: string, deps
       deps.ledgerTtlMs,
       serverRun,
     ],
-    // The call was given up, but the server may have run it, or may still: by its token it is undone alone.
+    // The call was given up, but the server may have run it, or may still. What it found charged is not its to undo:
+    // another owner may have been admitted before it.
     (late) => {
-      if (late === null || late.code.startsWith('charged')) void undo(key, token, deps)
+      if (late === null || late.code === 'charged') void undo(key, token, deps)
     },
   )
 }
@@ -91,15 +93,16 @@ async function settle(
   token: string,
   deps: AdmitDeps,
 ): Promise<Admitted | Refused> {
-  const { verdict, wasCharged } = readVerdict(reply, key, token)
-  if (!verdict.admitted && wasCharged) await deps.scripts.run('refund', refundKeys(key), [''])
+  const { verdict, orphan } = readVerdict(reply, key, token)
+  if (orphan !== '') await deps.scripts.run('refund', refundKeys(key), [orphan, 0])
   return verdict
 }
 
-/** Best effort: when this fails too, the tenant stays charged for one attempt too many, never for one too few. */
+/** Takes back exactly what this call charged, and its lease with it. Best effort: a failure is told to the log. */
 async function undo(key: AttemptKey, token: string, deps: AdmitDeps): Promise<void> {
   try {
-    await deps.scripts.run('refund', refundKeys(key), [token])
+    const { code } = await deps.scripts.run('refund', refundKeys(key), [token, 1])
+    if (code !== 'refunded') return
     await deps.scripts.run(
       'release',
       [keys.leases(key.tenantId), keys.charge(key)],

@@ -116,7 +116,7 @@ export function createAdmission(deps: AdmissionDeps): Admission {
       await releaseLease(scripts, lease, options.settled === true ? SETTLED_TTL_MS : 0)
     },
     async refund(key, lease) {
-      const reply = await scripts.run('refund', refundKeys(key), [lease?.token ?? ''])
+      const reply = await scripts.run('refund', refundKeys(key), [lease?.token ?? '', 0])
       return reply.code === 'refunded'
     },
     async chargedAtMs(key) {

@@ -30,7 +30,7 @@ export const DIMENSIONS = [
 ] as const
 export type Dimension = (typeof DIMENSIONS)[number]
 
-/** Refused: the attempt is not charged and holds no lease, whatever came before. */
+/** Refused: holds no lease, and is not charged unless another owner of the attempt is at work right now. */
 export interface Refused {
   admitted: false
   /** What stood in the way; `unknown` when Redis (or, for an unseeded tenant, Postgres) could not be asked. */
@@ -43,12 +43,15 @@ export interface Refused {
   caps: CapsUse | null
 }
 
-/** The reply of admit.lua as a verdict; `wasCharged` says whether a refused attempt still stands in the ledger. */
+/**
+ * The reply of admit.lua as a verdict. `orphan` names the owner of a charge that a refused attempt still stands with and
+ * that nobody works on any more; '' when there is none.
+ */
 export function readVerdict(
   reply: Reply,
   key: AttemptKey,
   token: string,
-): { verdict: Admitted | Refused; wasCharged: boolean } {
+): { verdict: Admitted | Refused; orphan: string } {
   if (reply.code === 'denied') {
     const verdict: Refused = {
       admitted: false,
@@ -57,7 +60,7 @@ export function readVerdict(
       killSwitch: numberAt(reply, 3) === 1,
       caps: readUse(reply, 5),
     }
-    return { verdict, wasCharged: numberAt(reply, 4) > 0 }
+    return { verdict, orphan: textAt(reply, 4) }
   }
   const verdict: Admitted = {
     admitted: true,
@@ -66,7 +69,7 @@ export function readVerdict(
     caps: readUse(reply, 3),
     lease: { ...key, token, expiresAtMs: numberAt(reply, 2) },
   }
-  return { verdict, wasCharged: true }
+  return { verdict, orphan: '' }
 }
 
 const readDimension = (text: string): Dimension => DIMENSIONS.find((d) => d === text) ?? 'unknown'

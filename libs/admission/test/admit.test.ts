@@ -139,10 +139,14 @@ describe('kill switch', () => {
     expect((await open.admission.admit(attemptOf(tenant))).admitted).toBe(true)
   })
 
-  it('stops an attempt that was charged before and takes its charge back', async () => {
+  it('stops an attempt that was charged before, and takes its charge back when nobody works on it', async () => {
     const tenant = await tenantWith()
     const key = attemptOf(tenant)
-    await open.admission.admit(key)
+    const { lease } = admitted(await open.admission.admit(key))
+    await open.admission.setCaps(tenant, { ...DEFAULT_TENANT_CAPS, tenant_daily: 0 })
+    expect(refused(await open.admission.admit(key)).killSwitch).toBe(true)
+    expect(await open.admission.chargedAtMs(key)).toBeTypeOf('number')
+    await open.admission.release(lease) // as if it had run out with its worker
     await open.admission.setCaps(tenant, { ...DEFAULT_TENANT_CAPS, tenant_daily: 0 })
     expect(refused(await open.admission.admit(key)).killSwitch).toBe(true)
     expect(await open.admission.chargedAtMs(key)).toBeNull()

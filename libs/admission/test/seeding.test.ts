@@ -1,0 +1,197 @@
+import { DEFAULT_TENANT_CAPS } from '@cofferdam/contract'
+import { startRedis } from '@cofferdam/embedded'
+import { isolatedRedis, type TestServer } from '@cofferdam/embedded/testing'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
+import type { ChargedCounts } from '../src/index.ts'
+import { attemptOf, dump, LONG_WINDOWS, openAdmission } from './open-admission.ts'
+
+/** The buckets of LONG_WINDOWS until 2033. */
+const counts = (day: number, hours: Record<string, number> = {}): ChargedCounts => ({
+  day: { bucket: 0, count: day },
+  hours: Object.entries(hours).map(([agentId, count]) => ({ agentId, bucket: 1, count })),
+})
+
+let server: TestServer
+beforeAll(async () => {
+  server = await isolatedRedis()
+}, 60_000)
+afterAll(() => server.stop())
+
+describe('seeding', () => {
+  it('starts from the audit rows, asked once for however many come at once', async () => {
+    const countCharged = vi.fn(async () => counts(41, { 'agent-1': 7, other: 9 }))
+    const open = openAdmission(server.url, { ...LONG_WINDOWS, countCharged })
+    const verdicts = await Promise.all(
+      Array.from({ length: 50 }, () => open.admission.admit(attemptOf('many'))),
+    )
+    expect(verdicts.every((v) => v.admitted)).toBe(true)
+    expect(countCharged).toHaveBeenCalledTimes(1)
+    expect(countCharged).toHaveBeenCalledWith('many', expect.closeTo(Date.now(), -5))
+    const usage = await open.admission.usage('many', 'other')
+    expect(usage).toMatchObject({ tenant_daily: { used: 91 }, agent_hourly: { used: 9 }, seeded: true })
+    expect((await open.admission.usage('many', 'agent-1')).agent_hourly?.used).toBe(57)
+    await open.admission.admit(attemptOf('many'))
+    expect(countCharged).toHaveBeenCalledTimes(1)
+    open.close()
+  })
+
+  it('brings caps and kill switch back from Postgres', async () => {
+    const open = openAdmission(server.url, {
+      ...LONG_WINDOWS,
+      loadCaps: async (tenant) =>
+        tenant === 'stopped' ? { ...DEFAULT_TENANT_CAPS, tenant_daily: 0, agents: { a: 3 } } : null,
+    })
+    expect(await open.admission.admit(attemptOf('stopped'))).toMatchObject({
+      admitted: false,
+      dimension: 'tenant_daily',
+      killSwitch: true,
+    })
+    expect(await open.admission.getCaps('stopped')).toMatchObject({ tenant_daily: 0, agents: { a: 3 } })
+    expect((await open.admission.admit(attemptOf('plain'))).admitted).toBe(true)
+    open.close()
+  })
+
+  it('refuses while the audit rows cannot be counted, and admits when they can', async () => {
+    let away = true
+    const countCharged = vi.fn(async () => {
+      if (away) throw new Error('Postgres is away')
+      return counts(3)
+    })
+    const open = openAdmission(server.url, { ...LONG_WINDOWS, countCharged })
+    expect(await open.admission.admit(attemptOf('pg'))).toMatchObject({
+      admitted: false,
+      dimension: 'unknown',
+    })
+    expect(await dump(open.redis, 'pg')).toEqual({})
+    away = false
+    expect(await open.admission.admit(attemptOf('pg'))).toMatchObject({
+      admitted: true,
+      caps: { tenant_daily: { used: 4 } },
+    })
+    away = true
+    expect((await open.admission.admit(attemptOf('pg'))).admitted).toBe(true)
+    open.close()
+  })
+
+  it('refuses within its time when counting hangs or counts another window', async () => {
+    const hanging = openAdmission(server.url, {
+      ...LONG_WINDOWS,
+      timeoutMs: 100,
+      countCharged: () => new Promise(() => {}),
+    })
+    expect(await hanging.admission.admit(attemptOf('hangs'))).toMatchObject({ dimension: 'unknown' })
+    hanging.close()
+    const skewed = openAdmission(server.url, {
+      ...LONG_WINDOWS,
+      countCharged: async () => ({ day: { bucket: 9, count: 1 }, hours: [] }),
+    })
+    expect(await skewed.admission.admit(attemptOf('skewed'))).toMatchObject({ dimension: 'unknown' })
+    skewed.close()
+  })
+
+  it('seeds more agents than one call takes, and all of them before anybody is charged', async () => {
+    const hours = Object.fromEntries(Array.from({ length: 1203 }, (_, i) => [`agent-${i}`, i + 1]))
+    const open = openAdmission(server.url, { ...LONG_WINDOWS, countCharged: async () => counts(9, hours) })
+    expect(await open.admission.admit(attemptOf('crowd', 'agent-9'))).toMatchObject({ admitted: true })
+    for (const i of [0, 499, 500, 999, 1000, 1202])
+      expect((await open.admission.usage('crowd', `agent-${i}`)).agent_hourly?.used).toBe(i + 1)
+    open.close()
+  })
+
+  it('never overwrites caps that were set while older ones were read', async () => {
+    const setter = openAdmission(server.url, LONG_WINDOWS)
+    let reads = 0
+    const open = openAdmission(server.url, {
+      ...LONG_WINDOWS,
+      loadCaps: async () => {
+        // The first reader sees the caps from before the change; the change lands while it reads.
+        if (reads++ > 0) return { ...DEFAULT_TENANT_CAPS, tenant_daily: 5 }
+        await setter.admission.setCaps('racing', { ...DEFAULT_TENANT_CAPS, tenant_daily: 5 })
+        return { ...DEFAULT_TENANT_CAPS, tenant_daily: 900 }
+      },
+    })
+    expect(await open.admission.admit(attemptOf('racing'))).toMatchObject({
+      admitted: true,
+      caps: { tenant_daily: { used: 1, limit: 5 } },
+    })
+    expect(reads).toBe(2)
+    for (const each of [open, setter]) each.close()
+  })
+
+  it('counts once when several processes seed the same tenant', async () => {
+    const opens = Array.from({ length: 6 }, () =>
+      openAdmission(server.url, { ...LONG_WINDOWS, countCharged: async () => counts(10) }),
+    )
+    await Promise.all(
+      opens.flatMap((open) => Array.from({ length: 5 }, () => open.admission.admit(attemptOf('shared')))),
+    )
+    expect((await opens[0]!.admission.usage('shared')).tenant_daily.used).toBe(40)
+    for (const open of opens) open.close()
+  })
+})
+
+describe('after Redis lost data', () => {
+  it('goes on from what the audit rows know', async () => {
+    const rows: string[] = []
+    const open = openAdmission(server.url, { ...LONG_WINDOWS, countCharged: async () => counts(rows.length) })
+    const caps = { ...DEFAULT_TENANT_CAPS, tenant_daily: 10 }
+    await open.admission.setCaps('lost', caps)
+    for (let i = 0; i < 6; i++) {
+      const key = attemptOf('lost')
+      if ((await open.admission.admit(key)).admitted) rows.push(key.executionId)
+    }
+    await open.redis.del(await open.redis.keys('cfd:{lost}:*'))
+    await open.admission.setCaps('lost', caps)
+    for (let i = 0; i < 10; i++) {
+      const key = attemptOf('lost')
+      if ((await open.admission.admit(key)).admitted) rows.push(key.executionId)
+    }
+    expect(rows).toHaveLength(10)
+    open.close()
+  })
+
+  it('compares again after a restart: missing charges are added, those in flight are kept', async () => {
+    const dataDir = mkdtempSync(join(tmpdir(), 'cofferdam-seeding-'))
+    let recorded = 0
+    const first = await startRedis({ dataDir, durable: true })
+    const open = openAdmission(first.url, {
+      ...LONG_WINDOWS,
+      countCharged: async () => counts(recorded, { 'agent-1': recorded }),
+    })
+    const used = async () => (await open.admission.usage('again', 'agent-1')).tenant_daily.used
+    for (let i = 0; i < 3; i++) await open.admission.admit(attemptOf('again'))
+    expect(await used()).toBe(3)
+    await first.stop()
+    const second = await startRedis({ dataDir, durable: true })
+    try {
+      // All 3 survived; 1 of them is recorded, the others are in flight.
+      recorded = 1
+      await vi.waitFor(
+        async () => expect((await open.admission.admit(attemptOf('again'))).admitted).toBe(true),
+        {
+          timeout: 30_000,
+        },
+      )
+      expect(await used()).toBe(4)
+    } finally {
+      await second.stop()
+    }
+    const third = await startRedis({ dataDir, durable: true })
+    try {
+      // As if the last second of the append-only file was lost: 9 are recorded, 4 are counted.
+      recorded = 9
+      await vi.waitFor(async () => expect((await open.admission.usage('again')).seeded).toBe(false), {
+        timeout: 30_000,
+      })
+      expect((await open.admission.admit(attemptOf('again'))).admitted).toBe(true)
+      expect(await used()).toBe(10)
+    } finally {
+      open.close()
+      await third.stop()
+      rmSync(dataDir, { recursive: true, force: true })
+    }
+  })
+})

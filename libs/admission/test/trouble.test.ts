@@ -1,0 +1,127 @@
+import { isolatedRedis, type TestServer } from '@cofferdam/embedded/testing'
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
+import { attemptOf, connect, dump, ledger, LONG_WINDOWS, openAdmission } from './open-admission.ts'
+
+let server: TestServer
+beforeAll(async () => {
+  server = await isolatedRedis()
+}, 60_000)
+afterAll(() => server.stop())
+
+const NOW = 1_800_000_000_000
+const UNKNOWN = {
+  admitted: false,
+  dimension: 'unknown',
+  resetsAtMs: NOW + 60_000,
+  killSwitch: false,
+  caps: null,
+}
+
+describe('when Redis cannot be asked', () => {
+  it.each([
+    ['a connection that waits for the server', { enableOfflineQueue: true }],
+    ['a connection that fails at once', { enableOfflineQueue: false }],
+  ])('refuses through %s, for a minute, and tells the log why', async (_name, options) => {
+    const warn = vi.fn()
+    const open = openAdmission(
+      'unix:///nonexistent/redis.sock',
+      { timeoutMs: 100, now: () => NOW, logger: { warn } },
+      options,
+    )
+    expect(await open.admission.admit(attemptOf('t'))).toEqual(UNKNOWN)
+    expect(warn).toHaveBeenCalledWith(
+      expect.objectContaining({
+        tenant_id: 't',
+        err: expect.objectContaining({ code: 'queue_unavailable' }),
+      }),
+      expect.stringContaining('failing closed'),
+    )
+    open.close()
+  })
+
+  it('throws queue_unavailable from everything but admit', async () => {
+    const open = openAdmission('unix:///nonexistent/redis.sock', { timeoutMs: 100 })
+    const key = attemptOf('t')
+    const lease = { ...key, token: 'x', expiresAtMs: NOW }
+    for (const call of [
+      open.admission.renew([lease]),
+      open.admission.release(lease),
+      open.admission.refund(key),
+      open.admission.usage('t'),
+      open.admission.chargedAtMs(key),
+      open.admission.getCaps('t'),
+    ])
+      await expect(call).rejects.toMatchObject({ code: 'queue_unavailable' })
+    open.close()
+  })
+
+  it('undoes an admission that the server carried out after it was given up', async () => {
+    const open = openAdmission(server.url, { ...LONG_WINDOWS, timeoutMs: 150, now: () => NOW })
+    await vi.waitFor(async () => expect((await open.admission.admit(attemptOf('slow'))).admitted).toBe(true))
+    const other = connect(server.url)
+    // The server executes nothing for a while, then everything that waits.
+    await other.client('PAUSE', 600, 'ALL')
+    const key = attemptOf('slow')
+    expect(await open.admission.admit(key)).toEqual(UNKNOWN)
+    await vi.waitFor(
+      async () => {
+        expect(await open.admission.chargedAtMs(key)).toBeNull()
+        expect(await ledger(other, 'slow')).toHaveLength(1)
+        const usage = await open.admission.usage('slow')
+        expect([usage.tenant_daily.used, usage.concurrency.running]).toEqual([1, 1])
+      },
+      { timeout: 10_000 },
+    )
+    other.disconnect()
+    open.close()
+  })
+
+  it.each([
+    ['before the late call', true],
+    ['after the late call', false],
+  ])('does not undo what another owner was admitted to %s', async (_name, nextIsFirst) => {
+    const slow = openAdmission(server.url, { ...LONG_WINDOWS, timeoutMs: 150 })
+    const next = openAdmission(server.url, { ...LONG_WINDOWS, timeoutMs: 10_000 })
+    const tenant = `overtaken-${nextIsFirst}`
+    for (const open of [slow, next])
+      await vi.waitFor(async () =>
+        expect((await open.admission.admit(attemptOf(tenant))).admitted).toBe(true),
+      )
+    const other = connect(server.url)
+    const key = attemptOf(tenant)
+    if (nextIsFirst) expect(await next.admission.admit(key)).toMatchObject({ charged: 'now' })
+    await other.client('PAUSE', 600, 'ALL')
+    const late = slow.admission.admit(key)
+    const charge = nextIsFirst ? null : next.admission.admit(key)
+    expect(await late).toMatchObject({ admitted: false, dimension: 'unknown' })
+    if (charge !== null) expect(await charge).toMatchObject({ admitted: true })
+    // The late call and its undoing have come through when a later call of the same connection has.
+    await vi.waitFor(() => slow.admission.usage(tenant), { timeout: 10_000 })
+    await slow.admission.usage(tenant)
+    expect(await next.admission.chargedAtMs(key)).toBeTypeOf('number')
+    expect((await next.admission.usage(tenant)).tenant_daily.used).toBe(3)
+    expect(await ledger(other, tenant)).toHaveLength(3)
+    for (const open of [slow, next]) open.close()
+    other.disconnect()
+  })
+})
+
+describe('when Redis answers, but not as it should', () => {
+  it('fails closed and writes nothing more when a key holds something else', async () => {
+    const open = openAdmission(server.url, { now: () => NOW })
+    await open.admission.admit(attemptOf('mangled'))
+    await open.redis.set('cfd:{mangled}:hr:agent-2', 'not a hash')
+    const before = await dump(open.redis, 'mangled')
+    expect(await open.admission.admit(attemptOf('mangled', 'agent-2'))).toEqual(UNKNOWN)
+    expect(await dump(open.redis, 'mangled')).toEqual(before)
+    open.close()
+  })
+
+  it('loads its scripts again when the server forgot them', async () => {
+    const open = openAdmission(server.url)
+    expect((await open.admission.admit(attemptOf('flushed'))).admitted).toBe(true)
+    await open.redis.script('FLUSH')
+    expect((await open.admission.admit(attemptOf('flushed'))).admitted).toBe(true)
+    open.close()
+  })
+})
