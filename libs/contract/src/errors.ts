@@ -131,6 +131,13 @@ export const ERRORS = {
     'The execution did not end within the wait.',
     'Ask again with its execution_id.',
   ),
+  busy: entry(
+    503,
+    'later',
+    false,
+    'This process is at its bound.',
+    'Ask again in a moment, or send the request to another process.',
+  ),
   shutting_down: entry(
     503,
     'later',

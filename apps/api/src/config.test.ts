@@ -1,0 +1,55 @@
+import { describe, expect, it } from 'vitest'
+import { describeConfig, loadConfig } from './config.ts'
+
+const GOOD = { REDIS_URL: 'unix:///run/redis.sock', DATABASE_URL: 'postgres://app:hush@db/cofferdam' }
+
+describe('the configuration of the API', () => {
+  it('needs nothing but where Redis and Postgres are', () => {
+    expect(loadConfig(GOOD)).toEqual({
+      redisUrl: 'unix:///run/redis.sock',
+      databaseUrl: 'postgres://app:hush@db/cofferdam',
+      otlpEndpoint: undefined,
+      dataDir: expect.stringMatching(/\.data$/),
+      host: '127.0.0.1',
+      port: 7070,
+      logLevel: 'info',
+      drainMs: 30_000,
+    })
+  })
+
+  it('reports every problem at once, with the variable, the problem and an example', () => {
+    const load = () =>
+      loadConfig({
+        DATABASE_URL: 'mysql://db',
+        COFFERDAM_PORT: '70700',
+        COFFERDAM_LOG_LEVEL: 'loud',
+        COFFERDAM_HSOT: '0.0.0.0',
+      })
+    expect(load).toThrow(/5 problem/)
+    expect(load).toThrow(/COFFERDAM_HSOT: no such variable; did you mean COFFERDAM_HOST\?/)
+    expect(load).toThrow(/REDIS_URL: it is not set \(example: redis:\/\/127\.0\.0\.1:6379\)/)
+    expect(load).toThrow(/DATABASE_URL: expected a URL that begins with postgres:\/\/ or postgresql:\/\//)
+    expect(load).toThrow(/COFFERDAM_PORT: expected at most 65535 \(example: 7070\)/)
+    expect(load).toThrow(/COFFERDAM_LOG_LEVEL: expected one of trace/)
+  })
+
+  it('knows the variables of the other apps', () => {
+    expect(loadConfig({ ...GOOD, COFFERDAM_SLOTS: '4', COFFERDAM_BACKENDS: 'docker' }).port).toBe(7070)
+  })
+
+  it('takes Postgres URLs that name a socket directory', () => {
+    const url = 'postgres://user@/db?host=/run/postgres'
+    expect(loadConfig({ ...GOOD, DATABASE_URL: url }).databaseUrl).toBe(url)
+  })
+
+  it('refuses arguments that it does not know', () => {
+    expect(() => loadConfig(GOOD, ['--prot', '8080'])).toThrow(/unknown argument --prot 8080/)
+  })
+
+  it('shows values with their sources and without passwords', () => {
+    const text = describeConfig({ ...GOOD, COFFERDAM_PORT: '8080' })
+    expect(text).toMatch(/COFFERDAM_PORT=8080 +# environment/)
+    expect(text).toMatch(/COFFERDAM_HOST="127.0.0.1" +# default/)
+    expect(text).not.toContain('hush')
+  })
+})

@@ -1,0 +1,26 @@
+/** What every route gets, beside the fastify instance typed for zod. */
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { FastifyBaseLogger, FastifyInstance, RawServerDefault } from 'fastify'
+import type { ZodTypeProvider } from 'fastify-type-provider-zod'
+import type { ApiDeps, ApiLimits } from './deps.ts'
+import type { KeyCache } from './key-cache.ts'
+import type { Slots } from './slots.ts'
+
+/** fastify whose handlers are typed by their zod schemas. */
+export type App = FastifyInstance<
+  RawServerDefault,
+  IncomingMessage,
+  ServerResponse,
+  FastifyBaseLogger,
+  ZodTypeProvider
+>
+
+export interface RouteContext extends ApiDeps {
+  limits: ApiLimits
+  now: () => number
+  keys: KeyCache
+  /** Aborts when the server begins to close: waits and streams end. */
+  draining: AbortSignal
+  streams: Slots
+  waits: Slots
+}

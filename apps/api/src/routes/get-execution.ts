@@ -1,0 +1,23 @@
+/** GET /v1/executions/{id}: live from the queue, else from the store. */
+import { executionStateSchema } from '@cofferdam/contract'
+import { tenantScope } from '../authenticate.ts'
+import { findState } from '../find-execution.ts'
+import type { App, RouteContext } from '../route-context.ts'
+import { FAILURES, executionParams } from '../wire-schemas.ts'
+
+/** Adds the route. */
+export function getExecution(app: App, context: RouteContext): void {
+  app.get(
+    '/executions/:id',
+    {
+      schema: {
+        operationId: 'getExecution',
+        tags: ['executions'],
+        summary: 'The state of an execution, with its result once it ended.',
+        params: executionParams,
+        response: { 200: executionStateSchema, ...FAILURES },
+      },
+    },
+    async (request) => (await findState(context, tenantScope(request), request.params.id)).state,
+  )
+}

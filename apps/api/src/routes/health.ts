@@ -1,0 +1,104 @@
+/**
+ * GET /healthz (the process answers), /readyz (Redis and Postgres answer it) and /metrics.
+ *
+ * Metrics name tenants' loads, so they are not for everybody: open to a caller on this machine that speaks to us
+ * directly (loopback address, loopback name in Host, no forwarding header), else with an admin key. The Host check
+ * keeps a web page that rebinds its DNS name to 127.0.0.1 out.
+ */
+import { CofferdamError } from '@cofferdam/contract'
+import type { FastifyRequest } from 'fastify'
+import { z } from 'zod'
+import { identify } from '../authenticate.ts'
+import type { App, RouteContext } from '../route-context.ts'
+import { FAILURES } from '../wire-schemas.ts'
+
+/** A probe that takes longer has failed: orchestrators commonly give up after one second. */
+const PROBE_MS = 1000
+
+const checkSchema = z.strictObject({ redis: z.literal('ok'), postgres: z.literal('ok') })
+
+/** Adds the routes. */
+export function health(app: App, context: RouteContext): void {
+  app.get(
+    '/healthz',
+    {
+      schema: {
+        operationId: 'healthz',
+        tags: ['health'],
+        summary: 'The process answers.',
+        security: [],
+        response: { 200: z.strictObject({ status: z.literal('ok') }) },
+      },
+    },
+    async () => ({ status: 'ok' as const }),
+  )
+
+  app.get(
+    '/readyz',
+    {
+      schema: {
+        operationId: 'readyz',
+        tags: ['health'],
+        summary: 'Redis and Postgres answer this process, and it is not draining.',
+        security: [],
+        response: { 200: z.strictObject({ status: z.literal('ready'), checks: checkSchema }), ...FAILURES },
+      },
+    },
+    async () => {
+      const [redis, postgres] = await Promise.all([
+        answers(context.redis.ping()),
+        answers(context.store.ping()),
+      ])
+      const checks = { redis: redis ? 'ok' : 'away', postgres: postgres ? 'ok' : 'away' }
+      if (!redis) throw new CofferdamError('queue_unavailable', undefined, { details: { checks } })
+      if (!postgres) throw new CofferdamError('store_unavailable', undefined, { details: { checks } })
+      return { status: 'ready' as const, checks: { redis: 'ok' as const, postgres: 'ok' as const } }
+    },
+  )
+
+  app.get(
+    '/metrics',
+    {
+      schema: {
+        operationId: 'metrics',
+        tags: ['health'],
+        summary: 'Prometheus metrics. From this machine, or with an admin key.',
+        response: {
+          200: { description: 'Prometheus text.', content: { 'text/plain': { schema: z.string() } } },
+          ...FAILURES,
+        },
+      },
+    },
+    async (request, reply) => {
+      if (!isLocal(request) && (await identify(request, context.keys)).scope !== 'admin') {
+        throw new CofferdamError('forbidden', 'Only an admin key may read metrics from another machine.')
+      }
+      const { contentType, body } = await context.metrics()
+      return reply.type(contentType).send(body)
+    },
+  )
+}
+
+async function answers(probe: Promise<unknown>): Promise<boolean> {
+  const late = Promise.withResolvers<boolean>()
+  const timer = setTimeout(() => late.resolve(false), PROBE_MS)
+  try {
+    return await Promise.race([
+      probe.then(
+        () => true,
+        () => false,
+      ),
+      late.promise,
+    ])
+  } finally {
+    clearTimeout(timer)
+  }
+}
+
+function isLocal(request: FastifyRequest): boolean {
+  const { forwarded, 'x-forwarded-for': forwardedFor } = request.headers
+  if (forwarded !== undefined || forwardedFor !== undefined) return false
+  const address = request.socket.remoteAddress ?? ''
+  const isLoopback = /^(127\.|::1$|::ffff:127\.)/.test(address)
+  return isLoopback && /^(localhost|127\.\d+\.\d+\.\d+|\[::1\])(:\d+)?$/i.test(request.headers.host ?? '')
+}

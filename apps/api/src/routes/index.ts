@@ -1,0 +1,46 @@
+/** Every route of the API. */
+import { authenticate } from '../authenticate.ts'
+import type { App, RouteContext } from '../route-context.ts'
+import { audit } from './audit.ts'
+import { backends } from './backends.ts'
+import { cancelExecution } from './cancel-execution.ts'
+import { getArtifacts } from './get-artifacts.ts'
+import { getEvents } from './get-events.ts'
+import { getExecution } from './get-execution.ts'
+import { getOutput } from './get-output.ts'
+import { health } from './health.ts'
+import { postExecution } from './post-execution.ts'
+import { queue } from './queue.ts'
+import { tenantCaps } from './tenant-caps.ts'
+import { tenantKeys } from './tenant-keys.ts'
+import { tenantTemplates } from './tenant-templates.ts'
+import { tenants } from './tenants.ts'
+
+const V1 = [
+  postExecution,
+
+  getExecution,
+  getEvents,
+  getOutput,
+  getArtifacts,
+  cancelExecution,
+  tenants,
+  tenantCaps,
+  tenantKeys,
+  tenantTemplates,
+  audit,
+  backends,
+  queue,
+]
+
+/** Adds all routes: `/v1` behind keys, health beside it. */
+export function addRoutes(app: App, context: RouteContext): void {
+  health(app, context)
+  void app.register(
+    async (v1) => {
+      authenticate(v1, context.keys)
+      for (const add of V1) add(v1 as App, context)
+    },
+    { prefix: '/v1' },
+  )
+}

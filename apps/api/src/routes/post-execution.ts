@@ -1,0 +1,50 @@
+/** POST /v1/executions: enqueue, and wait for the ending when asked to. */
+import { acceptedSchema, executionRequestSchema, resultSchema } from '@cofferdam/contract'
+import { z } from 'zod'
+import { requireTenant } from '../authenticate.ts'
+import { parseDurationMs, waitSchema } from '../duration.ts'
+import { executionHeadersSchema, withHeaders } from '../request-headers.ts'
+import type { App, RouteContext } from '../route-context.ts'
+import { inServerSpan } from '../server-span.ts'
+import { waitForResult } from '../wait-for-result.ts'
+import { FAILURES } from '../wire-schemas.ts'
+
+/** Adds the route. */
+export function postExecution(app: App, context: RouteContext): void {
+  app.post(
+    '/executions',
+    {
+      schema: {
+        operationId: 'createExecution',
+        tags: ['executions'],
+        summary: 'Enqueue an execution; with ?wait=30s also wait for its result.',
+        description: 'A caller that disconnects while it waits cancels nothing.',
+        headers: executionHeadersSchema,
+        body: executionRequestSchema,
+        querystring: z.strictObject({ wait: waitSchema.optional() }),
+        response: {
+          200: resultSchema.describe('It ended within the wait.'),
+          202: acceptedSchema.describe('It was accepted; `Location` names it.'),
+          ...FAILURES,
+        },
+      },
+    },
+    async (request, reply) => {
+      const execution = withHeaders(request.body, request.headers)
+      requireTenant(request, execution.tenant_id)
+      const timeoutMs = parseDurationMs(request.query.wait ?? '0') ?? 0
+      return inServerSpan(request, reply, execution.traceparent, async (traceparent, span) => {
+        const accepted = await context.producer.put(execution, {
+          awaitReply: timeoutMs > 0,
+          ...(traceparent === undefined ? {} : { traceparent }),
+        })
+        span.setAttribute('cofferdam.execution_id', accepted.execution_id)
+        void reply.header('location', `/v1/executions/${accepted.execution_id}`)
+        const result = await waitForResult(context, reply, accepted.execution_id, timeoutMs)
+        const status = result === null ? 202 : 200
+        span.setAttribute('http.response.status_code', status)
+        return reply.code(status).send(result ?? accepted)
+      })
+    },
+  )
+}

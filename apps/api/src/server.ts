@@ -1,0 +1,121 @@
+/**
+ * The HTTP front door. A request passes: trace id and security headers ─► 405 ─► key ─► size budget ─► JSON ─► zod ─►
+ * handler; whatever fails leaves in the one error shape. Nothing here knows Redis or Postgres beyond the interfaces
+ * of its dependencies.
+ */
+import { BOUNDS, CofferdamError, StopReason, parse } from '@cofferdam/contract'
+import { LogController, fastify, type FastifyBaseLogger, type FastifyInstance } from 'fastify'
+import type { ZodTypeProvider } from 'fastify-type-provider-zod'
+import type { z } from 'zod'
+import { limitBodies } from './body-budget.ts'
+import { DEFAULT_API_LIMITS, type ApiDeps } from './deps.ts'
+import { answerClientError, installErrorResponses, sendError } from './error-response.ts'
+import { acceptJsonBodies } from './json-body.ts'
+import { createKeyCache } from './key-cache.ts'
+import { refuseOtherMethods } from './method-not-allowed.ts'
+import { installOpenApi } from './openapi.ts'
+import type { App, RouteContext } from './route-context.ts'
+import { addRoutes } from './routes/index.ts'
+import { SECURITY_HEADERS } from './security-headers.ts'
+import { createSlots } from './slots.ts'
+import { newTraceId, readTraceparent, traceIdOf } from './trace-id.ts'
+
+/** Version of the HTTP API, as the document states it. */
+export const API_VERSION = '1.0.0'
+
+/** What fastify calls the parts of a request, in words. */
+const PARTS: Record<string, string> = {
+  body: 'body',
+  params: 'path',
+  querystring: 'query',
+  headers: 'header',
+}
+
+/** Builds the server; it listens when the caller says so. Closing it ends waits and streams first. */
+export async function createApi(deps: ApiDeps): Promise<FastifyInstance> {
+  const draining = new AbortController()
+  const app = buildServer(deps.logger)
+  const limits = { ...DEFAULT_API_LIMITS, ...deps.limits }
+  const now = deps.now ?? Date.now
+  const context: RouteContext = {
+    ...deps,
+    limits,
+    now,
+    draining: draining.signal,
+    keys: createKeyCache({ verify: (key) => deps.store.keys.verify(key), now }),
+    streams: createSlots(limits.eventStreams),
+    waits: createSlots(limits.waits),
+  }
+  app.addHook('preClose', async () => draining.abort(new StopReason('drain')))
+  traceAndProtect(app, draining.signal)
+  acceptJsonBodies(app)
+  installErrorResponses(app)
+  limitBodies(app, createSlots(limits.bodyBytes))
+  await installOpenApi(app, API_VERSION)
+  const otherMethods = refuseOtherMethods(app)
+  addRoutes(app.withTypeProvider<ZodTypeProvider>() as App, context)
+  await app.after()
+  otherMethods.close()
+  return app
+}
+
+function buildServer(logger: FastifyBaseLogger | undefined): FastifyInstance {
+  const app = fastify({
+    ...(logger === undefined ? {} : { loggerInstance: logger }),
+    bodyLimit: BOUNDS.requestBodyBytes,
+    // Our own log line has no URL with cursors in it, and ours is the one error shape also for the closing server.
+    logController: new LogController({ disableRequestLogging: true }),
+    return503OnClosing: false,
+    forceCloseConnections: 'idle',
+    // A slow sender holds a socket and a share of the body budget.
+    requestTimeout: 120_000,
+    routerOptions: { maxParamLength: BOUNDS.pathLength * 3 },
+    clientErrorHandler: answerClientError,
+    frameworkErrors: (error, request, reply) => {
+      request.traceId = newTraceId()
+      void reply.headers({ ...SECURITY_HEADERS, 'x-trace-id': request.traceId })
+      sendError(error, request, reply)
+    },
+  })
+  app.setValidatorCompiler(({ schema, httpPart }) => (data: unknown) => {
+    try {
+      // fastify says null for a body that did not come.
+      const input = httpPart === 'body' && data === null ? undefined : data
+      return { value: parse(schema as z.ZodType, input, PARTS[httpPart ?? ''] ?? 'request') }
+    } catch (error) {
+      return { error: error as Error }
+    }
+  })
+  // Responses are ours and typed; checking them again at run time would turn a harmless surplus field into a 500.
+  app.setSerializerCompiler(() => (data) => JSON.stringify(data))
+  return app
+}
+
+/** First of all hooks: everything that leaves has a trace id and the security headers. */
+function traceAndProtect(app: FastifyInstance, draining: AbortSignal): void {
+  app.decorateRequest('traceId', '')
+  app.decorateRequest('caller', null)
+  app.addHook('onRequest', async (request, reply) => {
+    const traceparent = readTraceparent(request.headers.traceparent)
+    request.traceId = traceparent === null ? newTraceId() : traceIdOf(traceparent)
+    void reply.headers({ ...SECURITY_HEADERS, 'x-trace-id': request.traceId })
+    if (draining.aborted) {
+      void reply.header('connection', 'close')
+      throw new CofferdamError('shutting_down')
+    }
+  })
+  app.addHook('onResponse', async (request, reply) => {
+    const level = request.caller === null ? 'debug' : 'info'
+    request.log[level](
+      {
+        method: request.method,
+        route: request.routeOptions.url ?? null,
+        status: reply.statusCode,
+        ms: Math.round(reply.elapsedTime),
+        key_id: request.caller?.keyId ?? null,
+        trace_id: request.traceId,
+      },
+      'request',
+    )
+  })
+}

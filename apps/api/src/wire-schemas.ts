@@ -1,0 +1,88 @@
+/** Schemas that stand on the HTTP wire only, and the names under which all schemas appear in the OpenAPI document. */
+import {
+  acceptedSchema,
+  artifactSchema,
+  auditRowSchema,
+  capsUseSchema,
+  errorBodySchema,
+  executionEventSchema,
+  executionIdSchema,
+  executionRequestSchema,
+  executionStateSchema,
+  nameSchema,
+  resultSchema,
+  templateSchema,
+  tenantCapsSchema,
+  tenantPolicySchema,
+} from '@cofferdam/contract'
+import { z } from 'zod'
+
+const failure = (description: string) => ({
+  description,
+  content: { 'application/json': { schema: errorBodySchema } },
+})
+
+/** What may go wrong anywhere. */
+export const FAILURES = {
+  '4xx': failure('The request was refused; `error.code` says why.'),
+  '5xx': failure('It failed on our side; `error.retry` says whether the same request may work later.'),
+} as const
+
+export const executionParams = z.strictObject({ id: executionIdSchema })
+export const tenantParams = z.strictObject({ id: nameSchema })
+
+/** Rows of one page. 500 rows of audit are about 600 KB of JSON. */
+export const limitQuery = z
+  .string()
+  .regex(/^[1-9]\d{0,2}$/, 'expected a whole number from 1 to 500')
+  .transform(Number)
+  .refine((n) => n <= 500, 'expected a whole number from 1 to 500')
+  .meta({ description: 'Rows of one page, 1 to 500.', example: '50' })
+
+/** Rows of a page when the caller names no limit. */
+export const DEFAULT_PAGE = 50
+
+export const cursorQuery = z.string().min(1).max(512).meta({ description: 'next_cursor of the page before.' })
+
+export const timeQuery = z.iso
+  .datetime({ offset: true, error: 'expected an ISO 8601 time with zone, such as 2026-11-20T12:00:00Z' })
+  .meta({ example: '2026-11-20T12:00:00Z' })
+
+export const nextCursorSchema = z.string().nullable().meta({ description: 'Null on the last page.' })
+
+/** A tenant with everything an operator decides about it. */
+export const tenantSchema = z.strictObject({ policy: tenantPolicySchema, caps: tenantCapsSchema })
+
+/** What a PATCH of a policy may name: any field but the tenant. */
+export const policyPatchSchema = tenantPolicySchema
+  .omit({ tenant_id: true })
+  .partial()
+  .refine((patch) => Object.keys(patch).length > 0, 'expected at least one field')
+
+/** A key as lists show it; the key itself is shown once, when it is made. */
+export const keyIdSchema = z.string().regex(/^[A-Za-z0-9_-]{1,64}$/, 'expected a key id')
+
+/** One line of text for humans. */
+export const labelSchema = z
+  .string()
+  .min(1)
+  .max(200)
+  // eslint-disable-next-line no-control-regex
+  .refine((text) => !/[\u0000-\u001f\u007f]/.test(text), 'expected no control characters')
+
+/** Schemas that are components of the document; the others are written where they are used. */
+export const COMPONENTS: readonly (readonly [string, z.ZodType])[] = [
+  ['Accepted', acceptedSchema],
+  ['Artifact', artifactSchema],
+  ['AuditRow', auditRowSchema],
+  ['CapsUse', capsUseSchema],
+  ['Error', errorBodySchema],
+  ['ExecutionEvent', executionEventSchema],
+  ['ExecutionRequest', executionRequestSchema],
+  ['ExecutionResult', resultSchema],
+  ['ExecutionState', executionStateSchema],
+  ['Template', templateSchema],
+  ['Tenant', tenantSchema],
+  ['TenantCaps', tenantCapsSchema],
+  ['TenantPolicy', tenantPolicySchema],
+]
