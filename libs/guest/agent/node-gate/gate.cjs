@@ -106,22 +106,37 @@ function transform(source, filename) {
   }
 }
 
+/** As Node decides: the file's ending, the nearest package.json, else the syntax. `known` is only Node's first guess. */
 function moduleFormat(known, filename, code) {
-  if (typeof known === 'string' && known.length > 0) return known.startsWith('module') ? 'module' : 'commonjs'
   if (filename.endsWith('.mts')) return 'module'
   if (filename.endsWith('.cts')) return 'commonjs'
-  return /^\s*(?:import\s*[\w{*"']|export\s)/m.test(code) || /^\s*await\s/m.test(code) ? 'module' : 'commonjs'
+  if (typeof known === 'string' && known.startsWith('module')) return 'module'
+  if (packageType(path.dirname(filename)) === 'commonjs') return 'commonjs'
+  return /^\s*(?:import\s*[\w{*"'$]|export\s*[\w{*])/m.test(code) || /^\s*(?:[\w$ ,=]+=\s*)?await\s/m.test(code)
+    ? 'module'
+    : 'commonjs'
+}
+
+function packageType(folder) {
+  for (;;) {
+    try {
+      return JSON.parse(fs.readFileSync(path.join(folder, 'package.json'), 'utf8')).type
+    } catch (error) {
+      if (error instanceof SyntaxError || folder === path.dirname(folder)) return undefined
+      folder = path.dirname(folder)
+    }
+  }
 }
 
 // ---- The value
 
-function reportValueAtExit(entry) {
+function reportValueAtExit(entry, source) {
   const filename = path.resolve(entry)
   const pipe = fs.fstatSync(CONTROL_OUT).ino
   process.once('exit', (code) => {
     if (code !== 0) return
     try {
-      const value = valueOf(filename)
+      const value = valueOf(filename, source)
       const text = value === undefined ? undefined : encode(value, DEPTH_MAX)
       if (text === undefined) return
       const bytes = Buffer.from(text)
@@ -136,7 +151,7 @@ function reportValueAtExit(entry) {
   })
 }
 
-function valueOf(filename) {
+function valueOf(filename, source) {
   const { createRequire } = require('node:module')
   const main = process.mainModule
   if (main !== undefined && main.filename === filename && main.loaded) {
@@ -144,7 +159,10 @@ function valueOf(filename) {
     if (exports !== null && typeof exports === 'object' && isEsmNamespace(exports)) return exports.default
     return isEmpty(exports) ? undefined : exports
   }
-  // An ES module: require() gives the namespace that is already evaluated, and throws for top-level await.
+  // An ES module: require() gives the namespace that is already evaluated, and throws for top-level await. Node first
+  // tried it as CommonJS, and that empty attempt is cached. A program that rewrote its own file has no value.
+  if (main !== undefined || fs.readFileSync(filename, 'utf8') !== source) return undefined
+  delete require.cache[filename]
   const namespace = createRequire(filename)(filename)
   return isEsmNamespace(namespace) ? namespace.default : undefined
 }
@@ -191,7 +209,7 @@ function open() {
   try {
     const source = fs.readFileSync(entry, 'utf8')
     if ((IS_TYPESCRIPT.test(entry) && NOT_ERASABLE.test(source)) || hasOtherTypeScript(entry)) installTransform()
-    if (/\bexports\b|\bexport\s+default\b|\bas\s+default\b/.test(source)) reportValueAtExit(entry)
+    if (/\bexports\b|\bexport\s+default\b|\bas\s+default\b/.test(source)) reportValueAtExit(entry, source)
   } catch {
     // Node says itself what is wrong with the entry.
   }
