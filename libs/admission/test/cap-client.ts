@@ -1,0 +1,80 @@
+/**
+ * A process full of clients that fight for the caps of one tenant (started by never-passed.test.ts): attempts of its own
+ * and attempts that other processes try too, random refunds (each tried twice), random leases that are never given back.
+ * Prints one JSON line of totals at its end, if it lives to see it.
+ */
+import type { ExecutionId } from '@cofferdam/contract'
+import { uuidv7Hex } from '@cofferdam/contract'
+import { openAdmission } from './open-admission.ts'
+
+export interface CapClientOrders {
+  url: string
+  tenantId: string
+  clients: number
+  attemptsPerClient: number
+  agents: number
+  /** Executions that every process tries. */
+  shared: ExecutionId[]
+  leaseMs: number
+  dayMs: number
+  hourMs: number
+  seed: number
+}
+
+export interface CapClientTotals {
+  charged: number
+  refunded: number
+  refused: Record<string, number>
+}
+
+const orders = JSON.parse(process.argv[2] ?? '') as CapClientOrders
+const random = mulberry32(orders.seed)
+const totals: CapClientTotals = { charged: 0, refunded: 0, refused: {} }
+
+await Promise.all(Array.from({ length: orders.clients }, () => client()))
+process.stdout.write(`${JSON.stringify(totals)}\n`)
+
+async function client(): Promise<void> {
+  const { tenantId, leaseMs, dayMs, hourMs } = orders
+  const open = openAdmission(orders.url, { leaseMs, dayMs, hourMs })
+  for (let i = 0; i < orders.attemptsPerClient; i++) await one(open.admission, tenantId)
+  open.close()
+}
+
+async function one(
+  admission: ReturnType<typeof openAdmission>['admission'],
+  tenantId: string,
+): Promise<void> {
+  const executionId = pickExecution()
+  // One agent per execution, as in life: its hour is where a refund goes back to.
+  const agentId = `agent-${Number.parseInt(executionId.slice(-6), 16) % orders.agents}`
+  const key = { tenantId, agentId, executionId, attempt: 1 }
+  const verdict = await admission.admit(key)
+  if (!verdict.admitted) {
+    totals.refused[verdict.dimension] = (totals.refused[verdict.dimension] ?? 0) + 1
+    return
+  }
+  if (verdict.charged === 'now') totals.charged++
+  if (random() < 0.25) {
+    if (await admission.refund(key)) totals.refunded++
+    // Between the two another process may have charged the attempt again; then this is a refund like any other.
+    if (await admission.refund(key)) totals.refunded++
+  }
+  if (random() < 0.7) await admission.release(verdict.lease)
+}
+
+function pickExecution(): ExecutionId {
+  const shared = orders.shared[Math.floor(random() * orders.shared.length)]
+  return random() < 0.4 && shared !== undefined ? shared : `exe_${uuidv7Hex()}`
+}
+
+/** A small seeded generator, so that a failing run can be told by its seed. */
+function mulberry32(seed: number): () => number {
+  let state = seed
+  return () => {
+    state = (state + 0x6d2b79f5) | 0
+    let t = Math.imul(state ^ (state >>> 15), 1 | state)
+    t = (t + Math.imul(t ^ (t >>> 7), 61 | t)) ^ t
+    return ((t ^ (t >>> 14)) >>> 0) / 4_294_967_296
+  }
+}
