@@ -1,0 +1,104 @@
+/**
+ * API keys: `cfd_` + 40 hex digits (160 random bits), shown once, stored as SHA-256. Scoped to one tenant or to
+ * everything. A revoked key is refused from the next verification on.
+ */
+import { createHash, randomBytes, timingSafeEqual } from 'node:crypto'
+import { apiKeyScopeSchema, CofferdamError, parse, type ApiKeyScope } from '@cofferdam/contract'
+import { sql, type Kysely } from 'kysely'
+import { sqlState, translating } from './store-errors.ts'
+import type { Database } from './tables.ts'
+
+export interface ApiKey {
+  id: string
+  scope: ApiKeyScope
+  label: string
+  created_at: string
+  revoked_at: string | null
+  /** Kept to the minute; null when it was never used. */
+  last_used_at: string | null
+}
+
+/** Every method throws `store_unavailable`. */
+export interface ApiKeys {
+  /** The key is in the answer and nowhere else. Throws `not_found` for an unknown tenant. */
+  create(scope: ApiKeyScope, label: string): Promise<{ id: string; key: string }>
+  /** Null for anything that is not a living key. */
+  verify(key: string): Promise<{ id: string; scope: ApiKeyScope } | null>
+  /** False when there is no such key, or it was revoked before. */
+  revoke(id: string): Promise<boolean>
+  /** Of one tenant, or all of them with null; the newest first, at most 1,000. */
+  list(tenantId: string | null): Promise<ApiKey[]>
+}
+
+const MAX_LIST = 1000
+const KEY = /^cfd_[0-9a-f]{40}$/
+const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/
+
+const sha256 = (text: string): Buffer => createHash('sha256').update(text).digest()
+const scopeOf = (tenantId: string | null): ApiKeyScope =>
+  tenantId === null ? 'admin' : { tenant_id: tenantId }
+
+export function createApiKeys(db: Kysely<Database>): ApiKeys {
+  return {
+    create: async (input, label) => {
+      const scope = parse(apiKeyScopeSchema, input, 'scope')
+      const key = `cfd_${randomBytes(20).toString('hex')}`
+      return await translating(
+        'an API key',
+        async () => {
+          try {
+            const { id } = await db
+              .insertInto('api_keys')
+              .values({
+                key_sha256: sha256(key),
+                tenant_id: scope === 'admin' ? null : scope.tenant_id,
+                label: label.slice(0, 200),
+              })
+              .returning('id')
+              .executeTakeFirstOrThrow()
+            return { id, key }
+          } catch (error) {
+            if (sqlState(error) === '23503') throw new CofferdamError('not_found', 'There is no such tenant.')
+            throw error
+          }
+        },
+        'input',
+      )
+    },
+    verify: async (key) => {
+      if (!KEY.test(key)) return null
+      const digest = sha256(key)
+      return await translating('an API key', async () => {
+        const row = await db
+          .selectFrom('api_keys')
+          .select(['id', 'key_sha256', 'tenant_id', 'revoked_at'])
+          .select(sql<boolean>`coalesce(last_used_at < now() - interval '1 minute', true)`.as('is_stale'))
+          .where('key_sha256', '=', digest)
+          .executeTakeFirst()
+        // The index found the digest; what a caller could time is a hash it cannot steer.
+        if (row === undefined || !timingSafeEqual(row.key_sha256, digest) || row.revoked_at !== null)
+          return null
+        if (row.is_stale) await sql`update api_keys set last_used_at = now() where id = ${row.id}`.execute(db)
+        return { id: row.id, scope: scopeOf(row.tenant_id) }
+      })
+    },
+    revoke: async (id) => {
+      if (!UUID.test(id)) return false
+      return await translating('an API key', async () => {
+        const { numAffectedRows } = await sql`
+          update api_keys set revoked_at = now() where id = ${id} and revoked_at is null`.execute(db)
+        return numAffectedRows === 1n
+      })
+    },
+    list: (tenantId) =>
+      translating('the API keys', async () => {
+        const all = db
+          .selectFrom('api_keys')
+          .select(['id', 'tenant_id', 'label', 'created_at', 'revoked_at', 'last_used_at'])
+          .orderBy('created_at', 'desc')
+          .limit(MAX_LIST)
+        const rows = await (tenantId === null ? all : all.where('tenant_id', '=', tenantId)).execute()
+        return rows.map(({ tenant_id, ...row }) => ({ ...row, scope: scopeOf(tenant_id) }))
+      }),
+  }
+}

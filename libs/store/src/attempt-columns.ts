@@ -1,0 +1,155 @@
+/**
+ * How one attempt's record becomes the parameters of one UNNEST insert: a column per array. Text may hold NUL where a
+ * program printed it; Postgres text cannot, so it becomes U+FFFD in the audit row (the result keeps it).
+ */
+import { idTimeMs, idToUuid, type AttemptRecord, type ExecutionId } from '@cofferdam/contract'
+
+const DAY_MS = 86_400_000
+
+/** A record on its way into the tables; large visible text was moved to the blob store. */
+export interface StorableAttempt {
+  record: AttemptRecord
+  executionId: ExecutionId
+  resultJson: string
+  artifactsJson: string
+  stdoutSpillRef: string | null
+  stderrSpillRef: string | null
+}
+
+type Value = string | number | boolean | null
+export interface Column {
+  name: string
+  type: string
+  value(attempt: StorableAttempt): Value
+}
+
+/** UTC day on which the attempt's rows expire, `YYYY-MM-DD`; a function of its id and its retention. */
+export function expiryDay(executionId: ExecutionId, retentionDays: number): string {
+  const day = Math.floor(idTimeMs(executionId) / DAY_MS) + retentionDays
+  return new Date(day * DAY_MS).toISOString().slice(0, 10)
+}
+
+export const dayOf = (attempt: StorableAttempt): string =>
+  expiryDay(attempt.executionId, attempt.record.audit.retention_days)
+
+const text = (value: string | null): string | null =>
+  value === null ? null : value.replaceAll('\0', '\uFFFD')
+
+const KEY_COLUMNS: Column[] = [
+  { name: 'execution_id', type: 'uuid', value: (a) => idToUuid(a.executionId) },
+  { name: 'attempt', type: 'int', value: (a) => a.record.audit.attempt },
+  { name: 'tenant_id', type: 'text', value: (a) => text(a.record.audit.tenant_id) },
+  { name: 'expires_on', type: 'date', value: dayOf },
+]
+
+type TextField =
+  | 'agent_id'
+  | 'user_id'
+  | 'run_id'
+  | 'template_id'
+  | 'tool_call_id'
+  | 'session_id'
+  | 'environment_id'
+  | 'invocation_source'
+  | 'backend'
+  | 'isolation'
+  | 'interpreter_id'
+  | 'exit_status'
+  | 'ending'
+  | 'error_class'
+  | 'failure_reason'
+  | 'quota_dimension'
+  | 'stdout_ref'
+  | 'stderr_ref'
+  | 'executed_code_hash'
+  | 'trace_id'
+type OtherField =
+  | 'started_at'
+  | 'finished_at'
+  | 'charged_at'
+  | 'duration_ms'
+  | 'queue_ms'
+  | 'session_start_ms'
+  | 'exit_code'
+  | 'quota_charged'
+  | 'stdout_bytes'
+  | 'stderr_bytes'
+  | 'stdout_truncated'
+  | 'stderr_truncated'
+  | 'redaction_count'
+  | 'peak_memory_mb'
+  | 'cpu_ms'
+  | 'retention_days'
+
+const TEXT_FIELDS: TextField[] = [
+  'agent_id',
+  'user_id',
+  'run_id',
+  'template_id',
+  'tool_call_id',
+  'session_id',
+  'environment_id',
+  'invocation_source',
+  'backend',
+  'isolation',
+  'interpreter_id',
+  'exit_status',
+  'ending',
+  'error_class',
+  'failure_reason',
+  'quota_dimension',
+  'stdout_ref',
+  'stderr_ref',
+  'executed_code_hash',
+  'trace_id',
+]
+
+const OTHER_FIELDS: Record<OtherField, string> = {
+  started_at: 'timestamptz',
+  finished_at: 'timestamptz',
+  charged_at: 'timestamptz',
+  duration_ms: 'float8',
+  queue_ms: 'float8',
+  session_start_ms: 'float8',
+  exit_code: 'int',
+  quota_charged: 'bool',
+  stdout_bytes: 'int8',
+  stderr_bytes: 'int8',
+  stdout_truncated: 'bool',
+  stderr_truncated: 'bool',
+  redaction_count: 'int',
+  peak_memory_mb: 'float8',
+  cpu_ms: 'float8',
+  retention_days: 'int2',
+}
+
+const isOtherField = (name: string): name is OtherField => Object.hasOwn(OTHER_FIELDS, name)
+
+/** Columns of `sandbox_invocations`, the key first. */
+export const AUDIT_COLUMNS: Column[] = [
+  ...KEY_COLUMNS,
+  ...TEXT_FIELDS.map((name): Column => ({ name, type: 'text', value: (a) => text(a.record.audit[name]) })),
+  ...Object.keys(OTHER_FIELDS)
+    .filter(isOtherField)
+    .map((name): Column => ({ name, type: OTHER_FIELDS[name], value: (a) => a.record.audit[name] })),
+  {
+    name: 'outbound_hosts',
+    type: 'jsonb',
+    value: (a) => JSON.stringify(a.record.audit.outbound_hosts.map(text)),
+  },
+  {
+    name: 'created_at',
+    type: 'timestamptz',
+    value: (a) => new Date(idTimeMs(a.executionId)).toISOString(),
+  },
+]
+
+/** Columns of `results` beyond the key. */
+export const RESULT_COLUMNS: Column[] = [
+  { name: 'result', type: 'json', value: (a) => a.resultJson },
+  { name: 'artifacts', type: 'json', value: (a) => a.artifactsJson },
+  { name: 'stdout_spill_ref', type: 'text', value: (a) => a.stdoutSpillRef },
+  { name: 'stderr_spill_ref', type: 'text', value: (a) => a.stderrSpillRef },
+]
+
+export const KEY_NAMES: string[] = KEY_COLUMNS.map((column) => column.name)

@@ -1,0 +1,133 @@
+/**
+ * Connections to Postgres under a role. A process logs in as the owner of the schema or as any user that may take the
+ * roles; no statement of ours runs before `SET ROLE` succeeded, so a set-up mistake fails instead of widening rights.
+ */
+import { Kysely, PostgresDialect, sql, type PostgresPool, type Transaction } from 'kysely'
+import pg from 'pg'
+import type { StoreLogger } from './store-logger.ts'
+import type { Database } from './tables.ts'
+
+export type StoreRole = 'cofferdam_app' | 'cofferdam_all_tenants'
+
+export interface Timeouts {
+  /** To get a connection. Default 1,000 ms: a live server takes 2. */
+  connectMs: number
+  /** For one statement, by the server. Default 2,000 ms: a batch of 100 rows takes 5. */
+  statementMs: number
+}
+
+export const DEFAULT_TIMEOUTS: Timeouts = { connectMs: 1000, statementMs: 2000 }
+/** The client waits this much longer than the server before it gives a silent connection up. */
+const SILENCE_MS = 250
+
+export interface Connection {
+  db: Kysely<Database>
+  close(): Promise<void>
+}
+
+/** Opens a pool lazily: nothing is connected before the first query. `max` bounds its connections. */
+export function connect(
+  databaseUrl: string,
+  role: StoreRole,
+  max: number,
+  timeouts: Timeouts,
+  logger: StoreLogger,
+): Connection {
+  const pool = new pg.Pool({
+    connectionString: databaseUrl,
+    max,
+    connectionTimeoutMillis: timeouts.connectMs,
+    statement_timeout: timeouts.statementMs,
+    query_timeout: timeouts.statementMs + SILENCE_MS,
+    // Shorter than the idle cut-off of common firewalls and proxies.
+    idleTimeoutMillis: 30_000,
+    keepAlive: true,
+    application_name: role,
+    types: { getTypeParser },
+    // Called once per new connection; one that may not take the role is never handed out.
+    verify: (client, done) => {
+      client.query(`set role ${role}`, (error: Error | null) => done(error ?? undefined))
+    },
+  })
+  // Without a listener a server stop crashes the process.
+  pool.on('error', (error) => logger.warn({ err: error, role }, 'an idle Postgres connection was lost'))
+  const db = new Kysely<Database>({ dialect: new PostgresDialect({ pool: discarding(pool) }) })
+  return {
+    db,
+    async close() {
+      // A server that is gone never says goodbye: its connections are left to the kernel after the statement time.
+      await Promise.race([pool.end(), afterUnref(timeouts.statementMs)])
+    },
+  }
+}
+
+/** Runs `work` as one tenant: row-level security shows the rows of no other. */
+export function asTenant<T>(
+  db: Kysely<Database>,
+  tenantId: string,
+  work: (tx: Transaction<Database>) => Promise<T>,
+): Promise<T> {
+  return db.transaction().execute(async (tx) => {
+    await sql`select set_config('app.tenant_id', ${tenantId}, true)`.execute(tx)
+    return await work(tx)
+  })
+}
+
+/**
+ * kysely hands a connection back as good after any error. One that timed out still waits for the old answer and would
+ * give every later query its predecessor's silence: it is closed instead.
+ */
+function discarding(pool: pg.Pool): PostgresPool {
+  return { connect: async () => watched(await pool.connect()), end: () => pool.end(), options: pool.options }
+}
+
+function watched(client: pg.PoolClient): pg.PoolClient {
+  let broken = false
+  // Between check-out and release the pool does not listen for the connection's errors.
+  const onError = (): void => {
+    broken = true
+  }
+  client.on('error', onError)
+  const query = async (text: string, parameters: unknown[]): Promise<pg.QueryResult> => {
+    try {
+      return await client.query(text, parameters)
+    } catch (error) {
+      // An error that the server told us about leaves the connection in order.
+      if (!(error instanceof pg.DatabaseError)) broken = true
+      throw error
+    }
+  }
+  const release = (destroy?: boolean): void => {
+    client.off('error', onError)
+    client.release(destroy === true || broken)
+  }
+  return new Proxy(client, {
+    get(target, property): unknown {
+      if (property === 'query') return query
+      if (property === 'release') return release
+      return Reflect.get(target, property, target)
+    },
+  })
+}
+
+const INT8 = 20
+const DATE = 1082
+const TIMESTAMPTZ = 1184
+
+/** Counters are far below 2^53; dates stay text, since a JavaScript Date has no day without a time zone. */
+function getTypeParser(oid: number, format?: 'text' | 'binary'): (value: string) => unknown {
+  if (format !== 'binary') {
+    if (oid === INT8) return Number
+    if (oid === DATE) return (text) => text
+    if (oid === TIMESTAMPTZ) return (text) => toIso(pg.types.getTypeParser(TIMESTAMPTZ, 'text')(text))
+  }
+  return pg.types.getTypeParser(oid, 'text')
+}
+
+function toIso(value: unknown): string {
+  return value instanceof Date ? value.toISOString() : String(value)
+}
+
+function afterUnref(ms: number): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, ms).unref())
+}

@@ -1,0 +1,151 @@
+/** The store: one object over two pools, one per role (connect.ts). */
+import {
+  executionIdSchema,
+  idToUuid,
+  type Artifact,
+  type AttemptRecord,
+  type AuditRow,
+  type BlobStore,
+  type ExecutionId,
+  type ExecutionResult,
+  type ExecutionState,
+} from '@cofferdam/contract'
+import { sql, type Kysely, type Transaction } from 'kysely'
+import { createApiKeys, type ApiKeys } from './api-keys.ts'
+import { attemptsOf } from './attempts.ts'
+import { createRecordBatcher } from './batch-records.ts'
+import { asTenant, connect, DEFAULT_TIMEOUTS, type Timeouts } from './connect.ts'
+import type { Page } from './cursor.ts'
+import { attemptKey, insertAttempts } from './insert-attempts.ts'
+import type { InvocationFilter } from './invocation-filter.ts'
+import { countCharged, invocationsOf, listInvocations, type ChargedCounts } from './invocations.ts'
+import { createLocalBlobs } from './local-blobs.ts'
+import { listResults, resultsOf } from './results.ts'
+import { createRetention, type Retention } from './retention.ts'
+import { translating } from './store-errors.ts'
+import { silentLogger, type StoreLogger } from './store-logger.ts'
+import type { StorableAttempt } from './attempt-columns.ts'
+import type { Database } from './tables.ts'
+import { createTemplates, type Templates } from './templates.ts'
+import { createTenants, type Tenants } from './tenants.ts'
+import { dropMovedText, moveLargeText, putTextBack } from './visible-text.ts'
+
+/** For the writer: two batches in flight, and the reads of admins and sweepers. */
+const FLEET_POOL = 6
+/** For requests of tenants, and for policy and keys. */
+const APP_POOL = 6
+
+export interface StoreOptions {
+  databaseUrl: string
+  /** Directory of the blob store; made when absent. */
+  blobDir: string
+  logger?: StoreLogger
+  timeouts?: Partial<Timeouts>
+}
+
+export interface StoredExecution {
+  /** Of the last attempt, with its whole text. */
+  result: ExecutionResult
+  artifactRefs: (Artifact & { ref: string })[]
+  /** Every attempt, the first one first. */
+  audit: AuditRow[]
+}
+
+/** Every method throws `store_unavailable` within about 2.5 s when Postgres is away. */
+export interface Store extends AsyncDisposable {
+  /** Writes audit row and result once per (execution, attempt); batched. `inserted` is false when they were there. */
+  record(record: AttemptRecord): Promise<{ inserted: boolean }>
+  /** Null when it was not recorded (or is gone with its retention). */
+  findAttempt(executionId: ExecutionId, attempt: number): Promise<AttemptRecord | null>
+  /** `tenantId` null: of any tenant, for admins. Null when it has not ended, is of another tenant, or is gone. */
+  findExecution(tenantId: string | null, executionId: ExecutionId): Promise<StoredExecution | null>
+  listExecutions(filter: InvocationFilter): Promise<Page<ExecutionState>>
+  listAudit(filter: InvocationFilter): Promise<Page<AuditRow>>
+  chargedCounts(tenantId: string, atMs: number): Promise<ChargedCounts>
+  readonly tenants: Tenants
+  readonly templates: Templates
+  readonly keys: ApiKeys
+  readonly blobs: BlobStore
+  readonly retention: Retention
+  /** Throws `store_unavailable` or `config_invalid`. */
+  ping(): Promise<void>
+}
+
+/** Opens the store without connecting: a process may start while Postgres is away. Run `migrate` once before. */
+export async function createStore(options: StoreOptions): Promise<Store> {
+  const logger = options.logger ?? silentLogger
+  const timeouts = { ...DEFAULT_TIMEOUTS, ...options.timeouts }
+  const app = connect(options.databaseUrl, 'cofferdam_app', APP_POOL, timeouts, logger)
+  const fleet = connect(options.databaseUrl, 'cofferdam_all_tenants', FLEET_POOL, timeouts, logger)
+  const blobs = await createLocalBlobs(options.blobDir)
+  const knownDays = new Set<string>()
+  const batcher = createRecordBatcher<StorableAttempt>((batch) => insertAttempts(fleet.db, batch, knownDays))
+
+  /** As one tenant (row-level security), or as all of them. */
+  const reading = <T>(
+    what: string,
+    tenantId: string | null,
+    work: (db: Kysely<Database> | Transaction<Database>) => Promise<T>,
+  ): Promise<T> =>
+    translating(what, () => (tenantId === null ? work(fleet.db) : asTenant(app.db, tenantId, work)))
+
+  return {
+    async record(record) {
+      const attempt = await moveLargeText(record, blobs)
+      const key = attemptKey(attempt.executionId, record.audit.attempt)
+      let inserted = false
+      try {
+        inserted = await batcher.add(key, attempt)
+      } finally {
+        if (!inserted) await dropMovedText(attempt, blobs)
+      }
+      return { inserted }
+    },
+    findAttempt: (executionId, attempt) =>
+      reading('an attempt', null, async (db) => {
+        const uuid = toUuid(executionId)
+        const place =
+          uuid === null ? undefined : (await attemptsOf(db, uuid)).find((a) => a.attempt === attempt)
+        if (uuid === null || place === undefined) return null
+        const audit = (await invocationsOf(db, uuid, [place.expiresOn])).find((a) => a.attempt === attempt)
+        const stored = (await resultsOf(db, uuid, [place.expiresOn])).find((r) => r.attempt === attempt)
+        if (audit === undefined || stored === undefined) return null
+        const result = await putTextBack(stored.result, stored.moved, blobs)
+        return { audit, result, artifactRefs: stored.artifactRefs }
+      }),
+    findExecution: (tenantId, executionId) =>
+      reading('an execution', tenantId, async (db) => {
+        const uuid = toUuid(executionId)
+        if (uuid === null) return null
+        const days = [...new Set((await attemptsOf(db, uuid)).map((place) => place.expiresOn))]
+        const audit = await invocationsOf(db, uuid, days)
+        const last = (await resultsOf(db, uuid, days)).at(-1)
+        if (last === undefined || audit.length === 0) return null
+        const result = await putTextBack(last.result, last.moved, blobs)
+        return { result, artifactRefs: last.artifactRefs, audit }
+      }),
+    listExecutions: (filter) => reading('the executions', filter.tenantId, (db) => listResults(db, filter)),
+    listAudit: (filter) => reading('the audit rows', filter.tenantId, (db) => listInvocations(db, filter)),
+    chargedCounts: (tenantId, atMs) =>
+      reading('the charged attempts', tenantId, (db) => countCharged(db, tenantId, atMs)),
+    tenants: createTenants(app.db),
+    templates: createTemplates(app.db),
+    keys: createApiKeys(app.db),
+    blobs,
+    retention: createRetention(fleet.db, blobs),
+    ping: () =>
+      translating('a ping', async () => {
+        await sql`select from attempts limit 1`.execute(app.db)
+      }),
+    async [Symbol.asyncDispose]() {
+      await batcher.idle()
+      await Promise.all([app.close(), fleet.close()])
+    },
+  }
+}
+
+/** Null for what is no execution id: a caller's path segment ends here as "there is none". */
+function toUuid(executionId: string): string | null {
+  const id = executionIdSchema.safeParse(executionId)
+  return id.success ? idToUuid(id.data) : null
+}

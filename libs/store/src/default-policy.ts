@@ -1,0 +1,21 @@
+/** What a tenant gets that nobody has decided about. */
+import { DEFAULT_TENANT_CAPS, type TenantCaps, type TenantPolicy } from '@cofferdam/contract'
+
+/**
+ * Sandboxing on, standard tier, at least a jail (`none` and `process` need an explicit decision), both environments,
+ * 30 days of retention, nothing extra to redact.
+ */
+export function defaultPolicy(tenantId: string): TenantPolicy {
+  return {
+    tenant_id: tenantId,
+    sandbox_enabled: true,
+    compliance_tier: 'standard',
+    min_isolation: 'jail',
+    environments: ['default-public', 'internal-only'],
+    retention_days: 30,
+    redact: [],
+  }
+}
+
+/** Caps that are the fleet's defaults throughout. */
+export const defaultCaps = (): TenantCaps => ({ ...DEFAULT_TENANT_CAPS, agents: {} })

@@ -1,0 +1,13 @@
+/** Postgres and the blob directory: migrations, audit, results, outputs, tenants, keys. */
+export type { ApiKey, ApiKeys } from './api-keys.ts'
+export type { Timeouts } from './connect.ts'
+export { createStore, type Store, type StoredExecution, type StoreOptions } from './create-store.ts'
+export type { Page } from './cursor.ts'
+export { defaultCaps, defaultPolicy } from './default-policy.ts'
+export type { InvocationFilter } from './invocation-filter.ts'
+export type { ChargedCounts } from './invocations.ts'
+export { migrate } from './migrate.ts'
+export type { Retention } from './retention.ts'
+export type { StoreLogger } from './store-logger.ts'
+export type { Templates } from './templates.ts'
+export type { PolicyPatch, Tenant, TenantPolicyEvent, Tenants } from './tenants.ts'

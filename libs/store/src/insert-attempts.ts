@@ -1,0 +1,87 @@
+/**
+ * Audit rows and results of a batch in one statement, which is one transaction and one round trip. `attempts` claims
+ * each (execution, attempt) once; only what was claimed gets its audit row, and only what got that gets its result.
+ */
+import { uuidToExecutionId } from '@cofferdam/contract'
+import { CompiledQuery, type Kysely } from 'kysely'
+import { AUDIT_COLUMNS, dayOf, KEY_NAMES, RESULT_COLUMNS, type StorableAttempt } from './attempt-columns.ts'
+import { constraintOf, sqlState } from './store-errors.ts'
+import type { Database } from './tables.ts'
+
+const COLUMNS = [...AUDIT_COLUMNS, ...RESULT_COLUMNS]
+const names = (columns: readonly { name: string }[]): string =>
+  columns.map((column) => column.name).join(', ')
+
+const STATEMENT = `
+with incoming as (
+  select * from unnest(${COLUMNS.map((column, i) => `$${i + 1}::${column.type}[]`).join(', ')})
+    as t(${names(COLUMNS)})
+), claimed as (
+  -- In key order, so that two batches with the same attempts wait for each other and never deadlock.
+  insert into attempts (execution_id, attempt, expires_on)
+  select execution_id, attempt, expires_on from incoming order by execution_id, attempt
+  on conflict do nothing
+  returning execution_id, attempt
+), audited as (
+  insert into sandbox_invocations (${names(AUDIT_COLUMNS)})
+  select ${names(AUDIT_COLUMNS)} from incoming join claimed using (execution_id, attempt)
+  on conflict do nothing
+  returning execution_id, attempt
+), stored as (
+  insert into results (${KEY_NAMES.join(', ')}, ${names(RESULT_COLUMNS)})
+  select ${KEY_NAMES.join(', ')}, ${names(RESULT_COLUMNS)}
+  from incoming join audited using (execution_id, attempt)
+  on conflict do nothing
+)
+select execution_id, attempt from audited`
+
+/** Names an attempt within a batch. */
+export const attemptKey = (executionId: string, attempt: number): string => `${executionId}/${attempt}`
+
+/**
+ * Inserts attempts that differ in their key; returns the keys that were new. A missing partition is made and the
+ * insert repeated; `knownDays` remembers those that exist (bounded: one per day of retention).
+ */
+export async function insertAttempts(
+  db: Kysely<Database>,
+  attempts: readonly StorableAttempt[],
+  knownDays: Set<string>,
+): Promise<Set<string>> {
+  await ensureDays(db, attempts, knownDays)
+  try {
+    return await insert(db, attempts)
+  } catch (error) {
+    if (!isMissingPartition(error)) throw error
+    // Dropped since we last looked.
+    knownDays.clear()
+    await ensureDays(db, attempts, knownDays)
+    return await insert(db, attempts)
+  }
+}
+
+async function insert(db: Kysely<Database>, attempts: readonly StorableAttempt[]): Promise<Set<string>> {
+  const parameters = COLUMNS.map((column) => attempts.map((attempt) => column.value(attempt)))
+  const { rows } = await db.executeQuery<{ execution_id: string; attempt: number }>(
+    CompiledQuery.raw(STATEMENT, parameters),
+  )
+  return new Set(rows.map((row) => attemptKey(uuidToExecutionId(row.execution_id), row.attempt)))
+}
+
+async function ensureDays(
+  db: Kysely<Database>,
+  attempts: readonly StorableAttempt[],
+  knownDays: Set<string>,
+): Promise<void> {
+  // Every day of the longest retention, twice over: only ids with wild times get here.
+  if (knownDays.size > 400) knownDays.clear()
+  for (const day of new Set(attempts.map(dayOf))) {
+    if (knownDays.has(day)) continue
+    await db.executeQuery(CompiledQuery.raw('select ensure_partition($1::date)', [day]))
+    knownDays.add(day)
+  }
+}
+
+/** Postgres reports "no partition of relation found for row" as a check violation without a constraint. */
+function isMissingPartition(error: unknown): boolean {
+  return sqlState(error) === '23514' && constraintOf(error) === null
+}

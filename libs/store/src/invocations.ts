@@ -1,0 +1,102 @@
+/** Reads `sandbox_invocations`: audit pages and what was charged. */
+import { auditRowSchema, uuidToExecutionId, type AuditRow, type ExecutionId } from '@cofferdam/contract'
+import { sql, type Kysely, type Transaction } from 'kysely'
+import { checkLimit, toPage, type Page } from './cursor.ts'
+import { filtered, type InvocationFilter } from './invocation-filter.ts'
+import type { Database, InvocationRow } from './tables.ts'
+
+const HOUR_MS = 3_600_000
+const DAY_MS = 24 * HOUR_MS
+
+/** Charged attempts of the windows that a moment lies in: what admission's counters must say. */
+export interface ChargedCounts {
+  /** Bucket: `floor(ms / 86,400,000)`. */
+  day: { bucket: number; count: number }
+  /** Bucket: `floor(ms / 3,600,000)`; one entry per agent that was charged in this hour. */
+  hours: { agentId: string; bucket: number; count: number }[]
+}
+
+/** A page of audit rows, newest first. */
+export async function listInvocations(
+  db: Kysely<Database> | Transaction<Database>,
+  filter: InvocationFilter,
+): Promise<Page<AuditRow>> {
+  const limit = checkLimit(filter.limit)
+  const rows = await filtered(db.selectFrom('sandbox_invocations').selectAll(), filter)
+    .limit(limit + 1)
+    .execute()
+  return toPage(rows, limit, positionOf, toAuditRow)
+}
+
+export const positionOf = (row: { execution_id: string; attempt: number }) => ({
+  executionUuid: row.execution_id,
+  attempt: row.attempt,
+})
+
+/** All attempts of one execution, first attempt first. */
+export async function invocationsOf(
+  db: Kysely<Database> | Transaction<Database>,
+  executionUuid: string,
+  expiryDays: readonly string[],
+): Promise<AuditRow[]> {
+  if (expiryDays.length === 0) return []
+  const rows = await db
+    .selectFrom('sandbox_invocations')
+    .selectAll()
+    .where('expires_on', 'in', [...expiryDays])
+    .where('execution_id', '=', executionUuid)
+    .orderBy('attempt')
+    .execute()
+  return rows.map(toAuditRow)
+}
+
+/** Counts what was charged to a tenant in the day and in the hour of `atMs`. */
+export async function countCharged(
+  db: Kysely<Database> | Transaction<Database>,
+  tenantId: string,
+  atMs: number,
+): Promise<ChargedCounts> {
+  const day = Math.floor(atMs / DAY_MS)
+  const hour = Math.floor(atMs / HOUR_MS)
+  const iso = (ms: number): string => new Date(ms).toISOString()
+  const charged = db
+    .selectFrom('sandbox_invocations')
+    .where('quota_charged', '=', true)
+    .where('tenant_id', '=', tenantId)
+  const count = sql<number>`count(*)`.as('count')
+  const inDay = await charged
+    .where('charged_at', '>=', iso(day * DAY_MS))
+    .where('charged_at', '<', iso((day + 1) * DAY_MS))
+    .select(count)
+    .executeTakeFirst()
+  const inHour = await charged
+    .where('charged_at', '>=', iso(hour * HOUR_MS))
+    .where('charged_at', '<', iso((hour + 1) * HOUR_MS))
+    .groupBy('agent_id')
+    .select(['agent_id', count])
+    .execute()
+  return {
+    day: { bucket: day, count: inDay?.count ?? 0 },
+    hours: inHour.map((row) => ({ agentId: row.agent_id, bucket: hour, count: row.count })),
+  }
+}
+
+/** Which of the executions still have a row. */
+export async function knownExecutions(
+  db: Kysely<Database>,
+  uuids: readonly string[],
+): Promise<Set<ExecutionId>> {
+  const rows = await db
+    .selectFrom('attempts')
+    .select('execution_id')
+    .distinct()
+    .where(sql<boolean>`execution_id = any(${[...uuids]}::uuid[])`)
+    .execute()
+  return new Set(rows.map((row) => uuidToExecutionId(row.execution_id)))
+}
+
+function toAuditRow(row: InvocationRow): AuditRow {
+  const { created_at: _made, expires_on: _expires, ...wire } = row
+  // A whole parse costs 10 µs and tells at once when table and wire drift apart.
+  return auditRowSchema.parse({ ...wire, execution_id: uuidToExecutionId(row.execution_id) })
+}

@@ -1,0 +1,171 @@
+/**
+ * The blob store on a local directory: tenant/day/execution/file. A blob is written under a temporary name and renamed
+ * on commit. No symlink is followed: the folder of a blob must resolve to itself, and files are opened with O_NOFOLLOW.
+ */
+import { randomBytes } from 'node:crypto'
+import { constants } from 'node:fs'
+import { mkdir, open, readdir, realpath, rename, rm, rmdir, unlink, type FileHandle } from 'node:fs/promises'
+import { join } from 'node:path'
+import { CofferdamError, type BlobKey, type BlobSink, type BlobStore } from '@cofferdam/contract'
+import { newPlace, placeOf, refOf, type BlobPlace } from './blob-ref.ts'
+
+/** Four times the largest thing that is kept (contract BOUNDS.fullOutputBytes, 16 MiB): only a fault gets here. */
+const MAX_BLOB_BYTES = 64 * 1024 * 1024
+
+export interface LocalBlobs extends BlobStore {
+  /**
+   * Deletes the folders of executions made before `day` (`YYYYMMDD`) of which `known` does not return the id, a
+   * thousand at a time. Returns how many were deleted.
+   */
+  prune(day: string, known: (executionIds: string[]) => Promise<Set<string>>): Promise<number>
+}
+
+/** Opens the blob store below `dir`, which is made when absent (mode 700). */
+export async function createLocalBlobs(dir: string): Promise<LocalBlobs> {
+  await mkdir(dir, { recursive: true, mode: 0o700 })
+  const root = await realpath(dir)
+  return {
+    create: (key) => createSink(root, key),
+    async read(ref, range) {
+      const place = placeOf(ref)
+      if (place === null) return null
+      const file = await openExisting(root, place)
+      if (file === null) return null
+      try {
+        const stat = await file.stat()
+        return stat.isFile() ? { bytes: await readRange(file, stat.size, range), total: stat.size } : null
+      } finally {
+        await file.close()
+      }
+    },
+    async delete(ref) {
+      const place = placeOf(ref)
+      if (place === null || !(await isPlainFolder(root, place))) return
+      await unlink(join(folderOf(root, place), place.file)).catch(ignore('ENOENT'))
+      await rmdir(folderOf(root, place)).catch(ignore('ENOENT', 'ENOTEMPTY', 'EEXIST'))
+    },
+    prune: (day, known) => prune(root, day, known),
+  }
+}
+
+const folderOf = (root: string, place: BlobPlace): string =>
+  join(root, place.tenant, place.day, place.execution)
+
+async function createSink(root: string, key: BlobKey): Promise<BlobSink> {
+  const place = newPlace(key)
+  const folder = folderOf(root, place)
+  await mkdir(folder, { recursive: true, mode: 0o700 })
+  if (!(await isPlainFolder(root, place)))
+    throw new CofferdamError('internal', 'The blob directory holds a symlink where a folder belongs.')
+  const temporary = join(folder, `.writing-${randomBytes(8).toString('hex')}`)
+  let file: FileHandle | null = await open(temporary, 'wx', 0o600)
+  let size = 0
+  let committed: string | null = null
+
+  async function abort(): Promise<void> {
+    if (file === null) return
+    const closing = file
+    file = null
+    await closing.close()
+    await unlink(temporary).catch(ignore('ENOENT'))
+    await rmdir(folder).catch(ignore('ENOENT', 'ENOTEMPTY', 'EEXIST'))
+  }
+
+  return {
+    async write(chunk) {
+      if (file === null) throw new CofferdamError('internal', 'The blob was already committed or aborted.')
+      size += chunk.length
+      if (size > MAX_BLOB_BYTES)
+        throw new CofferdamError('payload_too_large', `A blob may hold ${MAX_BLOB_BYTES} bytes.`)
+      // writeFile on a handle goes on where the last write ended, and writes everything.
+      await file.writeFile(chunk)
+    },
+    async commit() {
+      if (committed !== null) return committed
+      if (file === null) throw new CofferdamError('internal', 'The blob was aborted.')
+      // What a row refers to must not be empty after a power cut.
+      await file.datasync()
+      await file.close()
+      file = null
+      await rename(temporary, join(folder, place.file))
+      committed = refOf(place)
+      return committed
+    },
+    abort,
+  }
+}
+
+async function openExisting(root: string, place: BlobPlace): Promise<FileHandle | null> {
+  if (!(await isPlainFolder(root, place))) return null
+  try {
+    const path = join(folderOf(root, place), place.file)
+    return await open(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK)
+  } catch (error) {
+    ignore('ENOENT', 'ELOOP', 'ENXIO')(error)
+    return null
+  }
+}
+
+/** True when the folder exists and no part of its path is a symlink. */
+async function isPlainFolder(root: string, place: BlobPlace): Promise<boolean> {
+  const folder = folderOf(root, place)
+  try {
+    return (await realpath(folder)) === folder
+  } catch (error) {
+    ignore('ENOENT', 'ELOOP', 'ENOTDIR')(error)
+    return false
+  }
+}
+
+async function readRange(
+  file: FileHandle,
+  total: number,
+  range: { start: number; end: number } | undefined,
+): Promise<Uint8Array> {
+  const start = Math.min(Math.max(range?.start ?? 0, 0), total)
+  const end = Math.min(Math.max(range?.end ?? total, start), total)
+  const bytes = Buffer.alloc(end - start)
+  let filled = 0
+  while (filled < bytes.length) {
+    const { bytesRead } = await file.read(bytes, filled, bytes.length - filled, start + filled)
+    if (bytesRead === 0) break
+    filled += bytesRead
+  }
+  return bytes.subarray(0, filled)
+}
+
+async function prune(
+  root: string,
+  before: string,
+  known: (executionIds: string[]) => Promise<Set<string>>,
+): Promise<number> {
+  let deleted = 0
+  for (const tenant of await folders(root)) {
+    for (const day of await folders(join(root, tenant))) {
+      if (!/^\d{8}$/.test(day) || day >= before) continue
+      const dir = join(root, tenant, day)
+      const ids = (await folders(dir)).filter((name) => /^exe_[0-9a-f]{32}$/.test(name))
+      for (let at = 0; at < ids.length; at += 1000) {
+        const some = ids.slice(at, at + 1000)
+        const kept = await known(some)
+        const gone = some.filter((id) => !kept.has(id))
+        for (const id of gone) await rm(join(dir, id), { recursive: true, force: true })
+        deleted += gone.length
+      }
+      await rmdir(dir).catch(ignore('ENOENT', 'ENOTEMPTY', 'EEXIST'))
+    }
+  }
+  return deleted
+}
+
+async function folders(dir: string): Promise<string[]> {
+  const entries = await readdir(dir, { withFileTypes: true })
+  return entries.filter((entry) => entry.isDirectory()).map((entry) => entry.name)
+}
+
+function ignore(...codes: string[]): (error: unknown) => void {
+  return (error) => {
+    if (error instanceof Error && 'code' in error && codes.includes(String(error.code))) return
+    throw error
+  }
+}

@@ -1,0 +1,108 @@
+/**
+ * Brings a database to this build's schema: forward only, each file in its own transaction with its entry, one
+ * process at a time (advisory lock). Any number of processes may call it at once; the late ones find nothing to do.
+ * A database that is ahead of this build is left alone: during a rolling deploy both run.
+ */
+import { CofferdamError } from '@cofferdam/contract'
+import pg from 'pg'
+import { migrationFiles, type Migration } from './migration-files.ts'
+import { failureOf, sqlState, toStoreError } from './store-errors.ts'
+
+/** Any constant of ours: it only has to differ from other users of the database and from ensure_partition. */
+const LOCK = 7020260001
+const CONNECT_MS = 5000
+/** A whole schema takes about 0.2 s; this is for those who wait behind a long backfill. */
+const LOCK_WAIT = '10min'
+/** Roles belong to the cluster: two databases that grant at once fail with XX000 `tuple concurrently updated`. */
+const ATTEMPTS = 5
+
+/** Throws `config_invalid` (rights, changed files) or `store_unavailable`. The URL's user becomes the owner. */
+export async function migrate(databaseUrl: string): Promise<void> {
+  const migrations = migrationFiles()
+  const client = new pg.Client({
+    connectionString: databaseUrl,
+    connectionTimeoutMillis: CONNECT_MS,
+    application_name: 'cofferdam-migrate',
+  })
+  client.on('error', () => {})
+  try {
+    await client.connect()
+    await client.query(`set search_path = public`)
+    if ((await pending(client, migrations)).length === 0) return
+    await client.query(`set lock_timeout = '${LOCK_WAIT}'`)
+    await client.query('select pg_advisory_lock($1)', [LOCK])
+    // Unlocked by the end of the session.
+    await client.query(
+      'create table if not exists cofferdam_migrations (number integer primary key, name text not null, ' +
+        'checksum text not null, applied_at timestamptz not null default now())',
+    )
+    await checkRights(client)
+    for (const migration of await pending(client, migrations)) await apply(client, migration)
+  } catch (error) {
+    throw migrationError(error)
+  } finally {
+    await client.end().catch(() => {})
+  }
+}
+
+async function pending(client: pg.Client, migrations: readonly Migration[]): Promise<Migration[]> {
+  const { rows: table } = await client.query<{ there: boolean }>(
+    `select to_regclass('public.cofferdam_migrations') is not null as there`,
+  )
+  if (table[0]?.there !== true) return [...migrations]
+  const { rows } = await client.query<{ number: number; checksum: string }>(
+    'select number, checksum from cofferdam_migrations',
+  )
+  const applied = new Map(rows.map((row) => [row.number, row.checksum]))
+  for (const { number, name, checksum } of migrations) {
+    const known = applied.get(number)
+    if (known !== undefined && known !== checksum)
+      throw new CofferdamError(
+        'config_invalid',
+        `migration ${name} was applied with another content (${known.slice(0, 12)}, now ${checksum.slice(0, 12)}). ` +
+          'Applied files never change: restore the file and write a new one.',
+      )
+  }
+  return migrations.filter((migration) => !applied.has(migration.number))
+}
+
+/** Managed Postgres: the roles may have been made by an administrator beforehand. */
+async function checkRights(client: pg.Client): Promise<void> {
+  const { rows } = await client.query<{ me: string; can: boolean; roles: number }>(
+    `select current_user as me, (select rolsuper or rolcreaterole from pg_roles where rolname = current_user) as can,
+       (select count(*)::int from pg_roles where rolname in ('cofferdam_app', 'cofferdam_all_tenants')) as roles`,
+  )
+  const [row] = rows
+  if (row === undefined || row.can || row.roles === 2) return
+  throw new CofferdamError(
+    'config_invalid',
+    `DATABASE_URL logs in as "${row.me}", which may not create roles, and cofferdam_app or cofferdam_all_tenants is ` +
+      'missing. Give it CREATEROLE, or have an administrator run once: create role cofferdam_app nologin; ' +
+      'create role cofferdam_all_tenants nologin; grant cofferdam_app to cofferdam_all_tenants; ' +
+      `grant cofferdam_app, cofferdam_all_tenants to "${row.me}";`,
+  )
+}
+
+async function apply(client: pg.Client, migration: Migration, attempt = 1): Promise<void> {
+  try {
+    await client.query('begin')
+    await client.query(migration.sql)
+    await client.query('insert into cofferdam_migrations (number, name, checksum) values ($1, $2, $3)', [
+      migration.number,
+      migration.name,
+      migration.checksum,
+    ])
+    await client.query('commit')
+  } catch (error) {
+    await client.query('rollback')
+    const raced = sqlState(error) === 'XX000' || sqlState(error) === '23505'
+    if (raced && attempt < ATTEMPTS) return await apply(client, migration, attempt + 1)
+    if (failureOf(error) === 'away') throw error
+    const why = error instanceof Error ? error.message : String(error)
+    throw new CofferdamError('config_invalid', `migration ${migration.name} failed: ${why}`, { cause: error })
+  }
+}
+
+function migrationError(error: unknown): CofferdamError {
+  return toStoreError(error, 'the migrations')
+}

@@ -1,0 +1,124 @@
+/** Reads `results`: what callers see of ended executions. */
+import {
+  resultSchema,
+  uuidToExecutionId,
+  type Artifact,
+  type ExecutionResult,
+  type ExecutionState,
+} from '@cofferdam/contract'
+import { sql, type Kysely, type Transaction } from 'kysely'
+import { checkLimit, toPage, type Page } from './cursor.ts'
+import { filtered, type InvocationFilter } from './invocation-filter.ts'
+import { positionOf } from './invocations.ts'
+import { markCut } from './visible-text.ts'
+import type { Database, ResultRow } from './tables.ts'
+
+export interface StoredResult {
+  attempt: number
+  /** With the head of its text where the whole was moved to the blob store. */
+  result: ExecutionResult
+  artifactRefs: (Artifact & { ref: string })[]
+  moved: { stdout: string | null; stderr: string | null }
+}
+
+/** The results of one execution's attempts, first attempt first. */
+export async function resultsOf(
+  db: Kysely<Database> | Transaction<Database>,
+  executionUuid: string,
+  expiryDays: readonly string[],
+): Promise<StoredResult[]> {
+  if (expiryDays.length === 0) return []
+  const rows = await db
+    .selectFrom('results')
+    .selectAll()
+    .where('expires_on', 'in', [...expiryDays])
+    .where('execution_id', '=', executionUuid)
+    .orderBy('attempt')
+    .execute()
+  return rows.map(toStoredResult)
+}
+
+/** A page of ended executions by their last attempt, newest first; text beyond 16 KiB is cut and marked so. */
+export async function listResults(
+  db: Kysely<Database> | Transaction<Database>,
+  filter: InvocationFilter,
+): Promise<Page<ExecutionState>> {
+  const limit = checkLimit(filter.limit)
+  const rows = await filtered(db.selectFrom('sandbox_invocations'), filter)
+    .where(
+      sql<boolean>`attempt = (select max(a.attempt) from attempts a where a.execution_id = sandbox_invocations.execution_id)`,
+    )
+    .select(['execution_id', 'attempt', 'tenant_id', 'agent_id', 'started_at', 'queue_ms', 'expires_on'])
+    .limit(limit + 1)
+    .execute()
+  const results = await resultsByKey(db, rows)
+  return toPage(rows, limit, positionOf, (row): ExecutionState => {
+    const startedMs = Date.parse(row.started_at)
+    return {
+      execution_id: uuidToExecutionId(row.execution_id),
+      tenant_id: row.tenant_id,
+      agent_id: row.agent_id,
+      status: 'ended',
+      attempt: row.attempt,
+      enqueued_at: new Date(startedMs - row.queue_ms).toISOString(),
+      started_at: row.started_at,
+      position: null,
+      eta_ms: null,
+      result: results.get(row.execution_id) ?? null,
+    }
+  })
+}
+
+async function resultsByKey(
+  db: Kysely<Database> | Transaction<Database>,
+  keys: readonly { execution_id: string; attempt: number; expires_on: string }[],
+): Promise<Map<string, ExecutionResult>> {
+  if (keys.length === 0) return new Map()
+  const wanted = new Map(keys.map((key) => [key.execution_id, key.attempt]))
+  const rows = await db
+    .selectFrom('results')
+    .selectAll()
+    .where('expires_on', 'in', [...new Set(keys.map((key) => key.expires_on))])
+    .where(sql<boolean>`execution_id = any(${[...wanted.keys()]}::uuid[])`)
+    .execute()
+  return new Map(
+    rows
+      .filter((row) => wanted.get(row.execution_id) === row.attempt)
+      .map((row) => {
+        const { result, moved } = toStoredResult(row)
+        const cut = {
+          ...(moved.stdout === null ? {} : markCut('stdout')),
+          ...(moved.stderr === null ? {} : markCut('stderr')),
+        }
+        return [row.execution_id, { ...result, ...cut }]
+      }),
+  )
+}
+
+function toStoredResult(row: ResultRow): StoredResult {
+  return {
+    attempt: row.attempt,
+    result: resultSchema.parse(row.result),
+    artifactRefs: artifactRefs(row.artifacts),
+    moved: { stdout: row.stdout_spill_ref, stderr: row.stderr_spill_ref },
+  }
+}
+
+function artifactRefs(value: unknown): (Artifact & { ref: string })[] {
+  return Array.isArray(value) ? value.filter(isArtifactRef) : []
+}
+
+function isArtifactRef(value: unknown): value is Artifact & { ref: string } {
+  return (
+    typeof value === 'object' &&
+    value !== null &&
+    'path' in value &&
+    typeof value.path === 'string' &&
+    'size' in value &&
+    typeof value.size === 'number' &&
+    'sha256' in value &&
+    typeof value.sha256 === 'string' &&
+    'ref' in value &&
+    typeof value.ref === 'string'
+  )
+}

@@ -1,0 +1,7 @@
+/** The part of a pino logger that the store uses. */
+export interface StoreLogger {
+  warn(data: object, message: string): void
+}
+
+/** Says nothing. */
+export const silentLogger: StoreLogger = { warn() {} }

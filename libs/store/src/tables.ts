@@ -1,0 +1,131 @@
+/** The tables as kysely sees them; the SQL in ../migrations is the truth. Times come back as ISO text, see connect.ts. */
+import type { ColumnType, Generated, Selectable } from 'kysely'
+
+type Written = ColumnType<string, string | undefined, string>
+/** Set by the database or by the writer's SQL, read as ISO text. */
+type Stamp = ColumnType<string, never, Date>
+
+export interface TenantsTable {
+  tenant_id: string
+  sandbox_enabled: boolean
+  compliance_tier: 'standard' | 'regulated' | 'hipaa'
+  min_isolation: string
+  environments: string[]
+  retention_days: number
+  redact: string[]
+  tenant_daily: number | null
+  agent_hourly: number | null
+  agents: ColumnType<Record<string, number>, string, string>
+  concurrency: number | null
+  max_queued: number | null
+  weight: number
+  rate_per_second: number | null
+  burst: number
+  created_at: Stamp
+  updated_at: Stamp
+}
+
+export interface TenantPolicyEventsTable {
+  id: Generated<number>
+  tenant_id: string
+  actor: string
+  event_type: string
+  before: unknown
+  after: unknown
+  source: 'api' | 'reconciler' | 'sql'
+  created_at: Stamp
+}
+
+export interface TemplatesTable {
+  tenant_id: string
+  template_id: string
+  sandbox_environment: 'default-public' | 'internal-only' | null
+  updated_by: string
+  updated_at: ColumnType<string, Date | undefined, Date>
+}
+
+export interface ApiKeysTable {
+  id: Generated<string>
+  key_sha256: Buffer
+  tenant_id: string | null
+  label: string
+  created_at: Stamp
+  revoked_at: ColumnType<string | null, never, Date>
+  last_used_at: ColumnType<string | null, never, Date>
+}
+
+export interface AttemptsTable {
+  execution_id: string
+  attempt: number
+  expires_on: Written
+}
+
+export interface InvocationsTable {
+  execution_id: string
+  attempt: number
+  tenant_id: string
+  agent_id: string
+  user_id: string | null
+  run_id: string | null
+  template_id: string | null
+  tool_call_id: string | null
+  session_id: string | null
+  environment_id: string
+  invocation_source: 'queue' | 'chat' | 'scheduled' | 'composition'
+  backend: string | null
+  isolation: string | null
+  interpreter_id: string | null
+  started_at: string
+  finished_at: string
+  duration_ms: number
+  queue_ms: number
+  session_start_ms: number | null
+  exit_status: string
+  ending: string
+  exit_code: number | null
+  error_class: string | null
+  failure_reason: string | null
+  quota_dimension: string | null
+  quota_charged: boolean
+  charged_at: string | null
+  stdout_bytes: number
+  stderr_bytes: number
+  stdout_truncated: boolean
+  stderr_truncated: boolean
+  stdout_ref: string | null
+  stderr_ref: string | null
+  redaction_count: number
+  peak_memory_mb: number | null
+  cpu_ms: number | null
+  outbound_hosts: string[]
+  executed_code_hash: string
+  trace_id: string | null
+  retention_days: number
+  created_at: string
+  expires_on: string
+}
+
+export interface ResultsTable {
+  execution_id: string
+  attempt: number
+  tenant_id: string
+  expires_on: string
+  result: unknown
+  artifacts: unknown
+  stdout_spill_ref: string | null
+  stderr_spill_ref: string | null
+}
+
+export interface Database {
+  tenants: TenantsTable
+  tenant_policy_events: TenantPolicyEventsTable
+  templates: TemplatesTable
+  api_keys: ApiKeysTable
+  attempts: AttemptsTable
+  sandbox_invocations: InvocationsTable
+  results: ResultsTable
+}
+
+export type TenantRow = Selectable<TenantsTable>
+export type InvocationRow = Selectable<InvocationsTable>
+export type ResultRow = Selectable<ResultsTable>

@@ -1,0 +1,75 @@
+/** Templates of a tenant: which of its agents may use sandboxes, and in which environment. */
+import { CofferdamError, parse, templateSchema, type Template } from '@cofferdam/contract'
+import type { Kysely } from 'kysely'
+import { sqlState, translating } from './store-errors.ts'
+import type { Database, TemplatesTable } from './tables.ts'
+
+/** Every method throws `store_unavailable`. */
+export interface Templates {
+  /** Null when there is none. */
+  get(tenantId: string, templateId: string): Promise<Template | null>
+  /** Makes or replaces it. Throws `not_found` for an unknown tenant, `invalid_request` for an unknown environment. */
+  put(template: Template, actor: string): Promise<Template>
+  /** By id, at most 1,000. */
+  list(tenantId: string): Promise<Template[]>
+}
+
+const MAX_LIST = 1000
+
+export function createTemplates(db: Kysely<Database>): Templates {
+  return {
+    get: (tenantId, templateId) =>
+      translating('a template', async () => {
+        const row = await db
+          .selectFrom('templates')
+          .selectAll()
+          .where('tenant_id', '=', tenantId)
+          .where('template_id', '=', templateId)
+          .executeTakeFirst()
+        return row === undefined ? null : toTemplate(row)
+      }),
+    put: async (input, actor) => {
+      const template = parse(templateSchema, input, 'template')
+      const row = {
+        sandbox_environment: template.sandbox?.environment ?? null,
+        updated_by: actor.slice(0, 200),
+        updated_at: new Date(),
+      }
+      await translating('a template', async () => {
+        try {
+          await db
+            .insertInto('templates')
+            .values({ tenant_id: template.tenant_id, template_id: template.template_id, ...row })
+            .onConflict((oc) => oc.columns(['tenant_id', 'template_id']).doUpdateSet(row))
+            .execute()
+        } catch (error) {
+          if (sqlState(error) === '23503')
+            throw new CofferdamError('not_found', `There is no tenant ${template.tenant_id}.`)
+          throw error
+        }
+      })
+      return template
+    },
+    list: (tenantId) =>
+      translating('the templates', async () => {
+        const rows = await db
+          .selectFrom('templates')
+          .selectAll()
+          .where('tenant_id', '=', tenantId)
+          .orderBy('template_id')
+          .limit(MAX_LIST)
+          .execute()
+        return rows.map(toTemplate)
+      }),
+  }
+}
+
+function toTemplate(
+  row: Pick<TemplatesTable, 'tenant_id' | 'template_id' | 'sandbox_environment'>,
+): Template {
+  return {
+    tenant_id: row.tenant_id,
+    template_id: row.template_id,
+    sandbox: row.sandbox_environment === null ? null : { environment: row.sandbox_environment },
+  }
+}

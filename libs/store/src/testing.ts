@@ -1,0 +1,78 @@
+/**
+ * Databases for tests. The schema is migrated once per server into a template; each test file gets its own copy
+ * (43-160 ms, toolchain.md §5).
+ */
+import { randomBytes } from 'node:crypto'
+import { testPostgres } from '@cofferdam/embedded/testing'
+import pg from 'pg'
+import { migrate } from './migrate.ts'
+import { schemaChecksum } from './migration-files.ts'
+
+export interface TestDatabase {
+  url: string
+  /** Drops the database (open connections are cut) and stops the server when it was this test's own. */
+  drop(): Promise<void>
+}
+
+/** Any constant: advisory locks of one server's `postgres` database, where tests take turns at the template. */
+const LOCK = 7020260003
+
+/** A migrated, empty database of its own. `template: false` leaves it without a schema. */
+export async function createTestDatabase(options: { template?: boolean } = {}): Promise<TestDatabase> {
+  const server = await testPostgres()
+  const name = `test_${randomBytes(8).toString('hex')}`
+  try {
+    await onServer(server.url, async (client) => {
+      if (options.template === false) await client.query(`create database ${name}`)
+      else await client.query(`create database ${name} template ${await readyTemplate(client, server.url)}`)
+    })
+  } catch (error) {
+    await server.stop()
+    throw error
+  }
+  return {
+    url: onDatabase(server.url, name),
+    async drop() {
+      try {
+        await onServer(server.url, (client) => client.query(`drop database if exists ${name} with (force)`))
+      } finally {
+        await server.stop()
+      }
+    },
+  }
+}
+
+async function readyTemplate(client: pg.Client, serverUrl: string): Promise<string> {
+  const template = `template_${schemaChecksum().slice(0, 16)}`
+  const exists = async (): Promise<boolean> =>
+    (await client.query('select from pg_database where datname = $1', [template])).rowCount === 1
+  if (await exists()) return template
+  await client.query('select pg_advisory_lock($1)', [LOCK])
+  try {
+    if (await exists()) return template
+    const fresh = `${template}_${randomBytes(4).toString('hex')}`
+    await client.query(`create database ${fresh}`)
+    await migrate(onDatabase(serverUrl, fresh))
+    // Under its name only when it is whole: a failed migration leaves no template behind.
+    await client.query(`alter database ${fresh} rename to ${template}`)
+    return template
+  } finally {
+    await client.query('select pg_advisory_unlock($1)', [LOCK])
+  }
+}
+
+/** The URL of another database of the same server. */
+function onDatabase(url: string, name: string): string {
+  return url.replace(/\/[^/?]+(\?|$)/, `/${name}$1`)
+}
+
+async function onServer<T>(url: string, work: (client: pg.Client) => Promise<T>): Promise<T> {
+  const client = new pg.Client({ connectionString: onDatabase(url, 'postgres') })
+  client.on('error', () => {})
+  await client.connect()
+  try {
+    return await work(client)
+  } finally {
+    await client.end()
+  }
+}

@@ -1,0 +1,100 @@
+/**
+ * What the caller saw of stdout and stderr. Up to 16 KiB stand in the result row; of larger text the row keeps the
+ * head, and the whole goes to the blob store and is put back on read. When the blob is gone, the head is what is left.
+ */
+import { CofferdamError, type AttemptRecord, type BlobStore, type ExecutionResult } from '@cofferdam/contract'
+import type { StorableAttempt } from './attempt-columns.ts'
+
+/** Same bound as for sources in the queue (contract BOUNDS.inlineBytes). */
+const INLINE_BYTES = 16 * 1024
+
+type Stream = 'stdout' | 'stderr'
+
+/** Moves large text to the blob store. Throws `store_unavailable` when that cannot be written. */
+export async function moveLargeText(record: AttemptRecord, blobs: BlobStore): Promise<StorableAttempt> {
+  const stdoutSpillRef = await spill(record, 'stdout', blobs)
+  const stderrSpillRef = await spill(record, 'stderr', blobs)
+  const result: ExecutionResult = {
+    ...record.result,
+    ...(stdoutSpillRef === null ? {} : { stdout: head(record.result.stdout) }),
+    ...(stderrSpillRef === null ? {} : { stderr: head(record.result.stderr) }),
+  }
+  return {
+    record,
+    executionId: record.result.execution_id,
+    resultJson: JSON.stringify(result),
+    artifactsJson: JSON.stringify(record.artifactRefs),
+    stdoutSpillRef,
+    stderrSpillRef,
+  }
+}
+
+/** Removes what `moveLargeText` wrote for a record that was there already. */
+export async function dropMovedText(attempt: StorableAttempt, blobs: BlobStore): Promise<void> {
+  for (const ref of [attempt.stdoutSpillRef, attempt.stderrSpillRef])
+    if (ref !== null) await blobs.delete(ref)
+}
+
+/** The result with its whole text. */
+export async function putTextBack(
+  result: ExecutionResult,
+  refs: { stdout: string | null; stderr: string | null },
+  blobs: BlobStore,
+): Promise<ExecutionResult> {
+  return {
+    ...result,
+    ...(await restored('stdout', refs.stdout, blobs)),
+    ...(await restored('stderr', refs.stderr, blobs)),
+  }
+}
+
+async function restored(
+  stream: Stream,
+  ref: string | null,
+  blobs: BlobStore,
+): Promise<Partial<ExecutionResult>> {
+  if (ref === null) return {}
+  const blob = await blobs.read(ref)
+  if (blob === null) return markCut(stream)
+  return { [stream]: Buffer.from(blob.bytes).toString('utf8') }
+}
+
+/** For lists, and for text whose blob is gone: only the head is there, and it says so. */
+export const markCut = (stream: Stream): Partial<ExecutionResult> => ({ [`${stream}_truncated`]: true })
+
+async function spill(record: AttemptRecord, stream: Stream, blobs: BlobStore): Promise<string | null> {
+  const bytes = Buffer.from(record.result[stream])
+  if (bytes.length <= INLINE_BYTES) return null
+  try {
+    const sink = await blobs.create({
+      tenantId: record.audit.tenant_id,
+      executionId: record.result.execution_id,
+      attempt: record.result.attempt,
+      name: `visible-${stream}`,
+    })
+    try {
+      await sink.write(bytes)
+      return await sink.commit()
+    } catch (error) {
+      await sink.abort()
+      throw error
+    }
+  } catch (error) {
+    throw new CofferdamError(
+      'store_unavailable',
+      `The blob store did not take the ${stream} of an attempt.`,
+      {
+        cause: error,
+      },
+    )
+  }
+}
+
+/** The first 16 KiB, cut between characters. */
+function head(text: string): string {
+  const bytes = Buffer.from(text)
+  let end = Math.min(INLINE_BYTES, bytes.length)
+  // Bytes 10xxxxxx continue a character.
+  while (end > 0 && ((bytes[end] ?? 0) & 0xc0) === 0x80) end -= 1
+  return bytes.subarray(0, end).toString('utf8')
+}
