@@ -1,0 +1,147 @@
+/**
+ * Opens a sandbox on the first candidate that can. Falls back to the next one only here, before user code began,
+ * and only for failures that another backend may not have (the error table's `retry: elsewhere`).
+ */
+import {
+  isAtLeast,
+  isCofferdamError,
+  type Backend,
+  type Isolation,
+  type Sandbox,
+  type SandboxSpec,
+} from '@cofferdam/contract'
+import { unlessAborted, withDeadline } from './abortable.ts'
+import type { CircuitBreaker } from './circuit-breaker.ts'
+import { settlesWithin, type Clock } from './clock.ts'
+import { LEAK_HOLD_MS, holdSandbox, type HeldSandbox, type HoldOptions } from './held-sandbox.ts'
+import type { ProbeCache } from './probe-cache.ts'
+import { nothingLeft, tooWeak, type Rejection, type Selection } from './select-backend.ts'
+
+/** Opens that may fail before the attempt gives up: with three, an execution waits at most three open timeouts. */
+const MAX_OPENS = 3
+/** A cold image start or a microVM under emulation takes seconds; a minute means that it will not come. */
+export const OPEN_TIMEOUT_MS = 60_000
+
+export interface AcquireParts extends Pick<HoldOptions, 'proofMs' | 'onLeaked'> {
+  clock: Clock
+  probes: ProbeCache
+  circuits: CircuitBreaker
+}
+
+/** Returns the open sandbox, owned. Throws a provisioning failure that names every backend and why not. */
+export async function acquireSandbox(
+  parts: AcquireParts,
+  selection: Selection,
+  spec: SandboxSpec,
+  memory: HoldOptions['memory'],
+  signal: AbortSignal,
+): Promise<HeldSandbox> {
+  const rejections = [...selection.rejections]
+  let opens = 0
+  for (const backend of selection.candidates) {
+    if (opens === MAX_OPENS) break
+    const refusal = await unavailable(parts, backend, signal)
+    if (refusal !== null) {
+      rejections.push({ backend: backend.name, ...refusal })
+      continue
+    }
+    opens += 1
+    const opened = await tryOpen(parts, backend, spec, memory, selection.minIsolation, signal)
+    if (!('reason' in opened)) return opened
+    rejections.push({ backend: backend.name, ...opened })
+  }
+  throw nothingLeft(rejections)
+}
+
+type Refusal = Omit<Rejection, 'backend'>
+
+/** Asks probe, then circuit: the circuit's trial must be claimed only when the open follows. */
+async function unavailable(
+  { probes, circuits }: AcquireParts,
+  backend: Backend,
+  signal: AbortSignal,
+): Promise<Refusal | null> {
+  const probe = await probes.probe(backend, signal)
+  if (!probe.ok) return { reason: 'backend_unavailable', detail: `cannot run here: ${probe.why}` }
+  if (circuits.tryEnter(backend.name)) return null
+  return { reason: 'circuit_open', detail: 'failed to open sandboxes lately and rests for some seconds' }
+}
+
+async function tryOpen(
+  parts: AcquireParts,
+  backend: Backend,
+  spec: SandboxSpec,
+  memory: HoldOptions['memory'],
+  minIsolation: Isolation,
+  signal: AbortSignal,
+): Promise<HeldSandbox | Refusal> {
+  const { clock, circuits, probes } = parts
+  const startedMs = clock.nowMs()
+  try {
+    const sandbox = await openBounded(parts, backend, spec, memory, signal)
+    const held = holdSandbox(sandbox, { ...parts, memory, openMs: clock.nowMs() - startedMs })
+    circuits.succeeded(backend.name)
+    if (isAtLeast(sandbox.isolation, minIsolation)) return held
+    // A backend of several rungs may have opened a weaker one than it stands for.
+    await held.destroy()
+    return tooWeak(sandbox.isolation, minIsolation)
+  } catch (error) {
+    if (signal.aborted) circuits.abandoned(backend.name)
+    signal.throwIfAborted()
+    const refusal = refusalOf(error)
+    if (refusal.reason === 'capability_missing') circuits.abandoned(backend.name)
+    else {
+      circuits.failed(backend.name)
+      probes.forget(backend)
+    }
+    return refusal
+  }
+}
+
+function refusalOf(error: unknown): Refusal {
+  if (!isCofferdamError(error)) {
+    const name = error instanceof Error ? error.name : 'unknown error'
+    return { reason: 'sandbox_open_failed', detail: `failed to open a sandbox (${name})` }
+  }
+  switch (error.code) {
+    case 'capability_missing':
+      return { reason: 'capability_missing', detail: error.message }
+    case 'backend_unavailable':
+      return { reason: 'backend_unavailable', detail: `cannot run here: ${error.message}` }
+    default:
+      return { reason: 'sandbox_open_failed', detail: `failed to open a sandbox: ${error.message}` }
+  }
+}
+
+/** Opens within a bound, also when the backend ignores its signal: a sandbox that comes too late is destroyed. */
+async function openBounded(
+  parts: AcquireParts,
+  backend: Backend,
+  spec: SandboxSpec,
+  memory: HoldOptions['memory'],
+  signal: AbortSignal,
+): Promise<Sandbox> {
+  const timeout = new Error(`no sandbox within ${OPEN_TIMEOUT_MS} ms`)
+  using bound = withDeadline(parts.clock, signal, OPEN_TIMEOUT_MS, timeout)
+  const opening = open(backend, spec, bound.signal)
+  try {
+    return await unlessAborted(opening, bound.signal)
+  } catch (error) {
+    if (bound.signal.aborted)
+      memory.holdUntil(settlesWithin(parts.clock, LEAK_HOLD_MS, destroyLate(parts, opening, memory)))
+    throw error
+  }
+}
+
+async function open(backend: Backend, spec: SandboxSpec, signal: AbortSignal): Promise<Sandbox> {
+  return await backend.open(spec, signal)
+}
+
+async function destroyLate(
+  parts: AcquireParts,
+  opening: Promise<Sandbox>,
+  memory: HoldOptions['memory'],
+): Promise<void> {
+  const sandbox = await opening.catch(() => null)
+  if (sandbox !== null) await holdSandbox(sandbox, { ...parts, memory, openMs: 0 }).destroy()
+}

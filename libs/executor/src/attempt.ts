@@ -1,0 +1,69 @@
+/** What the executor is given for one attempt, and what it is built from. */
+import type {
+  Backend,
+  BlobStore,
+  ExecutionId,
+  ExecutionRequest,
+  SandboxId,
+  SandboxRef,
+  TenantPolicy,
+  WorkerId,
+} from '@cofferdam/contract'
+import type { CircuitBreaker } from './circuit-breaker.ts'
+import type { Clock } from './clock.ts'
+import type { MemoryBudget } from './memory-budget.ts'
+import type { ProbeCache } from './probe-cache.ts'
+
+export interface Attempt {
+  executionId: ExecutionId
+  attempt: number
+  request: ExecutionRequest
+  tenant: TenantPolicy
+  owner: WorkerId
+  /** Aborts with a StopReason: cancelled, drain or lock_lost. */
+  signal: AbortSignal
+  /** Parent of the attempt's spans when no span is active. */
+  traceparent: string | null
+  /** The point of no return: awaited before the program is handed over. */
+  onBegin(ref: SandboxRef, place: { backend: string; isolation: string }): Promise<void>
+  /** Live output, redacted; a piece never ends inside a character. What it throws is ignored. */
+  onOutput(stream: 'stdout' | 'stderr', text: string): void
+  /** Things that the caller should know and that change no ending, e.g. a variable that was left out. */
+  onNotice?: (message: string) => void
+}
+
+/** A sandbox that was not proven gone in time. The janitor kills it by its ref. */
+export interface LeakedSandbox {
+  ref: SandboxRef
+  executionId: ExecutionId
+  attempt: number
+  why: unknown
+}
+
+/** The two calls of a pino logger that are used here. */
+export interface ExecutorLog {
+  warn(fields: object, message: string): void
+  error(fields: object, message: string): void
+}
+
+/** Timings that have a reason to differ between places; milliseconds. */
+export interface ExecutorTimings {
+  /** From a cancel's interrupt to the end of waiting. Default CANCEL_GRACE_MS. */
+  cancelGraceMs: number
+  /** How long `execute` waits for the proof that a sandbox is gone. Default DISPOSE_PROOF_MS. */
+  disposeProofMs: number
+}
+
+/** Made once by createExecutor. */
+export interface ExecutorParts extends ExecutorTimings {
+  backends: ReadonlyMap<string, Backend>
+  order: readonly string[]
+  blobs: BlobStore
+  memory: MemoryBudget
+  clock: Clock
+  probes: ProbeCache
+  circuits: CircuitBreaker
+  log: ExecutorLog
+  newSandboxId(): SandboxId
+  onLeaked(leaked: LeakedSandbox): void
+}

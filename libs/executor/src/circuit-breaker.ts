@@ -1,0 +1,78 @@
+/**
+ * One circuit per backend, so that a broken one costs its executions a refusal and not an open timeout each.
+ *
+ *   closed ──`threshold` open failures in a row──▶ open ──`cooldownMs`──▶ half-open ──success──▶ closed
+ *                                                   ▲                        │
+ *                                                   └────────failure─────────┘
+ *
+ * Half-open lets one trial through at a time. A success in closed forgets earlier failures.
+ */
+import type { Clock } from './clock.ts'
+
+export interface CircuitBreaker {
+  /** Claims the right to try `backend` now; false while its circuit is open. Answer with one of the three below. */
+  tryEnter(backend: string): boolean
+  succeeded(backend: string): void
+  failed(backend: string): void
+  /** The try was given up for a reason that says nothing of the backend (cancelled, refused). */
+  abandoned(backend: string): void
+  state(backend: string): 'closed' | 'open' | 'half-open'
+}
+
+export interface CircuitOptions {
+  /** Open failures in a row that open the circuit. Default 5: fewer would trip on one bad image or a short restart. */
+  threshold?: number
+  /** How long it stays open, milliseconds. Default 15,000: half of the probe's cache time. */
+  cooldownMs?: number
+}
+
+interface Circuit {
+  failures: number
+  /** When it opened; null when closed. */
+  openedAtMs: number | null
+  trialRunning: boolean
+}
+
+/** Creates circuits that are all closed. */
+export function createCircuitBreaker(clock: Clock, options: CircuitOptions = {}): CircuitBreaker {
+  const { threshold = 5, cooldownMs = 15_000 } = options
+  // Bounded by the number of configured backends.
+  const circuits = new Map<string, Circuit>()
+
+  function circuitOf(backend: string): Circuit {
+    const known = circuits.get(backend)
+    if (known !== undefined) return known
+    const fresh: Circuit = { failures: 0, openedAtMs: null, trialRunning: false }
+    circuits.set(backend, fresh)
+    return fresh
+  }
+
+  function stateOf({ openedAtMs }: Circuit): 'closed' | 'open' | 'half-open' {
+    if (openedAtMs === null) return 'closed'
+    return clock.nowMs() - openedAtMs < cooldownMs ? 'open' : 'half-open'
+  }
+
+  return {
+    tryEnter(backend) {
+      const circuit = circuitOf(backend)
+      const state = stateOf(circuit)
+      if (state === 'closed') return true
+      if (state === 'open' || circuit.trialRunning) return false
+      circuit.trialRunning = true
+      return true
+    },
+    succeeded(backend) {
+      circuits.delete(backend)
+    },
+    failed(backend) {
+      const circuit = circuitOf(backend)
+      circuit.failures += 1
+      circuit.trialRunning = false
+      if (circuit.failures >= threshold) circuit.openedAtMs = clock.nowMs()
+    },
+    abandoned(backend) {
+      circuitOf(backend).trialRunning = false
+    },
+    state: (backend) => stateOf(circuitOf(backend)),
+  }
+}

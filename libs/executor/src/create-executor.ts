@@ -1,0 +1,109 @@
+/** Builds an executor: the parts that attempts share, and the calls that a worker makes. */
+import {
+  newSandboxId,
+  type Backend,
+  type BlobStore,
+  type Capabilities,
+  type Isolation,
+  type Outcome,
+  type Probe,
+  type SandboxId,
+} from '@cofferdam/contract'
+import type { Attempt, ExecutorLog, ExecutorParts, ExecutorTimings, LeakedSandbox } from './attempt.ts'
+import { createCircuitBreaker, type CircuitOptions } from './circuit-breaker.ts'
+import { systemClock, type Clock } from './clock.ts'
+import { CANCEL_GRACE_MS } from './deadlines.ts'
+import { execute } from './execute.ts'
+import { DISPOSE_PROOF_MS } from './held-sandbox.ts'
+import { createMemoryBudget, type MemoryBudget } from './memory-budget.ts'
+import { createProbeCache } from './probe-cache.ts'
+
+export interface ExecutorDeps {
+  backends: ReadonlyMap<string, Backend>
+  /** Candidates for `auto`, strongest preference first. A name that `backends` lacks is an error. */
+  order: readonly string[]
+  /** Takes full outputs and artifacts. */
+  blobs: BlobStore
+  /** Memory that all sandboxes of this executor may use together, bytes. */
+  memoryBudgetBytes: number
+  clock?: Clock
+  log?: ExecutorLog
+  circuit?: CircuitOptions
+  timings?: Partial<ExecutorTimings>
+  newSandboxId?: () => SandboxId
+  /** Called for each sandbox that was not proven gone in time. */
+  onLeaked?: (leaked: LeakedSandbox) => void
+}
+
+/** What a worker tells the fleet about one of its backends. */
+export interface BackendReport {
+  name: string
+  isolation: Isolation
+  probe: Probe
+  capabilities: Capabilities
+}
+
+export interface Executor {
+  /**
+   * Runs one attempt to its outcome; program and backend failures are outcomes. Resolves when the sandbox is
+   * proven gone, or reported as leaked. Rejects with `CofferdamError('fenced')` when the attempt belongs to
+   * another worker, and with `StopReason('drain')` when it was drained before it began (give it back then).
+   */
+  execute(attempt: Attempt): Promise<Outcome>
+  /** What every backend says about this host; never rejects for a backend's failure. */
+  probeAll(signal: AbortSignal): Promise<BackendReport[]>
+  /** Attempts that run or wait now. */
+  readonly running: number
+  /** Shared with warm pools: their slots take memory from it too. */
+  readonly memory: MemoryBudget
+}
+
+const SILENT: ExecutorLog = { warn: () => undefined, error: () => undefined }
+
+/** Creates an executor over backends that the caller owns and disposes. Throws RangeError for an unknown name in `order`. */
+export function createExecutor(deps: ExecutorDeps): Executor {
+  const unknown = deps.order.filter((name) => !deps.backends.has(name))
+  if (unknown.length > 0)
+    throw new RangeError(`order names backends that are not there: ${unknown.join(', ')}`)
+
+  const clock = deps.clock ?? systemClock
+  const parts: ExecutorParts = {
+    backends: deps.backends,
+    order: deps.order,
+    blobs: deps.blobs,
+    memory: createMemoryBudget(deps.memoryBudgetBytes),
+    clock,
+    probes: createProbeCache(clock),
+    circuits: createCircuitBreaker(clock, deps.circuit),
+    log: deps.log ?? SILENT,
+    newSandboxId: deps.newSandboxId ?? (() => newSandboxId()),
+    onLeaked: deps.onLeaked ?? (() => undefined),
+    cancelGraceMs: deps.timings?.cancelGraceMs ?? CANCEL_GRACE_MS,
+    disposeProofMs: deps.timings?.disposeProofMs ?? DISPOSE_PROOF_MS,
+  }
+  let running = 0
+
+  return {
+    async execute(attempt) {
+      running += 1
+      try {
+        return await execute(parts, attempt)
+      } finally {
+        running -= 1
+      }
+    },
+    probeAll: (signal) =>
+      Promise.all(
+        [...deps.backends.values()].map(async (backend) => ({
+          name: backend.name,
+          isolation: backend.isolation,
+          probe: await parts.probes.probe(backend, signal),
+          capabilities: backend.capabilities,
+        })),
+      ),
+    get running() {
+      return running
+    },
+    memory: parts.memory,
+  }
+}

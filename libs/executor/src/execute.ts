@@ -1,0 +1,145 @@
+/**
+ * The main path: one attempt, from the wait for memory to its outcome.
+ *
+ *   memory ─► backend ─► sandbox (or the next backend) ─► files ─► begin ─► program ─► outcome ─► sandbox destroyed
+ *
+ * Before `onBegin` resolves nothing of the user has run: every failure is a provisioning ending and may be retried.
+ * After it the program counts as begun, whatever happens. The sandbox and its memory are given back on every path.
+ */
+import {
+  CofferdamError,
+  StopReason,
+  isCofferdamError,
+  outcomeWithoutRun,
+  stopCauseOf,
+  type Outcome,
+  type StopCause,
+} from '@cofferdam/contract'
+import { acquireSandbox } from './acquire-sandbox.ts'
+import type { Attempt, ExecutorParts } from './attempt.ts'
+import { programEnvironment } from './environment.ts'
+import { guardedAttempt } from './guarded-attempt.ts'
+import type { HeldSandbox } from './held-sandbox.ts'
+import { prepareSandbox } from './prepare-sandbox.ts'
+import { ProvisioningFailure } from './provisioning-failure.ts'
+import { compileRules } from './redaction-rules.ts'
+import { runProgram } from './run-program.ts'
+import { selectBackends } from './select-backend.ts'
+import { ATTRIBUTE, SPAN, startAttemptSpans, type AttemptSpans } from './spans.ts'
+
+const MiB = 1024 * 1024
+
+/** How far an attempt came: what its outcome can tell when it ends early. */
+interface Progress {
+  place: Pick<Outcome, 'backend' | 'isolation' | 'warm' | 'openMs'> | null
+  began: boolean
+}
+
+/** Runs one attempt. Rejects with `fenced`, and with the StopReason `drain` before the program began. */
+export async function execute(parts: ExecutorParts, asked: Attempt): Promise<Outcome> {
+  const attempt = guardedAttempt(asked, parts.log)
+  const { request, tenant, signal } = attempt
+  const spans = startAttemptSpans(attempt.traceparent, {
+    [ATTRIBUTE.executionId]: attempt.executionId,
+    [ATTRIBUTE.attempt]: attempt.attempt,
+  })
+  const progress: Progress = { place: null, began: false }
+  try {
+    using memory = await parts.memory.acquire(request.limits.memory_mib * MiB, signal)
+    const selection = selectBackends(parts, request, tenant)
+    await using held = await spans.within(SPAN.acquire, async (span) => {
+      const opened = await acquireSandbox(
+        acquireParts(parts, attempt),
+        selection,
+        specOf(parts, attempt, spans),
+        memory,
+        signal,
+      )
+      progress.place = placeOf(opened)
+      span.setAttributes(attributesOf(opened))
+      return opened
+    })
+    spans.run.setAttributes(attributesOf(held))
+    await spans.within(SPAN.prepare, () => prepareSandbox(parts.clock, held.sandbox, request, signal))
+    signal.throwIfAborted()
+    const { ref, isolation } = held.sandbox
+    await attempt.onBegin(ref, { backend: ref.backend, isolation })
+    progress.began = true
+    const rules = compileRules(tenant.redact, request.env ?? {})
+    return await runProgram({ parts, attempt, held, rules, spans })
+  } catch (error) {
+    return endedEarly(parts, attempt, progress, error)
+  }
+}
+
+function specOf(parts: ExecutorParts, attempt: Attempt, spans: AttemptSpans) {
+  const { request } = attempt
+  const { env, dropped } = programEnvironment(request.env ?? {}, spans.traceparent)
+  if (dropped.length > 0)
+    attempt.onNotice?.(
+      `Left out of the environment, for they change how programs start: ${dropped.join(', ')}.`,
+    )
+  return {
+    sandboxId: parts.newSandboxId(),
+    executionId: attempt.executionId,
+    attempt: attempt.attempt,
+    tenantId: request.tenant_id,
+    owner: attempt.owner,
+    program: request.program,
+    limits: request.limits,
+    network: request.network,
+    env,
+    preload: request.preload ?? null,
+    reuse: request.reuse,
+  }
+}
+
+function acquireParts(parts: ExecutorParts, { executionId, attempt }: Attempt) {
+  return {
+    ...parts,
+    proofMs: parts.disposeProofMs,
+    onLeaked: ({ ref }: HeldSandbox['sandbox'], why: unknown) => {
+      parts.log.error({ err: why, ref, executionId, attempt }, 'a sandbox was not proven gone')
+      parts.onLeaked({ ref, executionId, attempt, why })
+    },
+  }
+}
+
+function placeOf({ sandbox, openMs }: HeldSandbox): NonNullable<Progress['place']> {
+  return { backend: sandbox.ref.backend, isolation: sandbox.isolation, warm: sandbox.warm, openMs }
+}
+
+function attributesOf({ sandbox }: HeldSandbox) {
+  return {
+    [ATTRIBUTE.backend]: sandbox.ref.backend,
+    [ATTRIBUTE.isolation]: sandbox.isolation,
+    [ATTRIBUTE.warm]: sandbox.warm,
+  }
+}
+
+/** The outcome of an attempt that did not come to its program, or of a fault of our own after it. */
+function endedEarly(parts: ExecutorParts, attempt: Attempt, progress: Progress, error: unknown): Outcome {
+  if (isCofferdamError(error) && error.code === 'fenced') throw error
+  const ended = (...[ending, reason, message]: Parameters<typeof outcomeWithoutRun>): Outcome => ({
+    ...outcomeWithoutRun(ending, reason, message),
+    ...progress.place,
+    began: progress.began,
+  })
+  const cause = progress.began ? null : stopCauseFrom(error, attempt.signal)
+  if (cause === 'lock_lost') throw new CofferdamError('fenced', undefined, { cause: error })
+  if (cause === 'drain') throw error instanceof StopReason ? error : new StopReason('drain')
+  if (cause !== null) return ended('cancelled', 'cancelled', 'The execution was cancelled before it began.')
+  if (error instanceof ProvisioningFailure) return ended('provisioning', error.reason, error.message)
+  const { executionId } = attempt
+  parts.log.error({ err: error, executionId, attempt: attempt.attempt }, 'an attempt failed on our side')
+  if (progress.began)
+    return ended('sandbox_lost', 'internal', 'Something failed on our side while the program ran.')
+  return isCofferdamError(error)
+    ? ended('provisioning', error.code, error.message)
+    : ended('provisioning', 'internal', 'Something failed on our side before the program ran.')
+}
+
+function stopCauseFrom(error: unknown, signal: AbortSignal): StopCause | null {
+  if (error instanceof StopReason) return error.stopCause
+  return signal.aborted ? stopCauseOf(signal) : null
+}

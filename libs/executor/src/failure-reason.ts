@@ -1,0 +1,56 @@
+/** What an agent reads about a failed attempt: what happened, the figure that was hit, and what to change. Public. */
+import { BOUNDS, assertNever, type Exit, type Limits } from '@cofferdam/contract'
+import type { Verdict } from './verdict.ts'
+
+export interface FailureFacts {
+  limits: Limits
+  exit: Exit | null
+  /** Already redacted. */
+  lastErrorLine: string
+}
+
+/** One or two sentences of at most 2,000 characters; null for `ok`. */
+export function failureReason({ ending, reason }: Verdict, facts: FailureFacts): string | null {
+  const text = sentence(ending, reason, facts)
+  return text === null ? null : text.slice(0, BOUNDS.failureReasonLength)
+}
+
+function sentence(ending: Verdict['ending'], reason: string | null, facts: FailureFacts): string | null {
+  const { limits, exit, lastErrorLine } = facts
+  const said = lastErrorLine === '' ? '.' : `: ${lastErrorLine}`
+  switch (ending) {
+    case 'ok':
+      return null
+    case 'error':
+      return `The program exited with code ${exit?.exitCode ?? 'unknown'}${said}`
+    case 'crashed':
+      return `The program was killed by ${exit?.signal ?? 'an unknown signal'}${said}`
+    case 'soft_timeout':
+      return `The program was stopped at its soft deadline of ${limits.soft_timeout_ms} ms; its output up to then is kept. Do less, or raise limits.soft_timeout_ms.`
+    case 'hard_timeout':
+      return `The program was killed at its hard deadline of ${limits.hard_timeout_ms} ms; it did not end when asked to at ${limits.soft_timeout_ms} ms.`
+    case 'oom':
+      return `The program ran out of memory; its limit is ${limits.memory_mib} MiB. Use less, or raise limits.memory_mib.`
+    case 'pids_limit':
+      return `The program could not start another process or thread; its limit is ${limits.pids}. The last error line was${said}`
+    case 'disk_limit':
+      return `The program filled its disk; its limit is ${limits.disk_mib} MiB. The last error line was${said}`
+    case 'output_limit':
+      return `The program wrote more than its limit of ${limits.stdout_bytes} bytes (stdout) or ${limits.stderr_bytes} bytes (stderr) and was killed, as limits.on_output_limit asks.`
+    case 'cancelled':
+      return 'The execution was cancelled.'
+    case 'worker_lost':
+      return 'The worker was stopped while the program ran; it was not run again, because it may have had effects.'
+    case 'sandbox_lost':
+      return reason === 'protocol_violation'
+        ? 'The sandbox broke its protocol while the program ran and was destroyed.'
+        : 'The sandbox died while the program ran.'
+    case 'policy_denied':
+    case 'cap_exceeded':
+    case 'provisioning':
+      // Decided before the program ran, with messages of their own.
+      return null
+    default:
+      return assertNever(ending)
+  }
+}

@@ -1,0 +1,54 @@
+/**
+ * The executor's ownership of one open sandbox. Disposing it destroys the sandbox and waits for the proof, but only
+ * so long: a sandbox that is not proven gone is reported as leaked (the janitor kills it by its ref) and goes on
+ * holding its memory until it is gone after all, or until the janitor must have acted.
+ *
+ *   held ──dispose──▶ destroying ──proof within `proofMs`──▶ gone
+ *                         └──no proof, or dispose threw──▶ leaked (reported once)
+ */
+import type { Sandbox } from '@cofferdam/contract'
+import { settlesWithin, type Clock } from './clock.ts'
+import type { MemoryLease } from './memory-budget.ts'
+
+/** A cold `docker rm` under load was seen to need seconds; beyond this a daemon hangs. */
+export const DISPOSE_PROOF_MS = 5_000
+/** No sandbox outlives its owner's care by more than a minute (DESIGN §10.6): then its memory counts as free. */
+export const LEAK_HOLD_MS = 60_000
+
+export interface HeldSandbox extends AsyncDisposable {
+  readonly sandbox: Sandbox
+  readonly openMs: number
+  /** Starts to destroy it now and resolves like dispose. Idempotent; never rejects. */
+  destroy(): Promise<void>
+}
+
+export interface HoldOptions {
+  clock: Clock
+  proofMs: number
+  memory: MemoryLease
+  openMs: number
+  /** Called at most once, when the sandbox is not proven gone. */
+  onLeaked: (sandbox: Sandbox, why: unknown) => void
+}
+
+/** Takes ownership of `sandbox`. */
+export function holdSandbox(sandbox: Sandbox, options: HoldOptions): HeldSandbox {
+  let destroyed: Promise<void> | null = null
+  const destroy = () => (destroyed ??= destroyProven(sandbox, options))
+  return { sandbox, openMs: options.openMs, destroy, [Symbol.asyncDispose]: destroy }
+}
+
+async function destroyProven(sandbox: Sandbox, options: HoldOptions): Promise<void> {
+  const { clock, proofMs, memory, onLeaked } = options
+  const disposal = disposeOf(sandbox)
+  memory.holdUntil(settlesWithin(clock, LEAK_HOLD_MS, disposal))
+  if (!(await settlesWithin(clock, proofMs, disposal))) {
+    onLeaked(sandbox, new Error(`its disposal gave no proof within ${proofMs} ms`))
+    return
+  }
+  await disposal.catch((error: unknown) => onLeaked(sandbox, error))
+}
+
+async function disposeOf(sandbox: Sandbox): Promise<void> {
+  await sandbox[Symbol.asyncDispose]()
+}

@@ -1,0 +1,9 @@
+/** One attempt: pick a backend, run under deadlines, bound and redact output. */
+export type { Attempt, ExecutorLog, ExecutorTimings, LeakedSandbox } from './attempt.ts'
+export type { CircuitOptions } from './circuit-breaker.ts'
+export { systemClock, type Clock } from './clock.ts'
+export { createExecutor, type BackendReport, type Executor, type ExecutorDeps } from './create-executor.ts'
+export { createMemoryBudget, type MemoryBudget, type MemoryLease } from './memory-budget.ts'
+export { compileRules, type RedactionRules } from './redaction-rules.ts'
+export { createRedactor, redactText, type Redactor } from './redactor.ts'
+export { ATTRIBUTE, EVENT, SPAN } from './spans.ts'

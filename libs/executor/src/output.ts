@@ -1,0 +1,140 @@
+/**
+ * Everything a program writes, and everything about it that is shown: both streams, its value, and the text of its
+ * failure. The only door for program bytes, so that nothing passes unredacted or unbounded.
+ */
+import {
+  BOUNDS,
+  type BlobStore,
+  type ExecutionRequest,
+  type Exit,
+  type OutputView,
+} from '@cofferdam/contract'
+import type { Clock } from './clock.ts'
+import { createOutputStream, type OutputStream } from './output-stream.ts'
+import type { RedactionRules } from './redaction-rules.ts'
+import { redactText } from './redactor.ts'
+import { createSpill } from './spill.ts'
+
+export type StreamName = 'stdout' | 'stderr'
+
+export interface Output {
+  /** What the backend is asked to hand over. */
+  readonly maxOutputBytes: Record<StreamName, number>
+  /** Aborts when a stream passed its limit and the request says `kill`. */
+  readonly limitPassed: AbortSignal
+  /** Bytes from the backend. The promise is backpressure; it never rejects. */
+  push(stream: StreamName, chunk: Uint8Array): Promise<void>
+  /** Nothing that comes later counts. */
+  close(): void
+  /** The last line that stderr shows; empty when there is none. */
+  lastErrorLine(): string
+  /** Redacted JSON of the value, parsed; undefined when there is none or it is not presentable. */
+  value(json: string | undefined): unknown
+  redact(text: string): string
+  finish(written: Exit['outputBytes'] | null): Promise<{ stdout: OutputView; stderr: OutputView }>
+  /** Forgets everything: the attempt belongs to another worker now. */
+  abandon(): Promise<void>
+  readonly redactionCount: number
+}
+
+export interface OutputOptions {
+  request: ExecutionRequest
+  executionId: string
+  attempt: number
+  rules: RedactionRules
+  blobs: BlobStore
+  clock: Clock
+  onText: (stream: StreamName, text: string) => void
+  onNotice: (message: string) => void
+  onError: (error: unknown, message: string) => void
+}
+
+/** Creates the output of one attempt. */
+export function createOutput(options: OutputOptions): Output {
+  const { request, rules } = options
+  const { limits } = request
+  const kills = limits.on_output_limit === 'kill'
+  const limitOf = { stdout: limits.stdout_bytes, stderr: limits.stderr_bytes }
+  const bound = (stream: StreamName) =>
+    kills ? limitOf[stream] + 1 : Math.max(limitOf[stream], BOUNDS.fullOutputBytes)
+  const maxOutputBytes = { stdout: bound('stdout'), stderr: bound('stderr') }
+  const limitPassed = new AbortController()
+  let otherHits = 0
+
+  const streamOf = (stream: StreamName): OutputStream =>
+    createOutputStream({
+      rules,
+      limit: limitOf[stream],
+      // The exception stands at the end of stderr; stdout is read from its start.
+      keep: stream === 'stderr' ? 'tail' : 'head',
+      maxRawBytes: maxOutputBytes[stream],
+      onText: (text) => options.onText(stream, text),
+      beginSpill: () => createSpill(options.blobs, keyOf(options, stream), options.clock, lost(stream)),
+    })
+  const lost = (stream: StreamName) => (error: unknown) => {
+    options.onError(error, `the full ${stream} could not be stored`)
+    options.onNotice(`The full ${stream} could not be stored; only its visible part is kept.`)
+  }
+  const streams = { stdout: streamOf('stdout'), stderr: streamOf('stderr') }
+
+  const redact = (text: string) => {
+    const redacted = redactText(rules, text)
+    otherHits += redacted.hits
+    return redacted.text
+  }
+
+  return {
+    maxOutputBytes,
+    limitPassed: limitPassed.signal,
+    push(stream, chunk) {
+      const written = streams[stream].push(chunk)
+      if (kills && streams[stream].rawBytes > limitOf[stream]) limitPassed.abort()
+      return written
+    },
+    close() {
+      streams.stdout.close()
+      streams.stderr.close()
+    },
+    lastErrorLine() {
+      // The last 4 KiB hold any line worth repeating.
+      const end = streams.stderr.shown().slice(-4096).trimEnd()
+      return end.slice(end.lastIndexOf('\n') + 1).trim()
+    },
+    value(json) {
+      if (json === undefined) return undefined
+      if (Buffer.byteLength(json) > BOUNDS.valueBytes) {
+        options.onNotice(`The value is larger than ${BOUNDS.valueBytes} bytes and was left out.`)
+        return undefined
+      }
+      try {
+        return JSON.parse(redact(json)) as unknown
+      } catch {
+        options.onNotice('The value could not be shown and was left out.')
+        return undefined
+      }
+    },
+    redact,
+    async finish(written) {
+      const [stdout, stderr] = await Promise.all([
+        streams.stdout.finish(byteCount(written?.stdout)),
+        streams.stderr.finish(byteCount(written?.stderr)),
+      ])
+      return { stdout, stderr }
+    },
+    async abandon() {
+      await Promise.all([streams.stdout.abandon(), streams.stderr.abandon()])
+    },
+    get redactionCount() {
+      return streams.stdout.hits + streams.stderr.hits + otherHits
+    },
+  }
+}
+
+function keyOf({ request, executionId, attempt }: OutputOptions, name: string) {
+  return { tenantId: request.tenant_id, executionId, attempt, name }
+}
+
+/** A count that a backend reports; 0 when it cannot be one. */
+function byteCount(reported: number | undefined): number {
+  return reported !== undefined && Number.isSafeInteger(reported) && reported > 0 ? reported : 0
+}

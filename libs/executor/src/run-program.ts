@@ -1,0 +1,165 @@
+/** From the point of no return to the outcome: hand over, wait, take what is left, decide. */
+import { SpanStatusCode } from '@opentelemetry/api'
+import {
+  CofferdamError,
+  isCofferdamError,
+  stopCauseOf,
+  type Exit,
+  type Outcome,
+  type RunIo,
+} from '@cofferdam/contract'
+import { withDeadline } from './abortable.ts'
+import { collectArtifacts, type StoredArtifact } from './artifacts.ts'
+import type { Attempt, ExecutorParts } from './attempt.ts'
+import { runUnderDeadlines, type RunEnd } from './deadlines.ts'
+import { checkedExit } from './exit-evidence.ts'
+import { failureReason } from './failure-reason.ts'
+import type { HeldSandbox } from './held-sandbox.ts'
+import { createOutput, type Output, type StreamName } from './output.ts'
+import type { RedactionRules } from './redaction-rules.ts'
+import { ATTRIBUTE, EVENT, type AttemptSpans } from './spans.ts'
+import { decideEnding, type Evidence } from './verdict.ts'
+
+/** 16 MiB of artifacts in 256 files, from a remote sandbox; the program's own time is over by then. */
+const ARTIFACTS_TIMEOUT_MS = 30_000
+
+export interface ProgramRun {
+  parts: ExecutorParts
+  attempt: Attempt
+  held: HeldSandbox
+  rules: RedactionRules
+  spans: AttemptSpans
+}
+
+/** Runs the program. Throws only `fenced`, when the attempt came to belong to another worker. */
+export async function runProgram(run: ProgramRun): Promise<Outcome> {
+  const output = createOutput({ ...run.attempt, ...run.parts, rules: run.rules, ...listeners(run) })
+  const startedMs = run.parts.clock.nowMs()
+  run.spans.run.addEvent(EVENT.started)
+  const end = await supervise(run, output)
+  output.close()
+  if (end.stop !== null) void run.held.destroy()
+  const artifacts = await takeArtifacts(run, end)
+  void run.held.destroy()
+  if (isFenced(run.attempt)) return await abandon(run, output, artifacts)
+  const exit = end.exit === null ? null : checkedExit(end.exit, run.parts.clock.nowMs() - startedMs)
+  const outcome = await conclude(run, output, { ...end, exit }, artifacts)
+  endSpan(run, outcome)
+  return outcome
+}
+
+function supervise({ parts, attempt, held, spans }: ProgramRun, output: Output): Promise<RunEnd> {
+  const { request } = attempt
+  const io = (signal: AbortSignal): RunIo => ({
+    onOutput: (stream, chunk) => output.push(stream, chunk),
+    ...(request.stdin === undefined ? {} : { stdin: Buffer.from(request.stdin) }),
+    maxOutputBytes: output.maxOutputBytes,
+    signal,
+  })
+  return runUnderDeadlines({
+    run: (signal) => held.sandbox.run(request.program, io(signal)),
+    interrupt: () => held.sandbox.interrupt(),
+    softTimeoutMs: request.limits.soft_timeout_ms,
+    hardTimeoutMs: request.limits.hard_timeout_ms,
+    cancelGraceMs: parts.cancelGraceMs,
+    stopSignal: attempt.signal,
+    outputLimit: output.limitPassed,
+    clock: parts.clock,
+    onDeadline: (which) => void spans.run.addEvent(EVENT[which]),
+  })
+}
+
+async function takeArtifacts(run: ProgramRun, end: RunEnd): Promise<StoredArtifact[]> {
+  const { parts, attempt, held } = run
+  if (end.exit === null || end.stop !== null) return []
+  const timeout = new Error(`artifacts took longer than ${ARTIFACTS_TIMEOUT_MS} ms`)
+  using bound = withDeadline(parts.clock, attempt.signal, ARTIFACTS_TIMEOUT_MS, timeout)
+  return await collectArtifacts({
+    sandbox: held.sandbox,
+    globs: attempt.request.artifacts ?? [],
+    blobs: parts.blobs,
+    key: keyOf(attempt),
+    signal: bound.signal,
+    ...listeners(run),
+  })
+}
+
+async function conclude(
+  { attempt, held, parts }: ProgramRun,
+  output: Output,
+  end: RunEnd,
+  artifacts: StoredArtifact[],
+): Promise<Outcome> {
+  const { exit } = end
+  if (end.failure !== null) parts.log.warn({ err: end.failure, ...keyOf(attempt) }, 'the sandbox was lost')
+  const value = output.value(exit?.valueJson)
+  const { stdout, stderr } = await output.finish(exit?.outputBytes ?? null)
+  const { limits } = attempt.request
+  const evidence: Evidence = {
+    ...end,
+    lost: end.failure === null ? null : lossOf(end.failure),
+    outputLimitPassed:
+      limits.on_output_limit === 'kill' &&
+      (stdout.bytes > limits.stdout_bytes || stderr.bytes > limits.stderr_bytes),
+    lastErrorLine: output.lastErrorLine(),
+  }
+  const verdict = decideEnding(evidence)
+  return {
+    ending: verdict.ending,
+    exitCode: exit?.exitCode ?? null,
+    signal: exit?.signal ?? null,
+    stdout,
+    stderr,
+    ...(value === undefined ? {} : { value }),
+    usage: exit?.usage ?? null,
+    artifacts,
+    backend: held.sandbox.ref.backend,
+    isolation: held.sandbox.isolation,
+    warm: held.sandbox.warm,
+    openMs: held.openMs,
+    redactionCount: output.redactionCount,
+    began: true,
+    failureReason: failureReason(verdict, { limits, exit, lastErrorLine: evidence.lastErrorLine }),
+    reason: verdict.reason,
+    outboundHosts: [],
+  }
+}
+
+/** A backend that saw the kernel kill for memory says so in the error's details, for the channel may close first. */
+function lossOf(failure: unknown): NonNullable<Evidence['lost']> {
+  if (!isCofferdamError(failure)) return { reason: 'internal', oomKills: 0 }
+  const { oomKills } = failure.details as { oomKills?: Exit['oomKills'] }
+  return { reason: failure.code, oomKills: typeof oomKills === 'number' ? oomKills : 0 }
+}
+
+const isFenced = ({ signal }: Attempt): boolean => signal.aborted && stopCauseOf(signal) === 'lock_lost'
+
+/** Another worker ends this attempt: nothing of ours may stay, not even in the blob store. */
+async function abandon(run: ProgramRun, output: Output, artifacts: StoredArtifact[]): Promise<never> {
+  const { blobs, log } = run.parts
+  const deletions = artifacts.map(({ ref }) => blobs.delete(ref))
+  for (const deletion of await Promise.allSettled(deletions))
+    if (deletion.status === 'rejected') log.warn({ err: deletion.reason }, 'an artifact could not be deleted')
+  await output.abandon()
+  run.spans.run.setStatus({ code: SpanStatusCode.ERROR, message: 'fenced' }).end()
+  throw new CofferdamError('fenced')
+}
+
+function endSpan({ spans }: ProgramRun, outcome: Outcome): void {
+  spans.run.setAttribute(ATTRIBUTE.ending, outcome.ending)
+  if (outcome.exitCode !== null) spans.run.setAttribute(ATTRIBUTE.exitCode, outcome.exitCode)
+  if (outcome.ending !== 'ok') spans.run.setStatus({ code: SpanStatusCode.ERROR, message: outcome.ending })
+  spans.run.end()
+}
+
+function keyOf({ request, executionId, attempt }: Attempt) {
+  return { tenantId: request.tenant_id, executionId, attempt }
+}
+
+function listeners({ attempt, parts }: ProgramRun) {
+  return {
+    onText: (stream: StreamName, text: string) => attempt.onOutput(stream, text),
+    onNotice: (message: string) => attempt.onNotice?.(message),
+    onError: (error: unknown, message: string) => parts.log.error({ err: error, ...keyOf(attempt) }, message),
+  }
+}

@@ -1,0 +1,121 @@
+/**
+ * Which backends may run a request, and for each other one the reason why not. Pure: availability (probe, circuit)
+ * is asked later, one backend at a time, by acquire-sandbox.ts.
+ *
+ * The required isolation is the stronger of what tenant and request ask for. Nothing lowers it: not the caller,
+ * whose `min_isolation` can only raise it, and not fallback, which walks the same filtered list. It follows that a
+ * backend of isolation `none`, or a plain `process`, is used only where the tenant's own policy says so.
+ */
+import {
+  isAtLeast,
+  missingCapabilities,
+  strongest,
+  type Backend,
+  type ExecutionRequest,
+  type Isolation,
+  type TenantPolicy,
+} from '@cofferdam/contract'
+import { ProvisioningFailure } from './provisioning-failure.ts'
+
+export type RejectionReason =
+  | 'capability_missing'
+  | 'isolation_unavailable'
+  | 'backend_unavailable'
+  | 'circuit_open'
+  | 'sandbox_open_failed'
+
+export interface Rejection {
+  backend: string
+  reason: RejectionReason
+  /** Public, in words. */
+  detail: string
+}
+
+export interface Selection {
+  /** In the order in which to try them. */
+  candidates: Backend[]
+  rejections: Rejection[]
+  minIsolation: Isolation
+}
+
+export interface Selectable {
+  backends: ReadonlyMap<string, Backend>
+  /** Candidates for `auto`, preferred first. */
+  order: readonly string[]
+}
+
+/** Filters the candidates of a request. Throws a provisioning failure for a named backend that does not exist. */
+export function selectBackends(
+  { backends, order }: Selectable,
+  request: ExecutionRequest,
+  tenant: TenantPolicy,
+): Selection {
+  const minIsolation = strongest(tenant.min_isolation, request.min_isolation ?? 'none')
+  const candidates: Backend[] = []
+  const rejections: Rejection[] = []
+  for (const backend of named(backends, order, request.backend)) {
+    const rejection = refuse(backend, request, minIsolation)
+    if (rejection === null) candidates.push(backend)
+    else rejections.push({ backend: backend.name, ...rejection })
+  }
+  return { candidates, rejections, minIsolation }
+}
+
+function named(backends: Selectable['backends'], order: readonly string[], wanted: string): Backend[] {
+  if (wanted === 'auto') return order.map((name) => backends.get(name)).filter((b) => b !== undefined)
+  const backend = backends.get(wanted)
+  if (backend !== undefined) return [backend]
+  const known = [...backends.keys()].join(', ') || 'none'
+  throw new ProvisioningFailure(
+    'backend_unknown',
+    `There is no backend "${wanted}" on this worker. Known: ${known}.`,
+  )
+}
+
+function refuse(
+  backend: Backend,
+  request: ExecutionRequest,
+  minIsolation: Isolation,
+): Omit<Rejection, 'backend'> | null {
+  const missing = missingCapabilities(backend.capabilities, {
+    program: request.program,
+    network: request.network,
+    stdin: request.stdin !== undefined,
+    files: (request.files ?? []).length > 0,
+    artifacts: (request.artifacts ?? []).length > 0,
+    session: request.session !== undefined,
+    hardTimeoutMs: request.limits.hard_timeout_ms,
+  })
+  if (missing.length > 0)
+    return { reason: 'capability_missing', detail: `does not offer ${missing.join(', ')}` }
+  if (!isAtLeast(backend.isolation, minIsolation)) return tooWeak(backend.isolation, minIsolation)
+  return null
+}
+
+/** The rejection of an isolation that is below the required one. */
+export function tooWeak(actual: Isolation, required: Isolation): Omit<Rejection, 'backend'> {
+  return {
+    reason: 'isolation_unavailable',
+    detail: `isolates by ${actual}, but the policy requires at least ${required}`,
+  }
+}
+
+/** What the attempt ends with when no candidate is left: the word of the rejection nearest to success, and all details. */
+export function nothingLeft(rejections: readonly Rejection[]): ProvisioningFailure {
+  const nearest = NEAREST_FIRST.find((reason) => rejections.some((r) => r.reason === reason))
+  const lines = rejections.map((r) => `${r.backend} ${r.detail}`)
+  return new ProvisioningFailure(
+    nearest === 'circuit_open' ? 'backend_unavailable' : (nearest ?? 'backend_unavailable'),
+    lines.length === 0
+      ? 'No backend is configured on this worker.'
+      : `No backend can run this: ${lines.join('; ')}.`,
+  )
+}
+
+const NEAREST_FIRST: readonly RejectionReason[] = [
+  'sandbox_open_failed',
+  'circuit_open',
+  'backend_unavailable',
+  'isolation_unavailable',
+  'capability_missing',
+]

@@ -1,0 +1,94 @@
+/**
+ * The spans of one attempt, below the worker's active span (or the producer's traceparent): `sandbox.acquire`,
+ * `sandbox.prepare`, `program.run`.
+ *
+ * `program.run` exists before the sandbox is opened, because its id goes into the environment with which the sandbox
+ * is made: the program's own spans are its children. Its time before the hand-over is marked by the event
+ * `program.started`. If no program was handed over it is never ended, and so never exported.
+ */
+import {
+  SpanStatusCode,
+  context,
+  trace,
+  type Attributes,
+  type Context,
+  type Span,
+  type SpanContext,
+} from '@opentelemetry/api'
+
+/** Span names (DESIGN §9). */
+export const SPAN = {
+  acquire: 'sandbox.acquire',
+  prepare: 'sandbox.prepare',
+  run: 'program.run',
+} as const
+
+/** Attribute names of these spans. */
+export const ATTRIBUTE = {
+  executionId: 'cofferdam.execution.id',
+  attempt: 'cofferdam.attempt',
+  backend: 'cofferdam.backend',
+  isolation: 'cofferdam.isolation',
+  warm: 'cofferdam.warm',
+  ending: 'cofferdam.ending',
+  exitCode: 'process.exit.code',
+} as const
+
+/** Event names of `program.run`. */
+export const EVENT = {
+  started: 'program.started',
+  soft: 'soft_timeout',
+  hard: 'hard_timeout',
+} as const
+
+export interface AttemptSpans {
+  /** `TRACEPARENT` of the program; null when nothing traces. */
+  readonly traceparent: string | null
+  readonly run: Span
+  /** Runs `work` in a child span of the attempt; records what it throws. */
+  within<T>(name: string, work: (span: Span) => Promise<T>): Promise<T>
+}
+
+/** Begins the spans of one attempt. */
+export function startAttemptSpans(traceparent: string | null, attributes: Attributes): AttemptSpans {
+  const tracer = trace.getTracer('cofferdam.executor')
+  const parent = parentContext(traceparent)
+  const run = tracer.startSpan(SPAN.run, { attributes }, parent)
+  return {
+    run,
+    traceparent: formatTraceparent(run.spanContext()) ?? traceparent,
+    within: (name, work) =>
+      tracer.startActiveSpan(name, { attributes }, parent, async (span) => {
+        try {
+          return await work(span)
+        } catch (error) {
+          span.setStatus({
+            code: SpanStatusCode.ERROR,
+            message: error instanceof Error ? error.name : 'error',
+          })
+          throw error
+        } finally {
+          span.end()
+        }
+      }),
+  }
+}
+
+function parentContext(traceparent: string | null): Context {
+  const active = context.active()
+  if (trace.getSpan(active) !== undefined) return active
+  const remote = traceparent === null ? null : parseTraceparent(traceparent)
+  return remote === null ? active : trace.setSpanContext(active, remote)
+}
+
+function parseTraceparent(traceparent: string): SpanContext | null {
+  const parts = /^00-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})$/.exec(traceparent)
+  const [, traceId, spanId, flags] = parts ?? []
+  if (traceId === undefined || spanId === undefined || flags === undefined) return null
+  return { traceId, spanId, traceFlags: Number.parseInt(flags, 16) & 1, isRemote: true }
+}
+
+function formatTraceparent({ traceId, spanId, traceFlags }: SpanContext): string | null {
+  if (/^0+$/.test(traceId) || /^0+$/.test(spanId)) return null
+  return `00-${traceId}-${spanId}-${traceFlags.toString(16).padStart(2, '0')}`
+}

@@ -1,0 +1,76 @@
+/**
+ * Writes one redacted stream to the blob store as it comes. Writes go one after the other in a chain; what waits in
+ * it is bounded by BOUNDS.fullOutputBytes even when the writer ignores backpressure, because nothing beyond that is
+ * accepted. A store that fails costs the full copy, never the attempt.
+ */
+import { BOUNDS, type BlobKey, type BlobSink, type BlobStore } from '@cofferdam/contract'
+import { settlesWithin, type Clock } from './clock.ts'
+
+/** A local disk commits 16 MiB in well under a second; an object store gets time for one retry of its own. */
+const COMMIT_TIMEOUT_MS = 15_000
+
+export interface Spill {
+  /** Resolves when the bytes are written: backpressure. Never rejects. */
+  write(bytes: Uint8Array): Promise<void>
+  /** Makes the blob visible and returns its reference; null when the store failed or took too long. */
+  commit(): Promise<string | null>
+  /** Forgets what was written. Never rejects. */
+  abort(): Promise<void>
+}
+
+/** Begins a blob. `onFailed` is called at most once. */
+export function createSpill(
+  blobs: BlobStore,
+  key: BlobKey,
+  clock: Clock,
+  onFailed: (error: unknown) => void,
+): Spill {
+  let sink: BlobSink | null = null
+  let failed = false
+  let accepted = 0
+
+  const fail = (error: unknown) => {
+    if (!failed) onFailed(error)
+    failed = true
+  }
+  let chain: Promise<void> = openSink().catch(fail)
+
+  async function openSink(): Promise<void> {
+    sink = await blobs.create(key)
+  }
+
+  function next(step: (sink: BlobSink) => Promise<void>): Promise<void> {
+    chain = chain
+      .then(async () => {
+        if (!failed && sink !== null) await step(sink)
+      })
+      .catch(fail)
+    return chain
+  }
+
+  async function abort(): Promise<void> {
+    failed = true
+    chain = chain.then(() => sink?.abort()).catch(() => undefined)
+    await settlesWithin(clock, COMMIT_TIMEOUT_MS, chain)
+  }
+
+  return {
+    write(bytes) {
+      const kept = bytes.subarray(0, BOUNDS.fullOutputBytes - accepted)
+      if (kept.length === 0 || failed) return Promise.resolve()
+      accepted += kept.length
+      return next((opened) => opened.write(kept))
+    },
+    async commit() {
+      let ref: string | null = null
+      const committed = next(async (opened) => {
+        ref = await opened.commit()
+      })
+      if (!(await settlesWithin(clock, COMMIT_TIMEOUT_MS, committed)))
+        fail(new Error(`no commit within ${COMMIT_TIMEOUT_MS} ms`))
+      if (failed) await abort()
+      return failed ? null : ref
+    },
+    abort,
+  }
+}

@@ -1,0 +1,68 @@
+/**
+ * From evidence to ending: a table, first match wins. Order and reasons come from local-isolation.md §6 (what we did
+ * ourselves comes first, then the kernel's memory kill, then the soft stop, then what the program did) and
+ * agentcore-and-thinkwork.md §10.4 (`MemoryError`). Signal 9 alone proves nothing: a program may kill itself.
+ */
+import type { Ending, Exit, StopCause } from '@cofferdam/contract'
+
+export interface Evidence {
+  /** Why we stopped the program; null when we did not, or only softly. */
+  stop: StopCause | null
+  softStopped: boolean
+  /** Null when the program was halted or its sandbox was lost. */
+  exit: Exit | null
+  /** The sandbox ended without an exit. */
+  lost: { reason: string; oomKills: number } | null
+  /** The program wrote more than it may, and the request says `kill`. */
+  outputLimitPassed: boolean
+  lastErrorLine: string
+}
+
+export interface Verdict {
+  ending: Ending
+  /** Stable word; null where the ending says all. */
+  reason: string | null
+}
+
+interface Row {
+  when: (evidence: Evidence) => boolean
+  ending: Ending
+  reason?: string | ((evidence: Evidence) => string | null)
+}
+
+const failed = ({ exit }: Evidence) => exit !== null && (exit.exitCode !== 0 || exit.signal !== null)
+const killed = ({ exit }: Evidence) => exit !== null && (exit.signal === 'SIGKILL' || exit.exitCode === 137)
+
+const TABLE: readonly Row[] = [
+  { when: (e) => e.stop === 'hard_deadline', ending: 'hard_timeout' },
+  { when: (e) => e.stop === 'output_limit' || e.outputLimitPassed, ending: 'output_limit' },
+  { when: (e) => e.stop === 'cancelled', ending: 'cancelled' },
+  { when: (e) => e.stop === 'drain', ending: 'worker_lost', reason: 'drained' },
+  { when: (e) => killed(e) && (e.exit?.oomKills ?? 0) > 0, ending: 'oom' },
+  { when: (e) => (e.lost?.oomKills ?? 0) > 0, ending: 'oom' },
+  { when: (e) => e.softStopped && e.exit !== null, ending: 'soft_timeout' },
+  {
+    when: (e) => failed(e) && /^[\w.]*MemoryError\b/.test(e.lastErrorLine),
+    ending: 'oom',
+    reason: 'memory_error',
+  },
+  { when: (e) => failed(e) && e.exit?.pidsLimitHit === true, ending: 'pids_limit' },
+  { when: (e) => failed(e) && e.exit?.diskLimitHit === true, ending: 'disk_limit' },
+  { when: (e) => e.exit !== null && e.exit.signal !== null, ending: 'crashed' },
+  { when: (e) => e.exit !== null && e.exit.exitCode === null, ending: 'crashed', reason: 'exit_unknown' },
+  { when: (e) => e.exit !== null && e.exit.exitCode !== 0, ending: 'error', reason: oomInChild },
+  { when: (e) => e.exit !== null, ending: 'ok', reason: oomInChild },
+  { when: () => true, ending: 'sandbox_lost', reason: (e) => e.lost?.reason ?? null },
+]
+
+function oomInChild({ exit }: Evidence): string | null {
+  return (exit?.oomKills ?? 0) > 0 ? 'oom_in_child' : null
+}
+
+/** Decides how the attempt ended. */
+export function decideEnding(evidence: Evidence): Verdict {
+  for (const { when, ending, reason } of TABLE)
+    if (when(evidence))
+      return { ending, reason: typeof reason === 'function' ? reason(evidence) : (reason ?? null) }
+  return { ending: 'sandbox_lost', reason: null }
+}
