@@ -1,0 +1,234 @@
+/**
+ * Builds the sandbox image of the docker and gvisor backends: `node infra/images/build.ts [--from auto|registry|debian]
+ * [--force] [--quiet]`. The tag is a digest of the inputs; when it exists already, only `latest` is pointed at it.
+ *
+ *   registry  on python and node images, where they are here or can be pulled (Dockerfile beside this file)
+ *   debian    from packages of the host's own apt sources, imported as one layer; needs no registry
+ *   auto      an image that is here already, else registry, else debian
+ */
+import { spawn } from 'node:child_process'
+import { mkdtemp, mkdir, rm } from 'node:fs/promises'
+import { createRequire } from 'node:module'
+import { tmpdir } from 'node:os'
+import { dirname, join } from 'node:path'
+import { pathToFileURL } from 'node:url'
+import { parseArgs } from 'node:util'
+import Docker from 'dockerode'
+import { installGuest } from '@cofferdam/guest'
+import { debianSuite, makeDebianRoot, whyNoDebian } from './debian-rootfs.ts'
+import { AGENT_DIRECTORY, imageTag, REPOSITORY, type Flavour } from './recipe.ts'
+import { buildOnRegistry, pullBases } from './registry-image.ts'
+
+export interface BuildOptions {
+  /** Default: auto. */
+  from?: 'auto' | Flavour
+  /** Build although the tag exists. */
+  force?: boolean
+  /** Default: the daemon that DOCKER_HOST or the standard socket names. */
+  docker?: Docker
+  /** Hears what is being done, one line at a time. */
+  onStep?: (line: string) => void
+}
+
+export interface BuiltImage {
+  tag: string
+  flavour: Flavour
+  /** False when the image was there already. */
+  built: boolean
+  sizeBytes: number
+}
+
+/** Builds the image or finds it; rejects with a message that says what is missing and what to do. */
+export async function buildSandboxImage(options: BuildOptions = {}): Promise<BuiltImage> {
+  const docker = options.docker ?? new Docker()
+  const say = options.onStep ?? (() => {})
+  await docker.ping().catch((cause: unknown) => {
+    throw new Error(
+      'No Docker daemon answers. Start one (e.g. `systemctl start docker`), or set DOCKER_HOST.',
+      { cause },
+    )
+  })
+  const inputs = { node: nodeVersion(), suite: await debianSuite() }
+  const wanted: Flavour[] =
+    options.from === undefined || options.from === 'auto' ? ['registry', 'debian'] : [options.from]
+  if (options.force !== true)
+    for (const flavour of wanted) {
+      const tag = imageTag(flavour, inputs)
+      if (await isHere(docker, tag)) return await finish(docker, { tag, flavour, built: false })
+    }
+
+  const reasons: string[] = []
+  for (const flavour of wanted) {
+    const tag = imageTag(flavour, inputs)
+    const why = await whyNot(flavour, docker)
+    if (why !== null) {
+      reasons.push(`${flavour}: ${why}`)
+      continue
+    }
+    say(`building ${tag} (${flavour})`)
+    await inScratch(async (scratch) => {
+      const agent = join(scratch, 'agent')
+      await installGuest(agent)
+      if (flavour === 'registry') await buildOnRegistry({ docker, tag, scratch, agent })
+      else await importDebian({ docker, tag, scratch, agent, say })
+    })
+    await verify(docker, tag)
+    return await finish(docker, { tag, flavour, built: true })
+  }
+  throw new Error(`The sandbox image cannot be built here.\n  ${reasons.join('\n  ')}`)
+}
+
+async function whyNot(flavour: Flavour, docker: Docker): Promise<string | null> {
+  if (flavour === 'registry') return await pullBases(docker)
+  if (nodeBinary() === null)
+    return `there is no node binary for linux-${process.arch} in node_modules; run npm ci on this machine.`
+  return await whyNoDebian()
+}
+
+async function importDebian(build: {
+  docker: Docker
+  tag: string
+  scratch: string
+  agent: string
+  say: (line: string) => void
+}): Promise<void> {
+  const node = nodeBinary()
+  if (node === null) throw new Error('the node binary is gone')
+  const root = join(build.scratch, 'root')
+  await mkdir(root, { mode: 0o755 })
+  build.say('downloading and unpacking Debian packages')
+  await makeDebianRoot({ root, scratch: build.scratch, agent: build.agent, node })
+  build.say('importing')
+  // Owned by root and in a fixed order, whoever builds.
+  const tar = spawn(
+    'tar',
+    ['-C', root, '--owner=0', '--group=0', '--numeric-owner', '--sort=name', '-c', '.'],
+    {
+      stdio: ['ignore', 'pipe', 'inherit'],
+    },
+  )
+  const [repo, tagName] = build.tag.split(':')
+  const answer = await build.docker.importImage(tar.stdout, {
+    repo,
+    tag: tagName,
+    changes: ['ENV PATH=/usr/local/bin:/usr/local/sbin:/usr/bin:/usr/sbin:/bin:/sbin', 'ENV LANG=C.UTF-8'],
+  })
+  await finished(build.docker, answer)
+}
+
+/** Reads a daemon's progress stream to its end; rejects with the error that it carries. */
+function finished(docker: Docker, stream: NodeJS.ReadableStream): Promise<void> {
+  const { promise, resolve, reject } = Promise.withResolvers<void>()
+  docker.modem.followProgress(stream, (error: Error | null, events: { error?: string }[]) => {
+    const failed = error ?? events.find((event) => event.error !== undefined)?.error
+    if (failed === undefined) resolve()
+    else reject(failed instanceof Error ? failed : new Error(failed))
+  })
+  return promise
+}
+
+/** Runs every interpreter of the image once; removes the tag when one of them does not work, so that no run finds it. */
+async function verify(docker: Docker, tag: string): Promise<void> {
+  const script = `
+    set -e
+    python3 -c 'import ctypes, hashlib, multiprocessing, pytest, resource, sqlite3, ssl, zlib'
+    node -e 'process.exit(0)'
+    bash -c 'awk 1 /dev/null'
+    test -r ${AGENT_DIRECTORY}/agent.py`
+  const container = await docker.createContainer({
+    Image: tag,
+    Cmd: ['sh', '-c', script],
+    NetworkDisabled: true,
+    HostConfig: { NetworkMode: 'none' },
+  })
+  try {
+    await container.start()
+    const { StatusCode: code } = (await container.wait()) as { StatusCode: number }
+    if (code === 0) return
+    const logs = await container.logs({ stdout: true, stderr: true })
+    await docker.getImage(tag).remove({ force: true })
+    // Each line has the daemon's binary head of 8 bytes; what is printable tells enough.
+    throw new Error(
+      `the image was built but does not work: ${logs.toString('latin1').replace(/[^\x20-\x7e\n]/g, '')}`,
+    )
+  } finally {
+    await container.remove({ force: true, v: true })
+  }
+}
+
+async function finish(docker: Docker, image: Omit<BuiltImage, 'sizeBytes'>): Promise<BuiltImage> {
+  const found = docker.getImage(image.tag)
+  await found.tag({ repo: REPOSITORY, tag: 'latest' })
+  return { ...image, sizeBytes: (await found.inspect()).Size }
+}
+
+async function isHere(docker: Docker, tag: string): Promise<boolean> {
+  return docker
+    .getImage(tag)
+    .inspect()
+    .then(
+      () => true,
+      () => false,
+    )
+}
+
+async function inScratch(work: (scratch: string) => Promise<void>): Promise<void> {
+  const scratch = await mkdtemp(join(tmpdir(), 'cofferdam-image-'))
+  try {
+    await work(scratch)
+  } finally {
+    await rm(scratch, { recursive: true, force: true })
+  }
+}
+
+/** The pinned Node for this architecture, as npm installed it; null on a host that is not Linux. */
+function nodeBinary(): string | null {
+  try {
+    const manifest = createRequire(import.meta.url).resolve(`node-linux-${process.arch}/package.json`)
+    return process.platform === 'linux' ? join(dirname(manifest), 'bin', 'node') : null
+  } catch {
+    return null
+  }
+}
+
+function nodeVersion(): string {
+  try {
+    const manifest: { version: string } = createRequire(import.meta.url)(
+      `node-linux-${process.arch}/package.json`,
+    )
+    return manifest.version
+  } catch {
+    return 'none'
+  }
+}
+
+async function main(): Promise<void> {
+  const { values } = parseArgs({
+    options: {
+      from: { type: 'string', default: 'auto' },
+      force: { type: 'boolean', default: false },
+      quiet: { type: 'boolean', default: false },
+    },
+  })
+  const { from } = values
+  if (from !== 'auto' && from !== 'registry' && from !== 'debian')
+    throw new Error(`--from is "${from}"; expected auto, registry or debian`)
+  const image = await buildSandboxImage({
+    from,
+    force: values.force,
+    onStep: (line) => {
+      if (!values.quiet) console.error(line)
+    },
+  })
+  const what = image.built ? 'built' : 'is here already'
+  console.log(
+    `${image.tag} ${what} (${image.flavour}, ${Math.round(image.sizeBytes / 1e6)} MB), also ${REPOSITORY}:latest`,
+  )
+}
+
+if (import.meta.url === pathToFileURL(process.argv[1] ?? '').href) {
+  await main().catch((error: unknown) => {
+    console.error(error instanceof Error ? error.message : error)
+    process.exitCode = 1
+  })
+}

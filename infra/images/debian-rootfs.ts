@@ -1,0 +1,175 @@
+/**
+ * A root directory from Debian packages, for hosts without a registry. apt resolves against an empty system and
+ * downloads with the sources, keys and mirror that the host is configured with; dpkg-deb unpacks. Nothing is
+ * executed from the packages but their Python, through their own loader, so neither root nor chroot is needed.
+ */
+import { readdir, readFile, rm, symlink, writeFile, mkdir, cp, chmod, appendFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { exists, run } from './command.ts'
+import { AGENT_DIRECTORY, DEBIAN_PACKAGES } from './recipe.ts'
+
+/** Null when a root can be made here; else why not and what to do. */
+export async function whyNoDebian(): Promise<string | null> {
+  for (const command of ['apt-get', 'dpkg-deb', 'tar'])
+    if (!(await exists(command))) return `${command} is not installed: this way needs Debian or Ubuntu.`
+  return null
+}
+
+/** The codename of the host's own release, which its apt sources serve. */
+export async function debianSuite(): Promise<string> {
+  const release = await readFile('/etc/os-release', 'utf8').catch(() => '')
+  return /^VERSION_CODENAME=(\S+)$/m.exec(release)?.[1] ?? 'unknown'
+}
+
+/**
+ * Fills `root` (an empty directory). `scratch` takes downloads. `agent` is the directory of the guest agent, `node` the
+ * binary to copy. Throws with the failing command's own words.
+ */
+export async function makeDebianRoot(paths: {
+  root: string
+  scratch: string
+  agent: string
+  node: string
+}): Promise<void> {
+  const { root, scratch } = paths
+  const archives = await downloadPackages(scratch)
+  for (const archive of archives) await run('dpkg-deb', ['-x', archive, root])
+  await mergeUsr(root)
+  await configure(root)
+  await slim(root)
+  await cp(paths.node, join(root, 'usr/bin/node'))
+  // 33 of 150 MB are symbols; without binutils they stay.
+  if (await exists('strip')) await run('strip', [join(root, 'usr/bin/node')])
+  await cp(paths.agent, join(root, AGENT_DIRECTORY), { recursive: true })
+  await compile(root)
+  await run('chmod', ['-R', 'a=rX', join(root, AGENT_DIRECTORY)])
+  await run('find', [root, '-xdev', '-type', 'f', '-perm', '/6000', '-exec', 'chmod', 'a-s', '{}', '+'])
+}
+
+async function downloadPackages(scratch: string): Promise<string[]> {
+  const archives = join(scratch, 'archives')
+  const lists = join(scratch, 'lists')
+  await mkdir(join(archives, 'partial'), { recursive: true })
+  await mkdir(join(lists, 'partial'), { recursive: true })
+  const status = join(scratch, 'status')
+  await writeFile(status, '')
+  const apt = (where: string[], ...args: string[]): Promise<string> =>
+    run('apt-get', [
+      '-qq',
+      ...[
+        `Dir::State::status=${status}`,
+        `Dir::Cache::archives=${archives}`,
+        `Dir::Cache::pkgcache=${join(scratch, 'pkgcache.bin')}`,
+        `Dir::Cache::srcpkgcache=${join(scratch, 'srcpkgcache.bin')}`,
+        'Debug::NoLocking=true',
+        'APT::Install-Recommends=false',
+        // The sandbox user of apt cannot write into a directory that only the caller can read.
+        'APT::Sandbox::User=',
+        ...where,
+      ].flatMap((option) => ['-o', option]),
+      ...args,
+    ])
+  const install = (where: string[]): Promise<string> =>
+    apt(where, '--download-only', '--yes', 'install', ...DEBIAN_PACKAGES)
+  try {
+    await install([])
+  } catch {
+    // No package lists on this host, or old ones: fetch fresh ones beside the system's.
+    const own = [`Dir::State::lists=${lists}`]
+    await apt(own, 'update')
+    await install(own)
+  }
+  const names = (await readdir(archives)).filter((name) => name.endsWith('.deb'))
+  return names.toSorted().map((name) => join(archives, name))
+}
+
+/** Since bookworm /bin, /sbin and /lib are links into /usr, which packages that still ship them rely on. */
+async function mergeUsr(root: string): Promise<void> {
+  for (const name of ['bin', 'sbin', 'lib', 'lib64']) {
+    await mkdir(join(root, name), { recursive: true })
+    await mkdir(join(root, 'usr', name), { recursive: true })
+    await run('cp', ['-a', `${join(root, name)}/.`, join(root, 'usr', name)])
+    await rm(join(root, name), { recursive: true })
+    await symlink(`usr/${name}`, join(root, name))
+  }
+}
+
+/** What the packages' own scripts would have done, as far as a sandbox needs it. */
+async function configure(root: string): Promise<void> {
+  const at = (path: string): string => join(root, path)
+  await writeFile(
+    at('etc/passwd'),
+    'root:x:0:0:root:/root:/usr/sbin/nologin\nnobody:x:65534:65534:sandbox:/tmp:/bin/bash\n',
+  )
+  await writeFile(at('etc/group'), 'root:x:0:\nnogroup:x:65534:\n')
+  await writeFile(at('etc/nsswitch.conf'), 'passwd: files\ngroup: files\nhosts: files dns\n')
+  await writeFile(at('etc/localtime'), await readFile(at('usr/share/zoneinfo/Etc/UTC')))
+  const links = { 'usr/bin/sh': 'dash', 'usr/bin/awk': 'mawk', 'usr/bin/python': 'python3' }
+  for (const [path, target] of Object.entries(links)) {
+    await rm(at(path), { force: true })
+    await symlink(target, at(path))
+  }
+  await mkdir(at('etc/ssl/certs'), { recursive: true })
+  const certificates = at('usr/share/ca-certificates/mozilla')
+  for (const name of (await readdir(certificates)).toSorted())
+    await appendFile(at('etc/ssl/certs/ca-certificates.crt'), await readFile(join(certificates, name)))
+  for (const path of ['tmp', 'proc', 'sys', 'dev']) await mkdir(at(path), { recursive: true })
+  await chmod(at('tmp'), 0o1777)
+}
+
+async function slim(root: string): Promise<void> {
+  const useless = [
+    'usr/share/doc',
+    'usr/share/man',
+    'usr/share/info',
+    'usr/share/locale',
+    'usr/share/lintian',
+    'usr/share/perl5',
+    'usr/share/debconf',
+    'usr/share/gcc',
+    'usr/share/zoneinfo/right',
+    'usr/share/zoneinfo/posix',
+    'usr/share/ca-certificates',
+    'usr/share/bash-completion',
+    'usr/share/bug',
+    'var',
+    'boot',
+    'home',
+    'media',
+    'mnt',
+    'srv',
+    'opt',
+  ]
+  // Character sets beyond UTF-8, which libc has built in.
+  for (const name of await readdir(join(root, 'usr/lib')))
+    if (name.endsWith('-linux-gnu')) useless.push(`usr/lib/${name}/gconv`)
+  for (const path of useless) await rm(join(root, path), { recursive: true, force: true })
+}
+
+/** Byte code for all Python in the root, made by the root's own Python. The image never changes, so it is never checked. */
+async function compile(root: string): Promise<void> {
+  const names = await readdir(join(root, 'usr/lib'))
+  const python = names.find((name) => /^python3\.\d+$/.test(name))
+  const triplet = names.find((name) => name.endsWith('-linux-gnu'))
+  if (python === undefined || triplet === undefined) throw new Error('the packages brought no Python')
+  const libraries = join(root, 'usr/lib', triplet)
+  const loader = (await readdir(libraries)).find((name) => name.startsWith('ld-linux'))
+  if (loader === undefined) throw new Error('the packages brought no dynamic loader')
+  const directories = [`usr/lib/${python}`, 'usr/lib/python3/dist-packages', AGENT_DIRECTORY.slice(1)]
+  const options = [
+    '-I -m compileall -q --invalidation-mode unchecked-hash'.split(' '),
+    // Tracebacks show the paths inside of the image. Test data that is no valid Python stays away.
+    ['-s', root, '-p', '/', '-x', '/(test|tests|lib2to3)/'],
+  ]
+  await run(
+    join(libraries, loader),
+    [
+      '--library-path',
+      libraries,
+      join(root, 'usr/bin', python),
+      ...options.flat(),
+      ...directories.map((path) => join(root, path)),
+    ],
+    { env: { PYTHONHOME: join(root, 'usr'), PATH: '/usr/bin:/bin' } },
+  )
+}

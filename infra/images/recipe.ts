@@ -1,0 +1,56 @@
+/** What goes into the sandbox image, and the digest that names it: same inputs, same tag, no second build. */
+import { createHash } from 'node:crypto'
+import { guestDigest } from '@cofferdam/guest'
+
+/** Repository of the image; `latest` always names the newest build on this host. */
+export const REPOSITORY = 'cofferdam/sandbox'
+
+/** Where the agent lies in the image; libs/backends/src/docker/container-options.ts starts it from here. */
+export const AGENT_DIRECTORY = '/usr/lib/cofferdam/agent'
+
+/** Raised by hand when the scripts beside this file change what they make. */
+const RECIPE_VERSION = 1
+
+/** Bases of the registry flavour. */
+export const PYTHON_IMAGE = 'python:3.13-slim'
+export const NODE_IMAGE = 'node:26-slim'
+
+/**
+ * Packages of the Debian flavour: the interpreters, what shell scripts take for granted, pytest for test runs, and the
+ * runtime libraries that node needs. Their dependencies follow by apt's own resolution. Not procps: it brings 35 MB of Perl.
+ */
+export const DEBIAN_PACKAGES = [
+  'base-files',
+  'bash',
+  'ca-certificates',
+  'coreutils',
+  'dash',
+  'diffutils',
+  'findutils',
+  'grep',
+  'gzip',
+  'libatomic1',
+  'libstdc++6',
+  'mawk',
+  'netbase',
+  'patch',
+  'python3',
+  'python3-pytest',
+  'sed',
+  'tar',
+  'tzdata',
+] as const
+
+export type Flavour = 'registry' | 'debian'
+
+/** The image's name with the tag of its inputs. `node` is the version of the copied binary; the registry flavour has its own. */
+export function imageTag(flavour: Flavour, inputs: { node: string; suite: string }): string {
+  const parts =
+    flavour === 'registry'
+      ? [PYTHON_IMAGE, NODE_IMAGE]
+      : [inputs.suite, inputs.node, process.arch, ...DEBIAN_PACKAGES]
+  const hash = createHash('sha256')
+  for (const part of [`recipe ${RECIPE_VERSION}`, flavour, guestDigest(), ...parts])
+    hash.update(part).update('\0')
+  return `${REPOSITORY}:${hash.digest('hex').slice(0, 16)}`
+}

@@ -1,0 +1,81 @@
+/** The image on registry bases: Dockerfile, a context of the agent alone, no network in any step. */
+import { spawn } from 'node:child_process'
+import { copyFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import type Docker from 'dockerode'
+import { NODE_IMAGE, PYTHON_IMAGE } from './recipe.ts'
+
+// A registry that can be reached begins to answer within a second or two; one that cannot may hang on a silent firewall.
+const FIRST_ANSWER_MS = 8_000
+
+/** Makes sure that both bases are here; null when they are, else why not. */
+export async function pullBases(
+  docker: Docker,
+  images: readonly string[] = [PYTHON_IMAGE, NODE_IMAGE],
+): Promise<string | null> {
+  for (const image of images) {
+    const present = await docker
+      .getImage(image)
+      .inspect()
+      .then(
+        () => true,
+        () => false,
+      )
+    if (present) continue
+    const failed = await pull(docker, image).then(
+      () => null,
+      (error: unknown) => (error instanceof Error ? error.message : String(error)),
+    )
+    if (failed !== null) return `${image} cannot be pulled (${failed.trim().slice(0, 300)})`
+  }
+  return null
+}
+
+async function pull(docker: Docker, image: string): Promise<void> {
+  const stop = new AbortController()
+  const silence = setTimeout(() => stop.abort(new Error('the registry does not answer')), FIRST_ANSWER_MS)
+  try {
+    const stream: NodeJS.ReadableStream = await docker.pull(image, { abortSignal: stop.signal })
+    clearTimeout(silence)
+    await new Promise<void>((resolve, reject) => {
+      docker.modem.followProgress(stream, (error) => (error === null ? resolve() : reject(error)))
+    })
+  } catch (error) {
+    throw stop.signal.aborted ? stop.signal.reason : error
+  } finally {
+    clearTimeout(silence)
+  }
+}
+
+/** Builds `tag` with the daemon's builder. Throws with the failing step's own words. */
+export async function buildOnRegistry(build: {
+  docker: Docker
+  tag: string
+  /** Takes the Dockerfile; holds the agent as `agent`. */
+  scratch: string
+  agent: string
+  /** Default: the bases of recipe.ts. */
+  bases?: { python: string; node: string }
+}): Promise<void> {
+  await copyFile(fileURLToPath(new URL('Dockerfile', import.meta.url)), join(build.scratch, 'Dockerfile'))
+  const context = spawn('tar', ['-C', build.scratch, '-c', 'Dockerfile', 'agent'], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+  })
+  const stream = await build.docker.buildImage(context.stdout, {
+    t: build.tag,
+    networkmode: 'none',
+    forcerm: true,
+    buildargs: {
+      PYTHON_IMAGE: build.bases?.python ?? PYTHON_IMAGE,
+      NODE_IMAGE: build.bases?.node ?? NODE_IMAGE,
+    },
+  })
+  const events = await new Promise<{ error?: string }[]>((resolve, reject) => {
+    build.docker.modem.followProgress(stream, (error, output: { error?: string }[]) =>
+      error === null ? resolve(output) : reject(error),
+    )
+  })
+  const failed = events.find((event) => event.error !== undefined)
+  if (failed !== undefined) throw new Error(`docker build of ${build.tag}: ${failed.error}`)
+}
