@@ -1,0 +1,111 @@
+/** Talks to the API where no library method exists: JSON in, JSON out, failures as `CofferdamError`. */
+import { readFileSync } from 'node:fs'
+import path from 'node:path'
+import { CofferdamError, errorBodySchema, ERRORS, type ErrorCode } from '@cofferdam/contract'
+import type { CommandLine, Context } from './command.ts'
+import { textFlag } from './parse-command-line.ts'
+import { UsageError } from './usage-error.ts'
+
+/** The admin key that `up` leaves in its data directory. */
+export const adminKeyFile = (dataDir: string): string => path.join(dataDir, 'admin.key')
+
+/** An answer is complete within this, or the API is not well: every call here is a look-up or a small write. */
+const CALL_MS = 30_000
+
+export interface ApiConnection {
+  url: string
+  key: string
+  /** Sends a request and returns the parsed answer (undefined for an empty one). */
+  call(method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE', path: string, body?: unknown): Promise<unknown>
+  /** The body of a GET as it is. */
+  text(path: string): Promise<string>
+}
+
+/** Where to talk to and with which key. Throws `UsageError` when no key is to be had. */
+export function connectionOf(context: Context, line: CommandLine): { url: string; key: string } {
+  const url = (textFlag(line, 'url') ?? context.config.url).replace(/\/+$/, '')
+  if (!/^https?:\/\//.test(url) || !URL.canParse(url))
+    throw new UsageError(
+      `--url expects an address such as http://127.0.0.1:7070, got ${JSON.stringify(url)}.`,
+    )
+  return { url, key: context.config.apiKey ?? readAdminKey(context.config.dataDir) }
+}
+
+function readAdminKey(dataDir: string): string {
+  const file = adminKeyFile(dataDir)
+  try {
+    return readFileSync(file, 'utf8').trim()
+  } catch (error) {
+    const code = error instanceof Error && 'code' in error ? error.code : ''
+    throw new UsageError(
+      code === 'ENOENT'
+        ? `No API key: set COFFERDAM_API_KEY, or start a local fleet with \`cofferdam up\` (it writes ${file}).`
+        : `The key file ${file} cannot be read (${String(code)}); set COFFERDAM_API_KEY, or run as the user who started \`up\`.`,
+    )
+  }
+}
+
+/** Opens the connection a command line asks for. */
+export function openApi(context: Context, line: CommandLine): ApiConnection {
+  const { url, key } = connectionOf(context, line)
+  const answer = async (method: string, route: string, body?: unknown): Promise<string> => {
+    const response = await send(url, route, {
+      method,
+      headers: {
+        authorization: `Bearer ${key}`,
+        ...(body === undefined ? {} : { 'content-type': 'application/json' }),
+      },
+      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+      signal: AbortSignal.any([context.stop, AbortSignal.timeout(CALL_MS)]),
+    })
+    const text = await response.text()
+    if (!response.ok) throw errorOf(response.status, text)
+    return text
+  }
+  return {
+    url,
+    key,
+    call: async (method, route, body) => {
+      const text = await answer(method, route, body)
+      return text === '' ? undefined : (JSON.parse(text) as unknown)
+    },
+    text: (route) => answer('GET', route),
+  }
+}
+
+async function send(url: string, route: string, init: RequestInit): Promise<Response> {
+  try {
+    return await fetch(`${url}${route}`, init)
+  } catch (cause) {
+    throw unreachable(url, cause)
+  }
+}
+
+/** What a failed connection means to the user. */
+export function unreachable(url: string, cause: unknown): unknown {
+  if (!(cause instanceof TypeError)) return cause
+  const inner = cause.cause
+  const why = inner instanceof Error && 'code' in inner ? String(inner.code) : cause.message
+  return new CofferdamError(
+    'queue_unavailable',
+    `No API answers at ${url} (${why}). Start one with \`cofferdam up\`, or name another with --url or COFFERDAM_URL.`,
+    { cause },
+  )
+}
+
+function errorOf(status: number, text: string): CofferdamError {
+  const body = errorBodySchema.safeParse(jsonOf(text))
+  if (!body.success)
+    return new CofferdamError('internal', `The API answered ${status}: ${text.slice(0, 200)}`)
+  const { code, message, details } = body.data.error
+  const known: ErrorCode = code in ERRORS ? (code as ErrorCode) : 'internal'
+  return new CofferdamError(known, message, details === undefined ? {} : { details })
+}
+
+function jsonOf(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return null
+  }
+}

@@ -1,0 +1,171 @@
+/** Makes an execution request of a command line. The request is then parsed by the contract's own schema. */
+import { readFile } from 'node:fs/promises'
+import path from 'node:path'
+import type { Readable } from 'node:stream'
+import { buffer } from 'node:stream/consumers'
+import { nearestName } from '@cofferdam/config'
+import {
+  BOUNDS,
+  executionRequestSchema,
+  LANGUAGES,
+  parse,
+  type ExecutionRequest,
+  type FileIn,
+  type Language,
+  type Network,
+} from '@cofferdam/contract'
+import type { CommandLine } from './command.ts'
+import { durationFlag, numberFlag, textFlag, textFlags } from './parse-command-line.ts'
+import { UsageError } from './usage-error.ts'
+
+const EXTENSIONS: Record<string, Language> = {
+  '.py': 'python',
+  '.js': 'javascript',
+  '.mjs': 'javascript',
+  '.cjs': 'javascript',
+  '.ts': 'typescript',
+  '.mts': 'typescript',
+  '.sh': 'bash',
+  '.bash': 'bash',
+}
+
+/** What `#!` lines name, by the last word of the interpreter's path. */
+const INTERPRETERS: Record<string, Language> = {
+  python: 'python',
+  python3: 'python',
+  node: 'javascript',
+  bash: 'bash',
+  sh: 'bash',
+}
+
+/** The language of a program. Throws `UsageError` when neither the flag, the file name nor a `#!` line tells. */
+export function languageOf(file: string, source: string, named: string | undefined): Language {
+  if (named !== undefined) {
+    const found = LANGUAGES.find((language) => language === named)
+    if (found !== undefined) return found
+    const nearest = nearestName(named, LANGUAGES)
+    throw new UsageError(
+      `There is no language ${JSON.stringify(named)}; known: ${LANGUAGES.join(', ')}.${nearest === null ? '' : ` Did you mean ${nearest}?`}`,
+    )
+  }
+  const byName = EXTENSIONS[path.extname(file).toLowerCase()]
+  if (byName !== undefined) return byName
+  const interpreter = /^#!\s*\S*?(?:\/env\s+(?:-S\s+)?)?([A-Za-z0-9.]+)(?:\s|$)/.exec(source)?.[1]
+  const byLine = interpreter === undefined ? undefined : INTERPRETERS[interpreter]
+  if (byLine !== undefined) return byLine
+  throw new UsageError(
+    `The language of ${file === '-' ? 'standard input' : file} is not clear; name it with --language ${LANGUAGES.join('|')}.`,
+  )
+}
+
+/** `none`, `public`, or a comma list of hosts. */
+export function networkOf(text: string | undefined): Network {
+  if (text === undefined || text === 'none') return 'none'
+  if (text === 'public') return 'public'
+  return { allow: text.split(',').map((host) => host.trim()) }
+}
+
+/** Splits `NAME=VALUE` words. Throws `UsageError`. */
+export function environmentOf(words: readonly string[]): Record<string, string> {
+  return Object.fromEntries(
+    words.map((word) => {
+      const cut = word.indexOf('=')
+      if (cut <= 0) throw new UsageError(`--env expects NAME=VALUE, got ${JSON.stringify(word)}.`)
+      return [word.slice(0, cut), word.slice(cut + 1)]
+    }),
+  )
+}
+
+/** Splits `PATH[=AS]`; a path outside of the current directory goes in under its last name. */
+export function placeOf(word: string): { from: string; to: string } {
+  const cut = word.lastIndexOf('=')
+  if (cut > 0) return { from: word.slice(0, cut), to: word.slice(cut + 1) }
+  const tidy = path.normalize(word)
+  const outside = path.isAbsolute(tidy) || tidy.split(path.sep)[0] === '..'
+  return { from: word, to: (outside ? path.basename(tidy) : tidy).split(path.sep).join('/') }
+}
+
+/** Reads what the command line names and builds the request. Throws `UsageError` and `invalid_request`. */
+export async function buildRequest(
+  line: CommandLine,
+  from: { cwd: string; stdin: Readable },
+): Promise<ExecutionRequest> {
+  const file = line.words[0] ?? '-'
+  const stdinFlag = textFlag(line, 'stdin')
+  if (file === '-' && stdinFlag === '-')
+    throw new UsageError('Standard input cannot be the program and what it reads at once.')
+  const source = (file === '-' ? await readAll(from.stdin) : await readInput(from.cwd, file)).toString()
+  const stdin =
+    stdinFlag === undefined
+      ? undefined
+      : stdinFlag === '-'
+        ? await readAll(from.stdin)
+        : await readInput(from.cwd, stdinFlag)
+  const files = await Promise.all(textFlags(line, 'file').map((word) => readFileIn(from.cwd, placeOf(word))))
+  const limits = {
+    hard_timeout_ms: durationFlag(line, 'timeout'),
+    memory_mib: numberFlag(line, 'memory', { min: 1, max: 1_000_000 }),
+    cpus: numberFlag(line, 'cpus', { min: 0, max: 1024, whole: false }),
+  }
+  const request = withoutUndefined({
+    idempotency_key: textFlag(line, 'idempotency-key'),
+    tenant_id: textFlag(line, 'tenant') ?? 'demo',
+    agent_id: textFlag(line, 'agent') ?? 'cli',
+    program: {
+      type: 'script',
+      language: languageOf(file, source, textFlag(line, 'language')),
+      source,
+      ...(line.rest.length === 0 ? {} : { argv: line.rest }),
+    },
+    stdin: stdin?.toString(),
+    files: files.length === 0 ? undefined : files,
+    env: textFlags(line, 'env').length === 0 ? undefined : environmentOf(textFlags(line, 'env')),
+    artifacts: textFlags(line, 'artifact').length === 0 ? undefined : textFlags(line, 'artifact'),
+    limits: withoutUndefined(limits),
+    network: networkOf(textFlag(line, 'network')),
+    backend: textFlag(line, 'backend'),
+    min_isolation: textFlag(line, 'min-isolation'),
+    lane: textFlag(line, 'lane'),
+    priority: numberFlag(line, 'priority', { min: 0, max: 9 }),
+    delay_ms: durationFlag(line, 'delay'),
+  })
+  return parse(executionRequestSchema, request)
+}
+
+const withoutUndefined = (record: Record<string, unknown>): Record<string, unknown> =>
+  Object.fromEntries(Object.entries(record).filter(([, value]) => value !== undefined))
+
+async function readFileIn(cwd: string, place: { from: string; to: string }): Promise<FileIn> {
+  const bytes = await readInput(cwd, place.from)
+  return { path: place.to, content_base64: bytes.toString('base64') }
+}
+
+async function readInput(cwd: string, name: string): Promise<Buffer> {
+  try {
+    const bytes = await readFile(path.resolve(cwd, name))
+    if (bytes.length > BOUNDS.fileBytes)
+      throw new UsageError(`${name} has ${bytes.length} bytes; at most ${BOUNDS.fileBytes} can go in.`)
+    return bytes
+  } catch (error) {
+    if (error instanceof UsageError) throw error
+    const code = error instanceof Error && 'code' in error ? error.code : ''
+    const why =
+      code === 'ENOENT'
+        ? 'does not exist'
+        : code === 'EISDIR'
+          ? 'is a directory'
+          : `cannot be read (${String(code)})`
+    throw new UsageError(`${name} ${why}.`)
+  }
+}
+
+/** Everything of a stream; bounded by the largest thing that a request may carry, so that `yes |` does not fill memory. */
+async function readAll(stream: Readable): Promise<Buffer> {
+  let size = 0
+  stream.on('data', (chunk: Buffer) => {
+    size += chunk.length
+    if (size > BOUNDS.fileBytes)
+      stream.destroy(new UsageError(`Standard input has more than ${BOUNDS.fileBytes} bytes.`))
+  })
+  return await buffer(stream)
+}

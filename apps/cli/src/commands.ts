@@ -1,0 +1,34 @@
+/** Every command by name; its code is loaded when it is called, so that `--help` and small commands start quickly. */
+import type { Command } from './command.ts'
+
+export interface CommandEntry {
+  summary: string
+  load(): Promise<{ command: Command }>
+}
+
+export const COMMANDS: Readonly<Record<string, CommandEntry>> = {
+  up: {
+    summary: 'start everything on this machine and run one demo execution',
+    load: () => import('./commands/up.ts'),
+  },
+  run: {
+    summary: 'run a program, show its output, exit as it does',
+    load: () => import('./commands/run.ts'),
+  },
+  enqueue: { summary: 'hand a program to the queue and return', load: () => import('./commands/enqueue.ts') },
+  status: { summary: 'show what is known of an execution', load: () => import('./commands/status.ts') },
+  logs: {
+    summary: "show an execution's output, live with --follow",
+    load: () => import('./commands/logs.ts'),
+  },
+  cancel: { summary: 'cancel an execution', load: () => import('./commands/cancel.ts') },
+  caps: { summary: "show or change a tenant's caps", load: () => import('./commands/caps.ts') },
+  audit: { summary: 'list audit rows', load: () => import('./commands/audit.ts') },
+  tenant: { summary: 'create, list and change tenants', load: () => import('./commands/tenant.ts') },
+  doctor: {
+    summary: 'say which backends work on this machine, and why not the others',
+    load: () => import('./commands/doctor.ts'),
+  },
+  worker: { summary: 'run a worker in the foreground', load: () => import('./commands/worker.ts') },
+  api: { summary: 'run the API in the foreground', load: () => import('./commands/api.ts') },
+}

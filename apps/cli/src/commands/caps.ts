@@ -1,0 +1,129 @@
+import { parse, tenantCapsSchema, type TenantCaps } from '@cofferdam/contract'
+import { z } from 'zod'
+import { openApi, type ApiConnection } from '../api-connection.ts'
+import { API_FLAGS, type Command, type CommandLine } from '../command.ts'
+import { EXIT } from '../exit-status.ts'
+import { numberFlag, textFlag, textFlags } from '../parse-command-line.ts'
+import type { Terminal } from '../terminal.ts'
+import { UsageError } from '../usage-error.ts'
+
+const windowSchema = z.object({ used: z.number(), limit: z.number(), resets_at: z.string() })
+const usageSchema = z.object({
+  tenant_daily: windowSchema,
+  agent_hourly: windowSchema.nullable(),
+  concurrency: z.object({ running: z.number(), limit: z.number() }),
+  seeded: z.boolean(),
+})
+
+const COUNT = { min: 0, max: 1_000_000_000 }
+
+/** Flags that hold a number or the word `default`. */
+const NUMBERS = {
+  daily: { field: 'tenant_daily', ...COUNT },
+  hourly: { field: 'agent_hourly', ...COUNT },
+  concurrency: { field: 'concurrency', min: 1, max: 100_000 },
+  'max-queued': { field: 'max_queued', min: 0, max: 10_000_000 },
+  rate: { field: 'rate_per_second', min: 0.001, max: 100_000, whole: false },
+} as const
+
+export const command: Command = {
+  usage: 'get TENANT | set TENANT [flags]',
+  details:
+    'A cap of 0 is the kill switch: nothing of the tenant starts any more. `default` goes back to the fleet’s own.\n' +
+    'Changes hold from the next admission on, without a restart.',
+  flags: {
+    agent: { type: 'string', value: 'ID', description: 'get: also show this agent’s hour' },
+    daily: { type: 'string', value: 'N|default', description: 'executions of the tenant a day (UTC)' },
+    hourly: { type: 'string', value: 'N|default', description: 'executions of each agent an hour' },
+    'agent-cap': {
+      type: 'string',
+      multiple: true,
+      value: 'ID=N',
+      description: 'cap of one agent an hour; ID= removes it',
+    },
+    concurrency: { type: 'string', value: 'N|default', description: 'executions that run at once' },
+    'max-queued': { type: 'string', value: 'N|default', description: 'executions that wait at once' },
+    weight: { type: 'string', value: 'X', description: 'share under contention, relative to 1' },
+    rate: { type: 'string', value: 'X|default', description: 'sustained starts a second' },
+    burst: { type: 'string', value: 'N', description: 'starts above the rate' },
+    ...API_FLAGS,
+  },
+  words: { min: 2, max: 2 },
+  examples: [
+    'cofferdam caps get demo --agent cli',
+    'cofferdam caps set demo --daily 5000 --concurrency 8',
+    'cofferdam caps set demo --daily 0          # kill switch',
+    'cofferdam caps set demo --daily default',
+  ],
+  async run(context, line) {
+    const [verb, tenant] = line.words
+    const path = `/v1/tenants/${encodeURIComponent(tenant ?? '')}`
+    const api = openApi(context, line)
+    const caps = parse(tenantCapsSchema, await api.call('GET', `${path}/caps`), 'the answer')
+    if (verb === 'get') await show(api, path, line, caps, context.terminal)
+    else if (verb === 'set') {
+      const changed = applyFlags(caps, line)
+      const stored = parse(tenantCapsSchema, await api.call('PUT', `${path}/caps`, changed), 'the answer')
+      await show(api, path, line, stored, context.terminal)
+    } else throw new UsageError(`cofferdam caps knows get and set, not ${JSON.stringify(verb)}.`)
+    return EXIT.ok
+  },
+}
+
+async function show(
+  api: ApiConnection,
+  path: string,
+  line: CommandLine,
+  caps: TenantCaps,
+  terminal: Terminal,
+) {
+  const agent = textFlag(line, 'agent')
+  const query = agent === undefined ? '' : `?agent_id=${encodeURIComponent(agent)}`
+  const usage = parse(usageSchema, await api.call('GET', `${path}/usage${query}`), 'the answer')
+  terminal.value({ caps, usage })
+  const window = (name: string, use: z.infer<typeof windowSchema>) =>
+    terminal.line(
+      `${name.padEnd(14)} ${use.used} of ${use.limit} used, resets at ${use.resets_at}${use.limit === 0 ? terminal.style('red', '  kill switch is on') : ''}`,
+    )
+  window('tenant, day', usage.tenant_daily)
+  if (usage.agent_hourly !== null) window('agent, hour', usage.agent_hourly)
+  terminal.line(`${'running'.padEnd(14)} ${usage.concurrency.running} of ${usage.concurrency.limit}`)
+  if (!usage.seeded)
+    terminal.note('The counters may be low: Redis lost them and they are being counted again.')
+  const own = Object.entries(caps).filter(([, value]) => value !== null)
+  terminal.line(
+    terminal.style('dim', own.map(([name, value]) => `${name}=${JSON.stringify(value)}`).join(' ')),
+  )
+}
+
+/** The caps with what the flags name. Throws `UsageError` when they name nothing. */
+export function applyFlags(caps: TenantCaps, line: CommandLine): TenantCaps {
+  const changes: Partial<TenantCaps> = {}
+  for (const [flag, { field, ...bounds }] of Object.entries(NUMBERS)) {
+    const value = textFlag(line, flag) === 'default' ? null : numberFlag(line, flag, bounds)
+    if (value !== undefined) changes[field] = value
+  }
+  const weight = numberFlag(line, 'weight', { min: 0.01, max: 100, whole: false })
+  if (weight !== undefined) changes.weight = weight
+  const burst = numberFlag(line, 'burst', { min: 1, max: 100_000 })
+  if (burst !== undefined) changes.burst = burst
+  const agentCaps = textFlags(line, 'agent-cap')
+  if (agentCaps.length > 0) changes.agents = withAgentCaps(caps.agents, agentCaps)
+  if (Object.keys(changes).length === 0)
+    throw new UsageError(
+      'Nothing to set. Name at least one of --daily, --hourly, --agent-cap, --concurrency, --max-queued, --weight, --rate, --burst.',
+    )
+  return { ...caps, ...changes }
+}
+
+function withAgentCaps(agents: TenantCaps['agents'], words: readonly string[]): TenantCaps['agents'] {
+  const changed = new Map(Object.entries(agents))
+  for (const word of words) {
+    const match = /^([^=]+)=(\d*)$/.exec(word)
+    if (match?.[1] === undefined || match[2] === undefined)
+      throw new UsageError(`--agent-cap expects ID=N or ID=, got ${JSON.stringify(word)}.`)
+    if (match[2] === '') changed.delete(match[1])
+    else changed.set(match[1], Number(match[2]))
+  }
+  return Object.fromEntries(changed)
+}

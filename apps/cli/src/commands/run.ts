@@ -1,0 +1,55 @@
+import { buildRequest } from '../build-request.ts'
+import { API_FLAGS, type Command } from '../command.ts'
+import { exitStatusFor } from '../exit-status.ts'
+import { follow } from '../follow.ts'
+import { openClient } from '../open-client.ts'
+import { hasFlag } from '../parse-command-line.ts'
+import { PROGRAM_FLAGS, QUEUE_FLAGS } from '../program-flags.ts'
+import { runLocally } from '../run-locally.ts'
+import { resultLines } from '../show-result.ts'
+
+export const command: Command = {
+  usage: 'FILE|- [flags] [-- ARGV…]',
+  details:
+    'The program goes through the queue of a running fleet (`cofferdam up`), its output comes live, and the exit status\n' +
+    'is its own: 124 for a timeout, 137 out of memory, 130 cancelled, 1 when the platform failed. Ctrl-C cancels it.',
+  flags: {
+    ...PROGRAM_FLAGS,
+    local: {
+      type: 'boolean',
+      description: 'skip the queue: run it from this process, uncapped and unaudited',
+    },
+    ...QUEUE_FLAGS,
+    ...API_FLAGS,
+  },
+  words: { min: 1, max: 1 },
+  takesRest: true,
+  examples: [
+    'cofferdam run hello.py',
+    'cofferdam run job.py --timeout 2m --memory 512 --file data.csv --artifact "out/*.png" -- --verbose',
+    "echo 'print(6*7)' | cofferdam run - --language python",
+    'cofferdam run --local hello.ts',
+  ],
+  async run(context, line) {
+    const { terminal } = context
+    const request = await buildRequest(line, context)
+    const result = hasFlag(line, 'local')
+      ? await runLocally(request, context)
+      : await throughTheQueue(request, context, line)
+    terminal.value(result)
+    // On stderr: stdout belongs to the program. A failure is told also where nobody watches, a success is not.
+    const told = terminal.interactive || (!result.ok && !terminal.json)
+    if (told) for (const text of resultLines(result, terminal)) terminal.note(text)
+    return exitStatusFor(result)
+  },
+}
+
+async function throughTheQueue(
+  request: Awaited<ReturnType<typeof buildRequest>>,
+  context: Parameters<Command['run']>[0],
+  line: Parameters<Command['run']>[1],
+) {
+  await using client = openClient(context, line)
+  const { execution_id } = await client.put(request)
+  return await follow(client, execution_id, context, { cancelOnStop: true })
+}

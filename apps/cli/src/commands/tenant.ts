@@ -1,0 +1,202 @@
+import {
+  apiKeyScopeSchema,
+  ISOLATIONS,
+  parse,
+  tenantCapsSchema,
+  tenantPolicySchema,
+} from '@cofferdam/contract'
+import { nearestName } from '@cofferdam/config'
+import { z } from 'zod'
+import { openApi, type ApiConnection } from '../api-connection.ts'
+import { API_FLAGS, type Command, type CommandLine } from '../command.ts'
+import { EXIT } from '../exit-status.ts'
+import { numberFlag, textFlag } from '../parse-command-line.ts'
+import { table } from '../table.ts'
+import type { Terminal } from '../terminal.ts'
+import { UsageError } from '../usage-error.ts'
+
+const tenantSchema = z.object({ policy: tenantPolicySchema, caps: tenantCapsSchema })
+type Tenant = z.infer<typeof tenantSchema>
+const keyMadeSchema = z.object({ id: z.string(), key: z.string() })
+const keysSchema = z.object({
+  keys: z.array(
+    z.object({
+      id: z.string(),
+      scope: apiKeyScopeSchema,
+      label: z.string(),
+      created_at: z.string(),
+      revoked_at: z.string().nullable(),
+    }),
+  ),
+})
+
+type Verb = (
+  api: ApiConnection,
+  words: readonly string[],
+  line: CommandLine,
+  terminal: Terminal,
+) => Promise<void>
+
+const VERBS: Record<string, { words: string[]; run: Verb }> = {
+  list: { words: [], run: list },
+  create: { words: ['TENANT'], run: create },
+  show: { words: ['TENANT'], run: show },
+  set: { words: ['TENANT'], run: set },
+  keys: { words: ['TENANT'], run: keys },
+  'new-key': { words: ['TENANT'], run: newKey },
+  'revoke-key': { words: ['TENANT', 'KEY-ID'], run: revokeKey },
+}
+
+export const command: Command = {
+  usage: 'list | create ID | show ID | set ID [flags] | keys ID | new-key ID | revoke-key ID KEY-ID',
+  details: 'Needs an admin key. An API key is shown once, when it is made.',
+  flags: {
+    enabled: { type: 'string', value: 'true|false', description: 'whether its code runs at all' },
+    'min-isolation': {
+      type: 'string',
+      value: 'LEVEL',
+      description: `never weaker than ${ISOLATIONS.join(' < ')}`,
+    },
+    'retention-days': { type: 'string', value: 'N', description: 'how long audit rows stay, 1 to 180' },
+    tier: { type: 'string', value: 'NAME', description: 'standard, regulated or hipaa' },
+    label: { type: 'string', value: 'TEXT', description: 'new-key: what the key is for (default: cli)' },
+    ...API_FLAGS,
+  },
+  words: { min: 1, max: 3 },
+  examples: [
+    'cofferdam tenant create acme --min-isolation container',
+    'cofferdam tenant new-key acme --label "build agents"',
+    'cofferdam tenant set acme --enabled false',
+  ],
+  async run(context, line) {
+    const [name = '', ...words] = line.words
+    const verb = Object.hasOwn(VERBS, name) ? VERBS[name] : undefined
+    if (verb === undefined) {
+      const nearest = nearestName(name, Object.keys(VERBS))
+      throw new UsageError(
+        `cofferdam tenant does not know ${JSON.stringify(name)}.${nearest === null ? '' : ` Did you mean ${nearest}?`}`,
+      )
+    }
+    if (words.length !== verb.words.length)
+      throw new UsageError(`Usage: cofferdam tenant ${[name, ...verb.words].join(' ')}`)
+    await verb.run(openApi(context, line), words, line, context.terminal)
+    return EXIT.ok
+  },
+}
+
+const pathOf = (words: readonly string[]): string => `/v1/tenants/${encodeURIComponent(words[0] ?? '')}`
+
+/** The policy fields that the flags name. */
+export function policyOf(line: CommandLine): Record<string, unknown> {
+  const enabled = textFlag(line, 'enabled')
+  if (enabled !== undefined && !['true', 'false'].includes(enabled))
+    throw new UsageError(`--enabled expects true or false, got ${JSON.stringify(enabled)}.`)
+  const fields = {
+    sandbox_enabled: enabled === undefined ? undefined : enabled === 'true',
+    min_isolation: textFlag(line, 'min-isolation'),
+    retention_days: numberFlag(line, 'retention-days', { min: 1, max: 180 }),
+    compliance_tier: textFlag(line, 'tier'),
+  }
+  return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined))
+}
+
+function print({ policy, caps }: Tenant, terminal: Terminal): void {
+  terminal.value({ policy, caps })
+  terminal.line(terminal.style('bold', policy.tenant_id))
+  for (const [name, value] of Object.entries(policy))
+    if (name !== 'tenant_id' && name !== 'redact')
+      terminal.line(`  ${name.padEnd(16)} ${JSON.stringify(value)}`)
+  terminal.line(`  ${'redact'.padEnd(16)} ${policy.redact.length} literal values`)
+  terminal.line(terminal.style('dim', `  caps: ${JSON.stringify(caps)}`))
+}
+
+async function list(
+  api: ApiConnection,
+  _: readonly string[],
+  __: CommandLine,
+  terminal: Terminal,
+): Promise<void> {
+  const answer = await api.call('GET', '/v1/tenants')
+  const { tenants } = parse(z.object({ tenants: z.array(tenantSchema) }), answer, 'the answer')
+  terminal.value(tenants)
+  const rows = tenants.map(({ policy }) => [
+    policy.tenant_id,
+    policy.sandbox_enabled ? 'on' : 'off',
+    policy.compliance_tier,
+    policy.min_isolation,
+    policy.retention_days,
+  ])
+  for (const text of table(['TENANT', 'SANDBOX', 'TIER', 'MIN ISOLATION', 'RETENTION'], rows))
+    terminal.line(text)
+}
+
+async function create(
+  api: ApiConnection,
+  words: readonly string[],
+  line: CommandLine,
+  terminal: Terminal,
+): Promise<void> {
+  const made = await api.call('POST', '/v1/tenants', { tenant_id: words[0], ...policyOf(line) })
+  print(parse(tenantSchema, made, 'the answer'), terminal)
+}
+
+async function show(
+  api: ApiConnection,
+  words: readonly string[],
+  _: CommandLine,
+  terminal: Terminal,
+): Promise<void> {
+  print(parse(tenantSchema, await api.call('GET', pathOf(words)), 'the answer'), terminal)
+}
+
+async function set(
+  api: ApiConnection,
+  words: readonly string[],
+  line: CommandLine,
+  terminal: Terminal,
+): Promise<void> {
+  const changes = policyOf(line)
+  if (Object.keys(changes).length === 0)
+    throw new UsageError(
+      'Nothing to set. Name at least one of --enabled, --min-isolation, --retention-days, --tier.',
+    )
+  await api.call('PATCH', `${pathOf(words)}/policy`, changes)
+  print(parse(tenantSchema, await api.call('GET', pathOf(words)), 'the answer'), terminal)
+}
+
+async function keys(
+  api: ApiConnection,
+  words: readonly string[],
+  _: CommandLine,
+  terminal: Terminal,
+): Promise<void> {
+  const found = parse(keysSchema, await api.call('GET', `${pathOf(words)}/keys`), 'the answer').keys
+  terminal.value(found)
+  const rows = found.map((key) => [key.id, key.label, key.created_at, key.revoked_at])
+  for (const text of table(['KEY ID', 'LABEL', 'CREATED', 'REVOKED'], rows)) terminal.line(text)
+}
+
+async function newKey(
+  api: ApiConnection,
+  words: readonly string[],
+  line: CommandLine,
+  terminal: Terminal,
+): Promise<void> {
+  const answer = await api.call('POST', `${pathOf(words)}/keys`, { label: textFlag(line, 'label') ?? 'cli' })
+  const made = parse(keyMadeSchema, answer, 'the answer')
+  terminal.value(made)
+  // The key alone on stdout, so that `KEY=$(cofferdam tenant new-key acme)` works.
+  terminal.line(made.key)
+  terminal.note(`Key ${made.id} of tenant ${words[0]}; it is not shown again.`)
+}
+
+async function revokeKey(
+  api: ApiConnection,
+  words: readonly string[],
+  _: CommandLine,
+  terminal: Terminal,
+): Promise<void> {
+  await api.call('DELETE', `${pathOf(words)}/keys/${encodeURIComponent(words[1] ?? '')}`)
+  terminal.value({ id: words[1], revoked: true })
+  terminal.line(`Key ${words[1]} is revoked.`)
+}

@@ -1,0 +1,58 @@
+/** How an execution's ending becomes the exit status of `run` and `logs --follow`. */
+import { constants } from 'node:os'
+import { assertNever, type Ending, type ExecutionResult } from '@cofferdam/contract'
+
+export const EXIT = {
+  ok: 0,
+  /** The platform failed or refused. */
+  platform: 1,
+  usage: 2,
+  /** As timeout(1) has it. */
+  timeout: 124,
+  /** 128 + SIGINT. */
+  cancelled: 130,
+  /** 128 + SIGKILL, as shells and container engines show the kernel's out-of-memory kill. */
+  outOfMemory: 137,
+} as const
+
+/** The program's own status where it has one; else what stands for the ending. */
+export function exitStatusFor(result: {
+  ending: Ending
+  exit_code: number | null
+  signal: ExecutionResult['signal']
+}): number {
+  switch (result.ending) {
+    case 'ok':
+      return EXIT.ok
+    case 'soft_timeout':
+    case 'hard_timeout':
+      return EXIT.timeout
+    case 'oom':
+      return EXIT.outOfMemory
+    case 'cancelled':
+      return EXIT.cancelled
+    case 'error':
+    case 'crashed':
+    case 'pids_limit':
+    case 'disk_limit':
+    case 'output_limit':
+      return ownStatus(result)
+    case 'policy_denied':
+    case 'cap_exceeded':
+    case 'provisioning':
+    case 'sandbox_lost':
+    case 'worker_lost':
+      return EXIT.platform
+    default:
+      return assertNever(result.ending)
+  }
+}
+
+/** Never 0: the ending says that it failed. */
+function ownStatus(result: { exit_code: number | null; signal: string | null }): number {
+  if (result.signal !== null) {
+    const number = Object.entries(constants.signals).find(([name]) => name === result.signal)?.[1]
+    return number === undefined ? EXIT.platform : 128 + number
+  }
+  return result.exit_code === null || result.exit_code === 0 ? EXIT.platform : result.exit_code
+}

@@ -1,0 +1,35 @@
+/** The `cofferdam` process: hands the words to a command; the first Ctrl-C stops in order, the second at once. */
+import { currentEnvironment } from './config.ts'
+import { dispatch } from './dispatch.ts'
+import { EXIT } from './exit-status.ts'
+
+/** npm and shells forward a copy of the signal that the terminal has sent: copies within this are the same key press. */
+const SAME_PRESS_MS = 500
+
+const stop = new AbortController()
+let firstAtMs = 0
+const onSignal = () => {
+  const nowMs = performance.now()
+  if (!stop.signal.aborted) {
+    firstAtMs = nowMs
+    stop.abort()
+  } else if (nowMs - firstAtMs > SAME_PRESS_MS) process.exit(EXIT.cancelled)
+}
+process.on('SIGINT', onSignal)
+process.on('SIGTERM', onSignal)
+process.on('SIGHUP', onSignal)
+// A reader that left (`cofferdam logs … | head`) ends us like any filter.
+process.stdout.on('error', (error: NodeJS.ErrnoException) => {
+  if (error.code !== 'EPIPE') throw error
+  process.exit(EXIT.ok)
+})
+
+process.exitCode = await dispatch({
+  args: process.argv.slice(2),
+  environment: currentEnvironment(),
+  cwd: process.cwd(),
+  stdin: process.stdin,
+  stdout: process.stdout,
+  stderr: process.stderr,
+  stop: stop.signal,
+})

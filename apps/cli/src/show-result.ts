@@ -1,0 +1,54 @@
+/** A result in a few words for people. */
+import type { ExecutionResult } from '@cofferdam/contract'
+import type { Terminal } from './terminal.ts'
+
+/** `950 ms`, `1.2 s`, `3 min 5 s`. */
+export function durationWords(ms: number): string {
+  if (ms < 1000) return `${Math.round(ms)} ms`
+  if (ms < 60_000) return `${(ms / 1000).toFixed(1)} s`
+  return `${Math.floor(ms / 60_000)} min ${Math.round((ms % 60_000) / 1000)} s`
+}
+
+/** `512 B`, `1.5 KiB`, `3.0 MiB`. */
+export function bytesWords(bytes: number): string {
+  if (bytes < 1024) return `${bytes} B`
+  const [value, unit] = bytes < 1_048_576 ? [bytes / 1024, 'KiB'] : [bytes / 1_048_576, 'MiB']
+  return `${value.toFixed(1)} ${unit}`
+}
+
+/** The ending and what led to it, in one line. */
+export function endingWords(result: ExecutionResult): string {
+  const how =
+    result.signal !== null
+      ? `${result.ending} (${result.signal})`
+      : result.ending === 'error' && result.exit_code !== null
+        ? `exit status ${result.exit_code}`
+        : result.ending
+  const why = result.error_message ?? result.reason
+  return why === undefined ? how : `${how}: ${why}`
+}
+
+/** Everything that a person wants to know once it is over; the program's output stands apart. */
+export function resultLines(result: ExecutionResult, terminal: Terminal): string[] {
+  const mark = result.ok ? terminal.style('green', '✓') : terminal.style('red', '✗')
+  const where =
+    result.backend === null ? 'no sandbox' : `${result.backend} (${result.isolation ?? 'unknown'})`
+  const memory = result.usage?.peak_memory_bytes
+  const facts = [
+    `${durationWords(result.duration_ms)} after ${durationWords(result.queue_ms)} in the queue`,
+    where,
+    ...(memory == null ? [] : [`${bytesWords(memory)} at most`]),
+  ]
+  const lines = [`${mark} ${endingWords(result)} · ${facts.join(' · ')}`]
+  if (result.value !== undefined) lines.push(`  value      ${JSON.stringify(result.value)}`)
+  for (const artifact of result.artifacts)
+    lines.push(`  artifact   ${artifact.path} (${bytesWords(artifact.size)})`)
+  for (const stream of ['stdout', 'stderr'] as const)
+    if (result[`${stream}_truncated`])
+      lines.push(`  ${stream} was cut: ${bytesWords(result[`${stream}_bytes`])} in all`)
+  if (result.resets_at !== undefined)
+    lines.push(`  the ${result.dimension ?? 'cap'} window resets at ${result.resets_at}`)
+  const trace = result.trace_id === null ? '' : ` · trace ${result.trace_id}`
+  lines.push(terminal.style('dim', `  ${result.execution_id}${trace}`))
+  return lines
+}
