@@ -1,0 +1,136 @@
+/**
+ * What one sandbox is to the daemon: every line of hardening in one place, pure, so that a test can read it.
+ * Facts and measurements behind the lines: local-isolation.md §3 and §7.
+ */
+import type { Limits, SandboxId, WorkerId } from '@cofferdam/contract'
+import { agentArgv } from '@cofferdam/guest'
+import type Docker from 'dockerode'
+import { seccompProfile } from './seccomp.ts'
+
+/** Labels by which workers find their containers, and people see whose they are. */
+export const LABELS = {
+  owner: 'cofferdam.owner',
+  sandbox: 'cofferdam.sandbox',
+  language: 'cofferdam.language',
+} as const
+
+/** Where the image has the guest agent (infra/images). */
+export const AGENT_DIRECTORY = '/usr/lib/cofferdam/agent'
+
+const MiB = 1_048_576
+// The agent: 8-10 MiB resident (measured), and it must survive the program's out-of-memory.
+const AGENT_MEMORY_MIB = 16
+// The agent itself; the rest is the program's.
+const AGENT_PIDS = 1
+// 16 MiB: the default of 64 would be a second disk beside /tmp; none at all breaks multiprocessing's locks.
+const SHM_BYTES = 16 * MiB
+// An empty file costs kernel memory only; 16 Ki of them are a few MiB (§7 "create empty files").
+const TMP_INODES = '16k'
+const UNPRIVILEGED = 65_534
+
+// The field replaces Docker's defaults, so both stand here: first moby's own, then what tells a program about the host.
+const MASKED_PATHS = [
+  '/proc/asound',
+  '/proc/acpi',
+  '/proc/kcore',
+  '/proc/keys',
+  '/proc/latency_stats',
+  '/proc/timer_list',
+  '/proc/timer_stats',
+  '/proc/sched_debug',
+  '/proc/scsi',
+  '/proc/interrupts',
+  '/sys/firmware',
+  '/sys/devices/virtual/powercap',
+  '/proc/cmdline',
+  '/proc/config.gz',
+  '/proc/version',
+  '/proc/diskstats',
+  '/proc/pressure',
+  '/proc/partitions',
+  '/sys/block',
+  '/sys/devices/virtual/dmi',
+]
+const READONLY_PATHS = ['/proc/bus', '/proc/fs', '/proc/irq', '/proc/sys', '/proc/sysrq-trigger']
+
+// One filter for all sandboxes of this process; the daemon takes the text.
+const SECCOMP = `seccomp=${JSON.stringify(seccompProfile())}`
+
+/** Everything that must be known before a container starts; what only the program brings comes at bind. */
+export interface SlotSpec {
+  slotId: SandboxId
+  owner: WorkerId
+  image: string
+  runtime: string | null
+  /** The interpreter that waits, or `none`. */
+  language: 'python' | 'javascript' | 'typescript' | 'bash' | 'none'
+  limits: Pick<Limits, 'memory_mib' | 'cpus' | 'pids' | 'disk_mib'>
+}
+
+/** The container's name: from it alone kill and clean-up find the container, also when no answer ever brought its id. */
+export const containerName = (slotId: SandboxId): string => `cofferdam-${slotId}`
+
+/** Options of the create call. Files count as memory, because /tmp is a tmpfs: `disk_mib` above `memory_mib` is cut to it. */
+export function containerOptions(slot: SlotSpec): Docker.ContainerCreateOptions {
+  const { limits } = slot
+  const memory = (limits.memory_mib + AGENT_MEMORY_MIB) * MiB
+  const diskMib = Math.min(limits.disk_mib, limits.memory_mib)
+  const ulimit = (Name: string, value: number): { Name: string; Soft: number; Hard: number } => ({
+    Name,
+    Soft: value,
+    Hard: value,
+  })
+  return {
+    name: containerName(slot.slotId),
+    Image: slot.image,
+    Labels: { [LABELS.owner]: slot.owner, [LABELS.sandbox]: slot.slotId, [LABELS.language]: slot.language },
+    Hostname: 'sandbox',
+    // The agent is uid 0 with three capabilities; the program becomes 65534 with none (§3, two uids).
+    User: '0:0',
+    WorkingDir: '/',
+    Entrypoint: agentArgv({
+      python: 'python3',
+      guestDir: AGENT_DIRECTORY,
+      language: slot.language,
+      cgroup: true,
+      ownDisk: true,
+      uid: UNPRIVILEGED,
+      gid: UNPRIVILEGED,
+    }),
+    Cmd: [],
+    Env: [],
+    AttachStdin: true,
+    AttachStdout: true,
+    AttachStderr: true,
+    OpenStdin: true,
+    // The end of our stream is the end of the agent's input, and with it of the container.
+    StdinOnce: true,
+    Tty: false,
+    // Both: NetworkDisabled spares the prestart hook (start 296 to 127 ms below Docker 28), NetworkMode says it again.
+    NetworkDisabled: true,
+    HostConfig: {
+      NetworkMode: 'none',
+      ReadonlyRootfs: true,
+      CapDrop: ['ALL'],
+      CapAdd: ['SETUID', 'SETGID', 'KILL'],
+      Privileged: false,
+      SecurityOpt: ['no-new-privileges', SECCOMP],
+      Memory: memory,
+      MemorySwap: memory,
+      NanoCpus: Math.round(limits.cpus * 1e9),
+      PidsLimit: limits.pids + AGENT_PIDS,
+      Ulimits: [ulimit('nofile', 256), ulimit('fsize', diskMib * MiB), ulimit('core', 0)],
+      Tmpfs: { '/tmp': `rw,exec,nosuid,nodev,size=${diskMib}m,nr_inodes=${TMP_INODES},mode=1777` },
+      ShmSize: SHM_BYTES,
+      IpcMode: 'private',
+      LogConfig: { Type: 'none', Config: {} },
+      AutoRemove: true,
+      RestartPolicy: { Name: 'no' },
+      // The agent is PID 1 and reaps; an init of Docker's in front of it would take kill(-1)'s proof away.
+      Init: false,
+      MaskedPaths: MASKED_PATHS,
+      ReadonlyPaths: READONLY_PATHS,
+      ...(slot.runtime === null ? {} : { Runtime: slot.runtime }),
+    },
+  }
+}

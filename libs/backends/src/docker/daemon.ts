@@ -1,0 +1,75 @@
+/** The daemon's API through dockerode, with a bound on every call and our own errors. */
+import type Docker from 'dockerode'
+import { CofferdamError } from '@cofferdam/contract'
+import type { DockerConfig } from './config.ts'
+
+export interface Daemon {
+  readonly docker: Docker
+  /**
+   * One API call. Ends after the configured timeout or when `stop` aborts, with its reason; `what` names the call in the
+   * error. Pass `stop` only where an unfinished call leaves nothing behind.
+   */
+  call<T>(what: string, work: (signal: AbortSignal) => Promise<T>, stop?: AbortSignal): Promise<T>
+}
+
+/** Loads dockerode and points it at the configured daemon. Talks to nothing yet. */
+export async function connectDaemon(config: Pick<DockerConfig, 'host' | 'api_timeout_ms'>): Promise<Daemon> {
+  const { default: Dockerode } = await import('dockerode')
+  // Without a host of our own docker-modem follows DOCKER_HOST and Docker Desktop's socket, as the docker command does.
+  const docker = new Dockerode(config.host === undefined ? {} : addressOf(config.host))
+  return {
+    docker,
+    async call(what, work, stop) {
+      stop?.throwIfAborted()
+      // A controller of this call alone: the signal of a hijacked connection must not fire after the call has answered.
+      const limit = new AbortController()
+      const ended = Promise.withResolvers<never>()
+      const end = (reason: unknown): void => {
+        limit.abort(reason)
+        ended.reject(reason)
+      }
+      const timer = setTimeout(() => {
+        end(new Error(`the Docker daemon did not answer "${what}" within ${config.api_timeout_ms} ms`))
+      }, config.api_timeout_ms)
+      const onStop = (): void => end(stop?.reason)
+      stop?.addEventListener('abort', onStop, { once: true })
+      try {
+        // A race, because not every call of dockerode listens to a signal.
+        return await Promise.race([work(limit.signal), ended.promise])
+      } finally {
+        clearTimeout(timer)
+        stop?.removeEventListener('abort', onStop)
+      }
+    },
+  }
+}
+
+/** The HTTP status of a daemon's refusal; null for a failure of another kind. */
+export function statusOf(error: unknown): number | null {
+  if (typeof error !== 'object' || error === null || !('statusCode' in error)) return null
+  return typeof error.statusCode === 'number' ? error.statusCode : null
+}
+
+/** The daemon's own words, without dockerode's frame around them. */
+export function daemonMessage(error: unknown): string {
+  const text = error instanceof Error ? error.message : String(error)
+  return text
+    .replace(/^\(HTTP code \d+\) [^-]*- /, '')
+    .trim()
+    .slice(0, 500)
+}
+
+function addressOf(host: string): Docker.DockerOptions {
+  const path = host.startsWith('unix://') ? host.slice('unix://'.length) : host
+  if (path.startsWith('/')) return { socketPath: path, host: '' }
+  let url: URL
+  try {
+    url = new URL(host)
+  } catch (cause) {
+    throw new CofferdamError('config_invalid', `docker: host "${host}" is neither a socket path nor a URL.`, {
+      cause,
+    })
+  }
+  const protocol = url.protocol === 'https:' ? 'https' : 'http'
+  return { host: url.hostname, port: url.port === '' ? 2375 : Number(url.port), protocol }
+}

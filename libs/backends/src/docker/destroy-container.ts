@@ -1,0 +1,39 @@
+/** Removes a container, and does not say so before the daemon does. */
+import { setTimeout as sleep } from 'node:timers/promises'
+import { CofferdamError } from '@cofferdam/contract'
+import { daemonMessage, statusOf, type Daemon } from './daemon.ts'
+
+// With 41 spinning processes under a CPU quota a kill took 250 ms; a daemon under load adds seconds.
+const GONE_WITHIN_MS = 15_000
+const POLL_MS = [5, 10, 20, 40, 80, 160] as const
+
+/**
+ * Kills and removes by name; resolves when the daemon knows no such container: true when there was one. A container that
+ * exits by itself at the same moment makes the daemon refuse (409 "already in progress", 500 "is not running"); then
+ * it asks again until it is gone. Throws `internal` when it is still there after 15 s.
+ */
+export async function destroyContainer(daemon: Daemon, name: string): Promise<boolean> {
+  const container = daemon.docker.getContainer(name)
+  const deadline = performance.now() + GONE_WITHIN_MS
+  let existed = false
+  for (let turn = 0; ; turn += 1) {
+    try {
+      await daemon.call('remove', (abortSignal) => container.remove({ force: true, v: true, abortSignal }))
+      return true
+    } catch (error) {
+      const status = statusOf(error)
+      if (status === 404) return existed
+      if (status !== 409 && status !== 500) throw error
+      if (performance.now() > deadline)
+        throw new CofferdamError(
+          'internal',
+          `The container ${name} cannot be removed: ${daemonMessage(error)}`,
+          {
+            cause: error,
+          },
+        )
+      existed = true
+      await sleep(POLL_MS[Math.min(turn, POLL_MS.length - 1)])
+    }
+  }
+}
