@@ -1,0 +1,65 @@
+/** Every bound and period of the queue in one place, with its reason. Milliseconds unless the name says otherwise. */
+import { BOUNDS, FLEET_DEFAULTS } from '@cofferdam/contract'
+
+export const QUEUE_BOUNDS = {
+  /** How long an ended execution stays readable in Redis; afterwards Postgres has it. */
+  endedTtlMs: 3_600_000,
+  /** How long an idempotency key is remembered (DESIGN §7). */
+  idempotencyTtlMs: 24 * 3_600_000,
+  /**
+   * Large parts of requests. Longest life of an execution: `delay_ms` (24 h), waiting (24 h), running (24 h);
+   * refreshed at put and at each take, so one day more than delay and waiting together is enough.
+   */
+  blobTtlMs: 3 * BOUNDS.queueWaitMs,
+  /** A request whose small parts together exceed this is stored as one blob, so that records stay small. */
+  recordBytes: 4 * BOUNDS.inlineBytes,
+  /** Waiter sets outlive the longest wait they can serve, then go by themselves. */
+  waiterTtlMs: 3 * BOUNDS.queueWaitMs,
+  /** State of a tenant with nothing queued or running: long enough to remember its virtual time. */
+  idleTenantTtlMs: 3_600_000,
+  /** Results below this ride in the reply message; larger ones are fetched by whoever waits. */
+  inlineReplyBytes: 16 * 1024,
+  /** Entries of one live stream. With 16 KiB entries far above what `stdout_bytes` + `stderr_bytes` allow. */
+  eventEntries: 2000,
+  /** Bytes of one output entry. */
+  eventBytes: 16 * 1024,
+  /** Output waiting to be appended, per execution; reached only when Redis is away. */
+  eventBufferBytes: 4 * 1024 * 1024,
+  /** How long output is collected before it is appended: below what a reader notices. */
+  eventFlushMs: 20,
+  /** Executions released by one script call: keeps the longest script below about 20 ms. */
+  pickMax: 128,
+  /** Delayed executions or parked tenants promoted by one script call. */
+  promoteMax: 100,
+  /** Outstanding executions checked by one sweep (a cursor walks over the rest). */
+  sweepMax: 500,
+  /** A released execution unknown to BullMQ for this long has lost its add. */
+  lostReleaseMs: 3000,
+  /** An execution that was taken this often without ending kills its workers: it is ended. */
+  deliveriesMax: 10,
+  /** Run-queue priority of a tenant's next execution is its outstanding count, up to this. */
+  priorityMax: 1000,
+  /** Released per slot: a quarter more than can run, so that a freed slot never waits for a round trip. */
+  windowFactor: 1.25,
+  /** Records handed to `onOutbox` at once: at most 20 × (stdout + stderr bounds) in memory. */
+  outboxBatch: 20,
+  /** How long a fenced write is retried while Redis is away. */
+  writePatienceMs: 60_000,
+  /** How long a producer's call waits for a connection before `queue_unavailable`. */
+  connectPatienceMs: 2000,
+  /** Waiters ask again this often, so a lost reply message only costs time. */
+  recheckMs: 3000,
+  /** Replies kept for a `wait` that has not been called yet. */
+  unclaimedReplies: 10_000,
+} as const
+
+/** What a tenant without own limits gets. */
+export const TENANT_DEFAULTS = {
+  weight: 1,
+  concurrency: FLEET_DEFAULTS.concurrency,
+  maxQueued: FLEET_DEFAULTS.max_queued,
+} as const
+
+/** Period of lock renewal, stalled check and heartbeat follow from the lock time as in queue-caps-audit.md §7. */
+export const LOCK_MS = 15_000
+export const SWEEP_MS = 1000

@@ -1,0 +1,66 @@
+/** Ends an execution that no worker owns: cancelled by a caller, or found overdue by the sweep. */
+import type { Ending, ExecutionId, ExecutionRequest } from '@cofferdam/contract'
+import type { Redis } from 'ioredis'
+import { composeUnstarted, endedTail } from './ending.ts'
+import { KEYS } from './keys.ts'
+import { hydrate } from './request-blobs.ts'
+import { releasesOf, type Release } from './run-queue.ts'
+import { runCoded, SCRIPTS } from './scripts.ts'
+
+export interface Unstarted {
+  code: 'cancelled' | 'cancelling' | 'ended' | 'not_found' | 'running'
+  releases: Release[]
+}
+
+/**
+ * Ends `id` with the given ending if it is delayed, queued or released. A running one is flagged as cancelled when
+ * `alsoRunning`, else left alone (`running`).
+ */
+export async function endUnstarted(
+  redis: Redis,
+  id: ExecutionId,
+  ending: { ending: Ending; reason: string; message: string },
+  alsoRunning: boolean,
+): Promise<Unstarted> {
+  for (;;) {
+    const [fields, [seconds, micros]] = await Promise.all([
+      redis.hmget(KEYS.record + id, 's', 'at', 'eq', 'tp', 'req', 't', 'a'),
+      redis.time(),
+    ])
+    const [state, attempt, enqueued, traceparent, stored, tenant, agent] = fields
+    if (state == null || stored == null) return { code: 'not_found', releases: [] }
+    const record = composeUnstarted({
+      ...ending,
+      executionId: id,
+      attempt: Math.max(1, Number(attempt)),
+      request: (await hydrate(redis, stored)) ?? lostRequest(stored, tenant ?? '', agent ?? ''),
+      enqueuedAtMs: Number(enqueued),
+      nowMs: Number(seconds) * 1000 + Math.floor(Number(micros) / 1000),
+      traceparent: traceparent ?? '',
+    })
+    const { code, rest } = await runCoded(redis, SCRIPTS.endUnstarted, KEYS.record + id, [
+      id,
+      record.audit.attempt,
+      JSON.stringify(record.result),
+      endedTail(record),
+      JSON.stringify(record),
+      ending.reason,
+      alsoRunning ? '1' : '',
+    ])
+    if (code !== 'changed') return { code: code as Unstarted['code'], releases: releasesOf(rest[0]) }
+    // Another attempt is due by now, or a worker took it: compose again, or leave it to that worker.
+    if (state === 'running' && !alsoRunning) return { code: 'running', releases: [] }
+  }
+}
+
+/** What is left of a request whose blobs are gone: enough for its audit row. */
+function lostRequest(stored: string, tenantId: string, agentId: string): ExecutionRequest {
+  const known = JSON.parse(stored) as ExecutionRequest
+  return {
+    ...known,
+    tenant_id: tenantId,
+    agent_id: agentId,
+    environment: known.environment ?? 'default-public',
+    program: { type: 'install' },
+  }
+}

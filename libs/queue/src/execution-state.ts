@@ -1,0 +1,35 @@
+/** Public states read from the replies of locate.lua and live.lua. */
+import type { ExecutionId, ExecutionResult, ExecutionState } from '@cofferdam/contract'
+import { list, numberOrNull, text, type Reply } from './scripts.ts'
+
+/** Reads one description (lua/include/describe.lua); `result` is attached when it ended. */
+export function stateOf(description: Reply | undefined, result: ExecutionResult | null): ExecutionState {
+  const [id, tenant, agent, status, attempt, enqueued, taken, position, eta] = list(description)
+  return {
+    execution_id: text(id) as ExecutionId,
+    tenant_id: text(tenant),
+    agent_id: text(agent),
+    status: text(status) as ExecutionState['status'],
+    attempt: numberOrNull(attempt) ?? 0,
+    enqueued_at: isoOf(enqueued) ?? new Date(0).toISOString(),
+    started_at: isoOf(taken),
+    position: nonNegative(position),
+    eta_ms: nonNegative(eta),
+    result,
+  }
+}
+
+const isoOf = (reply: Reply | undefined): string | null => {
+  const ms = numberOrNull(reply)
+  return ms === null ? null : new Date(ms).toISOString()
+}
+
+/** Scripts say -1 for unknown. */
+export const nonNegative = (reply: Reply | undefined): number | null => {
+  const value = numberOrNull(reply)
+  return value === null || value < 0 ? null : value
+}
+
+/** Reads a stored result; null for the empty text. */
+export const resultOf = (json: string): ExecutionResult | null =>
+  json === '' ? null : (JSON.parse(json) as ExecutionResult)

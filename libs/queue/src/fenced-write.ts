@@ -1,0 +1,51 @@
+/** Writes of a worker outlast a restart of Redis: tried again until they are answered, for a bounded time. */
+import { setTimeout as pause } from 'node:timers/promises'
+import { CofferdamError } from '@cofferdam/contract'
+import { QUEUE_BOUNDS } from './bounds.ts'
+import { isRedisAway } from './connect.ts'
+import type { Reply } from './scripts.ts'
+
+/** First pause between two tries; doubles up to a second. */
+const BACKOFF_MS = 50
+
+/**
+ * Runs an idempotent write until Redis answers it, for at most `writePatienceMs`. Connections of role `worker` hold
+ * commands back while Redis is away, so one try usually suffices; the deadline bounds it.
+ * Throws CofferdamError `queue_unavailable` when the time is up; errors that are not about the connection pass.
+ */
+export async function patiently<T>(
+  write: () => Promise<T>,
+  patienceMs: number = QUEUE_BOUNDS.writePatienceMs,
+): Promise<T> {
+  const deadlineMs = performance.now() + patienceMs
+  for (let backoffMs = BACKOFF_MS; ; backoffMs = Math.min(1000, backoffMs * 2)) {
+    try {
+      return await within(write(), deadlineMs - performance.now())
+    } catch (error) {
+      if (!isRedisAway(error)) throw error
+      if (performance.now() + backoffMs >= deadlineMs)
+        throw new CofferdamError('queue_unavailable', undefined, { cause: error })
+      await pause(backoffMs)
+    }
+  }
+}
+
+async function within<T>(work: Promise<T>, ms: number): Promise<T> {
+  const late = Promise.withResolvers<never>()
+  const timer = setTimeout(
+    () => late.reject(new Error('Redis timed out: no answer in time')),
+    Math.max(1, ms),
+  )
+  try {
+    return await Promise.race([work, late.promise])
+  } finally {
+    clearTimeout(timer)
+  }
+}
+
+/** Like `patiently` for a script that answers `ok` or `fenced`; returns the rest. Throws CofferdamError `fenced`. */
+export async function fenced(write: () => Promise<{ code: string; rest: Reply[] }>): Promise<Reply[]> {
+  const { code, rest } = await patiently(write)
+  if (code !== 'ok') throw new CofferdamError('fenced')
+  return rest
+}

@@ -1,0 +1,52 @@
+/** A worker's heartbeat: keeps its share of the window and learns what it lost. */
+import type { Redis } from 'ioredis'
+import { KEYS } from './keys.ts'
+import { releasesOf, type Release } from './run-queue.ts'
+import { list, numberOrNull, runCoded, SCRIPTS, text, type Reply } from './scripts.ts'
+
+export interface Pulse {
+  workerId: string
+  /** Slots in total and per lane; 0 while draining. */
+  slots: number
+  interactive: number
+  routine: number
+  running: readonly { name: string }[]
+  lockMs: number
+}
+
+export interface BeatAnswer {
+  releases: Release[]
+  /** `<id> <fence>` of executions that this worker does not own any more. */
+  lost: Set<string>
+  cancelled: Set<string>
+  /** Until something delayed or parked is due; null when nothing is. */
+  dueMs: number | null
+}
+
+export async function beat(redis: Redis, pulse: Pulse): Promise<BeatAnswer> {
+  const { workerId, slots, interactive, routine, running, lockMs } = pulse
+  const { rest } = await runCoded(redis, SCRIPTS.heartbeat, KEYS.window, [
+    workerId,
+    slots,
+    interactive,
+    routine,
+    running.length,
+    lockMs,
+    ...running.flatMap(({ name }) => name.split(' ')),
+  ])
+  const dueMs = numberOrNull(rest[3])
+  return {
+    releases: releasesOf(rest[0]),
+    lost: names(rest[1]),
+    cancelled: names(rest[2]),
+    dueMs: dueMs === null || dueMs < 0 ? null : dueMs,
+  }
+}
+
+/** Takes the worker out of the window. */
+export async function leave(redis: Redis, workerId: string, lockMs: number): Promise<Release[]> {
+  const { rest } = await runCoded(redis, SCRIPTS.heartbeat, KEYS.window, [workerId, -1, 0, 0, 0, lockMs])
+  return releasesOf(rest[0])
+}
+
+const names = (reply: Reply | undefined): Set<string> => new Set(list(reply).map(text))

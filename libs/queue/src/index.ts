@@ -1,0 +1,11 @@
+/** Put, take and settle executions over BullMQ, fair between tenants. */
+export { LOCK_MS, QUEUE_BOUNDS, SWEEP_MS } from './bounds.ts'
+export { connectRedis, isRedisAway, type RedisRole } from './connect.ts'
+export { createConsumer, type Consumer, type ConsumerDeps, type QueueLogger } from './consumer.ts'
+export { composeUnstarted } from './ending.ts'
+export { withEnqueueSpan } from './enqueue-span.ts'
+export { CHANNELS, KEYS, LANES, TAG, type Lane } from './keys.ts'
+export { createProducer, type Producer, type ProducerDeps, type TenantQueueLimits } from './producer.ts'
+export type { LaneStats, QueueStats } from './queue-stats.ts'
+export type { LostExecution } from './sweep.ts'
+export type { Interrupted, Taken } from './taken.ts'

@@ -1,0 +1,88 @@
+/**
+ * Every key and channel of the queue. All share the hash tag `{cofferdam}`, so any script may touch any of them
+ * on Redis Cluster. Lua sees the same names as table `K` (scripts.ts).
+ *
+ * Tenants, agents and ids never contain `:` (contract nameSchema), so composed names are unambiguous.
+ * BullMQ's own keys are `{cofferdam}:<lane>:…`.
+ */
+import type { ExecutionRequest } from '@cofferdam/contract'
+
+export type Lane = ExecutionRequest['lane']
+export const LANES: readonly Lane[] = ['interactive', 'routine']
+
+export const TAG = '{cofferdam}'
+
+const at = (name: string): string => `${TAG}:${name}`
+
+export const KEYS = {
+  /** `<id>` → hash, the live truth of an execution. */
+  record: at('x:'),
+  /** `<id>` → result JSON. */
+  result: at('r:'),
+  /** `<id>` → stream of live events. */
+  events: at('e:'),
+  /** `<id>` → set of reply channels. */
+  waiters: at('w:'),
+  /** `<sha256>` → a large part of a request. */
+  blob: at('blob:'),
+  /** `<tenant>:<sha256 of the key>` → `<id> <body hash>`. */
+  idempotency: at('idem:'),
+  /** `<tenant>` → hash of its counters and virtual times. */
+  tenant: at('t:'),
+  /** hash: tenant → `weight|concurrency|max_queued`, empty where the default holds. */
+  limits: at('limits'),
+  /** `<lane>:<tenant>:<agent>` → zset of ids in order of start. */
+  backlog: at('b:'),
+  /** `<lane>:<tenant>` → zset of agents with a backlog, by turn. */
+  turns: at('turns:'),
+  /** `<lane>` → zset of tenants that may be served, by virtual time. */
+  ring: at('ring:'),
+  /** `<lane>` → zset of backlog ids by the moment they became due. */
+  waiting: at('waiting:'),
+  /** `<lane>` → zset of delayed ids by due time. */
+  delayed: at('delayed:'),
+  /** `<lane>` → zset of released or running ids by the moment of (re)lease. */
+  out: at('out:'),
+  /** zset of parked tenants by the moment they return. */
+  parked: at('parked'),
+  /** hash: virtual clock and mean slot seconds per lane, sweep cursors. */
+  clock: at('clock'),
+  /** counter that orders backlogs. */
+  sequence: at('seq'),
+  /** `<tenant>` → zset of live ids in order of enqueue. */
+  live: at('live:'),
+  /** hash: how many executions may be out, in total and per lane. */
+  window: at('window'),
+  /** zset of workers by last heartbeat. */
+  beats: at('beats'),
+  /** hash: worker → `total|interactive|routine|running`. */
+  workers: at('workers'),
+  /** stream of attempt records that Postgres has not got yet. */
+  outbox: at('outbox'),
+  outboxLock: at('outbox-lock'),
+  sweepLock: at('sweep-lock'),
+  /** `<producer>` → stream that wakes its event reader. */
+  wake: at('wake:'),
+  /** prefix of BullMQ's keys: `<lane>:<job id>` is a job. */
+  bull: at(''),
+} as const
+
+export const CHANNELS = {
+  /** To all workers: `cancel <id>` or `due <ms from now>`. */
+  control: at('control'),
+  /** `<producer>` → `<id>` or `<id> <result JSON>`. */
+  reply: at('reply:'),
+} as const
+
+/** The BullMQ job that carries the n-th release of an execution: a later one never collides with a finished one. */
+export function jobIdOf(id: string, release: number): string {
+  return release === 1 ? id : `${id}.${release}`
+}
+
+/** Inverse of `jobIdOf`. */
+export function releaseOf(jobId: string): { id: string; release: number } {
+  const dot = jobId.indexOf('.')
+  return dot === -1
+    ? { id: jobId, release: 1 }
+    : { id: jobId.slice(0, dot), release: Number(jobId.slice(dot + 1)) }
+}

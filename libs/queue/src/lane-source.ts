@@ -1,0 +1,107 @@
+/**
+ * Fetches the jobs of one lane from BullMQ by hand (its pattern "manually fetching jobs"): the worker then decides
+ * itself when it has a free slot, renews locks for all lanes in one rhythm and sees a lost lock at once (BullMQ's
+ * own loop would go on running, queue-caps-audit.md §1.3).
+ */
+import { Job, Worker } from 'bullmq'
+import type { Redis } from 'ioredis'
+import { TAG, type Lane } from './keys.ts'
+
+/** A stalled job is redelivered for ever: what happens to it is decided from our own record. */
+const MAX_STALLED = 1_000_000
+/** Seconds of one blocking fetch. */
+const BLOCK_SECONDS = 5
+
+/** A BullMQ job of a release, locked by `token`. */
+export interface LaneJob {
+  lane: Lane
+  jobId: string
+  token: string
+}
+
+export interface LaneSource {
+  readonly lane: Lane
+  /** The next job; null when none came within the block time, or after `stop`. */
+  next(): Promise<LaneJob | null>
+  /** Ends the job; returns the lane's next one when `andNext` and there is one. Never rejects for a lost job. */
+  finish(job: LaneJob, andNext: boolean): Promise<LaneJob | null>
+  /** Renews locks; returns those that could not be renewed. */
+  renew(jobs: readonly LaneJob[]): Promise<LaneJob[]>
+  /** No more jobs: ends a blocking fetch. `finish` and `renew` still work. */
+  stop(): Promise<void>
+  close(): Promise<void>
+}
+
+export function createLaneSource(
+  redis: Redis,
+  { lane, workerId, lockMs }: { lane: Lane; workerId: string; lockMs: number },
+  onError: (error: unknown) => void,
+): LaneSource {
+  const worker = new Worker(lane, null, {
+    connection: redis,
+    prefix: TAG,
+    name: workerId,
+    autorun: false,
+    lockDuration: lockMs,
+    // Four checks per lock period would be wasted work; three find a dead worker within lock + 2/3 lock.
+    stalledInterval: Math.ceil(lockMs / 3),
+    maxStalledCount: MAX_STALLED,
+    drainDelay: BLOCK_SECONDS,
+    // The record is the truth: a finished job leaves nothing, so its key shows whether BullMQ still carries it.
+    removeOnComplete: { count: 0 },
+    removeOnFail: { count: 0 },
+  })
+  worker.on('error', onError)
+  worker.startStalledCheckTimer().catch(onError)
+  const jobs = new Map<string, Job>()
+  let fetches = 0
+  let stopped = false
+
+  const track = (job: Job | undefined, token: string): LaneJob | null => {
+    if (job?.id === undefined) return null
+    jobs.set(token, job)
+    return { lane, jobId: job.id, token }
+  }
+
+  const newToken = (): string => `${worker.id}:${(fetches += 1)}`
+
+  return {
+    lane,
+    async next() {
+      if (stopped) return null
+      const token = newToken()
+      return track(await worker.getNextJob(token, { block: true }), token)
+    },
+    async finish({ token }, andNext) {
+      const job = jobs.get(token)
+      jobs.delete(token)
+      if (job === undefined) return null
+      try {
+        const [data, id] = (await job.moveToCompleted(undefined, token, andNext && !stopped)) ?? []
+        // The next job is locked by the same token, as in BullMQ's own loop.
+        return data && id ? track(Job.fromJSON(worker, data, id), token) : null
+      } catch (error) {
+        // Redelivered, or gone with Redis: its next owner or the sweep sees to it.
+        onError(error)
+        return null
+      }
+    },
+    async renew(held) {
+      if (held.length === 0) return []
+      const failed = await worker.extendJobLocks(
+        held.map(({ jobId }) => jobId),
+        held.map(({ token }) => token),
+        lockMs,
+      )
+      return held.filter(({ jobId }) => failed.includes(jobId))
+    },
+    async stop() {
+      stopped = true
+      await worker.pause(true)
+      await worker.getBackend().disconnectBlocking(false)
+    },
+    async close() {
+      await worker.close(true)
+    },
+  }
+}

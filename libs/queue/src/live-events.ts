@@ -1,0 +1,88 @@
+/** Reads the live events of one execution: what is stored, then what comes, until `ended`. */
+import { CofferdamError, type ExecutionId, type StoredEvent } from '@cofferdam/contract'
+import type { Redis } from 'ioredis'
+import type { Guard } from './connect.ts'
+import { isBefore, storedEvent, type EventTails } from './event-tails.ts'
+import { KEYS } from './keys.ts'
+
+/** Entries read at once from the stored part. */
+const PAGE = 200
+/** A quiet tail checks this often that its execution still exists. */
+const CHECK_MS = 15_000
+const START = '0-0'
+
+/**
+ * Yields events behind `after` (or from the start) and ends after `ended`, or when the signal aborts. Where events
+ * were trimmed before they could be read, a `notice` takes their place. Throws not_found when there is neither a
+ * record nor a stream, invalid_request when `after` is not a stream id.
+ */
+export async function* readEvents(
+  redis: Redis,
+  guard: Guard,
+  tails: EventTails,
+  id: ExecutionId,
+  { after, signal }: { after?: string | undefined; signal: AbortSignal },
+): AsyncGenerator<StoredEvent, void, undefined> {
+  if (after !== undefined && !/^\d{1,20}(-\d{1,20})?$/.test(after))
+    throw new CofferdamError('invalid_request', `expected an event id such as 1700000000000-0, got ${after}`)
+  const key = KEYS.events + id
+  let cursor = after ?? START
+
+  const gap = await guard(() => gapBefore(redis, key, cursor))
+  if (gap !== null) yield gap
+  for (;;) {
+    const page = await guard(() => redis.xrange(key, `(${cursor}`, '+', 'COUNT', PAGE))
+    for (const entry of page) {
+      if (signal.aborted) return
+      const stored = storedEvent(entry)
+      cursor = stored.id
+      yield stored
+      if (stored.event.type === 'ended') return
+    }
+    if (page.length < PAGE) break
+  }
+
+  using tail = tails.follow(id, cursor)
+  let checked = false
+  while (!signal.aborted) {
+    // Once at the beginning: the execution may have ended before `after`, or may never have been.
+    const events = checked ? await tail.next(CHECK_MS, signal) : []
+    for (const stored of events) {
+      cursor = stored.id
+      yield stored
+      if (stored.event.type === 'ended' || signal.aborted) return
+    }
+    if (events.length === 0 && !signal.aborted) {
+      checked = true
+      if (await isOver(redis, guard, id, key, cursor, cursor === START)) return
+    }
+  }
+}
+
+/** True when nothing more will come; throws not_found when there was nothing to begin with. */
+async function isOver(
+  redis: Redis,
+  guard: Guard,
+  id: ExecutionId,
+  key: string,
+  cursor: string,
+  isFirst: boolean,
+): Promise<boolean> {
+  const [state, rest] = await guard(() =>
+    Promise.all([redis.hget(KEYS.record + id, 's'), redis.xrange(key, `(${cursor}`, '+', 'COUNT', 1)]),
+  )
+  if (rest.length > 0) return false
+  if (state === null && isFirst) throw new CofferdamError('not_found', `no live events of ${id}`)
+  return state === null || state === 'ended'
+}
+
+/** Every stream starts with `queued`; where it does not, the events before its first entry were trimmed. */
+async function gapBefore(redis: Redis, key: string, cursor: string): Promise<StoredEvent | null> {
+  const [first] = await redis.xrange(key, '-', '+', 'COUNT', 1)
+  if (first === undefined || !isBefore(cursor, first[0])) return null
+  const { event } = storedEvent(first)
+  if (event.type === 'queued') return null
+  const message = 'Earlier events are gone: the live stream keeps the newest ones only.'
+  // The id of the gap is the reader's own place, so that resuming behind it reads on at the first entry.
+  return { id: cursor, event: { type: 'notice', at_ms: event.at_ms, message } }
+}

@@ -1,0 +1,15 @@
+-- Purpose: append live events of the running attempt.
+-- KEYS[1]  record
+-- ARGV     1 id, 2 fence, 3 number of this call (1, 2, …), 4… events (JSON), in order
+-- Returns  {'ok'} | {'fenced'}
+-- Invariants: only the owner appends, so a stream is never revived after its end and two runs never mix.
+--          Repeating a call changes nothing.
+-- Complexity: O(events).
+--- @include ending
+local x = redis.call('HMGET', KEYS[1], 's', 'f', 'ev')
+if x[1] ~= 'running' or x[2] ~= ARGV[2] then return { 'fenced' } end
+local call = ARGV[2] .. ':' .. ARGV[3]
+if x[3] == call then return { 'ok' } end
+redis.call('HSET', KEYS[1], 'ev', call)
+for i = 4, #ARGV do append_event(ARGV[1], ARGV[i]) end
+return { 'ok' }

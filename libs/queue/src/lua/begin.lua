@@ -1,0 +1,15 @@
+-- Purpose: point of no return: user code is about to start.
+-- KEYS[1]  record
+-- ARGV     1 id, 2 fence, 3 began JSON {attempt, fence, worker, ref}, 4 JSON of the `started` event after its at_ms
+-- Returns  {'ok'} | {'fenced'} | {'cancelled'}
+-- Invariants: an execution that was cancelled before never begins; repeating the call changes nothing.
+-- Complexity: O(1).
+--- @include clock
+--- @include ending
+local x = redis.call('HMGET', KEYS[1], 's', 'f', 'can', 'bg')
+if x[1] ~= 'running' or x[2] ~= ARGV[2] then return { 'fenced' } end
+if x[4] == ARGV[3] then return { 'ok' } end
+if x[3] then return { 'cancelled' } end
+redis.call('HSET', KEYS[1], 'bg', ARGV[3])
+append_event(ARGV[1], string.format('{"type":"started","at_ms":%.0f,', now_ms()) .. ARGV[4])
+return { 'ok' }

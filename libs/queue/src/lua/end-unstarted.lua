@@ -1,0 +1,38 @@
+-- Purpose: cancel an execution, or end one that waited too long.
+-- KEYS[1]  record
+-- ARGV     1 id, 2 attempt that the composed record names, 3 result JSON, 4 JSON of the `ended` event after its
+--          at_ms, 5 attempt record JSON for the outbox, 6 reason, 7 '1' to cancel a running one too
+-- Returns  {'cancelled', releases}  it had no owner and is ended: result, waiters and outbox entry in one step
+--          {'cancelling'}           it has an owner: a flag that `begin` and the heartbeat read, and a message
+--          {'ended'} | {'not_found'} | {'changed'} (compose again for another attempt, or it runs by now)
+-- Invariants: the outbox entry exists exactly when this script ended the execution. A BullMQ job left behind is
+--          stale and is dropped by `take`.
+-- Complexity: O(log n + waiters) plus the picks.
+--- @include clock
+--- @include pick
+--- @include ending
+local id = ARGV[1]
+local x = redis.call('HMGET', KEYS[1], 's', 't', 'a', 'l', 'at', 'est')
+local state, tenant, lane = x[1], x[2], x[4]
+if not state then return { 'not_found' } end
+if state == 'ended' then return { 'ended' } end
+if state == 'running' then
+  if ARGV[7] ~= '1' then return { 'changed' } end
+  redis.call('HSET', KEYS[1], 'can', ARGV[6])
+  redis.call('PUBLISH', K.control, 'cancel ' .. id)
+  return { 'cancelling' }
+end
+if math.max(1, tonumber(x[5])) ~= tonumber(ARGV[2]) then return { 'changed' } end
+local now = now_ms()
+if state == 'delayed' then
+  redis.call('ZREM', K.delayed .. lane, id)
+  redis.call('HINCRBY', K.tenant .. tenant, 'd', -1)
+elseif state == 'queued' then
+  backlog_remove(lane, tenant, x[3], id)
+else
+  slot_free(lane, tenant, id, tonumber(x[6]))
+end
+forget_if_idle(tenant)
+redis.call('XADD', K.outbox, '*', 'r', ARGV[5])
+finish(id, tenant, ARGV[3], ARGV[4], now)
+return { 'cancelled', pick(now) }

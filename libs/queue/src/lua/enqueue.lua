@@ -1,0 +1,82 @@
+-- Purpose: accept one execution: idempotency, depth limit, record, backlog or delayed set, waiter, and the next picks.
+-- KEYS[1]  record of the new id
+-- ARGV     1 id, 2 tenant, 3 agent, 4 lane, 5 priority 0..9, 6 delay ms, 7 request JSON, 8 traceparent or '',
+--          9 '<tenant>:<sha256 of the idempotency key>' or '', 10 body hash, 11 reply channel or ''
+-- Returns  {'accepted' | 'duplicate', id, status, position, eta_ms or -1, releases}
+--          {'conflict', id of the other execution} | {'full', waiting, limit}
+-- Invariants: one idempotency key names one execution; repeating a call changes nothing; a refused call writes nothing; a tenant never has more
+--          than its depth limit waiting (unless the execution starts at once).
+-- Complexity: O(log n) plus the picks.
+--- @include clock
+--- @include pick
+--- @include forecast
+--- @include ending
+--- @include status
+local id, tenant, agent, lane = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
+local delay, channel = tonumber(ARGV[6]), ARGV[11]
+local now = now_ms()
+
+local function register_waiter(of)
+  if channel == '' then return end
+  redis.call('SADD', K.waiters .. of, channel)
+  redis.call('PEXPIRE', K.waiters .. of, C.waiter_ttl)
+end
+
+-- The client library sends a call again whose answer was lost with the connection.
+if redis.call('EXISTS', KEYS[1]) == 1 then
+  local status = status_of(redis.call('HGET', KEYS[1], 's'))
+  local position, eta = -1, -1
+  if status == 'queued' then position, eta = forecast(lane, tenant, agent, id, now) end
+  return { 'accepted', id, status, position, eta, pick(now) }
+end
+
+if ARGV[9] ~= '' then
+  local found = redis.call('GET', K.idempotency .. ARGV[9])
+  if found then
+    local first, hash = string.match(found, '^(%S+) (%S+)$')
+    if hash ~= ARGV[10] then return { 'conflict', first } end
+    local x = redis.call('HMGET', K.record .. first, 's', 'l', 't', 'a')
+    local status = status_of(x[1])
+    if status == 'ended' then return { 'duplicate', first, status, -1, -1, {} } end
+    register_waiter(first)
+    local position, eta = -1, -1
+    if status == 'queued' then position, eta = forecast(x[2], x[3], x[4], first, now) end
+    return { 'duplicate', first, status, position, eta, {} }
+  end
+end
+
+local _, concurrency, max_queued = limits_of(tenant)
+local waiting = waiting_of(tenant)
+if waiting >= max_queued then
+  local s = redis.call('HMGET', K.tenant .. tenant, 'n', 'park')
+  local w = redis.call('HMGET', K.window, 'total', lane)
+  local out = redis.call('ZCARD', K.out .. lane)
+  local all = redis.call('ZCARD', K.out .. 'interactive') + redis.call('ZCARD', K.out .. 'routine')
+  local at_once = delay == 0 and waiting == 0 and not s[2] and (tonumber(s[1]) or 0) < concurrency
+    and all < (tonumber(w[1]) or 0) and out < (tonumber(w[2]) or 0)
+    and redis.call('EXISTS', K.ring .. lane) == 0
+  if not at_once then return { 'full', waiting, max_queued } end
+end
+
+local sequence = redis.call('INCR', K.sequence)
+local score = score_of(tonumber(ARGV[5]), sequence)
+redis.call('HSET', KEYS[1], 't', tenant, 'a', agent, 'l', lane, 'p', ARGV[5], 'eq', now, 'at', 0, 'rel', 0,
+  'f', 0, 'd', 0, 'sc', score, 'req', ARGV[7], 'tp', ARGV[8], 's', delay == 0 and 'queued' or 'delayed')
+if ARGV[9] ~= '' then
+  redis.call('SET', K.idempotency .. ARGV[9], id .. ' ' .. ARGV[10], 'PX', C.idempotency_ttl)
+end
+redis.call('ZADD', K.live .. tenant, sequence, id)
+append_event(id, string.format('{"type":"queued","at_ms":%.0f}', now))
+register_waiter(id)
+
+if delay > 0 then
+  redis.call('ZADD', K.delayed .. lane, now + delay, id)
+  redis.call('HINCRBY', K.tenant .. tenant, 'd', 1)
+  redis.call('PERSIST', K.tenant .. tenant)
+  redis.call('PUBLISH', K.control, string.format('due %.0f', delay))
+  return { 'accepted', id, 'delayed', -1, delay, pick(now) }
+end
+backlog_push(lane, tenant, agent, id, score, now)
+local releases = pick(now)
+local position, eta = forecast(lane, tenant, agent, id, now)
+return { 'accepted', id, 'queued', position, eta, releases }

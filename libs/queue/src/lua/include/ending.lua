@@ -1,0 +1,24 @@
+-- Live events and the one ending of an execution.
+
+-- Appends one event (JSON) to the live stream. The stream lives as long as the record.
+local function append_event(id, event)
+  redis.call('XADD', K.events .. id, 'MAXLEN', '~', C.event_entries, '*', 'd', event)
+end
+
+-- Makes the result visible, closes the live stream and tells the waiters. `tail` is the JSON of the `ended` event
+-- after its `at_ms`.
+local function finish(id, tenant, result, tail, now)
+  redis.call('SET', K.result .. id, result, 'PX', C.ended_ttl)
+  redis.call('HSET', K.record .. id, 's', 'ended', 'en', now)
+  redis.call('PEXPIRE', K.record .. id, C.ended_ttl)
+  redis.call('ZREM', K.live .. tenant, id)
+  append_event(id, string.format('{"type":"ended","at_ms":%.0f,', now) .. tail)
+  redis.call('PEXPIRE', K.events .. id, C.ended_ttl)
+  local channels = redis.call('SMEMBERS', K.waiters .. id)
+  if #channels > 0 then
+    local message = id
+    if #result < C.inline_reply then message = id .. ' ' .. result end
+    for _, channel in ipairs(channels) do redis.call('PUBLISH', channel, message) end
+    redis.call('DEL', K.waiters .. id)
+  end
+end

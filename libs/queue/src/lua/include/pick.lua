@@ -1,0 +1,103 @@
+--- @include slots
+-- The scheduler: promotes what is due, then releases into the window in virtual-time order.
+
+-- Moves due delayed executions to their backlogs and unparks due tenants. O(log n) when nothing is due.
+local function promote(now)
+  for _, lane in ipairs({ 'interactive', 'routine' }) do
+    for _, id in ipairs(redis.call('ZRANGEBYSCORE', K.delayed .. lane, '-inf', now, 'LIMIT', 0, C.promote_max)) do
+      redis.call('ZREM', K.delayed .. lane, id)
+      local x = redis.call('HMGET', K.record .. id, 't', 'a', 'p')
+      if x[1] then
+        local score = score_of(tonumber(x[3]), redis.call('INCR', K.sequence))
+        redis.call('HINCRBY', K.tenant .. x[1], 'd', -1)
+        redis.call('HSET', K.record .. id, 's', 'queued', 'sc', score)
+        backlog_push(lane, x[1], x[2], id, score, now)
+      end
+    end
+  end
+  for _, tenant in ipairs(redis.call('ZRANGEBYSCORE', K.parked, '-inf', now, 'LIMIT', 0, C.promote_max)) do
+    redis.call('ZREM', K.parked, tenant)
+    redis.call('HDEL', K.tenant .. tenant, 'park')
+    ring_enter_lanes(tenant)
+  end
+end
+
+-- Releases the next execution of a lane and appends {id, lane, release, priority}; false when none may go.
+local function release_next(lane, now, released)
+  while true do
+    local head = redis.call('ZRANGE', K.ring .. lane, 0, 0, 'WITHSCORES')
+    local tenant, v = head[1], tonumber(head[2])
+    if not tenant then return false end
+    local key, turns = K.tenant .. tenant, K.turns .. lane .. ':' .. tenant
+    local state = redis.call('HMGET', key, 'n', 'mean')
+    local weight, concurrency = limits_of(tenant)
+    local agent = redis.call('ZRANGE', turns, 0, 0)[1]
+    if not agent or (tonumber(state[1]) or 0) >= concurrency then
+      ring_leave(lane, tenant)
+    else
+      local backlog = K.backlog .. lane .. ':' .. tenant .. ':' .. agent
+      local id = redis.call('ZRANGE', backlog, 0, 0)[1]
+      redis.call('ZREM', backlog, id)
+      redis.call('ZREM', K.waiting .. lane, id)
+      redis.call('HINCRBY', key, 'q:' .. lane, -1)
+      if redis.call('EXISTS', backlog) == 0 then
+        redis.call('ZREM', turns, agent)
+      else
+        redis.call('ZADD', turns, redis.call('HINCRBY', key, 'turn', 1), agent)
+      end
+      local estimate = tonumber(state[2]) or 1
+      redis.call('ZADD', K.ring .. lane, v + estimate / weight, tenant)
+      if v > (tonumber(redis.call('HGET', K.clock, 'v:' .. lane)) or 0) then redis.call('HSET', K.clock, 'v:' .. lane, v) end
+      local outstanding = redis.call('HINCRBY', key, 'n', 1)
+      if outstanding >= concurrency then
+        ring_leave('interactive', tenant)
+        ring_leave('routine', tenant)
+      elseif redis.call('EXISTS', turns) == 0 then
+        ring_leave(lane, tenant)
+      end
+      redis.call('ZADD', K.out .. lane, now, id)
+      local release = redis.call('HINCRBY', K.record .. id, 'rel', 1)
+      redis.call('HSET', K.record .. id, 's', 'released', 'est', estimate)
+      released[#released + 1] = { id, lane, release, math.min(outstanding, C.priority_max) }
+      return true
+    end
+  end
+end
+
+-- Releases until the window is full. A quarter of it is offered to the routine lane first, so that neither lane
+-- can starve the other. Returns the list of releases. O(released * log n).
+local function pick(now)
+  local released = {}
+  promote(now)
+  local w = redis.call('HMGET', K.window, 'total', 'interactive', 'routine')
+  local total = tonumber(w[1]) or 0
+  if total == 0 then return released end
+  local window = { interactive = tonumber(w[2]) or 0, routine = tonumber(w[3]) or 0 }
+  local out = { interactive = redis.call('ZCARD', K.out .. 'interactive'), routine = redis.call('ZCARD', K.out .. 'routine') }
+  local reserve, dry = math.ceil(total / 4), {}
+  while #released < C.pick_max and out.interactive + out.routine < total do
+    local routine = not dry.routine and out.routine < window.routine
+    local lane
+    if routine and out.routine < reserve then
+      lane = 'routine'
+    elseif not dry.interactive and out.interactive < window.interactive then
+      lane = 'interactive'
+    elseif routine then
+      lane = 'routine'
+    else
+      break
+    end
+    if release_next(lane, now, released) then out[lane] = out[lane] + 1 else dry[lane] = true end
+  end
+  return released
+end
+
+-- Milliseconds until something delayed or parked is due; -1 when nothing is.
+local function next_due(now)
+  local first
+  for _, key in ipairs({ K.delayed .. 'interactive', K.delayed .. 'routine', K.parked }) do
+    local head = redis.call('ZRANGE', key, 0, 0, 'WITHSCORES')
+    if head[2] and (not first or tonumber(head[2]) < first) then first = tonumber(head[2]) end
+  end
+  return first and math.max(0, first - now) or -1
+end

@@ -1,0 +1,20 @@
+-- Limits of a tenant: weight, concurrency, depth. Stored as `w|c|m`; an empty part means the default.
+local function limits_of(tenant)
+  local raw = redis.call('HGET', K.limits, tenant)
+  if not raw then return C.weight, C.concurrency, C.max_queued end
+  local w, c, m = string.match(raw, '^([^|]*)|([^|]*)|([^|]*)$')
+  return tonumber(w) or C.weight, tonumber(c) or C.concurrency, tonumber(m) or C.max_queued
+end
+
+-- Executions of a tenant that wait (backlogs of both lanes and delayed ones).
+local function waiting_of(tenant)
+  local c = redis.call('HMGET', K.tenant .. tenant, 'q:interactive', 'q:routine', 'd')
+  return (tonumber(c[1]) or 0) + (tonumber(c[2]) or 0) + (tonumber(c[3]) or 0)
+end
+
+-- Lets the state of a tenant go that has nothing queued and nothing running.
+local function forget_if_idle(tenant)
+  if (tonumber(redis.call('HGET', K.tenant .. tenant, 'n')) or 0) <= 0 and waiting_of(tenant) <= 0 then
+    redis.call('PEXPIRE', K.tenant .. tenant, C.idle_tenant_ttl)
+  end
+end

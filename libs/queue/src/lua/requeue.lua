@@ -1,0 +1,42 @@
+-- Purpose: the owner puts a taken execution back into its backlog.
+-- KEYS[1]  record
+-- ARGV     1 id, 2 fence, 3 mode, 4 slot milliseconds (retry), 5 milliseconds to park the tenant (defer),
+--          6 JSON of the `notice` event after its at_ms, or ''
+--          retry: this attempt is over; the next number runs later.   defer: did not begin, tenant parked.
+--          back:  did not begin, another worker runs it.
+-- Returns  {'ok', releases} | {'fenced'} | {'began'} (only `retry` may follow `begin`)
+-- Invariants: what an earlier owner began (`bg`) stays until `retry` or `settle`, so the next owner still sees it.
+--          Keeps its place in the order (same score, its agent is next). Only `retry` uses up the attempt and
+--          charges the slot; the others return the charge in full. Repeating it answers ok until it is taken again.
+-- Complexity: O(log n) plus the picks.
+--- @include clock
+--- @include pick
+--- @include ending
+local id, mode = ARGV[1], ARGV[3]
+local x = redis.call('HMGET', KEYS[1], 's', 'f', 't', 'a', 'l', 'sc', 'est', 'at', 'bg')
+if x[2] ~= ARGV[2] then return { 'fenced' } end
+if x[1] == 'queued' or x[1] == 'released' then return { 'ok', {} } end
+if x[1] ~= 'running' then return { 'fenced' } end
+if mode ~= 'retry' and x[9] and tostring(cjson.decode(x[9]).fence) == ARGV[2] then return { 'began' } end
+local now = now_ms()
+local tenant, lane = x[3], x[5]
+local used
+if mode == 'retry' then
+  used = tonumber(ARGV[4]) / 1000
+  redis.call('HSET', KEYS[1], 'at', tonumber(x[8]) + 1)
+  redis.call('HDEL', KEYS[1], 'bg')
+end
+redis.call('HDEL', KEYS[1], 'w', 'tk')
+redis.call('HSET', KEYS[1], 's', 'queued', 'd', 0)
+if mode == 'defer' then
+  local due = now + tonumber(ARGV[5])
+  redis.call('HSET', K.tenant .. tenant, 'park', due)
+  redis.call('ZADD', K.parked, due, tenant)
+  redis.call('PUBLISH', K.control, string.format('due %.0f', tonumber(ARGV[5])))
+  ring_leave('interactive', tenant)
+  ring_leave('routine', tenant)
+end
+backlog_push(lane, tenant, x[4], id, tonumber(x[6]), now, mode ~= 'retry')
+slot_free(lane, tenant, id, tonumber(x[7]), used)
+if ARGV[6] ~= '' then append_event(id, string.format('{"type":"notice","at_ms":%.0f,', now) .. ARGV[6]) end
+return { 'ok', pick(now) }

@@ -1,0 +1,18 @@
+-- Purpose: the attempt ended for good: result visible, slot freed, waiters told, next executions released.
+-- KEYS[1]  record
+-- ARGV     1 id, 2 fence, 3 result JSON, 4 JSON of the `ended` event after its at_ms, 5 slot milliseconds
+-- Returns  {'ok', releases} | {'fenced'}
+-- Invariants: exactly one settle of an execution takes effect; repeating it with the same fence answers ok.
+-- Complexity: O(log n + waiters) plus the picks.
+--- @include clock
+--- @include pick
+--- @include ending
+local id = ARGV[1]
+local x = redis.call('HMGET', KEYS[1], 's', 'f', 't', 'l', 'est')
+if x[2] ~= ARGV[2] then return { 'fenced' } end
+if x[1] == 'ended' then return { 'ok', {} } end
+if x[1] ~= 'running' then return { 'fenced' } end
+local now = now_ms()
+slot_free(x[4], x[3], id, tonumber(x[5]), tonumber(ARGV[5]) / 1000)
+finish(id, x[3], ARGV[3], ARGV[4], now)
+return { 'ok', pick(now) }

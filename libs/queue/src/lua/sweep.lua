@@ -1,0 +1,45 @@
+-- Purpose: repair what a crash left: lost releases, dead workers, executions that waited too long.
+-- KEYS[1]  any key of the tag (routing)
+-- ARGV     1 milliseconds during which no other worker sweeps, 2 lock milliseconds
+-- Returns  {'swept', releases (new ones and those to add again), lost running ids, overdue ids} | {'skipped'}
+-- Invariants: an execution in `out` that BullMQ does not know is added again after C.lost_release, so a crash
+--          between pick and add, or a process that ended without settling, only costs time. Adding twice is
+--          harmless (same job id).
+-- Complexity: O(C.sweep_max) per lane and call; a cursor walks over the rest.
+--- @include clock
+--- @include pick
+if not redis.call('SET', K.sweep_lock, '1', 'NX', 'PX', ARGV[1]) then return { 'skipped' } end
+local now = now_ms()
+local again, lost, overdue = {}, {}, {}
+for _, lane in ipairs({ 'interactive', 'routine' }) do
+  local out = K.out .. lane
+  local from = tonumber(redis.call('HGET', K.clock, 'sweep:' .. lane)) or 0
+  local page = redis.call('ZRANGE', out, from, from + C.sweep_max - 1, 'WITHSCORES')
+  redis.call('HSET', K.clock, 'sweep:' .. lane, #page < 2 * C.sweep_max and 0 or from + C.sweep_max)
+  for i = 1, #page, 2 do
+    local id = page[i]
+    if tonumber(page[i + 1]) < now - C.lost_release then
+      local x = redis.call('HMGET', K.record .. id, 's', 'rel')
+      if x[1] == 'released' or x[1] == 'running' then
+        local job = x[2] == '1' and id or id .. '.' .. x[2]
+        if redis.call('EXISTS', K.bull .. lane .. ':' .. job) == 0 then
+          redis.call('ZADD', out, now, id)
+          again[#again + 1] = { id, lane, tonumber(x[2]), 1 }
+          if x[1] == 'running' then lost[#lost + 1] = id end
+        end
+      else
+        redis.call('ZREM', out, id)
+      end
+    end
+  end
+  for _, id in ipairs(redis.call('ZRANGEBYSCORE', K.waiting .. lane, '-inf', now - C.queue_wait, 'LIMIT', 0, 20)) do
+    overdue[#overdue + 1] = id
+  end
+end
+-- A worker is dead after three lock periods without a heartbeat; BullMQ has redelivered its jobs by then.
+for _, worker in ipairs(redis.call('ZRANGEBYSCORE', K.beats, '-inf', now - 3 * tonumber(ARGV[2]))) do
+  redis.call('ZREM', K.beats, worker)
+  redis.call('HDEL', K.workers, worker)
+end
+for _, release in ipairs(pick(now)) do again[#again + 1] = release end
+return { 'swept', again, lost, overdue }

@@ -1,0 +1,64 @@
+/** Hands the attempt records that Postgres has not got yet to whoever can store them, at least once. */
+import type { AttemptRecord } from '@cofferdam/contract'
+import type { Redis } from 'ioredis'
+import { QUEUE_BOUNDS } from './bounds.ts'
+import { KEYS } from './keys.ts'
+
+/** How long one worker drains alone; a second one beside it would only do the same work twice. */
+const LOCK_MS = 30_000
+
+/**
+ * Reads the outbox from its beginning and deletes each record after `store` resolved. A batch that fails is tried
+ * record by record, so that one that cannot be stored does not hold up the others. Throws the first failure.
+ */
+export async function drainOutbox(
+  redis: Redis,
+  workerId: string,
+  store: (records: AttemptRecord[]) => Promise<void>,
+): Promise<void> {
+  if ((await redis.xlen(KEYS.outbox)) === 0) return
+  if ((await redis.set(KEYS.outboxLock, workerId, 'PX', LOCK_MS, 'NX')) === null) return
+  const failures: unknown[] = []
+  try {
+    for (let cursor = '-'; ;) {
+      const page = await redis.xrange(KEYS.outbox, cursor, '+', 'COUNT', QUEUE_BOUNDS.outboxBatch)
+      const last = page.at(-1)
+      if (last === undefined) break
+      const before = failures.length
+      await storePage(redis, page, store, failures)
+      // Nothing of this page could be stored: the store is away, the rest would fail too.
+      if (failures.length - before === page.length) break
+      cursor = `(${last[0]}`
+    }
+  } finally {
+    if ((await redis.get(KEYS.outboxLock)) === workerId) await redis.del(KEYS.outboxLock)
+  }
+  if (failures.length > 0) throw failures[0]
+}
+
+async function storePage(
+  redis: Redis,
+  page: [id: string, fields: string[]][],
+  store: (records: AttemptRecord[]) => Promise<void>,
+  failures: unknown[],
+): Promise<void> {
+  const recordOf = ([, fields]: (typeof page)[number]) => JSON.parse(fields[1] ?? 'null') as AttemptRecord
+  try {
+    await store(page.map(recordOf))
+    await redis.xdel(KEYS.outbox, ...page.map(([id]) => id))
+    return
+  } catch (error) {
+    if (page.length === 1) {
+      failures.push(error)
+      return
+    }
+  }
+  for (const entry of page) {
+    try {
+      await store([recordOf(entry)])
+      await redis.xdel(KEYS.outbox, entry[0])
+    } catch (error) {
+      failures.push(error)
+    }
+  }
+}

@@ -1,0 +1,71 @@
+/** Figures for dashboards and metrics, read in one round trip. */
+import type { Redis } from 'ioredis'
+import { KEYS, LANES, type Lane } from './keys.ts'
+
+export interface LaneStats {
+  /** In the fair backlogs. */
+  queued: number
+  delayed: number
+  /** Outstanding: released to the workers or running there. */
+  running: number
+  /** How long the oldest queued execution has been due, milliseconds; null when none is queued. */
+  oldest_age_ms: number | null
+  /** How many may be outstanding at once. */
+  window: number
+}
+
+export interface QueueStats {
+  lanes: Record<Lane, LaneStats>
+  workers: { worker_id: string; slots: number; running: number; last_seen_ms: number }[]
+  /** Attempt records that Postgres has not got yet. */
+  outbox: number
+}
+
+export async function readStats(redis: Redis): Promise<QueueStats> {
+  const [time, window, beats, workers, outbox, interactive, routine] = await Promise.all([
+    redis.time(),
+    redis.hgetall(KEYS.window),
+    redis.zrange(KEYS.beats, 0, '-1', 'WITHSCORES'),
+    redis.hgetall(KEYS.workers),
+    redis.xlen(KEYS.outbox),
+    ...LANES.map((lane) =>
+      Promise.all([
+        redis.zcard(KEYS.waiting + lane),
+        redis.zcard(KEYS.delayed + lane),
+        redis.zcard(KEYS.out + lane),
+        redis.zrange(KEYS.waiting + lane, 0, '0', 'WITHSCORES'),
+      ]),
+    ),
+  ])
+  const nowMs = Number(time[0]) * 1000 + Math.floor(Number(time[1]) / 1000)
+
+  const laneStats = (figures: typeof interactive, lane: Lane): LaneStats => {
+    const [queued = 0, delayed = 0, running = 0, oldest = []] = figures ?? []
+    const since = oldest[1]
+    return {
+      queued,
+      delayed,
+      running,
+      oldest_age_ms: since === undefined ? null : Math.max(0, nowMs - Number(since)),
+      window: Number(window[lane] ?? 0),
+    }
+  }
+
+  return {
+    lanes: { interactive: laneStats(interactive, 'interactive'), routine: laneStats(routine, 'routine') },
+    workers: beats.flatMap((worker, index) => {
+      const state = workers[worker]
+      if (index % 2 === 1 || state === undefined) return []
+      const [slots, , , running] = state.split('|').map(Number)
+      return [
+        {
+          worker_id: worker,
+          slots: slots ?? 0,
+          running: running ?? 0,
+          last_seen_ms: Math.max(0, nowMs - Number(beats[index + 1])),
+        },
+      ]
+    }),
+    outbox,
+  }
+}

@@ -1,0 +1,162 @@
+/**
+ * Waiting for results: one subscription per producer. A waiter's channel is registered in Redis (await.lua), the
+ * ending publishes to it. Messages may be lost, so every waiter asks again every few seconds and after a
+ * reconnect: a lost message costs time, never an answer.
+ *
+ * Life of an entry:   expect (before put) ─┐
+ *                     wait ────────────────┴→ registered → answered (message or recheck) → gone
+ */
+import { CofferdamError, type ExecutionId, type ExecutionResult } from '@cofferdam/contract'
+import type { Redis } from 'ioredis'
+import { QUEUE_BOUNDS } from './bounds.ts'
+import type { Guard } from './connect.ts'
+import { resultOf } from './execution-state.ts'
+import { CHANNELS, KEYS } from './keys.ts'
+import { runCoded, SCRIPTS, text } from './scripts.ts'
+
+type Listener = (answer: ExecutionResult | CofferdamError) => void
+
+interface Entry {
+  registered: boolean
+  result: ExecutionResult | null
+  listeners: Set<Listener>
+}
+
+export interface Replies {
+  readonly channel: string
+  /** Makes sure that the subscription stands and that an answer for `id` is kept until somebody waits for it. */
+  expect(id: ExecutionId): Promise<void>
+  /** Forgets an expectation that was not accepted. */
+  forget(id: ExecutionId): void
+  /** The result; null when it did not end in time. Throws not_found, or the reason of an aborted signal. */
+  wait(
+    id: ExecutionId,
+    options: { timeoutMs: number; signal?: AbortSignal | undefined },
+  ): Promise<ExecutionResult | null>
+  close(): Promise<void>
+}
+
+export function createReplies(redis: Redis, subscriber: Redis, guard: Guard, producerId: string): Replies {
+  const channel = CHANNELS.reply + producerId
+  const entries = new Map<ExecutionId, Entry>()
+  let subscribed: Promise<unknown> | null = null
+  let recheckTimer: NodeJS.Timeout | null = null
+
+  const answer = (id: ExecutionId, entry: Entry, result: ExecutionResult | CofferdamError): void => {
+    for (const listener of entry.listeners) listener(result)
+    if (entry.listeners.size > 0 || result instanceof CofferdamError) entries.delete(id)
+    else entry.result = result
+  }
+
+  /** Asks Redis for the result and registers again, in case the message or the registration was lost. */
+  const ask = async (id: ExecutionId, entry: Entry): Promise<void> => {
+    const { code, rest } = await runCoded(redis, SCRIPTS.await, KEYS.record + id, [id, channel])
+    if (code === 'waiting') {
+      entry.registered = true
+      return
+    }
+    answer(id, entry, resultOf(text(rest[0])) ?? new CofferdamError('not_found', `no execution ${id}`))
+  }
+
+  const recheck = (): void => {
+    for (const [id, entry] of entries)
+      if (entry.listeners.size > 0) ask(id, entry).catch(() => undefined /* asked again at the next tick */)
+  }
+
+  const onMessage = (from: string, message: string): void => {
+    if (from !== channel) return
+    const space = message.indexOf(' ')
+    const id = (space === -1 ? message : message.slice(0, space)) as ExecutionId
+    const entry = entries.get(id)
+    if (entry === undefined) return
+    const result = space === -1 ? null : resultOf(message.slice(space + 1))
+    if (result === null) ask(id, entry).catch(() => undefined /* asked again by the recheck */)
+    else answer(id, entry, result)
+  }
+
+  /** Bounded: without a subscription the rechecks still find every result. */
+  const subscribe = async (): Promise<void> => {
+    if (subscribed === null) {
+      subscriber.on('message', onMessage)
+      subscriber.on('ready', recheck)
+      subscribed = subscriber.subscribe(channel)
+      subscribed.catch(() => undefined)
+      recheckTimer = setInterval(recheck, QUEUE_BOUNDS.recheckMs)
+      recheckTimer.unref()
+    }
+    let timer: NodeJS.Timeout | undefined
+    const patience = new Promise((resolve) => (timer = setTimeout(resolve, QUEUE_BOUNDS.connectPatienceMs)))
+    await Promise.race([subscribed.catch(() => undefined), patience])
+    clearTimeout(timer)
+  }
+
+  const entryOf = (id: ExecutionId): Entry => {
+    const known = entries.get(id)
+    if (known !== undefined) return known
+    const entry: Entry = { registered: false, result: null, listeners: new Set() }
+    entries.set(id, entry)
+    if (entries.size > QUEUE_BOUNDS.unclaimedReplies) dropUnclaimed()
+    return entry
+  }
+
+  const dropUnclaimed = (): void => {
+    for (const [id, entry] of entries) {
+      if (entry.listeners.size > 0) continue
+      entries.delete(id)
+      return
+    }
+  }
+
+  const leave = (id: ExecutionId, entry: Entry): void => {
+    if (entry.listeners.size > 0 || entries.get(id) !== entry || entry.result !== null) return
+    entries.delete(id)
+    redis.srem(KEYS.waiters + id, channel).catch(() => undefined /* the set expires by itself */)
+  }
+
+  return {
+    channel,
+    async expect(id) {
+      await subscribe()
+      entryOf(id).registered = true
+    },
+    forget: (id) => void entries.delete(id),
+    async wait(id, { timeoutMs, signal }) {
+      signal?.throwIfAborted()
+      await subscribe()
+      const entry = entryOf(id)
+      if (entry.result !== null) {
+        entries.delete(id)
+        return entry.result
+      }
+      const deadline = AbortSignal.timeout(Math.max(0, Math.min(timeoutMs, 2 ** 31 - 1)))
+      const ended = Promise.withResolvers<ExecutionResult | null>()
+      const listener: Listener = (result) =>
+        result instanceof CofferdamError ? ended.reject(result) : ended.resolve(result)
+      const onDeadline = (): void => ended.resolve(null)
+      const onAbort = (): void => ended.reject(signal?.reason)
+      entry.listeners.add(listener)
+      deadline.addEventListener('abort', onDeadline)
+      signal?.addEventListener('abort', onAbort)
+      try {
+        if (!entry.registered) await guard(() => ask(id, entry))
+        return await ended.promise
+      } finally {
+        deadline.removeEventListener('abort', onDeadline)
+        signal?.removeEventListener('abort', onAbort)
+        entry.listeners.delete(listener)
+        leave(id, entry)
+      }
+    },
+    async close() {
+      if (recheckTimer !== null) clearInterval(recheckTimer)
+      subscriber.off('message', onMessage)
+      subscriber.off('ready', recheck)
+      const closed = new CofferdamError(
+        'shutting_down',
+        'the producer was closed while an execution was awaited',
+      )
+      for (const [id, entry] of entries) answer(id, entry, closed)
+      if (subscribed !== null && subscriber.status === 'ready') await subscriber.unsubscribe(channel)
+    },
+  }
+}

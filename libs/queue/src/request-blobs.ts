@@ -1,0 +1,86 @@
+/**
+ * How a request is stored: strings above `BOUNDS.inlineBytes` become `{"$blob": "<sha256>"}` and are kept once per
+ * content (queue-caps-audit.md §2.1: 64 KiB inline costs eight times the CPU per add). No object of a request can
+ * have a key `$blob` (strict schemas; environment names start with a letter or `_`), so references are unambiguous.
+ */
+import { createHash } from 'node:crypto'
+import { BOUNDS, type ExecutionRequest } from '@cofferdam/contract'
+import type { Redis } from 'ioredis'
+import { QUEUE_BOUNDS } from './bounds.ts'
+import { KEYS } from './keys.ts'
+
+/** The stored form of a request and the blobs it refers to, by SHA-256. */
+export interface StoredRequest {
+  json: string
+  blobs: Map<string, string>
+}
+
+/** Splits a request into a small JSON text and its large parts. */
+export function dehydrate(request: ExecutionRequest): StoredRequest {
+  const blobs = new Map<string, string>()
+  const keep = (content: string): { $blob: string } => {
+    const sha = createHash('sha256').update(content).digest('hex')
+    blobs.set(sha, content)
+    return { $blob: sha }
+  }
+  const json = JSON.stringify(request, (_key, value: unknown) =>
+    typeof value === 'string' && isLarge(value, BOUNDS.inlineBytes) ? keep(value) : value,
+  )
+  if (!isLarge(json, QUEUE_BOUNDS.recordBytes)) return { json, blobs }
+  return { json: JSON.stringify(keep(json)), blobs }
+}
+
+const isLarge = (value: string, bytes: number): boolean =>
+  value.length > bytes || (value.length * 3 > bytes && Buffer.byteLength(value) > bytes)
+
+/** Stores blobs that are not there yet and refreshes the life of those that are. */
+export async function storeBlobs(redis: Redis, blobs: StoredRequest['blobs']): Promise<void> {
+  if (blobs.size === 0) return
+  const entries = [...blobs]
+  const known = await Promise.all(
+    entries.map(([sha]) => redis.pexpire(KEYS.blob + sha, QUEUE_BOUNDS.blobTtlMs)),
+  )
+  await Promise.all(
+    entries
+      .filter((_entry, index) => known[index] !== 1)
+      .map(([sha, content]) => redis.set(KEYS.blob + sha, content, 'PX', QUEUE_BOUNDS.blobTtlMs)),
+  )
+}
+
+/** Puts a stored request together again; null when a blob is gone. Refreshes the life of the blobs it reads. */
+export async function hydrate(redis: Redis, json: string): Promise<ExecutionRequest | null> {
+  let stored: unknown = JSON.parse(json)
+  // Twice at most: the whole request may be one blob, whose text refers to others.
+  for (let depth = 0; depth < 2; depth += 1) {
+    const shas = [...new Set(references(stored))]
+    if (shas.length === 0) break
+    const contents = await Promise.all(
+      shas.map((sha) => redis.getex(KEYS.blob + sha, 'PX', QUEUE_BOUNDS.blobTtlMs)),
+    )
+    if (contents.includes(null)) return null
+    const bySha = new Map(shas.map((sha, index) => [sha, contents[index] ?? '']))
+    const whole = referenceOf(stored)
+    stored = whole === null ? replaceReferences(stored, bySha) : JSON.parse(bySha.get(whole) ?? 'null')
+  }
+  return stored as ExecutionRequest
+}
+
+function referenceOf(value: unknown): string | null {
+  return typeof value === 'object' && value !== null && '$blob' in value && typeof value.$blob === 'string'
+    ? value.$blob
+    : null
+}
+
+function references(value: unknown): string[] {
+  const sha = referenceOf(value)
+  if (sha !== null) return [sha]
+  return typeof value === 'object' && value !== null ? Object.values(value).flatMap(references) : []
+}
+
+function replaceReferences(value: unknown, bySha: Map<string, string>): unknown {
+  const sha = referenceOf(value)
+  if (sha !== null) return bySha.get(sha)
+  if (Array.isArray(value)) return value.map((item) => replaceReferences(item, bySha))
+  if (typeof value !== 'object' || value === null) return value
+  return Object.fromEntries(Object.entries(value).map(([k, v]) => [k, replaceReferences(v, bySha)]))
+}

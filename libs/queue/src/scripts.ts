@@ -1,0 +1,127 @@
+/**
+ * Loads lua/*.lua once. A line `--- @include name` is replaced by lua/include/name.lua (each at most once); in
+ * front stand `K` (key names of keys.ts) and `C` (numbers of bounds.ts), so both languages read the same table.
+ * Scripts build the keys they touch from `K`; KEYS[1] routes the call to the right node of a cluster.
+ */
+import { createHash } from 'node:crypto'
+import { readFileSync } from 'node:fs'
+import { BOUNDS } from '@cofferdam/contract'
+import type { Redis } from 'ioredis'
+import { QUEUE_BOUNDS, TENANT_DEFAULTS } from './bounds.ts'
+import { CHANNELS, KEYS } from './keys.ts'
+
+export interface Script {
+  name: string
+  source: string
+  sha1: string
+}
+
+/** What Lua hands back: strings, integers, nil and nested arrays. */
+export type Reply = string | number | null | Reply[]
+
+const CONSTANTS = {
+  weight: TENANT_DEFAULTS.weight,
+  concurrency: TENANT_DEFAULTS.concurrency,
+  max_queued: TENANT_DEFAULTS.maxQueued,
+  ended_ttl: QUEUE_BOUNDS.endedTtlMs,
+  idempotency_ttl: QUEUE_BOUNDS.idempotencyTtlMs,
+  waiter_ttl: QUEUE_BOUNDS.waiterTtlMs,
+  idle_tenant_ttl: QUEUE_BOUNDS.idleTenantTtlMs,
+  inline_reply: QUEUE_BOUNDS.inlineReplyBytes,
+  event_entries: QUEUE_BOUNDS.eventEntries,
+  pick_max: QUEUE_BOUNDS.pickMax,
+  promote_max: QUEUE_BOUNDS.promoteMax,
+  sweep_max: QUEUE_BOUNDS.sweepMax,
+  lost_release: QUEUE_BOUNDS.lostReleaseMs,
+  priority_max: QUEUE_BOUNDS.priorityMax,
+  window_factor: QUEUE_BOUNDS.windowFactor,
+  queue_wait: BOUNDS.queueWaitMs,
+}
+
+const table = (name: string, values: Record<string, string | number>): string =>
+  `local ${name} = { ${Object.entries(values)
+    .map(([key, value]) => `${key} = ${typeof value === 'number' ? value : `'${value}'`}`)
+    .join(', ')} }\n`
+
+const snakeCase = (name: string): string => name.replaceAll(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)
+
+const PREAMBLE =
+  table('K', {
+    ...Object.fromEntries(Object.entries(KEYS).map(([name, key]) => [snakeCase(name), key])),
+    control: CHANNELS.control,
+  }) + table('C', CONSTANTS)
+
+const read = (path: string): string => readFileSync(new URL(`./lua/${path}.lua`, import.meta.url), 'utf8')
+
+function expand(source: string, included: Set<string>): string {
+  return source.replaceAll(/^--- @include (\S+)$/gm, (_line, name: string) => {
+    if (included.has(name)) return ''
+    included.add(name)
+    return expand(read(`include/${name}`), included)
+  })
+}
+
+function load(name: string): Script {
+  const source = PREAMBLE + expand(read(name), new Set())
+  return { name, source, sha1: createHash('sha1').update(source).digest('hex') }
+}
+
+export const SCRIPTS = {
+  enqueue: load('enqueue'),
+  pick: load('pick'),
+  take: load('take'),
+  begin: load('begin'),
+  append: load('append'),
+  settle: load('settle'),
+  requeue: load('requeue'),
+  endUnstarted: load('end-unstarted'),
+  await: load('await'),
+  locate: load('locate'),
+  live: load('live'),
+  limits: load('limits'),
+  heartbeat: load('heartbeat'),
+  sweep: load('sweep'),
+  relock: load('relock'),
+  outbox: load('outbox'),
+} as const
+
+/** Runs a script by its hash, and by its text once when the server does not know it (first use, restart). */
+export async function run(
+  redis: Redis,
+  script: Script,
+  key: string,
+  args: readonly (string | number)[],
+): Promise<Reply> {
+  try {
+    return (await redis.evalsha(script.sha1, 1, key, ...args)) as Reply
+  } catch (error) {
+    if (!(error instanceof Error) || !error.message.startsWith('NOSCRIPT')) throw error
+    return (await redis.eval(script.source, 1, key, ...args)) as Reply
+  }
+}
+
+/** Runs a script whose reply is an array that starts with a named code. */
+export async function runCoded(
+  redis: Redis,
+  script: Script,
+  key: string,
+  args: readonly (string | number)[],
+): Promise<{ code: string; rest: Reply[] }> {
+  const reply = await run(redis, script, key, args)
+  if (!Array.isArray(reply) || typeof reply[0] !== 'string')
+    throw new Error(`script ${script.name} answered ${JSON.stringify(reply)}, expected a named code first`)
+  return { code: reply[0], rest: reply.slice(1) }
+}
+
+/** Reads a string of a reply; empty when it is nil. */
+export const text = (reply: Reply | undefined): string =>
+  typeof reply === 'string' ? reply : typeof reply === 'number' ? String(reply) : ''
+
+/** Reads a number of a reply; null when it is nil or empty. */
+export function numberOrNull(reply: Reply | undefined): number | null {
+  if (typeof reply === 'number') return reply
+  return typeof reply === 'string' && reply !== '' ? Number(reply) : null
+}
+
+/** Reads an array of a reply; empty when it is nil. */
+export const list = (reply: Reply | undefined): Reply[] => (Array.isArray(reply) ? reply : [])

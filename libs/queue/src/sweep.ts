@@ -1,0 +1,65 @@
+/** Repairs what crashes left (sweep.lua); one worker of the fleet does it per period. */
+import type { ExecutionId, ExecutionRequest, SandboxRef, WorkerId } from '@cofferdam/contract'
+import type { Redis } from 'ioredis'
+import { endUnstarted } from './end-unstarted.ts'
+import { KEYS } from './keys.ts'
+import { hydrate } from './request-blobs.ts'
+import { releasesOf, type Release } from './run-queue.ts'
+import { list, runCoded, SCRIPTS, text } from './scripts.ts'
+
+/** A running execution that no worker and no BullMQ job carries any more. */
+export interface LostExecution {
+  executionId: ExecutionId
+  request: ExecutionRequest
+  attempt: number
+  enqueuedAtMs: number
+  startedAtMs: number
+  worker: WorkerId
+  /** Null when it had not begun. */
+  ref: SandboxRef | null
+  fence: number
+}
+
+export interface SweepFindings {
+  /** Next picks, and releases whose job must be added again. */
+  releases: Release[]
+  lost: LostExecution[]
+}
+
+const OVERDUE = {
+  ending: 'provisioning',
+  reason: 'queue_wait_exceeded',
+  message: 'It waited longer than an execution may wait before it starts.',
+} as const
+
+export async function sweep(
+  redis: Redis,
+  { sweepMs, lockMs }: { sweepMs: number; lockMs: number },
+): Promise<SweepFindings> {
+  // Slightly less than the period, so that the same worker is not refused by its own mark.
+  const { code, rest } = await runCoded(redis, SCRIPTS.sweep, KEYS.window, [Math.ceil(sweepMs * 0.9), lockMs])
+  if (code !== 'swept') return { releases: [], lost: [] }
+  const releases = releasesOf(rest[0])
+  const lost = await Promise.all(list(rest[1]).map((id) => readLost(redis, text(id) as ExecutionId)))
+  for (const id of list(rest[2]))
+    releases.push(...(await endUnstarted(redis, text(id) as ExecutionId, OVERDUE, false)).releases)
+  return { releases, lost: lost.filter((one) => one !== null) }
+}
+
+async function readLost(redis: Redis, executionId: ExecutionId): Promise<LostExecution | null> {
+  const fields = await redis.hmget(KEYS.record + executionId, 'req', 'at', 'eq', 'tk', 'w', 'bg', 'f')
+  const [stored, attempt, enqueued, taken, worker, began, fence] = fields
+  if (stored == null || taken == null || worker == null) return null
+  const request = await hydrate(redis, stored)
+  if (request === null) return null
+  return {
+    executionId,
+    request,
+    attempt: Number(attempt),
+    enqueuedAtMs: Number(enqueued),
+    startedAtMs: Number(taken),
+    worker: worker as WorkerId,
+    ref: began == null ? null : (JSON.parse(began) as { ref: SandboxRef | null }).ref,
+    fence: Number(fence),
+  }
+}

@@ -1,0 +1,88 @@
+/** Turns a BullMQ job into an owned execution, or tells why there is nothing to run. */
+import { StopReason, type ExecutionId, type ExecutionRequest, type WorkerId } from '@cofferdam/contract'
+import { QUEUE_BOUNDS } from './bounds.ts'
+import { composeUnstarted } from './ending.ts'
+import { patiently } from './fenced-write.ts'
+import { KEYS, releaseOf } from './keys.ts'
+import type { LaneJob } from './lane-source.ts'
+import { hydrate } from './request-blobs.ts'
+import { numberOrNull, runCoded, SCRIPTS, text } from './scripts.ts'
+import { createTaken, type HeldExecution, type Interrupted, type TakenDeps } from './taken.ts'
+
+/**
+ * Takes the execution of a job. Null when the job is stale (ended, put back or released again since), or when the
+ * execution cannot be run: taken too often without an ending, or parts of its request are gone. Such a one is
+ * ended here, so that every accepted execution has an ending.
+ */
+export async function take(job: LaneJob, deps: TakenDeps): Promise<HeldExecution | null> {
+  const { id, release } = releaseOf(job.jobId)
+  const executionId = id as ExecutionId
+  const { code, rest } = await patiently(() =>
+    runCoded(deps.redis, SCRIPTS.take, KEYS.record + id, [release, deps.workerId]),
+  )
+  if (code !== 'taken') return null
+  const [fence, attempt, enqueued, now, traceparent, began, stored, cancelled, deliveries, tenant] = rest
+  const request = await patiently(() => hydrate(deps.redis, text(stored)))
+  const held = createTaken(
+    {
+      executionId,
+      request: request ?? unknownRequest(text(tenant)),
+      attempt: numberOrNull(attempt) ?? 1,
+      fence: numberOrNull(fence) ?? 0,
+      enqueuedAtMs: numberOrNull(enqueued) ?? 0,
+      takenAtMs: numberOrNull(now) ?? 0,
+      traceparent: text(traceparent) === '' ? null : text(traceparent),
+      interrupted: interruptedOf(text(began)),
+      job,
+    },
+    deps,
+  )
+  if (text(cancelled) === '1') held.stop(new StopReason('cancelled'))
+  if (request === null) {
+    await endAs(held, 'provisioning', 'request_lost', 'Parts of the request are no longer stored.')
+    return null
+  }
+  if ((numberOrNull(deliveries) ?? 0) > QUEUE_BOUNDS.deliveriesMax) {
+    const message = `No worker could end it: taken ${QUEUE_BOUNDS.deliveriesMax} times.`
+    await endAs(held, 'worker_lost', 'too_many_deliveries', message)
+    return null
+  }
+  return held
+}
+
+async function endAs(
+  { taken }: HeldExecution,
+  ending: 'provisioning' | 'worker_lost',
+  reason: string,
+  message: string,
+): Promise<void> {
+  const record = composeUnstarted({
+    executionId: taken.executionId,
+    attempt: taken.attempt,
+    request: taken.request,
+    ending,
+    reason,
+    message,
+    enqueuedAtMs: taken.enqueuedAtMs,
+    nowMs: taken.takenAtMs,
+    traceparent: taken.traceparent ?? '',
+  })
+  await taken.toOutbox(record)
+  await taken.settle(record, { slotMs: 0 })
+}
+
+function interruptedOf(json: string): Interrupted | null {
+  if (json === '') return null
+  const { attempt, worker, ref } = JSON.parse(json) as Interrupted
+  return { attempt, worker: worker satisfies WorkerId, ref }
+}
+
+/** Stands in where the request's blobs are gone, so that its ending can be composed. */
+function unknownRequest(tenantId: string): ExecutionRequest {
+  return {
+    tenant_id: tenantId,
+    agent_id: 'unknown',
+    program: { type: 'install' },
+    environment: 'default-public',
+  } as ExecutionRequest
+}

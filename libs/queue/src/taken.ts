@@ -1,0 +1,216 @@
+/**
+ * One execution in the hands of a worker.
+ *
+ *   taken ──begin──→ begun ──settle──→ over          every write carries the fence of this take: when another
+ *     │                │  └──retry───→ over          worker took the execution since, it fails with `fenced` and
+ *     ├──settle────────┼─────────────→ over          the signal aborts with `lock_lost`
+ *     └──defer, giveBack (only before begin) ─→ over
+ */
+import {
+  CofferdamError,
+  StopReason,
+  type AttemptRecord,
+  type ExecutionEvent,
+  type ExecutionId,
+  type ExecutionRequest,
+  type SandboxRef,
+  type WorkerId,
+} from '@cofferdam/contract'
+import type { Redis } from 'ioredis'
+import { endedTail, noticeTail } from './ending.ts'
+import { createEventBuffer } from './event-buffer.ts'
+import { fenced, patiently } from './fenced-write.ts'
+import { KEYS, type Lane } from './keys.ts'
+import type { LaneJob } from './lane-source.ts'
+import { releasesOf, type RunQueue } from './run-queue.ts'
+import { runCoded, SCRIPTS, type Reply, type Script } from './scripts.ts'
+
+/** What `begin` recorded for whoever takes the execution after a crash. */
+export interface Interrupted {
+  attempt: number
+  worker: WorkerId
+  ref: SandboxRef | null
+}
+
+export interface Taken {
+  readonly executionId: ExecutionId
+  readonly request: ExecutionRequest
+  /** Starts at 1; the same again when an earlier owner vanished. */
+  readonly attempt: number
+  readonly fence: number
+  /** Redis' clock, like all times here. */
+  readonly enqueuedAtMs: number
+  readonly takenAtMs: number
+  readonly traceparent: string | null
+  readonly lane: Lane
+  /** Set when an earlier owner began this attempt and vanished: kill its sandbox, then settle worker_lost or retry. */
+  readonly interrupted: Interrupted | null
+  /** Aborts with StopReason cancelled | drain | lock_lost. */
+  readonly signal: AbortSignal
+  /**
+   * Point of no return, before user code starts; appends the `started` event. Repeating it is harmless.
+   * Throws StopReason `cancelled` when the execution was cancelled before, CofferdamError fenced | queue_unavailable.
+   */
+  begin(ref: SandboxRef, info: { backend: string; isolation: string }): Promise<void>
+  /** Appends a live event (output, notice): buffered, in order, best effort. `queued`, `started`, `ended` are ours. */
+  emit(event: ExecutionEvent): void
+  /**
+   * Ends the execution: result visible, slot freed, waiters told. `slotMs` is what the tenant is charged for.
+   * Retried for 60 s while Redis is away. Throws CofferdamError fenced | queue_unavailable.
+   */
+  settle(record: AttemptRecord, info: { slotMs: number }): Promise<void>
+  /** This attempt is over (and audited); runs again as the next one through the fair queue. Throws like settle. */
+  retry(record: AttemptRecord, info: { slotMs: number }): Promise<void>
+  /** Put back un-begun; its tenant gets no slot until `untilMs` (wall clock; add jitter). Throws like settle. */
+  defer(untilMs: number, why: string): Promise<void>
+  /** Put back un-begun, next in line of its agent. Throws like settle, and `conflict` after begin. */
+  giveBack(): Promise<void>
+  /** Keeps the record in Redis until some worker's `onOutbox` has stored it. Call before settle. Throws like settle. */
+  toOutbox(record: AttemptRecord): Promise<void>
+}
+
+export interface TakenFacts {
+  executionId: ExecutionId
+  request: ExecutionRequest
+  attempt: number
+  fence: number
+  enqueuedAtMs: number
+  takenAtMs: number
+  traceparent: string | null
+  interrupted: Interrupted | null
+  job: LaneJob
+}
+
+/** The consumer's view of a taken execution. */
+export interface HeldExecution {
+  readonly taken: Taken
+  readonly job: LaneJob
+  /** `<id> <fence>`, as heartbeat.lua names it. */
+  readonly name: string
+  readonly began: boolean
+  /** Settled, put back, or fenced off. */
+  readonly over: boolean
+  stop(reason: StopReason): void
+}
+
+export interface TakenDeps {
+  redis: Redis
+  runQueue: RunQueue
+  workerId: WorkerId
+  /** Wall clock, milliseconds. */
+  now: () => number
+  onError: (error: unknown) => void
+}
+
+export function createTaken(facts: TakenFacts, deps: TakenDeps): HeldExecution {
+  const { redis, runQueue, workerId } = deps
+  const { executionId, fence, attempt } = facts
+  const abort = new AbortController()
+  let began = false
+  let over = false
+
+  const stop = (reason: StopReason): void => {
+    if (!abort.signal.aborted) abort.abort(reason)
+  }
+
+  const script = (which: Script, args: readonly (string | number)[]) =>
+    runCoded(redis, which, KEYS.record + executionId, args)
+
+  const write = async (which: Script, args: readonly (string | number)[]): Promise<Reply[]> => {
+    if (over) throw new CofferdamError('fenced', 'This attempt was settled or put back already.')
+    try {
+      return await fenced(() => script(which, args))
+    } catch (error) {
+      if (error instanceof CofferdamError && error.code === 'fenced') {
+        over = true
+        stop(new StopReason('lock_lost', 'another worker owns this execution'))
+      }
+      throw error
+    }
+  }
+
+  const finishWith = async (which: Script, args: readonly (string | number)[]): Promise<void> => {
+    await events.flush()
+    const [releases] = await write(which, args)
+    over = true
+    runQueue.add(releasesOf(releases))
+  }
+
+  const requeue = (mode: 'retry' | 'defer' | 'back', slotMs: number, parkMs: number, notice: string) => {
+    if (began && mode !== 'retry')
+      return Promise.reject(new CofferdamError('conflict', 'An execution that began is not put back.'))
+    return finishWith(SCRIPTS.requeue, [
+      executionId,
+      fence,
+      mode,
+      Math.round(slotMs),
+      Math.round(parkMs),
+      notice === '' ? '' : noticeTail(notice),
+    ])
+  }
+
+  const events = createEventBuffer(async (batch, call) => {
+    await script(SCRIPTS.append, [executionId, fence, call, ...batch])
+  }, deps.onError)
+
+  const taken: Taken = {
+    executionId,
+    request: facts.request,
+    attempt,
+    fence,
+    enqueuedAtMs: facts.enqueuedAtMs,
+    takenAtMs: facts.takenAtMs,
+    traceparent: facts.traceparent,
+    lane: facts.job.lane,
+    interrupted: facts.interrupted,
+    signal: abort.signal,
+    async begin(ref, { backend, isolation }) {
+      if (over) throw new CofferdamError('fenced')
+      const mark = JSON.stringify({ attempt, fence, worker: workerId, ref })
+      const started = JSON.stringify({ attempt, backend, isolation }).slice(1)
+      const { code } = await patiently(() => script(SCRIPTS.begin, [executionId, fence, mark, started]))
+      if (code === 'ok') {
+        began = true
+        return
+      }
+      const reason =
+        code === 'cancelled'
+          ? new StopReason('cancelled')
+          : new StopReason('lock_lost', 'fenced off at begin')
+      if (code !== 'cancelled') over = true
+      stop(reason)
+      throw code === 'cancelled' ? reason : new CofferdamError('fenced')
+    },
+    emit: (event) => {
+      if (!over) events.emit(event)
+    },
+    settle: (record, { slotMs }) =>
+      finishWith(SCRIPTS.settle, [
+        executionId,
+        fence,
+        JSON.stringify(record.result),
+        endedTail(record),
+        Math.round(slotMs),
+      ]),
+    retry: (record, { slotMs }) =>
+      requeue('retry', slotMs, 0, `Attempt ${attempt} ended ${record.result.ending}; it runs again.`),
+    defer: (untilMs, why) => requeue('defer', 0, Math.max(0, untilMs - deps.now()), why),
+    giveBack: () => requeue('back', 0, 0, ''),
+    async toOutbox(record) {
+      await write(SCRIPTS.outbox, [fence, JSON.stringify(record)])
+    },
+  }
+
+  return {
+    taken,
+    job: facts.job,
+    name: `${executionId} ${fence}`,
+    get began() {
+      return began
+    },
+    get over() {
+      return over
+    },
+    stop,
+  }
+}
