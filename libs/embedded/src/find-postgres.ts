@@ -1,18 +1,10 @@
 /** Where Postgres programs come from: the npm package of this platform, then an installed Postgres. */
-import {
-  cpSync,
-  existsSync,
-  mkdirSync,
-  mkdtempSync,
-  readdirSync,
-  readFileSync,
-  renameSync,
-  rmSync,
-} from 'node:fs'
+import { existsSync, readdirSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { dirname, join } from 'node:path'
 import { EmbeddedServerError } from './embedded-server-error.ts'
-import { findOnPath, runProgram } from './find-program.ts'
+import { findOnPath } from './find-program.ts'
+import { completeCopy, hydrate } from './postgres-package.ts'
 
 export interface PostgresPrograms {
   initdb: string
@@ -52,59 +44,6 @@ async function packaged(cacheDir: string): Promise<PostgresPrograms | null> {
 function programsOf(home: string, how: string): PostgresPrograms {
   const root = join(home, 'native')
   return { initdb: join(root, 'bin', 'initdb'), postgres: join(root, 'bin', 'postgres'), root, how }
-}
-
-/**
- * npm tarballs hold no symlinks: the package's own script makes those of the shared libraries. Install scripts are
- * off in this repository, so it runs here, once. Each link is made atomically and an existing one is left alone, so
- * processes that do it at the same time all end with the full set. False when the folder cannot be written.
- */
-async function hydrate(home: string): Promise<boolean> {
-  const missing = (): boolean => linkTargets(home).some((target) => !existsSync(join(home, target)))
-  if (!missing()) return true
-  await runProgram([process.execPath, join('scripts', 'hydrate-symlinks.js')], {
-    cwd: home,
-    timeoutMs: 30_000,
-  })
-  return !missing()
-}
-
-function linkTargets(home: string): string[] {
-  const links: unknown = JSON.parse(readFileSync(join(home, 'native', 'pg-symlinks.json'), 'utf8'))
-  if (!Array.isArray(links)) return []
-  return links.flatMap((link: unknown) =>
-    typeof link === 'object' && link !== null && 'target' in link && typeof link.target === 'string'
-      ? [link.target]
-      : [],
-  )
-}
-
-/** A copy in the cache for a node_modules that belongs to somebody else. */
-async function completeCopy(home: string, cacheDir: string): Promise<string | null> {
-  const copy = copyPackage(home, cacheDir)
-  return (await hydrate(copy)) ? copy : null
-}
-
-/** Copies the npm package below `dir`, once per version; safe when several processes do it at the same time. */
-export function copyPackage(home: string, dir: string): string {
-  const manifest: unknown = JSON.parse(readFileSync(join(home, 'package.json'), 'utf8'))
-  const version =
-    typeof manifest === 'object' && manifest !== null && 'version' in manifest
-      ? String(manifest.version)
-      : '0'
-  const target = join(dir, `postgres-${version.replaceAll(/[^A-Za-z0-9.-]/g, '_')}`)
-  if (existsSync(target)) return target
-  mkdirSync(dir, { recursive: true, mode: 0o755 })
-  const fresh = mkdtempSync(join(dir, 'postgres-'))
-  try {
-    cpSync(home, join(fresh, 'package'), { recursive: true, verbatimSymlinks: true })
-    renameSync(join(fresh, 'package'), target)
-  } catch (error) {
-    if (!existsSync(target)) throw error
-  } finally {
-    rmSync(fresh, { recursive: true, force: true })
-  }
-  return target
 }
 
 async function installed(): Promise<PostgresPrograms | null> {

@@ -1,4 +1,5 @@
 /** Private Redis and Postgres for this process, when none is configured. */
+export { claimDirectory, type Claim } from './claim-directory.ts'
 export { EmbeddedServerError, type EmbeddedServerErrorCode } from './embedded-server-error.ts'
 export type { RedisSource } from './find-redis.ts'
 export type { RunningServer, StartOptions } from './running-server.ts'

@@ -7,8 +7,9 @@
 import { chownSync, readFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { EmbeddedServerError } from './embedded-server-error.ts'
-import { copyPackage, type PostgresPrograms } from './find-postgres.ts'
+import type { PostgresPrograms } from './find-postgres.ts'
 import { findOnPath, succeeds } from './find-program.ts'
+import { copyPackage } from './postgres-package.ts'
 
 /** `nobody` on Debian, Alpine and Red Hat; also the kernel's overflow uid. */
 const NOBODY = 65_534

@@ -36,6 +36,8 @@ export interface Supervised {
   readonly exited: Promise<string>
   /** Polls until `isReady` says so; throws `start_failed` when the server ends first or the deadline passes. */
   ready(isReady: () => Promise<boolean>, deadlineMs: number): Promise<void>
+  /** Closes our end of the stdin pipe, as the kernel does when we die. */
+  closeStdin(): void
   /** Sends each signal in turn, waiting `graceMs` for the end after each; the last must be SIGKILL. */
   stop(signals: readonly NodeJS.Signals[], graceMs: number): Promise<void>
 }
@@ -80,6 +82,7 @@ export async function supervise(
         await delay(5)
       }
     },
+    closeStdin: () => void child.stdin?.end(),
     async stop(signals, graceMs) {
       child.ref()
       for (const name of signals) {

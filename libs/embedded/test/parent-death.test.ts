@@ -1,0 +1,77 @@
+import { existsSync, mkdirSync, mkdtempSync, rmSync, symlinkSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { dirname, join } from 'node:path'
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
+import { findOnPath } from '../src/find-program.ts'
+import { startPostgres, startRedis } from '../src/index.ts'
+import { isRunning, serverProcess, type ServerProcess } from './server-process.ts'
+
+let dir: string
+let owner: ServerProcess | null = null
+
+beforeEach(() => {
+  dir = mkdtempSync(join(tmpdir(), 'cofferdam-test-'))
+})
+afterEach(async () => {
+  await owner?.kill('SIGKILL')
+  owner = null
+  rmSync(dir, { recursive: true, force: true })
+})
+
+const start = { redis: startRedis, postgres: startPostgres }
+const setpriv = (await findOnPath(['setpriv'])) !== null
+if (!setpriv && process.env['COFFERDAM_REQUIRE'] === 'all')
+  throw new Error('setpriv is required for these tests')
+
+describe.each(['redis', 'postgres'] as const)('a %s whose owner is killed with SIGKILL', (kind) => {
+  it.skipIf(!setpriv)('dies with it, and the next start in the directory works (needs setpriv)', async () => {
+    // Deep enough for a temporary socket directory, which the dead owner cannot remove.
+    const dataDir = join(dir, 'd'.repeat(100))
+    owner = await serverProcess(kind, dataDir, { durable: true })
+    const { pid, url = '' } = owner.answer
+    expect(isRunning(pid)).toBe(true)
+    await owner.kill('SIGKILL')
+    await vi.waitFor(() => expect(isRunning(pid)).toBe(false), { timeout: 30_000 })
+    const next = await start[kind]({ dataDir, durable: true })
+    await next.stop()
+    const socketDir = kind === 'redis' ? dirname(url.replace('unix://', '')) : hostOf(url)
+    expect(existsSync(socketDir)).toBe(false)
+  })
+
+  it('is stopped by the next start where the system cannot tie it to its owner', async () => {
+    const dataDir = join(dir, 'data')
+    owner = await serverProcess(kind, dataDir, { env: { PATH: await pathWithoutSetpriv() } })
+    const { pid } = owner.answer
+    await owner.kill('SIGKILL')
+    expect(isRunning(pid)).toBe(true)
+    const next = await start[kind]({ dataDir, durable: false })
+    expect(isRunning(pid)).toBe(false)
+    expect(next.pid).not.toBe(pid)
+    await next.stop()
+  })
+})
+
+describe('a server of another process', () => {
+  it('is left alone, and the refusal names its owner', async () => {
+    const dataDir = join(dir, 'data')
+    owner = await serverProcess('redis', dataDir)
+    await expect(startRedis({ dataDir, durable: false })).rejects.toMatchObject({
+      code: 'directory_in_use',
+      message: expect.stringContaining(`pid ${owner.child.pid}`),
+    })
+    expect(isRunning(owner.answer.pid)).toBe(true)
+  })
+})
+
+/** Root's Postgres needs `unshare`, which lives beside `setpriv`: each program is linked by itself. */
+async function pathWithoutSetpriv(): Promise<string> {
+  const bin = join(dir, 'bin')
+  mkdirSync(bin)
+  for (const name of ['redis-server', 'unshare']) {
+    const path = await findOnPath([name])
+    if (path !== null) symlinkSync(path, join(bin, name))
+  }
+  return bin
+}
+
+const hostOf = (url: string): string => new URL(url.replace('@/', '@x/')).searchParams.get('host') ?? ''
