@@ -1,0 +1,92 @@
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import { createMemoryBudget, type MemoryLease } from './memory-budget.ts'
+
+const forever = new AbortController().signal
+
+describe('memory budget', () => {
+  it('makes a request wait until enough is given back', async () => {
+    const budget = createMemoryBudget(100)
+    const first = await budget.acquire(60, forever)
+    const second = budget.acquire(60, forever)
+    expect(budget).toMatchObject({ usedBytes: 60, waiting: 1 })
+    first[Symbol.dispose]()
+    using held = await second
+    expect(held.bytes).toBe(60)
+    expect(budget).toMatchObject({ usedBytes: 60, waiting: 0 })
+  })
+
+  it('lets nobody overtake a large request that waits', async () => {
+    const budget = createMemoryBudget(100)
+    const first = await budget.acquire(60, forever)
+    const order: string[] = []
+    const large = budget.acquire(100, forever).then((lease) => {
+      order.push('large')
+      return lease
+    })
+    const small = budget.acquire(10, forever).then((lease) => {
+      order.push('small')
+      return lease
+    })
+    expect(budget.tryAcquire(10)).toBeNull()
+    first[Symbol.dispose]()
+    ;(await large)[Symbol.dispose]()
+    ;(await small)[Symbol.dispose]()
+    expect(order).toEqual(['large', 'small'])
+  })
+
+  it('lets the next one in when a waiter gives up', async () => {
+    const budget = createMemoryBudget(100)
+    using _first = await budget.acquire(60, forever)
+    const impatient = new AbortController()
+    const large = budget.acquire(100, impatient.signal)
+    const small = budget.acquire(40, forever)
+    impatient.abort(new Error('cancelled'))
+    await expect(large).rejects.toThrow('cancelled')
+    ;(await small)[Symbol.dispose]()
+  })
+
+  it('refuses what the whole budget cannot hold, with both figures', async () => {
+    const budget = createMemoryBudget(512 * 1024 * 1024)
+    await expect(budget.acquire(1024 * 1024 * 1024, forever)).rejects.toMatchObject({
+      reason: 'memory_budget_exceeded',
+      message: expect.stringMatching(/1024 MiB.*512 MiB/s),
+    })
+  })
+
+  it('keeps memory until what holds it has settled', async () => {
+    const budget = createMemoryBudget(100)
+    const gone = Promise.withResolvers<void>()
+    const lease = await budget.acquire(100, forever)
+    lease.holdUntil(gone.promise)
+    lease[Symbol.dispose]()
+    expect(budget.usedBytes).toBe(100)
+    gone.reject(new Error('still settled'))
+    const next = await budget.acquire(100, forever)
+    next[Symbol.dispose]()
+    next[Symbol.dispose]()
+    expect(budget.usedBytes).toBe(0)
+  })
+
+  it('never goes over, and ends empty, whatever comes', async () => {
+    const requests = fc.array(fc.record({ bytes: fc.integer({ min: 1, max: 100 }), gaveUp: fc.boolean() }))
+    await fc.assert(
+      fc.asyncProperty(requests, async (list) => {
+        const budget = createMemoryBudget(100)
+        await Promise.all(
+          list.map(async ({ bytes, gaveUp }) => {
+            const stopper = new AbortController()
+            const asked = budget.acquire(bytes, stopper.signal)
+            if (gaveUp) stopper.abort(new Error('gave up'))
+            const lease: MemoryLease | null = await asked.catch(() => null)
+            expect(budget.usedBytes).toBeLessThanOrEqual(100)
+            await Promise.resolve()
+            lease?.[Symbol.dispose]()
+          }),
+        )
+        expect(budget).toMatchObject({ usedBytes: 0, waiting: 0 })
+      }),
+      { numRuns: 100 },
+    )
+  })
+})

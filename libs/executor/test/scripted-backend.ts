@@ -1,0 +1,162 @@
+/** A backend that does what a test says, step by step, and counts what was opened and destroyed. */
+import {
+  CofferdamError,
+  LANGUAGES,
+  type Backend,
+  type Capabilities,
+  type Entry,
+  type Exit,
+  type Isolation,
+  type Probe,
+  type ProgramFile,
+  type RunIo,
+  type Sandbox,
+  type SandboxSpec,
+} from '@cofferdam/contract'
+
+export const CAPABLE: Capabilities = {
+  languages: LANGUAGES,
+  programs: ['script', 'command', 'tests', 'install'],
+  network: ['none', 'public', 'allow'],
+  stdin: true,
+  files: true,
+  artifacts: true,
+  streaming: true,
+  sessions: true,
+  value: true,
+  interrupt: true,
+  maxMs: null,
+  enforces: ['memory', 'cpus', 'pids', 'disk'],
+  measures: ['wall_ms', 'cpu_ms', 'peak_memory_bytes', 'read_bytes', 'write_bytes'],
+}
+
+/** An exit with code 0 and nothing else to say. */
+export function exitOf(partial: Partial<Exit> = {}): Exit {
+  return {
+    exitCode: 0,
+    signal: null,
+    usage: { cpu_ms: 3, peak_memory_bytes: 1024, read_bytes: 0, write_bytes: 0, wall_ms: 5 },
+    outputBytes: { stdout: 0, stderr: 0 },
+    outputDropped: { stdout: false, stderr: false },
+    oomKills: 0,
+    pidsLimitHit: false,
+    diskLimitHit: false,
+    ...partial,
+  }
+}
+
+export interface RunControl {
+  io: RunIo
+  spec: SandboxSpec
+  /** Resolves at the first interrupt. */
+  interrupted: Promise<void>
+  out(text: string | Uint8Array): Promise<void>
+  err(text: string | Uint8Array): Promise<void>
+}
+
+export interface Script {
+  name?: string
+  isolation?: Isolation
+  /** What the sandbox says of itself; default: as the backend. */
+  sandboxIsolation?: Isolation
+  capabilities?: Partial<Capabilities>
+  probe?: (signal: AbortSignal) => Promise<Probe>
+  open?: (spec: SandboxSpec, signal: AbortSignal) => Promise<void>
+  write?: (files: readonly ProgramFile[]) => Promise<void>
+  run?: (control: RunControl) => Promise<Exit>
+  files?: Record<string, string>
+  list?: () => Promise<Entry[]>
+  read?: (path: string, maxBytes: number) => Promise<Uint8Array>
+  dispose?: () => Promise<void>
+}
+
+export interface ScriptedBackend extends Backend {
+  readonly specs: SandboxSpec[]
+  readonly written: ProgramFile[]
+  /** Sandboxes that are open now. */
+  readonly live: number
+  probes: number
+}
+
+export function scriptedBackend(script: Script = {}): ScriptedBackend {
+  const name = script.name ?? 'scripted'
+  const isolation = script.isolation ?? 'container'
+  const specs: SandboxSpec[] = []
+  const written: ProgramFile[] = []
+  let live = 0
+
+  return {
+    name,
+    isolation,
+    capabilities: { ...CAPABLE, ...script.capabilities },
+    specs,
+    written,
+    get live() {
+      return live
+    },
+    probes: 0,
+    async probe(signal) {
+      this.probes += 1
+      return (await script.probe?.(signal)) ?? { ok: true, features: [] }
+    },
+    async open(spec, signal) {
+      specs.push(spec)
+      await script.open?.(spec, signal)
+      live += 1
+      return sandboxOf(spec)
+    },
+    kill: async () => false,
+    sweep: async () => ({ destroyed: 0 }),
+    owners: async () => [],
+    async [Symbol.asyncDispose]() {},
+  }
+
+  function sandboxOf(spec: SandboxSpec): Sandbox {
+    const interrupted = Promise.withResolvers<void>()
+    const gone = Promise.withResolvers<never>()
+    gone.promise.catch(() => {})
+    let disposal: Promise<void> | null = null
+    const dispose = async () => {
+      gone.reject(new CofferdamError('sandbox_lost'))
+      await script.dispose?.()
+      live -= 1
+    }
+    return {
+      id: spec.sandboxId,
+      ref: { backend: name, id: spec.sandboxId, handle: { n: specs.length } },
+      isolation: script.sandboxIsolation ?? isolation,
+      warm: false,
+      async write(files) {
+        await script.write?.(files)
+        written.push(...files)
+      },
+      async run(_program, io) {
+        const control: RunControl = {
+          io,
+          spec,
+          interrupted: interrupted.promise,
+          out: async (text) => io.onOutput('stdout', Buffer.from(text)),
+          err: async (text) => io.onOutput('stderr', Buffer.from(text)),
+        }
+        return await Promise.race([gone.promise, script.run?.(control) ?? Promise.resolve(exitOf())])
+      },
+      async interrupt() {
+        interrupted.resolve()
+      },
+      async read(path, maxBytes) {
+        if (script.read !== undefined) return script.read(path, maxBytes)
+        return Buffer.from(script.files?.[path] ?? '')
+      },
+      async list() {
+        if (script.list !== undefined) return script.list()
+        return Object.entries(script.files ?? {}).map(([path, text]) => ({ path, size: text.length }))
+      },
+      async remove() {},
+      usage: async () => exitOf().usage,
+      [Symbol.asyncDispose]: () => (disposal ??= dispose()),
+    }
+  }
+}
+
+/** A promise that never settles. */
+export const never = (): Promise<never> => new Promise(() => {})
