@@ -4,8 +4,8 @@
  *
  * Life of a consumer:   idle ──start──→ running ──drain──→ draining ──→ closed
  *   running   one fetch loop per lane; a slot is held from fetch to the end of `process`.
- *   draining  no more fetches; what runs may finish within the grace; then un-begun executions go back to the head of
- *             their backlog and begun ones are told (signal `drain`); heartbeats go on until all are over.
+ *   draining  no more fetches; what runs may finish within the grace; then all are told (signal `drain`). What
+ *             `process` leaves un-begun then goes back to the head of its backlog. Heartbeats go on until all are over.
  *   closed    nothing is left running here; its heartbeat is gone.
  *
  * `process` that throws or returns without ending its execution costs three seconds: the BullMQ job is finished, the
@@ -50,7 +50,7 @@ export interface ConsumerDeps {
   /** Stores records that were kept in Redis; must be idempotent. They are deleted when it resolves. */
   onOutbox: (records: AttemptRecord[]) => Promise<void>
   /** Hears of executions whose worker vanished and that BullMQ lost; they come back through `process`. */
-  onLost: (lost: LostExecution) => Promise<void>
+  onLost?: (lost: LostExecution) => Promise<void>
   logger?: QueueLogger
   /** How long a worker may be silent before its executions are redelivered, milliseconds; default 15,000. */
   lockMs?: number
@@ -63,8 +63,9 @@ export interface ConsumerDeps {
 export interface Consumer extends AsyncDisposable {
   start(): void
   /**
-   * Stops taking, lets run for `graceMs`, gives back what has not begun, aborts the rest (`drain`) and closes.
-   * Idempotent. Disposing is a drain without grace.
+   * Stops taking, lets run for `graceMs`, then aborts the rest (`drain`): `process` gives back what has not begun
+   * (the consumer does where it did not) and ends what has. Then closes. Idempotent; disposing is a drain without
+   * grace.
    */
   drain(options: { graceMs: number }): Promise<void>
   readonly running: number
@@ -144,7 +145,11 @@ export function createConsumer(deps: ConsumerDeps): Consumer {
       if (held === null) return
       if (fetching.signal.aborted) return await held.taken.giveBack()
       heldJobs.set(job, held)
-      await deps.process(held.taken)
+      try {
+        await deps.process(held.taken)
+      } finally {
+        if (fetching.signal.aborted && !held.over && !held.began) await held.taken.giveBack()
+      }
       if (!held.over)
         log?.error(
           { execution_id: held.taken.executionId, worker_id: workerId },
@@ -181,7 +186,7 @@ export function createConsumer(deps: ConsumerDeps): Consumer {
         { execution_id: one.executionId, worker_id: one.worker },
         'execution lost its worker and its job',
       )
-      await deps.onLost(one)
+      await deps.onLost?.(one)
     }
   }
 
@@ -216,7 +221,7 @@ export function createConsumer(deps: ConsumerDeps): Consumer {
     await Promise.all(sources.map((source) => source.stop().catch(onError)))
     if (sources.length > 0) heartbeat().catch(onError)
     if (!(await within(allOver(), graceMs))) {
-      await Promise.all(running().map(stopForDrain))
+      for (const held of running()) held.stop(new StopReason('drain'))
       await within(allOver(), ABORT_PATIENCE_MS)
     }
     upkeep.abort()
@@ -230,11 +235,6 @@ export function createConsumer(deps: ConsumerDeps): Consumer {
       )
     await within(runQueue.close(), ABORT_PATIENCE_MS)
     await Promise.all(sources.map((source) => source.close().catch(onError)))
-  }
-
-  async function stopForDrain(held: HeldExecution): Promise<void> {
-    if (!held.began && !held.over) await held.taken.giveBack().catch(onError)
-    held.stop(new StopReason('drain'))
   }
 
   return {

@@ -42,37 +42,29 @@ export async function* readEvents(
     if (page.length < PAGE) break
   }
 
+  if (await isOver(redis, guard, id, cursor)) return
   using tail = tails.follow(id, cursor)
-  let checked = false
   while (!signal.aborted) {
-    // Once at the beginning: the execution may have ended before `after`, or may never have been.
-    const events = checked ? await tail.next(CHECK_MS, signal) : []
+    const events = await tail.next(CHECK_MS, signal)
     for (const stored of events) {
       cursor = stored.id
       yield stored
       if (stored.event.type === 'ended' || signal.aborted) return
     }
-    if (events.length === 0 && !signal.aborted) {
-      checked = true
-      if (await isOver(redis, guard, id, key, cursor, cursor === START)) return
-    }
+    if (events.length === 0 && !signal.aborted && (await isOver(redis, guard, id, cursor))) return
   }
 }
 
 /** True when nothing more will come; throws not_found when there was nothing to begin with. */
-async function isOver(
-  redis: Redis,
-  guard: Guard,
-  id: ExecutionId,
-  key: string,
-  cursor: string,
-  isFirst: boolean,
-): Promise<boolean> {
+async function isOver(redis: Redis, guard: Guard, id: ExecutionId, cursor: string): Promise<boolean> {
   const [state, rest] = await guard(() =>
-    Promise.all([redis.hget(KEYS.record + id, 's'), redis.xrange(key, `(${cursor}`, '+', 'COUNT', 1)]),
+    Promise.all([
+      redis.hget(KEYS.record + id, 's'),
+      redis.xrange(KEYS.events + id, `(${cursor}`, '+', 'COUNT', 1),
+    ]),
   )
   if (rest.length > 0) return false
-  if (state === null && isFirst) throw new CofferdamError('not_found', `no live events of ${id}`)
+  if (state === null && cursor === START) throw new CofferdamError('not_found', `no live events of ${id}`)
   return state === null || state === 'ended'
 }
 

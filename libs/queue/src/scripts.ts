@@ -82,7 +82,6 @@ export const SCRIPTS = {
   heartbeat: load('heartbeat'),
   sweep: load('sweep'),
   relock: load('relock'),
-  outbox: load('outbox'),
 } as const
 
 /** Runs a script by its hash, and by its text once when the server does not know it (first use, restart). */

@@ -1,5 +1,5 @@
 /** Turns a BullMQ job into an owned execution, or tells why there is nothing to run. */
-import { StopReason, type ExecutionId, type ExecutionRequest, type WorkerId } from '@cofferdam/contract'
+import { StopReason, type ExecutionId, type ExecutionRequest } from '@cofferdam/contract'
 import { QUEUE_BOUNDS } from './bounds.ts'
 import { composeUnstarted } from './ending.ts'
 import { patiently } from './fenced-write.ts'
@@ -67,14 +67,13 @@ async function endAs(
     nowMs: taken.takenAtMs,
     traceparent: taken.traceparent ?? '',
   })
-  await taken.toOutbox(record)
-  await taken.settle(record, { slotMs: 0 })
+  await taken.settle(record, { slotMs: 0, outbox: true })
 }
 
 function interruptedOf(json: string): Interrupted | null {
   if (json === '') return null
-  const { attempt, worker, ref } = JSON.parse(json) as Interrupted
-  return { attempt, worker: worker satisfies WorkerId, ref }
+  const { attempt, worker, ref, backend, isolation, chargedAtMs } = JSON.parse(json) as Interrupted
+  return { attempt, worker, ref, backend, isolation, chargedAtMs }
 }
 
 /** Stands in where the request's blobs are gone, so that its ending can be composed. */

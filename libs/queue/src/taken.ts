@@ -13,6 +13,7 @@ import {
   type ExecutionEvent,
   type ExecutionId,
   type ExecutionRequest,
+  type Isolation,
   type SandboxRef,
   type WorkerId,
 } from '@cofferdam/contract'
@@ -25,11 +26,29 @@ import type { LaneJob } from './lane-source.ts'
 import { releasesOf, type RunQueue } from './run-queue.ts'
 import { runCoded, SCRIPTS, type Reply, type Script } from './scripts.ts'
 
+/** Where and how an attempt runs. */
+export interface Place {
+  backend: string
+  isolation: string
+  /** When admission charged the attempt, so that its audit row can say so after a crash; null when not charged. */
+  chargedAtMs?: number | null
+}
+
 /** What `begin` recorded for whoever takes the execution after a crash. */
 export interface Interrupted {
   attempt: number
   worker: WorkerId
   ref: SandboxRef | null
+  backend: string
+  isolation: Isolation
+  chargedAtMs: number | null
+}
+
+export interface EndingInfo {
+  /** What the tenant is charged for, milliseconds. */
+  slotMs: number
+  /** Postgres is away: keep the record in Redis until some worker's `onOutbox` has stored it. Default false. */
+  outbox?: boolean
 }
 
 export interface Taken {
@@ -51,22 +70,23 @@ export interface Taken {
    * Point of no return, before user code starts; appends the `started` event. Repeating it is harmless.
    * Throws StopReason `cancelled` when the execution was cancelled before, CofferdamError fenced | queue_unavailable.
    */
-  begin(ref: SandboxRef, info: { backend: string; isolation: string }): Promise<void>
-  /** Appends a live event (output, notice): buffered, in order, best effort. `queued`, `started`, `ended` are ours. */
+  begin(ref: SandboxRef, place: Place): Promise<void>
+  /**
+   * Appends a live event: buffered, in order, best effort. `queued`, `started` and `ended` are written by the
+   * scripts that make them true, and are ignored here.
+   */
   emit(event: ExecutionEvent): void
   /**
-   * Ends the execution: result visible, slot freed, waiters told. `slotMs` is what the tenant is charged for.
+   * Ends the execution in one step: result visible, slot freed, waiters told, record in the outbox if asked for.
    * Retried for 60 s while Redis is away. Throws CofferdamError fenced | queue_unavailable.
    */
-  settle(record: AttemptRecord, info: { slotMs: number }): Promise<void>
+  settle(record: AttemptRecord, info: EndingInfo): Promise<void>
   /** This attempt is over (and audited); runs again as the next one through the fair queue. Throws like settle. */
-  retry(record: AttemptRecord, info: { slotMs: number }): Promise<void>
+  retry(record: AttemptRecord, info: EndingInfo): Promise<void>
   /** Put back un-begun; its tenant gets no slot until `untilMs` (wall clock; add jitter). Throws like settle. */
   defer(untilMs: number, why: string): Promise<void>
-  /** Put back un-begun, next in line of its agent. Throws like settle, and `conflict` after begin. */
+  /** Put back un-begun, next in line of its agent; repeating it is harmless. Throws like settle, `conflict` after begin. */
   giveBack(): Promise<void>
-  /** Keeps the record in Redis until some worker's `onOutbox` has stored it. Call before settle. Throws like settle. */
-  toOutbox(record: AttemptRecord): Promise<void>
 }
 
 export interface TakenFacts {
@@ -108,6 +128,7 @@ export function createTaken(facts: TakenFacts, deps: TakenDeps): HeldExecution {
   const abort = new AbortController()
   let began = false
   let over = false
+  let givenBack = false
 
   const stop = (reason: StopReason): void => {
     if (!abort.signal.aborted) abort.abort(reason)
@@ -136,7 +157,10 @@ export function createTaken(facts: TakenFacts, deps: TakenDeps): HeldExecution {
     runQueue.add(releasesOf(releases))
   }
 
-  const requeue = (mode: 'retry' | 'defer' | 'back', slotMs: number, parkMs: number, notice: string) => {
+  const requeue = (
+    mode: 'retry' | 'defer' | 'back',
+    { slotMs = 0, parkMs = 0, notice = '', record = '' },
+  ): Promise<void> => {
     if (began && mode !== 'retry')
       return Promise.reject(new CofferdamError('conflict', 'An execution that began is not put back.'))
     return finishWith(SCRIPTS.requeue, [
@@ -146,6 +170,7 @@ export function createTaken(facts: TakenFacts, deps: TakenDeps): HeldExecution {
       Math.round(slotMs),
       Math.round(parkMs),
       notice === '' ? '' : noticeTail(notice),
+      record,
     ])
   }
 
@@ -164,9 +189,9 @@ export function createTaken(facts: TakenFacts, deps: TakenDeps): HeldExecution {
     lane: facts.job.lane,
     interrupted: facts.interrupted,
     signal: abort.signal,
-    async begin(ref, { backend, isolation }) {
+    async begin(ref, { backend, isolation, chargedAtMs = null }) {
       if (over) throw new CofferdamError('fenced')
-      const mark = JSON.stringify({ attempt, fence, worker: workerId, ref })
+      const mark = JSON.stringify({ attempt, fence, worker: workerId, ref, backend, isolation, chargedAtMs })
       const started = JSON.stringify({ attempt, backend, isolation }).slice(1)
       const { code } = await patiently(() => script(SCRIPTS.begin, [executionId, fence, mark, started]))
       if (code === 'ok') {
@@ -181,23 +206,29 @@ export function createTaken(facts: TakenFacts, deps: TakenDeps): HeldExecution {
       stop(reason)
       throw code === 'cancelled' ? reason : new CofferdamError('fenced')
     },
-    emit: (event) => {
-      if (!over) events.emit(event)
+    emit(event) {
+      if (!over && (event.type === 'output' || event.type === 'notice')) events.emit(event)
     },
-    settle: (record, { slotMs }) =>
+    settle: (record, { slotMs, outbox = false }) =>
       finishWith(SCRIPTS.settle, [
         executionId,
         fence,
         JSON.stringify(record.result),
         endedTail(record),
         Math.round(slotMs),
+        outbox ? JSON.stringify(record) : '',
       ]),
-    retry: (record, { slotMs }) =>
-      requeue('retry', slotMs, 0, `Attempt ${attempt} ended ${record.result.ending}; it runs again.`),
-    defer: (untilMs, why) => requeue('defer', 0, Math.max(0, untilMs - deps.now()), why),
-    giveBack: () => requeue('back', 0, 0, ''),
-    async toOutbox(record) {
-      await write(SCRIPTS.outbox, [fence, JSON.stringify(record)])
+    retry: (record, { slotMs, outbox = false }) =>
+      requeue('retry', {
+        slotMs,
+        notice: `Attempt ${attempt} ended ${record.result.ending}; it runs again.`,
+        record: outbox ? JSON.stringify(record) : '',
+      }),
+    defer: (untilMs, why) => requeue('defer', { parkMs: Math.max(0, untilMs - deps.now()), notice: why }),
+    giveBack: async () => {
+      if (givenBack) return
+      await requeue('back', {})
+      givenBack = true
     },
   }
 

@@ -1,7 +1,7 @@
 -- Purpose: the owner puts a taken execution back into its backlog.
 -- KEYS[1]  record
 -- ARGV     1 id, 2 fence, 3 mode, 4 slot milliseconds (retry), 5 milliseconds to park the tenant (defer),
---          6 JSON of the `notice` event after its at_ms, or ''
+--          6 JSON of the `notice` event after its at_ms, or '', 7 attempt record JSON for the outbox, or ''
 --          retry: this attempt is over; the next number runs later.   defer: did not begin, tenant parked.
 --          back:  did not begin, another worker runs it.
 -- Returns  {'ok', releases} | {'fenced'} | {'began'} (only `retry` may follow `begin`)
@@ -38,5 +38,6 @@ if mode == 'defer' then
 end
 backlog_push(lane, tenant, x[4], id, tonumber(x[6]), now, mode ~= 'retry')
 slot_free(lane, tenant, id, tonumber(x[7]), used)
+if ARGV[7] ~= '' then redis.call('XADD', K.outbox, '*', 'r', ARGV[7]) end
 if ARGV[6] ~= '' then append_event(id, string.format('{"type":"notice","at_ms":%.0f,', now) .. ARGV[6]) end
 return { 'ok', pick(now) }

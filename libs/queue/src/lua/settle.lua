@@ -1,8 +1,9 @@
 -- Purpose: the attempt ended for good: result visible, slot freed, waiters told, next executions released.
 -- KEYS[1]  record
--- ARGV     1 id, 2 fence, 3 result JSON, 4 JSON of the `ended` event after its at_ms, 5 slot milliseconds
+-- ARGV     1 id, 2 fence, 3 result JSON, 4 JSON of the `ended` event after its at_ms, 5 slot milliseconds,
+--          6 attempt record JSON for the outbox, or ''
 -- Returns  {'ok', releases} | {'fenced'}
--- Invariants: exactly one settle of an execution takes effect; repeating it with the same fence answers ok.
+-- Invariants: the outbox entry and the ending exist together or not at all. Exactly one settle of an execution takes effect; repeating it with the same fence answers ok.
 -- Complexity: O(log n + waiters) plus the picks.
 --- @include clock
 --- @include pick
@@ -14,5 +15,6 @@ if x[1] == 'ended' then return { 'ok', {} } end
 if x[1] ~= 'running' then return { 'fenced' } end
 local now = now_ms()
 slot_free(x[4], x[3], id, tonumber(x[5]), tonumber(ARGV[5]) / 1000)
+if ARGV[6] ~= '' then redis.call('XADD', K.outbox, '*', 'r', ARGV[6]) end
 finish(id, x[3], ARGV[3], ARGV[4], now)
 return { 'ok', pick(now) }
