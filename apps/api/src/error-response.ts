@@ -27,6 +27,10 @@ export function sendError(error: unknown, request: FastifyRequest, reply: Fastif
 
 /** What fastify and node throw, in our words; anything unknown stays as it is and becomes `internal`. */
 export function translate(error: unknown): unknown {
+  // These are told to operators, by the log.
+  if (isCofferdamError(error) && (error.code === 'internal' || error.code === 'config_invalid')) {
+    return new CofferdamError('internal', undefined, { cause: error })
+  }
   if (isCofferdamError(error)) return error
   const code = codeOf(error)
   switch (code) {

@@ -45,7 +45,7 @@ export async function findEnded(
   id: ExecutionId,
 ): Promise<EndedExecution | null> {
   const found = await context.store.findExecution(tenant, id)
-  const last = found?.audit.toSorted((a, b) => a.attempt - b.attempt).at(-1)
+  const last = found?.audit.at(-1)
   if (found === null || last === undefined) return null
   return { result: found.result, artifactRefs: found.artifactRefs, last }
 }

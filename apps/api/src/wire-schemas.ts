@@ -31,16 +31,18 @@ export const FAILURES = {
 export const executionParams = z.strictObject({ id: executionIdSchema })
 export const tenantParams = z.strictObject({ id: nameSchema })
 
-/** Rows of one page. 500 rows of audit are about 600 KB of JSON. */
-export const limitQuery = z
-  .string()
-  .regex(/^[1-9]\d{0,2}$/, 'expected a whole number from 1 to 500')
-  .transform(Number)
-  .refine((n) => n <= 500, 'expected a whole number from 1 to 500')
-  .meta({ description: 'Rows of one page, 1 to 500.', example: '50' })
+/** Rows of a page at most: 500 audit rows are about 600 KB of JSON. */
+export const MAX_PAGE = 500
 
 /** Rows of a page when the caller names no limit. */
 export const DEFAULT_PAGE = 50
+
+export const limitQuery = z
+  .string()
+  .regex(/^[1-9]\d{0,2}$/, `expected a whole number from 1 to ${MAX_PAGE}`)
+  .transform(Number)
+  .refine((n) => n <= MAX_PAGE, `expected a whole number from 1 to ${MAX_PAGE}`)
+  .meta({ description: `Rows of one page, 1 to ${MAX_PAGE}.`, example: '50' })
 
 export const cursorQuery = z.string().min(1).max(512).meta({ description: 'next_cursor of the page before.' })
 

@@ -12,10 +12,9 @@ import { z } from 'zod'
 import { requireTenant, tenantScope } from '../authenticate.ts'
 import { backendReportSchema, readBackendReports } from '../backend-reports.ts'
 import { parseDurationMs, waitSchema } from '../duration.ts'
+import { enqueueAndWait } from '../enqueue-and-wait.ts'
 import type { App, RouteContext } from '../route-context.ts'
-import { inServerSpan } from '../server-span.ts'
 import { readTraceparent } from '../trace-id.ts'
-import { waitForResult } from '../wait-for-result.ts'
 import { FAILURES } from '../wire-schemas.ts'
 
 /** The agent that test executions are charged to. */
@@ -81,18 +80,11 @@ export function backends(app: App, context: RouteContext): void {
         template_id: request.body?.template_id,
         backend: name,
         program: { type: 'script', language: 'python', source: 'print(1+1)' },
+        traceparent: readTraceparent(request.headers.traceparent) ?? undefined,
       })
-      const parent = readTraceparent(request.headers.traceparent) ?? undefined
-      return inServerSpan(request, reply, parent, async (traceparent) => {
-        const accepted = await context.producer.put(execution, {
-          awaitReply: true,
-          ...(traceparent === undefined ? {} : { traceparent }),
-        })
-        void reply.header('location', `/v1/executions/${accepted.execution_id}`)
-        const timeoutMs = parseDurationMs(request.query.wait ?? '30s') ?? 0
-        const result = await waitForResult(context, reply, accepted.execution_id, timeoutMs)
-        return reply.code(result === null ? 202 : 200).send(result ?? accepted)
-      })
+      const timeoutMs = parseDurationMs(request.query.wait ?? '30s') ?? 0
+      const { status, body } = await enqueueAndWait(context, request, reply, execution, timeoutMs)
+      return reply.code(status).send(body)
     },
   )
 }

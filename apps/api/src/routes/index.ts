@@ -9,6 +9,7 @@ import { getEvents } from './get-events.ts'
 import { getExecution } from './get-execution.ts'
 import { getOutput } from './get-output.ts'
 import { health } from './health.ts'
+import { listExecutions } from './list-executions.ts'
 import { postExecution } from './post-execution.ts'
 import { queue } from './queue.ts'
 import { tenantCaps } from './tenant-caps.ts'
@@ -18,6 +19,7 @@ import { tenants } from './tenants.ts'
 
 const V1 = [
   postExecution,
+  listExecutions,
 
   getExecution,
   getEvents,

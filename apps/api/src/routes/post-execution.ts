@@ -3,10 +3,9 @@ import { acceptedSchema, executionRequestSchema, resultSchema } from '@cofferdam
 import { z } from 'zod'
 import { requireTenant } from '../authenticate.ts'
 import { parseDurationMs, waitSchema } from '../duration.ts'
+import { enqueueAndWait } from '../enqueue-and-wait.ts'
 import { executionHeadersSchema, withHeaders } from '../request-headers.ts'
 import type { App, RouteContext } from '../route-context.ts'
-import { inServerSpan } from '../server-span.ts'
-import { waitForResult } from '../wait-for-result.ts'
 import { FAILURES } from '../wire-schemas.ts'
 
 /** Adds the route. */
@@ -33,18 +32,8 @@ export function postExecution(app: App, context: RouteContext): void {
       const execution = withHeaders(request.body, request.headers)
       requireTenant(request, execution.tenant_id)
       const timeoutMs = parseDurationMs(request.query.wait ?? '0') ?? 0
-      return inServerSpan(request, reply, execution.traceparent, async (traceparent, span) => {
-        const accepted = await context.producer.put(execution, {
-          awaitReply: timeoutMs > 0,
-          ...(traceparent === undefined ? {} : { traceparent }),
-        })
-        span.setAttribute('cofferdam.execution_id', accepted.execution_id)
-        void reply.header('location', `/v1/executions/${accepted.execution_id}`)
-        const result = await waitForResult(context, reply, accepted.execution_id, timeoutMs)
-        const status = result === null ? 202 : 200
-        span.setAttribute('http.response.status_code', status)
-        return reply.code(status).send(result ?? accepted)
-      })
+      const { status, body } = await enqueueAndWait(context, request, reply, execution, timeoutMs)
+      return reply.code(status).send(body)
     },
   )
 }

@@ -50,8 +50,7 @@ export function tenantCaps(app: App, context: RouteContext): void {
     },
     async (request) => {
       const { id } = request.params
-      await findTenant(context, id)
-      const caps = await context.store.tenants.setCaps(id, request.body, actorOf(request))
+      const { caps } = await context.store.tenants.setCaps(id, request.body, actorOf(request))
       await applyCaps(context, id, caps)
       return caps
     },

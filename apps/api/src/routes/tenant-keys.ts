@@ -11,6 +11,7 @@ const keySchema = z.strictObject({
   label: z.string(),
   created_at: z.iso.datetime(),
   revoked_at: z.iso.datetime().nullable(),
+  last_used_at: z.iso.datetime().nullable().meta({ description: 'To the minute.' }),
 })
 
 const madeSchema = z.strictObject({
@@ -38,7 +39,6 @@ export function tenantKeys(app: App, context: RouteContext): void {
       },
     },
     async (request, reply) => {
-      await findTenant(context, request.params.id)
       const made = await keys.create({ tenant_id: request.params.id }, request.body.label)
       return reply.code(201).send({ id: made.id, key: made.key })
     },

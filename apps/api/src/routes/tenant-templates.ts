@@ -5,7 +5,6 @@ import { actorOf, requireTenant } from '../authenticate.ts'
 import { forgetPolicy } from '../make-live.ts'
 import type { App, RouteContext } from '../route-context.ts'
 import { FAILURES, tenantParams } from '../wire-schemas.ts'
-import { findTenant } from './tenants.ts'
 
 const params = tenantParams.extend({ template: nameSchema })
 
@@ -63,9 +62,10 @@ export function tenantTemplates(app: App, context: RouteContext): void {
     },
     async (request) => {
       const { id, template } = request.params
-      await findTenant(context, id)
-      const written = { tenant_id: id, template_id: template, sandbox: request.body.sandbox }
-      await context.store.templates.put(written, actorOf(request))
+      const written = await context.store.templates.put(
+        { tenant_id: id, template_id: template, sandbox: request.body.sandbox },
+        actorOf(request),
+      )
       await forgetPolicy(context, id)
       return written
     },

@@ -1,17 +1,28 @@
 /** POST and GET /v1/tenants, GET /v1/tenants/{id}, and GET, PUT, PATCH of its policy. */
 import {
   CofferdamError,
-  DEFAULT_TENANT_CAPS,
+  nameSchema,
   tenantCapsSchema,
   tenantPolicySchema,
+  type TenantPolicy,
 } from '@cofferdam/contract'
+import type { Tenant } from '@cofferdam/store'
 import { z } from 'zod'
 import { actorOf, requireTenant } from '../authenticate.ts'
 import { applyCaps, forgetPolicy } from '../make-live.ts'
+import { namedFields } from '../named-fields.ts'
 import type { App, RouteContext } from '../route-context.ts'
-import { FAILURES, policyPatchSchema, tenantParams, tenantSchema } from '../wire-schemas.ts'
+import {
+  MAX_PAGE,
+  FAILURES,
+  limitQuery,
+  nextCursorSchema,
+  policyPatchSchema,
+  tenantParams,
+  tenantSchema,
+} from '../wire-schemas.ts'
 
-/** Fields left out take the safe side: sandboxing is on for standard tenants only, isolation at least a container. */
+/** What is left out takes the store's defaults. */
 const newTenantSchema = tenantPolicySchema
   .partial()
   .required({ tenant_id: true })
@@ -34,13 +45,13 @@ export function tenants(app: App, context: RouteContext): void {
       },
     },
     async (request, reply) => {
-      const { caps, ...policy } = request.body
+      const { caps, tenant_id, ...policy } = request.body
       const tenant = await store.tenants.create(
-        { policy, caps: { ...DEFAULT_TENANT_CAPS, ...caps } },
+        { tenant_id, policy: namedFields(policy), caps: namedFields(caps ?? {}) },
         actorOf(request),
       )
-      await applyCaps(context, tenant.policy.tenant_id, tenant.caps)
-      return reply.code(201).header('location', `/v1/tenants/${tenant.policy.tenant_id}`).send(tenant)
+      await applyCaps(context, tenant_id, tenant.caps)
+      return reply.code(201).header('location', `/v1/tenants/${tenant_id}`).send(tenant)
     },
   )
 
@@ -51,11 +62,25 @@ export function tenants(app: App, context: RouteContext): void {
       schema: {
         operationId: 'listTenants',
         tags: ['tenants'],
-        summary: 'All tenants. Admin.',
-        response: { 200: z.strictObject({ tenants: z.array(tenantSchema) }), ...FAILURES },
+        summary: 'All tenants, by id. Admin.',
+        querystring: z.strictObject({ limit: limitQuery.optional(), cursor: nameSchema.optional() }),
+        response: {
+          200: z.strictObject({ tenants: z.array(tenantSchema), next_cursor: nextCursorSchema }),
+          ...FAILURES,
+        },
       },
     },
-    async () => ({ tenants: await store.tenants.list() }),
+    async (request) => {
+      const { limit = MAX_PAGE, cursor } = request.query
+      // One more than asked for tells whether there is another page.
+      const found = await store.tenants.list({
+        limit: limit + 1,
+        ...(cursor === undefined ? {} : { after: cursor }),
+      })
+      const page = found.slice(0, limit)
+      const next_cursor = found.length > limit ? (page.at(-1)?.policy.tenant_id ?? null) : null
+      return { tenants: page, next_cursor }
+    },
   )
 
   app.get(
@@ -141,19 +166,15 @@ export function tenants(app: App, context: RouteContext): void {
     tenantId: string,
     patch: z.output<typeof policyPatchSchema>,
     actor: string,
-  ): Promise<z.output<typeof tenantPolicySchema>> {
-    await findTenant(context, tenantId)
-    const policy = await store.tenants.setPolicy(tenantId, patch, actor)
+  ): Promise<TenantPolicy> {
+    const { policy } = await store.tenants.setPolicy(tenantId, namedFields(patch), actor)
     await forgetPolicy(context, tenantId)
     return policy
   }
 }
 
 /** Policy and caps of a tenant. Throws `not_found`. */
-export async function findTenant(
-  context: RouteContext,
-  tenantId: string,
-): Promise<z.output<typeof tenantSchema>> {
+export async function findTenant(context: RouteContext, tenantId: string): Promise<Tenant> {
   const tenant = await context.store.tenants.get(tenantId)
   if (tenant === null) throw new CofferdamError('not_found', 'There is no tenant of that id.')
   return tenant

@@ -1,0 +1,93 @@
+/** Connects a server to its Redis, Postgres and telemetry, and takes all of it down again in the opposite order. */
+import { isIPv6 } from 'node:net'
+import { join } from 'node:path'
+import { createAdmission } from '@cofferdam/admission'
+import { connectRedis, createProducer } from '@cofferdam/queue'
+import { createStore } from '@cofferdam/store'
+import { createLogger, startTelemetry, type Logger, type Telemetry } from '@cofferdam/telemetry'
+import type { FastifyInstance } from 'fastify'
+import type { ApiConfig } from './config.ts'
+import { redactSecrets } from './redact-secrets.ts'
+import { API_VERSION, createApi } from './server.ts'
+
+export interface RunningApi {
+  /** `http://host:port`, with the port that was really taken. */
+  url: string
+  /** Stops listening, lets requests go on for at most `drainMs`, then closes everything. Idempotent. */
+  close(): Promise<void>
+}
+
+/** What a process that runs more than the API shares with it; it stays the caller's. */
+export interface Shared {
+  telemetry?: Telemetry
+  logger?: Logger
+}
+
+/**
+ * Starts the API. It neither migrates the database nor creates keys: `cofferdam up` does. Redis and Postgres may come
+ * later; until then /readyz and the calls that need them answer 503. Rejects when the port is taken.
+ */
+export async function runApi(config: ApiConfig, shared: Shared = {}): Promise<RunningApi> {
+  await using owned = new AsyncDisposableStack()
+  const logger =
+    shared.logger ?? createLogger({ service: 'cofferdam-api', level: config.logLevel, redact: redactSecrets })
+  const telemetry = shared.telemetry ?? owned.use(await startOwnTelemetry(config, logger))
+  const connect = (role: 'producer' | 'subscriber') =>
+    owned.adopt(connectRedis(config.redisUrl, role), (redis) => redis.disconnect())
+  const redis = connect('producer')
+  const store = owned.use(
+    await createStore({ databaseUrl: config.databaseUrl, blobDir: join(config.dataDir, 'blobs'), logger }),
+  )
+  const producer = owned.use(createProducer({ redis, subscriber: connect('subscriber') }))
+  const admission = createAdmission({
+    redis,
+    countCharged: (tenantId, atMs) => store.chargedCounts(tenantId, atMs),
+    loadCaps: async (tenantId) => (await store.tenants.get(tenantId))?.caps ?? null,
+    logger,
+  })
+  owned.defer(telemetry.instruments.observeQueue(async () => ({ ...(await producer.stats()).lanes })))
+  const api = await createApi({
+    producer,
+    store,
+    admission,
+    redis,
+    metrics: () => telemetry.prometheus(),
+    logger,
+  })
+  owned.adopt(api, (running) => closeWithin(running, config.drainMs))
+  const url = await listen(api, config)
+
+  const running = owned.move()
+  let closing: Promise<void> | null = null
+  return {
+    url,
+    close: () => (closing ??= running.disposeAsync()),
+  }
+}
+
+function startOwnTelemetry(config: ApiConfig, logger: Logger): Promise<Telemetry> {
+  return startTelemetry({
+    service: 'cofferdam-api',
+    version: API_VERSION,
+    redact: redactSecrets,
+    logger,
+    ...(config.otlpEndpoint === undefined ? {} : { otlpEndpoint: config.otlpEndpoint }),
+  })
+}
+
+async function listen(api: FastifyInstance, { host, port }: ApiConfig): Promise<string> {
+  await api.listen({ host, port })
+  const address = api.server.address()
+  const taken = typeof address === 'object' && address !== null ? address.port : port
+  return `http://${isIPv6(host) ? `[${host}]` : host}:${taken}`
+}
+
+/** Requests that are still going on after `drainMs` are cut. */
+async function closeWithin(api: FastifyInstance, drainMs: number): Promise<void> {
+  const deadline = setTimeout(() => api.server.closeAllConnections(), drainMs)
+  try {
+    await api.close()
+  } finally {
+    clearTimeout(deadline)
+  }
+}

@@ -1,0 +1,249 @@
+import { tenantCapsSchema, tenantPolicySchema } from '@cofferdam/contract'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { execution, openScene, type Scene } from './scene.ts'
+
+let scene: Scene
+beforeAll(async () => {
+  scene = await openScene()
+})
+afterAll(() => scene?.[Symbol.asyncDispose]())
+
+const CAPS = {
+  tenant_daily: 5,
+  agent_hourly: 3,
+  agents: { 'agent-1': 2 },
+  concurrency: 2,
+  max_queued: 1,
+  weight: 2,
+  rate_per_second: null,
+  burst: 1,
+}
+
+describe('tenants', () => {
+  it('are created with defaults, read, and listed by pages', async () => {
+    const made = await scene.call({
+      method: 'POST',
+      url: '/v1/tenants',
+      payload: { tenant_id: 'initech', min_isolation: 'container', caps: { tenant_daily: 7 } },
+    })
+    expect(made).toMatchObject({
+      status: 201,
+      headers: { location: '/v1/tenants/initech' },
+      json: {
+        policy: { tenant_id: 'initech', sandbox_enabled: true, min_isolation: 'container' },
+        caps: { tenant_daily: 7, agent_hourly: null },
+      },
+    })
+    expect((await scene.call({ url: '/v1/tenants/initech' })).json).toEqual(made.json)
+    const first = await scene.call({ url: '/v1/tenants?limit=2' })
+    expect(first.json.tenants.map(idOf)).toEqual(['acme', 'globex'])
+    const second = await scene.call({ url: `/v1/tenants?limit=2&cursor=${first.json.next_cursor}` })
+    expect(second.json).toMatchObject({ next_cursor: null })
+    expect(second.json.tenants.map(idOf)).toEqual(['initech'])
+  })
+
+  it('are created once', async () => {
+    const again = await scene.call({ method: 'POST', url: '/v1/tenants', payload: { tenant_id: 'acme' } })
+    expect(again).toMatchObject({ status: 409, json: { error: { code: 'conflict' } } })
+  })
+
+  it('read their own settings and nobody else’s', async () => {
+    for (const part of ['', '/policy', '/caps', '/usage', '/templates']) {
+      const own = await scene.call({ url: `/v1/tenants/acme${part}`, headers: scene.acme })
+      expect([part, own.status]).toEqual([part, 200])
+      const foreign = await scene.call({ url: `/v1/tenants/acme${part}`, headers: scene.globex })
+      expect([part, foreign.status, foreign.json.error.code]).toEqual([part, 403, 'forbidden'])
+    }
+  })
+
+  it('are 404 when they do not exist', async () => {
+    for (const part of ['', '/policy', '/caps', '/keys']) {
+      expect((await scene.call({ url: `/v1/tenants/nobody${part}` })).status).toBe(404)
+    }
+    const caps = await scene.call({ method: 'PUT', url: '/v1/tenants/nobody/caps', payload: CAPS })
+    expect(caps.status).toBe(404)
+    const key = await scene.call({ method: 'POST', url: '/v1/tenants/nobody/keys', payload: { label: 'x' } })
+    expect(key.status).toBe(404)
+  })
+
+  it.each([
+    ['POST', '/v1/tenants', { tenant_id: 'other' }],
+    ['GET', '/v1/tenants', undefined],
+    ['PATCH', '/v1/tenants/acme/policy', { retention_days: 5 }],
+    ['PUT', '/v1/tenants/acme/caps', CAPS],
+    ['PUT', '/v1/tenants/acme/templates/t', { sandbox: null }],
+    ['POST', '/v1/tenants/acme/keys', { label: 'x' }],
+    ['GET', '/v1/tenants/acme/keys', undefined],
+    ['DELETE', '/v1/tenants/acme/keys/x', undefined],
+    ['GET', '/v1/queue', undefined],
+  ] as const)('may not %s %s, which is for admins', async (method, url, payload) => {
+    const reply = await scene.call({
+      method,
+      url,
+      headers: scene.acme,
+      ...(payload === undefined ? {} : { payload }),
+    })
+    expect(reply).toMatchObject({ status: 403, json: { error: { code: 'forbidden' } } })
+  })
+})
+
+describe('a policy', () => {
+  it('is patched and replaced, and what workers cached of it is forgotten', async () => {
+    await cachePolicy('acme')
+    const patched = await scene.call({
+      method: 'PATCH',
+      url: '/v1/tenants/acme/policy',
+      payload: { retention_days: 60 },
+    })
+    expect(tenantPolicySchema.parse(patched.json).retention_days).toBe(60)
+    expect(await cachedKeys('acme')).toBe(0)
+    const replaced = await scene.call({
+      method: 'PUT',
+      url: '/v1/tenants/acme/policy',
+      payload: { ...patched.json, retention_days: 30 },
+    })
+    expect(replaced).toMatchObject({ status: 200, json: { retention_days: 30 } })
+    expect((await scene.call({ url: '/v1/tenants/acme/policy' })).json).toEqual(replaced.json)
+  })
+
+  it('names who changed it', async () => {
+    await scene.call({ method: 'PATCH', url: '/v1/tenants/acme/policy', payload: { retention_days: 61 } })
+    const [event] = await scene.store.tenants.events('acme')
+    expect(event).toMatchObject({ event_type: 'retention_days', source: 'api' })
+    expect(event?.actor).toMatch(/^key:[0-9a-f-]{36}$/)
+  })
+
+  it.each([
+    ['an unknown field', { nonsense: 1 }],
+    ['no field', {}],
+    ['a retention beyond the bound', { retention_days: 181 }],
+    ['another tenant', { tenant_id: 'globex' }],
+  ])('is not patched with %s', async (_what, payload) => {
+    expect((await scene.call({ method: 'PATCH', url: '/v1/tenants/acme/policy', payload })).status).toBe(400)
+  })
+
+  it('is not replaced by another tenant’s', async () => {
+    const { json } = await scene.call({ url: '/v1/tenants/globex/policy' })
+    const reply = await scene.call({ method: 'PUT', url: '/v1/tenants/acme/policy', payload: json })
+    expect(reply.status).toBe(400)
+  })
+})
+
+describe('caps', () => {
+  it('are live at once in admission, in the scheduler and in the cache', async () => {
+    await cachePolicy('globex')
+    const put = await scene.call({ method: 'PUT', url: '/v1/tenants/globex/caps', payload: CAPS })
+    expect(tenantCapsSchema.parse(put.json)).toEqual(CAPS)
+    expect(await scene.admission.getCaps('globex')).toEqual(CAPS)
+    expect(await cachedKeys('globex')).toBe(0)
+    expect((await scene.call({ url: '/v1/tenants/globex/caps' })).json).toEqual(CAPS)
+    // max_queued 1: the second that has to wait is refused.
+    const later = execution('x', { tenant_id: 'globex', delay_ms: 3_600_000 })
+    const first = await scene.call({ method: 'POST', url: '/v1/executions', payload: later })
+    expect(first.status).toBe(202)
+    const full = await scene.call({ method: 'POST', url: '/v1/executions', payload: later })
+    expect(full).toMatchObject({
+      status: 429,
+      headers: { 'retry-after': '1' },
+      json: { error: { code: 'queue_full', retry: 'later' } },
+    })
+    await scene.call({ method: 'POST', url: `/v1/executions/${first.json.execution_id}/cancel` })
+  })
+
+  it('show what is used of them', async () => {
+    const key = { tenantId: 'acme', agentId: 'agent-9', executionId: 'exe_1', attempt: 1 } as const
+    const admitted = await scene.admission.admit(key)
+    expect(admitted.admitted).toBe(true)
+    const usage = await scene.call({ url: '/v1/tenants/acme/usage?agent_id=agent-9', headers: scene.acme })
+    expect(usage.json).toMatchObject({
+      tenant_daily: { used: 1, limit: 1000 },
+      agent_hourly: { used: 1, limit: 100 },
+      concurrency: { running: 1 },
+    })
+    const whole = await scene.call({ url: '/v1/tenants/acme/usage' })
+    expect(whole.json.agent_hourly).toBeNull()
+  })
+
+  it.each([
+    ['a negative cap', { ...CAPS, tenant_daily: -1 }],
+    ['a fraction', { ...CAPS, agent_hourly: 1.5 }],
+    ['a missing field', { tenant_daily: 1 }],
+    ['a bad agent name', { ...CAPS, agents: { 'a b': 1 } }],
+  ])('are refused with %s, and the last good ones stay', async (_what, payload) => {
+    const before = (await scene.call({ url: '/v1/tenants/acme/caps' })).json
+    expect((await scene.call({ method: 'PUT', url: '/v1/tenants/acme/caps', payload })).status).toBe(400)
+    expect((await scene.call({ url: '/v1/tenants/acme/caps' })).json).toEqual(before)
+  })
+})
+
+describe('templates', () => {
+  it('are put, read, listed, and forgotten by workers', async () => {
+    await cachePolicy('acme')
+    const url = '/v1/tenants/acme/templates/analyst'
+    expect((await scene.call({ url })).status).toBe(404)
+    const put = await scene.call({
+      method: 'PUT',
+      url,
+      payload: { sandbox: { environment: 'internal-only' } },
+    })
+    expect(put.json).toEqual({
+      tenant_id: 'acme',
+      template_id: 'analyst',
+      sandbox: { environment: 'internal-only' },
+    })
+    expect(await cachedKeys('acme')).toBe(0)
+    expect((await scene.call({ url, headers: scene.acme })).json).toEqual(put.json)
+    expect((await scene.call({ url: '/v1/tenants/acme/templates' })).json).toEqual({ templates: [put.json] })
+  })
+
+  it.each([
+    [{ sandbox: { environment: 'moon' } }],
+    [{ sandbox: { environment: 'internal-only', extra: 1 } }],
+    [{}],
+  ])('refuse %j', async (payload) => {
+    const url = '/v1/tenants/acme/templates/bad'
+    expect((await scene.call({ method: 'PUT', url, payload })).status).toBe(400)
+  })
+
+  it('are 404 for an unknown tenant', async () => {
+    const url = '/v1/tenants/nobody/templates/t'
+    expect((await scene.call({ method: 'PUT', url, payload: { sandbox: null } })).status).toBe(404)
+  })
+})
+
+describe('keys', () => {
+  it('are shown once, work for their tenant, and stop at once when revoked', async () => {
+    const made = await scene.call({ method: 'POST', url: '/v1/tenants/acme/keys', payload: { label: 'ci' } })
+    expect(made.status).toBe(201)
+    expect(made.json.key).toMatch(/^cfd_[0-9a-f]{40}$/)
+    const headers = { authorization: `Bearer ${made.json.key}` }
+    expect((await scene.call({ url: '/v1/tenants/acme/policy', headers })).status).toBe(200)
+    const listed = await scene.call({ url: '/v1/tenants/acme/keys' })
+    expect(listed.text).not.toContain(made.json.key)
+    expect(listed.json.keys).toContainEqual(expect.objectContaining({ id: made.json.id, label: 'ci' }))
+
+    const url = `/v1/tenants/acme/keys/${made.json.id}`
+    expect((await scene.call({ method: 'DELETE', url: url.replace('acme', 'globex') })).status).toBe(404)
+    expect((await scene.call({ method: 'DELETE', url })).status).toBe(204)
+    expect((await scene.call({ url: '/v1/tenants/acme/policy', headers })).status).toBe(401)
+    expect((await scene.call({ method: 'DELETE', url })).status).toBe(204)
+  })
+
+  it.each([[{ label: '' }], [{ label: 'a\nb' }], [{ label: 'x'.repeat(201) }], [{}]])(
+    'refuse the label of %j',
+    async (payload) => {
+      expect((await scene.call({ method: 'POST', url: '/v1/tenants/acme/keys', payload })).status).toBe(400)
+    },
+  )
+})
+
+const idOf = (tenant: { policy: { tenant_id: string } }): string => tenant.policy.tenant_id
+
+/** What the worker's policy cache leaves in Redis. */
+async function cachePolicy(tenant: string): Promise<void> {
+  await scene.redis.hset(`cfd:{${tenant}}:policy`, '', '{}')
+  await scene.redis.hset(`cfd:{${tenant}}:templates`, 't', '{}')
+}
+
+const cachedKeys = (tenant: string): Promise<number> =>
+  scene.redis.exists(`cfd:{${tenant}}:policy`, `cfd:{${tenant}}:templates`)
