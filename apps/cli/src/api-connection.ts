@@ -18,7 +18,7 @@ export interface ApiConnection {
   /** Sends a request and returns the parsed answer (undefined for an empty one). */
   call(method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE', path: string, body?: unknown): Promise<unknown>
   /** The body of a GET as it is. */
-  text(path: string): Promise<string>
+  bytes(path: string): Promise<Uint8Array>
 }
 
 /** Where to talk to and with which key. Throws `UsageError` when no key is to be had. */
@@ -48,7 +48,12 @@ function readAdminKey(dataDir: string): string {
 /** Opens the connection a command line asks for. */
 export function openApi(context: Context, line: CommandLine): ApiConnection {
   const { url, key } = connectionOf(context, line)
-  const answer = async (method: string, route: string, body?: unknown): Promise<string> => {
+  return apiOver(url, key, context.stop)
+}
+
+/** Talks to one API with one key until `stop` aborts. */
+export function apiOver(url: string, key: string, stop: AbortSignal): ApiConnection {
+  const answer = async (method: string, route: string, body?: unknown): Promise<Buffer> => {
     const response = await send(url, route, {
       method,
       headers: {
@@ -56,20 +61,20 @@ export function openApi(context: Context, line: CommandLine): ApiConnection {
         ...(body === undefined ? {} : { 'content-type': 'application/json' }),
       },
       ...(body === undefined ? {} : { body: JSON.stringify(body) }),
-      signal: AbortSignal.any([context.stop, AbortSignal.timeout(CALL_MS)]),
+      signal: AbortSignal.any([stop, AbortSignal.timeout(CALL_MS)]),
     })
-    const text = await response.text()
-    if (!response.ok) throw errorOf(response.status, text)
-    return text
+    const bytes = Buffer.from(await response.arrayBuffer())
+    if (!response.ok) throw errorOf(response.status, bytes.toString())
+    return bytes
   }
   return {
     url,
     key,
     call: async (method, route, body) => {
-      const text = await answer(method, route, body)
+      const text = (await answer(method, route, body)).toString()
       return text === '' ? undefined : (JSON.parse(text) as unknown)
     },
-    text: (route) => answer('GET', route),
+    bytes: (route) => answer('GET', route),
   }
 }
 

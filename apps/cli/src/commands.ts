@@ -29,6 +29,10 @@ export const COMMANDS: Readonly<Record<string, CommandEntry>> = {
     summary: 'say which backends work on this machine, and why not the others',
     load: () => import('./commands/doctor.ts'),
   },
+  setup: {
+    summary: 'prepare a database for a deployment: schema, demo tenant, admin key',
+    load: () => import('./commands/setup.ts'),
+  },
   worker: { summary: 'run a worker in the foreground', load: () => import('./commands/worker.ts') },
   api: { summary: 'run the API in the foreground', load: () => import('./commands/api.ts') },
 }

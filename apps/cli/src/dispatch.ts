@@ -28,7 +28,7 @@ export async function dispatch(around: Surroundings): Promise<number> {
   try {
     if (['--help', '-h', 'help'].includes(name)) {
       const asked = args[0]
-      const entry = asked === undefined ? undefined : COMMANDS[asked]
+      const entry = asked !== undefined && Object.hasOwn(COMMANDS, asked) ? COMMANDS[asked] : undefined
       if (asked === undefined || entry === undefined) around.stdout.write(`${overview(COMMANDS)}\n`)
       else around.stdout.write(`${commandHelp(asked, entry.summary, (await entry.load()).command)}\n`)
       return EXIT.ok

@@ -39,7 +39,7 @@ interface OptionToken {
 }
 
 function checkOption(command: string, flags: Record<string, Flag>, token: OptionToken): void {
-  const flag = flags[token.name]
+  const flag = Object.hasOwn(flags, token.name) ? flags[token.name] : undefined
   if (flag === undefined) {
     const nearest = nearestName(token.name, Object.keys(flags))
     const hint = nearest === null ? `See cofferdam ${command} --help.` : `Did you mean --${nearest}?`

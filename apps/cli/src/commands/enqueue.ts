@@ -18,7 +18,7 @@ export const command: Command = {
     const { terminal } = context
     const request = await buildRequest(line, context)
     await using client = openClient(context, line)
-    const accepted = await client.put(request)
+    const accepted = await client.enqueue(request)
     terminal.value(accepted)
     terminal.line(accepted.execution_id)
     if (terminal.interactive) {

@@ -27,7 +27,10 @@ export const command: Command = {
     if (state.status === 'ended' && state.result !== null) {
       terminal.value({ stdout: state.result.stdout, stderr: state.result.stderr, result: state.result })
       for (const stream of ['stdout', 'stderr'] as const)
-        terminal.program(stream, await api.text(`/v1/executions/${id}/output/${stream}`))
+        terminal.program(
+          stream,
+          Buffer.from(await api.bytes(`/v1/executions/${id}/output/${stream}`)).toString(),
+        )
       return hasFlag(line, 'follow') ? exitStatusFor(state.result) : EXIT.ok
     }
     await using client = openClient(context, line)

@@ -1,11 +1,14 @@
+import path from 'node:path'
 import { buildRequest } from '../build-request.ts'
 import { API_FLAGS, type Command } from '../command.ts'
 import { exitStatusFor } from '../exit-status.ts'
 import { follow } from '../follow.ts'
 import { openClient } from '../open-client.ts'
-import { hasFlag } from '../parse-command-line.ts'
+import { hasFlag, textFlag } from '../parse-command-line.ts'
 import { PROGRAM_FLAGS, QUEUE_FLAGS } from '../program-flags.ts'
+import { openApi } from '../api-connection.ts'
 import { runLocally } from '../run-locally.ts'
+import { artifactSaver, type SaveArtifact } from '../save-artifacts.ts'
 import { resultLines } from '../show-result.ts'
 
 export const command: Command = {
@@ -15,6 +18,7 @@ export const command: Command = {
     'is its own: 124 for a timeout, 137 out of memory, 130 cancelled, 1 when the platform failed. Ctrl-C cancels it.',
   flags: {
     ...PROGRAM_FLAGS,
+    save: { type: 'string', value: 'DIR', description: 'write the artifacts below this directory' },
     local: {
       type: 'boolean',
       description: 'skip the queue: run it from this process, uncapped and unaudited',
@@ -26,16 +30,18 @@ export const command: Command = {
   takesRest: true,
   examples: [
     'cofferdam run hello.py',
-    'cofferdam run job.py --timeout 2m --memory 512 --file data.csv --artifact "out/*.png" -- --verbose',
+    'cofferdam run job.py --timeout 2m --memory 512 --file data.csv --artifact "out/*.png" --save . -- --verbose',
     "echo 'print(6*7)' | cofferdam run - --language python",
     'cofferdam run --local hello.ts',
   ],
   async run(context, line) {
     const { terminal } = context
     const request = await buildRequest(line, context)
+    const directory = textFlag(line, 'save')
+    const save = directory === undefined ? null : await artifactSaver(path.resolve(context.cwd, directory))
     const result = hasFlag(line, 'local')
-      ? await runLocally(request, context)
-      : await throughTheQueue(request, context, line)
+      ? await runLocally(request, context, save)
+      : await throughTheQueue(request, context, line, save)
     terminal.value(result)
     // On stderr: stdout belongs to the program. A failure is told also where nobody watches, a success is not.
     const told = terminal.interactive || (!result.ok && !terminal.json)
@@ -48,8 +54,17 @@ async function throughTheQueue(
   request: Awaited<ReturnType<typeof buildRequest>>,
   context: Parameters<Command['run']>[0],
   line: Parameters<Command['run']>[1],
+  save: SaveArtifact | null,
 ) {
   await using client = openClient(context, line)
-  const { execution_id } = await client.put(request)
-  return await follow(client, execution_id, context, { cancelOnStop: true })
+  const { execution_id } = await client.enqueue(request)
+  const result = await follow(client, execution_id, context, { cancelOnStop: true })
+  if (save !== null) {
+    const api = openApi(context, line)
+    for (const { path: name } of result.artifacts) {
+      const inUrl = name.split('/').map(encodeURIComponent).join('/')
+      await save(name, await api.bytes(`/v1/executions/${execution_id}/artifacts/${inUrl}`))
+    }
+  }
+  return result
 }

@@ -1,0 +1,35 @@
+import { DEFAULT_TENANT_CAPS } from '@cofferdam/contract'
+import { describe, expect, it } from 'vitest'
+import { applyFlags, command } from './commands/caps.ts'
+import { parseCommandLine } from './parse-command-line.ts'
+
+const apply = (...args: string[]) =>
+  applyFlags(
+    { ...DEFAULT_TENANT_CAPS, tenant_daily: 5, agents: { a: 1 } },
+    parseCommandLine('caps', command, ['set', 't', ...args]),
+  )
+
+describe('caps set', () => {
+  it('changes what is named and keeps the rest', () => {
+    expect(apply('--hourly', '7', '--weight', '2.5')).toMatchObject({
+      tenant_daily: 5,
+      agent_hourly: 7,
+      weight: 2.5,
+      agents: { a: 1 },
+    })
+  })
+
+  it('understands the kill switch and the way back to the default', () => {
+    expect(apply('--daily', '0').tenant_daily).toBe(0)
+    expect(apply('--daily', 'default').tenant_daily).toBeNull()
+  })
+
+  it('sets and removes caps of single agents', () => {
+    expect(apply('--agent-cap', 'b=2', '--agent-cap', 'a=').agents).toEqual({ b: 2 })
+    expect(() => apply('--agent-cap', 'b')).toThrow('--agent-cap expects ID=N or ID=, got "b".')
+  })
+
+  it('refuses to set nothing', () => {
+    expect(() => apply()).toThrow('Nothing to set.')
+  })
+})

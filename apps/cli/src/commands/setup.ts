@@ -1,0 +1,29 @@
+import { CofferdamError } from '@cofferdam/contract'
+import { adminKeyFile } from '../api-connection.ts'
+import type { Command } from '../command.ts'
+import { EXIT } from '../exit-status.ts'
+import { DEMO_TENANT, prepareStore } from '../prepare-store.ts'
+
+export const command: Command = {
+  usage: '',
+  details:
+    'For deployments: brings the database of DATABASE_URL to this version’s schema, makes the tenant `demo`, and writes an\n' +
+    'admin key into COFFERDAM_DATA_DIR unless a valid one is there. `cofferdam up` does all of it by itself.',
+  flags: {},
+  words: { min: 0, max: 0 },
+  examples: [
+    'DATABASE_URL=postgres://cofferdam@db/cofferdam COFFERDAM_DATA_DIR=/var/lib/cofferdam cofferdam setup',
+  ],
+  async run({ config, terminal }) {
+    if (config.databaseUrl === undefined)
+      throw new CofferdamError(
+        'config_invalid',
+        'DATABASE_URL is not set (example: postgres://cofferdam@127.0.0.1/cofferdam).',
+      )
+    await prepareStore(config.databaseUrl, config.dataDir)
+    const file = adminKeyFile(config.dataDir)
+    terminal.value({ tenant: DEMO_TENANT, admin_key_file: file })
+    terminal.line(`The database is up to date; the admin key stands in ${file}.`)
+    return EXIT.ok
+  },
+}

@@ -1,0 +1,27 @@
+/** Whether the API can have its port, asked before anything is started. */
+import { createServer } from 'node:net'
+import { CofferdamError } from '@cofferdam/contract'
+
+/** Throws `conflict` with what to do when the port is taken or not allowed. */
+export async function requireFreePort(host: string, port: number): Promise<void> {
+  if (port === 0) return
+  const { promise, resolve, reject } = Promise.withResolvers<void>()
+  const server = createServer()
+  server.once('error', (error: NodeJS.ErrnoException) => reject(refusal(host, port, error)))
+  server.listen({ host, port, exclusive: true }, () => server.close(() => resolve()))
+  await promise
+}
+
+function refusal(host: string, port: number, error: NodeJS.ErrnoException): Error {
+  const why =
+    error.code === 'EADDRINUSE'
+      ? 'another process listens there (perhaps another `cofferdam up`)'
+      : error.code === 'EACCES'
+        ? 'this user may not listen there'
+        : error.message
+  return new CofferdamError(
+    'conflict',
+    `The API cannot have ${host}:${port}: ${why}. Stop that one, or choose another port with --port.`,
+    { cause: error },
+  )
+}
