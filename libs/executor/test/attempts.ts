@@ -77,7 +77,7 @@ export function attemptOf(
       ...request,
     }),
     tenant: tenantOf(),
-    owner: newWorkerId(),
+    owner: newWorkerId('0123456789ab'),
     signal: stopper.signal,
     traceparent: null,
     onBegin: async (_ref, place) => void begun.push(place),

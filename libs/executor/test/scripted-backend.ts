@@ -50,8 +50,8 @@ export interface RunControl {
   spec: SandboxSpec
   /** Resolves at the first interrupt. */
   interrupted: Promise<void>
-  out(text: string | Uint8Array): Promise<void>
-  err(text: string | Uint8Array): Promise<void>
+  out: (text: string | Uint8Array) => Promise<void>
+  err: (text: string | Uint8Array) => Promise<void>
 }
 
 export interface Script {

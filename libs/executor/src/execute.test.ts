@@ -1,0 +1,606 @@
+import { CofferdamError, StopReason, type Ending, type Exit } from '@cofferdam/contract'
+import { describe, expect, it, vi } from 'vitest'
+import { MiB, attemptOf, harness, tenantOf } from '../test/attempts.ts'
+import { createManualClock } from '../test/manual-clock.ts'
+import { createMemoryBlobs } from '../test/memory-blobs.ts'
+import { exitOf, never, scriptedBackend, type RunControl, type Script } from '../test/scripted-backend.ts'
+
+/** Runs one program on one scripted backend and checks that nothing is left of it. */
+async function executed(
+  run: Script['run'],
+  request: Parameters<typeof attemptOf>[0] = {},
+  script: Script = {},
+) {
+  const backend = scriptedBackend({ ...script, ...(run === undefined ? {} : { run }) })
+  const test = harness([backend])
+  const attempt = attemptOf(request)
+  const outcome = await test.executor.execute(attempt)
+  expect(backend.live).toBe(0)
+  expect(test.executor).toMatchObject({ running: 0, memory: { usedBytes: 0, waiting: 0 } })
+  expect(test.blobs.open).toBe(0)
+  return { outcome, attempt, backend, ...test }
+}
+
+describe('a program that ends by itself', () => {
+  it('is ok, with its output, value, files and usage', async () => {
+    const { outcome, attempt, backend, blobs } = await executed(
+      async ({ out, err }) => {
+        await out('hello\n')
+        await err('careful\n')
+        return exitOf({ valueJson: '{"n":1}', outputBytes: { stdout: 6, stderr: 8 } })
+      },
+      { files: [{ path: 'in.txt', content: 'x' }], artifacts: ['*.txt'] },
+      { files: { 'out.txt': 'result' } },
+    )
+    expect(outcome).toMatchObject({
+      ending: 'ok',
+      exitCode: 0,
+      began: true,
+      backend: 'scripted',
+      isolation: 'container',
+      failureReason: null,
+      reason: null,
+      value: { n: 1 },
+      stdout: { text: 'hello\n', bytes: 6, truncated: false, ref: null },
+      stderr: { text: 'careful\n', bytes: 8 },
+      usage: { cpu_ms: 3 },
+      artifacts: [
+        {
+          path: 'out.txt',
+          size: 6,
+          sha256: 'f6a214f7a5fcda0c2cee9660b7fc29f5649e3c68aad48e20e950137c98913a68',
+        },
+      ],
+    })
+    expect(outcome.openMs).toBeGreaterThanOrEqual(0)
+    expect(backend.written).toMatchObject([{ path: 'in.txt' }])
+    expect(attempt.begun).toEqual([{ backend: 'scripted', isolation: 'container' }])
+    expect(attempt.text).toEqual({ stdout: 'hello\n', stderr: 'careful\n' })
+    expect([...blobs.committed.values()].map(String)).toEqual(['result'])
+  })
+
+  it.each<[Ending, Partial<Exit>, string, RegExp]>([
+    ['error', { exitCode: 3 }, 'Traceback\nNameError: x\n', /exited with code 3: NameError: x$/],
+    ['crashed', { exitCode: null, signal: 'SIGSEGV' }, '', /killed by SIGSEGV\.$/],
+    ['oom', { exitCode: null, signal: 'SIGKILL', oomKills: 1 }, '', /limit is 256 MiB/],
+    ['oom', { exitCode: 1 }, 'Traceback\nMemoryError\n', /limit is 256 MiB/],
+    ['pids_limit', { exitCode: 1, pidsLimitHit: true }, 'BlockingIOError\n', /limit is 64/],
+    ['disk_limit', { exitCode: 1, diskLimitHit: true }, 'No space left\n', /limit is 64 MiB/],
+  ])('ends %s for %o and says why', async (ending, exit, stderr, reason) => {
+    const { outcome } = await executed(async ({ err }) => {
+      await err(stderr)
+      return exitOf(exit)
+    })
+    expect(outcome).toMatchObject({ ending, began: true })
+    expect(outcome.failureReason).toMatch(reason)
+  })
+
+  it('shows no secret in output, value, live text or failure reason', async () => {
+    const secret = 'swordfish-swordfish'
+    const { outcome, attempt } = await executed(
+      async ({ out, err, spec }) => {
+        const value = spec.env.MY_TOKEN ?? ''
+        await out(value.slice(0, 7))
+        await out(value.slice(7))
+        await err(`failed with ${Buffer.from(value).toString('base64')}`)
+        return exitOf({ exitCode: 1, valueJson: JSON.stringify({ value }) })
+      },
+      { env: { MY_TOKEN: secret } },
+    )
+    expect(outcome).toMatchObject({
+      stdout: { text: '<redacted>' },
+      stderr: { text: 'failed with <redacted>' },
+      failureReason: 'The program exited with code 1: failed with <redacted>',
+      value: { value: '<redacted>' },
+      redactionCount: 3,
+    })
+    expect(attempt.text.stdout).toBe('<redacted>')
+  })
+
+  it('tells of variables that were left out', async () => {
+    const { attempt, backend } = await executed(undefined, { env: { LD_PRELOAD: 'x', A: 'b' } })
+    expect(attempt.notices).toEqual([expect.stringContaining('LD_PRELOAD')])
+    expect(backend.specs[0]?.env).toMatchObject({ A: 'b', HOME: '/tmp' })
+    expect(backend.specs[0]?.env).not.toHaveProperty('LD_PRELOAD')
+  })
+})
+
+describe('deadlines', () => {
+  const limits = { soft_timeout_ms: 1000, hard_timeout_ms: 2000 }
+
+  it('stops at the soft deadline and keeps the output', async () => {
+    const { outcome } = await executed(
+      async ({ out, interrupted }) => {
+        await out('partial')
+        await interrupted
+        await out(' and cleaned up')
+        return exitOf({ exitCode: 1 })
+      },
+      { limits: { soft_timeout_ms: 20, hard_timeout_ms: 60_000 } },
+    )
+    expect(outcome).toMatchObject({ ending: 'soft_timeout', stdout: { text: 'partial and cleaned up' } })
+    expect(outcome.failureReason).toContain('20 ms')
+  })
+
+  it('measures both deadlines from the start of the program, not of the attempt', async () => {
+    const clock = createManualClock()
+    const opened = Promise.withResolvers<void>()
+    const backend = scriptedBackend({ open: () => opened.promise, run: never })
+    const { executor } = harness([backend], { clock })
+    const running = executor.execute(attemptOf({ limits }))
+    await clock.advance(5000)
+    opened.resolve()
+    await clock.advance(1999)
+    expect(executor.running).toBe(1)
+    await clock.advance(1)
+    expect((await running).ending).toBe('hard_timeout')
+    expect(clock.pending).toBe(0)
+  })
+
+  it('answers a hanging disposal with a leak, and holds its memory until it is gone', async () => {
+    const clock = createManualClock()
+    const disposed = Promise.withResolvers<void>()
+    const backend = scriptedBackend({
+      run: async ({ out }) => {
+        await out('partial')
+        return never()
+      },
+      dispose: () => disposed.promise,
+    })
+    const { executor, leaked, errors } = harness([backend], { clock, timings: { disposeProofMs: 300 } })
+    const running = executor.execute(attemptOf({ limits }))
+    await clock.advance(2000)
+    await clock.advance(300)
+    expect(await running).toMatchObject({
+      ending: 'hard_timeout',
+      stdout: { text: 'partial' },
+      exitCode: null,
+    })
+    expect(leaked).toMatchObject([{ ref: { backend: 'scripted' }, attempt: 1 }])
+    expect(errors).toEqual(['a sandbox was not proven gone'])
+    expect(executor.memory.usedBytes).toBe(256 * MiB)
+    disposed.resolve()
+    await vi.waitFor(() => expect(executor.memory.usedBytes).toBe(0))
+    expect(clock.pending).toBe(0)
+  })
+
+  it('reports a disposal that throws as leaked', async () => {
+    const backend = scriptedBackend({ dispose: () => Promise.reject(new Error('daemon away')) })
+    const { executor, leaked } = harness([backend])
+    const outcome = await executor.execute(attemptOf())
+    expect(outcome.ending).toBe('ok')
+    expect(leaked).toMatchObject([{ why: { message: 'daemon away' } }])
+  })
+})
+
+describe('output bounds', () => {
+  it('keeps the head of stdout and the tail of stderr, and stores both in full', async () => {
+    const { outcome, blobs } = await executed(
+      async ({ out, err }) => {
+        await out('0123456789')
+        await err('0123456789')
+        return exitOf({ exitCode: 1 })
+      },
+      { limits: { stdout_bytes: 4, stderr_bytes: 4 } },
+    )
+    expect(outcome.stdout).toMatchObject({ text: '0123', truncated: true, bytes: 10 })
+    expect(outcome.stderr).toMatchObject({ text: '6789', truncated: true, bytes: 10 })
+    expect([...blobs.committed.values()].map(String)).toEqual(['0123456789', '0123456789'])
+  })
+
+  it.each([
+    ['while it runs', async ({ out }: RunControl) => (await out('0123456789'), never())],
+    ['at its end', async ({ out }: RunControl) => (await out('0123456789'), exitOf())],
+    ['as the backend counts', async () => exitOf({ outputBytes: { stdout: 10, stderr: 0 } })],
+  ])('ends output_limit when the request says kill: %s', async (_when, run) => {
+    const { outcome } = await executed(run, { limits: { stdout_bytes: 4, on_output_limit: 'kill' } })
+    expect(outcome).toMatchObject({ ending: 'output_limit', stdout: { bytes: 10, truncated: true } })
+    expect(outcome.stdout.text.length).toBeLessThanOrEqual(4)
+  })
+
+  it.each(['create', 'write', 'commit'] as const)('survives a blob store that fails to %s', async (step) => {
+    const backend = scriptedBackend({ run: async ({ out }) => (await out('0123456789'), exitOf()) })
+    const blobs = createMemoryBlobs(step)
+    const { executor, errors } = harness([backend], { blobs })
+    const attempt = attemptOf({ limits: { stdout_bytes: 4 } })
+    expect(await executor.execute(attempt)).toMatchObject({
+      ending: 'ok',
+      stdout: { text: '0123', truncated: true, ref: null },
+    })
+    expect(errors).toEqual(['the full stdout could not be stored'])
+    expect(attempt.notices).toHaveLength(1)
+    expect(blobs.open).toBe(0)
+  })
+
+  it('holds little of a flood of 1 GiB that does not wait', async () => {
+    const chunk = Buffer.alloc(MiB, 'flood ')
+    let most = 0
+    const { outcome } = await executed(
+      async ({ io }) => {
+        const before = process.memoryUsage.rss()
+        for (let n = 0; n < 1024; n++) {
+          void io.onOutput('stdout', chunk)
+          if (n % 64 === 0) most = Math.max(most, process.memoryUsage.rss() - before)
+        }
+        return exitOf()
+      },
+      { limits: { stdout_bytes: 1024 } },
+    )
+    expect(outcome.stdout).toMatchObject({ bytes: 1024 * MiB, truncated: true })
+    // 16 MiB of full copy that waits for the store, as much again in garbage, and what the runtime takes.
+    expect(most).toBeLessThan(160 * MiB)
+  })
+})
+
+describe('a sandbox that is lost', () => {
+  it.each([
+    [new CofferdamError('sandbox_lost'), 'sandbox_lost', 'sandbox_lost'],
+    [new CofferdamError('protocol_violation'), 'sandbox_lost', 'protocol_violation'],
+    [new CofferdamError('sandbox_lost', undefined, { details: { oomKills: 1 } }), 'oom', null],
+    [new TypeError('a bug'), 'sandbox_lost', 'internal'],
+  ])('after %s ends %s', async (error, ending, reason) => {
+    const { outcome } = await executed(async ({ out }) => {
+      await out('partial')
+      throw error
+    })
+    expect(outcome).toMatchObject({ ending, reason, began: true, stdout: { text: 'partial' } })
+    expect(outcome.failureReason).not.toContain('a bug')
+  })
+})
+
+describe('where it runs', () => {
+  const failing = (name: string, code: 'sandbox_open_failed' | 'backend_unavailable', script: Script = {}) =>
+    scriptedBackend({ ...script, name, open: () => Promise.reject(new CofferdamError(code)) })
+
+  it('falls back when a sandbox does not open', async () => {
+    const backends = [
+      failing('a', 'sandbox_open_failed'),
+      failing('b', 'backend_unavailable'),
+      scriptedBackend({ name: 'c' }),
+    ]
+    const { executor } = harness(backends)
+    expect(await executor.execute(attemptOf())).toMatchObject({ ending: 'ok', backend: 'c' })
+  })
+
+  it('gives up after three opens and names each', async () => {
+    const backends = ['a', 'b', 'c', 'd'].map((name) => failing(name, 'sandbox_open_failed'))
+    const { executor } = harness(backends)
+    const outcome = await executor.execute(attemptOf())
+    expect(outcome).toMatchObject({ ending: 'provisioning', reason: 'sandbox_open_failed', began: false })
+    expect(outcome.failureReason).toMatch(/a failed.*b failed.*c failed/)
+    expect(backends[3]?.specs).toHaveLength(0)
+  })
+
+  it('never falls back to weaker isolation', async () => {
+    const weak = scriptedBackend({ name: 'weak', isolation: 'process' })
+    const { executor } = harness([failing('strong', 'sandbox_open_failed'), weak])
+    const outcome = await executor.execute(
+      attemptOf({ min_isolation: 'none' }, { tenant: tenantOf({ min_isolation: 'container' }) }),
+    )
+    expect(outcome).toMatchObject({ ending: 'provisioning', reason: 'sandbox_open_failed' })
+    expect(outcome.failureReason).toContain('weak isolates by process')
+    expect(weak.specs).toHaveLength(0)
+  })
+
+  it('destroys a sandbox that is weaker than its backend said', async () => {
+    const liar = scriptedBackend({ name: 'liar', sandboxIsolation: 'none' })
+    const { executor } = harness([liar])
+    const attempt = attemptOf({}, { tenant: tenantOf({ min_isolation: 'container' }) })
+    expect(await executor.execute(attempt)).toMatchObject({
+      ending: 'provisioning',
+      reason: 'isolation_unavailable',
+    })
+    expect(liar.live).toBe(0)
+    expect(attempt.begun).toEqual([])
+  })
+
+  it('does not fall back once the program began', async () => {
+    const other = scriptedBackend({ name: 'other' })
+    const { executor } = harness([
+      scriptedBackend({ run: () => Promise.reject(new CofferdamError('sandbox_lost')) }),
+      other,
+    ])
+    expect((await executor.execute(attemptOf())).ending).toBe('sandbox_lost')
+    expect(other.specs).toHaveLength(0)
+  })
+
+  it('ends provisioning for an unknown backend', async () => {
+    const { outcome } = await executed(undefined, { backend: 'dokcer' })
+    expect(outcome).toMatchObject({
+      ending: 'provisioning',
+      reason: 'backend_unknown',
+      backend: null,
+      began: false,
+    })
+  })
+
+  it.each<[string, NonNullable<Script['probe']>, string]>([
+    ['says no', async () => ({ ok: false, why: 'no daemon', fix: 'start it' }), 'no daemon'],
+    ['throws', () => Promise.reject(new Error('probe broke')), 'probe broke'],
+  ])('passes over a backend whose probe %s', async (_case, probe, why) => {
+    const { outcome, backend } = await executed(undefined, {}, { probe })
+    expect(outcome).toMatchObject({ ending: 'provisioning', reason: 'backend_unavailable' })
+    expect(outcome.failureReason).toContain(why)
+    expect(backend.specs).toHaveLength(0)
+  })
+
+  it('probes once in 30 s, and again after a failed open', async () => {
+    const clock = createManualClock()
+    let fails = false
+    const backend = scriptedBackend({
+      open: async () => {
+        if (fails) throw new CofferdamError('sandbox_open_failed')
+      },
+    })
+    const { executor } = harness([backend], { clock })
+    await Promise.all([executor.execute(attemptOf()), executor.execute(attemptOf())])
+    expect(backend.probes).toBe(1)
+    await clock.advance(30_000)
+    await executor.execute(attemptOf())
+    expect(backend.probes).toBe(2)
+    fails = true
+    await executor.execute(attemptOf())
+    await executor.execute(attemptOf())
+    expect(backend.probes).toBe(3)
+  })
+
+  it('rests a backend that fails again and again, and tries it again later', async () => {
+    const clock = createManualClock()
+    const backend = failing('broken', 'sandbox_open_failed')
+    const { executor } = harness([backend], { clock, circuit: { threshold: 3, cooldownMs: 1000 } })
+    for (let n = 0; n < 5; n++) await executor.execute(attemptOf())
+    expect(backend.specs).toHaveLength(3)
+    expect((await executor.execute(attemptOf())).reason).toBe('backend_unavailable')
+    await clock.advance(1000)
+    await executor.execute(attemptOf())
+    expect(backend.specs).toHaveLength(4)
+  })
+
+  it('gives up an open that hangs, and destroys a sandbox that comes late', async () => {
+    const clock = createManualClock()
+    const late = Promise.withResolvers<void>()
+    const backend = scriptedBackend({ open: () => late.promise })
+    const { executor } = harness([backend], { clock })
+    const running = executor.execute(attemptOf())
+    await clock.advance(60_000)
+    expect(await running).toMatchObject({ ending: 'provisioning', reason: 'sandbox_open_failed' })
+    expect(executor.memory.usedBytes).toBe(256 * MiB)
+    late.resolve()
+    await vi.waitFor(() => expect(executor.memory.usedBytes).toBe(0))
+    expect(backend.live).toBe(0)
+  })
+
+  it('ends provisioning when the files cannot be written', async () => {
+    const { outcome, attempt } = await executed(
+      undefined,
+      { files: [{ path: 'a', content: 'x' }] },
+      {
+        write: () => Promise.reject(new CofferdamError('payload_too_large', 'a is too large')),
+      },
+    )
+    expect(outcome).toMatchObject({
+      ending: 'provisioning',
+      reason: 'prepare_failed',
+      began: false,
+      backend: 'scripted',
+    })
+    expect(outcome.failureReason).toContain('a is too large')
+    expect(attempt.begun).toEqual([])
+  })
+
+  it('waits for memory and ends provisioning for more than there is', async () => {
+    const gate = Promise.withResolvers<void>()
+    const backend = scriptedBackend({ run: async () => (await gate.promise, exitOf()) })
+    const { executor } = harness([backend], { memoryBudgetBytes: 300 * MiB })
+    const first = executor.execute(attemptOf())
+    const second = executor.execute(attemptOf())
+    await vi.waitFor(() => expect(executor.memory).toMatchObject({ usedBytes: 256 * MiB, waiting: 1 }))
+    gate.resolve()
+    expect([(await first).ending, (await second).ending]).toEqual(['ok', 'ok'])
+    expect(await executor.execute(attemptOf({ limits: { memory_mib: 512 } }))).toMatchObject({
+      ending: 'provisioning',
+      reason: 'memory_budget_exceeded',
+    })
+  })
+})
+
+describe('being stopped', () => {
+  type Phase = 'memory' | 'probe' | 'open' | 'write' | 'begin' | 'run' | 'artifacts'
+
+  /** Stops the attempt as it enters a phase that would hang otherwise. */
+  async function stoppedIn(phase: Phase, cause: 'cancelled' | 'drain' | 'lock_lost') {
+    const entered = Promise.withResolvers<void>()
+    const hang = (at: Phase) => async (): Promise<void> => {
+      if (at !== phase) return
+      entered.resolve()
+      await never()
+    }
+    const backend = scriptedBackend({
+      probe: async () => (await hang('probe')(), { ok: true, features: [] }),
+      open: hang('open'),
+      write: hang('write'),
+      run: async () => (await hang('run')(), exitOf()),
+      list: async () => (await hang('artifacts')(), []),
+    })
+    const { executor, blobs } = harness([backend], {
+      timings: { cancelGraceMs: 5 },
+      memoryBudgetBytes: 256 * MiB,
+    })
+    using _other = phase === 'memory' ? executor.memory.tryAcquire(256 * MiB) : null
+    const attempt = attemptOf(
+      { files: [{ path: 'a', content: 'x' }], artifacts: ['*'] },
+      {
+        onBegin: async () => {
+          if (phase !== 'begin') return
+          throw new StopReason(cause)
+        },
+      },
+    )
+    if (phase === 'memory' || phase === 'begin') entered.resolve()
+    const running = executor.execute(attempt)
+    running.catch(() => {})
+    await entered.promise
+    if (phase !== 'begin') attempt.stop(cause)
+    const ended = await running.then(
+      (outcome) => ({ outcome, error: null }),
+      (error: unknown) => ({ outcome: null, error }),
+    )
+    expect(backend.live).toBe(0)
+    expect(executor.memory.waiting).toBe(0)
+    expect(blobs.open).toBe(0)
+    return ended
+  }
+
+  it.each<Phase>(['memory', 'probe', 'open', 'write', 'begin'])(
+    'by a cancel in %s ends cancelled, not begun',
+    async (phase) => {
+      expect((await stoppedIn(phase, 'cancelled')).outcome).toMatchObject({
+        ending: 'cancelled',
+        began: false,
+      })
+    },
+  )
+
+  it('by a cancel in run ends cancelled, begun', async () => {
+    expect((await stoppedIn('run', 'cancelled')).outcome).toMatchObject({ ending: 'cancelled', began: true })
+  })
+
+  it('by a cancel while artifacts are taken keeps the ending of the program', async () => {
+    expect((await stoppedIn('artifacts', 'cancelled')).outcome).toMatchObject({ ending: 'ok', began: true })
+  })
+
+  it.each<Phase>(['memory', 'probe', 'open', 'write', 'begin'])(
+    'by a drain in %s rejects, so that it can be given back',
+    async (phase) => {
+      expect((await stoppedIn(phase, 'drain')).error).toMatchObject({
+        name: 'StopReason',
+        stopCause: 'drain',
+      })
+    },
+  )
+
+  it('by a drain in run ends worker_lost, for it is not run again', async () => {
+    expect((await stoppedIn('run', 'drain')).outcome).toMatchObject({
+      ending: 'worker_lost',
+      reason: 'drained',
+      began: true,
+    })
+  })
+
+  it.each<Phase>(['memory', 'open', 'begin', 'run', 'artifacts'])(
+    'by a lost lock in %s rejects as fenced',
+    async (phase) => {
+      expect((await stoppedIn(phase, 'lock_lost')).error).toMatchObject({ code: 'fenced' })
+    },
+  )
+
+  it('lets a cancelled program clean up within its grace', async () => {
+    const backend = scriptedBackend({
+      run: async ({ out, interrupted }) => {
+        await interrupted
+        await out('cleaned up')
+        return exitOf({ exitCode: 130 })
+      },
+    })
+    const { executor } = harness([backend])
+    const attempt = attemptOf({}, {})
+    const running = executor.execute({
+      ...attempt,
+      onBegin: async () => void setImmediate(() => attempt.stop('cancelled')),
+    })
+    expect(await running).toMatchObject({
+      ending: 'cancelled',
+      exitCode: 130,
+      stdout: { text: 'cleaned up' },
+    })
+  })
+
+  it('does not hand the program over when it was cancelled during begin', async () => {
+    const run = vi.fn<NonNullable<Script['run']>>()
+    const backend = scriptedBackend({ run })
+    const { executor } = harness([backend])
+    const attempt = attemptOf()
+    const outcome = await executor.execute({ ...attempt, onBegin: async () => attempt.stop('cancelled') })
+    expect(outcome).toMatchObject({ ending: 'cancelled', began: true })
+    expect(run).not.toHaveBeenCalled()
+  })
+
+  it('rejects as fenced when begin does', async () => {
+    const backend = scriptedBackend()
+    const { executor } = harness([backend])
+    const attempt = attemptOf({}, { onBegin: () => Promise.reject(new CofferdamError('fenced')) })
+    await expect(executor.execute(attempt)).rejects.toMatchObject({ code: 'fenced' })
+    expect(backend.live).toBe(0)
+  })
+
+  it('ends provisioning when begin fails otherwise', async () => {
+    const { executor } = harness([scriptedBackend()])
+    const attempt = attemptOf({}, { onBegin: () => Promise.reject(new CofferdamError('queue_unavailable')) })
+    expect(await executor.execute(attempt)).toMatchObject({
+      ending: 'provisioning',
+      reason: 'queue_unavailable',
+      began: false,
+    })
+  })
+})
+
+describe('artifacts', () => {
+  it('leaves out what is too large, not believable, or not readable, and says so', async () => {
+    const files = ['good', '../../etc/passwd', '/etc/shadow', 'huge', 'gone']
+    const { outcome, attempt } = await executed(
+      undefined,
+      { artifacts: ['**'] },
+      {
+        list: async () => files.map((path) => ({ path, size: 1 })),
+        read: async (path, most) => {
+          if (path === 'gone') throw new CofferdamError('not_found')
+          return new Uint8Array(path === 'huge' ? most + 1 : 3)
+        },
+      },
+    )
+    expect(outcome.artifacts.map(({ path, size }) => [path, size])).toEqual([['good', 3]])
+    expect(attempt.notices).toEqual([expect.stringContaining('huge'), expect.stringContaining('gone')])
+  })
+
+  it('stops at the total bound', async () => {
+    const { outcome } = await executed(
+      undefined,
+      { artifacts: ['**'] },
+      {
+        list: async () => ['a', 'b', 'c'].map((path) => ({ path, size: 1 })),
+        read: async (_path, most) => new Uint8Array(Math.min(most + 1, 8 * MiB)),
+      },
+    )
+    expect(outcome.artifacts.map(({ path }) => path)).toEqual(['a', 'b'])
+  })
+})
+
+it('reports what each backend says about this host', async () => {
+  const { executor } = harness([
+    scriptedBackend({ name: 'a' }),
+    scriptedBackend({ name: 'b', isolation: 'jail', probe: () => Promise.reject(new Error('broke')) }),
+  ])
+  expect(await executor.probeAll(new AbortController().signal)).toMatchObject([
+    { name: 'a', isolation: 'container', probe: { ok: true }, capabilities: { stdin: true } },
+    { name: 'b', isolation: 'jail', probe: { ok: false, why: expect.stringContaining('broke') } },
+  ])
+})
+
+it('survives listeners that throw', async () => {
+  const { executor, errors } = harness([
+    scriptedBackend({ run: async ({ out }) => (await out('x'), exitOf()) }),
+  ])
+  const attempt = attemptOf(
+    { env: { IFS: 'x' } },
+    {
+      onOutput: () => {
+        throw new Error('listener')
+      },
+      onNotice: () => {
+        throw new Error('listener')
+      },
+    },
+  )
+  expect((await executor.execute(attempt)).ending).toBe('ok')
+  expect(errors).toEqual(['a listener threw', 'a listener threw'])
+})
