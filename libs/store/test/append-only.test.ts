@@ -1,0 +1,175 @@
+import { idTimeMs, newExecutionId } from '@cofferdam/contract'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { openTestStore, type TestStore } from './open-test-store.ts'
+import { sampleAttempt } from './sample-attempt.ts'
+
+let t: TestStore
+let partition = ''
+
+beforeAll(async () => {
+  t = await openTestStore()
+  await t.store.record(sampleAttempt({ tenant: 'acme' }))
+  await t.store.record(sampleAttempt({ tenant: 'globex' }))
+  const { rows } = await t.owner('select tableoid::regclass::text as name from sandbox_invocations limit 1')
+  partition = String(rows[0]?.['name'])
+})
+afterAll(() => t.close())
+
+const REFUSED_BY_TRIGGER = { code: '23001' }
+const NO_RIGHT = { code: '42501' }
+
+describe('sandbox_invocations is append-only', () => {
+  const changes = (table: string) => [
+    `update ${table} set exit_status = 'error'`,
+    `delete from ${table}`,
+    `truncate ${table}`,
+  ]
+
+  it('for the app, on the parent and on a partition', async () => {
+    expect(partition).toMatch(/^sandbox_invocations_\d{8}$/)
+    for (const role of ['cofferdam_app', 'cofferdam_all_tenants'])
+      for (const table of ['sandbox_invocations', partition])
+        for (const change of changes(table))
+          await expect(t.as(role, change), change).rejects.toMatchObject(NO_RIGHT)
+  })
+
+  it('for the owner too, on the parent and on a partition', async () => {
+    for (const table of ['sandbox_invocations', partition])
+      for (const change of changes(table))
+        await expect(t.owner(change), change).rejects.toMatchObject(REFUSED_BY_TRIGGER)
+  })
+
+  it('also when triggers of replication are off, and through the cascade of a truncate', async () => {
+    for (const change of changes(partition))
+      await expect(
+        t.owner(`set session_replication_role = replica; ${change}`),
+        change,
+      ).rejects.toMatchObject(REFUSED_BY_TRIGGER)
+    await expect(t.owner('truncate sandbox_invocations cascade')).rejects.toMatchObject(REFUSED_BY_TRIGGER)
+  })
+
+  it('for the app by any other way', async () => {
+    for (const change of [
+      `drop table ${partition}`,
+      `alter table sandbox_invocations disable trigger append_only`,
+      `alter table sandbox_invocations detach partition ${partition}`,
+      `alter table sandbox_invocations disable row level security`,
+      `create or replace function refuse_change() returns trigger language sql as 'select null'`,
+      `delete from attempts`,
+      `update results set result = '{}'`,
+      `delete from tenant_policy_events`,
+      `insert into tenant_policy_events (tenant_id, actor, event_type, source) values ('a', 'b', 'caps', 'api')`,
+      `update api_keys set tenant_id = null`,
+    ])
+      await expect(t.as('cofferdam_app', change), change).rejects.toMatchObject(NO_RIGHT)
+  })
+
+  it('and its rows are still there', async () => {
+    const { rows } = await t.owner(
+      'select count(*) as n, min(exit_status) as status from sandbox_invocations',
+    )
+    expect(rows).toEqual([{ n: '2', status: 'ok' }])
+  })
+})
+
+describe('row-level security', () => {
+  const tenants = async (table: string, role: string, tenantId?: string): Promise<unknown[]> => {
+    const { rows } = await t.as(role, `select tenant_id from ${table} order by 1`, tenantId)
+    return rows.map((row) => row['tenant_id'])
+  }
+
+  it.each(['sandbox_invocations', 'results'])(
+    'of %s shows a reader its own tenant and nothing without one',
+    async (table) => {
+      expect(await tenants(table, 'cofferdam_app')).toEqual([])
+      expect(await tenants(table, 'cofferdam_app', '')).toEqual([])
+      expect(await tenants(table, 'cofferdam_app', 'acme')).toEqual(['acme'])
+      expect(await tenants(table, 'cofferdam_app', 'nobody')).toEqual([])
+      expect(await tenants(table, 'cofferdam_all_tenants')).toEqual(['acme', 'globex'])
+    },
+  )
+
+  it('is not walked around through a partition', async () => {
+    await expect(t.as('cofferdam_app', `select * from ${partition}`, 'acme')).rejects.toMatchObject(NO_RIGHT)
+    await expect(t.as('cofferdam_all_tenants', `select * from ${partition}`)).rejects.toMatchObject(NO_RIGHT)
+  })
+
+  it('is not left by taking the other role inside of the app’s', async () => {
+    // The login user may take both; a statement injected under the app's role could too, so what counts is a login
+    // user without superuser rights that is given cofferdam_app alone.
+    await t.owner(`create role reader_${process.pid} login in role cofferdam_app`)
+    try {
+      await expect(
+        t.owner(`set session authorization reader_${process.pid}; set role cofferdam_all_tenants`),
+      ).rejects.toMatchObject(NO_RIGHT)
+    } finally {
+      await t.owner(`drop role reader_${process.pid}`)
+    }
+  })
+})
+
+describe('the CHECKs of sandbox_invocations', () => {
+  const id = newExecutionId(Date.UTC(2026, 10, 20, 12))
+  const good = {
+    execution_id: id.slice(4),
+    created_at: new Date(idTimeMs(id)).toISOString(),
+    retention_days: 30,
+    expires_on: '2026-12-20',
+    exit_status: 'ok',
+    ending: 'ok',
+    invocation_source: 'queue',
+    started_at: '2026-11-20T12:00:00Z',
+    finished_at: '2026-11-20T12:00:01Z',
+    quota_charged: false,
+    executed_code_hash: 'a'.repeat(64),
+  }
+  const insert = async (changed: Partial<Record<keyof typeof good, unknown>>): Promise<unknown> => {
+    const row: Record<string, unknown> = {
+      ...good,
+      attempt: 1,
+      tenant_id: 'acme',
+      agent_id: 'scout',
+      environment_id: 'default-public',
+      duration_ms: 1,
+      queue_ms: 0,
+      stdout_bytes: 0,
+      stderr_bytes: 0,
+      stdout_truncated: false,
+      stderr_truncated: false,
+      redaction_count: 0,
+      outbound_hosts: '[]',
+      ...changed,
+    }
+    const names = Object.keys(row)
+    await t.owner(`select ensure_partition('${String(row['expires_on'])}')`)
+    return await t.owner(
+      `insert into sandbox_invocations (${names.join(', ')}) values (${names.map((_, i) => `$${i + 1}`).join(', ')})`,
+      Object.values(row),
+    )
+  }
+
+  it.each([
+    ['a retention of 181 days', { retention_days: 181, expires_on: '2027-05-20' }],
+    ['a retention of 0 days', { retention_days: 0, expires_on: '2026-11-20' }],
+    ['a random UUID', { execution_id: '3f2b8c1e-9d4a-4b6f-8e21-0c5d7a9b1e34' }],
+    ['an id of another moment', { execution_id: newExecutionId(Date.UTC(2026, 10, 21)).slice(4) }],
+    ['an expiry day that the id and the retention do not give', { expires_on: '2026-12-21' }],
+    ['an unknown exit status', { exit_status: 'fine' }],
+    ['an unknown ending', { ending: 'fine' }],
+    ['an unknown source', { invocation_source: 'sql' }],
+    ['an end before the start', { finished_at: '2026-11-20T11:59:59Z' }],
+    ['a charge without its time', { quota_charged: true }],
+    ['a hash that is none', { executed_code_hash: 'A'.repeat(64) }],
+    [
+      'a start so early that it would be kept for more than 180 days',
+      { retention_days: 180, expires_on: '2027-05-19', started_at: '2026-11-01T00:00:00Z' },
+    ],
+  ])('refuse %s', async (_what, changed) => {
+    await expect(insert(changed)).rejects.toMatchObject({ code: '23514' })
+  })
+
+  it('accept the same row without the fault, once', async () => {
+    await insert({})
+    await expect(insert({})).rejects.toMatchObject({ code: '23505' })
+  })
+})
