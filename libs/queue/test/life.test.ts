@@ -1,6 +1,7 @@
 import { CofferdamError, newExecutionId, type StoredEvent } from '@cofferdam/contract'
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest'
-import { endWith, recordOf, requestOf, SANDBOX_INFO, sandboxRef, startBench, type Bench } from './support.ts'
+import { endWith, recordOf, requestOf, SANDBOX_INFO, sandboxRef } from './fixtures.ts'
+import { startBench, type Bench } from './support.ts'
 
 let bench: Bench
 beforeAll(async () => {
