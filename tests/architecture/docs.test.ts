@@ -1,0 +1,72 @@
+/** The pages that speak of tables in the code say what the code says. */
+import { existsSync, readFileSync } from 'node:fs'
+import { fileURLToPath } from 'node:url'
+import { ENDINGS, ERROR_CLASSES, ERRORS, EXIT_STATUSES } from '@cofferdam/contract'
+import { describe, expect, it } from 'vitest'
+import { API_FIELDS } from '../../apps/api/src/config.ts'
+import { CLI_FIELDS } from '../../apps/cli/src/config.ts'
+import { WORKER_FIELDS } from '../../apps/worker/src/config.ts'
+import { GENERATED_PAGES } from '../../scripts/generated-docs.ts'
+
+const read = (path: string): string =>
+  readFileSync(fileURLToPath(new URL(`../../${path}`, import.meta.url)), 'utf8')
+
+/** First cells of the rows of the table below a heading. */
+function firstCells(page: string, heading: string): string[] {
+  const section = page.split(`\n## ${heading}\n`)[1]?.split('\n## ')[0] ?? ''
+  return [...section.matchAll(/^\| `([^`]+)` \|/gm)].map((match) => match[1] ?? '')
+}
+
+describe('docs/errors.md', () => {
+  const page = read('docs/errors.md')
+
+  it('lists every code of the table and no other', () => {
+    expect(firstCells(page, 'Platform errors')).toEqual(Object.keys(ERRORS))
+  })
+
+  it('lists every ending and no other', () => {
+    expect(firstCells(page, 'Endings')).toEqual([...ENDINGS])
+  })
+
+  it('names every exit status and error class', () => {
+    for (const word of [...EXIT_STATUSES, ...ERROR_CLASSES]) expect(page).toContain(`\`${word}\``)
+  })
+
+  it('gives the HTTP status of a code as the table has it', () => {
+    expect(page).toContain('| `queue_full` | 429 |')
+    expect(page).toContain('| `isolation_unavailable` | 503 |')
+  })
+})
+
+describe('docs/configuration.md', () => {
+  const page = read('docs/configuration.md')
+
+  it.each([
+    ['API', API_FIELDS],
+    ['Worker', WORKER_FIELDS],
+    ['Command', CLI_FIELDS],
+  ])('lists every variable of the %s and no other', (heading, fields) => {
+    expect(firstCells(page, heading)).toEqual(Object.values(fields).map((field) => field.variable))
+  })
+
+  it('says what is required', () => {
+    expect(page).toContain('| `REDIS_URL` | required |')
+  })
+})
+
+describe('docs/glossary.md', () => {
+  it('points at files that are there', () => {
+    const paths = [...read('docs/glossary.md').matchAll(/`((?:libs|apps)\/[\w./-]+)`/g)].map(
+      (match) => match[1] ?? '',
+    )
+    expect(paths.length).toBeGreaterThan(5)
+    for (const path of paths)
+      expect(existsSync(fileURLToPath(new URL(`../../${path}`, import.meta.url))), path).toBe(true)
+  })
+})
+
+describe('generated pages', () => {
+  it.each(Object.keys(GENERATED_PAGES))('%s is what the code makes of it', (path) => {
+    expect(read(path)).toBe(GENERATED_PAGES[path]?.())
+  })
+})
