@@ -8,18 +8,23 @@ import {
   type AttemptFacts,
   type AttemptRecord,
   type CapsUse,
+  type ExecutionRequest,
   type Outcome,
 } from '@cofferdam/contract'
 import type { Taken } from '@cofferdam/queue'
+import { SPANS } from '@cofferdam/telemetry'
 import { currentTraceId, inSpan } from './spans.ts'
 import type { WorkerDeps } from './worker-deps.ts'
 
-export interface Charge {
+export interface Closing {
+  /** When admission charged the attempt; null when it did not, or gave it back. */
   chargedAtMs: number | null
   caps: CapsUse | null
+  retentionDays: number
+  /** Where policy let it run: a template may have narrowed what the request said. */
+  environment?: ExecutionRequest['environment']
+  refusal?: AttemptFacts['refusal']
 }
-
-export type Closing = Charge & { retentionDays: number; refusal?: AttemptFacts['refusal'] }
 
 /** Records and settles (or schedules the next attempt, where the caller opted in). Throws `fenced` when another worker owns it now. */
 export async function closeAttempt(
@@ -32,7 +37,7 @@ export async function closeAttempt(
   const record = composeAttempt({
     executionId: taken.executionId,
     attempt: taken.attempt,
-    request: taken.request,
+    request: { ...taken.request, environment: closing.environment ?? taken.request.environment },
     outcome,
     enqueuedAtMs: taken.enqueuedAtMs,
     startedAtMs: taken.takenAtMs,
@@ -49,15 +54,15 @@ export async function closeAttempt(
 
 /** Writes the audit row, then the ending. Used for fresh records and for those found from a dead owner. */
 export async function publish(taken: Taken, record: AttemptRecord, deps: WorkerDeps): Promise<void> {
-  const outbox = !(await inSpan('audit.record', () => recordOrOutbox(record, deps)))
-  const info = { slotMs: Date.now() - taken.takenAtMs, outbox }
-  await inSpan('result.publish', () =>
+  const recorded = await inSpan(SPANS.audit, () => recordInPostgres(record, deps))
+  const info = { slotMs: Math.max(0, Date.now() - taken.takenAtMs), outbox: !recorded }
+  await inSpan(SPANS.publish, () =>
     wantsRetry(taken, record) ? taken.retry(record, info) : taken.settle(record, info),
   )
 }
 
-/** True when Postgres has the row; false when it must go to the outbox. */
-async function recordOrOutbox(record: AttemptRecord, deps: WorkerDeps): Promise<boolean> {
+/** False while Postgres is away: then the record goes to the outbox. */
+async function recordInPostgres(record: AttemptRecord, deps: WorkerDeps): Promise<boolean> {
   try {
     await deps.store.record(record)
     return true

@@ -11,9 +11,10 @@
 import type { CofferdamError, Template, TenantCaps, TenantPolicy } from '@cofferdam/contract'
 import type { Store } from '@cofferdam/store'
 import type { Redis } from 'ioredis'
+import { isDeepStrictEqual } from 'node:util'
 
-/** Raw SQL changes are seen after at most this. */
-const FRESH_MS = 10_000
+/** Raw SQL changes, and an API change that raced with a read, are seen after at most this: one read a second and tenant. */
+const FRESH_MS = 1000
 /** How long executions go on with the last known policy while Postgres is away. */
 const STALE_MS = 3_600_000
 
@@ -35,7 +36,7 @@ export interface PolicyCache {
   read(tenantId: string, templateId: string | undefined): Promise<PolicyFacts>
 }
 
-/** Makes the cache. `onCaps` hears the caps of a tenant each time they were read from Postgres. */
+/** Makes the cache. `onCaps` hears caps that differ from the last known ones (raw SQL, or a Redis that lost them). */
 export function createPolicyCache(deps: {
   redis: Redis
   store: Store
@@ -52,6 +53,8 @@ export function createPolicyCache(deps: {
       if (cached !== null && now() - cached.at_ms < FRESH_MS) return factsOf(cached)
       try {
         const fresh = await readStore(tenantId, templateId)
+        if (fresh.caps !== null && !isDeepStrictEqual(fresh.caps, cached?.caps))
+          await deps.onCaps(tenantId, fresh.caps)
         await deps.redis.multi().hset(key, field, JSON.stringify(fresh)).pexpire(key, STALE_MS).exec()
         return factsOf(fresh)
       } catch (error) {
@@ -66,7 +69,6 @@ export function createPolicyCache(deps: {
       deps.store.tenants.get(tenantId),
       templateId === undefined ? null : deps.store.templates.get(tenantId, templateId),
     ])
-    if (tenant !== null) await deps.onCaps(tenantId, tenant.caps)
     return { policy: tenant?.policy ?? null, caps: tenant?.caps ?? null, template, at_ms: now() }
   }
 }

@@ -11,13 +11,15 @@
  * taken.settle() being fenced. If one of these is wrong, an execution can end twice or not at all.
  */
 import type { Admitted } from '@cofferdam/admission'
-import { decidePolicy } from '@cofferdam/admission'
-import { outcomeWithoutRun, type Outcome } from '@cofferdam/contract'
+import type { Outcome, TenantPolicy } from '@cofferdam/contract'
 import type { Taken } from '@cofferdam/queue'
-import { closeAttempt, type Charge } from './close-attempt.ts'
+import { SPANS } from '@cofferdam/telemetry'
+import { admissionKey } from './admission-key.ts'
+import { closeAttempt } from './close-attempt.ts'
 import { giveBack, wasDrained } from './give-back.ts'
+import { readPolicy } from './read-policy.ts'
 import { recoverInterrupted } from './recover.ts'
-import { refuse } from './refuse.ts'
+import { refuseByAdmission, refuseByPolicy } from './refuse.ts'
 import { inExecutionSpan, inSpan } from './spans.ts'
 import type { WorkerDeps } from './worker-deps.ts'
 
@@ -25,69 +27,45 @@ export async function processExecution(taken: Taken, deps: WorkerDeps): Promise<
   await inExecutionSpan(taken, deps.workerId, async () => {
     if (taken.interrupted !== null) return recoverInterrupted(taken, taken.interrupted, deps)
 
-    const facts = await readFacts(taken, deps)
-    const retentionDays = facts.tenant?.retention_days ?? deps.defaultRetentionDays
-    const policy =
-      facts.away ?? decidePolicy({ request: taken.request, tenant: facts.tenant, template: facts.template })
-    if (!policy.allowed || facts.tenant === null) return refuse(taken, policy, retentionDays, deps)
+    const policy = await readPolicy(taken, deps)
+    if (!policy.allowed) return refuseByPolicy(taken, policy, deps)
 
-    const admission = await inSpan('admission', () => deps.admission.admit(admissionKey(taken)))
-    if (!admission.admitted) return refuse(taken, admission, retentionDays, deps)
+    const admission = await inSpan(SPANS.admission, () => deps.admission.admit(admissionKey(taken)))
+    if (!admission.admitted) return refuseByAdmission(taken, admission, policy, deps)
 
     await using _lease = deps.leases.hold(admission.lease)
-    let outcome: Outcome
-    try {
-      outcome = await deps.executor.execute({
-        executionId: taken.executionId,
-        attempt: taken.attempt,
-        request: taken.request,
-        tenant: facts.tenant,
-        owner: deps.workerId,
-        signal: taken.signal,
-        traceparent: taken.traceparent,
-        onBegin: (ref, place) => begin(taken, ref, place, admission),
-        onOutput: (stream, text) => taken.emit({ type: 'output', at_ms: Date.now(), stream, text }),
-      })
-    } catch (error) {
-      if (!wasDrained(error)) throw error
-      return giveBack(taken, deps)
-    }
-    await closeAttempt(
-      taken,
-      outcome,
-      { ...(await chargeOf(taken, outcome, admission, deps)), retentionDays },
-      deps,
-    )
+    const outcome = await execute(taken, policy.tenant, admission, deps)
+    if (outcome === 'drained') return giveBack(taken, admission.lease, deps)
+
+    const chargedAtMs = await chargeOf(taken, outcome, admission, deps)
+    await closeAttempt(taken, outcome, { ...policy, caps: admission.caps, chargedAtMs }, deps)
   })
 }
 
-/** Policy as it stands now. With Postgres and every copy away nothing may run: fail closed. */
-async function readFacts(taken: Taken, deps: WorkerDeps) {
-  try {
-    return { ...(await deps.policies.read(taken.request.tenant_id, taken.request.template_id)), away: null }
-  } catch (error) {
-    deps.logger.error(
-      { err: error, execution_id: taken.executionId },
-      'tenant policy cannot be read; failing closed',
-    )
-    const away = {
-      allowed: false,
-      ending: 'provisioning',
-      reason: 'policy_unavailable',
-      message: 'The tenant policy cannot be read now.',
-    } as const
-    return { tenant: null, template: null, caps: null, away }
-  }
-}
-
-async function begin(
+/** Runs the attempt; `drained` when this worker stops and nothing of the user has run. */
+async function execute(
   taken: Taken,
-  ref: Parameters<Taken['begin']>[0],
-  place: { backend: string; isolation: string },
+  tenant: TenantPolicy,
   admitted: Admitted,
-) {
-  await taken.begin(ref, { ...place, chargedAtMs: admitted.chargedAtMs })
-  taken.emit({ type: 'started', at_ms: Date.now(), attempt: taken.attempt, ...place })
+  deps: WorkerDeps,
+): Promise<Outcome | 'drained'> {
+  try {
+    return await deps.executor.execute({
+      executionId: taken.executionId,
+      attempt: taken.attempt,
+      request: taken.request,
+      tenant,
+      owner: deps.workerId,
+      signal: taken.signal,
+      traceparent: taken.traceparent,
+      onBegin: (ref, place) => taken.begin(ref, { ...place, chargedAtMs: admitted.chargedAtMs }),
+      onNotice: (message) => taken.emit({ type: 'notice', at_ms: Date.now(), message }),
+      onOutput: (stream, text) => taken.emit({ type: 'output', at_ms: Date.now(), stream, text }),
+    })
+  } catch (error) {
+    if (wasDrained(error)) return 'drained'
+    throw error
+  }
 }
 
 /** Refunded exactly when the platform failed before user code began; never for what the program or the caller did. */
@@ -96,32 +74,8 @@ async function chargeOf(
   outcome: Outcome,
   admitted: Admitted,
   deps: WorkerDeps,
-): Promise<Charge> {
-  const refundable = !outcome.began && outcome.ending !== 'cancelled'
-  if (refundable) await deps.admission.refund(admissionKey(taken))
-  return { chargedAtMs: refundable ? null : admitted.chargedAtMs, caps: admitted.caps }
-}
-
-export const admissionKey = (taken: Taken) => ({
-  tenantId: taken.request.tenant_id,
-  agentId: taken.request.agent_id,
-  executionId: taken.executionId,
-  attempt: taken.attempt,
-})
-
-/** The ending of an attempt in which something on our side threw: written like any other, so that nothing vanishes. */
-export async function endUnexpected(taken: Taken, error: unknown, deps: WorkerDeps): Promise<void> {
-  deps.logger.error({ err: error, execution_id: taken.executionId }, 'attempt failed on our side')
-  const outcome = outcomeWithoutRun(
-    'provisioning',
-    'internal',
-    'Something failed on our side before the program ran.',
-  )
-  await deps.admission.refund(admissionKey(taken))
-  await closeAttempt(
-    taken,
-    outcome,
-    { chargedAtMs: null, caps: null, retentionDays: deps.defaultRetentionDays },
-    deps,
-  )
+): Promise<number | null> {
+  if (outcome.began || outcome.ending === 'cancelled') return admitted.chargedAtMs
+  await deps.admission.refund(admissionKey(taken), admitted.lease)
+  return null
 }

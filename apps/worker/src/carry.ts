@@ -1,0 +1,55 @@
+/**
+ * The last line of defence around the main path: whatever throws in it, the execution gets an ending or an owner.
+ *
+ *   fenced ─► another worker owns it: nothing to do here
+ *   stopped by drain or a lost lock ─► left as it is: BullMQ or the sweeper redelivers it
+ *   anything else ─► ended as our failure, once; if that fails too, it is redelivered
+ */
+import { isCofferdamError, outcomeWithoutRun, StopReason } from '@cofferdam/contract'
+import type { Taken } from '@cofferdam/queue'
+import { admissionKey } from './admission-key.ts'
+import { closeAttempt } from './close-attempt.ts'
+import { processExecution } from './process-execution.ts'
+import type { WorkerDeps } from './worker-deps.ts'
+
+export async function carry(taken: Taken, deps: WorkerDeps): Promise<void> {
+  let began = false
+  const begin: Taken['begin'] = async (...args) => {
+    await taken.begin(...args)
+    began = true
+  }
+  const watched: Taken = new Proxy(taken, {
+    get: (target, name) => (name === 'begin' ? begin : Reflect.get(target, name, target)),
+  })
+  try {
+    await processExecution(watched, deps)
+  } catch (error) {
+    if (isCofferdamError(error) && error.code === 'fenced') return
+    if (taken.signal.reason instanceof StopReason && taken.signal.reason.stopCause !== 'cancelled') return
+    deps.logger.error({ err: error, execution_id: taken.executionId }, 'an attempt failed on our side')
+    await endAsOurFailure(taken, began, deps)
+  }
+}
+
+/** Refunded unless user code began. */
+async function endAsOurFailure(taken: Taken, began: boolean, deps: WorkerDeps): Promise<void> {
+  const key = admissionKey(taken)
+  if (!began) await deps.admission.refund(key)
+  const outcome = began
+    ? {
+        ...outcomeWithoutRun(
+          'sandbox_lost',
+          'internal',
+          'Something failed on our side while the program ran.',
+        ),
+        began,
+      }
+    : outcomeWithoutRun('provisioning', 'internal', 'Something failed on our side before the program ran.')
+  const chargedAtMs = began ? await deps.admission.chargedAtMs(key) : null
+  await closeAttempt(
+    taken,
+    outcome,
+    { chargedAtMs, caps: null, retentionDays: deps.defaultRetentionDays },
+    deps,
+  )
+}

@@ -1,0 +1,137 @@
+/** Start-up configuration of a worker: environment and cofferdam.config.yaml, immutable once it runs. */
+import os from 'node:os'
+import path from 'node:path'
+import { backendsConfigSchema, isBackendName, type BackendsConfigInput } from '@cofferdam/backends'
+import { commaList, readConfig, readConfigFile, type ConfigField } from '@cofferdam/config'
+import { CofferdamError } from '@cofferdam/contract'
+import { z } from 'zod'
+
+/** Strongest first; each is used only where its probe says that it works. */
+const DEFAULT_BACKENDS = 'gvisor,docker,process'
+
+const MiB = 1_048_576
+/** Half of the host: the other half is for the host's own work, page cache and the stores of a single-node set-up. */
+const DEFAULT_BUDGET_MIB = Math.max(256, Math.floor(os.totalmem() / MiB / 2))
+/** Programs wait as much as they compute: two a core keep both cores busy without long CPU queues. */
+const DEFAULT_SLOTS = Math.max(2, 2 * os.availableParallelism())
+
+const wholeNumber = (min: number, max: number, fallback: number) =>
+  z.coerce.number<string | undefined>().int().min(min).max(max).default(fallback)
+
+/** The variables a worker reads; docs/configuration.md is generated from this. */
+export const WORKER_FIELDS = {
+  redisUrl: {
+    variable: 'REDIS_URL',
+    schema: z.string({ error: 'is required' }).min(1),
+    description: 'Redis or Valkey: redis://, rediss:// or unix:///path.sock.',
+    example: 'redis://127.0.0.1:6379',
+    secret: true,
+  },
+  databaseUrl: {
+    variable: 'DATABASE_URL',
+    schema: z.string({ error: 'is required' }).min(1),
+    description: 'Postgres.',
+    example: 'postgres://cofferdam@127.0.0.1/cofferdam',
+    secret: true,
+  },
+  dataDir: {
+    variable: 'COFFERDAM_DATA_DIR',
+    schema: z
+      .string()
+      .default('.data')
+      .transform((dir) => path.resolve(dir)),
+    description: 'Directory of full outputs, artifacts and sandbox work directories.',
+    example: '.data',
+  },
+  configFile: {
+    variable: 'COFFERDAM_CONFIG',
+    schema: z.string().optional(),
+    description: 'YAML file with the backends section; cofferdam.config.yaml is read when it exists.',
+    example: 'cofferdam.config.yaml',
+  },
+  backendNames: {
+    variable: 'COFFERDAM_BACKENDS',
+    schema: commaList.prefault(DEFAULT_BACKENDS),
+    description:
+      'Backends of this worker in order of preference, strongest first; those that cannot run here are passed over.',
+    example: DEFAULT_BACKENDS,
+  },
+  slots: {
+    variable: 'COFFERDAM_SLOTS',
+    schema: wholeNumber(1, 10_000, DEFAULT_SLOTS),
+    description: 'Executions that this worker runs at once (default: two a core).',
+    example: '4',
+  },
+  memoryBudgetMib: {
+    variable: 'COFFERDAM_MEMORY_BUDGET_MIB',
+    schema: wholeNumber(64, 16_777_216, DEFAULT_BUDGET_MIB),
+    description:
+      'Sum of the memory limits of what runs at once, MiB (default: half of the host); executions wait when it is full.',
+    example: '4096',
+  },
+  lanes: {
+    variable: 'COFFERDAM_LANES',
+    schema: commaList
+      .prefault('interactive,routine')
+      .pipe(z.array(z.enum(['interactive', 'routine'])).min(1)),
+    description: 'Lanes that this worker serves.',
+    example: 'interactive,routine',
+  },
+  drainMs: {
+    variable: 'COFFERDAM_DRAIN_MS',
+    schema: wholeNumber(0, 3_600_000, 25_000),
+    description: 'How long running executions may go on after the first SIGTERM, milliseconds.',
+    example: '25000',
+  },
+  logLevel: {
+    variable: 'COFFERDAM_LOG_LEVEL',
+    schema: z.enum(['trace', 'debug', 'info', 'warn', 'error', 'silent']).default('info'),
+    description: 'Least severe log line that is written.',
+    example: 'info',
+  },
+  otlpEndpoint: {
+    variable: 'OTEL_EXPORTER_OTLP_ENDPOINT',
+    schema: z.url().optional(),
+    description: 'OTLP/HTTP receiver of traces and metrics, e.g. Jaeger; nothing is exported when unset.',
+    example: 'http://127.0.0.1:4318',
+  },
+} satisfies Record<string, ConfigField>
+
+const fileSchema = z.strictObject({ backends: backendsConfigSchema.optional() })
+
+export type WorkerConfig = ReturnType<typeof readConfig<typeof WORKER_FIELDS>>['config'] & {
+  /** Sections of the backends to make, in order of preference. */
+  backends: BackendsConfigInput
+}
+
+/**
+ * Reads the worker's configuration. The file's `backends` section decides which backends exist and their order;
+ * without it, COFFERDAM_BACKENDS with each backend's defaults. Throws `config_invalid` with every problem.
+ */
+export function loadConfig(env: Readonly<Record<string, string | undefined>>): WorkerConfig {
+  const { config } = readConfig(WORKER_FIELDS, env)
+  const file = readConfigFile(config.configFile ?? 'cofferdam.config.yaml', fileSchema, {
+    mustExist: config.configFile !== undefined,
+  })
+  return {
+    ...config,
+    backends: chooseBackends(config.backendNames, file.backends, env['COFFERDAM_BACKENDS'] !== undefined),
+  }
+}
+
+function chooseBackends(
+  names: string[],
+  sections: BackendsConfigInput | undefined,
+  named: boolean,
+): BackendsConfigInput {
+  const chosen = named || sections === undefined ? names : Object.keys(sections)
+  const unknown = chosen.filter((name) => !isBackendName(name))
+  if (unknown.length > 0)
+    throw new CofferdamError(
+      'config_invalid',
+      `COFFERDAM_BACKENDS: there is no backend ${unknown.join(', ')}.`,
+    )
+  return Object.fromEntries(
+    chosen.map((name) => [name, (sections as Record<string, object> | undefined)?.[name] ?? {}]),
+  )
+}

@@ -1,0 +1,22 @@
+/** The worker process: reads the environment, runs the worker, drains on the first SIGTERM or SIGINT, leaves on the second. */
+import { loadConfig } from './config.ts'
+import { runWorker } from './run-worker.ts'
+
+const worker = await runWorker(loadConfig(process.env))
+
+let stopping = false
+const stop = () => {
+  if (stopping) process.exit(130)
+  stopping = true
+  worker.close().then(
+    () => process.exit(0),
+    (error: unknown) => {
+      console.error(error)
+      process.exit(1)
+    },
+  )
+}
+process.on('SIGTERM', stop)
+process.on('SIGINT', stop)
+// A parent that forked this process (tests, benches) learns that executions are taken from now on.
+process.send?.('ready')

@@ -1,0 +1,168 @@
+/**
+ * Connects a worker to its Redis, Postgres, backends and telemetry, starts to take executions, and takes all of it down
+ * again in the opposite order: stop taking, let run, end the rest, close.
+ */
+import { join } from 'node:path'
+import { createAdmission, LEASE_MS } from '@cofferdam/admission'
+import { createBackends } from '@cofferdam/backends'
+import { newWorkerId, type TenantCaps, type WorkerId } from '@cofferdam/contract'
+import { compileRules, createExecutor, redactText, type BackendReport } from '@cofferdam/executor'
+import { connectRedis, createConsumer, createProducer } from '@cofferdam/queue'
+import { createStore } from '@cofferdam/store'
+import {
+  createLogger,
+  startTelemetry,
+  type Logger,
+  type Telemetry,
+  type TelemetryOptions,
+} from '@cofferdam/telemetry'
+import workspace from '../package.json' with { type: 'json' }
+import type { WorkerConfig } from './config.ts'
+import { carry } from './carry.ts'
+import { readFleetId } from './fleet-id.ts'
+import { createJanitor } from './janitor.ts'
+import { createLeaseKeeper } from './lease-keeper.ts'
+import { keepRetention } from './keep-retention.ts'
+import { createPolicyCache } from './policy-cache.ts'
+import { publishBackends } from './publish-backends.ts'
+import type { WorkerDeps } from './worker-deps.ts'
+
+/** The store's default (DESIGN §7), for executions whose tenant cannot be read. */
+const DEFAULT_RETENTION_DAYS = 30
+const MiB = 1_048_576
+
+export interface RunningWorker {
+  readonly workerId: WorkerId
+  /** What the backends' last probes said. */
+  readonly backends: readonly BackendReport[]
+  /** Drains: running executions get `drainMs`, the rest is handed back or ended. Idempotent; leaves nothing behind. */
+  close(): Promise<void>
+}
+
+/** Starts a worker. Rejects when Redis does not answer; Postgres may come later. */
+export async function runWorker(
+  config: WorkerConfig,
+  options: {
+    /** Shared by several apps in one process; the worker starts its own without it. */ telemetry?: Telemetry
+  } = {},
+): Promise<RunningWorker> {
+  await using owned = new AsyncDisposableStack()
+  const logger = createLogger({ service: 'cofferdam-worker', level: config.logLevel })
+  const connect = (role: 'worker' | 'producer' | 'subscriber') =>
+    owned.adopt(connectRedis(config.redisUrl, role), (redis) => redis.disconnect())
+  const redis = connect('worker')
+  const subscriber = connect('subscriber')
+  const control = connect('producer')
+
+  const workerId = newWorkerId(await readFleetId(redis))
+  const telemetry =
+    options.telemetry ?? owned.use(await startTelemetry(telemetryOptions(config, workerId, logger)))
+  const onError = (error: unknown) =>
+    logger.error({ err: error, worker_id: workerId }, 'background work failed')
+  const store = owned.use(
+    await createStore({ databaseUrl: config.databaseUrl, blobDir: join(config.dataDir, 'blobs'), logger }),
+  )
+  const backends = await createBackends(config.backends, { logger })
+  owned.defer(async () => {
+    for (const backend of backends.values()) await backend[Symbol.asyncDispose]()
+  })
+  const executor = createExecutor({
+    backends,
+    order: [...backends.keys()],
+    blobs: store.blobs,
+    memoryBudgetBytes: config.memoryBudgetMib * MiB,
+    log: logger,
+  })
+  const producer = owned.use(createProducer({ redis: control, subscriber }))
+  const loadCaps = async (tenantId: string): Promise<TenantCaps | null> =>
+    (await store.tenants.get(tenantId))?.caps ?? null
+  const admission = createAdmission({
+    redis: control,
+    countCharged: (tenantId, atMs) => store.chargedCounts(tenantId, atMs),
+    loadCaps,
+    logger,
+  })
+  const applyCaps = async (tenantId: string, caps: TenantCaps): Promise<void> => {
+    await admission.setCaps(tenantId, caps)
+    const { weight, concurrency, max_queued } = caps
+    await producer.setTenantLimits(tenantId, { weight, concurrency, max_queued })
+  }
+  const leases = owned.use(
+    createLeaseKeeper({
+      admission,
+      leaseMs: LEASE_MS,
+      onLost: (lease) => logger.warn({ lease }, 'a concurrency lease ran out before its renewal'),
+      onError,
+    }),
+  )
+  const deps: WorkerDeps = {
+    workerId,
+    admission,
+    executor,
+    backends,
+    store,
+    policies: createPolicyCache({ redis: control, store, onCaps: applyCaps }),
+    leases,
+    metrics: { ended: (record) => telemetry.instruments.ended(record) },
+    logger,
+    defaultRetentionDays: DEFAULT_RETENTION_DAYS,
+  }
+  const consumer = createConsumer({
+    redis,
+    subscriber,
+    workerId,
+    slots: config.slots,
+    lanes: config.lanes,
+    process: (taken) => carry(taken, deps),
+    onOutbox: async (records) => {
+      for (const record of records) await store.record(record)
+    },
+    logger,
+  })
+  const published = owned.use(await publishBackends({ redis: control, executor, workerId, onError }))
+  owned.use(
+    createJanitor({
+      backends,
+      self: workerId,
+      liveWorkers: async () => new Set((await producer.stats()).workers.map((worker) => worker.worker_id)),
+      onSwept: (backend, owner, destroyed) =>
+        logger.warn({ backend, owner, destroyed }, 'destroyed what a dead worker left'),
+      onError,
+    }),
+  )
+  owned.use(keepRetention({ retention: store.retention, onError }))
+  owned.use(consumer)
+  consumer.start()
+  logger.info(
+    { worker_id: workerId, backends: published.reports.map(({ name, probe }) => `${name}: ${probe.ok}`) },
+    'taking executions',
+  )
+
+  const resources = owned.move()
+  let closing: Promise<void> | undefined
+  return {
+    workerId,
+    get backends() {
+      return published.reports
+    },
+    close() {
+      closing ??= (async () => {
+        await consumer.drain({ graceMs: config.drainMs })
+        await resources.disposeAsync()
+      })()
+      return closing
+    },
+  }
+}
+
+function telemetryOptions(config: WorkerConfig, instance: string, logger: Logger): TelemetryOptions {
+  const rules = compileRules([], {})
+  return {
+    service: 'cofferdam-worker',
+    version: workspace.version,
+    instance,
+    ...(config.otlpEndpoint === undefined ? {} : { otlpEndpoint: config.otlpEndpoint }),
+    redact: (text) => redactText(rules, text).text,
+    logger,
+  }
+}

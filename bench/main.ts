@@ -1,0 +1,79 @@
+/**
+ * `npm run bench [-- --quick] [--json] [--only phase,…]`: paired measurements with spread on this machine.
+ * Keys of the JSON object are documented in docs/performance.md.
+ */
+import os from 'node:os'
+import { parseArgs } from 'node:util'
+import { startFleet } from '../tests/fleet.ts'
+import { measureAdmission } from './measure-admission.ts'
+import { measureLatency } from './measure-latency.ts'
+import { measureNoop } from './measure-noop.ts'
+import { measureThroughput } from './measure-throughput.ts'
+import { printTable } from './print-table.ts'
+import type { BenchContext, BenchReport, Phase } from './report.ts'
+
+const PHASES: Record<string, Phase> = {
+  latency: measureLatency,
+  throughput: measureThroughput,
+  noop: measureNoop,
+  admission: measureAdmission,
+}
+
+const { values } = parseArgs({
+  options: {
+    quick: { type: 'boolean', default: false },
+    json: { type: 'boolean', default: false },
+    only: { type: 'string' },
+  },
+})
+const chosen = values.only?.split(',') ?? Object.keys(PHASES)
+const unknown = chosen.filter((name) => !(name in PHASES))
+if (unknown.length > 0) {
+  console.error(`no such phase: ${unknown.join(', ')}; there are ${Object.keys(PHASES).join(', ')}`)
+  process.exit(2)
+}
+
+const report: BenchReport = {
+  schema: 1,
+  quick: values.quick,
+  host: {
+    cpus: os.availableParallelism(),
+    cpu_model: os.cpus()[0]?.model ?? 'unknown',
+    memory_mib: Math.round(os.totalmem() / 1_048_576),
+    kernel: os.release(),
+    node: process.version,
+  },
+  at: new Date().toISOString(),
+  results: {},
+  skipped: {},
+}
+
+{
+  await using fleet = await startFleet({ durable: true })
+  await fleet.createTenant('bench', {
+    policy: { min_isolation: 'none' },
+    caps: {
+      tenant_daily: 1_000_000_000,
+      agent_hourly: 1_000_000_000,
+      concurrency: 1000,
+      max_queued: 1_000_000,
+    },
+  })
+  const context: BenchContext = {
+    fleet,
+    quick: values.quick,
+    skip: (what, why) => {
+      report.skipped[what] = why
+    },
+    note: (line) => {
+      if (!values.json) console.error(line)
+    },
+  }
+  for (const name of chosen) {
+    context.note(`# ${name}`)
+    Object.assign(report.results, await PHASES[name]?.(context))
+  }
+}
+
+if (values.json) console.log(JSON.stringify(report))
+else printTable(report)

@@ -1,0 +1,79 @@
+/**
+ * No-op executions per second end to end (client → queue → admission → `fake` → audit row → result), alternating with a
+ * bare BullMQ queue and worker on the same Redis that does nothing but complete jobs.
+ */
+import { fork } from 'node:child_process'
+import { once } from 'node:events'
+import { fileURLToPath } from 'node:url'
+import { Queue, QueueEvents } from 'bullmq'
+import { Redis } from 'ioredis'
+import { execute } from './measure-latency.ts'
+import { closedLoop } from './rounds.ts'
+import type { BenchContext, Measured } from './report.ts'
+import { pairedRatio, round, quantile, summarise } from './statistics.ts'
+
+const CONCURRENCY = 100
+
+export async function measureNoop(context: BenchContext): Promise<Record<string, Measured>> {
+  const rounds = context.quick ? 2 : 7
+  const roundMs = context.quick ? 2500 : 6000
+  const ours: number[] = []
+  const bare: number[] = []
+  const worker = await context.fleet.startWorker({
+    COFFERDAM_BACKENDS: 'fake',
+    COFFERDAM_SLOTS: String(CONCURRENCY),
+  })
+  try {
+    await using peer = await startBareBullmq(context.fleet.redisUrl)
+    // Spread over agents, as a real fleet is: one hot key would measure a different thing.
+    let turn = 0
+    const noop = () => execute(context, 'fake', `agent-${turn++ % 50}`)
+    await closedLoop(noop, CONCURRENCY, 1000)
+    for (let i = 0; i < rounds; i++) {
+      bare.push(await closedLoop(() => peer.run(), CONCURRENCY, roundMs))
+      ours.push(await closedLoop(noop, CONCURRENCY, roundMs))
+    }
+  } finally {
+    await worker.stop()
+  }
+  return {
+    'noop.cofferdam': { unit: 'per_second', value: round(quantile(ours, 0.5)), summary: summarise(ours) },
+    'noop.bare_bullmq': { unit: 'per_second', value: round(quantile(bare, 0.5)), summary: summarise(bare) },
+    'noop.vs_bare_bullmq': { unit: 'ratio', ratio: pairedRatio(ours, bare) },
+  }
+}
+
+/** A BullMQ queue whose worker runs in a child process, waited for through QueueEvents as its guide says. */
+async function startBareBullmq(redisUrl: string) {
+  const child = fork(fileURLToPath(new URL('./bare-bullmq-worker.ts', import.meta.url)), [
+    redisUrl,
+    String(CONCURRENCY),
+  ])
+  await once(child, 'message')
+  const path = redisUrl.replace(/^unix:\/\//, '')
+  const connection = new Redis({ path, maxRetriesPerRequest: null })
+  const eventsConnection = new Redis({ path, maxRetriesPerRequest: null })
+  const queue = new Queue('bare', { connection })
+  const events = new QueueEvents('bare', { connection: eventsConnection })
+  events.setMaxListeners(0)
+  await events.waitUntilReady()
+  return {
+    async run(): Promise<void> {
+      const job = await queue.add(
+        'noop',
+        { payload: 'x'.repeat(200) },
+        { removeOnComplete: { age: 60, count: 1000 } },
+      )
+      await job.waitUntilFinished(events)
+    },
+    async [Symbol.asyncDispose]() {
+      const exited = once(child, 'exit')
+      child.kill('SIGTERM')
+      await exited
+      await events.close()
+      await queue.close()
+      connection.disconnect()
+      eventsConnection.disconnect()
+    },
+  }
+}

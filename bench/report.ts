@@ -1,0 +1,30 @@
+/** The shape of a bench report and what every phase is given. */
+import type { Fleet } from '../tests/fleet.ts'
+import type { Ratio, Summary } from './statistics.ts'
+
+export interface Measured {
+  /** What the number is, e.g. `ms`, `per_second`, `ratio`. */
+  unit: 'ms' | 'per_second' | 'ratio'
+  value?: number
+  summary?: Summary
+  ratio?: Ratio
+}
+
+export interface BenchReport {
+  schema: 1
+  quick: boolean
+  host: { cpus: number; cpu_model: string; memory_mib: number; kernel: string; node: string }
+  at: string
+  results: Record<string, Measured>
+  /** What this machine cannot measure, and why. */
+  skipped: Record<string, string>
+}
+
+export interface BenchContext {
+  fleet: Fleet
+  quick: boolean
+  skip(what: string, why: string): void
+  note(line: string): void
+}
+
+export type Phase = (context: BenchContext) => Promise<Record<string, Measured>>

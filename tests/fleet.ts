@@ -1,0 +1,121 @@
+/**
+ * A whole fleet for tests and benches: its own Redis and Postgres, workers as child processes, tenants to enqueue for.
+ * Everything is ended by `await using`; a worker can be killed on the way.
+ */
+import { spawn, type ChildProcess } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdtemp, rm } from 'node:fs/promises'
+import os from 'node:os'
+import path from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { startPostgres, startRedis } from '@cofferdam/embedded'
+import type { TenantCaps, TenantPolicy } from '@cofferdam/contract'
+import { createClient, type Client } from '@cofferdam/client'
+import { createStore, migrate, type Store } from '@cofferdam/store'
+
+const WORKER = fileURLToPath(new URL('../apps/worker/src/main.ts', import.meta.url))
+
+export interface FleetWorker {
+  process: ChildProcess
+  /** Everything it logged so far. */
+  log(): string
+  /** SIGKILL; resolves when it is gone. */
+  kill(): Promise<void>
+  /** SIGTERM; resolves with its exit code. */
+  stop(): Promise<number | null>
+}
+
+export interface Fleet extends AsyncDisposable {
+  redisUrl: string
+  databaseUrl: string
+  dataDir: string
+  client: Client
+  store: Store
+  startWorker(env?: Record<string, string>): Promise<FleetWorker>
+  createTenant(
+    tenantId: string,
+    options?: { policy?: Partial<TenantPolicy>; caps?: Partial<TenantCaps> },
+  ): Promise<void>
+  redis: Awaited<ReturnType<typeof startRedis>>
+  postgres: Awaited<ReturnType<typeof startPostgres>>
+}
+
+/** Starts the stores; `durable` as in production. Workers are started by the caller. */
+export async function startFleet(options: { durable?: boolean } = {}): Promise<Fleet> {
+  const durable = options.durable ?? false
+  const dataDir = await mkdtemp(path.join(os.tmpdir(), 'cofferdam-fleet-'))
+  const [redis, postgres] = await Promise.all([
+    startRedis({ dataDir: path.join(dataDir, 'redis'), durable }),
+    startPostgres({ dataDir: path.join(dataDir, 'postgres'), durable }),
+  ])
+  await migrate(postgres.url)
+  const store = await createStore({ databaseUrl: postgres.url, blobDir: path.join(dataDir, 'blobs') })
+  const client = createClient({ redisUrl: redis.url })
+  const workers: FleetWorker[] = []
+
+  return {
+    redisUrl: redis.url,
+    databaseUrl: postgres.url,
+    dataDir,
+    client,
+    store,
+    redis,
+    postgres,
+    async startWorker(env = {}) {
+      const worker = await spawnWorker({
+        REDIS_URL: redis.url,
+        DATABASE_URL: postgres.url,
+        COFFERDAM_DATA_DIR: dataDir,
+        COFFERDAM_LOG_LEVEL: 'warn',
+        ...env,
+      })
+      workers.push(worker)
+      return worker
+    },
+    async createTenant(tenantId, { policy = {}, caps = {} } = {}) {
+      await store.tenants.create({
+        tenantId,
+        policy,
+        caps: { ...DEFAULT_TENANT_CAPS, ...caps },
+        actor: 'test',
+      })
+    },
+    async [Symbol.asyncDispose]() {
+      await Promise.all(workers.map((worker) => worker.stop()))
+      await client.close()
+      await store[Symbol.asyncDispose]()
+      await Promise.all([redis.stop(), postgres.stop()])
+      await rm(dataDir, { recursive: true, force: true })
+    },
+  }
+}
+
+async function spawnWorker(env: Record<string, string>): Promise<FleetWorker> {
+  const child = spawn(process.execPath, [WORKER], {
+    env: { PATH: process.env['PATH'] ?? '', HOME: os.tmpdir(), ...env },
+    stdio: ['ignore', 'pipe', 'pipe', 'ipc'],
+  })
+  let log = ''
+  const keep = (chunk: Buffer) => {
+    log = (log + chunk.toString()).slice(-1_000_000)
+  }
+  child.stdout?.on('data', keep)
+  child.stderr?.on('data', keep)
+  const exited = once(child, 'exit')
+  // The worker tells its parent over IPC when it takes executions.
+  const ready = await Promise.race([once(child, 'message').then(() => true), exited.then(() => false)])
+  if (!ready) throw new Error(`the worker ended before it was ready:\n${log}`)
+  const end = async (signal: NodeJS.Signals) => {
+    if (child.exitCode === null && child.signalCode === null) child.kill(signal)
+    await exited
+  }
+  return {
+    process: child,
+    log: () => log,
+    kill: () => end('SIGKILL'),
+    stop: async () => {
+      await end('SIGTERM')
+      return child.exitCode
+    },
+  }
+}
