@@ -24,6 +24,8 @@ export interface AgentOptions {
   confined?: boolean
   /** Give the program a Landlock domain of its own, so that it cannot signal the agent. */
   scope?: boolean
+  /** File with a seccomp filter (BPF) for the program's processes. */
+  seccomp?: string
   uid?: number
   gid?: number
   /** Environment beneath the program's own. PATH, HOME and LANG have defaults. */
@@ -46,6 +48,7 @@ export function agentArgv(options: AgentOptions): string[] {
     ...value('python', options.python),
     ...value('node', options.node),
     ...value('work', options.work),
+    ...value('seccomp', options.seccomp),
     ...value('uid', options.uid),
     ...value('gid', options.gid),
     ...flag('cgroup', options.cgroup),

@@ -1,19 +1,40 @@
 """The few system calls that Python 3.8 has no name for. All are best effort: 0 or -1 comes back."""
 import ctypes
+import os
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
 PR_SET_PDEATHSIG = 1
 PR_SET_DUMPABLE = 4
+PR_SET_SECCOMP = 22
 PR_SET_CHILD_SUBREAPER = 36
 PR_SET_NO_NEW_PRIVS = 38
 
 
-def prctl(option, value):
-    return _libc.prctl(option, ctypes.c_ulong(value), ctypes.c_ulong(0), ctypes.c_ulong(0), ctypes.c_ulong(0))
+def prctl(option, value, more=0):
+    return _libc.prctl(option, ctypes.c_ulong(value), ctypes.c_ulong(more), ctypes.c_ulong(0), ctypes.c_ulong(0))
 
 
 def set_file_ids(uid, gid):
-    """Lets this process touch files as another user while its signals and ids stay root's (setfsuid(2))."""
+    """Lets this process touch files as another user while its signals and ids stay root's (setfsuid(2)).
+
+    gVisor has no setfsuid; there the effective ids change instead. Signals to the program still work, because they
+    look at the sender's effective uid too; signals from it still do not, because our real and saved uids stay 0.
+    """
     _libc.setfsgid(gid)
     _libc.setfsuid(uid)
+    if _libc.setfsuid(uid) != uid:
+        os.setegid(gid)
+        os.seteuid(uid)
+
+
+class _Program(ctypes.Structure):
+    _fields_ = [("length", ctypes.c_ushort), ("filter", ctypes.c_void_p)]
+
+
+def load_filter(code):
+    """Installs BPF bytes as a seccomp filter; raises when the kernel does not take them."""
+    held = ctypes.create_string_buffer(code, len(code))
+    program = _Program(len(code) // 8, ctypes.addressof(held))
+    if prctl(PR_SET_SECCOMP, 2, ctypes.addressof(program)) != 0:
+        raise OSError(ctypes.get_errno(), "seccomp filter refused")

@@ -37,6 +37,7 @@ class Agent:
         self.state = "hold" if options.hold else "idle"
         self.waiting = None
         self.run = None
+        self.last = (0, 0, None, None, 0)
         self.ready_sent = False
         self.started = started
         self.wake, wake_write = os.pipe()
@@ -166,14 +167,14 @@ class Agent:
         self.channel.send("Z", bytes([error.status]) + str(error).encode("utf-8", "replace")[:512])
 
     def send_usage(self):
-        seen, run = self.meters.read(), self.run
-        if run is not None and run.at_bind is not None:
-            seen = meters.since(seen, run.at_bind)
-            if self.meters.version is None and run.child is not None:
+        """Of the running program so far, else of the last one."""
+        run = self.run
+        if run is not None and run.at_bind is not None and run.child is not None:
+            seen = meters.since(self.meters.read(), run.at_bind)
+            if self.meters.version is None:
                 seen["cpuUs"] += meters.cpu_us_of(run.child.pid)
-        wall = int((time.monotonic() - run.began) * 1e6) if run is not None and run.began else 0
-        values = (seen["cpuUs"], seen["memPeak"], None, None, wall)
-        self.channel.send("A", struct.pack("<5Q", *(UNKNOWN if v is None else v for v in values)))
+            self.last = (seen["cpuUs"], seen["memPeak"], None, None, int((time.monotonic() - run.began) * 1e6))
+        self.channel.send("A", struct.pack("<5Q", *(UNKNOWN if v is None else v for v in self.last)))
 
     # ---- the program
 
@@ -258,7 +259,10 @@ class Agent:
         value = run.take_value()
         if value is not None:
             self.channel.send("V", value)
-        self.channel.send("X", _json(run.evidence(self.meters)))
+        evidence = run.evidence(self.meters)
+        self.channel.send("X", _json(evidence))
+        peak = evidence["memPeak"] or evidence["maxRssKb"] * 1024
+        self.last = (evidence["cpuUs"], peak, None, None, evidence["wallUs"])
         run.close()
         self.run, self.state = None, "idle"
         if self.options.respawn:

@@ -65,7 +65,7 @@ class Meters:
         used = resource.getrusage(resource.RUSAGE_CHILDREN)
         return {
             "cpuUs": int((used.ru_utime + used.ru_stime) * 1e6),
-            "memPeak": None,
+            "memPeak": used.ru_maxrss * 1024,
             "oomKills": None,
             "pidsPeak": None,
             "pidsHit": None,

@@ -22,6 +22,7 @@ class Options:
         self.respawn = False
         self.confined = os.getpid() == 1
         self.scope = False
+        self.seccomp = None
         self.env = {"PATH": DEFAULT_PATH, "HOME": "/tmp", "LANG": "C.UTF-8"}
         self.rlimits = {}
         flags = {"cgroup", "own-disk", "hold", "respawn", "confined", "scope"}
@@ -41,7 +42,7 @@ class Options:
                 self.language = ALIASES.get(value, value)
                 if self.language not in LANGUAGES:
                     raise SystemExit("agent: unknown language %r" % value)
-            elif name in ("work", "python", "node"):
+            elif name in ("work", "python", "node", "seccomp"):
                 setattr(self, name, value)
             elif name in ("uid", "gid"):
                 setattr(self, name, int(value))

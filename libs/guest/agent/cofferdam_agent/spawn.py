@@ -60,6 +60,8 @@ def spawn(argv, env, cwd, options, split, gated):
 
 def _become(argv, env, cwd, options, split, parent, fds):
     os.setsid()
+    # The agent is not dumpable, and a process that is not cannot write its own /proc files.
+    linux.prctl(linux.PR_SET_DUMPABLE, 1)
     for number, fd in zip((0, 1, 2, CONTROL_IN, CONTROL_OUT), fds):
         if fd is not None:
             os.dup2(fd, number, inheritable=True)
@@ -75,6 +77,8 @@ def _become(argv, env, cwd, options, split, parent, fds):
     for name, value in limits.items():
         _limit(getattr(resource, "RLIMIT_" + name.upper()), value)
     if split:
+        # Only root may change groups; the agent's effective uid is another one where setfsuid is missing.
+        os.seteuid(0)
         os.setgroups([])
         os.setresgid(options.gid, options.gid, options.gid)
         os.setresuid(options.uid, options.uid, options.uid)
@@ -82,6 +86,10 @@ def _become(argv, env, cwd, options, split, parent, fds):
     linux.prctl(linux.PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:
         os._exit(1)
+    _prefer_for_oom()
+    if options.seccomp is not None:
+        with open(options.seccomp, "rb") as source:
+            linux.load_filter(source.read())
     if options.scope:
         from . import scope
 
@@ -89,6 +97,15 @@ def _become(argv, env, cwd, options, split, parent, fds):
     os.umask(0o022)
     os.chdir(cwd)
     _exec(argv, env)
+
+
+def _prefer_for_oom():
+    """The kernel's OOM killer takes the program before the agent."""
+    try:
+        with open("/proc/self/oom_score_adj", "w") as out:
+            out.write("500")
+    except OSError:
+        pass
 
 
 def _limit(which, value):

@@ -1,0 +1,59 @@
+/** The rung without a fence: a subprocess of the worker's user (of nobody, when that is root), bounded and cleaned up, not isolated. */
+import { spawn } from 'node:child_process'
+import type { Isolation } from '@cofferdam/contract'
+import { agentArgv, languageOf } from '@cofferdam/guest'
+import type { HostParts } from './prepare-host.ts'
+import type { Rung } from './rung.ts'
+
+const MiB = 1024 * 1024
+
+/** `isolation` is `process` or `none`: the same thing, under the name that the operator's policy allowed. */
+export function createPlainRung(parts: HostParts, isolation: Isolation): Rung {
+  const { noNetworkFilter } = parts
+  return {
+    isolation,
+    ownsPids: false,
+    usesFolder: true,
+    enforces: [],
+    network: noNetworkFilter === null ? ['public'] : ['none', 'public'],
+    features: [
+      'plain subprocess: the program can read what its user can read and see all processes',
+      'own session, environment from the request alone, the process tree is killed at the end',
+      ...(noNetworkFilter === null
+        ? []
+        : ['network none by a seccomp filter on socket(2); unix sockets stay reachable']),
+      ...(parts.dropTo === null ? [] : [`programs run as uid ${parts.dropTo.uid}, not as root`]),
+    ],
+    start({ spec, folder, hasCgroup }) {
+      const [command = parts.python.executable, ...args] = agentArgv({
+        python: parts.python.executable,
+        node: parts.node,
+        guestDir: parts.guestDir,
+        language: languageOf(spec.program),
+        work: `${folder}/work`,
+        hold: true,
+        respawn: spec.reuse !== 'job',
+        env: { HOME: `${folder}/tmp`, TMPDIR: `${folder}/tmp` },
+        rlimits: {
+          fsize: spec.limits.disk_mib * MiB,
+          // RLIMIT_NPROC counts every process of the user, so it says nothing here.
+          ...(hasCgroup ? {} : { data: (2 * spec.limits.memory_mib + 256) * MiB }),
+        },
+        ...(noNetworkFilter !== null && spec.network === 'none' ? { seccomp: noNetworkFilter } : {}),
+      })
+      const child = spawn(command, args, {
+        stdio: ['pipe', 'pipe', 'pipe'],
+        env: {},
+        cwd: '/',
+        detached: true,
+        ...parts.dropTo,
+      })
+      const agentPid =
+        child.pid === undefined
+          ? Promise.reject(new Error('the agent did not start'))
+          : Promise.resolve(child.pid)
+      agentPid.catch(() => {})
+      return { child, agentPid }
+    },
+  }
+}

@@ -1,0 +1,39 @@
+/** One way of starting an agent on this host: what it is called, what holds, and how it starts. */
+import type { ChildProcess } from 'node:child_process'
+import type { Capabilities, Isolation, SandboxSpec } from '@cofferdam/contract'
+
+export interface Launch {
+  spec: SandboxSpec
+  /** An empty folder of the sandbox's own on the host, removed at its end. */
+  folder: string
+  /** Whether a cgroup limits memory and processes; else the rung sets resource limits. */
+  hasCgroup: boolean
+}
+
+export interface Launched {
+  /** Our child: the agent itself, or what holds its namespaces. stdin and stdout are the frame channel. */
+  child: ChildProcess
+  /** Host pid of the agent. Rejects when it did not come to life. */
+  agentPid: Promise<number>
+}
+
+export interface Rung {
+  readonly isolation: Isolation
+  /** One line per feature, for doctor. */
+  readonly features: readonly string[]
+  /** True when the agent is the init of a pid namespace: killing it kills everything. */
+  readonly ownsPids: boolean
+  /** Limits that the rung itself enforces, besides what a cgroup adds. */
+  readonly enforces: Capabilities['enforces']
+  /** Network modes that really hold: `none` only where nothing can be reached. */
+  readonly network: Capabilities['network']
+  /** True when the sandbox must be able to reach and own `folder` as the program's uid. */
+  readonly usesFolder: boolean
+  start(launch: Launch): Launched
+}
+
+/** Processes of an unprivileged id when the worker is root; null keeps the worker's own. */
+export interface DropTo {
+  uid: number
+  gid: number
+}

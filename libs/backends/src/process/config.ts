@@ -1,0 +1,33 @@
+/** Settings of the `process` backend. */
+import { z } from 'zod'
+
+/** What both host backends take. */
+export const hostSettings = {
+  /** Folder for guest files and sandbox records, of this user alone. Default: cofferdam-<uid> below the temporary folder. */
+  runtime_dir: z.string().startsWith('/').max(1024).optional(),
+  /** Python 3.8 or newer; default: /usr/bin/python3, else the first on PATH. */
+  python: z.string().min(1).max(4096).optional(),
+  /** Node that runs JavaScript and TypeScript, 24 or newer; default: the worker's own. */
+  node: z.string().startsWith('/').max(4096).optional(),
+  /** What programs run as when the worker is root. */
+  uid: z.int().min(1).max(4_294_967_294).default(65_534),
+  gid: z.int().min(1).max(4_294_967_294).default(65_534),
+  /** Limit by cgroups where they can be made. */
+  cgroups: z.boolean().default(true),
+  /** A delegated cgroup v2 folder, e.g. of a systemd unit with Delegate=yes; default: tried where this process is. */
+  cgroup_parent: z.string().startsWith('/sys/fs/cgroup/').max(1024).optional(),
+  /** From `open` to the agent's first frame. Takes 20-40 ms on an idle machine. */
+  ready_timeout_ms: z.int().min(1000).max(600_000).default(20_000),
+}
+
+export const processConfigSchema = z.strictObject({
+  ...hostSettings,
+  /**
+   * Which rung of the ladder: `auto` is bwrap, else self; `plain` is no fence at all (isolation `process`) and is never
+   * chosen by itself.
+   */
+  jail: z.enum(['auto', 'bwrap', 'self', 'plain']).default('auto'),
+  /** Path of bubblewrap; default: /usr/bin/bwrap, else the first on PATH. */
+  bwrap: z.string().min(1).max(4096).optional(),
+})
+export type ProcessConfig = z.output<typeof processConfigSchema>

@@ -1,0 +1,70 @@
+/**
+ * The `process` backend: jails without Docker. A ladder, probed once: bubblewrap, then a jail that fences itself in by
+ * Landlock and seccomp; a plain subprocess only when the configuration says so.
+ */
+import { execFile } from 'node:child_process'
+import { chown, mkdtemp, rm } from 'node:fs/promises'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
+import type { Backend } from '@cofferdam/contract'
+import type { BackendDeps } from '../deps.ts'
+import { openHost, type Refusal } from '../host-jail/open-host.ts'
+import { createPlainRung } from '../host-jail/plain.ts'
+import type { HostParts } from '../host-jail/prepare-host.ts'
+import type { Rung } from '../host-jail/rung.ts'
+import { createBwrapRung } from './bwrap.ts'
+import type { ProcessConfig } from './config.ts'
+import { createSelfJailRung } from './self-jail.ts'
+
+const FIX =
+  'Install bubblewrap (apt install bubblewrap) and allow unprivileged user namespaces ' +
+  '(sysctl kernel.apparmor_restrict_unprivileged_userns=0 on Ubuntu), or use a kernel with Landlock (5.13, lsm=…,landlock).'
+
+/** Makes the backend on the highest rung that this host allows. */
+export function createBackend(config: ProcessConfig, deps: BackendDeps, name = 'process'): Promise<Backend> {
+  return openHost(name, config, deps, async (parts, root, signal): Promise<Rung | Refusal> => {
+    if (config.jail === 'plain') return createPlainRung(parts, 'process')
+    const reasons: string[] = []
+    if (config.jail !== 'self') {
+      const rung = await tryBwrap(config, parts, signal)
+      if (!('missing' in rung)) return rung
+      reasons.push(`bwrap: ${rung.missing}`)
+    }
+    if (config.jail !== 'bwrap') {
+      const rung = await trySelf(parts, root, signal)
+      if (!('missing' in rung))
+        return { ...rung, features: [...rung.features, ...reasons.map((r) => `not used: ${r}`)] }
+      reasons.push(`self-jail: ${rung.missing}`)
+    }
+    return { why: reasons.join('; '), fix: FIX }
+  })
+}
+
+async function tryBwrap(
+  config: ProcessConfig,
+  parts: HostParts,
+  signal: AbortSignal,
+): Promise<Rung | { missing: string }> {
+  if (parts.filter === null) return { missing: `no seccomp filter for ${process.arch}` }
+  for (const bwrap of config.bwrap === undefined ? ['/usr/bin/bwrap', 'bwrap'] : [config.bwrap]) {
+    const answer = await promisify(execFile)(bwrap, ['--version'], { signal }).catch(() => null)
+    signal.throwIfAborted()
+    if (answer !== null) return createBwrapRung({ ...parts, bwrap, filter: parts.filter }, signal)
+  }
+  return { missing: 'bubblewrap is not installed' }
+}
+
+async function trySelf(
+  parts: HostParts,
+  root: string,
+  signal: AbortSignal,
+): Promise<Rung | { missing: string }> {
+  if (parts.closedFilter === null) return { missing: `no seccomp filter for ${process.arch}` }
+  const trialFolder = await mkdtemp(join(root, 'trial-'))
+  try {
+    if (parts.dropTo !== null) await chown(trialFolder, parts.dropTo.uid, parts.dropTo.gid)
+    return await createSelfJailRung({ ...parts, filter: parts.closedFilter, trialFolder }, signal)
+  } finally {
+    await rm(trialFolder, { recursive: true, force: true })
+  }
+}

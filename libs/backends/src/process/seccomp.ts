@@ -1,0 +1,216 @@
+/**
+ * Our seccomp filter as BPF bytes, assembled here so that no compiler or library is needed on the host.
+ *
+ * It is a deny list (EPERM): the jail's namespaces and mounts are the fence, the filter takes away what could loosen it
+ * or reach rarely tested kernel code. Decided in this order: foreign architecture → kill; x32 → EPERM; denied number →
+ * EPERM; clone3 → ENOSYS (its flags lie in memory that a filter cannot read; libc falls back to clone); then the calls
+ * whose arguments matter: clone with namespace flags, prlimit64 on another process (it could wedge the agent, which shares the program's
+ * uid), personality, ioctl that types into terminals, socket families.
+ * Numbers: Linux arch/x86/entry/syscalls/syscall_64.tbl and include/uapi/asm-generic/unistd.h; equal from 424 on.
+ */
+
+export type SeccompArch = 'x64' | 'arm64'
+
+/** Socket families that a program may open: all that loopback needs, or none (socketpair stays). */
+export type Sockets = 'local' | 'none'
+
+// [x86_64, aarch64]; null where the architecture lacks the call.
+const DENIED: Record<string, readonly [number | null, number | null]> = {
+  ptrace: [101, 117],
+  process_vm_readv: [310, 270],
+  process_vm_writev: [311, 271],
+  kcmp: [312, 272],
+  unshare: [272, 97],
+  setns: [308, 268],
+  mount: [165, 40],
+  umount2: [166, 39],
+  pivot_root: [155, 41],
+  chroot: [161, 51],
+  swapon: [167, 224],
+  swapoff: [168, 225],
+  quotactl: [179, 60],
+  reboot: [169, 142],
+  sethostname: [170, 161],
+  setdomainname: [171, 162],
+  iopl: [172, null],
+  ioperm: [173, null],
+  create_module: [174, null],
+  init_module: [175, 105],
+  delete_module: [176, 106],
+  query_module: [178, null],
+  finit_module: [313, 273],
+  kexec_load: [246, 104],
+  kexec_file_load: [320, 294],
+  acct: [163, 89],
+  settimeofday: [164, 170],
+  clock_settime: [227, 112],
+  clock_adjtime: [305, 266],
+  adjtimex: [159, 171],
+  syslog: [103, 116],
+  uselib: [134, null],
+  ustat: [136, null],
+  sysfs: [139, null],
+  modify_ldt: [154, null],
+  nfsservctl: [180, 42],
+  vhangup: [153, 58],
+  bpf: [321, 280],
+  perf_event_open: [298, 241],
+  userfaultfd: [323, 282],
+  keyctl: [250, 219],
+  add_key: [248, 217],
+  request_key: [249, 218],
+  name_to_handle_at: [303, 264],
+  open_by_handle_at: [304, 265],
+  fanotify_init: [300, 262],
+  fanotify_mark: [301, 263],
+  lookup_dcookie: [212, 18],
+  vmsplice: [278, 75],
+  mbind: [237, 235],
+  set_mempolicy: [238, 237],
+  migrate_pages: [256, 238],
+  move_pages: [279, 239],
+  io_uring_setup: [425, 425],
+  io_uring_enter: [426, 426],
+  io_uring_register: [427, 427],
+  open_tree: [428, 428],
+  move_mount: [429, 429],
+  fsopen: [430, 430],
+  fsconfig: [431, 431],
+  fsmount: [432, 432],
+  fspick: [433, 433],
+  pidfd_getfd: [438, 438],
+  process_madvise: [440, 440],
+  mount_setattr: [442, 442],
+  quotactl_fd: [443, 443],
+  memfd_secret: [447, 447],
+  process_mrelease: [448, 448],
+  set_mempolicy_home_node: [450, 450],
+  statmount: [457, 457],
+  listmount: [458, 458],
+  open_tree_attr: [467, 467],
+}
+
+/** Names that the filter refuses whatever their arguments. */
+export const DENIED_CALLS: readonly string[] = Object.keys(DENIED)
+
+const NUMBERS = {
+  x64: { arch: 0xc000003e, clone: 56, prlimit64: 302, personality: 135, ioctl: 16, socket: 41 },
+  arm64: { arch: 0xc00000b7, clone: 220, prlimit64: 261, personality: 92, ioctl: 29, socket: 198 },
+} as const
+const CLONE3 = 435
+const IO_URING_SETUP = 425
+const X32_BIT = 0x40000000
+
+// linux/seccomp.h
+const ALLOW = 0x7fff0000
+const KILL = 0x80000000
+const ERRNO = 0x00050000
+const EPERM = ERRNO | 1
+const ENOSYS = ERRNO | 38
+const EAFNOSUPPORT = ERRNO | 97
+
+// NEWNS | NEWCGROUP | NEWUTS | NEWIPC | NEWUSER | NEWPID | NEWNET and NEWTIME, which shares a bit with the exit signal's byte in
+// clone and is therefore only reachable by clone3 and unshare.
+const CLONE_NAMESPACES = 0x7e020000
+const TIOCSTI = 0x5412
+const TIOCLINUX = 0x541c
+const AF_UNIX = 1
+const AF_INET = 2
+const AF_INET6 = 10
+
+// linux/bpf_common.h: classes and modes that are used here.
+const LOAD_WORD_ABS = 0x20
+const JUMP_EQ = 0x15
+const JUMP_GE = 0x35
+const JUMP_SET = 0x45
+const RETURN = 0x06
+
+interface Instruction {
+  code: number
+  jt: number
+  jf: number
+  k: number
+}
+const load = (offset: number): Instruction => ({ code: LOAD_WORD_ABS, jt: 0, jf: 0, k: offset })
+const ret = (action: number): Instruction => ({ code: RETURN, jt: 0, jf: 0, k: action })
+const jump = (code: number, k: number, jt: number, jf: number): Instruction => ({ code, jt, jf, k })
+
+// struct seccomp_data: nr at 0, arch at 4, args from 16 (low words first: little endian).
+const NR = load(0)
+const ARCH = load(4)
+const argument = (index: number): Instruction => load(16 + index * 8)
+
+/** A block that runs when the number matches: it must return in every case. */
+function when(nr: number, block: Instruction[]): Instruction[] {
+  return [jump(JUMP_EQ, nr, 0, block.length), ...block]
+}
+
+function assemble(program: readonly Instruction[]): Buffer {
+  const bytes = Buffer.alloc(program.length * 8)
+  program.forEach(({ code, jt, jf, k }, index) => {
+    bytes.writeUInt16LE(code, index * 8)
+    bytes.writeUInt8(jt, index * 8 + 2)
+    bytes.writeUInt8(jf, index * 8 + 3)
+    bytes.writeUInt32LE(k >>> 0, index * 8 + 4)
+  })
+  return bytes
+}
+
+/** The filter for one architecture, as an array of `struct sock_filter` (8 bytes each, little endian). */
+export function seccompFilter(arch: SeccompArch, sockets: Sockets): Buffer {
+  const numbers = NUMBERS[arch]
+  const column = arch === 'x64' ? 0 : 1
+  const families = sockets === 'local' ? [AF_UNIX, AF_INET, AF_INET6] : []
+  const program: Instruction[] = [
+    ARCH,
+    jump(JUMP_EQ, numbers.arch, 1, 0),
+    ret(KILL),
+    NR,
+    ...(arch === 'x64' ? [jump(JUMP_GE, X32_BIT, 0, 1), ret(EPERM)] : []),
+    ...Object.values(DENIED).flatMap((pair) => {
+      const nr = pair[column]
+      return nr === null || nr === undefined ? [] : when(nr, [ret(EPERM)])
+    }),
+    ...when(CLONE3, [ret(ENOSYS)]),
+    ...when(numbers.clone, [argument(0), jump(JUMP_SET, CLONE_NAMESPACES, 0, 1), ret(EPERM), ret(ALLOW)]),
+    ...when(numbers.prlimit64, [argument(0), jump(JUMP_EQ, 0, 1, 0), ret(EPERM), ret(ALLOW)]),
+    ...when(numbers.personality, [
+      argument(0),
+      ...[0, 0x20000, 0xffffffff].flatMap((persona) => [jump(JUMP_EQ, persona, 0, 1), ret(ALLOW)]),
+      ret(EPERM),
+    ]),
+    ...when(numbers.ioctl, [
+      argument(1),
+      ...[TIOCSTI, TIOCLINUX].flatMap((request) => [jump(JUMP_EQ, request, 0, 1), ret(EPERM)]),
+      ret(ALLOW),
+    ]),
+    ...when(numbers.socket, [
+      argument(0),
+      ...families.flatMap((family) => [jump(JUMP_EQ, family, 0, 1), ret(ALLOW)]),
+      ret(sockets === 'local' ? EAFNOSUPPORT : EPERM),
+    ]),
+    ret(ALLOW),
+  ]
+  return assemble(program)
+}
+
+/** A filter that only refuses sockets beyond unix ones: what the plain rung has for `network: none`. */
+export function noNetworkFilter(arch: SeccompArch): Buffer {
+  const numbers = NUMBERS[arch]
+  const program = [
+    ARCH,
+    jump(JUMP_EQ, numbers.arch, 1, 0),
+    ret(KILL),
+    NR,
+    ...(arch === 'x64' ? [jump(JUMP_GE, X32_BIT, 0, 1), ret(EPERM)] : []),
+    // io_uring opens sockets without socket(2).
+    ...when(IO_URING_SETUP, [ret(EPERM)]),
+    ...when(numbers.socket, [argument(0), jump(JUMP_EQ, AF_UNIX, 0, 1), ret(ALLOW), ret(EPERM)]),
+    ret(ALLOW),
+  ]
+  return assemble(program)
+}
+
+/** Null where we have no numbers for this machine. */
+export const seccompArch = (): SeccompArch | null =>
+  process.arch === 'x64' || process.arch === 'arm64' ? process.arch : null
