@@ -23,7 +23,10 @@ begin
   perform pg_advisory_xact_lock(7020260002);
   foreach parent in array array['sandbox_invocations', 'results'] loop
     child := parent || '_' || to_char(day, 'YYYYMMDD');
-    continue when to_regclass('public.' || child) is not null;
+    -- Not to_regclass: an advisory lock does not refresh the session's cached "there is no such table".
+    continue when exists (
+      select from pg_class where relname = child and relnamespace = 'public'::regnamespace
+    );
     execute format('create table public.%I (like public.%I including all)', child, parent);
     if parent = 'sandbox_invocations' then
       -- Row triggers are cloned by ATTACH; a statement trigger of the parent does not cover its partitions.

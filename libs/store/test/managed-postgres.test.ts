@@ -1,0 +1,70 @@
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { privatePostgres } from '@cofferdam/embedded/testing'
+import type { RunningServer } from '@cofferdam/embedded'
+import pg from 'pg'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { createStore, migrate } from '../src/index.ts'
+import { sampleAttempt } from './sample-attempt.ts'
+
+let server: RunningServer
+let blobDir: string
+
+// A server of its own: roles belong to the whole cluster.
+beforeAll(async () => {
+  server = await privatePostgres()
+  blobDir = mkdtempSync(join(tmpdir(), 'cofferdam-test-'))
+})
+afterAll(async () => {
+  await server.stop()
+  rmSync(blobDir, { recursive: true, force: true })
+})
+
+async function admin(...statements: string[]): Promise<void> {
+  const client = new pg.Client({ connectionString: server.url })
+  await client.connect()
+  try {
+    for (const statement of statements) await client.query(statement)
+  } finally {
+    await client.end()
+  }
+}
+
+const urlFor = (user: string, database: string): string =>
+  server.url.replace('postgres@/cofferdam', `${user}@/${database}`)
+
+async function recordsWith(databaseUrl: string): Promise<boolean> {
+  await using store = await createStore({ databaseUrl, blobDir })
+  return (await store.record(sampleAttempt())).inserted
+}
+
+describe('a database user without superuser rights', () => {
+  it('is told what an administrator has to run when it may not create roles, and that is enough', async () => {
+    await admin('create role plain login', 'create database plain owner plain')
+    const url = urlFor('plain', 'plain')
+    const refusal: unknown = await migrate(url).catch((error: unknown) => error)
+    expect(refusal).toMatchObject({ code: 'config_invalid', message: expect.stringContaining('CREATEROLE') })
+    const message = refusal instanceof Error ? refusal.message : ''
+    // The advice itself, run as it stands.
+    await admin(message.slice(message.indexOf('create role cofferdam_app')))
+    await migrate(url)
+    expect(await recordsWith(url)).toBe(true)
+    await admin('drop database plain', 'drop role cofferdam_all_tenants, cofferdam_app')
+  })
+
+  it('makes the roles itself when it may create roles', async () => {
+    await admin('create role maker login createrole', 'create database maker owner maker')
+    const url = urlFor('maker', 'maker')
+    await migrate(url)
+    expect(await recordsWith(url)).toBe(true)
+  })
+
+  it('cannot widen its rights by failing to take the role', async () => {
+    await admin('create role outsider login')
+    const url = urlFor('outsider', 'maker')
+    await using store = await createStore({ databaseUrl: url, blobDir })
+    await expect(store.ping()).rejects.toMatchObject({ code: 'config_invalid' })
+    await expect(store.record(sampleAttempt())).rejects.toMatchObject({ code: 'config_invalid' })
+  })
+})

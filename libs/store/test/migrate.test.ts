@@ -1,0 +1,88 @@
+import { execFile } from 'node:child_process'
+import { fileURLToPath } from 'node:url'
+import { promisify } from 'node:util'
+import pg from 'pg'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { migrate } from '../src/index.ts'
+import { migrationFiles } from '../src/migration-files.ts'
+import { createTestDatabase, type TestDatabase } from '../src/testing.ts'
+
+const run = promisify(execFile)
+let database: TestDatabase
+
+beforeEach(async () => {
+  database = await createTestDatabase({ template: false })
+})
+afterEach(() => database.drop())
+
+async function query(text: string, url = database.url): Promise<Record<string, unknown>[]> {
+  const client = new pg.Client({ connectionString: url })
+  await client.connect()
+  try {
+    return (await client.query<Record<string, unknown>>(text)).rows
+  } finally {
+    await client.end()
+  }
+}
+
+describe('migrate', () => {
+  it('applies each file once when 8 processes do it at the same moment', async () => {
+    const script = fileURLToPath(new URL('migrate-in-process.ts', import.meta.url))
+    await Promise.all(Array.from({ length: 8 }, () => run(process.execPath, [script, database.url])))
+    const applied = await query('select number, name, checksum from cofferdam_migrations order by number')
+    expect(applied).toEqual(
+      migrationFiles().map(({ number, name, checksum }) => ({ number, name, checksum })),
+    )
+  })
+
+  it('works in several databases of one server at the same moment', async () => {
+    const others = await Promise.all([
+      createTestDatabase({ template: false }),
+      createTestDatabase({ template: false }),
+    ])
+    try {
+      const all = [database, ...others]
+      await Promise.all(all.map(({ url }) => migrate(url)))
+      for (const { url } of all) expect(await query('select from tenants', url)).toEqual([])
+    } finally {
+      await Promise.all(others.map((other) => other.drop()))
+    }
+  })
+
+  it('refuses a database in which an applied file had another content', async () => {
+    await migrate(database.url)
+    await query(`update cofferdam_migrations set checksum = 'other' where number = 2`)
+    await expect(migrate(database.url)).rejects.toMatchObject({
+      code: 'config_invalid',
+      message: expect.stringContaining('0002-tenants.sql was applied with another content'),
+    })
+  })
+
+  it('leaves a database alone that is ahead of this build', async () => {
+    await migrate(database.url)
+    await query(`insert into cofferdam_migrations (number, name, checksum) values (9999, 'later', 'x')`)
+    await migrate(database.url)
+    expect(await query('select count(*)::int as n from cofferdam_migrations')).toEqual([
+      { n: migrationFiles().length + 1 },
+    ])
+  })
+
+  it('leaves nothing half done when a file fails, and says which', async () => {
+    await query('create table templates (mine int)')
+    await expect(migrate(database.url)).rejects.toMatchObject({
+      code: 'config_invalid',
+      message: expect.stringContaining(
+        '0003-templates-and-keys.sql failed: relation "templates" already exists',
+      ),
+    })
+    expect(await query(`select to_regclass('api_keys') as t`)).toEqual([{ t: null }])
+    await query('drop table templates')
+    await migrate(database.url)
+  })
+
+  it('says store_unavailable when nobody listens', async () => {
+    await expect(migrate('postgres://postgres@/x?host=/nowhere')).rejects.toMatchObject({
+      code: 'store_unavailable',
+    })
+  })
+})

@@ -1,0 +1,119 @@
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { startPostgres, type RunningServer } from '@cofferdam/embedded'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { createStore, migrate, type Store } from '../src/index.ts'
+import { sampleAttempt } from './sample-attempt.ts'
+
+/** statementMs + connectMs + 250 ms of silence, and as much again for a slow machine. */
+const FAST_MS = 6500
+let dir: string
+let server: RunningServer
+let store: Store
+
+const start = (): Promise<RunningServer> => startPostgres({ dataDir: join(dir, 'pg'), durable: false })
+
+beforeEach(async () => {
+  dir = mkdtempSync(join(tmpdir(), 'cofferdam-test-'))
+  server = await start()
+  await migrate(server.url)
+  store = await createStore({ databaseUrl: server.url, blobDir: join(dir, 'blobs') })
+})
+afterEach(async () => {
+  await store[Symbol.asyncDispose]()
+  await server.stop()
+  rmSync(dir, { recursive: true, force: true })
+})
+
+async function outcomesOf(
+  n: number,
+): Promise<{ stored: number; away: number; other: unknown[]; tookMs: number }> {
+  const began = performance.now()
+  const outcomes = await Promise.allSettled(Array.from({ length: n }, () => store.record(sampleAttempt())))
+  const failed = outcomes.flatMap((outcome) =>
+    outcome.status === 'rejected' ? [outcome.reason as unknown] : [],
+  )
+  const away = failed.filter(
+    (error) => error instanceof Error && 'code' in error && error.code === 'store_unavailable',
+  )
+  return {
+    stored: n - failed.length,
+    away: away.length,
+    other: failed.filter((error) => !away.includes(error as Error)),
+    tookMs: performance.now() - began,
+  }
+}
+
+describe('while Postgres is away', () => {
+  it('records, reads and pings fail with store_unavailable at once, and work again after its restart', async () => {
+    await store.record(sampleAttempt())
+    await server.stop()
+    const down = await outcomesOf(250)
+    expect(down).toMatchObject({ stored: 0, away: 250, other: [] })
+    expect(down.tookMs).toBeLessThan(FAST_MS)
+    await expect(store.ping()).rejects.toMatchObject({ code: 'store_unavailable' })
+    await expect(store.listAudit({ tenantId: 'acme', limit: 1 })).rejects.toMatchObject({
+      code: 'store_unavailable',
+    })
+    await expect(store.tenants.get('acme')).rejects.toMatchObject({ code: 'store_unavailable' })
+    await expect(store.keys.verify(`cfd_${'0'.repeat(40)}`)).rejects.toMatchObject({
+      code: 'store_unavailable',
+    })
+    await expect(store.retention.dropExpired(Date.now())).rejects.toMatchObject({ code: 'store_unavailable' })
+    server = await start()
+    expect(await outcomesOf(250)).toMatchObject({ stored: 250, away: 0, other: [] })
+  })
+
+  it('every record in flight ends stored or store_unavailable when the server stops under load', async () => {
+    const load = outcomesOf(1900)
+    await server.stop()
+    const { stored, away, other } = await load
+    expect(other).toEqual([])
+    expect(stored + away).toBe(1900)
+    server = await start()
+    // What was told to be stored is stored; what was not told may be.
+    const { day } = await store.chargedCounts('acme', Date.now())
+    expect(day.count).toBeGreaterThanOrEqual(stored)
+  })
+
+  it('a server that hangs is given up on within the timeouts, and its connections are not used again', async () => {
+    await Promise.all([store.ping(), store.record(sampleAttempt())])
+    process.kill(server.pid, 'SIGSTOP')
+    const backends = await freeze(server.pid)
+    try {
+      const hung = await outcomesOf(150)
+      expect(hung).toMatchObject({ stored: 0, away: 150, other: [] })
+      expect(hung.tookMs).toBeLessThan(FAST_MS)
+      await expect(store.ping()).rejects.toMatchObject({ code: 'store_unavailable' })
+    } finally {
+      for (const pid of [...backends, server.pid]) process.kill(pid, 'SIGCONT')
+    }
+    expect(await outcomesOf(150)).toMatchObject({ stored: 150, away: 0, other: [] })
+    await store.ping()
+  })
+
+  it('a store can be opened, and works once the server is there', async () => {
+    await server.stop()
+    await using early = await createStore({ databaseUrl: server.url, blobDir: join(dir, 'blobs') })
+    await expect(early.ping()).rejects.toMatchObject({ code: 'store_unavailable' })
+    server = await start()
+    await early.ping()
+  })
+
+  it('refuses new records at its bound instead of growing', async () => {
+    await server.stop()
+    const { away, other } = await outcomesOf(5000)
+    expect(other).toEqual([])
+    expect(away).toBe(5000)
+  })
+})
+
+/** Stops the server's children too: an existing connection is served by its own process. */
+async function freeze(pid: number): Promise<number[]> {
+  const { readFile } = await import('node:fs/promises')
+  const text = await readFile(`/proc/${pid}/task/${pid}/children`, 'utf8')
+  const children = text.trim().split(' ').map(Number)
+  for (const child of children) process.kill(child, 'SIGSTOP')
+  return children
+}
