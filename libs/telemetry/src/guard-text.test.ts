@@ -1,0 +1,51 @@
+import { describe, expect, it, vi } from 'vitest'
+import { createTextGuard, SCAN_MAX, TEXT_MAX } from './guard-text.ts'
+
+const SECRET = 'sk-0123456789abcdef0123456789abcdef'
+const guard = createTextGuard((text) => text.replaceAll(SECRET, '[redacted]'))
+
+describe('the text guard', () => {
+  it('redacts before it cuts, so that no half of a secret is left at the edge', () => {
+    for (let before = TEXT_MAX - SECRET.length; before <= TEXT_MAX; before++) {
+      const shown = guard('a'.repeat(before) + SECRET + 'z'.repeat(100))
+      expect(shown.length).toBeLessThanOrEqual(TEXT_MAX)
+      expect(shown).not.toContain('sk-')
+    }
+  })
+
+  it('shows nothing of a secret that the SDK cut in half at its own bound', () => {
+    for (let kept = 1; kept < SECRET.length; kept++) {
+      const cut = `${'a'.repeat(SCAN_MAX - kept)}${SECRET}`.slice(0, SCAN_MAX)
+      expect(guard(cut)).toMatch(/^a{2047}…$/)
+      // Also when what stands before it shrinks a lot.
+      const shrinking = `${SECRET.repeat(220)}${'b'.repeat(SCAN_MAX)}`.slice(0, SCAN_MAX - kept) + SECRET
+      expect(guard(shrinking.slice(0, SCAN_MAX))).not.toContain('sk-')
+    }
+  })
+
+  it('hands ordinary text on as it is and bounds the long one', () => {
+    expect(guard('')).toBe('')
+    expect(guard('docker')).toBe('docker')
+    expect(guard('x'.repeat(TEXT_MAX))).toBe('x'.repeat(TEXT_MAX))
+    expect(guard('x'.repeat(10_000_000))).toHaveLength(TEXT_MAX)
+  })
+
+  it('asks the redactor once for a short text that repeats, and lets nothing out when it fails', () => {
+    const redact = vi.fn((text: string) => text)
+    const once = createTextGuard(redact)
+    for (let i = 0; i < 10; i++) once('docker')
+    expect(redact).toHaveBeenCalledTimes(1)
+    const broken = createTextGuard(() => {
+      throw new Error('no')
+    })
+    expect([broken('short'), broken('x'.repeat(1000))]).toEqual(['[redaction failed]', '[redaction failed]'])
+  })
+
+  it('remembers a bounded number of texts', () => {
+    const redact = vi.fn((text: string) => text)
+    const once = createTextGuard(redact)
+    for (let i = 0; i < 10_000; i++) once(`text ${i}`)
+    once('text 9999')
+    expect(redact).toHaveBeenCalledTimes(10_000)
+  })
+})

@@ -1,0 +1,5 @@
+/** OpenTelemetry set-up, span and metric names, logger. */
+export * from './api.ts'
+export { createLogger, type Logger, type LoggerOptions } from './create-logger.ts'
+export type { RecentSpan } from './recent-spans.ts'
+export { startTelemetry, type Telemetry, type TelemetryOptions } from './start-telemetry.ts'

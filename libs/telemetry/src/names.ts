@@ -1,0 +1,72 @@
+/**
+ * Every span, event, attribute and metric name in one place (DESIGN §9). Where the OpenTelemetry semantic conventions
+ * have a name, it is theirs: messaging, error, process, service. The rest begins with `cofferdam.`.
+ */
+
+/** Span names, in the order in which one execution meets them. */
+export const SPANS = {
+  /** Producer span: the execution is put into the queue. */
+  enqueue: 'cofferdam.enqueue',
+  /** Consumer span of one attempt; its parent is the producer's traceparent. The gap before it is the queue wait. */
+  execution: 'cofferdam.execution',
+  admission: 'admission',
+  /** A sandbox is opened or bound from a warm slot. */
+  acquire: 'sandbox.acquire',
+  /** Files go in, readiness is awaited. */
+  prepare: 'sandbox.prepare',
+  /** The program runs; the sandbox gets this span as TRACEPARENT. */
+  run: 'program.run',
+  audit: 'audit.record',
+  publish: 'result.publish',
+} as const
+export type SpanName = (typeof SPANS)[keyof typeof SPANS]
+
+/** Names of span events. */
+export const EVENTS = {
+  started: 'program.started',
+  softTimeout: 'soft_timeout',
+  hardTimeout: 'hard_timeout',
+} as const
+
+/** Attribute names of spans and metrics. */
+export const ATTRIBUTES = {
+  messagingSystem: 'messaging.system',
+  /** `send` or `process`. */
+  messagingOperationType: 'messaging.operation.type',
+  /** The lane. */
+  messagingDestination: 'messaging.destination.name',
+  /** The execution id. */
+  messagingMessageId: 'messaging.message.id',
+  /** Code of a CofferdamError, else the error's class. */
+  errorType: 'error.type',
+  exitCode: 'process.exit.code',
+  executionId: 'cofferdam.execution.id',
+  attempt: 'cofferdam.attempt',
+  tenantId: 'cofferdam.tenant.id',
+  agentId: 'cofferdam.agent.id',
+  workerId: 'cofferdam.worker.id',
+  queueWaitMs: 'cofferdam.queue.wait_ms',
+  backend: 'cofferdam.backend',
+  isolation: 'cofferdam.isolation',
+  warm: 'cofferdam.warm',
+  ending: 'cofferdam.ending',
+  lane: 'cofferdam.lane',
+  dimension: 'cofferdam.cap.dimension',
+  killSwitch: 'cofferdam.cap.kill_switch',
+  /** `queued`, `delayed` or `running` of a queue; `idle`, `warming` or `busy` of a slot; `used` or `limit` of a budget. */
+  state: 'cofferdam.state',
+} as const
+
+/** Metric names. Prometheus shows dots as underscores, units as suffixes and counters with `_total`. */
+export const METRICS = {
+  queueDepth: 'cofferdam.queue.depth',
+  queueAge: 'cofferdam.queue.age',
+  wait: 'cofferdam.execution.wait',
+  runTime: 'cofferdam.execution.duration',
+  endings: 'cofferdam.execution.endings',
+  refusals: 'cofferdam.caps.refusals',
+  redactions: 'cofferdam.redactions',
+  slots: 'cofferdam.pool.slots',
+  memory: 'cofferdam.memory.budget',
+} as const
+export type MetricName = (typeof METRICS)[keyof typeof METRICS]

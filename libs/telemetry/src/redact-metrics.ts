@@ -1,0 +1,21 @@
+/** Metrics as they may leave: labels pass the text guard. Their names are ours. */
+import type { ResourceMetrics } from '@opentelemetry/sdk-metrics'
+import type { GuardText } from './guard-text.ts'
+import { redactAttributes } from './redact-span.ts'
+
+/** Returns a copy whose labels passed the guard. */
+export function redactMetrics(metrics: ResourceMetrics, guard: GuardText): ResourceMetrics {
+  const point = <T extends { attributes: ResourceMetrics['resource']['attributes'] }>(p: T): T => ({
+    ...p,
+    attributes: redactAttributes(p.attributes, guard),
+  })
+  return {
+    resource: metrics.resource,
+    scopeMetrics: metrics.scopeMetrics.map(({ scope, metrics: list }) => ({
+      scope,
+      metrics: list.map((metric) =>
+        Object.assign({ ...metric }, { dataPoints: metric.dataPoints.map(point) }),
+      ),
+    })),
+  }
+}

@@ -1,0 +1,161 @@
+/**
+ * The OpenTelemetry SDK, put together. Loaded by startTelemetry alone; the exporters only when there is an endpoint.
+ *
+ *   span ended ─┬─► recent spans (ring buffer) ──read──► guard ─► API
+ *               └─► batch ─► redacting exporter ─► OTLP/HTTP
+ *   metric ─────┬─► Prometheus text, when asked ─► guard
+ *               └─► every 15 s ─► redacting exporter ─► OTLP/HTTP
+ *
+ * A full batch queue drops spans; nothing here ever waits for the network on the path of an execution.
+ */
+import { CofferdamError } from '@cofferdam/contract'
+import { context, metrics, propagation, trace } from '@opentelemetry/api'
+import { AsyncLocalStorageContextManager } from '@opentelemetry/context-async-hooks'
+import { W3CTraceContextPropagator } from '@opentelemetry/core'
+import { resourceFromAttributes } from '@opentelemetry/resources'
+import { MeterProvider, PeriodicExportingMetricReader, type IMetricReader } from '@opentelemetry/sdk-metrics'
+import {
+  BatchSpanProcessor,
+  ParentBasedSampler,
+  TraceIdRatioBasedSampler,
+  TracerProvider,
+  type SpanProcessor,
+} from '@opentelemetry/sdk-trace'
+import { createTextGuard, SCAN_MAX, type GuardText } from './guard-text.ts'
+import { createInstruments } from './instruments.ts'
+import { CONTENT_TYPE, PrometheusReader, SERIES_PER_INSTRUMENT } from './prometheus.ts'
+import { createRecentSpans } from './recent-spans.ts'
+import { redactingMetricExporter, redactingSpanExporter, type GateDeps } from './redacting-exporter.ts'
+import type { Telemetry, TelemetryOptions } from './start-telemetry.ts'
+
+/** How long shutdown and forceFlush may take. */
+export const FLUSH_MS = 3000
+
+/** One delivery, retries included: below FLUSH_MS, so that nothing is left running after a shutdown. */
+const DELIVERY_MS = 2500
+
+/** Batches of 512 take about 5 ms to encode; 8,192 waiting spans are a second of 1,000 executions/s and 12 MB. */
+const BATCH = {
+  maxExportBatchSize: 512,
+  maxQueueSize: 8192,
+  scheduledDelayMillis: 1000,
+  exportTimeoutMillis: 5000,
+}
+
+export async function startSdk(options: TelemetryOptions): Promise<Telemetry> {
+  const guard = createTextGuard(options.redact)
+  const resource = resourceFromAttributes({
+    'service.name': options.service,
+    'service.version': options.version,
+    ...(options.instance === undefined ? {} : { 'service.instance.id': options.instance }),
+  })
+  const recent = createRecentSpans(options.service, guard, options.recentSpans)
+  const prometheus = new PrometheusReader(guard)
+  const otlp =
+    options.otlpEndpoint === undefined ? null : await openOtlp(options.otlpEndpoint, options, guard)
+
+  const tracerProvider = new TracerProvider({
+    resource,
+    spanProcessors: [recent, ...(otlp === null ? [] : [otlp.spans])],
+    sampler: new ParentBasedSampler({ root: new TraceIdRatioBasedSampler(options.sampleRatio ?? 1) }),
+    spanLimits: {
+      attributeValueLengthLimit: SCAN_MAX,
+      attributeCountLimit: 64,
+      eventCountLimit: 32,
+      linkCountLimit: 8,
+    },
+  })
+  const meterProvider = new MeterProvider({
+    resource,
+    readers: [prometheus, ...(otlp === null ? [] : [otlp.metrics])],
+  })
+  const unregister = register(tracerProvider, meterProvider)
+  const instruments = createInstruments(meterProvider.getMeter('cofferdam'))
+
+  let stopping: Promise<void> | null = null
+  const shutdown = (): Promise<void> => {
+    stopping ??= bounded([tracerProvider.shutdown(), meterProvider.shutdown()]).finally(() => unregister?.())
+    return stopping
+  }
+  return {
+    isGlobal: unregister !== null,
+    instruments,
+    tracer: (name) => tracerProvider.getTracer(name),
+    meter: (name) => meterProvider.getMeter(name),
+    recentSpans: (traceId) => recent.read(traceId),
+    prometheus: async () => ({
+      contentType: CONTENT_TYPE,
+      body: await prometheus
+        .text()
+        .catch((error: unknown) => `# metrics cannot be read: ${guard(String(error))}\n`),
+    }),
+    forceFlush: () => bounded([tracerProvider.forceFlush(), meterProvider.forceFlush()]),
+    shutdown,
+    [Symbol.asyncDispose]: shutdown,
+  }
+}
+
+/** Becomes the process's global telemetry; null when there is one already. Returns how to step back. */
+function register(tracerProvider: TracerProvider, meterProvider: MeterProvider): (() => void) | null {
+  if (!trace.setGlobalTracerProvider(tracerProvider)) return null
+  metrics.setGlobalMeterProvider(meterProvider)
+  context.setGlobalContextManager(new AsyncLocalStorageContextManager().enable())
+  propagation.setGlobalPropagator(new W3CTraceContextPropagator())
+  return () => {
+    for (const api of [trace, metrics, context, propagation]) api.disable()
+  }
+}
+
+async function openOtlp(
+  endpoint: string,
+  options: TelemetryOptions,
+  guard: GuardText,
+): Promise<{ spans: SpanProcessor; metrics: IMetricReader }> {
+  const [{ OTLPTraceExporter }, { OTLPMetricExporter }] = await Promise.all([
+    import('@opentelemetry/exporter-trace-otlp-proto'),
+    import('@opentelemetry/exporter-metrics-otlp-proto'),
+  ])
+  const settings = (signal: string) => ({ url: signalUrl(endpoint, signal), timeoutMillis: DELIVERY_MS })
+  const gate = (what: string): GateDeps => ({
+    now: options.now ?? Date.now,
+    onDown: (error) =>
+      options.logger?.warn(
+        { err: error, endpoint },
+        `${what} cannot be delivered; they are dropped until it answers`,
+      ),
+  })
+  const spans = redactingSpanExporter(new OTLPTraceExporter(settings('traces')), guard, gate('spans'))
+  const readings = redactingMetricExporter(
+    new OTLPMetricExporter(settings('metrics')),
+    guard,
+    gate('metrics'),
+  )
+  return {
+    spans: new BatchSpanProcessor({ exporter: spans, ...BATCH }),
+    metrics: new PeriodicExportingMetricReader({
+      exporter: readings,
+      exportIntervalMillis: options.metricsIntervalMs ?? 15_000,
+      exportTimeoutMillis: DELIVERY_MS,
+      cardinalityLimits: { default: SERIES_PER_INSTRUMENT },
+    }),
+  }
+}
+
+/** The path of a signal below the base URL (OTLP/HTTP: `<base>/v1/<signal>`). */
+function signalUrl(endpoint: string, signal: string): string {
+  const base = URL.parse(endpoint.endsWith('/') ? endpoint : `${endpoint}/`)
+  if (base === null || !/^https?:$/.test(base.protocol))
+    throw new CofferdamError(
+      'config_invalid',
+      `OTLP endpoint: expected an http(s) URL, got "${endpoint.slice(0, 200)}"`,
+    )
+  return new URL(`v1/${signal}`, base).href
+}
+
+/** Waits for all, but not longer than FLUSH_MS; failures are an endpoint's matter, not the process's. */
+async function bounded(work: Promise<unknown>[]): Promise<void> {
+  const { promise: tooLong, resolve } = Promise.withResolvers<void>()
+  const timer = setTimeout(resolve, FLUSH_MS)
+  await Promise.race([Promise.allSettled(work), tooLong])
+  clearTimeout(timer)
+}

@@ -1,0 +1,49 @@
+/** The door to the SDK: nothing of it is loaded before this is called. */
+import type { Meter, Tracer } from '@opentelemetry/api'
+import type { Instruments } from './instruments.ts'
+import type { RecentSpan } from './recent-spans.ts'
+
+export interface TelemetryOptions {
+  /** `service.name`, e.g. `cofferdam-worker`. */
+  service: string
+  version: string
+  /** Which of several processes: `service.instance.id`, e.g. the worker id. */
+  instance?: string
+  /** Base URL of an OTLP/HTTP receiver, e.g. `http://127.0.0.1:4318`. Absent: spans stay in the ring buffer only. */
+  otlpEndpoint?: string
+  /** Takes secrets out of text; everything that leaves passes it. */
+  redact: (text: string) => string
+  /** Share of traces without a parent that are recorded, 0-1. Default 1. A parent's decision is followed. */
+  sampleRatio?: number
+  /** Spans kept for `recentSpans`. Default 8,192. */
+  recentSpans?: number
+  /** Between two exports of metrics. Default 15,000. */
+  metricsIntervalMs?: number
+  /** Hears once per outage that the endpoint does not take what is sent. */
+  logger?: { warn(facts: Record<string, unknown>, message: string): void }
+  /** Default Date.now. */
+  now?: () => number
+}
+
+export interface Telemetry extends AsyncDisposable {
+  /** True when this is the process's global telemetry: what libs get from @opentelemetry/api. A second one is not. */
+  readonly isGlobal: boolean
+  /** The fleet's instruments. */
+  readonly instruments: Instruments
+  tracer(name: string): Tracer
+  meter(name: string): Meter
+  /** Ended spans of a trace in this process, each before its children, redacted. */
+  recentSpans(traceId: string): RecentSpan[]
+  /** The body of /metrics. Never throws: what cannot be read is left out. */
+  prometheus(): Promise<{ contentType: string; body: string }>
+  /** Sends what is buffered; gives up after 3 s. Never throws. */
+  forceFlush(): Promise<void>
+  /** Flushes and stops within 3 s. Idempotent. Never throws. */
+  shutdown(): Promise<void>
+}
+
+/** Starts tracing and metrics for this process. Throws only for an endpoint that is no URL. */
+export async function startTelemetry(options: TelemetryOptions): Promise<Telemetry> {
+  const { startSdk } = await import('./sdk.ts')
+  return startSdk(options)
+}

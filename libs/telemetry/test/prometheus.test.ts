@@ -1,0 +1,116 @@
+import {
+  composeAttempt,
+  executionRequestSchema,
+  newExecutionId,
+  outcomeWithoutRun,
+} from '@cofferdam/contract'
+import { afterEach, describe, expect, it } from 'vitest'
+import { startTelemetry, type Telemetry } from '../src/index.ts'
+
+let telemetry: Telemetry
+afterEach(() => telemetry.shutdown())
+const start = async () => {
+  telemetry = await startTelemetry({
+    service: 'cofferdam-test',
+    version: '1.0.0',
+    redact: (text) => text.replaceAll('hunter2-hunter2', '[redacted]'),
+  })
+  return telemetry
+}
+const scrape = async () => (await telemetry.prometheus()).body.split('\n')
+
+function refusedAttempt() {
+  return composeAttempt({
+    executionId: newExecutionId(),
+    attempt: 1,
+    request: executionRequestSchema.parse({
+      tenant_id: 't',
+      agent_id: 'a',
+      program: { type: 'script', language: 'python', source: '1' },
+    }),
+    outcome: { ...outcomeWithoutRun('cap_exceeded', 'tenant_daily', 'full'), redactionCount: 3 },
+    enqueuedAtMs: 1000,
+    startedAtMs: 1200,
+    finishedAtMs: 1260,
+    traceId: null,
+    retentionDays: 30,
+    caps: null,
+    chargedAtMs: null,
+    refusal: { dimension: 'tenant_daily', resetsAt: '2030-01-01T00:00:00.000Z', killSwitch: true },
+  })
+}
+
+describe('/metrics', () => {
+  it('counts endings, waits, run times, refusals and redactions', async () => {
+    const { instruments } = await start()
+    instruments.ended(refusedAttempt())
+    instruments.ended(refusedAttempt())
+    const lines = await scrape()
+    for (const expected of [
+      'target_info{service_name="cofferdam-test",service_version="1.0.0"} 1',
+      '# TYPE cofferdam_execution_endings_total counter',
+      'cofferdam_execution_endings_total{cofferdam_ending="cap_exceeded",cofferdam_backend="none"} 2',
+      '# TYPE cofferdam_execution_wait_seconds histogram',
+      'cofferdam_execution_wait_seconds_bucket{le="0.1"} 0',
+      'cofferdam_execution_wait_seconds_bucket{le="0.25"} 2',
+      'cofferdam_execution_wait_seconds_bucket{le="+Inf"} 2',
+      'cofferdam_execution_wait_seconds_sum 0.4',
+      'cofferdam_execution_wait_seconds_count 2',
+      'cofferdam_execution_duration_seconds_bucket{cofferdam_ending="cap_exceeded",cofferdam_backend="none",le="0.1"} 2',
+      'cofferdam_caps_refusals_total{cofferdam_cap_dimension="tenant_daily",cofferdam_cap_kill_switch="true"} 2',
+      'cofferdam_redactions_total 6',
+    ])
+      expect(lines).toContain(expected)
+  })
+
+  it('asks for queue, slots and memory when it is read, until told to stop', async () => {
+    const { instruments } = await start()
+    let queued = 3
+    const stop = instruments.observeQueue(async () => ({
+      interactive: { queued, delayed: 1, running: 2, oldest_age_ms: 1500 },
+      routine: { queued: 0, delayed: 0, running: 0, oldest_age_ms: null },
+    }))
+    instruments.observePool(() => [{ backend: 'docker', idle: 4, warming: 1, busy: 2 }])
+    instruments.observeMemory(() => ({ usedBytes: 512, limitBytes: 1024 }))
+    const lines = await scrape()
+    for (const expected of [
+      '# TYPE cofferdam_queue_depth gauge',
+      'cofferdam_queue_depth{cofferdam_lane="interactive",cofferdam_state="queued"} 3',
+      'cofferdam_queue_depth{cofferdam_lane="interactive",cofferdam_state="running"} 2',
+      'cofferdam_queue_age_seconds{cofferdam_lane="interactive"} 1.5',
+      'cofferdam_queue_age_seconds{cofferdam_lane="routine"} 0',
+      'cofferdam_pool_slots{cofferdam_backend="docker",cofferdam_state="idle"} 4',
+      'cofferdam_memory_budget_bytes{cofferdam_state="limit"} 1024',
+    ])
+      expect(lines).toContain(expected)
+    queued = 9
+    expect(await scrape()).toContain(
+      'cofferdam_queue_depth{cofferdam_lane="interactive",cofferdam_state="queued"} 9',
+    )
+    stop()
+    expect((await scrape()).some((line) => line.startsWith('cofferdam_queue_depth{'))).toBe(false)
+  })
+
+  it('leaves out what cannot be read and waits for nothing that hangs', async () => {
+    const { instruments } = await start()
+    instruments.observeQueue(() => Promise.reject(new Error('Redis is away')))
+    instruments.observePool(() => new Promise(() => {}))
+    instruments.ended(refusedAttempt())
+    const lines = await scrape()
+    expect(lines).toContain('cofferdam_redactions_total 3')
+    expect(lines.some((line) => line.startsWith('cofferdam_queue_depth{'))).toBe(false)
+  })
+
+  it('bounds the series of an instrument, escapes labels and redacts them', async () => {
+    await start()
+    const counter = telemetry.meter('m').createCounter('many', { description: 'a\nb\\' })
+    for (let i = 0; i < 1000; i++) counter.add(1, { of: `n${i}` })
+    telemetry.meter('m').createGauge('odd.name-2').record(Infinity, { 'a.b': 'say "x"\n\\ hunter2-hunter2' })
+    const lines = await scrape()
+    const many = lines.filter((line) => line.startsWith('many_total{'))
+    expect(many.length).toBeLessThanOrEqual(257)
+    expect(many.some((line) => line.includes('otel_metric_overflow="true"'))).toBe(true)
+    expect(lines).toContain('# HELP many_total a\\nb\\\\')
+    expect(lines).toContain('odd_name_2{a_b="say \\"x\\"\\n\\\\ [redacted]"} +Inf')
+  })
+})
