@@ -3,20 +3,18 @@
  * 32 KiB table over a hash of three bytes says for almost every position that no rule can begin there.
  */
 import { randomInt } from 'node:crypto'
-import { MIN_SECRET_BYTES, secretLiterals } from './secret-forms.ts'
-import { SECRET_PATTERNS, type Finding, type SecretPattern } from './secret-patterns.ts'
+import { secretLiterals } from './secret-forms.ts'
+import { SECRET_PATTERNS, type SecretPattern } from './secret-patterns.ts'
 
 /**
  * Literals are looked up by hash in pieces of at most this many bytes, so a position costs one short pass however
  * many secrets there are and however alike they begin (a program chooses both its secrets and its output). A longer
  * literal is covered by overlapping pieces; a piece that appears alone is a leak of 32 bytes and is redacted as well.
  */
-const PIECE_BYTES = 32
+export const PIECE_BYTES = 32
 const PIECE_STRIDE = 24
-/** Above this many literals with the same first three bytes, a possible beginning is held back without a look. */
-const EXACT_HOLD_LITERALS = 64
 /** 15 bits: the hash of three bytes forgets the fourth by itself, and the table fits into the L1 cache. */
-const HASH_MASK = 0x7fff
+export const HASH_MASK = 0x7fff
 
 export interface RedactionRules {
   readonly table: Readonly<Uint8Array>
@@ -31,7 +29,7 @@ export interface RedactionRules {
 }
 
 /** The literals that share their first three bytes, by length. */
-type LiteralBucket = Map<number, Set<string>>
+export type LiteralBucket = Map<number, Set<string>>
 
 const FINGERPRINT_MASK = 0xffff
 
@@ -80,7 +78,8 @@ function register(table: Uint8Array, beginnings: Set<string>, start: string): vo
   beginnings.add(start.slice(0, 1)).add(start.slice(0, 2))
 }
 
-function hashOf(a: number, b: number, c: number): number {
+/** Index of three bytes in the table. */
+export function hashOf(a: number, b: number, c: number): number {
   return ((a << 10) ^ (b << 5) ^ c) & HASH_MASK
 }
 
@@ -99,120 +98,12 @@ function* piecesOf(literal: string): Generator<string> {
   yield literal.slice(-PIECE_BYTES)
 }
 
-/** The first position at or after `from` where a rule may begin, or the last two positions if there is none. */
-export function nextCandidate(
-  table: Readonly<Uint8Array>,
-  bytes: Uint8Array,
-  from: number,
-  end: number,
-): number {
-  if (end - from < 3) return from
-  let hash = ((bytes[from] ?? 0) << 5) ^ (bytes[from + 1] ?? 0)
-  for (let at = from + 2; at < end; at++) {
-    hash = ((hash << 5) ^ (bytes[at] ?? 0)) & HASH_MASK
-    if (table[hash] === 1) return at - 2
-  }
-  return end - 2
-}
-
 /** One step of FNV-1a. */
-function mixed(hash: number, byte: number): number {
+export function mixed(hash: number, byte: number): number {
   return Math.imul(hash ^ byte, 0x01000193)
 }
 
-function fingerprint(hash: number): number {
+/** Index of a finished FNV hash among the fingerprints. */
+export function fingerprint(hash: number): number {
   return (hash ^ (hash >>> 16)) & FINGERPRINT_MASK
-}
-
-/** What begins at `at`, literals and patterns joined. */
-export function findAt(
-  rules: RedactionRules,
-  bytes: Buffer,
-  at: number,
-  end: number,
-  final: boolean,
-): Finding {
-  if (end - at < 3) return !final && rules.beginnings.has(bytes.toString('latin1', at, end)) ? 'more' : null
-  if (rules.table[hashOf(bytes[at] ?? 0, bytes[at + 1] ?? 0, bytes[at + 2] ?? 0)] !== 1) return null
-  const start = bytes.toString('latin1', at, at + 3)
-  const bucket = rules.literals.get(start)
-  let found = bucket === undefined ? null : findLiteral(rules, bucket, bytes, at, end, final)
-  for (const pattern of rules.patterns.get(start) ?? []) {
-    if (found === 'more') return found
-    found = join(found, findPattern(pattern, bytes, at, end, final))
-  }
-  return found
-}
-
-function findLiteral(
-  rules: RedactionRules,
-  bucket: LiteralBucket,
-  bytes: Buffer,
-  at: number,
-  end: number,
-  final: boolean,
-): Finding {
-  let to = longestLiteral(rules, bucket, bytes, at, end)
-  const mayGrow = Math.max(...bucket.keys()) > end - at
-  if (mayGrow && !final && isBeginning(bucket, bytes.toString('latin1', at, end))) return 'more'
-  // A secret that the end of the stream cuts off is still most of a secret.
-  if (mayGrow && final && end - at >= MIN_SECRET_BYTES) {
-    const rest = bytes.toString('latin1', at, end)
-    if ([...bucket.values()].some((set) => [...set].some((literal) => literal.startsWith(rest)))) to = end
-  }
-  return to === at ? null : { from: at, to, tail: null, limit: to }
-}
-
-/** Where the longest literal that begins at `at` ends; `at` when there is none. */
-function longestLiteral(
-  { fingerprints, salt }: RedactionRules,
-  bucket: LiteralBucket,
-  bytes: Buffer,
-  at: number,
-  end: number,
-): number {
-  let to = at
-  let hash = salt
-  const stop = Math.min(end, at + PIECE_BYTES)
-  for (let next = at; next < stop;) {
-    hash = mixed(hash, bytes[next] ?? 0)
-    next += 1
-    if (next - at < MIN_SECRET_BYTES || fingerprints[fingerprint(hash)] !== 1) continue
-    if (bucket.get(next - at)?.has(bytes.toString('latin1', at, next)) === true) to = next
-  }
-  return to
-}
-
-function isBeginning(bucket: LiteralBucket, available: string): boolean {
-  const literals = [...bucket].filter(([length]) => length > available.length)
-  const count = literals.reduce((sum, [, set]) => sum + set.size, 0)
-  if (count > EXACT_HOLD_LITERALS) return true
-  return literals.some(([, set]) => [...set].some((literal) => literal.startsWith(available)))
-}
-
-function findPattern(
-  pattern: SecretPattern,
-  bytes: Buffer,
-  at: number,
-  end: number,
-  final: boolean,
-): Finding {
-  const text = bytes.toString('latin1', at, Math.min(end, at + pattern.anchor.length))
-  const seen = pattern.ignoreCase === true ? text.toLowerCase() : text
-  if (!pattern.anchor.startsWith(seen)) return null
-  if (seen.length < pattern.anchor.length) return final ? null : 'more'
-  return pattern.match(bytes, at, end, final)
-}
-
-/** Two findings at one position: the wider cover. */
-function join(a: Finding, b: Finding): Finding {
-  if (a === 'more' || b === 'more') return 'more'
-  if (a === null) return b
-  if (b === null) return a
-  return {
-    from: Math.min(a.from, b.from),
-    to: Math.max(a.to, b.to),
-    tail: b.tail ?? a.tail,
-    limit: Math.max(a.limit, b.limit),
-  }
 }

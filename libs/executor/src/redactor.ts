@@ -8,7 +8,8 @@
  * Overlapping matches join into one cover; each cover becomes one `<redacted>`.
  */
 import { union, has, type ByteClass } from './byte-class.ts'
-import { findAt, nextCandidate, type RedactionRules } from './redaction-rules.ts'
+import { findAt, nextCandidate } from './find-secret.ts'
+import type { RedactionRules } from './redaction-rules.ts'
 import { KEY_BODY, type Match } from './secret-patterns.ts'
 
 export const REDACTED = '<redacted>'

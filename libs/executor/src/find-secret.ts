@@ -1,0 +1,127 @@
+/**
+ * Looks for what the rules redact. Whether something is found at a position depends only on the bytes from three
+ * before it to WINDOW after it, never on how they came.
+ */
+import {
+  HASH_MASK,
+  PIECE_BYTES,
+  fingerprint,
+  hashOf,
+  mixed,
+  type LiteralBucket,
+  type RedactionRules,
+} from './redaction-rules.ts'
+import { MIN_SECRET_BYTES } from './secret-forms.ts'
+import type { Finding, SecretPattern } from './secret-patterns.ts'
+
+/** Above this many literals with the same first three bytes, a possible beginning is held back without a look. */
+const EXACT_HOLD_LITERALS = 64
+
+/** The first position at or after `from` where a rule may begin, or the last two positions if there is none. */
+export function nextCandidate(
+  table: Readonly<Uint8Array>,
+  bytes: Uint8Array,
+  from: number,
+  end: number,
+): number {
+  if (end - from < 3) return from
+  let hash = ((bytes[from] ?? 0) << 5) ^ (bytes[from + 1] ?? 0)
+  for (let at = from + 2; at < end; at++) {
+    hash = ((hash << 5) ^ (bytes[at] ?? 0)) & HASH_MASK
+    if (table[hash] === 1) return at - 2
+  }
+  return end - 2
+}
+
+/** What begins at `at`, literals and patterns joined. */
+export function findAt(
+  rules: RedactionRules,
+  bytes: Buffer,
+  at: number,
+  end: number,
+  final: boolean,
+): Finding {
+  if (end - at < 3) return !final && rules.beginnings.has(bytes.toString('latin1', at, end)) ? 'more' : null
+  if (rules.table[hashOf(bytes[at] ?? 0, bytes[at + 1] ?? 0, bytes[at + 2] ?? 0)] !== 1) return null
+  const start = bytes.toString('latin1', at, at + 3)
+  const bucket = rules.literals.get(start)
+  let found = bucket === undefined ? null : findLiteral(rules, bucket, bytes, at, end, final)
+  for (const pattern of rules.patterns.get(start) ?? []) {
+    if (found === 'more') return found
+    found = join(found, findPattern(pattern, bytes, at, end, final))
+  }
+  return found
+}
+
+function findLiteral(
+  rules: RedactionRules,
+  bucket: LiteralBucket,
+  bytes: Buffer,
+  at: number,
+  end: number,
+  final: boolean,
+): Finding {
+  let to = longestLiteral(rules, bucket, bytes, at, end)
+  const mayGrow = Math.max(...bucket.keys()) > end - at
+  if (mayGrow && !final && isBeginning(bucket, bytes.toString('latin1', at, end))) return 'more'
+  // A secret that the end of the stream cuts off is still most of a secret.
+  if (mayGrow && final && end - at >= MIN_SECRET_BYTES) {
+    const rest = bytes.toString('latin1', at, end)
+    if ([...bucket.values()].some((set) => [...set].some((literal) => literal.startsWith(rest)))) to = end
+  }
+  return to === at ? null : { from: at, to, tail: null, limit: to }
+}
+
+/** Where the longest literal that begins at `at` ends; `at` when there is none. */
+function longestLiteral(
+  { fingerprints, salt }: RedactionRules,
+  bucket: LiteralBucket,
+  bytes: Buffer,
+  at: number,
+  end: number,
+): number {
+  let to = at
+  let hash = salt
+  const stop = Math.min(end, at + PIECE_BYTES)
+  for (let next = at; next < stop;) {
+    hash = mixed(hash, bytes[next] ?? 0)
+    next += 1
+    if (next - at < MIN_SECRET_BYTES || fingerprints[fingerprint(hash)] !== 1) continue
+    if (bucket.get(next - at)?.has(bytes.toString('latin1', at, next)) === true) to = next
+  }
+  return to
+}
+
+function isBeginning(bucket: LiteralBucket, available: string): boolean {
+  const literals = [...bucket].filter(([length]) => length > available.length)
+  const count = literals.reduce((sum, [, set]) => sum + set.size, 0)
+  if (count > EXACT_HOLD_LITERALS) return true
+  return literals.some(([, set]) => [...set].some((literal) => literal.startsWith(available)))
+}
+
+function findPattern(
+  pattern: SecretPattern,
+  bytes: Buffer,
+  at: number,
+  end: number,
+  final: boolean,
+): Finding {
+  const text = bytes.toString('latin1', at, Math.min(end, at + pattern.anchor.length))
+  const seen = pattern.ignoreCase === true ? text.toLowerCase() : text
+  if (!pattern.anchor.startsWith(seen)) return null
+  if (seen.length < pattern.anchor.length) return final ? null : 'more'
+  return pattern.match(bytes, at, end, final)
+}
+
+/** Two findings at one position: the wider cover. */
+function join(a: Finding, b: Finding): Finding {
+  if (a === 'more' || b === 'more') return 'more'
+  if (a === null) return b
+  if (b === null) return a
+  return {
+    from: Math.min(a.from, b.from),
+    to: Math.max(a.to, b.to),
+    tail: b.tail ?? a.tail,
+    limit: Math.max(a.limit, b.limit),
+  }
+}
