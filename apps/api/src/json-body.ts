@@ -57,9 +57,12 @@ function notJson(message: string, details: object = {}): CofferdamError {
   return new CofferdamError('invalid_request', message, { details: { problems, ...details } })
 }
 
-const [QUOTE, BACKSLASH] = [0x22, 0x5c]
-const OPENERS = [0x5b, 0x7b]
-const CLOSERS = [0x5d, 0x7d]
+const QUOTE = 0x22
+const BACKSLASH = 0x5c
+/** `[` and `{`, `]` and `}` differ in this bit alone. */
+const CURLY = 0x20
+const OPENER = 0x7b
+const CLOSER = 0x7d
 
 /** Whether brackets outside of strings nest deeper than `depth`. Strings are skipped by `indexOf`, so it is cheap. */
 export function nestsDeeperThan(bytes: Buffer, depth: number): boolean {
@@ -70,10 +73,10 @@ export function nestsDeeperThan(bytes: Buffer, depth: number): boolean {
       const end = endOfString(bytes, at)
       if (end === -1) return false
       at = end
-    } else if (OPENERS.includes(byte)) {
+    } else if ((byte | CURLY) === OPENER) {
       level += 1
       if (level > depth) return true
-    } else if (CLOSERS.includes(byte)) level -= 1
+    } else if ((byte | CURLY) === CLOSER) level -= 1
   }
   return false
 }

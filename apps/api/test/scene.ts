@@ -146,7 +146,9 @@ export function expectErrorShape(status: number, json: unknown, headers: Record<
   expect(status).toBeGreaterThanOrEqual(400)
   expect(error.trace_id).toMatch(/^[0-9a-f]{32}$/)
   expect(headers['x-trace-id']).toBe(error.trace_id)
-  expect(JSON.stringify(json)).not.toMatch(/node_modules|\.ts:\d|\bat \w+ \(|select .* from|ioredis|ECONN|ENOENT/i)
+  expect(JSON.stringify(json)).not.toMatch(
+    /node_modules|\.ts:\d|\bat \w+ \(|select .* from|ioredis|ECONN|ENOENT/i,
+  )
 }
 
 /**

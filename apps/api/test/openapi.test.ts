@@ -1,0 +1,133 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { openScene, type Scene } from './scene.ts'
+
+let scene: Scene
+let document: Document
+beforeAll(async () => {
+  scene = await openScene()
+  document = (await scene.app.inject({ url: '/openapi.json' })).json()
+})
+afterAll(() => scene?.[Symbol.asyncDispose]())
+
+interface Operation {
+  operationId: string
+  summary: string
+  parameters?: { name: string; in: string; required?: boolean; schema: unknown }[]
+  requestBody?: { content: Record<string, { schema: unknown }> }
+  responses: Record<string, { description: string; content?: Record<string, { schema: unknown }> }>
+}
+interface Document {
+  openapi: string
+  info: { title: string; version: string }
+  paths: Record<string, Record<string, Operation>>
+  components: { schemas: Record<string, unknown>; securitySchemes: Record<string, unknown> }
+}
+
+const operations = () =>
+  Object.entries(document.paths).flatMap(([path, item]) =>
+    Object.entries(item).map(([method, operation]) => ({ path, method, operation })),
+  )
+
+describe('the OpenAPI document', () => {
+  it('lists every route', () => {
+    expect(document.openapi).toBe('3.1.0')
+    expect(
+      operations()
+        .map(({ method, path }) => `${method.toUpperCase()} ${path}`)
+        .sort(),
+    ).toEqual([
+      'DELETE /v1/tenants/{id}/keys/{key_id}',
+      'GET /healthz',
+      'GET /metrics',
+      'GET /readyz',
+      'GET /v1/audit/invocations',
+      'GET /v1/backends',
+      'GET /v1/executions',
+      'GET /v1/executions/{id}',
+      'GET /v1/executions/{id}/artifacts',
+      'GET /v1/executions/{id}/artifacts/{path}',
+      'GET /v1/executions/{id}/events',
+      'GET /v1/executions/{id}/output/{stream}',
+      'GET /v1/queue',
+      'GET /v1/tenants',
+      'GET /v1/tenants/{id}',
+      'GET /v1/tenants/{id}/caps',
+      'GET /v1/tenants/{id}/keys',
+      'GET /v1/tenants/{id}/policy',
+      'GET /v1/tenants/{id}/templates',
+      'GET /v1/tenants/{id}/templates/{template}',
+      'GET /v1/tenants/{id}/usage',
+      'PATCH /v1/tenants/{id}/policy',
+      'POST /v1/backends/{name}/test',
+      'POST /v1/executions',
+      'POST /v1/executions/{id}/cancel',
+      'POST /v1/tenants',
+      'POST /v1/tenants/{id}/keys',
+      'PUT /v1/tenants/{id}/caps',
+      'PUT /v1/tenants/{id}/policy',
+      'PUT /v1/tenants/{id}/templates/{template}',
+    ])
+  })
+
+  it('says of each what it is, what comes back, and what failures look like', () => {
+    const ids = operations().map(({ operation }) => operation.operationId)
+    expect(new Set(ids).size).toBe(ids.length)
+    for (const { path, method, operation } of operations()) {
+      const where = `${method} ${path}`
+      expect(operation.summary, where).toMatch(/\.$/)
+      const good = Object.entries(operation.responses).filter(([status]) => /^[23]/.test(status))
+      expect(good.length, where).toBeGreaterThan(0)
+      for (const [status, response] of Object.entries(operation.responses)) {
+        expect(response.description, `${where} ${status}`).not.toBe('')
+        if (!['204', '304'].includes(status)) expect(response.content, `${where} ${status}`).toBeDefined()
+      }
+      if (path !== '/healthz') {
+        for (const status of ['4XX', '5XX']) {
+          expect(operation.responses[status]?.content?.['application/json']?.schema, where).toEqual({
+            $ref: '#/components/schemas/Error',
+          })
+        }
+      }
+      if (['post', 'put', 'patch'].includes(method)) expect(operation.requestBody, where).toBeDefined()
+    }
+  })
+
+  it('declares exactly the parameters that stand in each path', () => {
+    for (const { path, method, operation } of operations()) {
+      const inPath = [...path.matchAll(/\{([^}]+)\}/g)].map((match) => match[1])
+      const declared = (operation.parameters ?? []).filter((one) => one.in === 'path')
+      expect(declared.map((one) => one.name).sort(), `${method} ${path}`).toEqual(inPath.sort())
+      expect(declared.every((one) => one.required === true)).toBe(true)
+    }
+  })
+
+  it('has no reference that leads nowhere and no schema that nobody refers to', () => {
+    const text = JSON.stringify(document)
+    const referred = [...text.matchAll(/"\$ref":"([^"]+)"/g)].map((match) => match[1])
+    const expected = Object.keys(document.components.schemas).map((name) => `#/components/schemas/${name}`)
+    expect([...new Set(referred)].sort()).toEqual(expected.sort())
+    expect(text).not.toContain('__SCHEMA')
+  })
+
+  it('asks for a key everywhere but where none is needed', () => {
+    expect(document).toMatchObject({ security: [{ apiKey: [] }] })
+    const open = operations().filter(({ operation }) => 'security' in operation)
+    expect(open.map(({ path }) => path).sort()).toEqual(['/healthz', '/readyz'])
+  })
+})
+
+describe('/docs', () => {
+  it('loads nothing from elsewhere', async () => {
+    const page = await scene.app.inject({ url: '/docs/' })
+    expect(page.statusCode).toBe(200)
+    expect(page.headers['content-security-policy']).toContain("script-src 'self'")
+    expect(page.body).not.toMatch(/(src|href)="https?:/)
+    const parts = [...page.body.matchAll(/(?:src|href)="\.\/([^"]+)"/g)].map((match) => match[1])
+    expect(parts.length).toBeGreaterThan(2)
+    for (const part of parts) {
+      expect([part, (await scene.app.inject({ url: `/docs/${part}` })).statusCode]).toEqual([part, 200])
+    }
+    // The policy allows no inline script.
+    expect(page.body).not.toMatch(/<script(?![^>]*src=)[^>]*>\s*\S/)
+  })
+})

@@ -1,0 +1,147 @@
+import { resultSchema } from '@cofferdam/contract'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { expectErrorShape, openScene, type Scene } from './scene.ts'
+
+let scene: Scene
+beforeAll(async () => {
+  scene = await openScene()
+})
+afterAll(() => scene?.[Symbol.asyncDispose]())
+
+describe('health', () => {
+  it('is told without a key', async () => {
+    expect((await scene.app.inject({ url: '/healthz' })).json()).toEqual({ status: 'ok' })
+    expect((await scene.app.inject({ url: '/readyz' })).json()).toEqual({
+      status: 'ready',
+      checks: { redis: 'ok', postgres: 'ok' },
+    })
+  })
+})
+
+describe('metrics', () => {
+  it('are open to this machine', async () => {
+    for (const host of ['localhost:7070', '127.0.0.1', '[::1]:7070']) {
+      const reply = await scene.app.inject({ url: '/metrics', headers: { host } })
+      expect(reply).toMatchObject({ statusCode: 200, body: 'up 1\n' })
+      expect(reply.headers['content-type']).toMatch(/^text\/plain/)
+    }
+  })
+
+  it.each<[string, Record<string, string>, string]>([
+    ['behind a proxy', { host: 'localhost', 'x-forwarded-for': '10.0.0.1' }, '127.0.0.1'],
+    ['for a page that rebinds its name', { host: 'evil.example:7070' }, '127.0.0.1'],
+    ['from another machine', { host: 'localhost' }, '10.0.0.9'],
+  ])('need an admin key %s', async (_what, headers, remoteAddress) => {
+    const ask = (extra: object) =>
+      scene.app.inject({ url: '/metrics', remoteAddress, headers: { ...headers, ...extra } })
+    const none = await ask({})
+    expect(none.statusCode).toBe(401)
+    expectErrorShape(none.statusCode, none.json(), none.headers)
+    expect((await ask(scene.acme)).statusCode).toBe(403)
+    expect((await ask(scene.admin)).statusCode).toBe(200)
+  })
+})
+
+describe('GET /v1/queue', () => {
+  it('shows lanes and workers to admins', async () => {
+    const { json } = await scene.call({ url: '/v1/queue' })
+    expect(json).toMatchObject({
+      lanes: { interactive: { queued: 0 }, routine: { queued: 0 } },
+      workers: [{ slots: 4 }],
+      outbox: 0,
+    })
+  })
+})
+
+describe('backends', () => {
+  const report = (name: string, ok: boolean) => ({
+    name,
+    isolation: 'container',
+    probe: ok ? { ok, features: ['seccomp'] } : { ok, why: 'no daemon', fix: 'start it' },
+    capabilities: { languages: ['python'] },
+  })
+
+  it('are what living workers say of them; what is old or broken is left out', async () => {
+    const write = (worker: string, value: unknown) =>
+      scene.redis.hset('{cofferdam}:backends', worker, JSON.stringify(value))
+    await write('wrk_1', { at_ms: Date.now(), backends: [report('docker', false), report('bwrap', true)] })
+    await write('wrk_2', { at_ms: Date.now(), backends: [report('docker', true)] })
+    await write('wrk_old', { at_ms: Date.now() - 61_000, backends: [report('ghost', true)] })
+    await write('wrk_bad', { at_ms: Date.now(), backends: [{ name: 'half' }] })
+    await scene.redis.hset('{cofferdam}:backends', 'wrk_worse', 'not json')
+    const { json } = await scene.call({ url: '/v1/backends', headers: scene.acme })
+    expect(json.backends).toEqual([
+      {
+        name: 'bwrap',
+        isolation: 'container',
+        available: true,
+        workers: [expect.objectContaining({ worker: 'wrk_1' })],
+      },
+      {
+        name: 'docker',
+        isolation: 'container',
+        available: true,
+        workers: [
+          { worker: 'wrk_1', report: report('docker', false) },
+          { worker: 'wrk_2', report: report('docker', true) },
+        ],
+      },
+    ])
+  })
+
+  it('are tested by a tiny execution of the caller’s tenant', async () => {
+    const reply = await scene.call({ method: 'POST', url: '/v1/backends/fake/test', headers: scene.acme })
+    expect(reply.status).toBe(200)
+    const result = resultSchema.parse(reply.json)
+    expect(result).toMatchObject({ ok: true, stdout: 'print(1+1)\n' })
+    const request = await scene.producer.request(result.execution_id)
+    expect(request).toMatchObject({ tenant_id: 'acme', backend: 'fake', agent_id: 'cofferdam-backend-test' })
+    const foreign = await scene.call({
+      method: 'POST',
+      url: '/v1/backends/fake/test',
+      headers: scene.globex,
+      payload: { tenant_id: 'acme' },
+    })
+    expect(foreign.status).toBe(403)
+  })
+})
+
+describe('while Redis is away', () => {
+  it('says so, with what was stored, and still reads what Postgres has', async () => {
+    const own = await openScene()
+    try {
+      await own.stopRedis()
+      const ready = await own.call({ url: '/readyz' })
+      expect(ready).toMatchObject({
+        status: 503,
+        json: {
+          error: { code: 'queue_unavailable', details: { checks: { redis: 'away', postgres: 'ok' } } },
+        },
+      })
+      const caps = (await own.call({ url: '/v1/tenants/acme/caps' })).json
+      const put = await own.call({
+        method: 'PUT',
+        url: '/v1/tenants/acme/caps',
+        payload: { ...caps, tenant_daily: 3 },
+      })
+      expect(put).toMatchObject({
+        status: 503,
+        headers: { 'retry-after': '1' },
+        json: {
+          error: { code: 'queue_unavailable', retry: 'later', details: { stored: true, live: false } },
+        },
+      })
+      expect((await own.call({ url: '/v1/tenants/acme/caps' })).json.tenant_daily).toBe(3)
+      const post = await own.call({
+        method: 'POST',
+        url: '/v1/executions',
+        payload: { tenant_id: 'acme', agent_id: 'a', program: { type: 'install' } },
+      })
+      expect(post).toMatchObject({ status: 503, json: { error: { code: 'queue_unavailable' } } })
+      expect((await own.call({ url: '/v1/backends' })).json.error.code).toBe('queue_unavailable')
+      expect((await own.call({ url: '/v1/audit/invocations' })).status).toBe(200)
+    } finally {
+      await own[Symbol.asyncDispose]()
+    }
+  })
+})
