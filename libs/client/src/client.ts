@@ -1,0 +1,53 @@
+/** One interface over two transports: Redis for programs inside the fleet's network, HTTP for everybody else. */
+import type {
+  Accepted,
+  ExecutionId,
+  ExecutionRequestInput,
+  ExecutionResult,
+  ExecutionState,
+  StoredEvent,
+} from '@cofferdam/contract'
+
+export interface WaitOptions {
+  /** How long to wait for the ending, milliseconds; default 300,000. */
+  timeoutMs?: number
+  /** Stops waiting with the signal's reason; the execution goes on. */
+  signal?: AbortSignal
+}
+
+export type RunOptions = WaitOptions
+
+export interface StreamOptions {
+  /** Id of the last event seen; default: from the start. */
+  after?: string
+  signal?: AbortSignal
+}
+
+export type CancelStatus = 'cancelled' | 'cancelling' | 'ended' | 'not_found'
+
+/**
+ * Every method throws CofferdamError (compare by `code`): `invalid_request`, `queue_full`, `idempotency_conflict`,
+ * `queue_unavailable` (Redis or the API does not answer), and over HTTP also `unauthenticated`, `forbidden` and
+ * what else the API answers. The active OpenTelemetry span becomes the parent of the execution's trace.
+ */
+export interface Client extends AsyncDisposable {
+  /** Accepts an execution and returns its id at once. */
+  enqueue(input: ExecutionRequestInput): Promise<Accepted>
+  /**
+   * Enqueues and waits for the result. What the program did wrong is in the result, never an exception.
+   * Throws `wait_timeout` (details: execution_id) when it did not end in time.
+   */
+  run(input: ExecutionRequestInput, options?: RunOptions): Promise<ExecutionResult>
+  /** The result; null when it did not end in time. Throws `not_found`. */
+  wait(id: ExecutionId, options?: WaitOptions): Promise<ExecutionResult | null>
+  /** Live events, until `ended` or until the signal aborts; survives reconnects. Throws `not_found`. */
+  stream(id: ExecutionId, options?: StreamOptions): AsyncIterable<StoredEvent>
+  /** What is known now; null when it is unknown. */
+  get(id: ExecutionId): Promise<ExecutionState | null>
+  cancel(id: ExecutionId, reason?: string): Promise<CancelStatus>
+  /** Lets connections go; the same as disposing. */
+  close(): Promise<void>
+}
+
+/** Longer than the default hard deadline (30 s) with a queue in front; shorter than a forgotten script. */
+export const DEFAULT_WAIT_MS = 300_000

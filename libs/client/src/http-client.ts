@@ -1,0 +1,145 @@
+/** The client over the HTTP API (DESIGN §4). Calls that may be repeated are: reads, cancel, and enqueue by its key. */
+import { randomUUID } from 'node:crypto'
+import { setTimeout as pause } from 'node:timers/promises'
+import {
+  acceptedSchema,
+  CofferdamError,
+  executionStateSchema,
+  resultSchema,
+  type Accepted,
+  type ExecutionId,
+  type ExecutionRequestInput,
+  type ExecutionResult,
+  type ExecutionState,
+} from '@cofferdam/contract'
+import { DEFAULT_WAIT_MS, type CancelStatus, type Client } from './client.ts'
+import { isTransient, sendRepeatedly, type HttpTarget } from './http-call.ts'
+import { streamEvents } from './stream-events.ts'
+
+export interface HttpClientOptions {
+  /** Address of the API, e.g. `http://127.0.0.1:7070`. */
+  baseUrl: string
+  /** `cfd_…` */
+  apiKey: string
+  /** Replaces the global fetch. */
+  fetch?: typeof fetch
+}
+
+/** The wait asked of the server: below the 60 s at which load balancers cut idle connections. */
+const SERVER_WAIT_MS = 30_000
+/** The answer to a wait may come this much later. */
+const SLACK_MS = 15_000
+/** Polling starts here, slows down to the other, and so costs at most one request per second. */
+const POLL_MS = { first: 50, last: 1000 }
+
+export function createHttpClient({ baseUrl, apiKey, fetch: fetchOf = fetch }: HttpClientOptions): Client {
+  const closing = new AbortController()
+  const target: HttpTarget = { baseUrl, apiKey, fetch: fetchOf, closed: closing.signal }
+
+  /** POST /executions. With an idempotency key of its own, so that a lost answer can be asked for again. */
+  async function post(
+    input: ExecutionRequestInput,
+    waitMs: number,
+    signal?: AbortSignal,
+  ): Promise<{ result: ExecutionResult } | { accepted: Accepted }> {
+    const body = { ...input, idempotency_key: input.idempotency_key ?? randomUUID() }
+    const query = waitMs > 0 ? `?wait=${waitMs}ms` : ''
+    const response = await sendRepeatedly(target, {
+      method: 'POST',
+      path: `/executions${query}`,
+      body,
+      signal,
+      timeoutMs: waitMs + SLACK_MS,
+    })
+    const answer: unknown = await response.json()
+    return response.status === 200
+      ? { result: resultSchema.loose().parse(answer) as ExecutionResult }
+      : { accepted: acceptedSchema.loose().parse(answer) }
+  }
+
+  async function get(id: ExecutionId, signal?: AbortSignal): Promise<ExecutionState | null> {
+    try {
+      const response = await sendRepeatedly(target, { method: 'GET', path: `/executions/${id}`, signal })
+      return executionStateSchema.loose().parse(await response.json()) as ExecutionState
+    } catch (error) {
+      if (error instanceof CofferdamError && error.code === 'not_found') return null
+      throw error
+    }
+  }
+
+  /** Asks until it ended; an API that is away for a while costs time only. */
+  async function poll(
+    id: ExecutionId,
+    deadlineMs: number,
+    signal?: AbortSignal,
+  ): Promise<ExecutionResult | null> {
+    for (let periodMs = POLL_MS.first; ; periodMs = Math.min(POLL_MS.last, periodMs * 1.5)) {
+      const state = await get(id, signal).catch((error: unknown) => {
+        if (!isTransient(error) || performance.now() >= deadlineMs) throw error
+        return undefined
+      })
+      if (state === null) throw new CofferdamError('not_found', `no execution ${id}`)
+      if (state?.result != null) return state.result
+      if (state?.status === 'ended') throw new CofferdamError('not_found', `the result of ${id} is gone`)
+      const leftMs = deadlineMs - performance.now()
+      if (leftMs <= 0) return null
+      await pauseFor(Math.min(periodMs, leftMs), signal)
+    }
+  }
+
+  const close = async (): Promise<void> => closing.abort()
+
+  return {
+    async enqueue(input) {
+      const answer = await post(input, 0)
+      // Without `wait` the API accepts; a result can only be that of an execution which had ended before.
+      return 'accepted' in answer ? answer.accepted : endedAs(answer.result)
+    },
+    async run(input, { timeoutMs = DEFAULT_WAIT_MS, signal } = {}) {
+      const deadlineMs = performance.now() + timeoutMs
+      const answer = await post(input, Math.min(timeoutMs, SERVER_WAIT_MS), signal)
+      if ('result' in answer) return answer.result
+      const { execution_id } = answer.accepted
+      const result = await poll(execution_id, deadlineMs, signal)
+      if (result === null) throw new CofferdamError('wait_timeout', undefined, { details: { execution_id } })
+      return result
+    },
+    wait: (id, { timeoutMs = DEFAULT_WAIT_MS, signal } = {}) =>
+      poll(id, performance.now() + timeoutMs, signal),
+    stream: (id, options = {}) => streamEvents(target, id, options),
+    get: (id) => get(id),
+    async cancel(id, reason) {
+      try {
+        const response = await sendRepeatedly(target, {
+          method: 'POST',
+          path: `/executions/${id}/cancel`,
+          body: reason === undefined ? {} : { reason },
+        })
+        const { status } = (await response.json()) as { status: CancelStatus }
+        return status
+      } catch (error) {
+        if (error instanceof CofferdamError && error.code === 'not_found') return 'not_found'
+        throw error
+      }
+    },
+    close,
+    [Symbol.asyncDispose]: close,
+  }
+}
+
+const endedAs = ({ execution_id }: ExecutionResult): Accepted => ({
+  execution_id,
+  status: 'ended',
+  position: null,
+  eta_ms: null,
+  deduplicated: true,
+})
+
+async function pauseFor(ms: number, signal: AbortSignal | undefined): Promise<void> {
+  try {
+    await pause(ms, undefined, signal === undefined ? {} : { signal })
+  } catch {
+    // The timer's own AbortError hides why.
+    throw signal?.reason
+  }
+}
