@@ -35,6 +35,8 @@ import type { DropTo, Launched, Rung } from './rung.ts'
 
 /** After SIGKILL everything is gone in milliseconds; a CPU quota or a busy host stretches that (41 spinning processes: 250 ms). */
 const GONE_MS = 10_000
+/** An agent without a pid namespace ends what it started when its channel closes, and reaps it; then the tree is killed. */
+const OWN_END_MS = 250
 /** Last words of an agent or of bwrap that go into the error. */
 const STDERR_MAX = 4096
 
@@ -149,7 +151,10 @@ export async function createHostBackend(options: HostBackendOptions): Promise<Ba
     launched: Launched | null,
     identity: ProcessIdentity | null,
   ): Promise<void> {
-    if (identity !== null) await ends.kill(identity, rung?.ownsPids ?? false, id)
+    if (identity !== null) {
+      if (rung?.ownsPids !== true) await waitGone(identity, place, OWN_END_MS)
+      await ends.kill(identity, rung?.ownsPids ?? false, id)
+    }
     if (launched !== null) await endChild(launched)
     await ends.forget(owner, id)
   }

@@ -32,6 +32,8 @@ export function createPlainRung(parts: HostParts, isolation: Isolation): Rung {
         language: languageOf(spec.program),
         work: `${folder}/work`,
         hold: true,
+        // Keeps the program from killing the agent, which would let its children leave the tree; kernels below 6.12 do not.
+        scope: true,
         respawn: spec.reuse !== 'job',
         env: { HOME: `${folder}/tmp`, TMPDIR: `${folder}/tmp` },
         rlimits: {

@@ -73,11 +73,12 @@ export async function waitGone(
 
 /**
  * Kills all descendants of a child subreaper, then the subreaper itself. Children of what dies become children of the
- * subreaper, so the search repeats until it finds none; the subreaper goes last, else its orphans would leave the tree.
- * Resolves true when proven gone.
+ * subreaper, so the search repeats until it finds none; the subreaper goes last, else its orphans would leave the tree. It is stopped
+ * first, so that it reports no end of a program that we killed. Resolves true when proven gone.
  */
 export async function killTree(root: ProcessIdentity, place: string, timeoutMs: number): Promise<boolean> {
   const end = performance.now() + timeoutMs
+  if (await isRunning(root, place)) signal(root.pid, 'SIGSTOP')
   for (let pause = 1; await isRunning(root, place); pause = Math.min(pause * 2, 20)) {
     const below = await descendants(root.pid)
     if (below.length === 0) break
@@ -111,9 +112,9 @@ export async function descendants(root: number): Promise<number[]> {
   return found
 }
 
-function signal(pid: number): void {
+function signal(pid: number, name: 'SIGKILL' | 'SIGSTOP' = 'SIGKILL'): void {
   try {
-    process.kill(pid, 'SIGKILL')
+    process.kill(pid, name)
   } catch {
     // Gone meanwhile.
   }

@@ -1,0 +1,31 @@
+/** What the conformance tests of host backends share: a backend on one rung, and kills from outside. */
+import { mkdtempSync, chmodSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import type { Backend, Sandbox } from '@cofferdam/contract'
+import { afterAll } from 'vitest'
+import type { ExerciseOptions } from '../conformance/index.ts'
+import { noneConfigSchema } from '../src/none/config.ts'
+import { createBackend as createNone } from '../src/none/index.ts'
+import { processConfigSchema } from '../src/process/config.ts'
+import { createBackend as createProcess } from '../src/process/index.ts'
+
+/** Factory and options for `exerciseBackend`; the folder of the run is removed at its end. */
+export function onRung(
+  rung: 'bwrap' | 'self' | 'plain' | 'none',
+  options: ExerciseOptions = {},
+): [() => Promise<Backend>, ExerciseOptions] {
+  const runtimeDir = mkdtempSync(join(tmpdir(), 'cofferdam-rung-'))
+  chmodSync(runtimeDir, 0o755)
+  afterAll(() => rmSync(runtimeDir, { recursive: true, force: true }))
+  const factory = (): Promise<Backend> =>
+    rung === 'none'
+      ? createNone(noneConfigSchema.parse({ runtime_dir: runtimeDir }), {})
+      : createProcess(processConfigSchema.parse({ runtime_dir: runtimeDir, jail: rung }), {})
+  return [factory, options]
+}
+
+/** Kills the first process of a sandbox, as an operator or the kernel might. */
+export async function killAgent(sandbox: Sandbox): Promise<void> {
+  process.kill(Number(sandbox.ref.handle['pid']), 'SIGKILL')
+}
