@@ -25,14 +25,20 @@ export interface Connection {
   close(): Promise<void>
 }
 
-/** Opens a pool lazily: nothing is connected before the first query. `max` bounds its connections. */
-export function connect(
-  databaseUrl: string,
-  role: StoreRole,
-  max: number,
-  timeouts: Timeouts,
-  logger: StoreLogger,
-): Connection {
+export interface ConnectOptions {
+  databaseUrl: string
+  role: StoreRole
+  /** Bounds the connections. */
+  max: number
+  timeouts: Timeouts
+  logger: StoreLogger
+  /** Statement texts that each connection parses once, by the name it gives them. */
+  prepared?: ReadonlyMap<string, string>
+}
+
+/** Opens a pool lazily: nothing is connected before the first query. */
+export function connect(options: ConnectOptions): Connection {
+  const { databaseUrl, role, max, timeouts, logger, prepared = new Map<string, string>() } = options
   const pool = new pg.Pool({
     connectionString: databaseUrl,
     max,
@@ -51,7 +57,7 @@ export function connect(
   })
   // Without a listener a server stop crashes the process.
   pool.on('error', (error) => logger.warn({ err: error, role }, 'an idle Postgres connection was lost'))
-  const db = new Kysely<Database>({ dialect: new PostgresDialect({ pool: discarding(pool) }) })
+  const db = new Kysely<Database>({ dialect: new PostgresDialect({ pool: discarding(pool, prepared) }) })
   return {
     db,
     async close() {
@@ -77,20 +83,25 @@ export function asTenant<T>(
  * kysely hands a connection back as good after any error. One that timed out still waits for the old answer and would
  * give every later query its predecessor's silence: it is closed instead.
  */
-function discarding(pool: pg.Pool): PostgresPool {
-  return { connect: async () => watched(await pool.connect()), end: () => pool.end(), options: pool.options }
+function discarding(pool: pg.Pool, prepared: ReadonlyMap<string, string>): PostgresPool {
+  return {
+    connect: async () => watched(await pool.connect(), prepared),
+    end: () => pool.end(),
+    options: pool.options,
+  }
 }
 
-function watched(client: pg.PoolClient): pg.PoolClient {
+function watched(client: pg.PoolClient, prepared: ReadonlyMap<string, string>): pg.PoolClient {
   let broken = false
   // Between check-out and release the pool does not listen for the connection's errors.
   const onError = (): void => {
     broken = true
   }
   client.on('error', onError)
-  const query = async (text: string, parameters: unknown[]): Promise<pg.QueryResult> => {
+  const query = async (text: string, values: unknown[]): Promise<pg.QueryResult> => {
+    const name = prepared.get(text)
     try {
-      return await client.query(text, parameters)
+      return await client.query(name === undefined ? { text, values } : { name, text, values })
     } catch (error) {
       // An error that the server told us about leaves the connection in order.
       if (!(error instanceof pg.DatabaseError)) broken = true

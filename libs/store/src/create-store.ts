@@ -16,7 +16,7 @@ import { attemptsOf } from './attempts.ts'
 import { createRecordBatcher } from './batch-records.ts'
 import { asTenant, connect, DEFAULT_TIMEOUTS, type Timeouts } from './connect.ts'
 import type { Page } from './cursor.ts'
-import { attemptKey, insertAttempts } from './insert-attempts.ts'
+import { attemptKey, insertAttempts, RECORD_STATEMENT } from './insert-attempts.ts'
 import type { InvocationFilter } from './invocation-filter.ts'
 import { countCharged, invocationsOf, listInvocations, type ChargedCounts } from './invocations.ts'
 import { createLocalBlobs } from './local-blobs.ts'
@@ -75,8 +75,14 @@ export interface Store extends AsyncDisposable {
 export async function createStore(options: StoreOptions): Promise<Store> {
   const logger = options.logger ?? silentLogger
   const timeouts = { ...DEFAULT_TIMEOUTS, ...options.timeouts }
-  const app = connect(options.databaseUrl, 'cofferdam_app', APP_POOL, timeouts, logger)
-  const fleet = connect(options.databaseUrl, 'cofferdam_all_tenants', FLEET_POOL, timeouts, logger)
+  const common = { databaseUrl: options.databaseUrl, timeouts, logger }
+  const app = connect({ ...common, role: 'cofferdam_app', max: APP_POOL })
+  const fleet = connect({
+    ...common,
+    role: 'cofferdam_all_tenants',
+    max: FLEET_POOL,
+    prepared: new Map([[RECORD_STATEMENT, 'record']]),
+  })
   const blobs = await createLocalBlobs(options.blobDir)
   const knownDays = new Set<string>()
   const batcher = createRecordBatcher<StorableAttempt>((batch) => insertAttempts(fleet.db, batch, knownDays))
