@@ -5,6 +5,7 @@
 import type { Limits, SandboxId, WorkerId } from '@cofferdam/contract'
 import { agentArgv } from '@cofferdam/guest'
 import type Docker from 'dockerode'
+import { runtimeKind } from './runtime-kind.ts'
 import { seccompProfile } from './seccomp.ts'
 
 /** Labels by which workers find their containers, and people see whose they are. */
@@ -18,10 +19,6 @@ export const LABELS = {
 export const AGENT_DIRECTORY = '/usr/lib/cofferdam/agent'
 
 const MiB = 1_048_576
-// The agent: 8-10 MiB resident (measured), and it must survive the program's out-of-memory.
-const AGENT_MEMORY_MIB = 16
-// The agent itself; the rest is the program's.
-const AGENT_PIDS = 1
 // 16 MiB: the default of 64 would be a second disk beside /tmp; none at all breaks multiprocessing's locks.
 const SHM_BYTES = 16 * MiB
 // An empty file costs kernel memory only; 16 Ki of them are a few MiB (§7 "create empty files").
@@ -73,7 +70,8 @@ export const containerName = (slotId: SandboxId): string => `cofferdam-${slotId}
 /** Options of the create call. Files count as memory, because /tmp is a tmpfs: `disk_mib` above `memory_mib` is cut to it. */
 export function containerOptions(slot: SlotSpec): Docker.ContainerCreateOptions {
   const { limits } = slot
-  const memory = (limits.memory_mib + AGENT_MEMORY_MIB) * MiB
+  const kind = runtimeKind(slot.runtime)
+  const memory = (limits.memory_mib + kind.memoryOverheadMib) * MiB
   const diskMib = Math.min(limits.disk_mib, limits.memory_mib)
   const ulimit = (Name: string, value: number): { Name: string; Soft: number; Hard: number } => ({
     Name,
@@ -118,7 +116,7 @@ export function containerOptions(slot: SlotSpec): Docker.ContainerCreateOptions 
       Memory: memory,
       MemorySwap: memory,
       NanoCpus: Math.round(limits.cpus * 1e9),
-      PidsLimit: limits.pids + AGENT_PIDS,
+      PidsLimit: kind.pidsLimit(limits),
       Ulimits: [ulimit('nofile', 256), ulimit('fsize', diskMib * MiB), ulimit('core', 0)],
       Tmpfs: { '/tmp': `rw,exec,nosuid,nodev,size=${diskMib}m,nr_inodes=${TMP_INODES},mode=1777` },
       ShmSize: SHM_BYTES,

@@ -4,11 +4,9 @@
  */
 import {
   CofferdamError,
-  LANGUAGES,
   missingCapabilities,
   type Backend,
   type Capabilities,
-  type Isolation,
   type SandboxSpec,
 } from '@cofferdam/contract'
 import { languageOf } from '@cofferdam/guest'
@@ -20,24 +18,9 @@ import { destroyContainer } from './destroy-container.ts'
 import { findSandboxes, isSandboxId } from './find-sandboxes.ts'
 import { createOomEvents } from './oom-events.ts'
 import { probeDocker } from './probe.ts'
+import { runtimeKind } from './runtime-kind.ts'
 import { bindSlot } from './sandbox.ts'
 import { startSlot } from './start-slot.ts'
-
-const CAPABILITIES: Capabilities = {
-  languages: LANGUAGES,
-  programs: ['script', 'command'],
-  network: ['none'],
-  stdin: true,
-  files: true,
-  artifacts: true,
-  streaming: true,
-  sessions: true,
-  value: true,
-  interrupt: true,
-  maxMs: null,
-  enforces: ['memory', 'cpus', 'pids', 'disk'],
-  measures: ['cpu_ms', 'peak_memory_bytes', 'wall_ms'],
-}
 
 /** Makes the backend; loads dockerode, talks to no daemon before `probe` or `open`. `config` takes its defaults from the schema. */
 export async function createDockerBackend(
@@ -48,12 +31,12 @@ export async function createDockerBackend(
   const settings = dockerConfigSchema.parse(config)
   const daemon = await connectDaemon(settings)
   const oomEvents = createOomEvents(daemon, deps.logger ?? SILENT)
-  const isolation: Isolation = settings.runtime?.startsWith('runsc') === true ? 'gvisor' : 'container'
+  const { isolation, capabilities } = runtimeKind(settings.runtime)
 
   return {
     name,
     isolation,
-    capabilities: CAPABILITIES,
+    capabilities,
 
     probe: async (signal) => {
       signal.throwIfAborted()
@@ -62,13 +45,13 @@ export async function createDockerBackend(
 
     async open(spec, signal) {
       signal.throwIfAborted()
-      refuseWhatIsMissing(name, spec)
+      refuseWhatIsMissing(name, capabilities, spec)
       await oomEvents.listen()
       const slot = await startSlot(daemon, slotFor(spec, settings), {
         readyTimeoutMs: settings.ready_timeout_ms,
         signal,
       })
-      return bindSlot(slot, spec, { backend: name, isolation, warm: false, daemon, oomEvents })
+      return bindSlot(slot, spec, { backend: name, isolation, capabilities, warm: false, daemon, oomEvents })
     },
 
     async kill(ref) {
@@ -100,8 +83,8 @@ export async function createDockerBackend(
 export const createBackend = (config: DockerConfig, deps: BackendDeps, name: string): Promise<Backend> =>
   createDockerBackend(config, deps, name)
 
-function refuseWhatIsMissing(name: string, spec: SandboxSpec): void {
-  const missing = missingCapabilities(CAPABILITIES, {
+function refuseWhatIsMissing(name: string, capabilities: Capabilities, spec: SandboxSpec): void {
+  const missing = missingCapabilities(capabilities, {
     program: spec.program,
     network: spec.network,
     stdin: false,

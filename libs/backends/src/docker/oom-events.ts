@@ -12,13 +12,13 @@ import { daemonMessage, type Daemon } from './daemon.ts'
 const REMEMBERED = 1024
 // One event is a few hundred bytes; a line longer than this is not one.
 const LINE_BYTES = 65_536
-// How long an event may come after the channel has closed.
-const GRACE_MS = 100
+// How long an event may come after the channel has closed: 20-60 ms before the end with gVisor, once later than 100 ms after it.
+const GRACE_MS = 500
 
 export interface OomEvents {
   /** Listens from now on; opens the stream again when it broke. Never throws: without it an OOM shows as `sandbox_lost`. */
   listen(): Promise<void>
-  /** True when the kernel killed for memory in that container; waits up to 100 ms for the event. */
+  /** True when the kernel killed for memory in that container; waits up to 500 ms for the event. */
   happened(containerName: string): Promise<boolean>
   close(): void
 }

@@ -6,6 +6,7 @@
 import {
   CofferdamError,
   isCofferdamError,
+  type Capabilities,
   type Entry,
   type Exit,
   type Isolation,
@@ -20,11 +21,13 @@ import {
 import type { Daemon } from './daemon.ts'
 import { destroyContainer } from './destroy-container.ts'
 import type { OomEvents } from './oom-events.ts'
+import { onlyMeasured } from './runtime-kind.ts'
 import type { Slot } from './start-slot.ts'
 
 export interface BindOptions {
   backend: string
   isolation: Isolation
+  capabilities: Capabilities
   warm: boolean
   daemon: Daemon
   oomEvents: OomEvents
@@ -44,6 +47,7 @@ class DockerSandbox implements Sandbox {
   readonly #spec: SandboxSpec
   readonly #daemon: Daemon
   readonly #oomEvents: OomEvents
+  readonly #capabilities: Capabilities
   #runs = 0
   #gone: Promise<void> | null = null
 
@@ -56,6 +60,7 @@ class DockerSandbox implements Sandbox {
     this.#spec = spec
     this.#daemon = options.daemon
     this.#oomEvents = options.oomEvents
+    this.#capabilities = options.capabilities
   }
 
   async run(program: Program, io: RunIo): Promise<Exit> {
@@ -72,7 +77,8 @@ class DockerSandbox implements Sandbox {
       },
     }
     try {
-      return await this.#slot.session.run(program, counted, this.#spec.env)
+      const exit = await this.#slot.session.run(program, counted, this.#spec.env)
+      return { ...exit, usage: onlyMeasured(exit.usage, this.#capabilities) }
     } catch (error) {
       if (!isCofferdamError(error) || error.code !== 'sandbox_lost' || this.#gone !== null) throw error
       if (!(await this.#oomEvents.happened(this.#slot.name))) throw this.#withLastWords(error)
@@ -100,8 +106,8 @@ class DockerSandbox implements Sandbox {
     return this.#slot.session.remove(path)
   }
 
-  usage(): Promise<Usage> {
-    return this.#slot.session.usage()
+  async usage(): Promise<Usage> {
+    return onlyMeasured(await this.#slot.session.usage(), this.#capabilities)
   }
 
   [Symbol.asyncDispose](): Promise<void> {

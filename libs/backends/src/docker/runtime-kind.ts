@@ -1,0 +1,68 @@
+/** What an OCI runtime makes of the same container: who the kernel is decides which limits hold and what is measured. */
+import { LANGUAGES, type Capabilities, type Isolation, type Limits, type Usage } from '@cofferdam/contract'
+
+export interface RuntimeKind {
+  isolation: Isolation
+  capabilities: Capabilities
+  /** What the container's pids cgroup must allow so that a program gets `pids` of its own. */
+  pidsLimit(limits: Pick<Limits, 'pids'>): number
+  /** MiB beside the program's own memory. */
+  memoryOverheadMib: number
+}
+
+const COMMON = {
+  languages: LANGUAGES,
+  programs: ['script', 'command'],
+  network: ['none'],
+  stdin: true,
+  files: true,
+  artifacts: true,
+  streaming: true,
+  sessions: true,
+  value: true,
+  interrupt: true,
+  maxMs: null,
+} as const
+
+/** runc, crun and whatever else runs programs on the host's kernel. */
+const HOST_KERNEL: RuntimeKind = {
+  isolation: 'container',
+  capabilities: {
+    ...COMMON,
+    enforces: ['memory', 'cpus', 'pids', 'disk'],
+    measures: ['cpu_ms', 'peak_memory_bytes', 'wall_ms'],
+  },
+  // The agent; the rest is the program's.
+  pidsLimit: ({ pids }) => pids + 1,
+  // The agent: 8-10 MiB resident (measured), and it must survive the program's out-of-memory.
+  memoryOverheadMib: 16,
+}
+
+/**
+ * gVisor. The pids cgroup counts threads of its own kernel and stubs, not the program's processes: at 65 it died on a
+ * `touch` (measured, release 20221219), so the number only protects the host. Its clock of CPU time counts in ticks, also while
+ * it is throttled, so that is no measurement; there is no cgroup inside.
+ */
+const USER_SPACE_KERNEL: RuntimeKind = {
+  isolation: 'gvisor',
+  capabilities: { ...COMMON, enforces: ['memory', 'cpus', 'disk'], measures: ['wall_ms'] },
+  pidsLimit: ({ pids }) => 1024 + 4 * pids,
+  // The user-space kernel itself: 20-40 MiB.
+  memoryOverheadMib: 64,
+}
+
+/** The kind by the runtime's name; gVisor's are called runsc, also with a suffix (`runsc-kvm`). */
+export const runtimeKind = (runtime: string | null): RuntimeKind =>
+  runtime?.startsWith('runsc') === true ? USER_SPACE_KERNEL : HOST_KERNEL
+
+/** Usage with null in the fields that this runtime does not measure well enough to be declared. */
+export function onlyMeasured(usage: Usage, { measures }: Capabilities): Usage {
+  const kept = (field: keyof Usage): number | null => (measures.includes(field) ? usage[field] : null)
+  return {
+    cpu_ms: kept('cpu_ms'),
+    peak_memory_bytes: kept('peak_memory_bytes'),
+    read_bytes: kept('read_bytes'),
+    write_bytes: kept('write_bytes'),
+    wall_ms: usage.wall_ms,
+  }
+}
