@@ -3,7 +3,7 @@
  * and those that no longer send heartbeats are swept. A sandbox never outlives its owner by more than
  * heartbeat time-out + INTERVAL_MS (promise 6 of SPECIFICATION.md).
  */
-import type { Backend, WorkerId } from '@cofferdam/contract'
+import { fleetOf, type Backend, type WorkerId } from '@cofferdam/contract'
 
 /** Half of the promised minute; the heartbeat time-out is the other part. */
 const INTERVAL_MS = 30_000
@@ -42,7 +42,9 @@ export function createJanitor(deps: {
     let destroyed = 0
     try {
       if (!(await backend.probe(AbortSignal.timeout(10_000))).ok) return 0
-      const dead = (await backend.owners()).filter((owner) => owner !== deps.self && !alive.has(owner))
+      // Workers of another Redis on the same host beat where we cannot hear them (docs/decisions/0004).
+      const ours = (await backend.owners()).filter((owner) => fleetOf(owner) === fleetOf(deps.self))
+      const dead = ours.filter((owner) => owner !== deps.self && !alive.has(owner))
       for (const owner of dead) {
         const swept = await backend.sweep(owner)
         destroyed += swept.destroyed
