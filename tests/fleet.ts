@@ -8,9 +8,11 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import os from 'node:os'
 import path from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { createAdmission, type Admission } from '@cofferdam/admission'
 import { startPostgres, startRedis } from '@cofferdam/embedded'
 import type { TenantCaps, TenantPolicy } from '@cofferdam/contract'
 import { createClient, type Client } from '@cofferdam/client'
+import { connectRedis } from '@cofferdam/queue'
 import { createStore, migrate, type Store } from '@cofferdam/store'
 
 const WORKER = fileURLToPath(new URL('../apps/worker/src/main.ts', import.meta.url))
@@ -36,21 +38,29 @@ export interface Fleet extends AsyncDisposable {
     tenantId: string,
     options?: { policy?: Partial<TenantPolicy>; caps?: Partial<TenantCaps> },
   ): Promise<void>
-  redis: Awaited<ReturnType<typeof startRedis>>
-  postgres: Awaited<ReturnType<typeof startPostgres>>
+  admission: Admission
+  /** A clean stop; the data stays. */
+  stopPostgres(): Promise<void>
+  startPostgres(): Promise<void>
+  /** SIGTERM, then a new server on the same data and socket. */
+  restartRedis(): Promise<void>
 }
 
 /** Starts the stores; `durable` as in production. Workers are started by the caller. */
 export async function startFleet(options: { durable?: boolean } = {}): Promise<Fleet> {
   const durable = options.durable ?? false
   const dataDir = await mkdtemp(path.join(os.tmpdir(), 'cofferdam-fleet-'))
-  const [redis, postgres] = await Promise.all([
-    startRedis({ dataDir: path.join(dataDir, 'redis'), durable }),
-    startPostgres({ dataDir: path.join(dataDir, 'postgres'), durable }),
-  ])
+  const redisOptions = { dataDir: path.join(dataDir, 'redis'), durable }
+  const postgresOptions = { dataDir: path.join(dataDir, 'postgres'), durable }
+  let [redis, postgres] = await Promise.all([startRedis(redisOptions), startPostgres(postgresOptions)])
   await migrate(postgres.url)
   const store = await createStore({ databaseUrl: postgres.url, blobDir: path.join(dataDir, 'blobs') })
   const client = createClient({ redisUrl: redis.url })
+  const admissionRedis = connectRedis(redis.url, 'worker')
+  const admission = createAdmission({
+    redis: admissionRedis,
+    countCharged: (tenantId, atMs) => store.chargedCounts(tenantId, atMs),
+  })
   const workers: FleetWorker[] = []
 
   return {
@@ -59,8 +69,15 @@ export async function startFleet(options: { durable?: boolean } = {}): Promise<F
     dataDir,
     client,
     store,
-    redis,
-    postgres,
+    admission,
+    stopPostgres: () => postgres.stop(),
+    async startPostgres() {
+      postgres = await startPostgres(postgresOptions)
+    },
+    async restartRedis() {
+      await redis.stop()
+      redis = await startRedis(redisOptions)
+    },
     async startWorker(env = {}) {
       const worker = await spawnWorker({
         REDIS_URL: redis.url,
@@ -73,16 +90,12 @@ export async function startFleet(options: { durable?: boolean } = {}): Promise<F
       return worker
     },
     async createTenant(tenantId, { policy = {}, caps = {} } = {}) {
-      await store.tenants.create({
-        tenantId,
-        policy,
-        caps: { ...DEFAULT_TENANT_CAPS, ...caps },
-        actor: 'test',
-      })
+      await store.tenants.create({ tenant_id: tenantId, policy, caps }, 'test')
     },
     async [Symbol.asyncDispose]() {
       await Promise.all(workers.map((worker) => worker.stop()))
       await client.close()
+      admissionRedis.disconnect()
       await store[Symbol.asyncDispose]()
       await Promise.all([redis.stop(), postgres.stop()])
       await rm(dataDir, { recursive: true, force: true })

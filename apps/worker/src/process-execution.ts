@@ -12,6 +12,7 @@
  */
 import type { Admitted } from '@cofferdam/admission'
 import type { Outcome, TenantPolicy } from '@cofferdam/contract'
+import type { RunningAttempt } from '@cofferdam/executor'
 import type { Taken } from '@cofferdam/queue'
 import { SPANS } from '@cofferdam/telemetry'
 import { admissionKey } from './admission-key.ts'
@@ -34,38 +35,40 @@ export async function processExecution(taken: Taken, deps: WorkerDeps): Promise<
     if (!admission.admitted) return refuseByAdmission(taken, admission, policy, deps)
 
     await using _lease = deps.leases.hold(admission.lease)
-    const outcome = await execute(taken, policy.tenant, admission, deps)
-    if (outcome === 'drained') return giveBack(taken, admission.lease, deps)
-
-    const chargedAtMs = await chargeOf(taken, outcome, admission, deps)
-    await closeAttempt(taken, outcome, { ...policy, caps: admission.caps, chargedAtMs }, deps)
+    const attempt = startAttempt(taken, policy.tenant, admission, deps)
+    try {
+      const outcome = await attempt.outcome
+      const chargedAtMs = await chargeOf(taken, outcome, admission, deps)
+      await closeAttempt(taken, outcome, { ...policy, caps: admission.caps, chargedAtMs }, deps)
+    } catch (error) {
+      if (!wasDrained(error)) throw error
+      await giveBack(taken, admission.lease, deps)
+    } finally {
+      // Nobody waits for the sandbox's destruction but this slot and its lease.
+      await attempt.gone
+    }
   })
 }
 
-/** Runs the attempt; `drained` when this worker stops and nothing of the user has run. */
-async function execute(
+/** Hands the attempt to the executor. Its outcome rejects with StopReason `drain` when nothing of the user has run. */
+function startAttempt(
   taken: Taken,
   tenant: TenantPolicy,
   admitted: Admitted,
   deps: WorkerDeps,
-): Promise<Outcome | 'drained'> {
-  try {
-    return await deps.executor.execute({
-      executionId: taken.executionId,
-      attempt: taken.attempt,
-      request: taken.request,
-      tenant,
-      owner: deps.workerId,
-      signal: taken.signal,
-      traceparent: taken.traceparent,
-      onBegin: (ref, place) => taken.begin(ref, { ...place, chargedAtMs: admitted.chargedAtMs }),
-      onNotice: (message) => taken.emit({ type: 'notice', at_ms: Date.now(), message }),
-      onOutput: (stream, text) => taken.emit({ type: 'output', at_ms: Date.now(), stream, text }),
-    })
-  } catch (error) {
-    if (wasDrained(error)) return 'drained'
-    throw error
-  }
+): RunningAttempt {
+  return deps.executor.start({
+    executionId: taken.executionId,
+    attempt: taken.attempt,
+    request: taken.request,
+    tenant,
+    owner: deps.workerId,
+    signal: taken.signal,
+    traceparent: taken.traceparent,
+    onBegin: (ref, place) => taken.begin(ref, { ...place, chargedAtMs: admitted.chargedAtMs }),
+    onNotice: (message) => taken.emit({ type: 'notice', at_ms: Date.now(), message }),
+    onOutput: (stream, text) => taken.emit({ type: 'output', at_ms: Date.now(), stream, text }),
+  })
 }
 
 /** Refunded exactly when the platform failed before user code began; never for what the program or the caller did. */

@@ -43,7 +43,19 @@ export interface BackendReport {
   capabilities: Capabilities
 }
 
+/** An attempt on its way. */
+export interface RunningAttempt {
+  /** What came of the program: known before its sandbox is gone, so that nobody waits for the destruction. */
+  readonly outcome: Promise<Outcome>
+  /** Resolves when the sandbox is proven gone, or reported as leaked, and its memory is given back. Never rejects. */
+  readonly gone: Promise<void>
+}
+
 export interface Executor {
+  /**
+   * Starts one attempt. Its slot is free when `gone` resolves, not before. `outcome` rejects like `execute`.
+   */
+  start(attempt: Attempt): RunningAttempt
   /**
    * Runs one attempt to its outcome; program and backend failures are outcomes. Resolves when the sandbox is
    * proven gone, or reported as leaked. Rejects with `CofferdamError('fenced')` when the attempt belongs to
@@ -83,14 +95,20 @@ export function createExecutor(deps: ExecutorDeps): Executor {
   }
   let running = 0
 
+  const counted = async (attempt: Attempt, onOutcome?: (outcome: Outcome) => void): Promise<Outcome> => {
+    running += 1
+    try {
+      return await execute(parts, attempt, onOutcome)
+    } finally {
+      running -= 1
+    }
+  }
+
   return {
-    async execute(attempt) {
-      running += 1
-      try {
-        return await execute(parts, attempt)
-      } finally {
-        running -= 1
-      }
+    execute: (attempt) => counted(attempt),
+    start(attempt) {
+      const { promise, resolve, reject } = Promise.withResolvers<Outcome>()
+      return { outcome: promise, gone: counted(attempt, resolve).then(resolve, reject) }
     },
     probeAll: (signal) =>
       Promise.all(

@@ -35,8 +35,15 @@ interface Progress {
   began: boolean
 }
 
-/** Runs one attempt. Rejects with `fenced`, and with the StopReason `drain` before the program began. */
-export async function execute(parts: ExecutorParts, asked: Attempt): Promise<Outcome> {
+/**
+ * Runs one attempt and destroys its sandbox. `onOutcome` hears the outcome of a program as soon as it is known, while
+ * the sandbox is still being destroyed. Rejects with `fenced`, and with the StopReason `drain` before the program began.
+ */
+export async function execute(
+  parts: ExecutorParts,
+  asked: Attempt,
+  onOutcome: (outcome: Outcome) => void = () => undefined,
+): Promise<Outcome> {
   const attempt = guardedAttempt(asked, parts.log)
   const { request, tenant, signal } = attempt
   const spans = startAttemptSpans(attempt.traceparent, {
@@ -66,7 +73,9 @@ export async function execute(parts: ExecutorParts, asked: Attempt): Promise<Out
     await attempt.onBegin(ref, { backend: ref.backend, isolation })
     progress.began = true
     const rules = compileRules(tenant.redact, request.env ?? {})
-    return await runProgram({ parts, attempt, held, rules, spans })
+    const outcome = await runProgram({ parts, attempt, held, rules, spans })
+    onOutcome(outcome)
+    return outcome
   } catch (error) {
     return endedEarly(parts, attempt, progress, error)
   }

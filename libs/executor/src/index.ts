@@ -2,7 +2,13 @@
 export type { Attempt, ExecutorLog, ExecutorTimings, LeakedSandbox } from './attempt.ts'
 export type { CircuitOptions } from './circuit-breaker.ts'
 export { systemClock, type Clock } from './clock.ts'
-export { createExecutor, type BackendReport, type Executor, type ExecutorDeps } from './create-executor.ts'
+export {
+  createExecutor,
+  type BackendReport,
+  type Executor,
+  type ExecutorDeps,
+  type RunningAttempt,
+} from './create-executor.ts'
 export { createMemoryBudget, type MemoryBudget, type MemoryLease } from './memory-budget.ts'
 export { compileRules, type RedactionRules } from './redaction-rules.ts'
 export { createRedactor, redactText, type Redactor } from './redactor.ts'

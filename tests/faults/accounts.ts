@@ -1,0 +1,65 @@
+/** The books after a fault: accepted executions = endings = final audit rows, and counters = charged rows. */
+import type { Accepted, AuditRow, ExecutionRequestInput, ExecutionResult } from '@cofferdam/contract'
+import { expect } from 'vitest'
+import type { Fleet } from '../fleet.ts'
+
+/** Every audit row of the tenant. */
+export async function auditRows(fleet: Fleet, tenantId: string): Promise<AuditRow[]> {
+  const rows: AuditRow[] = []
+  let cursor: string | undefined
+  do {
+    const page = await fleet.store.listAudit({
+      tenantId,
+      limit: 500,
+      ...(cursor === undefined ? {} : { cursor }),
+    })
+    rows.push(...page.rows)
+    cursor = page.next_cursor ?? undefined
+  } while (cursor !== undefined)
+  return rows
+}
+
+/** A fake program, enqueued for the tenant. */
+export const fakeRequest = (tenantId: string, steps: object[], agent = 'a'): ExecutionRequestInput => ({
+  tenant_id: tenantId,
+  agent_id: agent,
+  backend: 'fake',
+  program: { type: 'script', language: 'python', source: steps.map((s) => JSON.stringify(s)).join('\n') },
+})
+
+/** Waits until every accepted execution has an ending; fails with the ids that have none. */
+export async function endingsOf(
+  fleet: Fleet,
+  accepted: readonly Accepted[],
+  timeoutMs: number,
+): Promise<ExecutionResult[]> {
+  const results = await Promise.all(accepted.map((a) => fleet.client.wait(a.execution_id, { timeoutMs })))
+  const open = accepted.filter((_, i) => results[i] === null).map((a) => a.execution_id)
+  expect(open, 'executions without an ending').toEqual([])
+  return results.filter((r) => r !== null)
+}
+
+/** Compares executions, endings, audit rows and counters; returns the rows. */
+export async function expectExactBooks(
+  fleet: Fleet,
+  tenantId: string,
+  accepted: readonly Accepted[],
+  results: readonly ExecutionResult[],
+): Promise<AuditRow[]> {
+  await expect
+    .poll(async () => (await auditRows(fleet, tenantId)).length, { timeout: 30_000, interval: 200 })
+    .toBe(accepted.length)
+  const rows = await auditRows(fleet, tenantId)
+  const endingByRow = new Map(rows.map((row) => [`${row.execution_id} ${row.attempt}`, row.ending]))
+  expect(endingByRow.size).toBe(rows.length)
+  for (const result of results)
+    expect(endingByRow.get(`${result.execution_id} ${result.attempt}`), result.execution_id).toBe(
+      result.ending,
+    )
+  expect(await chargedCounter(fleet, tenantId)).toBe(rows.filter((row) => row.quota_charged).length)
+  return rows
+}
+
+async function chargedCounter(fleet: Fleet, tenantId: string): Promise<number> {
+  return (await fleet.admission.usage(tenantId)).tenant_daily.used
+}
