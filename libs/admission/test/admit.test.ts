@@ -203,6 +203,22 @@ describe('concurrency', () => {
     short.close()
   })
 
+  it('reports an expired lease as lost though nobody has taken its place, and clears it away', async () => {
+    const short = openAdmission(server.url, { ...LONG_WINDOWS, leaseMs: 100 })
+    const tenant = await tenantWith()
+    const { lease } = admitted(await short.admission.admit(attemptOf(tenant)))
+    const held = admitted(await open.admission.admit(attemptOf(tenant))).lease
+    await vi.waitFor(async () => expect(await redisNow()).toBeGreaterThan(lease.expiresAtMs), {
+      timeout: 10_000,
+    })
+    expect(await short.admission.renew([lease, held])).toEqual([lease])
+    const next = admitted(await open.admission.admit(attemptOf(tenant))).lease
+    const members = await open.redis.zrange(`cfd:{${tenant}}:lease`, '0', '-1')
+    expect(members).not.toContain(`${lease.executionId}:1`)
+    expect(members).toContain(`${next.executionId}:1`)
+    short.close()
+  })
+
   it('renews leases of several tenants and never brings one back', async () => {
     const [a, b] = [await tenantWith(), await tenantWith()]
     const leases = await Promise.all(
