@@ -2,6 +2,7 @@
 import { readFileSync } from 'node:fs'
 import path from 'node:path'
 import { CofferdamError, errorBodySchema, ERRORS, type ErrorCode } from '@cofferdam/contract'
+import { CommandFailure } from './command-failure.ts'
 import type { CommandLine, Context } from './command.ts'
 import { textFlag } from './parse-command-line.ts'
 import { UsageError } from './usage-error.ts'
@@ -22,7 +23,7 @@ export interface ApiConnection {
 }
 
 /** Where to talk to and with which key. Throws `UsageError` when no key is to be had. */
-export function connectionOf(context: Context, line: CommandLine): { url: string; key: string } {
+function connectionOf(context: Context, line: CommandLine): { url: string; key: string } {
   const url = (textFlag(line, 'url') ?? context.config.url).replace(/\/+$/, '')
   if (!/^https?:\/\//.test(url) || !URL.canParse(url))
     throw new UsageError(
@@ -91,8 +92,7 @@ export function unreachable(url: string, cause: unknown): unknown {
   if (!(cause instanceof TypeError)) return cause
   const inner = cause.cause
   const why = inner instanceof Error && 'code' in inner ? String(inner.code) : cause.message
-  return new CofferdamError(
-    'queue_unavailable',
+  return new CommandFailure(
     `No API answers at ${url} (${why}). Start one with \`cofferdam up\`, or name another with --url or COFFERDAM_URL.`,
     { cause },
   )

@@ -11,7 +11,7 @@ export function whyNotStronger(findings: readonly BackendFinding[], used: Backen
   return findings.flatMap(({ name, isolation, probe }) =>
     probe.ok || isolation === used.isolation || !isAtLeast(isolation, used.isolation)
       ? []
-      : [`${name} (${isolation}): ${probe.why}. To have it: ${probe.fix}`],
+      : [`${name} (${isolation}): ${probe.why}\n      → ${probe.fix}`],
   )
 }
 

@@ -96,7 +96,7 @@ describe('buildRequest', () => {
       files: [{ path: 'in/d', content_base64: 'AP8=' }],
       stdin: 'hello\n',
       env: { K: 'v' },
-      limits: { hard_timeout_ms: 120_000, soft_timeout_ms: 115_000, memory_mib: 256 },
+      limits: { soft_timeout_ms: 120_000, hard_timeout_ms: 125_000, memory_mib: 256 },
       network: 'none',
       backend: 'auto',
       lane: 'interactive',

@@ -103,7 +103,8 @@ export async function buildRequest(
         : await readInput(from.cwd, stdinFlag)
   const files = await Promise.all(textFlags(line, 'file').map((word) => readFileIn(from.cwd, placeOf(word))))
   const limits = {
-    hard_timeout_ms: durationFlag(line, 'timeout'),
+    // As timeout(1) has it: the time the program gets; what then still runs is killed 5 s later (limitsSchema).
+    soft_timeout_ms: durationFlag(line, 'timeout'),
     memory_mib: numberFlag(line, 'memory', { min: 1, max: 1_000_000 }),
     cpus: numberFlag(line, 'cpus', { min: 0, max: 1024, whole: false }),
   }

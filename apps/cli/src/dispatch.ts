@@ -82,6 +82,8 @@ function tell(error: unknown, around: Surroundings): number {
 /** Foreseen failures speak for themselves; a stack is shown only for what nobody foresaw. */
 function messageOf(error: unknown): string {
   if (!(error instanceof Error)) return String(error)
-  const foreseen = ['UsageError', 'CofferdamError', 'EmbeddedServerError'].includes(error.name)
+  const foreseen = ['UsageError', 'CommandFailure', 'CofferdamError', 'EmbeddedServerError'].includes(
+    error.name,
+  )
   return foreseen ? error.message : (error.stack ?? error.message)
 }

@@ -4,22 +4,16 @@
  *   queued ──started──> running ──ended──> result fetched
  *      └── Ctrl-C ──> cancel asked ──ended(cancelled)──> result fetched      (a second Ctrl-C leaves at once: main.ts)
  */
-import { CofferdamError, type ExecutionId, type ExecutionResult, type StoredEvent } from '@cofferdam/contract'
+import type { Client } from '@cofferdam/client'
+import { CofferdamError, type ExecutionId, type ExecutionResult } from '@cofferdam/contract'
 import type { Context } from './command.ts'
-
-/** What following needs of a client; libs/client offers it over HTTP and over Redis. */
-export interface Followed {
-  events(id: ExecutionId, options: { signal: AbortSignal }): AsyncIterable<StoredEvent>
-  wait(id: ExecutionId, options: { timeoutMs: number }): Promise<ExecutionResult | null>
-  cancel(id: ExecutionId, reason?: string): Promise<unknown>
-}
 
 /** The result stands in the store before `ended` is published; this only covers a slow answer. */
 const RESULT_MS = 30_000
 
 /** Resolves with the result. `cancelOnStop`: a Ctrl-C cancels the execution; else it only stops watching. */
 export async function follow(
-  client: Followed,
+  client: Pick<Client, 'stream' | 'wait' | 'cancel'>,
   id: ExecutionId,
   context: Context,
   options: { cancelOnStop: boolean },
@@ -34,7 +28,7 @@ export async function follow(
   if (stop.aborted) onStop()
   stop.addEventListener('abort', onStop)
   try {
-    for await (const { event } of client.events(id, { signal: watching.signal })) {
+    for await (const { event } of client.stream(id, { signal: watching.signal })) {
       if (event.type === 'queued') terminal.progress(`${id} is queued …`)
       else if (event.type === 'started')
         terminal.progress(`running on ${event.backend} (${event.isolation}) …`)

@@ -1,8 +1,8 @@
 /** Whether the API can have its port, asked before anything is started. */
 import { createServer } from 'node:net'
-import { CofferdamError } from '@cofferdam/contract'
+import { CommandFailure } from './command-failure.ts'
 
-/** Throws `conflict` with what to do when the port is taken or not allowed. */
+/** Throws `CommandFailure` with what to do when the port is taken or not allowed. */
 export async function requireFreePort(host: string, port: number): Promise<void> {
   if (port === 0) return
   const { promise, resolve, reject } = Promise.withResolvers<void>()
@@ -19,8 +19,7 @@ function refusal(host: string, port: number, error: NodeJS.ErrnoException): Erro
       : error.code === 'EACCES'
         ? 'this user may not listen there'
         : error.message
-  return new CofferdamError(
-    'conflict',
+  return new CommandFailure(
     `The API cannot have ${host}:${port}: ${why}. Stop that one, or choose another port with --port.`,
     { cause: error },
   )

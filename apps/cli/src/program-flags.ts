@@ -20,7 +20,7 @@ export const PROGRAM_FLAGS = {
     type: 'string',
     short: 't',
     value: 'TIME',
-    description: 'hard deadline: 500ms, 30s, 2m (default: 30s)',
+    description: 'asked to stop after 500ms, 30s, 2m (default: 25s), killed 5 s later',
   },
   memory: { type: 'string', short: 'm', value: 'MIB', description: 'memory limit in MiB (default: 256)' },
   cpus: { type: 'string', value: 'N', description: 'CPU limit (default: 1)' },

@@ -18,12 +18,7 @@ export function bytesWords(bytes: number): string {
 
 /** The ending and what led to it, in one line. */
 export function endingWords(result: ExecutionResult): string {
-  const how =
-    result.signal !== null
-      ? `${result.ending} (${result.signal})`
-      : result.ending === 'error' && result.exit_code !== null
-        ? `exit status ${result.exit_code}`
-        : result.ending
+  const how = result.signal === null ? result.ending : `${result.ending} (${result.signal})`
   const why = result.error_message ?? result.reason
   return why === undefined ? how : `${how}: ${why}`
 }

@@ -17,7 +17,7 @@ export const command: Command = {
   async run(context, line) {
     const { terminal } = context
     const request = await buildRequest(line, context)
-    await using client = openClient(context, line)
+    await using client = await openClient(context, line)
     const accepted = await client.enqueue(request)
     terminal.value(accepted)
     terminal.line(accepted.execution_id)

@@ -33,10 +33,10 @@ export const command: Command = {
         )
       return hasFlag(line, 'follow') ? exitStatusFor(state.result) : EXIT.ok
     }
-    await using client = openClient(context, line)
+    await using client = await openClient(context, line)
     if (!hasFlag(line, 'follow')) {
       const printed = { stdout: '', stderr: '' }
-      for await (const { event } of client.events(id, { signal: AbortSignal.timeout(SO_FAR_MS) }))
+      for await (const { event } of client.stream(id, { signal: AbortSignal.timeout(SO_FAR_MS) }))
         if (event.type === 'output') {
           printed[event.stream] += event.text
           terminal.program(event.stream, event.text)

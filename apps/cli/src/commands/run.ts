@@ -56,7 +56,7 @@ async function throughTheQueue(
   line: Parameters<Command['run']>[1],
   save: SaveArtifact | null,
 ) {
-  await using client = openClient(context, line)
+  await using client = await openClient(context, line)
   const { execution_id } = await client.enqueue(request)
   const result = await follow(client, execution_id, context, { cancelOnStop: true })
   if (save !== null) {

@@ -5,8 +5,11 @@
  *
  * What was started is owned by one stack and stopped in the opposite order, whatever happens in between.
  */
-import { loadConfig as loadApiConfig, runApi } from '@cofferdam/api'
+import { API_VERSION, loadConfig as loadApiConfig, runApi } from '@cofferdam/api'
+import { createClient } from '@cofferdam/client'
 import { auditRowSchema, parse, type AuditRow, type ExecutionResult } from '@cofferdam/contract'
+import { compileRules, redactText } from '@cofferdam/executor'
+import { startTelemetry, type Telemetry } from '@cofferdam/telemetry'
 import { loadConfig as loadWorkerConfig, runWorker } from '@cofferdam/worker'
 import { z } from 'zod'
 import { apiOver } from '../api-connection.ts'
@@ -18,7 +21,6 @@ import { auditLines, demoRequest, outputLines } from '../demo.ts'
 import { EXIT, exitStatusFor } from '../exit-status.ts'
 import { requireFreePort } from '../free-port.ts'
 import { everyBackend, findBackends, type BackendFinding } from '../local-backends.ts'
-import { clientOver } from '../open-client.ts'
 import { hasFlag, numberFlag } from '../parse-command-line.ts'
 import { DEMO_TENANT, prepareStore } from '../prepare-store.ts'
 import { startServers, type Servers } from '../private-servers.ts'
@@ -78,9 +80,10 @@ export const command: Command = {
 
     terminal.progress('starting worker and API …')
     const environment = appEnvironment(context, servers, host, port)
-    const worker = await runWorker(loadWorkerConfig(environment))
+    const telemetry = owned.use(await sharedTelemetry(environment))
+    const worker = await runWorker(loadWorkerConfig(environment), { telemetry })
     owned.defer(() => worker.close())
-    const api = await runApi(loadApiConfig(environment))
+    const api = await runApi(loadApiConfig(environment), { telemetry })
     owned.defer(() => api.close())
 
     terminal.progress('running the demo …')
@@ -88,6 +91,7 @@ export const command: Command = {
     terminal.progress(null)
     report(context, { demo, findings, servers, url: api.url })
     if (hasFlag(line, 'once')) return exitStatusFor(demo.result)
+    terminal.line('Ctrl-C stops it.')
 
     const ended = await Promise.race([untilStopped(stop), ...servers.own.map((server) => server.exited)])
     if (typeof ended === 'string') terminal.note(`A server ended (${ended}); stopping.`)
@@ -125,6 +129,18 @@ function appEnvironment(context: Context, servers: Servers, host: string, port: 
   }
 }
 
+/** One for both apps: OpenTelemetry's API knows one provider a process. */
+function sharedTelemetry(environment: Environment): Promise<Telemetry> {
+  const rules = compileRules([], {})
+  const otlpEndpoint = environment['OTEL_EXPORTER_OTLP_ENDPOINT'] || undefined
+  return startTelemetry({
+    service: 'cofferdam',
+    version: API_VERSION,
+    redact: (text) => redactText(rules, text).text,
+    ...(otlpEndpoint === undefined ? {} : { otlpEndpoint }),
+  })
+}
+
 async function stopServers(servers: Servers): Promise<void> {
   await Promise.all(servers.own.map((server) => server.stop()))
 }
@@ -135,7 +151,7 @@ interface Demo {
 }
 
 async function runDemo(url: string, key: string, stop: AbortSignal): Promise<Demo> {
-  await using client = clientOver(url, key)
+  await using client = createClient({ baseUrl: url, apiKey: key })
   const { execution_id } = await client.enqueue(demoRequest(DEMO_TENANT))
   const result = await client.wait(execution_id, { timeoutMs: DEMO_WAIT_MS, signal: stop })
   if (result === null) throw new Error(`the demo ${execution_id} did not end within ${DEMO_WAIT_MS / 1000} s`)
@@ -167,5 +183,4 @@ function report(
   terminal.line(
     `Data       ${config.dataDir} (Redis: ${facts.servers.redisHow}; Postgres: ${facts.servers.postgresHow})`,
   )
-  terminal.line('Ctrl-C stops it.')
 }
