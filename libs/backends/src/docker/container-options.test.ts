@@ -1,0 +1,67 @@
+import { newSandboxId, newWorkerId } from '@cofferdam/contract'
+import { expect, test } from 'vitest'
+import { containerOptions, type SlotSpec } from './container-options.ts'
+
+const slot: SlotSpec = {
+  slotId: newSandboxId(),
+  owner: newWorkerId('0123456789ab'),
+  image: 'cofferdam/sandbox:latest',
+  runtime: null,
+  language: 'python',
+  limits: { memory_mib: 256, cpus: 0.5, pids: 64, disk_mib: 64 },
+}
+
+test('hardens the container in every way that local-isolation.md §3 names', () => {
+  const options = containerOptions(slot)
+  expect(options).toMatchObject({
+    name: `cofferdam-${slot.slotId}`,
+    Hostname: 'sandbox',
+    NetworkDisabled: true,
+    OpenStdin: true,
+    StdinOnce: true,
+    Tty: false,
+    Labels: { 'cofferdam.owner': slot.owner, 'cofferdam.sandbox': slot.slotId },
+    HostConfig: {
+      NetworkMode: 'none',
+      ReadonlyRootfs: true,
+      CapDrop: ['ALL'],
+      CapAdd: ['SETUID', 'SETGID', 'KILL'],
+      Privileged: false,
+      Memory: (256 + 16) * 1_048_576,
+      MemorySwap: (256 + 16) * 1_048_576,
+      NanoCpus: 500_000_000,
+      PidsLimit: 65,
+      Tmpfs: { '/tmp': 'rw,exec,nosuid,nodev,size=64m,nr_inodes=16k,mode=1777' },
+      ShmSize: 16_777_216,
+      LogConfig: { Type: 'none', Config: {} },
+      AutoRemove: true,
+      Init: false,
+    },
+  })
+  expect(options.HostConfig?.SecurityOpt?.[0]).toBe('no-new-privileges')
+  expect(options.HostConfig?.SecurityOpt?.[1]).toMatch(/^seccomp=\{"defaultAction":"SCMP_ACT_ERRNO"/)
+  expect(options.HostConfig?.MaskedPaths).toEqual(
+    expect.arrayContaining(['/proc/kcore', '/proc/cmdline', '/sys/firmware']),
+  )
+  expect(options.HostConfig?.Ulimits).toEqual([
+    { Name: 'nofile', Soft: 256, Hard: 256 },
+    { Name: 'fsize', Soft: 67_108_864, Hard: 67_108_864 },
+    { Name: 'core', Soft: 0, Hard: 0 },
+  ])
+  expect(options.HostConfig).not.toHaveProperty('Runtime')
+  expect(options.HostConfig).not.toHaveProperty('Binds')
+})
+
+test('never gives a disk that is larger than the memory it lies in', () => {
+  const options = containerOptions({ ...slot, limits: { ...slot.limits, memory_mib: 32, disk_mib: 1024 } })
+  expect(options.HostConfig?.Tmpfs?.['/tmp']).toContain('size=32m')
+})
+
+test('leaves room for the threads of a user-space kernel', () => {
+  const options = containerOptions({ ...slot, runtime: 'runsc' })
+  expect(options.HostConfig).toMatchObject({
+    Runtime: 'runsc',
+    PidsLimit: 1280,
+    Memory: (256 + 64) * 1_048_576,
+  })
+})
