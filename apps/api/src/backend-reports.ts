@@ -37,7 +37,8 @@ export async function readBackendReports(redis: Redis, nowMs: number): Promise<B
   const all = await redis.hgetall(BACKENDS_KEY).catch((cause: unknown) => {
     throw new CofferdamError('queue_unavailable', undefined, { cause })
   })
-  for (const [worker, text] of Object.entries(all)) {
+  const byWorker = Object.entries(all).sort(([a], [b]) => a.localeCompare(b))
+  for (const [worker, text] of byWorker) {
     for (const report of parseReports(text, nowMs)) {
       const summary = byName.get(report.name) ?? {
         name: report.name,

@@ -1,4 +1,5 @@
 /** Connects a server to its Redis, Postgres and telemetry, and takes all of it down again in the opposite order. */
+import { once } from 'node:events'
 import { isIPv6 } from 'node:net'
 import { join } from 'node:path'
 import { createAdmission } from '@cofferdam/admission'
@@ -6,6 +7,7 @@ import { connectRedis, createProducer } from '@cofferdam/queue'
 import { createStore } from '@cofferdam/store'
 import { createLogger, startTelemetry, type Logger, type Telemetry } from '@cofferdam/telemetry'
 import type { FastifyInstance } from 'fastify'
+import type { Redis } from 'ioredis'
 import type { ApiConfig } from './config.ts'
 import { redactSecrets } from './redact-secrets.ts'
 import { API_VERSION, createApi } from './server.ts'
@@ -55,6 +57,7 @@ export async function runApi(config: ApiConfig, shared: Shared = {}): Promise<Ru
     logger,
   })
   owned.adopt(api, (running) => closeWithin(running, config.drainMs))
+  await Promise.allSettled([isReady(redis), store.ping()])
   const url = await listen(api, config)
 
   const running = owned.move()
@@ -73,6 +76,11 @@ function startOwnTelemetry(config: ApiConfig, logger: Logger): Promise<Telemetry
     logger,
     ...(config.otlpEndpoint === undefined ? {} : { otlpEndpoint: config.otlpEndpoint }),
   })
+}
+
+/** So that the first request does not meet a connection that is just being made; rejects after 2 s without one. */
+async function isReady(redis: Redis): Promise<void> {
+  if (redis.status !== 'ready') await once(redis, 'ready', { signal: AbortSignal.timeout(2000) })
 }
 
 async function listen(api: FastifyInstance, { host, port }: ApiConfig): Promise<string> {

@@ -105,7 +105,8 @@ function traceAndProtect(app: FastifyInstance, draining: AbortSignal): void {
     }
   })
   app.addHook('onResponse', async (request, reply) => {
-    const level = request.caller === null ? 'debug' : 'info'
+    // Traces and audit rows tell what was done; the log tells what was refused. Failures of ours are logged as errors.
+    const level = reply.statusCode >= 400 && reply.statusCode < 500 ? 'info' : 'debug'
     request.log[level](
       {
         method: request.method,

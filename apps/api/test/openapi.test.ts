@@ -94,7 +94,7 @@ describe('the OpenAPI document', () => {
 
   it('declares exactly the parameters that stand in each path', () => {
     for (const { path, method, operation } of operations()) {
-      const inPath = [...path.matchAll(/\{([^}]+)\}/g)].map((match) => match[1])
+      const inPath = [...path.matchAll(/\{([^}]+)\}/g)].map((match) => match[1]!)
       const declared = (operation.parameters ?? []).filter((one) => one.in === 'path')
       expect(declared.map((one) => one.name).sort(), `${method} ${path}`).toEqual(inPath.sort())
       expect(declared.every((one) => one.required === true)).toBe(true)
@@ -103,7 +103,7 @@ describe('the OpenAPI document', () => {
 
   it('has no reference that leads nowhere and no schema that nobody refers to', () => {
     const text = JSON.stringify(document)
-    const referred = [...text.matchAll(/"\$ref":"([^"]+)"/g)].map((match) => match[1])
+    const referred = [...text.matchAll(/"\$ref":"([^"]+)"/g)].map((match) => match[1]!)
     const expected = Object.keys(document.components.schemas).map((name) => `#/components/schemas/${name}`)
     expect([...new Set(referred)].sort()).toEqual(expected.sort())
     expect(text).not.toContain('__SCHEMA')

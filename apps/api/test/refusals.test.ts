@@ -279,6 +279,19 @@ describe('bodies', () => {
     const small = await api.inject({ ...post('{}'), headers: { ...JSON_TYPE, ...scene.admin } })
     expect(small.statusCode).toBe(400)
   })
+
+  it('give their bytes back when they are answered', async () => {
+    const api = await scene.another({ bodyBytes: 1000 })
+    const url = await api.listen({ host: '127.0.0.1', port: 0 })
+    for (let i = 0; i < 20; i += 1) {
+      const reply = await fetch(`${url}/v1/executions`, {
+        method: 'POST',
+        headers: { ...scene.admin, ...JSON_TYPE },
+        body: JSON.stringify(execution('x'.repeat(500))),
+      })
+      expect(reply.status).toBe(202)
+    }
+  })
 })
 
 describe('on the wire', () => {
@@ -326,11 +339,11 @@ describe('on the wire', () => {
     const socket = connect(port, '127.0.0.1')
     await new Promise<void>((resolve) => socket.once('connect', resolve))
     const head = `POST /v1/executions HTTP/1.1\r\nHost: x\r\nAuthorization: ${scene.admin.authorization}\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n\r\n`
-    await new Promise<unknown>((resolve) => socket.write(`${head}{"tenant_id":"acme"`, resolve))
+    await new Promise<unknown>((resolve) => socket.write(`${head}{"tenant_id":"globex"`, resolve))
     const closed = new Promise<void>((resolve) => socket.once('close', () => resolve()))
     socket.destroy()
     await closed
-    expect((await scene.call({ url: '/v1/executions?tenant_id=acme' })).json.executions).toEqual([])
+    expect((await scene.call({ url: '/v1/executions?tenant_id=globex' })).json.executions).toEqual([])
     expect((await scene.call({ url: '/healthz' })).status).toBe(200)
   })
 

@@ -150,6 +150,22 @@ describe('caps', () => {
     await scene.call({ method: 'POST', url: `/v1/executions/${first.json.execution_id}/cancel` })
   })
 
+  it('are the same in Postgres and Redis after many changes at once', async () => {
+    await Promise.all(
+      Array.from({ length: 20 }, (_, i) =>
+        scene.call({
+          method: 'PUT',
+          url: '/v1/tenants/globex/caps',
+          payload: { ...CAPS, tenant_daily: i, weight: i + 1 },
+        }),
+      ),
+    )
+    const stored = (await scene.store.tenants.get('globex'))!.caps
+    expect(await scene.admission.getCaps('globex')).toEqual(stored)
+    const limits = await scene.redis.hget('{cofferdam}:limits', 'globex')
+    expect(limits).toBe(`${stored.weight}|${stored.concurrency}|${stored.max_queued}`)
+  })
+
   it('show what is used of them', async () => {
     const key = { tenantId: 'acme', agentId: 'agent-9', executionId: 'exe_1', attempt: 1 } as const
     const admitted = await scene.admission.admit(key)

@@ -50,7 +50,8 @@ export function tenants(app: App, context: RouteContext): void {
         { tenant_id, policy: namedFields(policy), caps: namedFields(caps ?? {}) },
         actorOf(request),
       )
-      await applyCaps(context, tenant_id, tenant.caps)
+      // The tenant exists now, so the same request again would be a conflict.
+      await applyCaps(context, tenant_id, tenant.caps, `Send its caps: PUT /v1/tenants/${tenant_id}/caps.`)
       return reply.code(201).header('location', `/v1/tenants/${tenant_id}`).send(tenant)
     },
   )
