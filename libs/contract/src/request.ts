@@ -206,12 +206,14 @@ export function fileBytes(file: FileIn): Buffer {
 }
 
 function totalFileBytes(files: FileIn[]): number {
-  return files.reduce(
-    (sum, f) =>
-      sum +
-      (f.content === undefined ? ((f.content_base64 ?? '').length * 3) / 4 : Buffer.byteLength(f.content)),
-    0,
-  )
+  return files.reduce((sum, file) => sum + sizeOf(file), 0)
+}
+
+/** Bytes of a file without decoding it. */
+function sizeOf({ content, content_base64: base64 = '' }: FileIn): number {
+  if (content !== undefined) return Buffer.byteLength(content)
+  const padding = base64.endsWith('==') ? 2 : base64.endsWith('=') ? 1 : 0
+  return (base64.length / 4) * 3 - padding
 }
 
 /** The text that is hashed for the audit row: exactly what the user wrote, without wrapper or environment. */
