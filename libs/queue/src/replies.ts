@@ -14,6 +14,9 @@ import { resultOf } from './execution-state.ts'
 import { CHANNELS, KEYS } from './keys.ts'
 import { runCoded, SCRIPTS, text } from './scripts.ts'
 
+/** The longest delay that setTimeout takes (about 25 days). */
+const TIMER_MAX_MS = 2 ** 31 - 1
+
 type Listener = (answer: ExecutionResult | CofferdamError) => void
 
 interface Entry {
@@ -128,20 +131,22 @@ export function createReplies(redis: Redis, subscriber: Redis, guard: Guard, pro
         entries.delete(id)
         return entry.result
       }
-      const deadline = AbortSignal.timeout(Math.max(0, Math.min(timeoutMs, 2 ** 31 - 1)))
       const ended = Promise.withResolvers<ExecutionResult | null>()
+      // Aborted or closed while the first question fails: then nobody is left to hear of it.
+      ended.promise.catch(() => undefined)
       const listener: Listener = (result) =>
         result instanceof CofferdamError ? ended.reject(result) : ended.resolve(result)
-      const onDeadline = (): void => ended.resolve(null)
       const onAbort = (): void => ended.reject(signal?.reason)
       entry.listeners.add(listener)
-      deadline.addEventListener('abort', onDeadline)
       signal?.addEventListener('abort', onAbort)
+      let timer: NodeJS.Timeout | undefined
       try {
+        // Asked before the clock starts: what has ended already is answered whatever the patience.
         if (!entry.registered) await guard(() => ask(id, entry))
+        timer = setTimeout(() => ended.resolve(null), Math.min(timeoutMs, TIMER_MAX_MS))
         return await ended.promise
       } finally {
-        deadline.removeEventListener('abort', onDeadline)
+        clearTimeout(timer)
         signal?.removeEventListener('abort', onAbort)
         entry.listeners.delete(listener)
         leave(id, entry)

@@ -1,0 +1,69 @@
+import {
+  context,
+  ROOT_CONTEXT,
+  SpanKind,
+  trace,
+  TraceFlags,
+  type Context,
+  type Span,
+  type TracerProvider,
+} from '@opentelemetry/api'
+import { executionRequestSchema } from '@cofferdam/contract'
+import { afterEach, describe, expect, it, vi } from 'vitest'
+import { parseTraceparent, withEnqueueSpan } from './enqueue-span.ts'
+
+const request = executionRequestSchema.parse({
+  tenant_id: 'acme',
+  agent_id: 'a',
+  program: { type: 'install' },
+})
+const parent = `00-${'a'.repeat(32)}-${'b'.repeat(16)}-01`
+
+afterEach(() => trace.disable())
+
+describe('the span of an enqueue', () => {
+  it("keeps the caller's traceparent when no tracer is registered, and has none without one", async () => {
+    expect(await withEnqueueSpan(request, parent, async (context) => context)).toBe(parent)
+    expect(await withEnqueueSpan(request, undefined, async (context) => context)).toBeNull()
+  })
+
+  it("is a child of the caller's span, and its context travels", async () => {
+    const startSpan = vi.fn((_name: string, _options: unknown, from: Context = context.active()) => {
+      const spanContext = {
+        traceId: trace.getSpanContext(from)?.traceId ?? 'c'.repeat(32),
+        spanId: 'd'.repeat(16),
+        traceFlags: TraceFlags.SAMPLED,
+      }
+      return Object.assign(trace.wrapSpanContext(spanContext), { end }) as Span
+    })
+    const end = vi.fn()
+    trace.setGlobalTracerProvider({ getTracer: () => ({ startSpan }) } as unknown as TracerProvider)
+    const travelling = await withEnqueueSpan(request, parent, async (traceparent) => traceparent)
+    expect(travelling).toBe(`00-${'a'.repeat(32)}-${'d'.repeat(16)}-01`)
+    expect(startSpan).toHaveBeenCalledWith(
+      'cofferdam.enqueue',
+      expect.objectContaining({
+        kind: SpanKind.PRODUCER,
+        attributes: expect.objectContaining({ 'cofferdam.tenant_id': 'acme' }),
+      }),
+      expect.anything(),
+    )
+    expect(end).toHaveBeenCalledTimes(1)
+    expect(trace.getSpanContext(ROOT_CONTEXT)).toBeUndefined()
+  })
+
+  it('ends when the enqueue fails', async () => {
+    await expect(
+      withEnqueueSpan(request, undefined, () => Promise.reject(new Error('full'))),
+    ).rejects.toThrow('full')
+  })
+})
+
+describe('a traceparent', () => {
+  it.each([
+    '',
+    'garbage',
+    `00-${'0'.repeat(32)}-${'b'.repeat(16)}-01`,
+    `01-${'a'.repeat(32)}-${'b'.repeat(16)}-01`,
+  ])('is not read from %j', (text) => expect(parseTraceparent(text)).toBeNull())
+})

@@ -1,0 +1,79 @@
+import { describe, expect, it, vi } from 'vitest'
+import { createEventBuffer } from './event-buffer.ts'
+
+const output = (text: string, stream: 'stdout' | 'stderr' = 'stdout') =>
+  ({ type: 'output', at_ms: 1, stream, text }) as const
+
+describe('the event buffer', () => {
+  it('joins neighbouring output of one stream and keeps the order of everything', async () => {
+    const batches: unknown[][] = []
+    const buffer = createEventBuffer(
+      async (events) => void batches.push(events.map((e) => JSON.parse(e) as unknown)),
+      vi.fn(),
+    )
+    for (const event of [output('a'), output('b'), output('c', 'stderr'), output('d')]) buffer.emit(event)
+    buffer.emit({ type: 'notice', at_ms: 2, message: 'n' })
+    buffer.emit(output('e'))
+    await buffer.flush()
+    expect(batches).toEqual([
+      [
+        output('ab'),
+        output('c', 'stderr'),
+        output('d'),
+        { type: 'notice', at_ms: 2, message: 'n' },
+        output('e'),
+      ],
+    ])
+  })
+
+  it('appends by itself after a moment, one call at a time, numbered', async () => {
+    const calls: number[] = []
+    let active = 0
+    const buffer = createEventBuffer(async (_events, call) => {
+      expect((active += 1)).toBe(1)
+      await new Promise((resolve) => setImmediate(resolve))
+      active -= 1
+      calls.push(call)
+    }, vi.fn())
+    buffer.emit(output('a'))
+    await vi.waitFor(() => expect(calls).toEqual([1]))
+    for (let n = 0; n < 3; n += 1) {
+      buffer.emit(output('b'))
+      void buffer.flush()
+    }
+    await buffer.flush()
+    expect(calls.length).toBeGreaterThanOrEqual(2)
+    expect(calls).toEqual(calls.map((_, index) => index + 1))
+  })
+
+  it('drops output beyond its bound while nothing can be appended, and says so once', async () => {
+    const wait = Promise.withResolvers<void>()
+    const all: { type: string; text?: string }[] = []
+    const buffer = createEventBuffer(async (events) => {
+      await wait.promise
+      all.push(...events.map((event) => JSON.parse(event) as (typeof all)[number]))
+    }, vi.fn())
+    buffer.emit(output('first'))
+    const stuck = buffer.flush()
+    await Promise.resolve()
+    for (let n = 0; n < 12; n += 1) buffer.emit(output('x'.repeat(1024 * 1024)))
+    wait.resolve()
+    await stuck
+    await buffer.flush()
+    const bytes = all.reduce((sum, { text = '' }) => sum + text.length, 0)
+    expect(bytes).toBe(5 + 4 * 1024 * 1024)
+    expect(all.filter(({ type }) => type === 'notice')).toHaveLength(1)
+  })
+
+  it('goes on after an append that failed', async () => {
+    const onError = vi.fn()
+    const append = vi.fn<() => Promise<void>>().mockRejectedValueOnce(new Error('away')).mockResolvedValue()
+    const buffer = createEventBuffer(append, onError)
+    buffer.emit(output('a'))
+    await buffer.flush()
+    buffer.emit(output('b'))
+    await buffer.flush()
+    expect(append).toHaveBeenCalledTimes(2)
+    expect(onError).toHaveBeenCalledTimes(1)
+  })
+})

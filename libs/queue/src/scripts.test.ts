@@ -1,0 +1,32 @@
+import { readdirSync, readFileSync } from 'node:fs'
+import { describe, expect, it } from 'vitest'
+import { SCRIPTS } from './scripts.ts'
+
+const files = readdirSync(new URL('./lua/', import.meta.url)).filter((name) => name.endsWith('.lua'))
+
+describe('the scripts', () => {
+  it('are the files of lua/, each loaded once', () => {
+    const loaded = Object.values(SCRIPTS).map(({ name }) => `${name}.lua`)
+    expect(loaded.toSorted()).toEqual(files.toSorted())
+  })
+
+  it.each(files)('%s says its purpose, keys, replies and complexity', (file) => {
+    const text = readFileSync(new URL(`./lua/${file}`, import.meta.url), 'utf8')
+    for (const word of ['Purpose:', 'KEYS\\[1\\]', 'Returns', 'Complexity:'])
+      expect(text).toMatch(new RegExp(`^-- ${word}`, 'm'))
+  })
+
+  it.each(Object.values(SCRIPTS))(
+    '$name has every include exactly once and no key outside of the tag',
+    ({ source }) => {
+      expect(source).not.toMatch(/^--- @include/m)
+      const functions = [...source.matchAll(/^local function (\w+)/gm)].map(([, name]) => name)
+      expect(functions).toEqual([...new Set(functions)])
+      const literals = [...source.matchAll(/^local K = \{ (.+) \}$/gm)].flatMap(([, keys]) =>
+        [...(keys ?? '').matchAll(/'([^']*)'/g)].map(([, key]) => key),
+      )
+      expect(literals.length).toBeGreaterThan(20)
+      expect(literals.filter((key) => key?.startsWith('{cofferdam}:') !== true)).toEqual([])
+    },
+  )
+})

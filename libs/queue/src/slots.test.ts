@@ -1,0 +1,42 @@
+import { describe, expect, it } from 'vitest'
+import { createSlots } from './slots.ts'
+
+const never = new AbortController().signal
+
+describe('the slots of a worker', () => {
+  it('give routine at most half when both lanes are served, and at least one', () => {
+    const max = (total: number, lanes: ('interactive' | 'routine')[]) => {
+      const slots = createSlots(total, lanes)
+      return [slots.max('interactive'), slots.max('routine')]
+    }
+    expect(max(8, ['interactive', 'routine'])).toEqual([8, 4])
+    expect(max(1, ['interactive', 'routine'])).toEqual([1, 1])
+    expect(max(8, ['routine'])).toEqual([0, 8])
+    expect(max(8, ['interactive'])).toEqual([8, 0])
+  })
+
+  it('are handed out up to the total over both lanes, and again when one is released', async () => {
+    const slots = createSlots(2, ['interactive', 'routine'])
+    await slots.acquire('interactive')
+    await slots.acquire('routine')
+    expect(slots.busy).toBe(2)
+    let acquired = false
+    const third = slots.acquire('interactive').then(() => (acquired = true))
+    await new Promise((resolve) => setImmediate(resolve))
+    expect(acquired).toBe(false)
+    slots.release('routine')
+    await third
+    expect(slots.busy).toBe(2)
+  })
+
+  it('let a lane stop waiting', async () => {
+    const slots = createSlots(1, ['interactive'])
+    await slots.free('interactive', never)
+    await slots.acquire('interactive')
+    const stop = new AbortController()
+    const waiting = slots.free('interactive', stop.signal)
+    stop.abort()
+    await waiting
+    expect(slots.busy).toBe(1)
+  })
+})

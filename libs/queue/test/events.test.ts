@@ -1,0 +1,173 @@
+import type { StoredEvent } from '@cofferdam/contract'
+import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest'
+import type { Producer, Taken } from '../src/index.ts'
+import { endWith, gate, recordOf, requestOf } from './fixtures.ts'
+import { startBench, type Bench } from './support.ts'
+
+let bench: Bench
+beforeAll(async () => {
+  bench = await startBench()
+})
+afterEach(() => bench.clear())
+afterAll(() => bench[Symbol.asyncDispose]())
+
+const patience = () => AbortSignal.timeout(15_000)
+const output = (text: string) => ({ type: 'output', at_ms: 1, stream: 'stdout', text }) as const
+const textOf = (events: StoredEvent[]): string =>
+  events.map(({ event }) => (event.type === 'output' ? event.text : '')).join('')
+
+/** Follows until `ended`. */
+const follow = (producer: Producer, id: Taken['executionId'], after?: string): Promise<StoredEvent[]> =>
+  Array.fromAsync(producer.events(id, { signal: patience(), ...(after === undefined ? {} : { after }) }))
+
+describe('live events', () => {
+  it('arrive while the program runs', async () => {
+    const producer = bench.producer()
+    const seen = gate()
+    bench.consumer({
+      async process(taken) {
+        taken.emit(output('early'))
+        await seen.opened
+        await endWith('ok')(taken)
+      },
+    })
+    const { execution_id } = await producer.put(requestOf())
+    const types: string[] = []
+    for await (const { event } of producer.events(execution_id, { signal: patience() })) {
+      types.push(event.type)
+      if (event.type === 'output') seen.open()
+    }
+    expect(types).toEqual(['queued', 'output', 'ended'])
+  })
+
+  it('reach many readers of many executions over one connection', async () => {
+    const producer = bench.producer()
+    const start = gate()
+    bench.consumer({
+      slots: 20,
+      async process(taken) {
+        await start.opened
+        for (let n = 0; n < 5; n += 1)
+          taken.emit({ type: 'notice', at_ms: n, message: `${taken.executionId} ${n}` })
+        await endWith('ok')(taken)
+      },
+    })
+    const accepted = await Promise.all(Array.from({ length: 20 }, () => producer.put(requestOf())))
+    const clients = async () => ((await bench.redis.client('LIST')) as string).split('\n').length
+    const before = await clients()
+    const readers = accepted.flatMap(({ execution_id }) => [
+      follow(producer, execution_id),
+      follow(producer, execution_id),
+    ])
+    await vi.waitFor(async () => expect(await clients()).toBe(before + 1), 5000)
+    start.open()
+    const all = await Promise.all(readers)
+    for (const [n, events] of all.entries()) {
+      const id = accepted[Math.floor(n / 2)]!.execution_id
+      expect(events.map(({ event }) => (event.type === 'notice' ? event.message : event.type))).toEqual([
+        'queued',
+        ...Array.from({ length: 5 }, (_, m) => `${id} ${m}`),
+        'ended',
+      ])
+    }
+    // The connection goes with the last reader.
+    await vi.waitFor(async () => expect(await clients()).toBe(before), 10_000)
+  })
+
+  it('join output into entries of at most 16 KiB, cut at UTF-8 edges, in order', async () => {
+    const producer = bench.producer()
+    const big = 'ä€😀x'.repeat(12_345)
+    bench.consumer({
+      async process(taken) {
+        for (let n = 0; n < 1000; n += 1) taken.emit(output(`${n},`))
+        taken.emit(output(big))
+        taken.emit(output('tail'))
+        await endWith('ok')(taken)
+      },
+    })
+    const { execution_id } = await producer.put(requestOf())
+    const events = await follow(producer, execution_id)
+    expect(textOf(events)).toBe(`${Array.from({ length: 1000 }, (_, n) => `${n},`).join('')}${big}tail`)
+    const sizes = events.map(({ event }) => (event.type === 'output' ? Buffer.byteLength(event.text) : 0))
+    expect(Math.max(...sizes)).toBeLessThanOrEqual(16 * 1024)
+    expect(events.length).toBeLessThan(20)
+  })
+
+  it('go on behind the id of the last one seen', async () => {
+    const producer = bench.producer()
+    bench.consumer({
+      async process(taken) {
+        for (const message of ['a', 'b', 'c']) taken.emit({ type: 'notice', at_ms: 1, message })
+        await endWith('ok')(taken)
+      },
+    })
+    const { execution_id } = await producer.put(requestOf())
+    const events = await follow(producer, execution_id)
+    expect(events).toHaveLength(5)
+    for (const [n, { id }] of events.entries())
+      expect(await follow(producer, execution_id, id)).toEqual(events.slice(n + 1))
+    await expect(follow(producer, execution_id, 'yesterday')).rejects.toMatchObject({
+      code: 'invalid_request',
+    })
+  })
+
+  it('say with a notice that earlier ones were trimmed', async () => {
+    const producer = bench.producer()
+    bench.consumer({
+      async process(taken) {
+        for (let n = 0; n < 2500; n += 1) taken.emit({ type: 'notice', at_ms: 1, message: `${n}` })
+        await endWith('ok')(taken)
+      },
+    })
+    const { execution_id } = await producer.put(requestOf())
+    await producer.wait(execution_id, { timeoutMs: 15_000 })
+    const events = await follow(producer, execution_id)
+    expect(events[0]?.event).toMatchObject({
+      type: 'notice',
+      message: expect.stringContaining('Earlier events are gone'),
+    })
+    expect(events.at(-1)?.event.type).toBe('ended')
+    expect(events.length).toBeGreaterThan(1900)
+    expect(events.length).toBeLessThan(2300)
+    // Resuming behind the notice reads on at the first entry that is left.
+    expect((await follow(producer, execution_id, events[0]!.id))[1]).toEqual(events[1])
+    expect(await follow(producer, execution_id, events[1]!.id)).toEqual(events.slice(2))
+  })
+
+  it('of an owner that was fenced off do not appear', async () => {
+    const producer = bench.producer()
+    const proceed = gate()
+    const first = gate()
+    bench.consumer({
+      async process(taken) {
+        first.open()
+        await proceed.opened
+        taken.emit(output('ghost'))
+        await taken.settle(recordOf(taken, 'ok'), { slotMs: 1 }).catch(() => undefined)
+      },
+    })
+    const { execution_id } = await producer.put(requestOf())
+    await first.opened
+    // What another worker's take does.
+    await bench.redis.hincrby(`{cofferdam}:x:${execution_id}`, 'f', 1)
+    proceed.open()
+    await vi.waitFor(async () => expect((await producer.get(execution_id))?.status).toBe('ended'), 15_000)
+    expect((await follow(producer, execution_id)).map(({ event }) => event.type)).toEqual([
+      'queued',
+      'output',
+      'ended',
+    ])
+  })
+
+  it('end for a reader whose signal aborts', async () => {
+    const producer = bench.producer()
+    const { execution_id } = await producer.put(requestOf())
+    const stop = new AbortController()
+    const types: string[] = []
+    for await (const { event } of producer.events(execution_id, { signal: stop.signal })) {
+      types.push(event.type)
+      setTimeout(() => stop.abort(), 20)
+    }
+    expect(types).toEqual(['queued'])
+  })
+})

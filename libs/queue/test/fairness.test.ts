@@ -1,0 +1,240 @@
+import type { ExecutionId } from '@cofferdam/contract'
+import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest'
+import { FLEET_DEFAULTS } from '@cofferdam/contract'
+import type { Producer, Taken } from '../src/index.ts'
+import { endWith, gate, requestOf } from './fixtures.ts'
+import { startBench, type Bench } from './support.ts'
+
+let bench: Bench
+beforeAll(async () => {
+  bench = await startBench()
+})
+afterEach(() => bench.clear())
+afterAll(() => bench[Symbol.asyncDispose]())
+
+const WEIGHT_1 = { weight: 1, concurrency: null, max_queued: null }
+
+async function flood(producer: Producer, tenant: string, count: number, agents = 1): Promise<void> {
+  await Promise.all(
+    Array.from({ length: count }, (_, n) =>
+      producer.put(requestOf({ tenant_id: tenant, agent_id: `agent-${n % agents}` })),
+    ),
+  )
+}
+
+/** Notes the tenant of every start; each execution costs its tenant the same slot time. */
+function recorder(starts: string[], name: (taken: Taken) => string = (taken) => taken.request.tenant_id) {
+  return async (taken: Taken): Promise<void> => {
+    starts.push(name(taken))
+    await endWith('ok', 100)(taken)
+  }
+}
+
+describe('fairness between tenants', () => {
+  it.each([1, 100])(
+    'lets a light tenant pass 2,000 executions of another one, spread over %i agents',
+    async (agents) => {
+      const producer = bench.producer()
+      await flood(producer, 'heavy', 2000, agents)
+      const starts: string[] = []
+      bench.consumer({ process: recorder(starts) })
+      await vi.waitFor(() => expect(starts.length).toBeGreaterThan(50), 10_000)
+      for (let n = 0; n < 10; n += 1) {
+        const before = starts.length
+        const request = requestOf({ tenant_id: 'light', agent_id: 'only' })
+        const { execution_id } = await producer.put(request, { awaitReply: true })
+        expect(await producer.wait(execution_id, { timeoutMs: 10_000 })).toMatchObject({ ok: true })
+        // At most what was released before it (window 5) and what the 4 slots started while put and reply travelled.
+        expect(starts.indexOf('light', before) - before).toBeLessThanOrEqual(20)
+      }
+      expect(starts.filter((tenant) => tenant === 'heavy').length).toBeLessThan(2000)
+    },
+  )
+
+  it('divides the slots by weight while both have work', async () => {
+    const producer = bench.producer()
+    await producer.setTenantLimits('three', { ...WEIGHT_1, weight: 3 })
+    await flood(producer, 'one', 300)
+    await flood(producer, 'three', 300)
+    const starts: string[] = []
+    bench.consumer({ process: recorder(starts) })
+    await vi.waitFor(() => expect(starts.length).toBeGreaterThan(240), 10_000)
+    const share = starts.slice(40, 240).filter((tenant) => tenant === 'three').length
+    expect(share).toBeGreaterThan(135)
+    expect(share).toBeLessThan(165)
+  })
+
+  it('charges for the time that was used: a tenant of long runs gets fewer of them', async () => {
+    const producer = bench.producer()
+    await flood(producer, 'long', 300)
+    await flood(producer, 'short', 300)
+    const starts: string[] = []
+    bench.consumer({
+      async process(taken) {
+        starts.push(taken.request.tenant_id)
+        await endWith('ok', taken.request.tenant_id === 'long' ? 4000 : 1000)(taken)
+      },
+    })
+    await vi.waitFor(() => expect(starts.length).toBeGreaterThan(240), 10_000)
+    const share = starts.slice(40, 240).filter((tenant) => tenant === 'short').length
+    expect(share).toBeGreaterThan(140)
+    expect(share).toBeLessThan(180)
+  })
+
+  it('gives nothing to a tenant for having been idle', async () => {
+    const producer = bench.producer()
+    await flood(producer, 'busy', 400)
+    const starts: string[] = []
+    bench.consumer({ process: recorder(starts) })
+    await vi.waitFor(() => expect(starts.length).toBeGreaterThan(200), 10_000)
+    await flood(producer, 'late', 100)
+    const from = starts.length
+    await vi.waitFor(() => expect(starts.length).toBe(500), 10_000)
+    // Both take turns from there on, instead of `late` making up for 200 starts.
+    const next = starts.slice(from, from + 100).filter((tenant) => tenant === 'late').length
+    expect(next).toBeLessThanOrEqual(60)
+  })
+})
+
+describe('inside a tenant', () => {
+  it('agents take turns, so an agent with one execution waits for one of each other agent', async () => {
+    const producer = bench.producer()
+    for (const agent of ['a', 'b'])
+      await Promise.all(Array.from({ length: 20 }, () => producer.put(requestOf({ agent_id: agent }))))
+    await producer.put(requestOf({ agent_id: 'c' }))
+    const starts: string[] = []
+    bench.consumer({ slots: 1, process: recorder(starts, ({ request }) => request.agent_id) })
+    await vi.waitFor(() => expect(starts).toHaveLength(41), 10_000)
+    expect(starts.slice(0, 7)).toEqual(['a', 'b', 'c', 'a', 'b', 'a', 'b'])
+  })
+
+  it('starts higher priority first and keeps the order within one', async () => {
+    const producer = bench.producer()
+    const names: Record<ExecutionId, string> = {}
+    for (const [n, priority] of [5, 0, 9, 5, 9, 1].entries())
+      names[(await producer.put(requestOf({ priority }))).execution_id] = `${priority}#${n}`
+    const starts: string[] = []
+    bench.consumer({ slots: 1, process: recorder(starts, ({ executionId }) => names[executionId] ?? '?') })
+    await vi.waitFor(() => expect(starts).toHaveLength(6), 10_000)
+    expect(starts).toEqual(['9#2', '9#4', '5#0', '5#3', '1#5', '0#1'])
+  })
+})
+
+describe('limits of a tenant', () => {
+  it('hold its running executions at its concurrency, and a raised one takes effect at once', async () => {
+    const producer = bench.producer()
+    await producer.setTenantLimits('acme', { ...WEIGHT_1, concurrency: 2 })
+    await flood(producer, 'acme', 12)
+    await flood(producer, 'other', 1)
+    let running = 0
+    let most = 0
+    let other = false
+    const release = gate()
+    bench.consumer({
+      slots: 8,
+      async process(taken) {
+        if (taken.request.tenant_id === 'other') other = true
+        else most = Math.max(most, (running += 1))
+        await release.opened
+        running -= 1
+        await endWith('ok')(taken)
+      },
+    })
+    await vi.waitFor(() => expect([running, other]).toEqual([2, true]), 10_000)
+    expect((await producer.stats()).lanes.interactive).toMatchObject({ queued: 10, running: 3, window: 10 })
+    expect(most).toBe(2)
+    await producer.setTenantLimits('acme', { ...WEIGHT_1, concurrency: 5 })
+    await vi.waitFor(() => expect(running).toBe(5), 10_000)
+    release.open()
+    await vi.waitFor(async () => expect(await producer.live('acme', 100)).toEqual([]), 10_000)
+    expect(most).toBe(5)
+  })
+
+  it('refuse what exceeds the depth, and say how many wait', async () => {
+    const producer = bench.producer()
+    await producer.setTenantLimits('acme', { ...WEIGHT_1, max_queued: 3 })
+    await flood(producer, 'acme', 2)
+    await producer.put(requestOf({ delay_ms: 60_000 }))
+    await expect(producer.put(requestOf())).rejects.toMatchObject({
+      code: 'queue_full',
+      details: { queued: 3, limit: 3 },
+    })
+    // A refused call leaves nothing, and others are not affected.
+    expect(await producer.live('acme', 10)).toHaveLength(3)
+    await producer.put(requestOf({ tenant_id: 'other' }))
+    await producer.setTenantLimits('acme', WEIGHT_1)
+    await producer.put(requestOf())
+  })
+
+  it('of depth 0 mean: at once or not at all', async () => {
+    const producer = bench.producer()
+    await producer.setTenantLimits('acme', { ...WEIGHT_1, max_queued: 0, concurrency: 1 })
+    await expect(producer.put(requestOf())).rejects.toMatchObject({ code: 'queue_full' })
+    const release = gate()
+    bench.consumer({
+      async process(taken) {
+        await release.opened
+        await endWith('ok')(taken)
+      },
+    })
+    await vi.waitFor(async () => expect((await producer.stats()).workers).toHaveLength(1), 5000)
+    await producer.put(requestOf())
+    await expect(producer.put(requestOf())).rejects.toMatchObject({ code: 'queue_full' })
+    release.open()
+  })
+
+  it('default to those of the fleet', async () => {
+    const producer = bench.producer()
+    await flood(producer, 'acme', 100)
+    let running = 0
+    const release = gate()
+    bench.consumer({
+      slots: 80,
+      async process(taken) {
+        running += 1
+        await release.opened
+        await endWith('ok')(taken)
+      },
+    })
+    await vi.waitFor(() => expect(running).toBe(FLEET_DEFAULTS.concurrency), 10_000)
+    release.open()
+  })
+})
+
+describe('position and ETA', () => {
+  it('count what is expected to start before, over tenants and agents', async () => {
+    const producer = bench.producer()
+    await flood(producer, 'heavy', 50)
+    const light = await producer.put(requestOf({ tenant_id: 'light' }))
+    // One turn of the heavy tenant at most stands before the first execution of the light one.
+    expect(light.position).toBeLessThanOrEqual(1)
+    const heavy = await producer.put(requestOf({ tenant_id: 'heavy', agent_id: 'agent-0' }))
+    expect(heavy.position).toBe(51)
+    const fresh = await producer.put(requestOf({ tenant_id: 'heavy', agent_id: 'new' }))
+    expect(fresh.position).toBeLessThanOrEqual(3)
+    expect(heavy.eta_ms).toBeNull()
+  })
+
+  it('estimate from measured runs once there are some', async () => {
+    const producer = bench.producer()
+    const release = gate()
+    let count = 0
+    bench.consumer({
+      slots: 2,
+      async process(taken) {
+        if ((count += 1) > 10) await release.opened
+        await endWith('ok', 2000)(taken)
+      },
+    })
+    await flood(producer, 'acme', 10)
+    await vi.waitFor(async () => expect(await producer.live('acme', 100)).toEqual([]), 10_000)
+    await flood(producer, 'acme', 13)
+    await vi.waitFor(() => expect(count).toBe(12), 10_000)
+    const { position, eta_ms } = await producer.put(requestOf({ agent_id: 'agent-0' }))
+    // 2 run, 1 is released (window of 2 slots), 10 wait before it; 2 s each, 2 at once.
+    expect(position).toBe(11)
+    expect(eta_ms).toBeGreaterThanOrEqual(7000)
+    expect(eta_ms).toBeLessThanOrEqual(13_000)
+    release.open()
+  })
+})

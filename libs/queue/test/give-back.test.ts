@@ -1,0 +1,206 @@
+import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest'
+import type { Taken } from '../src/index.ts'
+import { endWith, gate, recordOf, requestOf, SANDBOX_INFO, sandboxRef } from './fixtures.ts'
+import { startBench, type Bench } from './support.ts'
+
+let bench: Bench
+beforeAll(async () => {
+  bench = await startBench()
+})
+afterEach(() => bench.clear())
+afterAll(() => bench[Symbol.asyncDispose]())
+
+const aborted = (taken: Taken): Promise<unknown> =>
+  new Promise((resolve) => taken.signal.addEventListener('abort', resolve))
+
+describe('drain', () => {
+  it('lets what runs finish within the grace and takes nothing more', async () => {
+    const producer = bench.producer()
+    const taken = gate()
+    const release = gate()
+    const consumer = bench.consumer({
+      slots: 1,
+      async process(one) {
+        taken.open()
+        await release.opened
+        await endWith('ok')(one)
+      },
+    })
+    const first = await producer.put(requestOf(), { awaitReply: true })
+    const second = await producer.put(requestOf())
+    await taken.opened
+    const drained = consumer.drain({ graceMs: 60_000 })
+    release.open()
+    await drained
+    expect(await producer.wait(first.execution_id, { timeoutMs: 1000 })).toMatchObject({ ok: true })
+    expect(await producer.get(second.execution_id)).toMatchObject({
+      status: 'queued',
+      attempt: expect.any(Number),
+    })
+    expect((await producer.stats()).workers).toEqual([])
+    expect(consumer.running).toBe(0)
+  })
+
+  it.each([
+    ['gives it back itself', (one: Taken) => one.giveBack()],
+    ['just returns', () => Promise.resolve()],
+    ['throws', () => Promise.reject(new Error('stopped'))],
+  ])(
+    'hands what has not begun to another worker as the same attempt when process %s',
+    async (_how, leave) => {
+      const producer = bench.producer()
+      const taken = gate()
+      const stopped = vi.fn()
+      const consumer = bench.consumer({
+        async process(one) {
+          taken.open()
+          await aborted(one)
+          stopped(one.signal.reason)
+          await leave(one)
+        },
+      })
+      const { execution_id } = await producer.put(requestOf(), { awaitReply: true })
+      await taken.opened
+      await consumer.drain({ graceMs: 0 })
+      expect(stopped).toHaveBeenCalledWith(expect.objectContaining({ stopCause: 'drain' }))
+      expect(await producer.get(execution_id)).toMatchObject({
+        status: 'queued',
+        attempt: 1,
+        started_at: null,
+      })
+      const seen = vi.fn()
+      bench.consumer({
+        async process(one) {
+          seen(one.attempt, one.interrupted)
+          await endWith('ok')(one)
+        },
+      })
+      expect(await producer.wait(execution_id, { timeoutMs: 10_000 })).toMatchObject({ ok: true, attempt: 1 })
+      expect(seen.mock.calls).toEqual([[1, null]])
+    },
+  )
+
+  it('tells what began to stop, and waits for its ending', async () => {
+    const producer = bench.producer()
+    const begun = gate()
+    const consumer = bench.consumer({
+      async process(one) {
+        await one.begin(sandboxRef(), SANDBOX_INFO)
+        begun.open()
+        await aborted(one)
+        await one.settle(recordOf(one, 'worker_lost'), { slotMs: 1 })
+      },
+    })
+    const { execution_id } = await producer.put(requestOf(), { awaitReply: true })
+    await begun.opened
+    await consumer.drain({ graceMs: 10 })
+    expect(await producer.wait(execution_id, { timeoutMs: 1000 })).toMatchObject({ ending: 'worker_lost' })
+  })
+
+  it('of a consumer that never started does nothing', async () => {
+    const { createConsumer, connectRedis } = await import('../src/index.ts')
+    const redis = connectRedis(bench.url, 'worker')
+    const subscriber = connectRedis(bench.url, 'subscriber')
+    const idle = createConsumer({
+      redis,
+      subscriber,
+      workerId: 'wrk_x',
+      slots: 1,
+      lanes: ['routine'],
+      process: endWith('ok'),
+      onOutbox: async () => undefined,
+    })
+    await idle[Symbol.asyncDispose]()
+    redis.disconnect()
+    subscriber.disconnect()
+  })
+})
+
+describe('putting back', () => {
+  it('runs a retried execution as the next attempt and leaves a notice between', async () => {
+    const producer = bench.producer()
+    bench.consumer({
+      async process(one) {
+        await one.begin(sandboxRef(), SANDBOX_INFO)
+        if (one.attempt < 3) await one.retry(recordOf(one, 'sandbox_lost'), { slotMs: 5 })
+        else await one.settle(recordOf(one, 'ok'), { slotMs: 5 })
+      },
+    })
+    const { execution_id } = await producer.put(requestOf(), { awaitReply: true })
+    expect(await producer.wait(execution_id, { timeoutMs: 10_000 })).toMatchObject({ ok: true, attempt: 3 })
+    const events = await Array.fromAsync(producer.events(execution_id, { signal: AbortSignal.timeout(5000) }))
+    expect(events.map(({ event }) => event.type)).toEqual([
+      'queued',
+      'started',
+      'notice',
+      'started',
+      'notice',
+      'started',
+      'ended',
+    ])
+    expect(await bench.redis.zcard('{cofferdam}:out:interactive')).toBe(0)
+  })
+
+  it('parks the tenant of a deferred execution until the time given, and only it', async () => {
+    const producer = bench.producer()
+    const starts: [string, number][] = []
+    const dueMs = Date.now() + 700
+    bench.consumer({
+      slots: 1,
+      async process(one) {
+        starts.push([one.request.agent_id, Date.now()])
+        if (one.request.tenant_id === 'capped' && Date.now() < dueMs) await one.defer(dueMs, 'tenant_daily')
+        else await endWith('ok')(one)
+      },
+    })
+    const first = await producer.put(requestOf({ tenant_id: 'capped', agent_id: 'first' }), {
+      awaitReply: true,
+    })
+    await vi.waitFor(() => expect(starts).toHaveLength(1), 5000)
+    const second = await producer.put(requestOf({ tenant_id: 'capped', agent_id: 'second' }), {
+      awaitReply: true,
+    })
+    const other = await producer.put(requestOf({ tenant_id: 'free', agent_id: 'other' }), {
+      awaitReply: true,
+    })
+    await producer.wait(other.execution_id, { timeoutMs: 10_000 })
+    expect((await producer.get(first.execution_id))?.eta_ms).toBeLessThanOrEqual(
+      Math.max(0, dueMs - Date.now()) + 3000,
+    )
+    expect(await producer.wait(second.execution_id, { timeoutMs: 10_000 })).toMatchObject({
+      ok: true,
+      attempt: 1,
+    })
+    expect(await producer.wait(first.execution_id, { timeoutMs: 10_000 })).toMatchObject({
+      ok: true,
+      attempt: 1,
+    })
+    expect(starts.map(([agent]) => agent)).toEqual(['first', 'other', 'first', 'second'])
+    expect(starts[2]?.[1]).toBeGreaterThanOrEqual(dueMs - 1)
+  })
+
+  it('is refused after begin, and everything is refused after the end', async () => {
+    const producer = bench.producer()
+    const refused: unknown[] = []
+    const note = (error: unknown) => void refused.push(error)
+    bench.consumer({
+      async process(one) {
+        await one.begin(sandboxRef(), SANDBOX_INFO)
+        await one.giveBack().catch(note)
+        await one.defer(Date.now(), 'late').catch(note)
+        await endWith('ok')(one)
+        await endWith('error')(one).catch(note)
+        await one.begin(sandboxRef(), SANDBOX_INFO).catch(note)
+      },
+    })
+    const { execution_id } = await producer.put(requestOf(), { awaitReply: true })
+    expect(await producer.wait(execution_id, { timeoutMs: 10_000 })).toMatchObject({ ok: true })
+    await vi.waitFor(() => expect(refused).toHaveLength(4))
+    expect(refused.map((error) => (error as { code: string }).code)).toEqual([
+      'conflict',
+      'conflict',
+      'fenced',
+      'fenced',
+    ])
+  })
+})

@@ -1,0 +1,73 @@
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { newWorkerId } from '@cofferdam/contract'
+import { startRedis } from '@cofferdam/embedded'
+import { afterEach, describe, expect, it, vi } from 'vitest'
+import { connectRedis, createConsumer, createProducer } from '../src/index.ts'
+import { endWith, gate, requestOf, SANDBOX_INFO, sandboxRef } from './fixtures.ts'
+
+const dataDir = mkdtempSync(join(tmpdir(), 'cofferdam-test-'))
+let server = await startRedis({ dataDir, durable: true })
+afterEach(async () => {
+  await server.stop()
+  rmSync(dataDir, { recursive: true, force: true })
+})
+
+describe('a restart of Redis', () => {
+  it('costs time only: producers fail fast meanwhile, runs settle afterwards, waiters and readers get their answers', async () => {
+    const { url } = server
+    const connections = (['producer', 'worker', 'subscriber'] as const).map((role) => connectRedis(url, role))
+    const [producing, working, subscriber] = connections
+    const producer = createProducer({ redis: producing!, subscriber: subscriber! })
+    const begun = gate()
+    const proceed = gate()
+    const settled = vi.fn()
+    const consumer = createConsumer({
+      redis: working!,
+      subscriber: subscriber!,
+      workerId: newWorkerId('0123456789ab'),
+      slots: 1,
+      lanes: ['interactive'],
+      async process(taken) {
+        await taken.begin(sandboxRef(), SANDBOX_INFO)
+        begun.open()
+        await proceed.opened
+        await endWith('ok')(taken)
+        settled(taken.signal.aborted, taken.fence)
+      },
+      onOutbox: async () => undefined,
+      lockMs: 1500,
+      sweepMs: 100,
+    })
+    consumer.start()
+    const running = await producer.put(requestOf(), { awaitReply: true })
+    await begun.opened
+    const queued = await producer.put(requestOf({ idempotency_key: 'k' }), { awaitReply: true })
+    const waiting = [running, queued].map(({ execution_id }) =>
+      producer.wait(execution_id, { timeoutMs: 50_000 }),
+    )
+    const reading = Array.fromAsync(
+      producer.events(queued.execution_id, { signal: AbortSignal.timeout(50_000) }),
+    )
+
+    await server.stop()
+    await expect(producer.put(requestOf())).rejects.toMatchObject({ code: 'queue_unavailable' })
+    proceed.open()
+    server = await startRedis({ dataDir, durable: true })
+    expect(server.url).toBe(url)
+
+    expect(await waiting[0]).toMatchObject({ ok: true, attempt: 1 })
+    expect(await waiting[1]).toMatchObject({ ok: true, attempt: 1 })
+    expect((await reading).map(({ event }) => event.type)).toEqual(['queued', 'started', 'ended'])
+    expect(settled.mock.calls).toEqual([
+      [false, 1],
+      [false, 1],
+    ])
+    const again = await producer.put(requestOf({ idempotency_key: 'k' }))
+    expect(again).toMatchObject({ execution_id: queued.execution_id, deduplicated: true })
+    await consumer.drain({ graceMs: 1000 })
+    await producer[Symbol.asyncDispose]()
+    for (const connection of connections) connection.disconnect()
+  })
+})
