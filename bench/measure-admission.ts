@@ -18,7 +18,8 @@ export async function measureAdmission(context: BenchContext): Promise<Record<st
       agent_hourly: 1_000_000_000,
       concurrency: 1_000_000,
     },
-    countCharged: () => Promise.resolve({ day: { bucket: 0, count: 0 }, hours: [] }),
+    countCharged: (_tenant, atMs) =>
+      Promise.resolve({ day: { bucket: Math.floor(atMs / 86_400_000), count: 0 }, hours: [] }),
   })
   let turn = 0
   const admit = async () => {

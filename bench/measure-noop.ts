@@ -56,6 +56,7 @@ async function startBareBullmq(redisUrl: string) {
   const queue = new Queue('bare', { connection })
   const events = new QueueEvents('bare', { connection: eventsConnection })
   events.setMaxListeners(0)
+  queue.setMaxListeners(0)
   await events.waitUntilReady()
   return {
     async run(): Promise<void> {
