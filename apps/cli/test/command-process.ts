@@ -1,0 +1,72 @@
+/** Runs the command as users do: as a process, with an environment of its own. */
+import { spawn, type ChildProcess } from 'node:child_process'
+import { readdirSync, readFileSync } from 'node:fs'
+import { fileURLToPath } from 'node:url'
+
+const MAIN = fileURLToPath(new URL('../src/main.ts', import.meta.url))
+
+export interface Ended {
+  status: number | null
+  signal: string | null
+  stdout: string
+  stderr: string
+}
+
+export interface Running {
+  child: ChildProcess
+  ended: Promise<Ended>
+  /** What was printed so far. */
+  readonly stdout: string
+  readonly stderr: string
+}
+
+export interface Place {
+  cwd: string
+  env: Record<string, string>
+}
+
+/** Starts `cofferdam …args`; only PATH, HOME and what `place` says are in its environment. */
+export function start(args: readonly string[], place: Place, input = ''): Running {
+  const child = spawn(process.execPath, [MAIN, ...args], {
+    cwd: place.cwd,
+    env: { PATH: process.env['PATH'] ?? '', HOME: process.env['HOME'] ?? '', ...place.env },
+    stdio: ['pipe', 'pipe', 'pipe'],
+  })
+  const seen = { stdout: '', stderr: '' }
+  for (const name of ['stdout', 'stderr'] as const)
+    child[name].setEncoding('utf8').on('data', (text: string) => (seen[name] += text))
+  // A command that does not read its input may be gone before it is written.
+  child.stdin.on('error', () => undefined)
+  child.stdin.end(input)
+  const { promise, resolve } = Promise.withResolvers<Ended>()
+  child.on('close', (status, signal) => resolve({ status, signal, ...seen }))
+  return {
+    child,
+    ended: promise,
+    get stdout() {
+      return seen.stdout
+    },
+    get stderr() {
+      return seen.stderr
+    },
+  }
+}
+
+/** Runs it to its end. */
+export const run = (args: readonly string[], place: Place, input = ''): Promise<Ended> =>
+  start(args, place, input).ended
+
+/** Command lines of living processes that name `text`; Linux only, none elsewhere. */
+export function processesNaming(text: string): string[] {
+  if (process.platform !== 'linux') return []
+  return readdirSync('/proc')
+    .filter((name) => /^\d+$/.test(name))
+    .flatMap((pid) => {
+      try {
+        const words = readFileSync(`/proc/${pid}/cmdline`, 'utf8').replaceAll('\0', ' ')
+        return words.includes(text) ? [`${pid} ${words}`] : []
+      } catch {
+        return [] // ended while we looked
+      }
+    })
+}

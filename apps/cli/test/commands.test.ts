@@ -1,0 +1,330 @@
+/** Every command against a real `up`: private Redis and Postgres, API, worker, and the strongest backend that is here. */
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import path from 'node:path'
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
+import {
+  processesNaming,
+  run as runCommand,
+  start as startCommand,
+  type Place,
+  type Running,
+} from './command-process.ts'
+
+const base = mkdtempSync(path.join(tmpdir(), 'cofferdam-cli-'))
+const dataDir = path.join(base, 'data')
+const cwd = path.join(base, 'here')
+mkdirSync(cwd)
+
+const place = (env: Record<string, string> = {}): Place => ({
+  cwd,
+  env: { COFFERDAM_DATA_DIR: dataDir, ...env },
+})
+const doctor = await runCommand(['doctor', '--json'], place())
+const best = (JSON.parse(doctor.stdout) as { best: { name: string } | null }).best
+const why = best === null ? 'needs a backend that isolates: Docker, bubblewrap or Landlock' : ''
+if (best === null && process.env['COFFERDAM_REQUIRE'] === 'all') throw new Error(why)
+
+interface Report {
+  url: string
+  result: {
+    ok: boolean
+    execution_id: string
+    stdout: string
+    value: unknown
+    trace_id: string
+    backend: string
+  }
+  audit: { execution_id: string; ending: string; trace_id: string }
+}
+
+describe.skipIf(best === null)(`the command (${why || 'with a backend'})`, () => {
+  let up: Running
+  let report: Report
+  const here = (env: Record<string, string> = {}): Place => place({ COFFERDAM_URL: report.url, ...env })
+  const run = (args: readonly string[], input = '') => runCommand(args, here(), input)
+  const start = (args: readonly string[], input = '') => startCommand(args, here(), input)
+  const json = async (...args: string[]): Promise<unknown> => {
+    const { stdout, stderr, status } = await run([...args, '--json'])
+    expect({ status, stderr }).toEqual({ status: 0, stderr: '' })
+    return JSON.parse(stdout)
+  }
+  const write = (name: string, text: string): void => writeFileSync(path.join(cwd, name), text)
+
+  beforeAll(async () => {
+    up = startCommand(['up', '--port', '0', '--json'], place())
+    await vi.waitFor(
+      () => {
+        if (up.child.exitCode !== null) throw new Error(`up ended: ${up.stderr}`)
+        report = JSON.parse(up.stdout) as Report
+      },
+      { timeout: 110_000, interval: 100 },
+    )
+  })
+
+  afterAll(async () => {
+    up.child.kill('SIGKILL')
+    await up.ended
+    // Without its owner nothing of it may live on, however it died.
+    await vi.waitFor(() => expect(processesNaming(dataDir)).toEqual([]), { timeout: 20_000 })
+    rmSync(base, { recursive: true, force: true })
+  })
+
+  describe('up', () => {
+    it('runs the demo on the backend that doctor names, with an audit row of the same trace', () => {
+      expect(report.result).toMatchObject({ ok: true, value: 2, backend: best?.name })
+      expect(report.result.stdout).toMatch(/^Hello from Python 3\.\d+\.\d+ in a sandbox\n$/)
+      expect(report.result.trace_id).toMatch(/^[0-9a-f]{32}$/)
+      expect(report.audit).toMatchObject({
+        execution_id: report.result.execution_id,
+        ending: 'ok',
+        trace_id: report.result.trace_id,
+      })
+    })
+
+    it('keeps its admin key from other users', () => {
+      expect(readFileSync(path.join(dataDir, 'admin.key'), 'utf8')).toMatch(/^cfd_[0-9a-f]{40}\n$/)
+      expect(statSync(path.join(dataDir, 'admin.key')).mode & 0o777).toBe(0o600)
+      expect(statSync(dataDir).mode & 0o777).toBe(0o700)
+    })
+
+    it('refuses a second one in the same directory, also to clean it', async () => {
+      for (const args of [
+        ['up', '--once'],
+        ['up', '--once', '--clean'],
+      ]) {
+        const { status, stderr } = await run(args)
+        expect(status).toBe(1)
+        expect(stderr).toContain(`is in use by another process (pid ${up.child.pid})`)
+      }
+      expect(existsSync(path.join(dataDir, 'admin.key'))).toBe(true)
+    })
+
+    it('says that its port is taken before it starts anything', async () => {
+      const other = { COFFERDAM_DATA_DIR: path.join(base, 'other') }
+      const port = new URL(report.url).port
+      const { status, stderr } = await runCommand(['up', '--once', '--port', port], place(other))
+      expect(status).toBe(1)
+      expect(stderr).toContain(`cannot have 127.0.0.1:${port}`)
+      expect(existsSync(path.join(base, 'other', 'postgres'))).toBe(false)
+    })
+
+    it('cleans only a directory that carries its mark', async () => {
+      write('precious', 'x')
+      const { status, stderr } = await runCommand(
+        ['up', '--clean', '--once'],
+        place({ COFFERDAM_DATA_DIR: cwd }),
+      )
+      expect(status).toBe(2)
+      expect(stderr).toContain('does not carry its mark')
+      expect(existsSync(path.join(cwd, 'precious'))).toBe(true)
+    })
+  })
+
+  describe('run', () => {
+    it("shows the program's output as it is and ends with its status", async () => {
+      write('three.py', 'import sys\nprint("to stdout")\nprint("to stderr", file=sys.stderr)\nsys.exit(3)\n')
+      const { status, stdout, stderr } = await run(['run', 'three.py'])
+      expect(status).toBe(3)
+      expect(stdout).toBe('to stdout\n')
+      expect(stderr).toMatch(/^to stderr\n✗ error/)
+    })
+
+    it('prints nothing of its own for a success in a pipe', async () => {
+      expect(await run(['run', '-', '--language', 'python'], 'print(6*7)')).toEqual({
+        status: 0,
+        signal: null,
+        stdout: '42\n',
+        stderr: '',
+      })
+    })
+
+    it('carries arguments, standard input, files and variables in, and artifacts out', async () => {
+      write(
+        'all.py',
+        'import os, sys\nprint(sys.argv[1:], sys.stdin.read(), open("in/d").read(), os.environ["K"])\nopen("out.txt", "w").write("made")\n',
+      )
+      write('d.txt', 'file')
+      const args = [
+        'run',
+        'all.py',
+        '--stdin',
+        '-',
+        '--file',
+        'd.txt=in/d',
+        '--env',
+        'K=v=1',
+        '--artifact',
+        '*.txt',
+      ]
+      const { status, stdout } = await run([...args, '--save', 'saved', '--', '-x', 'y'], 'typed')
+      expect({ status, stdout }).toEqual({ status: 0, stdout: "['-x', 'y'] typed file v=1\n" })
+      expect(readFileSync(path.join(cwd, 'saved/out.txt'), 'utf8')).toBe('made')
+    })
+
+    it('prints one JSON value with --json, whatever the program prints', async () => {
+      const { status, stdout } = await run(['run', '-', '-l', 'bash', '--json'], 'echo {; exit 4')
+      expect(status).toBe(4)
+      expect(JSON.parse(stdout)).toMatchObject({ ok: false, exit_code: 4, stdout: '{\n', ending: 'error' })
+    })
+
+    it('ends with 124 when the time is up', async () => {
+      const { status, stdout } = await run(
+        ['run', '-', '-l', 'python', '-t', '1s'],
+        'import time\nprint("on", flush=True)\ntime.sleep(60)',
+      )
+      expect({ status, stdout }).toEqual({ status: 124, stdout: 'on\n' })
+    })
+
+    it('cancels the execution at a Ctrl-C and ends with 130', async () => {
+      const running = start(
+        ['run', '-', '-l', 'python'],
+        'import time\nprint("on", flush=True)\ntime.sleep(60)',
+      )
+      await vi.waitFor(() => expect(running.stdout).toBe('on\n'), { timeout: 30_000 })
+      running.child.kill('SIGINT')
+      const { status, stderr } = await running.ended
+      expect(status).toBe(130)
+      expect(stderr).toContain('cancelled')
+    })
+
+    it('runs without a queue with --local', async () => {
+      const { status, stdout } = await runCommand(
+        ['run', '--local', '-', '-l', 'python'],
+        place({ COFFERDAM_URL: 'http://127.0.0.1:9' }),
+        'print(1)\nraise SystemExit(5)',
+      )
+      expect({ status, stdout }).toEqual({ status: 5, stdout: '1\n' })
+    })
+  })
+
+  it('enqueues, shows the status, follows the output and exits as the program did', async () => {
+    write('slow.sh', 'echo begun; sleep 1; echo done; exit 6')
+    const { stdout } = await run(['enqueue', 'slow.sh'])
+    const id = stdout.trim()
+    expect(id).toMatch(/^exe_[0-9a-f]{32}$/)
+    const followed = await run(['logs', id, '--follow'])
+    expect(followed).toMatchObject({ status: 6, stdout: 'begun\ndone\n' })
+    expect(await run(['logs', id])).toMatchObject({ status: 0, stdout: 'begun\ndone\n' })
+    expect(await json('status', id)).toMatchObject({
+      execution_id: id,
+      status: 'ended',
+      result: { exit_code: 6 },
+    })
+  })
+
+  it('returns the same execution for the same idempotency key', async () => {
+    const args = ['enqueue', '-', '-l', 'bash', '--idempotency-key', 'once']
+    const [first, second] = [await run(args, 'true'), await run(args, 'true')]
+    expect(first.stdout).toBe(second.stdout)
+    const other = await run(args, 'false')
+    expect(other.status).toBe(1)
+    expect(other.stderr).toContain('idempotency key')
+  })
+
+  it('cancels', async () => {
+    const { stdout } = await run(['enqueue', '-', '-l', 'bash'], 'echo on; sleep 60')
+    const id = stdout.trim()
+    expect((await run(['cancel', id])).stdout).toMatch(new RegExp(`^${id}: cancell`))
+    expect((await run(['logs', id, '-f'])).status).toBe(130)
+    expect((await run(['cancel', id])).stdout).toBe(`${id}: ended\n`)
+  })
+
+  it('shows and sets caps that hold at once', async () => {
+    await run(['tenant', 'create', 'capped'])
+    expect(await json('caps', 'set', 'capped', '--daily', '0')).toMatchObject({
+      caps: { tenant_daily: 0 },
+      usage: { tenant_daily: { used: 0, limit: 0 } },
+    })
+    const refused = await run(['run', '-', '-l', 'bash', '--tenant', 'capped', '--json'], 'true')
+    expect(refused.status).toBe(1)
+    expect(JSON.parse(refused.stdout)).toMatchObject({ ending: 'cap_exceeded', kill_switch: true })
+    await run(['caps', 'set', 'capped', '--daily', 'default'])
+    expect((await run(['run', '-', '-l', 'bash', '--tenant', 'capped'], 'true')).status).toBe(0)
+    expect(await json('caps', 'get', 'capped')).toMatchObject({
+      usage: { tenant_daily: { used: 1, limit: 1000 } },
+    })
+  })
+
+  it('lists audit rows of a tenant by status', async () => {
+    await run(['tenant', 'create', 'audited'])
+    for (const code of [0, 1]) await run(['run', '-', '-l', 'bash', '--tenant', 'audited'], `exit ${code}`)
+    expect(await json('audit', '--tenant', 'audited')).toMatchObject([
+      { exit_status: 'error' },
+      { exit_status: 'ok' },
+    ])
+    expect(await json('audit', '--tenant', 'audited', '--status', 'error', '--all')).toMatchObject([
+      { exit_code: 1 },
+    ])
+    expect((await run(['audit', '--tenant', 'audited', '-n', '1'])).stderr).toContain('There are more')
+  })
+
+  it('makes tenants and keys; a key of a tenant reaches no other', async () => {
+    await run(['tenant', 'create', 'keyed', '--retention-days', '7'])
+    expect(await json('tenant', 'show', 'keyed')).toMatchObject({
+      policy: { retention_days: 7, min_isolation: 'jail' },
+    })
+    const key = (await run(['tenant', 'new-key', 'keyed'])).stdout.trim()
+    expect(key).toMatch(/^cfd_[0-9a-f]{40}$/)
+    const withKey = here({ COFFERDAM_API_KEY: key })
+    expect((await runCommand(['run', '-', '-l', 'bash', '--tenant', 'keyed'], withKey, 'true')).status).toBe(
+      0,
+    )
+    for (const args of [
+      ['tenant', 'list'],
+      ['run', '-', '-l', 'bash', '--tenant', 'demo'],
+    ]) {
+      const { status, stderr } = await runCommand(args, withKey, 'true')
+      expect(status).toBe(1)
+      expect(stderr).toContain('cofferdam: ')
+    }
+    const [listed] = (await json('tenant', 'keys', 'keyed')) as { id: string }[]
+    await run(['tenant', 'revoke-key', 'keyed', listed?.id ?? ''])
+    await vi.waitFor(
+      async () => expect((await runCommand(['caps', 'get', 'keyed'], withKey)).status).toBe(1),
+      { timeout: 20_000 },
+    )
+  })
+
+  it('says what is wrong with an id, a key and an address', async () => {
+    expect((await run(['status', 'exe_1'])).status).toBe(2)
+    const unknown = await run(['status', 'exe_00000000000070008000000000000000', '--json'])
+    expect(unknown.status).toBe(1)
+    expect(JSON.parse(unknown.stderr)).toMatchObject({ error: { code: 'not_found' } })
+    const badKey = await runCommand(['audit'], here({ COFFERDAM_API_KEY: `cfd_${'0'.repeat(40)}` }))
+    expect(badKey.status).toBe(1)
+    const nobody = await run(['audit', '--url', 'http://127.0.0.1:9'])
+    expect(nobody.status).toBe(1)
+    expect(nobody.stderr).toContain('No API answers at http://127.0.0.1:9')
+    const noKey = await runCommand(['audit'], place({ COFFERDAM_DATA_DIR: path.join(base, 'nowhere') }))
+    expect(noKey.status).toBe(2)
+    expect(noKey.stderr).toContain('No API key')
+  })
+
+  it('drains and leaves no process at a Ctrl-C, comes up again with what it had, and is removed by --clean', async () => {
+    const { stdout } = await run(['enqueue', '-', '-l', 'bash'], 'echo on; sleep 2; echo off')
+    const id = stdout.trim()
+    await vi.waitFor(async () => expect(await json('status', id)).toMatchObject({ status: 'running' }), {
+      timeout: 30_000,
+    })
+    up.child.kill('SIGINT')
+    const { status, stderr } = await up.ended
+    expect(status).toBe(0)
+    expect(stderr).toContain('Draining')
+    expect(processesNaming(dataDir)).toEqual([])
+
+    up = startCommand(['up', '--port', '0', '--json'], place())
+    await vi.waitFor(() => (report = JSON.parse(up.stdout) as Report), { timeout: 110_000, interval: 100 })
+    expect(await json('status', id)).toMatchObject({ status: 'ended', result: { stdout: 'on\noff\n' } })
+    up.child.kill('SIGTERM')
+    expect((await up.ended).status).toBe(0)
+
+    const once = await runCommand(['up', '--once', '--clean', '--port', '0'], place())
+    expect(once.status).toBe(0)
+    expect(once.stdout).toContain('| Hello from Python')
+    expect(processesNaming(dataDir)).toEqual([])
+    up = startCommand(['up', '--port', '0', '--json'], place())
+    await vi.waitFor(() => (report = JSON.parse(up.stdout) as Report), { timeout: 110_000, interval: 100 })
+    expect((await run(['status', id])).status).toBe(1)
+  })
+})
