@@ -88,8 +88,8 @@ async function show(
   window('tenant, day', usage.tenant_daily)
   if (usage.agent_hourly !== null) window('agent, hour', usage.agent_hourly)
   terminal.line(`${'running'.padEnd(14)} ${usage.concurrency.running} of ${usage.concurrency.limit}`)
-  if (!usage.seeded)
-    terminal.note('The counters may be low: Redis lost them and they are being counted again.')
+  if (!usage.seeded && !terminal.json)
+    terminal.note('Not counted yet: the next execution first counts the audit rows of these windows.')
   const own = Object.entries(caps).filter(([, value]) => value !== null)
   terminal.line(
     terminal.style('dim', own.map(([name, value]) => `${name}=${JSON.stringify(value)}`).join(' ')),
