@@ -131,7 +131,7 @@ function finished(docker: Docker, stream: NodeJS.ReadableStream): Promise<void> 
 async function verify(docker: Docker, tag: string): Promise<void> {
   const script = `
     set -e
-    python3 -c 'import ctypes, hashlib, multiprocessing, pytest, resource, sqlite3, ssl, zlib'
+    python3 -c 'import ctypes, hashlib, multiprocessing, resource, sqlite3, ssl, zlib'
     node -e 'process.exit(0)'
     bash -c 'awk 1 /dev/null'
     test -r ${AGENT_DIRECTORY}/agent.py`

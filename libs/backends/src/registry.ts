@@ -6,6 +6,8 @@
 import { dockerConfigSchema, gvisorConfigSchema } from './docker/config.ts'
 import { fakeConfigSchema } from './fake/config.ts'
 import { hostileConfigSchema } from './hostile/config.ts'
+import { noneConfigSchema } from './none/config.ts'
+import { processConfigSchema } from './process/config.ts'
 import { register } from './registration.ts'
 
 export const BACKENDS = {
@@ -20,6 +22,18 @@ export const BACKENDS = {
       'The same container on gVisor (runsc): programs talk to a user-space kernel, not to the host’s.',
     config: gvisorConfigSchema,
     load: () => import('./docker/index.ts'),
+  }),
+  process: register({
+    isolation:
+      'A jail on this host without a daemon: bubblewrap, else Landlock and seccomp; a rung is probed, never assumed.',
+    config: processConfigSchema,
+    load: () => import('./process/index.ts'),
+  }),
+  none: register({
+    isolation:
+      'None: a plain process of this host with a clean environment. Only for tenants whose policy allows it.',
+    config: noneConfigSchema,
+    load: () => import('./none/index.ts'),
   }),
   fake: register({
     isolation:

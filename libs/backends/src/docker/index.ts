@@ -30,7 +30,8 @@ export async function createDockerBackend(
 ): Promise<Backend> {
   const settings = dockerConfigSchema.parse(config)
   const daemon = await connectDaemon(settings)
-  const oomEvents = createOomEvents(daemon, deps.logger ?? SILENT)
+  const logger = deps.logger ?? SILENT
+  const oomEvents = createOomEvents(daemon, logger)
   const { isolation, capabilities } = runtimeKind(settings.runtime)
 
   return {
@@ -50,6 +51,7 @@ export async function createDockerBackend(
       const slot = await startSlot(daemon, slotFor(spec, settings), {
         readyTimeoutMs: settings.ready_timeout_ms,
         signal,
+        logger,
       })
       return bindSlot(slot, spec, { backend: name, isolation, capabilities, warm: false, daemon, oomEvents })
     },

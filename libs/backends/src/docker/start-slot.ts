@@ -7,6 +7,7 @@
 import { CofferdamError, isCofferdamError } from '@cofferdam/contract'
 import { createGuestSession, type GuestReady, type GuestSession } from '@cofferdam/guest'
 import type { Duplex } from 'node:stream'
+import type { BackendLogger } from '../deps.ts'
 import { openAttachStream, type AttachStream } from './attach-stream.ts'
 import { containerName, containerOptions, type SlotSpec } from './container-options.ts'
 import { daemonMessage, statusOf, type Daemon } from './daemon.ts'
@@ -32,7 +33,7 @@ export interface Slot {
 export async function startSlot(
   daemon: Daemon,
   spec: SlotSpec,
-  options: { readyTimeoutMs: number; signal: AbortSignal },
+  options: { readyTimeoutMs: number; signal: AbortSignal; logger: BackendLogger },
 ): Promise<Slot> {
   const { signal } = options
   const name = containerName(spec.slotId)
@@ -71,7 +72,13 @@ export async function startSlot(
   } catch (error) {
     const tail = attached?.stderrTail() ?? ''
     attached?.destroy()
-    await destroyContainer(daemon, name)
+    // A daemon that does not answer cannot remove either; the label sweep finds what it may have made.
+    await destroyContainer(daemon, name).catch((cause: unknown) => {
+      options.logger.warn(
+        { container: name, reason: daemonMessage(cause) },
+        'a failed sandbox could not be removed',
+      )
+    })
     throw signal.aborted ? signal.reason : explain(error, spec, tail)
   }
 }

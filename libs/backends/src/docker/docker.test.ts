@@ -1,0 +1,122 @@
+import { createServer, type RequestListener } from 'node:http'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import {
+  DEFAULT_LIMITS,
+  newExecutionId,
+  newSandboxId,
+  newWorkerId,
+  type SandboxSpec,
+} from '@cofferdam/contract'
+import { expect, test } from 'vitest'
+import { createDockerBackend } from './index.ts'
+
+const never = new AbortController().signal
+const spec = (): SandboxSpec => ({
+  sandboxId: newSandboxId(),
+  executionId: newExecutionId(),
+  attempt: 1,
+  tenantId: 't',
+  owner: newWorkerId('0123456789ab'),
+  program: { type: 'script', language: 'python', source: '' },
+  limits: DEFAULT_LIMITS,
+  network: 'none',
+  env: {},
+  preload: null,
+  reuse: 'job',
+})
+
+/** A daemon that answers as the given listener, on a socket of its own. */
+async function withDaemon(
+  answer: RequestListener,
+  use: (socketPath: string) => Promise<void>,
+): Promise<void> {
+  const directory = await mkdtemp(join(tmpdir(), 'cofferdam-docker-'))
+  const server = createServer(answer)
+  const path = join(directory, 'd.sock')
+  await new Promise<void>((resolve) => server.listen(path, resolve))
+  try {
+    await use(path)
+  } finally {
+    server.closeAllConnections()
+    server.close()
+    await rm(directory, { recursive: true })
+  }
+}
+
+const INFO = { OSType: 'linux', ServerVersion: '28.0', Runtimes: { runc: {} }, DefaultRuntime: 'runc' }
+const reply =
+  (status: number, body: unknown): RequestListener =>
+  (_request, response) => {
+    response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(body))
+  }
+
+test('says that no daemon answers, and opens nothing', async () => {
+  const backend = await createDockerBackend({ host: '/nonexistent/docker.sock' })
+  expect(await backend.probe(never)).toMatchObject({
+    ok: false,
+    why: expect.stringContaining('/nonexistent/docker.sock'),
+    fix: expect.stringContaining('DOCKER_HOST'),
+  })
+  await expect(backend.open(spec(), never)).rejects.toMatchObject({ code: 'sandbox_open_failed' })
+  await backend[Symbol.asyncDispose]()
+})
+
+test('says that the image is missing and how to build it', async () => {
+  const info = reply(200, INFO)
+  const missing = reply(404, { message: 'No such image: cofferdam/sandbox:latest' })
+  await withDaemon(
+    (request, response) => (request.url?.includes('/info') === true ? info : missing)(request, response),
+    async (host) => {
+      const backend = await createDockerBackend({ host })
+      expect(await backend.probe(never)).toMatchObject({
+        ok: false,
+        fix: expect.stringContaining('infra/images/build.ts'),
+      })
+      await expect(backend.open(spec(), never)).rejects.toMatchObject({
+        code: 'backend_unavailable',
+        message: expect.stringContaining('infra/images/build.ts'),
+      })
+      await backend[Symbol.asyncDispose]()
+    },
+  )
+})
+
+test('says which runtimes there are when the one that is wanted is not', async () => {
+  await withDaemon(reply(200, INFO), async (host) => {
+    const backend = await createDockerBackend({ host, runtime: 'runsc' })
+    expect(await backend.probe(never)).toMatchObject({
+      ok: false,
+      why: 'The daemon has no runtime "runsc"; it has runc.',
+      fix: expect.stringContaining('runsc install'),
+    })
+  })
+})
+
+test('does not wait for a daemon that hangs', async () => {
+  await withDaemon(
+    () => {},
+    async (host) => {
+      const backend = await createDockerBackend({ host, api_timeout_ms: 1000 })
+      expect(await backend.probe(never)).toMatchObject({ ok: false, why: expect.stringContaining('1000 ms') })
+      const reason = new Error('enough')
+      const stop = new AbortController()
+      const probing = backend.probe(stop.signal)
+      stop.abort(reason)
+      await expect(probing).rejects.toBe(reason)
+    },
+  )
+})
+
+test('kills by a ref of its own making only', async () => {
+  const backend = await createDockerBackend({ host: '/nonexistent/docker.sock' })
+  const ref = { backend: 'docker', id: newSandboxId(), handle: { slot: '../../somebody-elses' } }
+  await expect(backend.kill(ref)).rejects.toMatchObject({ code: 'invalid_request' })
+})
+
+test('refuses a host that is no address', async () => {
+  await expect(createDockerBackend({ host: 'what is this' })).rejects.toMatchObject({
+    code: 'config_invalid',
+  })
+})
