@@ -55,12 +55,17 @@ export function connect(options: ConnectOptions): Connection {
       client.query(`set role ${role}`, (error: Error | null) => done(error ?? undefined))
     },
   })
-  // Without a listener a server stop crashes the process.
-  pool.on('error', (error) => logger.warn({ err: error, role }, 'an idle Postgres connection was lost'))
+  let closing = false
+  // Without a listener a server stop crashes the process. The message alone: pg hangs the whole client on the error.
+  // While closing it is no news: `end` resolves before the last socket does, and the server may be the next to stop.
+  pool.on('error', (error) => {
+    if (!closing) logger.warn({ reason: error.message, role }, 'an idle Postgres connection was lost')
+  })
   const db = new Kysely<Database>({ dialect: new PostgresDialect({ pool: discarding(pool, prepared) }) })
   return {
     db,
     async close() {
+      closing = true
       // A server that is gone never says goodbye: its connections are left to the kernel after the statement time.
       await Promise.race([pool.end(), afterUnref(timeouts.statementMs)])
     },
