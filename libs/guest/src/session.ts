@@ -144,6 +144,7 @@ export function createGuestSession(options: GuestSessionOptions): GuestSession {
     if (payload.length === 0 || payload.length > running.left[stream])
       throw violation(`output beyond the agreed bytes of ${stream}`)
     running.left[stream] -= payload.length
+    if (running.io.signal.aborted) return
     return running.io.onOutput(stream, payload)
   }
 

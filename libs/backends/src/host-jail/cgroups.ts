@@ -35,6 +35,8 @@ export interface Cgroup {
 export interface Cgroups {
   readonly version: 'v1' | 'v2'
   create(id: string, limits: Limits): Promise<Cgroup>
+  /** Removes our own group above when no sandbox of any worker is in it. */
+  close(): Promise<void>
   /** The group of a sandbox that may be left from an earlier worker. */
   find(id: string): Cgroup
 }
@@ -60,6 +62,11 @@ export async function createCgroups(parent: string | null): Promise<Cgroups | nu
   return {
     version: layout.version,
     find: (id) => groupOf(layout, id),
+    async close() {
+      // Made again by the next create; on v2 its controllers would have to be enabled again, so it stays.
+      if (layout.version === 'v1')
+        await Promise.allSettled([...new Set(Object.values(layout.folder))].map((folder) => rmdir(folder)))
+    },
     async create(id, limits) {
       const folders = foldersOf(layout, id)
       await Promise.all(folders.map((folder) => mkdir(folder, { recursive: true })))

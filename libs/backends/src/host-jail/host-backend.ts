@@ -189,6 +189,7 @@ export async function createHostBackend(options: HostBackendOptions): Promise<Ba
       for (const result of left)
         if (result.status === 'rejected')
           logger.warn({ backend: name, error: result.reason as unknown }, 'a sandbox was not destroyed')
+      await cgroups?.close()
     },
   }
 }

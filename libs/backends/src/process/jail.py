@@ -14,7 +14,8 @@ import struct
 import sys
 
 libc = ctypes.CDLL(None, use_errno=True)
-NEWNS, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET = 0x20000, 0x4000000, 0x8000000, 0x10000000, 0x20000000, 0x40000000
+NEWNS, NEWCGROUP, NEWUTS, NEWIPC = 0x20000, 0x2000000, 0x4000000, 0x8000000
+NEWUSER, NEWPID, NEWNET = 0x10000000, 0x20000000, 0x40000000
 MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_REC, MS_PRIVATE = 2, 4, 8, 16384, 1 << 18
 CREATE, ADD, RESTRICT = 444, 445, 446
 NOBODY = 65534
@@ -51,7 +52,7 @@ def mount(source, target, kind, flags, data=""):
 def unshare():
     """Namespaces of our own and one identity in them; False when the host does not allow it."""
     uid, gid = os.geteuid(), os.getegid()
-    if libc.unshare(NEWUSER | NEWNS | NEWUTS | NEWIPC | NEWPID | NEWNET) != 0:
+    if libc.unshare(NEWUSER | NEWNS | NEWCGROUP | NEWUTS | NEWIPC | NEWPID | NEWNET) != 0:
         return False
     try:
         for name, text in (("setgroups", "deny"), ("uid_map", "%d %d 1" % (NOBODY, uid)), ("gid_map", "%d %d 1" % (NOBODY, gid))):
@@ -60,6 +61,7 @@ def unshare():
     except OSError as error:
         # A user namespace without an identity is of no use and cannot be left again.
         fail("identity in the user namespace: %s" % error)
+    libc.sethostname(b"sandbox", ctypes.c_size_t(7))
     return True
 
 

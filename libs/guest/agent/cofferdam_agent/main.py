@@ -64,6 +64,8 @@ class Agent:
         return spawn.spawn(argv, spawn.gate_env(language, env), self.work.path, self.options, self.split, True)
 
     def on_waiting_told(self):
+        if self.waiting is None:
+            return  # It died, which was seen earlier in this turn.
         told = _read_some(self.waiting.control_out)
         if told:
             self.waiting.told += told
@@ -358,9 +360,25 @@ def _can_setuid():
     return False
 
 
+def _close_inherited():
+    """Whatever else the worker had open without close-on-exec must not reach a program."""
+    try:
+        open_now = [int(name) for name in os.listdir("/proc/self/fd")]
+    except (OSError, ValueError):
+        os.closerange(3, 65536)
+        return
+    for fd in open_now:
+        if fd > 2:
+            try:
+                os.close(fd)
+            except OSError:
+                pass
+
+
 def main(argv):
     started = time.monotonic()
     options = Options(argv)
+    _close_inherited()
     linux.prctl(linux.PR_SET_DUMPABLE, 0)
     if os.getpid() != 1:
         linux.prctl(linux.PR_SET_CHILD_SUBREAPER, 1)

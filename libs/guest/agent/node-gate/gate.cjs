@@ -23,7 +23,7 @@ const IS_TYPESCRIPT = /\.[mc]?ts$/
 
 function readExactly(size) {
   const bytes = Buffer.alloc(size)
-  for (let at = 0; at < size; ) {
+  for (let at = 0; at < size;) {
     const got = fs.readSync(CONTROL_IN, bytes, at, size - at, null)
     if (got === 0) process.reallyExit(0)
     at += got
@@ -50,7 +50,8 @@ function wait() {
 }
 
 function removeTraces() {
-  process.execArgv = []
+  // Worker threads start with the real ones: only ours go.
+  if (process.execArgv[1] === __filename) process.execArgv = process.execArgv.slice(2)
   delete require.cache[__filename]
   process._preload_modules.length = 0
 }
@@ -59,7 +60,7 @@ function removeTraces() {
 
 function hasOtherTypeScript(entry) {
   const waiting = ['.']
-  for (let seen = 0; waiting.length > 0 && seen < SCAN_MAX; ) {
+  for (let seen = 0; waiting.length > 0 && seen < SCAN_MAX;) {
     const folder = waiting.pop()
     for (const item of fs.readdirSync(folder, { withFileTypes: true })) {
       seen++
@@ -112,7 +113,8 @@ function moduleFormat(known, filename, code) {
   if (filename.endsWith('.cts')) return 'commonjs'
   if (typeof known === 'string' && known.startsWith('module')) return 'module'
   if (packageType(path.dirname(filename)) === 'commonjs') return 'commonjs'
-  return /^\s*(?:import\s*[\w{*"'$]|export\s*[\w{*])/m.test(code) || /^\s*(?:[\w$ ,=]+=\s*)?await\s/m.test(code)
+  return /^\s*(?:import\s*[\w{*"'$]|export\s*[\w{*])/m.test(code) ||
+    /^\s*(?:[\w$ ,=]+=\s*)?await\s/m.test(code)
     ? 'module'
     : 'commonjs'
 }
@@ -182,7 +184,9 @@ function encode(value, depth) {
   if (isList ? proto !== Array.prototype : proto !== Object.prototype && proto !== null) return undefined
   const parts = []
   let size = 0
-  const names = isList ? Array.from({ length: Math.min(value.length, VALUE_MAX) }, (_, i) => i) : Object.keys(value)
+  const names = isList
+    ? Array.from({ length: Math.min(value.length, VALUE_MAX) }, (_, i) => i)
+    : Object.keys(value)
   for (const name of names) {
     const own = Object.getOwnPropertyDescriptor(value, name)
     if (own === undefined || !('value' in own)) return undefined
@@ -198,7 +202,7 @@ function encode(value, depth) {
 
 function open() {
   // Worker threads of the program load preload modules again; they and anything without our pipes pass through.
-  if (!require('node:worker_threads').isMainThread) return
+  if (!require('node:worker_threads').isMainThread) return removeTraces()
   let entry
   try {
     entry = wait()
@@ -208,7 +212,8 @@ function open() {
   removeTraces()
   try {
     const source = fs.readFileSync(entry, 'utf8')
-    if ((IS_TYPESCRIPT.test(entry) && NOT_ERASABLE.test(source)) || hasOtherTypeScript(entry)) installTransform()
+    if ((IS_TYPESCRIPT.test(entry) && NOT_ERASABLE.test(source)) || hasOtherTypeScript(entry))
+      installTransform()
     if (/\bexports\b|\bexport\s+default\b|\bas\s+default\b/.test(source)) reportValueAtExit(entry, source)
   } catch {
     // Node says itself what is wrong with the entry.

@@ -144,8 +144,31 @@ class Hook:
             pass
 
 
-class Endless(Exception):
-    pass
+class WarningsAreErrors:
+    """While compiling: what would warn is run as it is, so that the warning comes once and from CPython itself.
+
+    Works on the interpreter's own list of filters, because importing `warnings` would be a trace.
+    """
+
+    def __enter__(self):
+        self.change(lambda filters: filters.insert(0, ("error", None, Warning, None, 0)))
+
+    def __exit__(self, *_):
+        self.change(lambda filters: filters.pop(0))
+
+    def change(self, how):
+        import _warnings
+
+        if hasattr(_warnings, "_filters_mutated"):
+            how(_warnings.filters)
+            _warnings._filters_mutated()
+            return
+        _warnings._acquire_lock()
+        try:
+            how(_warnings.filters)
+            _warnings._filters_mutated_lock_held()
+        finally:
+            _warnings._release_lock()
 
 
 def encode(value, depth):
@@ -209,17 +232,11 @@ def main():
         entry = wait()
     except OSError:
         return
-    had = "warnings" in sys.modules
     try:
-        import warnings
-
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")
+        with WarningsAreErrors():
             prepare_value(entry)
     except Exception:
         pass
-    if not had:
-        sys.modules.pop("warnings", None)
 
 
 main()

@@ -1,0 +1,160 @@
+/** A real agent as a plain child of the test, and the bare run that it must agree with. */
+import { spawn, type ChildProcess } from 'node:child_process'
+import { chmodSync, chownSync, mkdirSync, mkdtempSync, realpathSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { dirname, join } from 'node:path'
+import type { Exit, Language, Program, ProgramFile, RunIo } from '@cofferdam/contract'
+import { agentArgv, createGuestSession, installGuest, languageOf } from '../src/index.ts'
+import type { AgentOptions, GuestSession } from '../src/index.ts'
+
+/** Another one by COFFERDAM_TEST_PYTHON: the gate leans on how CPython starts, which differs between versions. */
+export const PYTHON = process.env['COFFERDAM_TEST_PYTHON'] ?? '/usr/bin/python3'
+const NOBODY = 65_534
+const BASE_ENV: Record<string, string> = {
+  PATH: '/usr/local/bin:/usr/bin:/bin',
+  HOME: '/tmp',
+  LANG: 'C.UTF-8',
+  // A Python built elsewhere finds its own library.
+  ...(PYTHON === '/usr/bin/python3' ? {} : { LD_LIBRARY_PATH: join(dirname(dirname(PYTHON)), 'lib') }),
+}
+
+export interface Ran {
+  exit: Exit
+  stdout: string
+  stderr: string
+}
+
+export interface Agent {
+  child: ChildProcess
+  session: GuestSession
+  work: string
+  run(program: Program, io?: Partial<RunIo>, env?: Record<string, string>): Promise<Ran>
+}
+
+export interface Lab {
+  /** A fresh folder that the program's user owns. */
+  folder(): string
+  start(language: Language | 'none', options?: Partial<AgentOptions>): Promise<Agent>
+  /** Starts, writes, runs, stops. */
+  once(program: Program, options?: { files?: ProgramFile[]; stdin?: string; work?: string }): Promise<Ran>
+  /** The same program without us. */
+  bare(program: Program, options?: { files?: ProgramFile[]; stdin?: string; work: string }): Promise<Bare>
+  close(): Promise<void>
+}
+export interface Bare {
+  exitCode: number | null
+  signal: string | null
+  stdout: string
+  stderr: string
+}
+
+const isRoot = process.getuid?.() === 0
+
+/** Installs the guest files once for all tests of a file. */
+export async function openLab(): Promise<Lab> {
+  const root = realpathSync(mkdtempSync(join(tmpdir(), 'cofferdam-guest-')))
+  chmodSync(root, 0o755)
+  const guestDir = join(root, 'guest')
+  await installGuest(guestDir, PYTHON)
+  let count = 0
+  const agents = new Set<Agent>()
+
+  const lab: Lab = {
+    folder() {
+      const path = join(root, `w${count++}`)
+      mkdirSync(path)
+      if (isRoot) chownSync(path, NOBODY, NOBODY)
+      return path
+    },
+    async start(language, options = {}) {
+      const work = options.work ?? lab.folder()
+      const [command, ...args] = agentArgv({
+        python: PYTHON,
+        node: process.execPath,
+        guestDir,
+        language,
+        env: BASE_ENV,
+        ...options,
+        work,
+      })
+      const child = spawn(command!, args, { stdio: ['pipe', 'pipe', 'inherit'], env: {} })
+      const session = createGuestSession({ readable: child.stdout!, writable: child.stdin! })
+      const agent: Agent = {
+        child,
+        session,
+        work,
+        async run(program, io = {}, env = {}) {
+          const seen = { stdout: [] as Uint8Array[], stderr: [] as Uint8Array[] }
+          const exit = await session.run(
+            program,
+            {
+              maxOutputBytes: { stdout: 8 << 20, stderr: 8 << 20 },
+              signal: new AbortController().signal,
+              ...io,
+              onOutput(stream, chunk) {
+                seen[stream].push(chunk)
+                return io.onOutput?.(stream, chunk)
+              },
+            },
+            env,
+          )
+          const text = (chunks: Uint8Array[]): string => Buffer.concat(chunks).toString('utf8')
+          return { exit, stdout: text(seen.stdout), stderr: text(seen.stderr) }
+        },
+      }
+      agents.add(agent)
+      if (options.hold !== true) await session.ready()
+      return agent
+    },
+    async once(program, { files = [], stdin, work } = {}) {
+      const agent = await lab.start(languageOf(program), work === undefined ? {} : { work })
+      try {
+        await agent.session.write(files)
+        return await agent.run(program, stdin === undefined ? {} : { stdin: Buffer.from(stdin) })
+      } finally {
+        await stop(agent)
+        agents.delete(agent)
+      }
+    },
+    bare(program, { files = [], stdin, work } = { work: lab.folder() }) {
+      if (program.type !== 'script') throw new Error('only scripts')
+      const [command, entry] = {
+        python: [PYTHON, 'main.py'],
+        javascript: [process.execPath, 'main.js'],
+        typescript: [process.execPath, 'main.ts'],
+        bash: ['bash', 'main.sh'],
+      }[program.language] as [string, string]
+      for (const file of [...files, { path: entry, bytes: Buffer.from(program.source) }]) {
+        mkdirSync(dirname(join(work, file.path)), { recursive: true })
+        writeFileSync(join(work, file.path), file.bytes)
+        if (isRoot) chownSync(join(work, file.path), NOBODY, NOBODY)
+      }
+      const child = spawn(command, [entry, ...(program.argv ?? [])], {
+        cwd: work,
+        env: BASE_ENV,
+        detached: true,
+        stdio: [stdin === undefined ? 'ignore' : 'pipe', 'pipe', 'pipe'],
+        ...(isRoot ? { uid: NOBODY, gid: NOBODY } : {}),
+      })
+      child.stdin?.end(stdin)
+      const seen = { stdout: '', stderr: '' }
+      child.stdout!.on('data', (chunk: Buffer) => (seen.stdout += chunk.toString('utf8')))
+      child.stderr!.on('data', (chunk: Buffer) => (seen.stderr += chunk.toString('utf8')))
+      return new Promise((resolve) =>
+        child.on('close', (exitCode, signal) => resolve({ exitCode, signal, ...seen })),
+      )
+    },
+    async close() {
+      await Promise.all([...agents].map(stop))
+      rmSync(root, { recursive: true, force: true })
+    },
+  }
+  return lab
+}
+
+/** Closes the channel, which ends the agent and all that it started. */
+export async function stop(agent: Agent): Promise<void> {
+  agent.session.close()
+  if (agent.child.exitCode === null && agent.child.signalCode === null)
+    await new Promise((resolve) => agent.child.once('exit', resolve))
+}
