@@ -49,8 +49,13 @@ export const QUEUE_BOUNDS = {
   connectPatienceMs: 2000,
   /** Waiters ask again this often, so a lost reply message only costs time. */
   recheckMs: 3000,
-  /** Replies kept for a `wait` that has not been called yet. */
-  unclaimedReplies: 10_000,
+  /** Answers kept for a `wait` that has not been called yet: at most 1,000 × 16 KiB. Beyond, `wait` asks again. */
+  unclaimedReplies: 1000,
+  /**
+   * An execution that has been in its backlog for longer than this is ended. One hour more than what callers are
+   * promised, so that a tenant parked until midnight is not ended by the jitter of its return.
+   */
+  overdueMs: BOUNDS.queueWaitMs + 3_600_000,
 } as const
 
 /** What a tenant without own limits gets. */

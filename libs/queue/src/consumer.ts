@@ -71,7 +71,7 @@ export interface Consumer extends AsyncDisposable {
   readonly running: number
 }
 
-/** How long aborted executions may take to end before the consumer closes over them; they are redelivered then. */
+/** How long each step of a drain may take (Redis may be away) before the consumer closes over it; what runs is redelivered. */
 const ABORT_PATIENCE_MS = 10_000
 /** Executions that one slot runs in a row on a lane before it is offered to the other lane. */
 const STREAK = 16
@@ -218,7 +218,7 @@ export function createConsumer(deps: ConsumerDeps): Consumer {
 
   async function drain(graceMs: number): Promise<void> {
     fetching.abort()
-    await Promise.all(sources.map((source) => source.stop().catch(onError)))
+    await within(Promise.all(sources.map((source) => source.stop().catch(onError))), ABORT_PATIENCE_MS)
     if (sources.length > 0) heartbeat().catch(onError)
     if (!(await within(allOver(), graceMs))) {
       for (const held of running()) held.stop(new StopReason('drain'))
@@ -234,7 +234,7 @@ export function createConsumer(deps: ConsumerDeps): Consumer {
         ABORT_PATIENCE_MS,
       )
     await within(runQueue.close(), ABORT_PATIENCE_MS)
-    await Promise.all(sources.map((source) => source.close().catch(onError)))
+    await within(Promise.all(sources.map((source) => source.close().catch(onError))), ABORT_PATIENCE_MS)
   }
 
   return {

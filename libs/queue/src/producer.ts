@@ -119,7 +119,7 @@ export function createProducer({ redis, subscriber, now = Date.now, ids }: Produ
     const idempotency = idempotencyName(request)
     await storeBlobs(redis, blobs)
     if (awaitReply) await replies.expect(id)
-    const { code, rest } = await runCoded(redis, SCRIPTS.enqueue, KEYS.record + id, [
+    const enqueued = runCoded(redis, SCRIPTS.enqueue, KEYS.record + id, [
       id,
       request.tenant_id,
       request.agent_id,
@@ -132,6 +132,8 @@ export function createProducer({ redis, subscriber, now = Date.now, ids }: Produ
       idempotency === '' ? '' : bodyHash(request),
       awaitReply ? replies.channel : '',
     ])
+    if (awaitReply) enqueued.catch(() => replies.forget(id))
+    const { code, rest } = await enqueued
     if (awaitReply && code !== 'accepted') {
       replies.forget(id)
       if (code === 'duplicate' && text(rest[1]) !== 'ended')

@@ -5,7 +5,6 @@
  */
 import { createHash } from 'node:crypto'
 import { readFileSync } from 'node:fs'
-import { BOUNDS } from '@cofferdam/contract'
 import type { Redis } from 'ioredis'
 import { QUEUE_BOUNDS, TENANT_DEFAULTS } from './bounds.ts'
 import { CHANNELS, KEYS } from './keys.ts'
@@ -35,7 +34,7 @@ const CONSTANTS = {
   lost_release: QUEUE_BOUNDS.lostReleaseMs,
   priority_max: QUEUE_BOUNDS.priorityMax,
   window_factor: QUEUE_BOUNDS.windowFactor,
-  queue_wait: BOUNDS.queueWaitMs,
+  overdue: QUEUE_BOUNDS.overdueMs,
 }
 
 const table = (name: string, values: Record<string, string | number>): string =>

@@ -32,7 +32,7 @@ for _, lane in ipairs({ 'interactive', 'routine' }) do
       end
     end
   end
-  for _, id in ipairs(redis.call('ZRANGEBYSCORE', K.waiting .. lane, '-inf', now - C.queue_wait, 'LIMIT', 0, 20)) do
+  for _, id in ipairs(redis.call('ZRANGEBYSCORE', K.waiting .. lane, '-inf', now - C.overdue, 'LIMIT', 0, 20)) do
     overdue[#overdue + 1] = id
   end
 end
