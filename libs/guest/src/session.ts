@@ -165,9 +165,9 @@ export function createGuestSession(options: GuestSessionOptions): GuestSession {
   function onAnswer(payload: Buffer): void {
     const failed = refusal(payload)
     if (collector !== null) {
-      const asked = collector
+      // Throws for an answer that is wrong: the collector must then still be there to be told.
+      collector.finish(failed)
       collector = null
-      asked.finish(failed)
       return
     }
     // Instead of X: the files of the job were refused, so the program never began.
