@@ -220,6 +220,16 @@ it('refuses what no configured backend can do, with the reason, and charges noth
   expect((await fleet.admission.usage('acme')).tenant_daily.used).toBe(before)
 })
 
+it.each([
+  [{ session: { key: 's1' } }, /session/],
+  [{ reuse: 'tenant' as const }, /reuse: tenant/],
+  [{ preload: 'data' }, /preload: data/],
+])('refuses %j instead of ignoring it', async (more, message) => {
+  const result = await run(script('auto', 'python', 'print(1)', more))
+  expect(result).toMatchObject({ exit_status: 'provisioning', reason: 'capability_missing' })
+  expect(result.error_message).toMatch(message)
+})
+
 it('never lets a caller weaken the isolation that its tenant demands', async () => {
   await fleet.createTenant('strict', { policy: { min_isolation: 'microvm' } })
   const result = await run({

@@ -44,12 +44,13 @@ export interface Selectable {
   order: readonly string[]
 }
 
-/** Filters the candidates of a request. Throws a provisioning failure for a named backend that does not exist. */
+/** Filters the candidates of a request. Throws a provisioning failure for a named backend that does not exist, and for sandboxes that outlive an execution. */
 export function selectBackends(
   { backends, order }: Selectable,
   request: ExecutionRequest,
   tenant: TenantPolicy,
 ): Selection {
+  refuseReuse(request)
   const minIsolation = strongest(tenant.min_isolation, request.min_isolation ?? 'none')
   const candidates: Backend[] = []
   const rejections: Rejection[] = []
@@ -59,6 +60,20 @@ export function selectBackends(
     else rejections.push({ backend: backend.name, ...rejection })
   }
   return { candidates, rejections, minIsolation }
+}
+
+/** This executor gives every execution a sandbox of its own: what asks for a shared or preloaded one is refused, not ignored. */
+function refuseReuse({ session, reuse, preload }: ExecutionRequest): void {
+  const asked = [
+    ...(session === undefined ? [] : ['session']),
+    ...(reuse === 'job' ? [] : [`reuse: ${reuse}`]),
+    ...(preload === undefined || preload === 'none' ? [] : [`preload: ${preload}`]),
+  ]
+  if (asked.length > 0)
+    throw new ProvisioningFailure(
+      'capability_missing',
+      `No backend of this fleet offers ${asked.join(', ')}: every execution gets a fresh sandbox of its own.`,
+    )
 }
 
 function named(backends: Selectable['backends'], order: readonly string[], wanted: string): Backend[] {
