@@ -133,7 +133,8 @@ describe('the bootstrap', () => {
   })
 
   it('says so when there is no npm', async () => {
-    const { status, stderr } = await start(['show.mjs'], { npm_execpath: '', PATH: path.join(root, 'apps') }).ended
+    const { status, stderr } = await start(['show.mjs'], { npm_execpath: '', PATH: path.join(root, 'apps') })
+      .ended
     expect(status).toBe(1)
     expect(stderr).toContain('npm was not found on PATH')
   })

@@ -1,6 +1,6 @@
 /**
  * A vitest reporter for scripts/test.ts: appends one JSON line per finished test to the file named by
- * COFFERDAM_TEST_REPORT. Lines, not one document at the end: what ran stays counted when vitest itself dies.
+ * TEST_REPORT_FILE. Lines, not one document at the end: what ran stays counted when vitest itself dies.
  */
 import { appendFileSync } from 'node:fs'
 import { relative } from 'node:path'
@@ -27,7 +27,7 @@ export function reasonOf(fullName: string): string {
 
 /** Made by vitest (`--reporter=scripts/report-tests.ts`), hence a class and a default export. */
 export default class TestReport implements Reporter {
-  readonly #file = process.env['COFFERDAM_TEST_REPORT'] ?? ''
+  readonly #file = process.env['TEST_REPORT_FILE'] ?? ''
   readonly #root = process.cwd()
 
   onTestCaseResult(test: TestCase): void {

@@ -29,7 +29,7 @@ function runVitest(args: string[], reportFile: string): Promise<number> {
       `--reporter=${join(root, 'scripts/report-tests.ts')}`,
       ...args,
     ],
-    { cwd: root, stdio: 'inherit', env: { ...process.env, COFFERDAM_TEST_REPORT: reportFile } },
+    { cwd: root, stdio: 'inherit', env: { ...process.env, TEST_REPORT_FILE: reportFile } },
   )
   // The terminal tells vitest of a Ctrl-C itself; we only stay to count what ran and to tidy up.
   const ignore = () => undefined

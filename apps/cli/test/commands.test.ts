@@ -188,6 +188,16 @@ describe.skipIf(best === null)(`the command (${why || 'with a backend'})`, () =>
       expect(stderr).toContain('cancelled')
     })
 
+    it('runs the file again when it changes with --watch', async () => {
+      write('watched.sh', 'echo one')
+      const running = start(['run', 'watched.sh', '--watch'])
+      await vi.waitFor(() => expect(running.stderr).toContain('Waiting for a change'), { timeout: 30_000 })
+      write('watched.sh', 'echo two; exit 9')
+      await vi.waitFor(() => expect(running.stderr).toContain('Exit status 9.'), { timeout: 30_000 })
+      running.child.kill('SIGINT')
+      expect(await running.ended).toMatchObject({ status: 9, stdout: 'one\ntwo\n' })
+    })
+
     it('runs without a queue with --local', async () => {
       const { status, stdout } = await runCommand(
         ['run', '--local', '-', '-l', 'python'],

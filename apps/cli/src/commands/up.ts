@@ -56,8 +56,9 @@ export const command: Command = {
   ],
   async run(context, line) {
     const { config, terminal, stop } = context
-    const host = config.environment['COFFERDAM_HOST'] || '127.0.0.1'
-    const port = numberFlag(line, 'port', { min: 0, max: 65_535 }) ?? portOf(config.environment)
+    // Before anything is started: a mistake in the environment is told at once.
+    const { host, port: usualPort } = loadApiConfig(appEnvironment(context, UNUSED))
+    const port = numberFlag(line, 'port', { min: 0, max: 65_535 }) ?? usualPort
     await using owned = new AsyncDisposableStack()
     owned.defer(() => terminal.progress(null))
     terminal.progress('starting …')
@@ -79,7 +80,7 @@ export const command: Command = {
     const { adminKey } = await prepareStore(servers.databaseUrl, config.dataDir)
 
     terminal.progress('starting worker and API …')
-    const environment = appEnvironment(context, servers, host, port)
+    const environment = appEnvironment(context, { ...servers, port })
     const telemetry = owned.use(await sharedTelemetry(environment))
     const worker = await runWorker(loadWorkerConfig(environment), { telemetry })
     owned.defer(() => worker.close())
@@ -100,11 +101,6 @@ export const command: Command = {
   },
 }
 
-function portOf(environment: Environment): number {
-  const text = environment['COFFERDAM_PORT']
-  return text === undefined || text === '' ? DEFAULT_PORT : Number(text)
-}
-
 async function probeBackends(context: Context): Promise<BackendFinding[]> {
   const backends = await everyBackend(context.config.environment)
   try {
@@ -114,16 +110,21 @@ async function probeBackends(context: Context): Promise<BackendFinding[]> {
   }
 }
 
+/** Stand for the servers while the configuration is only checked. */
+const UNUSED = { redisUrl: 'redis://unused', databaseUrl: 'postgres://unused' }
+
 /** What worker and API read instead of the user's environment: the same, with what was started filled in. */
-function appEnvironment(context: Context, servers: Servers, host: string, port: number): Environment {
+function appEnvironment(
+  context: Context,
+  started: { redisUrl: string; databaseUrl: string; port?: number },
+): Environment {
   const { environment, dataDir } = context.config
   return {
     ...environment,
-    REDIS_URL: servers.redisUrl,
-    DATABASE_URL: servers.databaseUrl,
+    REDIS_URL: started.redisUrl,
+    DATABASE_URL: started.databaseUrl,
     COFFERDAM_DATA_DIR: dataDir,
-    COFFERDAM_HOST: host,
-    COFFERDAM_PORT: String(port),
+    ...(started.port === undefined ? {} : { COFFERDAM_PORT: String(started.port) }),
     // Somebody watches this terminal: what is worth a line there is a warning.
     COFFERDAM_LOG_LEVEL: environment['COFFERDAM_LOG_LEVEL'] || 'warn',
   }
@@ -179,7 +180,7 @@ function report(
   for (const text of stronger) terminal.line(`  not on     ${text}`)
   terminal.line()
   terminal.line(`${terminal.style('bold', 'API')}        ${facts.url}  (docs: ${facts.url}/docs)`)
-  terminal.line(`Try        cofferdam run examples/hello.py, cofferdam audit, cofferdam doctor`)
+  terminal.line('Try        npx cofferdam run FILE · npx cofferdam audit · npx cofferdam --help')
   terminal.line(
     `Data       ${config.dataDir} (Redis: ${facts.servers.redisHow}; Postgres: ${facts.servers.postgresHow})`,
   )
