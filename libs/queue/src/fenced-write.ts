@@ -43,9 +43,10 @@ async function within<T>(work: Promise<T>, ms: number): Promise<T> {
   }
 }
 
-/** Like `patiently` for a script that answers `ok` or `fenced`; returns the rest. Throws CofferdamError `fenced`. */
+/** Like `patiently` for a script that answers `ok`, `fenced` or `began`; returns the rest. Throws CofferdamError fenced | conflict. */
 export async function fenced(write: () => Promise<{ code: string; rest: Reply[] }>): Promise<Reply[]> {
   const { code, rest } = await patiently(write)
+  if (code === 'began') throw new CofferdamError('conflict', 'An execution that began is not put back.')
   if (code !== 'ok') throw new CofferdamError('fenced')
   return rest
 }
