@@ -10,18 +10,25 @@ import { createBackend as createNone } from '../src/none/index.ts'
 import { processConfigSchema } from '../src/process/config.ts'
 import { createBackend as createProcess } from '../src/process/index.ts'
 
+/** A runtime folder of this run's own, removed at its end. */
+export function runtimeFolder(): string {
+  const folder = mkdtempSync(join(tmpdir(), 'cofferdam-rung-'))
+  chmodSync(folder, 0o755)
+  afterAll(() => rmSync(folder, { recursive: true, force: true }))
+  return folder
+}
+
 /** Factory and options for `exerciseBackend`; the folder of the run is removed at its end. */
 export function onRung(
   rung: 'bwrap' | 'self' | 'plain' | 'none',
   options: ExerciseOptions = {},
+  settings: { namespaces?: boolean; cgroups?: boolean } = {},
 ): [() => Promise<Backend>, ExerciseOptions] {
-  const runtimeDir = mkdtempSync(join(tmpdir(), 'cofferdam-rung-'))
-  chmodSync(runtimeDir, 0o755)
-  afterAll(() => rmSync(runtimeDir, { recursive: true, force: true }))
+  const runtimeDir = runtimeFolder()
   const factory = (): Promise<Backend> =>
     rung === 'none'
       ? createNone(noneConfigSchema.parse({ runtime_dir: runtimeDir }), {})
-      : createProcess(processConfigSchema.parse({ runtime_dir: runtimeDir, jail: rung }), {})
+      : createProcess(processConfigSchema.parse({ runtime_dir: runtimeDir, jail: rung, ...settings }), {})
   return [factory, options]
 }
 

@@ -27,6 +27,8 @@ export const processConfigSchema = z.strictObject({
    * chosen by itself.
    */
   jail: z.enum(['auto', 'bwrap', 'self', 'plain']).default('auto'),
+  /** Whether the self-jail also uses namespaces where the host gives them; false leaves Landlock and seccomp alone. */
+  namespaces: z.boolean().default(true),
   /** Path of bubblewrap; default: /usr/bin/bwrap, else the first on PATH. */
   bwrap: z.string().min(1).max(4096).optional(),
 })

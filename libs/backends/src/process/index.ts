@@ -31,7 +31,7 @@ export function createBackend(config: ProcessConfig, deps: BackendDeps, name = '
       reasons.push(`bwrap: ${rung.missing}`)
     }
     if (config.jail !== 'bwrap') {
-      const rung = await trySelf(parts, root, signal)
+      const rung = await trySelf(config, parts, root, signal)
       if (!('missing' in rung))
         return { ...rung, features: [...rung.features, ...reasons.map((r) => `not used: ${r}`)] }
       reasons.push(`self-jail: ${rung.missing}`)
@@ -55,6 +55,7 @@ async function tryBwrap(
 }
 
 async function trySelf(
+  config: ProcessConfig,
   parts: HostParts,
   root: string,
   signal: AbortSignal,
@@ -63,7 +64,8 @@ async function trySelf(
   const trialFolder = await mkdtemp(join(root, 'trial-'))
   try {
     if (parts.dropTo !== null) await chown(trialFolder, parts.dropTo.uid, parts.dropTo.gid)
-    return await createSelfJailRung({ ...parts, filter: parts.closedFilter, trialFolder }, signal)
+    const { namespaces } = config
+    return await createSelfJailRung({ ...parts, namespaces, filter: parts.closedFilter, trialFolder }, signal)
   } finally {
     await rm(trialFolder, { recursive: true, force: true })
   }

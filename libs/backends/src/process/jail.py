@@ -151,8 +151,9 @@ def main():
     with open(settings["filter"], "rb") as source:
         code = source.read()
     proc = False
-    prctl(1, signal.SIGKILL)
     if settings["namespaces"] and unshare():
+        # Death by the worker's death; without a pid namespace the agent must live on to kill what it started.
+        prctl(1, signal.SIGKILL)
         report["namespaces"] = True
         become_init(report)
         proc = own_mounts(settings["folder"], settings["disk"])

@@ -23,6 +23,8 @@ export interface SelfJailParts {
   /** An empty folder for the trial start, which its user may write to. */
   trialFolder: string
   dropTo: DropTo | null
+  /** Try them; without, Landlock and seccomp stand alone. */
+  namespaces: boolean
 }
 
 const reportSchema = z.object({ pid: z.int(), namespaces: z.boolean() })
@@ -74,7 +76,7 @@ function start(parts: SelfJailParts, launch: Launch): { launched: Launched; repo
     folder,
     read: [...READ, ...python.folders, parts.guestDir, parts.node],
     filter: parts.filter,
-    namespaces: true,
+    namespaces: parts.namespaces,
     disk: spec.limits.disk_mib * MiB,
   }
   const [, , , , ...agentOptions] = agentArgv({

@@ -1,0 +1,126 @@
+/** The filter is executed here by a small BPF machine: what it answers is asked of the bytes, not of their maker. */
+import { describe, expect, test } from 'vitest'
+import { noNetworkFilter, seccompFilter, type SeccompArch } from './seccomp.ts'
+
+const ARCH = { x64: 0xc000003e, arm64: 0xc00000b7 }
+const ALLOW = 0x7fff0000
+const KILL = 0x80000000
+const EPERM = 0x50001
+const ENOSYS = 0x50026
+
+/** Runs classic BPF over a struct seccomp_data. */
+function run(filter: Buffer, arch: number, nr: number, ...args: number[]): number {
+  const data = Buffer.alloc(64)
+  data.writeUInt32LE(nr, 0)
+  data.writeUInt32LE(arch, 4)
+  args.forEach((value, index) => data.writeBigUInt64LE(BigInt.asUintN(64, BigInt(value)), 16 + index * 8))
+  let accumulator = 0
+  for (let pc = 0; pc < filter.length / 8; pc++) {
+    const code = filter.readUInt16LE(pc * 8)
+    const k = filter.readUInt32LE(pc * 8 + 4)
+    const [yes, no] = [filter.readUInt8(pc * 8 + 2), filter.readUInt8(pc * 8 + 3)]
+    if (code === 0x20) accumulator = data.readUInt32LE(k)
+    else if (code === 0x06) return k
+    else {
+      const holds =
+        code === 0x15 ? accumulator === k : code === 0x35 ? accumulator >= k : (accumulator & k) >>> 0 !== 0
+      pc += holds ? yes : no
+    }
+  }
+  throw new Error('ran off the end')
+}
+
+describe.each<[SeccompArch, Record<string, number>]>([
+  [
+    'x64',
+    {
+      read: 0,
+      execve: 59,
+      clone: 56,
+      ptrace: 101,
+      unshare: 272,
+      mount: 165,
+      bpf: 321,
+      keyctl: 250,
+      prlimit: 302,
+      personality: 135,
+      ioctl: 16,
+      socket: 41,
+      socketpair: 53,
+    },
+  ],
+  [
+    'arm64',
+    {
+      read: 63,
+      execve: 221,
+      clone: 220,
+      ptrace: 117,
+      unshare: 97,
+      mount: 40,
+      bpf: 280,
+      keyctl: 219,
+      prlimit: 261,
+      personality: 92,
+      ioctl: 29,
+      socket: 198,
+      socketpair: 199,
+    },
+  ],
+])('the filter of %s', (arch, nr) => {
+  const filter = seccompFilter(arch, 'local')
+  const ask = (call: number, ...args: number[]): number => run(filter, ARCH[arch], call, ...args)
+
+  test('lets ordinary calls pass', () => {
+    for (const call of [nr['read']!, nr['execve']!, nr['socketpair']!]) expect(ask(call)).toBe(ALLOW)
+  })
+  test('refuses what loosens a jail', () => {
+    for (const call of [
+      nr['ptrace']!,
+      nr['unshare']!,
+      nr['mount']!,
+      nr['bpf']!,
+      nr['keyctl']!,
+      425,
+      428,
+      438,
+      442,
+    ])
+      expect(ask(call), String(call)).toBe(EPERM)
+  })
+  test('kills another architecture’s calls', () => {
+    expect(run(filter, 0x40000003, nr['read']!)).toBe(KILL)
+  })
+  test('lets threads and forks be, but no namespace', () => {
+    expect(ask(nr['clone']!, 0x3d0f00)).toBe(ALLOW)
+    expect(ask(nr['clone']!, 17)).toBe(ALLOW)
+    for (const flag of [0x20000, 0x2000000, 0x4000000, 0x8000000, 0x10000000, 0x20000000, 0x40000000])
+      expect(ask(nr['clone']!, flag | 17)).toBe(EPERM)
+    expect(ask(435)).toBe(ENOSYS)
+  })
+  test('lets a process limit itself and nobody else', () => {
+    expect(ask(nr['prlimit']!, 0, 7)).toBe(ALLOW)
+    expect(ask(nr['prlimit']!, 1, 7)).toBe(EPERM)
+  })
+  test('keeps personality and terminal injection shut', () => {
+    expect(ask(nr['personality']!, 0xffffffff)).toBe(ALLOW)
+    expect(ask(nr['personality']!, 0x0400000)).toBe(EPERM)
+    expect(ask(nr['ioctl']!, 0, 0x5412)).toBe(EPERM)
+    expect(ask(nr['ioctl']!, 0, 0x541b)).toBe(ALLOW)
+  })
+  test('opens local sockets, or none', () => {
+    const shut = seccompFilter(arch, 'none')
+    for (const family of [1, 2, 10]) {
+      expect(ask(nr['socket']!, family)).toBe(ALLOW)
+      expect(run(shut, ARCH[arch], nr['socket']!, family)).toBe(EPERM)
+    }
+    for (const family of [16, 17, 38, 40]) expect(ask(nr['socket']!, family)).not.toBe(ALLOW)
+    expect(run(noNetworkFilter(arch), ARCH[arch], nr['socket']!, 1)).toBe(ALLOW)
+    expect(run(noNetworkFilter(arch), ARCH[arch], nr['socket']!, 2)).toBe(EPERM)
+    expect(run(noNetworkFilter(arch), ARCH[arch], nr['mount']!)).toBe(ALLOW)
+  })
+})
+
+test('refuses the x32 form of every call', () => {
+  expect(run(seccompFilter('x64', 'local'), ARCH.x64, 0x40000000 + 39)).toBe(EPERM)
+})
