@@ -23,6 +23,7 @@ import { readFleetId } from './fleet-id.ts'
 import { createJanitor } from './janitor.ts'
 import { createLeaseKeeper } from './lease-keeper.ts'
 import { keepRetention } from './keep-retention.ts'
+import { storeOutbox } from './store-outbox.ts'
 import { createPolicyCache } from './policy-cache.ts'
 import { publishBackends } from './publish-backends.ts'
 import type { WorkerDeps } from './worker-deps.ts'
@@ -114,9 +115,7 @@ export async function runWorker(
     slots: config.slots,
     lanes: config.lanes,
     process: (taken) => carry(taken, deps),
-    onOutbox: async (records) => {
-      for (const record of records) await store.record(record)
-    },
+    onOutbox: (records) => storeOutbox(records, deps),
     logger,
   })
   const published = owned.use(await publishBackends({ redis: control, executor, workerId, onError }))
