@@ -1,0 +1,80 @@
+import { createClient } from '@cofferdam/client'
+import type { Accepted } from '@cofferdam/contract'
+import { afterAll, beforeAll, expect, it } from 'vitest'
+import { startFleet, type Fleet } from '../fleet.ts'
+import { auditRows, endingsOf, expectExactBooks, fakeRequest } from './accounts.ts'
+
+let fleet: Fleet
+beforeAll(async () => {
+  fleet = await startFleet()
+})
+afterAll(async () => fleet[Symbol.asyncDispose]())
+
+const WORKER = { COFFERDAM_BACKENDS: 'fake', COFFERDAM_SLOTS: '8' }
+const policy = { min_isolation: 'none' as const }
+
+it('keeps exact books with 32 producers, 4 workers and a cap below the demand', async () => {
+  const PRODUCERS = 32
+  const EACH = 20
+  const CAP = 500
+  await fleet.createTenant('crowd', { policy, caps: { tenant_daily: CAP, agent_hourly: 100_000 } })
+  await Promise.all(Array.from({ length: 4 }, () => fleet.startWorker(WORKER)))
+  const perProducer = await Promise.all(
+    Array.from({ length: PRODUCERS }, async (_, p) => {
+      await using client = createClient({ redisUrl: fleet.redisUrl })
+      const accepted: Accepted[] = []
+      for (let i = 0; i < EACH; i++)
+        accepted.push(await client.enqueue(fakeRequest('crowd', [{ print: `${p}.${i}` }], `agent-${p % 5}`)))
+      return accepted
+    }),
+  )
+  const accepted = perProducer.flat()
+  const results = await endingsOf(fleet, accepted, 120_000)
+  expect(results.filter((r) => r.ending === 'ok')).toHaveLength(CAP)
+  expect(results.filter((r) => r.ending === 'cap_exceeded')).toHaveLength(PRODUCERS * EACH - CAP)
+  await expectExactBooks(fleet, 'crowd', accepted, results)
+})
+
+it('does not let a flood of one tenant delay another', async () => {
+  const generous = { tenant_daily: 100_000, agent_hourly: 100_000 }
+  await fleet.createTenant('flood', { policy, caps: generous })
+  await fleet.createTenant('light', { policy, caps: generous })
+  const flood: Accepted[] = []
+  for (let i = 0; i < 400; i++)
+    flood.push(await fleet.client.enqueue(fakeRequest('flood', [{ sleep_ms: 200 }], `agent-${i % 100}`)))
+  for (let i = 0; i < 5; i++) {
+    const light = await fleet.client.run(fakeRequest('light', []), { timeoutMs: 60_000 })
+    expect(light.ok).toBe(true)
+  }
+  const waiting = (await fleet.client.get(flood.at(-1)?.execution_id ?? 'exe_')) ?? null
+  expect(waiting?.status, 'the flood was over before the light tenant was served').not.toBe('ended')
+  const results = await endingsOf(fleet, flood, 120_000)
+  expect(results.every((r) => r.ok)).toBe(true)
+})
+
+it('ends a cancelled execution that waits at once, with an audit row of its tenant’s retention', async () => {
+  await fleet.createTenant('cancelled', {
+    policy: { ...policy, retention_days: 7 },
+    caps: { concurrency: 1 },
+  })
+  const running = await fleet.client.enqueue(fakeRequest('cancelled', [{ sleep_ms: 600_000 }]))
+  for await (const { event } of fleet.client.stream(running.execution_id)) if (event.type === 'started') break
+  const queued = await fleet.client.enqueue(fakeRequest('cancelled', []))
+  const delayed = await fleet.client.enqueue({ ...fakeRequest('cancelled', []), delay_ms: 3_600_000 })
+
+  expect(await fleet.client.cancel(queued.execution_id)).toBe('cancelled')
+  expect(await fleet.client.cancel(delayed.execution_id)).toBe('cancelled')
+  expect(await fleet.client.cancel(queued.execution_id)).toBe('ended')
+  expect(await fleet.client.cancel(running.execution_id)).toBe('cancelling')
+
+  const all = [running, queued, delayed]
+  const results = await endingsOf(fleet, all, 30_000)
+  expect(results.map((r) => r.ending)).toEqual(['cancelled', 'cancelled', 'cancelled'])
+  await expectExactBooks(fleet, 'cancelled', all, results)
+  const rows = await auditRows(fleet, 'cancelled')
+  expect(rows.map((row) => [row.retention_days, row.quota_charged]).sort()).toEqual([
+    [7, false],
+    [7, false],
+    [7, true],
+  ])
+})
