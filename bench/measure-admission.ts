@@ -35,7 +35,7 @@ export async function measureAdmission(context: BenchContext): Promise<Record<st
   }
   try {
     const alone = await interleave([{ name: 'admit', run: admit }], context.quick ? 200 : 2000)
-    const perSecond = await closedLoop(admit, 100, context.quick ? 2000 : 10_000)
+    const perSecond = await closedLoop(admit, 100, context.quick ? 1000 : 10_000)
     return {
       'admission.admit_and_release': { unit: 'ms', summary: summarise(alone.get('admit') ?? []) },
       'admission.checks': { unit: 'per_second', value: round(perSecond) },

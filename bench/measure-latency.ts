@@ -3,6 +3,7 @@
  * a hardened `docker run`. On `fake` nothing runs, so its time is what queue, admission and audit add.
  */
 import { execFile } from 'node:child_process'
+import { existsSync } from 'node:fs'
 import { promisify } from 'node:util'
 import type { ExecutionRequestInput } from '@cofferdam/contract'
 import { interleave, type Variant } from './rounds.ts'
@@ -47,20 +48,24 @@ export async function measureLatency(context: BenchContext): Promise<Record<stri
   const worker = await fleet.startWorker({ COFFERDAM_BACKENDS: BACKENDS.join(','), COFFERDAM_SLOTS: '4' })
   try {
     const ours = await workingBackends(context)
-    const base: Variant[] = [
-      { name: 'bare_python', run: () => run('/usr/bin/env', ['python3', '-I', '-c', SOURCE]) },
-    ]
+    const python = await realPython()
+    const base: Variant[] = [{ name: 'bare_python', run: () => run(python, ['-I', '-c', SOURCE]) }]
     if (ours.includes('docker')) base.push({ name: 'docker_run', run: () => run('docker', DOCKER_RUN) })
     const variants = [
       ...base,
       ...ours.map((backend) => ({ name: backend, run: () => execute(context, backend) })),
     ]
-    const samples = await interleave(
-      variants,
-      context.quick ? 10 : 40,
-      Date.now() + (context.quick ? 20_000 : 600_000),
+    const limitMs = context.quick ? 14_000 : 600_000
+    const samples = await interleave(variants, context.quick ? 30 : 60, Date.now() + limitMs)
+    const starts = await interleave(
+      [{ name: 'start', run: () => untilStarted(context) }],
+      context.quick ? 30 : 200,
+      Date.now() + limitMs / 10,
     )
-    return report(samples, ours)
+    return {
+      ...report(samples, ours),
+      'latency.enqueue_to_start': { unit: 'ms', summary: summarise(starts.get('start') ?? []) },
+    }
   } finally {
     await worker.stop()
   }
@@ -83,6 +88,19 @@ function report(samples: Map<string, number[]>, ours: string[]): Record<string, 
       }
   }
   return results
+}
+
+/** Enqueue until the client hears that the program starts, on `fake`. */
+async function untilStarted({ fleet }: BenchContext): Promise<void> {
+  const { execution_id } = await fleet.client.enqueue(benchRequest('fake'))
+  for await (const { event } of fleet.client.stream(execution_id)) if (event.type === 'started') return
+}
+
+/** The interpreter itself: version managers put a shell script in front of it that costs 100 ms. */
+async function realPython(): Promise<string> {
+  const candidate = existsSync('/usr/bin/python3') ? '/usr/bin/python3' : 'python3'
+  const { stdout } = await run(candidate, ['-c', 'import sys; print(sys.executable)'])
+  return stdout.trim()
 }
 
 /** Those of BACKENDS that run a program here; the others are named with their reason. */

@@ -16,7 +16,7 @@ const CONCURRENCY = 100
 
 export async function measureNoop(context: BenchContext): Promise<Record<string, Measured>> {
   const rounds = context.quick ? 2 : 7
-  const roundMs = context.quick ? 2500 : 6000
+  const roundMs = context.quick ? 1500 : 6000
   const ours: number[] = []
   const bare: number[] = []
   const worker = await context.fleet.startWorker({

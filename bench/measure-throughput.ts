@@ -16,7 +16,7 @@ export async function measureThroughput(context: BenchContext): Promise<Record<s
     for (const backend of BACKENDS)
       try {
         await execute(context, backend)
-        const perSecond = await closedLoop(() => execute(context, backend), 4, context.quick ? 3000 : 20_000)
+        const perSecond = await closedLoop(() => execute(context, backend), 4, context.quick ? 1500 : 20_000)
         results[`throughput.${backend}`] = { unit: 'per_second', value: round(perSecond) }
       } catch (error) {
         context.skip(`throughput.${backend}`, error instanceof Error ? error.message : String(error))
