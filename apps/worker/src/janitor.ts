@@ -21,29 +21,28 @@ export function createJanitor(deps: {
   onSwept(backend: string, owner: WorkerId, destroyed: number): void
   onError(error: unknown): void
 }): Janitor {
-  let round: Promise<unknown> = sweep()
-  const timer = setInterval(() => {
-    round = sweep()
-  }, INTERVAL_MS)
+  let round = Promise.resolve(0)
+  // One after the other: two rounds at once would both find, and count, the same leftovers.
+  const sweep = (): Promise<number> => (round = round.then(sweepAll))
+  void sweep()
+  const timer = setInterval(() => void sweep(), INTERVAL_MS)
   timer.unref()
 
-  async function sweep(): Promise<number> {
+  /** Never rejects. */
+  async function sweepAll(): Promise<number> {
     let destroyed = 0
-    try {
-      const alive = await deps.liveWorkers()
-      for (const backend of deps.backends.values()) destroyed += await sweepBackend(backend, alive)
-    } catch (error) {
-      deps.onError(error)
-    }
+    for (const backend of deps.backends.values()) destroyed += await sweepBackend(backend)
     return destroyed
   }
 
-  async function sweepBackend(backend: Backend, alive: ReadonlySet<string>): Promise<number> {
+  async function sweepBackend(backend: Backend): Promise<number> {
     let destroyed = 0
     try {
       if (!(await backend.probe(AbortSignal.timeout(10_000))).ok) return 0
       // Workers of another Redis on the same host beat where we cannot hear them (docs/decisions/0004).
       const ours = (await backend.owners()).filter((owner) => fleetOf(owner) === fleetOf(deps.self))
+      // Asked for after the owners, so that a worker that began in between is among the living.
+      const alive = await deps.liveWorkers()
       const dead = ours.filter((owner) => owner !== deps.self && !alive.has(owner))
       for (const owner of dead) {
         const swept = await backend.sweep(owner)

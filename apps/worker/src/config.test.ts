@@ -1,0 +1,44 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import os from 'node:os'
+import path from 'node:path'
+import { afterAll, expect, it } from 'vitest'
+import { loadConfig } from './config.ts'
+
+const dir = mkdtempSync(path.join(os.tmpdir(), 'cofferdam-worker-config-'))
+afterAll(() => rmSync(dir, { recursive: true }))
+
+const stores = { REDIS_URL: 'redis://h', DATABASE_URL: 'postgres://h/d' }
+const file = (text: string) => {
+  const name = path.join(mkdtempSync(path.join(dir, 'case-')), 'cofferdam.config.yaml')
+  writeFileSync(name, text)
+  return name
+}
+
+it('takes the backends strongest first when nothing names them', () => {
+  const config = loadConfig(stores)
+  expect(Object.keys(config.backends)).toEqual(['gvisor', 'docker', 'process'])
+  expect(config).toMatchObject({ lanes: ['interactive', 'routine'], drainMs: 25_000, logLevel: 'info' })
+})
+
+it('lets the file decide which backends there are, and the environment which of them are used', () => {
+  const configFile = file('backends:\n  docker:\n    image: mine\n  process: {}\n')
+  const fromFile = loadConfig({ ...stores, COFFERDAM_CONFIG: configFile })
+  expect(fromFile.backends).toEqual({
+    docker: expect.objectContaining({ image: 'mine' }),
+    process: expect.anything(),
+  })
+  const named = loadConfig({ ...stores, COFFERDAM_CONFIG: configFile, COFFERDAM_BACKENDS: 'process' })
+  expect(Object.keys(named.backends)).toEqual(['process'])
+})
+
+it.each([
+  [{ COFFERDAM_BACKENDS: 'dokcer' }, /there is no backend dokcer/],
+  [{ COFFERDAM_SLOTS: '0', REDIS_URL: '' }, /REDIS_URL: is required.*COFFERDAM_SLOTS/s],
+  [{ COFFERDAM_LANES: 'fast' }, /COFFERDAM_LANES/],
+  [
+    { COFFERDAM_CONFIG: file('backends:\n  docker:\n    imgae: x\n') },
+    /backends\.docker: Unrecognized key: "imgae"/,
+  ],
+])('refuses %j', (env, message) => {
+  expect(() => loadConfig({ ...stores, ...env })).toThrow(message)
+})

@@ -1,0 +1,61 @@
+import { mkdtemp, rm } from 'node:fs/promises'
+import os from 'node:os'
+import path from 'node:path'
+import type { TenantCaps } from '@cofferdam/contract'
+import { isolatedRedis, privatePostgres } from '@cofferdam/embedded/testing'
+import { connectRedis } from '@cofferdam/queue'
+import { createStore, migrate } from '@cofferdam/store'
+import { expect, it } from 'vitest'
+import { createPolicyCache } from '../src/policy-cache.ts'
+
+it('sees a change within a second, goes on with what it knew while Postgres is away, and fails closed after an hour', async () => {
+  await using owned = new AsyncDisposableStack()
+  const blobDir = await mkdtemp(path.join(os.tmpdir(), 'cofferdam-policy-'))
+  owned.defer(() => rm(blobDir, { recursive: true, force: true }))
+  const redisServer = await isolatedRedis()
+  owned.defer(() => redisServer.stop())
+  const postgres = await privatePostgres()
+  let running = true
+  owned.defer(async () => (running ? postgres.stop() : undefined))
+  await migrate(postgres.url)
+  const store = owned.use(await createStore({ databaseUrl: postgres.url, blobDir }))
+  const redis = owned.adopt(connectRedis(redisServer.url, 'worker'), (connection) => connection.disconnect())
+
+  let nowMs = Date.now()
+  const applied: [string, TenantCaps][] = []
+  const cache = createPolicyCache({
+    redis,
+    store,
+    now: () => nowMs,
+    onCaps: async (tenantId, caps) => {
+      applied.push([tenantId, caps])
+    },
+  })
+  const enabled = async () => (await cache.read('acme', undefined)).tenant?.sandbox_enabled
+
+  expect(await enabled()).toBeUndefined()
+  await store.tenants.create({ tenant_id: 'acme', caps: { tenant_daily: 7 } }, 'test')
+  nowMs += 1000
+  expect(await enabled()).toBe(true)
+  expect(applied.map(([tenant, caps]) => [tenant, caps.tenant_daily])).toEqual([['acme', 7]])
+
+  await store.tenants.setPolicy('acme', { sandbox_enabled: false }, 'test')
+  nowMs += 999
+  expect(await enabled()).toBe(true)
+  nowMs += 1
+  expect(await enabled()).toBe(false)
+  expect(applied).toHaveLength(1)
+
+  await store.templates.put(
+    { template_id: 'tpl', tenant_id: 'acme', sandbox: { environment: 'internal-only' } },
+    'test',
+  )
+  expect((await cache.read('acme', 'tpl')).template?.sandbox).toEqual({ environment: 'internal-only' })
+
+  await postgres.stop()
+  running = false
+  nowMs += 60_000
+  expect(await enabled()).toBe(false)
+  await redis.flushall()
+  await expect(enabled()).rejects.toMatchObject({ code: 'store_unavailable' })
+})
