@@ -17,6 +17,8 @@ const NAMES = [
   'agent.py',
   'cofferdam_agent/__init__.py',
   'cofferdam_agent/channel.py',
+  'cofferdam_agent/glob.py',
+  'cofferdam_agent/jsontext.py',
   'cofferdam_agent/linux.py',
   'cofferdam_agent/main.py',
   'cofferdam_agent/meters.py',

@@ -5,8 +5,8 @@ that nothing is left. Elsewhere the agent is a child subreaper: it kills its chi
 parent hands its own children to us, so the loop reaches every descendant. `confined` says that kill(-1) cannot leave
 the sandbox (pid namespace, or Landlock's signal scope).
 """
+import _signal as signal
 import os
-import signal
 import time
 
 

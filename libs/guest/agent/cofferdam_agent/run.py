@@ -1,6 +1,6 @@
 """One program from J to X: its files, its streams with byte caps, its soft stop and the evidence of its end."""
+import _signal as signal
 import os
-import signal
 import struct
 import time
 
@@ -224,11 +224,16 @@ class Run:
         self.child.close()
 
 
+# Some numbers have two names; the shorter is the older and the one that Node knows (SIGIO, SIGABRT).
+_NAMES = {
+    getattr(signal, name): name
+    for name in sorted(dir(signal), key=lambda name: (-len(name), name))
+    if name.startswith("SIG") and not name.startswith("SIG_") and name not in ("SIGCLD", "SIGIOT", "SIGRTMIN", "SIGRTMAX")
+}
+
+
 def _signal_name(number):
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return "SIG%d" % number
+    return _NAMES.get(number, "SIG%d" % number)
 
 
 def _on_path(name, env):

@@ -1,7 +1,7 @@
 """Starts the program's process: its own session, the runner's uid, limits, no inherited file but the ones named."""
+import _signal as signal
 import os
 import resource
-import signal
 import sys
 
 from . import linux

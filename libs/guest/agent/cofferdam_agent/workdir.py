@@ -5,6 +5,8 @@ import errno
 import os
 import stat
 
+from .glob import compile_glob, matches
+
 # Without O_DIRECTORY, with which gVisor (release 20221219) follows links in spite of O_NOFOLLOW. What is no directory
 # fails at its first use as one; O_NONBLOCK keeps a FIFO from blocking.
 DIR_FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -127,13 +129,9 @@ class Workdir:
 
     def list(self, globs, max_entries):
         """Yields (path bytes, size) of regular files that match, in byte order of their directories."""
-        import re
-
-        pattern = re.compile(b"|".join(_glob_regex(g) for g in globs)) if globs else None
-        budget = [MAX_VISITED, max_entries]
-        if pattern is not None:
-            for entry in _walk(os.dup(self._root), b"", pattern, budget, MAX_DEPTH):
-                yield entry
+        patterns = [compile_glob(os.fsencode(glob)) for glob in globs]
+        for entry in _walk(os.dup(self._root), b"", patterns, [MAX_VISITED, max_entries], MAX_DEPTH):
+            yield entry
 
     def is_full(self):
         """True when the filesystem has no room or no inodes left: best evidence of a refused write."""
@@ -160,7 +158,7 @@ def _remove_at(parent, name, depth):
     os.rmdir(name, dir_fd=parent)
 
 
-def _walk(fd, prefix, pattern, budget, depth):
+def _walk(fd, prefix, patterns, budget, depth):
     try:
         below = []
         for name in sorted(os.fsencode(n) for n in os.listdir(fd)):
@@ -174,7 +172,7 @@ def _walk(fd, prefix, pattern, budget, depth):
             path = prefix + name
             if stat.S_ISDIR(found.st_mode):
                 below.append((name, path))
-            elif stat.S_ISREG(found.st_mode) and len(path) <= 4096 and pattern.match(path):
+            elif stat.S_ISREG(found.st_mode) and len(path) <= 4096 and any(matches(p, path) for p in patterns):
                 budget[1] -= 1
                 yield path, found.st_size
         for name, path in below if depth else ():
@@ -182,31 +180,7 @@ def _walk(fd, prefix, pattern, budget, depth):
                 child = os.open(name, DIR_FLAGS, dir_fd=fd)
             except OSError:
                 continue
-            for entry in _walk(child, path + b"/", pattern, budget, depth - 1):
+            for entry in _walk(child, path + b"/", patterns, budget, depth - 1):
                 yield entry
     finally:
         os.close(fd)
-
-
-def _glob_regex(glob):
-    """`*` and `?` stay within one path part, `**/` matches any directories (also none), `**` anything."""
-    import re
-
-    out, at = [], 0
-    while at < len(glob):
-        if glob.startswith("**/", at):
-            out.append("(?:.*/)?")
-            at += 3
-        elif glob.startswith("**", at):
-            out.append(".*")
-            at += 2
-        elif glob[at] == "*":
-            out.append("[^/]*")
-            at += 1
-        elif glob[at] == "?":
-            out.append("[^/]")
-            at += 1
-        else:
-            out.append(re.escape(glob[at]))
-            at += 1
-    return ("(?s:" + "".join(out) + r")\Z").encode("utf-8", "surrogateescape")

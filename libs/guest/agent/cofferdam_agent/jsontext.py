@@ -1,0 +1,37 @@
+"""JSON without `import json`, which costs more than the rest of the agent's start (it pulls in re, enum and collections)."""
+import _json
+
+
+class _Context:
+    """What the C scanner asks of a decoder."""
+
+    strict = True
+    object_hook = object_pairs_hook = array_hook = parse_constant = None
+    parse_float = float
+    parse_int = int
+    memo = {}
+
+
+def decode(text):
+    """The value of a JSON text; raises ValueError or StopIteration for anything else."""
+    value, end = _json.make_scanner(_Context)(text, 0)
+    if end != len(text):
+        raise ValueError("text after the JSON value")
+    return value
+
+
+def encode(value):
+    """ASCII bytes of None, bool, int, str and dicts of them with str keys."""
+    return _text(value).encode("ascii")
+
+
+def _text(value):
+    if value is None:
+        return "null"
+    if value is True or value is False:
+        return "true" if value else "false"
+    if isinstance(value, int):
+        return str(value)
+    if isinstance(value, str):
+        return _json.encode_basestring_ascii(value)
+    return "{%s}" % ",".join("%s:%s" % (_text(name), _text(item)) for name, item in value.items())
