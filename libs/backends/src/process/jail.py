@@ -1,15 +1,14 @@
-"""Rung 2: fences itself in, then becomes the guest agent. Start: `python3 -I -S jail.py SETTINGS AGENT-OPTIONS…`.
+"""Rung 2: fences itself in, then becomes the guest agent. Start: `python3 -I -S jail.py GUEST SETTINGS AGENT-OPTIONS…`.
 
-SETTINGS is JSON: guest, folder (the sandbox's own on the host, holds tmp and work), read (folders and files to read), filter (BPF
+GUEST is the folder of the guest files. SETTINGS is JSON: folder (the sandbox's own on the host, holds tmp and work), read (folders and files to read), filter (BPF
 file), namespaces (try them), disk (bytes). It prints one line on fd 3: JSON with pid (in the host's namespace), namespaces, proc,
 landlock. Any step that must hold and does not ends the process with a message before any program can run.
 
 Order: namespaces (if the host lets us) → tmpfs and /proc of our own → Landlock → seccomp → agent.
 """
+import _signal as signal
 import ctypes
-import json
 import os
-import signal
 import struct
 import sys
 
@@ -65,14 +64,14 @@ def unshare():
     return True
 
 
-def become_init(report):
+def become_init(report, jsontext):
     """Forks: the child is PID 1 of the new namespace; this process waits for it and ends with it."""
     pid = os.fork()
     if pid == 0:
         prctl(1, signal.SIGKILL)
         return
     report["pid"] = pid
-    os.write(3, json.dumps(report).encode() + b"\n")
+    os.write(3, jsontext.encode(report) + b"\n")
     # Only the agent holds the channel, so that its end is the end of the channel.
     os.closerange(0, 4)
     try:
@@ -140,13 +139,15 @@ def seccomp(code):
 
 
 def main():
-    settings, options = json.loads(sys.argv[1]), sys.argv[2:]
     os.setsid()
     os.umask(0o022)
     report = {"namespaces": False, "pid": os.getpid()}
-    sys.path.insert(0, settings["guest"])
+    sys.path.insert(0, sys.argv[1])
     sys.dont_write_bytecode = True
+    from cofferdam_agent import jsontext
     from cofferdam_agent.main import main as agent
+
+    settings, options = jsontext.decode(sys.argv[2]), sys.argv[3:]
 
     with open(settings["filter"], "rb") as source:
         code = source.read()
@@ -155,11 +156,11 @@ def main():
         # Death by the worker's death; without a pid namespace the agent must live on to kill what it started.
         prctl(1, signal.SIGKILL)
         report["namespaces"] = True
-        become_init(report)
+        become_init(report, jsontext)
         proc = own_mounts(settings["folder"], settings["disk"])
         options.append("--own-disk")
     else:
-        os.write(3, json.dumps(report).encode() + b"\n")
+        os.write(3, jsontext.encode(report) + b"\n")
         options += ["--confined", "--scope"]
     checked(prctl(38, 1), "no_new_privs")
     for name in ("tmp", "work"):

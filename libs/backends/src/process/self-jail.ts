@@ -72,7 +72,6 @@ function start(parts: SelfJailParts, launch: Launch): { launched: Launched; repo
   const { spec, folder } = launch
   const { python } = parts
   const settings = {
-    guest: parts.guestDir,
     folder,
     read: [...READ, ...python.folders, parts.guestDir, parts.node],
     filter: parts.filter,
@@ -96,7 +95,7 @@ function start(parts: SelfJailParts, launch: Launch): { launched: Launched; repo
   })
   const child = spawn(
     python.executable,
-    ['-I', '-S', parts.bootstrap, JSON.stringify(settings), ...agentOptions],
+    ['-I', '-S', parts.bootstrap, parts.guestDir, JSON.stringify(settings), ...agentOptions],
     { stdio: ['pipe', 'pipe', 'pipe', 'pipe'], env: {}, cwd: '/', ...parts.dropTo },
   )
   const report = reportOf(child)
