@@ -1,11 +1,18 @@
 /** What every host backend needs on disk before its first sandbox: guest files, filters, stubs of /etc, a readable Node. */
 import { execFile } from 'node:child_process'
-import { access, copyFile, constants, mkdir, rename, rm, writeFile } from 'node:fs/promises'
+import { createHash } from 'node:crypto'
+import { access, copyFile, constants, mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
 import { basename, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { guestDigest, installGuest } from '@cofferdam/guest'
-import { noNetworkFilter, seccompArch, seccompFilter } from '../process/seccomp.ts'
+import {
+  bareFilter,
+  noNetworkFilter,
+  seccompArch,
+  seccompFilter,
+  type SeccompArch,
+} from '../process/seccomp.ts'
 import { findPython, type Python } from './interpreters.ts'
 import type { DropTo } from './rung.ts'
 import { ensureRuntimeDir } from './runtime-dir.ts'
@@ -21,6 +28,8 @@ export interface HostParts {
   filter: string | null
   /** Filter of the self-jail: no sockets. */
   closedFilter: string | null
+  /** The filter of a jail without namespaces. */
+  bareFilter: string | null
   noNetworkFilter: string | null
   dropTo: DropTo | null
 }
@@ -56,19 +65,14 @@ export async function prepareHost(
     }
   await ensureRuntimeDir(runtimeDir)
   const dropTo = process.getuid?.() === 0 ? options.dropTo : null
-  const digest = guestDigest().slice(0, 16)
-  const guestDir = join(runtimeDir, `guest-${digest}-python${python.version}`)
+  const guestDir = join(runtimeDir, `guest-${guestDigest().slice(0, 16)}-python${python.version}`)
   await once(guestDir, (folder) => installGuest(folder, python.executable))
   const arch = seccompArch()
-  const files = join(runtimeDir, `files-${digest}`)
+  const contents = await fenceFiles(arch)
+  const files = join(runtimeDir, `files-${digestOf(contents)}`)
   await once(files, async (folder) => {
     await mkdir(folder)
-    for (const [name, text] of Object.entries(ETC)) await writeFile(join(folder, name), text)
-    await copyFile(fileURLToPath(new URL('../process/jail.py', import.meta.url)), join(folder, 'jail.py'))
-    if (arch === null) return
-    await writeFile(join(folder, 'local.bpf'), seccompFilter(arch, 'local'))
-    await writeFile(join(folder, 'closed.bpf'), seccompFilter(arch, 'none'))
-    await writeFile(join(folder, 'no-network.bpf'), noNetworkFilter(arch))
+    for (const [name, content] of contents) await writeFile(join(folder, name), content)
   })
   const filter = (name: string): string | null => (arch === null ? null : join(files, name))
   return {
@@ -79,9 +83,30 @@ export async function prepareHost(
     bootstrap: join(files, 'jail.py'),
     filter: filter('local.bpf'),
     closedFilter: filter('closed.bpf'),
+    bareFilter: filter('bare.bpf'),
     noNetworkFilter: filter('no-network.bpf'),
     dropTo,
   }
+}
+
+/** What fences sandboxes in, by name. The folder is named by these contents: a new version must never find an old filter. */
+async function fenceFiles(arch: SeccompArch | null): Promise<[string, string | Buffer][]> {
+  const jail = await readFile(fileURLToPath(new URL('../process/jail.py', import.meta.url)))
+  const files: [string, string | Buffer][] = [...Object.entries(ETC), ['jail.py', jail]]
+  if (arch === null) return files
+  return [
+    ...files,
+    ['local.bpf', seccompFilter(arch, 'local')],
+    ['closed.bpf', seccompFilter(arch, 'none')],
+    ['bare.bpf', bareFilter(arch)],
+    ['no-network.bpf', noNetworkFilter(arch)],
+  ]
+}
+
+function digestOf(contents: readonly [string, string | Buffer][]): string {
+  const hash = createHash('sha256')
+  for (const [name, content] of contents) hash.update(`${name}\0${content.length}\0`).update(content)
+  return hash.digest('hex').slice(0, 16)
 }
 
 /** Makes a folder that is either complete or absent, whoever else makes it at the same time. */

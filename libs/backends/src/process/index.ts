@@ -60,12 +60,15 @@ async function trySelf(
   root: string,
   signal: AbortSignal,
 ): Promise<Rung | { missing: string }> {
-  if (parts.closedFilter === null) return { missing: `no seccomp filter for ${process.arch}` }
+  const { closedFilter, bareFilter } = parts
+  if (closedFilter === null || bareFilter === null)
+    return { missing: `no seccomp filter for ${process.arch}` }
   const trialFolder = await mkdtemp(join(root, 'trial-'))
   try {
     if (parts.dropTo !== null) await chown(trialFolder, parts.dropTo.uid, parts.dropTo.gid)
     const { namespaces } = config
-    return await createSelfJailRung({ ...parts, namespaces, filter: parts.closedFilter, trialFolder }, signal)
+    const filters = { filter: closedFilter, bareFilter }
+    return await createSelfJailRung({ ...parts, ...filters, namespaces, trialFolder }, signal)
   } finally {
     await rm(trialFolder, { recursive: true, force: true })
   }

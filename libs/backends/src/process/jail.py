@@ -1,10 +1,10 @@
 """Rung 2: fences itself in, then becomes the guest agent. Start: `python3 -I -S jail.py GUEST SETTINGS AGENT-OPTIONS…`.
 
-GUEST is the folder of the guest files. SETTINGS is JSON: folder (the sandbox's own on the host, holds tmp and work), read (folders and files to read), filter (BPF
-file), namespaces (try them), disk (bytes). It prints one line on fd 3: JSON with pid (in the host's namespace), namespaces, proc,
+GUEST is the folder of the guest files. SETTINGS is JSON: folder (the sandbox's own on the host, holds tmp and work), read (folders and files to read), filter and
+bareFilter (BPF files; the second where there are no namespaces), namespaces (try them), disk (bytes). It prints one line on fd 3: JSON with pid (in the host's namespace), namespaces, proc,
 landlock. Any step that must hold and does not ends the process with a message before any program can run.
 
-Order: namespaces (if the host lets us) → tmpfs and /proc of our own → Landlock → seccomp → agent.
+Order: namespaces (if the host lets us) → read-only mounts, tmpfs and /proc of our own → Landlock → seccomp → agent.
 """
 import _signal as signal
 import ctypes
@@ -15,7 +15,9 @@ import sys
 libc = ctypes.CDLL(None, use_errno=True)
 NEWNS, NEWCGROUP, NEWUTS, NEWIPC = 0x20000, 0x2000000, 0x4000000, 0x8000000
 NEWUSER, NEWPID, NEWNET = 0x10000000, 0x20000000, 0x40000000
-MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_REC, MS_PRIVATE = 2, 4, 8, 16384, 1 << 18
+MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_PRIVATE = 2, 4, 8, 1 << 18
+# linux/mount.h, linux/fcntl.h
+MOUNT_SETATTR, AT_FDCWD, AT_RECURSIVE, ATTR_RDONLY, ATTR_NOSUID = 442, -100, 0x8000, 1, 2
 CREATE, ADD, RESTRICT = 444, 445, 446
 NOBODY = 65534
 
@@ -83,7 +85,10 @@ def become_init(report, jsontext):
 
 def own_mounts(folder, disk):
     """True when /proc shows only our own processes; a container's masked /proc makes the kernel refuse that mount."""
-    checked(mount(None, "/", None, MS_REC | MS_PRIVATE), "private mounts")
+    # Landlock does not know chmod, chown, utime and setxattr: without this a program changes all files of the worker's user.
+    attributes = ctypes.create_string_buffer(struct.pack("<QQQQ", ATTR_RDONLY | ATTR_NOSUID, 0, MS_PRIVATE, 0), 32)
+    changed = libc.syscall(MOUNT_SETATTR, AT_FDCWD, b"/", AT_RECURSIVE, attributes, ctypes.c_size_t(32))
+    checked(changed, "private read-only mounts")
     options = "size=%d,nr_inodes=16k,mode=0755" % disk
     checked(mount("tmpfs", folder, "tmpfs", MS_NOSUID | MS_NODEV, options), "tmpfs")
     checked(mount("tmpfs", "/dev/shm", "tmpfs", MS_NOSUID | MS_NODEV | MS_NOEXEC, "size=16m,mode=1777"), "tmpfs on /dev/shm")
@@ -149,8 +154,6 @@ def main():
 
     settings, options = jsontext.decode(sys.argv[2]), sys.argv[3:]
 
-    with open(settings["filter"], "rb") as source:
-        code = source.read()
     proc = False
     if settings["namespaces"] and unshare():
         # Death by the worker's death; without a pid namespace the agent must live on to kill what it started.
@@ -165,6 +168,9 @@ def main():
     checked(prctl(38, 1), "no_new_privs")
     for name in ("tmp", "work"):
         os.makedirs(os.path.join(settings["folder"], name), exist_ok=True)
+    # Read before Landlock closes the way to it.
+    with open(settings["filter" if report["namespaces"] else "bareFilter"], "rb") as source:
+        code = source.read()
     landlock(settings, report["namespaces"], proc)
     seccomp(code)
     os.close(3)

@@ -1,6 +1,6 @@
 /** The filter is executed here by a small BPF machine: what it answers is asked of the bytes, not of their maker. */
 import { describe, expect, test } from 'vitest'
-import { noNetworkFilter, seccompFilter, type SeccompArch } from './seccomp.ts'
+import { bareFilter, noNetworkFilter, seccompFilter, type SeccompArch } from './seccomp.ts'
 
 const ARCH = { x64: 0xc000003e, arm64: 0xc00000b7 }
 const ALLOW = 0x7fff0000
@@ -123,4 +123,50 @@ describe.each<[SeccompArch, Record<string, number>]>([
 
 test('refuses the x32 form of every call', () => {
   expect(run(seccompFilter('x64', 'local'), ARCH.x64, 0x40000000 + 39)).toBe(EPERM)
+})
+
+test.each([
+  [
+    'x64',
+    {
+      chmod: 90,
+      fchmod: 91,
+      utimensat: 280,
+      shmget: 29,
+      watch: 254,
+      priority: 141,
+      io: 251,
+      affinity: 203,
+      aio: 206,
+    },
+  ],
+  [
+    'arm64',
+    {
+      chmod: 53,
+      fchmod: 52,
+      utimensat: 88,
+      shmget: 194,
+      watch: 27,
+      priority: 140,
+      io: 30,
+      affinity: 122,
+      aio: 0,
+    },
+  ],
+] as const)('without namespaces %s programs change no mode, owner or priority of others', (arch, nr) => {
+  const ask = (call: number, ...args: number[]): number => run(bareFilter(arch), ARCH[arch], call, ...args)
+  for (const call of [nr.chmod, nr.fchmod, nr.shmget, nr.watch, nr.aio]) {
+    expect(ask(call, 5), String(call)).toBe(EPERM)
+    expect(run(seccompFilter(arch, 'local'), ARCH[arch], call, 5)).toBe(call === nr.aio ? EPERM : ALLOW)
+  }
+  expect(ask(nr.utimensat, 3, 0)).toBe(ALLOW)
+  for (const path of [0x1000, 0x7f00_0000_0000]) expect(ask(nr.utimensat, 3, path)).toBe(EPERM)
+  expect([ask(nr.affinity, 0), ask(nr.affinity, 1)]).toEqual([ALLOW, EPERM])
+  expect([ask(nr.priority, 0, 0), ask(nr.priority, 0, 7), ask(nr.priority, 2, 0)]).toEqual([
+    ALLOW,
+    EPERM,
+    EPERM,
+  ])
+  expect([ask(nr.io, 1, 0), ask(nr.io, 1, 7), ask(nr.io, 3, 0)]).toEqual([ALLOW, EPERM, EPERM])
 })

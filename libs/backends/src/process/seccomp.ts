@@ -72,6 +72,8 @@ const DENIED: Record<string, readonly [number | null, number | null]> = {
   io_uring_setup: [425, 425],
   io_uring_enter: [426, 426],
   io_uring_register: [427, 427],
+  // Takes from fs.aio-max-nr, which is one number for the whole host: a database beside us would find nothing left.
+  io_setup: [206, 0],
   open_tree: [428, 428],
   move_mount: [429, 429],
   fsopen: [430, 430],
@@ -89,6 +91,63 @@ const DENIED: Record<string, readonly [number | null, number | null]> = {
   listmount: [458, 458],
   open_tree_attr: [467, 467],
 }
+
+/**
+ * Refused besides where a jail has no namespaces. Landlock does not know the calls that change a file's mode, owner, times or
+ * attributes (also through a file opened for reading), nor watches and System V IPC: the program would reach every file and
+ * segment of the worker's user, and those of other sandboxes.
+ */
+const DENIED_BARE: typeof DENIED = {
+  chmod: [90, null],
+  fchmod: [91, 52],
+  fchmodat: [268, 53],
+  fchmodat2: [452, 452],
+  chown: [92, null],
+  fchown: [93, 55],
+  lchown: [94, null],
+  fchownat: [260, 54],
+  setxattr: [188, 5],
+  lsetxattr: [189, 6],
+  fsetxattr: [190, 7],
+  setxattrat: [463, 463],
+  removexattr: [197, 14],
+  lremovexattr: [198, 15],
+  fremovexattr: [199, 16],
+  removexattrat: [466, 466],
+  file_setattr: [469, 469],
+  utime: [132, null],
+  utimes: [235, null],
+  futimesat: [261, null],
+  inotify_add_watch: [254, 27],
+  shmget: [29, 194],
+  shmat: [30, 196],
+  shmctl: [31, 195],
+  semget: [64, 190],
+  semop: [65, 193],
+  semctl: [66, 191],
+  semtimedop: [220, 192],
+  msgget: [68, 186],
+  msgsnd: [69, 189],
+  msgrcv: [70, 188],
+  msgctl: [71, 187],
+  mq_open: [240, 180],
+  mq_unlink: [241, 181],
+}
+
+/** [x86_64, aarch64] of calls that take a pid first, where 0 is the caller. */
+const ON_PROCESSES = {
+  sched_setparam: [142, 118],
+  sched_setscheduler: [144, 119],
+  sched_setaffinity: [203, 122],
+  sched_setattr: [314, 274],
+} as const
+
+/** The same where the pid stands second, after a kind of which 0 or 1 is a process and others are all of a user's. */
+const ON_GROUPS = {
+  setpriority: { nr: [141, 140], self: 0 },
+  ioprio_set: { nr: [251, 30], self: 1 },
+} as const
+const UTIMENSAT = [280, 88] as const
 
 /** Names that the filter refuses whatever their arguments. */
 export const DENIED_CALLS: readonly string[] = Object.keys(DENIED)
@@ -156,8 +215,37 @@ function assemble(program: readonly Instruction[]): Buffer {
   return bytes
 }
 
+const refused = (calls: typeof DENIED, column: 0 | 1): Instruction[] =>
+  Object.values(calls).flatMap((pair) => {
+    const nr = pair[column]
+    return nr === null ? [] : when(nr, [ret(EPERM)])
+  })
+
 /** The filter for one architecture, as an array of `struct sock_filter` (8 bytes each, little endian). */
-export function seccompFilter(arch: SeccompArch, sockets: Sockets): Buffer {
+export const seccompFilter = (arch: SeccompArch, sockets: Sockets): Buffer => filterOf(arch, sockets, [])
+
+/** The filter of a jail without namespaces: no sockets, and nothing that reaches other processes or files of its user. */
+export function bareFilter(arch: SeccompArch): Buffer {
+  const column = arch === 'x64' ? 0 : 1
+  const zero = (index: number): Instruction[] => [argument(index), jump(JUMP_EQ, 0, 1, 0), ret(EPERM)]
+  return filterOf(arch, 'none', [
+    ...refused(DENIED_BARE, column),
+    ...Object.values(ON_PROCESSES).flatMap((nr) => when(nr[column], [...zero(0), ret(ALLOW)])),
+    ...Object.values(ON_GROUPS).flatMap(({ nr, self }) =>
+      when(nr[column], [argument(0), jump(JUMP_EQ, self, 1, 0), ret(EPERM), ...zero(1), ret(ALLOW)]),
+    ),
+    // Without a path it sets the times of an open file; the high word counts too, for this argument is a pointer.
+    ...when(UTIMENSAT[column], [
+      ...zero(1),
+      load(16 + 8 + 4),
+      jump(JUMP_EQ, 0, 1, 0),
+      ret(EPERM),
+      ret(ALLOW),
+    ]),
+  ])
+}
+
+function filterOf(arch: SeccompArch, sockets: Sockets, more: readonly Instruction[]): Buffer {
   const numbers = NUMBERS[arch]
   const column = arch === 'x64' ? 0 : 1
   const families = sockets === 'local' ? [AF_UNIX, AF_INET, AF_INET6] : []
@@ -167,10 +255,8 @@ export function seccompFilter(arch: SeccompArch, sockets: Sockets): Buffer {
     ret(KILL),
     NR,
     ...(arch === 'x64' ? [jump(JUMP_GE, X32_BIT, 0, 1), ret(EPERM)] : []),
-    ...Object.values(DENIED).flatMap((pair) => {
-      const nr = pair[column]
-      return nr === null || nr === undefined ? [] : when(nr, [ret(EPERM)])
-    }),
+    ...refused(DENIED, column),
+    ...more,
     ...when(CLONE3, [ret(ENOSYS)]),
     ...when(numbers.clone, [argument(0), jump(JUMP_SET, CLONE_NAMESPACES, 0, 1), ret(EPERM), ret(ALLOW)]),
     ...when(numbers.prlimit64, [argument(0), jump(JUMP_EQ, 0, 1, 0), ret(EPERM), ret(ALLOW)]),

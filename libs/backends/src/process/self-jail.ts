@@ -20,6 +20,8 @@ export interface SelfJailParts {
   /** jail.py where the dropped user can read it. */
   bootstrap: string
   filter: string
+  /** The filter where the host gives no namespaces. */
+  bareFilter: string
   /** An empty folder for the trial start, which its user may write to. */
   trialFolder: string
   dropTo: DropTo | null
@@ -61,8 +63,8 @@ export async function createSelfJailRung(
     features: [
       'self-jail: Landlock file rules (system folders read-only, own folder writable) and a seccomp filter without sockets',
       trial.namespaces
-        ? 'own user, mount, pid, network, ipc and uts namespaces; own /proc; tmpfs with the disk limit'
-        : 'no namespaces on this host: signals and abstract sockets are kept in by Landlock scopes, /proc is closed, disk is limited per file only',
+        ? 'own user, mount, pid, network, ipc and uts namespaces; own /proc; host files read-only; tmpfs with the disk limit'
+        : 'no namespaces on this host: signals and abstract sockets are kept in by Landlock scopes, /proc is closed, chmod, chown, utime, System V IPC and inotify are refused, disk is limited per file only',
     ],
     start: (launch) => start(parts, launch).launched,
   }
@@ -75,6 +77,7 @@ function start(parts: SelfJailParts, launch: Launch): { launched: Launched; repo
     folder,
     read: [...READ, ...python.folders, parts.guestDir, parts.node],
     filter: parts.filter,
+    bareFilter: parts.bareFilter,
     namespaces: parts.namespaces,
     disk: spec.limits.disk_mib * MiB,
   }
@@ -99,8 +102,10 @@ function start(parts: SelfJailParts, launch: Launch): { launched: Launched; repo
     { stdio: ['pipe', 'pipe', 'pipe', 'pipe'], env: {}, cwd: '/', ...parts.dropTo },
   )
   const report = reportOf(child)
-  report.catch(() => {})
-  return { launched: { child, agentPid: report.then(({ pid }) => pid) }, report }
+  const agentPid = report.then(({ pid }) => pid)
+  // The trial does not look at it; a host that cannot run the jail must not end the worker by an unhandled rejection.
+  for (const promise of [report, agentPid]) promise.catch(() => {})
+  return { launched: { child, agentPid }, report }
 }
 
 function reportOf(child: ChildProcess): Promise<Report> {
