@@ -16,32 +16,10 @@ const BACKENDS = ['fake', 'none', 'process', 'docker', 'gvisor']
 const SOURCE = 'print(1+1)'
 /** The hardening of our docker backend, as far as the CLI can say it. */
 const DOCKER_RUN = [
-  ...[
-    'run',
-    '--rm',
-    '-i',
-    '--network',
-    'none',
-    '--read-only',
-    '--cap-drop',
-    'ALL',
-    '--security-opt',
-    'no-new-privileges',
-  ],
-  ...[
-    '--memory',
-    '256m',
-    '--memory-swap',
-    '256m',
-    '--cpus',
-    '1',
-    '--pids-limit',
-    '64',
-    '--user',
-    '65534:65534',
-  ],
-  ...['--tmpfs', '/tmp:rw,nosuid,nodev,size=64m', 'cofferdam/sandbox:latest', 'python3', '-I', '-c', SOURCE],
-]
+  'run --rm -i --network none --read-only --cap-drop ALL --security-opt no-new-privileges --user 65534:65534',
+  '--memory 256m --memory-swap 256m --cpus 1 --pids-limit 64 --tmpfs /tmp:rw,nosuid,nodev,size=64m',
+  `cofferdam/sandbox:latest python3 -I -c ${SOURCE}`,
+].flatMap((line) => line.split(' '))
 
 export async function measureLatency(context: BenchContext): Promise<Record<string, Measured>> {
   const { fleet } = context

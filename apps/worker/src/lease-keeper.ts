@@ -41,7 +41,9 @@ export function createLeaseKeeper(deps: {
         async [Symbol.asyncDispose]() {
           if (!held.delete(lease)) return
           // A lease that cannot be released frees itself when it expires.
-          await deps.admission.release(lease, { settled: true }).catch(deps.onError)
+          await deps.admission
+            .release(lease, { settled: true })
+            .catch((error: unknown) => deps.onError(error))
         },
       }
     },

@@ -46,7 +46,7 @@ export async function publishBackends(deps: {
     async [Symbol.asyncDispose]() {
       clearInterval(timer)
       await round
-      await deps.redis.hdel(KEY, deps.workerId).catch(deps.onError)
+      await deps.redis.hdel(KEY, deps.workerId).catch((error: unknown) => deps.onError(error))
     },
   }
 }

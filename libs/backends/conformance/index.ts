@@ -68,7 +68,7 @@ export async function exerciseBackend(
     if (process.env['COFFERDAM_REQUIRE'] === 'all') test(name, () => expect.fail(reason))
     else {
       console.log(`skipped ${reason}`)
-      test.skip(`skipped ${reason}`, () => {})
+      test.skipIf(true)(`skipped ${reason}`, () => {})
     }
     return
   }

@@ -64,7 +64,7 @@ export function outcomeWithoutRun(ending: Ending, reason: string, failureReason:
 
 /** Composes result and audit row from the facts of one attempt. */
 export function composeAttempt(facts: AttemptFacts): AttemptRecord {
-  const { request, outcome } = facts
+  const { outcome } = facts
   const durationMs = Math.max(0, facts.finishedAtMs - facts.startedAtMs)
   const queueMs = Math.max(0, facts.startedAtMs - facts.enqueuedAtMs)
   const errorClass = errorClassOf(outcome.ending)

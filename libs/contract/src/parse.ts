@@ -45,5 +45,7 @@ function describe(value: unknown): string {
   if (typeof value === 'string')
     return value.length <= 40 ? JSON.stringify(value) : `a string of ${value.length} characters`
   if (typeof value === 'object') return `an object with ${Object.keys(value).length} keys`
-  return `${typeof value} ${String(value)}`.slice(0, 60)
+  return typeof value === 'number' || typeof value === 'boolean'
+    ? `${typeof value} ${value}`
+    : `a ${typeof value}`
 }
