@@ -2,60 +2,19 @@
  * The API's configuration: one schema, every problem at once. Only this file knows the names of the variables, and
  * it reads the environment it is given, so that tests and `cofferdam up` can pass their own.
  */
-import { resolve } from 'node:path'
-import { printConfig as print, readConfig, type ConfigOf, type LoadedConfig } from '@cofferdam/config'
+import {
+  COMMON_FIELDS,
+  printConfig as print,
+  readConfig,
+  wholeNumber,
+  type ConfigOf,
+  type LoadedConfig,
+} from '@cofferdam/config'
 import { CofferdamError } from '@cofferdam/contract'
 import { z } from 'zod'
 
-const MISSING = 'it is not set'
-
-/** Checked by scheme only: `postgres://user@/db?host=/socket` and `unix:///path` are no URLs to every parser. */
-const urlOf = (schemes: readonly string[]) =>
-  z
-    .string({ error: MISSING })
-    .refine(
-      (text) => schemes.some((scheme) => text.startsWith(`${scheme}://`)),
-      `expected a URL that begins with ${schemes.map((s) => `${s}://`).join(' or ')}`,
-    )
-
-const integer = (min: number, max: number) =>
-  z
-    .string()
-    .regex(/^\d{1,9}$/, 'expected a whole number')
-    .transform(Number)
-    .pipe(z.int().min(min, `expected at least ${min}`).max(max, `expected at most ${max}`))
-
 export const API_FIELDS = {
-  redisUrl: {
-    variable: 'REDIS_URL',
-    schema: urlOf(['redis', 'rediss', 'unix']),
-    description: 'Redis of the queue and the caps.',
-    example: 'redis://127.0.0.1:6379',
-    secret: true,
-  },
-  databaseUrl: {
-    variable: 'DATABASE_URL',
-    schema: urlOf(['postgres', 'postgresql']),
-    description: 'Postgres of the audit rows, results, tenants and keys.',
-    example: 'postgres://cofferdam@127.0.0.1:5432/cofferdam',
-    secret: true,
-  },
-  otlpEndpoint: {
-    variable: 'OTEL_EXPORTER_OTLP_ENDPOINT',
-    schema: urlOf(['http', 'https']).optional(),
-    description: 'Where spans and metrics go; unset: nowhere.',
-    example: 'http://127.0.0.1:4318',
-    secret: true,
-  },
-  dataDir: {
-    variable: 'COFFERDAM_DATA_DIR',
-    schema: z
-      .string()
-      .default('.data')
-      .transform((dir) => resolve(dir)),
-    description: 'Directory of full outputs and artifacts; the same as the workers’.',
-    example: '/var/lib/cofferdam',
-  },
+  ...COMMON_FIELDS,
   host: {
     variable: 'COFFERDAM_HOST',
     schema: z
@@ -67,23 +26,13 @@ export const API_FIELDS = {
   },
   port: {
     variable: 'COFFERDAM_PORT',
-    schema: integer(0, 65_535).default(7070),
+    schema: wholeNumber(0, 65_535).default(7070),
     description: 'Port to listen on; 0 takes a free one.',
     example: '7070',
   },
-  logLevel: {
-    variable: 'COFFERDAM_LOG_LEVEL',
-    schema: z
-      .enum(['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'], {
-        error: 'expected one of trace, debug, info, warn, error, fatal, silent',
-      })
-      .default('info'),
-    description: 'Least important level that is logged.',
-    example: 'info',
-  },
   drainMs: {
     variable: 'COFFERDAM_DRAIN_MS',
-    schema: integer(0, 3_600_000).default(30_000),
+    schema: wholeNumber(0, 3_600_000).default(30_000),
     description: 'How long requests may go on after SIGTERM, milliseconds.',
     example: '30000',
   },

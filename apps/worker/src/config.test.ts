@@ -33,7 +33,10 @@ it('lets the file decide which backends there are, and the environment which of 
 
 it.each([
   [{ COFFERDAM_BACKENDS: 'dokcer' }, /there is no backend dokcer/],
-  [{ COFFERDAM_SLOTS: '0', REDIS_URL: '' }, /REDIS_URL: is required.*COFFERDAM_SLOTS/s],
+  [
+    { COFFERDAM_SLOTS: '0', REDIS_URL: '' },
+    /REDIS_URL: it is not set.*COFFERDAM_SLOTS: expected at least 1/s,
+  ],
   [{ COFFERDAM_LANES: 'fast' }, /COFFERDAM_LANES/],
   [
     { COFFERDAM_CONFIG: file('backends:\n  docker:\n    imgae: x\n') },

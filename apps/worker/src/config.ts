@@ -1,8 +1,15 @@
 /** Start-up configuration of a worker: environment and cofferdam.config.yaml, immutable once it runs. */
 import os from 'node:os'
-import path from 'node:path'
 import { backendsConfigSchema, isBackendName, type BackendsConfigInput } from '@cofferdam/backends'
-import { commaList, readConfig, readConfigFile, type ConfigField } from '@cofferdam/config'
+import {
+  COMMON_FIELDS,
+  commaList,
+  printConfig,
+  readConfig,
+  readConfigFile,
+  wholeNumber,
+  type ConfigField,
+} from '@cofferdam/config'
 import { CofferdamError } from '@cofferdam/contract'
 import { z } from 'zod'
 
@@ -15,34 +22,9 @@ const DEFAULT_BUDGET_MIB = Math.max(256, Math.floor(os.totalmem() / MiB / 2))
 /** Programs wait as much as they compute: two a core keep both cores busy without long CPU queues. */
 const DEFAULT_SLOTS = Math.max(2, 2 * os.availableParallelism())
 
-const wholeNumber = (min: number, max: number, fallback: number) =>
-  z.coerce.number<string | undefined>().int().min(min).max(max).default(fallback)
-
 /** The variables a worker reads; docs/configuration.md is generated from this. */
 export const WORKER_FIELDS = {
-  redisUrl: {
-    variable: 'REDIS_URL',
-    schema: z.string({ error: 'is required' }).min(1),
-    description: 'Redis or Valkey: redis://, rediss:// or unix:///path.sock.',
-    example: 'redis://127.0.0.1:6379',
-    secret: true,
-  },
-  databaseUrl: {
-    variable: 'DATABASE_URL',
-    schema: z.string({ error: 'is required' }).min(1),
-    description: 'Postgres.',
-    example: 'postgres://cofferdam@127.0.0.1/cofferdam',
-    secret: true,
-  },
-  dataDir: {
-    variable: 'COFFERDAM_DATA_DIR',
-    schema: z
-      .string()
-      .default('.data')
-      .transform((dir) => path.resolve(dir)),
-    description: 'Directory of full outputs, artifacts and sandbox work directories.',
-    example: '.data',
-  },
+  ...COMMON_FIELDS,
   configFile: {
     variable: 'COFFERDAM_CONFIG',
     schema: z.string().optional(),
@@ -58,13 +40,13 @@ export const WORKER_FIELDS = {
   },
   slots: {
     variable: 'COFFERDAM_SLOTS',
-    schema: wholeNumber(1, 10_000, DEFAULT_SLOTS),
+    schema: wholeNumber(1, 10_000).default(DEFAULT_SLOTS),
     description: 'Executions that this worker runs at once (default: two a core).',
     example: '4',
   },
   memoryBudgetMib: {
     variable: 'COFFERDAM_MEMORY_BUDGET_MIB',
-    schema: wholeNumber(64, 16_777_216, DEFAULT_BUDGET_MIB),
+    schema: wholeNumber(64, 16_777_216).default(DEFAULT_BUDGET_MIB),
     description:
       'Sum of the memory limits of what runs at once, MiB (default: half of the host); executions wait when it is full.',
     example: '4096',
@@ -79,23 +61,14 @@ export const WORKER_FIELDS = {
   },
   drainMs: {
     variable: 'COFFERDAM_DRAIN_MS',
-    schema: wholeNumber(0, 3_600_000, 25_000),
+    schema: wholeNumber(0, 3_600_000).default(25_000),
     description: 'How long running executions may go on after the first SIGTERM, milliseconds.',
     example: '25000',
   },
-  logLevel: {
-    variable: 'COFFERDAM_LOG_LEVEL',
-    schema: z.enum(['trace', 'debug', 'info', 'warn', 'error', 'silent']).default('info'),
-    description: 'Least severe log line that is written.',
-    example: 'info',
-  },
-  otlpEndpoint: {
-    variable: 'OTEL_EXPORTER_OTLP_ENDPOINT',
-    schema: z.url().optional(),
-    description: 'OTLP/HTTP receiver of traces and metrics, e.g. Jaeger; nothing is exported when unset.',
-    example: 'http://127.0.0.1:4318',
-  },
 } satisfies Record<string, ConfigField>
+
+/** An environment as `process.env` has it. */
+export type Environment = Readonly<Record<string, string | undefined>>
 
 const fileSchema = z.strictObject({ backends: backendsConfigSchema.optional() })
 
@@ -108,7 +81,7 @@ export type WorkerConfig = ReturnType<typeof readConfig<typeof WORKER_FIELDS>>['
  * Reads the worker's configuration. The file's `backends` section decides which backends exist and their order;
  * without it, COFFERDAM_BACKENDS with each backend's defaults. Throws `config_invalid` with every problem.
  */
-export function loadConfig(env: Readonly<Record<string, string | undefined>>): WorkerConfig {
+export function loadConfig(env: Environment = process.env): WorkerConfig {
   const { config } = readConfig(WORKER_FIELDS, env)
   const file = readConfigFile(config.configFile ?? 'cofferdam.config.yaml', fileSchema, {
     mustExist: config.configFile !== undefined,
@@ -117,6 +90,12 @@ export function loadConfig(env: Readonly<Record<string, string | undefined>>): W
     ...config,
     backends: chooseBackends(config.backendNames, file.backends, env['COFFERDAM_BACKENDS'] !== undefined),
   }
+}
+
+/** The effective configuration as text, secrets hidden, with the source of each value and the backends in order. */
+export function describeConfig(env: Environment = process.env): string {
+  const { backends } = loadConfig(env)
+  return `${printConfig(WORKER_FIELDS, readConfig(WORKER_FIELDS, env))}\n# backends: ${JSON.stringify(backends)}`
 }
 
 function chooseBackends(

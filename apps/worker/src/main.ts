@@ -1,8 +1,13 @@
 /** The worker process: reads the environment, runs the worker, drains on the first SIGTERM or SIGINT, leaves on the second. */
-import { loadConfig } from './config.ts'
+import { describeConfig, loadConfig } from './config.ts'
 import { runWorker } from './run-worker.ts'
 
-const worker = await runWorker(loadConfig(process.env))
+if (process.argv.includes('--print-config')) {
+  console.log(describeConfig())
+  process.exit(0)
+}
+
+const worker = await runWorker(loadConfig())
 
 let stopping = false
 const stop = () => {

@@ -10,6 +10,7 @@
  *   dispose  destroys: idempotent, callable at any moment (also while run is pending, which then rejects with
  *            `sandbox_lost`), resolves when every process of the sandbox is proven gone.
  */
+import { CofferdamError } from './errors.ts'
 import type { ExecutionId, SandboxId, WorkerId } from './ids.ts'
 import type { Isolation } from './isolation.ts'
 import type { Language, Limits, Network, Program } from './request.ts'
@@ -175,4 +176,19 @@ export function missingCapabilities(
   if (capabilities.maxMs !== null && need.hardTimeoutMs > capabilities.maxMs)
     missing.push(`a hard deadline of ${need.hardTimeoutMs} ms (at most ${capabilities.maxMs})`)
   return missing
+}
+
+/** What every backend's `open` begins with. Throws `capability_missing` that names the backend and all that it lacks. */
+export function refuseMissing(name: string, capabilities: Capabilities, spec: SandboxSpec): void {
+  const missing = missingCapabilities(capabilities, {
+    program: spec.program,
+    network: spec.network,
+    stdin: false,
+    files: false,
+    artifacts: false,
+    session: spec.reuse !== 'job',
+    hardTimeoutMs: spec.limits.hard_timeout_ms,
+  })
+  if (missing.length > 0)
+    throw new CofferdamError('capability_missing', `${name} lacks ${missing.join(', ')}.`)
 }

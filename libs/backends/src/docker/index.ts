@@ -2,13 +2,7 @@
  * The `docker` backend, and `gvisor`, which is the same with runtime runsc: one hardened container per sandbox, our
  * guest agent inside, frames over the attach stream. README.md says what it isolates and what it does not.
  */
-import {
-  CofferdamError,
-  missingCapabilities,
-  type Backend,
-  type Capabilities,
-  type SandboxSpec,
-} from '@cofferdam/contract'
+import { CofferdamError, refuseMissing, type Backend, type SandboxSpec } from '@cofferdam/contract'
 import { languageOf } from '@cofferdam/guest'
 import { SILENT, type BackendDeps } from '../deps.ts'
 import { dockerConfigSchema, type DockerConfig } from './config.ts'
@@ -46,7 +40,7 @@ export async function createDockerBackend(
 
     async open(spec, signal) {
       signal.throwIfAborted()
-      refuseWhatIsMissing(name, capabilities, spec)
+      refuseMissing(name, capabilities, spec)
       await oomEvents.listen()
       const slot = await startSlot(daemon, slotFor(spec, settings), {
         readyTimeoutMs: settings.ready_timeout_ms,
@@ -84,20 +78,6 @@ export async function createDockerBackend(
 /** What the registry calls. */
 export const createBackend = (config: DockerConfig, deps: BackendDeps, name: string): Promise<Backend> =>
   createDockerBackend(config, deps, name)
-
-function refuseWhatIsMissing(name: string, capabilities: Capabilities, spec: SandboxSpec): void {
-  const missing = missingCapabilities(capabilities, {
-    program: spec.program,
-    network: spec.network,
-    stdin: false,
-    files: false,
-    artifacts: false,
-    session: spec.reuse !== 'job',
-    hardTimeoutMs: spec.limits.hard_timeout_ms,
-  })
-  if (missing.length > 0)
-    throw new CofferdamError('capability_missing', `${name} lacks ${missing.join(', ')}.`)
-}
 
 const slotFor = (spec: SandboxSpec, settings: DockerConfig): SlotSpec => ({
   slotId: spec.sandboxId,

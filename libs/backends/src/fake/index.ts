@@ -6,7 +6,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import {
   CofferdamError,
   LANGUAGES,
-  missingCapabilities,
+  refuseMissing,
   type Backend,
   type Capabilities,
   type SandboxId,
@@ -57,17 +57,7 @@ export function createFakeBackend(config: Partial<FakeConfig> = {}, name = 'fake
 
     async open(spec, signal) {
       signal.throwIfAborted()
-      const missing = missingCapabilities(CAPABILITIES, {
-        program: spec.program,
-        network: spec.network,
-        stdin: false,
-        files: false,
-        artifacts: false,
-        session: spec.reuse !== 'job',
-        hardTimeoutMs: spec.limits.hard_timeout_ms,
-      })
-      if (missing.length > 0)
-        throw new CofferdamError('capability_missing', `${name} lacks ${missing.join(', ')}.`)
+      refuseMissing(name, CAPABILITIES, spec)
       // The timer rejects with an AbortError of its own; callers get the reason that they gave.
       if (openMs > 0) await sleep(openMs, undefined, { signal }).catch(() => signal.throwIfAborted())
       if (live.size >= maxSandboxes)

@@ -8,7 +8,7 @@ import {
   CofferdamError,
   isCofferdamError,
   LANGUAGES,
-  missingCapabilities,
+  refuseMissing,
   type Backend,
   type Capabilities,
   type Probe,
@@ -70,7 +70,7 @@ export async function createHostBackend(options: HostBackendOptions): Promise<Ba
   async function open(spec: SandboxSpec, signal: AbortSignal): Promise<Sandbox> {
     signal.throwIfAborted()
     if (rung === null || isDisposed) throw new CofferdamError('backend_unavailable', options.refusal.why)
-    refuseWhatIsMissing(name, capabilities, spec)
+    refuseMissing(name, capabilities, spec)
     const id = spec.sandboxId
     const folder = await records.create(spec.owner, id).catch((error: NodeJS.ErrnoException) => {
       if (error.code === 'EEXIST') throw new CofferdamError('conflict', `${id} exists already.`)
@@ -323,18 +323,4 @@ function limitFeatures(capabilities: Capabilities, cgroups: Cgroups | null): str
       : `memory, CPU and processes limited by cgroup ${cgroups.version}`,
     ...(missing.length > 0 ? [`not enforced: ${missing.join(', ')}`] : []),
   ]
-}
-
-function refuseWhatIsMissing(name: string, capabilities: Capabilities, spec: SandboxSpec): void {
-  const missing = missingCapabilities(capabilities, {
-    program: spec.program,
-    network: spec.network,
-    stdin: false,
-    files: false,
-    artifacts: false,
-    session: spec.reuse !== 'job',
-    hardTimeoutMs: spec.limits.hard_timeout_ms,
-  })
-  if (missing.length > 0)
-    throw new CofferdamError('capability_missing', `${name} lacks ${missing.join(', ')}.`)
 }

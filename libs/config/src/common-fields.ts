@@ -1,0 +1,62 @@
+/** Fields that every app reads, and the schemas that fields are made of. */
+import path from 'node:path'
+import { z } from 'zod'
+import type { ConfigField } from './read-config.ts'
+
+/** Checked by scheme only: `postgres://user@/db?host=/socket` and `unix:///path` are no URLs to every parser. */
+export const urlOf = (schemes: readonly string[]) =>
+  z
+    .string({ error: 'it is not set' })
+    .refine(
+      (text) => schemes.some((scheme) => text.startsWith(`${scheme}://`)),
+      `expected a URL that begins with ${schemes.map((s) => `${s}://`).join(' or ')}`,
+    )
+
+/** Digits alone: `1e3` and ` 4 ` are mistakes, not numbers. */
+export const wholeNumber = (min: number, max: number) =>
+  z
+    .string()
+    .regex(/^\d{1,9}$/, 'expected a whole number')
+    .transform(Number)
+    .pipe(z.int().min(min, `expected at least ${min}`).max(max, `expected at most ${max}`))
+
+const LEVELS = ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'] as const
+
+export const COMMON_FIELDS = {
+  redisUrl: {
+    variable: 'REDIS_URL',
+    schema: urlOf(['redis', 'rediss', 'unix']),
+    description: 'Redis or Valkey of the queue and the caps.',
+    example: 'redis://127.0.0.1:6379',
+    secret: true,
+  },
+  databaseUrl: {
+    variable: 'DATABASE_URL',
+    schema: urlOf(['postgres', 'postgresql']),
+    description: 'Postgres of the audit rows, results, tenants and keys.',
+    example: 'postgres://cofferdam@127.0.0.1:5432/cofferdam',
+    secret: true,
+  },
+  otlpEndpoint: {
+    variable: 'OTEL_EXPORTER_OTLP_ENDPOINT',
+    schema: urlOf(['http', 'https']).optional(),
+    description: 'OTLP/HTTP receiver of spans and metrics, e.g. Jaeger; unset: nothing is sent.',
+    example: 'http://127.0.0.1:4318',
+    secret: true,
+  },
+  dataDir: {
+    variable: 'COFFERDAM_DATA_DIR',
+    schema: z
+      .string()
+      .default('.data')
+      .transform((dir) => path.resolve(dir)),
+    description: 'Directory of full outputs and artifacts; API and workers share it.',
+    example: '/var/lib/cofferdam',
+  },
+  logLevel: {
+    variable: 'COFFERDAM_LOG_LEVEL',
+    schema: z.enum(LEVELS, { error: `expected one of ${LEVELS.join(', ')}` }).default('info'),
+    description: 'Least important level that is logged.',
+    example: 'info',
+  },
+} as const satisfies Record<string, ConfigField>
