@@ -129,6 +129,11 @@ const PYTHON: Case[] = [
   },
   { name: 'no input', source: 'input()' },
   {
+    name: 'what no input is',
+    source:
+      'import os, stat, sys\nprint(stat.S_ISCHR(os.fstat(0).st_mode), sys.stdin, sys.stdin.seekable(), sys.stdin is sys.__stdin__, [f for f in os.listdir("/proc/self/fd") if f in ("198", "199")])',
+  },
+  {
     name: 'subprocess',
     source:
       'import subprocess, sys\nprint(subprocess.run([sys.executable, "-c", "import sys; print(sys.path[0] == \'\', \'sitecustomize\' in sys.modules, sys.stdin.read())"], capture_output=True, text=True))',
@@ -232,12 +237,28 @@ const NODE: Case[] = [
       'console.log(process.eventNames(), Object.keys(process.env).sort(), Object.keys(require.cache).length)',
   },
   { name: 'a warning', source: 'process.emitWarning("careful"); new Buffer(1)' },
+  {
+    name: 'exports that run code when they are looked at',
+    source:
+      'module.exports = new Proxy({ get a() { console.log("a") } }, { get() { console.log("get") }, ownKeys() { console.log("keys"); return [] }, getPrototypeOf() { console.log("proto"); return null } })',
+  },
+  {
+    name: 'handles, paths and descriptors before the first output',
+    source:
+      'const fs = require("fs"); fs.writeSync(1, JSON.stringify([process.getActiveResourcesInfo(), require("module")._pathCache, fs.readdirSync("/proc/self/fd").filter((f) => f === "198" || f === "199")]))',
+  },
+  {
+    name: 'no input',
+    source:
+      'console.log(process.stdin.constructor.name, require("fs").fstatSync(0).isCharacterDevice()); process.stdin.on("data", console.log).on("end", () => console.log("end"))',
+  },
   { name: 'exports at the end', source: 'module.exports = { a: [1, "x"] }' },
   { name: 'the stack', source: 'console.log(new Error("here").stack)' },
   { name: 'killing itself', source: 'process.kill(process.pid, "SIGTERM"); setTimeout(() => {}, 5000)' },
 ]
 
 const TYPESCRIPT: Case[] = [
+  { name: 'a missing module beside the word enum', source: '// enum\nimport "./nothing.ts"' },
   {
     name: 'types',
     source: 'interface A { n: number }\nconst a: A = { n: 3 }\nconsole.log(a satisfies A, <T>(x: T): T => x)',
@@ -257,6 +278,7 @@ const BASH: Case[] = [
   { name: 'arguments and code', source: 'echo "$0 $# $1"; echo err >&2; exit 7', argv: ['a b'] },
   { name: 'pipes that end early', source: 'yes | head -2; echo "${PIPESTATUS[@]}"' },
   { name: 'input', source: 'read a; echo "[$a]"; cat', stdin: 'x\ny\nz' },
+  { name: 'no input', source: 'read a; echo $?; [ -c /dev/stdin ]; echo $?' },
   { name: 'a missing command', source: 'nosuchcommand; echo $?' },
   { name: 'a syntax error', source: 'if then' },
   { name: 'killing itself', source: 'kill -TERM $$' },

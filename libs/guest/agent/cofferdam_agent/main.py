@@ -202,7 +202,8 @@ class Agent:
                 run.at_bind["cpuUs"] += meters.cpu_us_of(run.child.pid)
             self.tell(run.child, spawn.bind_message(run, env))
         else:
-            run.child = spawn.spawn(run.command(env), env, self.work.path, self.options, self.split, False)
+            has_input = run.stdin_size is not None
+            run.child = spawn.spawn(run.command(env), env, self.work.path, self.options, self.split, False, has_input)
         run.start_streams()
         self.state = "running"
 

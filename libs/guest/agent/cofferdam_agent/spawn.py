@@ -30,8 +30,9 @@ class Child:
                 setattr(self, name, None)
 
 
-def spawn(argv, env, cwd, options, split, gated):
-    in_read, in_write = os.pipe()
+def spawn(argv, env, cwd, options, split, gated, has_input=True):
+    """Without input a program gets /dev/null; a gate only learns at bind whether there is any, and opens it itself."""
+    in_read, in_write = os.pipe() if has_input else (os.open(os.devnull, os.O_RDONLY), None)
     out_read, out_write = os.pipe()
     err_read, err_write = os.pipe()
     bind_read, bind_write = os.pipe() if gated else (None, None)

@@ -31,6 +31,7 @@ def wait():
         null = os.open(os.devnull, os.O_RDONLY)
         os.dup2(null, 0)
         os.close(null)
+        sys.stdin = sys.__stdin__ = new_stdin(sys.stdin)
     more = [os.fsdecode(arg) for arg in argv]
     sys.argv.extend(more)
     if hasattr(sys, "orig_argv"):
@@ -54,6 +55,16 @@ def read(size):
             os._exit(0)
         data += part
     return data
+
+
+def new_stdin(old):
+    """The old one looked at a pipe when it was made, and remembers that it cannot seek."""
+    io = sys.modules["io"]
+    raw = io.FileIO(0, "rb", closefd=False)
+    raw.name = "<stdin>"
+    new = io.TextIOWrapper(io.BufferedReader(raw), old.encoding, old.errors, "\n", old.line_buffering)
+    new.mode = "r"
+    return new
 
 
 def prepare_value(entry):
@@ -237,6 +248,8 @@ def main():
             prepare_value(entry)
     except Exception:
         pass
+    if not hasattr(sys.modules["builtins"], HOOK):
+        os.close(CONTROL_OUT)
 
 
 main()
