@@ -1,0 +1,20 @@
+/** Limits of both sides of a comparison: generous, so that only programs that misbehave meet them. */
+
+/** Debian's own interpreter stands below /usr, which both sandboxes show. */
+export const PYTHON = '/usr/bin/python3'
+
+export const LIMITS = {
+  memory_mib: 768,
+  cpus: 2,
+  pids: 256,
+  disk_mib: 256,
+  stdout_bytes: 4 * 1024 * 1024,
+  stderr_bytes: 4 * 1024 * 1024,
+} as const
+
+/** What libs/backends/src/process/bwrap.ts sets where it has no cgroup: programs can ask for them (`ulimit -a`). */
+export const withoutCgroup = {
+  nproc: LIMITS.pids + 1,
+  data: (2 * LIMITS.memory_mib + 256) * 1024 * 1024,
+  core: 0,
+} as const
