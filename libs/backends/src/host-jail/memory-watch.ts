@@ -2,11 +2,13 @@
  * Where no cgroup limits memory: looks at the resident memory of a sandbox's processes and kills the largest when their
  * sum passes the limit. A program can pass it for one interval, which is why `memory` is not declared as enforced then.
  */
-import { readFile } from 'node:fs/promises'
+import { readFile, readlink, statfs } from 'node:fs/promises'
 import { descendants } from './process-identity.ts'
 
 /** A program fills memory at 1-4 GB/s: 25 ms let it pass the limit by some 25-100 MB, for some 0.2 ms of CPU per look. */
 const INTERVAL_MS = 25
+/** Kernel memory of an empty file on tmpfs: inode and directory entry (752 + 192 bytes in /proc/slabinfo of Linux 6.18). */
+const INODE_BYTES = 1024
 
 export interface MemoryWatch {
   readonly kills: number
@@ -20,15 +22,18 @@ export function watchMemory(root: number, limitBytes: number): MemoryWatch {
   const seen = { kills: 0, peak: 0 }
   let isStopped = false
   let timer: NodeJS.Timeout | undefined
+  const tmp = ownTmp(root)
 
   async function look(): Promise<void> {
     const pids = await descendants(root)
+    // Killing does not give files back, so every process of the program follows until nobody makes more.
+    const left = limitBytes - (await fileBytes(await tmp))
     let sizes = await sizesOf(pids, residentOf)
     // Pages that forked processes still share count once per process in the cheap look: ask exactly before killing.
-    if (sumOf(sizes) > limitBytes) sizes = await sizesOf(pids, proportionalOf)
+    if (sumOf(sizes) > left) sizes = await sizesOf(pids, proportionalOf)
     seen.peak = Math.max(seen.peak, sumOf(sizes))
     const largest = sizes.reduce((a, b) => (b.bytes > a.bytes ? b : a), { pid: 0, bytes: 0 })
-    if (sumOf(sizes) > limitBytes && largest.pid > 0 && !isStopped) {
+    if (sumOf(sizes) > left && largest.pid > 0 && !isStopped) {
       seen.kills++
       try {
         process.kill(largest.pid, 'SIGKILL')
@@ -61,6 +66,23 @@ export function watchMemory(root: number, limitBytes: number): MemoryWatch {
       clearTimeout(timer)
     },
   }
+}
+
+/**
+ * The sandbox's /tmp as we see it, where that is a file system of its own; null where it is ours or hidden. bwrap cannot limit the
+ * number of files on a tmpfs, and an empty file counts as no byte of it.
+ */
+async function ownTmp(pid: number): Promise<string | null> {
+  const namespaces = await Promise.all(
+    [pid, process.pid].map((of) => readlink(`/proc/${of}/ns/mnt`).catch(() => null)),
+  )
+  return namespaces[0] === null || namespaces[0] === namespaces[1] ? null : `/proc/${pid}/root/tmp`
+}
+
+async function fileBytes(folder: string | null): Promise<number> {
+  if (folder === null) return 0
+  const found = await statfs(folder).catch(() => null)
+  return found === null ? 0 : (found.files - found.ffree) * INODE_BYTES
 }
 
 interface Size {
