@@ -182,9 +182,23 @@ os._exit(7)
 
   test('hands no descriptor of the worker on', async ({ skip }) => {
     skip(!isHere, `${name} cannot run here`)
-    // Node opens everything close-on-exec, but not what it was given at its own start: the worker below was given fd 9.
-    const { stdout } = await once({ type: 'command', shell: 'echo /proc/self/fd/* /dev/fd/*' })
-    expect(stdout).not.toMatch(/fd\/(?:[4-9]|\d\d+)\b/)
+    const program: Program = { type: 'command', shell: 'echo /proc/self/fd/* /dev/fd/*' }
+    const worker = spawn(
+      process.execPath,
+      [
+        fileURLToPath(new URL('./worker-that-dies.ts', import.meta.url)),
+        JSON.stringify({ ...settings, runtime_dir: runtimeDir }),
+        newWorkerId('abcdefabcdef'),
+        JSON.stringify(program),
+      ],
+      // fd 9 is what a worker inherits itself: Node does not close it for its children.
+      { stdio: ['ignore', 'pipe', 'inherit', ...Array<'ignore'>(6).fill('ignore'), 'ignore'] },
+    )
+    let said = ''
+    worker.stdout?.on('data', (chunk: Buffer) => (said += chunk.toString('latin1')))
+    await new Promise((resolve) => worker.once('close', resolve))
+    expect(said).toContain('/fd/')
+    expect(said).not.toMatch(/fd\/(?:[4-9]|\d\d+)\b/)
   })
 
   test('writes no more than its disk, and the host gets it back', async ({ skip }) => {

@@ -1,4 +1,7 @@
-/** Run as a process of its own: opens a sandbox whose program leaves processes, says so, and waits to be killed. */
+/**
+ * Run as a process of its own. With a marker: opens a sandbox whose program leaves processes, says so, and waits to be
+ * killed. With a program as JSON: runs that, passes its output on and ends.
+ */
 import {
   DEFAULT_LIMITS,
   newExecutionId,
@@ -10,7 +13,8 @@ import { processConfigSchema } from '../src/process/config.ts'
 import { createBackend } from '../src/process/index.ts'
 
 const [settings = '{}', owner = '', marker = ''] = process.argv.slice(2)
-const program: Program = {
+const given = marker.startsWith('{') ? (JSON.parse(marker) as Program) : null
+const program: Program = given ?? {
   type: 'command',
   shell: `(trap '' INT TERM HUP; setsid bash -c 'exec -a ${marker} sleep 600') & bash -c 'exec -a ${marker} sleep 600' & sleep 0.1; echo up; sleep 600`,
 }
@@ -33,7 +37,8 @@ const sandbox = await backend.open(
   signal,
 )
 await sandbox.run(program, {
-  onOutput: () => void process.stdout.write('up\n'),
+  onOutput: (_stream, chunk) => void process.stdout.write(chunk),
   maxOutputBytes: { stdout: 1000, stderr: 1000 },
   signal,
 })
+await backend[Symbol.asyncDispose]()

@@ -77,7 +77,9 @@ export async function openLab(): Promise<Lab> {
         ...options,
         work,
       })
-      const child = spawn(command!, args, { stdio: ['pipe', 'pipe', 'inherit'], env: {} })
+      // fd 3 stands for what a worker inherited itself and therefore passes on: no program may see it.
+      const stdio: ('pipe' | 'inherit' | 'ignore')[] = ['pipe', 'pipe', 'inherit', 'ignore']
+      const child = spawn(command!, args, { stdio, env: {} })
       const session = createGuestSession({ readable: child.stdout!, writable: child.stdin! })
       const agent: Agent = {
         child,

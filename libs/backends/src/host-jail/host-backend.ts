@@ -22,7 +22,7 @@ import { SILENT, type BackendDeps } from '../deps.ts'
 import { createCgroups, type Cgroup, type Cgroups } from './cgroups.ts'
 import { GuestSandbox } from './guest-sandbox.ts'
 import {
-  descendants,
+  findMarked,
   identityOf,
   killExactly,
   killTree,
@@ -155,7 +155,7 @@ export async function createHostBackend(options: HostBackendOptions): Promise<Ba
       if (rung?.ownsPids !== true) await waitGone(identity, place, OWN_END_MS)
       await ends.kill(identity, rung?.ownsPids ?? false, id)
     }
-    if (launched !== null) await endChild(launched)
+    if (launched !== null) await endChild(launched, place)
     await ends.forget(owner, id)
   }
 
@@ -231,6 +231,9 @@ function createEnds(deps: { records: Records; cgroups: Cgroups | null; place: st
       // Another host's record (a shared folder) names a process that is not ours to judge.
       if (found.record !== null && found.record.place === place)
         await kill(found.record, found.record.ownsPids, id)
+      // Without a record the worker died while it opened the sandbox; only the mark tells what it had started.
+      if (found.record === null)
+        for (const identity of await findMarked(id, place)) await kill(identity, false, id)
       await forget(owner, id)
       return 1
     },
@@ -253,18 +256,13 @@ async function killStrays(cgroup: Cgroup | null): Promise<void> {
 }
 
 /** Our own child is the agent or waits for it; either way it ends now, and Node reaps it. */
-async function endChild({ child }: Launched): Promise<void> {
+async function endChild({ child }: Launched, place: string): Promise<void> {
   if (child.exitCode !== null || child.signalCode !== null || child.pid === undefined) return
   const exited = new Promise<void>((resolve) => child.once('exit', () => resolve()))
-  const below = await descendants(child.pid)
+  // What it is just forking is not yet bound to its life (bwrap's child waits for it for ever): so not simply a kill.
+  const identity = await identityOf(child.pid, place)
+  if (identity !== null) await killTree(identity, place, GONE_MS)
   child.kill('SIGKILL')
-  for (const pid of below) {
-    try {
-      process.kill(pid, 'SIGKILL')
-    } catch {
-      // Gone meanwhile.
-    }
-  }
   await exited
 }
 

@@ -78,7 +78,7 @@ export async function waitGone(
  */
 export async function killTree(root: ProcessIdentity, place: string, timeoutMs: number): Promise<boolean> {
   const end = performance.now() + timeoutMs
-  if (await isRunning(root, place)) signal(root.pid, 'SIGSTOP')
+  await freeze(root, place, end)
   for (let pause = 1; await isRunning(root, place); pause = Math.min(pause * 2, 20)) {
     const below = await descendants(root.pid)
     if (below.length === 0) break
@@ -88,6 +88,34 @@ export async function killTree(root: ProcessIdentity, place: string, timeoutMs: 
   }
   await killExactly(root, place)
   return waitGone(root, place, Math.max(0, end - performance.now()))
+}
+
+/** Stops a process and waits until it is: only then is the list of its children the last word, for it forks no more. */
+async function freeze(identity: ProcessIdentity, place: string, end: number): Promise<void> {
+  if (await isRunning(identity, place)) signal(identity.pid, 'SIGSTOP')
+  while (await isRunning(identity, place)) {
+    if ((await statOf(identity.pid))?.state === 'T' || performance.now() > end) return
+    await sleep(1)
+  }
+}
+
+/** Name of the variable that the first process of a sandbox is started with; programs do not get it. */
+export const MARK = 'COFFERDAM_SANDBOX'
+
+/**
+ * Processes that were started for a sandbox and whose pid nobody wrote down: the worker died while it opened one. The mark
+ * is an unguessable id, so a program that carries one on purpose only names itself.
+ */
+export async function findMarked(sandboxId: string, place: string): Promise<ProcessIdentity[]> {
+  const found: ProcessIdentity[] = []
+  for (const name of await readdir('/proc')) {
+    if (!/^\d+$/.test(name)) continue
+    const text = await readFile(`/proc/${name}/environ`, 'latin1').catch(() => '')
+    if (!text.split('\0').includes(`${MARK}=${sandboxId}`)) continue
+    const identity = await identityOf(Number(name), place)
+    if (identity !== null) found.push(identity)
+  }
+  return found
 }
 
 /** Living descendants of a process, by a walk over /proc. */

@@ -8,6 +8,7 @@ import { lstat, readlink, stat } from 'node:fs/promises'
 import type { Readable } from 'node:stream'
 import { agentArgv, languageOf } from '@cofferdam/guest'
 import type { Python } from '../host-jail/interpreters.ts'
+import { MARK } from '../host-jail/process-identity.ts'
 import type { DropTo, Launch, Launched, Rung } from '../host-jail/rung.ts'
 
 /** Names inside, the same on every host, so that no machine path shows in a traceback. */
@@ -134,7 +135,7 @@ function start(parts: BwrapParts, fixed: readonly string[], launch: Launch): Lau
     ]
     const child = spawn(parts.bwrap, args, {
       stdio: ['pipe', 'pipe', 'pipe', 'pipe', filter],
-      env: {},
+      env: { [MARK]: spec.sandboxId },
       cwd: '/',
       ...parts.dropTo,
     })

@@ -1,0 +1,99 @@
+/** Opens that are given up while the helper binary still forks: whatever it made must be gone, seen from /proc. */
+import { spawn } from 'node:child_process'
+import { chmodSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { DEFAULT_LIMITS, newExecutionId, newSandboxId, newWorkerId } from '@cofferdam/contract'
+import { expect, test, vi } from 'vitest'
+import { processConfigSchema } from '../src/process/config.ts'
+import { createBackend } from '../src/process/index.ts'
+import { runtimeFolder } from './host-rungs.ts'
+
+const runtimeDir = runtimeFolder()
+const program = { type: 'command' as const, argv: ['true'] }
+
+/** Living processes whose command line contains the text; zombies have none. */
+function running(text: string): string[] {
+  return readdirSync('/proc').filter((name) => {
+    try {
+      return /^\d+$/.test(name) && readFileSync(`/proc/${name}/cmdline`, 'utf8').includes(text)
+    } catch {
+      return false
+    }
+  })
+}
+
+test('an open that is aborted while its helper forks leaves no process', async ({ skip }) => {
+  const marker = `fork${newSandboxId()}`
+  const stand = join(runtimeDir, 'bwrap')
+  // Stands for bwrap between its clone and the moment at which the child is bound to its parent's life: it never says
+  // which child it has, and makes one after the other. The trial start, which has no --info-fd, is bwrap's own.
+  writeFileSync(
+    stand,
+    `#!/bin/bash
+case " $* " in
+  *" --info-fd "*) for n in $(seq 150); do (exec -a ${marker} sleep 600) & done; wait ;;
+  *) exec /usr/bin/bwrap "$@" ;;
+esac
+`,
+  )
+  chmodSync(stand, 0o755)
+  await using backend = await createBackend(
+    processConfigSchema.parse({ jail: 'bwrap', bwrap: stand, runtime_dir: runtimeDir }),
+    {},
+  )
+  skip(!(await backend.probe(new AbortController().signal)).ok, 'bwrap cannot run here')
+  const owner = newWorkerId('abcdefabcdef')
+  for (let round = 0; round < 6; round++) {
+    const stop = new AbortController()
+    const opening = backend.open(
+      {
+        sandboxId: newSandboxId(),
+        executionId: newExecutionId(),
+        attempt: 1,
+        tenantId: 'tenant',
+        owner,
+        program,
+        limits: DEFAULT_LIMITS,
+        network: 'none',
+        env: {},
+        preload: null,
+        reuse: 'job',
+      },
+      stop.signal,
+    )
+    opening.catch(() => {})
+    await vi.waitFor(() => expect(running(marker)).not.toEqual([]), { timeout: 20_000, interval: 2 })
+    const reason = new Error('given up')
+    stop.abort(reason)
+    await expect(opening).rejects.toBe(reason)
+    await sleep(0)
+    const left = running(marker)
+    for (const pid of left) process.kill(Number(pid), 'SIGKILL')
+    expect(left, `round ${round}`).toEqual([])
+  }
+  expect(await backend.owners()).toEqual([])
+})
+
+test('a sweep finds what a worker started and died before it wrote down', async ({ skip }) => {
+  await using backend = await createBackend(
+    processConfigSchema.parse({ jail: 'bwrap', runtime_dir: runtimeDir }),
+    {},
+  )
+  skip(!(await backend.probe(new AbortController().signal)).ok, 'bwrap cannot run here')
+  const owner = newWorkerId('abcdefabcdef')
+  const id = newSandboxId()
+  mkdirSync(join(runtimeDir, 'sandboxes', 'process', owner, id), { recursive: true })
+  const stuck = spawn('sleep', ['600'], { env: { COFFERDAM_SANDBOX: id } })
+  const other = spawn('sleep', ['600'], { env: { COFFERDAM_SANDBOX: newSandboxId() } })
+  try {
+    const ended = new Promise((resolve) => stuck.once('exit', (_code, signal) => resolve(signal)))
+    expect(await backend.sweep(owner)).toEqual({ destroyed: 1 })
+    expect(await ended).toBe('SIGKILL')
+    expect(other.exitCode ?? other.signalCode).toBeNull()
+    expect(await backend.owners()).not.toContain(owner)
+  } finally {
+    stuck.kill('SIGKILL')
+    other.kill('SIGKILL')
+  }
+})
