@@ -1,0 +1,44 @@
+/** Declares a suite once per backend under attack, with its worker, and looks for leftovers after every test. */
+import { readFileSync } from 'node:fs'
+import type { ExecutionRequestInput } from '@cofferdam/contract'
+import { afterAll, afterEach, describe, expect, vi } from 'vitest'
+import { leftoversOf } from './host.ts'
+import { startTarget, TARGETS, type Target, type TargetKind } from './target.ts'
+
+/** Slow and busy machines need ten times what a quiet one needs. */
+const TEST_MS = 90_000
+
+/** `where` leaves out targets that do not promise what the suite asks. Call at the top level of a file, awaited. */
+export async function onTargets(
+  suite: (target: Target) => void,
+  where: (kind: TargetKind) => boolean = () => true,
+): Promise<void> {
+  const targets = await Promise.all(TARGETS.filter(where).map(startTarget))
+  for (const target of targets) {
+    if (target.absent !== null && process.env['COFFERDAM_REQUIRE'] === 'all')
+      throw new Error(`${target.name}: ${target.absent}`)
+    const title = target.absent === null ? target.name : `${target.name} (skipped: ${target.absent})`
+    describe.skipIf(target.absent !== null)(title, { timeout: TEST_MS }, () => {
+      // A worker answers before the sandbox is gone; `run` and `gone` wait for the proof, so nothing may be left by then.
+      afterEach(async () => {
+        await target.settle()
+        expect(leftoversOf(target), 'left behind on the host').toEqual([])
+      })
+      suite(target)
+    })
+  }
+  afterAll(async () => {
+    await Promise.all(targets.map((target) => target[Symbol.asyncDispose]()))
+  })
+}
+
+/** An attack program of the folder `programs`. */
+export const program = (name: string): ExecutionRequestInput['program'] => ({
+  type: 'script',
+  language: 'python',
+  source: readFileSync(new URL(`programs/${name}.py`, import.meta.url), 'utf8'),
+})
+
+/** Polls until the host says so; for what ends a moment after the answer. */
+export const eventually = (check: () => void): Promise<void> =>
+  vi.waitFor(check, { timeout: 20_000, interval: 20 })

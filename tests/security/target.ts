@@ -1,0 +1,250 @@
+/** The backends under attack, each in a worker process of its own, and the questions that the host answers about them. */
+import { spawn, type ChildProcess } from 'node:child_process'
+import { chmodSync, chownSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import type { ExecutionRequestInput, Outcome, SandboxRef, StopCause } from '@cofferdam/contract'
+import type { FromWorker, ToWorker, WorkerSettings } from './worker-process.ts'
+
+/** In the environment of every worker; no program may ever see it. */
+export const WORKER_SECRET = 'worker-secret-4f1c9a7e2b'
+/** A user that owns nothing on a usual host. */
+const PLAIN_UID = 61_184
+const here = (name: string): string => fileURLToPath(new URL(name, import.meta.url))
+
+export interface TargetKind {
+  name: string
+  backend: 'docker' | 'process'
+  section: Record<string, unknown>
+  /** Who the worker is: root, or a user without any right. */
+  as: 'root' | 'user'
+}
+
+const kind = (
+  name: string,
+  backend: TargetKind['backend'],
+  section: Record<string, unknown>,
+  as: TargetKind['as'] = 'root',
+): TargetKind => ({ name, backend, section, as })
+
+export const TARGETS: readonly TargetKind[] = [
+  kind('docker', 'docker', {}),
+  kind('bwrap as root', 'process', { jail: 'bwrap' }),
+  kind('bwrap as a user', 'process', { jail: 'bwrap' }, 'user'),
+  kind('self-jail as root', 'process', { jail: 'self' }),
+  kind('self-jail as a user', 'process', { jail: 'self' }, 'user'),
+  kind('self-jail without namespaces', 'process', { jail: 'self', namespaces: false }, 'user'),
+]
+
+export interface Ended {
+  outcome: Outcome
+  stdout: string
+  stderr: string
+  notices: string[]
+  /** From the begin to the outcome, milliseconds. */
+  ms: number
+}
+
+export interface Attack {
+  readonly began: Promise<SandboxRef>
+  /** Resolves when the program's live output contains `text`. */
+  said(text: string): Promise<void>
+  /** The outcome, which may come before the sandbox is gone. */
+  readonly outcome: Promise<Ended>
+  /** The outcome, when the sandbox is proven gone. */
+  readonly gone: Promise<Ended>
+  stop(cause: StopCause): void
+}
+
+export interface Target extends AsyncDisposable, TargetKind {
+  /** Null when the target works here; else why it does not. */
+  readonly absent: string | null
+  /** Pid of the worker. */
+  readonly pid: number
+  readonly owner: string
+  readonly runtimeDir: string
+  readonly blobDir: string
+  /** What the probe says holds. */
+  readonly features: readonly string[]
+  start(request: Partial<ExecutionRequestInput>): Attack
+  /** Cancels what still runs and waits for its end; for tests that failed half-way. */
+  settle(): Promise<void>
+  /** Runs to the proven end. */
+  run(request: Partial<ExecutionRequestInput>): Promise<Ended>
+  /** Runs a Python program that prints one JSON text. */
+  ask<T = Record<string, string>>(
+    program: ExecutionRequestInput['program'],
+    more?: Partial<ExecutionRequestInput>,
+  ): Promise<T>
+}
+
+export const python = (source: string): ExecutionRequestInput['program'] => ({
+  type: 'script',
+  language: 'python',
+  source,
+})
+export const bash = (source: string): ExecutionRequestInput['program'] => ({
+  type: 'script',
+  language: 'bash',
+  source,
+})
+
+interface Waiting {
+  text: string
+  listeners: Set<() => void>
+  began: PromiseWithResolvers<SandboxRef>
+  outcome: PromiseWithResolvers<Ended>
+  gone: PromiseWithResolvers<Ended>
+  ended: Ended | null
+}
+
+/** Starts the worker of a target. Never rejects for a backend that cannot be here: see `absent`. */
+export async function startTarget(of: TargetKind): Promise<Target> {
+  const base = mkdtempSync(join(tmpdir(), 'cofferdam-attack-'))
+  chmodSync(base, 0o755)
+  const runtimeDir = join(base, 'run')
+  const blobDir = join(base, 'blobs')
+  const isUser = of.as === 'user' && process.getuid?.() === 0
+  for (const folder of [runtimeDir, blobDir]) {
+    mkdirSync(folder)
+    if (isUser) chownSync(folder, PLAIN_UID, PLAIN_UID)
+  }
+  const settings: WorkerSettings = {
+    backend: of.backend,
+    section: of.backend === 'process' ? { ...of.section, runtime_dir: runtimeDir } : of.section,
+    blobDir,
+    fleet: 'bad0bad0bad0',
+  }
+  const ready = Promise.withResolvers<Extract<FromWorker, { kind: 'ready' }>>()
+  const attacks = new Map<number, Waiting>()
+  const child = launch(of, isUser, settings)
+  let said = ''
+  child.stderr?.on('data', (chunk: Buffer) => (said = (said + chunk.toString()).slice(-2000)))
+  child.on('message', (message: FromWorker) => {
+    if (message.kind === 'ready') ready.resolve(message)
+    else hear(attacks, message)
+  })
+  const exited = new Promise<void>((resolve) => child.once('exit', () => resolve()))
+  void exited.then(() => {
+    const why = new Error(`the worker ended: ${said}`)
+    ready.reject(why)
+    for (const attack of attacks.values())
+      for (const part of [attack.began, attack.outcome, attack.gone]) part.reject(why)
+  })
+  let absent: string | null = null
+  let features: readonly string[] = []
+  let owner = ''
+  try {
+    if (of.as === 'root' && process.getuid?.() !== 0 && of.backend === 'process')
+      throw new Error('this is not root')
+    const { probe, owner: id } = await ready.promise
+    owner = id
+    if (probe.ok) features = probe.features
+    else absent = `${probe.why} ${probe.fix}`
+  } catch (error) {
+    absent = error instanceof Error ? error.message : String(error)
+  }
+  let next = 0
+  const send = (message: ToWorker): void => void child.send(message)
+
+  const target: Target = {
+    ...of,
+    absent,
+    pid: child.pid ?? -1,
+    owner,
+    runtimeDir,
+    blobDir,
+    features,
+    start(request) {
+      const id = next++
+      const waiting: Waiting = {
+        text: '',
+        listeners: new Set(),
+        began: Promise.withResolvers(),
+        outcome: Promise.withResolvers(),
+        gone: Promise.withResolvers(),
+        ended: null,
+      }
+      for (const part of [waiting.began, waiting.outcome, waiting.gone]) part.promise.catch(() => {})
+      attacks.set(id, waiting)
+      send({ kind: 'start', id, request: { backend: of.backend, ...request } })
+      return {
+        began: waiting.began.promise,
+        outcome: waiting.outcome.promise,
+        gone: waiting.gone.promise,
+        stop: (cause) => send({ kind: 'stop', id, cause }),
+        said: (text) => heard(waiting, text),
+      }
+    },
+    run: (request) => target.start(request).gone,
+    async settle() {
+      const left = [...attacks]
+      for (const [id] of left) send({ kind: 'stop', id, cause: 'cancelled' })
+      await Promise.allSettled(left.map(([, attack]) => attack.gone.promise))
+    },
+    async ask(program, more) {
+      const { stdout, outcome, stderr } = await target.run({ ...more, program })
+      if (outcome.ending !== 'ok') throw new Error(`${outcome.ending}: ${outcome.failureReason} ${stderr}`)
+      return JSON.parse(stdout)
+    },
+    async [Symbol.asyncDispose]() {
+      if (child.connected) send({ kind: 'close' })
+      await exited
+      rmSync(base, { recursive: true, force: true })
+    },
+  }
+  return target
+}
+
+function launch(of: TargetKind, isUser: boolean, settings: WorkerSettings): ChildProcess {
+  const worker = [process.execPath, here('worker-process.ts'), JSON.stringify(settings)]
+  const ids = [`--reuid=${PLAIN_UID}`, `--regid=${PLAIN_UID}`, '--clear-groups', '--inh-caps=-all']
+  const [command = '', ...args] = isUser ? ['setpriv', ...ids, ...worker] : worker
+  return spawn(command, args, {
+    stdio: ['ignore', 'inherit', 'pipe', 'ipc'],
+    cwd: '/',
+    env: { PATH: process.env['PATH'], WORKER_SECRET, REDIS_URL: `redis://:${WORKER_SECRET}@localhost` },
+  })
+}
+
+function hear(attacks: Map<number, Waiting>, message: Exclude<FromWorker, { kind: 'ready' }>): void {
+  const attack = attacks.get(message.id)
+  if (attack === undefined) return
+  switch (message.kind) {
+    case 'began':
+      return attack.began.resolve(message.ref)
+    case 'output':
+      attack.text += message.text
+      for (const listener of attack.listeners) listener()
+      return
+    case 'outcome': {
+      const { outcome, notices, ms } = message
+      attack.ended = { outcome, notices, ms, stdout: outcome.stdout.text, stderr: outcome.stderr.text }
+      attack.began.reject(new Error(`it never began: ${outcome.ending} ${outcome.failureReason}`))
+      return attack.outcome.resolve(attack.ended)
+    }
+    case 'gone':
+      attacks.delete(message.id)
+      if (message.leaked > 0) attack.gone.reject(new Error('a sandbox was not proven gone'))
+      else if (attack.ended !== null) attack.gone.resolve(attack.ended)
+      return
+    case 'failed':
+      attacks.delete(message.id)
+      for (const part of [attack.began, attack.outcome, attack.gone]) part.reject(new Error(message.message))
+  }
+}
+
+async function heard(attack: Waiting, text: string): Promise<void> {
+  const found = Promise.withResolvers<void>()
+  const listen = (): void => {
+    if (attack.text.includes(text)) found.resolve()
+  }
+  attack.listeners.add(listen)
+  listen()
+  const ended = attack.outcome.promise.then((end) => {
+    if (!attack.text.includes(text))
+      throw new Error(`it ended before it said "${text}": ${JSON.stringify(end)}`)
+  })
+  await Promise.race([found.promise, ended]).finally(() => attack.listeners.delete(listen))
+}

@@ -1,0 +1,120 @@
+/**
+ * A worker of its own process around one backend: what the attacks run in. Started by target.ts as root, as a plain user, or
+ * where the kernel refuses user namespaces; it takes requests over the IPC channel and says what came of them.
+ */
+import {
+  executionRequestSchema,
+  newExecutionId,
+  newWorkerId,
+  StopReason,
+  type ExecutionRequestInput,
+  type Outcome,
+  type Probe,
+  type SandboxRef,
+  type StopCause,
+} from '@cofferdam/contract'
+import { createBackends } from '../../libs/backends/src/create-backends.ts'
+import { createExecutor } from '../../libs/executor/src/index.ts'
+import { createLocalBlobs } from '../../libs/store/src/local-blobs.ts'
+
+export interface WorkerSettings {
+  backend: 'docker' | 'process'
+  /** The backend's section of the configuration. */
+  section: Record<string, unknown>
+  blobDir: string
+  fleet: string
+}
+
+export type ToWorker =
+  | { kind: 'start'; id: number; request: Partial<ExecutionRequestInput> }
+  | { kind: 'stop'; id: number; cause: StopCause }
+  | { kind: 'close' }
+
+export type FromWorker =
+  | { kind: 'ready'; probe: Probe; owner: string }
+  | { kind: 'began'; id: number; ref: SandboxRef }
+  | { kind: 'output'; id: number; text: string }
+  | { kind: 'outcome'; id: number; outcome: Outcome; notices: string[]; ms: number }
+  | { kind: 'gone'; id: number; leaked: number }
+  | { kind: 'failed'; id: number; message: string }
+
+/** Live text per execution that goes over the channel; the outcome has the rest. */
+const TOLD_MAX = 16 * 1024
+
+const tell = (message: FromWorker): void => void process.send?.(message)
+
+const settings = JSON.parse(process.argv[2] ?? '') as WorkerSettings
+const backends = await createBackends({ [settings.backend]: settings.section })
+const owner = newWorkerId(settings.fleet)
+let leaked = 0
+const executor = createExecutor({
+  backends,
+  order: [settings.backend],
+  blobs: await createLocalBlobs(settings.blobDir),
+  memoryBudgetBytes: 4 * 1024 ** 3,
+  onLeaked: () => void leaked++,
+})
+const stoppers = new Map<number, AbortController>()
+
+async function run(id: number, partial: Partial<ExecutionRequestInput>): Promise<void> {
+  const stopper = new AbortController()
+  stoppers.set(id, stopper)
+  const notices: string[] = []
+  let told = 0
+  let beganAt = performance.now()
+  try {
+    const running = executor.start({
+      executionId: newExecutionId(),
+      attempt: 1,
+      request: executionRequestSchema.parse({ tenant_id: 'mallory', agent_id: 'a', ...partial }),
+      tenant: {
+        tenant_id: 'mallory',
+        sandbox_enabled: true,
+        compliance_tier: 'standard',
+        min_isolation: 'process',
+        environments: ['default-public'],
+        retention_days: 1,
+        redact: [],
+      },
+      owner,
+      signal: stopper.signal,
+      traceparent: null,
+      onBegin: async (ref) => {
+        beganAt = performance.now()
+        tell({ kind: 'began', id, ref })
+      },
+      onOutput: (_stream, text) => {
+        if (told > TOLD_MAX) return
+        told += text.length
+        tell({ kind: 'output', id, text: text.slice(0, TOLD_MAX) })
+      },
+      onNotice: (message) => void notices.push(message),
+    })
+    const outcome = await running.outcome
+    tell({ kind: 'outcome', id, outcome, notices, ms: performance.now() - beganAt })
+    await running.gone
+    tell({ kind: 'gone', id, leaked })
+  } catch (error) {
+    tell({ kind: 'failed', id, message: String(error) })
+  } finally {
+    stoppers.delete(id)
+  }
+}
+
+process.on('message', (message: ToWorker) => {
+  switch (message.kind) {
+    case 'start':
+      return void run(message.id, message.request)
+    case 'stop':
+      return stoppers.get(message.id)?.abort(new StopReason(message.cause))
+    case 'close':
+      void Promise.allSettled([...backends.values()].map((backend) => backend[Symbol.asyncDispose]())).then(
+        () => process.exit(0),
+      )
+  }
+})
+process.on('disconnect', () => process.exit(0))
+
+const backend = backends.get(settings.backend)
+if (backend === undefined) throw new Error('no backend')
+tell({ kind: 'ready', probe: await backend.probe(AbortSignal.timeout(60_000)), owner })
