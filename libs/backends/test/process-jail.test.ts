@@ -254,7 +254,10 @@ while True:
       { stdio: ['ignore', 'pipe', 'inherit'] },
     )
     await new Promise((resolve) => worker.stdout.once('data', resolve))
-    expect(commandLines(marker).length).toBeGreaterThanOrEqual(2)
+    await vi.waitFor(() => expect(commandLines(marker).length).toBeGreaterThanOrEqual(2), {
+      timeout: 20_000,
+      interval: 20,
+    })
     const exited = new Promise((resolve) => worker.once('exit', resolve))
     worker.kill('SIGKILL')
     await exited

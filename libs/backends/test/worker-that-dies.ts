@@ -16,7 +16,7 @@ const [settings = '{}', owner = '', marker = ''] = process.argv.slice(2)
 const given = marker.startsWith('{') ? (JSON.parse(marker) as Program) : null
 const program: Program = given ?? {
   type: 'command',
-  shell: `(trap '' INT TERM HUP; setsid bash -c 'exec -a ${marker} sleep 600') & bash -c 'exec -a ${marker} sleep 600' & sleep 0.1; echo up; sleep 600`,
+  shell: `(trap '' INT TERM HUP; setsid bash -c 'exec -a ${marker} sleep 600') & bash -c 'exec -a ${marker} sleep 600' & echo up; sleep 600`,
 }
 const signal = new AbortController().signal
 const backend = await createBackend(processConfigSchema.parse(JSON.parse(settings)), {})
