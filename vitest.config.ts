@@ -21,7 +21,7 @@ export default defineConfig({
       {
         test: {
           name: 'unit',
-          include: ['{apps,libs}/*/src/**/*.test.ts', 'scripts/*.test.ts'],
+          include: ['{apps,libs}/*/src/**/*.test.ts', 'scripts/*.test.ts', 'bench/*.test.ts'],
           exclude: [...NEVER, '**/*.conformance.test.ts'],
           testTimeout: 20_000,
           hookTimeout: 30_000,

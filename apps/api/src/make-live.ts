@@ -4,7 +4,7 @@
  *   Postgres commit ─► admission's caps, the scheduler's limits, forget the workers' cached policy ─► 200
  *                         └─ Redis away ─► 503 that says so; sending the same request again finishes it
  *
- * Until Redis has it, workers go on with the old values: cached policy for at most the cache's freshness (10 s), caps
+ * Until Redis has it, workers go on with the old values: cached policy for at most the cache's freshness (1 s), caps
  * until a worker next reads the tenant from Postgres.
  */
 import { isDeepStrictEqual } from 'node:util'
