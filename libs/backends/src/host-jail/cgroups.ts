@@ -90,8 +90,12 @@ async function v1Layout(): Promise<Layout | null> {
   for (const controller of ['memory', 'pids', 'cpu', 'cpuacct'] as const) {
     const path = own(controller)
     if (path === null) return null
-    const base = join('/sys/fs/cgroup', controller, path, 'cofferdam')
+    const parent = join('/sys/fs/cgroup', controller, path)
+    const base = join(parent, 'cofferdam')
     try {
+      // First: where no cgroup is mounted (a chroot, a plain sysfs), Node's recursive mkdir never ends, because each
+      // level answers ENOENT and the one above it EEXIST.
+      await readFile(join(parent, 'cgroup.procs'))
       await mkdir(base, { recursive: true })
       await readFile(join(base, 'cgroup.procs'))
       await writeFile(join(base, 'notify_on_release'), '0')
