@@ -6,15 +6,8 @@
  * is made: the program's own spans are its children. Its time before the hand-over is marked by the event
  * `program.started`. If no program was handed over it is never ended, and so never exported.
  */
-import {
-  SpanStatusCode,
-  context,
-  trace,
-  type Attributes,
-  type Context,
-  type Span,
-  type SpanContext,
-} from '@opentelemetry/api'
+import { formatTraceparent, parseTraceparent } from '@cofferdam/contract'
+import { SpanStatusCode, context, trace, type Attributes, type Context, type Span } from '@opentelemetry/api'
 
 /** Span names (DESIGN §9). */
 export const SPAN = {
@@ -77,18 +70,6 @@ export function startAttemptSpans(traceparent: string | null, attributes: Attrib
 function parentContext(traceparent: string | null): Context {
   const active = context.active()
   if (trace.getSpan(active) !== undefined) return active
-  const remote = traceparent === null ? null : parseTraceparent(traceparent)
-  return remote === null ? active : trace.setSpanContext(active, remote)
-}
-
-function parseTraceparent(traceparent: string): SpanContext | null {
-  const parts = /^00-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})$/.exec(traceparent)
-  const [, traceId, spanId, flags] = parts ?? []
-  if (traceId === undefined || spanId === undefined || flags === undefined) return null
-  return { traceId, spanId, traceFlags: Number.parseInt(flags, 16) & 1, isRemote: true }
-}
-
-function formatTraceparent({ traceId, spanId, traceFlags }: SpanContext): string | null {
-  if (/^0+$/.test(traceId) || /^0+$/.test(spanId)) return null
-  return `00-${traceId}-${spanId}-${traceFlags.toString(16).padStart(2, '0')}`
+  const remote = parseTraceparent(traceparent)
+  return remote === null ? active : trace.setSpanContext(active, { ...remote, isRemote: true })
 }

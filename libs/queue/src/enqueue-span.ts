@@ -1,14 +1,6 @@
 /** The producer's span and the traceparent that travels with an execution (W3C trace context, version 00). */
-import {
-  context,
-  isSpanContextValid,
-  SpanKind,
-  SpanStatusCode,
-  trace,
-  type Context,
-  type SpanContext,
-} from '@opentelemetry/api'
-import type { ExecutionRequest } from '@cofferdam/contract'
+import { context, SpanKind, SpanStatusCode, trace, type Context } from '@opentelemetry/api'
+import { formatTraceparent, parseTraceparent, type ExecutionRequest } from '@cofferdam/contract'
 
 /**
  * Runs `call` inside a span `cofferdam.enqueue` and hands it the traceparent for the record: that of the span, or
@@ -24,8 +16,8 @@ export async function withEnqueueSpan<T>(
     'messaging.system': 'bullmq',
     'messaging.operation.type': 'send',
     'messaging.destination.name': request.lane,
-    'cofferdam.tenant_id': request.tenant_id,
-    'cofferdam.agent_id': request.agent_id,
+    'cofferdam.tenant.id': request.tenant_id,
+    'cofferdam.agent.id': request.agent_id,
   }
   const span = tracer.startSpan(
     'cofferdam.enqueue',
@@ -33,7 +25,7 @@ export async function withEnqueueSpan<T>(
     contextOf(parent),
   )
   try {
-    return await call(format(span.spanContext()) ?? parent ?? null)
+    return await call(formatTraceparent(span.spanContext()) ?? parent ?? null)
   } catch (error) {
     span.setStatus({ code: SpanStatusCode.ERROR, message: error instanceof Error ? error.name : 'error' })
     throw error
@@ -43,24 +35,8 @@ export async function withEnqueueSpan<T>(
 }
 
 function contextOf(traceparent: string | undefined): Context {
-  const parsed = traceparent === undefined ? null : parseTraceparent(traceparent)
-  return parsed === null ? context.active() : trace.setSpanContext(context.active(), parsed)
-}
-
-/** Reads a traceparent; null when it is not one. */
-export function parseTraceparent(traceparent: string): SpanContext | null {
-  const match = /^00-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})$/.exec(traceparent)
-  if (match?.[1] === undefined || match[2] === undefined || match[3] === undefined) return null
-  const parsed = {
-    traceId: match[1],
-    spanId: match[2],
-    traceFlags: Number.parseInt(match[3], 16),
-    isRemote: true,
-  }
-  return isSpanContextValid(parsed) ? parsed : null
-}
-
-function format(span: SpanContext): string | null {
-  if (!isSpanContextValid(span)) return null
-  return `00-${span.traceId}-${span.spanId}-${span.traceFlags.toString(16).padStart(2, '0')}`
+  const remote = parseTraceparent(traceparent)
+  return remote === null
+    ? context.active()
+    : trace.setSpanContext(context.active(), { ...remote, isRemote: true })
 }
