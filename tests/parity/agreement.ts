@@ -4,7 +4,7 @@
  *   agree             exit code, signal, bytes of both streams and the verdict are the same
  *   redacted          the same bytes left the program, and the executor hid some of them as secrets
  *   transformed       TypeScript that bare Node refuses to strip and we run on purpose
- *   slow              the time ran out on both sides
+ *   slow              the time ran out bare already
  *   limit             a limit of the sandbox ended it (memory, processes, disk, output)
  *   nondeterministic  two bare runs differ as well
  *   disagree          everything else: ours to explain
@@ -49,7 +49,7 @@ const LIMIT_ENDINGS: readonly Ending[] = ['oom', 'pids_limit', 'disk_limit', 'ou
 /** How the two sides compare, before anybody asked whether the program is deterministic. */
 export function compare(bare: Ran, ours: FleetRan): { result: Comparison; differs: string[] } {
   const { outcome } = ours
-  if (bare.timedOut && ours.timedOut) return { result: 'slow', differs: [] }
+  if (bare.timedOut) return { result: 'slow', differs: [] }
   const differs = differences(bare, ours)
   if (LIMIT_ENDINGS.includes(outcome.ending) && differs.length > 0) return { result: 'limit', differs }
   if (isRefusedTypeScript(bare) && !isRefusedTypeScript(ours)) return { result: 'transformed', differs }

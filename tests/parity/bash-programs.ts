@@ -125,6 +125,10 @@ s=Hello; echo "${'$'}{s^^} ${'$'}{s,,} ${'$'}{s/l/L} ${'$'}{s:1:3} ${'$'}{#s} ${
   { name: 'a null byte in a substitution', source: "x=$(printf 'a\\0b'); echo $x" },
   { name: 'a closed stdout', source: 'exec 1>&-; echo x; echo "code $?" >&2' },
   {
+    name: 'the streams by name',
+    source: 'echo a > /dev/stdout; echo b > /dev/stderr; echo c | tee /dev/stderr; stat -Lc %F /dev/fd/1',
+  },
+  {
     name: 'both streams in order',
     source: 'for i in 1 2 3; do echo o$i; echo e$i >&2; done; echo all &> both; cat both',
   },

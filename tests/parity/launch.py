@@ -6,14 +6,14 @@ After the program and all that it left are gone, the last line on stderr is MARK
 import json
 import os
 import resource
+import select
 import signal
 import sys
-import time
 
 MARK = b"\n\0wait status "
 
 
-def start(job):
+def start(job, outputs):
     if job["stdin"] is None:
         stdin = os.open(os.devnull, os.O_RDONLY)
         feed = None
@@ -32,6 +32,8 @@ def start(job):
         return pid
     os.setsid()
     os.dup2(stdin, 0)
+    os.dup2(outputs[0], 1)
+    os.dup2(outputs[1], 2)
     os.closerange(3, 4096)
     for number in range(1, signal.NSIG):
         try:
@@ -44,30 +46,57 @@ def start(job):
     os.execvpe(job["argv"][0], job["argv"], job["env"])
 
 
-def end(main):
+def run_to_end(main, sources):
+    """Copies what is written until all is gone. One thread, so that the program's children get the ids of a bare run.
+
+    Our own output is what the caller made it, a socket perhaps: a program gets pipes, as in `... | cat`.
+    """
+    wake, wake_write = os.pipe()
+    os.set_blocking(wake_write, False)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    signal.set_wakeup_fd(wake_write)
+    poller = select.poll()
+    for fd in (wake, *sources):
+        poller.register(fd, select.POLLIN)
     status = None
+    reaped = reap()
+    while True:
+        for pid, found in reaped:
+            if pid == main:
+                status = found
+                # PID 1: this reaches everything in the sandbox and not the caller.
+                try:
+                    os.kill(-1, signal.SIGKILL)
+                except OSError:
+                    pass
+        if status is not None and not sources:
+            return status
+        for fd, _ in poller.poll():
+            data = os.read(fd, 65536)
+            if fd == wake:
+                continue
+            write(sources[fd], data)
+            if not data:
+                poller.unregister(fd)
+                del sources[fd]
+        reaped = reap()
+
+
+def reap():
+    found = []
     while True:
         try:
-            pid, found = os.wait()
+            pid, status = os.waitpid(-1, os.WNOHANG)
         except ChildProcessError:
-            return status
-        if pid == main:
-            status = found
-            # PID 1: this reaches everything in the sandbox and not the caller.
-            try:
-                os.kill(-1, signal.SIGKILL)
-            except OSError:
-                pass
+            return found
+        if pid == 0:
+            return found
+        found.append((pid, status))
 
 
-def say(status):
-    rest = MARK + b"%d\n" % status
-    while rest:
-        try:
-            rest = rest[os.write(2, rest) :]
-        except BlockingIOError:
-            # The program left the pipe in non-blocking mode.
-            time.sleep(0.01)
+def write(target, data):
+    while data:
+        data = data[os.write(target, data) :]
 
 
 if os.getpid() != 1:
@@ -77,4 +106,9 @@ os.makedirs("/tmp/work", exist_ok=True)
 os.chdir("/tmp/work")
 with open(task["entry"], "wb") as out:
     out.write(task["source"].encode())
-say(end(start(task)))
+pipes = [os.pipe(), os.pipe()]
+main = start(task, [write_end for _, write_end in pipes])
+for _, write_end in pipes:
+    os.close(write_end)
+status = run_to_end(main, {read_end: target for target, (read_end, _) in enumerate(pipes, 1)})
+write(2, MARK + b"%d\n" % status)
