@@ -78,13 +78,14 @@ describe.each(['docker', 'process'])('on %s', (backend) => {
             { path: 'in.bin', content_base64: bytes.toString('base64') },
           ],
           stdin: 'über',
-          artifacts: ['*.bin'],
+          artifacts: ['*.*'],
         },
       ),
     )
     expect(result).toMatchObject({ ok: true, stdout: 'lib:über\n' })
     expect(result.artifacts.map(({ path, size }) => [path, size]).sort()).toEqual([
       ['in.bin', 5],
+      ['lib.py', 10],
       ['out.bin', 5],
     ])
     const stored = await fleet.store.findExecution('acme', result.execution_id)

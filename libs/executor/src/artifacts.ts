@@ -7,9 +7,11 @@ import { createHash } from 'node:crypto'
 import {
   BOUNDS,
   pathSchema,
+  programSource,
   type Artifact,
   type BlobStore,
   type Entry,
+  type Program,
   type Sandbox,
 } from '@cofferdam/contract'
 import { unlessAborted } from './abortable.ts'
@@ -19,6 +21,8 @@ export type StoredArtifact = Artifact & { ref: string }
 export interface ArtifactOptions {
   sandbox: Sandbox
   globs: readonly string[]
+  /** What the caller wrote: the backend puts it into the work directory, and it is no artifact. */
+  program: Program
   blobs: BlobStore
   key: { tenantId: string; executionId: string; attempt: number }
   /** Ends the collection early; what was stored by then is kept. */
@@ -35,7 +39,7 @@ export async function collectArtifacts(options: ArtifactOptions): Promise<Stored
     let total = 0
     for (const path of await listed(options)) {
       const bytes = await readBounded(options, path, BOUNDS.artifactsTotalBytes - total)
-      if (bytes === null) continue
+      if (bytes === null || isProgram(options.program, path, bytes)) continue
       total += bytes.length
       const artifact = await store(options, path, bytes)
       if (artifact !== null) stored.push(artifact)
@@ -59,6 +63,11 @@ async function listed({ sandbox, globs, signal, onNotice }: ArtifactOptions): Pr
   if (paths.size > BOUNDS.artifactCount)
     onNotice(`More than ${BOUNDS.artifactCount} files match; the first ones are kept.`)
   return [...paths].slice(0, BOUNDS.artifactCount)
+}
+
+/** The program as it went in, under whatever name the backend gave it. */
+function isProgram(program: Program, path: string, bytes: Uint8Array): boolean {
+  return !path.includes('/') && Buffer.from(programSource(program)).equals(bytes)
 }
 
 const isSane = ({ path }: Entry): boolean => pathSchema.safeParse(path).success

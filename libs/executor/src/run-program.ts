@@ -77,6 +77,7 @@ async function takeArtifacts(run: ProgramRun, end: RunEnd): Promise<StoredArtifa
   return await collectArtifacts({
     sandbox: held.sandbox,
     globs: attempt.request.artifacts ?? [],
+    program: attempt.request.program,
     blobs: parts.blobs,
     key: keyOf(attempt),
     signal: bound.signal,
