@@ -9,7 +9,7 @@ import type { Redis } from 'ioredis'
 const KEY = '{cofferdam}:backends'
 const INTERVAL_MS = 20_000
 /** Three missed renewals. */
-export const STALE_AFTER_MS = 3 * INTERVAL_MS
+const STALE_AFTER_MS = 3 * INTERVAL_MS
 
 export interface BackendsPublisher extends AsyncDisposable {
   /** What the last probes said. */
