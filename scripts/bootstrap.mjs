@@ -19,6 +19,7 @@ import fs from 'fs'
 import os from 'os'
 import path from 'path'
 import { fileURLToPath } from 'url'
+import { settlePinnedNode } from './pinned-node.mjs'
 
 const OLDEST_NODE = 18
 /** From here on Node runs .ts files itself, so that it can stand in where no pinned binary exists (musl, Windows). */
@@ -261,6 +262,8 @@ async function install(wanted) {
           'Then run the same command again.',
       )
     }
+    // Still under the lock: whoever waited for it must find all of it done.
+    settlePinnedNode(root)
     writeStamp(wanted)
     return undefined
   } finally {
@@ -280,38 +283,38 @@ async function main() {
   const args = process.argv.slice(2)
   if (args.length === 0) fail('usage: node scripts/bootstrap.mjs <script> [arguments …]')
   const wanted = wantedStamp()
-  if (installedStamp() !== wanted && installedByHand()) writeStamp(wanted)
-  else if (installedStamp() !== wanted) {
-    const interrupted = await install(wanted)
-    if (interrupted) return endLike(interrupted)
-  }
-
-  const bin = path.join(modules, '.bin')
-  const env = Object.assign({}, process.env, { PATH: bin + path.delimiter + (process.env.PATH || '') })
-  if (!env.NODE_COMPILE_CACHE) env.NODE_COMPILE_CACHE = path.join(modules, '.cache', 'node-compile-cache')
-  const script = path.resolve(root, args[0])
-  const rest = [script].concat(args.slice(1))
-
-  const pinned = path.join(bin, process.platform === 'win32' ? 'node.exe' : 'node')
-  let end = fs.existsSync(pinned)
-    ? await run(pinned, rest, env, process.cwd())
-    : { error: new Error('not installed') }
-  if (end.error) {
-    // The pinned binary is for glibc Linux and macOS; elsewhere a new enough Node of the machine does as well.
-    if (!(nodeMajor >= OLDEST_TYPE_STRIPPING_NODE)) {
-      fail(
-        'the pinned Node.js does not run here (' +
-          end.error.message +
-          '), and Node.js ' +
-          process.versions.node +
-          ' cannot run TypeScript.\nInstall Node.js ' +
-          OLDEST_TYPE_STRIPPING_NODE +
-          ' or newer (on Alpine: use the Debian image).',
-      )
+  const pinned = path.join(modules, '.bin', process.platform === 'win32' ? 'node.exe' : 'node')
+  if (installedStamp() !== wanted) {
+    if (installedByHand()) {
+      settlePinnedNode(root)
+      writeStamp(wanted)
+    } else {
+      const interrupted = await install(wanted)
+      if (interrupted) return endLike(interrupted)
     }
-    end = await run(process.execPath, rest, env, process.cwd())
-    if (end.error) fail('cannot start Node.js: ' + end.error.message)
   }
+  const settled = fs.existsSync(pinned) ? { node: pinned } : settlePinnedNode(root)
+
+  const env = Object.assign({}, process.env, {
+    PATH: path.dirname(pinned) + path.delimiter + (process.env.PATH || ''),
+  })
+  if (!env.NODE_COMPILE_CACHE) env.NODE_COMPILE_CACHE = path.join(modules, '.cache', 'node-compile-cache')
+  // Where the pinned one does not start (musl, Windows), a new enough Node of the machine does as well.
+  if (!settled.node && !(nodeMajor >= OLDEST_TYPE_STRIPPING_NODE)) {
+    fail(
+      'the Node.js that npm installed does not start here: ' +
+        settled.why +
+        '\nThen run the command again. ' +
+        'Or install Node.js ' +
+        OLDEST_TYPE_STRIPPING_NODE +
+        ' or newer: Node.js ' +
+        process.versions.node +
+        ' cannot run TypeScript.',
+    )
+  }
+  const rest = [path.resolve(root, args[0])].concat(args.slice(1))
+  const end = await run(settled.node || process.execPath, rest, env, process.cwd())
+  if (end.error) fail('cannot start Node.js: ' + end.error.message)
   return endLike(end)
 }
 

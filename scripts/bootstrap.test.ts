@@ -14,7 +14,10 @@ setTimeout(() => {
   if (process.env.NPM_FAILS) { console.error('npm error network'); process.exit(7) }
   fs.rmSync('node_modules', { recursive: true, force: true })
   fs.mkdirSync('node_modules/.bin', { recursive: true })
-  fs.symlinkSync(process.execPath, 'node_modules/.bin/node')
+  fs.mkdirSync('node_modules/node-here/bin', { recursive: true })
+  if (process.env.NODE_BROKEN) fs.writeFileSync('node_modules/node-here/bin/node', '#!/bin/sh\\necho "node: cannot open shared object file" >&2; exit 127\\n', { mode: 0o755 })
+  else fs.symlinkSync(process.execPath, 'node_modules/node-here/bin/node')
+  fs.symlinkSync('../node-here/bin/node', 'node_modules/.bin/node')
 }, Number(process.env.NPM_MS || 0))
 `
 
@@ -24,8 +27,9 @@ let children: ChildProcess[] = []
 beforeEach(() => {
   root = path.join(mkdtempSync(path.join(tmpdir(), 'cofferdam-bootstrap-')), 'a path with spaces')
   for (const dir of ['scripts', 'apps/one', 'npm']) mkdirSync(path.join(root, dir), { recursive: true })
-  cpSync(fileURLToPath(new URL('bootstrap.mjs', import.meta.url)), path.join(root, 'scripts/bootstrap.mjs'))
-  write('package.json', '{"name": "x", "scripts": {"a": "b"}}')
+  for (const name of ['bootstrap.mjs', 'pinned-node.mjs'])
+    cpSync(fileURLToPath(new URL(name, import.meta.url)), path.join(root, 'scripts', name))
+  write('package.json', '{"name": "x", "scripts": {"a": "b"}, "optionalDependencies": {"node-here": "1"}}')
   write('package-lock.json', '{"packages": {}}')
   write('apps/one/package.json', '{"name": "one"}')
   write('npm/npm-cli.js', NPM)
@@ -84,7 +88,7 @@ describe('the bootstrap', () => {
 
   it('installs again when a dependency moved, and not when a script was renamed', async () => {
     await start(['show.mjs']).ended
-    write('package.json', '{"name": "x", "scripts": {"c": "d"}}')
+    write('package.json', '{"name": "x", "scripts": {"c": "d"}, "optionalDependencies": {"node-here": "1"}}')
     await start(['show.mjs']).ended
     expect(installs()).toBe(1)
     write('apps/one/package.json', '{"name": "one", "dependencies": {"y": "1.0.0"}}')
@@ -137,6 +141,15 @@ describe('the bootstrap', () => {
       .ended
     expect(status).toBe(1)
     expect(stderr).toContain('npm was not found on PATH')
+  })
+
+  it('takes a pinned Node that does not start off PATH, and runs on a new enough Node of the machine', async () => {
+    const { status, stdout } = await start(['show.mjs', 'x'], { NODE_BROKEN: '1' }).ended
+    expect(status).toBe(0)
+    expect(stdout).toContain('["x"]')
+    expect(existsSync(path.join(root, 'node_modules/.bin/node'))).toBe(false)
+    expect((await start(['show.mjs']).ended).status).toBe(0)
+    expect(installs()).toBe(1)
   })
 
   it("ends with the script's status, or by its signal", async () => {

@@ -15,8 +15,10 @@ export type ReportLine =
   | { type: 'broken'; file: string; name: string }
   | { type: 'end'; interrupted: boolean }
 
-/** The reason a title states: `… (skipped: why)`, or the last parenthesis of the nearest title that has one. */
+/** The reason a title states: `skipped why`, `… (skipped: why)`, `… (needs x)`, or the last parenthesis of the nearest title that has one. */
 export function reasonOf(fullName: string): string {
+  const titled = /(?:^|\s>\s)skipped:?\s+(.+)$/i.exec(fullName)
+  if (titled?.[1] !== undefined) return titled[1].trim()
   const stated = /\((?:skipped|needs)[:,]?\s+([^()]*(?:\([^()]*\)[^()]*)*)\)/i.exec(fullName)
   if (stated?.[1] !== undefined) return stated[1].trim()
   const dash = /\s(?:—|–|-|:)\s+((?:needs|no|without|not)\b.*?)(?:\s>\s|$)/i.exec(fullName)

@@ -56,6 +56,7 @@ describe('tally', () => {
 describe('reasonOf', () => {
   it.each([
     ['docker (skipped: no daemon) > opens', 'no daemon'],
+    ['skipped gvisor: cannot run here: no runtime (runsc)', 'gvisor: cannot run here: no runtime (runsc)'],
     ['bwrap (needs bubblewrap) > opens', 'bubblewrap'],
     ['runs under gVisor - needs runsc > exits with 3', 'needs runsc'],
     ['the backend (no socket at /run/x) > opens', 'no socket at /run/x'],

@@ -17,8 +17,8 @@ export function whyNotStronger(findings: readonly BackendFinding[], used: Backen
 
 /** What to install where no safe backend works. */
 export function howToGetOne(findings: readonly BackendFinding[], platform: NodeJS.Platform): string[] {
-  const reasons = findings.flatMap(({ name, probe }) =>
-    probe.ok ? [] : [`  ${name}: ${probe.why}\n    → ${probe.fix}`],
+  const reasons = findings.flatMap(({ name, safe, probe }) =>
+    probe.ok || !safe ? [] : [`  ${name}: ${probe.why}\n    → ${probe.fix}`],
   )
   const install =
     platform === 'linux'

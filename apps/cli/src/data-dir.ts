@@ -4,7 +4,7 @@
  *   absent | empty ──open──> marked and claimed ──close──> marked
  *   not empty, not marked ──open──> claimed, never marked: `--clean` refuses it for good
  */
-import { existsSync, mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
+import { chmodSync, existsSync, mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 import { claimDirectory, type Claim } from '@cofferdam/embedded'
 import { UsageError } from './usage-error.ts'
@@ -17,6 +17,14 @@ const CLAIM_FILES = ['owner.lock', 'owner.lock-journal', 'server.json']
 /** Where private-servers.ts keeps its servers. */
 const SERVER_DIRS = ['redis', 'postgres']
 
+/**
+ * Makes the directory when it is absent: closed to others. Root's may be entered (not listed), because Postgres refuses
+ * to run as root and must reach its own folder inside as another user; every file and folder in it is closed by itself.
+ */
+export function makeDataDir(dataDir: string): void {
+  mkdirSync(dataDir, { recursive: true, mode: process.getuid?.() === 0 ? 0o711 : 0o700 })
+}
+
 /** Claims the directory (and empties it with `clean`). Throws `UsageError` and EmbeddedServerError `directory_in_use`. */
 export async function openDataDir(dataDir: string, options: { clean: boolean }): Promise<Claim> {
   const entries = existsSync(dataDir) ? readdirSync(dataDir) : []
@@ -25,8 +33,10 @@ export async function openDataDir(dataDir: string, options: { clean: boolean }):
     throw new UsageError(
       `--clean removes only what \`cofferdam up\` made, and ${dataDir} does not carry its mark. Remove it by hand, or choose another with COFFERDAM_DATA_DIR.`,
     )
-  mkdirSync(dataDir, { recursive: true, mode: 0o700 })
+  makeDataDir(dataDir)
   const claim = await claimDirectory(dataDir, 'cofferdam up')
+  // A reader's lock on it would keep us from claiming: nobody else needs to open it.
+  chmodSync(path.join(dataDir, 'owner.lock'), 0o600)
   claim.record(process.pid, null)
   if (options.clean) await stopLeftServers(dataDir)
   if (options.clean)

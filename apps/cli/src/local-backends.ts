@@ -64,10 +64,20 @@ export async function findBackends(
 }
 
 async function probeOf(backend: Backend, stop: AbortSignal): Promise<Probe> {
+  const late = new AbortController()
+  const { promise: overdue, reject } = Promise.withResolvers<never>()
+  const timer = setTimeout(() => {
+    const error = new Error(`the probe did not end within ${PROBE_MS / 1000} s`)
+    late.abort(error)
+    reject(error)
+  }, PROBE_MS)
   try {
-    return await backend.probe(AbortSignal.any([stop, AbortSignal.timeout(PROBE_MS)]))
+    // Raced: a probe that does not listen to its signal must not hold up the others.
+    return await Promise.race([backend.probe(AbortSignal.any([stop, late.signal])), overdue])
   } catch (error) {
     const why = error instanceof Error ? error.message : String(error)
     return { ok: false, why, fix: 'see the message; run cofferdam doctor again' }
+  } finally {
+    clearTimeout(timer)
   }
 }

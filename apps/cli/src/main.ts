@@ -24,7 +24,7 @@ process.stdout.on('error', (error: NodeJS.ErrnoException) => {
   process.exit(EXIT.ok)
 })
 
-process.exitCode = await dispatch({
+const status = await dispatch({
   args: process.argv.slice(2),
   environment: currentEnvironment(),
   cwd: process.cwd(),
@@ -33,3 +33,5 @@ process.exitCode = await dispatch({
   stderr: process.stderr,
   stop: stop.signal,
 })
+// Everything is closed by now. Output is not lost: writes to files, pipes and terminals are synchronous on POSIX.
+process.exit(status)

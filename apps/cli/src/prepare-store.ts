@@ -1,17 +1,18 @@
 /** Makes a database usable: schema, the demo tenant, and an admin key in a file that only this user can read. */
-import { chmodSync, existsSync, mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
+import { chmodSync, existsSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
 import { hostname } from 'node:os'
 import path from 'node:path'
 import { isCofferdamError } from '@cofferdam/contract'
 import { createStore, migrate, type Store } from '@cofferdam/store'
 import { adminKeyFile } from './api-connection.ts'
+import { makeDataDir } from './data-dir.ts'
 
 export const DEMO_TENANT = 'demo'
 
 /** Brings the database up to date and returns the admin key. May be repeated. */
 export async function prepareStore(databaseUrl: string, dataDir: string): Promise<{ adminKey: string }> {
   await migrate(databaseUrl)
-  mkdirSync(dataDir, { recursive: true, mode: 0o700 })
+  makeDataDir(dataDir)
   await using store = await createStore({ databaseUrl, blobDir: path.join(dataDir, 'blobs') })
   try {
     await store.tenants.create({ tenant_id: DEMO_TENANT }, 'cofferdam')
