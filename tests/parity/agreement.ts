@@ -7,6 +7,7 @@
  *   slow              the time ran out bare already
  *   limit             a limit of the sandbox ended it (memory, processes, disk, output)
  *   nondeterministic  two bare runs differ as well
+ *   broken            our sandbox failed, whatever the program did
  *   disagree          everything else: ours to explain
  */
 import type { Ending } from '@cofferdam/contract'
@@ -20,6 +21,7 @@ export type Comparison =
   | 'slow'
   | 'limit'
   | 'nondeterministic'
+  | 'broken'
   | 'disagree'
 
 /** Addresses, ids of threads and processes, and durations differ from run to run; the rest must not. */
@@ -46,9 +48,13 @@ export function differences(a: Ran, b: Ran): string[] {
 
 const LIMIT_ENDINGS: readonly Ending[] = ['oom', 'pids_limit', 'disk_limit', 'output_limit']
 
+/** No word about the program: our sandbox did not come, or went away. */
+const BROKEN_ENDINGS: readonly Ending[] = ['provisioning', 'sandbox_lost', 'worker_lost', 'cancelled']
+
 /** How the two sides compare, before anybody asked whether the program is deterministic. */
 export function compare(bare: Ran, ours: FleetRan): { result: Comparison; differs: string[] } {
   const { outcome } = ours
+  if (BROKEN_ENDINGS.includes(outcome.ending)) return { result: 'broken', differs: [outcome.reason ?? ''] }
   if (bare.timedOut) return { result: 'slow', differs: [] }
   const differs = differences(bare, ours)
   if (LIMIT_ENDINGS.includes(outcome.ending) && differs.length > 0) return { result: 'limit', differs }

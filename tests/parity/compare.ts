@@ -132,7 +132,7 @@ async function main(): Promise<void> {
         ending: compared.ours.outcome.ending,
       }
       if (values.report !== undefined) appendFileSync(values.report, `${JSON.stringify(line)}\n`)
-      if (compared.result !== 'disagree' || shown >= Number(values.show)) continue
+      if (!isOurs(compared.result) || shown >= Number(values.show)) continue
       shown++
       console.log(
         `${path}: ${compared.differs.join(', ')}\n    ${firstDifference(compared.bare, compared.ours)}`,
@@ -143,6 +143,8 @@ async function main(): Promise<void> {
   tally.print()
   if (tally.disagreeing > 0) process.exitCode = 1
 }
+
+const isOurs = (result: Comparison | 'skipped'): boolean => result === 'disagree' || result === 'broken'
 
 function createTally() {
   const rows = new Map<string, Map<string, number>>()
@@ -157,7 +159,7 @@ function createTally() {
       return disagreeing
     },
     add(category: string, result: Comparison | 'skipped', bare?: Ran) {
-      if (result === 'disagree') disagreeing++
+      if (isOurs(result)) disagreeing++
       for (const name of [category, 'all']) {
         count(name, result)
         if (result === 'agree' && bare !== undefined) count(name, bare.exitCode === 0 ? 'exit 0' : 'failing')

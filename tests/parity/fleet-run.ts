@@ -3,6 +3,7 @@ import { setMaxListeners } from 'node:events'
 import { mkdtempSync, chmodSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { inspect } from 'node:util'
 import { createBackends } from '@cofferdam/backends'
 import {
   executionRequestSchema,
@@ -128,7 +129,11 @@ function tapped(
     capabilities: backend.capabilities,
     probe: (signal) => backend.probe(signal),
     async open(spec, signal) {
-      const sandbox = await backend.open(spec, signal)
+      const sandbox = await backend.open(spec, signal).catch((error: unknown) => {
+        // The result only says that it failed.
+        console.error(inspect(error, { depth: 4 }))
+        throw error
+      })
       return tappedSandbox(sandbox, (stream, chunk) => seen.get(spec.executionId)?.[stream].push(chunk))
     },
     kill: (ref) => backend.kill(ref),
