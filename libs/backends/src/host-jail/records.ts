@@ -3,11 +3,12 @@
  * its first process. The folder is made before the process and removed after its proven end, so a folder without a
  * record means that nothing was started (processes die with a worker that dies in between).
  */
-import { mkdir, readdir, readFile, rename, rm, rmdir, writeFile } from 'node:fs/promises'
+import { mkdir, readdir, readFile, rename, rmdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { SandboxId, WorkerId } from '@cofferdam/contract'
 import { z } from 'zod'
 import type { ProcessIdentity } from './process-identity.ts'
+import { removeTree } from './remove-tree.ts'
 
 const recordSchema = z.strictObject({
   pid: z.int().min(2),
@@ -63,7 +64,7 @@ export function createRecords(root: string): Records {
       await rename(join(path, 'record.tmp'), join(path, 'record.json'))
     },
     async remove(owner, id) {
-      await rm(folder(owner, id), { recursive: true, force: true, maxRetries: 3 })
+      await removeTree(folder(owner, id))
       await rmdir(join(root, owner)).catch(() => {})
     },
     async owners() {

@@ -1,0 +1,65 @@
+/**
+ * Removes a tree that a program made, whatever its shape. Directories nested beyond PATH_MAX have no path that a system call takes, so
+ * every directory is moved up to the root of the tree before it is emptied: no path is longer than two names below it.
+ * Names are bytes here, because a program's need not be text. Nothing may run in the tree any more. Links are removed, not followed.
+ */
+import type { Dirent } from 'node:fs'
+import { chmod, lstat, opendir, rename, rmdir, unlink } from 'node:fs/promises'
+
+const join = (folder: Buffer, name: Buffer): Buffer => Buffer.concat([folder, Buffer.from('/'), name])
+
+/** Resolves when nothing is left of `root`; also when there was nothing. */
+export async function removeTree(path: string): Promise<void> {
+  const root = Buffer.from(path)
+  const found = await lstat(root).catch(missing)
+  if (found === null) return
+  if (!found.isDirectory()) return unlink(root)
+  let moved = 0
+  for (let isEmpty = false; !isEmpty;) {
+    isEmpty = true
+    for await (const entry of await opened(root)) {
+      isEmpty = false
+      const path = join(root, entry.name)
+      if (!entry.isDirectory()) {
+        await unlink(path)
+        continue
+      }
+      for await (const below of await opened(path)) {
+        const deeper = join(path, below.name)
+        if (!below.isDirectory()) {
+          await unlink(deeper)
+          continue
+        }
+        // Moving a directory writes its parent's entry into it. The name is one that no program has taken.
+        await chmod(deeper, 0o700)
+        await rename(deeper, await freeName(root, () => moved++))
+      }
+      // A listing may miss what moved while it was read: then there is another round.
+      await rmdir(path).catch((error: NodeJS.ErrnoException) => {
+        if (error.code !== 'ENOTEMPTY') throw error
+      })
+    }
+  }
+  await rmdir(root)
+}
+
+/** A program may have taken its own right to look. */
+async function opened(path: Buffer): Promise<AsyncIterable<Dirent<Buffer>>> {
+  await chmod(path, 0o700)
+  // The types of opendir know no names in bytes, which `encoding` gives.
+  return (await opendir(path, { encoding: 'buffer' as BufferEncoding })) as unknown as AsyncIterable<
+    Dirent<Buffer>
+  >
+}
+
+async function freeName(root: Buffer, next: () => number): Promise<Buffer> {
+  for (;;) {
+    const path = join(root, Buffer.from(`.removed-${next()}`))
+    if ((await lstat(path).catch(missing)) === null) return path
+  }
+}
+
+function missing(error: NodeJS.ErrnoException): null {
+  if (error.code === 'ENOENT') return null
+  throw error
+}
