@@ -67,7 +67,8 @@ export function leftoversOf(target: Target): string[] {
       ...docker('ps', '-aq', '--filter', `label=cofferdam.owner=${target.owner}`).split('\n').filter(Boolean),
     )
   const sandboxes = `${target.runtimeDir}/sandboxes`
-  if (existsSync(sandboxes)) left.push(...globSync('*/wrk_*/**', { cwd: sandboxes }))
+  for (const backend of existsSync(sandboxes) ? readdirSync(sandboxes) : [])
+    left.push(...readdirSync(`${sandboxes}/${backend}`, { recursive: true }).map(String))
   left.push(
     ...read('/proc/self/mounts')
       .split('\n')

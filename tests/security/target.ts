@@ -226,7 +226,8 @@ function hear(attacks: Map<number, Waiting>, message: Exclude<FromWorker, { kind
     }
     case 'gone':
       attacks.delete(message.id)
-      if (message.leaked > 0) attack.gone.reject(new Error('a sandbox was not proven gone'))
+      if (message.leaked.length > 0)
+        attack.gone.reject(new Error(`not proven gone: ${message.leaked.join()}`))
       else if (attack.ended !== null) attack.gone.resolve(attack.ended)
       return
     case 'failed':

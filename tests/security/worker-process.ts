@@ -35,7 +35,7 @@ export type FromWorker =
   | { kind: 'began'; id: number; ref: SandboxRef }
   | { kind: 'output'; id: number; text: string }
   | { kind: 'outcome'; id: number; outcome: Outcome; notices: string[]; ms: number }
-  | { kind: 'gone'; id: number; leaked: number }
+  | { kind: 'gone'; id: number; leaked: string[] }
   | { kind: 'failed'; id: number; message: string }
 
 /** Live text per execution that goes over the channel; the outcome has the rest. */
@@ -46,13 +46,13 @@ const tell = (message: FromWorker): void => void process.send?.(message)
 const settings = JSON.parse(process.argv[2] ?? '') as WorkerSettings
 const backends = await createBackends({ [settings.backend]: settings.section })
 const owner = newWorkerId(settings.fleet)
-let leaked = 0
+const leaked: string[] = []
 const executor = createExecutor({
   backends,
   order: [settings.backend],
   blobs: await createLocalBlobs(settings.blobDir),
   memoryBudgetBytes: 4 * 1024 ** 3,
-  onLeaked: () => void leaked++,
+  onLeaked: ({ why }) => void leaked.push(String(why instanceof Error ? why.stack : why)),
 })
 const stoppers = new Map<number, AbortController>()
 
@@ -93,7 +93,7 @@ async function run(id: number, partial: Partial<ExecutionRequestInput>): Promise
     const outcome = await running.outcome
     tell({ kind: 'outcome', id, outcome, notices, ms: performance.now() - beganAt })
     await running.gone
-    tell({ kind: 'gone', id, leaked })
+    tell({ kind: 'gone', id, leaked: leaked.splice(0) })
   } catch (error) {
     tell({ kind: 'failed', id, message: String(error) })
   } finally {

