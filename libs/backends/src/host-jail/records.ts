@@ -48,8 +48,9 @@ export function createRecords(root: string): Records {
       const path = folder(owner, id)
       // Another sandbox of the owner may just remove the empty folder above.
       for (let attempt = 0; ; attempt++) {
-        await mkdir(join(root, owner), { recursive: true, mode: 0o711 })
         try {
+          // Recursive, it fails with ENOENT when the folder goes away between its own two looks.
+          await mkdir(join(root, owner), { recursive: true, mode: 0o711 })
           await mkdir(path, { mode: 0o711 })
           return path
         } catch (error) {
