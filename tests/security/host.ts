@@ -1,6 +1,6 @@
 /** What the host itself says, without asking the code under test: /proc, cgroup folders, the Docker client, the file system. */
 import { execFileSync } from 'node:child_process'
-import { existsSync, globSync, readdirSync, readFileSync, readlinkSync, writeFileSync } from 'node:fs'
+import { existsSync, readdirSync, readFileSync, readlinkSync, writeFileSync } from 'node:fs'
 import type { SandboxRef } from '@cofferdam/contract'
 import type { Target } from './target.ts'
 
@@ -77,12 +77,11 @@ export function leftoversOf(target: Target): string[] {
   return left
 }
 
-/** Folders of cgroups of this host that belong to the sandbox. */
+/** Folders of cgroups of this host that belong to the sandbox, in either version. */
 export const cgroupsOf = (ref: SandboxRef): string[] =>
-  [
-    ...globSync(`/sys/fs/cgroup/{*,.}/cofferdam/${ref.id}`),
-    ...globSync(`/sys/fs/cgroup/cofferdam/${ref.id}`),
-  ].map(String)
+  ['', ...readdirSync('/sys/fs/cgroup')]
+    .map((controller) => `/sys/fs/cgroup/${controller}/cofferdam/${ref.id}`)
+    .filter((folder) => existsSync(folder))
 
 /** Forgets the peak of a process's memory, so that `peakMemoryOf` starts anew. */
 export const resetPeakMemory = (pid: number): void =>

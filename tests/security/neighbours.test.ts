@@ -1,0 +1,82 @@
+/** Two sandboxes side by side, and what is left when one is gone. */
+import { execFileSync } from 'node:child_process'
+import { readdirSync, readFileSync } from 'node:fs'
+import { expect, test } from 'vitest'
+import { agentOf, cgroupsOf, processesOf, statusOf } from './host.ts'
+import { onTargets, program } from './on-targets.ts'
+
+const neighbour = (...argv: string[]): ReturnType<typeof program> =>
+  ({ ...program('neighbour'), argv }) as ReturnType<typeof program>
+
+/** What a neighbour may not move. */
+const lookOf = (pid: number): unknown => {
+  const line = readFileSync(`/proc/${pid}/stat`, 'utf8')
+  const fields = line.slice(line.lastIndexOf(')') + 2).split(' ')
+  return { parent: fields[1], nice: fields[16], cpus: statusOf(pid, 'Cpus_allowed_list') }
+}
+
+/** What the daemon keeps for a running container, by its own word. */
+function containerOf(slot: unknown): { id: string; merged: string } {
+  const format = '{{.Id}} {{.GraphDriver.Data.MergedDir}}'
+  const said = execFileSync('docker', ['inspect', '--format', format, `cofferdam-${String(slot)}`], {
+    encoding: 'utf8',
+  })
+  const [id = '', merged = ''] = said.trim().split(' ')
+  return { id, merged }
+}
+
+await onTargets((target) => {
+  test('one sandbox neither sees nor touches another, nor the worker', async () => {
+    const name = `neighbour-${process.pid}-${target.pid}`
+    const waiting = target.start({ program: neighbour('wait', name) })
+    const ref = await waiting.began
+    await waiting.said('up')
+    const pids = [...processesOf(target, ref), agentOf(target, ref), target.pid]
+    expect(pids.length).toBeGreaterThanOrEqual(3)
+    const before = pids.map(lookOf)
+    const hunted = await target.run({ program: neighbour('hunt', name, JSON.stringify(pids)) })
+    expect({ ending: hunted.outcome.ending, stdout: hunted.stdout, stderr: hunted.stderr }).toEqual({
+      ending: 'ok',
+      stdout: '[]\n',
+      stderr: '',
+    })
+    expect(pids.map(lookOf)).toEqual(before)
+    for (const pid of pids) expect(statusOf(pid, 'State')).toMatch(/^[SRD]/)
+    waiting.stop('cancelled')
+    expect((await waiting.gone).outcome.ending).toBe('cancelled')
+  })
+
+  test('a sandbox that is killed while it forks leaves no process, cgroup, mount, folder or container', async () => {
+    const attack = target.start({
+      program: program('fork_bomb'),
+      limits: { pids: 32, soft_timeout_ms: 600, hard_timeout_ms: 900 },
+    })
+    const ref = await attack.began
+    await attack.said('up')
+    const agent = agentOf(target, ref)
+    const groups = readFileSync(`/proc/${agent}/cgroup`, 'utf8')
+    const container = target.backend === 'docker' ? containerOf(ref.handle['slot']) : null
+    // As root both host rungs have a cgroup of their own where this host lets them make one.
+    if (target.backend === 'process' && groups.includes(ref.id)) expect(cgroupsOf(ref)).not.toEqual([])
+    await attack.gone
+    expect(statusOf(agent, 'State')).toBe('')
+    expect(cgroupsOf(ref)).toEqual([])
+    const mounts = readFileSync('/proc/self/mounts', 'utf8')
+    expect(mounts).not.toContain(ref.id)
+    if (container !== null) {
+      expect(mounts).not.toContain(container.id)
+      expect(mounts).not.toContain(container.merged)
+      expect(execFileSync('docker', ['ps', '-aq', '--no-trunc'], { encoding: 'utf8' })).not.toContain(
+        container.id,
+      )
+    }
+  })
+
+  test('ten after another leave the worker as many descriptors as before', async () => {
+    const count = (): number => readdirSync(`/proc/${target.pid}/fd`).length
+    await target.run({ program: neighbour('hunt', 'nobody', '[]') })
+    const before = count()
+    for (let turn = 0; turn < 10; turn++) await target.run({ program: neighbour('hunt', 'nobody', '[]') })
+    expect(count()).toBeLessThanOrEqual(before + 3)
+  })
+})
