@@ -68,6 +68,7 @@ test.each([
   ['javascript', 'module.exports = { a: 1 }; process.exit(2)', undefined],
   ['typescript', 'export default { n: 1 as number }', '{"n":1}'],
   ['typescript', 'enum A { x, y }\nexport default { y: A.y }', '{"y":1}'],
+  ['typescript', 'const x = <any>"1"\nexport default <string[]>[<string>(x)]', '["1"]'],
   ['typescript', 'namespace N { export const z = 3 }\nmodule.exports = [N.z]', '[3]'],
 ] as const)('%s value of %s', async (language, source, expected) => {
   const { exit, stdout, stderr } = await lab.once(script(language, source))

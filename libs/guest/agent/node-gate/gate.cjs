@@ -3,7 +3,7 @@
  * Where a warm Node waits: in `--require`, before Node opens the program. It says that it is ready, waits for the
  * program, takes its traces away and returns; Node then runs the entry itself, as a bare `node main.js` would.
  *
- * TypeScript beyond type stripping (enums, namespaces, parameter properties, import =) goes through amaro in transform
+ * TypeScript beyond type stripping (enums, namespaces, parameter properties, import =, <T>x) goes through amaro in transform
  * mode, file by file and only where the native stripper would refuse. The value is module.exports or the default export
  * when it is plain data, read at exit, only when the source can have one.
  */
@@ -19,7 +19,7 @@ const DEPTH_MAX = 64
 const SCAN_MAX = 256
 
 const NOT_ERASABLE =
-  /\b(?:enum|namespace|module)\b|\(\s*(?:[^()]*,\s*)?(?:@[\w.]+(?:\([^()]*\))?\s*)*(?:public|private|protected|readonly|override)\s|\bimport\s+(?:type\s+)?[\w$]+\s*=|\bexport\s*=|\bexport\s+import\b/
+  /\b(?:enum|namespace|module)\b|\(\s*(?:[^()]*,\s*)?(?:@[\w.]+(?:\([^()]*\))?\s*)*(?:public|private|protected|readonly|override)\s|\bimport\s+(?:type\s+)?[\w$]+\s*=|\bexport\s*=|\bexport\s+import\b|(?:[=(,?:;&|[!]|\breturn)\s*<(?:[A-Za-z_$][\w$.,\s[\]|&]*>\s*[\w$"'`{[]|(?:any|unknown|object|string|number|boolean)\b[^<>]*>\s*\()/
 const IS_TYPESCRIPT = /\.[mc]?ts$/
 
 function readExactly(size) {
