@@ -258,7 +258,7 @@ export const TYPESCRIPT_PROGRAMS: readonly TrickyProgram[] = [
   {
     name: 'generics, satisfies, as const and assertions',
     source:
-      'const id = <T,>(x: T): T => x\nconst a = { b: 1 } satisfies Record<string, number>\nconst c = ["x"] as const\nlet d!: number\nd = <any>id<number>(a.b)!\nconsole.log(d, c, id.toString())',
+      'const id = <T,>(x: T): T => x\nconst a = { b: 1 } satisfies Record<string, number>\nconst c = ["x"] as const\nlet d!: number\nd = (id<number>(a.b) as any)!\nconsole.log(d, c, id.toString())',
   },
   {
     name: 'lines of an error',
