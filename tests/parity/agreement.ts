@@ -32,7 +32,7 @@ export function steady(bytes: Buffer): string {
     .replaceAll(/\(node:\d+\)/g, '(node:PID)')
     .replaceAll(/\bstarted \d{6,}/g, 'started THREAD')
     .replaceAll(/\bin \d+\.\d+ ?s\b/g, 'in N s')
-    .replaceAll(/\/[^\s'":]*\/sbx_[0-9a-f]+\/home\/(work|tmp)\b/g, '/tmp/$1')
+    .replaceAll(/\/[^\s'":/][^\s'":]*\/sbx_[0-9a-f]+\/home\/(work|tmp)\b/g, '/tmp/$1')
 }
 
 /** Names of what differs between two runs; empty when they agree. */
