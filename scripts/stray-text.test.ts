@@ -13,6 +13,7 @@ describe('strayText', () => {
 
   it('does not take a path inside a longer one for a machine path', () => {
     expect(strayText('libs/x.ts', at("join(base, '.data/", "work/x')"))).toEqual([])
+    expect(strayText('libs/x.ts', at('`/proc/${pid}/', 'root/tmp`'))).toEqual([])
   })
 
   it('reports hosts of registries and addresses in the lockfile', () => {

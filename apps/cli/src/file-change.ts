@@ -24,7 +24,9 @@ export async function changeOf(file: string, before: string | null, stop: AbortS
     // Gone for a moment while it is replaced: the next event brings it back.
     if (now !== null && now !== before) resolve(true)
   }
-  const lookSoon = (): void => void setTimeout(() => look().catch(reject), SETTLE_MS)
+  const lookSoon = (): void => {
+    setTimeout(() => void look().catch(reject), SETTLE_MS)
+  }
   const watcher = watch(path.dirname(file), (_, name) => {
     if (name === path.basename(file)) lookSoon()
   })
