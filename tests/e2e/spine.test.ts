@@ -93,6 +93,11 @@ describe.each(['docker', 'process'])('on %s', (backend) => {
     expect([...((await fleet.store.blobs.read(ref))?.bytes ?? [])]).toEqual([10, 254, 1, 255, 0])
   })
 
+  it('lets a program call the interpreters of its sandbox', async () => {
+    const result = await run(script(backend, 'bash', 'node -p 40+2; python3 -c "print(43)"'))
+    expect(result).toMatchObject({ ok: true, stdout: '42\n43\n' })
+  })
+
   it('keeps what a program printed before its soft deadline', async () => {
     const result = await run(
       script(backend, 'python', 'import time\nprint("before", flush=True)\ntime.sleep(60)', {

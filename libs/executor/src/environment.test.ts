@@ -4,7 +4,6 @@ import { programEnvironment } from './environment.ts'
 describe('programEnvironment', () => {
   it('gives a base, lets the request change it, and adds the trace', () => {
     expect(programEnvironment({ LANG: 'de_DE.UTF-8', DEBUG: '1' }, '00-a-b-01').env).toEqual({
-      PATH: '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin',
       HOME: '/tmp',
       LANG: 'de_DE.UTF-8',
       TMPDIR: '/tmp',

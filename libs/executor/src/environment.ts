@@ -4,8 +4,8 @@
  * changing how the runner inside it starts.
  */
 
+/** Without PATH: where interpreters stand is the backend's own knowledge. */
 const BASE: Readonly<Record<string, string>> = {
-  PATH: '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin',
   HOME: '/tmp',
   LANG: 'C.UTF-8',
   TMPDIR: '/tmp',
