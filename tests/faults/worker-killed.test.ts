@@ -71,6 +71,10 @@ it('never runs again by itself what began, and runs again what opted in', async 
   expect(retried).toMatchObject({ ending: 'ok', attempt: 2, stdout: 'begun\n' })
 
   const rows = await auditRows(fleet, 'lost')
+  // The lost attempt began when its worker took it, not when its heir found it.
+  const lostRow = rows.find((row) => row.execution_id === once.execution_id)
+  expect(lostRow?.queue_ms).toBeLessThan(10_000)
+  expect(lostRow?.duration_ms).toBeGreaterThan(5000)
   expect(rows.map((row) => [row.execution_id, row.attempt, row.ending, row.quota_charged]).sort()).toEqual(
     [
       [once.execution_id, 1, 'worker_lost', true],

@@ -17,6 +17,8 @@ import { currentTraceId, inSpan } from './spans.ts'
 import type { WorkerDeps } from './worker-deps.ts'
 
 export interface Closing {
+  /** When the attempt began, if not when this worker took it. */
+  startedAtMs?: number
   /** When admission charged the attempt; null when it did not, or gave it back. */
   chargedAtMs: number | null
   caps: CapsUse | null
@@ -40,7 +42,7 @@ export async function closeAttempt(
     request: { ...taken.request, environment: closing.environment ?? taken.request.environment },
     outcome,
     enqueuedAtMs: taken.enqueuedAtMs,
-    startedAtMs: taken.takenAtMs,
+    startedAtMs: closing.startedAtMs ?? taken.takenAtMs,
     finishedAtMs,
     traceId: currentTraceId(),
     retentionDays: closing.retentionDays,

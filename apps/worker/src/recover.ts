@@ -35,7 +35,7 @@ export async function recoverInterrupted(
   await closeAttempt(
     taken,
     outcome,
-    { chargedAtMs: interrupted.chargedAtMs, caps: null, retentionDays },
+    { chargedAtMs: interrupted.chargedAtMs, startedAtMs: interrupted.startedAtMs, caps: null, retentionDays },
     deps,
   )
 }

@@ -72,8 +72,10 @@ async function endAs(
 
 function interruptedOf(json: string): Interrupted | null {
   if (json === '') return null
-  const { attempt, worker, ref, backend, isolation, chargedAtMs } = JSON.parse(json) as Interrupted
-  return { attempt, worker, ref, backend, isolation, chargedAtMs }
+  const { attempt, worker, ref, backend, isolation, chargedAtMs, startedAtMs } = JSON.parse(
+    json,
+  ) as Interrupted
+  return { attempt, worker, ref, backend, isolation, chargedAtMs, startedAtMs }
 }
 
 /** Stands in where the request's blobs are gone, so that its ending can be composed. */

@@ -42,6 +42,8 @@ export interface Interrupted {
   backend: string
   isolation: Isolation
   chargedAtMs: number | null
+  /** When that owner took it (Redis' clock). */
+  startedAtMs: number
 }
 
 export interface EndingInfo {
@@ -191,7 +193,17 @@ export function createTaken(facts: TakenFacts, deps: TakenDeps): HeldExecution {
     signal: abort.signal,
     async begin(ref, { backend, isolation, chargedAtMs = null }) {
       if (over) throw new CofferdamError('fenced')
-      const mark = JSON.stringify({ attempt, fence, worker: workerId, ref, backend, isolation, chargedAtMs })
+      const startedAtMs = facts.takenAtMs
+      const mark = JSON.stringify({
+        attempt,
+        fence,
+        worker: workerId,
+        ref,
+        backend,
+        isolation,
+        chargedAtMs,
+        startedAtMs,
+      })
       const started = JSON.stringify({ attempt, backend, isolation }).slice(1)
       const { code } = await patiently(() => script(SCRIPTS.begin, [executionId, fence, mark, started]))
       if (code === 'ok') {

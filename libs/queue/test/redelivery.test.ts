@@ -66,7 +66,14 @@ describe('an execution whose worker was killed', () => {
       {
         attempt: 1,
         fence: 2,
-        interrupted: { attempt: 1, worker: DOOMED, ref, ...SANDBOX_INFO, chargedAtMs: 7 },
+        interrupted: {
+          attempt: 1,
+          worker: DOOMED,
+          ref,
+          ...SANDBOX_INFO,
+          chargedAtMs: 7,
+          startedAtMs: expect.any(Number),
+        },
       },
     ])
     await vi.waitFor(
