@@ -41,7 +41,7 @@ export interface Programs {
   fork?: (attempts: number) => Program
   /** Writes so many MiB into one file of the work directory; prints how many bytes are in it. */
   fillDisk?: (mib: number) => Program
-  /** Burns CPU with two processes for so many milliseconds. */
+  /** Burns so many milliseconds of CPU time in each of two processes, however long that takes. */
   burn?: (ms: number) => Program
   sleep?: (ms: number) => Program
   /** Tries each `host:port` for up to 300 ms; prints `connected` or `refused` per line. */
@@ -186,8 +186,8 @@ print(os.fstat(out).st_size)
     python(`
 import os, time
 child = os.fork()
-end = time.monotonic() + ${ms} / 1000
-while time.monotonic() < end:
+end = time.process_time() + ${ms} / 1000
+while time.process_time() < end:
     pass
 if child == 0:
     os._exit(0)
