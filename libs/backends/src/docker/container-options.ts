@@ -24,6 +24,8 @@ const SHM_BYTES = 16 * MiB
 // An empty file costs kernel memory only; 16 Ki of them are a few MiB (§7 "create empty files").
 const TMP_INODES = '16k'
 const UNPRIVILEGED = 65_534
+// The kernel's default period, 100 ms.
+const CFS_PERIOD_US = 100_000
 
 // The field replaces Docker's defaults, so both stand here: first moby's own, then what tells a program about the host.
 const MASKED_PATHS = [
@@ -115,7 +117,9 @@ export function containerOptions(slot: SlotSpec): Docker.ContainerCreateOptions 
       SecurityOpt: ['no-new-privileges', SECCOMP],
       Memory: memory,
       MemorySwap: memory,
-      NanoCpus: Math.round(limits.cpus * 1e9),
+      // Not NanoCpus, which the daemon refuses above the host's number of CPUs: more than there is means all there is.
+      CpuPeriod: CFS_PERIOD_US,
+      CpuQuota: Math.round(limits.cpus * CFS_PERIOD_US),
       PidsLimit: kind.pidsLimit(limits),
       Ulimits: [ulimit('nofile', 256), ulimit('fsize', diskMib * MiB), ulimit('core', 0)],
       Tmpfs: { '/tmp': `rw,exec,nosuid,nodev,size=${diskMib}m,nr_inodes=${TMP_INODES},mode=1777` },
