@@ -53,9 +53,13 @@ const ETC = {
   hosts: '127.0.0.1 localhost\n::1 localhost\n',
   'nsswitch.conf': 'passwd: files\ngroup: files\nhosts: files dns\n',
 }
+/** Where each place has its interpreters (libs/backends/src/process/bwrap.ts, libs/guest/agent/cofferdam_agent/options.py). */
+const PATHS = {
+  bwrap: '/opt/node/bin:/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin',
+  docker: '/usr/local/bin:/usr/local/sbin:/usr/bin:/usr/sbin:/bin:/sbin',
+}
 /** What the executor gives every program (libs/executor/src/environment.ts). */
 const ENV = {
-  PATH: '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin',
   HOME: '/tmp',
   LANG: 'C.UTF-8',
   TMPDIR: '/tmp',
@@ -79,7 +83,7 @@ export function createBareRunner(place: BarePlace): BareRunner {
         entry,
         source,
         argv: [commands[language], entry, ...argv],
-        env: ENV,
+        env: { ...ENV, PATH: PATHS[place.kind] },
         stdin: stdin ?? null,
         rlimits: place.kind === 'bwrap' ? withoutCgroup : { core: 0 },
       })

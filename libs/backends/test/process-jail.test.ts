@@ -202,7 +202,12 @@ os._exit(7)
   })
 
   test('writes no more than its disk, and the host gets it back', async ({ skip }) => {
-    skip(!isHere || !backend.capabilities.enforces.includes('disk'), `${name} does not limit disk here`)
+    skip(!isHere, `${name} cannot run here`)
+    if (!backend.capabilities.enforces.includes('disk')) {
+      // Without a mount of its own a work directory has no size; every other rung has one.
+      expect(name).toBe('self-jail without namespaces')
+      return
+    }
     const { stdout, exit } = await once(
       python(`
 import os
