@@ -83,7 +83,7 @@ export function createBareRunner(place: BarePlace): BareRunner {
         entry,
         source,
         argv: [commands[language], entry, ...argv],
-        env: { ...ENV, PATH: PATHS[place.kind] },
+        env: { PATH: PATHS[place.kind], ...ENV },
         stdin: stdin ?? null,
         rlimits: place.kind === 'bwrap' ? withoutCgroup : { core: 0 },
       })
