@@ -8,17 +8,21 @@ import { fileURLToPath } from 'node:url'
 import { Queue, QueueEvents } from 'bullmq'
 import { Redis } from 'ioredis'
 import { execute } from './measure-latency.ts'
-import { closedLoop } from './rounds.ts'
+import { closedLoop, interleave } from './rounds.ts'
 import type { BenchContext, Measured } from './report.ts'
 import { pairedRatio, round, quantile, summarise } from './statistics.ts'
 
 const CONCURRENCY = 100
+/** Executions one after the other in one sample, so that it measures the path and not how a machine wakes up from idling. */
+const BACK_TO_BACK = 10
 
 export async function measureNoop(context: BenchContext): Promise<Record<string, Measured>> {
   const rounds = context.quick ? 2 : 7
   const roundMs = context.quick ? 1500 : 6000
   const ours: number[] = []
   const bare: number[] = []
+  let overhead: number[] = []
+  let bareOverhead: number[] = []
   const worker = await context.fleet.startWorker({
     COFFERDAM_BACKENDS: 'fake',
     COFFERDAM_SLOTS: String(CONCURRENCY),
@@ -29,6 +33,15 @@ export async function measureNoop(context: BenchContext): Promise<Record<string,
     let turn = 0
     const noop = () => execute(context, 'fake', `agent-${turn++ % 50}`)
     await closedLoop(noop, CONCURRENCY, 1000)
+    const alone = await interleave(
+      [
+        { name: 'cofferdam', run: () => repeat(noop, BACK_TO_BACK) },
+        { name: 'bare_bullmq', run: () => repeat(() => peer.run(), BACK_TO_BACK) },
+      ],
+      context.quick ? 15 : 60,
+    )
+    overhead = (alone.get('cofferdam') ?? []).map((ms) => ms / BACK_TO_BACK)
+    bareOverhead = (alone.get('bare_bullmq') ?? []).map((ms) => ms / BACK_TO_BACK)
     for (let i = 0; i < rounds; i++) {
       bare.push(await closedLoop(() => peer.run(), CONCURRENCY, roundMs))
       ours.push(await closedLoop(noop, CONCURRENCY, roundMs))
@@ -37,10 +50,17 @@ export async function measureNoop(context: BenchContext): Promise<Record<string,
     await worker.stop()
   }
   return {
+    'overhead.cofferdam': { unit: 'ms', summary: summarise(overhead) },
+    'overhead.bare_bullmq': { unit: 'ms', summary: summarise(bareOverhead) },
+    'overhead.vs_bare_bullmq': { unit: 'ratio', ratio: pairedRatio(overhead, bareOverhead) },
     'noop.cofferdam': { unit: 'per_second', value: round(quantile(ours, 0.5)), summary: summarise(ours) },
     'noop.bare_bullmq': { unit: 'per_second', value: round(quantile(bare, 0.5)), summary: summarise(bare) },
     'noop.vs_bare_bullmq': { unit: 'ratio', ratio: pairedRatio(ours, bare) },
   }
+}
+
+async function repeat(run: () => Promise<unknown>, times: number): Promise<void> {
+  for (let i = 0; i < times; i++) await run()
 }
 
 /** A BullMQ queue whose worker runs in a child process, waited for through QueueEvents as its guide says. */
