@@ -40,19 +40,21 @@ export interface RunningWorker {
   close(): Promise<void>
 }
 
+export interface WorkerOptions {
+  /** Shared by several apps in one process; the worker starts its own without it. */
+  telemetry?: Telemetry
+}
+
 /** Starts a worker. Rejects when Redis does not answer; Postgres may come later. */
-export async function runWorker(
-  config: WorkerConfig,
-  options: {
-    /** Shared by several apps in one process; the worker starts its own without it. */ telemetry?: Telemetry
-  } = {},
-): Promise<RunningWorker> {
+export async function runWorker(config: WorkerConfig, options: WorkerOptions = {}): Promise<RunningWorker> {
   await using owned = new AsyncDisposableStack()
   const logger = createLogger({ service: 'cofferdam-worker', level: config.logLevel })
   const connect = (role: 'worker' | 'producer' | 'subscriber') =>
     owned.adopt(connectRedis(config.redisUrl, role), (redis) => redis.disconnect())
+  // Waits for a Redis that restarts: an execution in hand is not refused for a blink. Admission gives up by itself.
   const redis = connect('worker')
   const subscriber = connect('subscriber')
+  // Fails fast: upkeep is repeated anyway, and must not keep a stopping worker waiting.
   const control = connect('producer')
 
   const workerId = newWorkerId(await readFleetId(redis))
@@ -74,11 +76,16 @@ export async function runWorker(
     memoryBudgetBytes: config.memoryBudgetMib * MiB,
     log: logger,
   })
+  const stopObserving = telemetry.instruments.observeMemory(() => ({
+    usedBytes: executor.memory.usedBytes,
+    limitBytes: executor.memory.totalBytes,
+  }))
+  owned.defer(stopObserving)
   const producer = owned.use(createProducer({ redis: control, subscriber }))
   const loadCaps = async (tenantId: string): Promise<TenantCaps | null> =>
     (await store.tenants.get(tenantId))?.caps ?? null
   const admission = createAdmission({
-    redis: control,
+    redis,
     countCharged: (tenantId, atMs) => store.chargedCounts(tenantId, atMs),
     loadCaps,
     logger,
@@ -102,7 +109,7 @@ export async function runWorker(
     executor,
     backends,
     store,
-    policies: createPolicyCache({ redis: control, store, onCaps: applyCaps }),
+    policies: createPolicyCache({ redis, store, onCaps: applyCaps }),
     leases,
     metrics: { ended: (record) => telemetry.instruments.ended(record) },
     logger,

@@ -119,7 +119,7 @@ export interface Sandbox extends AsyncDisposable {
   readonly warm: boolean
   write(files: readonly ProgramFile[]): Promise<void>
   run(program: Program, io: RunIo): Promise<Exit>
-  /** Soft stop: SIGINT to the program's process group, SIGTERM after `graceMs` halves. Never throws. */
+  /** Soft stop: SIGINT to the program's process group, SIGTERM when it still runs after half of the grace. Never throws. */
   interrupt(): Promise<void>
   /** Regular files only, no symlink is followed; throws `payload_too_large` above `maxBytes`. */
   read(path: string, maxBytes: number): Promise<Uint8Array>
