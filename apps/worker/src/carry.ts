@@ -13,7 +13,8 @@ import { processExecution } from './process-execution.ts'
 import type { WorkerDeps } from './worker-deps.ts'
 
 export async function carry(taken: Taken, deps: WorkerDeps): Promise<void> {
-  let began = false
+  // An interrupted attempt was begun by its earlier owner.
+  let began = taken.interrupted !== null
   const begin: Taken['begin'] = async (...args) => {
     await taken.begin(...args)
     began = true

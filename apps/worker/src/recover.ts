@@ -4,7 +4,7 @@
  *   audit row of that attempt exists ─► the owner died between recording and settling: its record is the truth
  *   otherwise ─► the old sandbox is killed through its ref, the attempt ends worker_lost, still charged
  */
-import { outcomeWithoutRun, type AttemptRecord, type Outcome } from '@cofferdam/contract'
+import { isCofferdamError, outcomeWithoutRun, type AttemptRecord, type Outcome } from '@cofferdam/contract'
 import type { Interrupted, Taken } from '@cofferdam/queue'
 import { setTimeout as delay } from 'node:timers/promises'
 import { closeAttempt, publish } from './close-attempt.ts'
@@ -45,6 +45,7 @@ async function findRecord(taken: Taken, attempt: number, deps: WorkerDeps): Prom
     try {
       return await deps.store.findAttempt(taken.executionId, attempt)
     } catch (error) {
+      if (!isCofferdamError(error) || error.code !== 'store_unavailable') throw error
       deps.logger.warn(
         { err: error, execution_id: taken.executionId },
         'cannot look up an interrupted attempt yet',
