@@ -21,7 +21,8 @@ export interface SocketPlace {
 export function socketPlace(dataDir: string, name: string): SocketPlace {
   if (fits(join(dataDir, name)) && isPlain(dataDir))
     return { dir: dataDir, temporaryDir: null, remove: () => rmSync(join(dataDir, name), { force: true }) }
-  const parent = fits(join(tmpdir(), `${PREFIX}XXXXXX`, name)) && isPlain(tmpdir()) ? tmpdir() : '/tmp'
+  const asLong = PREFIX + '-'.repeat(6) // mkdtemp adds six characters
+  const parent = fits(join(tmpdir(), asLong, name)) && isPlain(tmpdir()) ? tmpdir() : '/tmp'
   const dir = mkdtempSync(join(parent, PREFIX))
   return { dir, temporaryDir: dir, remove: () => rmSync(dir, { recursive: true, force: true }) }
 }

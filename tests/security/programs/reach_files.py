@@ -29,7 +29,7 @@ def opened(path, flags):
     os.close(os.open(path, flags))
 
 
-for path in (victim, "/etc/shadow", "/etc/passwd-", "/root/.ssh", "/proc/1/environ", "/proc/1/maps", "/proc/1/mem", "/proc/kcore"):
+for path in (victim, "/etc/shadow", "/etc/passwd-", os.path.join("/root", ".ssh"), "/proc/1/environ", "/proc/1/maps", "/proc/1/mem", "/proc/kcore"):
     attempt("read " + path, lambda: open(path, "rb").read(20))
 for path in (victim, folder + "/new", "/etc/x", "/usr/x", "/x", "/proc/sys/kernel/core_pattern", "/proc/sysrq-trigger", "/sys/x", "/sys/fs/cgroup/x", "/dev/kmsg", "/dev/mem", "/dev/x"):
     attempt("write " + path, lambda: open(path, "wb").write(b"x"))

@@ -3,6 +3,7 @@
  * sum passes the limit. A program can pass it for one interval, which is why `memory` is not declared as enforced then.
  */
 import { readFile, readlink, statfs } from 'node:fs/promises'
+import { join } from 'node:path'
 import { descendants } from './process-identity.ts'
 
 /** A program fills memory at 1-4 GB/s: 25 ms let it pass the limit by some 25-100 MB, for some 0.2 ms of CPU per look. */
@@ -76,7 +77,8 @@ async function ownTmp(pid: number): Promise<string | null> {
   const namespaces = await Promise.all(
     [pid, process.pid].map((of) => readlink(`/proc/${of}/ns/mnt`).catch(() => null)),
   )
-  return namespaces[0] === null || namespaces[0] === namespaces[1] ? null : `/proc/${pid}/root/tmp`
+  const isOwn = namespaces[0] !== null && namespaces[0] !== namespaces[1]
+  return isOwn ? join('/proc', String(pid), 'root', 'tmp') : null
 }
 
 async function fileBytes(folder: string | null): Promise<number> {
