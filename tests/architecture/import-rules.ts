@@ -13,7 +13,8 @@ const LIB_ARROWS: Record<string, readonly string[]> = {
   queue: ['contract'],
   admission: ['contract'],
   // Gets backends as a map and never imports one.
-  executor: ['contract'],
+  executor: ['contract', 'egress'],
+  egress: ['contract'],
   guest: ['contract'],
   // Never queue, admission or store.
   backends: ['contract', 'guest'],

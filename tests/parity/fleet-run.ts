@@ -14,6 +14,7 @@ import {
   type Outcome,
   type Sandbox,
   type TenantPolicy,
+  DEFAULT_TENANT_RULES,
 } from '@cofferdam/contract'
 import { createExecutor } from '@cofferdam/executor'
 import type { Ran, TestProgram } from './bare-run.ts'
@@ -37,6 +38,7 @@ const TENANT: TenantPolicy = {
   environments: ['default-public'],
   retention_days: 30,
   redact: [],
+  ...DEFAULT_TENANT_RULES,
 }
 
 /** Full outputs are compared at the seam, so nothing needs to be kept here. */
@@ -152,6 +154,7 @@ function tappedSandbox(
     ref: sandbox.ref,
     isolation: sandbox.isolation,
     warm: sandbox.warm,
+    session: sandbox.session,
     write: (files) => sandbox.write(files),
     run: (program, io) =>
       sandbox.run(program, {

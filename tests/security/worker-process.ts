@@ -12,6 +12,7 @@ import {
   type Probe,
   type SandboxRef,
   type StopCause,
+  DEFAULT_TENANT_RULES,
 } from '@cofferdam/contract'
 import { createBackends } from '../../libs/backends/src/create-backends.ts'
 import { createExecutor } from '../../libs/executor/src/index.ts'
@@ -75,6 +76,7 @@ async function run(id: number, partial: Partial<ExecutionRequestInput>): Promise
         environments: ['default-public'],
         retention_days: 1,
         redact: [],
+        ...DEFAULT_TENANT_RULES,
       },
       owner,
       signal: stopper.signal,

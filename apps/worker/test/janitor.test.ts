@@ -38,6 +38,7 @@ it('destroys what dead workers of its own fleet left, and nothing else', async (
         env: {},
         preload: null,
         reuse: 'job',
+        session: null,
       },
       AbortSignal.timeout(5000),
     )

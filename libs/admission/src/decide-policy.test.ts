@@ -1,4 +1,4 @@
-import type { Template, TenantPolicy } from '@cofferdam/contract'
+import { DEFAULT_TENANT_RULES, type Template, type TenantPolicy } from '@cofferdam/contract'
 import { describe, expect, it } from 'vitest'
 import { decidePolicy, type PolicyFacts } from './decide-policy.ts'
 
@@ -10,6 +10,7 @@ const TENANT: TenantPolicy = {
   environments: ['default-public', 'internal-only'],
   retention_days: 30,
   redact: [],
+  ...DEFAULT_TENANT_RULES,
 }
 const TEMPLATE: Template = {
   template_id: 'coder',

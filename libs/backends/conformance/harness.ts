@@ -114,6 +114,7 @@ export function createHarness(
       env: {},
       preload: null,
       reuse: 'job',
+      session: null,
       ...change,
     }),
 

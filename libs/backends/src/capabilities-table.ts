@@ -7,7 +7,7 @@ const COLUMNS: readonly [string, (capabilities: Capabilities) => string][] = [
   ['network', (c) => c.network.join(' ')],
   ['enforces', (c) => c.enforces.join(' ') || 'nothing'],
   ['measures', (c) => c.measures.join(' ')],
-  ['sessions', (c) => (c.sessions ? 'yes' : 'no')],
+  ['sessions', (c) => c.sessions.join(', ') || 'no'],
   ['value', (c) => (c.value ? 'yes' : 'no')],
   ['longest', (c) => (c.maxMs === null ? 'no bound' : `${c.maxMs} ms`)],
 ]

@@ -59,6 +59,7 @@ esac
         env: {},
         preload: null,
         reuse: 'job',
+        session: null,
       },
       stop.signal,
     )

@@ -36,6 +36,7 @@ function specOf(program: Program, limits: Partial<SandboxSpec['limits']> = {}): 
     env: {},
     preload: null,
     reuse: 'job',
+    session: null,
   }
 }
 

@@ -33,6 +33,7 @@ const sandbox = await backend.open(
     env: {},
     preload: null,
     reuse: 'job',
+    session: null,
   },
   signal,
 )

@@ -7,13 +7,16 @@
  *            not declare is refused here with `capability_missing`, never ignored.
  *   run      at most once for reuse scope `job`; sequential in a session. Resolves with evidence, never throws for
  *            what the program did; throws `sandbox_lost` | `protocol_violation` when the sandbox is gone or lies.
+ *            A sandbox of reuse scope `session` or `tenant` is a turn in a cell: dispose ends the turn, and proves that
+ *            nothing of it is left but what the session keeps; where that cannot be proven, the cell is destroyed.
  *   dispose  destroys: idempotent, callable at any moment (also while run is pending, which then rejects with
  *            `sandbox_lost`), resolves when every process of the sandbox is proven gone.
  */
 import { CofferdamError } from './errors.ts'
-import type { ExecutionId, SandboxId, WorkerId } from './ids.ts'
+import type { ExecutionId, SandboxId, SessionId, WorkerId } from './ids.ts'
 import type { Isolation } from './isolation.ts'
-import type { Language, Limits, Network, Program } from './request.ts'
+import type { Duplex } from 'node:stream'
+import type { Language, Limits, Network, Program, SessionScope } from './request.ts'
 import type { Usage } from './result.ts'
 
 export interface Capabilities {
@@ -25,7 +28,10 @@ export interface Capabilities {
   artifacts: boolean
   /** Output arrives while the program runs. */
   streaming: boolean
-  sessions: boolean
+  /** Session scopes it can hold; `none` also stands for reuse scope `tenant`. Empty: every execution gets a sandbox of its own. */
+  sessions: readonly SessionScope[]
+  /** Names of preload sets that can wait imported; `none` needs no mention. */
+  preloads: readonly string[]
   /** Returns a script's value. */
   value: boolean
   /** `interrupt()` reaches the program. */
@@ -58,8 +64,11 @@ export interface SandboxSpec {
   network: Network
   /** Sanitised environment of the program, `TRACEPARENT` included. */
   env: Record<string, string>
+  /** Name of a preload set; null for none. */
   preload: string | null
   reuse: 'job' | 'session' | 'tenant'
+  /** Set exactly when `reuse` is `session`. */
+  session: { key: string; scope: SessionScope; idleMs: number | null } | null
 }
 
 /** Enough for another worker to kill the sandbox. JSON, below 1 KiB, no secrets. */
@@ -87,6 +96,11 @@ export interface RunIo {
   stdin?: Uint8Array
   /** Raw bytes per stream that are handed to `onOutput`; beyond it the program's output is drained and counted. */
   maxOutputBytes: { stdout: number; stderr: number }
+  /**
+   * Takes each connection that the program makes to the proxy on its loopback, as a byte stream whose far end is the
+   * program; backpressure is the stream's. Present exactly when the execution's network is not `none`.
+   */
+  onConnection?(connection: Duplex): void
   /** Abort means: stop waiting. The caller disposes the sandbox. */
   signal: AbortSignal
 }
@@ -117,6 +131,8 @@ export interface Sandbox extends AsyncDisposable {
   readonly isolation: Isolation
   /** True when it came from a warm slot. */
   readonly warm: boolean
+  /** The session it holds: `fresh` when nothing of an earlier execution is there. Null outside of sessions. */
+  readonly session: { id: SessionId; fresh: boolean } | null
   write(files: readonly ProgramFile[]): Promise<void>
   run(program: Program, io: RunIo): Promise<Exit>
   /** Soft stop: SIGINT to the program's process group, SIGTERM when it still runs after half of the grace. Never throws. */
@@ -158,7 +174,9 @@ export function missingCapabilities(
     stdin: boolean
     files: boolean
     artifacts: boolean
-    session: boolean
+    reuse: SandboxSpec['reuse']
+    sessionScope: SessionScope | null
+    preload: string | null
     hardTimeoutMs: number
   },
 ): string[] {
@@ -172,7 +190,12 @@ export function missingCapabilities(
   if (need.stdin && !capabilities.stdin) missing.push('stdin')
   if (need.files && !capabilities.files) missing.push('files')
   if (need.artifacts && !capabilities.artifacts) missing.push('artifacts')
-  if (need.session && !capabilities.sessions) missing.push('sessions')
+  if (need.reuse !== 'job' && !capabilities.sessions.includes(need.sessionScope ?? 'none'))
+    missing.push(
+      need.reuse === 'tenant' ? 'reuse tenant' : `sessions of scope ${need.sessionScope ?? 'none'}`,
+    )
+  if (need.preload !== null && !capabilities.preloads.includes(need.preload))
+    missing.push(`preload ${need.preload}`)
   if (capabilities.maxMs !== null && need.hardTimeoutMs > capabilities.maxMs)
     missing.push(`a hard deadline of ${need.hardTimeoutMs} ms (at most ${capabilities.maxMs})`)
   return missing
@@ -186,7 +209,9 @@ export function refuseMissing(name: string, capabilities: Capabilities, spec: Sa
     stdin: false,
     files: false,
     artifacts: false,
-    session: spec.reuse !== 'job',
+    reuse: spec.reuse,
+    sessionScope: spec.session?.scope ?? null,
+    preload: spec.preload,
     hardTimeoutMs: spec.limits.hard_timeout_ms,
   })
   if (missing.length > 0)

@@ -59,6 +59,7 @@ export function outcomeWithoutRun(ending: Ending, reason: string, failureReason:
     failureReason: failureReason.slice(0, BOUNDS.failureReasonLength),
     reason,
     outboundHosts: [],
+    sessionId: null,
   }
 }
 
@@ -87,6 +88,9 @@ export function composeAttempt(facts: AttemptFacts): AttemptRecord {
     queue_ms: queueMs,
     usage: outcome.usage,
     artifacts: outcome.artifacts.map(({ path, size, sha256 }) => ({ path, size, sha256 })),
+    ...(outcome.tests === undefined ? {} : { tests: outcome.tests }),
+    ...(outcome.install === undefined ? {} : { install: outcome.install }),
+    ...(outcome.sessionId === null ? {} : { session_id: outcome.sessionId }),
     backend: outcome.backend,
     isolation: outcome.isolation,
     trace_id: facts.traceId,

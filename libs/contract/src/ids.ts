@@ -8,6 +8,7 @@ import { z } from 'zod'
 
 export type ExecutionId = `exe_${string}`
 export type SandboxId = `sbx_${string}`
+export type SessionId = `ses_${string}`
 export type WorkerId = `wrk_${string}`
 
 /** Matches `exe_` + 32 hex digits of a UUIDv7. */
@@ -32,6 +33,8 @@ export function uuidv7Hex(nowMs: number = Date.now()): string {
 export const newExecutionId = (nowMs?: number): ExecutionId => `exe_${uuidv7Hex(nowMs)}`
 /** Makes a new sandbox id. */
 export const newSandboxId = (nowMs?: number): SandboxId => `sbx_${uuidv7Hex(nowMs)}`
+/** Makes a new session id. */
+export const newSessionId = (nowMs?: number): SessionId => `ses_${uuidv7Hex(nowMs)}`
 /**
  * Makes a new worker id. `fleet` (12 hex digits, one per Redis) stands in it, so that a janitor tells its own
  * fleet's leftovers from those of another fleet on the same host.

@@ -1,7 +1,8 @@
 /** What the executor hands back for one attempt: everything the result and the audit row need, and nothing of the queue. */
 import type { Ending } from './endings.ts'
 import type { Isolation } from './isolation.ts'
-import type { Artifact, Usage } from './result.ts'
+import type { SessionId } from './ids.ts'
+import type { Artifact, InstallReport, TestReport, Usage } from './result.ts'
 
 /** One output stream after counting, redacting and truncating (in that order). */
 export interface OutputView {
@@ -35,5 +36,9 @@ export interface Outcome {
   failureReason: string | null
   /** Stable word for the failure, e.g. `interpreter_not_ready`, `oom_in_child`. */
   reason: string | null
+  /** `host:port` of every connection that was opened, in order of first use, at most 256. */
   outboundHosts: string[]
+  sessionId: SessionId | null
+  tests?: TestReport
+  install?: InstallReport
 }

@@ -38,6 +38,25 @@ export const LANGUAGES = ['python', 'javascript', 'typescript', 'bash'] as const
 export const languageSchema = z.enum(LANGUAGES)
 export type Language = z.infer<typeof languageSchema>
 
+export const TEST_FRAMEWORKS = [
+  'pytest',
+  'unittest',
+  'jest',
+  'vitest',
+  'mocha',
+  'node:test',
+  'go',
+  'cargo',
+  'npm',
+] as const
+export type TestFramework = (typeof TEST_FRAMEWORKS)[number]
+export const PACKAGE_MANAGERS = ['pip', 'npm', 'yarn', 'pnpm'] as const
+export type PackageManager = (typeof PACKAGE_MANAGERS)[number]
+
+/** What an execution of a session leaves to the next one: nothing, its files, or the interpreter itself (REPL). */
+export const SESSION_SCOPES = ['none', 'files', 'interpreter'] as const
+export type SessionScope = (typeof SESSION_SCOPES)[number]
+
 const argSchema = utf8(BOUNDS.argBytes).refine((a) => !a.includes('\0'), 'expected no NUL byte')
 
 const commandSchema = z
@@ -58,10 +77,20 @@ export const programSchema = z.discriminatedUnion('type', [
   commandSchema,
   z.strictObject({
     type: z.literal('tests'),
-    command: utf8(BOUNDS.argBytes).optional(),
+    /** Default: found by what lies in the work directory. */
+    framework: z.enum(TEST_FRAMEWORKS).optional(),
+    /** Shell text that runs the tests instead; the report is read from its output when it has a known form. */
+    command: utf8(BOUNDS.argBytes).min(1).optional(),
+    /** Folder of the project, or one test file. */
     path: pathSchema.optional(),
   }),
-  z.strictObject({ type: z.literal('install') }),
+  z.strictObject({
+    type: z.literal('install'),
+    /** Default: found by the manifest or lock file. */
+    manager: z.enum(PACKAGE_MANAGERS).optional(),
+    /** Folder of the manifest. */
+    path: pathSchema.optional(),
+  }),
 ])
 export type Program = z.infer<typeof programSchema>
 
@@ -87,6 +116,8 @@ export const limitsSchema = z
   .strictObject({
     soft_timeout_ms: timeoutMs.optional(),
     hard_timeout_ms: timeoutMs.optional(),
+    /** CPU time of all processes together, besides the wall deadlines; no limit when left out. */
+    cpu_time_ms: z.int().min(10).max(MAX_LIMITS.timeout_ms).optional(),
     memory_mib: z.int().min(16).max(MAX_LIMITS.memory_mib).default(DEFAULT_LIMITS.memory_mib),
     cpus: z.number().min(0.05).max(MAX_LIMITS.cpus).default(DEFAULT_LIMITS.cpus),
     pids: z.int().min(4).max(MAX_LIMITS.pids).default(DEFAULT_LIMITS.pids),
@@ -166,7 +197,7 @@ export const executionRequestSchema = z
     session: z
       .strictObject({
         key: nameSchema,
-        scope: z.enum(['files', 'interpreter']).default('files'),
+        scope: z.enum(SESSION_SCOPES).default('files'),
         idle_ms: z.int().min(1000).max(3_600_000).optional(),
       })
       .optional(),
@@ -188,10 +219,26 @@ export const executionRequestSchema = z
     path: ['files'],
     message: 'expected each path once',
   })
+  .refine((r) => r.reuse !== 'session' || r.session !== undefined, {
+    path: ['session'],
+    message: 'expected session: { key } with reuse "session"',
+  })
+  .refine((r) => r.reuse !== 'tenant' || r.session === undefined, {
+    path: ['reuse'],
+    message: 'expected no session with reuse "tenant"',
+  })
   .refine((r) => totalFileBytes(r.files ?? []) <= BOUNDS.filesTotalBytes, {
     path: ['files'],
     message: `expected at most ${BOUNDS.filesTotalBytes} bytes in all`,
   })
+
+/** The reuse scope that a request really has: naming a session is asking for it. */
+export const reuseOf = (request: Pick<ExecutionRequest, 'reuse' | 'session'>): ExecutionRequest['reuse'] =>
+  request.session === undefined ? request.reuse : 'session'
+
+/** The preload set that a request names; null for none. */
+export const preloadOf = ({ preload }: Pick<ExecutionRequest, 'preload'>): string | null =>
+  preload === undefined || preload === 'none' ? null : preload
 
 /** What a producer writes (defaults may be left out). */
 export type ExecutionRequestInput = z.input<typeof executionRequestSchema>

@@ -3,18 +3,36 @@ import { z } from 'zod'
 import { endingSchema, errorClassSchema, exitStatusSchema } from './endings.ts'
 import { executionIdSchema } from './ids.ts'
 import { isolationSchema } from './isolation.ts'
+import { BOUNDS } from './limits.ts'
+import { PACKAGE_MANAGERS, TEST_FRAMEWORKS } from './request.ts'
 
 export const usageSchema = z.strictObject({
   /** User + system CPU time of the whole process tree. */
   cpu_ms: z.number().min(0).nullable(),
   peak_memory_bytes: z.int().min(0).nullable(),
+  /** Bytes that reads and writes of all processes moved, files and pipes alike. */
   read_bytes: z.int().min(0).nullable(),
   write_bytes: z.int().min(0).nullable(),
+  /** Most processes and threads at once. */
+  pids_peak: z.int().min(0).nullable(),
+  /** Bytes of the sandbox's own disk in use at the end. */
+  disk_bytes: z.int().min(0).nullable(),
   /** From the program's start to its end. */
   wall_ms: z.number().min(0),
 })
 /** What the attempt used; null where the backend cannot measure it. */
 export type Usage = z.infer<typeof usageSchema>
+
+/** Usage of which only the wall time is known. */
+export const unmeasuredUsage = (wallMs: number): Usage => ({
+  cpu_ms: null,
+  peak_memory_bytes: null,
+  read_bytes: null,
+  write_bytes: null,
+  pids_peak: null,
+  disk_bytes: null,
+  wall_ms: wallMs,
+})
 
 export const windowUseSchema = z.strictObject({ used: z.int(), limit: z.int(), resets_at: z.iso.datetime() })
 export const capsUseSchema = z.strictObject({ tenant_daily: windowUseSchema, agent_hourly: windowUseSchema })
@@ -26,6 +44,45 @@ export const artifactSchema = z.strictObject({
   sha256: z.string().regex(/^[0-9a-f]{64}$/),
 })
 export type Artifact = z.infer<typeof artifactSchema>
+
+/** What a test run found. Counts are of single tests; `errored` are those that could not be run or collected. */
+export const testReportSchema = z.strictObject({
+  framework: z.enum(TEST_FRAMEWORKS),
+  /** The command that ran, as a shell line. */
+  command: z.string(),
+  total: z.int().min(0),
+  passed: z.int().min(0),
+  failed: z.int().min(0),
+  errored: z.int().min(0),
+  skipped: z.int().min(0),
+  duration_ms: z.number().min(0).nullable(),
+  /** Every test that failed or errored, at most 500; `failures_omitted` counts the rest. */
+  failures: z
+    .array(
+      z.strictObject({
+        name: z.string().max(1024),
+        file: z.string().max(BOUNDS.pathLength).nullable(),
+        line: z.int().min(1).nullable(),
+        message: z.string().max(8192),
+      }),
+    )
+    .max(500),
+  failures_omitted: z.int().min(0),
+  /** False when the framework's own report was missing or broken: the counts then come from its printed summary. */
+  complete: z.boolean(),
+})
+export type TestReport = z.infer<typeof testReportSchema>
+
+/** What an install put in place. */
+export const installReportSchema = z.strictObject({
+  manager: z.enum(PACKAGE_MANAGERS),
+  command: z.string(),
+  /** Every package fetched through the package proxy, at most 2,000. */
+  packages: z.array(z.strictObject({ name: z.string().max(256), version: z.string().max(128) })).max(2000),
+  /** Packages that the tenant's policy refused, with the reason. */
+  refused: z.array(z.strictObject({ name: z.string().max(256), reason: z.string().max(512) })).max(100),
+})
+export type InstallReport = z.infer<typeof installReportSchema>
 
 export const resultSchema = z.strictObject({
   ok: z.boolean(),
@@ -49,7 +106,8 @@ export const resultSchema = z.strictObject({
   queue_ms: z.number().min(0),
   usage: usageSchema.nullable(),
   artifacts: z.array(artifactSchema),
-  tests: z.unknown().optional(),
+  tests: testReportSchema.optional(),
+  install: installReportSchema.optional(),
   session_id: z.string().optional(),
   /** Null where no sandbox was opened. */
   backend: z.string().nullable(),

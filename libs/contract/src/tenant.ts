@@ -2,9 +2,12 @@
 import { z } from 'zod'
 import { isolationSchema } from './isolation.ts'
 import { BOUNDS, DEFAULT_CAPS } from './limits.ts'
-import { environmentSchema, nameSchema } from './request.ts'
+import { environmentSchema, nameSchema, networkSchema } from './request.ts'
 
 export const COMPLIANCE_TIERS = ['standard', 'regulated', 'hipaa'] as const
+
+const packageRules = z.array(z.string().min(1).max(256)).max(2000)
+const commandName = z.string().min(1).max(256)
 
 /** What an operator decides about a tenant. */
 export const tenantPolicySchema = z.strictObject({
@@ -18,8 +21,29 @@ export const tenantPolicySchema = z.strictObject({
   retention_days: z.int().min(1).max(180),
   /** Literal values (12 bytes or more each) that are redacted from everything the tenant's programs print. */
   redact: z.array(z.string().min(12).max(4096)).max(64),
+  /** The most that a program may reach; a request can only ask for less. Private addresses are refused whatever stands here. */
+  network: networkSchema.default('public'),
+  /** Packages that `install` may fetch: `name`, `name==1.2.*`, `@scope/*`, `*`. None by default. */
+  packages: z.strictObject({ pypi: packageRules, npm: packageRules }).default({ pypi: [], npm: [] }),
+  /** Programs that `command` may name: hygiene, not isolation. `allow: null` allows all that `block` does not name. */
+  commands: z
+    .strictObject({ allow: z.array(commandName).max(512).nullable(), block: z.array(commandName).max(512) })
+    .default({ allow: null, block: [] }),
+  /** Full outputs and artifacts are stored encrypted. */
+  encrypt_outputs: z.boolean().default(false),
 })
 export type TenantPolicy = z.infer<typeof tenantPolicySchema>
+
+/** What programs may reach, fetch and name when nobody decided about it. */
+export const DEFAULT_TENANT_RULES: Pick<
+  TenantPolicy,
+  'network' | 'packages' | 'commands' | 'encrypt_outputs'
+> = {
+  network: 'public',
+  packages: { pypi: [], npm: [] },
+  commands: { allow: null, block: [] },
+  encrypt_outputs: false,
+}
 
 const cap = z.int().min(0).max(1_000_000_000)
 /** Caps and queue limits of a tenant; null means the fleet's default. A cap of 0 is the kill switch. */
@@ -64,7 +88,16 @@ export const templateSchema = z.strictObject({
   template_id: nameSchema,
   tenant_id: nameSchema,
   /** Null: the template does not opt in. */
-  sandbox: z.strictObject({ environment: environmentSchema }).nullable(),
+  sandbox: z
+    .strictObject({
+      environment: environmentSchema,
+      /** Stricter than the tenant's own where they are set; the stricter of both holds. */
+      network: networkSchema.optional(),
+      min_isolation: isolationSchema.optional(),
+      retention_days: z.int().min(1).max(180).optional(),
+      encrypt_outputs: z.boolean().optional(),
+    })
+    .nullable(),
 })
 export type Template = z.infer<typeof templateSchema>
 

@@ -11,6 +11,8 @@ import {
   StopReason,
   isCofferdamError,
   outcomeWithoutRun,
+  preloadOf,
+  reuseOf,
   stopCauseOf,
   type Outcome,
   type StopCause,
@@ -98,9 +100,16 @@ function specOf(parts: ExecutorParts, attempt: Attempt, spans: AttemptSpans) {
     limits: request.limits,
     network: request.network,
     env,
-    preload: request.preload ?? null,
-    reuse: request.reuse,
+    preload: preloadOf(request),
+    reuse: reuseOf(request),
+    session: sessionOf(request),
   }
+}
+
+function sessionOf({ session }: Attempt['request']) {
+  return session === undefined
+    ? null
+    : { key: session.key, scope: session.scope, idleMs: session.idle_ms ?? null }
 }
 
 function acquireParts(parts: ExecutorParts, { executionId, attempt }: Attempt) {

@@ -21,6 +21,8 @@ function checkedUsage(usage: Usage, wallMs: number): Usage {
     peak_memory_bytes: count(usage.peak_memory_bytes),
     read_bytes: count(usage.read_bytes),
     write_bytes: count(usage.write_bytes),
+    pids_peak: count(usage.pids_peak),
+    disk_bytes: count(usage.disk_bytes),
     wall_ms: amount(usage.wall_ms) ?? wallMs,
   }
 }

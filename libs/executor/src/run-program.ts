@@ -123,6 +123,7 @@ async function conclude(
     failureReason: failureReason(verdict, { limits, exit, lastErrorLine: evidence.lastErrorLine }),
     reason: verdict.reason,
     outboundHosts: [],
+    sessionId: held.sandbox.session?.id ?? null,
   }
 }
 

@@ -9,6 +9,8 @@
 import {
   isAtLeast,
   missingCapabilities,
+  preloadOf,
+  reuseOf,
   strongest,
   type Backend,
   type ExecutionRequest,
@@ -44,13 +46,12 @@ export interface Selectable {
   order: readonly string[]
 }
 
-/** Filters the candidates of a request. Throws a provisioning failure for a named backend that does not exist, and for sandboxes that outlive an execution. */
+/** Filters the candidates of a request. Throws a provisioning failure for a named backend that does not exist. */
 export function selectBackends(
   { backends, order }: Selectable,
   request: ExecutionRequest,
   tenant: TenantPolicy,
 ): Selection {
-  refuseReuse(request)
   const minIsolation = strongest(tenant.min_isolation, request.min_isolation ?? 'none')
   const candidates: Backend[] = []
   const rejections: Rejection[] = []
@@ -60,20 +61,6 @@ export function selectBackends(
     else rejections.push({ backend: backend.name, ...rejection })
   }
   return { candidates, rejections, minIsolation }
-}
-
-/** This executor gives every execution a sandbox of its own: what asks for a shared or preloaded one is refused, not ignored. */
-function refuseReuse({ session, reuse, preload }: ExecutionRequest): void {
-  const asked = [
-    ...(session === undefined ? [] : ['session']),
-    ...(reuse === 'job' ? [] : [`reuse: ${reuse}`]),
-    ...(preload === undefined || preload === 'none' ? [] : [`preload: ${preload}`]),
-  ]
-  if (asked.length > 0)
-    throw new ProvisioningFailure(
-      'capability_missing',
-      `No backend of this fleet offers ${asked.join(', ')}: every execution gets a fresh sandbox of its own.`,
-    )
 }
 
 function named(backends: Selectable['backends'], order: readonly string[], wanted: string): Backend[] {
@@ -98,7 +85,9 @@ function refuse(
     stdin: request.stdin !== undefined,
     files: (request.files ?? []).length > 0,
     artifacts: (request.artifacts ?? []).length > 0,
-    session: request.session !== undefined,
+    reuse: reuseOf(request),
+    sessionScope: request.session?.scope ?? null,
+    preload: preloadOf(request),
     hardTimeoutMs: request.limits.hard_timeout_ms,
   })
   if (missing.length > 0)

@@ -8,6 +8,7 @@ import {
   type ExecutionRequestInput,
   type StopCause,
   type TenantPolicy,
+  DEFAULT_TENANT_RULES,
 } from '@cofferdam/contract'
 import { createExecutor, type Attempt, type ExecutorDeps, type LeakedSandbox } from '../src/index.ts'
 import { createMemoryBlobs, type MemoryBlobs } from './memory-blobs.ts'
@@ -23,6 +24,7 @@ export function tenantOf(partial: Partial<TenantPolicy> = {}): TenantPolicy {
     environments: ['default-public'],
     retention_days: 30,
     redact: [],
+    ...DEFAULT_TENANT_RULES,
     ...partial,
   }
 }

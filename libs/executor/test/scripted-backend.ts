@@ -12,6 +12,7 @@ import {
   type RunIo,
   type Sandbox,
   type SandboxSpec,
+  unmeasuredUsage,
 } from '@cofferdam/contract'
 
 export const CAPABLE: Capabilities = {
@@ -22,7 +23,8 @@ export const CAPABLE: Capabilities = {
   files: true,
   artifacts: true,
   streaming: true,
-  sessions: true,
+  sessions: ['none', 'files', 'interpreter'],
+  preloads: ['data'],
   value: true,
   interrupt: true,
   maxMs: null,
@@ -35,7 +37,7 @@ export function exitOf(partial: Partial<Exit> = {}): Exit {
   return {
     exitCode: 0,
     signal: null,
-    usage: { cpu_ms: 3, peak_memory_bytes: 1024, read_bytes: 0, write_bytes: 0, wall_ms: 5 },
+    usage: { ...unmeasuredUsage(5), cpu_ms: 3, peak_memory_bytes: 1024, read_bytes: 0, write_bytes: 0 },
     outputBytes: { stdout: 0, stderr: 0 },
     outputDropped: { stdout: false, stderr: false },
     oomKills: 0,
@@ -126,6 +128,7 @@ export function scriptedBackend(script: Script = {}): ScriptedBackend {
       ref: { backend: name, id: spec.sandboxId, handle: { n: specs.length } },
       isolation: script.sandboxIsolation ?? isolation,
       warm: false,
+      session: null,
       async write(files) {
         await script.write?.(files)
         written.push(...files)

@@ -83,6 +83,8 @@ export function parseExit(payload: Buffer, valueJson: string | undefined): Exit 
       peak_memory_bytes: seen.memPeak ?? seen.maxRssKb * 1024,
       read_bytes: null,
       write_bytes: null,
+      pids_peak: seen.pidsPeak,
+      disk_bytes: null,
       wall_ms: seen.wallUs / 1000,
     },
     outputBytes: { stdout: seen.outBytes, stderr: seen.errBytes },
@@ -107,6 +109,8 @@ export function parseUsage(payload: Buffer): Usage {
     peak_memory_bytes: at(1),
     read_bytes: at(2),
     write_bytes: at(3),
+    pids_peak: null,
+    disk_bytes: null,
     wall_ms: (at(4) ?? 0) / 1000,
   }
 }

@@ -85,7 +85,15 @@ test('binds in one write, hands output on and turns X into evidence', async () =
   expect(await running).toEqual({
     exitCode: 0,
     signal: null,
-    usage: { cpu_ms: 0.7, peak_memory_bytes: 9_216_000, read_bytes: null, write_bytes: null, wall_ms: 1.5 },
+    usage: {
+      cpu_ms: 0.7,
+      peak_memory_bytes: 9_216_000,
+      disk_bytes: null,
+      pids_peak: null,
+      read_bytes: null,
+      write_bytes: null,
+      wall_ms: 1.5,
+    },
     outputBytes: { stdout: 2, stderr: 0 },
     outputDropped: { stdout: false, stderr: false },
     oomKills: 0,

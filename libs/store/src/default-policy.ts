@@ -1,9 +1,14 @@
 /** What a tenant gets that nobody has decided about. */
-import { DEFAULT_TENANT_CAPS, type TenantCaps, type TenantPolicy } from '@cofferdam/contract'
+import {
+  DEFAULT_TENANT_CAPS,
+  type TenantCaps,
+  type TenantPolicy,
+  DEFAULT_TENANT_RULES,
+} from '@cofferdam/contract'
 
 /**
  * Sandboxing on, standard tier, at least a jail (`none` and `process` need an explicit decision), both environments,
- * 30 days of retention, nothing extra to redact.
+ * 30 days of retention, nothing extra to redact; public network on request, no packages, every command.
  */
 export function defaultPolicy(tenantId: string): TenantPolicy {
   return {
@@ -14,6 +19,7 @@ export function defaultPolicy(tenantId: string): TenantPolicy {
     environments: ['default-public', 'internal-only'],
     retention_days: 30,
     redact: [],
+    ...DEFAULT_TENANT_RULES,
   }
 }
 

@@ -8,6 +8,7 @@ import {
   type AttemptRecord,
   type Ending,
   type ExecutionId,
+  unmeasuredUsage,
 } from '@cofferdam/contract'
 
 export interface Sample {
@@ -41,7 +42,7 @@ export function sampleAttempt(sample: Sample = {}): AttemptRecord {
       ...outcomeWithoutRun(ending, 'sample', 'it did not work'),
       exitCode: ending === 'ok' ? 0 : 1,
       stdout: { text: stdout, bytes: Buffer.byteLength(stdout), truncated: false, ref: null },
-      usage: { cpu_ms: 12.5, peak_memory_bytes: 9_437_184, read_bytes: null, write_bytes: null, wall_ms: 20 },
+      usage: { ...unmeasuredUsage(20), cpu_ms: 12.5, peak_memory_bytes: 9_437_184 },
       backend: 'fake',
       isolation: 'jail',
       openMs: 3,

@@ -30,7 +30,7 @@ export function refusal(h: Harness): void {
   if (!capabilities.network.includes('allow'))
     refuses('a list of allowed hosts', programs.exit(0), { network: { allow: ['example.com:443'] } })
 
-  if (!capabilities.sessions) {
+  if (capabilities.sessions.length === 0) {
     refuses('reuse scope session', programs.exit(0), { reuse: 'session' })
     refuses('reuse scope tenant', programs.exit(0), { reuse: 'tenant' })
   }

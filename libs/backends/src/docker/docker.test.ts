@@ -25,6 +25,7 @@ const spec = (): SandboxSpec => ({
   env: {},
   preload: null,
   reuse: 'job',
+  session: null,
 })
 
 /** A daemon that answers as the given listener, on a socket of its own. */

@@ -41,6 +41,7 @@ const open = (program: Program): Promise<Sandbox> =>
       env: {},
       preload: null,
       reuse: 'job',
+      session: null,
     },
     new AbortController().signal,
   )

@@ -18,7 +18,8 @@ const COMMON = {
   files: true,
   artifacts: true,
   streaming: true,
-  sessions: true,
+  sessions: [],
+  preloads: [],
   value: true,
   interrupt: true,
   maxMs: null,
@@ -63,6 +64,8 @@ export function onlyMeasured(usage: Usage, { measures }: Capabilities): Usage {
     peak_memory_bytes: kept('peak_memory_bytes'),
     read_bytes: kept('read_bytes'),
     write_bytes: kept('write_bytes'),
+    pids_peak: kept('pids_peak'),
+    disk_bytes: kept('disk_bytes'),
     wall_ms: usage.wall_ms,
   }
 }

@@ -6,6 +6,7 @@
 import {
   CofferdamError,
   isCofferdamError,
+  unmeasuredUsage,
   type Capabilities,
   type Entry,
   type Exit,
@@ -43,6 +44,7 @@ class DockerSandbox implements Sandbox {
   readonly ref: SandboxRef
   readonly isolation: Isolation
   readonly warm: boolean
+  readonly session = null
   readonly #slot: Slot
   readonly #spec: SandboxSpec
   readonly #daemon: Daemon
@@ -135,7 +137,7 @@ function exitByOom(seen: { stdout: number; stderr: number }, wallMs: number): Ex
   return {
     exitCode: null,
     signal: 'SIGKILL',
-    usage: { cpu_ms: null, peak_memory_bytes: null, read_bytes: null, write_bytes: null, wall_ms: wallMs },
+    usage: unmeasuredUsage(wallMs),
     outputBytes: seen,
     outputDropped: { stdout: false, stderr: false },
     oomKills: 1,

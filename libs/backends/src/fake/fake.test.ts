@@ -26,6 +26,7 @@ async function run(...steps: FakeStep[]): Promise<{ exit: Exit; stdout: string; 
       env: {},
       preload: null,
       reuse: 'job',
+      session: null,
     },
     new AbortController().signal,
   )

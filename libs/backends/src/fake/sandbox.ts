@@ -6,6 +6,7 @@
  */
 import {
   CofferdamError,
+  unmeasuredUsage,
   type Entry,
   type Exit,
   type Isolation,
@@ -22,20 +23,19 @@ import { interpret } from './interpret.ts'
 import { MemoryFiles } from './memory-files.ts'
 import { parseSteps } from './steps.ts'
 
-const UNMEASURED = { cpu_ms: null, peak_memory_bytes: null, read_bytes: null, write_bytes: null } as const
-
 export class FakeSandbox implements Sandbox {
   readonly id: SandboxSpec['sandboxId']
   readonly ref: SandboxRef
   readonly isolation: Isolation = 'none'
   readonly warm = false
+  readonly session = null
   readonly #spec: SandboxSpec
   readonly #files = new MemoryFiles()
   readonly #gone = new AbortController()
   readonly #onGone: () => void
   #interrupt: AbortController | null = null
   #runs = 0
-  #usage: Usage = { ...UNMEASURED, wall_ms: 0 }
+  #usage: Usage = unmeasuredUsage(0)
 
   constructor(backend: string, spec: SandboxSpec, onGone: () => void) {
     this.id = spec.sandboxId
@@ -75,7 +75,7 @@ export class FakeSandbox implements Sandbox {
       interrupted,
       die: () => this.#vanish(),
     })
-    this.#usage = { ...UNMEASURED, ...usage, wall_ms: performance.now() - startedAt }
+    this.#usage = { ...unmeasuredUsage(performance.now() - startedAt), ...usage }
     return { ...end, ...output.counts(), usage: this.#usage }
   }
 

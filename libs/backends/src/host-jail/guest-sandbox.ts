@@ -2,6 +2,7 @@
 import {
   CofferdamError,
   isCofferdamError,
+  unmeasuredUsage,
   type Entry,
   type Exit,
   type Isolation,
@@ -37,6 +38,7 @@ export class GuestSandbox implements Sandbox {
   readonly ref: SandboxRef
   readonly isolation: Isolation
   readonly warm = false
+  readonly session = null
   readonly #parts: GuestSandboxParts
   #destroyed: Promise<void> | null = null
   #hasRun = false
@@ -143,7 +145,7 @@ function killedForMemory(seen: { stdout: number; stderr: number }, wallMs: numbe
   return {
     exitCode: null,
     signal: 'SIGKILL',
-    usage: { cpu_ms: null, peak_memory_bytes: null, read_bytes: null, write_bytes: null, wall_ms: wallMs },
+    usage: unmeasuredUsage(wallMs),
     outputBytes: { ...seen },
     outputDropped: { stdout: false, stderr: false },
     oomKills: 0,

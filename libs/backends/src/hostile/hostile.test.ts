@@ -28,6 +28,7 @@ const spec = (program: Program = hello): SandboxSpec => ({
   env: {},
   preload: null,
   reuse: 'job',
+  session: null,
 })
 const never = new AbortController().signal
 

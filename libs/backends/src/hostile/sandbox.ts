@@ -19,6 +19,7 @@ export class HostileSandbox implements Sandbox {
   readonly ref: SandboxRef
   readonly isolation: Isolation
   readonly warm: boolean
+  readonly session = null
   readonly #inner: Sandbox
   readonly #tricks: HostileTricks
   readonly #gone = new AbortController()
@@ -145,7 +146,15 @@ export class HostileSandbox implements Sandbox {
           exitCode: 99_999,
           signal: 'SIGNOTHING',
           oomKills: -1,
-          usage: { cpu_ms: -5, peak_memory_bytes: Number.NaN, read_bytes: -1, write_bytes: 0.5, wall_ms: -1 },
+          usage: {
+            cpu_ms: -5,
+            peak_memory_bytes: Number.NaN,
+            read_bytes: -1,
+            write_bytes: 0.5,
+            pids_peak: -3,
+            disk_bytes: Number.POSITIVE_INFINITY,
+            wall_ms: -1,
+          },
           valueJson: '{"not json',
         }
       case 'talks_after_exit':

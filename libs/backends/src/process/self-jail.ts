@@ -165,4 +165,5 @@ const TRIAL_SPEC: SandboxSpec = {
   env: {},
   preload: null,
   reuse: 'job',
+  session: null,
 }
