@@ -1,5 +1,7 @@
 /** What every backend gets besides its config. Backends never read the environment and install no signal handlers. */
 
+import type { WarmDeps } from './warm/warm-deps.ts'
+
 /** The part of a logger that backends use; a pino logger fits. */
 export interface BackendLogger {
   debug(fields: object, message: string): void
@@ -10,6 +12,8 @@ export interface BackendLogger {
 export interface BackendDeps {
   /** Takes what no caller waits for, such as a clean-up that failed; nothing is logged when it is left out. */
   logger?: BackendLogger
+  /** Shared by all backends of a worker; without it nothing is started ahead of need. */
+  warm?: WarmDeps
 }
 
 /** A logger that drops everything. */

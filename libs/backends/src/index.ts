@@ -3,6 +3,14 @@ export { capabilitiesTable } from './capabilities-table.ts'
 export { backendsConfigSchema, type BackendsConfig, type BackendsConfigInput } from './config.ts'
 export { createBackends } from './create-backends.ts'
 export type { BackendDeps, BackendLogger } from './deps.ts'
+export {
+  createRefillGate,
+  warmConfigSchema,
+  type WarmConfig,
+  type WarmDeps,
+  type WarmEvent,
+  type WarmMemory,
+} from './warm/index.ts'
 export { createFakeBackend, fakeSource, type FakeStep } from './fake/index.ts'
 export { createHostileBackend, type HostileOptions, type HostileTricks } from './hostile/index.ts'
 export { BACKENDS, isBackendName, type BackendName } from './registry.ts'

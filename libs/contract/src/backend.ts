@@ -155,6 +155,8 @@ export interface Backend extends AsyncDisposable {
   readonly capabilities: Capabilities
   /** Can it run here? Cheap after the first call; the worker caches it for 30 s. */
   probe(signal: AbortSignal): Promise<Probe>
+  /** Starts what should stand ready before the first execution. Called once, when the worker prefers this backend and its probe is good. */
+  prewarm?(): void
   /** Throws `backend_unavailable` | `capability_missing` | `sandbox_open_failed`; never leaves anything behind when it throws. */
   open(spec: SandboxSpec, signal: AbortSignal): Promise<Sandbox>
   /** Destroys one sandbox of any owner by its ref; true when something was there. */

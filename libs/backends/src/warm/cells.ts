@@ -1,0 +1,303 @@
+/**
+ * Cells: sandboxes that serve several executions of one trust domain, one after the other.
+ *
+ *   opening ──▶ busy ──end: proven clean──▶ idle ──take──▶ busy …
+ *      │ failed   │ lost, unclean, too many runs    │ idle too long, too old, evicted, channel closed
+ *      ▼          ▼                                 ▼
+ *    gone       destroyed ◀─────────────────────────┘
+ *
+ * A session has one cell at a time; its executions take turns in order of arrival. Reuse scope `tenant` has up to
+ * `max_per_tenant` cells of a kind, which keep nothing. A cell never serves two tenants: the tenant is in the key.
+ * Whoever waits for a turn holds a worker's slot, so waiters are bounded by the worker's slots.
+ */
+import {
+  CofferdamError,
+  newSandboxId,
+  newSessionId,
+  type SandboxSpec,
+  type SessionId,
+  type SessionScope,
+} from '@cofferdam/contract'
+import { SILENT, type BackendLogger } from '../deps.ts'
+import type { CellSettings } from './config.ts'
+import { bytesOf, type Slot, type SlotKind, type SlotLimits, type SlotSpec } from './slot.ts'
+import type { WarmDeps, WarmEvent } from './warm-deps.ts'
+
+/** Idle and old cells are looked for this often. */
+const TEND_MS = 1_000
+
+/** A slot that can be cleaned between runs. */
+export interface CellSlot extends Slot {
+  /** Kills, wipes and proves; rejects when it cannot be proven, and the cell is then destroyed. */
+  clean(keep: SessionScope): Promise<void>
+}
+
+interface Cell<S extends CellSlot> {
+  slot: S
+  id: SessionId
+  scope: SessionScope
+  limits: SlotLimits
+  runs: number
+  startedMs: number
+  idleMs: number
+  idleSinceMs: number | null
+  memory: Disposable | null
+}
+
+/** All cells of one session, or of one tenant and kind. */
+interface Domain<S extends CellSlot> {
+  key: string
+  /** Also cells that are only opening. */
+  count: number
+  max: number
+  cells: Set<Cell<S>>
+  waiters: (() => void)[]
+}
+
+/** One execution's turn in a cell. */
+export interface Turn<S extends CellSlot> {
+  readonly slot: S
+  readonly warm: boolean
+  /** What the caller sees of it; null for reuse scope `tenant`. */
+  readonly session: { id: SessionId; fresh: boolean } | null
+  /** True for scope `interpreter`: the run goes to the kept interpreter. */
+  readonly keepsInterpreter: boolean
+  /** Ends the turn, once: cleaned and handed on, or destroyed (always when `lost`). Resolves when either is proven. */
+  end(lost: boolean): Promise<void>
+}
+
+export interface Cells<S extends CellSlot> {
+  /** Waits for the turn. Rejects with `conflict` when the session was opened with other limits, like `start`, or with the signal's reason. */
+  take(spec: SandboxSpec, kind: SlotKind, signal: AbortSignal): Promise<Turn<S>>
+  readonly count: number
+  /** Destroys every cell and opens no more. */
+  close(): Promise<void>
+}
+
+/** Creates the cells of one backend. */
+export function createCells<S extends CellSlot>(parts: {
+  backend: string
+  start(spec: SlotSpec, signal: AbortSignal): Promise<S>
+  deps: WarmDeps
+  logger?: BackendLogger
+}): Cells<S> {
+  const { deps, backend, logger = SILENT } = parts
+  const settings: CellSettings = deps.config.cells
+  const domains = new Map<string, Domain<S>>()
+  const work = new Set<Promise<unknown>>()
+  let closed = false
+  const observe = (event: WarmEvent): void => deps.observe?.(event)
+  const tending = setInterval(tend, TEND_MS)
+  tending.unref()
+  deps.memory.onPressure(letGo)
+
+  function domainOf(spec: SandboxSpec, kind: SlotKind): Domain<S> {
+    const key =
+      spec.session === null
+        ? JSON.stringify([spec.tenantId, 'tenant', kind.limits, kind.preload])
+        : JSON.stringify([spec.tenantId, 'session', spec.session.key])
+    const found = domains.get(key)
+    if (found !== undefined) return found
+    const max = spec.session === null ? settings.max_per_tenant : 1
+    const domain: Domain<S> = { key, count: 0, max, cells: new Set(), waiters: [] }
+    domains.set(key, domain)
+    return domain
+  }
+
+  /** Resolves when the domain may have a free cell or room for one. */
+  async function turnOf(domain: Domain<S>, signal: AbortSignal): Promise<void> {
+    const { promise, resolve, reject } = Promise.withResolvers<void>()
+    const onAbort = (): void => {
+      const at = domain.waiters.indexOf(resolve)
+      if (at >= 0) domain.waiters.splice(at, 1)
+      reject(signal.reason)
+    }
+    domain.waiters.push(resolve)
+    signal.addEventListener('abort', onAbort, { once: true })
+    await promise.finally(() => signal.removeEventListener('abort', onAbort))
+  }
+
+  function freed(domain: Domain<S>): void {
+    const next = domain.waiters.shift()
+    if (next !== undefined) next()
+    else if (domain.count === 0) domains.delete(domain.key)
+  }
+
+  function takeIdle(domain: Domain<S>): Cell<S> | null {
+    for (const cell of domain.cells) {
+      if (cell.idleSinceMs === null || !cell.slot.alive) continue
+      cell.idleSinceMs = null
+      cell.memory?.[Symbol.dispose]()
+      cell.memory = null
+      return cell
+    }
+    return null
+  }
+
+  async function openCell(
+    domain: Domain<S>,
+    spec: SandboxSpec,
+    kind: SlotKind,
+    signal: AbortSignal,
+  ): Promise<Cell<S>> {
+    domain.count += 1
+    try {
+      if (cellCount() > settings.max) evict()
+      const slot = await parts.start({ ...kind, slotId: newSandboxId(), owner: spec.owner }, signal)
+      const cell: Cell<S> = {
+        slot,
+        id: newSessionId(),
+        scope: spec.session?.scope ?? 'none',
+        limits: kind.limits,
+        runs: 0,
+        startedMs: Date.now(),
+        idleMs: spec.session?.idleMs ?? settings.idle_ms,
+        idleSinceMs: null,
+        memory: null,
+      }
+      domain.cells.add(cell)
+      slot.onClosed(() => {
+        if (cell.idleSinceMs !== null) void discard(domain, cell, 'died')
+      })
+      return cell
+    } catch (error) {
+      domain.count -= 1
+      freed(domain)
+      throw error
+    }
+  }
+
+  const cellCount = (): number => [...domains.values()].reduce((sum, { count }) => sum + count, 0)
+
+  const idleCells = (): { domain: Domain<S>; cell: Cell<S> }[] =>
+    [...domains.values()]
+      .flatMap((domain) => [...domain.cells].map((cell) => ({ domain, cell })))
+      .filter(({ cell }) => cell.idleSinceMs !== null)
+      .toSorted(
+        (a, b) =>
+          // Cells that keep nothing are lost at no cost to anyone but time.
+          Number(a.cell.scope !== 'none') - Number(b.cell.scope !== 'none') ||
+          (a.cell.idleSinceMs ?? 0) - (b.cell.idleSinceMs ?? 0),
+      )
+
+  function evict(): void {
+    const [first] = idleCells()
+    if (first === undefined)
+      throw new CofferdamError(
+        'sandbox_open_failed',
+        `${backend}: all ${settings.max} cells are busy. Try again later, or raise warm.cells.max.`,
+      )
+    void discard(first.domain, first.cell, 'surplus')
+  }
+
+  function letGo(bytes: number): void {
+    let left = bytes
+    for (const { domain, cell } of idleCells()) {
+      if (left <= 0) return
+      left -= bytesOf(cell.slot.spec)
+      void discard(domain, cell, 'pressure')
+    }
+  }
+
+  type Why = Extract<WarmEvent, { type: 'dropped' }>['why']
+
+  /** Takes the cell out at once, so that nobody gets it; resolves when it is proven gone. */
+  async function discard(domain: Domain<S>, cell: Cell<S>, why: Why): Promise<void> {
+    if (!domain.cells.delete(cell)) return
+    cell.idleSinceMs = null
+    observe({ type: 'dropped', backend, why })
+    const gone = cell.slot.destroy().finally(() => cell.memory?.[Symbol.dispose]())
+    const settled = gone
+      .catch((error: unknown) => logger.warn({ err: error, backend }, 'a cell was not destroyed'))
+      .finally(() => work.delete(settled))
+    work.add(settled)
+    domain.count -= 1
+    freed(domain)
+    await gone
+  }
+
+  async function endTurn(domain: Domain<S>, cell: Cell<S>, lost: boolean): Promise<void> {
+    if (lost || closed || !cell.slot.alive) return await discard(domain, cell, 'died')
+    const isSpent = cell.runs >= settings.max_runs || Date.now() - cell.startedMs > settings.max_age_ms
+    if (isSpent && cell.scope === 'none') return await discard(domain, cell, 'runs')
+    try {
+      await cell.slot.clean(cell.scope)
+    } catch (error) {
+      logger.warn({ err: error, backend }, 'a cell could not be proven clean and is destroyed')
+      return await discard(domain, cell, 'unclean')
+    }
+    cell.memory = deps.memory.tryAcquire(bytesOf(cell.slot.spec))
+    cell.idleSinceMs = Date.now()
+    if (closed || !cell.slot.alive) return await discard(domain, cell, 'died')
+    if (cell.memory === null && domain.waiters.length === 0) return await discard(domain, cell, 'pressure')
+    freed(domain)
+  }
+
+  function tend(): void {
+    const now = Date.now()
+    for (const { domain, cell } of idleCells()) {
+      if (now - (cell.idleSinceMs ?? now) > cell.idleMs) void discard(domain, cell, 'idle').catch(() => {})
+      else if (now - cell.startedMs > settings.max_age_ms) void discard(domain, cell, 'age').catch(() => {})
+    }
+  }
+
+  return {
+    async take(spec, kind, signal) {
+      signal.throwIfAborted()
+      if (closed) throw new CofferdamError('shutting_down')
+      const domain = domainOf(spec, kind)
+      let cell = domain.waiters.length === 0 ? takeIdle(domain) : null
+      while (cell === null) {
+        if (domain.count < domain.max) {
+          cell = await openCell(domain, spec, kind, signal)
+          break
+        }
+        await turnOf(domain, signal)
+        cell = takeIdle(domain)
+      }
+      const taken = cell
+      if (spec.session !== null) {
+        const problem = unlike(taken, spec.session.scope, kind.limits)
+        if (problem !== null) {
+          await endTurn(domain, taken, false)
+          throw new CofferdamError('conflict', problem)
+        }
+      }
+      taken.runs += 1
+      const isFirst = taken.runs === 1
+      let ending: Promise<void> | null = null
+      return {
+        slot: taken.slot,
+        warm: !isFirst,
+        session: spec.session === null ? null : { id: taken.id, fresh: isFirst || taken.scope === 'none' },
+        keepsInterpreter: taken.scope === 'interpreter',
+        end: (lost) => (ending ??= endTurn(domain, taken, lost)),
+      }
+    },
+    get count() {
+      return cellCount()
+    },
+    async close() {
+      closed = true
+      clearInterval(tending)
+      for (const domain of domains.values())
+        for (const cell of domain.cells) void discard(domain, cell, 'idle').catch(() => {})
+      while (work.size > 0) await Promise.all(work)
+    },
+  }
+}
+
+/** A session is one place: it cannot have other limits or keep other things for one of its executions. */
+function unlike(
+  cell: { scope: SessionScope; limits: SlotLimits },
+  scope: SessionScope,
+  limits: SlotLimits,
+): string | null {
+  if (cell.scope !== scope)
+    return `The session was opened with scope "${cell.scope}", not "${scope}". Use another session key, or the same scope.`
+  const other = (['memory_mib', 'cpus', 'pids', 'disk_mib'] as const).filter(
+    (name) => cell.limits[name] !== limits[name],
+  )
+  if (other.length === 0) return null
+  return `The session was opened with ${other.map((name) => `${name} ${cell.limits[name]}`).join(', ')}. Ask for the same limits, or use another session key.`
+}

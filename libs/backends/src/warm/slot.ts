@@ -1,0 +1,59 @@
+/** What stands ready before any program is known: a started sandbox whose agent waits, and the key of what it fits. */
+import { languageOf } from '@cofferdam/guest'
+import type { Language, Limits, SandboxId, SandboxSpec, WorkerId } from '@cofferdam/contract'
+
+/** Limits that are fixed when a sandbox starts. Slots of other limits never fit, so that limits always hold exactly. */
+export type SlotLimits = Pick<Limits, 'memory_mib' | 'cpus' | 'pids' | 'disk_mib'>
+
+/** Everything about a slot that is decided before it starts; the program and its environment come at bind. */
+export interface SlotKind {
+  /** The interpreter that waits; `none` for commands. */
+  language: Language | 'none'
+  /** Python modules that the waiting interpreter has imported. */
+  preload: readonly string[]
+  limits: SlotLimits
+  /** Made for several runs of one trust domain (a fork server), never for single use. */
+  cell: boolean
+}
+
+export interface SlotSpec extends SlotKind {
+  slotId: SandboxId
+  /** The worker that answers for it. */
+  owner: WorkerId
+}
+
+/** A started sandbox that nothing has run in. */
+export interface Slot {
+  readonly spec: SlotSpec
+  /** False once its channel has closed: it can only be destroyed. */
+  readonly alive: boolean
+  /** Calls `listener` once when the channel closes; at once when it has. */
+  onClosed(listener: () => void): void
+  /** Destroys it and proves it. Idempotent. */
+  destroy(): Promise<void>
+}
+
+/** Modules of each preload set by its name; `none` is always there and empty. */
+export type Preloads = Readonly<Record<string, readonly string[]>>
+
+/** The kind of slot that an execution needs. A set that is only for Python leaves other languages as they are. */
+export function kindOf(spec: SandboxSpec, preloads: Preloads): SlotKind {
+  const language = languageOf(spec.program)
+  const { memory_mib, cpus, pids, disk_mib } = spec.limits
+  return {
+    language,
+    preload: language === 'python' && spec.preload !== null ? (preloads[spec.preload] ?? []) : [],
+    limits: { memory_mib, cpus, pids, disk_mib },
+    cell: spec.reuse !== 'job',
+  }
+}
+
+/** Slots of equal keys are interchangeable. The backend adds what is fixed for it (image digest, runtime) by being one. */
+export function keyOf({ language, preload, limits, cell }: SlotKind): string {
+  const { memory_mib, cpus, pids, disk_mib } = limits
+  return [language, preload.join('+'), memory_mib, cpus, pids, disk_mib, cell ? 'cell' : 'job'].join('/')
+}
+
+const MiB = 1024 * 1024
+/** Measured PSS of a waiting sandbox with its shim: 7-12 MB plain, 44 MB with pandas (local-isolation.md §2, memory). */
+export const bytesOf = ({ preload }: SlotKind): number => (preload.length === 0 ? 12 : 56) * MiB

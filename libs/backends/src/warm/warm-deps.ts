@@ -1,0 +1,32 @@
+/** What warm slots share over all backends of a worker. */
+import type { WorkerId } from '@cofferdam/contract'
+import type { WarmConfig } from './config.ts'
+import type { RefillGate } from './refill-gate.ts'
+
+/** The part of the worker's memory budget that waiting sandboxes use. */
+export interface WarmMemory {
+  /** Takes `bytes` at once or not at all; disposing gives them back. */
+  tryAcquire(bytes: number): Disposable | null
+  /** Calls `listener` when an execution has to wait for `bytes`: whoever holds memory for later must let go. */
+  onPressure(listener: (bytes: number) => void): void
+}
+
+/** What happened to a slot, for metrics. `ms` is the time that it took. */
+export type WarmEvent =
+  | { type: 'taken'; backend: string; warm: boolean }
+  | { type: 'warmed'; backend: string; ms: number }
+  | { type: 'warm_failed'; backend: string }
+  | {
+      type: 'dropped'
+      backend: string
+      why: 'age' | 'idle' | 'surplus' | 'pressure' | 'died' | 'runs' | 'unclean'
+    }
+
+export interface WarmDeps {
+  owner: WorkerId
+  memory: WarmMemory
+  /** One for all backends: starting sandboxes must not crowd out running ones. */
+  refillGate: RefillGate
+  config: WarmConfig
+  observe?(event: WarmEvent): void
+}

@@ -1,0 +1,103 @@
+/** One backend's warm places: single-use slots and cells, behind the one call that `open` makes. */
+import type { SandboxSpec, SessionId } from '@cofferdam/contract'
+import type { BackendLogger } from '../deps.ts'
+import { createCells, type CellSlot } from './cells.ts'
+import { START_LIMITS, warmConfigSchema } from './config.ts'
+import { createSlotPools } from './pools.ts'
+import { createRefillGate } from './refill-gate.ts'
+import { kindOf, type SlotSpec } from './slot.ts'
+import type { WarmDeps } from './warm-deps.ts'
+
+/** A sandbox for one execution: a slot of its own, or a turn in a cell. */
+export interface Place<S extends CellSlot> {
+  readonly slot: S
+  readonly warm: boolean
+  readonly session: { id: SessionId; fresh: boolean } | null
+  readonly keepsInterpreter: boolean
+  /** Says that the program ran: the pool may start the next slot now. */
+  settle(): void
+  /** Destroys the slot, or ends the turn; `lost` when the sandbox cannot be used again. Idempotent, resolves when proven. */
+  end(lost: boolean): Promise<void>
+}
+
+export interface Warmth<S extends CellSlot> {
+  /** Rejects like `start`, with `conflict` for a session of other limits, or with the signal's reason. */
+  take(spec: SandboxSpec, signal: AbortSignal): Promise<Place<S>>
+  /** Starts the slots that stand ready from the worker's start. */
+  prewarm(): void
+  /** Names of the preload sets. */
+  readonly preloads: readonly string[]
+  /** Destroys everything that waits. */
+  close(): Promise<void>
+}
+
+export interface WarmthParts<S extends CellSlot> {
+  backend: string
+  /** Starts a slot up to the point where its interpreter waits; leaves nothing behind when it rejects. */
+  start(spec: SlotSpec, signal: AbortSignal): Promise<S>
+  /** Null (a backend used by itself, as in tests): no pools, cells without a budget. */
+  deps: WarmDeps | null
+  logger?: BackendLogger
+}
+
+/** Creates the warm places of one backend. */
+export function createWarmth<S extends CellSlot>(parts: WarmthParts<S>): Warmth<S> {
+  const deps = parts.deps ?? alone()
+  const { preload } = deps.config
+  const shared = { ...parts, deps }
+  const pools = createSlotPools(shared)
+  const cells = createCells(shared)
+
+  return {
+    async take(spec, signal) {
+      const kind = kindOf(spec, preload)
+      const left = deps.refillGate.executing()
+      try {
+        if (kind.cell) {
+          const turn = await cells.take(spec, kind, signal)
+          return { ...turn, settle: () => undefined, end: (lost) => turn.end(lost).finally(left) }
+        }
+        const { slot, warm } = await pools.take(kind, spec.owner, signal)
+        return {
+          slot,
+          warm,
+          session: null,
+          keepsInterpreter: false,
+          settle() {
+            left()
+            pools.settle(kind)
+          },
+          end: () => slot.destroy().finally(left),
+        }
+      } catch (error) {
+        left()
+        throw error
+      }
+    },
+    prewarm() {
+      for (const { language, preload: set } of deps.config.pools.start) {
+        const modules = language === 'python' && set !== undefined ? (preload[set] ?? []) : []
+        const { memory_mib, cpus, pids, disk_mib } = START_LIMITS
+        pools.keep(
+          { language, preload: modules, limits: { memory_mib, cpus, pids, disk_mib }, cell: false },
+          1,
+        )
+      }
+    },
+    preloads: Object.keys(preload),
+    async close() {
+      await Promise.all([pools.close(), cells.close()])
+    },
+  }
+}
+
+/** No worker around: nothing waits but the cells that someone opened. */
+function alone(): WarmDeps {
+  const config = warmConfigSchema.parse({ pools: { enabled: false } })
+  return {
+    owner: 'wrk_alone',
+    memory: { tryAcquire: () => ({ [Symbol.dispose]: () => undefined }), onPressure: () => undefined },
+    refillGate: createRefillGate(1),
+    config,
+  }
+}
