@@ -16,6 +16,7 @@ import { parseArgs } from 'node:util'
 import Docker from 'dockerode'
 import { installGuest } from '@cofferdam/guest'
 import { debianSuite, makeDebianRoot, whyNoDebian } from './debian-rootfs.ts'
+import { fetchNpm } from './npm-package.ts'
 import { AGENT_DIRECTORY, imageTag, REPOSITORY, type Flavour } from './recipe.ts'
 import { buildOnRegistry, pullBases } from './registry-image.ts'
 
@@ -69,8 +70,9 @@ export async function buildSandboxImage(options: BuildOptions = {}): Promise<Bui
     await inScratch(async (scratch) => {
       const agent = join(scratch, 'agent')
       await installGuest(agent)
-      if (flavour === 'registry') await buildOnRegistry({ docker, tag, scratch, agent })
-      else await importDebian({ docker, tag, scratch, agent, say })
+      const npm = await fetchNpm(scratch)
+      if (flavour === 'registry') await buildOnRegistry({ docker, tag, scratch })
+      else await importDebian({ docker, tag, scratch, agent, npm, say })
     })
     await verify(docker, tag)
     return await finish(docker, { tag, flavour, built: true })
@@ -90,6 +92,7 @@ async function importDebian(build: {
   tag: string
   scratch: string
   agent: string
+  npm: string
   say: (line: string) => void
 }): Promise<void> {
   const node = nodeBinary()
@@ -97,7 +100,7 @@ async function importDebian(build: {
   const root = join(build.scratch, 'root')
   await mkdir(root, { mode: 0o755 })
   build.say('downloading and unpacking Debian packages')
-  await makeDebianRoot({ root, scratch: build.scratch, agent: build.agent, node })
+  await makeDebianRoot({ root, scratch: build.scratch, agent: build.agent, npm: build.npm, node })
   build.say('importing')
   // Owned by root and in a fixed order, whoever builds.
   const tar = spawn(
@@ -127,19 +130,25 @@ function finished(docker: Docker, stream: NodeJS.ReadableStream): Promise<void> 
   return promise
 }
 
-/** Runs every interpreter of the image once; removes the tag when one of them does not work, so that no run finds it. */
+/** Runs every interpreter and task tool of the image once, as the sandbox does; removes the tag when one of them does not work, so that no run finds it. */
 async function verify(docker: Docker, tag: string): Promise<void> {
   const script = `
     set -e
     python3 -c 'import ctypes, hashlib, multiprocessing, resource, sqlite3, ssl, zlib'
     node -e 'process.exit(0)'
     bash -c 'awk 1 /dev/null'
+    python3 -c 'import numpy, pandas; pandas.DataFrame({"a": [1]}).sum(); numpy.linalg.inv(numpy.eye(2))'
+    python3 -m pytest --version
+    python3 -m pip --version
+    npm --version
     test -r ${AGENT_DIRECTORY}/agent.py`
   const container = await docker.createContainer({
     Image: tag,
     Cmd: ['sh', '-c', script],
+    User: '65534:65534',
+    Env: ['HOME=/tmp'],
     NetworkDisabled: true,
-    HostConfig: { NetworkMode: 'none' },
+    HostConfig: { NetworkMode: 'none', ReadonlyRootfs: true, Tmpfs: { '/tmp': 'mode=1777' } },
   })
   try {
     await container.start()

@@ -4,7 +4,7 @@
  * executed from the packages but their Python, through their own loader, so neither root nor chroot is needed.
  */
 import { readdir, readFile, rm, symlink, writeFile, mkdir, cp, chmod, appendFile } from 'node:fs/promises'
-import { join } from 'node:path'
+import { join, relative } from 'node:path'
 import { exists, run } from './command.ts'
 import { AGENT_DIRECTORY, DEBIAN_PACKAGES } from './recipe.ts'
 
@@ -22,13 +22,14 @@ export async function debianSuite(): Promise<string> {
 }
 
 /**
- * Fills `root` (an empty directory). `scratch` takes downloads. `agent` is the directory of the guest agent, `node` the
- * binary to copy. Throws with the failing command's own words.
+ * Fills `root` (an empty directory). `scratch` takes downloads. `agent` is the directory of the guest agent, `npm` that
+ * of the npm package, `node` the binary to copy. Throws with the failing command's own words.
  */
 export async function makeDebianRoot(paths: {
   root: string
   scratch: string
   agent: string
+  npm: string
   node: string
 }): Promise<void> {
   const { root, scratch } = paths
@@ -40,6 +41,7 @@ export async function makeDebianRoot(paths: {
   await cp(paths.node, join(root, 'usr/bin/node'))
   // 33 of 150 MB are symbols; without binutils they stay.
   if (await exists('strip')) await run('strip', [join(root, 'usr/bin/node')])
+  await placeNpm(root, paths.npm)
   await cp(paths.agent, join(root, AGENT_DIRECTORY), { recursive: true })
   await compile(root)
   await run('chmod', ['-R', 'a=rX', join(root, AGENT_DIRECTORY)])
@@ -109,12 +111,24 @@ async function configure(root: string): Promise<void> {
     await rm(at(path), { force: true })
     await symlink(target, at(path))
   }
+  // numpy's linear algebra: Debian chooses among implementations by links that a package script makes.
+  for (const name of await readdir(at('usr/lib')))
+    if (name.endsWith('-linux-gnu'))
+      for (const library of ['blas', 'lapack'])
+        await symlink(`${library}/lib${library}.so.3`, at(`usr/lib/${name}/lib${library}.so.3`))
   await mkdir(at('etc/ssl/certs'), { recursive: true })
   const certificates = at('usr/share/ca-certificates/mozilla')
   for (const name of (await readdir(certificates)).toSorted())
     await appendFile(at('etc/ssl/certs/ca-certificates.crt'), await readFile(join(certificates, name)))
   for (const path of ['tmp', 'proc', 'sys', 'dev']) await mkdir(at(path), { recursive: true })
   await chmod(at('tmp'), 0o1777)
+}
+
+/** Where Node's own packages have it, so that `npm root -g` and `npx` agree. */
+async function placeNpm(root: string, npm: string): Promise<void> {
+  await cp(npm, join(root, 'usr/lib/node_modules/npm'), { recursive: true })
+  for (const name of ['npm', 'npx'])
+    await symlink(`../lib/node_modules/npm/bin/${name}-cli.js`, join(root, 'usr/bin', name))
 }
 
 async function slim(root: string): Promise<void> {
@@ -143,7 +157,24 @@ async function slim(root: string): Promise<void> {
   // Character sets beyond UTF-8, which libc has built in.
   for (const name of await readdir(join(root, 'usr/lib')))
     if (name.endsWith('-linux-gnu')) useless.push(`usr/lib/${name}/gconv`)
+  useless.push(...(await uselessPython(root)))
   for (const path of useless) await rm(join(root, path), { recursive: true, force: true })
+}
+
+/**
+ * Tests of the data packages (70 MB), which nothing imports, and Debian's mark that pip must leave the interpreter alone:
+ * the image's root is read-only, and what an execution installs goes below its own work directory.
+ */
+async function uselessPython(root: string): Promise<string[]> {
+  const paths: string[] = []
+  for (const name of await readdir(join(root, 'usr/lib')))
+    if (/^python3\.\d+$/.test(name)) paths.push(`usr/lib/${name}/EXTERNALLY-MANAGED`)
+  const packages = 'usr/lib/python3/dist-packages'
+  for (const name of ['numpy', 'pandas'])
+    for (const entry of await readdir(join(root, packages, name), { recursive: true, withFileTypes: true }))
+      if (entry.isDirectory() && entry.name === 'tests')
+        paths.push(join(relative(root, entry.parentPath), entry.name))
+  return paths
 }
 
 /** Byte code for all Python in the root, made by the root's own Python. The image never changes, so it is never checked. */

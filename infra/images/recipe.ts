@@ -9,15 +9,25 @@ export const REPOSITORY = 'cofferdam/sandbox'
 export const AGENT_DIRECTORY = '/usr/lib/cofferdam/agent'
 
 /** Raised by hand when the scripts beside this file change what they make. */
-const RECIPE_VERSION = 1
+const RECIPE_VERSION = 2
 
 /** Bases of the registry flavour. */
 export const PYTHON_IMAGE = 'python:3.13-slim'
 export const NODE_IMAGE = 'node:26-slim'
 
+/** The npm that both flavours carry, as the registry names its bytes. The version is that of `packageManager` in package.json. */
+export const NPM = {
+  version: '11.19.1',
+  integrity:
+    'sha512-ztsxKxt/kkIaAs+2i0GU6I+DRmUdrNasxTZKJe9TCdSjKxlhah/4r/hl5ygMD6XAg1qZ9c2TNomR4qgOydp10g==',
+} as const
+
+/** What the registry flavour adds to its Python, where the base lacks it. Debian's own versions serve the other flavour. */
+export const PYTHON_PACKAGES = ['numpy==2.3.5', 'pandas==2.3.3', 'pytest==8.4.2'] as const
+
 /**
- * Packages of the Debian flavour: the interpreters, what shell scripts take for granted, pytest for test runs, and the
- * runtime libraries that node needs. Their dependencies follow by apt's own resolution. Not procps: it brings 35 MB of Perl.
+ * Packages of the Debian flavour: the interpreters, what shell scripts take for granted, pytest and pip for tasks, numpy
+ * and pandas for the preload set `data`, and the runtime libraries that node needs. Their dependencies follow by apt's own resolution. Not procps: it brings 35 MB of Perl.
  */
 export const DEBIAN_PACKAGES = [
   'base-files',
@@ -35,6 +45,9 @@ export const DEBIAN_PACKAGES = [
   'netbase',
   'patch',
   'python3',
+  'python3-numpy',
+  'python3-pandas',
+  'python3-pip',
   'python3-pytest',
   'sed',
   'tar',
@@ -47,10 +60,10 @@ export type Flavour = 'registry' | 'debian'
 export function imageTag(flavour: Flavour, inputs: { node: string; suite: string }): string {
   const parts =
     flavour === 'registry'
-      ? [PYTHON_IMAGE, NODE_IMAGE]
+      ? [PYTHON_IMAGE, NODE_IMAGE, ...PYTHON_PACKAGES]
       : [inputs.suite, inputs.node, process.arch, ...DEBIAN_PACKAGES]
   const hash = createHash('sha256')
-  for (const part of [`recipe ${RECIPE_VERSION}`, flavour, guestDigest(), ...parts])
+  for (const part of [`recipe ${RECIPE_VERSION}`, flavour, NPM.integrity, guestDigest(), ...parts])
     hash.update(part).update('\0')
   return `${REPOSITORY}:${hash.digest('hex').slice(0, 16)}`
 }

@@ -1,10 +1,10 @@
-/** The image on registry bases: Dockerfile, a context of the agent alone, no network in any step. */
+/** The image on registry bases: Dockerfile, and a context of the guest agent and npm. */
 import { spawn } from 'node:child_process'
 import { copyFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import type Docker from 'dockerode'
-import { NODE_IMAGE, PYTHON_IMAGE } from './recipe.ts'
+import { NODE_IMAGE, PYTHON_IMAGE, PYTHON_PACKAGES } from './recipe.ts'
 
 // A registry that can be reached begins to answer within a second or two; one that cannot may hang on a silent firewall.
 const FIRST_ANSWER_MS = 8_000
@@ -52,23 +52,22 @@ async function pull(docker: Docker, image: string): Promise<void> {
 export async function buildOnRegistry(build: {
   docker: Docker
   tag: string
-  /** Takes the Dockerfile; holds the agent as `agent`. */
+  /** Takes the Dockerfile; holds the guest agent as `agent` and the npm package as `npm`. */
   scratch: string
-  agent: string
   /** Default: the bases of recipe.ts. */
   bases?: { python: string; node: string }
 }): Promise<void> {
   await copyFile(fileURLToPath(new URL('Dockerfile', import.meta.url)), join(build.scratch, 'Dockerfile'))
-  const context = spawn('tar', ['-C', build.scratch, '-c', 'Dockerfile', 'agent'], {
+  const context = spawn('tar', ['-C', build.scratch, '-c', 'Dockerfile', 'agent', 'npm'], {
     stdio: ['ignore', 'pipe', 'inherit'],
   })
   const stream = await build.docker.buildImage(context.stdout, {
     t: build.tag,
-    networkmode: 'none',
     forcerm: true,
     buildargs: {
       PYTHON_IMAGE: build.bases?.python ?? PYTHON_IMAGE,
       NODE_IMAGE: build.bases?.node ?? NODE_IMAGE,
+      PYTHON_PACKAGES: PYTHON_PACKAGES.join(' '),
     },
   })
   const events = await new Promise<{ error?: string }[]>((resolve, reject) => {
