@@ -26,6 +26,11 @@ export interface AgentOptions {
   scope?: boolean
   /** File with a seccomp filter (BPF) for the program's processes. */
   seccomp?: string
+  /**
+   * Unix socket inside the sandbox that the agent connects to, once and first of all, and speaks frames on; stdin is then
+   * only a life line (its end, or a byte on it, ends the agent). Default: frames on stdin and stdout.
+   */
+  socket?: string
   uid?: number
   gid?: number
   /** Environment beneath the program's own. PATH, HOME and LANG have defaults. */
@@ -49,6 +54,7 @@ export function agentArgv(options: AgentOptions): string[] {
     ...value('node', options.node),
     ...value('work', options.work),
     ...value('seccomp', options.seccomp),
+    ...value('socket', options.socket),
     ...value('uid', options.uid),
     ...value('gid', options.gid),
     ...flag('cgroup', options.cgroup),

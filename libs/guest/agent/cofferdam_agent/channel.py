@@ -1,4 +1,4 @@
-"""Frames v1 on two file descriptors: type u8, length u32 LE, payload.
+"""Frames v1 on two file descriptors, or on one socket for both: type u8, length u32 LE, payload.
 
 To the host a payload has at most 64 KiB, to the agent at most 1 MiB. The channel never blocks: sent frames wait in a
 queue, and whoever produces output looks at `pending` first. Any error means that the worker is gone: exit.
@@ -17,16 +17,45 @@ class Closed(Exception):
     """The worker closed the channel or broke the protocol."""
 
 
+# A worker listens before it starts us: a connect that takes longer than this will never come about.
+CONNECT_TIMEOUT_S = 5.0
+
+
+def connect(path):
+    """A descriptor for both directions. Ends the agent with a last word on stderr when nobody listens."""
+    import _socket  # `socket` itself pulls in enum and selectors
+
+    opened = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
+    opened.settimeout(CONNECT_TIMEOUT_S)
+    try:
+        opened.connect(path)
+    except OSError as error:
+        raise SystemExit("agent: cannot connect to the socket %s: %s" % (path, error.strerror or error))
+    return opened.detach()
+
+
 class Channel:
-    def __init__(self, fd_in, fd_out):
+    """`life`: a descriptor that carries nothing; its end means that the worker is gone, as the channel's own does."""
+
+    def __init__(self, fd_in, fd_out, life=None):
         self.fd_in = fd_in
         self.fd_out = fd_out
+        self.life = life
         self.pending = 0
         self._in = bytearray()
         self._out = []
-        for fd in (fd_in, fd_out):
+        for fd in (fd_in, fd_out) if life is None else (fd_in, life):
             flags = fcntl.fcntl(fd, fcntl.F_GETFL)
             fcntl.fcntl(fd, fcntl.F_SETFL, flags | os.O_NONBLOCK)
+
+    def on_life(self):
+        try:
+            data = os.read(self.life, 1)
+        except BlockingIOError:
+            return
+        except OSError as error:
+            raise Closed("read: %s" % error)
+        raise Closed("bytes on the life line" if data else "end of the life line")
 
     def receive(self):
         """Reads once; yields (type, payload) of every complete frame."""

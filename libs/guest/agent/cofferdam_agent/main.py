@@ -14,7 +14,7 @@ import sys
 import time
 
 from . import PROTOCOL, jsontext, linux, meters, reap, spawn
-from .channel import Channel, Closed, TO_HOST_MAX
+from .channel import Channel, Closed, TO_HOST_MAX, connect
 from .options import Options
 from .run import Run
 from .workdir import OK, WorkError, Workdir
@@ -161,7 +161,11 @@ class Agent:
         while self.channel.pending > PENDING_MAX:
             poller = select.poll()
             poller.register(self.channel.fd_out, select.POLLOUT)
-            poller.poll()
+            if self.channel.life is not None:
+                poller.register(self.channel.life, select.POLLIN)
+            for fd, _ in poller.poll():
+                if fd == self.channel.life:
+                    self.channel.on_life()
             self.channel.flush()
 
     def send_refusal(self, error):
@@ -280,9 +284,14 @@ class Agent:
             handlers[fd] = handler
 
         channel, run = self.channel, self.run
-        watch(channel.fd_in, select.POLLIN, self.on_channel)
-        if channel.pending and channel.fd_out != channel.fd_in:
-            watch(channel.fd_out, select.POLLOUT, channel.flush)
+        if channel.fd_out == channel.fd_in:
+            watch(channel.fd_in, select.POLLIN | (select.POLLOUT if channel.pending else 0), self.on_socket)
+        else:
+            watch(channel.fd_in, select.POLLIN, self.on_channel)
+            if channel.pending:
+                watch(channel.fd_out, select.POLLOUT, channel.flush)
+        if channel.life is not None:
+            watch(channel.life, select.POLLIN, channel.on_life)
         watch(self.wake, select.POLLIN, self.on_wake)
         if self.waiting is not None and not self.waiting.told.endswith(b"\n"):
             watch(self.waiting.control_out, select.POLLIN, self.on_waiting_told)
@@ -306,6 +315,10 @@ class Agent:
                 self.end()
             if self.state == "ending" and run.is_drained():
                 self.finish()
+
+    def on_socket(self):
+        self.channel.flush()
+        self.on_channel()
 
     def on_channel(self):
         for kind, payload in self.channel.receive():
@@ -381,13 +394,17 @@ def main(argv):
     for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2", "SIGALRM", "SIGPIPE", "SIGTSTP"):
         signal.signal(getattr(signal, name), signal.SIG_IGN)
     # The channel moves away from 0 and 1, so that nothing that prints by accident can forge a frame.
-    fd_in, fd_out = os.dup(0), os.dup(1)
+    if options.socket is None:
+        fds = os.dup(0), os.dup(1)
+    else:
+        opened = connect(options.socket)
+        fds = opened, opened, os.dup(0)
     null = os.open(os.devnull, os.O_RDWR)
     os.dup2(null, 0)
     os.dup2(null, 1)
     code = 0
     try:
-        agent = Agent(options, Channel(fd_in, fd_out), started)
+        agent = Agent(options, Channel(*fds), started)
         while True:
             agent.step()
     except Closed:

@@ -23,6 +23,7 @@ class Options:
         self.confined = os.getpid() == 1
         self.scope = False
         self.seccomp = None
+        self.socket = None
         self.env = {"PATH": DEFAULT_PATH, "HOME": "/tmp", "LANG": "C.UTF-8"}
         self.rlimits = {}
         flags = {"cgroup", "own-disk", "hold", "respawn", "confined", "scope"}
@@ -42,7 +43,7 @@ class Options:
                 self.language = ALIASES.get(value, value)
                 if self.language not in LANGUAGES:
                     raise SystemExit("agent: unknown language %r" % value)
-            elif name in ("work", "python", "node", "seccomp"):
+            elif name in ("work", "python", "node", "seccomp", "socket"):
                 setattr(self, name, value)
             elif name in ("uid", "gid"):
                 setattr(self, name, int(value))
