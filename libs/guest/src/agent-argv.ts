@@ -18,8 +18,10 @@ export interface AgentOptions {
   ownDisk?: boolean
   /** Wait for `release()` before any process starts. */
   hold?: boolean
-  /** Start a new waiting interpreter after each run. */
-  respawn?: boolean
+  /** Several runs, one after the other, with `clean()` between executions: interpreters wait again after each run. */
+  cell?: boolean
+  /** Python modules that the waiting Python imports before it says that it is ready. */
+  preload?: readonly string[]
   /** kill(-1) cannot reach beyond the sandbox although the agent is not PID 1. */
   confined?: boolean
   /** Give the program a Landlock domain of its own, so that it cannot signal the agent. */
@@ -39,11 +41,16 @@ export interface AgentOptions {
   rlimits?: Record<string, number>
 }
 
-/** Command and arguments, ready for exec. */
+/** What Python's `import` takes: nothing that could be read as anything else on its way there. */
+const MODULE_NAME = /^[A-Za-z_][A-Za-z0-9_.]*$/
+
+/** Command and arguments, ready for exec. Throws RangeError for a preload that is not the name of a module. */
 export function agentArgv(options: AgentOptions): string[] {
   const flag = (name: string, on: boolean | undefined): string[] => (on === true ? [`--${name}`] : [])
   const value = (name: string, text: string | number | undefined): string[] =>
     text === undefined ? [] : [`--${name}`, String(text)]
+  for (const name of options.preload ?? [])
+    if (!MODULE_NAME.test(name)) throw new RangeError(`not the name of a Python module: ${name}`)
   return [
     options.python,
     '-I',
@@ -60,9 +67,10 @@ export function agentArgv(options: AgentOptions): string[] {
     ...flag('cgroup', options.cgroup),
     ...flag('own-disk', options.ownDisk),
     ...flag('hold', options.hold),
-    ...flag('respawn', options.respawn),
+    ...flag('cell', options.cell),
     ...flag('confined', options.confined),
     ...flag('scope', options.scope),
+    ...(options.preload ?? []).flatMap((name) => ['--preload', name]),
     ...Object.entries(options.env ?? {}).flatMap(([name, text]) => ['--env', `${name}=${text}`]),
     ...Object.entries(options.rlimits ?? {}).flatMap(([name, limit]) => ['--rlimit', `${name}=${limit}`]),
   ]

@@ -80,6 +80,14 @@ function parseEntries(bytes: Buffer, maxEntries: number): Entry[] {
   return entries
 }
 
+/** What `clean` leaves: nothing, the work directory, or the work directory and the interpreter that a session keeps. */
+export type Kept = 'none' | 'files' | 'interpreter'
+
+const KEPT_BYTE: Record<Kept, string> = { none: 'n', files: 'f', interpreter: 'i' }
+
+/** K, which Z answers when the agent has proven that nothing else is left. */
+export const cleanRequest = (keep: Kept): Buffer => encodeFrame('K', Buffer.from(KEPT_BYTE[keep]))
+
 /** The error that Z stands for; null for ok. Throws `protocol_violation` for an unknown status. */
 export function refusal(payload: Buffer): CofferdamError | null {
   const status = STATUS[payload[0] ?? 255]

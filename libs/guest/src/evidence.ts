@@ -52,6 +52,8 @@ const exitSchema = z.strictObject({
   errDropped: count,
   /** True when the agent could not prove that all processes of the program are gone. */
   leftovers: z.boolean(),
+  /** Whether the interpreter that the session keeps waits for its next run; only with `keepInterpreter`. */
+  alive: z.boolean().optional(),
 })
 
 function json(payload: Buffer, frame: string): unknown {
@@ -69,13 +71,13 @@ export function parseReady(payload: Buffer): Ready {
   return parsed.data
 }
 
-/** Parses X into the contract's evidence. Throws `protocol_violation`. */
-export function parseExit(payload: Buffer, valueJson: string | undefined): Exit {
+/** Parses X into the contract's evidence, and whether a kept interpreter lives. Throws `protocol_violation`. */
+export function parseExit(payload: Buffer, valueJson: string | undefined): { exit: Exit; alive: boolean } {
   const parsed = exitSchema.safeParse(json(payload, 'X'))
   if (!parsed.success || (parsed.data.code === null) === (parsed.data.signal === null))
     throw violation('frame X has another shape')
   const seen = parsed.data
-  return {
+  const exit: Exit = {
     exitCode: seen.code,
     signal: seen.signal,
     usage: {
@@ -94,6 +96,7 @@ export function parseExit(payload: Buffer, valueJson: string | undefined): Exit 
     diskLimitHit: seen.diskFull,
     ...(valueJson === undefined ? {} : { valueJson }),
   }
+  return { exit, alive: seen.alive === true }
 }
 
 /** Parses A. Throws `protocol_violation`. */

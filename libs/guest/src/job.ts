@@ -19,6 +19,8 @@ export interface JobOptions {
   env: Record<string, string>
   stdinBytes: number | null
   maxOutputBytes: { stdout: number; stderr: number }
+  /** Run in the interpreter that the session keeps, and keep it. */
+  keepInterpreter?: boolean
 }
 
 /** Throws `capability_missing` for tests and install, `payload_too_large` when arguments and environment exceed 1 MiB. */
@@ -31,6 +33,7 @@ export function encodeRun(program: Program, options: JobOptions): Buffer[] {
       ...fields,
       env: options.env,
       stdin: options.stdinBytes,
+      ...(options.keepInterpreter === true && program.type === 'script' ? { keep: true } : {}),
       caps: { out: options.maxOutputBytes.stdout, err: options.maxOutputBytes.stderr },
     },
     files,

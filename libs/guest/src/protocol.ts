@@ -4,7 +4,7 @@
  * unknown or too large is `protocol_violation`, and the caller then destroys the sandbox.
  *
  *   to agent   J job · F file chunk (u32 index, bytes) · G go · I stdin chunk (empty: end) · S soft stop (u32 grace ms)
- *              · C collect (u8 operation, u32 limit, NUL-separated names) · P ping
+ *              · C collect (u8 operation, u32 limit, NUL-separated names) · P ping · K clean (u8 what is kept)
  *   to host    R ready · O/E output · T cap reached (u8 stream, u64 dropped) · V value · F file out · Z collected (u8 status,
  *              text) · X exit · A pong (5 × u64 usage)
  */
@@ -17,7 +17,7 @@ const HEAD_BYTES = 5
 
 export const TO_HOST_TYPES = ['R', 'O', 'E', 'T', 'V', 'F', 'Z', 'X', 'A'] as const
 export type ToHostType = (typeof TO_HOST_TYPES)[number]
-export type ToAgentType = 'J' | 'F' | 'G' | 'I' | 'S' | 'C' | 'P'
+export type ToAgentType = 'J' | 'F' | 'G' | 'I' | 'S' | 'C' | 'P' | 'K'
 
 export interface Frame {
   type: ToHostType

@@ -236,6 +236,46 @@ test.each([
   await expect(reading).rejects.toMatchObject({ code })
 })
 
+test('destroys the session when an agent cannot prove that a cell is clean', async () => {
+  const g = guest()
+  const cleaning = g.session.clean('none')
+  cleaning.catch(() => {})
+  await vi.waitFor(() => expect(g.sent().toString('latin1')).toBe('K\x01\0\0\0n'))
+  g.say('Z', Buffer.from([3]))
+  await expect(cleaning).rejects.toMatchObject({ code: 'sandbox_lost' })
+  expect(g.closed).toHaveBeenCalledTimes(1)
+})
+
+test('cleans after a run that nobody waits for, and takes only the answer that comes after its end', async () => {
+  const g = guest()
+  const stop = new AbortController()
+  const running = g.session.run(PROGRAM, io({ signal: stop.signal }), {}, { keepInterpreter: true })
+  running.catch(() => {})
+  await vi.waitFor(() => expect(g.sent().toString('latin1')).toContain('"keep":true'))
+  stop.abort(new Error('enough'))
+  let isClean = false
+  const cleaning = g.session.clean('files').then(() => (isClean = true))
+  await vi.waitFor(() => expect(g.sent().toString('latin1')).toContain('K\x01\0\0\0f'))
+  g.say('X', { ...EXIT, alive: true })
+  await vi.waitFor(() => expect(g.session.interpreterAlive()).toBe(true))
+  expect(isClean).toBe(false)
+  g.say('Z', Buffer.from([0]))
+  await cleaning
+  expect(g.closed).not.toHaveBeenCalled()
+})
+
+test('forgets queued files when a cell is cleaned', async () => {
+  const g = guest()
+  await g.session.write([{ path: 'secret.txt', bytes: Buffer.from('A') }])
+  const cleaning = g.session.clean('none')
+  await vi.waitFor(() => expect(g.sent().length).toBeGreaterThan(0))
+  g.say('Z', Buffer.from([0]))
+  await cleaning
+  g.session.run(PROGRAM, io(), {}).catch(() => {})
+  await vi.waitFor(() => expect(g.sent().toString('latin1')).toContain('main.py'))
+  expect(g.sent().toString('latin1')).not.toContain('secret.txt')
+})
+
 test('refuses programs that no agent runs and paths that lead out, before anything is sent', async () => {
   const { session, sent } = guest()
   await expect(session.run({ type: 'install' }, io(), {})).rejects.toMatchObject({

@@ -10,7 +10,8 @@
 import type { Readable, Writable } from 'node:stream'
 import { BOUNDS, CofferdamError } from '@cofferdam/contract'
 import type { Entry, Exit, Program, ProgramFile, RunIo, Usage } from '@cofferdam/contract'
-import { collectRequest, createCollector, refusal, type Collection, type Collector } from './collect.ts'
+import { cleanRequest, collectRequest, createCollector, refusal } from './collect.ts'
+import type { Collection, Collector, Kept } from './collect.ts'
 import { parseExit, parseReady, parseUsage, parseValue, type GuestReady } from './evidence.ts'
 import { encodePut, encodeRun } from './job.ts'
 import { createFrameDecoder, encodeFrame, violation, type Frame } from './protocol.ts'
@@ -31,8 +32,23 @@ export interface GuestSession {
   release(): void
   /** Queues files for the next run (bounded by the contract's file bounds); read, list and remove send them first. */
   write(files: readonly ProgramFile[]): Promise<void>
-  /** Runs one program; rejects with `sandbox_lost`, `protocol_violation`, or the reason of `io.signal`. */
-  run(program: Program, io: RunIo, env: Record<string, string>): Promise<Exit>
+  /**
+   * Runs one program; rejects with `sandbox_lost`, `protocol_violation`, or the reason of `io.signal`.
+   * With `keepInterpreter` a script runs in the interpreter of the session's last such run of its language, when it lives.
+   */
+  run(
+    program: Program,
+    io: RunIo,
+    env: Record<string, string>,
+    options?: { keepInterpreter?: boolean },
+  ): Promise<Exit>
+  /** True when the last run left an interpreter that keeps its state for the next one. */
+  interpreterAlive(): boolean
+  /**
+   * Ends an execution in a cell: kills what runs, wipes what it wrote except `keep`, forgets queued files, and resolves when
+   * the agent has proven that nothing else is left. Rejects with `sandbox_lost` when it has not: destroy the cell then.
+   */
+  clean(keep: Kept, signal?: AbortSignal): Promise<void>
   /** SIGINT to the program, SIGTERM after half of `graceMs` (default 2,000). Never throws. */
   interrupt(graceMs?: number): void
   read(path: string, maxBytes: number): Promise<Uint8Array>
@@ -64,6 +80,9 @@ export function createGuestSession(options: GuestSessionOptions): GuestSession {
   let ping: PromiseWithResolvers<Usage> | null = null
   let queued: ProgramFile[] = []
   let queuedBytes = 0
+  let interpreterAlive = false
+  /** Frames of one request never mix with those of the next, also when nobody waits for the first any more. */
+  let sent: Promise<unknown> = Promise.resolve()
   /** Runs and collections take turns: the agent does one thing at a time. */
   let turn: Promise<unknown> = Promise.resolve()
 
@@ -118,7 +137,8 @@ export function createGuestSession(options: GuestSessionOptions): GuestSession {
       case 'X': {
         if (running === null) throw violation('frame X without a run')
         const ended = running
-        const exit = parseExit(payload, ended.valueJson)
+        const { exit, alive } = parseExit(payload, ended.valueJson)
+        interpreterAlive = alive
         running = null
         ended.settled.resolve(exit)
         return
@@ -164,7 +184,8 @@ export function createGuestSession(options: GuestSessionOptions): GuestSession {
 
   function onAnswer(payload: Buffer): void {
     const failed = refusal(payload)
-    if (collector !== null) {
+    // The agent answers in order: while a run has no end yet, also one that nobody waits for any more, this is its answer.
+    if (collector !== null && running === null) {
       // Throws for an answer that is wrong: the collector must then still be there to be told.
       collector.finish(failed)
       collector = null
@@ -177,7 +198,13 @@ export function createGuestSession(options: GuestSessionOptions): GuestSession {
     ended.settled.reject(failed)
   }
 
-  async function send(frames: readonly Buffer[]): Promise<void> {
+  function send(frames: readonly Buffer[]): Promise<void> {
+    const mine = sent.then(() => put(frames))
+    sent = mine.catch(() => {})
+    return mine
+  }
+
+  async function put(frames: readonly Buffer[]): Promise<void> {
     if (over !== null) throw over
     const total = frames.reduce((sum, frame) => sum + frame.length, 0)
     // One write where it is small (the bound path); else frame by frame with backpressure.
@@ -256,7 +283,8 @@ export function createGuestSession(options: GuestSessionOptions): GuestSession {
         throw new CofferdamError('payload_too_large', 'the files exceed the bounds of one execution')
       }
     },
-    run(program, io, env) {
+    interpreterAlive: () => interpreterAlive && over === null,
+    run(program, io, env, runOptions = {}) {
       return inTurn(async () => {
         io.signal.throwIfAborted()
         const frames = encodeRun(program, {
@@ -264,6 +292,7 @@ export function createGuestSession(options: GuestSessionOptions): GuestSession {
           env,
           stdinBytes: io.stdin?.length ?? null,
           maxOutputBytes: io.maxOutputBytes,
+          keepInterpreter: runOptions.keepInterpreter === true,
         })
         const mine: Running = {
           io,
@@ -285,6 +314,26 @@ export function createGuestSession(options: GuestSessionOptions): GuestSession {
       const payload = Buffer.alloc(4)
       payload.writeUInt32LE(Math.max(0, Math.min(graceMs, 0xffffffff)))
       writable.write(encodeFrame('S', payload))
+    },
+    clean(keep, signal) {
+      takeQueued()
+      return inTurn(async () => {
+        signal?.throwIfAborted()
+        if (keep !== 'interpreter') interpreterAlive = false
+        const cleaned = ask(
+          createCollector(0, () => undefined),
+          [cleanRequest(keep)],
+        ).catch((error: unknown) => {
+          // An agent that could not prove it is as good as lost, whatever it said.
+          const lost =
+            error instanceof CofferdamError && error.code === 'protocol_violation'
+              ? error
+              : new CofferdamError('sandbox_lost', undefined, { cause: error })
+          close(lost)
+          throw lost
+        })
+        return signal === undefined ? await cleaned : await orAborted(cleaned, signal)
+      })
     },
     read: (path, maxBytes) => collect(() => collectRequest.read(path, maxBytes)),
     list: (globs, maxEntries) => collect(() => collectRequest.list(globs, maxEntries)),

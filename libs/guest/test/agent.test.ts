@@ -264,7 +264,7 @@ test('writes over a link without following it', async () => {
 })
 
 test('keeps a fresh interpreter waiting after each run of a session', async () => {
-  const agent = await lab.start('python', { respawn: true })
+  const agent = await lab.start('python', { cell: true })
   for (let n = 0; n < 3; n++) {
     const { stdout } = await agent.run(
       python(`import os\nopen("n", "a").write("x")\nprint(os.path.getsize("n"))`),

@@ -34,7 +34,7 @@ export function createPlainRung(parts: HostParts, isolation: Isolation): Rung {
         hold: true,
         // Keeps the program from killing the agent, which would let its children leave the tree; kernels below 6.12 do not.
         scope: true,
-        respawn: spec.reuse !== 'job',
+        cell: spec.reuse !== 'job',
         env: { HOME: `${folder}/tmp`, TMPDIR: `${folder}/tmp` },
         rlimits: {
           fsize: spec.limits.disk_mib * MiB,

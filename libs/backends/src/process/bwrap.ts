@@ -128,7 +128,7 @@ function start(parts: BwrapParts, fixed: readonly string[], launch: Launch): Lau
         language: languageOf(spec.program),
         ownDisk: true,
         hold: true,
-        respawn: spec.reuse !== 'job',
+        cell: spec.reuse !== 'job',
         env: { PATH },
         rlimits: hasCgroup ? {} : withoutCgroup(spec.limits),
       }),

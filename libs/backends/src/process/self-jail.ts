@@ -88,7 +88,7 @@ function start(parts: SelfJailParts, launch: Launch): { launched: Launched; repo
     language: languageOf(spec.program),
     work: `${folder}/work`,
     hold: true,
-    respawn: spec.reuse !== 'job',
+    cell: spec.reuse !== 'job',
     env: { HOME: `${folder}/tmp`, TMPDIR: `${folder}/tmp` },
     rlimits: {
       // Where the disk is no tmpfs, at least no single file passes the limit.

@@ -17,7 +17,7 @@ from . import PROTOCOL, jsontext, linux, meters, reap, spawn
 from .channel import Channel, Closed, TO_HOST_MAX, connect
 from .options import Options
 from .run import Run
-from .workdir import OK, WorkError, Workdir
+from .workdir import OK, REFUSED, WorkError, Workdir
 
 # Output waits here for a slow worker before the program's pipes are left unread: four frames.
 PENDING_MAX = 4 * TO_HOST_MAX
@@ -126,6 +126,8 @@ class Agent:
                 self.run.soft_stop(struct.unpack("<I", payload)[0] / 1000)
         elif kind == "C" and self.state == "idle":
             self.collect(payload)
+        elif kind == "K" and self.state == "idle":
+            self.send_refusal(WorkError(REFUSED, "this agent keeps no cell"))
         elif kind == "P":
             self.send_usage()
         else:
@@ -271,7 +273,7 @@ class Agent:
         self.last = (evidence["cpuUs"], peak, None, None, evidence["wallUs"])
         run.close()
         self.run, self.state = None, "idle"
-        if self.options.respawn:
+        if self.options.cell:
             self.prepare()
 
     # ---- the loop

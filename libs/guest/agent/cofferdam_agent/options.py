@@ -19,14 +19,15 @@ class Options:
         self.cgroup = False
         self.own_disk = False
         self.hold = False
-        self.respawn = False
+        self.cell = False
+        self.preload = []
         self.confined = os.getpid() == 1
         self.scope = False
         self.seccomp = None
         self.socket = None
         self.env = {"PATH": DEFAULT_PATH, "HOME": "/tmp", "LANG": "C.UTF-8"}
         self.rlimits = {}
-        flags = {"cgroup", "own-disk", "hold", "respawn", "confined", "scope"}
+        flags = {"cgroup", "own-disk", "hold", "cell", "confined", "scope"}
         rest = list(argv)
         while rest:
             name = rest.pop(0)
@@ -47,6 +48,8 @@ class Options:
                 setattr(self, name, value)
             elif name in ("uid", "gid"):
                 setattr(self, name, int(value))
+            elif name == "preload":
+                self.preload.append(value)
             elif name == "env":
                 key, _, text = value.partition("=")
                 self.env[key] = text
