@@ -16,7 +16,7 @@ import {
   type TenantPolicy,
   DEFAULT_TENANT_RULES,
 } from '@cofferdam/contract'
-import { createExecutor } from '@cofferdam/executor'
+import { createExecutor, createMemoryBudget } from '@cofferdam/executor'
 import type { Ran, TestProgram } from './bare-run.ts'
 import { LIMITS, PYTHON } from './run-limits.ts'
 
@@ -69,7 +69,7 @@ export async function createFleetRunner(name: BackendName): Promise<FleetRunner>
     backends: new Map([...backends].map(([key, backend]) => [key, tapped(backend, seen)])),
     order: [name],
     blobs: NO_BLOBS,
-    memoryBudgetBytes: 8 * LIMITS.memory_mib * 1024 * 1024,
+    memory: createMemoryBudget(8 * LIMITS.memory_mib * 1024 * 1024),
   })
   const owner = newWorkerId('0123456789ab')
   const dispose = async (): Promise<void> => {

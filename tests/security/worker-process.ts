@@ -2,6 +2,7 @@
  * A worker of its own process around one backend: what the attacks run in. Started by target.ts as root, as a plain user, or
  * where the kernel refuses user namespaces; it takes requests over the IPC channel and says what came of them.
  */
+import { createMemoryBudget } from '@cofferdam/executor'
 import {
   executionRequestSchema,
   newExecutionId,
@@ -52,7 +53,7 @@ const executor = createExecutor({
   backends,
   order: [settings.backend],
   blobs: await createLocalBlobs(settings.blobDir),
-  memoryBudgetBytes: 4 * 1024 ** 3,
+  memory: createMemoryBudget(4 * 1024 ** 3),
   onLeaked: ({ why }) => void leaked.push(String(why instanceof Error ? why.stack : why)),
 })
 const stoppers = new Map<number, AbortController>()

@@ -12,7 +12,7 @@ import {
   type ExecutionRequest,
   type ExecutionResult,
 } from '@cofferdam/contract'
-import { createExecutor } from '@cofferdam/executor'
+import { createExecutor, createMemoryBudget } from '@cofferdam/executor'
 import { defaultPolicy } from '@cofferdam/store'
 import type { Context } from './command.ts'
 import { workerSettings } from './local-backends.ts'
@@ -40,7 +40,7 @@ export async function runLocally(
       backends,
       order: [...backends.keys()],
       blobs,
-      memoryBudgetBytes: settings.memoryBudgetMib * MiB,
+      memory: createMemoryBudget(settings.memoryBudgetMib * MiB),
     })
     const executionId = newExecutionId()
     const policy = defaultPolicy(request.tenant_id)

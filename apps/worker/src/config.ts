@@ -1,6 +1,12 @@
 /** Start-up configuration of a worker: environment and cofferdam.config.yaml, immutable once it runs. */
 import os from 'node:os'
-import { backendsConfigSchema, isBackendName, type BackendsConfigInput } from '@cofferdam/backends'
+import {
+  backendsConfigSchema,
+  isBackendName,
+  warmConfigSchema,
+  type BackendsConfigInput,
+  type WarmConfig,
+} from '@cofferdam/backends'
 import {
   COMMON_FIELDS,
   commaList,
@@ -70,11 +76,16 @@ export const WORKER_FIELDS = {
 /** An environment as `process.env` has it. */
 export type Environment = Readonly<Record<string, string | undefined>>
 
-const fileSchema = z.strictObject({ backends: backendsConfigSchema.optional() })
+const fileSchema = z.strictObject({
+  backends: backendsConfigSchema.optional(),
+  warm: warmConfigSchema.prefault({}),
+})
 
 export type WorkerConfig = ReturnType<typeof readConfig<typeof WORKER_FIELDS>>['config'] & {
   /** Sections of the backends to make, in order of preference. */
   backends: BackendsConfigInput
+  /** Warm slots, cells and preload sets. */
+  warm: WarmConfig
 }
 
 /**
@@ -89,6 +100,7 @@ export function loadConfig(env: Environment = process.env): WorkerConfig {
   return {
     ...config,
     backends: chooseBackends(config.backendNames, file.backends, env['COFFERDAM_BACKENDS'] !== undefined),
+    warm: file.warm,
   }
 }
 

@@ -6,7 +6,13 @@ import { join } from 'node:path'
 import { createAdmission, LEASE_MS } from '@cofferdam/admission'
 import { createBackends } from '@cofferdam/backends'
 import { newWorkerId, type TenantCaps, type WorkerId } from '@cofferdam/contract'
-import { compileRules, createExecutor, redactText, type BackendReport } from '@cofferdam/executor'
+import {
+  compileRules,
+  createExecutor,
+  createMemoryBudget,
+  redactText,
+  type BackendReport,
+} from '@cofferdam/executor'
 import { connectRedis, createConsumer, createProducer } from '@cofferdam/queue'
 import { createStore } from '@cofferdam/store'
 import {
@@ -23,6 +29,7 @@ import { readFleetId } from './fleet-id.ts'
 import { createJanitor } from './janitor.ts'
 import { createLeaseKeeper } from './lease-keeper.ts'
 import { keepRetention } from './keep-retention.ts'
+import { prewarmPreferred, warmPlaces } from './warm-places.ts'
 import { storeOutbox } from './store-outbox.ts'
 import { createPolicyCache } from './policy-cache.ts'
 import { publishBackends } from './publish-backends.ts'
@@ -65,7 +72,14 @@ export async function runWorker(config: WorkerConfig, options: WorkerOptions = {
   const store = owned.use(
     await createStore({ databaseUrl: config.databaseUrl, blobDir: join(config.dataDir, 'blobs'), logger }),
   )
-  const backends = await createBackends(config.backends, { logger })
+  const memory = createMemoryBudget(config.memoryBudgetMib * MiB)
+  const warm = warmPlaces({
+    owner: workerId,
+    memory,
+    config: config.warm,
+    instruments: telemetry.instruments,
+  })
+  const backends = await createBackends(config.backends, { logger, warm })
   owned.defer(async () => {
     for (const backend of backends.values()) await backend[Symbol.asyncDispose]()
   })
@@ -73,7 +87,7 @@ export async function runWorker(config: WorkerConfig, options: WorkerOptions = {
     backends,
     order: [...backends.keys()],
     blobs: store.blobs,
-    memoryBudgetBytes: config.memoryBudgetMib * MiB,
+    memory,
     log: logger,
   })
   const stopObserving = telemetry.instruments.observeMemory(() => ({
@@ -126,6 +140,7 @@ export async function runWorker(config: WorkerConfig, options: WorkerOptions = {
     logger,
   })
   const published = owned.use(await publishBackends({ redis: control, executor, workerId, onError }))
+  prewarmPreferred(backends, published.reports)
   owned.use(
     createJanitor({
       backends,

@@ -179,6 +179,7 @@ export function missingCapabilities(
     reuse: SandboxSpec['reuse']
     sessionScope: SessionScope | null
     preload: string | null
+    cpuTime: boolean
     hardTimeoutMs: number
   },
 ): string[] {
@@ -198,6 +199,7 @@ export function missingCapabilities(
     )
   if (need.preload !== null && !capabilities.preloads.includes(need.preload))
     missing.push(`preload ${need.preload}`)
+  if (need.cpuTime && !capabilities.measures.includes('cpu_ms')) missing.push('a CPU-time limit')
   if (capabilities.maxMs !== null && need.hardTimeoutMs > capabilities.maxMs)
     missing.push(`a hard deadline of ${need.hardTimeoutMs} ms (at most ${capabilities.maxMs})`)
   return missing
@@ -214,6 +216,7 @@ export function refuseMissing(name: string, capabilities: Capabilities, spec: Sa
     reuse: spec.reuse,
     sessionScope: spec.session?.scope ?? null,
     preload: spec.preload,
+    cpuTime: spec.limits.cpu_time_ms !== undefined,
     hardTimeoutMs: spec.limits.hard_timeout_ms,
   })
   if (missing.length > 0)

@@ -4,6 +4,7 @@ export const STOP_CAUSES = [
   'cancelled',
   'soft_deadline',
   'hard_deadline',
+  'cpu_time',
   'drain',
   'lock_lost',
   'output_limit',

@@ -15,7 +15,7 @@ import { systemClock, type Clock } from './clock.ts'
 import { CANCEL_GRACE_MS } from './deadlines.ts'
 import { execute } from './execute.ts'
 import { DISPOSE_PROOF_MS } from './held-sandbox.ts'
-import { createMemoryBudget, type MemoryBudget } from './memory-budget.ts'
+import type { MemoryBudget } from './memory-budget.ts'
 import { createProbeCache } from './probe-cache.ts'
 
 export interface ExecutorDeps {
@@ -24,8 +24,8 @@ export interface ExecutorDeps {
   order: readonly string[]
   /** Takes full outputs and artifacts. */
   blobs: BlobStore
-  /** Memory that all sandboxes of this executor may use together, bytes. */
-  memoryBudgetBytes: number
+  /** Memory that all sandboxes of this executor may use together; warm pools take from the same one. */
+  memory: MemoryBudget
   clock?: Clock
   log?: ExecutorLog
   circuit?: CircuitOptions
@@ -66,7 +66,7 @@ export interface Executor {
   probeAll(signal: AbortSignal): Promise<BackendReport[]>
   /** Attempts that run or wait now. */
   readonly running: number
-  /** Shared with warm pools: their slots take memory from it too. */
+  /** The budget that it was given. */
   readonly memory: MemoryBudget
 }
 
@@ -83,7 +83,7 @@ export function createExecutor(deps: ExecutorDeps): Executor {
     backends: deps.backends,
     order: deps.order,
     blobs: deps.blobs,
-    memory: createMemoryBudget(deps.memoryBudgetBytes),
+    memory: deps.memory,
     clock,
     probes: createProbeCache(clock),
     circuits: createCircuitBreaker(clock, deps.circuit),

@@ -5,6 +5,7 @@
  *   running | soft-stopped
  *     ──program ends──────────▶ ended, with its exit
  *     ──hard deadline─────────▶ halted at once
+ *     ──CPU time used up──────▶ halted at once
  *     ──output limit──────────▶ halted at once
  *     ──lock lost─────────────▶ halted at once
  *     ──cancelled | drain─────▶ stopping (interrupted) ──program ends──▶ ended
@@ -41,13 +42,15 @@ export interface DeadlineOptions {
   stopSignal: AbortSignal
   /** Aborts when the program wrote more than it may. */
   outputLimit: AbortSignal
+  /** Aborts when the program used more CPU time than it may. */
+  cpuLimit: AbortSignal
   clock: Clock
   onDeadline(which: 'soft' | 'hard'): void
 }
 
 /** Never rejects: what happened is in the result. */
 export async function runUnderDeadlines(options: DeadlineOptions): Promise<RunEnd> {
-  const { clock, stopSignal, outputLimit } = options
+  const { clock, stopSignal, outputLimit, cpuLimit } = options
   const halt = new AbortController()
   const timers: (() => void)[] = []
   let stop: StopCause | null = null
@@ -68,6 +71,7 @@ export async function runUnderDeadlines(options: DeadlineOptions): Promise<RunEn
     haltFor('hard_deadline')
   }
   const onOutputLimit = () => haltFor('output_limit')
+  const onCpuLimit = () => haltFor('cpu_time')
   const onStop = () => {
     const cause = stopCauseOf(stopSignal)
     if (cause === 'lock_lost') return haltFor(cause)
@@ -79,6 +83,7 @@ export async function runUnderDeadlines(options: DeadlineOptions): Promise<RunEn
   if (stopSignal.aborted) return { exit: null, failure: null, stop: stopCauseOf(stopSignal), softStopped }
   stopSignal.addEventListener('abort', onStop)
   outputLimit.addEventListener('abort', onOutputLimit)
+  cpuLimit.addEventListener('abort', onCpuLimit)
   timers.push(
     clock.after(options.softTimeoutMs, softDeadline),
     clock.after(options.hardTimeoutMs, hardDeadline),
@@ -92,6 +97,7 @@ export async function runUnderDeadlines(options: DeadlineOptions): Promise<RunEn
     for (const clear of timers) clear()
     stopSignal.removeEventListener('abort', onStop)
     outputLimit.removeEventListener('abort', onOutputLimit)
+    cpuLimit.removeEventListener('abort', onCpuLimit)
   }
 }
 

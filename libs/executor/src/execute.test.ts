@@ -1,5 +1,6 @@
 import { CofferdamError, type Ending, type Exit } from '@cofferdam/contract'
 import { describe, expect, it, vi } from 'vitest'
+import { createMemoryBudget } from './memory-budget.ts'
 import { MiB, attemptOf, harness, tenantOf } from '../test/attempts.ts'
 import { createManualClock } from '../test/manual-clock.ts'
 import { createMemoryBlobs } from '../test/memory-blobs.ts'
@@ -391,7 +392,7 @@ describe('where it runs', () => {
   it('waits for memory and ends provisioning for more than there is', async () => {
     const gate = Promise.withResolvers<void>()
     const backend = scriptedBackend({ run: async () => (await gate.promise, exitOf()) })
-    const { executor } = harness([backend], { memoryBudgetBytes: 300 * MiB })
+    const { executor } = harness([backend], { memory: createMemoryBudget(300 * MiB) })
     const first = executor.execute(attemptOf())
     const second = executor.execute(attemptOf())
     await vi.waitFor(() => expect(executor.memory).toMatchObject({ usedBytes: 256 * MiB, waiting: 1 }))

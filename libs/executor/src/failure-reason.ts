@@ -28,6 +28,8 @@ function sentence(ending: Verdict['ending'], reason: string | null, facts: Failu
     case 'soft_timeout':
       return `The program was stopped at its soft deadline of ${limits.soft_timeout_ms} ms; its output up to then is kept. Do less, or raise limits.soft_timeout_ms.`
     case 'hard_timeout':
+      if (reason === 'cpu_time_limit')
+        return `The program was killed after using more than ${limits.cpu_time_ms ?? 0} ms of CPU time.`
       return `The program was killed at its hard deadline of ${limits.hard_timeout_ms} ms; it did not end when asked to at ${limits.soft_timeout_ms} ms.`
     case 'oom':
       return `The program ran out of memory; its limit is ${limits.memory_mib} MiB. Use less, or raise limits.memory_mib.`

@@ -46,6 +46,21 @@ describe('memory budget', () => {
     ;(await small)[Symbol.dispose]()
   })
 
+  it('tells holders of warm slots what is missing before an execution waits, and lets it in when they let go', async () => {
+    const budget = createMemoryBudget(100)
+    const warm = budget.tryAcquire(40)
+    const missing: number[] = []
+    budget.onPressure((bytes) => {
+      missing.push(bytes)
+      warm?.[Symbol.dispose]()
+    })
+    using _running = await budget.acquire(50, forever)
+    expect(missing).toEqual([])
+    using waited = await budget.acquire(50, forever)
+    expect(waited.bytes).toBe(50)
+    expect(missing).toEqual([40])
+  })
+
   it('refuses what the whole budget cannot hold, with both figures', async () => {
     const budget = createMemoryBudget(512 * 1024 * 1024)
     await expect(budget.acquire(1024 * 1024 * 1024, forever)).rejects.toMatchObject({

@@ -25,6 +25,8 @@ export interface MemoryBudget {
   acquire(bytes: number, signal: AbortSignal): Promise<MemoryLease>
   /** Takes `bytes` at once or not at all; for warm slots, which must not overtake a waiting execution. */
   tryAcquire(bytes: number): MemoryLease | null
+  /** Calls `listener` with what is missing whenever an execution begins to wait: warm slots and idle cells then let go. */
+  onPressure(listener: (missingBytes: number) => void): void
 }
 
 interface Waiter {
@@ -36,6 +38,7 @@ interface Waiter {
 export function createMemoryBudget(totalBytes: number): MemoryBudget {
   let usedBytes = 0
   const waiters = new Set<Waiter>()
+  const pressed: ((missingBytes: number) => void)[] = []
 
   const fits = (bytes: number) => usedBytes + bytes <= totalBytes
 
@@ -75,6 +78,7 @@ export function createMemoryBudget(totalBytes: number): MemoryBudget {
     get waiting() {
       return waiters.size
     },
+    onPressure: (listener) => void pressed.push(listener),
     tryAcquire: (bytes) => (waiters.size === 0 && fits(bytes) ? take(bytes) : null),
     async acquire(bytes, signal) {
       signal.throwIfAborted()
@@ -95,6 +99,8 @@ export function createMemoryBudget(totalBytes: number): MemoryBudget {
         }
         waiters.add(waiter)
         signal.addEventListener('abort', onAbort, { once: true })
+        const missing = usedBytes + bytes - totalBytes
+        for (const listener of pressed) listener(missing)
       })
     },
   }

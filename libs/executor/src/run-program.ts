@@ -1,4 +1,5 @@
 /** From the point of no return to the outcome: hand over, wait, take what is left, decide. */
+import { availableParallelism } from 'node:os'
 import { SpanStatusCode } from '@opentelemetry/api'
 import {
   CofferdamError,
@@ -12,6 +13,7 @@ import { withDeadline } from './abortable.ts'
 import { collectArtifacts, type StoredArtifact } from './artifacts.ts'
 import type { Attempt, ExecutorParts } from './attempt.ts'
 import { runUnderDeadlines, type RunEnd } from './deadlines.ts'
+import { watchCpuTime } from './cpu-time.ts'
 import { checkedExit } from './exit-evidence.ts'
 import { failureReason } from './failure-reason.ts'
 import type { HeldSandbox } from './held-sandbox.ts'
@@ -48,7 +50,7 @@ export async function runProgram(run: ProgramRun): Promise<Outcome> {
   return outcome
 }
 
-function supervise({ parts, attempt, held, spans }: ProgramRun, output: Output): Promise<RunEnd> {
+async function supervise({ parts, attempt, held, spans }: ProgramRun, output: Output): Promise<RunEnd> {
   const { request } = attempt
   const io = (signal: AbortSignal): RunIo => ({
     onOutput: (stream, chunk) => output.push(stream, chunk),
@@ -56,7 +58,12 @@ function supervise({ parts, attempt, held, spans }: ProgramRun, output: Output):
     maxOutputBytes: output.maxOutputBytes,
     signal,
   })
-  return runUnderDeadlines({
+  using cpuTime = watchCpuTime(held.sandbox, {
+    limitMs: request.limits.cpu_time_ms,
+    parallel: availableParallelism(),
+    clock: parts.clock,
+  })
+  return await runUnderDeadlines({
     run: (signal) => held.sandbox.run(request.program, io(signal)),
     interrupt: () => held.sandbox.interrupt(),
     softTimeoutMs: request.limits.soft_timeout_ms,
@@ -64,6 +71,7 @@ function supervise({ parts, attempt, held, spans }: ProgramRun, output: Output):
     cancelGraceMs: parts.cancelGraceMs,
     stopSignal: attempt.signal,
     outputLimit: output.limitPassed,
+    cpuLimit: cpuTime.passed,
     clock: parts.clock,
     onDeadline: (which) => void spans.run.addEvent(EVENT[which]),
   })

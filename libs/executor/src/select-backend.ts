@@ -88,6 +88,7 @@ function refuse(
     reuse: reuseOf(request),
     sessionScope: request.session?.scope ?? null,
     preload: preloadOf(request),
+    cpuTime: request.limits.cpu_time_ms !== undefined,
     hardTimeoutMs: request.limits.hard_timeout_ms,
   })
   if (missing.length > 0)

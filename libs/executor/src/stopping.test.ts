@@ -1,6 +1,7 @@
 /** What happens to an attempt that is cancelled, drained or fenced, phase by phase. */
 import { CofferdamError, StopReason } from '@cofferdam/contract'
 import { describe, expect, it, vi } from 'vitest'
+import { createMemoryBudget } from './memory-budget.ts'
 import { MiB, attemptOf, harness } from '../test/attempts.ts'
 import { exitOf, never, scriptedBackend, type Script } from '../test/scripted-backend.ts'
 
@@ -24,7 +25,7 @@ describe('being stopped', () => {
     })
     const { executor, blobs } = harness([backend], {
       timings: { cancelGraceMs: 5 },
-      memoryBudgetBytes: 256 * MiB,
+      memory: createMemoryBudget(256 * MiB),
     })
     using _other = phase === 'memory' ? executor.memory.tryAcquire(256 * MiB) : null
     const attempt = attemptOf(

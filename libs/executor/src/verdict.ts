@@ -35,6 +35,7 @@ const killed = ({ exit }: Evidence) => exit !== null && (exit.signal === 'SIGKIL
 
 const TABLE: readonly Row[] = [
   { when: (e) => e.stop === 'hard_deadline', ending: 'hard_timeout' },
+  { when: (e) => e.stop === 'cpu_time', ending: 'hard_timeout', reason: 'cpu_time_limit' },
   { when: (e) => e.stop === 'output_limit' || e.outputLimitPassed, ending: 'output_limit' },
   { when: (e) => e.stop === 'cancelled', ending: 'cancelled' },
   { when: (e) => e.stop === 'drain', ending: 'worker_lost', reason: 'drained' },

@@ -10,7 +10,13 @@ import {
   type TenantPolicy,
   DEFAULT_TENANT_RULES,
 } from '@cofferdam/contract'
-import { createExecutor, type Attempt, type ExecutorDeps, type LeakedSandbox } from '../src/index.ts'
+import {
+  createExecutor,
+  createMemoryBudget,
+  type Attempt,
+  type ExecutorDeps,
+  type LeakedSandbox,
+} from '../src/index.ts'
 import { createMemoryBlobs, type MemoryBlobs } from './memory-blobs.ts'
 
 export const MiB = 1024 * 1024
@@ -44,7 +50,7 @@ export function harness(backends: Backend[], deps: Partial<ExecutorDeps> = {}): 
     backends: new Map(backends.map((backend) => [backend.name, backend])),
     order: backends.map((backend) => backend.name),
     blobs,
-    memoryBudgetBytes: 1024 * MiB,
+    memory: createMemoryBudget(1024 * MiB),
     log: { warn: () => {}, error: (_fields, message) => void errors.push(message) },
     onLeaked: (leak) => void leaked.push(leak),
     ...deps,

@@ -1,4 +1,5 @@
 /** The executor over the two doubles of libs/backends: one that behaves, one that does not. */
+import { createMemoryBudget } from '../src/memory-budget.ts'
 import {
   createFakeBackend,
   createHostileBackend,
@@ -63,7 +64,7 @@ describe('over the fake backend', () => {
   it('runs many at once within the memory budget', async () => {
     const backend = createFakeBackend({ open_ms: 1 })
     opened.push(backend)
-    const { executor } = harness([backend], { memoryBudgetBytes: 8 * 256 * MiB })
+    const { executor } = harness([backend], { memory: createMemoryBudget(8 * 256 * MiB) })
     const program = { type: 'script', language: 'python', source: fakeSource({ print: 'hi' }) } as const
     const outcomes = await Promise.all(
       Array.from({ length: 200 }, () => executor.execute(attemptOf({ program }))),

@@ -3,8 +3,8 @@ export {
   createInstruments,
   type Instruments,
   type MemoryReading,
-  type PoolReading,
   type QueueReading,
+  type SlotEvent,
 } from './instruments.ts'
 export { ATTRIBUTES, EVENTS, METRICS, SPANS, type MetricName, type SpanName } from './names.ts'
 export { contextFromTraceparent, traceparentOf } from './traceparent.ts'

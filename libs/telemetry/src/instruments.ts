@@ -15,13 +15,12 @@ export interface QueueReading {
   oldest_age_ms: number | null
 }
 
-/** Warm slots of one pool. */
-export interface PoolReading {
-  backend: string
-  idle: number
-  warming: number
-  busy: number
-}
+/** What happened to a warm slot, as the backends tell it. */
+export type SlotEvent =
+  | { type: 'taken'; backend: string; warm: boolean }
+  | { type: 'warmed'; backend: string; ms: number }
+  | { type: 'warm_failed'; backend: string }
+  | { type: 'dropped'; backend: string; why: string }
 
 export interface MemoryReading {
   usedBytes: number
@@ -36,7 +35,8 @@ export interface Instruments {
   ended(record: AttemptRecord): void
   /** Observes the queue at each collection; returns how to stop. A reader that throws leaves a gap. */
   observeQueue(read: Read<Readonly<Record<string, QueueReading>>>): () => void
-  observePool(read: Read<readonly PoolReading[]>): () => void
+  /** Counts slots that were taken, warmed, failed to warm and dropped. */
+  slotEvent(event: SlotEvent): void
   observeMemory(read: Read<MemoryReading>): () => void
 }
 
@@ -68,7 +68,15 @@ export function createInstruments(meter: Meter): Instruments {
     unit: 's',
     description: 'Age of the oldest execution that waits; 0 when none does.',
   })
-  const slots = meter.createObservableGauge(METRICS.slots, { description: 'Sandbox slots by state.' })
+  const slots = meter.createCounter(METRICS.slots, {
+    description:
+      'Sandbox slots by what became of them: taken warm, taken cold, failed to warm, dropped (and why).',
+  })
+  const warmUp = meter.createHistogram(METRICS.warmUp, {
+    unit: 's',
+    description: 'From the start of a slot until its interpreter waited.',
+    advice,
+  })
   const memory = meter.createObservableGauge(METRICS.memory, {
     unit: 'By',
     description: 'Memory promised to running sandboxes and warm slots, and the budget.',
@@ -98,11 +106,13 @@ export function createInstruments(meter: Meter): Instruments {
           observed.observe(age, (ageMs ?? 0) / 1000, of)
         }
       }),
-    observePool: (read) =>
-      observe(meter, [slots], read, (pools, observed) => {
-        for (const { backend, ...states } of pools)
-          observeStates(observed, slots, { [ATTRIBUTES.backend]: backend }, states)
-      }),
+    slotEvent(event) {
+      const of = { [ATTRIBUTES.backend]: event.backend }
+      if (event.type === 'warmed') return warmUp.record(event.ms / 1000, of)
+      const state = event.type === 'taken' ? (event.warm ? 'taken_warm' : 'taken_cold') : event.type
+      const why = event.type === 'dropped' ? { [ATTRIBUTES.why]: event.why } : {}
+      slots.add(1, { ...of, [ATTRIBUTES.state]: state, ...why })
+    },
     observeMemory: (read) =>
       observe(meter, [memory], read, ({ usedBytes, limitBytes }, observed) =>
         observeStates(observed, memory, {}, { used: usedBytes, limit: limitBytes }),

@@ -53,8 +53,10 @@ export const ATTRIBUTES = {
   lane: 'cofferdam.lane',
   dimension: 'cofferdam.cap.dimension',
   killSwitch: 'cofferdam.cap.kill_switch',
-  /** `queued`, `delayed` or `running` of a queue; `idle`, `warming` or `busy` of a slot; `used` or `limit` of a budget. */
+  /** `queued`, `delayed` or `running` of a queue; `taken_warm`, `taken_cold`, `warm_failed` or `dropped` of a slot; `used` or `limit` of a budget. */
   state: 'cofferdam.state',
+  /** Why a waiting slot was given up: `age`, `idle`, `surplus`, `pressure`, `died`, `runs` or `unclean`. */
+  why: 'cofferdam.pool.why',
 } as const
 
 /** Metric names. Prometheus shows dots as underscores, units as suffixes and counters with `_total`. */
@@ -67,6 +69,7 @@ export const METRICS = {
   refusals: 'cofferdam.caps.refusals',
   redactions: 'cofferdam.redactions',
   slots: 'cofferdam.pool.slots',
+  warmUp: 'cofferdam.pool.warm_up',
   memory: 'cofferdam.memory.budget',
 } as const
 export type MetricName = (typeof METRICS)[keyof typeof METRICS]

@@ -63,14 +63,16 @@ describe('/metrics', () => {
       expect(lines).toContain(expected)
   })
 
-  it('asks for queue, slots and memory when it is read, until told to stop', async () => {
+  it('asks for queue and memory, and counts slots, when it is read, until told to stop', async () => {
     const { instruments } = await start()
     let queued = 3
     const stop = instruments.observeQueue(async () => ({
       interactive: { queued, delayed: 1, running: 2, oldest_age_ms: 1500 },
       routine: { queued: 0, delayed: 0, running: 0, oldest_age_ms: null },
     }))
-    instruments.observePool(() => [{ backend: 'docker', idle: 4, warming: 1, busy: 2 }])
+    instruments.slotEvent({ type: 'taken', backend: 'docker', warm: true })
+    instruments.slotEvent({ type: 'dropped', backend: 'docker', why: 'age' })
+    instruments.slotEvent({ type: 'warmed', backend: 'docker', ms: 130 })
     instruments.observeMemory(() => ({ usedBytes: 512, limitBytes: 1024 }))
     const lines = await scrape()
     for (const expected of [
@@ -79,7 +81,9 @@ describe('/metrics', () => {
       'cofferdam_queue_depth{cofferdam_lane="interactive",cofferdam_state="running"} 2',
       'cofferdam_queue_age_seconds{cofferdam_lane="interactive"} 1.5',
       'cofferdam_queue_age_seconds{cofferdam_lane="routine"} 0',
-      'cofferdam_pool_slots{cofferdam_backend="docker",cofferdam_state="idle"} 4',
+      'cofferdam_pool_slots_total{cofferdam_backend="docker",cofferdam_state="taken_warm"} 1',
+      'cofferdam_pool_slots_total{cofferdam_backend="docker",cofferdam_state="dropped",cofferdam_pool_why="age"} 1',
+      'cofferdam_pool_warm_up_seconds_count{cofferdam_backend="docker"} 1',
       'cofferdam_memory_budget_bytes{cofferdam_state="limit"} 1024',
     ])
       expect(lines).toContain(expected)
@@ -94,7 +98,7 @@ describe('/metrics', () => {
   it('leaves out what cannot be read and waits for nothing that hangs', async () => {
     const { instruments } = await start()
     instruments.observeQueue(() => Promise.reject(new Error('Redis is away')))
-    instruments.observePool(() => new Promise(() => {}))
+    instruments.observeMemory(() => new Promise(() => {}))
     instruments.ended(refusedAttempt())
     const lines = await scrape()
     expect(lines).toContain('cofferdam_redactions_total 3')

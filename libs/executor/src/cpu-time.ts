@@ -1,0 +1,50 @@
+/**
+ * The CPU-time limit: the sandbox's own counter, asked as seldom as it can matter. The next question comes when the limit
+ * could be reached at the earliest, so a program that sleeps is asked a handful of times and one that computes is
+ * stopped within CHECK_MS of its limit. Enforced from here like every deadline; no backend needs to know of it.
+ */
+import type { Sandbox } from '@cofferdam/contract'
+import type { Clock } from './clock.ts'
+
+/** Twice the kernel's slowest tick (10 ms): asking more often tells nothing new. */
+const CHECK_MS = 20
+
+export interface CpuTimeWatch extends Disposable {
+  /** Aborts when the limit is passed; never without a limit. */
+  readonly passed: AbortSignal
+}
+
+/** Watches `sandbox` while it runs. `parallel` is how many CPUs its processes can use at once. */
+export function watchCpuTime(
+  sandbox: Pick<Sandbox, 'usage'>,
+  options: { limitMs: number | undefined; parallel: number; clock: Clock },
+): CpuTimeWatch {
+  const { limitMs, parallel, clock } = options
+  const passed = new AbortController()
+  let clear: () => void = () => undefined
+  let isOver = limitMs === undefined
+
+  const askIn = (leftMs: number): void => {
+    clear = clock.after(Math.max(CHECK_MS, leftMs / Math.max(parallel, 0.05)), () => void ask())
+  }
+  async function ask(): Promise<void> {
+    if (isOver || limitMs === undefined) return
+    // A sandbox that is just ending does not answer; its run tells the end.
+    const used = await sandbox.usage().then(
+      (usage) => usage.cpu_ms ?? 0,
+      () => 0,
+    )
+    if (isOver) return
+    if (used > limitMs) passed.abort()
+    else askIn(limitMs - used)
+  }
+
+  if (limitMs !== undefined) askIn(limitMs)
+  return {
+    passed: passed.signal,
+    [Symbol.dispose]() {
+      isOver = true
+      clear()
+    },
+  }
+}
