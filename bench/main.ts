@@ -6,17 +6,27 @@ import os from 'node:os'
 import { parseArgs } from 'node:util'
 import { startFleet } from '../tests/fleet.ts'
 import { measureAdmission } from './measure-admission.ts'
+import { measureBound } from './measure-bound.ts'
 import { measureLatency } from './measure-latency.ts'
+import { measureLeaks } from './measure-leaks.ts'
+import { measureLimits } from './measure-limits.ts'
 import { measureNoop } from './measure-noop.ts'
+import { measureSlots } from './measure-slots.ts'
 import { measureThroughput } from './measure-throughput.ts'
+import { measureWarm } from './measure-warm.ts'
 import { printTable } from './print-table.ts'
 import type { BenchContext, BenchReport, Phase } from './report.ts'
 
 const PHASES: Record<string, Phase> = {
+  warm: measureWarm,
+  bound: measureBound,
   latency: measureLatency,
   throughput: measureThroughput,
   noop: measureNoop,
   admission: measureAdmission,
+  limits: measureLimits,
+  slots: measureSlots,
+  leaks: measureLeaks,
 }
 
 const { values } = parseArgs({

@@ -1,13 +1,14 @@
 /**
- * Enqueue → result of `print(1+1)` as the client sees it, per backend, interleaved with a bare `python3 -I -c` start and
+ * Enqueue → result of `print(1+1)` as the client sees it, per backend, every sandbox opened cold, interleaved with a bare `python3 -I -c` start and
  * a hardened `docker run`. On `fake` nothing runs, so its time is what queue, admission and audit add.
  */
 import { execFile } from 'node:child_process'
-import { existsSync } from 'node:fs'
 import { promisify } from 'node:util'
-import type { ExecutionRequestInput } from '@cofferdam/contract'
+import type { ExecutionRequestInput, ExecutionResult } from '@cofferdam/contract'
+import { barePython, realPython } from './bare-python.ts'
 import { interleave, type Variant } from './rounds.ts'
 import type { BenchContext, Measured } from './report.ts'
+import { startWarmWorker } from './warm-worker.ts'
 import { pairedRatio, summarise } from './statistics.ts'
 
 const run = promisify(execFile)
@@ -22,12 +23,10 @@ const DOCKER_RUN = [
 ].flatMap((line) => line.split(' '))
 
 export async function measureLatency(context: BenchContext): Promise<Record<string, Measured>> {
-  const { fleet } = context
-  const worker = await fleet.startWorker({ COFFERDAM_BACKENDS: BACKENDS.join(','), COFFERDAM_SLOTS: '4' })
+  const worker = await startWarmWorker(context, { backends: BACKENDS, warm: { pools: { enabled: false } } })
   try {
     const ours = await workingBackends(context)
-    const python = await realPython()
-    const base: Variant[] = [{ name: 'bare_python', run: () => run(python, ['-I', '-c', SOURCE]) }]
+    const base: Variant[] = [{ name: 'bare_python', run: barePython(await realPython(), SOURCE) }]
     if (ours.includes('docker')) base.push({ name: 'docker_run', run: () => run('docker', DOCKER_RUN) })
     const variants = [
       ...base,
@@ -74,13 +73,6 @@ async function untilStarted({ fleet }: BenchContext): Promise<void> {
   for await (const { event } of fleet.client.stream(execution_id)) if (event.type === 'started') return
 }
 
-/** The interpreter itself: version managers put a shell script in front of it that costs 100 ms. */
-async function realPython(): Promise<string> {
-  const candidate = existsSync('/usr/bin/python3') ? '/usr/bin/python3' : 'python3'
-  const { stdout } = await run(candidate, ['-c', 'import sys; print(sys.executable)'])
-  return stdout.trim()
-}
-
 /** Those of BACKENDS that run a program here; the others are named with their reason. */
 async function workingBackends(context: BenchContext): Promise<string[]> {
   const working: string[] = []
@@ -107,7 +99,26 @@ export function benchRequest(backend: string, agent = 'bench'): ExecutionRequest
 /** One execution; throws when it did not end ok, so that a broken path is never timed as a fast one. */
 export async function execute(context: BenchContext, backend: string, agent?: string): Promise<void> {
   const result = await context.fleet.client.run(benchRequest(backend, agent), { timeoutMs: 60_000 })
+  check(result, backend === 'fake' ? '' : '2\n')
+}
+
+/** One execution of a Python source that prints 2. */
+export async function executeSource(
+  context: BenchContext,
+  backend: string,
+  source: string,
+  more: Partial<ExecutionRequestInput> = {},
+): Promise<void> {
+  const request = {
+    ...benchRequest(backend),
+    ...more,
+    program: { type: 'script', language: 'python', source } as const,
+  }
+  check(await context.fleet.client.run(request, { timeoutMs: 60_000 }), '2\n')
+}
+
+function check(result: ExecutionResult, expected: string): void {
   if (!result.ok) throw new Error(`${result.ending}: ${result.error_message ?? result.stderr}`)
-  if (backend !== 'fake' && result.stdout !== '2\n')
-    throw new Error(`expected "2", got ${JSON.stringify(result.stdout)}`)
+  if (result.stdout !== expected)
+    throw new Error(`expected ${JSON.stringify(expected)}, got ${JSON.stringify(result.stdout)}`)
 }

@@ -3,6 +3,8 @@
 export interface Variant {
   name: string
   run(): Promise<unknown>
+  /** Not timed. */
+  prepare?(): Promise<unknown>
 }
 
 /** Milliseconds of each variant per round. A first, unmeasured round warms everything up. Stops early at `deadlineMs`. */
@@ -15,6 +17,7 @@ export async function interleave(
   for (const variant of variants) await variant.run()
   for (let i = 0; i < rounds && Date.now() < deadlineMs; i++)
     for (const variant of shuffled(variants)) {
+      await variant.prepare?.()
       const started = performance.now()
       await variant.run()
       samples.get(variant.name)?.push(performance.now() - started)

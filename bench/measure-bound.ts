@@ -1,0 +1,119 @@
+/**
+ * What a backend itself takes: the bound path (open on a warm slot, run, exit known), the same on an empty pool beside a
+ * backend without pools, and cells, all in this process, without queue, caps and audit.
+ */
+import { openLocalPlace, type LocalPlace } from './local-place.ts'
+import type { BenchContext, Measured } from './report.ts'
+import { pairedRatio, round, summarise } from './statistics.ts'
+
+const PRINT = { type: 'script', language: 'python', source: 'print(1+1)' } as const
+const NODE = { type: 'script', language: 'javascript', source: 'console.log(1+1)' } as const
+
+const KINDS = [
+  { name: 'docker', backend: 'docker', section: {} },
+  { name: 'docker_attach', backend: 'docker', section: { transport: 'attach' } },
+  { name: 'gvisor', backend: 'gvisor', section: {} },
+  { name: 'process', backend: 'process', section: {} },
+] as const
+
+export async function measureBound(context: BenchContext): Promise<Record<string, Measured>> {
+  const results: Record<string, Measured> = {}
+  for (const { name, backend, section } of KINDS)
+    try {
+      Object.assign(results, await bound(context, name, backend, section))
+      if (name !== 'docker_attach') {
+        Object.assign(results, await emptyPool(context, name, backend, section))
+        Object.assign(results, await cells(context, name, backend, section))
+      }
+    } catch (error) {
+      context.skip(`bound.${name}`, error instanceof Error ? error.message : String(error))
+    }
+  return results
+}
+
+async function bound(
+  { quick }: BenchContext,
+  name: string,
+  backend: string,
+  section: object,
+): Promise<Record<string, Measured>> {
+  const start = [{ language: 'python' }, { language: 'javascript' }]
+  await using place = await openLocalPlace(backend, { pools: { start, max_idle: 1 } }, section)
+  const python: number[] = []
+  const node: number[] = []
+  for (let i = 0; i < (quick ? 15 : 200); i++) {
+    await place.ready(2)
+    python.push(await timed(place, PRINT))
+    await place.ready(2)
+    node.push(await timed(place, NODE))
+  }
+  return {
+    [`bound.${name}.python`]: { unit: 'ms', summary: summarise(python) },
+    [`bound.${name}.javascript`]: { unit: 'ms', summary: summarise(node) },
+  }
+}
+
+async function timed(place: LocalPlace, program: typeof PRINT | typeof NODE): Promise<number> {
+  const { ms, gone } = await place.once(place.spec(program), '2\n')
+  await gone
+  return ms
+}
+
+/** A kind that was never asked for each time, so that no slot can wait, beside a backend without pools. */
+async function emptyPool(
+  { quick }: BenchContext,
+  name: string,
+  backend: string,
+  section: object,
+): Promise<Record<string, Measured>> {
+  await using pooled = await openLocalPlace(
+    backend,
+    { pools: { start: [], max_idle: 1, max_kinds: 1 } },
+    section,
+  )
+  await using cold = await openLocalPlace(backend, null, section)
+  const empty: number[] = []
+  const base: number[] = []
+  const once = async (place: LocalPlace, memoryMib: number): Promise<number> => {
+    const { ms, gone } = await place.once(place.spec(PRINT, { limits: { memory_mib: memoryMib } }), '2\n')
+    await gone
+    return ms
+  }
+  for (let i = 0; i < (quick ? 6 : 40); i++) {
+    base.push(await once(cold, 256 + i))
+    empty.push(await once(pooled, 256 + i))
+    await pooled.ready(1)
+  }
+  return {
+    [`bound.${name}.cold`]: { unit: 'ms', summary: summarise(base) },
+    [`bound.${name}.empty_pool`]: { unit: 'ms', summary: summarise(empty) },
+    [`bound.${name}.empty_pool.vs_cold`]: { unit: 'ratio', ratio: pairedRatio(empty, base) },
+  }
+}
+
+/** Two sessions, each one run after the other. */
+async function cells(
+  { quick }: BenchContext,
+  name: string,
+  backend: string,
+  section: object,
+): Promise<Record<string, Measured>> {
+  await using place = await openLocalPlace(backend, { pools: { start: [] } }, section)
+  const samples: number[] = []
+  const endMs = performance.now() + (quick ? 1500 : 10_000)
+  const session = async (key: string): Promise<void> => {
+    const turn = { reuse: 'session', session: { key, scope: 'none', idleMs: null } } as const
+    while (performance.now() < endMs) {
+      const { ms, gone } = await place.once(place.spec(PRINT, turn), '2\n')
+      await gone
+      samples.push(ms)
+    }
+  }
+  const startedMs = performance.now()
+  await Promise.all([session('a'), session('b')])
+  const perSecond = (samples.length * 1000) / (performance.now() - startedMs)
+  return {
+    [`bound.${name}.cell`]: { unit: 'ms', summary: summarise(samples) },
+    [`bound.${name}.cell.rate`]: { unit: 'per_second', value: round(perSecond) },
+  }
+}
