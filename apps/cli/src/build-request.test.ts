@@ -103,6 +103,22 @@ describe('buildRequest', () => {
     })
   })
 
+  it('names a session and what it keeps', async () => {
+    expect(
+      await build(['a.py', '--session', 'chat-1', '--preload', 'data', '--cpu-time', '10s']),
+    ).toMatchObject({
+      session: { key: 'chat-1', scope: 'files' },
+      preload: 'data',
+      limits: { cpu_time_ms: 10_000 },
+    })
+    expect(await build(['a.py', '-s', 'chat-1', '--session-scope', 'interpreter'])).toMatchObject({
+      session: { key: 'chat-1', scope: 'interpreter' },
+    })
+    await expect(build(['a.py', '--session-scope', 'files'])).rejects.toThrow(
+      '--session-scope needs --session',
+    )
+  })
+
   it('reads the program from standard input', async () => {
     const request = await build(['-', '-l', 'bash'], 'echo hi')
     expect(request.program).toEqual({ type: 'script', language: 'bash', source: 'echo hi' })

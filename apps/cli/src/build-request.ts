@@ -65,6 +65,14 @@ export function networkOf(text: string | undefined): Network {
   return { allow: text.split(',').map((host) => host.trim()) }
 }
 
+/** Undefined without a key; the contract's schema judges key and scope. */
+function sessionOf(line: CommandLine): Record<string, unknown> | undefined {
+  const key = textFlag(line, 'session')
+  const scope = textFlag(line, 'session-scope')
+  if (key === undefined && scope !== undefined) throw new UsageError('--session-scope needs --session KEY.')
+  return key === undefined ? undefined : withoutUndefined({ key, scope })
+}
+
 /** Splits `NAME=VALUE` words. Throws `UsageError`. */
 export function environmentOf(words: readonly string[]): Record<string, string> {
   return Object.fromEntries(
@@ -105,6 +113,7 @@ export async function buildRequest(
   const limits = {
     // As timeout(1) has it: the time the program gets; what then still runs is killed 5 s later (limitsSchema).
     soft_timeout_ms: durationFlag(line, 'timeout'),
+    cpu_time_ms: durationFlag(line, 'cpu-time'),
     memory_mib: numberFlag(line, 'memory', { min: 1, max: 1_000_000 }),
     cpus: numberFlag(line, 'cpus', { min: 0, max: 1024, whole: false }),
   }
@@ -123,6 +132,8 @@ export async function buildRequest(
     env: textFlags(line, 'env').length === 0 ? undefined : environmentOf(textFlags(line, 'env')),
     artifacts: textFlags(line, 'artifact').length === 0 ? undefined : textFlags(line, 'artifact'),
     limits: withoutUndefined(limits),
+    session: sessionOf(line),
+    preload: textFlag(line, 'preload'),
     network: networkOf(textFlag(line, 'network')),
     backend: textFlag(line, 'backend'),
     min_isolation: textFlag(line, 'min-isolation'),

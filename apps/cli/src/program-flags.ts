@@ -24,6 +24,23 @@ export const PROGRAM_FLAGS = {
   },
   memory: { type: 'string', short: 'm', value: 'MIB', description: 'memory limit in MiB (default: 256)' },
   cpus: { type: 'string', value: 'N', description: 'CPU limit (default: 1)' },
+  'cpu-time': { type: 'string', value: 'TIME', description: 'killed after this much CPU time, e.g. 10s' },
+  session: {
+    type: 'string',
+    short: 's',
+    value: 'KEY',
+    description: 'share a sandbox with this session’s other executions',
+  },
+  'session-scope': {
+    type: 'string',
+    value: 'WHAT',
+    description: 'what the session keeps: files (default), interpreter (a REPL), none',
+  },
+  preload: {
+    type: 'string',
+    value: 'SET',
+    description: 'preload set of the worker, e.g. data (numpy, pandas)',
+  },
   network: { type: 'string', value: 'WHAT', description: 'none (default), public, or host[:port],host…' },
   stdin: {
     type: 'string',

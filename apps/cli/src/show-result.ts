@@ -1,5 +1,5 @@
 /** A result in a few words for people. */
-import type { ExecutionResult } from '@cofferdam/contract'
+import type { ExecutionResult, TestReport } from '@cofferdam/contract'
 import type { Terminal } from './terminal.ts'
 
 /** `950 ms`, `1.2 s`, `3 min 5 s`. */
@@ -23,6 +23,25 @@ export function endingWords(result: ExecutionResult): string {
   return why === undefined ? how : `${how}: ${why}`
 }
 
+/** Failures that a screen shows; the JSON has them all. */
+const SHOWN_FAILURES = 20
+
+function testLines(tests: TestReport): string[] {
+  const counts = (['passed', 'failed', 'errored', 'skipped'] as const)
+    .filter((of) => tests[of] > 0)
+    .map((of) => `${tests[of]} ${of}`)
+  const failures = tests.failures.slice(0, SHOWN_FAILURES).map(({ name, file, line, message }) => {
+    const place = file === null ? '' : ` (${file}${line === null ? '' : `:${line}`})`
+    return `    ${name}${place}: ${message.split('\n')[0]}`
+  })
+  const more = tests.failures.length + tests.failures_omitted - failures.length
+  return [
+    `  tests      ${counts.join(', ') || 'none found'} of ${tests.total} (${tests.framework})`,
+    ...failures,
+    ...(more > 0 ? [`    … and ${more} more`] : []),
+  ]
+}
+
 /** Everything that a person wants to know once it is over; the program's output stands apart. */
 export function resultLines(result: ExecutionResult, terminal: Terminal): string[] {
   const mark = result.ok ? terminal.style('green', '✓') : terminal.style('red', '✗')
@@ -36,6 +55,10 @@ export function resultLines(result: ExecutionResult, terminal: Terminal): string
   ]
   const lines = [`${mark} ${endingWords(result)} · ${facts.join(' · ')}`]
   if (result.value !== undefined) lines.push(`  value      ${JSON.stringify(result.value)}`)
+  if (result.tests !== undefined) lines.push(...testLines(result.tests))
+  if (result.install !== undefined)
+    lines.push(`  installed  ${result.install.packages.length} packages by ${result.install.manager}`)
+  if (result.session_id !== undefined) lines.push(`  session    ${result.session_id}`)
   for (const artifact of result.artifacts)
     lines.push(`  artifact   ${artifact.path} (${bytesWords(artifact.size)})`)
   for (const stream of ['stdout', 'stderr'] as const)
