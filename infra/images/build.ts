@@ -14,10 +14,10 @@ import { dirname, join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { parseArgs } from 'node:util'
 import Docker from 'dockerode'
-import { installGuest } from '@cofferdam/guest'
+import { guestDigest, installGuest } from '@cofferdam/guest'
 import { debianSuite, makeDebianRoot, whyNoDebian } from './debian-rootfs.ts'
 import { fetchNpm } from './npm-package.ts'
-import { AGENT_DIRECTORY, imageTag, REPOSITORY, type Flavour } from './recipe.ts'
+import { AGENT_DIRECTORY, AGENT_LABEL, imageTag, REPOSITORY, type Flavour } from './recipe.ts'
 import { buildOnRegistry, pullBases } from './registry-image.ts'
 
 export interface BuildOptions {
@@ -114,7 +114,11 @@ async function importDebian(build: {
   const answer = await build.docker.importImage(tar.stdout, {
     repo,
     tag: tagName,
-    changes: ['ENV PATH=/usr/local/bin:/usr/local/sbin:/usr/bin:/usr/sbin:/bin:/sbin', 'ENV LANG=C.UTF-8'],
+    changes: [
+      `LABEL ${AGENT_LABEL}=${guestDigest()}`,
+      'ENV PATH=/usr/local/bin:/usr/local/sbin:/usr/bin:/usr/sbin:/bin:/sbin',
+      'ENV LANG=C.UTF-8',
+    ],
   })
   await finished(build.docker, answer)
 }

@@ -8,8 +8,11 @@ export const REPOSITORY = 'cofferdam/sandbox'
 /** Where the agent lies in the image; libs/backends/src/docker/container-options.ts starts it from here. */
 export const AGENT_DIRECTORY = '/usr/lib/cofferdam/agent'
 
+/** Digest of the agent in the image; the docker backend compares it with its own (libs/backends/src/docker/choose-host.ts). */
+export const AGENT_LABEL = 'cofferdam.guest'
+
 /** Raised by hand when the scripts beside this file change what they make. */
-const RECIPE_VERSION = 2
+const RECIPE_VERSION = 3
 
 /** Bases of the registry flavour. */
 export const PYTHON_IMAGE = 'python:3.13-slim'

@@ -3,8 +3,9 @@ import { spawn } from 'node:child_process'
 import { copyFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { guestDigest } from '@cofferdam/guest'
 import type Docker from 'dockerode'
-import { NODE_IMAGE, PYTHON_IMAGE, PYTHON_PACKAGES } from './recipe.ts'
+import { AGENT_LABEL, NODE_IMAGE, PYTHON_IMAGE, PYTHON_PACKAGES } from './recipe.ts'
 
 // A registry that can be reached begins to answer within a second or two; one that cannot may hang on a silent firewall.
 const FIRST_ANSWER_MS = 8_000
@@ -64,6 +65,7 @@ export async function buildOnRegistry(build: {
   const stream = await build.docker.buildImage(context.stdout, {
     t: build.tag,
     forcerm: true,
+    labels: { [AGENT_LABEL]: guestDigest() },
     buildargs: {
       PYTHON_IMAGE: build.bases?.python ?? PYTHON_IMAGE,
       NODE_IMAGE: build.bases?.node ?? NODE_IMAGE,
