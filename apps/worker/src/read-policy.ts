@@ -1,12 +1,17 @@
 /** What policy says about an execution at the moment it would run. */
-import { decidePolicy, type Environment } from '@cofferdam/admission'
-import type { TenantPolicy } from '@cofferdam/contract'
+import { decidePolicy, effectivePolicy, type Environment } from '@cofferdam/admission'
+import type { Template, TenantPolicy } from '@cofferdam/contract'
 import type { Taken } from '@cofferdam/queue'
 import type { PolicyRefusal } from './refuse.ts'
 import type { WorkerDeps } from './worker-deps.ts'
 
 export type PolicyNow =
-  | { allowed: true; tenant: TenantPolicy; environment: Environment; retentionDays: number }
+  | {
+      allowed: true
+      /** With the template's settings folded in. */ tenant: TenantPolicy
+      environment: Environment
+      retentionDays: number
+    }
   | (PolicyRefusal & { allowed: false; retentionDays: number })
 
 /** Reads tenant and template and decides. With Postgres and every copy away nothing may run: fail closed. */
@@ -14,11 +19,9 @@ export async function readPolicy(taken: Taken, deps: WorkerDeps): Promise<Policy
   const { request } = taken
   try {
     const { tenant, template } = await deps.policies.read(request.tenant_id, request.template_id)
-    const retentionDays = tenant?.retention_days ?? deps.defaultRetentionDays
-    const decision = decidePolicy({ request, tenant, template })
-    if (!decision.allowed) return { ...decision, retentionDays }
-    if (tenant === null) throw new Error('decidePolicy allowed an unknown tenant')
-    return { ...decision, tenant, retentionDays }
+    const decision = decidePolicy({ request, tenant, template, canEncrypt: deps.canEncrypt })
+    if (decision.allowed) return { ...decision, retentionDays: decision.tenant.retention_days }
+    return { ...decision, retentionDays: retentionOf(tenant, template) ?? deps.defaultRetentionDays }
   } catch (error) {
     deps.logger.error({ err: error, execution_id: taken.executionId }, 'tenant policy cannot be read')
     return {
@@ -29,4 +32,11 @@ export async function readPolicy(taken: Taken, deps: WorkerDeps): Promise<Policy
       retentionDays: deps.defaultRetentionDays,
     }
   }
+}
+
+/** A refusal is kept no longer than what it refused would have been. */
+export function retentionOf(tenant: TenantPolicy | null, template: Template | null): number | null {
+  if (tenant === null) return null
+  const sandbox = template?.tenant_id === tenant.tenant_id ? template.sandbox : null
+  return effectivePolicy(tenant, sandbox).retention_days
 }

@@ -1,4 +1,11 @@
-import { DEFAULT_TENANT_RULES, type Template, type TenantPolicy } from '@cofferdam/contract'
+import { readFileSync } from 'node:fs'
+import {
+  DEFAULT_TENANT_RULES,
+  parse,
+  templateSchema,
+  type Template,
+  type TenantPolicy,
+} from '@cofferdam/contract'
 import { describe, expect, it } from 'vitest'
 import { decidePolicy, type PolicyFacts } from './decide-policy.ts'
 
@@ -18,7 +25,29 @@ const TEMPLATE: Template = {
   sandbox: { environment: 'default-public' },
 }
 const INSIDE: Template = { ...TEMPLATE, sandbox: { environment: 'internal-only' } }
-const PLAIN: PolicyFacts['request'] = { tenant_id: 'acme', environment: 'default-public', network: 'none' }
+/** What regulated tenants need (docs/regulated-tenants.md): exactly the settings of examples/regulated-template.json. */
+const SAFE: Template = parse(
+  templateSchema,
+  {
+    tenant_id: 'acme',
+    template_id: 'coder',
+    ...(JSON.parse(
+      readFileSync(new URL('../../../examples/regulated-template.json', import.meta.url), 'utf8'),
+    ) as object),
+  },
+  'the example',
+)
+const REGULATED: TenantPolicy = { ...TENANT, compliance_tier: 'regulated' }
+const safeBut = (settings: Partial<NonNullable<Template['sandbox']>>): Template => ({
+  ...SAFE,
+  sandbox: SAFE.sandbox === null ? null : { ...SAFE.sandbox, ...settings },
+})
+const PLAIN: PolicyFacts['request'] = {
+  tenant_id: 'acme',
+  environment: 'default-public',
+  network: 'none',
+  program: { type: 'command', shell: 'ls | rm x' },
+}
 const USING: PolicyFacts['request'] = { ...PLAIN, template_id: 'coder' }
 
 interface Row {
@@ -26,7 +55,9 @@ interface Row {
   request?: PolicyFacts['request']
   tenant?: TenantPolicy | null
   template?: Template | null
+  canEncrypt?: boolean
   then: string
+  says?: RegExp
 }
 
 const TABLE: Row[] = [
@@ -69,14 +100,102 @@ const TABLE: Row[] = [
     then: 'provisioning tenant_sandbox_disabled',
   },
   {
-    when: 'the tenant is regulated',
-    tenant: { ...TENANT, compliance_tier: 'regulated' },
+    when: 'the tenant is regulated and names no template',
+    tenant: REGULATED,
     then: 'provisioning tenant_sandbox_disabled',
+    says: /missing: a template with sandbox settings\.$/,
   },
   {
-    when: 'the tenant is under HIPAA',
+    when: 'the tenant is under HIPAA and its template forces nothing',
     tenant: { ...TENANT, compliance_tier: 'hipaa' },
+    request: USING,
+    template: TEMPLATE,
     then: 'provisioning tenant_sandbox_disabled',
+    says: /hipaa .* missing: network "none", min_isolation "gvisor" or "microvm", retention_days of at most 7, encrypt_outputs true\.$/,
+  },
+  {
+    when: 'the tenant is regulated and its template forces all that is needed',
+    tenant: REGULATED,
+    request: USING,
+    template: SAFE,
+    then: 'internal-only',
+  },
+  {
+    when: 'the tenant is under HIPAA and its template forces all that is needed',
+    tenant: { ...TENANT, compliance_tier: 'hipaa' },
+    request: USING,
+    template: safeBut({ min_isolation: 'microvm-emulated', retention_days: 1 }),
+    then: 'internal-only',
+  },
+  {
+    when: 'the template of a regulated tenant leaves a network open',
+    tenant: { ...REGULATED, network: 'none' },
+    request: USING,
+    template: safeBut({ network: { allow: ['a.example'] } }),
+    then: 'provisioning tenant_sandbox_disabled',
+    says: /missing: network "none"\.$/,
+  },
+  {
+    when: 'the template of a regulated tenant is content with a container',
+    tenant: REGULATED,
+    request: USING,
+    template: safeBut({ min_isolation: 'container' }),
+    then: 'provisioning tenant_sandbox_disabled',
+    says: /missing: min_isolation "gvisor" or "microvm"\.$/,
+  },
+  {
+    when: 'the template of a regulated tenant keeps things for eight days',
+    tenant: REGULATED,
+    request: USING,
+    template: safeBut({ retention_days: 8 }),
+    then: 'provisioning tenant_sandbox_disabled',
+    says: /missing: retention_days of at most 7\.$/,
+  },
+  {
+    when: 'the tenant is regulated and switched off',
+    tenant: { ...REGULATED, sandbox_enabled: false },
+    request: USING,
+    template: SAFE,
+    then: 'provisioning tenant_sandbox_disabled',
+    says: /^Sandboxing is switched off/,
+  },
+  {
+    when: 'the tenant is regulated and this worker has no key',
+    tenant: REGULATED,
+    request: USING,
+    template: SAFE,
+    canEncrypt: false,
+    then: 'provisioning encryption_unavailable',
+  },
+  {
+    when: 'a standard tenant wants encryption and this worker has no key',
+    tenant: { ...TENANT, encrypt_outputs: true },
+    canEncrypt: false,
+    then: 'provisioning encryption_unavailable',
+  },
+  { when: 'nobody wants encryption and there is no key', canEncrypt: false, then: 'default-public' },
+  {
+    when: 'the template allows no network and the request wants one',
+    request: { ...USING, network: 'public' },
+    template: { ...TEMPLATE, sandbox: { environment: 'default-public', network: 'none' } },
+    then: 'policy_denied network_not_allowed',
+  },
+  {
+    when: 'a command of the program is blocked',
+    tenant: { ...TENANT, commands: { allow: null, block: ['rm'] } },
+    then: 'policy_denied command_blocked',
+    says: /^Command "rm" is blocked for the tenant by the rule "rm"\.$/,
+  },
+  {
+    when: 'a command of the program is on no list of allowed ones',
+    tenant: { ...TENANT, commands: { allow: ['ls'], block: [] } },
+    then: 'policy_denied command_blocked',
+    says: /^Command "rm" is not on/,
+  },
+  {
+    when: 'every command of the program is allowed',
+    tenant: { ...TENANT, commands: { allow: ['ls', 'rm'], block: ['curl'] } },
+    then: 'default-public',
   },
   {
     when: 'a tenant that is switched off has no environment either: the switch is named',
@@ -147,9 +266,21 @@ const TABLE: Row[] = [
 ]
 
 describe('decidePolicy', () => {
-  it.each(TABLE)('$then when $when', ({ request = PLAIN, tenant = TENANT, template = null, then }) => {
-    const decision = decidePolicy({ request, tenant, template })
-    expect(decision.allowed ? decision.environment : `${decision.ending} ${decision.reason}`).toBe(then)
-    if (!decision.allowed) expect(decision.message).toMatch(/^[A-Z].*\.$/)
+  it.each(TABLE)(
+    '$then when $when',
+    ({ request = PLAIN, tenant = TENANT, template = null, canEncrypt = true, then, says }) => {
+      const decision = decidePolicy({ request, tenant, template, canEncrypt })
+      expect(decision.allowed ? decision.environment : `${decision.ending} ${decision.reason}`).toBe(then)
+      if (!decision.allowed) expect(decision.message).toMatch(/^[A-Z].*\.$/)
+      if (says !== undefined) expect(decision.allowed ? '' : decision.message).toMatch(says)
+    },
+  )
+
+  it("hands on the tenant's policy with the template's settings folded in", () => {
+    expect(
+      decidePolicy({ request: USING, tenant: REGULATED, template: SAFE, canEncrypt: true }),
+    ).toMatchObject({
+      tenant: { network: 'none', min_isolation: 'gvisor', retention_days: 7, encrypt_outputs: true },
+    })
   })
 })

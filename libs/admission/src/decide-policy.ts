@@ -2,7 +2,8 @@
  * Policy: may this execution run at all? One pure function over facts that are read when a worker takes the execution,
  * not when it was enqueued: what was queued before a tenant was switched off must not run after.
  *
- *   template ─► tenant ─► environment named by one side only ─► network fits it ─► a place to run is provisioned
+ *   template ─► tenant ─► tier ─► environment named by one side only ─► network fits it ─► a place to run is provisioned
+ *   ─► what is stored can be encrypted where it must be ─► the commands are allowed
  *
  * Order and reasons: agentcore-and-thinkwork.md §10.1.
  */
@@ -13,13 +14,18 @@ import {
   type Template,
   type TenantPolicy,
 } from '@cofferdam/contract'
+import { judgeCommand } from './command-policy/judge-command.ts'
+import { effectivePolicy } from './effective-policy.ts'
+import { missingForRegulated } from './regulated-tier.ts'
 
 export interface PolicyFacts {
-  request: Pick<ExecutionRequest, 'tenant_id' | 'template_id' | 'environment' | 'network'>
+  request: Pick<ExecutionRequest, 'tenant_id' | 'template_id' | 'environment' | 'network' | 'program'>
   /** Null when there is no such tenant. */
   tenant: TenantPolicy | null
   /** The template that the request names; null when it names none or there is no such template. */
   template: Template | null
+  /** Whether this worker has a key to encrypt what it stores. */
+  canEncrypt: boolean
 }
 
 export type PolicyReason =
@@ -29,6 +35,8 @@ export type PolicyReason =
   | 'environment_fixed_by_template'
   | 'network_not_allowed'
   | 'interpreter_not_ready'
+  | 'encryption_unavailable'
+  | 'command_blocked'
 
 export type Environment = ExecutionRequest['environment']
 
@@ -37,6 +45,8 @@ export type PolicyDecision =
       allowed: true
       /** Where it runs: the template's environment, else the request's. */
       environment: Environment
+      /** The tenant's policy with the template's settings folded in: what the execution runs under. */
+      tenant: TenantPolicy
     }
   | {
       allowed: false
@@ -56,16 +66,29 @@ export function decidePolicy(facts: PolicyFacts): PolicyDecision {
   if (template === 'not_requested') return refuse('not_requested')
 
   if (tenant === null || tenant.tenant_id !== request.tenant_id) return refuse('tenant_unknown')
-  if (!tenant.sandbox_enabled || tenant.compliance_tier !== 'standard')
-    return refuse('tenant_sandbox_disabled')
+  if (!tenant.sandbox_enabled) return refuse('tenant_sandbox_disabled')
+  if (tenant.compliance_tier !== 'standard') {
+    const missing = missingForRegulated(template)
+    if (missing.length > 0) return refuse('tenant_sandbox_disabled', tierMessage(tenant, missing))
+  }
 
   const environment = template?.environment ?? request.environment
   if (environment !== request.environment && request.environment !== UNSAID)
     return refuse('environment_fixed_by_template')
   if (!networkFits(environment, request.network)) return refuse('network_not_allowed')
   if (!tenant.environments.includes(environment)) return refuse('interpreter_not_ready')
-  return { allowed: true, environment }
+  const policy = effectivePolicy(tenant, template)
+  if (policy.network === 'none' && request.network !== 'none')
+    return refuse('network_not_allowed', 'No network is allowed here; ask for network "none".')
+  if (policy.encrypt_outputs && !facts.canEncrypt) return refuse('encryption_unavailable')
+  const judgement = judgeCommand(request.program, policy.commands)
+  if (!judgement.allowed) return refuse('command_blocked', judgement.message)
+  return { allowed: true, environment, tenant: policy }
 }
+
+const tierMessage = (tenant: TenantPolicy, missing: readonly string[]): string =>
+  `The compliance tier ${tenant.compliance_tier} runs code only with a template that forces what keeps it safe; ` +
+  `missing: ${missing.join(', ')}.`
 
 /** The template's settings; null when the request names none. A template of another tenant is no template. */
 function templateOf({
@@ -99,7 +122,7 @@ const REFUSALS: Record<PolicyReason, { ending: 'policy_denied' | 'provisioning';
   tenant_unknown: { ending: 'provisioning', message: 'There is no such tenant.' },
   tenant_sandbox_disabled: {
     ending: 'provisioning',
-    message: 'Sandboxing is switched off for the tenant, or its compliance tier does not allow it.',
+    message: 'Sandboxing is switched off for the tenant.',
   },
   environment_fixed_by_template: {
     ending: 'policy_denied',
@@ -113,6 +136,19 @@ const REFUSALS: Record<PolicyReason, { ending: 'policy_denied' | 'provisioning';
     ending: 'provisioning',
     message: 'The environment is not provisioned for the tenant yet; try again in 30 s.',
   },
+  encryption_unavailable: {
+    ending: 'provisioning',
+    message: 'The outputs have to be stored encrypted, and this worker has no key for it.',
+  },
+  command_blocked: {
+    ending: 'policy_denied',
+    message: "The tenant's command rules do not allow the program.",
+  },
 }
 
-const refuse = (reason: PolicyReason): PolicyDecision => ({ allowed: false, reason, ...REFUSALS[reason] })
+const refuse = (reason: PolicyReason, message = REFUSALS[reason].message): PolicyDecision => ({
+  allowed: false,
+  reason,
+  ending: REFUSALS[reason].ending,
+  message,
+})

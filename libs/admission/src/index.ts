@@ -7,6 +7,7 @@ export {
   type Admission,
   type AdmissionDeps,
 } from './create-admission.ts'
+export { judgeCommand, type CommandJudgement, type CommandRules } from './command-policy/judge-command.ts'
 export {
   decidePolicy,
   type Environment,
@@ -14,7 +15,9 @@ export {
   type PolicyFacts,
   type PolicyReason,
 } from './decide-policy.ts'
+export { effectivePolicy, narrowerNetwork } from './effective-policy.ts'
 export { keys, leaseMember, type AttemptKey } from './keys.ts'
+export { missingForRegulated, REGULATED_RETENTION_DAYS } from './regulated-tier.ts'
 export type { ChargedCounts } from './seed.ts'
 export type { Usage } from './usage.ts'
 export { DIMENSIONS, type Admitted, type Dimension, type Lease, type Refused } from './verdict.ts'

@@ -1,0 +1,107 @@
+/**
+ * Allow and block lists for the commands of a program: hygiene, not isolation. It keeps an agent from what an operator
+ * does not want it to type; a program that is allowed can still do whatever the sandbox lets it do.
+ *
+ *   no list set ─► allowed, nothing is parsed
+ *   every command of the text ─► cannot be judged → refused · on the block list → refused · not on the allow list → refused
+ *
+ * Relies on the parser seeing what bash sees (test: against a real bash). What a text does not say cannot be judged,
+ * and is refused with a block list as well: otherwise `$X` would pass every one.
+ */
+import type { Program, TenantPolicy } from '@cofferdam/contract'
+import { commandsOfArgv, commandsOfText, type Found } from './find-commands.ts'
+import { matchesAllow, matchesBlock } from './match-rule.ts'
+import { HARMLESS_BUILTINS } from './running-programs.ts'
+import { withinTime } from './within-time.ts'
+
+export type CommandRules = TenantPolicy['commands']
+
+export type CommandJudgement =
+  | { allowed: true }
+  /** `command`: the name that was refused; `message` is public. */
+  | { allowed: false; command: string; message: string }
+
+/** The wire's bound for a program's source (contract, BOUNDS.sourceBytes). */
+const MAX_TEXT_CHARACTERS = 1_048_576
+/** Ordinary texts of 1 MiB take 300 ms; a crafted one can take minutes (here-documents without an end, quadratic). */
+const JUDGE_MS = 500
+/** Below this even a crafted text takes 16 ms at most, and needs no watchdog. */
+const SMALL_CHARACTERS = 8192
+
+/** Judges what a program would run. Pure; takes at most half a second. Scripts of other languages are not judged. */
+export function judgeCommand(program: Program, rules: CommandRules): CommandJudgement {
+  if (rules.allow === null && rules.block.length === 0) return { allowed: true }
+  const asked = commandLineOf(program)
+  if (asked === null) return { allowed: true }
+  const found = findBounded(asked)
+  if (typeof found === 'string') return unjudged('', found)
+  for (const command of found) {
+    const refusal = 'unclear' in command ? unjudged(command.unclear, command.why) : judgeFound(command, rules)
+    if (refusal !== null) return refusal
+  }
+  return { allowed: true }
+}
+
+/** The shell text or the words of a program; null for those that name no command. */
+function commandLineOf(program: Program): string | readonly string[] | null {
+  switch (program.type) {
+    case 'command':
+      return program.shell ?? program.argv ?? null
+    case 'tests':
+      return program.command ?? null
+    case 'script':
+      return program.language === 'bash' ? program.source : null
+    case 'install':
+      return null
+  }
+}
+
+function findBounded(asked: string | readonly string[]): Found[] | string {
+  const find = () => (typeof asked === 'string' ? commandsOfText(asked) : commandsOfArgv(asked))
+  const size = typeof asked === 'string' ? asked.length : asked.reduce((sum, word) => sum + word.length, 0)
+  // argv may hold more than 1 MiB in all; only the words that are shell texts cost anything.
+  if (typeof asked === 'string' && size > MAX_TEXT_CHARACTERS) return 'the text is longer than 1 MiB'
+  try {
+    return (size <= SMALL_CHARACTERS ? find() : withinTime(JUDGE_MS, find)) ?? 'it takes too long to read'
+  } catch (error) {
+    // The parser recurses; nesting beyond the stack is no text that anybody means.
+    if (error instanceof RangeError) return 'it is nested too deeply'
+    throw error
+  }
+}
+
+function judgeFound(found: Extract<Found, { argv: unknown }>, rules: CommandRules): CommandJudgement | null {
+  const { argv, byShell, ownFunction } = found
+  const name = argv[0] ?? ''
+  for (const entry of rules.block) {
+    const match = matchesBlock(argv, entry)
+    if (match === 'unclear')
+      return unjudged(name, `a word that the rule "${shown(entry)}" names is not constant`)
+    if (match === 'yes')
+      return refused(
+        name,
+        `Command "${shown(name)}" is blocked for the tenant by the rule "${shown(entry)}".`,
+      )
+  }
+  if (rules.allow === null || ownFunction || (byShell && HARMLESS_BUILTINS.has(name))) return null
+  if (rules.allow.some((entry) => matchesAllow(argv, entry))) return null
+  return refused(name, `Command "${shown(name)}" is not on the tenant's list of allowed commands.`)
+}
+
+function unjudged(what: string, why: string): CommandJudgement {
+  const named = what === '' ? 'The command' : `Command "${shown(what)}"`
+  return refused(what, `${named} cannot be judged by the tenant's command rules: ${why}.`)
+}
+
+const refused = (command: string, message: string): CommandJudgement => ({
+  allowed: false,
+  command: shown(command),
+  message,
+})
+
+/** A name as it may stand in a message: one line, 64 characters. */
+function shown(text: string): string {
+  // oxlint-disable-next-line no-control-regex
+  const line = text.replaceAll(/[\0-\x1f\x7f]/g, ' ')
+  return line.length <= 64 ? line : `${line.slice(0, 63)}…`
+}

@@ -1,0 +1,60 @@
+/**
+ * The policy under which an execution runs: of the tenant's and the template's settings the stricter each. A template
+ * can only tighten, so that whoever writes templates cannot widen what an operator decided.
+ */
+import { strongest, type Network, type Template, type TenantPolicy } from '@cofferdam/contract'
+
+/** The tenant's policy with the template's settings folded in; without a template (null) the tenant's own. */
+export function effectivePolicy(tenant: TenantPolicy, sandbox: Template['sandbox']): TenantPolicy {
+  if (sandbox === null) return tenant
+  return {
+    ...tenant,
+    network: narrowerNetwork(tenant.network, sandbox.network ?? 'public'),
+    min_isolation: strongest(tenant.min_isolation, sandbox.min_isolation ?? tenant.min_isolation),
+    retention_days: Math.min(tenant.retention_days, sandbox.retention_days ?? tenant.retention_days),
+    encrypt_outputs: tenant.encrypt_outputs || sandbox.encrypt_outputs === true,
+  }
+}
+
+/**
+ * What both ceilings allow. Two allow-lists meet entry by entry: a host stays when the other list has it, or a wildcard
+ * that covers it, with the same port or none; the narrower of the two entries is kept. Nothing in common is no network.
+ */
+export function narrowerNetwork(a: Network, b: Network): Network {
+  if (a === 'none' || b === 'none') return 'none'
+  if (a === 'public') return b
+  if (b === 'public') return a
+  const both = new Set<string>()
+  for (const one of a.allow)
+    for (const other of b.allow) {
+      const met = meet(partsOf(one), partsOf(other))
+      if (met !== null) both.add(met)
+    }
+  return both.size === 0 ? 'none' : { allow: [...both].slice(0, MAX_ENTRIES) }
+}
+
+/** The wire's bound for an allow-list (contract, networkSchema). Leaving entries out only narrows. */
+const MAX_ENTRIES = 64
+
+interface Entry {
+  host: string
+  port: string | null
+}
+
+/** Names have no case. */
+function partsOf(entry: string): Entry {
+  const [host = '', port] = entry.toLowerCase().split(':')
+  return { host, port: port ?? null }
+}
+
+/** The entry that means what both mean; null when they have nothing in common. */
+function meet(a: Entry, b: Entry): string | null {
+  if (a.port !== null && b.port !== null && Number(a.port) !== Number(b.port)) return null
+  const host = covers(a.host, b.host) ? b.host : covers(b.host, a.host) ? a.host : null
+  const port = a.port ?? b.port
+  return host === null ? null : port === null ? host : `${host}:${port}`
+}
+
+/** `*.example.com` covers every name below example.com, and every narrower wildcard; not example.com itself. */
+const covers = (wide: string, narrow: string): boolean =>
+  wide === narrow || (wide.startsWith('*.') && narrow.endsWith(wide.slice(1)))

@@ -1,0 +1,28 @@
+/**
+ * What a template has to force before code of a regulated or HIPAA tenant runs (residual threat T3 of seed 000): no way
+ * out, a kernel of its own, a short life of what is kept, and encryption of it. The tier itself promises no
+ * certification; it only refuses what would be unsafe in any case.
+ */
+import { isAtLeast, type Isolation, type Template } from '@cofferdam/contract'
+
+/** gVisor is the weakest level at which the program does not speak to the host's kernel. */
+const MIN_ISOLATION: Isolation = 'gvisor'
+/** A week: long enough to look into what went wrong on a Friday, a quarter of the default of 30 days. */
+export const REGULATED_RETENTION_DAYS = 7
+
+/**
+ * The settings that the template lacks, in words; empty when it is safe. The template itself has to say each: what the
+ * tenant's policy says can be changed without anybody looking at the template.
+ * `microvm-emulated` counts: it is slow, not weak — the program sees another kernel on emulated hardware.
+ */
+export function missingForRegulated(sandbox: Template['sandbox']): string[] {
+  if (sandbox === null) return ['a template with sandbox settings']
+  const missing: string[] = []
+  if (sandbox.network !== 'none') missing.push('network "none"')
+  if (sandbox.min_isolation === undefined || !isAtLeast(sandbox.min_isolation, MIN_ISOLATION))
+    missing.push('min_isolation "gvisor" or "microvm"')
+  if (sandbox.retention_days === undefined || sandbox.retention_days > REGULATED_RETENTION_DAYS)
+    missing.push(`retention_days of at most ${REGULATED_RETENTION_DAYS}`)
+  if (sandbox.encrypt_outputs !== true) missing.push('encrypt_outputs true')
+  return missing
+}
