@@ -12,6 +12,7 @@ import {
   type ExecutionRequest,
   type ExecutionResult,
 } from '@cofferdam/contract'
+import { createEgress } from '@cofferdam/egress'
 import { createExecutor, createMemoryBudget } from '@cofferdam/executor'
 import { defaultPolicy } from '@cofferdam/store'
 import type { Context } from './command.ts'
@@ -36,10 +37,12 @@ export async function runLocally(
   if (stop.aborted) onStop()
   try {
     const blobs = createMemoryBlobs()
+    await using egress = createEgress({ config: settings.egress })
     const executor = createExecutor({
       backends,
       order: [...backends.keys()],
       blobs,
+      egress,
       memory: createMemoryBudget(settings.memoryBudgetMib * MiB),
     })
     const executionId = newExecutionId()

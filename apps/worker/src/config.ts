@@ -17,6 +17,7 @@ import {
   type ConfigField,
 } from '@cofferdam/config'
 import { CofferdamError } from '@cofferdam/contract'
+import { egressConfigSchema, type EgressConfig } from '@cofferdam/egress'
 import { z } from 'zod'
 
 /** Strongest first; each is used only where its probe says that it works. */
@@ -79,6 +80,7 @@ export type Environment = Readonly<Record<string, string | undefined>>
 const fileSchema = z.strictObject({
   backends: backendsConfigSchema.optional(),
   warm: warmConfigSchema.prefault({}),
+  egress: egressConfigSchema.prefault({}),
 })
 
 export type WorkerConfig = ReturnType<typeof readConfig<typeof WORKER_FIELDS>>['config'] & {
@@ -86,6 +88,8 @@ export type WorkerConfig = ReturnType<typeof readConfig<typeof WORKER_FIELDS>>['
   backends: BackendsConfigInput
   /** Warm slots, cells and preload sets. */
   warm: WarmConfig
+  /** What programs may reach at most, and the package mirrors. */
+  egress: EgressConfig
 }
 
 /**
@@ -101,6 +105,7 @@ export function loadConfig(env: Environment = process.env): WorkerConfig {
     ...config,
     backends: chooseBackends(config.backendNames, file.backends, env['COFFERDAM_BACKENDS'] !== undefined),
     warm: file.warm,
+    egress: file.egress,
   }
 }
 

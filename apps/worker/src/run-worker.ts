@@ -5,6 +5,7 @@
 import { join } from 'node:path'
 import { createAdmission, LEASE_MS } from '@cofferdam/admission'
 import { createBackends } from '@cofferdam/backends'
+import { createEgress } from '@cofferdam/egress'
 import { newWorkerId, type TenantCaps, type WorkerId } from '@cofferdam/contract'
 import {
   compileRules,
@@ -83,11 +84,13 @@ export async function runWorker(config: WorkerConfig, options: WorkerOptions = {
   owned.defer(async () => {
     for (const backend of backends.values()) await backend[Symbol.asyncDispose]()
   })
+  const egress = owned.use(createEgress({ config: config.egress }))
   const executor = createExecutor({
     backends,
     order: [...backends.keys()],
     blobs: store.blobs,
     memory,
+    egress,
     log: logger,
   })
   const stopObserving = telemetry.instruments.observeMemory(() => ({

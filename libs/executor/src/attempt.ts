@@ -9,6 +9,7 @@ import type {
   TenantPolicy,
   WorkerId,
 } from '@cofferdam/contract'
+import type { Egress } from '@cofferdam/egress'
 import type { CircuitBreaker } from './circuit-breaker.ts'
 import type { Clock } from './clock.ts'
 import type { MemoryBudget } from './memory-budget.ts'
@@ -63,6 +64,7 @@ export interface ExecutorParts extends ExecutorTimings {
   clock: Clock
   probes: ProbeCache
   circuits: CircuitBreaker
+  egress: Egress | null
   log: ExecutorLog
   newSandboxId(): SandboxId
   onLeaked(leaked: LeakedSandbox): void

@@ -9,6 +9,7 @@ import {
   type Probe,
   type SandboxId,
 } from '@cofferdam/contract'
+import type { Egress } from '@cofferdam/egress'
 import type { Attempt, ExecutorLog, ExecutorParts, ExecutorTimings, LeakedSandbox } from './attempt.ts'
 import { createCircuitBreaker, type CircuitOptions } from './circuit-breaker.ts'
 import { systemClock, type Clock } from './clock.ts'
@@ -26,6 +27,8 @@ export interface ExecutorDeps {
   blobs: BlobStore
   /** Memory that all sandboxes of this executor may use together; warm pools take from the same one. */
   memory: MemoryBudget
+  /** The way out of sandboxes; without it every execution has no network. */
+  egress?: Egress
   clock?: Clock
   log?: ExecutorLog
   circuit?: CircuitOptions
@@ -87,6 +90,7 @@ export function createExecutor(deps: ExecutorDeps): Executor {
     clock,
     probes: createProbeCache(clock),
     circuits: createCircuitBreaker(clock, deps.circuit),
+    egress: deps.egress ?? null,
     log: deps.log ?? SILENT,
     newSandboxId: deps.newSandboxId ?? (() => newSandboxId()),
     onLeaked: deps.onLeaked ?? (() => undefined),

@@ -1,7 +1,7 @@
 /**
  * The main path: one attempt, from the wait for memory to its outcome.
  *
- *   memory ─► backend ─► sandbox (or the next backend) ─► files ─► begin ─► program ─► outcome ─► sandbox destroyed
+ *   way out ─► memory ─► backend ─► sandbox (or the next backend) ─► files ─► begin ─► program ─► outcome ─► sandbox destroyed
  *
  * Before `onBegin` resolves nothing of the user has run: every failure is a provisioning ending and may be retried.
  * After it the program counts as begun, whatever happens. The sandbox and its memory are given back on every path.
@@ -14,12 +14,14 @@ import {
   preloadOf,
   reuseOf,
   stopCauseOf,
+  type Network,
   type Outcome,
   type StopCause,
 } from '@cofferdam/contract'
 import { acquireSandbox } from './acquire-sandbox.ts'
 import type { Attempt, ExecutorParts } from './attempt.ts'
 import { programEnvironment } from './environment.ts'
+import { openWayOut } from './execution-egress.ts'
 import { guardedAttempt } from './guarded-attempt.ts'
 import type { HeldSandbox } from './held-sandbox.ts'
 import { prepareSandbox } from './prepare-sandbox.ts'
@@ -54,13 +56,15 @@ export async function execute(
   })
   const progress: Progress = { place: null, began: false }
   try {
+    const wayOut = openWayOut(parts.egress, request, tenant, signal)
+    await using egress = wayOut.egress
     using memory = await parts.memory.acquire(request.limits.memory_mib * MiB, signal)
-    const selection = selectBackends(parts, request, tenant)
+    const selection = selectBackends(parts, request, tenant, wayOut.network)
     await using held = await spans.within(SPAN.acquire, async (span) => {
       const opened = await acquireSandbox(
         acquireParts(parts, attempt),
         selection,
-        specOf(parts, attempt, spans),
+        specOf(parts, attempt, spans, wayOut.network),
         memory,
         signal,
       )
@@ -75,7 +79,7 @@ export async function execute(
     await attempt.onBegin(ref, { backend: ref.backend, isolation })
     progress.began = true
     const rules = compileRules(tenant.redact, request.env ?? {})
-    const outcome = await runProgram({ parts, attempt, held, rules, spans })
+    const outcome = await runProgram({ parts, attempt, held, rules, spans, egress })
     onOutcome(outcome)
     return outcome
   } catch (error) {
@@ -83,7 +87,7 @@ export async function execute(
   }
 }
 
-function specOf(parts: ExecutorParts, attempt: Attempt, spans: AttemptSpans) {
+function specOf(parts: ExecutorParts, attempt: Attempt, spans: AttemptSpans, network: Network) {
   const { request } = attempt
   const { env, dropped } = programEnvironment(request.env ?? {}, spans.traceparent)
   if (dropped.length > 0)
@@ -98,7 +102,7 @@ function specOf(parts: ExecutorParts, attempt: Attempt, spans: AttemptSpans) {
     owner: attempt.owner,
     program: request.program,
     limits: request.limits,
-    network: request.network,
+    network,
     env,
     preload: preloadOf(request),
     reuse: reuseOf(request),
@@ -147,7 +151,7 @@ function endedEarly(parts: ExecutorParts, attempt: Attempt, progress: Progress, 
   if (cause === 'lock_lost') throw new CofferdamError('fenced', undefined, { cause: error })
   if (cause === 'drain') throw error instanceof StopReason ? error : new StopReason('drain')
   if (cause !== null) return ended('cancelled', 'cancelled', 'The execution was cancelled before it began.')
-  if (error instanceof ProvisioningFailure) return ended('provisioning', error.reason, error.message)
+  if (error instanceof ProvisioningFailure) return ended(error.ending, error.reason, error.message)
   const { executionId } = attempt
   parts.log.error({ err: error, executionId, attempt: attempt.attempt }, 'an attempt failed on our side')
   if (progress.began)

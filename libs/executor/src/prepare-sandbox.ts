@@ -31,7 +31,7 @@ export async function prepareSandbox(
     throw new ProvisioningFailure(
       'prepare_failed',
       `The files could not be written into the sandbox${why}.`,
-      error,
+      { cause: error },
     )
   }
 }

@@ -16,6 +16,7 @@ import { runUnderDeadlines, type RunEnd } from './deadlines.ts'
 import { watchCpuTime } from './cpu-time.ts'
 import { checkedExit } from './exit-evidence.ts'
 import { failureReason } from './failure-reason.ts'
+import type { ExecutionEgress } from '@cofferdam/egress'
 import type { HeldSandbox } from './held-sandbox.ts'
 import { createOutput, type Output, type StreamName } from './output.ts'
 import type { RedactionRules } from './redaction-rules.ts'
@@ -31,6 +32,8 @@ export interface ProgramRun {
   held: HeldSandbox
   rules: RedactionRules
   spans: AttemptSpans
+  /** Null without a network. */
+  egress: ExecutionEgress | null
 }
 
 /** Runs the program. Throws only `fenced`, when the attempt came to belong to another worker. */
@@ -50,12 +53,16 @@ export async function runProgram(run: ProgramRun): Promise<Outcome> {
   return outcome
 }
 
-async function supervise({ parts, attempt, held, spans }: ProgramRun, output: Output): Promise<RunEnd> {
+async function supervise(
+  { parts, attempt, held, spans, egress }: ProgramRun,
+  output: Output,
+): Promise<RunEnd> {
   const { request } = attempt
   const io = (signal: AbortSignal): RunIo => ({
     onOutput: (stream, chunk) => output.push(stream, chunk),
     ...(request.stdin === undefined ? {} : { stdin: Buffer.from(request.stdin) }),
     maxOutputBytes: output.maxOutputBytes,
+    ...(egress === null ? {} : { onConnection: (connection) => egress.accept(connection) }),
     signal,
   })
   using cpuTime = watchCpuTime(held.sandbox, {
@@ -94,7 +101,7 @@ async function takeArtifacts(run: ProgramRun, end: RunEnd): Promise<StoredArtifa
 }
 
 async function conclude(
-  { attempt, held, parts }: ProgramRun,
+  { attempt, held, parts, egress }: ProgramRun,
   output: Output,
   end: RunEnd,
   artifacts: StoredArtifact[],
@@ -130,7 +137,7 @@ async function conclude(
     began: true,
     failureReason: failureReason(verdict, { limits, exit, lastErrorLine: evidence.lastErrorLine }),
     reason: verdict.reason,
-    outboundHosts: [],
+    outboundHosts: [...(egress?.hosts ?? [])],
     sessionId: held.sandbox.session?.id ?? null,
   }
 }

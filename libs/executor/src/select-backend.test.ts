@@ -23,7 +23,12 @@ function select(request: Partial<ExecutionRequestInput>, min: Isolation) {
     program: { type: 'script', language: 'python', source: '' },
     ...request,
   })
-  const selection = selectBackends({ backends, order }, parsed, tenantOf({ min_isolation: min }))
+  const selection = selectBackends(
+    { backends, order },
+    parsed,
+    tenantOf({ min_isolation: min }),
+    parsed.network,
+  )
   return { ...selection, names: selection.candidates.map((backend) => backend.name) }
 }
 

@@ -15,6 +15,7 @@ import {
   type Backend,
   type ExecutionRequest,
   type Isolation,
+  type Network,
   type TenantPolicy,
 } from '@cofferdam/contract'
 import { ProvisioningFailure } from './provisioning-failure.ts'
@@ -46,17 +47,18 @@ export interface Selectable {
   order: readonly string[]
 }
 
-/** Filters the candidates of a request. Throws a provisioning failure for a named backend that does not exist. */
+/** Filters the candidates of a request; `network` is what is left of the one it asks for. Throws a provisioning failure for a named backend that does not exist. */
 export function selectBackends(
   { backends, order }: Selectable,
   request: ExecutionRequest,
   tenant: TenantPolicy,
+  network: Network,
 ): Selection {
   const minIsolation = strongest(tenant.min_isolation, request.min_isolation ?? 'none')
   const candidates: Backend[] = []
   const rejections: Rejection[] = []
   for (const backend of named(backends, order, request.backend)) {
-    const rejection = refuse(backend, request, minIsolation)
+    const rejection = refuse(backend, request, network, minIsolation)
     if (rejection === null) candidates.push(backend)
     else rejections.push({ backend: backend.name, ...rejection })
   }
@@ -77,11 +79,12 @@ function named(backends: Selectable['backends'], order: readonly string[], wante
 function refuse(
   backend: Backend,
   request: ExecutionRequest,
+  network: Network,
   minIsolation: Isolation,
 ): Omit<Rejection, 'backend'> | null {
   const missing = missingCapabilities(backend.capabilities, {
     program: request.program,
-    network: request.network,
+    network,
     stdin: request.stdin !== undefined,
     files: (request.files ?? []).length > 0,
     artifacts: (request.artifacts ?? []).length > 0,
