@@ -29,6 +29,9 @@ import { ProvisioningFailure } from './provisioning-failure.ts'
 import { compileRules } from './redaction-rules.ts'
 import { runProgram } from './run-program.ts'
 import { selectBackends } from './select-backend.ts'
+import { packageAccess } from './tasks/package-access.ts'
+import { TaskRefusal } from './tasks/task-refusal.ts'
+import { carrierOf, planTask, refuseTask } from './tasks/task.ts'
 import { ATTRIBUTE, SPAN, startAttemptSpans, type AttemptSpans } from './spans.ts'
 
 const MiB = 1024 * 1024
@@ -56,6 +59,7 @@ export async function execute(
   })
   const progress: Progress = { place: null, began: false }
   try {
+    refuseTask(request, tenant, parts.egress)
     const wayOut = openWayOut(parts.egress, request, tenant, signal)
     await using egress = wayOut.egress
     using memory = await parts.memory.acquire(request.limits.memory_mib * MiB, signal)
@@ -73,13 +77,25 @@ export async function execute(
       return opened
     })
     spans.run.setAttributes(attributesOf(held))
-    await spans.within(SPAN.prepare, () => prepareSandbox(parts.clock, held.sandbox, request, signal))
+    const task = await spans.within(SPAN.prepare, async () => {
+      await prepareSandbox(parts.clock, held.sandbox, request, signal)
+      return await planTask({
+        program: request.program,
+        sandbox: held.sandbox,
+        tenant,
+        packages: packageAccess(parts.egress, egress),
+        // Hidden, and no name that an earlier execution of the session could have chosen.
+        folder: `.${attempt.executionId}`,
+        clock: parts.clock,
+        signal,
+      })
+    })
     signal.throwIfAborted()
     const { ref, isolation } = held.sandbox
     await attempt.onBegin(ref, { backend: ref.backend, isolation })
     progress.began = true
     const rules = compileRules(tenant.redact, request.env ?? {})
-    const outcome = await runProgram({ parts, attempt, held, rules, spans, egress })
+    const outcome = await runProgram({ parts, attempt, held, rules, spans, egress, task })
     onOutcome(outcome)
     return outcome
   } catch (error) {
@@ -100,7 +116,7 @@ function specOf(parts: ExecutorParts, attempt: Attempt, spans: AttemptSpans, net
     attempt: attempt.attempt,
     tenantId: request.tenant_id,
     owner: attempt.owner,
-    program: request.program,
+    program: carrierOf(request.program).program,
     limits: request.limits,
     network,
     env,
@@ -151,6 +167,7 @@ function endedEarly(parts: ExecutorParts, attempt: Attempt, progress: Progress, 
   if (cause === 'lock_lost') throw new CofferdamError('fenced', undefined, { cause: error })
   if (cause === 'drain') throw error instanceof StopReason ? error : new StopReason('drain')
   if (cause !== null) return ended('cancelled', 'cancelled', 'The execution was cancelled before it began.')
+  if (error instanceof TaskRefusal) return ended(error.ending, error.reason, error.message)
   if (error instanceof ProvisioningFailure) return ended(error.ending, error.reason, error.message)
   const { executionId } = attempt
   parts.log.error({ err: error, executionId, attempt: attempt.attempt }, 'an attempt failed on our side')

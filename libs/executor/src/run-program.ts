@@ -21,6 +21,8 @@ import type { HeldSandbox } from './held-sandbox.ts'
 import { createOutput, type Output, type StreamName } from './output.ts'
 import type { RedactionRules } from './redaction-rules.ts'
 import { ATTRIBUTE, EVENT, type AttemptSpans } from './spans.ts'
+import { createPrintedTail } from './tasks/printed-tail.ts'
+import type { Task } from './tasks/task.ts'
 import { decideEnding, type Evidence } from './verdict.ts'
 
 /** 16 MiB of artifacts in 256 files, from a remote sandbox; the program's own time is over by then. */
@@ -34,27 +36,41 @@ export interface ProgramRun {
   spans: AttemptSpans
   /** Null without a network. */
   egress: ExecutionEgress | null
+  /** Runs in place of the request's program; null when that is what runs. */
+  task: Task | null
 }
 
 /** Runs the program. Throws only `fenced`, when the attempt came to belong to another worker. */
 export async function runProgram(run: ProgramRun): Promise<Outcome> {
-  const output = createOutput({ ...run.attempt, ...run.parts, rules: run.rules, ...listeners(run) })
+  const printed = createPrintedTail()
+  const { onText, ...others } = listeners(run)
+  const output = createOutput({
+    ...run.attempt,
+    ...run.parts,
+    ...others,
+    rules: run.rules,
+    onText: (stream, text) => {
+      if (run.task !== null) printed.add(stream, text)
+      onText(stream, text)
+    },
+  })
   const startedMs = run.parts.clock.nowMs()
   run.spans.run.addEvent(EVENT.started)
   const end = await supervise(run, output)
   output.close()
   if (end.stop !== null) void run.held.destroy()
+  await takeReport(run, end)
   const artifacts = await takeArtifacts(run, end)
   void run.held.destroy()
   if (isFenced(run.attempt)) return await abandon(run, output, artifacts)
   const exit = end.exit === null ? null : checkedExit(end.exit, run.parts.clock.nowMs() - startedMs)
-  const outcome = await conclude(run, output, { ...end, exit }, artifacts)
+  const outcome = await conclude(run, output, { ...end, exit }, artifacts, printed.text())
   endSpan(run, outcome)
   return outcome
 }
 
 async function supervise(
-  { parts, attempt, held, spans, egress }: ProgramRun,
+  { parts, attempt, held, spans, egress, task }: ProgramRun,
   output: Output,
 ): Promise<RunEnd> {
   const { request } = attempt
@@ -71,7 +87,7 @@ async function supervise(
     clock: parts.clock,
   })
   return await runUnderDeadlines({
-    run: (signal) => held.sandbox.run(request.program, io(signal)),
+    run: (signal) => held.sandbox.run(task?.program ?? request.program, io(signal)),
     interrupt: () => held.sandbox.interrupt(),
     softTimeoutMs: request.limits.soft_timeout_ms,
     hardTimeoutMs: request.limits.hard_timeout_ms,
@@ -82,6 +98,13 @@ async function supervise(
     clock: parts.clock,
     onDeadline: (which) => void spans.run.addEvent(EVENT[which]),
   })
+}
+
+async function takeReport({ parts, attempt, held, task }: ProgramRun, end: RunEnd): Promise<void> {
+  if (task === null || end.exit === null || end.stop !== null) return
+  const timeout = new Error(`a report took longer than ${ARTIFACTS_TIMEOUT_MS} ms`)
+  using bound = withDeadline(parts.clock, attempt.signal, ARTIFACTS_TIMEOUT_MS, timeout)
+  await task.take(held.sandbox, bound.signal)
 }
 
 async function takeArtifacts(run: ProgramRun, end: RunEnd): Promise<StoredArtifact[]> {
@@ -101,10 +124,11 @@ async function takeArtifacts(run: ProgramRun, end: RunEnd): Promise<StoredArtifa
 }
 
 async function conclude(
-  { attempt, held, parts, egress }: ProgramRun,
+  { attempt, held, parts, egress, task }: ProgramRun,
   output: Output,
   end: RunEnd,
   artifacts: StoredArtifact[],
+  printed: string,
 ): Promise<Outcome> {
   const { exit } = end
   if (end.failure !== null) parts.log.warn({ err: end.failure, ...keyOf(attempt) }, 'the sandbox was lost')
@@ -120,8 +144,13 @@ async function conclude(
     lastErrorLine: output.lastErrorLine(),
   }
   const verdict = decideEnding(evidence)
+  const facts = { limits, exit, lastErrorLine: evidence.lastErrorLine }
+  const concluded = task?.conclude(verdict, facts, printed, (text) => output.redact(text)) ?? {
+    ...verdict,
+    failureReason: failureReason(verdict, facts),
+  }
   return {
-    ending: verdict.ending,
+    ...concluded,
     exitCode: exit?.exitCode ?? null,
     signal: exit?.signal ?? null,
     stdout,
@@ -135,8 +164,6 @@ async function conclude(
     openMs: held.openMs,
     redactionCount: output.redactionCount,
     began: true,
-    failureReason: failureReason(verdict, { limits, exit, lastErrorLine: evidence.lastErrorLine }),
-    reason: verdict.reason,
     outboundHosts: [...(egress?.hosts ?? [])],
     sessionId: held.sandbox.session?.id ?? null,
   }

@@ -19,6 +19,7 @@ import {
   type TenantPolicy,
 } from '@cofferdam/contract'
 import { ProvisioningFailure } from './provisioning-failure.ts'
+import { carrierOf } from './tasks/task.ts'
 
 export type RejectionReason =
   | 'capability_missing'
@@ -82,11 +83,12 @@ function refuse(
   network: Network,
   minIsolation: Isolation,
 ): Omit<Rejection, 'backend'> | null {
+  const carrier = carrierOf(request.program)
   const missing = missingCapabilities(backend.capabilities, {
-    program: request.program,
+    program: carrier.program,
     network,
     stdin: request.stdin !== undefined,
-    files: (request.files ?? []).length > 0,
+    files: carrier.files || (request.files ?? []).length > 0,
     artifacts: (request.artifacts ?? []).length > 0,
     reuse: reuseOf(request),
     sessionScope: request.session?.scope ?? null,

@@ -1,0 +1,121 @@
+/** The worker's end of egress: made once, opened for each execution. */
+import type { Network, TenantPolicy } from '@cofferdam/contract'
+import { networkInterfaces } from 'node:os'
+import type { Duplex } from 'node:stream'
+import type { EgressConfig } from './config.ts'
+import { createDial } from './dial.ts'
+import { addressRules } from './judge-address.ts'
+import { createLedger, type Ledger } from './ledger.ts'
+import { createMirrors, createPackageProxy } from './packages/create-package-proxy.ts'
+import { createProxy, type AcceptConnection } from './proxy-server.ts'
+import { createResolve, type Resolve } from './resolve.ts'
+
+export interface EgressOptions {
+  config: EgressConfig
+  /** Default: the machine's name servers. */
+  resolve?: Resolve
+  /** Default: the addresses of this machine's interfaces. */
+  ownAddresses?: () => readonly string[]
+}
+
+export interface OpenEgress {
+  /** What `narrowest` gave: nothing is narrowed here. */
+  network: Network
+  /** The tenant's package rules; null when the execution may not install at all. */
+  packages: TenantPolicy['packages'] | null
+  /** Aborted: everything of the execution ends. */
+  signal?: AbortSignal
+}
+
+/** One execution's way out. What it reports grows while it is open and stands still afterwards. */
+export interface ExecutionEgress
+  extends AsyncDisposable, Pick<Ledger, 'hosts' | 'refusals' | 'bytes' | 'installed' | 'refusedPackages'> {
+  /** Takes a connection of the program to its proxy; it is ours from now on. Never throws. */
+  accept(connection: Duplex): void
+  /** Ends every connection. Idempotent. */
+  close(): Promise<void>
+}
+
+export interface Egress extends AsyncDisposable {
+  /** Registries that a mirror is configured for: from others nothing can be installed. */
+  readonly mirrors: Readonly<Record<'pypi' | 'npm', boolean>>
+  open(execution: OpenEgress): ExecutionEgress
+}
+
+function interfaceAddresses(): readonly string[] {
+  return Object.values(networkInterfaces()).flatMap((list) => (list ?? []).map(({ address }) => address))
+}
+
+/**
+ * @example
+ * const egress = createEgress({ config: egressConfigSchema.parse({}) })
+ * await using execution = egress.open({ network: 'public', packages: null })
+ * await sandbox.run(program, { onConnection: execution.accept, … })
+ * audit(execution.hosts)
+ */
+export function createEgress(options: EgressOptions): Egress {
+  const { config, resolve = createResolve(), ownAddresses = interfaceAddresses } = options
+  const addresses = addressRules(config.private_allow, ownAddresses)
+  const mirrors = createMirrors(config)
+  const running = new Set<ExecutionEgress>()
+
+  const open = ({ network, packages, signal }: OpenEgress): ExecutionEgress => {
+    const closed = new AbortController()
+    const ledger = createLedger(config.max_bytes)
+    const ended = AbortSignal.any(signal === undefined ? [closed.signal] : [closed.signal, signal])
+    // Most executions never connect, so the server is made by the first connection.
+    let take: AcceptConnection | undefined
+    const accept = (connection: Duplex): void => {
+      take ??= createProxy({
+        config,
+        ledger,
+        dial: createDial({ network, config, addresses, resolve, ledger }),
+        packages: createPackageProxy({
+          mirrors,
+          maxRequests: config.max_connections,
+          rules: packages,
+          ledger,
+          signal: ended,
+        }),
+        checkServerName: typeof network === 'object',
+        signal: ended,
+      })
+      take(connection)
+    }
+    const close = async (): Promise<void> => {
+      closed.abort()
+      running.delete(execution)
+      await Promise.resolve()
+    }
+    const execution: ExecutionEgress = {
+      accept,
+      close,
+      get hosts() {
+        return ledger.hosts
+      },
+      get refusals() {
+        return ledger.refusals
+      },
+      get bytes() {
+        return ledger.bytes
+      },
+      get installed() {
+        return ledger.installed
+      },
+      get refusedPackages() {
+        return ledger.refusedPackages
+      },
+      [Symbol.asyncDispose]: close,
+    }
+    running.add(execution)
+    return execution
+  }
+
+  return {
+    mirrors: { pypi: config.package_mirrors.pypi !== null, npm: config.package_mirrors.npm !== null },
+    open,
+    async [Symbol.asyncDispose]() {
+      await Promise.all([...running].map((execution) => execution.close()))
+    },
+  }
+}

@@ -1,0 +1,134 @@
+"""Runs unittest and writes one JSON line per test: python3 unittest-report.py REPORT [FILE]. Prints as unittest does.
+
+Folders that are no packages are searched too, each as a start of its own; a folder whose name begins with a dot never is.
+"""
+import json
+import os
+import sys
+import time
+import traceback
+import unittest
+
+# The reader takes 8 MiB: 500 messages of 4 KiB, and names and places of all others.
+MESSAGE_MAX, MESSAGES = 4096, 500
+
+
+class Report:
+    def __init__(self, path):
+        self.out = open(path, "w", encoding="utf-8", errors="backslashreplace")
+        self.messages = 0
+
+    def line(self, **fields):
+        self.out.write(json.dumps(fields) + "\n")
+        self.out.flush()
+
+    def test(self, test, status, started, error=None, message=""):
+        file, number = place(error)
+        if error is not None:
+            self.messages += 1
+            if self.messages <= MESSAGES:
+                message = "".join(traceback.format_exception(*error))[-MESSAGE_MAX:]
+        ms = None if started is None else (time.perf_counter() - started) * 1000
+        self.line(t="test", name=str(test)[:1024], status=status, file=file, line=number, ms=ms, message=message)
+
+
+def place(error):
+    """The last line of the project's own in the trace; of a syntax error, where it stands."""
+    if error is None:
+        return None, None
+    found = (None, None)
+    if isinstance(error[1], SyntaxError) and error[1].filename:
+        return os.path.abspath(error[1].filename), error[1].lineno
+    here = os.getcwd() + os.sep
+    for frame, number in traceback.walk_tb(error[2]):
+        path = os.path.abspath(frame.f_code.co_filename)
+        if path.startswith(here) and path != os.path.abspath(__file__):
+            found = (path, number)
+    return found
+
+
+def result_class(report):
+    class Result(unittest.TextTestResult):
+        started = None
+
+        def startTest(self, test):
+            self.started = time.perf_counter()
+            self.bad_subtests = 0
+            super().startTest(test)
+
+        def addSuccess(self, test):
+            super().addSuccess(test)
+            report.test(test, "passed", self.started)
+
+        def addFailure(self, test, error):
+            super().addFailure(test, error)
+            report.test(test, "failed", self.started, error)
+
+        def addError(self, test, error):
+            super().addError(test, error)
+            broken = type(test).__name__ == "_ErrorHolder" or type(test).__module__ == "unittest.loader"
+            said = str(error[1])[-MESSAGE_MAX:] if broken else ""
+            report.test(test, "errored", self.started, error, said)
+
+        def addSkip(self, test, reason):
+            super().addSkip(test, reason)
+            report.test(test, "skipped", self.started)
+
+        def addExpectedFailure(self, test, error):
+            super().addExpectedFailure(test, error)
+            report.test(test, "passed", self.started)
+
+        def addUnexpectedSuccess(self, test):
+            super().addUnexpectedSuccess(test)
+            report.test(test, "failed", self.started, message="It was expected to fail and did not.")
+
+        def addSubTest(self, test, subtest, error):
+            super().addSubTest(test, subtest, error)
+            if error is not None:
+                kind = "failed" if issubclass(error[0], test.failureException) else "errored"
+                report.test(subtest, kind, self.started, error)
+
+    return Result
+
+
+def has_tests(folder):
+    return any(name.startswith("test") and name.endswith(".py") for name in os.listdir(folder))
+
+
+def discover():
+    suite = unittest.TestSuite()
+    for folder, below, files in os.walk("."):
+        below[:] = sorted(name for name in below if not name.startswith(".") and name not in ("node_modules", "venv"))
+        inside = folder != "." and "__init__.py" in files
+        if inside or not (has_tests(folder) or any(is_package(folder, name) for name in below)):
+            continue
+        # One that is a package is found from the folder above it.
+        top = os.path.abspath(folder)
+        suite.addTests(unittest.TestLoader().discover(top, "test*.py", top))
+    return suite
+
+
+def is_package(folder, name):
+    return os.path.exists(os.path.join(folder, name, "__init__.py"))
+
+
+def from_file(path):
+    folder, name = os.path.split(os.path.abspath(path))
+    while os.path.exists(os.path.join(folder, "__init__.py")):
+        folder, above = os.path.split(folder)
+        name = above + "." + name
+    sys.path.insert(0, folder)
+    return unittest.TestLoader().loadTestsFromName(name[: -len(".py")])
+
+
+def main():
+    report = Report(sys.argv[1])
+    sys.path[0] = os.getcwd()
+    suite = from_file(sys.argv[2]) if len(sys.argv) > 2 else discover()
+    sys.argv[:] = ["python3 -m unittest"]
+    result = unittest.TextTestRunner(resultclass=result_class(report), verbosity=2).run(suite)
+    report.line(t="end")
+    sys.exit(5 if result.testsRun == 0 and not result.errors else not result.wasSuccessful())
+
+
+main()

@@ -1,0 +1,184 @@
+/**
+ * From a request to install to the command that does it. The first manifest that lies in the folder decides:
+ *
+ *   requirements.txt → pip · pnpm-lock.yaml → pnpm · yarn.lock → yarn · package-lock.json → npm ci
+ *   package.json → npm install · pyproject.toml → pip
+ *
+ * Python packages go to `.packages` in the work directory, which test runs put on PYTHONPATH; node_modules stands beside
+ * its package.json. Both are files of the session, so its later executions find them. yarn and pnpm are not in the image:
+ * what is not there is fetched by npx, through the same proxy and the same rules.
+ */
+import {
+  PACKAGE_MANAGERS,
+  type PackageManager,
+  type Program,
+  type Sandbox,
+  type TenantPolicy,
+} from '@cofferdam/contract'
+import type { PackageAccess, PackageRegistry } from './package-access.ts'
+import { PYTHON_PACKAGES_FOLDER } from './plan-tests.ts'
+import { quoted } from './shell-quote.ts'
+import { TaskRefusal } from './task-refusal.ts'
+
+export interface InstallPlan {
+  type: 'install'
+  manager: PackageManager
+  shown: string
+  program: Program
+}
+
+type Install = Extract<Program, { type: 'install' }>
+
+const MANIFESTS = [
+  ['requirements.txt', 'pip'],
+  ['pnpm-lock.yaml', 'pnpm'],
+  ['yarn.lock', 'yarn'],
+  ['package-lock.json', 'npm'],
+  ['npm-shrinkwrap.json', 'npm'],
+  ['package.json', 'npm'],
+  ['pyproject.toml', 'pip'],
+] as const satisfies [string, PackageManager][]
+
+const registryOf = (manager: PackageManager): PackageRegistry => (manager === 'pip' ? 'pypi' : 'npm')
+
+/** Refuses what can be refused before a sandbox is opened. Throws TaskRefusal. */
+export function refuseInstall(
+  asked: Install,
+  tenant: Pick<TenantPolicy, 'packages'>,
+  access: PackageAccess | null,
+): void {
+  const managers = asked.manager === undefined ? PACKAGE_MANAGERS : [asked.manager]
+  const refusals = managers.map((manager) => refusalOf(registryOf(manager), tenant, access))
+  const first = refusals[0]
+  if (first != null && refusals.every((refusal) => refusal !== null)) throw first
+}
+
+function refusalOf(
+  registry: PackageRegistry,
+  { packages }: Pick<TenantPolicy, 'packages'>,
+  access: PackageAccess | null,
+): TaskRefusal | null {
+  if (packages[registry].length === 0)
+    return new TaskRefusal(
+      'policy_denied',
+      'packages_not_allowed',
+      `The tenant's policy allows no packages of ${registry}. An operator can allow some with packages.${registry}.`,
+    )
+  const why = access === null ? 'this worker has no package proxy' : access.unavailable(registry)
+  return why === null
+    ? null
+    : new TaskRefusal(
+        'provisioning',
+        'packages_unavailable',
+        `Packages of ${registry} cannot be fetched here: ${why}.`,
+      )
+}
+
+/** Plans an install. Throws TaskRefusal when there is no manifest, or when policy or place forbid it. */
+export async function planInstall(
+  asked: Install,
+  sandbox: Pick<Sandbox, 'list'>,
+  tenant: Pick<TenantPolicy, 'packages'>,
+  access: PackageAccess | null,
+): Promise<InstallPlan> {
+  const folder = asked.path ?? ''
+  const prefix = folder === '' ? '' : `${folder}/`
+  const entries = await sandbox.list(
+    MANIFESTS.map(([name]) => prefix + name),
+    MANIFESTS.length,
+  )
+  const found = new Set(entries.map(({ path }) => path.slice(prefix.length)))
+  const usable = MANIFESTS.filter(
+    ([name, manager]) =>
+      found.has(name) && (asked.manager === undefined || accepts(asked.manager, name, manager)),
+  )
+  const manifest = usable[0]?.[0]
+  if (manifest === undefined) throw noManifest(asked, folder)
+  const manager = asked.manager ?? usable[0]?.[1] ?? 'npm'
+  const refusal = refusalOf(registryOf(manager), tenant, access)
+  if (refusal !== null) throw refusal
+  const command = commandOf(manager, manifest)
+  const up =
+    folder === ''
+      ? '.'
+      : folder
+          .split('/')
+          .map(() => '..')
+          .join('/')
+  const shell = [
+    ...Object.entries(access?.environment() ?? {}).map(([name, value]) => `export ${name}=${quoted(value)}`),
+    ...(folder === '' ? [] : [`cd -- ${quoted(folder)} || exit 1`]),
+    ...command.run(up),
+  ]
+  return {
+    type: 'install',
+    manager,
+    shown: command.shown,
+    program: { type: 'command', shell: shell.join('\n') },
+  }
+}
+
+/** A manager that is named takes any manifest of its own registry: `yarn` with only a package.json is fine. */
+function accepts(named: PackageManager, manifest: string, usual: PackageManager): boolean {
+  return named === usual || (manifest === 'package.json' && named !== 'pip')
+}
+
+function noManifest({ manager }: Install, folder: string): TaskRefusal {
+  const names = MANIFESTS.filter(([name, usual]) => manager === undefined || accepts(manager, name, usual))
+  const where = folder === '' ? 'the work directory' : folder
+  return new TaskRefusal(
+    'error',
+    'no_manifest',
+    `There is nothing to install in ${where}: none of ${names.map(([name]) => name).join(', ')} is there. Name the program's path, or send the file.`,
+  )
+}
+
+interface Command {
+  shown: string
+  /** `up` leads from the manifest's folder to the work directory. */
+  run(up: string): string[]
+}
+
+/** What npx fetches when the sandbox has no yarn or pnpm: the last of yarn's classic line, the pnpm that writes lock files 9. */
+const FETCHED = { yarn: 'yarn@1', pnpm: 'pnpm@10' } as const
+
+const missing = (what: string): string => `{ echo "${what} is not in this sandbox" >&2; exit 127; }`
+
+function commandOf(manager: PackageManager, manifest: string): Command {
+  switch (manager) {
+    case 'pip': {
+      const what = manifest === 'requirements.txt' ? '-r requirements.txt' : '.'
+      const quiet = '--no-input --disable-pip-version-check --no-warn-script-location'
+      return {
+        shown: `pip install ${what}`,
+        run: (up) => [
+          `python3 -m pip --version >/dev/null 2>&1 || ${missing('pip')}`,
+          `exec python3 -m pip install ${quiet} --upgrade --target ${up}/${PYTHON_PACKAGES_FOLDER} ${what}`,
+        ],
+      }
+    }
+    case 'npm': {
+      const verb = manifest === 'package.json' ? 'install' : 'ci'
+      return {
+        shown: `npm ${verb}`,
+        run: () => [
+          `command -v npm >/dev/null || ${missing('npm')}`,
+          `exec npm ${verb} --no-audit --no-fund --no-update-notifier`,
+        ],
+      }
+    }
+    case 'yarn':
+    case 'pnpm': {
+      const locked = manifest === 'package.json' ? '' : ' --frozen-lockfile'
+      const args = manager === 'yarn' ? `install${locked} --non-interactive` : `install${locked}`
+      return {
+        shown: `${manager} install${locked}`,
+        run: () => [
+          `if command -v ${manager} >/dev/null; then exec ${manager} ${args}; fi`,
+          `command -v npx >/dev/null || ${missing(manager)}`,
+          `exec npx --yes ${FETCHED[manager]} ${args}`,
+        ],
+      }
+    }
+  }
+}

@@ -1,0 +1,76 @@
+/** Reads the events of `go test -json`. A test with subtests counts as its subtests; a package that does not build is an error. */
+import { z } from 'zod'
+import { jsonOrUndefined, linesOf } from './read-events.ts'
+import type { ReportDraft } from './report-draft.ts'
+
+const eventSchema = z.object({
+  Action: z.string(),
+  Package: z.string().optional(),
+  ImportPath: z.string().optional(),
+  Test: z.string().optional(),
+  Elapsed: z.number().optional(),
+  Output: z.string().optional(),
+})
+
+/** The contract's longest message; a test may print without end. */
+const MAX_OUTPUT = 8192
+
+/** True when every package came to its end. `modulePath` is the name that go.mod gives the project; '' when unknown. */
+export function readGo(text: string, draft: ReportDraft, modulePath: string): boolean {
+  const outputs = new Map<string, string>()
+  const ended = new Map<string, { test: string; pkg: string; action: string; ms: number }>()
+  const open = new Set<string>()
+  const failedPackages: string[] = []
+  const packagesWithFailures = new Set<string>()
+  for (const line of linesOf(text)) {
+    const parsed = eventSchema.safeParse(jsonOrUndefined(line))
+    if (!parsed.success) continue
+    const {
+      Action: action,
+      Package: pkg = parsed.data.ImportPath ?? '',
+      Test: test,
+      Elapsed = 0,
+      Output = '',
+    } = parsed.data
+    const key = `${pkg}\0${test ?? ''}`
+    if (action === 'output' || action === 'build-output')
+      outputs.set(key, ((outputs.get(key) ?? '') + Output).slice(0, MAX_OUTPUT))
+    else if (action === 'start' || (action === 'run' && test !== undefined)) open.add(key)
+    else if (action === 'pass' || action === 'fail' || action === 'skip') {
+      open.delete(key)
+      if (test !== undefined) {
+        ended.set(key, { test, pkg, action, ms: Elapsed * 1000 })
+        if (action === 'fail') packagesWithFailures.add(pkg)
+      } else if (action === 'fail') failedPackages.push(pkg)
+    }
+  }
+  const parents = new Set<string>()
+  for (const { test, pkg } of ended.values())
+    for (let at = test.lastIndexOf('/'); at > 0; at = test.lastIndexOf('/', at - 1))
+      parents.add(`${pkg}\0${test.slice(0, at)}`)
+  for (const [key, { test, pkg, action, ms }] of ended) {
+    if (parents.has(key)) continue
+    const message = outputs.get(key) ?? ''
+    const status = action === 'pass' ? 'passed' : action === 'skip' ? 'skipped' : 'failed'
+    draft.add({ name: test, status, ...placeIn(message, pkg, modulePath), message, ms })
+  }
+  for (const pkg of failedPackages)
+    if (!packagesWithFailures.has(pkg)) {
+      const message = outputs.get(`${pkg}\0`) ?? ''
+      draft.add({ name: pkg, status: 'errored', ...placeIn(message, pkg, modulePath), message })
+    }
+  return open.size === 0 && draft.total > 0
+}
+
+/** `    add_test.go:12: …` is relative to the package's folder; a compiler says `./add.go:3:1: …`. */
+function placeIn(
+  message: string,
+  pkg: string,
+  modulePath: string,
+): { file: string | null; line: number | null } {
+  const found = /^\s*(?:\.\/)?([\w./-]+\.go):(\d{1,7})(?::\d+)?: /m.exec(message)
+  if (found === null) return { file: null, line: null }
+  const within = modulePath !== '' && pkg.startsWith(`${modulePath}/`) ? pkg.slice(modulePath.length + 1) : ''
+  const name = found[1] ?? ''
+  return { file: within === '' || name.includes('/') ? name : `${within}/${name}`, line: Number(found[2]) }
+}

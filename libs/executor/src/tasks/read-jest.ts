@@ -1,0 +1,69 @@
+/** Reads the JSON report of jest, which vitest writes too. */
+import { z } from 'zod'
+import { jsonOrUndefined } from './read-events.ts'
+import type { ReportDraft } from './report-draft.ts'
+
+const testSchema = z.object({
+  fullName: z.string().catch(''),
+  title: z.string().catch(''),
+  status: z.string(),
+  duration: z.number().nullish().catch(null),
+  failureMessages: z.array(z.string()).nullish().catch(null),
+  location: z.object({ line: z.number() }).nullish().catch(null),
+})
+const reportSchema = z.object({
+  testResults: z.array(
+    z.object({
+      name: z.string().catch(''),
+      status: z.string().catch(''),
+      message: z.string().nullish().catch(null),
+      assertionResults: z.array(testSchema).catch([]),
+    }),
+  ),
+})
+
+/** True when it was such a report. */
+export function readJest(text: string, draft: ReportDraft): boolean {
+  const parsed = reportSchema.safeParse(jsonOrUndefined(text))
+  if (!parsed.success) return false
+  for (const file of parsed.data.testResults) {
+    for (const test of file.assertionResults) {
+      const message = (test.failureMessages ?? []).join('\n')
+      draft.add({
+        name: test.fullName === '' ? test.title : test.fullName,
+        status: STATUS[test.status] ?? 'skipped',
+        file: file.name,
+        line: lineIn(message, file.name) ?? test.location?.line,
+        message,
+        ms: test.duration,
+      })
+    }
+    // A file that could not be loaded, or whose hooks failed, has no test that says so.
+    const told = file.assertionResults.some(({ status }) => status === 'failed')
+    if (file.status === 'failed' && !told) {
+      const message = file.message ?? ''
+      draft.add({
+        name: file.name,
+        status: 'errored',
+        file: file.name,
+        line: lineIn(message, file.name),
+        message,
+      })
+    }
+  }
+  return true
+}
+
+const STATUS: Readonly<Record<string, 'passed' | 'failed'>> = { passed: 'passed', failed: 'failed' }
+
+/** The first place in a stack that lies in the file. */
+export function lineIn(stack: string, file: string): number | null {
+  const name = file.slice(file.lastIndexOf('/') + 1)
+  // Whole messages can be megabytes; a stack stands in the first 64 KiB.
+  for (const line of stack.slice(0, 65_536).split('\n')) {
+    const at = name === '' ? -1 : line.lastIndexOf(`${name}:`)
+    const found = at === -1 ? null : /^:(\d{1,7})/.exec(line.slice(at + name.length))
+    if (found !== null) return Number(found[1])
+  }
+  return null
+}

@@ -1,0 +1,92 @@
+/**
+ * The report of a test run, from what it left and what it printed. Everything here was written by the tests: a report
+ * that is missing, too large, broken or forged yields counts that may be wrong about the tests' own author, and nothing else.
+ */
+import { unlessAborted } from '../abortable.ts'
+import type { Sandbox, TestReport } from '@cofferdam/contract'
+import type { TestsPlan } from './plan-tests.ts'
+import { readCargo } from './read-cargo.ts'
+import { readEvents } from './read-events.ts'
+import { readGo } from './read-go.ts'
+import { readJest } from './read-jest.ts'
+import { readJunit } from './read-junit.ts'
+import { readPrinted } from './read-printed.ts'
+import { createReportDraft, type Place, type ReportDraft } from './report-draft.ts'
+
+/** A report of 10,000 tests with 500 long failures is some 4 MiB. */
+const MAX_REPORT_BYTES = 8 * 1024 * 1024
+/** Linux takes no longer path. */
+const MAX_ROOT_BYTES = 4096
+
+export interface LeftBehind {
+  /** Text of the report; null when there is none that can be read. */
+  report: string | null
+  root: string
+  /** What go.mod calls the project. */
+  modulePath: string
+}
+
+export const NOTHING_LEFT: LeftBehind = { report: null, root: '', modulePath: '' }
+
+/** Takes the report out and removes our folder. Never rejects. */
+export async function takeReport(
+  sandbox: Pick<Sandbox, 'read' | 'remove'>,
+  plan: TestsPlan,
+  signal: AbortSignal,
+): Promise<LeftBehind> {
+  const text = async (path: string, maxBytes: number): Promise<string | null> => {
+    try {
+      const bytes = await unlessAborted(sandbox.read(path, maxBytes), signal)
+      return bytes.length > maxBytes ? null : Buffer.from(bytes).toString('utf8')
+    } catch {
+      return null
+    }
+  }
+  const goMod = plan.project === '' ? 'go.mod' : `${plan.project}/go.mod`
+  const left = {
+    report: plan.report === null ? null : await text(plan.report.path, MAX_REPORT_BYTES),
+    root: ((await text(`${plan.folder}/root`, MAX_ROOT_BYTES)) ?? '').trim(),
+    modulePath:
+      plan.report?.form === 'go'
+        ? (/^module\s+(\S+)/m.exec((await text(goMod, MAX_REPORT_BYTES)) ?? '')?.[1] ?? '')
+        : '',
+  }
+  await unlessAborted(sandbox.remove(plan.folder), signal).catch(() => undefined)
+  return left
+}
+
+/** `printed` is the end of what was printed, both streams; it counts only when there is no report. */
+export function readReport(plan: TestsPlan, left: LeftBehind, printed: string): TestReport {
+  const draft = createReportDraft({ root: left.root, project: plan.project })
+  const read = left.report === null || plan.report === null ? null : parse(plan.report.form, left, draft)
+  const fields = { framework: plan.framework, command: plan.shown }
+  if (read !== null && (read.complete || draft.total > 0)) return draft.finish({ ...fields, ...read })
+  const summary = readPrinted(printed)
+  const place: Place = { root: '', project: '' }
+  const empty = createReportDraft(place).finish({ ...fields, complete: false })
+  if (summary === null) return empty
+  const framework = plan.framework === 'npm' ? (summary.framework ?? 'npm') : plan.framework
+  return { ...empty, framework, ...summary.counts }
+}
+
+function parse(
+  form: NonNullable<TestsPlan['report']>['form'],
+  { report, modulePath }: LeftBehind,
+  draft: ReportDraft,
+): { complete: boolean; durationMs?: number } | null {
+  const text = report ?? ''
+  switch (form) {
+    case 'junit': {
+      const found = readJunit(text, draft)
+      return found === null ? null : { complete: true, ...found }
+    }
+    case 'events':
+      return { complete: readEvents(text, draft) }
+    case 'jest':
+      return { complete: readJest(text, draft) }
+    case 'go':
+      return { complete: readGo(text, draft, modulePath) }
+    case 'cargo':
+      return { complete: readCargo(text, draft) }
+  }
+}

@@ -1,0 +1,108 @@
+/** Collects tests into a report within the contract's bounds. What comes in is hostile; what goes out fits the schema. */
+import { posix } from 'node:path'
+import { BOUNDS, type TestFramework, type TestReport } from '@cofferdam/contract'
+
+export interface TestCase {
+  name: string
+  status: 'passed' | 'failed' | 'errored' | 'skipped'
+  /** As the framework says it: absolute, relative to the project, or a file URL. */
+  file?: string | null | undefined
+  line?: number | null | undefined
+  message?: string
+  ms?: number | null | undefined
+}
+
+export interface Place {
+  /** Absolute path of the work directory as the sandbox sees it; '' when unknown. */
+  root: string
+  /** Folder of the project below it, '' for itself. */
+  project: string
+}
+
+/** The contract's bound (testReportSchema). */
+const MAX_FAILURES = 500
+
+export interface ReportDraft {
+  add(test: TestCase): void
+  readonly total: number
+  finish(fields: {
+    framework: TestFramework
+    command: string
+    durationMs?: number | null
+    complete: boolean
+  }): TestReport
+}
+
+/** An empty report. */
+export function createReportDraft(place: Place): ReportDraft {
+  const counts = { passed: 0, failed: 0, errored: 0, skipped: 0 }
+  const failures: TestReport['failures'] = []
+  let omitted = 0
+  let ms: number | null = null
+  const total = () => counts.passed + counts.failed + counts.errored + counts.skipped
+  return {
+    add(test) {
+      counts[test.status] += 1
+      if (typeof test.ms === 'number' && test.ms >= 0 && Number.isFinite(test.ms)) ms = (ms ?? 0) + test.ms
+      if (test.status === 'passed' || test.status === 'skipped') return
+      if (failures.length === MAX_FAILURES) omitted += 1
+      else failures.push(failureOf(test, place))
+    },
+    get total() {
+      return total()
+    },
+    finish: ({ framework, command, durationMs, complete }) => ({
+      framework,
+      command,
+      total: total(),
+      ...counts,
+      duration_ms: durationMs ?? ms,
+      failures,
+      failures_omitted: omitted,
+      complete,
+    }),
+  }
+}
+
+/** Colours and other control sequences of a terminal. */
+// eslint-disable-next-line no-control-regex
+const ESCAPES = /\u001b\[[0-9;?]*[ -/]*[@-~]/g
+/** Text for people, without what only a terminal reads. */
+export const plainText = (text: string): string => text.replaceAll(ESCAPES, '').replaceAll('\r\n', '\n')
+
+function failureOf(test: TestCase, place: Place): TestReport['failures'][number] {
+  const file = inWork(test.file, place)
+  const line = test.line ?? null
+  return {
+    name: plainText(test.name).slice(0, 1024),
+    file,
+    line: file !== null && line !== null && Number.isSafeInteger(line) && line > 0 ? line : null,
+    message: plainText(test.message ?? '')
+      .trim()
+      .slice(0, 8192),
+  }
+}
+
+/** A path relative to the work directory; null when it lies outside, or is none. */
+export function inWork(path: string | null | undefined, { root, project }: Place): string | null {
+  if (path === null || path === undefined || path === '' || path.length > 4096) return null
+  const plain = path.startsWith('file://') ? decoded(path.slice('file://'.length)) : path
+  if (!plain.startsWith('/')) return checked(posix.join(project, plain))
+  const prefix = root.endsWith('/') ? root : `${root}/`
+  return root !== '' && plain.startsWith(prefix) ? checked(plain.slice(prefix.length)) : null
+}
+
+function checked(path: string): string | null {
+  const normal = posix.normalize(path)
+  return normal.startsWith('../') || normal.startsWith('/') || normal.length > BOUNDS.pathLength
+    ? null
+    : normal
+}
+
+function decoded(text: string): string {
+  try {
+    return decodeURIComponent(text)
+  } catch {
+    return text
+  }
+}

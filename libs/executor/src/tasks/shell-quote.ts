@@ -1,0 +1,3 @@
+/** One word for a POSIX shell, whatever it holds. */
+export const quoted = (word: string): string =>
+  /^[\w./:@%+=-]+$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`
