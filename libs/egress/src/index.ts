@@ -1,2 +1,16 @@
 /** What a sandboxed program may reach: an HTTP proxy behind the agent channel, and a package proxy. */
-export {}
+export { egressConfigSchema, type EgressConfig } from './config.ts'
+export {
+  createEgress,
+  type Egress,
+  type EgressOptions,
+  type ExecutionEgress,
+  type OpenEgress,
+} from './create-egress.ts'
+export type { Refusal } from './ledger.ts'
+export { narrowest, type Narrowed } from './network-rules.ts'
+export { packageEnvironment, PROXY_URL, proxyEnvironment } from './package-environment.ts'
+export { PACKAGE_HOST } from './packages/create-package-proxy.ts'
+export { packageRuleProblems } from './packages/package-rules.ts'
+export type { RefusalRule } from './refusal.ts'
+export { createResolve, type Resolve } from './resolve.ts'

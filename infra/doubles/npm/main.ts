@@ -1,0 +1,9 @@
+/** Serves the tarballs of a folder (`npm pack` makes them): `node infra/doubles/npm/main.ts --port 0 --dir FOLDER`. */
+import { filesOf, mirrorArguments } from '../mirror-server.ts'
+import { startNpmMirror } from './npm-mirror.ts'
+import { readTarball } from './npm-package.ts'
+
+const { port, dir } = mirrorArguments()
+const tarballs = [...filesOf(dir, ['.tgz']).values()].map(readTarball)
+const mirror = await startNpmMirror({ port, tarballs })
+console.log(mirror.url)

@@ -1,0 +1,11 @@
+/** Serves the wheels and sdists of a folder: `node infra/doubles/pypi/main.ts --port 0 --dir FOLDER`. */
+import { filesOf, mirrorArguments } from '../mirror-server.ts'
+import { startPypiMirror } from './pypi-mirror.ts'
+
+const { port, dir } = mirrorArguments()
+const distributions = [...filesOf(dir, ['.whl', '.tar.gz', '.zip'])].map(([filename, bytes]) => ({
+  filename,
+  bytes,
+}))
+const mirror = await startPypiMirror({ port, distributions })
+console.log(mirror.url)

@@ -1,0 +1,68 @@
+/** Settings of the worker's end of egress: what an operator bounds, opens and points at. */
+import ipaddr from 'ipaddr.js'
+import { z } from 'zod'
+
+/** `CIDR` or `CIDR:port`; an IPv6 range with a port stands in brackets: `[fd00::/8]:443`. */
+export interface PrivateRange {
+  range: [ipaddr.IPv4 | ipaddr.IPv6, number]
+  /** Null: every port that the network rules let through. */
+  port: number | null
+}
+
+/** Reads one entry of `private_allow`; null when it is not one. */
+export function parsePrivateRange(text: string): PrivateRange | null {
+  const match = /^\[([^\]]+)\](?::(\d{1,5}))?$/.exec(text) ??
+    /^(\d[\d./]*)(?::(\d{1,5}))?$/.exec(text) ?? [text, text]
+  const [, cidr = '', port] = match
+  if (!ipaddr.isValidCIDR(cidr) || (port !== undefined && (Number(port) < 1 || Number(port) > 65_535)))
+    return null
+  return { range: ipaddr.parseCIDR(cidr), port: port === undefined ? null : Number(port) }
+}
+
+const ms = z.int().min(10).max(3_600_000)
+const port = z.int().min(1).max(65_535)
+/** May carry `user:password@`, which is sent to the mirror alone and shown nowhere. */
+const mirror = z
+  .url({ protocol: /^https?$/ })
+  .max(2048)
+  .nullable()
+  .default(null)
+
+export const egressConfigSchema = z.strictObject({
+  /** Connections of one execution at once, and connections to origins at once. Browsers use 6 a host; npm 15 in all. */
+  max_connections: z.int().min(1).max(4096).default(64),
+  /** Bytes of one execution, both directions together, package files included. */
+  max_bytes: z
+    .int()
+    .min(1)
+    .max(2 ** 40)
+    .default(512 * 2 ** 20),
+  /** Distinct names that one execution may have resolved: each lookup can carry data out. */
+  max_names: z.int().min(1).max(65_536).default(256),
+  /** Name resolution and connecting together. */
+  connect_timeout_ms: ms.default(10_000),
+  /** A connection on which nothing moves for so long ends. */
+  idle_timeout_ms: ms.default(60_000),
+  /** A request's head must be complete so long after its connection, or the answer before it, ended. */
+  header_timeout_ms: ms.default(15_000),
+  /** Ports under network `public`. An entry of an allow-list names its own, or means 80 and 443. */
+  ports: z.array(port).min(1).max(256).default([80, 443]),
+  /** `CIDR` or `CIDR:port` that may be reached although it is not public. Never filled from a tenant's data. */
+  private_allow: z
+    .array(
+      z
+        .string()
+        .max(64)
+        .refine((text) => parsePrivateRange(text) !== null, 'expected CIDR, CIDR:port or [CIDR]:port'),
+    )
+    .max(256)
+    .default([]),
+  /**
+   * Index URLs as pip and npm would take them, e.g. `https://mirror.example/simple/`. Null: installs from there are refused.
+   * Exactly this mirror is asked, never a second one.
+   */
+  package_mirrors: z.strictObject({ pypi: mirror, npm: mirror }).prefault({}),
+  /** Hosts besides the mirror's own that its index may name for files; reached by https only, without its credentials. */
+  package_file_hosts: z.array(z.string().min(1).max(253)).max(64).default(['files.pythonhosted.org']),
+})
+export type EgressConfig = z.output<typeof egressConfigSchema>

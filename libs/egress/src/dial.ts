@@ -1,0 +1,146 @@
+/**
+ * The one way out. Order matters: name and port are judged before the name is resolved (a lookup alone can carry data out),
+ * every address before anything is connected, and the connection goes to those very addresses: nothing resolves twice.
+ */
+import type { Network } from '@cofferdam/contract'
+import ipaddr from 'ipaddr.js'
+import { connect, type LookupFunction, type Socket } from 'node:net'
+import type { Duplex } from 'node:stream'
+import type { EgressConfig } from './config.ts'
+import type { Target } from './host.ts'
+import { judgeAddress, type AddressRules } from './judge-address.ts'
+import type { Ledger } from './ledger.ts'
+import { meteredStream } from './metered-stream.ts'
+import { refusedByNetwork } from './network-rules.ts'
+import { Refused } from './refusal.ts'
+import type { Resolve } from './resolve.ts'
+
+/** Addresses of one name that are tried; a hostile answer can hold thousands. */
+const MAX_ADDRESSES = 16
+
+export interface DialDeps {
+  network: Network
+  config: EgressConfig
+  addresses: AddressRules
+  resolve: Resolve
+  ledger: Ledger
+}
+
+/** Connects to a target that every rule lets through; rejects with `Refused`. */
+export type Dial = (target: Target, signal: AbortSignal) => Promise<Duplex>
+
+export function createDial({ network, config, addresses, resolve, ledger }: DialDeps): Dial {
+  const names = new Set<string>()
+  let open = 0
+
+  const refuseEarly = (target: Target): void => {
+    if (ledger.isExhausted)
+      throw new Refused(target.text, 'byte_limit', `the execution has spent its ${config.max_bytes} bytes`)
+    const why = refusedByNetwork(network, config.ports, target)
+    if (why !== null) throw new Refused(target.text, 'network', why)
+    // Requests of one connection may be pipelined, so connections to origins have the bound of their own.
+    if (open >= config.max_connections)
+      throw new Refused(target.text, 'connection_limit', `${open} connections are open already`)
+  }
+
+  const lookUp = async ({ host, text }: Target, signal: AbortSignal): Promise<readonly string[]> => {
+    if (host.kind === 'address') return [host.address.toString()]
+    if (!names.has(host.text) && names.size >= config.max_names)
+      throw new Refused(text, 'name_limit', `${names.size} names were resolved for this execution already`)
+    names.add(host.text)
+    const found = await resolve(host.text, signal).catch((cause: unknown) => {
+      throw new Refused(text, 'unresolvable', 'the name could not be resolved', cause)
+    })
+    if (found.length === 0) throw new Refused(text, 'unresolvable', 'the name has no address')
+    return found
+  }
+
+  /** One bad address condemns the name: a mix of public and private answers is what rebinding looks like. */
+  const judge = (target: Target, found: readonly string[]): void => {
+    for (const address of found) {
+      const why = ipaddr.isValid(address)
+        ? judgeAddress(ipaddr.parse(address), target.port, addresses)
+        : 'no address'
+      if (why === null) continue
+      const named =
+        target.host.kind === 'name' ? `the name resolves to ${address}, which is ${why}` : `it is ${why}`
+      throw new Refused(target.text, 'address', named)
+    }
+  }
+
+  return async (target, signal) => {
+    refuseEarly(target)
+    open += 1
+    const deadline = AbortSignal.timeout(config.connect_timeout_ms)
+    const ended = AbortSignal.any([signal, deadline])
+    try {
+      const found = await orAbort(lookUp(target, ended), ended)
+      judge(target, found)
+      ledger.reached(target.text)
+      const socket = await connected(target, found.slice(0, MAX_ADDRESSES), ended)
+      const stream = meteredStream(socket, target.text, ledger, config.idle_timeout_ms)
+      stream.once('close', () => (open -= 1))
+      return stream
+    } catch (error) {
+      open -= 1
+      if (deadline.aborted)
+        throw new Refused(
+          target.text,
+          'timeout',
+          `no connection within ${config.connect_timeout_ms} ms`,
+          error,
+        )
+      if (error instanceof Refused) throw error
+      throw new Refused(target.text, 'unreachable', 'the connection was not made', error)
+    }
+  }
+}
+
+/** A resolver that does not listen to its signal holds nobody up. */
+async function orAbort<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
+  const { promise, reject } = Promise.withResolvers<never>()
+  const abort = (): void => reject(signal.reason as Error)
+  signal.addEventListener('abort', abort, { once: true })
+  if (signal.aborted) abort()
+  try {
+    return await Promise.race([work, promise])
+  } finally {
+    signal.removeEventListener('abort', abort)
+  }
+}
+
+/** Happy eyeballs over the judged addresses, by Node; its "lookup" is the list that was judged. */
+async function connected(target: Target, judged: readonly string[], signal: AbortSignal): Promise<Socket> {
+  const answers = judged.map((address) => ({
+    address,
+    family: ipaddr.parse(address).kind() === 'ipv6' ? 6 : 4,
+  }))
+  const lookup: LookupFunction = (_name, _options, done) => done(null, answers)
+  const [only] = judged
+  const host = judged.length === 1 && only !== undefined ? only : target.host.text
+  const socket = connect({
+    host,
+    port: target.port,
+    lookup,
+    autoSelectFamily: true,
+    noDelay: true,
+    allowHalfOpen: true,
+  })
+  // Stays for good: between this function and its caller nobody else listens.
+  socket.on('error', () => undefined)
+  const { promise, resolve, reject } = Promise.withResolvers<undefined>()
+  const abort = (): void => reject(signal.reason as Error)
+  socket.once('connect', () => resolve(undefined)).once('error', reject)
+  signal.addEventListener('abort', abort, { once: true })
+  if (signal.aborted) abort()
+  try {
+    await promise
+    return socket
+  } catch (error) {
+    socket.destroy()
+    throw error
+  } finally {
+    signal.removeEventListener('abort', abort)
+    socket.off('error', reject)
+  }
+}

@@ -1,0 +1,65 @@
+/**
+ * Which addresses are the public Internet: global unicast and nothing else. Everything that this rests on is a list of
+ * what is *not* refused; an address of a form unknown here is refused.
+ */
+import ipaddr from 'ipaddr.js'
+import { parsePrivateRange, type PrivateRange } from './config.ts'
+import type { Address } from './host.ts'
+
+/** Today's global unicast space (RFC 4291, IANA). */
+const GLOBAL_V6 = ipaddr.IPv6.parseCIDR('2000::/3')
+/** The well-known NAT64 prefix (RFC 6052): the embedded IPv4 address decides. Its local-use sibling is refused. */
+const NAT64 = ipaddr.IPv6.parseCIDR('64:ff9b::/96')
+/** Public by range, but served by the host to its own machines only: Azure's WireServer. */
+const HOST_SERVICES = new Map([['168.63.129.16', 'the metadata service of a cloud']])
+
+const WORDS: Record<string, string> = {
+  private: 'a private address',
+  uniqueLocal: 'a private address',
+  loopback: 'a loopback address',
+  linkLocal: 'a link-local address',
+  carrierGradeNat: 'an address of a carrier’s NAT',
+  multicast: 'a multicast address',
+  broadcast: 'a broadcast address',
+  unspecified: 'the unspecified address',
+}
+
+export interface AddressRules {
+  privateAllow: readonly PrivateRange[]
+  /** Addresses of the worker itself, public ones included; asked for every connection, as interfaces come and go. */
+  ownAddresses(): readonly string[]
+}
+
+export function addressRules(
+  privateAllow: readonly string[],
+  ownAddresses: () => readonly string[],
+): AddressRules {
+  return { privateAllow: privateAllow.flatMap((text) => parsePrivateRange(text) ?? []), ownAddresses }
+}
+
+/** Null when `address` may be connected to; else what it is, in words. */
+export function judgeAddress(address: Address, port: number, rules: AddressRules): string | null {
+  const plain = unwrapped(address)
+  if (rules.privateAllow.some((allowed) => inRange(plain, port, allowed))) return null
+  const hostService = HOST_SERVICES.get(plain.toString())
+  if (hostService !== undefined) return hostService
+  const range = plain.range()
+  const isGlobal = range === 'unicast' && (plain instanceof ipaddr.IPv4 || plain.match(GLOBAL_V6))
+  if (!isGlobal) return WORDS[range] ?? `not a public address (${range})`
+  const isOwn = rules.ownAddresses().some((own) => {
+    const text = own.replace(/%.*$/, '')
+    return ipaddr.isValid(text) && unwrapped(ipaddr.parse(text)).toString() === plain.toString()
+  })
+  return isOwn ? 'an address of the worker itself' : null
+}
+
+/** The IPv4 address inside an IPv4-mapped or NAT64 one, without a zone; others as they are. */
+function unwrapped(address: Address): Address {
+  if (address instanceof ipaddr.IPv4) return address
+  const isWrapped = address.isIPv4MappedAddress() || address.match(NAT64)
+  return isWrapped ? new ipaddr.IPv4(address.toByteArray().slice(12)) : address
+}
+
+function inRange(address: Address, port: number, { range: [base, bits], port: only }: PrivateRange): boolean {
+  return address.kind() === base.kind() && (only === null || only === port) && address.match(base, bits)
+}

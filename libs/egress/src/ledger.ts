@@ -1,0 +1,92 @@
+/** What one execution reached, moved, installed and was refused: bounded, so that a program cannot fill the worker by it. */
+import type { RefusalRule, Refused } from './refusal.ts'
+
+/** Above this a list says nothing more to a reader; the audit row holds the hosts. */
+const MAX_HOSTS = 256
+const MAX_REFUSALS = 256
+/** The bounds of the install report in the contract. */
+const MAX_INSTALLED = 2000
+const MAX_REFUSED_PACKAGES = 100
+const MAX_REASON = 512
+const MAX_NAME = 256
+
+export interface Refusal {
+  /** `host:port`. */
+  target: string
+  rule: RefusalRule
+  reason: string
+}
+
+export interface Ledger {
+  readonly hosts: readonly string[]
+  readonly refusals: readonly Refusal[]
+  readonly bytes: { received: number; sent: number }
+  readonly installed: readonly { name: string; version: string }[]
+  readonly refusedPackages: readonly { name: string; reason: string }[]
+  readonly isExhausted: boolean
+  reached(target: string): void
+  refused(refusal: Refused): void
+  /** Counts bytes that are about to pass; false when they must not, and the execution has spent its bytes. */
+  passes(direction: 'received' | 'sent', bytes: number): boolean
+  installedPackage(name: string, version: string): void
+  refusedPackage(name: string, reason: string): void
+}
+
+/** An empty ledger of an execution that may move `maxBytes`. */
+export function createLedger(maxBytes: number): Ledger {
+  const hosts = new Set<string>()
+  const refusals = new Map<string, Refusal>()
+  const installed = new Map<string, { name: string; version: string }>()
+  const refusedPackages = new Map<string, { name: string; reason: string }>()
+  const bytes = { received: 0, sent: 0 }
+  let exhausted = false
+
+  const put = <T>(into: Map<string, T>, max: number, value: T): void => {
+    const key = JSON.stringify(value)
+    if (into.size < max) into.set(key, value)
+  }
+  return {
+    get hosts() {
+      return [...hosts]
+    },
+    get refusals() {
+      return [...refusals.values()]
+    },
+    get installed() {
+      return [...installed.values()]
+    },
+    get refusedPackages() {
+      return [...refusedPackages.values()]
+    },
+    get bytes() {
+      return { ...bytes }
+    },
+    get isExhausted() {
+      return exhausted
+    },
+    reached(target) {
+      if (hosts.size < MAX_HOSTS) hosts.add(target)
+    },
+    refused({ target, rule, message }) {
+      put(refusals, MAX_REFUSALS, { target, rule, reason: message.slice(0, MAX_REASON) })
+    },
+    passes(direction, count) {
+      if (exhausted) return false
+      if (bytes.received + bytes.sent + count > maxBytes) {
+        exhausted = true
+        return false
+      }
+      bytes[direction] += count
+      return true
+    },
+    installedPackage(name, version) {
+      put(installed, MAX_INSTALLED, { name: name.slice(0, MAX_NAME), version: version.slice(0, 128) })
+    },
+    refusedPackage(name, reason) {
+      put(refusedPackages, MAX_REFUSED_PACKAGES, {
+        name: name.slice(0, MAX_NAME),
+        reason: reason.slice(0, MAX_REASON),
+      })
+    },
+  }
+}

@@ -1,0 +1,84 @@
+/** What the names and ports of a target decide, before anything is resolved; and which of two networks is the narrower. */
+import type { Network } from '@cofferdam/contract'
+import { parseAuthority, type Target } from './host.ts'
+
+/** What an entry without a port means. */
+const WEB_PORTS: readonly number[] = [80, 443]
+
+interface Entry {
+  /** The name for `host`, the parent for `*.host`, an address in its one spelling. */
+  host: string
+  wildcard: boolean
+  ports: readonly number[]
+}
+
+function parseEntry(text: string): Entry | null {
+  const wildcard = text.startsWith('*.')
+  const authority = wildcard ? text.slice(2) : text
+  // 65536 is no port: it stands for "none was written".
+  const target = parseAuthority(authority, 65_536)
+  if (target === null || (wildcard && target.host.kind === 'address')) return null
+  return {
+    host: target.host.text,
+    wildcard,
+    ports: target.port === 65_536 ? WEB_PORTS : [target.port],
+  }
+}
+
+const matchesHost = (entry: Entry, host: string): boolean =>
+  entry.wildcard ? host.endsWith(`.${entry.host}`) : host === entry.host
+
+/** Null when the network lets the name and port through; else the sentence that says which rule does not. */
+export function refusedByNetwork(
+  network: Network,
+  ports: readonly number[],
+  { host, port }: Target,
+): string | null {
+  if (network === 'none') return 'this execution has no network'
+  if (network === 'public')
+    return ports.includes(port) ? null : `port ${port} is not among the allowed ports (${ports.join(', ')})`
+  const entries = network.allow.flatMap((text) => parseEntry(text) ?? [])
+  const ofHost = entries.filter((entry) => matchesHost(entry, host.text))
+  if (ofHost.length === 0) return `the host is not on the allow-list of this execution`
+  const allowed = [...new Set(ofHost.flatMap((entry) => entry.ports))]
+  return allowed.includes(port)
+    ? null
+    : `the allow-list has this host with port ${allowed.join(', ')}, not ${port}`
+}
+
+/** True when every host and port of `entry` lies inside what `ceiling` allows. */
+function isCovered(entry: Entry, ceiling: readonly Entry[]): boolean {
+  const hosts = ceiling.filter((above) =>
+    entry.wildcard
+      ? above.wildcard && (entry.host === above.host || matchesHost(above, entry.host))
+      : matchesHost(above, entry.host),
+  )
+  return entry.ports.every((port) => hosts.some((above) => above.ports.includes(port)))
+}
+
+export type Narrowed =
+  | { ok: true; network: Network }
+  /** `entry` is what was asked for beyond the ceiling: an entry of the list, or `public`. */
+  | { ok: false; entry: string; reason: string }
+
+/**
+ * The network of an execution: what it asks for, under what its tenant may reach at most.
+ * `public` asks for all that the tenant may reach, so under an allow-list it becomes that list. Entries of a list are a claim:
+ * each must be covered by the ceiling, or the request is refused with the entry named; leaving it out silently would
+ * only make the program fail later. Under ceiling `none` everything but `none` is refused.
+ */
+export function narrowest(requested: Network, ceiling: Network): Narrowed {
+  if (requested === 'none') return { ok: true, network: 'none' }
+  const first = requested === 'public' ? 'public' : (requested.allow[0] ?? '')
+  if (ceiling === 'none') return { ok: false, entry: first, reason: 'the tenant may not use the network' }
+  if (requested === 'public') return { ok: true, network: ceiling }
+  const above = ceiling === 'public' ? null : ceiling.allow.flatMap((text) => parseEntry(text) ?? [])
+  for (const text of requested.allow) {
+    const entry = parseEntry(text)
+    if (entry === null)
+      return { ok: false, entry: text, reason: `"${text}" is not a host, *.host or host:port` }
+    if (above !== null && !isCovered(entry, above))
+      return { ok: false, entry: text, reason: `"${text}" is not within what the tenant may reach` }
+  }
+  return { ok: true, network: requested }
+}

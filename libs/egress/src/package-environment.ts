@@ -1,0 +1,51 @@
+/** The variables that lead programs and package managers to the proxy on a sandbox's loopback. */
+import { PACKAGE_HOST } from './packages/create-package-proxy.ts'
+
+/** Where the guest agent listens inside a sandbox. */
+export const PROXY_URL = 'http://127.0.0.1:3128'
+
+/** For every execution whose network is not `none`, or that may install. */
+export function proxyEnvironment(proxyUrl: string = PROXY_URL): Record<string, string> {
+  // A program's own servers on loopback are reached directly; there is nothing else without the proxy.
+  const direct = 'localhost,127.0.0.1,::1'
+  return {
+    HTTP_PROXY: proxyUrl,
+    HTTPS_PROXY: proxyUrl,
+    http_proxy: proxyUrl,
+    https_proxy: proxyUrl,
+    NO_PROXY: direct,
+    no_proxy: direct,
+    // fetch and http of Node 24 and later read the variables above only then.
+    NODE_USE_ENV_PROXY: '1',
+    YARN_HTTP_PROXY: proxyUrl,
+    YARN_HTTPS_PROXY: proxyUrl,
+  }
+}
+
+/** For executions that may install, beside `proxyEnvironment`. */
+export function packageEnvironment(): Record<string, string> {
+  const npm = `http://${PACKAGE_HOST}/npm/`
+  const pypi = `http://${PACKAGE_HOST}/pypi/simple/`
+  return {
+    PIP_INDEX_URL: pypi,
+    PIP_TRUSTED_HOST: PACKAGE_HOST,
+    PIP_DISABLE_PIP_VERSION_CHECK: '1',
+    PIP_NO_INPUT: '1',
+    // What is refused stays refused: five retries with growing pauses would only eat the deadline.
+    PIP_RETRIES: '1',
+    UV_DEFAULT_INDEX: pypi,
+    UV_INSECURE_HOST: PACKAGE_HOST,
+    // pnpm reads npm's variables.
+    npm_config_registry: npm,
+    // npm rewrites the addresses of lock files to the registry above, whichever registry they were made with.
+    npm_config_replace_registry_host: 'always',
+    npm_config_audit: 'false',
+    npm_config_fund: 'false',
+    npm_config_update_notifier: 'false',
+    npm_config_fetch_retries: '1',
+    YARN_REGISTRY: npm,
+    YARN_NPM_REGISTRY_SERVER: npm,
+    YARN_UNSAFE_HTTP_WHITELIST: PACKAGE_HOST,
+    YARN_ENABLE_TELEMETRY: '0',
+  }
+}

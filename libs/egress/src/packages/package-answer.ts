@@ -1,0 +1,75 @@
+/** How the package proxy answers: documents, refusals in words that pip and npm print, and streamed files. */
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import { Transform } from 'node:stream'
+import { pipeline } from 'node:stream/promises'
+import type { Ledger } from '../ledger.ts'
+import { MirrorFailure, type MirrorFile } from './mirror.ts'
+
+/** Refused by the tenant's rules: recorded, and answered with 403. */
+export class PackageRefused extends Error {
+  readonly package: string
+
+  constructor(name: string, reason: string) {
+    super(reason)
+    this.name = 'PackageRefused'
+    this.package = name
+  }
+}
+
+export function sendDocument(response: ServerResponse, type: string, text: string): void {
+  response.writeHead(200, {
+    'content-type': type,
+    'content-length': Buffer.byteLength(text),
+    // The same address answers in several forms and differs between tenants.
+    vary: 'accept',
+    'cache-control': 'no-store',
+  })
+  response.end(text)
+}
+
+/** pip prints the reason phrase, npm the JSON body's `error`; both say the same sentence. */
+export function sendFailure(response: ServerResponse, error: unknown, ledger: Ledger): void {
+  if (error instanceof PackageRefused) ledger.refusedPackage(error.package, error.message)
+  if (response.headersSent) {
+    response.destroy()
+    return
+  }
+  const status = error instanceof PackageRefused ? 403 : error instanceof MirrorFailure ? error.http : 502
+  const reason =
+    error instanceof PackageRefused || error instanceof MirrorFailure
+      ? error.message
+      : 'the package mirror gave an answer that cannot be read'
+  const body = JSON.stringify({ error: reason })
+  response.writeHead(status, reason.replaceAll(/[^\u0020-\u007e]/g, '?').slice(0, 512), {
+    'content-type': 'application/json',
+    'content-length': Buffer.byteLength(body),
+    'x-cofferdam-refused': 'packages',
+  })
+  response.end(body)
+}
+
+/** Streams `file` to the program, counted like all its traffic; resolves when it has all of it. */
+export async function sendFile(
+  request: IncomingMessage,
+  response: ServerResponse,
+  file: MirrorFile,
+  ledger: Ledger,
+): Promise<void> {
+  response.writeHead(200, {
+    'content-type': 'application/octet-stream',
+    ...(file.bytes === null ? {} : { 'content-length': file.bytes }),
+    'cache-control': 'no-store',
+  })
+  if (request.method === 'HEAD') {
+    file.body.destroy()
+    response.end()
+    return
+  }
+  const counted = new Transform({
+    transform(chunk: Buffer, _encoding, done) {
+      if (ledger.passes('received', chunk.length)) done(null, chunk)
+      else done(new Error('the execution has spent its bytes'))
+    },
+  })
+  await pipeline(file.body, counted, response)
+}
