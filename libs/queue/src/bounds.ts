@@ -17,6 +17,11 @@ export const QUEUE_BOUNDS = {
   waiterTtlMs: 3 * BOUNDS.queueWaitMs,
   /** State of a tenant with nothing queued or running: long enough to remember its virtual time. */
   idleTenantTtlMs: 3_600_000,
+  /**
+   * How long the owner of a session is remembered after its last execution: the longest idle time that a session may
+   * have (an hour), and a minute for the end of the sandbox. Longer than its cell lives, it only costs affinity.
+   */
+  sessionTtlMs: 3_660_000,
   /** Results below this ride in the reply message; larger ones are fetched by whoever waits. */
   inlineReplyBytes: 16 * 1024,
   /** Entries of one live stream. With 16 KiB entries far above what `stdout_bytes` + `stderr_bytes` allow. */

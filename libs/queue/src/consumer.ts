@@ -3,13 +3,14 @@
  * it through `Taken`. Around it: heartbeat, lock renewal, sweep and outbox, each in a loop of its own.
  *
  * Life of a consumer:   idle ──start──→ running ──drain──→ draining ──→ closed
- *   running   one fetch loop per lane; a slot is held from fetch to the end of `process`.
+ *   running   per lane one loop that fetches from BullMQ and one that serves the worker's hand (handed.ts); a slot is
+ *             held from fetch to the end of `process`. Neither takes anything while there is no room (room.ts).
  *   draining  no more fetches; what runs may finish within the grace; then all are told (signal `drain`). What
  *             `process` leaves un-begun then goes back to the head of its backlog. Heartbeats go on until all are over.
  *   closed    nothing is left running here; its heartbeat is gone.
  *
  * `process` that throws or returns without ending its execution costs three seconds: the BullMQ job is finished, the
- * sweep finds the execution without one and adds it again. After ten such takes the execution is ended.
+ * sweep finds the execution without one and adds it again (one from the hand: the lock time). After ten such takes the execution is ended.
  */
 import { setTimeout as pause } from 'node:timers/promises'
 import { StopReason, type AttemptRecord, type WorkerId } from '@cofferdam/contract'
@@ -17,17 +18,20 @@ import type { Redis } from 'ioredis'
 import { LOCK_MS, SWEEP_MS } from './bounds.ts'
 import { createControlListener } from './control.ts'
 import { isRedisAway } from './connect.ts'
+import { createFillable } from './fillable.ts'
+import { createHanded } from './handed.ts'
 import { beat, leave } from './heartbeat.ts'
 import { KEYS, type Lane } from './keys.ts'
 import { createLaneSource, type LaneJob, type LaneSource } from './lane-source.ts'
 import { drainOutbox } from './outbox.ts'
 import { renewLocks } from './renew-locks.ts'
+import { createRoomGate, type Room } from './room.ts'
 import { createRunQueue, releasesOf } from './run-queue.ts'
 import { run, SCRIPTS } from './scripts.ts'
 import { createSlots } from './slots.ts'
 import { sweep, type LostExecution } from './sweep.ts'
-import { take } from './take.ts'
-import type { HeldExecution, Taken } from './taken.ts'
+import { take, takeHanded } from './take.ts'
+import type { HeldExecution, Taken, TakenDeps } from './taken.ts'
 
 /** The part of a pino logger that is used here. */
 export interface QueueLogger {
@@ -45,6 +49,8 @@ export interface ConsumerDeps {
   /** Executions that run here at once. */
   slots: number
   lanes: readonly Lane[]
+  /** Asked before each take; without it a free slot is enough. */
+  room?: Room
   /** Carries one execution to its ending. */
   process: (taken: Taken) => Promise<void>
   /** Stores records that were kept in Redis; must be idempotent. They are deleted when it resolves. */
@@ -84,17 +90,32 @@ export function createConsumer(deps: ConsumerDeps): Consumer {
     if (!isRedisAway(error)) log?.warn({ err: error, worker_id: workerId }, 'queue upkeep failed')
   }
   const slots = createSlots(deps.slots, lanes)
+  const room = createRoomGate(deps.room)
+  const fillable = createFillable(deps.slots, room)
   const runQueue = createRunQueue(redis, onError)
   const fetching = new AbortController()
   const upkeep = new AbortController()
   const heldJobs = new Map<LaneJob, HeldExecution | null>()
+  const heldFromHand = new Set<HeldExecution>()
   const work = new Set<Promise<void>>()
   let sources: LaneSource[] = []
   let drained: Promise<void> | null = null
 
-  const running = (): HeldExecution[] => [...heldJobs.values()].filter((held) => held !== null)
+  const running = (): HeldExecution[] => [
+    ...[...heldJobs.values()].filter((held) => held !== null),
+    ...heldFromHand,
+  ]
+  let begun = 0
+  const takenDeps: TakenDeps = {
+    redis,
+    runQueue,
+    workerId,
+    now,
+    onError,
+    onBegun: () => fillable.note((begun += 1)),
+  }
 
-  const control = createControlListener(subscriber, {
+  const control = createControlListener(subscriber, workerId, {
     onCancel(id) {
       for (const held of running()) if (held.taken.executionId === id) held.stop(new StopReason('cancelled'))
     },
@@ -102,17 +123,35 @@ export function createConsumer(deps: ConsumerDeps): Consumer {
       void run(redis, SCRIPTS.pick, KEYS.window, [])
         .then((releases) => runQueue.add(releasesOf(releases)))
         .catch(onError),
+    onHanded: (lane) => handed.wake(lane),
   })
+
+  const handed = createHanded({
+    slots,
+    room,
+    take: (lane, turn) => takeHanded(lane, turn, takenDeps),
+    carry: ({ held }) => tracked(held === null ? Promise.resolve() : carryHanded(held)),
+    onError,
+  })
+
+  /** Lets a drain wait for it. */
+  function tracked(carrying: Promise<void>): Promise<void> {
+    const done = carrying.finally(() => work.delete(done))
+    work.add(done)
+    return done
+  }
 
   async function fetchLoop(source: LaneSource): Promise<void> {
     while (!fetching.signal.aborted) {
       await slots.free(source.lane, fetching.signal)
+      await room.free(fetching.signal)
       if (fetching.signal.aborted) return
       try {
         const job = await source.next()
         if (job === null) continue
-        const carrying = carryAll(source, job).finally(() => work.delete(carrying))
-        work.add(carrying)
+        // Meanwhile the other lane or the hand may have got the last slot, or memory ran out: another worker may have room.
+        if (room.isFree() && slots.tryAcquire(source.lane)) void tracked(carryAll(source, job))
+        else await source.putBack(job)
       } catch (error) {
         onError(error)
         await pause(100)
@@ -120,18 +159,21 @@ export function createConsumer(deps: ConsumerDeps): Consumer {
     }
   }
 
-  /** Holds a slot, runs the job and then the lane's next ones. */
+  /** Runs the job and then the lane's next ones on a slot that was acquired for it. */
   async function carryAll(source: LaneSource, first: LaneJob): Promise<void> {
-    heldJobs.set(first, null)
-    // Both lanes may have fetched for the last slot: then the later one waits here, its lock being renewed.
-    await slots.acquire(source.lane)
     let job: LaneJob | null = first
     try {
       for (let turn = 1; job !== null; turn += 1) {
         heldJobs.set(job, null)
+        handed.noteOther(source.lane)
         await carry(job)
         heldJobs.delete(job)
-        job = await source.finish(job, (turn < STREAK || lanes.length === 1) && !fetching.signal.aborted)
+        const goesOn: boolean =
+          (turn < STREAK || lanes.length === 1) &&
+          !handed.waits(source.lane) &&
+          room.isFree() &&
+          !fetching.signal.aborted
+        job = await source.finish(job, goesOn)
       }
     } finally {
       slots.release(source.lane)
@@ -141,36 +183,61 @@ export function createConsumer(deps: ConsumerDeps): Consumer {
   /** Runs one job to the end of `process`. Never rejects. */
   async function carry(job: LaneJob): Promise<void> {
     try {
-      const held = await take(job, { redis, runQueue, workerId, now, onError })
+      const held = await take(job, takenDeps)
       if (held === null) return
-      if (fetching.signal.aborted) return await held.taken.giveBack()
       heldJobs.set(job, held)
-      try {
-        await deps.process(held.taken)
-      } finally {
-        if (fetching.signal.aborted && !held.over && !held.began) await held.taken.giveBack()
-      }
-      if (!held.over)
-        log?.error(
-          { execution_id: held.taken.executionId, worker_id: workerId },
-          'execution was left without an ending',
-        )
+      await carryHeld(held)
     } catch (error) {
       log?.error({ err: error, job_id: job.jobId, worker_id: workerId }, 'execution was left by an error')
     }
   }
 
+  /** The same for an execution from the hand. */
+  async function carryHanded(held: HeldExecution): Promise<void> {
+    heldFromHand.add(held)
+    try {
+      await carryHeld(held)
+    } catch (error) {
+      const { executionId } = held.taken
+      log?.error(
+        { err: error, execution_id: executionId, worker_id: workerId },
+        'execution was left by an error',
+      )
+    } finally {
+      heldFromHand.delete(held)
+    }
+  }
+
+  async function carryHeld(held: HeldExecution): Promise<void> {
+    if (fetching.signal.aborted) return await held.taken.giveBack()
+    try {
+      await deps.process(held.taken)
+    } finally {
+      if (held.began) fillable.note((begun -= 1))
+      if (fetching.signal.aborted && !held.over && !held.began) await held.taken.giveBack()
+    }
+    if (!held.over)
+      log?.error(
+        { execution_id: held.taken.executionId, worker_id: workerId },
+        'execution was left without an ending',
+      )
+  }
+
   async function heartbeat(isStopping = fetching.signal.aborted): Promise<void> {
     const held = running().filter(({ over }) => !over)
-    const { releases, lost, cancelled, dueMs } = await beat(redis, {
+    const can = isStopping ? 0 : fillable.read()
+    const answer = await beat(redis, {
       workerId,
-      slots: isStopping ? 0 : deps.slots,
-      interactive: isStopping ? 0 : slots.max('interactive'),
-      routine: isStopping ? 0 : slots.max('routine'),
+      fillable: can,
+      interactive: slots.max('interactive', can),
+      routine: slots.max('routine', can),
       running: held,
       lockMs,
+      slots: isStopping ? 0 : deps.slots,
     })
+    const { releases, lost, cancelled, dueMs } = answer
     runQueue.add(releases)
+    for (const lane of lanes) if (answer.handed[lane] > 0) handed.wake(lane)
     for (const one of held) {
       if (lost.has(one.name)) one.stop(new StopReason('lock_lost', 'another worker owns this execution'))
       if (cancelled.has(one.name)) one.stop(new StopReason('cancelled'))
@@ -208,6 +275,7 @@ export function createConsumer(deps: ConsumerDeps): Consumer {
       every(sweepMs, () => drainOutbox(redis, workerId, deps.onOutbox)),
       every(lockMs / 3, () => renewLocks(redis, sources, heldJobs, lockMs)),
       ...sources.map(fetchLoop),
+      ...lanes.map((lane) => handed.serve(lane, fetching.signal)),
     ]
     for (const loop of loops) void loop
   }

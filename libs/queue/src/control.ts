@@ -1,6 +1,6 @@
-/** Listens to what concerns all workers at once: cancellations, and when something delayed is due. */
+/** Listens to what concerns all workers at once (cancellations, when something delayed is due) and to what is handed to this one. */
 import type { Redis } from 'ioredis'
-import { CHANNELS } from './keys.ts'
+import { CHANNELS, LANES, type Lane } from './keys.ts'
 
 export interface ControlListener {
   start(): void
@@ -12,10 +12,15 @@ export interface ControlListener {
 /** Longest planned timer; heartbeats plan again long before. */
 const FAR_MS = 60_000
 
-/** Messages may be lost: the heartbeat reports cancellations and due times too. */
+/** Messages may be lost: the heartbeat reports the same facts. */
 export function createControlListener(
   subscriber: Redis,
-  { onCancel, onDue }: { onCancel: (id: string) => void; onDue: () => void },
+  workerId: string,
+  {
+    onCancel,
+    onDue,
+    onHanded,
+  }: { onCancel: (id: string) => void; onDue: () => void; onHanded: (lane: Lane) => void },
 ): ControlListener {
   let timer: NodeJS.Timeout | null = null
   let dueAtMs = Number.POSITIVE_INFINITY
@@ -33,7 +38,10 @@ export function createControlListener(
     }, ms + 1)
   }
 
+  const handed = CHANNELS.handed + workerId
+
   const onMessage = (channel: string, message: string): void => {
+    if (channel === handed) for (const lane of LANES) if (lane === message) onHanded(lane)
     if (channel !== CHANNELS.control) return
     const [word, argument = ''] = message.split(' ')
     if (word === 'cancel') onCancel(argument)
@@ -43,10 +51,13 @@ export function createControlListener(
   return {
     start() {
       subscriber.on('message', onMessage)
-      subscriber.subscribe(CHANNELS.control).catch(() => undefined /* heartbeats carry the same facts */)
+      subscriber
+        .subscribe(CHANNELS.control, handed)
+        .catch(() => undefined /* heartbeats carry the same facts */)
     },
     stop() {
       subscriber.off('message', onMessage)
+      subscriber.unsubscribe(handed).catch(() => undefined /* gone with the connection */)
       if (timer !== null) clearTimeout(timer)
       timer = null
     },

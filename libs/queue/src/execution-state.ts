@@ -4,7 +4,7 @@ import { list, numberOrNull, text, type Reply } from './scripts.ts'
 
 /** Reads one description (lua/include/describe.lua); `result` is attached when it ended. */
 export function stateOf(description: Reply | undefined, result: ExecutionResult | null): ExecutionState {
-  const [id, tenant, agent, status, attempt, enqueued, taken, position, eta] = list(description)
+  const [id, tenant, agent, status, attempt, enqueued, started, position, eta] = list(description)
   return {
     execution_id: text(id) as ExecutionId,
     tenant_id: text(tenant),
@@ -12,7 +12,7 @@ export function stateOf(description: Reply | undefined, result: ExecutionResult 
     status: text(status) as ExecutionState['status'],
     attempt: numberOrNull(attempt) ?? 0,
     enqueued_at: isoOf(enqueued) ?? new Date(0).toISOString(),
-    started_at: isoOf(taken),
+    started_at: isoOf(started),
     position: nonNegative(position),
     eta_ms: nonNegative(eta),
     result,

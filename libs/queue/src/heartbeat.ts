@@ -1,17 +1,19 @@
 /** A worker's heartbeat: keeps its share of the window and learns what it lost. */
 import type { Redis } from 'ioredis'
-import { KEYS } from './keys.ts'
+import { KEYS, type Lane } from './keys.ts'
 import { releasesOf, type Release } from './run-queue.ts'
 import { list, numberOrNull, runCoded, SCRIPTS, text, type Reply } from './scripts.ts'
 
 export interface Pulse {
   workerId: string
-  /** Slots in total and per lane; 0 while draining. */
-  slots: number
+  /** Slots that it can fill, in total and per lane; 0 while draining. */
+  fillable: number
   interactive: number
   routine: number
   running: readonly { name: string }[]
   lockMs: number
+  /** Slots that it has. */
+  slots: number
 }
 
 export interface BeatAnswer {
@@ -21,17 +23,20 @@ export interface BeatAnswer {
   cancelled: Set<string>
   /** Until something delayed or parked is due; null when nothing is. */
   dueMs: number | null
+  /** Executions in the worker's hand. */
+  handed: Record<Lane, number>
 }
 
 export async function beat(redis: Redis, pulse: Pulse): Promise<BeatAnswer> {
-  const { workerId, slots, interactive, routine, running, lockMs } = pulse
+  const { workerId, fillable, slots, interactive, routine, running, lockMs } = pulse
   const { rest } = await runCoded(redis, SCRIPTS.heartbeat, KEYS.window, [
     workerId,
-    slots,
+    fillable,
     interactive,
     routine,
     running.length,
     lockMs,
+    slots,
     ...running.flatMap(({ name }) => name.split(' ')),
   ])
   const dueMs = numberOrNull(rest[3])
@@ -40,12 +45,13 @@ export async function beat(redis: Redis, pulse: Pulse): Promise<BeatAnswer> {
     lost: names(rest[1]),
     cancelled: names(rest[2]),
     dueMs: dueMs === null || dueMs < 0 ? null : dueMs,
+    handed: { interactive: numberOrNull(rest[4]) ?? 0, routine: numberOrNull(rest[5]) ?? 0 },
   }
 }
 
 /** Takes the worker out of the window. */
 export async function leave(redis: Redis, workerId: string, lockMs: number): Promise<Release[]> {
-  const { rest } = await runCoded(redis, SCRIPTS.heartbeat, KEYS.window, [workerId, -1, 0, 0, 0, lockMs])
+  const { rest } = await runCoded(redis, SCRIPTS.heartbeat, KEYS.window, [workerId, -1, 0, 0, 0, lockMs, 0])
   return releasesOf(rest[0])
 }
 

@@ -35,6 +35,12 @@ export const KEYS = {
   backlog: at('b:'),
   /** `<lane>:<tenant>` → zset of agents with a backlog, by turn. */
   turns: at('turns:'),
+  /** `<tenant>:<key>` → hash of a session: its front and the worker that has its sandbox (lua/include/session.lua). */
+  session: at('s:'),
+  /** `<tenant>:<key>` → zset of ids that wait behind the front of their session, in order of arrival. */
+  sessionQueue: at('sq:'),
+  /** `<lane>:<worker>` → zset of ids that only this worker takes, by virtual time. */
+  handed: at('handed:'),
   /** `<lane>` → zset of tenants that may be served, by virtual time. */
   ring: at('ring:'),
   /** `<lane>` → zset of backlog ids by the moment they became due. */
@@ -55,7 +61,7 @@ export const KEYS = {
   window: at('window'),
   /** zset of workers by last heartbeat. */
   beats: at('beats'),
-  /** hash: worker → `total|interactive|routine|running`. */
+  /** hash: worker → `fillable slots|interactive|routine|running|lock ms|slots`. */
   workers: at('workers'),
   /** stream of attempt records that Postgres has not got yet. */
   outbox: at('outbox'),
@@ -70,6 +76,8 @@ export const KEYS = {
 export const CHANNELS = {
   /** To all workers: `cancel <id>` or `due <ms from now>`. */
   control: at('control'),
+  /** `<worker>` → the lane in which something was put into its hand. */
+  handed: at('to:'),
   /** `<producer>` → `<id>` or `<id> <result JSON>`. */
   reply: at('reply:'),
 } as const

@@ -5,7 +5,7 @@
  */
 import { Job, Worker } from 'bullmq'
 import type { Redis } from 'ioredis'
-import { TAG, type Lane } from './keys.ts'
+import { KEYS, TAG, type Lane } from './keys.ts'
 
 /** A stalled job is redelivered for ever: what happens to it is decided from our own record. */
 const MAX_STALLED = 1_000_000
@@ -25,6 +25,8 @@ export interface LaneSource {
   next(): Promise<LaneJob | null>
   /** Ends the job; returns the lane's next one when `andNext` and there is one. Never rejects for a lost job. */
   finish(job: LaneJob, andNext: boolean): Promise<LaneJob | null>
+  /** Gives a job that was not taken yet back for whoever has room. Never rejects. */
+  putBack(job: LaneJob): Promise<void>
   /** Renews locks; returns those that could not be renewed. */
   renew(jobs: readonly LaneJob[]): Promise<LaneJob[]>
   /** No more jobs: ends a blocking fetch. `finish` and `renew` still work. */
@@ -84,6 +86,18 @@ export function createLaneSource(
         // Redelivered, or gone with Redis: its next owner or the sweep sees to it.
         onError(error)
         return null
+      }
+    },
+    async putBack({ token }) {
+      const job = jobs.get(token)
+      jobs.delete(token)
+      try {
+        await job?.moveToWait(token)
+        // BullMQ 6.7 wakes no one for a prioritised job that comes back; an idle worker would block for seconds.
+        await redis.zadd(`${KEYS.bull}${lane}:marker`, 0, '0')
+      } catch (error) {
+        // Its lock runs out, and BullMQ redelivers it.
+        onError(error)
       }
     },
     async renew(held) {

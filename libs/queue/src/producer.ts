@@ -18,6 +18,9 @@
  *                                    └── cancel ─────┴── cancel ───────┴── cancel ──→ ended ← settle
  *
  *   queued    in the backlog of its agent; the fair scheduler decides when it leaves (lua/include/pick.lua).
+ *             One that names a session waits there only as its front; the others wait behind it. Picked for a session
+ *             whose owner lives, it waits in that worker's hand and is taken from there without BullMQ
+ *             (lua/include/session.lua, lua/take-handed.lua): queued → running in one step.
  *   released  holds a slot of its tenant; a BullMQ job of its lane carries it to a worker.
  *   running   owned by the worker whose fence stands in `f`. Every take raises the fence, so the writes of an earlier
  *             owner fail. Taken again without `bg`: same attempt, nothing happened. Taken again with `bg`: the
@@ -131,6 +134,7 @@ export function createProducer({ redis, subscriber, now = Date.now, ids }: Produ
       idempotency,
       idempotency === '' ? '' : bodyHash(request),
       awaitReply ? replies.channel : '',
+      request.session?.key ?? '',
     ])
     if (awaitReply) enqueued.catch(() => replies.forget(id))
     const { code, rest } = await enqueued

@@ -56,7 +56,7 @@ export async function readStats(redis: Redis): Promise<QueueStats> {
     workers: beats.flatMap((worker, index) => {
       const state = workers[worker]
       if (index % 2 === 1 || state === undefined) return []
-      const [slots, , , running] = state.split('|').map(Number)
+      const [, , , running, , slots] = state.split('|').map(Number)
       return [
         {
           worker_id: worker,

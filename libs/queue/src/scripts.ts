@@ -24,6 +24,7 @@ const CONSTANTS = {
   max_queued: TENANT_DEFAULTS.maxQueued,
   ended_ttl: QUEUE_BOUNDS.endedTtlMs,
   idempotency_ttl: QUEUE_BOUNDS.idempotencyTtlMs,
+  session_ttl: QUEUE_BOUNDS.sessionTtlMs,
   waiter_ttl: QUEUE_BOUNDS.waiterTtlMs,
   idle_tenant_ttl: QUEUE_BOUNDS.idleTenantTtlMs,
   inline_reply: QUEUE_BOUNDS.inlineReplyBytes,
@@ -48,6 +49,7 @@ const PREAMBLE =
   table('K', {
     ...Object.fromEntries(Object.entries(KEYS).map(([name, key]) => [snakeCase(name), key])),
     control: CHANNELS.control,
+    handed_channel: CHANNELS.handed,
   }) + table('C', CONSTANTS)
 
 const read = (path: string): string => readFileSync(new URL(`./lua/${path}.lua`, import.meta.url), 'utf8')
@@ -69,6 +71,7 @@ export const SCRIPTS = {
   enqueue: load('enqueue'),
   pick: load('pick'),
   take: load('take'),
+  takeHanded: load('take-handed'),
   begin: load('begin'),
   append: load('append'),
   settle: load('settle'),

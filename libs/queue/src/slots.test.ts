@@ -13,26 +13,27 @@ describe('the slots of a worker', () => {
     expect(max(1, ['interactive', 'routine'])).toEqual([1, 1])
     expect(max(8, ['routine'])).toEqual([0, 8])
     expect(max(8, ['interactive'])).toEqual([8, 0])
+    // Of fewer slots that can be filled, too.
+    expect(createSlots(8, ['interactive', 'routine']).max('routine', 3)).toBe(1)
   })
 
   it('are handed out up to the total over both lanes, and again when one is released', async () => {
     const slots = createSlots(2, ['interactive', 'routine'])
-    await slots.acquire('interactive')
-    await slots.acquire('routine')
+    expect(slots.tryAcquire('interactive')).toBe(true)
+    expect(slots.tryAcquire('routine')).toBe(true)
     expect(slots.busy).toBe(2)
-    let acquired = false
-    const third = slots.acquire('interactive').then(() => (acquired = true))
-    await new Promise((resolve) => setImmediate(resolve))
-    expect(acquired).toBe(false)
+    expect(slots.tryAcquire('interactive')).toBe(false)
+    const third = slots.free('interactive', never)
     slots.release('routine')
     await third
+    expect(slots.tryAcquire('interactive')).toBe(true)
     expect(slots.busy).toBe(2)
   })
 
   it('let a lane stop waiting', async () => {
     const slots = createSlots(1, ['interactive'])
     await slots.free('interactive', never)
-    await slots.acquire('interactive')
+    slots.tryAcquire('interactive')
     const stop = new AbortController()
     const waiting = slots.free('interactive', stop.signal)
     stop.abort()

@@ -6,20 +6,24 @@ import type { Lane } from './keys.ts'
 
 export interface Slots {
   readonly busy: number
-  /** Slots that a lane may use at most. */
-  max(lane: Lane): number
+  /** Slots that a lane may use at most, of `of` in all (default: all). */
+  max(lane: Lane, of?: number): number
   /** Resolves when a slot is free for the lane (it is not taken yet), or when the signal aborts. */
   free(lane: Lane, signal: AbortSignal): Promise<void>
-  /** Takes a slot; waits for one. */
-  acquire(lane: Lane): Promise<void>
+  /** Takes a slot; false when the lane has none free. */
+  tryAcquire(lane: Lane): boolean
   release(lane: Lane): void
 }
 
 /** `total` slots for `lanes`; routine's share is at least one. */
 export function createSlots(total: number, lanes: readonly Lane[]): Slots {
+  const share = (lane: Lane, of: number): number => {
+    if (!lanes.includes(lane) || of === 0) return 0
+    return lane === 'interactive' || lanes.length === 1 ? of : Math.max(1, Math.floor(of / 2))
+  }
   const limits: Record<Lane, number> = {
-    interactive: lanes.includes('interactive') ? total : 0,
-    routine: lanes.includes('routine') ? (lanes.length > 1 ? Math.max(1, Math.floor(total / 2)) : total) : 0,
+    interactive: share('interactive', total),
+    routine: share('routine', total),
   }
   const used: Record<Lane, number> = { interactive: 0, routine: 0 }
   let changed = Promise.withResolvers<void>()
@@ -31,7 +35,7 @@ export function createSlots(total: number, lanes: readonly Lane[]): Slots {
     get busy() {
       return used.interactive + used.routine
     },
-    max: (lane) => limits[lane],
+    max: (lane, of = total) => share(lane, of),
     async free(lane, signal) {
       if (signal.aborted || hasRoom(lane)) return
       const aborted = Promise.withResolvers<void>()
@@ -43,9 +47,10 @@ export function createSlots(total: number, lanes: readonly Lane[]): Slots {
         signal.removeEventListener('abort', onAbort)
       }
     },
-    async acquire(lane) {
-      while (!hasRoom(lane)) await changed.promise
+    tryAcquire(lane) {
+      if (!hasRoom(lane)) return false
       used[lane] += 1
+      return true
     },
     release(lane) {
       used[lane] -= 1

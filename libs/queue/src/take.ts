@@ -1,12 +1,12 @@
-/** Turns a BullMQ job into an owned execution, or tells why there is nothing to run. */
+/** Turns a BullMQ job, or the next one in this worker's hand, into an owned execution, or tells why there is nothing to run. */
 import { StopReason, type ExecutionId, type ExecutionRequest } from '@cofferdam/contract'
 import { QUEUE_BOUNDS } from './bounds.ts'
 import { composeUnstarted } from './ending.ts'
 import { patiently } from './fenced-write.ts'
-import { KEYS, releaseOf } from './keys.ts'
+import { jobIdOf, KEYS, releaseOf, type Lane } from './keys.ts'
 import type { LaneJob } from './lane-source.ts'
 import { hydrate } from './request-blobs.ts'
-import { numberOrNull, runCoded, SCRIPTS, text } from './scripts.ts'
+import { numberOrNull, runCoded, SCRIPTS, text, type Reply } from './scripts.ts'
 import { createTaken, type HeldExecution, type Interrupted, type TakenDeps } from './taken.ts'
 
 /**
@@ -16,12 +16,41 @@ import { createTaken, type HeldExecution, type Interrupted, type TakenDeps } fro
  */
 export async function take(job: LaneJob, deps: TakenDeps): Promise<HeldExecution | null> {
   const { id, release } = releaseOf(job.jobId)
-  const executionId = id as ExecutionId
   const { code, rest } = await patiently(() =>
-    runCoded(deps.redis, SCRIPTS.take, KEYS.record + id, [release, deps.workerId]),
+    runCoded(deps.redis, SCRIPTS.take, KEYS.record + id, [id, release, deps.workerId]),
   )
-  if (code !== 'taken') return null
-  const [fence, attempt, enqueued, now, traceparent, began, stored, cancelled, deliveries, tenant] = rest
+  return code === 'taken' ? await ownedOf(id as ExecutionId, job, rest, deps) : null
+}
+
+/** Whose turn it is between the hand and the run queue (lua/take-handed.lua). */
+export type HandedTurn = 'fair' | 'yield' | 'force'
+
+/** `held` is null when the execution that was taken could not be run and was ended. */
+export type HandedAnswer = { code: 'taken'; held: HeldExecution | null } | { code: 'later' | 'none' }
+
+/**
+ * Takes the next execution out of this worker's hand. Not repeated when Redis goes away: an execution whose answer was
+ * lost is not reported by any heartbeat, and the sweep gives it out again after the lock time.
+ */
+export async function takeHanded(lane: Lane, turn: HandedTurn, deps: TakenDeps): Promise<HandedAnswer> {
+  const { code, rest } = await runCoded(deps.redis, SCRIPTS.takeHanded, KEYS.window, [
+    deps.workerId,
+    lane,
+    turn,
+  ])
+  if (code !== 'taken') return { code: code === 'later' ? 'later' : 'none' }
+  const id = text(rest[10]) as ExecutionId
+  const job = { lane, jobId: jobIdOf(id, numberOrNull(rest[11]) ?? 1), token: '' }
+  return { code: 'taken', held: await ownedOf(id, job, rest, deps) }
+}
+
+async function ownedOf(
+  executionId: ExecutionId,
+  job: LaneJob,
+  reply: Reply[],
+  deps: TakenDeps,
+): Promise<HeldExecution | null> {
+  const [fence, attempt, enqueued, now, traceparent, began, stored, cancelled, deliveries, tenant] = reply
   const request = await patiently(() => hydrate(deps.redis, text(stored)))
   const held = createTaken(
     {

@@ -106,6 +106,7 @@ export interface TakenFacts {
 /** The consumer's view of a taken execution. */
 export interface HeldExecution {
   readonly taken: Taken
+  /** Its token is empty when it came from the worker's hand: then BullMQ has no job of it. */
   readonly job: LaneJob
   /** `<id> <fence>`, as heartbeat.lua names it. */
   readonly name: string
@@ -122,6 +123,8 @@ export interface TakenDeps {
   /** Wall clock, milliseconds. */
   now: () => number
   onError: (error: unknown) => void
+  /** Hears that one began here. */
+  onBegun: () => void
 }
 
 export function createTaken(facts: TakenFacts, deps: TakenDeps): HeldExecution {
@@ -207,6 +210,7 @@ export function createTaken(facts: TakenFacts, deps: TakenDeps): HeldExecution {
       const started = JSON.stringify({ attempt, backend, isolation }).slice(1)
       const { code } = await patiently(() => script(SCRIPTS.begin, [executionId, fence, mark, started]))
       if (code === 'ok') {
+        if (!began) deps.onBegun()
         began = true
         return
       }

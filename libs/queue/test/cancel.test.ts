@@ -15,6 +15,7 @@ afterAll(() => bench[Symbol.asyncDispose]())
 const openWindow = () =>
   beat(bench.redis, {
     workerId: 'wrk_idle',
+    fillable: 1,
     slots: 1,
     interactive: 1,
     routine: 1,

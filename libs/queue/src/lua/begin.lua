@@ -10,6 +10,7 @@ local x = redis.call('HMGET', KEYS[1], 's', 'f', 'can', 'bg')
 if x[1] ~= 'running' or x[2] ~= ARGV[2] then return { 'fenced' } end
 if x[4] == ARGV[3] then return { 'ok' } end
 if x[3] then return { 'cancelled' } end
-redis.call('HSET', KEYS[1], 'bg', ARGV[3])
-append_event(ARGV[1], string.format('{"type":"started","at_ms":%.0f,', now_ms()) .. ARGV[4])
+local now = now_ms()
+redis.call('HSET', KEYS[1], 'bg', ARGV[3], 'st', now)
+append_event(ARGV[1], string.format('{"type":"started","at_ms":%.0f,', now) .. ARGV[4])
 return { 'ok' }

@@ -12,7 +12,7 @@
 --- @include pick
 --- @include ending
 local id = ARGV[1]
-local x = redis.call('HMGET', KEYS[1], 's', 't', 'a', 'l', 'at', 'est')
+local x = redis.call('HMGET', KEYS[1], 's', 't', 'a', 'l', 'at', 'est', 'sk', 'hd')
 local state, tenant, lane = x[1], x[2], x[4]
 if not state then return { 'not_found' } end
 if state == 'ended' then return { 'ended' } end
@@ -28,10 +28,11 @@ if state == 'delayed' then
   redis.call('ZREM', K.delayed .. lane, id)
   redis.call('HINCRBY', K.tenant .. tenant, 'd', -1)
 elseif state == 'queued' then
-  backlog_remove(lane, tenant, x[3], id)
+  leave_queue(lane, tenant, x[3], id, x[7], x[8])
 else
   slot_free(lane, tenant, id, tonumber(x[6]))
 end
+if state ~= 'delayed' then session_leave(x[7], id) end
 forget_if_idle(tenant)
 redis.call('XADD', K.outbox, '*', 'r', ARGV[5])
 finish(id, tenant, ARGV[3], ARGV[4], now)

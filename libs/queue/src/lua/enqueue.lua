@@ -1,7 +1,7 @@
 -- Purpose: accept one execution: idempotency, depth limit, record, backlog or delayed set, waiter, and the next picks.
 -- KEYS[1]  record of the new id
 -- ARGV     1 id, 2 tenant, 3 agent, 4 lane, 5 priority 0..9, 6 delay ms, 7 request JSON, 8 traceparent or '',
---          9 '<tenant>:<sha256 of the idempotency key>' or '', 10 body hash, 11 reply channel or ''
+--          9 '<tenant>:<sha256 of the idempotency key>' or '', 10 body hash, 11 reply channel or '', 12 session key or ''
 -- Returns  {'accepted' | 'duplicate', id, status, position, eta_ms or -1, releases}
 --          {'conflict', id of the other execution} | {'full', waiting, limit}
 -- Invariants: one idempotency key names one execution; repeating a call changes nothing; a refused call writes nothing; a tenant never has more
@@ -14,6 +14,7 @@
 --- @include status
 local id, tenant, agent, lane = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 local delay, channel = tonumber(ARGV[6]), ARGV[11]
+local sk = ARGV[12] ~= '' and tenant .. ':' .. ARGV[12] or ''
 local now = now_ms()
 
 local function register_waiter(of)
@@ -24,9 +25,10 @@ end
 
 -- The client library sends a call again whose answer was lost with the connection.
 if redis.call('EXISTS', KEYS[1]) == 1 then
-  local status = status_of(redis.call('HGET', KEYS[1], 's'))
+  local x = redis.call('HMGET', KEYS[1], 's', 'st', 'hd')
+  local status = status_of(x[1], x[2])
   local position, eta = -1, -1
-  if status == 'queued' then position, eta = forecast(lane, tenant, agent, id, now) end
+  if status == 'queued' then position, eta = forecast(lane, tenant, agent, id, now, sk, x[3]) end
   return { 'accepted', id, status, position, eta, pick(now) }
 end
 
@@ -35,12 +37,12 @@ if ARGV[9] ~= '' then
   if found then
     local first, hash = string.match(found, '^(%S+) (%S+)$')
     if hash ~= ARGV[10] then return { 'conflict', first } end
-    local x = redis.call('HMGET', K.record .. first, 's', 'l', 't', 'a')
-    local status = status_of(x[1])
+    local x = redis.call('HMGET', K.record .. first, 's', 'l', 't', 'a', 'st', 'sk', 'hd')
+    local status = status_of(x[1], x[5])
     if status == 'ended' then return { 'duplicate', first, status, -1, -1, {} } end
     register_waiter(first)
     local position, eta = -1, -1
-    if status == 'queued' then position, eta = forecast(x[2], x[3], x[4], first, now) end
+    if status == 'queued' then position, eta = forecast(x[2], x[3], x[4], first, now, x[6], x[7]) end
     return { 'duplicate', first, status, position, eta, {} }
   end
 end
@@ -55,6 +57,7 @@ if waiting >= max_queued then
   local at_once = delay == 0 and waiting == 0 and not s[2] and (tonumber(s[1]) or 0) < concurrency
     and all < (tonumber(w[1]) or 0) and out < (tonumber(w[2]) or 0)
     and redis.call('EXISTS', K.ring .. lane) == 0
+    and (sk == '' or redis.call('HEXISTS', K.session .. sk, 'f') == 0)
   if not at_once then return { 'full', waiting, max_queued } end
 end
 
@@ -62,6 +65,7 @@ local sequence = redis.call('INCR', K.sequence)
 local score = score_of(tonumber(ARGV[5]), sequence)
 redis.call('HSET', KEYS[1], 't', tenant, 'a', agent, 'l', lane, 'p', ARGV[5], 'eq', now, 'at', 0, 'rel', 0,
   'f', 0, 'd', 0, 'sc', score, 'req', ARGV[7], 'tp', ARGV[8], 's', delay == 0 and 'queued' or 'delayed')
+if sk ~= '' then redis.call('HSET', KEYS[1], 'sk', sk) end
 if ARGV[9] ~= '' then
   redis.call('SET', K.idempotency .. ARGV[9], id .. ' ' .. ARGV[10], 'PX', C.idempotency_ttl)
 end
@@ -76,7 +80,7 @@ if delay > 0 then
   redis.call('PUBLISH', K.control, string.format('due %.0f', delay))
   return { 'accepted', id, 'delayed', -1, delay, pick(now) }
 end
-backlog_push(lane, tenant, agent, id, score, now)
+enter_queue(lane, tenant, agent, id, score, sequence, sk, now)
 local releases = pick(now)
-local position, eta = forecast(lane, tenant, agent, id, now)
+local position, eta = forecast(lane, tenant, agent, id, now, sk, sk ~= '' and redis.call('HGET', KEYS[1], 'hd'))
 return { 'accepted', id, 'queued', position, eta, releases }

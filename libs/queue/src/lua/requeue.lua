@@ -8,6 +8,7 @@
 -- Invariants: what an earlier owner began (`bg`) stays until `retry` or `settle`, so the next owner still sees it.
 --          Keeps its place in the order (same score, its agent is next). Only `retry` uses up the attempt and
 --          charges the slot; the others return the charge in full. Repeating it answers ok until it is taken again.
+--          It stays the front of its session.
 -- Complexity: O(log n) plus the picks.
 --- @include clock
 --- @include pick
@@ -24,9 +25,9 @@ local used
 if mode == 'retry' then
   used = tonumber(ARGV[4]) / 1000
   redis.call('HSET', KEYS[1], 'at', tonumber(x[8]) + 1)
-  redis.call('HDEL', KEYS[1], 'bg')
+  redis.call('HDEL', KEYS[1], 'bg', 'st')
 end
-redis.call('HDEL', KEYS[1], 'w', 'tk')
+redis.call('HDEL', KEYS[1], 'w', 'tk', 'dw')
 redis.call('HSET', KEYS[1], 's', 'queued', 'd', 0)
 if mode == 'defer' then
   local due = now + tonumber(ARGV[5])

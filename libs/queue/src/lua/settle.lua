@@ -1,4 +1,5 @@
--- Purpose: the attempt ended for good: result visible, slot freed, waiters told, next executions released.
+-- Purpose: the attempt ended for good: result visible, slot freed, waiters told, the next one of its session and
+--          next executions released.
 -- KEYS[1]  record
 -- ARGV     1 id, 2 fence, 3 result JSON, 4 JSON of the `ended` event after its at_ms, 5 slot milliseconds,
 --          6 attempt record JSON for the outbox, or ''
@@ -9,7 +10,7 @@
 --- @include pick
 --- @include ending
 local id = ARGV[1]
-local x = redis.call('HMGET', KEYS[1], 's', 'f', 't', 'l', 'est')
+local x = redis.call('HMGET', KEYS[1], 's', 'f', 't', 'l', 'est', 'sk')
 if x[2] ~= ARGV[2] then return { 'fenced' } end
 if x[1] == 'ended' then return { 'ok', {} } end
 if x[1] ~= 'running' then return { 'fenced' } end
@@ -17,4 +18,5 @@ local now = now_ms()
 slot_free(x[4], x[3], id, tonumber(x[5]), tonumber(ARGV[5]) / 1000)
 if ARGV[6] ~= '' then redis.call('XADD', K.outbox, '*', 'r', ARGV[6]) end
 finish(id, x[3], ARGV[3], ARGV[4], now)
+session_leave(x[6], id)
 return { 'ok', pick(now) }

@@ -19,15 +19,17 @@ for _, lane in ipairs({ 'interactive', 'routine' }) do
   for i = 1, #page, 2 do
     local id = page[i]
     if tonumber(page[i + 1]) < now - C.lost_release then
-      local x = redis.call('HMGET', K.record .. id, 's', 'rel')
-      if x[1] == 'released' or x[1] == 'running' then
+      local x = redis.call('HMGET', K.record .. id, 's', 'rel', 'dw')
+      -- Taken from a hand: no BullMQ job carries it, its lock is renewed by its owner's heartbeats.
+      local held = x[1] == 'running' and x[3] and now - tonumber(x[3]) < tonumber(ARGV[2])
+      if not held and (x[1] == 'released' or x[1] == 'running') then
         local job = x[2] == '1' and id or id .. '.' .. x[2]
         if redis.call('EXISTS', K.bull .. lane .. ':' .. job) == 0 then
           redis.call('ZADD', out, now, id)
           again[#again + 1] = { id, lane, tonumber(x[2]), 1 }
           if x[1] == 'running' then lost[#lost + 1] = id end
         end
-      else
+      elseif not held then
         redis.call('ZREM', out, id)
       end
     end
@@ -36,10 +38,14 @@ for _, lane in ipairs({ 'interactive', 'routine' }) do
     overdue[#overdue + 1] = id
   end
 end
--- A worker is dead after three lock periods without a heartbeat; BullMQ has redelivered its jobs by then.
-for _, worker in ipairs(redis.call('ZRANGEBYSCORE', K.beats, '-inf', now - 3 * tonumber(ARGV[2]))) do
-  redis.call('ZREM', K.beats, worker)
-  redis.call('HDEL', K.workers, worker)
+-- The hand of a worker that was silent for a lock period goes back to the fair queue. After three it is dead: BullMQ
+-- has redelivered its jobs by then.
+for _, silent in ipairs(redis.call('ZRANGEBYSCORE', K.beats, '-inf', now - tonumber(ARGV[2]))) do
+  local is_empty = hand_return(silent)
+  if is_empty and tonumber(redis.call('ZSCORE', K.beats, silent)) <= now - 3 * tonumber(ARGV[2]) then
+    redis.call('ZREM', K.beats, silent)
+    redis.call('HDEL', K.workers, silent)
+  end
 end
 for _, release in ipairs(pick(now)) do again[#again + 1] = release end
 return { 'swept', again, lost, overdue }

@@ -1,17 +1,14 @@
--- Purpose: a worker got the BullMQ job of a release; it becomes the owner.
+-- Purpose: a worker got the BullMQ job of a release; it becomes the owner, also of the session that it names.
 -- KEYS[1]  record
--- ARGV     1 release of the job, 2 worker
+-- ARGV     1 id, 2 release of the job, 3 worker
 -- Returns  {'taken', fence, attempt, enqueued ms, now, traceparent, began JSON or '', request JSON, '1' when
 --          cancelled, deliveries, tenant} | {'stale'}
 -- Invariants: each take raises the fence, so every write of an earlier owner fails. The attempt number stays the
 --          same until `requeue` ends the attempt. A job of an ended, requeued or re-released execution is stale.
+--          Only the front of a session is ever taken, so its owner is never disputed.
 -- Complexity: O(1).
 --- @include clock
-local x = redis.call('HMGET', KEYS[1], 's', 'rel', 'at', 'eq', 'tp', 'bg', 'req', 'can', 't')
-if (x[1] ~= 'released' and x[1] ~= 'running') or x[2] ~= ARGV[1] then return { 'stale' } end
-local now = now_ms()
-local fence = redis.call('HINCRBY', KEYS[1], 'f', 1)
-local deliveries = redis.call('HINCRBY', KEYS[1], 'd', 1)
-local attempt = math.max(1, tonumber(x[3]))
-redis.call('HSET', KEYS[1], 's', 'running', 'w', ARGV[2], 'tk', now, 'at', attempt)
-return { 'taken', fence, attempt, x[4], now, x[5], x[6] or '', x[7], x[8] and '1' or '', deliveries, x[9] }
+--- @include own
+local x = redis.call('HMGET', KEYS[1], 's', 'rel')
+if (x[1] ~= 'released' and x[1] ~= 'running') or x[2] ~= ARGV[2] then return { 'stale' } end
+return own(ARGV[1], ARGV[3], now_ms(), false)

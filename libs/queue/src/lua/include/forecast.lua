@@ -1,8 +1,38 @@
---- @include tenant
+--- @include status
+--- @include session
 -- Where a waiting execution stands: executions expected to start before it, and milliseconds until it starts.
 -- Estimates from the scheduler's state, O(log n): agents of the tenant and tenants of the lane take turns; other
--- tenants count with weight 1. The ETA is -1 (unknown) while no worker serves the lane.
-local function forecast(lane, tenant, agent, id, now)
+-- tenants count with weight 1. The ETA is -1 (unknown) while no worker serves the lane. The lane's slots are those
+-- that workers can fill: one whose memory is the bottleneck reports fewer (heartbeat.lua).
+local forecast
+
+-- In the hand of a worker: behind what is in it, at that worker's pace.
+local function forecast_in_hand(lane, id, worker, now)
+  local position = redis.call('ZRANK', K.handed .. lane .. ':' .. worker, id) or 0
+  local slots = slots_of_worker(worker, lane, now)
+  if slots == 0 then return position, -1 end
+  local lane_mean = tonumber(redis.call('HGET', K.clock, 'mean:' .. lane)) or 1
+  return position, math.ceil((position + 1) * lane_mean / slots * 1000)
+end
+
+-- Behind others of its session, which run one at a time.
+local function forecast_in_session(lane, tenant, rank, sk, now)
+  local front = redis.call('HGET', K.session .. sk, 'f')
+  local x = redis.call('HMGET', K.record .. front, 's', 'a', 'hd', 'l', 'st')
+  local mean = tonumber(redis.call('HGET', K.tenant .. tenant, 'mean')) or 1
+  local position, eta = rank, 0
+  if status_of(x[1], x[5]) == 'queued' then
+    position, eta = forecast(x[4], tenant, x[2], front, now, false, x[3])
+    position = position + 1 + rank
+  end
+  return position, eta < 0 and -1 or math.ceil(eta + (rank + 1) * mean * 1000)
+end
+
+-- `sk` and `worker` are fields `sk` and `hd` of the record, or false.
+forecast = function(lane, tenant, agent, id, now, sk, worker)
+  if worker then return forecast_in_hand(lane, id, worker, now) end
+  local behind = sk and sk ~= '' and redis.call('ZRANK', K.session_queue .. sk, id)
+  if behind then return forecast_in_session(lane, tenant, behind, sk, now) end
   local backlog = K.backlog .. lane .. ':' .. tenant .. ':' .. agent
   local rank = redis.call('ZRANK', backlog, id)
   if not rank then return 0, 0 end

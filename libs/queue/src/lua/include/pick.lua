@@ -6,12 +6,13 @@ local function promote(now)
   for _, lane in ipairs({ 'interactive', 'routine' }) do
     for _, id in ipairs(redis.call('ZRANGEBYSCORE', K.delayed .. lane, '-inf', now, 'LIMIT', 0, C.promote_max)) do
       redis.call('ZREM', K.delayed .. lane, id)
-      local x = redis.call('HMGET', K.record .. id, 't', 'a', 'p')
+      local x = redis.call('HMGET', K.record .. id, 't', 'a', 'p', 'sk')
       if x[1] then
-        local score = score_of(tonumber(x[3]), redis.call('INCR', K.sequence))
+        local sequence = redis.call('INCR', K.sequence)
+        local score = score_of(tonumber(x[3]), sequence)
         redis.call('HINCRBY', K.tenant .. x[1], 'd', -1)
         redis.call('HSET', K.record .. id, 's', 'queued', 'sc', score)
-        backlog_push(lane, x[1], x[2], id, score, now)
+        enter_queue(lane, x[1], x[2], id, score, sequence, x[4], now)
       end
     end
   end
@@ -22,8 +23,10 @@ local function promote(now)
   end
 end
 
--- Releases the next execution of a lane and appends {id, lane, release, priority}; false when none may go.
-local function release_next(lane, now, released)
+-- Releases the next execution of a lane and appends {id, lane, release, priority}; false when none may go. On the
+-- way, executions of sessions with a living owner go to that worker's hand: they use no window, for the worker takes
+-- them when it has a slot. `handed.left` bounds how many of them one script call moves.
+local function release_next(lane, now, released, handed)
   while true do
     local head = redis.call('ZRANGE', K.ring .. lane, 0, 0, 'WITHSCORES')
     local tenant, v = head[1], tonumber(head[2])
@@ -38,34 +41,33 @@ local function release_next(lane, now, released)
       local backlog = K.backlog .. lane .. ':' .. tenant .. ':' .. agent
       local id = redis.call('ZRANGE', backlog, 0, 0)[1]
       redis.call('ZREM', backlog, id)
-      redis.call('ZREM', K.waiting .. lane, id)
-      redis.call('HINCRBY', key, 'q:' .. lane, -1)
       if redis.call('EXISTS', backlog) == 0 then
         redis.call('ZREM', turns, agent)
       else
         redis.call('ZADD', turns, redis.call('HINCRBY', key, 'turn', 1), agent)
       end
       local estimate = tonumber(state[2]) or 1
-      redis.call('ZADD', K.ring .. lane, v + estimate / weight, tenant)
-      if v > (tonumber(redis.call('HGET', K.clock, 'v:' .. lane)) or 0) then redis.call('HSET', K.clock, 'v:' .. lane, v) end
-      local outstanding = redis.call('HINCRBY', key, 'n', 1)
-      if outstanding >= concurrency then
-        ring_leave('interactive', tenant)
-        ring_leave('routine', tenant)
-      elseif redis.call('EXISTS', turns) == 0 then
-        ring_leave(lane, tenant)
+      local sk = redis.call('HGET', K.record .. id, 'sk')
+      if sk and hand_over(lane, tenant, id, sk, v, estimate / weight, now) then
+        if redis.call('EXISTS', turns) == 0 then ring_leave(lane, tenant) end
+        handed.left = handed.left - 1
+        if handed.left <= 0 then return false end
+      else
+        wait_ends(lane, tenant, id)
+        redis.call('ZADD', K.ring .. lane, v + estimate / weight, tenant)
+        if v > (tonumber(redis.call('HGET', K.clock, 'v:' .. lane)) or 0) then redis.call('HSET', K.clock, 'v:' .. lane, v) end
+        local outstanding = slot_take(lane, tenant, id, concurrency, estimate, now)
+        if outstanding < concurrency and redis.call('EXISTS', turns) == 0 then ring_leave(lane, tenant) end
+        local release = redis.call('HINCRBY', K.record .. id, 'rel', 1)
+        released[#released + 1] = { id, lane, release, math.min(outstanding, C.priority_max) }
+        return true
       end
-      redis.call('ZADD', K.out .. lane, now, id)
-      local release = redis.call('HINCRBY', K.record .. id, 'rel', 1)
-      redis.call('HSET', K.record .. id, 's', 'released', 'est', estimate)
-      released[#released + 1] = { id, lane, release, math.min(outstanding, C.priority_max) }
-      return true
     end
   end
 end
 
 -- Releases until the window is full. A quarter of it is offered to the routine lane first, so that neither lane
--- can starve the other. Returns the list of releases. O(released * log n).
+-- can starve the other. Returns the list of releases. O((released + handed over) * log n).
 local function pick(now)
   local released = {}
   promote(now)
@@ -74,7 +76,7 @@ local function pick(now)
   if total == 0 then return released end
   local window = { interactive = tonumber(w[2]) or 0, routine = tonumber(w[3]) or 0 }
   local out = { interactive = redis.call('ZCARD', K.out .. 'interactive'), routine = redis.call('ZCARD', K.out .. 'routine') }
-  local reserve, dry = math.ceil(total / 4), {}
+  local reserve, dry, handed = math.ceil(total / 4), {}, { left = C.pick_max }
   while #released < C.pick_max and out.interactive + out.routine < total do
     local routine = not dry.routine and out.routine < window.routine
     local lane
@@ -87,7 +89,7 @@ local function pick(now)
     else
       break
     end
-    if release_next(lane, now, released) then out[lane] = out[lane] + 1 else dry[lane] = true end
+    if release_next(lane, now, released, handed) then out[lane] = out[lane] + 1 else dry[lane] = true end
   end
   return released
 end

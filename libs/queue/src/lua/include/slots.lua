@@ -1,6 +1,19 @@
---- @include backlog
+--- @include session
 -- Slots: a tenant holds one from release to ending. Its virtual time is charged with an estimate at release and
 -- corrected to what was used at the end, so long runs cost more than short ones.
+
+-- The tenant's outstanding count, the lane's out set and the estimate; returns the new count. At its concurrency the
+-- tenant leaves the rings.
+local function slot_take(lane, tenant, id, concurrency, estimate, now)
+  local outstanding = redis.call('HINCRBY', K.tenant .. tenant, 'n', 1)
+  if outstanding >= concurrency then
+    ring_leave('interactive', tenant)
+    ring_leave('routine', tenant)
+  end
+  redis.call('ZADD', K.out .. lane, now, id)
+  redis.call('HSET', K.record .. id, 's', 'released', 'est', estimate)
+  return outstanding
+end
 
 -- Gives back the slot of `id`. `used` in seconds; nil when it did not run (the charge is returned in full).
 local function slot_free(lane, tenant, id, estimate, used)

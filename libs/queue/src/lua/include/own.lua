@@ -1,0 +1,13 @@
+-- A worker becomes the owner of a released or running execution: fields of the reply shared by take and take-handed.
+-- `direct`: no BullMQ job carries it; `dw` is then its lock, renewed by the heartbeats of the owner.
+local function own(id, worker, now, direct)
+  local key = K.record .. id
+  local x = redis.call('HMGET', key, 'at', 'eq', 'tp', 'bg', 'req', 'can', 't', 'sk', 'dw')
+  local fence = redis.call('HINCRBY', key, 'f', 1)
+  local deliveries = redis.call('HINCRBY', key, 'd', 1)
+  local attempt = math.max(1, tonumber(x[1]))
+  redis.call('HSET', key, 's', 'running', 'w', worker, 'tk', now, 'at', attempt)
+  if direct then redis.call('HSET', key, 'dw', now) elseif x[9] then redis.call('HDEL', key, 'dw') end
+  if x[8] then redis.call('HSET', K.session .. x[8], 'w', worker) end
+  return { 'taken', fence, attempt, x[2], now, x[3], x[4] or '', x[5], x[6] and '1' or '', deliveries, x[7] }
+end

@@ -1,0 +1,53 @@
+-- Purpose: a worker with a free slot takes the next execution out of its hand (sessions whose sandbox it has).
+-- KEYS[1]  any key of the tag (routing)
+-- ARGV     1 worker, 2 lane, 3 how: 'fair'   when its turn has come in virtual time, or nothing else is ready
+--                                    'yield' only when nothing else is ready (its last one came from the hand, too)
+--                                    'force' whatever else is ready (the others had their share)
+-- Returns  {'taken', …as take.lua} with id and release behind it | {'later'} other work is due first | {'none'}
+-- Invariants: the slot of the tenant is taken and charged here, once, with the same estimate as at a release. A
+--          tenant at its concurrency, or parked, gets nothing: its execution goes back to the fair backlog. No BullMQ
+--          job carries what is taken here: its lock is `dw` of the record (heartbeat.lua renews, sweep.lua breaks it).
+-- Complexity: O(log n), times C.promote_max at most for those that go back.
+--- @include clock
+--- @include slots
+--- @include own
+local worker, lane, how = ARGV[1], ARGV[2], ARGV[3]
+local now, hand = now_ms(), K.handed .. lane .. ':' .. worker
+for _ = 1, C.promote_max do
+  local head = redis.call('ZRANGE', hand, 0, 0, 'WITHSCORES')
+  local id, tag = head[1], tonumber(head[2])
+  if not id then return { 'none' } end
+  local key = K.record .. id
+  local x = redis.call('HMGET', key, 't', 'a', 'sc')
+  local tenant = x[1]
+  local state = redis.call('HMGET', K.tenant .. tenant, 'n', 'park', 'mean', 'vt:' .. lane)
+  local weight, concurrency = limits_of(tenant)
+  if state[2] or (tonumber(state[1]) or 0) >= concurrency then
+    hand_leave(lane, tenant, id, worker)
+    backlog_place(lane, tenant, x[2], id, tonumber(x[3]), true)
+  else
+    local clock = tonumber(redis.call('HGET', K.clock, 'v:' .. lane)) or 0
+    if how ~= 'force' and (how == 'yield' or tag > clock)
+      and redis.call('ZCARD', K.bull .. lane .. ':prioritized') + redis.call('LLEN', K.bull .. lane .. ':wait') > 0
+    then
+      return { 'later' }
+    end
+    hand_leave(lane, tenant, id, worker)
+    wait_ends(lane, tenant, id)
+    local estimate = tonumber(state[3]) or 1
+    local v = tonumber(redis.call('ZSCORE', K.ring .. lane, tenant) or state[4] or '0')
+    if redis.call('ZSCORE', K.ring .. lane, tenant) then
+      redis.call('ZADD', K.ring .. lane, v + estimate / weight, tenant)
+    else
+      redis.call('HSET', K.tenant .. tenant, 'vt:' .. lane, math.max(v, math.min(tag, clock)) + estimate / weight)
+    end
+    if v > clock then redis.call('HSET', K.clock, 'v:' .. lane, v) end
+    slot_take(lane, tenant, id, concurrency, estimate, now)
+    local release = redis.call('HINCRBY', key, 'rel', 1)
+    local reply = own(id, worker, now, true)
+    reply[#reply + 1] = id
+    reply[#reply + 1] = release
+    return reply
+  end
+end
+return { 'later' }
