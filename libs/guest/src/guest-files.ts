@@ -16,6 +16,7 @@ const amaroFile = (): string => join(dirname(createRequire(import.meta.url).reso
 const NAMES = [
   'agent.py',
   'cofferdam_agent/__init__.py',
+  'cofferdam_agent/cell.py',
   'cofferdam_agent/channel.py',
   'cofferdam_agent/glob.py',
   'cofferdam_agent/jsontext.py',
@@ -27,7 +28,9 @@ const NAMES = [
   'cofferdam_agent/run.py',
   'cofferdam_agent/scope.py',
   'cofferdam_agent/spawn.py',
+  'cofferdam_agent/warm.py',
   'cofferdam_agent/workdir.py',
+  'cofferdam_agent/zygote.py',
   'python-gate/sitecustomize.py',
   'node-gate/gate.cjs',
 ] as const

@@ -298,23 +298,33 @@ const all: [Language, Case][] = [
   ...BASH.map((c): [Language, Case] => ['bash', c]),
 ]
 
-test.each(all.map(([language, c]) => [language, c.name, c] as const))(
-  '%s, %s: as without us',
-  async (language, _name, { source, argv, stdin, files }) => {
-    const program = { type: 'script' as const, language, source, ...(argv === undefined ? {} : { argv }) }
-    const work = lab.folder()
-    const options = {
-      work,
-      ...(files === undefined ? {} : { files }),
-      ...(stdin === undefined ? {} : { stdin }),
-    }
-    const ours = await lab.once(program, options)
-    const theirs = await lab.bare(program, options)
-    expect({
-      exitCode: ours.exit.exitCode,
-      signal: ours.exit.signal,
-      stdout: steady(ours.stdout),
-      stderr: steady(ours.stderr),
-    }).toEqual({ ...theirs, stdout: steady(theirs.stdout), stderr: steady(theirs.stderr) })
+/** In a cell, Python runs in a fork of a start that was held half-way; the rest starts as anywhere. */
+const inCell = [
+  ...PYTHON,
+  {
+    name: 'ctypes and sockets',
+    source:
+      'import ctypes, socket, _socket, os\nprint(ctypes.CDLL(None).getpid() == os.getpid(), ctypes.sizeof(ctypes.c_long))\na, b = socket.socketpair()\na.send(b"x"); print(b.recv(1))',
   },
-)
+]
+
+test.each([
+  ...all.map(([language, c]) => [language, c.name, false, c] as const),
+  ...inCell.map((c) => ['python', c.name, true, c] as const),
+])('%s, %s: as without us (in a cell: %s)', async (language, _name, cell, { source, argv, stdin, files }) => {
+  const program = { type: 'script' as const, language, source, ...(argv === undefined ? {} : { argv }) }
+  const work = lab.folder()
+  const options = {
+    work,
+    ...(files === undefined ? {} : { files }),
+    ...(stdin === undefined ? {} : { stdin }),
+  }
+  const ours = await lab.once(program, { ...options, cell })
+  const theirs = await lab.bare(program, options)
+  expect({
+    exitCode: ours.exit.exitCode,
+    signal: ours.exit.signal,
+    stdout: steady(ours.stdout),
+    stderr: steady(ours.stderr),
+  }).toEqual({ ...theirs, stdout: steady(theirs.stdout), stderr: steady(theirs.stderr) })
+})

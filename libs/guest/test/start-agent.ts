@@ -28,15 +28,27 @@ export interface Agent {
   child: ChildProcess
   session: GuestSession
   work: string
-  run(program: Program, io?: Partial<RunIo>, env?: Record<string, string>): Promise<Ran>
+  run(
+    program: Program,
+    io?: Partial<RunIo>,
+    env?: Record<string, string>,
+    options?: { keepInterpreter?: boolean },
+  ): Promise<Ran>
 }
 
 export interface Lab {
   /** A fresh folder that the program's user owns. */
   folder(): string
-  start(language: Language | 'none', options?: Partial<AgentOptions>): Promise<Agent>
+  /** `within` is a command that runs the agent's command (unshare, setpriv, …). */
+  start(
+    language: Language | 'none',
+    options?: Partial<AgentOptions> & { within?: readonly string[] },
+  ): Promise<Agent>
   /** Starts, writes, runs, stops. */
-  once(program: Program, options?: { files?: ProgramFile[]; stdin?: string; work?: string }): Promise<Ran>
+  once(
+    program: Program,
+    options?: { files?: ProgramFile[]; stdin?: string; work?: string; cell?: boolean },
+  ): Promise<Ran>
   /** The same program without us. */
   bare(program: Program, options?: { files?: ProgramFile[]; stdin?: string; work: string }): Promise<Bare>
   close(): Promise<void>
@@ -66,9 +78,9 @@ export async function openLab(): Promise<Lab> {
       if (isRoot) chownSync(path, NOBODY, NOBODY)
       return path
     },
-    async start(language, options = {}) {
+    async start(language, { within = [], ...options } = {}) {
       const work = options.work ?? lab.folder()
-      const [command, ...args] = agentArgv({
+      const argv = agentArgv({
         python: PYTHON,
         node: process.execPath,
         guestDir,
@@ -77,6 +89,7 @@ export async function openLab(): Promise<Lab> {
         ...options,
         work,
       })
+      const [command, ...args] = [...within, ...argv]
       // fd 3 stands for what a worker inherited itself and therefore passes on: no program may see it.
       const stdio: ('pipe' | 'inherit' | 'ignore')[] = ['pipe', 'pipe', 'inherit', 'ignore']
       const child = spawn(command!, args, { stdio, env: {} })
@@ -85,7 +98,7 @@ export async function openLab(): Promise<Lab> {
         child,
         session,
         work,
-        async run(program, io = {}, env = {}) {
+        async run(program, io = {}, env = {}, runOptions = {}) {
           const seen = { stdout: [] as Uint8Array[], stderr: [] as Uint8Array[] }
           const exit = await session.run(
             program,
@@ -99,6 +112,7 @@ export async function openLab(): Promise<Lab> {
               },
             },
             env,
+            runOptions,
           )
           const text = (chunks: Uint8Array[]): string => Buffer.concat(chunks).toString('utf8')
           return { exit, stdout: text(seen.stdout), stderr: text(seen.stderr) }
@@ -108,8 +122,8 @@ export async function openLab(): Promise<Lab> {
       if (options.hold !== true) await session.ready()
       return agent
     },
-    async once(program, { files = [], stdin, work } = {}) {
-      const agent = await lab.start(languageOf(program), work === undefined ? {} : { work })
+    async once(program, { files = [], stdin, work, cell = false } = {}) {
+      const agent = await lab.start(languageOf(program), { cell, ...(work === undefined ? {} : { work }) })
       try {
         await agent.session.write(files)
         return await agent.run(program, stdin === undefined ? {} : { stdin: Buffer.from(stdin) })

@@ -28,6 +28,22 @@ def set_file_ids(uid, gid):
         os.seteuid(uid)
 
 
+def kill_all_of(uid, gid):
+    """SIGKILL to every process of the program's user in one call, which no fork escapes, and to nobody else's.
+
+    For PID 1 only, which the program cannot signal while both have one uid.
+    """
+    os.setresuid(uid, uid, 0)
+    try:
+        os.kill(-1, 9)
+    except OSError:
+        pass
+    finally:
+        os.setresuid(0, 0, 0)
+        prctl(PR_SET_DUMPABLE, 0)
+        set_file_ids(uid, gid)
+
+
 class _Program(ctypes.Structure):
     _fields_ = [("length", ctypes.c_ushort), ("filter", ctypes.c_void_p)]
 

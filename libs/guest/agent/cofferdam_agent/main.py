@@ -17,7 +17,8 @@ from . import PROTOCOL, jsontext, linux, meters, reap, spawn
 from .channel import Channel, Closed, TO_HOST_MAX, connect
 from .options import Options
 from .run import Run
-from .workdir import OK, REFUSED, WorkError, Workdir
+from .warm import Warm
+from .workdir import IO_ERROR, OK, REFUSED, WorkError, Workdir
 
 # Output waits here for a slow worker before the program's pipes are left unread: four frames.
 PENDING_MAX = 4 * TO_HOST_MAX
@@ -34,8 +35,13 @@ class Agent:
         self.work = Workdir(options.work)
         self.meters = meters.Meters(options.cgroup)
         self.state = "hold" if options.hold else "idle"
-        self.waiting = None
+        self.warm = Warm(options, self.split, self.work.path)
+        self.cell = None
         self.run = None
+        self.clean_after = None
+        # A kill(-1) that spares what waits: only PID 1 may take the program's uid for a moment without danger.
+        can_spare = self.split and os.getpid() == 1
+        self.kill_all = (lambda: linux.kill_all_of(options.uid, options.gid)) if can_spare else None
         self.last = (0, 0, None, None, 0)
         self.ready_sent = False
         self.started = started
@@ -45,40 +51,30 @@ class Agent:
         signal.signal(signal.SIGCHLD, lambda *_: None)
         signal.set_wakeup_fd(wake_write, warn_on_full_buffer=False)
         if self.state == "idle":
-            self.prepare()
+            self.begin()
 
-    # ---- the waiting interpreter
+    # ---- what waits
 
-    def prepare(self):
-        language = self.options.language
-        if language not in ("python", "javascript", "typescript"):
+    def begin(self):
+        if self.options.cell:
+            # Before anything starts: a cell is compared with what it is now. Imported here, for cells alone.
+            from .cell import Cell
+
+            self.cell = Cell(self.options, self.work.path, self.split)
+        self.prepare(self.options.language)
+
+    def prepare(self, language):
+        if not self.warm.prepare(language):
             self.ready({})
-            return
-        entry = {"python": "main.py", "javascript": "main.js", "typescript": "main.ts"}[language]
-        self.waiting = self.start_interpreter(language, entry, self.options.env)
-        self.waiting.language, self.waiting.entry, self.waiting.told = language, entry, b""
 
-    def start_interpreter(self, language, entry, env):
-        argv = spawn.interpreter_argv(language, entry, self.options)
-        return spawn.spawn(argv, spawn.gate_env(language, env), self.work.path, self.options, self.split, True)
-
-    def on_waiting_told(self):
-        if self.waiting is None:
-            return  # It died, which was seen earlier in this turn.
-        told = _read_some(self.waiting.control_out)
+    def on_warm_told(self):
+        told = self.warm.on_told()
         if told:
-            self.waiting.told += told
-        if self.waiting.told.endswith(b"\n"):
-            self.ready({self.waiting.language: self.waiting.told[1:-1].decode("ascii", "replace")[:64]})
-        elif told == b"" or len(self.waiting.told) > 128:
-            self.not_ready()
-
-    def not_ready(self):
-        text = (_read_some(self.waiting.stderr) or b"").decode("utf-8", "replace")[-2000:]
-        self.channel.send("R", jsontext.encode({"protocol": PROTOCOL, "error": "interpreter_not_ready", "message": text}))
-        self.ready_sent = True
-        self.waiting.close()
-        self.waiting = None
+            self.ready({self.warm.child.language: self.warm.version})
+        elif told is None and not self.ready_sent:
+            self.ready_sent = True
+            said = {"protocol": PROTOCOL, "error": "interpreter_not_ready", "message": self.warm.failure}
+            self.channel.send("R", jsontext.encode(said))
 
     def ready(self, languages):
         if self.ready_sent:
@@ -106,7 +102,7 @@ class Agent:
             if kind != "G":
                 raise Closed("frame %s while held" % kind)
             self.state = "idle"
-            self.prepare()
+            self.begin()
         elif kind == "J" and self.state == "idle":
             self.run = Run(jsontext.decode(payload.decode("utf-8")))
             self.state = "binding"
@@ -126,8 +122,8 @@ class Agent:
                 self.run.soft_stop(struct.unpack("<I", payload)[0] / 1000)
         elif kind == "C" and self.state == "idle":
             self.collect(payload)
-        elif kind == "K" and self.state == "idle":
-            self.send_refusal(WorkError(REFUSED, "this agent keeps no cell"))
+        elif kind == "K" and self.state in ("idle", "running", "ending"):
+            self.on_clean(payload)
         elif kind == "P":
             self.send_usage()
         else:
@@ -201,32 +197,20 @@ class Agent:
             return
         env = dict(self.options.env)
         env.update(run.env)
+        if self.options.cell:
+            self.warm.settle()
         run.at_bind, run.began = self.meters.read(), time.monotonic()
         if run.language in ("python", "javascript", "typescript"):
-            run.child = self.take_waiting(run) or self.start_interpreter(run.language, run.entry, env)
+            run.child = self.warm.take(run, run.env) or self.warm.start(run.language, run.entry, env)
             if self.meters.version is None:
                 run.at_bind["cpuUs"] += meters.cpu_us_of(run.child.pid)
             self.tell(run.child, spawn.bind_message(run, env))
         else:
+            self.warm.release()
             has_input = run.stdin_size is not None
             run.child = spawn.spawn(run.command(env), env, self.work.path, self.options, self.split, False, has_input)
         run.start_streams()
         self.state = "running"
-
-    def take_waiting(self, run):
-        child, self.waiting = self.waiting, None
-        if child is None:
-            return None
-        if (
-            child.language == run.language
-            and child.entry == run.entry
-            and child.told.endswith(b"\n")
-            and spawn.fits_waiting(run.language, run.env, self.options.env)
-        ):
-            return child
-        os.kill(child.pid, signal.SIGKILL)
-        child.close()
-        return None
 
     def tell(self, child, message):
         view = memoryview(message)
@@ -240,12 +224,8 @@ class Agent:
         run = self.run
         if run is not None and run.child is not None and pid == run.child.pid and run.status is None:
             run.ended(status, used)
-        elif self.waiting is not None and pid == self.waiting.pid:
-            if self.ready_sent:
-                self.waiting.close()
-                self.waiting = None
-            else:
-                self.not_ready()
+        else:
+            self.warm.on_reaped(pid)
 
     def end(self):
         """The main process ended: kill what it left, then empty its pipes."""
@@ -253,8 +233,14 @@ class Agent:
         self.state = "ending"
         run.disk_full = self.options.own_disk and self.work.is_full()
         self.kill_group(run.child.pid)
-        run.proven_gone = reap.kill_leftovers(self.options.confined, self.on_reaped)
+        run.proven_gone = self.kill_others()
         run.drain_until = None if run.proven_gone else time.monotonic() + 0.25
+
+    def kill_others(self):
+        kept = self.warm.pids()
+        if not kept:
+            return reap.kill_leftovers(self.options.confined, self.on_reaped)
+        return reap.kill_others(kept, self.options.confined, self.kill_all, self.on_reaped)
 
     def kill_group(self, group):
         try:
@@ -273,8 +259,34 @@ class Agent:
         self.last = (evidence["cpuUs"], peak, None, None, evidence["wallUs"])
         run.close()
         self.run, self.state = None, "idle"
+        if self.clean_after is not None:
+            self.clean()
         if self.options.cell:
-            self.prepare()
+            self.prepare(run.language)
+
+    # ---- between two executions of a cell
+
+    def on_clean(self, payload):
+        self.clean_after = {b"n": "none", b"f": "files", b"i": "interpreter"}.get(payload)
+        if self.clean_after is None:
+            raise Closed("frame K with %r" % payload[:8])
+        if self.state == "running":
+            self.kill_group(self.run.child.pid)  # Its end leads to X, and then here.
+        elif self.state == "idle":
+            self.clean()
+
+    def clean(self):
+        keep, self.clean_after = self.clean_after, None
+        try:
+            if self.cell is None:
+                raise WorkError(REFUSED, "this agent keeps no cell")
+            self.warm.settle()
+            if not self.kill_others():
+                raise WorkError(IO_ERROR, "processes are left")
+            self.cell.clean(keep)
+            self.channel.send("Z", bytes([OK]))
+        except WorkError as error:
+            self.send_refusal(error)
 
     # ---- the loop
 
@@ -295,8 +307,9 @@ class Agent:
         if channel.life is not None:
             watch(channel.life, select.POLLIN, channel.on_life)
         watch(self.wake, select.POLLIN, self.on_wake)
-        if self.waiting is not None and not self.waiting.told.endswith(b"\n"):
-            watch(self.waiting.control_out, select.POLLIN, self.on_waiting_told)
+        starting = self.warm.pending()
+        if starting is not None:
+            watch(starting, select.POLLIN, self.on_warm_told)
         timeout = None
         if run is not None and run.child is not None:
             if channel.pending < PENDING_MAX:

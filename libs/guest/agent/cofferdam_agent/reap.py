@@ -10,6 +10,44 @@ import os
 import time
 
 
+def kill_others(kept, confined, kill_all, on_reaped, deadline_s=2.0):
+    """Kills every descendant but `kept`, which have no children. True when proven gone, False when the deadline came first.
+
+    `kill_all` is a kill(-1) that spares them, or None. The proof is the kernel's list of our children: it loses nobody but
+    by our own wait, and a process hands its children to us before it can be waited for, so a reading with nobody
+    but `kept` in it means that nobody else descends from us. Where it cannot be read, or a bomb outruns this and
+    `confined` allows kill(-1), `kept` goes too.
+    """
+    end = time.monotonic() + deadline_s
+    sacrifice = time.monotonic() + 0.2
+    pause = 0.0002
+    while True:
+        if kill_all is not None:
+            kill_all()
+        if reap(on_reaped):
+            return True
+        others = _other_children(kept)
+        if others is not None and not others:
+            return True
+        if others is None or time.monotonic() > sacrifice and confined:
+            return kill_leftovers(confined, on_reaped, deadline_s)
+        if kill_all is None:
+            for pid in others:
+                _signal(pid)
+        if time.monotonic() > end:
+            return False
+        time.sleep(pause)
+        pause = min(pause * 2, 0.02)
+
+
+def _other_children(kept):
+    try:
+        with open("/proc/self/task/%d/children" % os.getpid()) as listing:
+            return [pid for pid in map(int, listing.read().split()) if pid not in kept]
+    except (OSError, ValueError):
+        return None
+
+
 def kill_leftovers(confined, on_reaped, deadline_s=2.0):
     """Kills every descendant and waits for them. True when proven gone, False when the deadline came first."""
     end = time.monotonic() + deadline_s

@@ -5,14 +5,19 @@ Used where agent and program share a uid and no pid namespace protects the agent
 import ctypes
 import struct
 
-_CREATE, _RESTRICT = 444, 446
+_CREATE, RESTRICT = 444, 446
 _SCOPE_ABSTRACT_UNIX, _SCOPE_SIGNAL = 1, 2
 
 
-def confine_signals():
+def create_rules():
+    """A descriptor of the rules, -1 where the kernel knows no scopes. Whoever restricts itself by it gets its own domain."""
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.syscall(_CREATE, None, ctypes.c_size_t(0), 1) < 6:
-        return False
+        return -1
     attributes = ctypes.create_string_buffer(struct.pack("<QQQ", 0, 0, _SCOPE_ABSTRACT_UNIX | _SCOPE_SIGNAL))
-    rules = libc.syscall(_CREATE, attributes, ctypes.c_size_t(24), 0)
-    return rules >= 0 and libc.syscall(_RESTRICT, rules, 0) == 0
+    return libc.syscall(_CREATE, attributes, ctypes.c_size_t(24), 0)
+
+
+def confine_signals():
+    rules = create_rules()
+    return rules >= 0 and ctypes.CDLL(None, use_errno=True).syscall(RESTRICT, rules, 0) == 0

@@ -9,6 +9,8 @@ from . import linux
 # High numbers, so that a program that opens files gets 3, 4, … as in a bare run.
 CONTROL_IN = 198
 CONTROL_OUT = 199
+# With one uid for all, RLIMIT_NPROC counts what waits: the fork server, the process between two forks, the waiting one.
+CELL_PROCESSES = 3
 
 
 class Child:
@@ -30,18 +32,32 @@ class Child:
                 setattr(self, name, None)
 
 
-def spawn(argv, env, cwd, options, split, gated, has_input=True):
-    """Without input a program gets /dev/null; a gate only learns at bind whether there is any, and opens it itself."""
+def pipes(gated, has_input=True, control=None):
+    """A child of the given kind without its pid, and the five ends that the process itself must have."""
     in_read, in_write = os.pipe() if has_input else (os.open(os.devnull, os.O_RDONLY), None)
     out_read, out_write = os.pipe()
     err_read, err_write = os.pipe()
-    bind_read, bind_write = os.pipe() if gated else (None, None)
+    bind_read, bind_write = os.pipe() if gated and control is None else (control, None)
     told_read, told_write = os.pipe() if gated else (None, None)
+    for fd in (in_write, out_read, err_read, told_read):
+        if fd is not None:
+            os.set_blocking(fd, False)
+    child = Child(None, in_write, out_read, err_read, bind_write, told_read)
+    return child, (in_read, out_write, err_write, bind_read, told_write)
+
+
+def spawn(argv, env, cwd, options, split, gated, has_input=True, control=None):
+    """Without input a program gets /dev/null; a gate only learns at bind whether there is any, and opens it itself.
+
+    `control` is the socket of a fork server: that one keeps the agent's uid and no Landlock scope is set, because it is
+    its forks that become programs.
+    """
+    child, theirs = pipes(gated, has_input, control)
     parent = os.getpid()
-    pid = os.fork()
-    if pid == 0:
+    child.pid = os.fork()
+    if child.pid == 0:
         try:
-            _become(argv, env, cwd, options, split, parent, (in_read, out_write, err_write, bind_read, told_write))
+            _become(argv, env, cwd, options, split, parent, theirs, control is not None)
         except BaseException as error:
             number = getattr(error, "errno", None)
             text = {2: "command not found", 13: "permission denied"}.get(number, str(error))
@@ -50,16 +66,13 @@ def spawn(argv, env, cwd, options, split, gated, has_input=True):
             finally:
                 # The shell's codes: found but not executable, or not found.
                 os._exit(126 if number in (7, 8, 13) else 127)
-    for fd in (in_read, out_write, err_write, bind_read, told_write):
+    for fd in theirs:
         if fd is not None:
             os.close(fd)
-    for fd in (in_write, out_read, err_read, told_read):
-        if fd is not None:
-            os.set_blocking(fd, False)
-    return Child(pid, in_write, out_read, err_read, bind_write, told_read)
+    return child
 
 
-def _become(argv, env, cwd, options, split, parent, fds):
+def _become(argv, env, cwd, options, split, parent, fds, serves_forks):
     os.setsid()
     # The agent is not dumpable, and a process that is not cannot write its own /proc files.
     linux.prctl(linux.PR_SET_DUMPABLE, 1)
@@ -75,9 +88,13 @@ def _become(argv, env, cwd, options, split, parent, fds):
     signal.pthread_sigmask(signal.SIG_SETMASK, [])
     limits = dict(options.rlimits)
     limits.setdefault("core", 0)
+    if options.cell and not split and "nproc" in limits:
+        limits["nproc"] += CELL_PROCESSES
     for name, value in limits.items():
         _limit(getattr(resource, "RLIMIT_" + name.upper()), value)
-    if split:
+    if split and serves_forks:
+        os.seteuid(0)
+    elif split:
         # Only root may change groups; the agent's effective uid is another one where setfsuid is missing.
         os.seteuid(0)
         os.setgroups([])
@@ -91,7 +108,7 @@ def _become(argv, env, cwd, options, split, parent, fds):
     if options.seccomp is not None:
         with open(options.seccomp, "rb") as source:
             linux.load_filter(source.read())
-    if options.scope:
+    if options.scope and not serves_forks:
         from . import scope
 
         scope.confine_signals()
@@ -142,11 +159,20 @@ def interpreter_argv(language, entry, options):
     return [options.node, "--require", os.path.join(gate_dir("node-gate"), "gate.cjs"), entry]
 
 
-def gate_env(language, env):
+# Libraries make their threads when they are imported, and threads do not survive a fork: one thread in a preload.
+ONE_THREAD = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS")
+
+
+def gate_env(language, env, preload=()):
     if language != "python":
         return env
     path = gate_dir("python-gate")
-    return dict(env, PYTHONPATH=path + ":" + env["PYTHONPATH"] if env.get("PYTHONPATH") else path)
+    env = dict(env, PYTHONPATH=path + ":" + env["PYTHONPATH"] if env.get("PYTHONPATH") else path)
+    if preload:
+        for name in ONE_THREAD:
+            env.setdefault(name, "1")
+        env["COFFERDAM_PRELOAD"] = ",".join(preload)
+    return env
 
 
 _FIXED_AT_START = {
@@ -156,9 +182,16 @@ _FIXED_AT_START = {
 _FIXED_AT_START["typescript"] = _FIXED_AT_START["javascript"]
 
 
-def fits_waiting(language, env, base):
+# What libraries of a preload read only once, while they are imported.
+_FIXED_AT_IMPORT = ("OPENBLAS_", "OMP_", "GOTO_", "MKL_", "NUMEXPR_", "BLIS_", "KMP_", "GOMP_", "NPY_", "PANDAS_")
+
+
+def fits_waiting(language, env, base, preload=()):
     """False when `env` has a variable that an interpreter reads only once, while it starts, with another value."""
     prefixes = _FIXED_AT_START[language]
+    if preload and language == "python":
+        prefixes += _FIXED_AT_IMPORT
+        base = dict({name: "1" for name in ONE_THREAD}, **base)
     return all(base.get(name) == value for name, value in env.items() if name.startswith(prefixes))
 
 

@@ -13,20 +13,169 @@ import os
 import sys
 
 CONTROL_IN, CONTROL_OUT = 198, 199
+# Where a fork gets the Landlock rules that it restricts itself by, when the agent asks for a scope.
+RULES = 197
 HOOK = "__cofferdam__"
 # Larger sources run without a value: the syntax tree costs some 100 times the source's size.
 SOURCE_MAX = 128 * 1024
+# The agent reads at most 64 KiB of a ready line; names of modules beyond this make it take a fresh interpreter.
+NAMES_MAX = 48 * 1024
 VALUE_MAX = 32 * 1024
 DEPTH_MAX = 64
 
 
-def wait():
-    os.write(CONTROL_OUT, ("R%d.%d.%d\n" % sys.version_info[:3]).encode())
+def preload():
+    """Imports what the configuration names. It must hold nothing: a fork of this interpreter inherits all of it."""
+    names = os.environ.get("COFFERDAM_PRELOAD")
+    if not names:
+        return []
+    modules, files = set(sys.modules), open_files()
+    import gc
+
+    for name in names.split(","):
+        __import__(name)
+    if len(os.listdir("/proc/self/task")) != 1:
+        raise ImportError("a module of the preload (%s) left a thread running" % names)
+    if not open_files() <= files:
+        raise ImportError("a module of the preload (%s) left a file or socket open" % names)
+    gc.collect()
+    gc.freeze()
+    if "gc" not in modules:
+        del sys.modules["gc"]
+    added = set(sys.modules) - modules
+    return sorted({name.partition(".")[0] for name in added})
+
+
+def open_files():
+    found = set()
+    for name in os.listdir("/proc/self/fd"):
+        try:
+            found.add((name, os.readlink("/proc/self/fd/" + name)))
+        except OSError:
+            pass  # The listing's own.
+    return found
+
+
+def ready_line(preloaded):
+    names = ",".join(preloaded)
+    if len(names) > NAMES_MAX:
+        names = "*"
+    return ("R%d.%d.%d %d %s\n" % (sys.version_info[:3] + (os.getpid(), names))).encode("utf-8", "replace")
+
+
+def wait(preloaded):
+    become = None
+    if os.fstat(CONTROL_IN).st_mode & 0o170000 == 0o140000:
+        become = serve_forks(ready_line(preloaded))
+    os.write(CONTROL_OUT, ready_line(preloaded))
     size = int.from_bytes(read(4), "little")
     stdin, entry, count, *rest = read(size).split(b"\0")
+    if become is not None:
+        become()
+    if stdin == b"s":
+        return None
     os.close(CONTROL_IN)
     os.set_inheritable(CONTROL_OUT, False)
-    argv, env = rest[: int(count)], rest[int(count) :]
+    become_program(stdin, *program_of(count, rest))
+    return os.fsdecode(entry)
+
+
+def program_of(count, rest):
+    return rest[: int(count)], rest[int(count) :]
+
+
+def serve_forks(ready):
+    """The fork server of a cell: a real start, held half-way, that forks here once per run and never goes on itself.
+
+    It holds nothing of an execution, is not dumpable (no ptrace, no /proc/…/mem, no pidfd_getfd) and, where the agent
+    can give it one, has another uid than programs. Its forks stay like that until they are told what to run: only
+    then does `become` make them the program's. Returns in the forks.
+    """
+    known = set(sys.modules)
+    import _ctypes
+    import _socket
+
+    handle = _ctypes.dlopen(None, os.RTLD_NOW)
+    prctl_at = _ctypes.dlsym(handle, "prctl")
+    syscall_at = _ctypes.dlsym(handle, "syscall")
+
+    def prctl(option, value):
+        return _ctypes.call_function(prctl_at, (option, value, 0, 0, 0))
+
+    agent = os.getppid()
+    channel = _socket.socket(_socket.AF_UNIX, _socket.SOCK_SEQPACKET, 0, CONTROL_IN)
+    prctl(4, 0)  # PR_SET_DUMPABLE
+    os.write(CONTROL_OUT, ready)
+    os.close(CONTROL_OUT)
+    while True:
+        request, held, _, _ = channel.recvmsg(128, 256)
+        if not request:
+            os._exit(0)
+        fds = []
+        for _, _, data in held:
+            fds += [int.from_bytes(data[at : at + 4], sys.byteorder) for at in range(0, len(data), 4)]
+        try:
+            pid = os.fork()
+        except OSError:
+            pid = -1  # No process to be had: the agent sees the pipes end.
+        if pid == 0:
+            break
+        for fd in fds:
+            os.close(fd)
+        if pid > 0:
+            os.waitpid(pid, 0)
+
+    # Twice, so that the program becomes a child of the agent, which alone waits for it.
+    between = os.getpid()
+    if os.fork():
+        os._exit(0)
+    os.setsid()
+    channel.detach()
+    for number, fd in zip((0, 1, 2, CONTROL_IN, CONTROL_OUT, RULES), fds):
+        os.dup2(fd, number, number < 3)
+        os.close(fd)
+    while os.getppid() == between:
+        os.sched_yield()
+    prctl(1, 9)  # PR_SET_PDEATHSIG: only now, for it looks at the parent of this moment.
+    if os.getppid() != agent:
+        os._exit(1)
+    reseed()
+    del sys.modules["_ctypes"], sys.modules["_socket"]
+    for name in ("_ctypes", "_socket"):
+        if name in known:
+            sys.modules[name] = {"_ctypes": _ctypes, "_socket": _socket}[name]
+    uid, gid, restrict = (int(word) for word in request.split())
+
+    def become():
+        try:
+            change()
+        except BaseException:
+            os._exit(126)  # It may still have the agent's uid: never go on as a program.
+
+    def change():
+        if uid >= 0:
+            os.setgroups([])
+            os.setresgid(gid, gid, gid)
+            os.setresuid(uid, uid, uid)
+        prctl(4, 1)
+        prctl(1, 9)  # Changing the uid took it away.
+        if os.getppid() != agent:
+            os._exit(1)
+        if restrict >= 0:
+            _ctypes.call_function(syscall_at, (restrict, RULES, 0))
+            os.close(RULES)
+
+    return become
+
+
+def reseed():
+    """`random` does this itself after a fork, numpy does not. What asks the kernel each time needs nothing."""
+    numpy_random = sys.modules.get("numpy.random")
+    if numpy_random is not None:
+        numpy_random.seed()
+
+
+def become_program(stdin, argv, env):
     if stdin == b"0":
         null = os.open(os.devnull, os.O_RDONLY)
         os.dup2(null, 0)
@@ -44,7 +193,17 @@ def wait():
         import time
 
         time.tzset()
-    return os.fsdecode(entry)
+
+
+def serve_session(here):
+    """An interpreter that a session keeps: every run in one `__main__`, see cofferdam_session.py."""
+    sys.path.insert(0, here)
+    import cofferdam_session
+
+    sys.path.remove(here)
+    sys.path_importer_cache.pop(here, None)
+    del sys.modules["cofferdam_session"]
+    cofferdam_session.serve(sys.modules["sitecustomize"], CONTROL_IN, CONTROL_OUT)
 
 
 def read(size):
@@ -240,9 +399,19 @@ def main():
     sys.path[:] = [path for path in sys.path if path != here]
     sys.path_importer_cache.pop(here, None)
     try:
-        entry = wait()
+        preloaded = preload()
+    except Exception as error:
+        os.write(2, ("preload: %s: %s" % (type(error).__name__, error)).encode("utf-8", "replace")[-2000:])
+        os._exit(1)
+    started = os.getpid()
+    try:
+        entry = wait(preloaded)
     except OSError:
+        if os.getpid() != started:
+            os._exit(1)  # A fork that was not told what to run has the agent's uid still.
         return
+    if entry is None:
+        serve_session(here)
     try:
         with WarningsAreErrors():
             prepare_value(entry)

@@ -1,0 +1,256 @@
+"""What a cell must be between two executions: the same as when it was fresh, proven.
+
+`wipe` empties every place that a program can write: the work directory and, where the sandbox has mounts of its own, every
+writable tmpfs and message queue file system; elsewhere the folders of HOME and TMPDIR beside the work directory. What
+stood there before the first program stays. `prove` compares used bytes and inodes with those of the fresh cell.
+"""
+import os
+import stat
+import time
+
+from .workdir import DIR_FLAGS, IO_ERROR, WorkError
+
+# 16 Ki inodes are wiped in 0.4 s; a tree that takes longer than this is not worth its cell.
+WIPE_S = 5.0
+# Files of killed processes are given back a moment after them (sockets in flight by the kernel's own collector).
+SETTLE_S = 1.0
+_OWN_MOUNTS = ("tmpfs", "ramfs", "mqueue")
+
+
+class Cell:
+    def __init__(self, options, work, split):
+        self.options = options
+        self.work = work
+        self.split = split
+        self.owns_ipc = split or os.getpid() == 1
+        self.roots = [Root(path) for path in _places(options, work)]
+        self.ipc = _ipc_objects(self.uid()) if self.owns_ipc else set()
+
+    def uid(self):
+        return self.options.uid if self.split else os.geteuid()
+
+    def clean(self, keep):
+        """Raises WorkError when the cell cannot be proven clean. Nothing of a program runs any more."""
+        until = time.monotonic() + WIPE_S
+        try:
+            for root in self.roots:
+                if root.path != self.work or keep == "none":
+                    root.wipe(until)
+            self.remove_ipc()
+        except OSError as error:
+            raise WorkError(IO_ERROR, "wipe: %s" % error)
+        self.prove(keep)
+
+    def prove(self, keep):
+        until = time.monotonic() + SETTLE_S
+        while True:
+            wrong = [root.path for root in self.roots if not root.is_fresh(keep != "none" and self.work)]
+            wrong += ["System V IPC"] if self.owns_ipc and _ipc_objects(self.uid()) - self.ipc else []
+            if not wrong:
+                return
+            if time.monotonic() > until:
+                raise WorkError(IO_ERROR, "not as it was when fresh: %s" % ", ".join(wrong))
+            time.sleep(0.002)
+
+    def remove_ipc(self):
+        """A short child does it, as the program's user: only that one may."""
+        left = _ipc_objects(self.uid()) - self.ipc if self.owns_ipc else ()
+        if not left:
+            return
+        pid = os.fork()
+        if pid == 0:
+            try:
+                import ctypes
+
+                if self.split:
+                    os.seteuid(0)
+                    os.setresgid(self.options.gid, self.options.gid, self.options.gid)
+                    os.setresuid(self.options.uid, self.options.uid, self.options.uid)
+                libc = ctypes.CDLL(None)
+                for kind, number in left:
+                    # IPC_RMID is 0; semctl has the number of a semaphore in between.
+                    {"shm": libc.shmctl, "msg": libc.msgctl}.get(kind, lambda n, *_: libc.semctl(n, 0, 0))(number, 0, None)
+            finally:
+                os._exit(0)
+        os.waitpid(pid, 0)
+
+
+class Root:
+    """A directory that a program can write, and what it was when the cell was fresh."""
+
+    def __init__(self, path):
+        self.path = path
+        self.fd = os.open(path, DIR_FLAGS)
+        self.names = set(os.listdir(self.fd))
+        self.mode = stat.S_IMODE(os.fstat(self.fd).st_mode)
+        self.attributes = _attributes(self.fd)
+        found = os.fstat(self.fd)
+        self.device, self.inode = found.st_dev, found.st_ino
+        # Only a file system of the sandbox's own says something by how full it is.
+        self.used = _used(self.fd) if _type_of(path) in _OWN_MOUNTS else None
+
+    def is_fresh(self, spared):
+        """`spared` is a directory below, or this one, that keeps what is in it; or False."""
+        found = os.stat(self.path, follow_symlinks=False)
+        if (found.st_dev, found.st_ino) != (self.device, self.inode):
+            return False  # The program put another directory, or a link, in its place.
+        if spared == self.path:
+            return True
+        if set(os.listdir(self.fd)) != self.names:
+            return False
+        holds_spared = spared and spared.startswith(self.path.rstrip("/") + "/")
+        return self.used is None or bool(holds_spared) or _used(self.fd) == self.used
+
+    def wipe(self, until):
+        if stat.S_IMODE(os.fstat(self.fd).st_mode) != self.mode:
+            os.fchmod(self.fd, self.mode)
+        for name in _attributes(self.fd) - self.attributes:
+            os.removexattr(self.fd, name)
+        for name in os.listdir(self.fd):
+            if name not in self.names:
+                _remove_tree(self.fd, name, self.device, until)
+
+
+def _remove_tree(parent, name, device, until):
+    """Removes whatever has this name and all below, at any depth with one descriptor: nothing moves while it works."""
+    if _unlinked(parent, name):
+        return
+    fd = _opened(parent, name, device)
+    above = [name]
+    waiting = [os.listdir(fd)]
+    try:
+        while waiting:
+            if time.monotonic() > until:
+                raise WorkError(IO_ERROR, "wiping took longer than %d s" % WIPE_S)
+            if not waiting[-1]:
+                waiting.pop()
+                up = os.open("..", DIR_FLAGS, dir_fd=fd) if waiting else os.dup(parent)
+                os.close(fd)
+                fd = up
+                os.rmdir(above.pop(), dir_fd=fd)
+                continue
+            name = waiting[-1].pop()
+            if not _unlinked(fd, name):
+                below = _opened(fd, name, device)
+                os.close(fd)
+                fd = below
+                above.append(name)
+                waiting.append(os.listdir(fd))
+    finally:
+        os.close(fd)
+
+
+def _unlinked(parent, name):
+    try:
+        os.unlink(name, dir_fd=parent)
+        return True
+    except (IsADirectoryError, PermissionError):
+        if not stat.S_ISDIR(os.stat(name, dir_fd=parent, follow_symlinks=False).st_mode):
+            raise
+    return False
+
+
+def _opened(parent, name, device):
+    """A directory that may have been made unreadable; its owner can still change that."""
+    try:
+        fd = os.open(name, DIR_FLAGS, dir_fd=parent)
+    except PermissionError:
+        # Nothing else runs, and it was seen to be no link: it cannot have become one.
+        os.chmod(name, 0o700, dir_fd=parent)
+        fd = os.open(name, DIR_FLAGS, dir_fd=parent)
+    found = os.fstat(fd)
+    if found.st_dev != device:
+        os.close(fd)
+        raise WorkError(IO_ERROR, "a mount that was not there when the cell was fresh")
+    if found.st_mode & 0o700 != 0o700:
+        os.fchmod(fd, 0o700)
+    return fd
+
+
+def _places(options, work):
+    places = [work]
+    if os.getpid() == 1:
+        own = [path for path, kind in _mounts() if kind in _OWN_MOUNTS and _is_programs(path)]
+        places += own + [path for path in _above(work) if any(path.startswith(root + "/") for root in own)]
+    beside = os.path.dirname(work).rstrip("/") + "/"
+    for name in ("HOME", "TMPDIR"):
+        path = options.env.get(name, "")
+        if path.startswith(beside) and os.path.isdir(path):
+            places.append(path)
+    return sorted(set(os.path.normpath(path) for path in places))
+
+
+def _above(path):
+    while path not in ("/", ""):
+        path = os.path.dirname(path)
+        yield path
+
+
+def _is_programs(path):
+    """/dev has its devices on a tmpfs; /proc and /sys are covered by some."""
+    return path != "/dev" and not path.startswith(("/proc", "/sys")) and os.path.isdir(path) and _is_writable(path)
+
+
+def _is_writable(path):
+    """Asked by doing it: the file system's ids are the program's."""
+    probe = os.path.join(path, ".cofferdam-%d" % os.getpid())
+    try:
+        os.close(os.open(probe, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+        os.unlink(probe)
+        return True
+    except OSError:
+        return False
+
+
+def _mounts():
+    """(where, type) of every mount, the topmost of each place last."""
+    found = []
+    try:
+        with open("/proc/self/mountinfo", "rb") as listing:
+            for line in listing:
+                before, _, after = line.partition(b" - ")
+                where = os.fsdecode(before.split()[4].replace(b"\\040", b" "))
+                found.append((where, os.fsdecode(after.split()[0])))
+    except (OSError, IndexError):
+        pass
+    return found
+
+
+def has_queues():
+    return any(kind == "mqueue" for _, kind in _mounts())
+
+
+def _type_of(path):
+    best = ("", None)
+    for where, kind in _mounts():
+        if (path == where or path.startswith(where.rstrip("/") + "/")) and len(where) >= len(best[0]):
+            best = (where, kind)
+    return best[1]
+
+
+def _used(fd):
+    found = os.fstatvfs(fd)
+    return found.f_blocks - found.f_bfree, found.f_files - found.f_ffree
+
+
+def _attributes(fd):
+    try:
+        return set(os.listxattr(fd))
+    except OSError:
+        return set()
+
+
+def _ipc_objects(uid):
+    """(kind, id) of the System V objects that this uid owns or made."""
+    found = set()
+    for kind in ("shm", "sem", "msg"):
+        try:
+            with open("/proc/sysvipc/" + kind) as table:
+                heads = table.readline().split()
+                for line in table:
+                    fields = dict(zip(heads, line.split()))
+                    if str(uid) in (fields["uid"], fields["cuid"]):
+                        found.add((kind, int(fields[kind + "id"] if kind != "msg" else fields["msqid"])))
+        except (OSError, KeyError, ValueError):
+            continue
+    return found

@@ -1,0 +1,107 @@
+"""The agent's end of a Python fork server (see serve_forks in the gate): starts it, asks it for forks, replaces it.
+
+It is asked only between runs, when every process of earlier programs is proven gone. With two uids a program cannot
+reach it. With one uid a program can signal it: it is not dumpable, so neither its memory nor its files can be touched;
+when it was killed or stopped, or when a limit or its scheduling differs from what it was at the start, another one
+takes its place before the next fork.
+"""
+import _signal as signal
+import _socket
+import os
+import resource
+import struct
+import time
+
+from . import scope, spawn
+
+# Public code only, but its address layout and hash seed are shared by all forks: hourly, or after a thousand.
+AGE_MAX_S = 3600
+FORKS_MAX = 1000
+# Files of a process that its owner may write. Root owns them while it is not dumpable, but a user namespace may map root.
+_FILES = ("oom_score_adj", "coredump_filter", "autogroup")
+_LIMITS = [getattr(resource, name) for name in sorted(dir(resource)) if name.startswith("RLIMIT_")]
+
+
+class Zygote:
+    def __init__(self, options, split, cwd):
+        self.options = options
+        self.split = split
+        self.forks = 0
+        self.born = time.monotonic()
+        self.mark = None
+        self.rules = scope.create_rules() if options.scope else -1
+        self.channel, theirs = _socket.socketpair(_socket.AF_UNIX, _socket.SOCK_SEQPACKET)
+        env = spawn.gate_env("python", options.env, options.preload)
+        argv = spawn.interpreter_argv("python", "main.py", options)
+        self.child = spawn.spawn(argv, env, cwd, options, split, True, True, theirs.detach())
+        self.pid = self.child.pid
+
+    def begin(self):
+        """It said that it is ready; no program runs yet."""
+        self.mark = fingerprint(self.pid)
+
+    def is_fit(self):
+        if self.forks >= FORKS_MAX or time.monotonic() - self.born > AGE_MAX_S:
+            return False
+        return self.split or is_intact(self.pid, self.mark)
+
+    def fork(self):
+        """A waiting interpreter: its ready line, with its pid, comes by its control pipe."""
+        self.forks += 1
+        child, theirs = spawn.pipes(True)
+        uid, gid = (self.options.uid, self.options.gid) if self.split else (-1, -1)
+        sent = list(theirs) + ([self.rules] if self.rules >= 0 else [])
+        request = b"%d %d %d" % (uid, gid, scope.RESTRICT if self.rules >= 0 else -1)
+        try:
+            fds = struct.pack("%di" % len(sent), *sent)
+            self.channel.sendmsg([request], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, fds)])
+        except OSError:
+            pass  # It died: nobody holds the pipes, so they end at once.
+        finally:
+            for fd in theirs:
+                os.close(fd)
+        return child
+
+    def end(self):
+        """Kills it; the loop reaps it."""
+        try:
+            os.kill(self.pid, signal.SIGKILL)
+        except OSError:
+            pass
+        self.close()
+
+    def close(self):
+        self.child.close()
+        self.channel.close()
+        if self.rules >= 0:
+            os.close(self.rules)
+            self.rules = -1
+
+
+def fingerprint(pid):
+    """What another process of the same uid could change from outside and a fork would inherit."""
+    found = [_ask(os.getpriority, os.PRIO_PROCESS, pid), _ask(os.sched_getscheduler, pid)]
+    found += [_ask(lambda: os.sched_getparam(pid).sched_priority), _ask(os.sched_getaffinity, pid)]
+    found += [_ask(_text, "/proc/%d/%s" % (pid, name)) for name in _FILES]
+    return found + [_ask(resource.prlimit, pid, limit) for limit in _LIMITS]
+
+
+def _text(path):
+    with open(path, "rb") as file:
+        return file.read()
+
+
+def _ask(call, *args):
+    try:
+        return call(*args)
+    except OSError as error:
+        return error.errno  # A jail that refuses it to the agent refuses it to programs.
+
+
+def is_intact(pid, mark):
+    try:
+        if os.waitid(os.P_PID, pid, os.WSTOPPED | os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None:
+            return False
+    except ChildProcessError:
+        return False
+    return fingerprint(pid) == mark

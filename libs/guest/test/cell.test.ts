@@ -1,0 +1,331 @@
+/** Cells with real agents: forks of the fork server, what a program can do to it, and the proof that nothing stays. */
+import { execFileSync } from 'node:child_process'
+import { mkdirSync, readdirSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import type { Program } from '@cofferdam/contract'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { openLab, stop, type Agent, type Lab } from './start-agent.ts'
+
+let lab: Lab
+beforeAll(async () => {
+  lab = await openLab()
+})
+afterAll(() => lab.close())
+
+const python = (source: string): Program => ({ type: 'script', language: 'python', source })
+const bash = (source: string): Program => ({ type: 'script', language: 'bash', source })
+const isRoot = process.getuid?.() === 0
+
+function works(command: string, ...args: string[]): boolean {
+  try {
+    execFileSync(command, args, { stdio: 'ignore' })
+    return true
+  } catch {
+    return false
+  }
+}
+
+/** A place as a backend makes it: own processes, System V objects and mounts; the work directory on a small tmpfs. */
+function jailed(user: boolean): { within: string[]; work: string } {
+  const room = lab.folder()
+  const script =
+    'mount -t tmpfs -o size=32m,nr_inodes=20k,mode=1777 tmpfs "$1"; mount -t tmpfs -o size=8m,mode=1777 tmpfs /dev/shm; shift; exec "$@"'
+  const flags = [...(user ? ['--user', '--map-root-user'] : []), '--pid', '--fork', '--mount', '--ipc']
+  return {
+    within: ['unshare', ...flags, '--mount-proc', '--kill-child', 'sh', '-c', script, 'sh', room],
+    work: join(room, 'work'),
+  }
+}
+
+interface Place {
+  name: string
+  /** Agent and program have different uids. */
+  isSplit: boolean
+  hasOwnPids: boolean
+  skip: boolean
+  open: () => { within?: string[]; work?: string }
+}
+
+const asNobody = ['setpriv', '--reuid=65534', '--regid=65534', '--clear-groups']
+const PLACES: Place[] = [
+  { name: 'a process with two uids', isSplit: true, hasOwnPids: false, skip: !isRoot, open: () => ({}) },
+  {
+    name: 'a process with one uid',
+    isSplit: false,
+    hasOwnPids: false,
+    skip: isRoot && !works('setpriv', '--version'),
+    open: () => (isRoot ? { within: asNobody } : {}),
+  },
+  {
+    name: 'namespaces with two uids',
+    isSplit: true,
+    hasOwnPids: true,
+    skip: !isRoot || !works('unshare', '--pid', '--fork', '--mount', '--ipc', 'true'),
+    open: () => jailed(false),
+  },
+  {
+    name: 'a user namespace with one uid',
+    isSplit: false,
+    hasOwnPids: true,
+    skip: !works('unshare', '--user', '--map-root-user', '--pid', '--fork', '--mount', '--ipc', 'true'),
+    open: () => {
+      const { within, work } = jailed(true)
+      // Only uid 0 exists in there, so the agent must not try to become another one.
+      return { within: [...within, 'setpriv', '--bounding-set=-all'], work }
+    },
+  },
+]
+
+const startCell = (place: Place, options: { preload?: string[] } = {}): Promise<Agent> =>
+  lab.start('python', { cell: true, ...place.open(), ...options })
+
+/** What a fork inherits, as the program sees it. */
+const STATE = `import os, resource, sys, json
+names = sorted(n for n in dir(resource) if n.startswith("RLIMIT_"))
+print(json.dumps([[resource.getrlimit(getattr(resource, n)) for n in names], os.getpriority(os.PRIO_PROCESS, 0),
+  sorted(os.sched_getaffinity(0)), os.sched_getscheduler(0), os.umask(0o22), os.getcwd(), sorted(os.environ),
+  sorted(os.listdir(".")), sorted(map(int, os.listdir("/proc/self/fd")))[:3], os.getuid(), os.getgroups(),
+  sorted(m for m in sys.modules if m not in ("_ast", "marshal"))]))`
+
+const KILL_ALL = 'kill -9 of all'
+const ATTACKS: Record<string, string> = {
+  // Only in a pid namespace: elsewhere it would reach every process of the user nobody on the machine.
+  [KILL_ALL]: `try: os.kill(-1, 9)
+except OSError as e: told.append(e.errno)`,
+  SIGSTOP: `for pid in others:
+    try: os.kill(pid, signal.SIGSTOP); told.append("done")
+    except OSError as e: told.append(e.errno)`,
+  'SIGSTOP and SIGCONT': `for pid in others:
+    for s in (signal.SIGSTOP, signal.SIGCONT, signal.SIGWINCH, signal.SIGCHLD):
+        try: os.kill(pid, s); told.append("done")
+        except OSError as e: told.append(e.errno)`,
+  SIGINT: `for pid in others:
+    try: os.kill(pid, signal.SIGINT); told.append("done")
+    except OSError as e: told.append(e.errno)`,
+  ptrace: `for pid in others:
+    told.append(libc.ptrace(16, pid, 0, 0))
+    told.append(libc.ptrace(0x4206, pid, 0, 0))`,
+  '/proc/<pid>/mem': `for pid in others:
+    for name in ("mem", "fd/0", "fd/198", "environ", "maps", "oom_score_adj", "clear_refs", "cwd"):
+        try: open("/proc/%d/%s" % (pid, name), "r+b" if name != "maps" else "rb").read(1); told.append("done " + name)
+        except OSError as e: told.append(e.errno)
+    buffer = ctypes.create_string_buffer(8)
+    iov = struct.pack("<QQ", ctypes.addressof(buffer), 8)
+    told.append(libc.process_vm_readv(pid, iov, 1, iov, 1, 0))`,
+  prlimit: `for pid in others:
+    try: resource.prlimit(pid, resource.RLIMIT_NOFILE, (10, 10)); told.append("done")
+    except OSError as e: told.append(e.errno)`,
+  scheduling: `for pid in others:
+    for call in (lambda: os.setpriority(os.PRIO_PROCESS, pid, 19), lambda: os.sched_setaffinity(pid, [0]),
+                 lambda: os.sched_setscheduler(pid, os.SCHED_IDLE, os.sched_param(0))):
+        try: call(); told.append("done")
+        except OSError as e: told.append(e.errno)`,
+}
+/** The program aims at every other child of the agent that runs Python: the fork server and what waits. */
+const attack = (body: string): Program =>
+  python(`import ctypes, os, resource, signal, struct
+libc = ctypes.CDLL(None)
+def parent_of(pid):
+    return [int(line.split()[1]) for line in open("/proc/%d/status" % pid) if line.startswith("PPid:")][0]
+agent, others = os.getppid(), []
+for pid in map(int, filter(str.isdigit, os.listdir("/proc"))):
+    try:
+        if pid != os.getpid() and parent_of(pid) == agent: others.append(pid)
+    except OSError: pass
+told = [len(others)]
+${body}
+print(told)`)
+
+for (const place of PLACES)
+  describe.skipIf(place.skip)(`a cell in ${place.name}`, () => {
+    test('gives every run what the first one had, and no process of an earlier one', async () => {
+      const cell = await startCell(place)
+      const seen: string[] = []
+      const pids = new Set<number>()
+      for (let n = 0; n < 4; n++) {
+        seen.push((await cell.run(python(STATE))).stdout)
+        await cell.run(python('import os, subprocess\nopen("left", "w")\nsubprocess.Popen(["sleep", "600"])'))
+        await cell.session.clean('none')
+        const { stdout } = await cell.run(python('import os, random\nprint(os.getpid())\nrandom.random()'))
+        pids.add(Number(stdout))
+        await cell.session.clean('none')
+      }
+      expect(seen[0]).toContain('"main.py"')
+      expect(new Set(seen).size, seen.join('')).toBe(1)
+      expect(pids.size).toBe(4)
+      await stop(cell)
+    })
+
+    const attacks = Object.entries(ATTACKS).filter(([name]) => place.hasOwnPids || name !== KILL_ALL)
+    test.each(attacks)('lets no program change the next run by %s', async (_name, body) => {
+      const cell = await startCell(place)
+      const before = (await cell.run(python(STATE))).stdout
+      const hit = await cell.run(attack(body))
+      await cell.session.clean('none')
+      const after = await cell.run(python(STATE))
+      expect({ stdout: after.stdout, stderr: after.stderr }).toEqual({ stdout: before, stderr: '' })
+      if (place.isSplit && hit.stdout !== '') {
+        expect(hit.stdout).toMatch(/^\[[1-9]/)
+        expect(hit.stdout).not.toContain('done')
+      }
+      if (/ptrace|mem/.test(body))
+        expect(hit.stdout.replace("'done oom_score_adj'", '')).not.toMatch(/done|[^-\d]0[,\]]/)
+      await stop(cell)
+    })
+
+    test('wipes what hides: deep trees, closed directories, odd names, links, and much of it', async () => {
+      const cell = await startCell(place)
+      await cell.run(
+        python(`import os, sys
+def deep(n):
+    fd = os.open(".", os.O_RDONLY)
+    for i in range(n):
+        os.mkdir("d", dir_fd=fd); below = os.open("d", os.O_RDONLY, dir_fd=fd); os.close(fd); fd = below
+deep(1500)
+os.mkdir("closed"); open("closed/in", "w"); os.mkdir("closed/sub"); open("closed/sub/x", "w")
+os.chmod("closed/sub", 0); os.chmod("closed", 0)
+open("new\\nline", "w"); open(b"\\xff\\xfe", "w"); os.symlink("/", "root"); os.symlink(".", "self")
+os.mkfifo("fifo"); os.mkdir(".hidden")
+os.mkdir("many")
+for i in range(5000): open("many/%d" % i, "w")
+os.chmod(".", 0o500)`),
+      )
+      await cell.session.clean('none')
+      const { stdout } = await cell.run(bash('ls -A; stat -c %a .'))
+      expect(stdout).toBe('main.sh\n755\n')
+      expect(readdirSync('/').length).toBeGreaterThan(3)
+      await stop(cell)
+    })
+
+    test('keeps the work directory, and nothing that runs, with keep files', async () => {
+      const cell = await startCell(place)
+      await cell.run(bash('echo one > kept; (trap "" TERM; setsid sleep 600) & echo up'))
+      await cell.session.clean('files')
+      expect((await cell.run(bash('cat kept; pgrep -P 1 sleep | head -1'))).stdout).toBe('one\n')
+      await cell.session.clean('none')
+      expect((await cell.run(bash('ls -A'))).stdout).toBe('main.sh\n')
+      await stop(cell)
+    })
+
+    test('ends a run that is still going when it is cleaned', async () => {
+      const cell = await startCell(place)
+      const enough = new AbortController()
+      const running = cell.run(python('import time\nprint("up", flush=True)\ntime.sleep(600)'), {
+        signal: enough.signal,
+        onOutput: () => enough.abort(new Error('enough')),
+      })
+      await expect(running).rejects.toThrow('enough')
+      await cell.session.clean('none')
+      expect((await cell.run(python('print(2)'))).stdout).toBe('2\n')
+      await stop(cell)
+    })
+  })
+
+const inNamespaces = PLACES.filter((place) => place.name.includes('namespace'))
+describe.each(inNamespaces.filter((place) => !place.skip))('a cell in $name', (place) => {
+  test('leaves no shared memory, no file beside the work directory and no System V object', async () => {
+    const cell = await startCell(place)
+    await cell.run(
+      python(`import ctypes, os
+libc = ctypes.CDLL(None)
+print(libc.shmget(77, 4096, 0o1666), libc.semget(78, 1, 0o1666), libc.msgget(79, 0o1666))
+open("/dev/shm/left", "w").write("x" * 100000)
+open("../beside", "w").write("x")`),
+    )
+    await cell.session.clean('none')
+    const { stdout } = await cell.run(
+      bash(
+        'wc -l < /proc/sysvipc/shm; wc -l < /proc/sysvipc/sem; wc -l < /proc/sysvipc/msg; ls -A /dev/shm ..',
+      ),
+    )
+    expect(stdout.replace(/ +/g, '')).toMatch(/^1\n1\n1\n\.\.:\nwork\n\n\/dev\/shm:\n$/)
+    await stop(cell)
+  })
+
+  test('is given up when the work directory is not the one it was', async () => {
+    const cell = await startCell(place)
+    await cell.run(bash('here=$PWD; cd ..; mv work other && ln -s /etc work; ls -ld $here'))
+    const cleaning = cell.session.clean('none')
+    await expect(cleaning).rejects.toMatchObject({ code: 'sandbox_lost' })
+    await stop(cell)
+  })
+})
+
+test('a preload is there before the program, changes no answer, and is not used where it could', async () => {
+  const room = lab.folder()
+  const libs = join(room, 'libs')
+  mkdirSync(libs)
+  writeFileSync(
+    join(libs, 'counted.py'),
+    'import time, random\nborn = time.monotonic()\ndef fail(): raise KeyError("k")\n',
+  )
+  const env = { PATH: '/usr/bin:/bin', HOME: '/tmp', LANG: 'C.UTF-8', PYTHONPATH: libs }
+  const modules = ['counted', 'json', 'decimal', 'asyncio', 'sqlite3']
+  for (const cellular of [false, true]) {
+    const agent = await lab.start('python', { cell: cellular, preload: modules, env })
+    const { stdout } = await agent.run(
+      python(`import time, os
+began = time.monotonic()
+import counted, json, decimal, asyncio, sqlite3, sys, threading, gc
+print(counted.born < began, "OMP_NUM_THREADS" in os.environ, "COFFERDAM_PRELOAD" in os.environ, threading.active_count())
+print(sqlite3.connect(":memory:").execute("select 1+1").fetchone(), decimal.Decimal(1) / 8, asyncio.run(asyncio.sleep(0, 5)))
+print(counted.random.random() == 0)`),
+    )
+    expect(stdout).toBe('True False False 1\n(2,) 0.125 5\nFalse\n')
+    await stop(agent)
+  }
+  const cell = await lab.start('python', { cell: true, preload: modules, env })
+  const draw = python('import random\nprint(random.random(), random.getrandbits(64))')
+  const draws = [await cell.run(draw), await cell.run(draw), await cell.run(draw)].map((ran) => ran.stdout)
+  expect(new Set(draws).size).toBe(3)
+  // Its own file of that name, and its own number of threads: a fresh interpreter without the preload.
+  await cell.session.write([{ path: 'decimal.py', bytes: Buffer.from('mine = 1') }])
+  expect((await cell.run(python('import decimal\nprint(decimal.mine)'))).stdout).toBe('1\n')
+  await cell.session.clean('none')
+  const own = await cell.run(
+    python('import os, sys\nprint(os.environ["OMP_NUM_THREADS"], "sqlite3" in sys.modules)'),
+    {},
+    { OMP_NUM_THREADS: '2' },
+  )
+  expect(own.stdout).toBe('2 False\n')
+  await stop(cell)
+})
+
+test.each([
+  ['no_such_module_here', 'No module named'],
+  ['holds_a_thread', 'left a thread running'],
+  ['holds_a_file', 'left a file or socket open'],
+  ['fails', 'ZeroDivisionError'],
+])('does not wait with a preload that is wrong: %s', async (name, said) => {
+  const libs = join(lab.folder(), 'libs')
+  mkdirSync(libs)
+  writeFileSync(
+    join(libs, 'holds_a_thread.py'),
+    'import threading, time\nthreading.Thread(target=time.sleep, args=(600,), daemon=True).start()\n',
+  )
+  writeFileSync(join(libs, 'holds_a_file.py'), 'f = open("/etc/passwd")\n')
+  writeFileSync(join(libs, 'fails.py'), '1 / 0\n')
+  const env = { PATH: '/usr/bin:/bin', HOME: '/tmp', LANG: 'C.UTF-8', PYTHONPATH: libs }
+  for (const cell of [false, true])
+    await expect(lab.start('python', { cell, preload: [name], env })).rejects.toMatchObject({
+      code: 'sandbox_open_failed',
+      details: { said: expect.stringContaining(said) as string },
+    })
+})
+
+test('serves four languages in one cell', async () => {
+  const cell = await lab.start('python', { cell: true })
+  const script = (language: 'javascript' | 'typescript', source: string): Program => ({
+    type: 'script',
+    language,
+    source,
+  })
+  for (let n = 0; n < 2; n++) {
+    expect((await cell.run(script('javascript', 'console.log(1)'))).stdout).toBe('1\n')
+    expect((await cell.run(bash('echo 2'))).stdout).toBe('2\n')
+    expect((await cell.run(python('print(3)'))).stdout).toBe('3\n')
+    expect((await cell.run(script('typescript', 'const x: number = 4; console.log(x)'))).stdout).toBe('4\n')
+    await cell.session.clean('none')
+  }
+  await stop(cell)
+})
