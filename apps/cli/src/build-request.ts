@@ -109,7 +109,24 @@ export async function buildRequest(
       : stdinFlag === '-'
         ? await readAll(from.stdin)
         : await readInput(from.cwd, stdinFlag)
-  const files = await Promise.all(textFlags(line, 'file').map((word) => readFileIn(from.cwd, placeOf(word))))
+  const language = languageOf(file, source, textFlag(line, 'language'))
+  const program = {
+    type: 'script',
+    language,
+    source,
+    ...(line.rest.length === 0 ? {} : { argv: line.rest }),
+  }
+  return await requestOf(line, from.cwd, { program, stdin: stdin?.toString() })
+}
+
+/** The request of a program with everything that the flags say about it. Throws `UsageError` and `invalid_request`. */
+export async function requestOf(
+  line: CommandLine,
+  cwd: string,
+  what: { program: object; stdin?: string | undefined; files?: FileIn[] },
+): Promise<ExecutionRequest> {
+  const named = await Promise.all(textFlags(line, 'file').map((word) => readFileIn(cwd, placeOf(word))))
+  const files = [...(what.files ?? []), ...named]
   const limits = {
     // As timeout(1) has it: the time the program gets; what then still runs is killed 5 s later (limitsSchema).
     soft_timeout_ms: durationFlag(line, 'timeout'),
@@ -121,13 +138,8 @@ export async function buildRequest(
     idempotency_key: textFlag(line, 'idempotency-key'),
     tenant_id: textFlag(line, 'tenant') ?? 'demo',
     agent_id: textFlag(line, 'agent') ?? 'cli',
-    program: {
-      type: 'script',
-      language: languageOf(file, source, textFlag(line, 'language')),
-      source,
-      ...(line.rest.length === 0 ? {} : { argv: line.rest }),
-    },
-    stdin: stdin?.toString(),
+    program: what.program,
+    stdin: what.stdin,
     files: files.length === 0 ? undefined : files,
     env: textFlags(line, 'env').length === 0 ? undefined : environmentOf(textFlags(line, 'env')),
     artifacts: textFlags(line, 'artifact').length === 0 ? undefined : textFlags(line, 'artifact'),

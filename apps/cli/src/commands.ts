@@ -15,6 +15,10 @@ export const COMMANDS: Readonly<Record<string, CommandEntry>> = {
     summary: 'run a program, show its output, exit as it does',
     load: () => import('./commands/run.ts'),
   },
+  test: {
+    summary: 'run the tests of a project folder in a sandbox',
+    load: () => import('./commands/test.ts'),
+  },
   enqueue: { summary: 'hand a program to the queue and return', load: () => import('./commands/enqueue.ts') },
   status: { summary: 'show what is known of an execution', load: () => import('./commands/status.ts') },
   logs: {

@@ -9,7 +9,8 @@ export const BOUNDS = {
   stdinBytes: 4 * MiB,
   fileBytes: 8 * MiB,
   filesTotalBytes: 16 * MiB,
-  fileCount: 256,
+  /** A project with its tests; their names stay below one frame of the guest protocol (1 MiB). */
+  fileCount: 1000,
   /** Linux PATH_MAX is 4,096; our work directory prefix needs room. */
   pathLength: 512,
   argvCount: 256,

@@ -3,7 +3,9 @@ import {
   ISOLATIONS,
   parse,
   tenantCapsSchema,
+  templateSchema,
   tenantPolicySchema,
+  type TenantPolicy,
 } from '@cofferdam/contract'
 import { nearestName } from '@cofferdam/config'
 import { z } from 'zod'
@@ -13,6 +15,7 @@ import { EXIT } from '../exit-status.ts'
 import { numberFlag, textFlag } from '../parse-command-line.ts'
 import { table } from '../table.ts'
 import type { Terminal } from '../terminal.ts'
+import { RULE_FLAGS, rulesOf, switchFlag, templateOf } from '../tenant-rules.ts'
 import { UsageError } from '../usage-error.ts'
 
 const tenantSchema = z.object({ policy: tenantPolicySchema, caps: tenantCapsSchema })
@@ -42,14 +45,19 @@ const VERBS: Record<string, { words: string[]; run: Verb }> = {
   create: { words: ['TENANT'], run: create },
   show: { words: ['TENANT'], run: show },
   set: { words: ['TENANT'], run: set },
+  templates: { words: ['TENANT'], run: templates },
+  'set-template': { words: ['TENANT', 'TEMPLATE'], run: setTemplate },
   keys: { words: ['TENANT'], run: keys },
   'new-key': { words: ['TENANT'], run: newKey },
   'revoke-key': { words: ['TENANT', 'KEY-ID'], run: revokeKey },
 }
 
 export const command: Command = {
-  usage: 'list | create ID | show ID | set ID [flags] | keys ID | new-key ID | revoke-key ID KEY-ID',
-  details: 'Needs an admin key. An API key is shown once, when it is made.',
+  usage:
+    'list | create ID | show ID | set ID [flags] | templates ID | set-template ID TEMPLATE [flags] | keys ID | new-key ID | revoke-key ID KEY-ID',
+  details:
+    'Needs an admin key. An API key is shown once, when it is made. A list is set whole, separated by commas.\n' +
+    'set-template replaces a template: what is left out is not stricter than the tenant.',
   flags: {
     enabled: { type: 'string', value: 'true|false', description: 'whether its code runs at all' },
     'min-isolation': {
@@ -57,8 +65,13 @@ export const command: Command = {
       value: 'LEVEL',
       description: `never weaker than ${ISOLATIONS.join(' < ')}`,
     },
-    'retention-days': { type: 'string', value: 'N', description: 'how long audit rows stay, 1 to 180' },
+    'retention-days': {
+      type: 'string',
+      value: 'N',
+      description: 'how long audit rows and outputs stay, 1 to 180',
+    },
     tier: { type: 'string', value: 'NAME', description: 'standard, regulated or hipaa' },
+    ...RULE_FLAGS,
     label: { type: 'string', value: 'TEXT', description: 'new-key: what the key is for (default: cli)' },
     ...API_FLAGS,
   },
@@ -67,6 +80,9 @@ export const command: Command = {
     'cofferdam tenant create acme --min-isolation container',
     'cofferdam tenant new-key acme --label "build agents"',
     'cofferdam tenant set acme --enabled false',
+    'cofferdam tenant set acme --block-commands "curl,wget,git push"',
+    'cofferdam tenant set-template acme clinic --environment internal-only --network none \\\n' +
+      '    --min-isolation gvisor --retention-days 7 --encrypt-outputs true',
   ],
   async run(context, line) {
     const [name = '', ...words] = line.words
@@ -87,15 +103,13 @@ export const command: Command = {
 const pathOf = (words: readonly string[]): string => `/v1/tenants/${encodeURIComponent(words[0] ?? '')}`
 
 /** The policy fields that the flags name. */
-export function policyOf(line: CommandLine): Record<string, unknown> {
-  const enabled = textFlag(line, 'enabled')
-  if (enabled !== undefined && !['true', 'false'].includes(enabled))
-    throw new UsageError(`--enabled expects true or false, got ${JSON.stringify(enabled)}.`)
+export function policyOf(line: CommandLine, now?: TenantPolicy): Record<string, unknown> {
   const fields = {
-    sandbox_enabled: enabled === undefined ? undefined : enabled === 'true',
+    sandbox_enabled: switchFlag(line, 'enabled'),
     min_isolation: textFlag(line, 'min-isolation'),
     retention_days: numberFlag(line, 'retention-days', { min: 1, max: 180 }),
     compliance_tier: textFlag(line, 'tier'),
+    ...rulesOf(line, now),
   }
   return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined))
 }
@@ -155,13 +169,45 @@ async function set(
   line: CommandLine,
   terminal: Terminal,
 ): Promise<void> {
-  const changes = policyOf(line)
+  const needsNow = ['allow-commands', 'block-commands', 'pypi-packages', 'npm-packages'].some(
+    (name) => textFlag(line, name) !== undefined,
+  )
+  // A list is one half of a field; the other half stays as it is.
+  const now = needsNow
+    ? parse(tenantSchema, await api.call('GET', pathOf(words)), 'the answer').policy
+    : undefined
+  const changes = policyOf(line, now)
   if (Object.keys(changes).length === 0)
     throw new UsageError(
-      'Nothing to set. Name at least one of --enabled, --min-isolation, --retention-days, --tier.',
+      `Nothing to set. Name at least one of --enabled, --min-isolation, --retention-days, --tier, --${Object.keys(RULE_FLAGS).join(', --')}.`,
     )
   await api.call('PATCH', `${pathOf(words)}/policy`, changes)
   print(parse(tenantSchema, await api.call('GET', pathOf(words)), 'the answer'), terminal)
+}
+
+async function templates(
+  api: ApiConnection,
+  words: readonly string[],
+  _: CommandLine,
+  terminal: Terminal,
+): Promise<void> {
+  const answer = await api.call('GET', `${pathOf(words)}/templates`)
+  const found = parse(z.object({ templates: z.array(templateSchema) }), answer, 'the answer').templates
+  terminal.value(found)
+  const rows = found.map(({ template_id, sandbox }) => [template_id, JSON.stringify(sandbox)])
+  for (const text of table(['TEMPLATE', 'SANDBOX'], rows)) terminal.line(text)
+}
+
+async function setTemplate(
+  api: ApiConnection,
+  words: readonly string[],
+  line: CommandLine,
+  terminal: Terminal,
+): Promise<void> {
+  const path = `${pathOf(words)}/templates/${encodeURIComponent(words[1] ?? '')}`
+  const put = parse(templateSchema, await api.call('PUT', path, { sandbox: templateOf(line) }), 'the answer')
+  terminal.value(put)
+  terminal.line(`${put.template_id}: ${JSON.stringify(put.sandbox)}`)
 }
 
 async function keys(

@@ -1,0 +1,52 @@
+import { describe, expect, it } from 'vitest'
+import { command, policyOf } from './commands/tenant.ts'
+import { parseCommandLine } from './parse-command-line.ts'
+import { templateOf } from './tenant-rules.ts'
+
+const line = (...args: string[]) => parseCommandLine('tenant', command, ['set', 't', ...args])
+
+describe('tenant set', () => {
+  it('names only what its flags name', () => {
+    expect(policyOf(line('--retention-days', '5'))).toEqual({ retention_days: 5 })
+    expect(policyOf(line('--network', 'none', '--encrypt-outputs', 'true'))).toEqual({
+      network: 'none',
+      encrypt_outputs: true,
+    })
+    expect(policyOf(line('--network', 'pypi.org, *.example.com:443'))).toEqual({
+      network: { allow: ['pypi.org', '*.example.com:443'] },
+    })
+    expect(() => policyOf(line('--encrypt-outputs', 'yes'))).toThrow('expects true or false')
+  })
+
+  it('keeps the half of a field that no flag names', () => {
+    const now = {
+      commands: { allow: ['ls'], block: ['rm'] },
+      packages: { pypi: ['numpy'], npm: [] },
+    } as unknown as Parameters<typeof policyOf>[1]
+    expect(policyOf(line('--block-commands', 'curl,git push'), now)).toEqual({
+      commands: { allow: ['ls'], block: ['curl', 'git push'] },
+    })
+    expect(policyOf(line('--allow-commands', 'any'), now)).toEqual({
+      commands: { allow: null, block: ['rm'] },
+    })
+    expect(policyOf(line('--block-commands', 'none', '--npm-packages', '@types/*'), now)).toEqual({
+      commands: { allow: ['ls'], block: [] },
+      packages: { pypi: ['numpy'], npm: ['@types/*'] },
+    })
+  })
+})
+
+describe('tenant set-template', () => {
+  it('describes a whole template', () => {
+    const regulated = ['--environment', 'internal-only', '--network', 'none', '--min-isolation', 'gvisor']
+    expect(templateOf(line(...regulated, '--retention-days', '7', '--encrypt-outputs', 'true'))).toEqual({
+      environment: 'internal-only',
+      network: 'none',
+      min_isolation: 'gvisor',
+      retention_days: 7,
+      encrypt_outputs: true,
+    })
+    expect(templateOf(line('--environment', 'off'))).toBe(null)
+    expect(() => templateOf(line())).toThrow('set-template needs --environment')
+  })
+})
