@@ -26,6 +26,7 @@ import {
 import workspace from '../package.json' with { type: 'json' }
 import type { WorkerConfig } from './config.ts'
 import { carry } from './carry.ts'
+import { memoryRoom } from './memory-room.ts'
 import { readFleetId } from './fleet-id.ts'
 import { createJanitor } from './janitor.ts'
 import { createLeaseKeeper } from './lease-keeper.ts'
@@ -138,6 +139,7 @@ export async function runWorker(config: WorkerConfig, options: WorkerOptions = {
     workerId,
     slots: config.slots,
     lanes: config.lanes,
+    room: memoryRoom(executor.memory),
     process: (taken) => carry(taken, deps),
     onOutbox: (records) => storeOutbox(records, deps),
     logger,

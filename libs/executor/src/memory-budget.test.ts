@@ -46,6 +46,23 @@ describe('memory budget', () => {
     ;(await small)[Symbol.dispose]()
   })
 
+  it('says that there is room when the last waiter has its memory, or gave up, and not before', async () => {
+    const budget = createMemoryBudget(100)
+    const told: number[] = []
+    budget.onRoom(() => told.push(budget.usedBytes))
+    const first = await budget.acquire(100, forever)
+    const impatient = new AbortController()
+    const waiting = [budget.acquire(30, forever), budget.acquire(30, forever)]
+    first[Symbol.dispose]()
+    for (const lease of await Promise.all(waiting)) lease[Symbol.dispose]()
+    expect(told).toEqual([60])
+    using _again = await budget.acquire(100, forever)
+    const given = budget.acquire(1, impatient.signal)
+    impatient.abort(new Error('cancelled'))
+    await expect(given).rejects.toThrow('cancelled')
+    expect(told).toEqual([60, 100])
+  })
+
   it('tells holders of warm slots what is missing before an execution waits, and lets it in when they let go', async () => {
     const budget = createMemoryBudget(100)
     const warm = budget.tryAcquire(40)

@@ -27,6 +27,8 @@ export interface MemoryBudget {
   tryAcquire(bytes: number): MemoryLease | null
   /** Calls `listener` with what is missing whenever an execution begins to wait: warm slots and idle cells then let go. */
   onPressure(listener: (missingBytes: number) => void): void
+  /** Calls `listener` whenever the last one that waited has got its memory, or has given up: more may be taken. */
+  onRoom(listener: () => void): void
 }
 
 interface Waiter {
@@ -39,6 +41,7 @@ export function createMemoryBudget(totalBytes: number): MemoryBudget {
   let usedBytes = 0
   const waiters = new Set<Waiter>()
   const pressed: ((missingBytes: number) => void)[] = []
+  const roomy: (() => void)[] = []
 
   const fits = (bytes: number) => usedBytes + bytes <= totalBytes
 
@@ -62,11 +65,17 @@ export function createMemoryBudget(totalBytes: number): MemoryBudget {
     }
   }
 
+  function leave(waiter: Waiter): void {
+    waiters.delete(waiter)
+    if (waiters.size === 0) for (const listener of roomy) listener()
+  }
+
   function admitWaiters(): void {
     for (const waiter of waiters) {
       if (!fits(waiter.bytes)) return
-      waiters.delete(waiter)
-      waiter.grant(take(waiter.bytes))
+      const lease = take(waiter.bytes)
+      leave(waiter)
+      waiter.grant(lease)
     }
   }
 
@@ -79,6 +88,7 @@ export function createMemoryBudget(totalBytes: number): MemoryBudget {
       return waiters.size
     },
     onPressure: (listener) => void pressed.push(listener),
+    onRoom: (listener) => void roomy.push(listener),
     tryAcquire: (bytes) => (waiters.size === 0 && fits(bytes) ? take(bytes) : null),
     async acquire(bytes, signal) {
       signal.throwIfAborted()
@@ -86,7 +96,7 @@ export function createMemoryBudget(totalBytes: number): MemoryBudget {
       if (waiters.size === 0 && fits(bytes)) return take(bytes)
       return await new Promise<MemoryLease>((resolve, reject) => {
         const onAbort = () => {
-          waiters.delete(waiter)
+          leave(waiter)
           reject(signal.reason)
           admitWaiters()
         }

@@ -32,10 +32,10 @@ export interface Handed {
 interface HandedDeps {
   slots: Slots
   room: RoomGate
-  take(lane: Lane, turn: HandedTurn): Promise<HandedAnswer>
+  take: (lane: Lane, turn: HandedTurn) => Promise<HandedAnswer>
   /** Carries it to its end; the slot is held meanwhile. Never rejects. */
-  carry(answer: Extract<HandedAnswer, { code: 'taken' }>): Promise<void>
-  onError(error: unknown): void
+  carry: (answer: Extract<HandedAnswer, { code: 'taken' }>) => Promise<void>
+  onError: (error: unknown) => void
 }
 
 interface LaneTurns {
