@@ -40,19 +40,19 @@ export interface TestsPlan {
 /** Where an install puts Python packages; see plan-install.ts. */
 export const PYTHON_PACKAGES_FOLDER = '.packages'
 
-const helper = (name: string): Buffer => readFileSync(new URL(`helpers/${name}`, import.meta.url))
-const HELPERS = {
-  unittest: ['unittest-report.py', helper('unittest-report.py')],
-  node: ['node-report.mjs', helper('node-report.mjs')],
-  mocha: ['mocha-report.cjs', helper('mocha-report.cjs')],
-  tee: ['tee-report.py', helper('tee-report.py')],
+const reporter = (name: string): Buffer => readFileSync(new URL(`reporters/${name}`, import.meta.url))
+const REPORTERS = {
+  unittest: ['unittest-report.py', reporter('unittest-report.py')],
+  node: ['node-report.mjs', reporter('node-report.mjs')],
+  mocha: ['mocha-report.cjs', reporter('mocha-report.cjs')],
+  tee: ['tee-report.py', reporter('tee-report.py')],
 } as const
 
 interface Runner {
   /** `$R` is the hidden folder, absolute; it needs its quotes. */
   command: string
   shown: string
-  helper?: keyof typeof HELPERS
+  reporter?: keyof typeof REPORTERS
   report: { name: string; form: ReportForm } | null
 }
 
@@ -137,7 +137,7 @@ function runnerOf({ framework, script }: Detected, file: string | null): Runner 
       return {
         command: `exec python3 "$R/unittest-report.py" "$R/report.jsonl"${only}`,
         shown: `python3 -m unittest${only}`,
-        helper: 'unittest',
+        reporter: 'unittest',
         report: { name: 'report.jsonl', form: 'events' },
       }
     case 'go': {
@@ -145,7 +145,7 @@ function runnerOf({ framework, script }: Detected, file: string | null): Runner 
       return {
         command: `exec python3 "$R/tee-report.py" go "$R/report.jsonl" go test -json ${what}`,
         shown: `go test ${what}`,
-        helper: 'tee',
+        reporter: 'tee',
         report: { name: 'report.jsonl', form: 'go' },
       }
     }
@@ -155,7 +155,7 @@ function runnerOf({ framework, script }: Detected, file: string | null): Runner 
       return {
         command: `exec python3 "$R/tee-report.py" text "$R/report.txt" cargo test --no-fail-fast${what}`,
         shown: `cargo test --no-fail-fast${what}`,
-        helper: 'tee',
+        reporter: 'tee',
         report: { name: 'report.txt', form: 'cargo' },
       }
     }
@@ -183,7 +183,7 @@ const NODE_RUNNERS: Record<NodeFramework, Omit<Runner, 'command'> & { options: s
   mocha: {
     shown: 'mocha',
     options: '--reporter "$R/mocha-report.cjs"',
-    helper: 'mocha',
+    reporter: 'mocha',
     report: { name: 'report.jsonl', form: 'events' },
   },
   'node:test': {
@@ -191,7 +191,7 @@ const NODE_RUNNERS: Record<NodeFramework, Omit<Runner, 'command'> & { options: s
     options:
       '--test-reporter=spec --test-reporter-destination=stdout ' +
       '--test-reporter="$R/node-report.mjs" --test-reporter-destination="$R/report.jsonl"',
-    helper: 'node',
+    reporter: 'node',
     report: { name: 'report.jsonl', form: 'events' },
   },
 }
@@ -213,7 +213,7 @@ function planOf(folder: string, project: string, framework: TestFramework, runne
     'export PATH="$PWD/node_modules/.bin:$W/node_modules/.bin:$PATH" CI=1',
     runner.command,
   ]
-  const own = runner.helper === undefined ? [] : [HELPERS[runner.helper]]
+  const own = runner.reporter === undefined ? [] : [REPORTERS[runner.reporter]]
   return {
     type: 'tests',
     framework,

@@ -1,4 +1,4 @@
-/** Reads the JSON lines that our own reporters write (helpers/): one per test, and a last one when all were told. */
+/** Reads the JSON lines that our own reporters write (reporters/): one per test, and a last one when all were told. */
 import { z } from 'zod'
 import type { ReportDraft } from './report-draft.ts'
 

@@ -4,6 +4,7 @@ Folders that are no packages are searched too, each as a start of its own; a fol
 """
 import json
 import os
+import re
 import sys
 import time
 import traceback
@@ -37,9 +38,15 @@ def place(error):
     if error is None:
         return None, None
     found = (None, None)
+    here = os.getcwd() + os.sep
+    if type(error[1]) is ImportError and error[1].name is None:
+        # The loader's: the trace of what really failed is its text.
+        for path, number in re.findall(r'^  File "([^"\n]+)", line (\d+)', str(error[1]), re.M):
+            if path.startswith(here):
+                found = (path, int(number))
+        return found
     if isinstance(error[1], SyntaxError) and error[1].filename:
         return os.path.abspath(error[1].filename), error[1].lineno
-    here = os.getcwd() + os.sep
     for frame, number in traceback.walk_tb(error[2]):
         path = os.path.abspath(frame.f_code.co_filename)
         if path.startswith(here) and path != os.path.abspath(__file__):
