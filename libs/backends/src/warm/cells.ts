@@ -51,7 +51,8 @@ interface Domain<S extends CellSlot> {
   count: number
   max: number
   cells: Set<Cell<S>>
-  waiters: (() => void)[]
+  /** In order of arrival. Each is handed an idle cell that is then its own, or (null) the right to open one, already counted. */
+  waiters: ((cell: Cell<S> | null) => void)[]
 }
 
 /** One execution's turn in a cell. */
@@ -104,23 +105,40 @@ export function createCells<S extends CellSlot>(parts: {
     return domain
   }
 
-  /** Resolves when the domain may have a free cell or room for one. */
-  async function turnOf(domain: Domain<S>, signal: AbortSignal): Promise<void> {
-    const { promise, resolve, reject } = Promise.withResolvers<void>()
+  /** A cell, or null for the right to open one (counted). Who comes later never gets one earlier. */
+  async function turnIn(domain: Domain<S>, signal: AbortSignal): Promise<Cell<S> | null> {
+    if (domain.waiters.length === 0) {
+      const idle = takeIdle(domain)
+      if (idle !== null) return idle
+      if (domain.count < domain.max) {
+        domain.count += 1
+        return null
+      }
+    }
+    const { promise, resolve, reject } = Promise.withResolvers<Cell<S> | null>()
     const onAbort = (): void => {
       const at = domain.waiters.indexOf(resolve)
-      if (at >= 0) domain.waiters.splice(at, 1)
+      if (at < 0) return
+      domain.waiters.splice(at, 1)
       reject(signal.reason)
     }
     domain.waiters.push(resolve)
     signal.addEventListener('abort', onAbort, { once: true })
-    await promise.finally(() => signal.removeEventListener('abort', onAbort))
+    return await promise.finally(() => signal.removeEventListener('abort', onAbort))
   }
 
+  /** A cell became idle, or one went: hands it, or its place, to who waits longest. */
   function freed(domain: Domain<S>): void {
-    const next = domain.waiters.shift()
-    if (next !== undefined) next()
-    else if (domain.count === 0) domains.delete(domain.key)
+    const [next] = domain.waiters
+    if (next === undefined) {
+      if (domain.count === 0) domains.delete(domain.key)
+      return
+    }
+    const idle = takeIdle(domain)
+    if (idle === null && domain.count >= domain.max) return
+    if (idle === null) domain.count += 1
+    domain.waiters.shift()
+    next(idle)
   }
 
   function takeIdle(domain: Domain<S>): Cell<S> | null {
@@ -134,16 +152,21 @@ export function createCells<S extends CellSlot>(parts: {
     return null
   }
 
+  /** Opens a cell that is counted already. */
   async function openCell(
     domain: Domain<S>,
     spec: SandboxSpec,
     kind: SlotKind,
     signal: AbortSignal,
   ): Promise<Cell<S>> {
-    domain.count += 1
     try {
+      if (closed) throw new CofferdamError('shutting_down')
       if (cellCount() > settings.max) evict()
       const slot = await parts.start({ ...kind, slotId: newSandboxId(), owner: spec.owner }, signal)
+      if (closed) {
+        await slot.destroy()
+        throw new CofferdamError('shutting_down')
+      }
       const cell: Cell<S> = {
         slot,
         id: newSessionId(),
@@ -157,7 +180,7 @@ export function createCells<S extends CellSlot>(parts: {
       }
       domain.cells.add(cell)
       slot.onClosed(() => {
-        if (cell.idleSinceMs !== null) void discard(domain, cell, 'died')
+        if (cell.idleSinceMs !== null) drop(domain, cell, 'died')
       })
       return cell
     } catch (error) {
@@ -187,7 +210,7 @@ export function createCells<S extends CellSlot>(parts: {
         'sandbox_open_failed',
         `${backend}: all ${settings.max} cells are busy. Try again later, or raise warm.cells.max.`,
       )
-    void discard(first.domain, first.cell, 'surplus')
+    drop(first.domain, first.cell, 'surplus')
   }
 
   function letGo(bytes: number): void {
@@ -195,7 +218,7 @@ export function createCells<S extends CellSlot>(parts: {
     for (const { domain, cell } of idleCells()) {
       if (left <= 0) return
       left -= bytesOf(cell.slot.spec)
-      void discard(domain, cell, 'pressure')
+      drop(domain, cell, 'pressure')
     }
   }
 
@@ -203,7 +226,7 @@ export function createCells<S extends CellSlot>(parts: {
 
   /** Takes the cell out at once, so that nobody gets it; resolves when it is proven gone. */
   async function discard(domain: Domain<S>, cell: Cell<S>, why: Why): Promise<void> {
-    if (!domain.cells.delete(cell)) return
+    if (!domain.cells.delete(cell)) return await cell.slot.destroy()
     cell.idleSinceMs = null
     observe({ type: 'dropped', backend, why })
     const gone = cell.slot.destroy().finally(() => cell.memory?.[Symbol.dispose]())
@@ -216,6 +239,11 @@ export function createCells<S extends CellSlot>(parts: {
     await gone
   }
 
+  /** The same where nobody waits for it; a failure is logged by `discard`. */
+  function drop(domain: Domain<S>, cell: Cell<S>, why: Why): void {
+    discard(domain, cell, why).catch(() => {})
+  }
+
   async function endTurn(domain: Domain<S>, cell: Cell<S>, lost: boolean): Promise<void> {
     if (lost || closed || !cell.slot.alive) return await discard(domain, cell, 'died')
     const isSpent = cell.runs >= settings.max_runs || Date.now() - cell.startedMs > settings.max_age_ms
@@ -226,9 +254,14 @@ export function createCells<S extends CellSlot>(parts: {
       logger.warn({ err: error, backend }, 'a cell could not be proven clean and is destroyed')
       return await discard(domain, cell, 'unclean')
     }
+    await rest(domain, cell)
+  }
+
+  /** Lets a clean cell wait, or go on at once to who waits for it. */
+  async function rest(domain: Domain<S>, cell: Cell<S>): Promise<void> {
+    if (closed || !cell.slot.alive) return await discard(domain, cell, 'died')
     cell.memory = deps.memory.tryAcquire(bytesOf(cell.slot.spec))
     cell.idleSinceMs = Date.now()
-    if (closed || !cell.slot.alive) return await discard(domain, cell, 'died')
     if (cell.memory === null && domain.waiters.length === 0) return await discard(domain, cell, 'pressure')
     freed(domain)
   }
@@ -236,8 +269,8 @@ export function createCells<S extends CellSlot>(parts: {
   function tend(): void {
     const now = Date.now()
     for (const { domain, cell } of idleCells()) {
-      if (now - (cell.idleSinceMs ?? now) > cell.idleMs) void discard(domain, cell, 'idle').catch(() => {})
-      else if (now - cell.startedMs > settings.max_age_ms) void discard(domain, cell, 'age').catch(() => {})
+      if (now - (cell.idleSinceMs ?? now) > cell.idleMs) drop(domain, cell, 'idle')
+      else if (now - cell.startedMs > settings.max_age_ms) drop(domain, cell, 'age')
     }
   }
 
@@ -246,25 +279,16 @@ export function createCells<S extends CellSlot>(parts: {
       signal.throwIfAborted()
       if (closed) throw new CofferdamError('shutting_down')
       const domain = domainOf(spec, kind)
-      let cell = domain.waiters.length === 0 ? takeIdle(domain) : null
-      while (cell === null) {
-        if (domain.count < domain.max) {
-          cell = await openCell(domain, spec, kind, signal)
-          break
-        }
-        await turnOf(domain, signal)
-        cell = takeIdle(domain)
-      }
-      const taken = cell
-      if (spec.session !== null) {
-        const problem = unlike(taken, spec.session.scope, kind.limits)
-        if (problem !== null) {
-          await endTurn(domain, taken, false)
-          throw new CofferdamError('conflict', problem)
-        }
+      const taken = (await turnIn(domain, signal)) ?? (await openCell(domain, spec, kind, signal))
+      const problem = spec.session === null ? null : unlike(taken, spec.session.scope, kind.limits)
+      if (problem !== null) {
+        // Nothing ran: it is as clean as it was.
+        await rest(domain, taken)
+        throw new CofferdamError('conflict', problem)
       }
       taken.runs += 1
       const isFirst = taken.runs === 1
+      observe({ type: 'taken', backend, warm: !isFirst })
       let ending: Promise<void> | null = null
       return {
         slot: taken.slot,
@@ -280,8 +304,7 @@ export function createCells<S extends CellSlot>(parts: {
     async close() {
       closed = true
       clearInterval(tending)
-      for (const domain of domains.values())
-        for (const cell of domain.cells) void discard(domain, cell, 'idle').catch(() => {})
+      for (const domain of domains.values()) for (const cell of domain.cells) drop(domain, cell, 'idle')
       while (work.size > 0) await Promise.all(work)
     },
   }

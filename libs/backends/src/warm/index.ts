@@ -2,6 +2,6 @@
 export type { CellSlot } from './cells.ts'
 export { warmConfigSchema, type WarmConfig } from './config.ts'
 export { createRefillGate, type RefillGate } from './refill-gate.ts'
-export { type Slot, type SlotSpec, type SlotLimits } from './slot.ts'
+export { type Preloads, type Slot, type SlotSpec, type SlotLimits } from './slot.ts'
 export { createWarmth, type Place, type Warmth } from './warmth.ts'
 export type { WarmDeps, WarmEvent, WarmMemory } from './warm-deps.ts'

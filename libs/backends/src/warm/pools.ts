@@ -42,6 +42,8 @@ interface Pool<S extends Slot> {
   queued: number
   waiters: ((slot: S | null) => void)[]
   restUntilMs: number
+  /** Refills soon after a slot was taken, in case its program runs for long. */
+  soon: NodeJS.Timeout | null
 }
 
 export interface SlotPools<S extends Slot> {
@@ -95,6 +97,7 @@ export function createSlotPools<S extends Slot>(parts: PoolParts<S>): SlotPools<
       queued: 0,
       waiters: [],
       restUntilMs: 0,
+      soon: null,
     }
     pools.set(key, pool)
     return pool
@@ -133,10 +136,18 @@ export function createSlotPools<S extends Slot>(parts: PoolParts<S>): SlotPools<
       }
   }
 
+  function refillSoon(pool: Pool<S>): void {
+    pool.soon ??= setTimeout(() => {
+      pool.soon = null
+      refill(pool)
+    }, REFILL_AFTER_MS).unref()
+  }
+
   function refill(pool: Pool<S>): void {
     if (closing.signal.aborted || !settings.enabled || Date.now() < pool.restUntilMs) return
     const wanted = Math.min(settings.max_idle, Math.max(pool.floor, pool.demand.target(Date.now())))
-    while (pool.idle.length + pool.warming + pool.queued < wanted) {
+    // Whoever waits takes one that is warming: it does not count as one that will stand ready.
+    while (pool.idle.length + pool.warming + pool.queued - pool.waiters.length < wanted) {
       const memory = deps.memory.tryAcquire(bytesOf(pool.kind))
       if (memory === null) return
       pool.queued += 1
@@ -172,12 +183,14 @@ export function createSlotPools<S extends Slot>(parts: PoolParts<S>): SlotPools<
   }
 
   function shelve(pool: Pool<S>, slot: S, memory: Disposable): void {
-    if (closing.signal.aborted || !slot.alive || !isKept(pool)) return discard(slot, memory, 'died')
     const waiter = pool.waiters.shift()
-    if (waiter !== undefined) {
+    if (waiter !== undefined && slot.alive && !closing.signal.aborted) {
       memory[Symbol.dispose]()
       return waiter(slot)
     }
+    // Nothing to hand over: whoever waited for this one starts its own.
+    waiter?.(null)
+    if (closing.signal.aborted || !slot.alive || !isKept(pool)) return discard(slot, memory, 'died')
     const entry: IdleSlot<S> = { slot, sinceMs: Date.now(), memory }
     pool.idle.push(entry)
     slot.onClosed(() => {
@@ -228,9 +241,11 @@ export function createSlotPools<S extends Slot>(parts: PoolParts<S>): SlotPools<
   return {
     async take(kind, owner, signal) {
       signal.throwIfAborted()
-      const pool = settings.enabled && !closing.signal.aborted ? poolOf(kind) : null
+      // A waiting slot carries our label: a sandbox of another owner must be found by its own.
+      const isOurs = owner === deps.owner && settings.enabled && !closing.signal.aborted
+      const pool = isOurs ? poolOf(kind) : null
       pool?.demand.arrived(Date.now())
-      if (pool !== null) setTimeout(() => refill(pool), REFILL_AFTER_MS).unref()
+      if (pool !== null) refillSoon(pool)
       const ready = pool === null ? null : takeIdle(pool)
       if (ready !== null) {
         observe({ type: 'taken', backend, warm: true })
@@ -263,6 +278,7 @@ export function createSlotPools<S extends Slot>(parts: PoolParts<S>): SlotPools<
       clearInterval(tending)
       closing.abort(new Error('the pool is closed'))
       for (const pool of pools.values()) {
+        if (pool.soon !== null) clearTimeout(pool.soon)
         drop(pool, pool.idle.length, 'idle')
         for (const waiter of pool.waiters.splice(0)) waiter(null)
       }

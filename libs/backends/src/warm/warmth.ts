@@ -5,7 +5,7 @@ import { createCells, type CellSlot } from './cells.ts'
 import { START_LIMITS, warmConfigSchema } from './config.ts'
 import { createSlotPools } from './pools.ts'
 import { createRefillGate } from './refill-gate.ts'
-import { kindOf, type SlotSpec } from './slot.ts'
+import { kindOf, type Preloads, type SlotSpec } from './slot.ts'
 import type { WarmDeps } from './warm-deps.ts'
 
 /** A sandbox for one execution: a slot of its own, or a turn in a cell. */
@@ -27,6 +27,8 @@ export interface Warmth<S extends CellSlot> {
   prewarm(): void
   /** Names of the preload sets. */
   readonly preloads: readonly string[]
+  /** Their modules by name. */
+  readonly preloadSets: Preloads
   /** Destroys everything that waits. */
   close(): Promise<void>
 }
@@ -85,6 +87,7 @@ export function createWarmth<S extends CellSlot>(parts: WarmthParts<S>): Warmth<
       }
     },
     preloads: Object.keys(preload),
+    preloadSets: preload,
     async close() {
       await Promise.all([pools.close(), cells.close()])
     },

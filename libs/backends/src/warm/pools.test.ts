@@ -1,0 +1,297 @@
+import { afterEach, beforeEach, expect, test, vi } from 'vitest'
+import { newWorkerId } from '@cofferdam/contract'
+import { createSlotPools, type SlotPools } from './pools.ts'
+import { bytesOf, kindOf, type SlotKind } from './slot.ts'
+import { never, OWNER, settled, spec, stage, type MemorySlot, type Stage } from './slot-double.ts'
+
+const python: SlotKind = kindOf(spec(), {})
+const bash: SlotKind = { ...python, language: 'bash' }
+
+const pools: SlotPools<MemorySlot>[] = []
+function open(on: Stage): SlotPools<MemorySlot> {
+  const made = createSlotPools<MemorySlot>({ backend: 'memory', start: on.start, deps: on.deps })
+  pools.push(made)
+  return made
+}
+
+beforeEach(() => {
+  vi.useFakeTimers()
+})
+afterEach(async () => {
+  for (const pool of pools.splice(0)) await pool.close()
+  vi.useRealTimers()
+})
+
+/** A pool with one waiting slot. */
+async function withOneIdle(on: Stage): Promise<{ pool: SlotPools<MemorySlot>; slot: MemorySlot }> {
+  const pool = open(on)
+  pool.keep(python, 1)
+  await settled()
+  const slot = on.starting[0]?.ready() ?? on.slots[0]!
+  await settled()
+  expect(pool.idle).toBe(1)
+  return { pool, slot }
+}
+
+test('starts one for the first who asks, and hands the second one that waits', async () => {
+  const on = stage({ instant: true })
+  const pool = open(on)
+  expect(await pool.take(python, OWNER, never)).toMatchObject({ warm: false })
+  pool.settle(python)
+  await settled()
+  expect(await pool.take(python, OWNER, never)).toMatchObject({ warm: true })
+})
+
+test('hands every slot out once', async () => {
+  const on = stage({ instant: true })
+  const pool = open(on)
+  const taken: MemorySlot[] = []
+  for (let i = 0; i < 20; i += 1) {
+    taken.push((await pool.take(python, OWNER, never)).slot)
+    pool.settle(python)
+    await settled()
+  }
+  expect(new Set(taken).size).toBe(20)
+})
+
+test('keeps kinds apart: language, preload, limits', async () => {
+  const on = stage({ instant: true })
+  const { pool } = await withOneIdle(on)
+  const others: SlotKind[] = [
+    bash,
+    { ...python, preload: ['numpy'] },
+    { ...python, limits: { ...python.limits, memory_mib: 255 } },
+    { ...python, limits: { ...python.limits, cpus: 0.75 } },
+    { ...python, limits: { ...python.limits, pids: 63 } },
+    { ...python, limits: { ...python.limits, disk_mib: 63 } },
+  ]
+  for (const kind of others) expect(await pool.take(kind, OWNER, never)).toMatchObject({ warm: false })
+  expect(await pool.take(python, OWNER, never)).toMatchObject({ warm: true })
+})
+
+test('starts a slot with its own label for an execution of another owner', async () => {
+  const on = stage({ instant: true })
+  const { pool } = await withOneIdle(on)
+  const other = newWorkerId('0123456789ab')
+  const { slot, warm } = await pool.take(python, other, never)
+  expect([slot.spec.owner, warm]).toEqual([other, false])
+  expect(pool.idle).toBe(1)
+})
+
+test('hands the next warming slot to whoever waits longest', async () => {
+  const on = stage()
+  const pool = open(on)
+  pool.keep(python, 2)
+  await settled()
+  expect(on.starting).toHaveLength(2)
+  const order: string[] = []
+  const first = pool.take(python, OWNER, never).then(({ slot }) => order.push(`first ${slot.spec.slotId}`))
+  const second = pool.take(python, OWNER, never).then(({ slot }) => order.push(`second ${slot.spec.slotId}`))
+  await settled()
+  const [a, b] = [...on.starting]
+  // The younger start is ready first: what counts is who waited longer.
+  b!.ready()
+  await settled()
+  a!.ready()
+  await Promise.all([first, second])
+  expect(order).toEqual([`first ${b!.spec.slotId}`, `second ${a!.spec.slotId}`])
+})
+
+test('does not wait for a slot that somebody else waits for already', async () => {
+  const on = stage()
+  const pool = open(on)
+  pool.keep(python, 1)
+  await settled()
+  const first = pool.take(python, OWNER, never)
+  const second = pool.take(python, OWNER, never)
+  await settled()
+  // One was warming, for the first; the second has its own start.
+  expect(on.starting.length).toBeGreaterThanOrEqual(2)
+  while (on.starting.length > 0) on.starting[0]?.ready()
+  expect([(await first).warm, (await second).warm]).toEqual([true, false])
+})
+
+test('a waiter whose warming slot fails starts its own', async () => {
+  const on = stage()
+  const pool = open(on)
+  pool.keep(python, 1)
+  await settled()
+  const taking = pool.take(python, OWNER, never)
+  on.starting[0]!.fail(new Error('no'))
+  await settled()
+  expect(on.starting).toHaveLength(1)
+  on.starting[0]!.ready()
+  expect(await taking).toMatchObject({ warm: false })
+})
+
+test('a waiter whose warming slot dies while it is handed over starts its own', async () => {
+  const on = stage()
+  const pool = open(on)
+  pool.keep(python, 1)
+  await settled()
+  const taking = pool.take(python, OWNER, never)
+  const dead = on.starting[0]!.ready()
+  dead.die()
+  await settled()
+  expect(dead.isDestroyed).toBe(true)
+  on.starting[0]!.ready()
+  expect(await taking).toMatchObject({ warm: false })
+})
+
+test('a waiter that gives up leaves the slot to the pool', async () => {
+  const on = stage()
+  const pool = open(on)
+  pool.keep(python, 1)
+  await settled()
+  const stop = new AbortController()
+  const taking = pool.take(python, OWNER, stop.signal)
+  const reason = new Error('enough')
+  stop.abort(reason)
+  await expect(taking).rejects.toBe(reason)
+  on.starting[0]!.ready()
+  await settled()
+  expect(pool.idle).toBe(1)
+})
+
+test('never hands out a slot whose channel closed, and destroys it', async () => {
+  const on = stage()
+  const { pool, slot } = await withOneIdle(on)
+  slot.die()
+  await settled()
+  expect([pool.idle, slot.isDestroyed]).toEqual([0, true])
+  expect(on.events).toContainEqual({ type: 'dropped', backend: 'memory', why: 'died' })
+  const taking = pool.take(python, OWNER, never)
+  await settled()
+  on.starting.at(-1)!.ready()
+  expect((await taking).slot).not.toBe(slot)
+})
+
+test('replaces a slot that waited too long', async () => {
+  const on = stage({ instant: true })
+  const { pool, slot } = await withOneIdle(on)
+  await vi.advanceTimersByTimeAsync(595_000)
+  expect(slot.isDestroyed).toBe(false)
+  await vi.advanceTimersByTimeAsync(15_000)
+  expect(slot.isDestroyed).toBe(true)
+  expect(pool.idle).toBe(1)
+  expect(on.events).toContainEqual({ type: 'dropped', backend: 'memory', why: 'age' })
+})
+
+test('gives surplus back when demand falls, down to the floor', async () => {
+  const on = stage({ instant: true })
+  const pool = open(on)
+  pool.keep(python, 8)
+  await settled()
+  expect(pool.idle).toBe(8)
+  pool.keep(python, 2)
+  await vi.advanceTimersByTimeAsync(5_000)
+  expect(pool.idle).toBe(2)
+  expect(on.events.filter((event) => event.type === 'dropped').map(({ why }) => why)).toEqual(
+    Array(6).fill('surplus'),
+  )
+})
+
+test('gives a kind up that nobody asks for, but not one that is kept', async () => {
+  const on = stage({ instant: true })
+  const { pool } = await withOneIdle(on)
+  await pool.take(bash, OWNER, never)
+  pool.settle(bash)
+  await settled()
+  expect(pool.idle).toBeGreaterThan(1)
+  await vi.advanceTimersByTimeAsync(310_000)
+  expect(pool.idle).toBe(1)
+  expect(
+    on.slots.filter(({ isDestroyed }) => !isDestroyed).map(({ spec: { language } }) => language),
+  ).toContain('python')
+})
+
+test('the kind that was not asked for longest gives way to a new one', async () => {
+  const on = stage({ instant: true, config: { pools: { max_kinds: 2 } } })
+  const pool = open(on)
+  const kinds = [100, 200, 300].map((memory_mib) => ({ ...python, limits: { ...python.limits, memory_mib } }))
+  for (const kind of kinds) {
+    await pool.take(kind, OWNER, never)
+    pool.settle(kind)
+    await vi.advanceTimersByTimeAsync(100)
+  }
+  const waiting = on.slots
+    .filter(({ isDestroyed }) => !isDestroyed)
+    .map(({ spec: { limits } }) => limits.memory_mib)
+  const first = await pool.take(kinds[0]!, OWNER, never)
+  expect(waiting.filter((mib) => mib === 200).length).toBeGreaterThan(0)
+  expect(first.warm).toBe(false)
+})
+
+test('gives memory back when an execution waits for it, and takes no more than there is', async () => {
+  const each = bytesOf(python)
+  const on = stage({ instant: true, budget: 3 * each })
+  const pool = open(on)
+  pool.keep(python, 8)
+  await settled()
+  expect([pool.idle, on.held()]).toEqual([3, 3 * each])
+  on.press(each + 1)
+  await settled()
+  expect([pool.idle, on.held()]).toEqual([1, each])
+  expect(on.slots.filter(({ isDestroyed }) => isDestroyed)).toHaveLength(2)
+  const { warm } = await pool.take(python, OWNER, never)
+  expect([warm, on.held()]).toEqual([true, 0])
+})
+
+test('rests after a start that failed, then tries again', async () => {
+  const on = stage()
+  const pool = open(on)
+  pool.keep(python, 1)
+  await settled()
+  on.starting[0]!.fail(new Error('no image'))
+  await settled()
+  expect([on.starting.length, on.held()]).toEqual([0, 0])
+  pool.settle(python)
+  await vi.advanceTimersByTimeAsync(4_000)
+  expect(on.starting).toHaveLength(0)
+  await vi.advanceTimersByTimeAsync(6_000)
+  expect(on.starting).toHaveLength(1)
+  expect(on.events.filter(({ type }) => type === 'warm_failed')).toHaveLength(1)
+})
+
+test('refills only after the taken slot was used, or soon when its program runs for long', async () => {
+  const on = stage()
+  const { pool } = await withOneIdle(on)
+  await pool.take(python, OWNER, never)
+  await settled()
+  expect(on.starting).toHaveLength(0)
+  await vi.advanceTimersByTimeAsync(25)
+  expect(on.starting.length).toBeGreaterThan(0)
+})
+
+test('warms one at a time on two cores while programs run', async () => {
+  const on = stage({ cores: 2 })
+  const left = on.deps.refillGate.executing()
+  const pool = open(on)
+  pool.keep(python, 4)
+  await settled()
+  expect(on.starting).toHaveLength(1)
+  left()
+  await settled()
+  expect(on.starting).toHaveLength(2)
+})
+
+test('an empty pool costs a start, never an error', async () => {
+  const on = stage({ instant: true, config: { pools: { enabled: false } } })
+  const pool = open(on)
+  for (let i = 0; i < 3; i += 1) expect(await pool.take(python, OWNER, never)).toMatchObject({ warm: false })
+  expect(pool.idle).toBe(0)
+})
+
+test('close destroys what waits, stops what warms, gives all memory back and starts nothing any more', async () => {
+  const on = stage()
+  const { pool, slot } = await withOneIdle(on)
+  pool.keep(python, 3)
+  await settled()
+  expect(on.starting).toHaveLength(2)
+  await pool.close()
+  expect([slot.isDestroyed, on.starting.length, pool.idle, on.held()]).toEqual([true, 0, 0, 0])
+  pool.settle(python)
+  await vi.advanceTimersByTimeAsync(20_000)
+  expect(on.starting).toHaveLength(0)
+  expect(vi.getTimerCount()).toBe(0)
+})

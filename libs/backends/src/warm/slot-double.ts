@@ -1,0 +1,168 @@
+/** Slots in memory for the tests of pools and cells: they start and end when the test says so. */
+import {
+  DEFAULT_LIMITS,
+  newExecutionId,
+  newSandboxId,
+  newWorkerId,
+  type SandboxSpec,
+} from '@cofferdam/contract'
+import type { CellSlot } from './cells.ts'
+import { warmConfigSchema, type WarmConfig } from './config.ts'
+import { createRefillGate } from './refill-gate.ts'
+import type { SlotSpec } from './slot.ts'
+import type { WarmDeps, WarmEvent } from './warm-deps.ts'
+
+export const OWNER = newWorkerId('0123456789ab')
+
+/** A slot whose life the test holds. */
+export class MemorySlot implements CellSlot {
+  alive = true
+  isDestroyed = false
+  /** What each turn kept. */
+  readonly cleaned: string[] = []
+  /** Set to make the next clean fail. */
+  unclean: Error | null = null
+  readonly spec: SlotSpec
+  readonly #listeners: (() => void)[] = []
+  constructor(spec: SlotSpec) {
+    this.spec = spec
+  }
+  onClosed(listener: () => void): void {
+    if (this.alive) this.#listeners.push(listener)
+    else listener()
+  }
+  /** Its channel closes. */
+  die(): void {
+    if (!this.alive) return
+    this.alive = false
+    for (const listener of this.#listeners.splice(0)) listener()
+  }
+  async destroy(): Promise<void> {
+    this.isDestroyed = true
+    this.die()
+  }
+  async clean(keep: string): Promise<void> {
+    this.cleaned.push(keep)
+    if (this.unclean !== null) throw this.unclean
+  }
+}
+
+/** A start that the test ends. */
+export interface Start {
+  spec: SlotSpec
+  ready(): MemorySlot
+  fail(error: Error): void
+}
+
+export interface Stage {
+  deps: WarmDeps
+  start: (spec: SlotSpec, signal: AbortSignal) => Promise<MemorySlot>
+  /** Starts that are under way, oldest first. */
+  starting: Start[]
+  /** Every slot that became ready. */
+  slots: MemorySlot[]
+  events: WarmEvent[]
+  /** Bytes that are held now. */
+  held(): number
+  /** An execution waits for memory. */
+  press(bytes: number): void
+}
+
+/** Everything around a pool: memory of `budget` bytes, a gate for many, the events. With `instant` starts end by themselves. */
+export function stage(
+  change: {
+    config?: Parameters<typeof warmConfigSchema.parse>[0]
+    budget?: number
+    cores?: number
+    instant?: boolean
+  } = {},
+): Stage {
+  const config: WarmConfig = warmConfigSchema.parse(change.config ?? {})
+  const events: WarmEvent[] = []
+  const starting: Start[] = []
+  const slots: MemorySlot[] = []
+  const listeners: ((bytes: number) => void)[] = []
+  let held = 0
+  return {
+    starting,
+    slots,
+    events,
+    held: () => held,
+    press: (bytes) => listeners.forEach((listener) => listener(bytes)),
+    start(spec, signal) {
+      const { promise, resolve, reject } = Promise.withResolvers<MemorySlot>()
+      const leave = (): void => {
+        const at = starting.indexOf(entry)
+        if (at >= 0) starting.splice(at, 1)
+      }
+      const entry: Start = {
+        spec,
+        ready() {
+          leave()
+          const slot = new MemorySlot(spec)
+          slots.push(slot)
+          resolve(slot)
+          return slot
+        },
+        fail(error) {
+          leave()
+          reject(error)
+        },
+      }
+      starting.push(entry)
+      signal.addEventListener('abort', () => entry.fail(signal.reason as Error), { once: true })
+      if (change.instant === true) entry.ready()
+      return promise
+    },
+    deps: {
+      owner: OWNER,
+      config,
+      refillGate: createRefillGate(change.cores ?? 64),
+      observe: (event) => events.push(event),
+      memory: {
+        tryAcquire(bytes) {
+          if (held + bytes > (change.budget ?? Number.POSITIVE_INFINITY)) return null
+          held += bytes
+          let isHeld = true
+          return {
+            [Symbol.dispose]() {
+              if (isHeld) held -= bytes
+              isHeld = false
+            },
+          }
+        },
+        onPressure: (listener) => listeners.push(listener),
+      },
+    },
+  }
+}
+
+/** What an execution asks for. */
+export const spec = (change: Partial<SandboxSpec> = {}): SandboxSpec => ({
+  sandboxId: newSandboxId(),
+  executionId: newExecutionId(),
+  attempt: 1,
+  tenantId: 'acme',
+  owner: OWNER,
+  program: { type: 'script', language: 'python', source: '' },
+  limits: DEFAULT_LIMITS,
+  network: 'none',
+  env: {},
+  preload: null,
+  reuse: 'job',
+  session: null,
+  ...change,
+})
+
+export const inSession = (
+  key: string,
+  scope: 'none' | 'files' | 'interpreter' = 'files',
+  change: Partial<SandboxSpec> = {},
+): SandboxSpec => spec({ reuse: 'session', session: { key, scope, idleMs: null }, ...change })
+
+/** Lets every promise that can settle settle. */
+export async function settled(): Promise<void> {
+  for (let turn = 0; turn < 50; turn += 1) await Promise.resolve()
+}
+
+export const never = new AbortController().signal
