@@ -13,6 +13,7 @@ import {
   resultSchema,
   templateSchema,
   tenantCapsSchema,
+  tenantPolicyPatchSchema,
   tenantPolicySchema,
 } from '@cofferdam/contract'
 import { z } from 'zod'
@@ -56,10 +57,10 @@ export const nextCursorSchema = z.string().nullable().meta({ description: 'Null 
 export const tenantSchema = z.strictObject({ policy: tenantPolicySchema, caps: tenantCapsSchema })
 
 /** What a PATCH of a policy may name: any field but the tenant. */
-export const policyPatchSchema = tenantPolicySchema
-  .omit({ tenant_id: true })
-  .partial()
-  .refine((patch) => Object.keys(patch).length > 0, 'expected at least one field')
+export const policyPatchSchema = tenantPolicyPatchSchema.refine(
+  (patch) => Object.keys(patch).length > 0,
+  'expected at least one field',
+)
 
 /** A key as lists show it; the key itself is shown once, when it is made. */
 export const keyIdSchema = z.string().regex(/^[A-Za-z0-9_-]{1,64}$/, 'expected a key id')

@@ -106,6 +106,23 @@ describe('a policy', () => {
     expect((await scene.call({ url: '/v1/tenants/acme/policy' })).json).toEqual(replaced.json)
   })
 
+  it('keeps the rules that a patch leaves out', async () => {
+    const url = '/v1/tenants/acme/policy'
+    const rules = {
+      network: { allow: ['pypi.org'] },
+      packages: { pypi: ['requests'], npm: [] },
+      commands: { allow: null, block: ['rm'] },
+      encrypt_outputs: true,
+    }
+    expect((await scene.call({ method: 'PATCH', url, payload: rules })).json).toMatchObject(rules)
+    const later = await scene.call({ method: 'PATCH', url, payload: { retention_days: 29 } })
+    expect(later.json).toMatchObject({ ...rules, retention_days: 29 })
+    const back = { network: 'public', commands: { allow: null, block: [] }, encrypt_outputs: false }
+    expect((await scene.call({ method: 'PATCH', url, payload: back })).json).toMatchObject(back)
+    const wrong = { commands: { allow: [' '], block: [] } }
+    expect((await scene.call({ method: 'PATCH', url, payload: wrong })).status).toBe(400)
+  })
+
   it('names who changed it', async () => {
     await scene.call({ method: 'PATCH', url: '/v1/tenants/acme/policy', payload: { retention_days: 61 } })
     const [event] = await scene.store.tenants.events('acme')

@@ -8,10 +8,19 @@
  * The API deletes the keys after each change, so a change is live at the next read; FRESH_MS only bounds how long a
  * change made by raw SQL stays unseen.
  */
-import type { CofferdamError, Template, TenantCaps, TenantPolicy } from '@cofferdam/contract'
+import {
+  templateSchema,
+  tenantCapsSchema,
+  tenantPolicySchema,
+  type CofferdamError,
+  type Template,
+  type TenantCaps,
+  type TenantPolicy,
+} from '@cofferdam/contract'
 import type { Store } from '@cofferdam/store'
 import type { Redis } from 'ioredis'
 import { isDeepStrictEqual } from 'node:util'
+import { z } from 'zod'
 
 /** Raw SQL changes, and an API change that raced with a read, are seen after at most this: one read a second and tenant. */
 const FRESH_MS = 1000
@@ -24,12 +33,14 @@ export interface PolicyFacts {
   caps: TenantCaps | null
 }
 
-interface Cached {
-  policy: TenantPolicy | null
-  caps: TenantCaps | null
-  template: Template | null
-  at_ms: number
-}
+/** As an older worker may have written it too: fields that it did not know take their defaults. */
+const cachedSchema = z.object({
+  policy: tenantPolicySchema.nullable(),
+  caps: tenantCapsSchema.nullable(),
+  template: templateSchema.nullable(),
+  at_ms: z.number(),
+})
+type Cached = z.infer<typeof cachedSchema>
 
 export interface PolicyCache {
   /** Throws `store_unavailable` when neither Postgres nor a usable copy answers. */
@@ -77,8 +88,15 @@ function factsOf(cached: Cached): PolicyFacts {
   return { tenant: cached.policy, template: cached.template, caps: cached.caps }
 }
 
+/** Null for what no worker of any version would have written, or a newer one did: then Postgres is asked. */
 function parseCached(text: string | null): Cached | null {
-  return text === null ? null : (JSON.parse(text) as Cached)
+  if (text === null) return null
+  try {
+    return cachedSchema.safeParse(JSON.parse(text)).data ?? null
+  } catch {
+    // Not JSON: somebody else wrote it. Postgres knows.
+    return null
+  }
 }
 
 function isStoreAway(error: unknown): boolean {

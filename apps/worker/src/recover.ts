@@ -8,6 +8,7 @@ import { isCofferdamError, outcomeWithoutRun, type AttemptRecord, type Outcome }
 import type { Interrupted, Taken } from '@cofferdam/queue'
 import { setTimeout as delay } from 'node:timers/promises'
 import { closeAttempt, publish } from './close-attempt.ts'
+import { retentionOf } from './read-policy.ts'
 import type { WorkerDeps } from './worker-deps.ts'
 
 /** While Postgres is away nobody knows whether the dead owner had recorded; ask again this often. */
@@ -31,7 +32,7 @@ export async function recoverInterrupted(
     isolation: interrupted.isolation,
     began: true,
   }
-  const retentionDays = await retentionOf(taken, deps)
+  const retentionDays = await retentionNow(taken, deps)
   await closeAttempt(
     taken,
     outcome,
@@ -69,7 +70,8 @@ async function killOldSandbox(interrupted: Interrupted, deps: WorkerDeps): Promi
   }
 }
 
-async function retentionOf(taken: Taken, deps: WorkerDeps): Promise<number> {
-  const facts = await deps.policies.read(taken.request.tenant_id, undefined).catch(() => null)
-  return facts?.tenant?.retention_days ?? deps.defaultRetentionDays
+async function retentionNow(taken: Taken, deps: WorkerDeps): Promise<number> {
+  const { tenant_id, template_id } = taken.request
+  const facts = await deps.policies.read(tenant_id, template_id).catch(() => null)
+  return retentionOf(facts?.tenant ?? null, facts?.template ?? null) ?? deps.defaultRetentionDays
 }

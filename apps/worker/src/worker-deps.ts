@@ -19,4 +19,6 @@ export interface WorkerDeps {
   logger: Logger
   /** Retention of audit rows of tenants whose policy cannot be read (DESIGN §7: 30 days). */
   defaultRetentionDays: number
+  /** Whether a key for encrypted outputs is configured. */
+  canEncrypt: boolean
 }

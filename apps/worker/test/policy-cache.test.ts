@@ -1,7 +1,7 @@
 import { mkdtemp, rm } from 'node:fs/promises'
 import os from 'node:os'
 import path from 'node:path'
-import type { TenantCaps } from '@cofferdam/contract'
+import { DEFAULT_TENANT_RULES, type TenantCaps } from '@cofferdam/contract'
 import { isolatedRedis, privatePostgres } from '@cofferdam/embedded/testing'
 import { connectRedis } from '@cofferdam/queue'
 import { createStore, migrate } from '@cofferdam/store'
@@ -56,6 +56,17 @@ it('sees a change within a second, goes on with what it knew while Postgres is a
   running = false
   nowMs += 60_000
   expect(await enabled()).toBe(false)
+
+  // A copy of a worker from before the rules about network, packages, commands and encryption.
+  const { tenant, caps } = await cache.read('acme', undefined)
+  const { network: _n, packages: _p, commands: _c, encrypt_outputs: _e, ...older } = tenant!
+  const copy = { policy: older, caps, template: null, at_ms: nowMs }
+  await redis.hset('cfd:{acme}:policy', '', JSON.stringify(copy))
+  expect((await cache.read('acme', undefined)).tenant).toEqual({ ...older, ...DEFAULT_TENANT_RULES })
+  for (const strange of ['{"policy":{"tenant_id":3}}', 'not JSON', '[]']) {
+    await redis.hset('cfd:{acme}:policy', '', strange)
+    await expect(cache.read('acme', undefined)).rejects.toMatchObject({ code: 'store_unavailable' })
+  }
   await redis.flushall()
   await expect(enabled()).rejects.toMatchObject({ code: 'store_unavailable' })
 })

@@ -25,15 +25,13 @@ const WRAPPERS = ['env', 'timeout', 'nice', 'nohup', 'xargs', 'find', 'bash', 's
 const RUNS = 400
 
 let dir = ''
-let log = ''
+let runs = 0
 beforeAll(() => {
   dir = mkdtempSync(join(tmpdir(), 'cofferdam-stubs-'))
-  log = join(dir, 'log')
   mkdirSync(join(dir, 'bin'))
   mkdirSync(join(dir, 'work'))
   for (const name of STUBS) {
-    // Absolute, for a text may change the directory; /bin/sh, for the PATH of the text has no other.
-    writeFileSync(join(dir, 'bin', name), `#!/bin/sh\necho ${name} >> ${log}\n`)
+    writeFileSync(join(dir, 'bin', name), `#!/bin/sh\necho ${name} >> "$STUB_LOG"\n`)
     chmodSync(join(dir, 'bin', name), 0o755)
   }
   for (const name of WRAPPERS)
@@ -45,10 +43,12 @@ afterAll(() => rmSync(dir, { recursive: true, force: true }))
 
 /** The stubs that bash ran; null when the text did not end in time. */
 function ranByBash(text: string): string[] | null {
+  // A log of its own: what an earlier text left running in the background must not write into this one's.
+  const log = join(dir, `log-${(runs += 1)}`)
   writeFileSync(log, '')
   const { error } = spawnSync('/bin/bash', ['-c', text], {
     cwd: join(dir, 'work'),
-    env: { PATH: join(dir, 'bin'), X: 'aa', Y: 'a b' },
+    env: { PATH: join(dir, 'bin'), X: 'aa', Y: 'a b', STUB_LOG: log },
     input: 'bb\n',
     timeout: 5000,
     killSignal: 'SIGKILL',

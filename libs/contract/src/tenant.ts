@@ -7,7 +7,12 @@ import { environmentSchema, nameSchema, networkSchema } from './request.ts'
 export const COMPLIANCE_TIERS = ['standard', 'regulated', 'hipaa'] as const
 
 const packageRules = z.array(z.string().min(1).max(256)).max(2000)
-const commandName = z.string().min(1).max(256)
+const packagesSchema = z.strictObject({ pypi: packageRules, npm: packageRules })
+const commandRule = z.string().min(1).max(256).regex(/\S/, 'expected a program')
+const commandsSchema = z.strictObject({
+  allow: z.array(commandRule).max(512).nullable(),
+  block: z.array(commandRule).max(512),
+})
 
 /** What an operator decides about a tenant. */
 export const tenantPolicySchema = z.strictObject({
@@ -24,15 +29,24 @@ export const tenantPolicySchema = z.strictObject({
   /** The most that a program may reach; a request can only ask for less. Private addresses are refused whatever stands here. */
   network: networkSchema.default('public'),
   /** Packages that `install` may fetch: `name`, `name==1.2.*`, `@scope/*`, `*`. None by default. */
-  packages: z.strictObject({ pypi: packageRules, npm: packageRules }).default({ pypi: [], npm: [] }),
+  packages: packagesSchema.default({ pypi: [], npm: [] }),
   /** Programs that `command` may name: hygiene, not isolation. `allow: null` allows all that `block` does not name. */
-  commands: z
-    .strictObject({ allow: z.array(commandName).max(512).nullable(), block: z.array(commandName).max(512) })
-    .default({ allow: null, block: [] }),
+  commands: commandsSchema.default({ allow: null, block: [] }),
   /** Full outputs and artifacts are stored encrypted. */
   encrypt_outputs: z.boolean().default(false),
 })
 export type TenantPolicy = z.infer<typeof tenantPolicySchema>
+
+/** Any of a policy's fields. What is left out stays left out: `partial()` alone would fill in defaults, and so reset it. */
+export const tenantPolicyPatchSchema = tenantPolicySchema
+  .omit({ tenant_id: true })
+  .extend({
+    network: networkSchema,
+    packages: packagesSchema,
+    commands: commandsSchema,
+    encrypt_outputs: z.boolean(),
+  })
+  .partial()
 
 /** What programs may reach, fetch and name when nobody decided about it. */
 export const DEFAULT_TENANT_RULES: Pick<

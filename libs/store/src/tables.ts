@@ -1,6 +1,9 @@
 /** The tables as kysely sees them; the SQL in ../migrations is the truth. Times come back as ISO text, see connect.ts. */
+import type { Isolation, Network, TenantPolicy } from '@cofferdam/contract'
 import type { ColumnType, Generated, Selectable } from 'kysely'
 
+/** Written as JSON text. */
+type Json<T> = ColumnType<T, string, string>
 type Written = ColumnType<string, string | undefined, string>
 /** Set by the database or by the writer's SQL, read as ISO text. */
 type Stamp = ColumnType<string, never, Date>
@@ -13,6 +16,10 @@ export interface TenantsTable {
   environments: string[]
   retention_days: number
   redact: string[]
+  network: Json<Network>
+  packages: Json<TenantPolicy['packages']>
+  commands: Json<TenantPolicy['commands']>
+  encrypt_outputs: boolean
   tenant_daily: number | null
   agent_hourly: number | null
   agents: ColumnType<Record<string, number>, string, string>
@@ -40,6 +47,10 @@ export interface TemplatesTable {
   tenant_id: string
   template_id: string
   sandbox_environment: 'default-public' | 'internal-only' | null
+  network: ColumnType<Network | null, string | null, string | null>
+  min_isolation: Isolation | null
+  retention_days: number | null
+  encrypt_outputs: boolean | null
   updated_by: string
   updated_at: ColumnType<string, Date | undefined, Date>
 }
@@ -114,6 +125,8 @@ export interface ResultsTable {
   artifacts: unknown
   stdout_spill_ref: string | null
   stderr_spill_ref: string | null
+  /** What the caller sees of the program's output, encrypted; null where it stands in `result`. */
+  sealed: string | null
 }
 
 export interface Database {

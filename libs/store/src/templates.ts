@@ -1,6 +1,6 @@
-/** Templates of a tenant: which of its agents may use sandboxes, and in which environment. */
+/** Templates of a tenant: which of its agents may use sandboxes, in which environment, and how much stricter than the tenant. */
 import { CofferdamError, parse, templateSchema, type Template } from '@cofferdam/contract'
-import type { Kysely } from 'kysely'
+import type { Kysely, Selectable } from 'kysely'
 import { sqlState, translating } from './store-errors.ts'
 import type { Database, TemplatesTable } from './tables.ts'
 
@@ -32,6 +32,10 @@ export function createTemplates(db: Kysely<Database>): Templates {
       const template = parse(templateSchema, input, 'template')
       const row = {
         sandbox_environment: template.sandbox?.environment ?? null,
+        network: template.sandbox?.network === undefined ? null : JSON.stringify(template.sandbox.network),
+        min_isolation: template.sandbox?.min_isolation ?? null,
+        retention_days: template.sandbox?.retention_days ?? null,
+        encrypt_outputs: template.sandbox?.encrypt_outputs ?? null,
         updated_by: actor.slice(0, 200),
         updated_at: new Date(),
       }
@@ -64,12 +68,18 @@ export function createTemplates(db: Kysely<Database>): Templates {
   }
 }
 
-function toTemplate(
-  row: Pick<TemplatesTable, 'tenant_id' | 'template_id' | 'sandbox_environment'>,
-): Template {
-  return {
+function toTemplate(row: Selectable<TemplatesTable>): Template {
+  const { sandbox_environment: environment, network, min_isolation, retention_days, encrypt_outputs } = row
+  const settings = { network, min_isolation, retention_days, encrypt_outputs }
+  return templateSchema.parse({
     tenant_id: row.tenant_id,
     template_id: row.template_id,
-    sandbox: row.sandbox_environment === null ? null : { environment: row.sandbox_environment },
-  }
+    sandbox:
+      environment === null
+        ? null
+        : {
+            environment,
+            ...Object.fromEntries(Object.entries(settings).filter(([, value]) => value !== null)),
+          },
+  })
 }

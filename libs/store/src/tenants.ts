@@ -4,6 +4,7 @@ import {
   nameSchema,
   parse,
   tenantCapsSchema,
+  tenantPolicyPatchSchema,
   tenantPolicySchema,
   type TenantCaps,
   type TenantPolicy,
@@ -37,14 +38,14 @@ export interface Tenants {
   get(tenantId: string): Promise<Tenant | null>
   /** By id; at most `limit` (default and bound 1,000), after the id `after`. */
   list(options?: { limit?: number; after?: string }): Promise<Tenant[]>
-  /** Left-out parts are the defaults of default-policy.ts. Throws `conflict` when it exists or is on off-standard. */
+  /** Left-out parts are the defaults of default-policy.ts; off the standard tier the sandbox is off by default. Throws `conflict` when it exists. */
   create(
     tenant: { tenant_id: string; policy?: PolicyPatch; caps?: Partial<TenantCaps> },
     actor: string,
   ): Promise<Tenant>
   /**
-   * The tier is applied first: leaving `standard` switches the sandbox off (two events), enabling it off-standard
-   * throws `conflict`. A patch that changes nothing writes nothing. Throws `not_found`.
+   * The tier is applied first: leaving `standard` switches the sandbox off (two events), and a patch that leaves it and
+   * enables the sandbox throws `conflict`. A patch that changes nothing writes nothing. Throws `not_found`.
    */
   setPolicy(
     tenantId: string,
@@ -64,7 +65,6 @@ export interface Tenants {
 }
 
 const MAX_LIST = 1000
-const patchSchema = tenantPolicySchema.omit({ tenant_id: true }).partial()
 const capsPatchSchema = tenantCapsSchema.partial()
 
 export function createTenants(db: Kysely<Database>): Tenants {
@@ -112,12 +112,11 @@ export function createTenants(db: Kysely<Database>): Tenants {
     create: (input, actor) =>
       changing(async () => {
         const tenantId = parse(nameSchema, input.tenant_id, 'tenant_id')
-        const policy = {
-          ...defaultPolicy(tenantId),
-          ...defined(parse(patchSchema, input.policy ?? {}, 'policy')),
-        }
+        const wanted = defined(parse(tenantPolicyPatchSchema, input.policy ?? {}, 'policy'))
+        const policy = { ...defaultPolicy(tenantId), ...wanted }
+        // Off the standard tier nothing is switched on by default.
+        if (policy.compliance_tier !== 'standard') policy.sandbox_enabled = wanted.sandbox_enabled === true
         const caps = { ...defaultCaps(), ...defined(parse(capsPatchSchema, input.caps ?? {}, 'caps')) }
-        if (policy.sandbox_enabled && policy.compliance_tier !== 'standard') throw offStandard(policy)
         await db.transaction().execute(async (tx) => {
           await nameActor(tx, { actor, source: 'api' })
           await tx
@@ -128,7 +127,7 @@ export function createTenants(db: Kysely<Database>): Tenants {
         return { policy, caps }
       }),
     setPolicy: async (tenantId, patch, actor, source = 'api') => {
-      const wanted = defined(parse(patchSchema, patch, 'policy'))
+      const wanted = defined(parse(tenantPolicyPatchSchema, patch, 'policy'))
       return await change(tenantId, { actor, source }, (now) => ({
         ...now,
         policy: decidePolicyChange(now.policy, wanted),
@@ -154,19 +153,22 @@ export function createTenants(db: Kysely<Database>): Tenants {
   }
 }
 
-/** The policy after a patch; throws `conflict` for a sandbox that is switched on off-standard. */
+/**
+ * The policy after a patch. Leaving the standard tier switches the sandbox off (the database does the same); to switch it
+ * on there is a decision of its own, and throws `conflict` in the same patch.
+ */
 export function decidePolicyChange(now: TenantPolicy, patch: PolicyPatch): TenantPolicy {
   const next = { ...now, ...patch }
-  if (next.compliance_tier === 'standard') return next
-  if (patch.sandbox_enabled === true) throw offStandard(next)
+  const leaves = now.compliance_tier === 'standard' && next.compliance_tier !== 'standard'
+  if (!leaves) return next
+  if (patch.sandbox_enabled === true)
+    throw new CofferdamError(
+      'conflict',
+      `Tenant ${next.tenant_id} leaves the standard tier, which switches its sandbox off: switch it on in a second step, ` +
+        'when its templates force what the tier needs.',
+    )
   return { ...next, sandbox_enabled: false }
 }
-
-const offStandard = (policy: TenantPolicy): CofferdamError =>
-  new CofferdamError(
-    'conflict',
-    `Tenant ${policy.tenant_id} is on tier ${policy.compliance_tier}: sandboxes run on the standard tier only.`,
-  )
 
 async function nameActor(
   tx: Transaction<Database>,
@@ -179,35 +181,25 @@ async function nameActor(
 }
 
 function toTenant(row: TenantRow): Tenant {
-  const { tenant_daily, agent_hourly, agents, concurrency, max_queued, weight, rate_per_second, burst } = row
-  const { tenant_id, sandbox_enabled, compliance_tier, min_isolation, environments, retention_days, redact } =
-    row
+  const { created_at: _made, updated_at: _changed, ...columns } = row
+  const capNames = new Set(Object.keys(tenantCapsSchema.shape))
+  const entries = Object.entries(columns)
   return {
-    policy: tenantPolicySchema.parse({
-      tenant_id,
-      sandbox_enabled,
-      compliance_tier,
-      min_isolation,
-      environments,
-      retention_days,
-      redact,
-    }),
-    caps: tenantCapsSchema.parse({
-      tenant_daily,
-      agent_hourly,
-      agents,
-      concurrency,
-      max_queued,
-      weight,
-      rate_per_second,
-      burst,
-    }),
+    policy: tenantPolicySchema.parse(Object.fromEntries(entries.filter(([name]) => !capNames.has(name)))),
+    caps: tenantCapsSchema.parse(Object.fromEntries(entries.filter(([name]) => capNames.has(name)))),
   }
 }
 
 function toRow({ policy, caps }: Tenant) {
   const { tenant_id: _id, ...columns } = policy
-  return { ...columns, ...caps, agents: JSON.stringify(caps.agents) }
+  return {
+    ...columns,
+    network: JSON.stringify(policy.network),
+    packages: JSON.stringify(policy.packages),
+    commands: JSON.stringify(policy.commands),
+    ...caps,
+    agents: JSON.stringify(caps.agents),
+  }
 }
 
 /** Without the keys that are there but undefined: those name nothing. */

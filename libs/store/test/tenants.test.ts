@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { defaultCaps, defaultPolicy } from '../src/index.ts'
+import { defaultCaps, defaultPolicy, type PolicyPatch } from '../src/index.ts'
 import { openTestStore, type TestStore } from './open-test-store.ts'
 
 let t: TestStore
@@ -74,7 +74,7 @@ describe('tenants', () => {
     ])
   })
 
-  it('lose their sandbox when they leave the standard tier, with two events, and cannot switch it on there', async () => {
+  it('lose their sandbox when they leave the standard tier, with two events, and are switched on there in a second step', async () => {
     await t.store.tenants.create({ tenant_id: 'leaving' }, 'ops')
     const left = await t.store.tenants.setPolicy('leaving', { compliance_tier: 'hipaa' }, 'ann')
     expect(left.policy).toMatchObject({ compliance_tier: 'hipaa', sandbox_enabled: false })
@@ -82,23 +82,49 @@ describe('tenants', () => {
       ['compliance_tier', 'standard', 'hipaa', 'ann', 'api'],
       ['sandbox_enabled', true, false, 'ann', 'api'],
     ])
-    for (const patch of [
-      { sandbox_enabled: true },
-      { sandbox_enabled: true, compliance_tier: 'regulated' as const },
-    ])
-      await expect(t.store.tenants.setPolicy('leaving', patch, 'ann')).rejects.toMatchObject({
-        code: 'conflict',
-      })
-    expect(await history('leaving')).toHaveLength(3)
-    const back = await t.store.tenants.setPolicy(
-      'leaving',
-      { sandbox_enabled: true, compliance_tier: 'standard' },
-      'ann',
-    )
+    const on = await t.store.tenants.setPolicy('leaving', { sandbox_enabled: true }, 'ann')
+    expect(on.policy).toMatchObject({ compliance_tier: 'hipaa', sandbox_enabled: true })
+    const back = await t.store.tenants.setPolicy('leaving', { compliance_tier: 'standard' }, 'ann')
     expect(back.policy).toMatchObject({ compliance_tier: 'standard', sandbox_enabled: true })
     await expect(
-      t.store.tenants.create({ tenant_id: 'born-hipaa', policy: { compliance_tier: 'hipaa' } }, 'ops'),
+      t.store.tenants.setPolicy('leaving', { sandbox_enabled: true, compliance_tier: 'regulated' }, 'ann'),
     ).rejects.toMatchObject({ code: 'conflict' })
+    expect(await history('leaving')).toHaveLength(5)
+    const born = (policy: PolicyPatch) =>
+      t.store.tenants.create({ tenant_id: `born-${Object.keys(policy).length}`, policy }, 'ops')
+    expect((await born({ compliance_tier: 'hipaa' })).policy.sandbox_enabled).toBe(false)
+    expect((await born({ compliance_tier: 'hipaa', sandbox_enabled: true })).policy.sandbox_enabled).toBe(
+      true,
+    )
+  })
+
+  it('keep their rules about network, packages, commands and encryption, and reset none that a patch leaves out', async () => {
+    const rules = {
+      network: { allow: ['pypi.org:443', '*.example.com'] },
+      packages: { pypi: ['requests', 'numpy==2.*'], npm: ['@types/*'] },
+      commands: { allow: ['git status', 'ls'], block: ['rm'] },
+      encrypt_outputs: true,
+    }
+    await t.store.tenants.create({ tenant_id: 'ruled', policy: rules }, 'ops')
+    expect((await t.store.tenants.get('ruled'))?.policy).toMatchObject(rules)
+    await t.store.tenants.setPolicy('ruled', { retention_days: 5 }, 'ann')
+    expect((await t.store.tenants.get('ruled'))?.policy).toMatchObject({ ...rules, retention_days: 5 })
+    await t.store.tenants.setPolicy(
+      'ruled',
+      { network: 'none', commands: { allow: null, block: ['rm'] }, encrypt_outputs: false },
+      'ann',
+    )
+    expect((await history('ruled')).slice(1)).toEqual([
+      ['retention_days', 30, 5, 'ann', 'api'],
+      ['network', rules.network, 'none', 'ann', 'api'],
+      ['commands', rules.commands, { allow: null, block: ['rm'] }, 'ann', 'api'],
+      ['encrypt_outputs', true, false, 'ann', 'api'],
+    ])
+  })
+
+  it('that were made before there were such rules have the defaults', async () => {
+    await t.owner(`insert into tenants (tenant_id) values ('older')`)
+    expect((await t.store.tenants.get('older'))?.policy).toEqual(defaultPolicy('older'))
   })
 
   it('are audited when somebody changes them with SQL', async () => {
@@ -107,10 +133,8 @@ describe('tenants', () => {
     await t.owner(`update tenants set weight = 3 where tenant_id = 'raw'`)
     await t.owner(`update tenants set compliance_tier = 'regulated' where tenant_id = 'raw'`)
     await expect(
-      t.owner(`update tenants set sandbox_enabled = true where tenant_id = 'raw'`),
-    ).rejects.toMatchObject({
-      code: '23514',
-    })
+      t.owner(`update tenants set network = '{"deny": []}' where tenant_id = 'raw'`),
+    ).rejects.toMatchObject({ code: '23514' })
     await t.owner(`delete from tenants where tenant_id = 'raw'`)
     expect((await history('raw')).slice(1)).toMatchObject([
       ['caps', { weight: 1 }, { weight: 3 }, 'postgres', 'sql'],
@@ -174,6 +198,24 @@ describe('templates', () => {
     const off = { ...on, sandbox: null }
     await t.store.templates.put(on, 'ann')
     expect(await t.store.templates.get('with-templates', 'analyst')).toEqual(on)
+    const strict = {
+      ...on,
+      sandbox: {
+        ...on.sandbox,
+        network: 'none' as const,
+        min_isolation: 'gvisor' as const,
+        retention_days: 7,
+        encrypt_outputs: true,
+      },
+    }
+    await t.store.templates.put(strict, 'ann')
+    expect(await t.store.templates.get('with-templates', 'analyst')).toEqual(strict)
+    const allowing = {
+      ...on,
+      sandbox: { ...on.sandbox, network: { allow: ['a.example'] }, encrypt_outputs: false },
+    }
+    await t.store.templates.put(allowing, 'ann')
+    expect(await t.store.templates.get('with-templates', 'analyst')).toEqual(allowing)
     await t.store.templates.put(off, 'ann')
     expect(await t.store.templates.list('with-templates')).toEqual([off])
     expect(await t.store.templates.get('fresh', 'analyst')).toBe(null)

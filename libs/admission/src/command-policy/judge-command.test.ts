@@ -1,3 +1,4 @@
+import type { Program } from '@cofferdam/contract'
 import { describe, expect, it } from 'vitest'
 import { judgeCommand, type CommandRules } from './judge-command.ts'
 
@@ -304,13 +305,14 @@ describe('an allow list', () => {
 
 describe('what is judged', () => {
   it('is a command by its words, the command of tests, and a bash script', () => {
-    for (const program of [
+    const programs: Program[] = [
       { type: 'command', argv: ['rm', '-rf', 'x'] },
       { type: 'command', argv: ['/usr/bin/env', 'rm', 'x'] },
       { type: 'command', argv: ['bash', '-c', 'ls; rm x'] },
       { type: 'tests', command: 'pytest; rm x' },
       { type: 'script', language: 'bash', source: '#!/bin/bash\nrm x\n' },
-    ] as const)
+    ]
+    for (const program of programs)
       expect(judgeCommand(program, BLOCK_RM)).toMatchObject({ allowed: false, command: 'rm' })
     expect(judgeCommand({ type: 'command', argv: ['echo', 'rm', '$(rm)', '; rm'] }, BLOCK_RM).allowed).toBe(
       true,
