@@ -38,7 +38,12 @@ export async function runApi(config: ApiConfig, shared: Shared = {}): Promise<Ru
     owned.adopt(connectRedis(config.redisUrl, role), (redis) => redis.disconnect())
   const redis = connect('producer')
   const store = owned.use(
-    await createStore({ databaseUrl: config.databaseUrl, blobDir: join(config.dataDir, 'blobs'), logger }),
+    await createStore({
+      databaseUrl: config.databaseUrl,
+      blobDir: join(config.dataDir, 'blobs'),
+      outputKeys: config.outputKeys ?? [],
+      logger,
+    }),
   )
   const producer = owned.use(createProducer({ redis, subscriber: connect('subscriber') }))
   const admission = createAdmission({

@@ -222,7 +222,13 @@ async function outcomeOf(taken: Taken, source: string, store: Store): Promise<Ou
 
 async function keep(taken: Taken, store: Store, name: string, text: string): Promise<string> {
   const { executionId, attempt, request } = taken
-  const sink = await store.blobs.create({ tenantId: request.tenant_id, executionId, attempt, name })
+  const sink = await store.blobs.create({
+    tenantId: request.tenant_id,
+    executionId,
+    attempt,
+    name,
+    encrypt: false,
+  })
   await sink.write(Buffer.from(text))
   return sink.commit()
 }

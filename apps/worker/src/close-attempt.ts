@@ -10,6 +10,7 @@ import {
   type CapsUse,
   type ExecutionRequest,
   type Outcome,
+  type TenantPolicy,
 } from '@cofferdam/contract'
 import type { Taken } from '@cofferdam/queue'
 import { SPANS } from '@cofferdam/telemetry'
@@ -26,6 +27,8 @@ export interface Closing {
   /** Where policy let it run: a template may have narrowed what the request said. */
   environment?: ExecutionRequest['environment']
   refusal?: AttemptFacts['refusal']
+  /** The effective policy under which it ran; it says whether what the program left is stored encrypted. */
+  tenant?: Pick<TenantPolicy, 'encrypt_outputs'>
 }
 
 /** Records and settles (or schedules the next attempt, where the caller opted in). Throws `fenced` when another worker owns it now. */
@@ -49,6 +52,7 @@ export async function closeAttempt(
     caps: closing.caps,
     chargedAtMs: closing.chargedAtMs,
     ...(closing.refusal === undefined ? {} : { refusal: closing.refusal }),
+    encryptOutputs: closing.tenant?.encrypt_outputs === true,
   })
   await publish(taken, record, deps)
   deps.metrics.ended(record)

@@ -72,7 +72,12 @@ export async function runWorker(config: WorkerConfig, options: WorkerOptions = {
   const onError = (error: unknown) =>
     logger.error({ err: error, worker_id: workerId }, 'background work failed')
   const store = owned.use(
-    await createStore({ databaseUrl: config.databaseUrl, blobDir: join(config.dataDir, 'blobs'), logger }),
+    await createStore({
+      databaseUrl: config.databaseUrl,
+      blobDir: join(config.dataDir, 'blobs'),
+      outputKeys: config.outputKeys ?? [],
+      logger,
+    }),
   )
   const memory = createMemoryBudget(config.memoryBudgetMib * MiB)
   const warm = warmPlaces({
@@ -132,6 +137,7 @@ export async function runWorker(config: WorkerConfig, options: WorkerOptions = {
     metrics: { ended: (record) => telemetry.instruments.ended(record) },
     logger,
     defaultRetentionDays: DEFAULT_RETENTION_DAYS,
+    canEncrypt: store.canEncrypt,
   }
   const consumer = createConsumer({
     redis,

@@ -20,6 +20,21 @@ export const wholeNumber = (min: number, max: number) =>
     .transform(Number)
     .pipe(z.int().min(min, `expected at least ${min}`).max(max, `expected at most ${max}`))
 
+/** `id:base64,id:base64`: 32 bytes each. What is wrong is said without the text, which holds keys. */
+const outputKeys = z
+  .string()
+  .transform((text, context) => {
+    const keys = text.split(',').map((part) => {
+      const [, id = '', encoded = ''] = /^\s*([A-Za-z0-9_-]{1,32}):([A-Za-z0-9+/]{43}=)\s*$/.exec(part) ?? []
+      return { id, key: Buffer.from(encoded, 'base64') }
+    })
+    const isGood = keys.every(({ id, key }) => id !== '' && key.length === 32)
+    if (isGood && new Set(keys.map(({ id }) => id)).size === keys.length) return keys
+    context.addIssue('expected id:key,… with ids of their own and 32 bytes of base64 each')
+    return z.NEVER
+  })
+  .optional()
+
 const LEVELS = ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'] as const
 
 export const COMMON_FIELDS = {
@@ -52,6 +67,14 @@ export const COMMON_FIELDS = {
       .transform((dir) => path.resolve(dir)),
     description: 'Directory of full outputs and artifacts; API and workers share it.',
     example: '/var/lib/cofferdam',
+  },
+  outputKeys: {
+    variable: 'COFFERDAM_OUTPUT_KEYS',
+    schema: outputKeys,
+    description:
+      'Keys for outputs and artifacts that have to be stored encrypted, as id:base64 of 32 bytes; the first encrypts, all decrypt. API and workers share them; unset: executions that demand encryption are refused.',
+    example: 'k1:<openssl rand -base64 32>',
+    secret: true,
   },
   logLevel: {
     variable: 'COFFERDAM_LOG_LEVEL',

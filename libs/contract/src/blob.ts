@@ -14,11 +14,16 @@ export interface BlobKey {
   attempt: number
   /** `stdout`, `stderr`, or `artifacts/<path>`. */
   name: string
+  /** Stored encrypted; `create` throws where the store has no key for it. */
+  encrypt: boolean
 }
 
 export interface BlobStore {
   create(key: BlobKey): Promise<BlobSink>
-  /** Null when there is none (any more). `end` is exclusive. */
+  /**
+   * The bytes as they were written, decrypted where they are stored encrypted. Null when there is none (any more); throws
+   * when they were changed, cut or moved, or their key is gone. `end` is exclusive.
+   */
   read(
     ref: string,
     range?: { start: number; end: number },

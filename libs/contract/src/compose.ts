@@ -30,12 +30,16 @@ export interface AttemptFacts {
     resetsAt: string
     killSwitch: boolean
   }
+  /** Whether the effective policy says so. */
+  encryptOutputs?: boolean
 }
 
 export interface AttemptRecord {
   audit: AuditRow
   result: ExecutionResult
   artifactRefs: (Artifact & { ref: string })[]
+  /** What the program printed and returned is stored encrypted. Left out: it is not. */
+  encrypt?: boolean
 }
 
 const NO_OUTPUT: OutputView = { text: '', bytes: 0, truncated: false, ref: null }
@@ -106,7 +110,12 @@ export function composeAttempt(facts: AttemptFacts): AttemptRecord {
           ...(facts.refusal.killSwitch ? { kill_switch: true } : {}),
         }),
   }
-  return { audit: auditRow(facts, result, durationMs, queueMs), result, artifactRefs: outcome.artifacts }
+  return {
+    audit: auditRow(facts, result, durationMs, queueMs),
+    result,
+    artifactRefs: outcome.artifacts,
+    ...(facts.encryptOutputs === true ? { encrypt: true } : {}),
+  }
 }
 
 function auditRow(

@@ -9,6 +9,7 @@ import {
   pathSchema,
   programSource,
   type Artifact,
+  type BlobKey,
   type BlobStore,
   type Entry,
   type Program,
@@ -24,7 +25,7 @@ export interface ArtifactOptions {
   /** What the caller wrote: the backend puts it into the work directory, and it is no artifact. */
   program: Program
   blobs: BlobStore
-  key: { tenantId: string; executionId: string; attempt: number }
+  key: Omit<BlobKey, 'name'>
   /** Ends the collection early; what was stored by then is kept. */
   signal: AbortSignal
   onNotice: (message: string) => void
@@ -105,11 +106,7 @@ async function store(
   }
 }
 
-async function write(
-  blobs: BlobStore,
-  key: Parameters<BlobStore['create']>[0],
-  bytes: Uint8Array,
-): Promise<string> {
+async function write(blobs: BlobStore, key: BlobKey, bytes: Uint8Array): Promise<string> {
   const sink = await blobs.create(key)
   try {
     await sink.write(bytes)

@@ -6,7 +6,7 @@ import { createOutputStream } from './output-stream.ts'
 import { compileRules } from './redaction-rules.ts'
 import { createSpill } from './spill.ts'
 
-const key = { tenantId: 't', executionId: 'e', attempt: 1, name: 'stdout' }
+const key = { tenantId: 't', executionId: 'e', attempt: 1, name: 'stdout', encrypt: false }
 
 function stream(limit: number, keep: 'head' | 'tail', secrets: string[] = []) {
   const blobs = createMemoryBlobs()

@@ -4,10 +4,12 @@
  */
 import {
   BOUNDS,
+  type BlobKey,
   type BlobStore,
   type ExecutionRequest,
   type Exit,
   type OutputView,
+  type TenantPolicy,
 } from '@cofferdam/contract'
 import type { Clock } from './clock.ts'
 import { createOutputStream, type OutputStream } from './output-stream.ts'
@@ -41,6 +43,8 @@ export interface OutputOptions {
   request: ExecutionRequest
   executionId: string
   attempt: number
+  /** Decides whether the full copies are stored encrypted. */
+  tenant: Pick<TenantPolicy, 'encrypt_outputs'>
   rules: RedactionRules
   blobs: BlobStore
   clock: Clock
@@ -130,8 +134,8 @@ export function createOutput(options: OutputOptions): Output {
   }
 }
 
-function keyOf({ request, executionId, attempt }: OutputOptions, name: string) {
-  return { tenantId: request.tenant_id, executionId, attempt, name }
+function keyOf({ request, executionId, attempt, tenant }: OutputOptions, name: string): BlobKey {
+  return { tenantId: request.tenant_id, executionId, attempt, name, encrypt: tenant.encrypt_outputs }
 }
 
 /** A count that a backend reports; 0 when it cannot be one. */

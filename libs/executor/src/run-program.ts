@@ -117,7 +117,7 @@ async function takeArtifacts(run: ProgramRun, end: RunEnd): Promise<StoredArtifa
     globs: attempt.request.artifacts ?? [],
     program: attempt.request.program,
     blobs: parts.blobs,
-    key: keyOf(attempt),
+    key: { ...keyOf(attempt), encrypt: attempt.tenant.encrypt_outputs },
     signal: bound.signal,
     ...listeners(run),
   })

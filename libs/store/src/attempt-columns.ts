@@ -14,6 +14,8 @@ export interface StorableAttempt {
   artifactsJson: string
   stdoutSpillRef: string | null
   stderrSpillRef: string | null
+  /** Encrypted parts of the result as base64; null where they stand in `resultJson`. */
+  sealed: string | null
 }
 
 type Value = string | number | boolean | null
@@ -150,6 +152,7 @@ export const RESULT_COLUMNS: Column[] = [
   { name: 'artifacts', type: 'json', value: (a) => a.artifactsJson },
   { name: 'stdout_spill_ref', type: 'text', value: (a) => a.stdoutSpillRef },
   { name: 'stderr_spill_ref', type: 'text', value: (a) => a.stderrSpillRef },
+  { name: 'sealed', type: 'text', value: (a) => a.sealed },
 ]
 
 export const KEY_NAMES: string[] = KEY_COLUMNS.map((column) => column.name)

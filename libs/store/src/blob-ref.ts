@@ -1,5 +1,5 @@
 /**
- * References of blobs: `<tenant>~<hash>/<YYYYMMDD>/<execution id>/<attempt>-<name>-<hash>-<random>`. Every part is made
+ * References of blobs: `<tenant>~<hash>/<YYYYMMDD>/<execution id>/<attempt>-<name>-<hash>-<random>[-sealed]`. Every part is made
  * here from a closed alphabet and checked whole before use, so a reference can name nothing outside of the root:
  * no part can be `..`, be empty, or hold a separator. Hashes keep names apart that sanitising or a file system without
  * case would fold together; the random part keeps a fenced worker from overwriting its successor's output.
@@ -14,7 +14,7 @@ import {
 } from '@cofferdam/contract'
 
 const REF =
-  /^([A-Za-z0-9_.@-]{1,64}~[0-9a-f]{16})\/(\d{8})\/(exe_[0-9a-f]{32})\/(\d{1,9}-[A-Za-z0-9_.-]{1,64}-[0-9a-f]{16}-[0-9a-f]{16})$/
+  /^([A-Za-z0-9_.@-]{1,64}~[0-9a-f]{16})\/(\d{8})\/(exe_[0-9a-f]{32})\/(\d{1,9}-[A-Za-z0-9_.-]{1,64}-[0-9a-f]{16}-[0-9a-f]{16}(?:-sealed)?)$/
 
 export interface BlobPlace {
   tenant: string
@@ -23,6 +23,11 @@ export interface BlobPlace {
   execution: string
   file: string
 }
+
+/** Ends the names of encrypted blobs: nothing that a program writes can make its blob look like one. */
+const SEALED = '-sealed'
+
+export const isSealed = (place: BlobPlace): boolean => place.file.endsWith(SEALED)
 
 /** A fresh place for a blob of `key`; throws `invalid_request` when its execution id is none. */
 export function newPlace(key: BlobKey): BlobPlace {
@@ -33,7 +38,7 @@ export function newPlace(key: BlobKey): BlobPlace {
     tenant: `${sanitised(key.tenantId)}~${hash(key.tenantId)}`,
     day: dayOf(id.data),
     execution: id.data,
-    file: `${key.attempt}-${sanitised(key.name)}-${hash(key.name)}-${randomBytes(8).toString('hex')}`,
+    file: `${key.attempt}-${sanitised(key.name)}-${hash(key.name)}-${randomBytes(8).toString('hex')}${key.encrypt ? SEALED : ''}`,
   }
 }
 

@@ -21,6 +21,7 @@ import type { InvocationFilter } from './invocation-filter.ts'
 import { countCharged, invocationsOf, listInvocations, type ChargedCounts } from './invocations.ts'
 import { createLocalBlobs } from './local-blobs.ts'
 import { listResults, resultsOf } from './results.ts'
+import { createOutputKeys, type OutputKey } from './output-keys.ts'
 import { createRetention, type Retention } from './retention.ts'
 import { translating } from './store-errors.ts'
 import { silentLogger, type StoreLogger } from './store-logger.ts'
@@ -41,6 +42,8 @@ export interface StoreOptions {
   blobDir: string
   logger?: StoreLogger
   timeouts?: Partial<Timeouts>
+  /** Keys for what has to be stored encrypted: the first encrypts, all decrypt. None: such things are not stored. */
+  outputKeys?: readonly OutputKey[]
 }
 
 export interface StoredExecution {
@@ -67,11 +70,13 @@ export interface Store extends AsyncDisposable {
   readonly keys: ApiKeys
   readonly blobs: BlobStore
   readonly retention: Retention
+  /** Whether there is a key to encrypt with. */
+  readonly canEncrypt: boolean
   /** Throws `store_unavailable` or `config_invalid`. */
   ping(): Promise<void>
 }
 
-/** Opens the store without connecting: a process may start while Postgres is away. Run `migrate` once before. */
+/** Opens the store without connecting: a process may start while Postgres is away. Run `migrate` once before. Throws `config_invalid` for bad keys. */
 export async function createStore(options: StoreOptions): Promise<Store> {
   const logger = options.logger ?? silentLogger
   const timeouts = { ...DEFAULT_TIMEOUTS, ...options.timeouts }
@@ -83,7 +88,8 @@ export async function createStore(options: StoreOptions): Promise<Store> {
     max: FLEET_POOL,
     prepared: new Map([[RECORD_STATEMENT, 'record']]),
   })
-  const blobs = await createLocalBlobs(options.blobDir)
+  const keys = createOutputKeys(options.outputKeys ?? [])
+  const blobs = await createLocalBlobs(options.blobDir, keys)
   const knownDays = new Set<string>()
   const batcher = createRecordBatcher<StorableAttempt>((batch) => insertAttempts(fleet.db, batch, knownDays))
 
@@ -97,7 +103,7 @@ export async function createStore(options: StoreOptions): Promise<Store> {
 
   return {
     async record(record) {
-      const attempt = await moveLargeText(record, blobs)
+      const attempt = await moveLargeText(record, blobs, keys)
       const key = attemptKey(attempt.executionId, record.audit.attempt)
       let inserted = false
       try {
@@ -114,7 +120,7 @@ export async function createStore(options: StoreOptions): Promise<Store> {
           uuid === null ? undefined : (await attemptsOf(db, uuid)).find((a) => a.attempt === attempt)
         if (uuid === null || place === undefined) return null
         const audit = (await invocationsOf(db, uuid, [place.expiresOn])).find((a) => a.attempt === attempt)
-        const stored = (await resultsOf(db, uuid, [place.expiresOn])).find((r) => r.attempt === attempt)
+        const stored = (await resultsOf(db, uuid, [place.expiresOn], keys)).find((r) => r.attempt === attempt)
         if (audit === undefined || stored === undefined) return null
         const result = await putTextBack(stored.result, stored.moved, blobs)
         return { audit, result, artifactRefs: stored.artifactRefs }
@@ -125,12 +131,13 @@ export async function createStore(options: StoreOptions): Promise<Store> {
         if (uuid === null) return null
         const days = [...new Set((await attemptsOf(db, uuid)).map((place) => place.expiresOn))]
         const audit = await invocationsOf(db, uuid, days)
-        const last = (await resultsOf(db, uuid, days)).at(-1)
+        const last = (await resultsOf(db, uuid, days, keys)).at(-1)
         if (last === undefined || audit.length === 0) return null
         const result = await putTextBack(last.result, last.moved, blobs)
         return { result, artifactRefs: last.artifactRefs, audit }
       }),
-    listExecutions: (filter) => reading('the executions', filter.tenantId, (db) => listResults(db, filter)),
+    listExecutions: (filter) =>
+      reading('the executions', filter.tenantId, (db) => listResults(db, filter, keys)),
     listAudit: (filter) => reading('the audit rows', filter.tenantId, (db) => listInvocations(db, filter)),
     chargedCounts: (tenantId, atMs) =>
       reading('the charged attempts', tenantId, (db) => countCharged(db, tenantId, atMs)),
@@ -139,6 +146,7 @@ export async function createStore(options: StoreOptions): Promise<Store> {
     keys: createApiKeys(app.db),
     blobs,
     retention: createRetention(fleet.db, blobs),
+    canEncrypt: keys.current !== null,
     ping: () =>
       translating('a ping', async () => {
         await sql`select from attempts limit 1`.execute(app.db)

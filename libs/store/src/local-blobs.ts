@@ -7,7 +7,9 @@ import { constants } from 'node:fs'
 import { mkdir, open, readdir, realpath, rename, rm, rmdir, unlink, type FileHandle } from 'node:fs/promises'
 import { join } from 'node:path'
 import { CofferdamError, type BlobKey, type BlobSink, type BlobStore } from '@cofferdam/contract'
-import { newPlace, placeOf, refOf, type BlobPlace } from './blob-ref.ts'
+import { isSealed, newPlace, placeOf, refOf, type BlobPlace } from './blob-ref.ts'
+import { createOutputKeys, type OutputKeys } from './output-keys.ts'
+import { createSealingWriter, readSealed } from './sealed-blobs.ts'
 
 /** Four times the largest thing that is kept (contract BOUNDS.fullOutputBytes, 16 MiB): only a fault gets here. */
 const MAX_BLOB_BYTES = 64 * 1024 * 1024
@@ -21,11 +23,14 @@ export interface LocalBlobs extends BlobStore {
 }
 
 /** Opens the blob store below `dir`, which is made when absent (mode 700). */
-export async function createLocalBlobs(dir: string): Promise<LocalBlobs> {
+export async function createLocalBlobs(
+  dir: string,
+  keys: OutputKeys = createOutputKeys([]),
+): Promise<LocalBlobs> {
   await mkdir(dir, { recursive: true, mode: 0o700 })
   const root = await realpath(dir)
   return {
-    create: (key) => createSink(root, key),
+    create: (key) => createSink(root, key, keys),
     async read(ref, range) {
       const place = placeOf(ref)
       if (place === null) return null
@@ -33,7 +38,11 @@ export async function createLocalBlobs(dir: string): Promise<LocalBlobs> {
       if (file === null) return null
       try {
         const stat = await file.stat()
-        return stat.isFile() ? { bytes: await readRange(file, stat.size, range), total: stat.size } : null
+        if (!stat.isFile()) return null
+        const fetch = (start: number, end: number) => readRange(file, stat.size, { start, end })
+        return isSealed(place)
+          ? await readSealed(keys, sealedPlace(place), stat.size, fetch, range)
+          : { bytes: await readRange(file, stat.size, range), total: stat.size }
       } finally {
         await file.close()
       }
@@ -51,7 +60,12 @@ export async function createLocalBlobs(dir: string): Promise<LocalBlobs> {
 const folderOf = (root: string, place: BlobPlace): string =>
   join(root, place.tenant, place.day, place.execution)
 
-async function createSink(root: string, key: BlobKey): Promise<BlobSink> {
+/** The folder's name stands for the tenant: it is made of its id (blob-ref.ts), and all that a reader has. */
+const sealedPlace = (place: BlobPlace) => ({ tenant: place.tenant, place: refOf(place) })
+
+async function createSink(root: string, key: BlobKey, keys: OutputKeys): Promise<BlobSink> {
+  if (key.encrypt && keys.current === null)
+    throw new CofferdamError('internal', 'The blob has to be encrypted, and there is no key for it.')
   const place = newPlace(key)
   const folder = folderOf(root, place)
   await mkdir(folder, { recursive: true, mode: 0o700 })
@@ -71,18 +85,27 @@ async function createSink(root: string, key: BlobKey): Promise<BlobSink> {
     await rmdir(folder).catch(ignore('ENOENT', 'ENOTEMPTY', 'EEXIST'))
   }
 
+  async function append(bytes: Uint8Array): Promise<void> {
+    // writeFile on a handle goes on where the last write ended, and writes everything.
+    await file?.writeFile(bytes)
+  }
+  const sealing =
+    key.encrypt && keys.current !== null
+      ? createSealingWriter(keys.current, sealedPlace(place), append)
+      : null
+
   return {
     async write(chunk) {
       if (file === null) throw new CofferdamError('internal', 'The blob was already committed or aborted.')
       size += chunk.length
       if (size > MAX_BLOB_BYTES)
         throw new CofferdamError('payload_too_large', `A blob may hold ${MAX_BLOB_BYTES} bytes.`)
-      // writeFile on a handle goes on where the last write ended, and writes everything.
-      await file.writeFile(chunk)
+      await (sealing === null ? append(chunk) : sealing.write(chunk))
     },
     async commit() {
       if (committed !== null) return committed
       if (file === null) throw new CofferdamError('internal', 'The blob was aborted.')
+      await sealing?.end()
       // What a row refers to must not be empty after a power cut.
       await file.datasync()
       await file.close()

@@ -10,6 +10,8 @@ import { sql, type Kysely, type Transaction } from 'kysely'
 import { checkLimit, toPage, type Page } from './cursor.ts'
 import { filtered, type InvocationFilter } from './invocation-filter.ts'
 import { positionOf } from './invocations.ts'
+import type { OutputKeys } from './output-keys.ts'
+import { unsealResult } from './sealed-result.ts'
 import { markCut } from './visible-text.ts'
 import type { Database, ResultRow } from './tables.ts'
 
@@ -26,6 +28,7 @@ export async function resultsOf(
   db: Kysely<Database> | Transaction<Database>,
   executionUuid: string,
   expiryDays: readonly string[],
+  keys: OutputKeys,
 ): Promise<StoredResult[]> {
   if (expiryDays.length === 0) return []
   const rows = await db
@@ -35,13 +38,14 @@ export async function resultsOf(
     .where('execution_id', '=', executionUuid)
     .orderBy('attempt')
     .execute()
-  return rows.map(toStoredResult)
+  return rows.map((row) => toStoredResult(row, keys))
 }
 
 /** A page of ended executions by their last attempt, newest first; text beyond 16 KiB is cut and marked so. */
 export async function listResults(
   db: Kysely<Database> | Transaction<Database>,
   filter: InvocationFilter,
+  keys: OutputKeys,
 ): Promise<Page<ExecutionState>> {
   const limit = checkLimit(filter.limit)
   const rows = await filtered(db.selectFrom('sandbox_invocations'), filter)
@@ -51,7 +55,7 @@ export async function listResults(
     .select(['execution_id', 'attempt', 'tenant_id', 'agent_id', 'started_at', 'queue_ms', 'expires_on'])
     .limit(limit + 1)
     .execute()
-  const results = await resultsByKey(db, rows)
+  const results = await resultsByKey(db, rows, keys)
   return toPage(rows, limit, positionOf, (row): ExecutionState => {
     const startedMs = Date.parse(row.started_at)
     return {
@@ -71,21 +75,22 @@ export async function listResults(
 
 async function resultsByKey(
   db: Kysely<Database> | Transaction<Database>,
-  keys: readonly { execution_id: string; attempt: number; expires_on: string }[],
+  places: readonly { execution_id: string; attempt: number; expires_on: string }[],
+  keys: OutputKeys,
 ): Promise<Map<string, ExecutionResult>> {
-  if (keys.length === 0) return new Map()
-  const wanted = new Map(keys.map((key) => [key.execution_id, key.attempt]))
+  if (places.length === 0) return new Map()
+  const wanted = new Map(places.map((place) => [place.execution_id, place.attempt]))
   const rows = await db
     .selectFrom('results')
     .selectAll()
-    .where('expires_on', 'in', [...new Set(keys.map((key) => key.expires_on))])
+    .where('expires_on', 'in', [...new Set(places.map((place) => place.expires_on))])
     .where(sql<boolean>`execution_id = any(${[...wanted.keys()]}::uuid[])`)
     .execute()
   return new Map(
     rows
       .filter((row) => wanted.get(row.execution_id) === row.attempt)
       .map((row) => {
-        const { result, moved } = toStoredResult(row)
+        const { result, moved } = listedResult(row, keys)
         const cut = {
           ...(moved.stdout === null ? {} : markCut('stdout')),
           ...(moved.stderr === null ? {} : markCut('stderr')),
@@ -95,10 +100,24 @@ async function resultsByKey(
   )
 }
 
-function toStoredResult(row: ResultRow): StoredResult {
+/** For lists: a row that cannot be decrypted is shown without its text, and does not take the page with it. */
+function listedResult(row: ResultRow, keys: OutputKeys): Pick<StoredResult, 'result' | 'moved'> {
+  try {
+    return toStoredResult(row, keys)
+  } catch (error) {
+    if (row.sealed === null) throw error
+    const result = resultSchema.parse(row.result)
+    return {
+      result: { ...result, ...markCut('stdout'), ...markCut('stderr') },
+      moved: { stdout: null, stderr: null },
+    }
+  }
+}
+
+function toStoredResult(row: ResultRow, keys: OutputKeys): StoredResult {
   return {
     attempt: row.attempt,
-    result: resultSchema.parse(row.result),
+    result: unsealResult(resultSchema.parse(row.result), row.tenant_id, row.sealed, keys),
     artifactRefs: artifactRefs(row.artifacts),
     moved: { stdout: row.stdout_spill_ref, stderr: row.stderr_spill_ref },
   }

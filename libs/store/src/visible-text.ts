@@ -1,9 +1,12 @@
 /**
  * What the caller saw of stdout and stderr. Up to 16 KiB stand in the result row; of larger text the row keeps the
  * head, and the whole goes to the blob store and is put back on read. When the blob is gone, the head is what is left.
+ * Where the record says so, both are encrypted.
  */
 import { CofferdamError, type AttemptRecord, type BlobStore, type ExecutionResult } from '@cofferdam/contract'
 import type { StorableAttempt } from './attempt-columns.ts'
+import type { OutputKeys } from './output-keys.ts'
+import { sealResult } from './sealed-result.ts'
 
 /** Same bound as for sources in the queue (contract BOUNDS.inlineBytes). */
 const INLINE_BYTES = 16 * 1024
@@ -11,21 +14,32 @@ const INLINE_BYTES = 16 * 1024
 type Stream = 'stdout' | 'stderr'
 
 /** Moves large text to the blob store. Throws `store_unavailable` when that cannot be written. */
-export async function moveLargeText(record: AttemptRecord, blobs: BlobStore): Promise<StorableAttempt> {
-  const stdoutSpillRef = await spill(record, 'stdout', blobs)
-  const stderrSpillRef = await spill(record, 'stderr', blobs)
+export async function moveLargeText(
+  record: AttemptRecord,
+  blobs: BlobStore,
+  keys: OutputKeys,
+): Promise<StorableAttempt> {
+  // What has to be encrypted and cannot be is not stored at all, here or there.
+  const isLost = record.encrypt === true && keys.current === null
+  const stdoutSpillRef = isLost ? null : await spill(record, 'stdout', blobs)
+  const stderrSpillRef = isLost ? null : await spill(record, 'stderr', blobs)
   const result: ExecutionResult = {
     ...record.result,
     ...(stdoutSpillRef === null ? {} : { stdout: head(record.result.stdout) }),
     ...(stderrSpillRef === null ? {} : { stderr: head(record.result.stderr) }),
   }
+  const stored =
+    record.encrypt === true
+      ? sealResult({ ...record, result }, keys)
+      : { record: { ...record, result }, sealed: null }
   return {
-    record,
+    record: stored.record,
     executionId: record.result.execution_id,
-    resultJson: JSON.stringify(result),
+    resultJson: JSON.stringify(stored.record.result),
     artifactsJson: JSON.stringify(record.artifactRefs),
     stdoutSpillRef,
     stderrSpillRef,
+    sealed: stored.sealed,
   }
 }
 
@@ -71,6 +85,7 @@ async function spill(record: AttemptRecord, stream: Stream, blobs: BlobStore): P
       executionId: record.result.execution_id,
       attempt: record.result.attempt,
       name: `visible-${stream}`,
+      encrypt: record.encrypt === true,
     })
     try {
       await sink.write(bytes)

@@ -21,6 +21,7 @@ const key = (changed: Partial<BlobKey> = {}): BlobKey => ({
   tenantId: 'acme',
   executionId: newExecutionId(),
   attempt: 1,
+  encrypt: false,
   name: 'stdout',
   ...changed,
 })

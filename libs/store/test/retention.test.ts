@@ -95,6 +95,7 @@ describe('retention', () => {
         executionId: newExecutionId(atMs),
         attempt: 1,
         name: 'stdout',
+        encrypt: false,
       })
       await sink.write(Buffer.from('orphan'))
       return await sink.commit()

@@ -1,0 +1,83 @@
+/** Writes and reads encrypted blobs: one chunk in memory, whatever the size of the blob or of the part that is read. */
+import type { SealedPlace } from './sealed-format.ts'
+import {
+  CHUNK_BYTES,
+  createOpener,
+  createSealer,
+  HEADER_BYTES,
+  sealedSize,
+  STORED_CHUNK_BYTES,
+} from './sealed-format.ts'
+import type { OutputKey, OutputKeys } from './output-keys.ts'
+
+export interface SealingWriter {
+  write(text: Uint8Array): Promise<void>
+  /** Writes the last chunk. */
+  end(): Promise<void>
+}
+
+/** Encrypts what is written and hands it to `store`, piece by piece and in order. */
+export function createSealingWriter(
+  key: OutputKey,
+  where: SealedPlace,
+  store: (bytes: Uint8Array) => Promise<void>,
+): SealingWriter {
+  const sealer = createSealer(key, where)
+  const pending = Buffer.alloc(CHUNK_BYTES)
+  let filled = 0
+  let begun = false
+
+  async function put(bytes: Uint8Array): Promise<void> {
+    const first = begun ? [] : [sealer.header]
+    begun = true
+    await store(Buffer.concat([...first, bytes]))
+  }
+
+  return {
+    async write(text) {
+      for (let at = 0; at < text.length;) {
+        // A full chunk waits for a byte after it: only the last one is sealed as the last.
+        if (filled === CHUNK_BYTES) {
+          await put(sealer.seal(pending, false))
+          filled = 0
+        }
+        const part = text.subarray(at, at + CHUNK_BYTES - filled)
+        pending.set(part, filled)
+        filled += part.length
+        at += part.length
+      }
+    },
+    end: () => put(sealer.seal(pending.subarray(0, filled), true)),
+  }
+}
+
+/**
+ * Reads a part of an encrypted blob through `fetch`. The last chunk is always opened too: a blob that was cut at the end
+ * of a chunk is noticed wherever one reads.
+ */
+export async function readSealed(
+  keys: OutputKeys,
+  where: SealedPlace,
+  storedBytes: number,
+  fetch: (start: number, end: number) => Promise<Uint8Array>,
+  range?: { start: number; end: number },
+): Promise<{ bytes: Uint8Array; total: number }> {
+  const opener = createOpener(keys, await fetch(0, HEADER_BYTES), where)
+  const { chunks, textBytes } = sealedSize(storedBytes)
+  const chunkAt = async (index: number): Promise<Buffer> => {
+    const start = HEADER_BYTES + index * STORED_CHUNK_BYTES
+    const stored = await fetch(start, Math.min(start + STORED_CHUNK_BYTES, storedBytes))
+    return opener.open(stored, index, index === chunks - 1)
+  }
+  const last = await chunkAt(chunks - 1)
+  const start = Math.min(Math.max(range?.start ?? 0, 0), textBytes)
+  const end = Math.min(Math.max(range?.end ?? textBytes, start), textBytes)
+  const bytes = Buffer.alloc(end - start)
+  for (let index = Math.floor(start / CHUNK_BYTES); index * CHUNK_BYTES < end; index += 1) {
+    const text = index === chunks - 1 ? last : await chunkAt(index)
+    const offset = index * CHUNK_BYTES
+    const from = Math.max(start, offset)
+    bytes.set(text.subarray(from - offset, Math.min(end, offset + CHUNK_BYTES) - offset), from - start)
+  }
+  return { bytes, total: textBytes }
+}
