@@ -1,197 +1,202 @@
 /**
- * A cgroup per sandbox where this process may make one: v1 as root, v2 as root or below a delegated group. Without, there
+ * A cgroup per slot where this process may make one: v1 as root, v2 as root or below a delegated group. Without, there
  * are resource limits and the memory watch, which are weaker; `createCgroups` then gives null.
  *
- * Joining costs 7-19 ms per process on an idle host (the kernel waits for an RCU grace period, local-isolation.md §2), so
- * it happens while the agent's interpreter starts, before any program process exists.
+ * Joining costs 7-19 ms per process on an idle host (the kernel waits for an RCU grace period, local-isolation.md §2), so it
+ * happens in the thread pool while the agent's interpreter starts, before any program process exists. All else here is
+ * synchronous: a dozen calls of 10-60 µs per slot, each of which would cost a multiple of that as a promise.
  */
-import { mkdir, readFile, rmdir, writeFile } from 'node:fs/promises'
+import { mkdirSync, readFileSync, rmdirSync, writeFileSync } from 'node:fs'
+import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { Limits } from '@cofferdam/contract'
+import type { SlotLimits } from '../warm/index.ts'
+import { findCgroupLayout, type CgroupLayout, type Controller } from './cgroup-layout.ts'
 
 const MiB = 1024 * 1024
 /** What the agent and the waiting interpreter's shared parts take beside the program (measured 9-11 MiB for the agent). */
 const AGENT_MIB = 12
 /** The agent beside the program's processes. */
 const AGENT_PIDS = 1
+/** A cell also has the interpreters that wait, and the server that they are forked from. */
+const CELL_PIDS = 3
 const PERIOD_US = 100_000
 
 export interface CgroupCounters {
   cpuUs: number
+  /** Since the last `resetPeak` on v1, since the slot's start on v2. */
   memoryPeak: number
   oomKills: number
+  /** Forks that were refused for the limit. */
   pidsHits: number
+  /** Null where the kernel keeps none (v1, v2 before 6.1). */
+  pidsPeak: number | null
+  /** Bytes from and to block devices; null without the controller. */
+  readBytes: number | null
+  writeBytes: number | null
 }
 
 export interface Cgroup {
   join(pid: number): Promise<void>
-  read(): Promise<CgroupCounters>
-  pids(): Promise<number[]>
+  read(): CgroupCounters
+  /** Lets `memoryPeak` begin anew, where the kernel can. */
+  resetPeak(): void
+  pids(): number[]
   /** Removes the group; its processes must be gone. Resolves false when it is still busy. */
   remove(): Promise<boolean>
 }
 
 export interface Cgroups {
   readonly version: 'v1' | 'v2'
-  create(id: string, limits: Limits): Promise<Cgroup>
+  /** True when bytes from and to block devices are counted. */
+  readonly countsIo: boolean
+  readonly countsPidsPeak: boolean
+  create(id: string, limits: SlotLimits, cell: boolean): Cgroup
   /** Removes our own group above when no sandbox of any worker is in it. */
-  close(): Promise<void>
-  /** The group of a sandbox that may be left from an earlier worker. */
+  close(): void
+  /** The group of a slot that may be left from an earlier worker. */
   find(id: string): Cgroup
 }
 
-interface Layout {
-  version: 'v1' | 'v2'
-  /** Folder per controller; v2 has one for all. */
-  folder: Record<'memory' | 'pids' | 'cpu' | 'cpuacct', string>
-}
-
-const read = async (path: string): Promise<string> => (await readFile(path, 'utf8')).trim()
-const numberIn = async (path: string): Promise<number> => Number(await read(path).catch(() => '0')) || 0
-async function fieldIn(path: string, name: string): Promise<number> {
-  const text = await read(path).catch(() => '')
-  const line = text.split('\n').find((l) => l.startsWith(`${name} `))
-  return Number(line?.slice(name.length + 1) ?? 0) || 0
-}
-
-/** Null where no cgroup with memory and pids can be made. `parent` names a delegated v2 group or null. */
-export async function createCgroups(parent: string | null): Promise<Cgroups | null> {
-  const layout = (await v2Layout(parent)) ?? (await v1Layout())
+/** Null where no cgroup with memory, pids and cpu can be made. `parent` names a delegated v2 group or null. */
+export function createCgroups(parent: string | null): Cgroups | null {
+  const layout = findCgroupLayout(parent)
   if (layout === null) return null
   return {
     version: layout.version,
+    countsIo: layout.folder.io !== null,
+    countsPidsPeak: countsPidsPeak(layout),
     find: (id) => groupOf(layout, id),
-    async close() {
+    close() {
       // Made again by the next create; on v2 its controllers would have to be enabled again, so it stays.
-      if (layout.version === 'v1')
-        await Promise.allSettled([...new Set(Object.values(layout.folder))].map((folder) => rmdir(folder)))
+      if (layout.version === 'v1') for (const folder of basesOf(layout)) removed(folder)
     },
-    async create(id, limits) {
+    create(id, limits, cell) {
       const folders = foldersOf(layout, id)
-      await Promise.all(folders.map((folder) => mkdir(folder, { recursive: true })))
-      await limit(layout, id, limits)
+      try {
+        for (const folder of folders) mkdirSync(folder, { recursive: true })
+        limit(layout, id, limits, cell)
+      } catch (error) {
+        for (const folder of folders) removed(folder)
+        throw error
+      }
       return groupOf(layout, id)
     },
   }
 }
 
-const foldersOf = (layout: Layout, id: string): string[] => [
-  ...new Set(Object.values(layout.folder).map((folder) => join(folder, id))),
+const basesOf = ({ folder }: CgroupLayout): string[] => [
+  ...new Set(Object.values(folder).filter((path) => path !== null)),
 ]
+const foldersOf = (layout: CgroupLayout, id: string): string[] =>
+  basesOf(layout).map((base) => join(base, id))
 
-async function v1Layout(): Promise<Layout | null> {
-  const lines = (await read('/proc/self/cgroup').catch(() => '')).split('\n')
-  const own = (controller: string): string | null => {
-    const line = lines.find((l) => l.split(':')[1]?.split(',').includes(controller))
-    return line === undefined ? null : line.split(':').slice(2).join(':')
+/** True when nothing is there any more. */
+function removed(folder: string): boolean {
+  try {
+    rmdirSync(folder)
+    return true
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code === 'ENOENT'
   }
-  const folder: Partial<Layout['folder']> = {}
-  for (const controller of ['memory', 'pids', 'cpu', 'cpuacct'] as const) {
-    const path = own(controller)
-    if (path === null) return null
-    const parent = join('/sys/fs/cgroup', controller, path)
-    const base = join(parent, 'cofferdam')
-    try {
-      // First: where no cgroup is mounted (a chroot, a plain sysfs), Node's recursive mkdir never ends, because each
-      // level answers ENOENT and the one above it EEXIST.
-      await readFile(join(parent, 'cgroup.procs'))
-      await mkdir(base, { recursive: true })
-      await readFile(join(base, 'cgroup.procs'))
-      await writeFile(join(base, 'notify_on_release'), '0')
-    } catch {
-      return null
-    }
-    folder[controller] = base
-  }
-  const { memory, pids, cpu, cpuacct } = folder
-  if (memory === undefined || pids === undefined || cpu === undefined || cpuacct === undefined) return null
-  return { version: 'v1', folder: { memory, pids, cpu, cpuacct } }
 }
 
-async function v2Layout(parent: string | null): Promise<Layout | null> {
-  const own = (await read('/proc/self/cgroup').catch(() => ''))
+function text(path: string): string {
+  try {
+    return readFileSync(path, 'latin1')
+  } catch {
+    return ''
+  }
+}
+const numberIn = (path: string): number => Number(text(path)) || 0
+function fieldIn(path: string, name: string): number {
+  const line = text(path)
     .split('\n')
-    .find((l) => l.startsWith('0::'))
-    ?.slice(3)
-  // The root group may hold processes and controllers at once; a delegated group must be empty of processes.
-  const candidates = parent === null ? ['/sys/fs/cgroup', join('/sys/fs/cgroup', own ?? '')] : [parent]
-  for (const candidate of candidates) {
-    try {
-      const controllers = (await read(join(candidate, 'cgroup.controllers'))).split(' ')
-      if (!['memory', 'pids', 'cpu'].every((c) => controllers.includes(c))) continue
-      await writeFile(join(candidate, 'cgroup.subtree_control'), '+memory +pids +cpu')
-      const base = join(candidate, 'cofferdam')
-      await mkdir(base, { recursive: true })
-      await writeFile(join(base, 'cgroup.subtree_control'), '+memory +pids +cpu')
-      return { version: 'v2', folder: { memory: base, pids: base, cpu: base, cpuacct: base } }
-    } catch {
-      continue
-    }
-  }
-  return null
+    .find((l) => l.startsWith(`${name} `))
+  return Number(line?.slice(name.length + 1) ?? 0) || 0
 }
 
-async function limit(layout: Layout, id: string, limits: Limits): Promise<void> {
+/** Only groups below the root have one: asked of a group that is there for the moment. */
+function countsPidsPeak(layout: CgroupLayout): boolean {
+  return layout.version === 'v2' && text(join(layout.folder.pids, 'pids.peak')) !== ''
+}
+
+function limit(layout: CgroupLayout, id: string, limits: SlotLimits, cell: boolean): void {
   const bytes = String((limits.memory_mib + AGENT_MIB) * MiB)
   const quota = Math.max(1000, Math.round(limits.cpus * PERIOD_US))
-  const pids = String(limits.pids + AGENT_PIDS)
+  const pids = String(limits.pids + AGENT_PIDS + (cell ? CELL_PIDS : 0))
   const { memory, cpu } = layout.folder
-  const write = (folder: string, file: string, value: string): Promise<void> =>
-    writeFile(join(folder, id, file), value)
-  if (layout.version === 'v2') {
-    await write(memory, 'memory.max', bytes)
-    await write(memory, 'memory.swap.max', '0').catch(() => {})
-    await write(cpu, 'cpu.max', `${quota} ${PERIOD_US}`)
-  } else {
-    await write(memory, 'memory.limit_in_bytes', bytes)
-    // Absent where the kernel accounts no swap.
-    await write(memory, 'memory.memsw.limit_in_bytes', bytes).catch(() => {})
-    await write(cpu, 'cpu.cfs_period_us', String(PERIOD_US))
-    await write(cpu, 'cpu.cfs_quota_us', String(quota))
+  const write = (folder: string, file: string, value: string): void =>
+    writeFileSync(join(folder, id, file), value)
+  const tryWrite = (folder: string, file: string, value: string): void => {
+    try {
+      write(folder, file, value)
+    } catch {
+      // Absent where the kernel accounts no swap.
+    }
   }
-  await write(layout.folder.pids, 'pids.max', pids)
+  if (layout.version === 'v2') {
+    write(memory, 'memory.max', bytes)
+    tryWrite(memory, 'memory.swap.max', '0')
+    write(cpu, 'cpu.max', `${quota} ${PERIOD_US}`)
+  } else {
+    write(memory, 'memory.limit_in_bytes', bytes)
+    tryWrite(memory, 'memory.memsw.limit_in_bytes', bytes)
+    write(cpu, 'cpu.cfs_period_us', String(PERIOD_US))
+    write(cpu, 'cpu.cfs_quota_us', String(quota))
+  }
+  write(layout.folder.pids, 'pids.max', pids)
 }
 
-function groupOf(layout: Layout, id: string): Cgroup {
-  const at = (controller: keyof Layout['folder'], file: string): string =>
+function groupOf(layout: CgroupLayout, id: string): Cgroup {
+  const at = (controller: Exclude<Controller, 'io'>, file: string): string =>
     join(layout.folder[controller], id, file)
   const isV2 = layout.version === 'v2'
+  const io = layout.folder.io === null ? null : join(layout.folder.io, id)
   return {
     async join(pid) {
       // One after the other: the second and later moves find the grace period over and cost microseconds.
       for (const folder of foldersOf(layout, id)) await writeFile(join(folder, 'cgroup.procs'), String(pid))
     },
-    async read() {
-      const [cpuUs, memoryPeak, oomKills, pidsHits] = await Promise.all([
-        isV2
-          ? fieldIn(at('cpu', 'cpu.stat'), 'usage_usec')
-          : numberIn(at('cpuacct', 'cpuacct.usage')).then((ns) => Math.round(ns / 1000)),
-        numberIn(at('memory', isV2 ? 'memory.peak' : 'memory.max_usage_in_bytes')),
-        fieldIn(at('memory', isV2 ? 'memory.events' : 'memory.oom_control'), 'oom_kill'),
-        fieldIn(at('pids', 'pids.events'), 'max'),
-      ])
-      return { cpuUs, memoryPeak, oomKills, pidsHits }
+    read: () => ({
+      cpuUs: isV2
+        ? fieldIn(at('cpu', 'cpu.stat'), 'usage_usec')
+        : Math.round(numberIn(at('cpuacct', 'cpuacct.usage')) / 1000),
+      memoryPeak: numberIn(at('memory', isV2 ? 'memory.peak' : 'memory.max_usage_in_bytes')),
+      oomKills: fieldIn(at('memory', isV2 ? 'memory.events' : 'memory.oom_control'), 'oom_kill'),
+      pidsHits: fieldIn(at('pids', 'pids.events'), 'max'),
+      pidsPeak: isV2 ? numberIn(at('pids', 'pids.peak')) || null : null,
+      ...(io === null ? { readBytes: null, writeBytes: null } : ioBytes(io, isV2)),
+    }),
+    resetPeak() {
+      if (isV2) return
+      try {
+        writeFileSync(at('memory', 'memory.max_usage_in_bytes'), '0')
+      } catch {
+        // The slot is just going away.
+      }
     },
-    async pids() {
-      const text = await read(at('pids', 'cgroup.procs')).catch(() => '')
-      return text === '' ? [] : text.split('\n').map(Number)
+    pids() {
+      const found = text(at('pids', 'cgroup.procs')).trim()
+      return found === '' ? [] : found.split('\n').map(Number)
     },
     async remove() {
       // A zombie that its parent has not reaped yet keeps the group busy for a moment.
       for (let pause = 1; pause <= 64; pause *= 2) {
-        const left = await Promise.all(
-          foldersOf(layout, id).map((folder) =>
-            rmdir(folder).then(
-              () => false,
-              (error: NodeJS.ErrnoException) => error.code !== 'ENOENT',
-            ),
-          ),
-        )
-        if (!left.includes(true)) return true
+        if (foldersOf(layout, id).filter((folder) => !removed(folder)).length === 0) return true
         await sleep(pause)
       }
       return false
     },
   }
+}
+
+function ioBytes(folder: string, isV2: boolean): { readBytes: number; writeBytes: number } {
+  const lines = text(join(folder, isV2 ? 'io.stat' : 'blkio.throttle.io_service_bytes'))
+  const pattern = isV2 ? (name: string) => `\\b${name}=(\\d+)` : (name: string) => `\\b${name} (\\d+)`
+  const sum = (name: string): number =>
+    [...lines.matchAll(new RegExp(pattern(name), 'g'))].reduce((total, [, bytes]) => total + Number(bytes), 0)
+  return isV2
+    ? { readBytes: sum('rbytes'), writeBytes: sum('wbytes') }
+    : { readBytes: sum('Read'), writeBytes: sum('Write') }
 }

@@ -1,4 +1,4 @@
-/** A Sandbox on this host: a guest session, what the host knows better than the guest, and the destruction that it was given. */
+/** A Sandbox on this host: a place's guest session, what the host knows better than the guest, and the end of the place. */
 import {
   CofferdamError,
   isCofferdamError,
@@ -10,136 +10,213 @@ import {
   type ProgramFile,
   type RunIo,
   type Sandbox,
-  type SandboxId,
   type SandboxRef,
   type SandboxSpec,
   type Usage,
 } from '@cofferdam/contract'
 import type { GuestSession } from '@cofferdam/guest'
-import type { Cgroup, CgroupCounters } from './cgroups.ts'
+import type { Place } from '../warm/index.ts'
+import type { CgroupCounters } from './cgroups.ts'
+import { diskUse } from './disk-use.ts'
+import { watchFolder, type FolderWatch } from './folder-watch.ts'
+import type { HostSlot } from './host-slot.ts'
 import { watchMemory, type MemoryWatch } from './memory-watch.ts'
 
-export interface GuestSandboxParts {
-  spec: SandboxSpec
-  ref: SandboxRef
-  isolation: Isolation
-  session: GuestSession
-  /** Null where none can be made; memory is then watched from outside. */
-  cgroup: Cgroup | null
-  /** Host pid of the agent. */
-  agentPid: number
-  /** Destroys and proves it; called at most once. */
-  destroy(): Promise<void>
+/** Looks that stand in for limits which the kernel does not hold here. */
+interface Watches {
+  memory: MemoryWatch | null
+  disk: FolderWatch | null
 }
+
+/** What a run is measured from. */
+interface Began {
+  counters: CgroupCounters | null
+  at: number
+}
+
+const MiB = 1024 * 1024
 
 /** See `Sandbox` in the contract. */
 export class GuestSandbox implements Sandbox {
-  readonly id: SandboxId
+  readonly id: SandboxSpec['sandboxId']
   readonly ref: SandboxRef
   readonly isolation: Isolation
-  readonly warm = false
-  readonly session = null
-  readonly #parts: GuestSandboxParts
-  #destroyed: Promise<void> | null = null
-  #hasRun = false
+  readonly warm: boolean
+  readonly session: Sandbox['session']
+  readonly #spec: SandboxSpec
+  readonly #place: Place<HostSlot>
+  #ended: Promise<void> | null = null
+  #runs = 0
+  #began: Began | null = null
+  /** True while a program may be running: its place is then not one that another could use. */
+  #isBusy = false
 
-  constructor(parts: GuestSandboxParts) {
-    this.#parts = parts
-    this.id = parts.spec.sandboxId
-    this.ref = parts.ref
-    this.isolation = parts.isolation
+  constructor(backend: string, isolation: Isolation, spec: SandboxSpec, place: Place<HostSlot>) {
+    this.#spec = spec
+    this.#place = place
+    this.id = spec.sandboxId
+    this.isolation = isolation
+    this.warm = place.warm
+    this.session = place.session
+    const { pid, start, place: where } = place.slot.parts.identity
+    this.ref = {
+      backend,
+      id: spec.sandboxId,
+      handle: { slot: place.slot.spec.slotId, pid, start, place: where },
+    }
+  }
+
+  /** The guest of this turn; the next one in the cell is not ours to talk to. */
+  get #guest(): GuestSession {
+    if (this.#ended !== null) throw new CofferdamError('sandbox_lost')
+    return this.#place.slot.parts.session
   }
 
   async write(files: readonly ProgramFile[]): Promise<void> {
-    await this.#parts.session.write(files)
+    await this.#guest.write(files)
   }
 
   async run(program: Program, io: RunIo): Promise<Exit> {
-    const { spec, session, cgroup, agentPid } = this.#parts
     io.signal.throwIfAborted()
-    if (session.closed) throw new CofferdamError('sandbox_lost')
-    if (this.#hasRun && spec.reuse === 'job')
+    const guest = this.#guest
+    if (guest.closed) throw new CofferdamError('sandbox_lost')
+    if (this.#runs > 0 && this.#spec.reuse === 'job')
       throw new CofferdamError('conflict', 'A sandbox of reuse scope "job" runs one program.')
-    this.#hasRun = true
-    const limitBytes = spec.limits.memory_mib * 1024 * 1024
-    const watch = cgroup === null ? watchMemory(agentPid, limitBytes) : null
-    const startedAt = performance.now()
+    this.#runs += 1
+    this.#isBusy = true
+    const { cgroup } = this.#place.slot.parts
+    if (this.#spec.reuse !== 'job') cgroup?.resetPeak()
+    const began: Began = { counters: cgroup?.read() ?? null, at: performance.now() }
+    this.#began = began
+    const watches = this.#watch()
     const seen = { stdout: 0, stderr: 0 }
-    const before = await cgroup?.read()
+    const counted: RunIo = {
+      ...io,
+      onOutput: (stream, chunk) => {
+        seen[stream] += chunk.length
+        return io.onOutput(stream, chunk)
+      },
+    }
     try {
-      const exit = await session.run(
-        program,
-        {
-          ...io,
-          onOutput: (stream, chunk) => {
-            seen[stream] += chunk.length
-            return io.onOutput(stream, chunk)
-          },
-        },
-        spec.env,
-      )
-      return withHostEvidence(exit, await cgroup?.read(), before, watch)
+      const options = { keepInterpreter: this.#place.keepsInterpreter }
+      const exit = await guest.run(program, counted, this.#spec.env, options)
+      this.#isBusy = false
+      return this.#withHostEvidence(exit, began, watches)
     } catch (error) {
       // Memory that no process owns (a full tmpfs) ends with the death of the agent: that is still the program's doing.
-      const after = await cgroup?.read().catch(() => undefined)
-      if (!isLost(error) || after === undefined || after.oomKills <= (before?.oomKills ?? 0)) throw error
-      return withHostEvidence(killedForMemory(seen, performance.now() - startedAt), after, before, watch)
+      const oomKills = (cgroup?.read().oomKills ?? 0) - (began.counters?.oomKills ?? 0)
+      if (!isLost(error) || oomKills <= 0) throw this.#withLastWords(error)
+      return this.#withHostEvidence(killedForMemory(seen, performance.now() - began.at), began, watches)
     } finally {
-      watch?.stop()
+      watches.memory?.stop()
+      watches.disk?.stop()
+      this.#place.settle()
     }
   }
 
   async interrupt(): Promise<void> {
-    const { hard_timeout_ms: hard, soft_timeout_ms: soft } = this.#parts.spec.limits
-    this.#parts.session.interrupt(Math.max(100, hard - soft))
+    if (this.#ended !== null) return
+    const { hard_timeout_ms: hard, soft_timeout_ms: soft } = this.#spec.limits
+    this.#guest.interrupt(Math.max(100, hard - soft))
   }
 
-  read(path: string, maxBytes: number): Promise<Uint8Array> {
-    return this.#parts.session.read(path, maxBytes)
+  async read(path: string, maxBytes: number): Promise<Uint8Array> {
+    return await this.#guest.read(path, maxBytes)
   }
-  list(globs: readonly string[], maxEntries: number): Promise<Entry[]> {
-    return this.#parts.session.list(globs, maxEntries)
+  async list(globs: readonly string[], maxEntries: number): Promise<Entry[]> {
+    return await this.#guest.list(globs, maxEntries)
   }
-  remove(path: string): Promise<void> {
-    return this.#parts.session.remove(path)
+  async remove(path: string): Promise<void> {
+    await this.#guest.remove(path)
   }
 
+  /** Since the program's start; from the kernel without a word of the guest where there are counters, for the program may hold it up. */
   async usage(): Promise<Usage> {
-    const seen = await this.#parts.session.usage()
-    const counters = await this.#parts.cgroup?.read()
-    return counters === undefined
-      ? seen
-      : { ...seen, cpu_ms: counters.cpuUs / 1000, peak_memory_bytes: counters.memoryPeak }
+    const guest = this.#guest
+    const began = this.#began
+    if (this.#place.slot.parts.cgroup === null) return { ...(await guest.usage()), ...this.#diskUsage() }
+    if (guest.closed) throw new CofferdamError('sandbox_lost')
+    return {
+      ...unmeasuredUsage(began === null ? 0 : performance.now() - began.at),
+      ...this.#fromHost(began),
+    }
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    this.#destroyed ??= this.#parts.destroy()
-    await this.#destroyed
+    this.#ended ??= this.#end()
+    await this.#ended
+  }
+
+  #end(): Promise<void> {
+    const { session } = this.#place.slot.parts
+    const isLost = this.#isBusy || session.closed
+    // A run that is pending rejects now, not after the proof.
+    if (isLost || this.#spec.reuse === 'job') session.close()
+    return this.#place.end(isLost)
+  }
+
+  /** What the kernel does not limit on this host is looked at while a program runs. */
+  #watch(): Watches {
+    const { cgroup, identity, disks, folder } = this.#place.slot.parts
+    const { memory_mib, disk_mib } = this.#spec.limits
+    return {
+      memory: cgroup === null ? watchMemory(identity.pid, memory_mib * MiB, disks) : null,
+      disk: folder === null ? null : watchFolder(folder, disk_mib * MiB, identity.pid),
+    }
+  }
+
+  /** The guest's word for what only it knows, the kernel's counters from outside for the rest. */
+  #withHostEvidence(exit: Exit, began: Began, { memory, disk }: Watches): Exit {
+    const seen: Exit = {
+      ...exit,
+      usage: { ...exit.usage, ...this.#diskUsage() },
+      diskLimitHit: exit.diskLimitHit || (disk?.kills ?? 0) > 0,
+    }
+    const before = began.counters
+    const after = this.#place.slot.parts.cgroup?.read() ?? null
+    if (before === null || after === null) return { ...seen, oomKills: exit.oomKills + (memory?.kills ?? 0) }
+    return {
+      ...seen,
+      usage: { ...seen.usage, ...this.#fromHost(began, after) },
+      oomKills: after.oomKills - before.oomKills,
+      pidsLimitHit: after.pidsHits > before.pidsHits,
+    }
+  }
+
+  #fromHost(
+    began: Began | null,
+    now: CgroupCounters | null = this.#place.slot.parts.cgroup?.read() ?? null,
+  ): Partial<Usage> {
+    if (now === null) return {}
+    const before = began?.counters ?? now
+    const since = (name: 'readBytes' | 'writeBytes'): number | null =>
+      now[name] === null ? null : now[name] - (before[name] ?? 0)
+    return {
+      cpu_ms: (now.cpuUs - before.cpuUs) / 1000,
+      peak_memory_bytes: now.memoryPeak,
+      pids_peak: now.pidsPeak,
+      read_bytes: since('readBytes'),
+      write_bytes: since('writeBytes'),
+      ...this.#diskUsage(),
+    }
+  }
+
+  #diskUsage(): Pick<Usage, 'disk_bytes'> {
+    return { disk_bytes: diskUse(this.#place.slot.parts.disks)?.bytes ?? null }
+  }
+
+  #withLastWords(error: unknown): unknown {
+    const said = this.#place.slot.parts.lastWords()
+    if (!isLost(error) || said === '') return error
+    return new CofferdamError(error.code, error.message, {
+      cause: error,
+      details: { ...error.details, agent_stderr: said },
+    })
   }
 }
 
-const isLost = (error: unknown): boolean => isCofferdamError(error) && error.code === 'sandbox_lost'
-
-/** The guest's word for what only it knows, the kernel's counters from outside for the rest. */
-function withHostEvidence(
-  exit: Exit,
-  after: CgroupCounters | undefined,
-  before: CgroupCounters | undefined,
-  watch: MemoryWatch | null,
-): Exit {
-  if (after === undefined)
-    return watch === null || watch.kills === 0 ? exit : { ...exit, oomKills: exit.oomKills + watch.kills }
-  return {
-    ...exit,
-    usage: {
-      ...exit.usage,
-      cpu_ms: (after.cpuUs - (before?.cpuUs ?? 0)) / 1000,
-      peak_memory_bytes: after.memoryPeak,
-    },
-    oomKills: after.oomKills - (before?.oomKills ?? 0),
-    pidsLimitHit: after.pidsHits > (before?.pidsHits ?? 0),
-  }
-}
+const isLost = (error: unknown): error is CofferdamError =>
+  isCofferdamError(error) && error.code === 'sandbox_lost'
 
 function killedForMemory(seen: { stdout: number; stderr: number }, wallMs: number): Exit {
   return {

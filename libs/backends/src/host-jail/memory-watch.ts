@@ -2,8 +2,8 @@
  * Where no cgroup limits memory: looks at the resident memory of a sandbox's processes and kills the largest when their
  * sum passes the limit. A program can pass it for one interval, which is why `memory` is not declared as enforced then.
  */
-import { readFile, readlink, statfs } from 'node:fs/promises'
-import { join } from 'node:path'
+import { readFile } from 'node:fs/promises'
+import { diskUse } from './disk-use.ts'
 import { descendants } from './process-identity.ts'
 
 /** A program fills memory at 1-4 GB/s: 25 ms let it pass the limit by some 25-100 MB, for some 0.2 ms of CPU per look. */
@@ -18,21 +18,24 @@ export interface MemoryWatch {
   stop(): void
 }
 
-/** Watches the descendants of `root` (the agent, which is not counted) until `stop()`. */
-export function watchMemory(root: number, limitBytes: number): MemoryWatch {
+/**
+ * Watches the descendants of `root` (the agent, which is not counted) and the sandbox's own tmpfs, which are memory too, until
+ * `stop()`. What no process and no file holds is kept out by the filter there (memfd_create, shmget).
+ */
+export function watchMemory(root: number, limitBytes: number, disks: readonly string[]): MemoryWatch {
   const seen = { kills: 0, peak: 0 }
   let isStopped = false
   let timer: NodeJS.Timeout | undefined
-  const tmp = ownTmp(root)
 
   async function look(): Promise<void> {
-    const pids = await descendants(root)
+    const pids = descendants(root)
     // Killing does not give files back, so every process of the program follows until nobody makes more.
-    const left = limitBytes - (await fileBytes(await tmp))
+    const inFiles = fileBytes(disks)
+    const left = limitBytes - inFiles
     let sizes = await sizesOf(pids, residentOf)
     // Pages that forked processes still share count once per process in the cheap look: ask exactly before killing.
     if (sumOf(sizes) > left) sizes = await sizesOf(pids, proportionalOf)
-    seen.peak = Math.max(seen.peak, sumOf(sizes))
+    seen.peak = Math.max(seen.peak, sumOf(sizes) + inFiles)
     const largest = sizes.reduce((a, b) => (b.bytes > a.bytes ? b : a), { pid: 0, bytes: 0 })
     if (sumOf(sizes) > left && largest.pid > 0 && !isStopped) {
       seen.kills++
@@ -69,22 +72,10 @@ export function watchMemory(root: number, limitBytes: number): MemoryWatch {
   }
 }
 
-/**
- * The sandbox's /tmp as we see it, where that is a file system of its own; null where it is ours or hidden. bwrap cannot limit the
- * number of files on a tmpfs, and an empty file counts as no byte of it.
- */
-async function ownTmp(pid: number): Promise<string | null> {
-  const namespaces = await Promise.all(
-    [pid, process.pid].map((of) => readlink(`/proc/${of}/ns/mnt`).catch(() => null)),
-  )
-  const isOwn = namespaces[0] !== null && namespaces[0] !== namespaces[1]
-  return isOwn ? join('/proc', String(pid), 'root', 'tmp') : null
-}
-
-async function fileBytes(folder: string | null): Promise<number> {
-  if (folder === null) return 0
-  const found = await statfs(folder).catch(() => null)
-  return found === null ? 0 : (found.files - found.ffree) * INODE_BYTES
+/** bwrap cannot limit the number of files on a tmpfs, and an empty file counts as no byte of it. */
+function fileBytes(disks: readonly string[]): number {
+  const found = diskUse(disks)
+  return found === null ? 0 : found.bytes + found.files * INODE_BYTES
 }
 
 interface Size {

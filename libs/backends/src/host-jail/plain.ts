@@ -1,7 +1,7 @@
 /** The rung without a fence: a subprocess of the worker's user (of nobody, when that is root), bounded and cleaned up, not isolated. */
 import { spawn } from 'node:child_process'
 import type { Isolation } from '@cofferdam/contract'
-import { agentArgv, languageOf } from '@cofferdam/guest'
+import { agentArgv } from '@cofferdam/guest'
 import type { HostParts } from './prepare-host.ts'
 import type { Rung } from './rung.ts'
 
@@ -9,11 +9,12 @@ const MiB = 1024 * 1024
 
 /** `isolation` is `process` or `none`: the same thing, under the name that the operator's policy allowed. */
 export function createPlainRung(parts: HostParts, isolation: Isolation): Rung {
-  const { noNetworkFilter } = parts
+  const noNetworkFilter = parts.filters?.noNetwork ?? null
   return {
     isolation,
     ownsPids: false,
     usesFolder: true,
+    ownDisks: [],
     enforces: [],
     network: noNetworkFilter === null ? ['public'] : ['none', 'public'],
     features: [
@@ -22,33 +23,33 @@ export function createPlainRung(parts: HostParts, isolation: Isolation): Rung {
       ...(noNetworkFilter === null
         ? []
         : ['network none by a seccomp filter on socket(2); unix sockets stay reachable']),
-      ...(parts.dropTo === null ? [] : [`programs run as uid ${parts.dropTo.uid}, not as root`]),
     ],
-    start({ spec, folder, hasCgroup }) {
+    start({ spec, folder, hasCgroup, user }) {
       const [command = parts.python.executable, ...args] = agentArgv({
         python: parts.python.executable,
         node: parts.node,
         guestDir: parts.guestDir,
-        language: languageOf(spec.program),
+        language: spec.language,
+        preload: spec.preload,
+        cell: spec.cell,
         work: `${folder}/work`,
         hold: true,
         // Keeps the program from killing the agent, which would let its children leave the tree; kernels below 6.12 do not.
         scope: true,
-        cell: spec.reuse !== 'job',
         env: { HOME: `${folder}/tmp`, TMPDIR: `${folder}/tmp` },
         rlimits: {
           fsize: spec.limits.disk_mib * MiB,
           // RLIMIT_NPROC counts every process of the user, so it says nothing here.
           ...(hasCgroup ? {} : { data: (2 * spec.limits.memory_mib + 256) * MiB }),
         },
-        ...(noNetworkFilter !== null && spec.network === 'none' ? { seccomp: noNetworkFilter } : {}),
+        ...(noNetworkFilter === null ? {} : { seccomp: noNetworkFilter }),
       })
       const child = spawn(command, args, {
         stdio: ['pipe', 'pipe', 'pipe'],
         env: {},
         cwd: '/',
         detached: true,
-        ...parts.dropTo,
+        ...user,
       })
       const agentPid =
         child.pid === undefined

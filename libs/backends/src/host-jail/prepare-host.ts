@@ -1,10 +1,20 @@
 /** What every host backend needs on disk before its first sandbox: guest files, filters, stubs of /etc, a readable Node. */
-import { execFile } from 'node:child_process'
 import { createHash } from 'node:crypto'
-import { access, copyFile, constants, mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
-import { basename, join } from 'node:path'
+import {
+  access,
+  chmod,
+  copyFile,
+  constants,
+  link,
+  mkdir,
+  readFile,
+  rename,
+  rm,
+  symlink,
+  writeFile,
+} from 'node:fs/promises'
+import { basename, dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { promisify } from 'node:util'
 import { guestDigest, installGuest } from '@cofferdam/guest'
 import {
   bareFilter,
@@ -13,6 +23,7 @@ import {
   seccompFilter,
   type SeccompArch,
 } from '../process/seccomp.ts'
+import { etcFiles, type JailFile } from './etc-files.ts'
 import { findPython, type Python } from './interpreters.ts'
 import type { DropTo } from './rung.ts'
 import { ensureRuntimeDir } from './runtime-dir.ts'
@@ -21,17 +32,25 @@ export interface HostParts {
   python: Python
   node: string
   guestDir: string
+  /** The /etc of jails with a file tree of their own. */
   etcDir: string
+  /** An empty file, to lay over others. */
+  emptyFile: string
   /** jail.py. */
   bootstrap: string
-  /** Filter of the bwrap rung; null where we have no numbers for this machine, as below. */
-  filter: string | null
-  /** Filter of the self-jail: no sockets. */
-  closedFilter: string | null
-  /** The filter of a jail without namespaces. */
-  bareFilter: string | null
-  noNetworkFilter: string | null
+  /** Null where we have no numbers for this machine. */
+  filters: Filters | null
+  /** What programs run as when no slot has a uid of its own; null for the worker's user. */
   dropTo: DropTo | null
+}
+
+/** Files with seccomp filters. `watched` is for slots whose memory no cgroup limits. */
+export interface Filters {
+  jail: { limited: string; watched: string }
+  /** Of a jail without namespaces. */
+  bare: { limited: string; watched: string }
+  /** Only refuses sockets, for the plain rung. */
+  noNetwork: string
 }
 
 export interface PrepareOptions {
@@ -40,13 +59,6 @@ export interface PrepareOptions {
   node: string
   /** What programs run as when the worker is root. */
   dropTo: DropTo
-}
-
-const ETC = {
-  passwd: 'root:x:0:0:root:/:/usr/sbin/nologin\nnobody:x:65534:65534:nobody:/tmp:/bin/sh\n',
-  group: 'root:x:0:\nnogroup:x:65534:\n',
-  hosts: '127.0.0.1 localhost\n::1 localhost\n',
-  'nsswitch.conf': 'passwd: files\ngroup: files\nhosts: files dns\n',
 }
 
 /** Prepares the runtime folder; safe beside other workers. Resolves with what is missing as text. */
@@ -68,44 +80,64 @@ export async function prepareHost(
   const guestDir = join(runtimeDir, `guest-${guestDigest().slice(0, 16)}-python${python.version}`)
   await once(guestDir, (folder) => installGuest(folder, python.executable))
   const arch = seccompArch()
-  const contents = await fenceFiles(arch)
+  const contents = await fenceFiles(arch, python)
   const files = join(runtimeDir, `files-${digestOf(contents)}`)
   await once(files, async (folder) => {
-    await mkdir(folder)
-    for (const [name, content] of contents) await writeFile(join(folder, name), content)
+    for (const { path, content, isLink } of contents) {
+      const target = join(folder, path)
+      await mkdir(dirname(target), { recursive: true })
+      await (isLink ? symlink(String(content), target) : writeFile(target, content))
+    }
+    // The worker's umask must not keep programs from what they read.
+    for (const name of ['.', 'etc']) await chmod(join(folder, name), 0o755)
   })
-  const filter = (name: string): string | null => (arch === null ? null : join(files, name))
   return {
     python,
-    node: await readableNode(options.node, runtimeDir, dropTo, signal),
+    node: await readableNode(options.node, runtimeDir, dropTo),
     guestDir,
-    etcDir: files,
+    etcDir: join(files, 'etc'),
+    emptyFile: join(files, 'empty'),
     bootstrap: join(files, 'jail.py'),
-    filter: filter('local.bpf'),
-    closedFilter: filter('closed.bpf'),
-    bareFilter: filter('bare.bpf'),
-    noNetworkFilter: filter('no-network.bpf'),
+    filters: arch === null ? null : filtersIn(files),
     dropTo,
   }
 }
 
+const filtersIn = (folder: string): Filters => ({
+  jail: { limited: join(folder, 'jail.bpf'), watched: join(folder, 'jail-watched.bpf') },
+  bare: { limited: join(folder, 'bare.bpf'), watched: join(folder, 'bare-watched.bpf') },
+  noNetwork: join(folder, 'no-network.bpf'),
+})
+
 /** What fences sandboxes in, by name. The folder is named by these contents: a new version must never find an old filter. */
-async function fenceFiles(arch: SeccompArch | null): Promise<[string, string | Buffer][]> {
+async function fenceFiles(arch: SeccompArch | null, python: Python): Promise<JailFile[]> {
   const jail = await readFile(fileURLToPath(new URL('../process/jail.py', import.meta.url)))
-  const files: [string, string | Buffer][] = [...Object.entries(ETC), ['jail.py', jail]]
+  const etc = await etcFiles(python)
+  const file = (path: string, content: string | Buffer): JailFile => ({
+    path,
+    content,
+    isLink: false,
+  })
+  const files = [
+    ...etc.map((entry) => ({ ...entry, path: `etc/${entry.path}` })),
+    file('empty', ''),
+    file('jail.py', jail),
+  ]
   if (arch === null) return files
   return [
     ...files,
-    ['local.bpf', seccompFilter(arch, 'local')],
-    ['closed.bpf', seccompFilter(arch, 'none')],
-    ['bare.bpf', bareFilter(arch)],
-    ['no-network.bpf', noNetworkFilter(arch)],
+    file('jail.bpf', seccompFilter(arch, false)),
+    file('jail-watched.bpf', seccompFilter(arch, true)),
+    file('bare.bpf', bareFilter(arch, false)),
+    file('bare-watched.bpf', bareFilter(arch, true)),
+    file('no-network.bpf', noNetworkFilter(arch)),
   ]
 }
 
-function digestOf(contents: readonly [string, string | Buffer][]): string {
+function digestOf(contents: readonly JailFile[]): string {
   const hash = createHash('sha256')
-  for (const [name, content] of contents) hash.update(`${name}\0${content.length}\0`).update(content)
+  for (const { path, content, isLink } of contents)
+    hash.update(`${path}\0${isLink}\0${content.length}\0`).update(content)
   return hash.digest('hex').slice(0, 16)
 }
 
@@ -127,24 +159,18 @@ async function once(folder: string, fill: (folder: string) => Promise<void>): Pr
   }
 }
 
-/** The worker's Node may lie where only root can look: the user that programs run as then gets a copy. */
-async function readableNode(
-  node: string,
-  runtimeDir: string,
-  dropTo: DropTo | null,
-  signal: AbortSignal,
-): Promise<string> {
-  if (dropTo === null) return node
-  const works = await promisify(execFile)(node, ['--version'], { ...dropTo, cwd: '/', env: {}, signal }).then(
-    () => true,
-    () => false,
-  )
-  signal.throwIfAborted()
-  if (works) return node
-  const folder = join(runtimeDir, `node-${process.version}`)
+/**
+ * The worker's Node may lie where only root can look, and its path would show in every sandbox's mountinfo: root gives it a neutral
+ * name in the runtime folder, by a second link where that is possible, else by a copy.
+ */
+async function readableNode(node: string, runtimeDir: string, dropTo: DropTo | null): Promise<string> {
+  if (dropTo === null || node.startsWith('/usr/')) return node
+  const digest = createHash('sha256').update(node).digest('hex').slice(0, 8)
+  const folder = join(runtimeDir, `node-${process.version}-${digest}`)
   await once(folder, async (draft) => {
     await mkdir(draft)
-    await copyFile(node, join(draft, basename(node)), constants.COPYFILE_FICLONE)
+    const target = join(draft, basename(node))
+    await link(node, target).catch(() => copyFile(node, target, constants.COPYFILE_FICLONE))
   })
   return join(folder, basename(node))
 }

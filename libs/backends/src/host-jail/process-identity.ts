@@ -3,6 +3,7 @@
  * time and with the host and pid namespace that it was read in. Linux only (/proc).
  */
 import { createHash } from 'node:crypto'
+import { readdirSync, readFileSync } from 'node:fs'
 import { readdir, readFile, readlink } from 'node:fs/promises'
 import { setTimeout as sleep } from 'node:timers/promises'
 
@@ -27,9 +28,10 @@ export async function thisPlace(): Promise<string> {
   return createHash('sha256').update(`${boot.trim()} ${namespace}`).digest('hex').slice(0, 16)
 }
 
-async function statOf(pid: number): Promise<Stat | null> {
+/** Synchronous: 15 µs, where a promise would cost the worker ten times that, and no gap between a look and a kill. */
+function statOf(pid: number): Stat | null {
   try {
-    const line = await readFile(`/proc/${pid}/stat`, 'latin1')
+    const line = readFileSync(`/proc/${pid}/stat`, 'latin1')
     // The command's name may hold anything, also parentheses: fields count from the last one.
     const fields = line.slice(line.lastIndexOf(')') + 2).split(' ')
     return { state: fields[0] ?? '', parent: Number(fields[1]), start: Number(fields[19]) }
@@ -39,21 +41,21 @@ async function statOf(pid: number): Promise<Stat | null> {
 }
 
 /** Null when there is no such process (any more). */
-export async function identityOf(pid: number, place: string): Promise<ProcessIdentity | null> {
-  const stat = await statOf(pid)
+export function identityOf(pid: number, place: string): ProcessIdentity | null {
+  const stat = statOf(pid)
   return stat === null ? null : { pid, start: stat.start, place }
 }
 
 /** False also for a zombie: it runs nothing, and the init of a pid namespace is one only after all others are gone. */
-export async function isRunning(identity: ProcessIdentity, place: string): Promise<boolean> {
+export function isRunning(identity: ProcessIdentity, place: string): boolean {
   if (identity.place !== place) return false
-  const stat = await statOf(identity.pid)
+  const stat = statOf(identity.pid)
   return stat !== null && stat.start === identity.start && stat.state !== 'Z' && stat.state !== 'X'
 }
 
 /** Sends SIGKILL to exactly that process; does nothing when it is gone. */
-export async function killExactly(identity: ProcessIdentity, place: string): Promise<void> {
-  if (!(await isRunning(identity, place))) return
+export function killExactly(identity: ProcessIdentity, place: string): void {
+  if (!isRunning(identity, place)) return
   signal(identity.pid)
 }
 
@@ -65,7 +67,7 @@ export async function waitGone(
 ): Promise<boolean> {
   const end = performance.now() + timeoutMs
   for (let pause = 1; ; pause = Math.min(pause * 2, 20)) {
-    if (!(await isRunning(identity, place))) return true
+    if (!isRunning(identity, place)) return true
     if (performance.now() > end) return false
     await sleep(pause)
   }
@@ -79,22 +81,22 @@ export async function waitGone(
 export async function killTree(root: ProcessIdentity, place: string, timeoutMs: number): Promise<boolean> {
   const end = performance.now() + timeoutMs
   await freeze(root, place, end)
-  for (let pause = 1; await isRunning(root, place); pause = Math.min(pause * 2, 20)) {
-    const below = await descendants(root.pid)
+  for (let pause = 1; isRunning(root, place); pause = Math.min(pause * 2, 20)) {
+    const below = descendants(root.pid)
     if (below.length === 0) break
     for (const pid of below) signal(pid)
     if (performance.now() > end) return false
     await sleep(pause)
   }
-  await killExactly(root, place)
+  killExactly(root, place)
   return waitGone(root, place, Math.max(0, end - performance.now()))
 }
 
 /** Stops a process and waits until it is: only then is the list of its children the last word, for it forks no more. */
 async function freeze(identity: ProcessIdentity, place: string, end: number): Promise<void> {
-  if (await isRunning(identity, place)) signal(identity.pid, 'SIGSTOP')
-  while (await isRunning(identity, place)) {
-    if ((await statOf(identity.pid))?.state === 'T' || performance.now() > end) return
+  if (isRunning(identity, place)) signal(identity.pid, 'SIGSTOP')
+  while (isRunning(identity, place)) {
+    if (statOf(identity.pid)?.state === 'T' || performance.now() > end) return
     await sleep(1)
   }
 }
@@ -112,32 +114,77 @@ export async function findMarked(sandboxId: string, place: string): Promise<Proc
     if (!/^\d+$/.test(name)) continue
     const text = await readFile(`/proc/${name}/environ`, 'latin1').catch(() => '')
     if (!text.split('\0').includes(`${MARK}=${sandboxId}`)) continue
-    const identity = await identityOf(Number(name), place)
+    const identity = identityOf(Number(name), place)
     if (identity !== null) found.push(identity)
   }
   return found
 }
 
-/** Living descendants of a process, by a walk over /proc. */
-export async function descendants(root: number): Promise<number[]> {
-  const children = new Map<number, number[]>()
-  for (const name of await readdir('/proc')) {
-    if (!/^\d+$/.test(name)) continue
-    const pid = Number(name)
-    const stat = await statOf(pid)
-    if (stat === null || stat.state === 'Z' || stat.state === 'X') continue
-    const siblings = children.get(stat.parent)
-    if (siblings === undefined) children.set(stat.parent, [pid])
-    else siblings.push(pid)
-  }
+/** Living processes with a real uid, by a walk over /proc. */
+export function processesOf(uid: number): number[] {
+  return readdirSync('/proc').flatMap((name) => {
+    if (!/^\d+$/.test(name)) return []
+    try {
+      const status = readFileSync(`/proc/${name}/status`, 'latin1')
+      const runs = !/^State:\t[ZX]/m.test(status)
+      return runs && new RegExp(`^Uid:\\t${uid}\\t`, 'm').test(status) ? [Number(name)] : []
+    } catch {
+      return []
+    }
+  })
+}
+
+/** Living descendants of a process, from the kernel's lists of children where it keeps them, else by a walk over /proc. */
+export function descendants(root: number): number[] {
+  const children = hasChildLists(root) ? childrenOf : childrenByWalk()
   const found: number[] = []
   const waiting = [root]
   for (let pid = waiting.pop(); pid !== undefined; pid = waiting.pop()) {
-    const below = children.get(pid) ?? []
+    const below = children(pid).filter(isAlive)
     found.push(...below)
     waiting.push(...below)
   }
   return found
+}
+
+function isAlive(pid: number): boolean {
+  const stat = statOf(pid)
+  return stat !== null && stat.state !== 'Z' && stat.state !== 'X'
+}
+
+/** CONFIG_PROC_CHILDREN, which distributions set. A process that ended says nothing about the kernel, but has no children either. */
+function hasChildLists(pid: number): boolean {
+  try {
+    readFileSync(`/proc/${pid}/task/${pid}/children`)
+    return true
+  } catch {
+    return false
+  }
+}
+
+/** Of all threads: a child belongs to the thread that forked it. */
+function childrenOf(pid: number): number[] {
+  try {
+    return readdirSync(`/proc/${pid}/task`).flatMap((thread) =>
+      readFileSync(`/proc/${pid}/task/${thread}/children`, 'latin1').split(' ').filter(Boolean).map(Number),
+    )
+  } catch {
+    return []
+  }
+}
+
+function childrenByWalk(): (pid: number) => number[] {
+  const children = new Map<number, number[]>()
+  for (const name of readdirSync('/proc')) {
+    if (!/^\d+$/.test(name)) continue
+    const pid = Number(name)
+    const stat = statOf(pid)
+    if (stat === null) continue
+    const siblings = children.get(stat.parent)
+    if (siblings === undefined) children.set(stat.parent, [pid])
+    else siblings.push(pid)
+  }
+  return (pid) => children.get(pid) ?? []
 }
 
 function signal(pid: number, name: 'SIGKILL' | 'SIGSTOP' = 'SIGKILL'): void {

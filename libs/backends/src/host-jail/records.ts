@@ -1,9 +1,13 @@
 /**
- * What a dead worker leaves for others to find: one folder per sandbox, `<root>/<owner>/<sandbox id>/`, with the identity of
+ * What a dead worker leaves for others to find: one folder per slot, `<root>/<owner>/<slot id>/`, with the identity of
  * its first process. The folder is made before the process and removed after its proven end, so a folder without a
  * record means that nothing was started (processes die with a worker that dies in between).
+ *
+ * The small calls are synchronous on purpose: each takes some 15 µs, and a promise through the thread pool costs ten times that of a
+ * worker's CPU, with a dozen of them per slot.
  */
-import { mkdir, readdir, readFile, rename, rmdir, writeFile } from 'node:fs/promises'
+import { mkdirSync, readFileSync, rmdirSync, unlinkSync, writeFileSync } from 'node:fs'
+import { readdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { SandboxId, WorkerId } from '@cofferdam/contract'
 import { z } from 'zod'
@@ -17,73 +21,94 @@ const recordSchema = z.strictObject({
   /** False where processes must be found by walking the tree. */
   ownsPids: z.boolean(),
 })
-export type SandboxRecord = z.infer<typeof recordSchema>
+export type SlotRecord = z.infer<typeof recordSchema>
 
 const isOwner = (name: string): name is WorkerId => /^wrk_[A-Za-z0-9_-]{1,120}$/.test(name)
-const isSandbox = (name: string): name is SandboxId => /^sbx_[A-Za-z0-9]{1,64}$/.test(name)
+/** True for what may name a slot's folder. */
+export const isSlotId = (name: unknown): name is SandboxId =>
+  typeof name === 'string' && /^sbx_[A-Za-z0-9]{1,64}$/.test(name)
 
 export interface Records {
-  /** Makes the folder of a sandbox; its path. Throws EEXIST when the id is in use. */
-  create(owner: WorkerId, id: SandboxId): Promise<string>
-  save(owner: WorkerId, id: SandboxId, identity: ProcessIdentity, ownsPids: boolean): Promise<void>
-  /** Forgets a sandbox and removes its folder with all that is in it. Idempotent. */
+  /** Makes the folder of a slot; its path. Throws EEXIST when the id is in use. */
+  create(owner: WorkerId, id: SandboxId): string
+  save(owner: WorkerId, id: SandboxId, identity: ProcessIdentity, ownsPids: boolean): void
+  /** Forgets a slot and removes its folder with all that is in it. Idempotent. */
   remove(owner: WorkerId, id: SandboxId): Promise<void>
   owners(): Promise<WorkerId[]>
-  list(owner: WorkerId): Promise<{ id: SandboxId; record: SandboxRecord | null }[]>
-  /** The owner of a sandbox, when its folder is there. */
+  list(owner: WorkerId): Promise<{ id: SandboxId; record: SlotRecord | null }[]>
+  /** Null when the slot was never started, or when its worker died while it wrote. */
+  read(owner: WorkerId, id: SandboxId): SlotRecord | null
+  /** The owner of a slot, when its folder is there. */
   ownerOf(id: SandboxId): Promise<WorkerId | null>
 }
 
 /** Records below `root`, which must exist. */
 export function createRecords(root: string): Records {
   const folder = (owner: WorkerId, id: SandboxId): string => {
-    if (!isOwner(owner) || !isSandbox(id)) throw new RangeError(`not an owner and a sandbox: ${owner} ${id}`)
+    if (!isOwner(owner) || !isSlotId(id)) throw new RangeError(`not an owner and a slot: ${owner} ${id}`)
     return join(root, owner, id)
   }
   const names = (path: string): Promise<string[]> => readdir(path).catch(() => [])
   const ownerFolders = async (): Promise<WorkerId[]> => (await names(root)).filter(isOwner)
 
+  function read(owner: WorkerId, id: SandboxId): SlotRecord | null {
+    try {
+      const text = readFileSync(join(folder(owner, id), 'record.json'), 'utf8')
+      const parsed = recordSchema.safeParse(JSON.parse(text))
+      return parsed.success ? parsed.data : null
+    } catch {
+      return null
+    }
+  }
+
   return {
-    async create(owner, id) {
+    create(owner, id) {
       const path = folder(owner, id)
-      // Another sandbox of the owner may just remove the empty folder above.
+      // Another slot of the owner may just remove the empty folder above.
       for (let attempt = 0; ; attempt++) {
         try {
-          // Recursive, it fails with ENOENT when the folder goes away between its own two looks.
-          await mkdir(join(root, owner), { recursive: true, mode: 0o711 })
-          await mkdir(path, { mode: 0o711 })
+          mkdirSync(path, { mode: 0o711 })
           return path
         } catch (error) {
           if ((error as NodeJS.ErrnoException).code !== 'ENOENT' || attempt === 10) throw error
+          mkdirSync(join(root, owner), { recursive: true, mode: 0o711 })
         }
       }
     },
-    async save(owner, id, identity, ownsPids) {
-      const path = folder(owner, id)
-      const record: SandboxRecord = { ...identity, ownsPids }
-      await writeFile(join(path, 'record.tmp'), JSON.stringify(record))
-      await rename(join(path, 'record.tmp'), join(path, 'record.json'))
+    save(owner, id, identity, ownsPids) {
+      const record: SlotRecord = { ...identity, ownsPids }
+      writeFileSync(join(folder(owner, id), 'record.json'), JSON.stringify(record))
     },
     async remove(owner, id) {
-      await removeTree(folder(owner, id))
-      await rmdir(join(root, owner)).catch(() => {})
+      const path = folder(owner, id)
+      try {
+        unlinkSync(join(path, 'record.json'))
+      } catch {
+        // Never written.
+      }
+      try {
+        rmdirSync(path)
+      } catch {
+        await removeTree(path)
+      }
+      try {
+        rmdirSync(join(root, owner))
+      } catch {
+        // Others are in it.
+      }
     },
     async owners() {
       const found: WorkerId[] = []
       for (const owner of await ownerFolders())
-        if ((await names(join(root, owner))).some(isSandbox)) found.push(owner)
+        if ((await names(join(root, owner))).some(isSlotId)) found.push(owner)
       return found
     },
     async list(owner) {
       if (!isOwner(owner)) return []
-      const found: { id: SandboxId; record: SandboxRecord | null }[] = []
-      for (const id of (await names(join(root, owner))).filter(isSandbox)) {
-        const text = await readFile(join(root, owner, id, 'record.json'), 'utf8').catch(() => 'null')
-        const parsed = recordSchema.nullable().safeParse(JSON.parse(text))
-        found.push({ id, record: parsed.success ? parsed.data : null })
-      }
-      return found
+      const ids = (await names(join(root, owner))).filter(isSlotId)
+      return ids.map((id) => ({ id, record: read(owner, id) }))
     },
+    read,
     async ownerOf(id) {
       for (const owner of await ownerFolders())
         if ((await names(join(root, owner))).includes(id)) return owner

@@ -1,13 +1,16 @@
 /** One way of starting an agent on this host: what it is called, what holds, and how it starts. */
 import type { ChildProcess } from 'node:child_process'
-import type { Capabilities, Isolation, SandboxSpec } from '@cofferdam/contract'
+import type { Capabilities, Isolation } from '@cofferdam/contract'
+import type { SlotSpec } from '../warm/index.ts'
 
 export interface Launch {
-  spec: SandboxSpec
-  /** An empty folder of the sandbox's own on the host, removed at its end. */
+  spec: SlotSpec
+  /** An empty folder of the slot's own on the host, removed at its end. */
   folder: string
-  /** Whether a cgroup limits memory and processes; else the rung sets resource limits. */
+  /** Whether a cgroup limits memory and processes; else the rung sets resource limits and a stricter filter. */
   hasCgroup: boolean
+  /** Whom the slot runs as; null for the worker's own user. */
+  user: DropTo | null
 }
 
 export interface Launched {
@@ -29,6 +32,8 @@ export interface Rung {
   readonly network: Capabilities['network']
   /** True when the sandbox must be able to reach and own `folder` as the program's uid. */
   readonly usesFolder: boolean
+  /** File systems of the sandbox's own that programs can fill, as paths inside; empty where they write into `folder`. */
+  readonly ownDisks: readonly string[]
   start(launch: Launch): Launched
 }
 

@@ -4,45 +4,21 @@
  */
 import { execFile, spawn, type ChildProcess } from 'node:child_process'
 import { closeSync, openSync } from 'node:fs'
-import { lstat, readlink, stat } from 'node:fs/promises'
+import { stat } from 'node:fs/promises'
 import type { Readable } from 'node:stream'
-import { agentArgv, languageOf } from '@cofferdam/guest'
-import type { Python } from '../host-jail/interpreters.ts'
+import { agentArgv } from '@cofferdam/guest'
+import type { Filters, HostParts } from '../host-jail/prepare-host.ts'
 import { MARK } from '../host-jail/process-identity.ts'
-import type { DropTo, Launch, Launched, Rung } from '../host-jail/rung.ts'
+import type { Launch, Launched, Rung } from '../host-jail/rung.ts'
+import { withoutCgroup } from './resource-limits.ts'
+import { GUEST, jailTree, NODE, OWN_DISKS, PATH, SHM_BYTES } from './jail-tree.ts'
 
-/** Names inside, the same on every host, so that no machine path shows in a traceback. */
-const GUEST = '/opt/cofferdam'
-const NODE = '/opt/node/bin/node'
-const PATH = '/opt/node/bin:/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin'
-/** multiprocessing's locks need it; a program's files belong to /tmp. Docker's default is 64 MiB. */
-const SHM_BYTES = 16 * 1024 * 1024
 const MiB = 1024 * 1024
 
-export interface BwrapParts {
+export interface BwrapParts extends HostParts {
   bwrap: string
-  python: Python
-  node: string
-  /** Folder on the host with the guest files. */
-  guestDir: string
-  /** Folder with passwd, group, hosts, nsswitch.conf of the sandbox. */
-  etcDir: string
-  /** File with the seccomp filter. */
-  filter: string
-  dropTo: DropTo | null
+  filters: Filters
 }
-
-/** Files of /etc that start-up of Python, Node or the loader looks at; nothing in them is secret. */
-const ETC = [
-  'ld.so.cache',
-  'ld.so.conf',
-  'ld.so.conf.d',
-  'alternatives',
-  'localtime',
-  'mime.types',
-  'ssl/openssl.cnf',
-  'ssl/certs',
-]
 
 const sized = (folder: string, bytes: number): string[] => [
   '--perms',
@@ -57,33 +33,16 @@ const sized = (folder: string, bytes: number): string[] => [
 const START = ['--remount-ro', '/', '--info-fd', '3', '--seccomp', '4', '--chdir', '/tmp', '--']
 
 /** Arguments that do not change from sandbox to sandbox. */
-async function fixedArguments(parts: BwrapParts): Promise<string[]> {
-  const { python } = parts
+function fixedArguments(parts: BwrapParts): string[] {
   const args = ['--unshare-all', '--die-with-parent', '--new-session', '--as-pid-1', '--cap-drop', 'ALL']
-  args.push(
-    '--clearenv',
-    '--hostname',
-    'sandbox',
-    '--uid',
-    '65534',
-    '--gid',
-    '65534',
-    '--ro-bind',
-    '/usr',
-    '/usr',
-  )
-  for (const folder of ['/bin', '/sbin', '/lib', '/lib32', '/lib64', '/libx32']) {
-    const found = await lstat(folder).catch(() => null)
-    if (found?.isSymbolicLink() === true) args.push('--symlink', await readlink(folder), folder)
-    else if (found !== null) args.push('--ro-bind', folder, folder)
-  }
-  const debian = `python${python.version.split('.').slice(0, 2).join('.')}`
-  for (const name of [...ETC, debian]) args.push('--ro-bind-try', `/etc/${name}`, `/etc/${name}`)
-  for (const name of ['passwd', 'group', 'hosts', 'nsswitch.conf'])
-    args.push('--ro-bind', `${parts.etcDir}/${name}`, `/etc/${name}`)
-  for (const folder of python.folders) args.push('--ro-bind', folder, folder)
-  args.push('--ro-bind', parts.node, NODE, '--ro-bind', parts.guestDir, GUEST)
-  args.push('--proc', '/proc', '--dev', '/dev', ...sized('/dev/shm', SHM_BYTES))
+  args.push('--clearenv', '--hostname', 'sandbox', '--uid', '65534', '--gid', '65534')
+  const tree = jailTree(parts)
+  for (const [target, path] of tree.links) args.push('--symlink', target, path)
+  for (const [source, path] of tree.binds) args.push('--ro-bind', source, path)
+  args.push('--proc', '/proc')
+  for (const path of tree.maskedFiles) args.push('--ro-bind', tree.empty, path)
+  for (const path of tree.maskedFolders) args.push('--tmpfs', path, '--remount-ro', path)
+  args.push('--dev', '/dev', ...sized('/dev/shm', SHM_BYTES))
   // /dev and / are tmpfs of their own without a size: read-only, or they would be a way around the disk limit.
   args.push('--remount-ro', '/dev')
   return args
@@ -94,7 +53,7 @@ export async function createBwrapRung(
   parts: BwrapParts,
   signal: AbortSignal,
 ): Promise<Rung | { missing: string }> {
-  const fixed = await fixedArguments(parts)
+  const fixed = fixedArguments(parts)
   const said = await tryOnce(parts, fixed, signal)
   if (said !== null) return { missing: said }
   return {
@@ -102,20 +61,21 @@ export async function createBwrapRung(
     network: ['none'],
     ownsPids: true,
     usesFolder: false,
+    ownDisks: OWN_DISKS,
     enforces: ['disk'],
     features: [
-      'bwrap: own user, mount, pid, network, ipc, uts and cgroup namespaces; no network interface but loopback',
-      'read-only system folders; writable are only /tmp (disk limit) and /dev/shm (16 MiB)',
-      'no capabilities, no new privileges, seccomp filter',
-      ...(parts.dropTo === null ? [] : [`started as uid ${parts.dropTo.uid}, not as root`]),
+      'bwrap: user, mount, pid, network, ipc, uts and cgroup namespaces of its own; no network interface but loopback',
+      'file tree: system folders read-only; writable are only /tmp (disk limit) and /dev/shm (16 MiB); the number of files counts as memory',
+      'seccomp filter, no capability, no new privileges; Landlock not needed beside a file tree of its own',
+      '/proc of its own, without command line, version, devices, modules and interrupts of the host; no /sys',
     ],
     start: (launch) => start(parts, fixed, launch),
   }
 }
 
 function start(parts: BwrapParts, fixed: readonly string[], launch: Launch): Launched {
-  const { spec, hasCgroup } = launch
-  const filter = openSync(parts.filter, 'r')
+  const { spec, hasCgroup, user } = launch
+  const filter = openSync(hasCgroup ? parts.filters.jail.limited : parts.filters.jail.watched, 'r')
   try {
     const args = [
       ...fixed,
@@ -125,32 +85,25 @@ function start(parts: BwrapParts, fixed: readonly string[], launch: Launch): Lau
         python: parts.python.executable,
         node: NODE,
         guestDir: GUEST,
-        language: languageOf(spec.program),
+        language: spec.language,
+        preload: spec.preload,
+        cell: spec.cell,
         ownDisk: true,
         hold: true,
-        cell: spec.reuse !== 'job',
         env: { PATH },
         rlimits: hasCgroup ? {} : withoutCgroup(spec.limits),
       }),
     ]
     const child = spawn(parts.bwrap, args, {
       stdio: ['pipe', 'pipe', 'pipe', 'pipe', filter],
-      env: { [MARK]: spec.sandboxId },
+      env: { [MARK]: spec.slotId },
       cwd: '/',
-      ...parts.dropTo,
+      ...user,
     })
     return { child, agentPid: agentPidOf(child) }
   } finally {
     closeSync(filter)
   }
-}
-
-/**
- * Per process or per user, so weaker than a cgroup. `data` counts writable private memory: a net below the memory watch, wide
- * enough for what allocators reserve. RLIMIT_AS would break Node (local-isolation.md §8).
- */
-export function withoutCgroup(limits: { memory_mib: number; pids: number }): Record<string, number> {
-  return { nproc: limits.pids + 1, data: (2 * limits.memory_mib + 256) * MiB }
 }
 
 /** bwrap writes `{ "child-pid": n, … }` once the child exists. */

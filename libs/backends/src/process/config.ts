@@ -9,9 +9,13 @@ export const hostSettings = {
   python: z.string().min(1).max(4096).optional(),
   /** Node that runs JavaScript and TypeScript, 24 or newer; default: the worker's own. */
   node: z.string().startsWith('/').max(4096).optional(),
-  /** What programs run as when the worker is root. */
-  uid: z.int().min(1).max(4_294_967_294).default(65_534),
-  gid: z.int().min(1).max(4_294_967_294).default(65_534),
+  /** When the worker is root: the one uid and gid that all programs run as. Default: each sandbox has one of `uid_range`. */
+  uid: z.int().min(1).max(4_294_967_294).optional(),
+  gid: z.int().min(1).max(4_294_967_294).optional(),
+  /** When the worker is root: uids (and gids) of sandboxes, one for each; nothing else on this host may use them. */
+  uid_range: z
+    .strictObject({ first: z.int().min(1000).max(4_294_900_000), count: z.int().min(16).max(1_000_000) })
+    .optional(),
   /** Limit by cgroups where they can be made. */
   cgroups: z.boolean().default(true),
   /** A delegated cgroup v2 folder, e.g. of a systemd unit with Delegate=yes; default: tried where this process is. */

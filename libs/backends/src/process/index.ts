@@ -3,8 +3,6 @@
  * Landlock and seccomp; a plain subprocess only when the configuration says so.
  */
 import { execFile } from 'node:child_process'
-import { chown, mkdtemp, rm } from 'node:fs/promises'
-import { join } from 'node:path'
 import { promisify } from 'node:util'
 import type { Backend } from '@cofferdam/contract'
 import type { BackendDeps } from '../deps.ts'
@@ -26,7 +24,7 @@ export function createBackend(config: ProcessConfig, deps: BackendDeps, name = '
     if (config.jail === 'plain') return createPlainRung(parts, 'process')
     const reasons: string[] = []
     if (config.jail !== 'self') {
-      const rung = await tryBwrap(config, parts, signal)
+      const rung = await tryBwrap(config.bwrap, parts, signal)
       if (!('missing' in rung)) return rung
       reasons.push(`bwrap: ${rung.missing}`)
     }
@@ -41,35 +39,27 @@ export function createBackend(config: ProcessConfig, deps: BackendDeps, name = '
 }
 
 async function tryBwrap(
-  config: ProcessConfig,
+  named: string | undefined,
   parts: HostParts,
   signal: AbortSignal,
 ): Promise<Rung | { missing: string }> {
-  if (parts.filter === null) return { missing: `no seccomp filter for ${process.arch}` }
-  for (const bwrap of config.bwrap === undefined ? ['/usr/bin/bwrap', 'bwrap'] : [config.bwrap]) {
+  const { filters } = parts
+  if (filters === null) return { missing: `no seccomp filter for ${process.arch}` }
+  for (const bwrap of named === undefined ? ['/usr/bin/bwrap', 'bwrap'] : [named]) {
     const answer = await promisify(execFile)(bwrap, ['--version'], { signal }).catch(() => null)
     signal.throwIfAborted()
-    if (answer !== null) return createBwrapRung({ ...parts, bwrap, filter: parts.filter }, signal)
+    if (answer !== null) return createBwrapRung({ ...parts, filters, bwrap }, signal)
   }
-  return { missing: 'bubblewrap is not installed' }
+  return { missing: 'bubblewrap is not installed (apt install bubblewrap)' }
 }
 
 async function trySelf(
-  config: ProcessConfig,
+  { namespaces }: ProcessConfig,
   parts: HostParts,
   root: string,
   signal: AbortSignal,
 ): Promise<Rung | { missing: string }> {
-  const { closedFilter, bareFilter } = parts
-  if (closedFilter === null || bareFilter === null)
-    return { missing: `no seccomp filter for ${process.arch}` }
-  const trialFolder = await mkdtemp(join(root, 'trial-'))
-  try {
-    if (parts.dropTo !== null) await chown(trialFolder, parts.dropTo.uid, parts.dropTo.gid)
-    const { namespaces } = config
-    const filters = { filter: closedFilter, bareFilter }
-    return await createSelfJailRung({ ...parts, ...filters, namespaces, trialFolder }, signal)
-  } finally {
-    await rm(trialFolder, { recursive: true, force: true })
-  }
+  const { filters } = parts
+  if (filters === null) return { missing: `no seccomp filter for ${process.arch}` }
+  return createSelfJailRung({ ...parts, filters, root }, namespaces, signal)
 }

@@ -1,13 +1,17 @@
-"""Rung 2: fences itself in, then becomes the guest agent. Start: `python3 -I -S jail.py GUEST SETTINGS AGENT-OPTIONS…`.
+"""Rung 2: fences itself in, then becomes the guest agent. Start: `python3 -I -S jail.py NAME VALUE … -- AGENT-OPTIONS…`.
 
-GUEST is the folder of the guest files. SETTINGS is JSON: folder (the sandbox's own on the host, holds tmp and work), read (folders and files to read), filter and
-bareFilter (BPF files; the second where there are no namespaces), namespaces (try them), disk (bytes). It prints one line on fd 3: JSON with pid (in the host's namespace), namespaces, proc,
-landlock. Any step that must hold and does not ends the process with a message before any program can run.
+NAMEs: guest (folder of the guest files, as it will be inside), folder (the slot's own on the host), filter (BPF file), and
+  with namespaces   links, binds (lines: target or source, space, path), masks (lines), empty (a file), disk, shm (bytes)
+  without           read (lines: folders and files that programs may read)
+It prints JSON lines on fd 3: pid (in the host's namespace), and with namespaces another one with proc once the tree stands. Any step
+that must hold and does not ends the process with a message before any program can run.
 
-Order: namespaces (if the host lets us) → read-only mounts, tmpfs and /proc of our own → Landlock → seccomp → agent.
+With namespaces: unshare → loopback up → fork → file tree of its own → no capability → seccomp → agent as PID 1.
+Without: Landlock → seccomp → agent.
 """
 import _signal as signal
 import ctypes
+import fcntl
 import os
 import struct
 import sys
@@ -15,9 +19,12 @@ import sys
 libc = ctypes.CDLL(None, use_errno=True)
 NEWNS, NEWCGROUP, NEWUTS, NEWIPC = 0x20000, 0x2000000, 0x4000000, 0x8000000
 NEWUSER, NEWPID, NEWNET = 0x10000000, 0x20000000, 0x40000000
-MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_PRIVATE = 2, 4, 8, 1 << 18
+MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_REMOUNT = 1, 2, 4, 8, 32
+MS_BIND, MS_REC, MS_PRIVATE, MNT_DETACH = 4096, 16384, 1 << 18, 2
 # linux/mount.h, linux/fcntl.h
-MOUNT_SETATTR, AT_FDCWD, AT_RECURSIVE, ATTR_RDONLY, ATTR_NOSUID = 442, -100, 0x8000, 1, 2
+MOUNT_SETATTR, AT_FDCWD, AT_RECURSIVE, ATTR_RDONLY, ATTR_NOSUID, ATTR_NODEV = 442, -100, 0x8000, 1, 2, 4
+PIVOT_ROOT = 155 if os.uname().machine == "x86_64" else 41
+SIOCSIFFLAGS, IFF_UP = 0x8914, 1
 CREATE, ADD, RESTRICT = 444, 445, 446
 NOBODY = 65534
 
@@ -51,10 +58,10 @@ def mount(source, target, kind, flags, data=""):
 
 
 def unshare():
-    """Namespaces of our own and one identity in them; False when the host does not allow it."""
+    """Namespaces of our own and one identity in them, or the end."""
     uid, gid = os.geteuid(), os.getegid()
-    if libc.unshare(NEWUSER | NEWNS | NEWCGROUP | NEWUTS | NEWIPC | NEWPID | NEWNET) != 0:
-        return False
+    flags = NEWUSER | NEWNS | NEWCGROUP | NEWUTS | NEWIPC | NEWPID | NEWNET
+    checked(libc.unshare(flags), "namespaces (user.max_user_namespaces, AppArmor or a container forbid them)")
     try:
         for name, text in (("setgroups", "deny"), ("uid_map", "%d %d 1" % (NOBODY, uid)), ("gid_map", "%d %d 1" % (NOBODY, gid))):
             with open("/proc/self/" + name, "w") as out:
@@ -63,17 +70,32 @@ def unshare():
         # A user namespace without an identity is of no use and cannot be left again.
         fail("identity in the user namespace: %s" % error)
     libc.sethostname(b"sandbox", ctypes.c_size_t(7))
-    return True
+    loopback_up()
 
 
-def become_init(report, jsontext):
+def loopback_up():
+    """A new network namespace has one interface, which is down: programs talk to themselves and to the proxy over it."""
+    import _socket
+
+    probe = _socket.socket(_socket.AF_INET, _socket.SOCK_DGRAM)
+    try:
+        fcntl.ioctl(probe.fileno(), SIOCSIFFLAGS, struct.pack("16sH14x", b"lo", IFF_UP))
+    except OSError as error:
+        fail("loopback: %s" % error)
+    probe.close()
+
+
+def tell(text):
+    os.write(3, text.encode("ascii") + b"\n")
+
+
+def become_init():
     """Forks: the child is PID 1 of the new namespace; this process waits for it and ends with it."""
     pid = os.fork()
     if pid == 0:
         prctl(1, signal.SIGKILL)
         return
-    report["pid"] = pid
-    os.write(3, jsontext.encode(report) + b"\n")
+    tell('{"pid":%d}' % pid)
     # Only the agent holds the channel, so that its end is the end of the channel.
     os.closerange(0, 4)
     try:
@@ -83,16 +105,76 @@ def become_init(report, jsontext):
     os._exit(0)
 
 
-def own_mounts(folder, disk):
-    """True when /proc shows only our own processes; a container's masked /proc makes the kernel refuse that mount."""
-    # Landlock does not know chmod, chown, utime and setxattr: without this a program changes all files of the worker's user.
-    attributes = ctypes.create_string_buffer(struct.pack("<QQQQ", ATTR_RDONLY | ATTR_NOSUID, 0, MS_PRIVATE, 0), 32)
-    changed = libc.syscall(MOUNT_SETATTR, AT_FDCWD, b"/", AT_RECURSIVE, attributes, ctypes.c_size_t(32))
-    checked(changed, "private read-only mounts")
-    options = "size=%d,nr_inodes=16k,mode=0755" % disk
-    checked(mount("tmpfs", folder, "tmpfs", MS_NOSUID | MS_NODEV, options), "tmpfs")
-    checked(mount("tmpfs", "/dev/shm", "tmpfs", MS_NOSUID | MS_NODEV | MS_NOEXEC, "size=16m,mode=1777"), "tmpfs on /dev/shm")
-    return mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC) == 0
+def set_attributes(path, flags):
+    attributes = ctypes.create_string_buffer(struct.pack("<QQQQ", flags, 0, MS_PRIVATE, 0), 32)
+    changed = libc.syscall(MOUNT_SETATTR, AT_FDCWD, path.encode(), AT_RECURSIVE, attributes, ctypes.c_size_t(32))
+    checked(changed, "attributes of " + path)
+
+
+def point(root, path, folder):
+    """Where something is mounted: below the new root, made with the folders above it."""
+    target = root + path
+    os.makedirs(target if folder else os.path.dirname(target), exist_ok=True)
+    if not folder:
+        os.close(os.open(target, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o444))
+    return target
+
+
+def bind(source, target, flags):
+    checked(mount(source, target, "", MS_BIND | MS_REC), "bind of " + source)
+    set_attributes(target, flags)
+
+
+def tmpfs(target, options, flags=MS_NOSUID | MS_NODEV):
+    checked(mount("tmpfs", target, "tmpfs", flags, options), "tmpfs on " + target)
+
+
+def own_tree(settings):
+    """A root of its own in which nothing of the host is but read-only system folders. True when /proc could be mounted."""
+    set_attributes("/", 0)
+    root = settings["folder"]
+    tmpfs(root, "size=1m,nr_inodes=1k,mode=0755")
+    for line in lines(settings["links"]):
+        target, path = line.split(" ", 1)
+        os.symlink(target, root + path)
+    for line in lines(settings["binds"]):
+        source, path = line.split(" ", 1)
+        bind(source, point(root, path, os.path.isdir(source)), ATTR_RDONLY | ATTR_NOSUID | ATTR_NODEV)
+    for name in ("null", "zero", "full", "random", "urandom"):
+        bind("/dev/" + name, point(root, "/dev/" + name, False), ATTR_NOSUID)
+    for name, target in (("fd", "/proc/self/fd"), ("stdin", "fd/0"), ("stdout", "fd/1"), ("stderr", "fd/2")):
+        os.symlink(target, root + "/dev/" + name)
+    tmpfs(point(root, "/dev/shm", True), "size=%d,nr_inodes=4k,mode=1777" % int(settings["shm"]), MS_NOSUID | MS_NODEV | MS_NOEXEC)
+    tmpfs(point(root, "/tmp", True), "size=%d,nr_inodes=16k,mode=1777" % int(settings["disk"]))
+    proc = point(root, "/proc", True)
+    # A container's own masks on /proc make the kernel refuse another one; then there is none at all.
+    has_proc = mount("proc", proc, "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC) == 0
+    if has_proc:
+        bind(proc + "/sys", proc + "/sys", ATTR_RDONLY)
+        for path in lines(settings["masks"]):
+            if os.path.isdir(root + path):
+                tmpfs(root + path, "size=4k,nr_inodes=2,mode=0555", MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC)
+            elif os.path.exists(root + path):
+                bind(settings["empty"], root + path, ATTR_RDONLY | ATTR_NOSUID | ATTR_NODEV)
+    os.chdir(root)
+    checked(libc.syscall(PIVOT_ROOT, b".", b"."), "pivot_root")
+    checked(libc.umount2(b".", MNT_DETACH), "leaving the host's tree")
+    os.chdir("/")
+    checked(mount("", "/", "", MS_REMOUNT | MS_BIND | MS_RDONLY | MS_NOSUID | MS_NODEV), "read-only root")
+    return has_proc
+
+
+def drop_capabilities():
+    """All of them, also for what is executed later: uid 65534 would not get them back, and nothing shall depend on that."""
+    for number in range(64):
+        if prctl(24, number) != 0:  # PR_CAPBSET_DROP; the first number that the kernel does not know ends it.
+            break
+    head = ctypes.create_string_buffer(struct.pack("<Ii", 0x20080522, 0), 8)
+    checked(libc.capset(head, ctypes.create_string_buffer(24)), "capabilities")
+
+
+def lines(text):
+    return text.split("\n") if text else []
 
 
 def rule(rules, path, rights):
@@ -107,30 +189,21 @@ def rule(rules, path, rights):
     os.close(fd)
 
 
-def landlock(settings, namespaces, proc):
+def landlock(settings):
     abi = libc.syscall(CREATE, None, ctypes.c_size_t(0), 1)
-    if abi < 1:
-        fail("this kernel has no Landlock")
-    rights = ALL_V1 | (REFER if abi >= 2 else 0) | (TRUNCATE if abi >= 3 else 0) | (IOCTL_DEV if abi >= 5 else 0)
-    scopes = SCOPE_ABSTRACT_UNIX | SCOPE_SIGNAL if abi >= 6 else 0
-    if not namespaces and not scopes:
-        fail("Landlock ABI %d has no signal scope and this host gives no pid namespace" % abi)
-    fields = [rights, NET_BIND_TCP | NET_CONNECT_TCP if abi >= 4 and not namespaces else 0, scopes]
-    size = 24 if abi >= 6 else 16 if abi >= 4 else 8
-    attributes = ctypes.create_string_buffer(struct.pack("<QQQ", *fields)[:size])
-    rules = checked(libc.syscall(CREATE, attributes, ctypes.c_size_t(size), 0), "landlock")
-    for path in settings["read"]:
+    if abi < 6:
+        fail("no namespaces, and Landlock ABI %d has no signal scope (Linux 6.12)" % abi if abi > 0 else "no namespaces, and this kernel has no Landlock")
+    rights = ALL_V1 | REFER | TRUNCATE | IOCTL_DEV
+    fields = [rights, NET_BIND_TCP | NET_CONNECT_TCP, SCOPE_ABSTRACT_UNIX | SCOPE_SIGNAL]
+    attributes = ctypes.create_string_buffer(struct.pack("<QQQ", *fields))
+    rules = checked(libc.syscall(CREATE, attributes, ctypes.c_size_t(24), 0), "landlock")
+    for path in lines(settings["read"]):
         rule(rules, path, EXECUTE | READ_FILE | READ_DIR)
     for name in ("null", "zero", "full", "random", "urandom"):
         rule(rules, "/dev/" + name, READ_FILE | WRITE_FILE)
     rule(rules, settings["folder"], rights)
-    if namespaces:
-        rule(rules, "/dev/shm", rights)
-    if proc:
-        rule(rules, "/proc", READ_FILE | READ_DIR)
     checked(libc.syscall(RESTRICT, rules, 0), "landlock")
     os.close(rules)
-    return abi
 
 
 def seccomp(code):
@@ -146,32 +219,30 @@ def seccomp(code):
 def main():
     os.setsid()
     os.umask(0o022)
-    report = {"namespaces": False, "pid": os.getpid()}
-    sys.path.insert(0, sys.argv[1])
+    end = sys.argv.index("--")
+    settings, options = dict(zip(sys.argv[1:end:2], sys.argv[2:end:2])), sys.argv[end + 1 :]
+    # Read before the way to it is closed.
+    with open(settings["filter"], "rb") as source:
+        code = source.read()
+    has_tree = "binds" in settings
+    if has_tree:
+        unshare()
+        become_init()
+        has_proc = own_tree(settings)
+        drop_capabilities()
+        tell('{"pid":%d,"proc":%s}' % (os.getpid(), "true" if has_proc else "false"))
+    else:
+        tell('{"pid":%d}' % os.getpid())
+        for name in ("tmp", "work"):
+            os.makedirs(os.path.join(settings["folder"], name), exist_ok=True)
+    # From where it stays readable: the agent imports some of its parts only when it needs them.
+    sys.path.insert(0, settings["guest"])
     sys.dont_write_bytecode = True
-    from cofferdam_agent import jsontext
     from cofferdam_agent.main import main as agent
 
-    settings, options = jsontext.decode(sys.argv[2]), sys.argv[3:]
-
-    proc = False
-    if settings["namespaces"] and unshare():
-        # Death by the worker's death; without a pid namespace the agent must live on to kill what it started.
-        prctl(1, signal.SIGKILL)
-        report["namespaces"] = True
-        become_init(report, jsontext)
-        proc = own_mounts(settings["folder"], settings["disk"])
-        options.append("--own-disk")
-    else:
-        os.write(3, jsontext.encode(report) + b"\n")
-        options += ["--confined", "--scope"]
     checked(prctl(38, 1), "no_new_privs")
-    for name in ("tmp", "work"):
-        os.makedirs(os.path.join(settings["folder"], name), exist_ok=True)
-    # Read before Landlock closes the way to it.
-    with open(settings["filter" if report["namespaces"] else "bareFilter"], "rb") as source:
-        code = source.read()
-    landlock(settings, report["namespaces"], proc)
+    if not has_tree:
+        landlock(settings)
     seccomp(code)
     os.close(3)
     agent(options)

@@ -1,9 +1,10 @@
 /**
  * Our seccomp filter as BPF bytes, assembled here so that no compiler or library is needed on the host.
  *
- * It is a deny list (EPERM): the jail's namespaces and mounts are the fence, the filter takes away what could loosen it
- * or reach rarely tested kernel code. Decided in this order: foreign architecture → kill; x32 → EPERM; denied number →
- * EPERM; clone3 → ENOSYS (its flags lie in memory that a filter cannot read; libc falls back to clone); then the calls
+ * It is a deny list (EPERM) that is closed at its upper end: every call that Docker's default profile does not give a container without
+ * capabilities is in it (its test compares the two), and numbers beyond the last known one do not exist. The jail's namespaces and mounts are
+ * the fence, the filter takes away what could loosen it or reach rarely tested kernel code. Decided in this order: foreign architecture → kill; x32 → EPERM; denied number →
+ * EPERM; clone3 and unknown numbers → ENOSYS (its flags lie in memory that a filter cannot read; libc falls back to clone); then the calls
  * whose arguments matter: clone with namespace flags, prlimit64 on another process (it could wedge the agent, which shares the program's
  * uid), personality, ioctl that types into terminals, socket families.
  * Numbers: Linux arch/x86/entry/syscalls/syscall_64.tbl and include/uapi/asm-generic/unistd.h; equal from 424 on.
@@ -12,7 +13,7 @@
 export type SeccompArch = 'x64' | 'arm64'
 
 /** Socket families that a program may open: all that loopback needs, or none (socketpair stays). */
-export type Sockets = 'local' | 'none'
+type Sockets = 'local' | 'none'
 
 // [x86_64, aarch64]; null where the architecture lacks the call.
 const DENIED: Record<string, readonly [number | null, number | null]> = {
@@ -74,6 +75,11 @@ const DENIED: Record<string, readonly [number | null, number | null]> = {
   io_uring_register: [427, 427],
   // Takes from fs.aio-max-nr, which is one number for the whole host: a database beside us would find nothing left.
   io_setup: [206, 0],
+  io_destroy: [207, 1],
+  io_getevents: [208, 4],
+  io_submit: [209, 2],
+  io_cancel: [210, 3],
+  io_pgetevents: [333, 292],
   open_tree: [428, 428],
   move_mount: [429, 429],
   fsopen: [430, 430],
@@ -90,6 +96,35 @@ const DENIED: Record<string, readonly [number | null, number | null]> = {
   statmount: [457, 457],
   listmount: [458, 458],
   open_tree_attr: [467, 467],
+  lsm_get_self_attr: [459, 459],
+  lsm_set_self_attr: [460, 460],
+  lsm_list_modules: [461, 461],
+  // Entries that x86_64 has kept for calls that never were or are gone.
+  _sysctl: [156, null],
+  get_kernel_syms: [177, null],
+  getpmsg: [181, null],
+  putpmsg: [182, null],
+  afs_syscall: [183, null],
+  tuxcall: [184, null],
+  security: [185, null],
+  vserver: [236, null],
+  uretprobe: [335, null],
+  uprobe: [336, null],
+}
+
+/**
+ * The highest number that this file was checked against (file_setattr, Linux 6.17). What comes later answers ENOSYS, as on a kernel
+ * that does not have it, so that no call of a newer kernel is let in unseen.
+ */
+const LAST_KNOWN = 469
+
+/**
+ * Refused besides where no cgroup limits memory and the worker watches it: memory that belongs to no process and to no file
+ * system of the sandbox, so that no look from outside sees it.
+ */
+const DENIED_WATCHED: typeof DENIED = {
+  memfd_create: [319, 279],
+  shmget: [29, 194],
 }
 
 /**
@@ -221,14 +256,22 @@ const refused = (calls: typeof DENIED, column: 0 | 1): Instruction[] =>
     return nr === null ? [] : when(nr, [ret(EPERM)])
   })
 
-/** The filter for one architecture, as an array of `struct sock_filter` (8 bytes each, little endian). */
-export const seccompFilter = (arch: SeccompArch, sockets: Sockets): Buffer => filterOf(arch, sockets, [])
+/**
+ * The filter of a jail with namespaces for one architecture, as an array of `struct sock_filter` (8 bytes each, little endian).
+ * `watched`: no cgroup limits memory, so only such as a look from outside can count.
+ */
+export const seccompFilter = (arch: SeccompArch, watched: boolean): Buffer =>
+  filterOf(arch, 'local', memoryRules(arch, watched))
+
+const memoryRules = (arch: SeccompArch, watched: boolean): Instruction[] =>
+  watched ? refused(DENIED_WATCHED, arch === 'x64' ? 0 : 1) : []
 
 /** The filter of a jail without namespaces: no sockets, and nothing that reaches other processes or files of its user. */
-export function bareFilter(arch: SeccompArch): Buffer {
+export function bareFilter(arch: SeccompArch, watched: boolean): Buffer {
   const column = arch === 'x64' ? 0 : 1
   const zero = (index: number): Instruction[] => [argument(index), jump(JUMP_EQ, 0, 1, 0), ret(EPERM)]
   return filterOf(arch, 'none', [
+    ...memoryRules(arch, watched),
     ...refused(DENIED_BARE, column),
     ...Object.values(ON_PROCESSES).flatMap((nr) => when(nr[column], [...zero(0), ret(ALLOW)])),
     ...Object.values(ON_GROUPS).flatMap(({ nr, self }) =>
@@ -258,6 +301,8 @@ function filterOf(arch: SeccompArch, sockets: Sockets, more: readonly Instructio
     ...refused(DENIED, column),
     ...more,
     ...when(CLONE3, [ret(ENOSYS)]),
+    jump(JUMP_GE, LAST_KNOWN + 1, 0, 1),
+    ret(ENOSYS),
     ...when(numbers.clone, [argument(0), jump(JUMP_SET, CLONE_NAMESPACES, 0, 1), ret(EPERM), ret(ALLOW)]),
     ...when(numbers.prlimit64, [argument(0), jump(JUMP_EQ, 0, 1, 0), ret(EPERM), ret(ALLOW)]),
     ...when(numbers.personality, [

@@ -1,38 +1,33 @@
 /**
- * Rung 2: no helper binary and no root. A Python bootstrap fences itself in (namespaces where the host gives them, Landlock,
- * seccomp) and becomes the agent; see jail.py.
+ * Rung 2: no helper binary and no root. A Python bootstrap fences itself in (namespaces and a file tree of its own where the host gives
+ * them, else Landlock; seccomp in both) and becomes the agent; see jail.py.
  */
 import { spawn, type ChildProcess } from 'node:child_process'
+import { mkdir, mkdtemp, rm, chown } from 'node:fs/promises'
+import { join } from 'node:path'
 import type { Readable } from 'node:stream'
-import { DEFAULT_LIMITS, type SandboxSpec } from '@cofferdam/contract'
-import { agentArgv, createGuestSession, languageOf } from '@cofferdam/guest'
+import { DEFAULT_LIMITS } from '@cofferdam/contract'
+import { agentArgv, createGuestSession } from '@cofferdam/guest'
 import { z } from 'zod'
-import type { Python } from '../host-jail/interpreters.ts'
-import type { DropTo, Launch, Launched, Rung } from '../host-jail/rung.ts'
-import { withoutCgroup } from './bwrap.ts'
+import type { Filters, HostParts } from '../host-jail/prepare-host.ts'
+import { MARK } from '../host-jail/process-identity.ts'
+import type { Launch, Launched, Rung } from '../host-jail/rung.ts'
+import type { SlotSpec } from '../warm/index.ts'
+import { GUEST, jailTree, NODE, OWN_DISKS, PATH, SHM_BYTES, type JailTree } from './jail-tree.ts'
+import { withoutCgroup } from './resource-limits.ts'
 
 const MiB = 1024 * 1024
 
-export interface SelfJailParts {
-  python: Python
-  node: string
-  guestDir: string
-  /** jail.py where the dropped user can read it. */
-  bootstrap: string
-  filter: string
-  /** The filter where the host gives no namespaces. */
-  bareFilter: string
-  /** An empty folder for the trial start, which its user may write to. */
-  trialFolder: string
-  dropTo: DropTo | null
-  /** Try them; without, Landlock and seccomp stand alone. */
-  namespaces: boolean
+export interface SelfJailParts extends HostParts {
+  filters: Filters
+  /** Folder below which a trial may make its own. */
+  root: string
 }
 
-const reportSchema = z.object({ pid: z.int(), namespaces: z.boolean() })
+const reportSchema = z.object({ pid: z.int(), proc: z.boolean().optional() })
 type Report = z.infer<typeof reportSchema>
 
-/** What interpreters and the loader read. Node fails without openssl.cnf (local-isolation.md §5). */
+/** What interpreters and the loader read where there is no file tree of our own. Node fails without openssl.cnf (local-isolation.md §5). */
 const READ = [
   '/usr',
   '/bin',
@@ -47,90 +42,193 @@ const READ = [
   '/etc/ssl/openssl.cnf',
 ]
 
+const NAMESPACE_FEATURES = [
+  'self-jail: user, mount, pid, network, ipc, uts and cgroup namespaces of its own; no network interface but loopback',
+  'file tree of its own: system folders read-only; writable are only /tmp (disk limit, 16,384 files) and /dev/shm (16 MiB)',
+  'seccomp filter, no capability, no new privileges; Landlock not needed beside a file tree of its own',
+]
+const BARE_FEATURES = [
+  'self-jail without namespaces: Landlock ABI 6 or newer keeps files, signals and abstract sockets in; names and dates of the host’s files show',
+  'seccomp filter: no sockets; chmod, chown, utime, System V IPC and inotify refused; no capability, no new privileges',
+  '/proc and /dev/shm closed',
+]
+
 /** The rung, or why it cannot be. Starts an agent once, with a waiting Python, as it will be for programs. */
 export async function createSelfJailRung(
   parts: SelfJailParts,
+  tryNamespaces: boolean,
   signal: AbortSignal,
 ): Promise<Rung | { missing: string }> {
-  const trial = await tryOnce(parts, signal)
-  if (typeof trial === 'string') return { missing: trial }
+  const tree = jailTree(parts)
+  const trial = tryNamespaces ? await tryOnce(parts, tree, signal) : 'namespaces: false in the configuration'
+  if (typeof trial !== 'string')
+    return {
+      isolation: 'jail',
+      network: ['none'],
+      ownsPids: true,
+      usesFolder: true,
+      ownDisks: OWN_DISKS,
+      enforces: ['disk'],
+      features: [
+        ...NAMESPACE_FEATURES,
+        trial.proc === true
+          ? '/proc of its own, without command line, version, devices, modules and interrupts of the host; no /sys'
+          : 'no /proc: this host (a container’s masked /proc?) lets no other be mounted',
+      ],
+      start: (launch) => start(parts, tree, launch).launched,
+    }
+  const bare = await tryOnce(parts, null, signal)
+  if (typeof bare === 'string') return { missing: `with namespaces: ${trial}; without: ${bare}` }
   return {
     isolation: 'jail',
     network: ['none'],
-    ownsPids: trial.namespaces,
+    ownsPids: false,
     usesFolder: true,
-    enforces: trial.namespaces ? ['disk'] : [],
+    ownDisks: [],
+    enforces: [],
     features: [
-      'self-jail: Landlock file rules (system folders read-only, own folder writable) and a seccomp filter without sockets',
-      trial.namespaces
-        ? 'own user, mount, pid, network, ipc and uts namespaces; own /proc; host files read-only; tmpfs with the disk limit'
-        : 'no namespaces on this host: signals and abstract sockets are kept in by Landlock scopes, /proc is closed, chmod, chown, utime, System V IPC and inotify are refused, disk is limited per file only',
+      ...BARE_FEATURES,
+      'disk and number of files are watched every 250 ms, not limited; a single file is (RLIMIT_FSIZE)',
+      `no namespaces: ${trial}`,
     ],
-    start: (launch) => start(parts, launch).launched,
+    start: (launch) => start(parts, null, launch).launched,
   }
 }
 
-function start(parts: SelfJailParts, launch: Launch): { launched: Launched; report: Promise<Report> } {
-  const { spec, folder } = launch
+/** `tree`: the file tree with namespaces; null without. */
+function start(
+  parts: SelfJailParts,
+  tree: JailTree | null,
+  launch: Launch,
+): { launched: Launched; report: Promise<Report> } {
   const { python } = parts
-  const settings = {
-    folder,
-    read: [...READ, ...python.folders, parts.guestDir, parts.node],
-    filter: parts.filter,
-    bareFilter: parts.bareFilter,
-    namespaces: parts.namespaces,
-    disk: spec.limits.disk_mib * MiB,
-  }
-  const [, , , , ...agentOptions] = agentArgv({
-    python: python.executable,
-    node: parts.node,
-    guestDir: parts.guestDir,
-    language: languageOf(spec.program),
-    work: `${folder}/work`,
-    hold: true,
-    cell: spec.reuse !== 'job',
-    env: { HOME: `${folder}/tmp`, TMPDIR: `${folder}/tmp` },
-    rlimits: {
-      // Where the disk is no tmpfs, at least no single file passes the limit.
-      fsize: spec.limits.disk_mib * MiB,
-      ...(launch.hasCgroup ? {} : withoutCgroup(spec.limits)),
-    },
-  })
   const child = spawn(
     python.executable,
-    ['-I', '-S', parts.bootstrap, parts.guestDir, JSON.stringify(settings), ...agentOptions],
-    { stdio: ['pipe', 'pipe', 'pipe', 'pipe'], env: {}, cwd: '/', ...parts.dropTo },
+    [
+      '-I',
+      '-S',
+      parts.bootstrap,
+      ...Object.entries(settingsOf(parts, tree, launch)).flat(),
+      '--',
+      // The interpreter and the agent's file are jail.py's own matter.
+      ...agentArguments(parts, tree, launch).slice(4),
+    ],
+    {
+      stdio: ['pipe', 'pipe', 'pipe', 'pipe'],
+      env: { [MARK]: launch.spec.slotId },
+      cwd: '/',
+      ...launch.user,
+    },
   )
-  const report = reportOf(child)
-  const agentPid = report.then(({ pid }) => pid)
+  const reports = reportsOf(child)
+  const agentPid = reports.first.then(({ pid }) => pid)
   // The trial does not look at it; a host that cannot run the jail must not end the worker by an unhandled rejection.
-  for (const promise of [report, agentPid]) promise.catch(() => {})
-  return { launched: { child, agentPid }, report }
+  for (const promise of [reports.first, reports.last, agentPid]) promise.catch(() => {})
+  return { launched: { child, agentPid }, report: reports.last }
 }
 
-function reportOf(child: ChildProcess): Promise<Report> {
-  const info = child.stdio[3] as Readable
-  return new Promise((resolve, reject) => {
-    let text = ''
-    info.on('data', (chunk: Buffer) => {
-      text += chunk.toString('latin1')
-      if (!text.endsWith('\n')) return
-      const parsed = reportSchema.safeParse(JSON.parse(text))
-      if (parsed.success) resolve(parsed.data)
-      else reject(new Error('the jail reported nonsense'))
+function settingsOf(
+  parts: SelfJailParts,
+  tree: JailTree | null,
+  { spec, folder, hasCgroup }: Launch,
+): Record<string, string> {
+  const filters = tree === null ? parts.filters.bare : parts.filters.jail
+  const filter = hasCgroup ? filters.limited : filters.watched
+  const { python, guestDir, node } = parts
+  if (tree === null)
+    return {
+      guest: guestDir,
+      folder,
+      filter,
+      read: [...READ, ...python.folders, guestDir, node].join('\n'),
+    }
+  const pairs = (list: readonly (readonly [string, string])[]): string =>
+    list.map((pair) => pair.join(' ')).join('\n')
+  return {
+    guest: GUEST,
+    folder,
+    filter,
+    links: pairs(tree.links),
+    binds: pairs(tree.binds),
+    masks: [...tree.maskedFiles, ...tree.maskedFolders].join('\n'),
+    empty: tree.empty,
+    disk: String(spec.limits.disk_mib * MiB),
+    shm: String(SHM_BYTES),
+  }
+}
+
+function agentArguments(
+  { python, node, guestDir }: SelfJailParts,
+  tree: JailTree | null,
+  { spec, folder, hasCgroup }: Launch,
+): string[] {
+  const shared = {
+    python: python.executable,
+    language: spec.language,
+    preload: spec.preload,
+    cell: spec.cell,
+    hold: true,
+  }
+  const limits = hasCgroup ? {} : withoutCgroup(spec.limits)
+  if (tree !== null)
+    return agentArgv({
+      ...shared,
+      node: NODE,
+      guestDir: GUEST,
+      ownDisk: true,
+      env: { PATH },
+      rlimits: limits,
     })
-    info.on('close', () => reject(new Error('the jail ended before it stood')))
-    info.on('error', reject)
-    child.on('error', reject)
+  return agentArgv({
+    ...shared,
+    node,
+    guestDir,
+    work: `${folder}/work`,
+    confined: true,
+    scope: true,
+    env: { HOME: `${folder}/tmp`, TMPDIR: `${folder}/tmp` },
+    // Where the disk is no tmpfs, at least no single file passes the limit.
+    rlimits: { fsize: spec.limits.disk_mib * MiB, ...limits },
   })
 }
 
-async function tryOnce(parts: SelfJailParts, signal: AbortSignal): Promise<Report | string> {
-  const { launched, report } = start(parts, {
-    folder: parts.trialFolder,
-    hasCgroup: false,
-    spec: TRIAL_SPEC,
+/** The first line names the agent; the last, which may be the same, comes when the jail stands. */
+function reportsOf(child: ChildProcess): { first: Promise<Report>; last: Promise<Report> } {
+  const info = child.stdio[3] as Readable
+  const [first, last] = [Promise.withResolvers<Report>(), Promise.withResolvers<Report>()]
+  const failed = (error: Error): void => {
+    first.reject(error)
+    last.reject(error)
+  }
+  let text = ''
+  info.on('data', (chunk: Buffer) => {
+    text += chunk.toString('latin1')
+    if (!text.endsWith('\n') || text.length > 4096) return
+    const [line = ''] = text.split('\n')
+    const parsed = reportSchema.safeParse(JSON.parse(line))
+    if (parsed.success) first.resolve(parsed.data)
+    else failed(new Error('the jail reported nonsense'))
   })
+  info.on('close', () => {
+    const line = text.trimEnd().split('\n').at(-1)
+    if (line !== undefined && line !== '') last.resolve(reportSchema.parse(JSON.parse(line)))
+    failed(new Error('the jail ended before it stood'))
+  })
+  info.on('error', failed)
+  child.on('error', failed)
+  return { first: first.promise, last: last.promise }
+}
+
+async function tryOnce(
+  parts: SelfJailParts,
+  tree: JailTree | null,
+  signal: AbortSignal,
+): Promise<Report | string> {
+  const folder = await mkdtemp(join(parts.root, 'trial-'))
+  const user = parts.dropTo
+  await mkdir(join(folder, 'tmp'))
+  if (user !== null) for (const path of [folder, join(folder, 'tmp')]) await chown(path, user.uid, user.gid)
+  const { launched, report } = start(parts, tree, { folder, hasCgroup: false, user, spec: TRIAL })
   const { child } = launched
   let said = ''
   child.stderr?.on('data', (chunk: Buffer) => (said = (said + chunk.toString('utf8')).slice(-4096)))
@@ -148,22 +246,15 @@ async function tryOnce(parts: SelfJailParts, signal: AbortSignal): Promise<Repor
     session.close()
     child.kill('SIGKILL')
     await exited
+    await rm(folder, { recursive: true, force: true })
   }
 }
 
-const TRIAL_SPEC: SandboxSpec = {
-  sandboxId: 'sbx_trial',
-  executionId: 'exe_trial',
-  attempt: 1,
-  tenantId: 'trial',
+const TRIAL: SlotSpec = {
+  slotId: 'sbx_trial',
   owner: 'wrk_trial',
-  program: { type: 'script', language: 'python', source: '' },
-  limits: {
-    ...DEFAULT_LIMITS,
-  },
-  network: 'none',
-  env: {},
-  preload: null,
-  reuse: 'job',
-  session: null,
+  language: 'python',
+  preload: [],
+  limits: DEFAULT_LIMITS,
+  cell: false,
 }

@@ -1,0 +1,54 @@
+/** What a host backend can do on this host, as it was found; for `open` to refuse by and for doctor to print. */
+import { LANGUAGES, type Capabilities } from '@cofferdam/contract'
+import type { Cgroups } from './cgroups.ts'
+import type { Rung } from './rung.ts'
+
+/** `rung`: null where none can run; the capabilities are then those of what would. */
+export function capabilitiesOf(
+  rung: Rung | null,
+  cgroups: Cgroups | null,
+  preloads: readonly string[],
+): Capabilities {
+  return {
+    languages: LANGUAGES,
+    programs: ['script', 'command'],
+    network: rung?.network ?? ['none'],
+    stdin: true,
+    files: true,
+    artifacts: true,
+    streaming: true,
+    sessions: ['none', 'files', 'interpreter'],
+    preloads,
+    value: true,
+    interrupt: true,
+    maxMs: null,
+    enforces: [
+      ...new Set([
+        ...(rung?.enforces ?? []),
+        ...(cgroups === null ? [] : (['memory', 'cpus', 'pids'] as const)),
+      ]),
+    ],
+    measures: [
+      'cpu_ms',
+      'peak_memory_bytes',
+      'wall_ms',
+      // statfs through /proc/<pid>/root: of a process that is not dumpable only root may.
+      ...((rung?.ownDisks.length ?? 0) > 0 && process.getuid?.() === 0 ? (['disk_bytes'] as const) : []),
+      ...(cgroups?.countsPidsPeak === true ? (['pids_peak'] as const) : []),
+      ...(cgroups?.countsIo === true ? (['read_bytes', 'write_bytes'] as const) : []),
+    ],
+  }
+}
+
+/** How the limits hold, one line per feature. */
+export function limitFeatures(capabilities: Capabilities, cgroups: Cgroups | null): string[] {
+  const missing = (['memory', 'cpus', 'pids', 'disk'] as const).filter(
+    (limit) => !capabilities.enforces.includes(limit),
+  )
+  return [
+    cgroups === null
+      ? 'no writable cgroup: memory is watched and killed every 25 ms (memfd_create and shmget refused in jails), processes are limited by RLIMIT_NPROC, CPU is not; run as root, or delegate a cgroup v2 (systemd Delegate=yes) and set cgroup_parent'
+      : `cgroup ${cgroups.version}: memory, CPU and processes limited; counted: ${capabilities.measures.join(', ')}`,
+    ...(missing.length > 0 ? [`not enforced: ${missing.join(', ')}`] : []),
+  ]
+}

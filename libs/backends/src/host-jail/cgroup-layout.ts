@@ -1,0 +1,76 @@
+/** Where this process may make cgroups, and with which controllers: found by making one. */
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+
+/** What limits sandboxes; all four are needed. `io` only counts, where it is there. */
+export type Controller = 'memory' | 'pids' | 'cpu' | 'cpuacct' | 'io'
+
+export interface CgroupLayout {
+  version: 'v1' | 'v2'
+  /** Our own folder per controller; v2 has one for all. */
+  folder: Record<Exclude<Controller, 'io'>, string> & { io: string | null }
+}
+
+/** Null where no cgroup with memory, pids and cpu can be made. `parent` names a delegated v2 group or null. */
+export const findCgroupLayout = (parent: string | null): CgroupLayout | null => v2Layout(parent) ?? v1Layout()
+
+const read = (path: string): string => readFileSync(path, 'utf8').trim()
+
+function ownGroups(): string[] {
+  try {
+    return read('/proc/self/cgroup').split('\n')
+  } catch {
+    return []
+  }
+}
+
+function v1Layout(): CgroupLayout | null {
+  const lines = ownGroups()
+  const make = (controller: string): string | null => {
+    const line = lines.find((l) => l.split(':')[1]?.split(',').includes(controller))
+    if (line === undefined) return null
+    const parent = join('/sys/fs/cgroup', controller, line.split(':').slice(2).join(':'))
+    const base = join(parent, 'cofferdam')
+    try {
+      // First: where no cgroup is mounted (a chroot, a plain sysfs), Node's recursive mkdir never ends, because each
+      // level answers ENOENT and the one above it EEXIST.
+      read(join(parent, 'cgroup.procs'))
+      mkdirSync(base, { recursive: true })
+      read(join(base, 'cgroup.procs'))
+      writeFileSync(join(base, 'notify_on_release'), '0')
+      return base
+    } catch {
+      return null
+    }
+  }
+  const [memory, pids, cpu, cpuacct] = [make('memory'), make('pids'), make('cpu'), make('cpuacct')]
+  if (memory === null || pids === null || cpu === null || cpuacct === null) return null
+  return { version: 'v1', folder: { memory, pids, cpu, cpuacct, io: make('blkio') } }
+}
+
+function v2Layout(parent: string | null): CgroupLayout | null {
+  const own = ownGroups()
+    .find((l) => l.startsWith('0::'))
+    ?.slice(3)
+  // The root group may hold processes and controllers at once; a delegated group must be empty of processes.
+  const candidates = parent === null ? ['/sys/fs/cgroup', join('/sys/fs/cgroup', own ?? '')] : [parent]
+  for (const candidate of candidates) {
+    try {
+      const controllers = read(join(candidate, 'cgroup.controllers')).split(' ')
+      if (!['memory', 'pids', 'cpu'].every((c) => controllers.includes(c))) continue
+      const io = controllers.includes('io')
+      const enabled = `+memory +pids +cpu${io ? ' +io' : ''}`
+      writeFileSync(join(candidate, 'cgroup.subtree_control'), enabled)
+      const base = join(candidate, 'cofferdam')
+      mkdirSync(base, { recursive: true })
+      writeFileSync(join(base, 'cgroup.subtree_control'), enabled)
+      return {
+        version: 'v2',
+        folder: { memory: base, pids: base, cpu: base, cpuacct: base, io: io ? base : null },
+      }
+    } catch {
+      continue
+    }
+  }
+  return null
+}

@@ -1,0 +1,23 @@
+/** What lies on a sandbox's own file systems, asked of the kernel from outside. */
+import { statfsSync } from 'node:fs'
+
+export interface DiskUse {
+  bytes: number
+  files: number
+}
+
+/** Null where we may not look. A mount point inside cannot be replaced by the program, so no path here is of its making. */
+export function diskUse(disks: readonly string[]): DiskUse | null {
+  if (disks.length === 0) return null
+  const sum = { bytes: 0, files: 0 }
+  for (const disk of disks) {
+    try {
+      const { blocks, bfree, bsize, files, ffree } = statfsSync(disk)
+      sum.bytes += (blocks - bfree) * bsize
+      sum.files += files - ffree
+    } catch {
+      return null
+    }
+  }
+  return sum
+}

@@ -1,0 +1,144 @@
+/** The ways to a proven end: of a slot of our own, and of one that only a record names. */
+import type { ChildProcess } from 'node:child_process'
+import { CofferdamError, type SandboxId, type WorkerId } from '@cofferdam/contract'
+import type { Cgroups } from './cgroups.ts'
+import {
+  findMarked,
+  identityOf,
+  isRunning,
+  killExactly,
+  killTree,
+  processesOf,
+  waitGone,
+  type ProcessIdentity,
+} from './process-identity.ts'
+import type { Records } from './records.ts'
+import type { SlotUids } from './slot-uids.ts'
+
+/** After SIGKILL everything is gone in milliseconds; a CPU quota or a busy host stretches that (41 spinning processes: 250 ms). */
+const GONE_MS = 10_000
+/** An agent without a pid namespace ends what it started when its channel closes, and reaps it; then the tree is killed. */
+const OWN_END_MS = 250
+
+/** What there is of a slot while it starts or lives. */
+export interface SlotRemains {
+  owner: WorkerId
+  id: SandboxId
+  child: ChildProcess | null
+  /** The agent; null when it never came to life. */
+  identity: ProcessIdentity | null
+  uid: number | null
+}
+
+export interface Ends {
+  /** Kills a slot of our own, proves it and forgets it. Throws `internal` when it still runs. */
+  endSlot(remains: SlotRemains): Promise<void>
+  /** The same for what a record names; 1 when something was there. */
+  endRecorded(owner: WorkerId, id: SandboxId): Promise<number>
+}
+
+/** Creates the ends of one backend's slots. */
+export function createEnds(deps: {
+  records: Records
+  cgroups: Cgroups | null
+  uids: SlotUids | null
+  place: string
+  ownsPids: boolean
+}): Ends {
+  const { records, cgroups, uids, place } = deps
+
+  async function kill(identity: ProcessIdentity, ownsPids: boolean, id: SandboxId): Promise<void> {
+    let gone: boolean
+    if (ownsPids) {
+      killExactly(identity, place)
+      gone = await waitGone(identity, place, GONE_MS)
+    } else {
+      gone = await killTree(identity, place, GONE_MS)
+      // Whatever left the agent's tree is still in the slot's cgroup; where there is none, it still has the slot's uid.
+      const uid = cgroups === null ? (uids?.of(id) ?? null) : null
+      const left = uid === null ? () => cgroups?.find(id).pids() ?? [] : () => processesOf(uid)
+      gone &&= killStrays(left)
+    }
+    if (!gone)
+      throw new CofferdamError('internal', 'a sandbox is still running after SIGKILL', {
+        details: { pid: identity.pid },
+      })
+  }
+
+  async function forget(owner: WorkerId, id: SandboxId, uid: number | null): Promise<void> {
+    const isRemoved = (await cgroups?.find(id).remove()) ?? true
+    // The folder first: without it nobody finds the slot, and a uid that stays taken harms nobody.
+    await records.remove(owner, id)
+    // A process that no signal reaches keeps its group busy; its uid is never given to another sandbox.
+    if (isRemoved) uids?.release(id, uid)
+  }
+
+  return {
+    async endSlot({ owner, id, child, identity, uid }) {
+      if (identity !== null && deps.ownsPids) {
+        killExactly(identity, place)
+        // Our child waits for the init of the namespace, which the kernel lets go only after all others in it.
+        if (child !== null) await exitOf(child, GONE_MS)
+      } else if (identity !== null) await waitGone(identity, place, OWN_END_MS)
+      if (identity !== null && (!deps.ownsPids || isRunning(identity, place)))
+        await kill(identity, deps.ownsPids, id)
+      if (child !== null) await endChild(child, place)
+      await forget(owner, id, uid)
+    },
+    async endRecorded(owner, id) {
+      const found = (await records.list(owner)).find((entry) => entry.id === id)
+      if (found === undefined) return 0
+      // Another host's record (a shared folder) names a process that is not ours to judge.
+      if (found.record !== null && found.record.place === place)
+        await kill(found.record, found.record.ownsPids, id)
+      // Without a record the worker died while it opened the slot; only the mark tells what it had started.
+      if (found.record === null)
+        for (const identity of await findMarked(id, place)) await kill(identity, false, id)
+      await forget(owner, id, null)
+      return 1
+    },
+  }
+}
+
+/** Without a pid namespace a process may have left the agent's tree (the agent was killed first). True when none is left. */
+function killStrays(find: () => number[]): boolean {
+  for (let round = 0; round < 100; round++) {
+    const pids = find()
+    if (pids.length === 0) return true
+    for (const pid of pids) {
+      try {
+        process.kill(pid, 'SIGKILL')
+      } catch {
+        // Gone meanwhile.
+      }
+    }
+  }
+  return false
+}
+
+const isOver = (child: ChildProcess): boolean =>
+  child.exitCode !== null || child.signalCode !== null || child.pid === undefined
+
+/** Resolves when the child has ended and was reaped, or after the time. */
+async function exitOf(child: ChildProcess, timeoutMs: number): Promise<void> {
+  if (isOver(child)) return
+  await new Promise<void>((resolve) => {
+    const timer = setTimeout(done, timeoutMs)
+    function done(): void {
+      clearTimeout(timer)
+      child.off('exit', done)
+      resolve()
+    }
+    child.once('exit', done)
+  })
+}
+
+/** Our own child is the agent or waits for it; either way it ends now, and Node reaps it. */
+async function endChild(child: ChildProcess, place: string): Promise<void> {
+  if (isOver(child) || child.pid === undefined) return
+  // What it is just forking is not yet bound to its life (bwrap's child waits for it for ever): so not simply a kill.
+  const identity = identityOf(child.pid, place)
+  if (identity !== null) await killTree(identity, place, GONE_MS)
+  child.kill('SIGKILL')
+  await exitOf(child, GONE_MS)
+}

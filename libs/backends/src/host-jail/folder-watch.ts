@@ -1,0 +1,90 @@
+/**
+ * Where a sandbox writes into a folder of the host and nothing limits its size: counts what is in it and kills the
+ * sandbox's programs when there is too much. A program can pass the limit for one interval, so `disk` is not declared as enforced then.
+ */
+import type { Dirent } from 'node:fs'
+import { lstat, opendir } from 'node:fs/promises'
+import { descendants } from './process-identity.ts'
+
+/** A look at 10,000 files takes some 100 ms of which little is CPU; programs fill disks at 1 GB/s: 250 MB too much at worst. */
+const INTERVAL_MS = 250
+/** Files, folders and links: what a jail with a tmpfs of its own gets (nr_inodes=16k), for the same reason: inodes are the host's. */
+export const FILES_MAX = 16_384
+
+export interface FolderWatch {
+  readonly kills: number
+  stop(): void
+}
+
+/** Watches until `stop()`. `agent` is the process whose descendants are killed; itself it lives on. */
+export function watchFolder(folder: string, limitBytes: number, agent: number): FolderWatch {
+  let kills = 0
+  let isStopped = false
+  let timer: NodeJS.Timeout | undefined
+
+  async function look(): Promise<void> {
+    const isFull = await holdsMore(Buffer.from(folder), limitBytes)
+    // Killing gives no files back, so every process of the program follows until nobody makes more.
+    for (const pid of isFull && !isStopped ? descendants(agent) : []) {
+      kills++
+      try {
+        process.kill(pid, 'SIGKILL')
+      } catch {
+        // Gone meanwhile.
+      }
+    }
+  }
+  // One look at a time: a slow disk makes them rarer, never parallel.
+  function wait(): void {
+    timer = setTimeout(
+      () =>
+        void look()
+          .catch(() => {})
+          .then(() => {
+            if (!isStopped) wait()
+          }),
+      INTERVAL_MS,
+    )
+    timer.unref()
+  }
+  wait()
+
+  return {
+    get kills() {
+      return kills
+    },
+    stop() {
+      isStopped = true
+      clearTimeout(timer)
+    },
+  }
+}
+
+/**
+ * Blocks are counted, not sizes, so that a hole is no disk. Links are not followed; a name that cannot be looked at because its path
+ * is too long lies deeper than any honest one and counts as too much. What goes away while we look counts as nothing.
+ */
+async function holdsMore(root: Buffer, limitBytes: number): Promise<boolean> {
+  let bytes = 0
+  let files = 0
+  const waiting = [root]
+  for (let folder = waiting.pop(); folder !== undefined; folder = waiting.pop()) {
+    try {
+      for await (const entry of await entriesOf(folder)) {
+        const path = Buffer.concat([folder, Buffer.from('/'), entry.name])
+        const found = await lstat(path)
+        bytes += found.blocks * 512
+        files += 1
+        if (bytes > limitBytes || files > FILES_MAX) return true
+        if (found.isDirectory()) waiting.push(path)
+      }
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code === 'ENAMETOOLONG') return true
+    }
+  }
+  return false
+}
+
+// The types of opendir know no names in bytes, which `encoding` gives.
+const entriesOf = async (path: Buffer): Promise<AsyncIterable<Dirent<Buffer>>> =>
+  (await opendir(path, { encoding: 'buffer' as BufferEncoding })) as unknown as AsyncIterable<Dirent<Buffer>>

@@ -1,0 +1,11 @@
+/** What limits programs where no cgroup can be made. */
+
+const MiB = 1024 * 1024
+
+/**
+ * Per process or per user, so weaker than a cgroup. `data` counts writable private memory: a net below the memory watch, wide
+ * enough for what allocators reserve. RLIMIT_AS would break Node (local-isolation.md §8).
+ */
+export function withoutCgroup(limits: { memory_mib: number; pids: number }): Record<string, number> {
+  return { nproc: limits.pids + 1, data: (2 * limits.memory_mib + 256) * MiB }
+}
