@@ -19,13 +19,16 @@ import { output } from './themes/output.ts'
 import { parallel } from './themes/parallel.ts'
 import { probe } from './themes/probe.ts'
 import { refusal } from './themes/refusal.ts'
+import { reuse } from './themes/reuse.ts'
 import { separation } from './themes/separation.ts'
 import { stdin } from './themes/stdin.ts'
 import { usage } from './themes/usage.ts'
+import { warm } from './themes/warm.ts'
 
 export { fakePrograms } from './fake-programs.ts'
 export type { ExerciseOptions } from './harness.ts'
 export { pythonPrograms, type Programs } from './programs.ts'
+export { warmPlaces } from './warm-places.ts'
 
 const THEMES: Record<string, (harness: Harness) => void> = {
   probe,
@@ -44,6 +47,8 @@ const THEMES: Record<string, (harness: Harness) => void> = {
   lost,
   usage,
   refusal,
+  reuse,
+  warm,
 }
 
 // A probe that does not answer in a minute will not; the daemon of a loaded CI machine may take seconds.
@@ -86,6 +91,9 @@ export async function exerciseBackend(
     afterAll(async () => {
       await backend[Symbol.asyncDispose]()
       await (await second)?.[Symbol.asyncDispose]()
+      const { warmOwner } = options
+      if (warmOwner !== undefined)
+        expect((await options.leftovers?.(warmOwner)) ?? [], 'left behind by pools and cells').toEqual([])
     })
   })
 }

@@ -16,6 +16,8 @@ export interface AttachStream {
   readonly readable: Readable
   /** The container's stdin. */
   readonly writable: Duplex
+  /** Resolves when the container or the connection has ended. */
+  readonly ended: Promise<void>
   /** The last 4 KiB of the container's stderr, for error messages. */
   stderrTail(): string
   /** Closes both directions; the agent takes the end of its input as the end of everything. */
@@ -67,7 +69,9 @@ export function openAttachStream(socket: Duplex): AttachStream {
   socket.on('data', (chunk: Buffer) => {
     if (!take(chunk)) socket.pause()
   })
+  const ended = Promise.withResolvers<void>()
   const onEnd = (): void => {
+    ended.resolve()
     if (!readable.destroyed && !readable.readableEnded) readable.push(null)
   }
   socket.on('end', onEnd)
@@ -79,6 +83,7 @@ export function openAttachStream(socket: Duplex): AttachStream {
   return {
     readable,
     writable: socket,
+    ended: ended.promise,
     stderrTail: () => tail.toString('utf8').trim(),
     destroy: () => {
       socket.destroy()

@@ -2,6 +2,13 @@
 import { z } from 'zod'
 
 const settings = {
+  /**
+   * How frames travel: `socket` over a unix socket in a folder that daemon and worker share, `attach` over the daemon's
+   * attach stream, `auto` by socket where the first sandbox proves that it works.
+   */
+  transport: z.enum(['auto', 'attach', 'socket']).default('auto'),
+  /** Folder for the sockets, this user's own (0700) and short. Default: cofd-<uid> below the temporary folder. */
+  runtime_dir: z.string().startsWith('/').max(64).optional(),
   /** Path of the daemon's unix socket, or a `tcp://`, `http://` or `https://` URL. Default: /var/run/docker.sock. */
   host: z.string().min(1).max(4096).optional(),
   /** Image with python3, node, bash and our guest agent; `node infra/images/build.ts` makes this one. */
@@ -14,7 +21,10 @@ const settings = {
 
 export const dockerConfigSchema = z.strictObject({
   ...settings,
-  /** OCI runtime as the daemon knows it (`docker info`), e.g. runc, crun, runsc; null for the daemon's default. */
+  /**
+   * OCI runtime as the daemon knows it (`docker info`), e.g. runc, crun, runsc, kata, io.containerd.kata.v2; null for crun
+   * where the daemon has it, else the daemon's default.
+   */
   runtime: z.string().min(1).max(128).nullable().default(null),
 })
 

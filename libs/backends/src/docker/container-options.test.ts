@@ -1,12 +1,15 @@
 import { newSandboxId, newWorkerId } from '@cofferdam/contract'
 import { expect, test } from 'vitest'
-import { containerOptions, type SlotSpec } from './container-options.ts'
+import { containerOptions, type ContainerSpec } from './container-options.ts'
 
-const slot: SlotSpec = {
+const slot: ContainerSpec = {
   slotId: newSandboxId(),
   owner: newWorkerId('0123456789ab'),
-  image: 'cofferdam/sandbox:latest',
+  image: 'sha256:35c985d8b95b',
   runtime: null,
+  socketFolder: null,
+  cell: false,
+  preload: [],
   language: 'python',
   limits: { memory_mib: 256, cpus: 0.5, pids: 64, disk_mib: 64 },
 }
@@ -51,6 +54,30 @@ test('hardens the container in every way that local-isolation.md §3 names', () 
   ])
   expect(options.HostConfig).not.toHaveProperty('Runtime')
   expect(options.HostConfig).not.toHaveProperty('Binds')
+  expect(options.HostConfig).not.toHaveProperty('Mounts')
+  expect(options.AttachStdout).toBe(true)
+})
+
+test('binds nothing but the folder of the socket, read-only, and never lets the daemon make it', () => {
+  const options = containerOptions({ ...slot, socketFolder: '/tmp/cofd-0/0a1b/2c3d' })
+  expect(options.HostConfig?.Mounts).toEqual([
+    { Type: 'bind', Source: '/tmp/cofd-0/0a1b/2c3d', Target: '/run/cofferdam', ReadOnly: true },
+  ])
+  expect(options.HostConfig).not.toHaveProperty('Binds')
+  expect(options.Entrypoint).toEqual(expect.arrayContaining(['--socket', '/run/cofferdam/s']))
+  expect(options).toMatchObject({ AttachStdin: true, AttachStdout: false, AttachStderr: true })
+})
+
+test('starts a cell with its modules imported', () => {
+  const { Entrypoint: argv } = containerOptions({ ...slot, cell: true, preload: ['numpy', 'pandas'] })
+  expect(argv).toEqual(expect.arrayContaining(['--cell']))
+  expect((argv as string[]).join(' ')).toContain('--preload numpy --preload pandas')
+})
+
+test('reads no counters of a virtual machine and gives it no socket', () => {
+  const options = containerOptions({ ...slot, runtime: 'io.containerd.kata.v2' })
+  expect(options.Entrypoint).not.toContain('--cgroup')
+  expect(options.HostConfig).toMatchObject({ Runtime: 'io.containerd.kata.v2' })
 })
 
 test('never gives a disk that is larger than the memory it lies in', () => {

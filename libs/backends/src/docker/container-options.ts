@@ -2,11 +2,13 @@
  * What one sandbox is to the daemon: every line of hardening in one place, pure, so that a test can read it.
  * Facts and measurements behind the lines: local-isolation.md §3 and §7.
  */
-import type { Limits, SandboxId, WorkerId } from '@cofferdam/contract'
+import type { SandboxId } from '@cofferdam/contract'
 import { agentArgv } from '@cofferdam/guest'
 import type Docker from 'dockerode'
+import type { SlotSpec } from '../warm/index.ts'
 import { runtimeKind } from './runtime-kind.ts'
 import { seccompProfile } from './seccomp.ts'
+import { SOCKET_FOLDER, SOCKET_PATH } from './socket-channel.ts'
 
 /** Labels by which workers find their containers, and people see whose they are. */
 export const LABELS = {
@@ -55,22 +57,21 @@ const READONLY_PATHS = ['/proc/bus', '/proc/fs', '/proc/irq', '/proc/sys', '/pro
 // One filter for all sandboxes of this process; the daemon takes the text.
 const SECCOMP = `seccomp=${JSON.stringify(seccompProfile())}`
 
-/** Everything that must be known before a container starts; what only the program brings comes at bind. */
-export interface SlotSpec {
-  slotId: SandboxId
-  owner: WorkerId
+/** What the backend adds to a slot's spec before its container can start. */
+export interface ContainerSpec extends SlotSpec {
+  /** The image's id, not its tag: containers of one backend never differ in their image. */
   image: string
+  /** Null for the daemon's default. */
   runtime: string | null
-  /** The interpreter that waits, or `none`. */
-  language: 'python' | 'javascript' | 'typescript' | 'bash' | 'none'
-  limits: Pick<Limits, 'memory_mib' | 'cpus' | 'pids' | 'disk_mib'>
+  /** The folder with the agent's socket on the daemon's host; null for frames on stdin and stdout. */
+  socketFolder: string | null
 }
 
 /** The container's name: from it alone kill and clean-up find the container, also when no answer ever brought its id. */
 export const containerName = (slotId: SandboxId): string => `cofferdam-${slotId}`
 
 /** Options of the create call. Files count as memory, because /tmp is a tmpfs: `disk_mib` above `memory_mib` is cut to it. */
-export function containerOptions(slot: SlotSpec): Docker.ContainerCreateOptions {
+export function containerOptions(slot: ContainerSpec): Docker.ContainerCreateOptions {
   const { limits } = slot
   const kind = runtimeKind(slot.runtime)
   const memory = (limits.memory_mib + kind.memoryOverheadMib) * MiB
@@ -92,15 +93,18 @@ export function containerOptions(slot: SlotSpec): Docker.ContainerCreateOptions 
       python: 'python3',
       guestDir: AGENT_DIRECTORY,
       language: slot.language,
-      cgroup: true,
+      cgroup: kind.hasCgroup,
       ownDisk: true,
       uid: UNPRIVILEGED,
       gid: UNPRIVILEGED,
+      cell: slot.cell,
+      preload: slot.preload,
+      ...(slot.socketFolder === null ? {} : { socket: SOCKET_PATH }),
     }),
     Cmd: [],
     Env: [],
     AttachStdin: true,
-    AttachStdout: true,
+    AttachStdout: slot.socketFolder === null,
     AttachStderr: true,
     OpenStdin: true,
     // The end of our stream is the end of the agent's input, and with it of the container.
@@ -132,6 +136,14 @@ export function containerOptions(slot: SlotSpec): Docker.ContainerCreateOptions 
       Init: false,
       MaskedPaths: MASKED_PATHS,
       ReadonlyPaths: READONLY_PATHS,
+      // Mounts, not Binds: the daemon refuses a folder that is not there instead of making one (a worker on another file system).
+      ...(slot.socketFolder === null
+        ? {}
+        : {
+            Mounts: [
+              { Type: 'bind', Source: slot.socketFolder, Target: SOCKET_FOLDER, ReadOnly: true },
+            ] satisfies Docker.MountConfig,
+          }),
       ...(slot.runtime === null ? {} : { Runtime: slot.runtime }),
     },
   }

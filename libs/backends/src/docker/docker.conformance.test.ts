@@ -1,15 +1,28 @@
 import Docker from 'dockerode'
-import { exerciseBackend } from '../../conformance/index.ts'
+import type { Sandbox, WorkerId } from '@cofferdam/contract'
+import { newWorkerId } from '@cofferdam/contract'
+import { exerciseBackend, warmPlaces, type ExerciseOptions } from '../../conformance/index.ts'
 import { createDockerBackend } from './index.ts'
 
 const docker = new Docker()
-
-await exerciseBackend('docker', () => createDockerBackend(), {
-  leftovers: async (owner) => {
+const outside: ExerciseOptions = {
+  leftovers: async (owner: WorkerId) => {
     const filters = { label: [`cofferdam.owner=${owner}`] }
     return (await docker.listContainers({ all: true, filters })).map((found) => found.Names.join())
   },
-  destroyUnderneath: async (sandbox) => {
-    await docker.getContainer(`cofferdam-${sandbox.id}`).kill()
+  destroyUnderneath: async (sandbox: Sandbox) => {
+    await docker.getContainer(`cofferdam-${sandbox.ref.handle['slot']}`).kill()
   },
+}
+
+await exerciseBackend('docker', () => createDockerBackend(), outside)
+
+const attach = 'docker on the attach stream'
+await exerciseBackend(attach, () => createDockerBackend({ transport: 'attach' }, {}, attach), outside)
+
+const pools = 'docker with pools'
+const warmOwner = newWorkerId('c0ffee000001')
+await exerciseBackend(pools, () => createDockerBackend({}, { warm: warmPlaces(warmOwner) }, pools), {
+  ...outside,
+  warmOwner,
 })

@@ -9,6 +9,7 @@ import {
   newWorkerId,
   type SandboxSpec,
 } from '@cofferdam/contract'
+import { guestDigest } from '@cofferdam/guest'
 import { expect, test } from 'vitest'
 import { createDockerBackend } from './index.ts'
 
@@ -73,11 +74,11 @@ test('says that the image is missing and how to build it', async () => {
       const backend = await createDockerBackend({ host })
       expect(await backend.probe(never)).toMatchObject({
         ok: false,
-        fix: expect.stringContaining('infra/images/build.ts'),
+        fix: expect.stringContaining('npm run image'),
       })
       await expect(backend.open(spec(), never)).rejects.toMatchObject({
         code: 'backend_unavailable',
-        message: expect.stringContaining('infra/images/build.ts'),
+        message: expect.stringContaining('npm run image'),
       })
       await backend[Symbol.asyncDispose]()
     },
@@ -120,4 +121,84 @@ test('refuses a host that is no address', async () => {
   await expect(createDockerBackend({ host: 'what is this' })).rejects.toMatchObject({
     code: 'config_invalid',
   })
+})
+
+test('says that the image holds another agent and how to mend it', async () => {
+  await withDaemon(
+    (request, response) =>
+      (request.url?.includes('/info') === true
+        ? reply(200, INFO)
+        : reply(200, {
+            Id: 'sha256:0123456789abcdef',
+            Config: { Labels: { 'cofferdam.guest': 'another' } },
+          }))(request, response),
+    async (host) => {
+      await using backend = await createDockerBackend({ host })
+      expect(await backend.probe(never)).toMatchObject({ ok: false, fix: 'Run `npm run image`.' })
+    },
+  )
+})
+
+const image = reply(200, {
+  Id: 'sha256:0123456789abcdef0123',
+  Config: { Labels: { 'cofferdam.guest': guestDigest() } },
+})
+const withInfo =
+  (info: object): RequestListener =>
+  (request, response) =>
+    (request.url?.includes('/info') === true ? reply(200, info) : image)(request, response)
+
+test('takes crun where the daemon has it and nothing else is named', async () => {
+  const info = { ...INFO, Runtimes: { runc: {}, crun: {} } }
+  await withDaemon(withInfo(info), async (host) => {
+    const features = async (runtime: string | null): Promise<string> => {
+      await using backend = await createDockerBackend({ host, runtime })
+      const probe = await backend.probe(never)
+      return probe.ok ? probe.features.join('\n') : probe.why
+    }
+    expect(await features(null)).toContain('runtime crun')
+    expect(await features('runc')).toContain('runtime runc')
+    expect(await features(null)).toContain('image cofferdam/sandbox:latest (0123456789ab)')
+  })
+})
+
+test('knows Kata by its names, as a virtual machine with no claim that was not tested', async () => {
+  await withDaemon(withInfo(INFO), async (host) => {
+    await using kata = await createDockerBackend({ host, runtime: 'kata' })
+    expect(kata.isolation).toBe('microvm')
+    expect(kata.capabilities.measures).toEqual(['wall_ms'])
+    expect(await kata.probe(never)).toMatchObject({
+      ok: false,
+      why: 'The daemon has no runtime "kata"; it has runc.',
+      fix: expect.stringContaining('/dev/kvm'),
+    })
+    // Docker 28 takes the name of a shim that is not registered.
+    await using shim = await createDockerBackend({ host, runtime: 'io.containerd.kata.v2' })
+    const probe = await shim.probe(never)
+    expect(probe.ok && probe.features).toContain('frames on the attach stream')
+  })
+  await withDaemon(withInfo({ ...INFO, ServerVersion: '20.10.24' }), async (host) => {
+    await using shim = await createDockerBackend({ host, runtime: 'io.containerd.kata.v2' })
+    expect(await shim.probe(never)).toMatchObject({ ok: false })
+  })
+})
+
+test('keeps the image that it began with when the tag moves, and says so', async () => {
+  let id = 'sha256:aaaaaaaaaaaaaaaa'
+  await withDaemon(
+    (request, response) =>
+      (request.url?.includes('/info') === true ? reply(200, INFO) : reply(200, { Id: id, Config: {} }))(
+        request,
+        response,
+      ),
+    async (host) => {
+      await using backend = await createDockerBackend({ host })
+      await backend.probe(never)
+      id = 'sha256:bbbbbbbbbbbbbbbb'
+      const probe = await backend.probe(never)
+      expect(probe.ok && probe.features).toContain(
+        'image cofferdam/sandbox:latest as it was at the start (aaaaaaaaaaaa); restart the worker to use bbbbbbbbbbbb',
+      )
+    },
+  )
 })

@@ -1,16 +1,26 @@
 import Docker from 'dockerode'
-import { exerciseBackend } from '../../conformance/index.ts'
+import type { Sandbox, WorkerId } from '@cofferdam/contract'
+import { newWorkerId } from '@cofferdam/contract'
+import { exerciseBackend, warmPlaces, type ExerciseOptions } from '../../conformance/index.ts'
+import type { BackendDeps } from '../deps.ts'
 import { gvisorConfigSchema } from './config.ts'
 import { createDockerBackend } from './index.ts'
 
 const docker = new Docker()
-
-await exerciseBackend('gvisor', () => createDockerBackend(gvisorConfigSchema.parse({}), {}, 'gvisor'), {
-  leftovers: async (owner) => {
+const gvisor = (name: string, deps: BackendDeps = {}): ReturnType<typeof createDockerBackend> =>
+  createDockerBackend(gvisorConfigSchema.parse({}), deps, name)
+const outside: ExerciseOptions = {
+  leftovers: async (owner: WorkerId) => {
     const filters = { label: [`cofferdam.owner=${owner}`] }
     return (await docker.listContainers({ all: true, filters })).map((found) => found.Names.join())
   },
-  destroyUnderneath: async (sandbox) => {
-    await docker.getContainer(`cofferdam-${sandbox.id}`).kill()
+  destroyUnderneath: async (sandbox: Sandbox) => {
+    await docker.getContainer(`cofferdam-${sandbox.ref.handle['slot']}`).kill()
   },
-})
+}
+
+await exerciseBackend('gvisor', () => gvisor('gvisor'), outside)
+
+const pools = 'gvisor with pools'
+const warmOwner = newWorkerId('c0ffee000002')
+await exerciseBackend(pools, () => gvisor(pools, { warm: warmPlaces(warmOwner) }), { ...outside, warmOwner })

@@ -1,22 +1,27 @@
 /**
  * The `docker` backend, and `gvisor`, which is the same with runtime runsc: one hardened container per sandbox, our
- * guest agent inside, frames over the attach stream. README.md says what it isolates and what it does not.
+ * guest agent inside, frames over a unix socket or the attach stream, started before it is needed where the worker
+ * lends warm places. README.md says what it isolates and what it does not.
  */
-import { CofferdamError, refuseMissing, type Backend, type SandboxSpec } from '@cofferdam/contract'
-import { languageOf } from '@cofferdam/guest'
+import { CofferdamError, refuseMissing, type Backend, type Capabilities } from '@cofferdam/contract'
 import { SILENT, type BackendDeps } from '../deps.ts'
+import { createWarmth, type SlotSpec } from '../warm/index.ts'
+import { createHostChoice } from './choose-host.ts'
 import { dockerConfigSchema, type DockerConfig } from './config.ts'
-import { containerName, type SlotSpec } from './container-options.ts'
+import { containerName } from './container-options.ts'
 import { connectDaemon } from './daemon.ts'
 import { destroyContainer } from './destroy-container.ts'
+import type { DockerSlot } from './docker-slot.ts'
 import { findSandboxes, isSandboxId } from './find-sandboxes.ts'
 import { createOomEvents } from './oom-events.ts'
+import { createPreloadOffer } from './preload-offer.ts'
 import { probeDocker } from './probe.ts'
 import { runtimeKind } from './runtime-kind.ts'
 import { bindSlot } from './sandbox.ts'
-import { startSlot } from './start-slot.ts'
+import { createSocketFolders, defaultSocketRoot } from './socket-channel.ts'
+import { startSlot, type StartParts } from './start-slot.ts'
 
-/** Makes the backend; loads dockerode, talks to no daemon before `probe` or `open`. `config` takes its defaults from the schema. */
+/** Makes the backend; loads dockerode, talks to no daemon before `probe`, `prewarm` or `open`. `config` takes its defaults from the schema. */
 export async function createDockerBackend(
   config: Partial<DockerConfig> = {},
   deps: BackendDeps = {},
@@ -26,7 +31,30 @@ export async function createDockerBackend(
   const daemon = await connectDaemon(settings)
   const logger = deps.logger ?? SILENT
   const oomEvents = createOomEvents(daemon, logger)
-  const { isolation, capabilities } = runtimeKind(settings.runtime)
+  const kind = runtimeKind(settings.runtime)
+  const host = createHostChoice(daemon, settings, logger)
+  const sockets = createSocketFolders(settings.runtime_dir ?? defaultSocketRoot())
+  const parts: StartParts = { daemon, host, sockets, readyTimeoutMs: settings.ready_timeout_ms, logger }
+  const warmth = createWarmth<DockerSlot>({ backend: name, start, deps: deps.warm ?? null, logger })
+  const offer = createPreloadOffer(warmth.preloadSets, logger)
+  const capabilities: Capabilities = {
+    ...kind.capabilities,
+    get preloads() {
+      return offer.names()
+    },
+  }
+  const { isolation } = kind
+
+  async function start(spec: SlotSpec, signal: AbortSignal): Promise<DockerSlot> {
+    // The event stream before the container: an OOM of its first moments counts too.
+    await oomEvents.listen()
+    try {
+      return await startSlot(parts, spec, signal)
+    } catch (error) {
+      offer.failed(spec.preload, error)
+      throw error
+    }
+  }
 
   return {
     name,
@@ -35,19 +63,18 @@ export async function createDockerBackend(
 
     probe: async (signal) => {
       signal.throwIfAborted()
-      return probeDocker(daemon, settings, signal)
+      return probeDocker(daemon, settings, { host, offer }, signal)
+    },
+
+    prewarm() {
+      warmth.prewarm()
     },
 
     async open(spec, signal) {
       signal.throwIfAborted()
       refuseMissing(name, capabilities, spec)
-      await oomEvents.listen()
-      const slot = await startSlot(daemon, slotFor(spec, settings), {
-        readyTimeoutMs: settings.ready_timeout_ms,
-        signal,
-        logger,
-      })
-      return bindSlot(slot, spec, { backend: name, isolation, capabilities, warm: false, daemon, oomEvents })
+      const place = await warmth.take(spec, signal)
+      return bindSlot(place, spec, { backend: name, isolation, capabilities, oomEvents })
     },
 
     async kill(ref) {
@@ -62,6 +89,7 @@ export async function createDockerBackend(
       const destroyed = await Promise.all(
         left.map(({ slotId }) => destroyContainer(daemon, containerName(slotId))),
       )
+      await sockets.sweep(owner)
       return { destroyed: destroyed.filter(Boolean).length }
     },
 
@@ -70,7 +98,9 @@ export async function createDockerBackend(
     },
 
     async [Symbol.asyncDispose]() {
+      await warmth.close()
       oomEvents.close()
+      await sockets.close()
     },
   }
 }
@@ -78,12 +108,3 @@ export async function createDockerBackend(
 /** What the registry calls. */
 export const createBackend = (config: DockerConfig, deps: BackendDeps, name: string): Promise<Backend> =>
   createDockerBackend(config, deps, name)
-
-const slotFor = (spec: SandboxSpec, settings: DockerConfig): SlotSpec => ({
-  slotId: spec.sandboxId,
-  owner: spec.owner,
-  image: settings.image,
-  runtime: settings.runtime,
-  language: languageOf(spec.program),
-  limits: spec.limits,
-})

@@ -20,6 +20,8 @@ export interface OomEvents {
   listen(): Promise<void>
   /** True when the kernel killed for memory in that container; waits up to 500 ms for the event. */
   happened(containerName: string): Promise<boolean>
+  /** What happened in that container so far is no evidence any more. */
+  forget(containerName: string): void
   close(): void
 }
 
@@ -72,6 +74,9 @@ export function createOomEvents(daemon: Daemon, logger: BackendLogger): OomEvent
       const deadline = performance.now() + GRACE_MS
       while (!seen.has(containerName) && performance.now() < deadline) await sleep(10)
       return seen.delete(containerName)
+    },
+    forget(containerName) {
+      seen.delete(containerName)
     },
     close() {
       closed = true

@@ -1,10 +1,10 @@
 /** Can containers run here? Daemon, image, runtime and limits, with what to do about what is missing. */
 import type { Probe } from '@cofferdam/contract'
+import { automaticRuntime, inspectImage, MISSING_IMAGE_FIX, type HostChoice } from './choose-host.ts'
 import type { DockerConfig } from './config.ts'
 import { daemonMessage, statusOf, type Daemon } from './daemon.ts'
-
-/** What to do about a missing image; our own build script knows every way. */
-export const MISSING_IMAGE_FIX = 'Build it with `node infra/images/build.ts`.'
+import type { PreloadOffer } from './preload-offer.ts'
+import { runtimeKind } from './runtime-kind.ts'
 
 // OverlayFS, cgroups and seccomp come from the kernel; these are what the limits stand on.
 interface DaemonInfo {
@@ -22,7 +22,12 @@ interface DaemonInfo {
 }
 
 /** Asks the daemon; never throws but the reason of `signal`. */
-export async function probeDocker(daemon: Daemon, config: DockerConfig, signal: AbortSignal): Promise<Probe> {
+export async function probeDocker(
+  daemon: Daemon,
+  config: DockerConfig,
+  state: { host: HostChoice; offer: PreloadOffer },
+  signal: AbortSignal,
+): Promise<Probe> {
   const no = (why: string, fix: string): Probe => ({ ok: false, why, fix })
   let info: DaemonInfo
   try {
@@ -37,23 +42,23 @@ export async function probeDocker(daemon: Daemon, config: DockerConfig, signal: 
   if (info.OSType !== undefined && info.OSType !== 'linux')
     return no(`The daemon runs ${info.OSType} containers.`, 'Switch Docker to Linux containers.')
 
-  const runtime = config.runtime ?? info.DefaultRuntime ?? 'the default'
-  if (config.runtime !== null && info.Runtimes !== undefined && !(config.runtime in info.Runtimes))
-    return no(
-      `The daemon has no runtime "${config.runtime}"; it has ${Object.keys(info.Runtimes).join(', ')}.`,
-      config.runtime === 'runsc'
-        ? 'Install gVisor and register it: `runsc install`, then `systemctl reload docker`.'
-        : 'Register it under "runtimes" in the daemon’s daemon.json and reload the daemon.',
-    )
+  const refusal = runtimeRefusal(config.runtime, info)
+  if (refusal !== null) return no(refusal.why, refusal.fix)
 
+  let image: { id: string; agent: string | null }
   try {
-    await daemon.call('image inspect', () => daemon.docker.getImage(config.image).inspect(), signal)
+    image = await inspectImage(daemon, config.image, signal)
   } catch (error) {
     signal.throwIfAborted()
     return statusOf(error) === 404
       ? no(`The image ${config.image} is not on this Docker host.`, MISSING_IMAGE_FIX)
       : no(`The image ${config.image} cannot be looked at: ${daemonMessage(error)}.`, 'See the daemon’s log.')
   }
+  if (image.agent !== null && image.agent !== state.host.expectedAgent())
+    return no(
+      `The image ${config.image} holds another version of the guest agent than this worker speaks to.`,
+      'Run `npm run image`.',
+    )
 
   const lacks = [
     info.MemoryLimit === false ? 'memory' : '',
@@ -67,13 +72,80 @@ export async function probeDocker(daemon: Daemon, config: DockerConfig, signal: 
     )
 
   const seccomp = info.SecurityOptions?.some((option) => option.includes('seccomp')) ?? false
-  return {
-    ok: true,
-    features: [
-      `Docker ${info.ServerVersion ?? 'unknown'} on ${info.Architecture ?? 'unknown'}, runtime ${runtime}`,
-      `cgroup v${info.CgroupVersion ?? '1'} (${info.CgroupDriver ?? 'unknown'}): memory, cpu and pids limits`,
-      seccomp ? 'seccomp: our own profile' : 'seccomp: NOT supported by this kernel',
-      `image ${config.image}`,
-    ],
+  try {
+    return {
+      ok: true,
+      features: [
+        await runtimeLine(config, info, state.host),
+        `cgroup v${info.CgroupVersion ?? '1'} (${info.CgroupDriver ?? 'unknown'}): memory, cpu and pids limits`,
+        seccomp ? 'seccomp: our own profile' : 'seccomp: NOT supported by this kernel',
+        transportLine(state.host),
+        await imageLine(config.image, image, state.host),
+        ...state.offer.refusals(),
+      ],
+    }
+  } catch (error) {
+    signal.throwIfAborted()
+    return no(`The daemon stopped answering: ${daemonMessage(error)}.`, 'See the daemon’s log.')
   }
 }
+
+function runtimeRefusal(runtime: string | null, info: DaemonInfo): { why: string; fix: string } | null {
+  if (runtime === null || info.Runtimes === undefined || runtime in info.Runtimes) return null
+  const major = Number.parseInt(info.ServerVersion ?? '', 10)
+  // From Docker 23 on a containerd shim may be named without being registered; whether it is installed shows at the first start.
+  if (runtime.startsWith('io.containerd.') && major >= 23) return null
+  const has = `The daemon has no runtime "${runtime}"; it has ${Object.keys(info.Runtimes).join(', ')}.`
+  switch (runtimeKind(runtime).isolation) {
+    case 'gvisor':
+      return {
+        why: has,
+        fix: 'Install gVisor and register it: `runsc install`, then `systemctl reload docker`.',
+      }
+    case 'microvm':
+      return {
+        why: has,
+        fix: 'Install Kata Containers on a host with /dev/kvm and register it in daemon.json ("runtimes": {"kata": {"path": "/usr/bin/kata-runtime"}}), or with Docker 23 or newer name "io.containerd.kata.v2".',
+      }
+    default:
+      return {
+        why: has,
+        fix: 'Register it under "runtimes" in the daemon’s daemon.json and reload the daemon.',
+      }
+  }
+}
+
+async function runtimeLine(config: DockerConfig, info: DaemonInfo, host: HostChoice): Promise<string> {
+  const { runtime } = await host.chosen()
+  const automatic =
+    config.runtime === null && runtime !== null
+      ? ', if the first sandbox starts with it; else the default'
+      : ''
+  const skipped =
+    config.runtime === null && runtime === null && automaticRuntime(Object.keys(info.Runtimes ?? {})) !== null
+      ? ' (crun is registered and does not work)'
+      : ''
+  const name = runtime ?? info.DefaultRuntime ?? 'the default'
+  return `Docker ${info.ServerVersion ?? 'unknown'} on ${info.Architecture ?? 'unknown'}, runtime ${name}${automatic}${skipped}`
+}
+
+function transportLine({ transport }: HostChoice): string {
+  if (transport.use === 'attach') return 'frames on the attach stream'
+  return transport.isProven
+    ? 'frames on a unix socket'
+    : 'frames on a unix socket, if the first sandbox reaches it; else on the attach stream'
+}
+
+async function imageLine(
+  name: string,
+  now: { id: string; agent: string | null },
+  host: HostChoice,
+): Promise<string> {
+  const { imageId } = await host.chosen()
+  const agent = now.agent === null ? ', which does not say which guest agent it holds' : ''
+  return imageId === now.id
+    ? `image ${name} (${shortId(imageId)})${agent}`
+    : `image ${name} as it was at the start (${shortId(imageId)}); restart the worker to use ${shortId(now.id)}`
+}
+
+const shortId = (id: string): string => id.replace(/^sha256:/, '').slice(0, 12)

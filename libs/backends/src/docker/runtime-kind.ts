@@ -1,5 +1,12 @@
 /** What an OCI runtime makes of the same container: who the kernel is decides which limits hold and what is measured. */
-import { LANGUAGES, type Capabilities, type Isolation, type Limits, type Usage } from '@cofferdam/contract'
+import {
+  LANGUAGES,
+  SESSION_SCOPES,
+  type Capabilities,
+  type Isolation,
+  type Limits,
+  type Usage,
+} from '@cofferdam/contract'
 
 export interface RuntimeKind {
   isolation: Isolation
@@ -8,6 +15,10 @@ export interface RuntimeKind {
   pidsLimit(limits: Pick<Limits, 'pids'>): number
   /** MiB beside the program's own memory. */
   memoryOverheadMib: number
+  /** The container's /sys/fs/cgroup is its own and counts what its programs use. */
+  hasCgroup: boolean
+  /** A unix socket of the host can be connected to from inside. */
+  reachesHostSockets: boolean
 }
 
 const COMMON = {
@@ -18,7 +29,7 @@ const COMMON = {
   files: true,
   artifacts: true,
   streaming: true,
-  sessions: [],
+  sessions: SESSION_SCOPES,
   preloads: [],
   value: true,
   interrupt: true,
@@ -37,6 +48,8 @@ const HOST_KERNEL: RuntimeKind = {
   pidsLimit: ({ pids }) => pids + 1,
   // The agent: 8-10 MiB resident (measured), and it must survive the program's out-of-memory.
   memoryOverheadMib: 16,
+  hasCgroup: true,
+  reachesHostSockets: true,
 }
 
 /**
@@ -50,11 +63,32 @@ const USER_SPACE_KERNEL: RuntimeKind = {
   pidsLimit: ({ pids }) => 1024 + 4 * pids,
   // The user-space kernel itself: 20-40 MiB.
   memoryOverheadMib: 64,
+  hasCgroup: true,
+  // Closed by default (`--host-uds=none`), and it should stay so.
+  reachesHostSockets: false,
 }
 
-/** The kind by the runtime's name; gVisor's are called runsc, also with a suffix (`runsc-kvm`). */
-export const runtimeKind = (runtime: string | null): RuntimeKind =>
-  runtime?.startsWith('runsc') === true ? USER_SPACE_KERNEL : HOST_KERNEL
+/**
+ * Kata Containers: a virtual machine with a kernel of its own, untested here. Nothing is claimed of its counters; memory
+ * and CPUs are the machine's size, the disk is a tmpfs inside it.
+ */
+const VIRTUAL_MACHINE: RuntimeKind = {
+  isolation: 'microvm',
+  capabilities: { ...COMMON, enforces: ['memory', 'cpus', 'disk'], measures: ['wall_ms'] },
+  pidsLimit: ({ pids }) => pids + 1,
+  // The agent's 16; the guest kernel's memory comes on top of the container's limit (its default_memory).
+  memoryOverheadMib: 16,
+  hasCgroup: false,
+  reachesHostSockets: false,
+}
+
+/** The kind by the runtime's name: `runsc`, `runsc-kvm`; `kata`, `kata-qemu`, `io.containerd.kata.v2`; all else is the host's kernel. */
+export function runtimeKind(runtime: string | null): RuntimeKind {
+  if (runtime === null) return HOST_KERNEL
+  const name = runtime.replace(/^io\.containerd\./, '')
+  if (name.startsWith('runsc')) return USER_SPACE_KERNEL
+  return name.startsWith('kata') ? VIRTUAL_MACHINE : HOST_KERNEL
+}
 
 /** Usage with null in the fields that this runtime does not measure well enough to be declared. */
 export function onlyMeasured(usage: Usage, { measures }: Capabilities): Usage {

@@ -1,7 +1,9 @@
 /**
  * A slot bound to one execution: the guest session, the evidence of the daemon where the agent has none, and an end
- * that is proven. dispose closes the channel (the agent kills everything within milliseconds) and asks the daemon to kill and
- * remove at the same time (the agent is advisory).
+ * that is proven. dispose of a single-use slot closes the channel (the agent kills everything within milliseconds) and asks
+ * the daemon to kill and remove at the same time (the agent is advisory); a turn in a cell ends clean, or the same way.
+ *
+ * After dispose this object reaches nothing any more: the cell behind it may be serving the next execution.
  */
 import {
   CofferdamError,
@@ -19,24 +21,22 @@ import {
   type SandboxSpec,
   type Usage,
 } from '@cofferdam/contract'
-import type { Daemon } from './daemon.ts'
-import { destroyContainer } from './destroy-container.ts'
+import type { GuestSession } from '@cofferdam/guest'
+import type { Place } from '../warm/index.ts'
+import type { DockerSlot } from './docker-slot.ts'
 import type { OomEvents } from './oom-events.ts'
 import { onlyMeasured } from './runtime-kind.ts'
-import type { Slot } from './start-slot.ts'
 
 export interface BindOptions {
   backend: string
   isolation: Isolation
   capabilities: Capabilities
-  warm: boolean
-  daemon: Daemon
   oomEvents: OomEvents
 }
 
 /** Gives a slot its execution. */
-export function bindSlot(slot: Slot, spec: SandboxSpec, options: BindOptions): Sandbox {
-  return new DockerSandbox(slot, spec, options)
+export function bindSlot(place: Place<DockerSlot>, spec: SandboxSpec, options: BindOptions): Sandbox {
+  return new DockerSandbox(place, spec, options)
 }
 
 class DockerSandbox implements Sandbox {
@@ -44,23 +44,24 @@ class DockerSandbox implements Sandbox {
   readonly ref: SandboxRef
   readonly isolation: Isolation
   readonly warm: boolean
-  readonly session = null
-  readonly #slot: Slot
+  readonly session: Sandbox['session']
+  readonly #place: Place<DockerSlot>
   readonly #spec: SandboxSpec
-  readonly #daemon: Daemon
   readonly #oomEvents: OomEvents
   readonly #capabilities: Capabilities
   #runs = 0
+  #running = 0
+  #isLost = false
   #gone: Promise<void> | null = null
 
-  constructor(slot: Slot, spec: SandboxSpec, options: BindOptions) {
+  constructor(place: Place<DockerSlot>, spec: SandboxSpec, options: BindOptions) {
     this.id = spec.sandboxId
-    this.ref = { backend: options.backend, id: spec.sandboxId, handle: { slot: slot.spec.slotId } }
+    this.ref = { backend: options.backend, id: spec.sandboxId, handle: { slot: place.slot.spec.slotId } }
     this.isolation = options.isolation
-    this.warm = options.warm
-    this.#slot = slot
+    this.warm = place.warm
+    this.session = place.session
+    this.#place = place
     this.#spec = spec
-    this.#daemon = options.daemon
     this.#oomEvents = options.oomEvents
     this.#capabilities = options.capabilities
   }
@@ -69,6 +70,8 @@ class DockerSandbox implements Sandbox {
     if (this.#spec.reuse === 'job' && this.#runs > 0)
       throw new CofferdamError('conflict', 'A sandbox of reuse scope "job" runs one program.')
     this.#runs += 1
+    const { slot, keepsInterpreter } = this.#place
+    const guest = this.#guest
     const seen = { stdout: 0, stderr: 0 }
     const startedAt = performance.now()
     const counted: RunIo = {
@@ -78,52 +81,60 @@ class DockerSandbox implements Sandbox {
         return io.onOutput(stream, chunk)
       },
     }
+    this.#running += 1
+    // An event of an earlier execution in this cell says nothing about this one.
+    this.#oomEvents.forget(slot.name)
     try {
-      const exit = await this.#slot.session.run(program, counted, this.#spec.env)
+      const exit = await guest.run(program, counted, this.#spec.env, { keepInterpreter: keepsInterpreter })
+      this.#place.settle()
       return { ...exit, usage: onlyMeasured(exit.usage, this.#capabilities) }
     } catch (error) {
+      if (io.signal.aborted) this.#isLost = true
       if (!isCofferdamError(error) || error.code !== 'sandbox_lost' || this.#gone !== null) throw error
-      if (!(await this.#oomEvents.happened(this.#slot.name))) throw this.#withLastWords(error)
+      if (!(await this.#oomEvents.happened(slot.name))) throw this.#withLastWords(error)
       return exitByOom(seen, performance.now() - startedAt)
+    } finally {
+      this.#running -= 1
     }
   }
 
   async interrupt(): Promise<void> {
-    this.#slot.session.interrupt()
+    if (this.#gone === null) this.#place.slot.session.interrupt()
   }
 
-  write(files: readonly ProgramFile[]): Promise<void> {
-    return this.#slot.session.write(files)
+  async write(files: readonly ProgramFile[]): Promise<void> {
+    await this.#guest.write(files)
   }
 
-  read(path: string, maxBytes: number): Promise<Uint8Array> {
-    return this.#slot.session.read(path, maxBytes)
+  async read(path: string, maxBytes: number): Promise<Uint8Array> {
+    return await this.#guest.read(path, maxBytes)
   }
 
-  list(globs: readonly string[], maxEntries: number): Promise<Entry[]> {
-    return this.#slot.session.list(globs, maxEntries)
+  async list(globs: readonly string[], maxEntries: number): Promise<Entry[]> {
+    return await this.#guest.list(globs, maxEntries)
   }
 
-  remove(path: string): Promise<void> {
-    return this.#slot.session.remove(path)
+  async remove(path: string): Promise<void> {
+    await this.#guest.remove(path)
   }
 
   async usage(): Promise<Usage> {
-    return onlyMeasured(await this.#slot.session.usage(), this.#capabilities)
+    return onlyMeasured(await this.#guest.usage(), this.#capabilities)
   }
 
   [Symbol.asyncDispose](): Promise<void> {
-    this.#gone ??= this.#destroy()
+    // A pending run may still write; nobody waits for its end any more.
+    this.#gone ??= this.#place.end(this.#isLost || this.#running > 0)
     return this.#gone
   }
 
-  async #destroy(): Promise<void> {
-    this.#slot.session.close()
-    await destroyContainer(this.#daemon, this.#slot.name)
+  get #guest(): GuestSession {
+    if (this.#gone !== null) throw new CofferdamError('sandbox_lost')
+    return this.#place.slot.session
   }
 
   #withLastWords(error: CofferdamError): CofferdamError {
-    const tail = this.#slot.stderrTail()
+    const tail = this.#place.slot.stderrTail()
     if (tail === '') return error
     return new CofferdamError(error.code, error.message, {
       cause: error,

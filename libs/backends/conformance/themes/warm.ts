@@ -1,0 +1,78 @@
+/** Slots that wait: the next execution of a kind finds one, each serves once, and nobody notices but by time. */
+import { setImmediate as nextTurn } from 'node:timers/promises'
+import type { Program } from '@cofferdam/contract'
+import { expect, test } from 'vitest'
+import type { Harness, SpecChange } from '../harness.ts'
+
+// A start takes 0.3 s, with gVisor 0.5; a loaded machine ten times that.
+const WARM_WITHIN_MS = 30_000
+
+export function warm(h: Harness): void {
+  if (h.options.warmOwner === undefined) return
+  const { programs, capabilities } = h
+
+  /** Runs executions of a kind until one finds a slot. */
+  async function untilWarm(program: Program, change: SpecChange = {}): Promise<number> {
+    const deadline = performance.now() + WARM_WITHIN_MS
+    for (let count = 1; performance.now() < deadline; count += 1) {
+      await using sandbox = await h.open(program, change)
+      const { exit } = await h.run(sandbox, program)
+      expect(exit.exitCode).toBe(0)
+      if (sandbox.warm) return count
+    }
+    return expect.fail('no execution found a warm slot')
+  }
+
+  for (const language of capabilities.languages)
+    test(`an execution in ${language} finds a slot that waits`, async () => {
+      await untilWarm(programs.hello(language, 'warm'))
+    })
+
+  test('a command finds a slot that waits', async () => {
+    await untilWarm({ type: 'command', argv: ['true'] })
+  })
+
+  test('each slot serves one execution', async () => {
+    const seen = new Set<string>()
+    for (let n = 0; n < 8; n += 1) {
+      const sandbox = await h.open(programs.hello('python', 'once'))
+      seen.add(JSON.stringify(sandbox.ref.handle))
+      const { stdout } = await h.run(sandbox, programs.hello('python', 'once'))
+      expect(stdout.toString()).toBe('once\n')
+      await sandbox[Symbol.asyncDispose]()
+    }
+    expect(seen.size).toBe(8)
+  })
+
+  test('more executions at once than slots that wait all get a sandbox', async () => {
+    const all = await Promise.all(
+      Array.from({ length: 6 }, (_, n) => h.once(programs.hello('python', `number ${n}`))),
+    )
+    expect(all.map(({ stdout }) => stdout.toString())).toEqual(all.map((_, n) => `number ${n}\n`))
+  })
+
+  test('a slot that died while it waited is given to nobody', async () => {
+    const program = programs.hello('python', 'alive')
+    await untilWarm(program)
+    await (await h.other()).sweep(h.owner())
+    // The end of its channel is on its way to us when the sweep has ended.
+    await nextTurn()
+    await nextTurn()
+    const { stdout } = await h.once(program)
+    expect(stdout.toString()).toBe('alive\n')
+  })
+
+  if (capabilities.preloads.includes('data')) {
+    const uses: Program = {
+      type: 'script',
+      language: 'python',
+      source: `import sys\nready = 'pandas' in sys.modules\nimport pandas\nprint(ready, pandas.DataFrame({'a': [1, 2]}).a.sum())`,
+    }
+    const change: SpecChange = { preload: 'data', limits: { memory_mib: 512 } }
+    test('a preload set is there before the program begins, warm or not', async () => {
+      await untilWarm(uses, change)
+      const { stdout, stderr } = await h.once(uses, change)
+      expect(stdout.toString(), stderr.toString()).toBe('True 3\n')
+    })
+  }
+}

@@ -1,0 +1,136 @@
+/**
+ * What all containers of one backend have in common, decided once and from then on the same: the image by its id (a
+ * tag may move to another build meanwhile), the runtime, and how frames travel. What was chosen by itself is given up
+ * when it turns out not to work; what the settings name is not.
+ */
+import { CofferdamError } from '@cofferdam/contract'
+import { guestDigest } from '@cofferdam/guest'
+import type { BackendLogger } from '../deps.ts'
+import type { DockerConfig } from './config.ts'
+import { daemonMessage, statusOf, type Daemon } from './daemon.ts'
+import { runtimeKind } from './runtime-kind.ts'
+
+/** What to do about a missing image; our own build script knows every way. */
+export const MISSING_IMAGE_FIX = 'Build it with `npm run image` (infra/images/build.ts).'
+
+/** Label under which our build script writes the digest of the agent that it put into the image. */
+export const AGENT_LABEL = 'cofferdam.guest'
+
+// crun needs 20 CPU-ms less per container than runc (local-isolation.md §3).
+const PREFERRED_RUNTIME = 'crun'
+
+export interface Chosen {
+  imageId: string
+  /** Null for the daemon's default. */
+  runtime: string | null
+}
+
+export type Transport = 'socket' | 'attach'
+
+export interface HostChoice {
+  /** Asks the daemon once; again after a failure. Throws `backend_unavailable` when the image is not there. */
+  chosen(): Promise<Chosen>
+  /** How the next container is connected; `isProven` once one has been. */
+  readonly transport: { use: Transport; isProven: boolean }
+  socketWorks(): void
+  /** The attach stream worked where the socket had not. */
+  socketFails(reason: string): void
+  /** True when there is another runtime to try: the one that failed was not named by the settings. */
+  runtimeFails(failed: string | null, reason: string): boolean
+  /** The daemon no longer knows the image. */
+  imageGone(): void
+  /** Digest of the agent that this worker speaks to. */
+  expectedAgent(): string
+}
+
+/** Creates the choice of one backend; talks to no daemon yet. */
+export function createHostChoice(daemon: Daemon, config: DockerConfig, logger: BackendLogger): HostChoice {
+  let deciding: Promise<Chosen> | null = null
+  let avoidsPreferred = false
+  let digest: string | undefined
+  const mayUseSocket = config.transport !== 'attach' && runtimeKind(config.runtime).reachesHostSockets
+  let transport = { use: mayUseSocket ? ('socket' as Transport) : 'attach', isProven: !mayUseSocket }
+
+  async function decide(): Promise<Chosen> {
+    const [imageId, runtime] = await Promise.all([imageIdOf(), runtimeOf()])
+    return { imageId, runtime }
+  }
+
+  async function imageIdOf(): Promise<string> {
+    try {
+      return (await inspectImage(daemon, config.image)).id
+    } catch (error) {
+      if (statusOf(error) !== 404) throw error
+      throw new CofferdamError(
+        'backend_unavailable',
+        `The image ${config.image} is not on this Docker host. ${MISSING_IMAGE_FIX}`,
+        { cause: error },
+      )
+    }
+  }
+
+  async function runtimeOf(): Promise<string | null> {
+    if (config.runtime !== null || avoidsPreferred) return config.runtime
+    const { Runtimes: runtimes = {} } = (await daemon.call('info', () => daemon.docker.info())) as {
+      Runtimes?: Record<string, unknown>
+    }
+    return automaticRuntime(Object.keys(runtimes))
+  }
+
+  return {
+    chosen() {
+      deciding ??= decide()
+      const mine = deciding
+      mine.catch(() => {
+        if (deciding === mine) deciding = null
+      })
+      return mine
+    },
+    get transport() {
+      return transport
+    },
+    socketWorks() {
+      transport = { use: 'socket', isProven: true }
+    },
+    socketFails(reason) {
+      if (transport.isProven || config.transport === 'socket') return
+      transport = { use: 'attach', isProven: true }
+      logger.info(
+        { reason },
+        'docker: no unix socket reaches into containers here; the attach stream is used',
+      )
+    },
+    runtimeFails(failed, reason) {
+      if (config.runtime !== null || failed !== PREFERRED_RUNTIME) return false
+      // Several starts may fail at once; each tries again with the new choice.
+      if (avoidsPreferred) return true
+      avoidsPreferred = true
+      deciding = null
+      logger.warn({ reason, runtime: failed }, 'docker: the runtime does not work; the default is used')
+      return true
+    },
+    imageGone() {
+      deciding = null
+    },
+    // Read once: the files do not change while a worker runs.
+    expectedAgent: () => (digest ??= guestDigest()),
+  }
+}
+
+/** The runtime for `runtime: null`: crun where the daemon has it, else the daemon's own default. */
+export const automaticRuntime = (known: readonly string[]): string | null =>
+  known.includes(PREFERRED_RUNTIME) ? PREFERRED_RUNTIME : null
+
+/** The image's id and the digest of the agent in it; null for an image that does not say. Throws what the daemon says. */
+export async function inspectImage(
+  daemon: Daemon,
+  image: string,
+  signal?: AbortSignal,
+): Promise<{ id: string; agent: string | null }> {
+  const found = await daemon.call('image inspect', () => daemon.docker.getImage(image).inspect(), signal)
+  return { id: found.Id, agent: found.Config?.Labels?.[AGENT_LABEL] ?? null }
+}
+
+/** True for a daemon's refusal that names the runtime: it is registered and cannot be started. */
+export const blamesRuntime = (error: unknown): boolean =>
+  statusOf(error) !== null && /OCI runtime|shim|runtime/i.test(daemonMessage(error))

@@ -1,0 +1,25 @@
+import { CofferdamError } from '@cofferdam/contract'
+import { expect, test } from 'vitest'
+import { SILENT } from '../deps.ts'
+import { createPreloadOffer } from './preload-offer.ts'
+
+const sets = { data: ['numpy', 'pandas'], web: ['httpx'] }
+const failure = (text: string): CofferdamError => new CofferdamError('sandbox_open_failed', text)
+
+test('offers every set until the image proves that it cannot import one', () => {
+  const offer = createPreloadOffer(sets, SILENT)
+  expect(offer.names()).toEqual(['data', 'web'])
+  offer.failed(['httpx'], failure("did not start: ModuleNotFoundError: No module named 'httpx'"))
+  expect(offer.names()).toEqual(['data'])
+  expect(offer.refusals()).toEqual([
+    "preload web is not offered: ModuleNotFoundError: No module named 'httpx'",
+  ])
+})
+
+test('a start that failed for another reason says nothing about the set', () => {
+  const offer = createPreloadOffer(sets, SILENT)
+  offer.failed(['httpx'], failure('the agent was not ready in time'))
+  offer.failed([], failure('ModuleNotFoundError: no'))
+  offer.failed(['httpx'], new Error('ModuleNotFoundError: no'))
+  expect(offer.names()).toEqual(['data', 'web'])
+})
