@@ -55,18 +55,19 @@ export function createDial({ network, config, addresses, resolve, ledger }: Dial
     return found
   }
 
-  /** One bad address condemns the name: a mix of public and private answers is what rebinding looks like. */
-  const judge = (target: Target, found: readonly string[]): void => {
-    for (const address of found) {
-      const why = ipaddr.isValid(address)
-        ? judgeAddress(ipaddr.parse(address), target.port, addresses)
-        : 'no address'
-      if (why === null) continue
+  /**
+   * One bad address condemns the name: a mix of public and private answers is what rebinding looks like. What comes back is
+   * the text of what was judged, so that the kernel reads nothing that the judge read differently.
+   */
+  const judge = (target: Target, found: readonly string[]): string[] =>
+    found.map((address) => {
+      const parsed = ipaddr.isValid(address) ? ipaddr.parse(address) : null
+      const why = parsed === null ? 'no address' : judgeAddress(parsed, target.port, addresses)
+      if (parsed !== null && why === null) return parsed.toString()
       const named =
         target.host.kind === 'name' ? `the name resolves to ${address}, which is ${why}` : `it is ${why}`
       throw new Refused(target.text, 'address', named)
-    }
-  }
+    })
 
   return async (target, signal) => {
     refuseEarly(target)
@@ -75,9 +76,9 @@ export function createDial({ network, config, addresses, resolve, ledger }: Dial
     const ended = AbortSignal.any([signal, deadline])
     try {
       const found = await orAbort(lookUp(target, ended), ended)
-      judge(target, found)
+      const judged = judge(target, found.slice(0, MAX_ADDRESSES))
       ledger.reached(target.text)
-      const socket = await connected(target, found.slice(0, MAX_ADDRESSES), ended)
+      const socket = await connected(target, judged, ended)
       const stream = meteredStream(socket, target.text, ledger, config.idle_timeout_ms)
       stream.once('close', () => (open -= 1))
       return stream

@@ -22,6 +22,8 @@ export function meteredStream(socket: Socket, target: string, ledger: Ledger, id
       done(error)
     },
   })
+  // Whoever uses the stream listens while it does; afterwards an error must still not end the worker.
+  stream.on('error', () => undefined)
   const idle = setTimeout(() => {
     stream.destroy(new Refused(target, 'timeout', `nothing moved for ${idleMs} ms`))
   }, idleMs)

@@ -43,6 +43,8 @@ export function packageEnvironment(): Record<string, string> {
     npm_config_fund: 'false',
     npm_config_update_notifier: 'false',
     npm_config_fetch_retries: '1',
+    // Instead of ten seconds before the one retry.
+    npm_config_fetch_retry_mintimeout: '500',
     YARN_REGISTRY: npm,
     YARN_NPM_REGISTRY_SERVER: npm,
     YARN_UNSAFE_HTTP_WHITELIST: PACKAGE_HOST,

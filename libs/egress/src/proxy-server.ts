@@ -33,6 +33,8 @@ export function createProxy(deps: ProxyDeps): AcceptConnection {
   const tooMany = new WeakSet<Duplex>()
   /** Tunnels to the package host, whose requests are in origin form. */
   const packageTunnels = new WeakSet<Duplex>()
+  /** Answers that a connection still has to get: requests may be pipelined. */
+  const owed = new WeakMap<Duplex, number>()
   const headerClocks = new WeakMap<Duplex, NodeJS.Timeout>()
 
   const awaitHead = (connection: Duplex): void => {
@@ -63,7 +65,11 @@ export function createProxy(deps: ProxyDeps): AcceptConnection {
   const onRequest = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
     const connection: Duplex = request.socket
     clearTimeout(headerClocks.get(connection))
-    response.once('close', () => awaitHead(connection))
+    owed.set(connection, (owed.get(connection) ?? 0) + 1)
+    response.once('close', () => {
+      owed.set(connection, (owed.get(connection) ?? 1) - 1)
+      awaitHead(connection)
+    })
     try {
       refuseTooMany(connection)
       if (packageTunnels.has(connection)) return await deps.packages(request, response, request.url ?? '/')
@@ -77,12 +83,20 @@ export function createProxy(deps: ProxyDeps): AcceptConnection {
 
   const onConnect = async (request: IncomingMessage, connection: Duplex, head: Buffer): Promise<void> => {
     clearTimeout(headerClocks.get(connection))
+    // A tunnel behind an answer that is still owed would mix the two; no client does that.
+    if ((owed.get(connection) ?? 0) > 0) {
+      connection.destroy()
+      return
+    }
     if (head.length > 0) connection.unshift(head)
     const response = new ServerResponse(request)
     response.assignSocket(request.socket)
     response.once('finish', () => {
       response.detachSocket(request.socket)
       connection.end()
+      // Read on, or the other side's end would never be seen; the clock ends a side that does not end.
+      connection.resume()
+      awaitHead(connection)
     })
     const given = new AbortController()
     const giveUp = (): void => given.abort()
@@ -124,6 +138,8 @@ export function createProxy(deps: ProxyDeps): AcceptConnection {
 
   return (connection) => {
     connection.on('error', () => undefined)
+    // The server, two pipelines and this file listen: a fixed number, but above Node's hint of 10.
+    connection.setMaxListeners(32)
     // Beyond twice the bound not even a reason is given: reasons cost memory too.
     if (signal.aborted || connections.size >= 2 * config.max_connections) {
       connection.destroy()

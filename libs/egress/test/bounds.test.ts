@@ -1,0 +1,168 @@
+import { createSocket } from 'node:dgram'
+import type { AddressInfo } from 'node:net'
+import { describe, expect, it } from 'vitest'
+import { createResolve } from '@cofferdam/egress'
+import {
+  getRaw,
+  openTunnel,
+  sendRaw,
+  startBridge,
+  startOrigin,
+  startTcpOrigin,
+  until,
+} from './loopback-fleet.ts'
+
+const reachable = (port: number): { private_allow: string[]; ports: number[] } => ({
+  private_allow: ['127.0.0.0/8'],
+  ports: [80, 443, port],
+})
+
+describe('bytes of an execution', () => {
+  it('end the connection at their bound, in either direction, and refuse what comes later', async () => {
+    await using origin = await startOrigin((_request, response) => response.end(Buffer.alloc(1_000_000)))
+    await using bridge = await startBridge({ config: { ...reachable(origin.port), max_bytes: 100_000 } })
+    const url = `http://a.example:${origin.port}/`
+    const answer = await getRaw(bridge.port, url)
+    expect(answer.length).toBeLessThan(101_000)
+    const { received, sent } = bridge.egress.bytes
+    expect(received + sent).toBeLessThanOrEqual(100_000)
+    const later = await getRaw(bridge.port, url)
+    expect(later).toMatch(/^HTTP\/1\.1 403/)
+    expect(later).toContain('the execution has spent its 100000 bytes')
+    expect(origin.hits).toHaveLength(1)
+  })
+
+  it('count what a tunnel sends', async () => {
+    let got = 0
+    await using origin = await startTcpOrigin((socket) =>
+      socket.on('data', (chunk: Buffer) => (got += chunk.length)),
+    )
+    await using bridge = await startBridge({ config: { ...reachable(origin.port), max_bytes: 50_000 } })
+    const { socket } = await openTunnel(bridge.port, `a.example:${origin.port}`)
+    let closed = false
+    socket.resume().once('close', () => (closed = true))
+    socket.write(Buffer.alloc(200_000))
+    await until('the end of the tunnel', () => closed)
+    expect(got).toBeLessThanOrEqual(50_000)
+    expect(bridge.egress.refusals.map(({ rule }) => rule)).toEqual(['byte_limit'])
+  })
+})
+
+describe('connections of an execution', () => {
+  it('are answered 503 above their bound, and taken again when one ended', async () => {
+    await using origin = await startTcpOrigin(() => undefined)
+    await using bridge = await startBridge({ config: { ...reachable(origin.port), max_connections: 2 } })
+    const target = `a.example:${origin.port}`
+    const open = [await openTunnel(bridge.port, target), await openTunnel(bridge.port, target)]
+    const third = await openTunnel(bridge.port, target)
+    expect(third.head).toMatch(/^HTTP\/1\.1 503/)
+    expect(third.head).toContain('2 connections are open already')
+    // A reset: the end alone would be half a goodbye, and the origin's half stays open.
+    open[0]?.socket.resetAndDestroy()
+    third.socket.destroy()
+    await until('a free place', () => bridge.egress.hosts.length === 1)
+    let again = ''
+    for (let tries = 0; tries < 100 && !again.startsWith('HTTP/1.1 200'); tries += 1) {
+      const attempt = await openTunnel(bridge.port, target)
+      again = attempt.head
+      attempt.socket.resetAndDestroy()
+      // The refused one holds its place until its end is seen, so trying at once would hold the place for ever.
+      await new Promise((done) => setTimeout(done, 5))
+    }
+    expect(again).toMatch(/^HTTP\/1\.1 200/)
+    open[1]?.socket.destroy()
+  })
+
+  it('bound the connections to origins also when requests are pipelined', async () => {
+    let open = 0
+    let most = 0
+    await using origin = await startOrigin((request, response) => {
+      open += 1
+      most = Math.max(most, open)
+      request.socket.once('close', () => (open -= 1))
+      setImmediate(() => response.end('x'))
+    })
+    await using bridge = await startBridge({ config: { ...reachable(origin.port), max_connections: 4 } })
+    const one = `GET http://a.example:${origin.port}/ HTTP/1.1\r\nHost: a\r\n\r\n`
+    const last = one.replace('\r\n\r\n', '\r\nConnection: close\r\n\r\n')
+    const answers = await sendRaw(bridge.port, one.repeat(40) + last)
+    expect(answers).toContain('HTTP/1.1 503')
+    expect(most).toBeLessThanOrEqual(4)
+  })
+
+  it('end when no request comes, and when nothing moves', async () => {
+    await using origin = await startTcpOrigin(() => undefined)
+    await using bridge = await startBridge({
+      config: { ...reachable(origin.port), header_timeout_ms: 50, idle_timeout_ms: 50 },
+    })
+    expect(await sendRaw(bridge.port, 'GET http://slow.exam')).toBe('')
+    expect(await getRaw(bridge.port, `http://a.example:${origin.port}/`)).toMatch(/^HTTP\/1\.1 504/)
+    const { socket } = await openTunnel(bridge.port, `a.example:${origin.port}`)
+    await new Promise((done) => socket.resume().once('close', done))
+    expect(bridge.egress.refusals.at(-1)).toMatchObject({
+      rule: 'timeout',
+      reason: 'nothing moved for 50 ms',
+    })
+  })
+})
+
+describe('names', () => {
+  it('are resolved up to their bound, the known ones beyond it', async () => {
+    await using bridge = await startBridge({ config: { max_names: 2 }, resolve: () => Promise.resolve([]) })
+    const status = async (name: string): Promise<string> =>
+      (await getRaw(bridge.port, `http://${name}/`)).slice(9, 12)
+    expect([await status('a.x'), await status('b.x'), await status('c.x'), await status('a.x')]).toEqual([
+      '502',
+      '502',
+      '403',
+      '502',
+    ])
+  })
+
+  it('that never resolve end at the connect timeout with 504, also when the resolver ignores its signal', async () => {
+    await using bridge = await startBridge({
+      config: { connect_timeout_ms: 60 },
+      resolve: () => new Promise(() => undefined),
+    })
+    const answer = await getRaw(bridge.port, 'http://tarpit.example/')
+    expect(answer).toMatch(/^HTTP\/1\.1 504/)
+    expect(answer).toContain('no connection within 60 ms')
+  })
+
+  it('are asked of the name servers directly, without search domains, and given up on abort', async () => {
+    const server = createSocket('udp4')
+    const asked: string[] = []
+    server.on('message', (query, from) => {
+      const name = query
+        .toString('latin1', 12, query.indexOf(0, 12))
+        .replaceAll(/[^\w-]/g, '.')
+        .slice(1)
+      asked.push(name)
+      // An answer says NXDOMAIN (3) by the query's own bytes with the response bit; `silent` gets none.
+      if (name.startsWith('silent')) return
+      const answer = Buffer.from(query)
+      answer.writeUInt16BE(0x81_83, 2)
+      server.send(answer, from.port, from.address)
+    })
+    await new Promise<void>((done) => server.bind(0, '127.0.0.1', done))
+    const resolve = createResolve([`127.0.0.1:${(server.address() as AddressInfo).port}`])
+    expect(await resolve('kubernetes.default', AbortSignal.timeout(5000))).toEqual([])
+    expect(new Set(asked)).toEqual(new Set(['kubernetes.default']))
+    expect(await resolve('silent.example', AbortSignal.timeout(50))).toEqual([])
+    await new Promise<void>((done) => server.close(done))
+  })
+})
+
+describe('what is recorded', () => {
+  it('is bounded: 256 hosts and 256 refusals, in the order of first use', async () => {
+    await using origin = await startOrigin((_request, response) => response.end())
+    await using bridge = await startBridge({ config: { ...reachable(origin.port), max_names: 1000 } })
+    for (let at = 0; at < 260; at += 1) {
+      await getRaw(bridge.port, `http://h${at}.example:${origin.port}/`)
+      await getRaw(bridge.port, `http://h${at}.example:9/`)
+    }
+    expect(bridge.egress.hosts).toHaveLength(256)
+    expect(bridge.egress.hosts[0]).toBe(`h0.example:${origin.port}`)
+    expect(bridge.egress.refusals).toHaveLength(256)
+  })
+})
