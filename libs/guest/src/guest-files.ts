@@ -20,6 +20,7 @@ const NAMES = [
   'cofferdam_agent/channel.py',
   'cofferdam_agent/glob.py',
   'cofferdam_agent/jsontext.py',
+  'cofferdam_agent/kept.py',
   'cofferdam_agent/linux.py',
   'cofferdam_agent/main.py',
   'cofferdam_agent/meters.py',
@@ -28,11 +29,15 @@ const NAMES = [
   'cofferdam_agent/run.py',
   'cofferdam_agent/scope.py',
   'cofferdam_agent/spawn.py',
+  'cofferdam_agent/tunnel.py',
   'cofferdam_agent/warm.py',
   'cofferdam_agent/workdir.py',
   'cofferdam_agent/zygote.py',
+  'python-gate/cofferdam_session.py',
   'python-gate/sitecustomize.py',
   'node-gate/gate.cjs',
+  'node-gate/session.cjs',
+  'bash-gate/session.sh',
 ] as const
 
 export interface GuestFile {

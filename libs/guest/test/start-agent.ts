@@ -42,7 +42,7 @@ export interface Lab {
   /** `within` is a command that runs the agent's command (unshare, setpriv, …). */
   start(
     language: Language | 'none',
-    options?: Partial<AgentOptions> & { within?: readonly string[] },
+    options?: Partial<AgentOptions> & { within?: readonly string[]; proxyPort?: number },
   ): Promise<Agent>
   /** Starts, writes, runs, stops. */
   once(
@@ -78,7 +78,7 @@ export async function openLab(): Promise<Lab> {
       if (isRoot) chownSync(path, NOBODY, NOBODY)
       return path
     },
-    async start(language, { within = [], ...options } = {}) {
+    async start(language, { within = [], proxyPort, ...options } = {}) {
       const work = options.work ?? lab.folder()
       const argv = agentArgv({
         python: PYTHON,
@@ -93,7 +93,11 @@ export async function openLab(): Promise<Lab> {
       // fd 3 stands for what a worker inherited itself and therefore passes on: no program may see it.
       const stdio: ('pipe' | 'inherit' | 'ignore')[] = ['pipe', 'pipe', 'inherit', 'ignore']
       const child = spawn(command!, args, { stdio, env: {} })
-      const session = createGuestSession({ readable: child.stdout!, writable: child.stdin! })
+      const session = createGuestSession({
+        readable: child.stdout!,
+        writable: child.stdin!,
+        ...(proxyPort === undefined ? {} : { proxyPort }),
+      })
       const agent: Agent = {
         child,
         session,

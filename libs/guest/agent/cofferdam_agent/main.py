@@ -18,31 +18,36 @@ from .channel import Channel, Closed, TO_HOST_MAX, connect
 from .options import Options
 from .run import Run
 from .warm import Warm
-from .workdir import IO_ERROR, OK, REFUSED, WorkError, Workdir
+from .workdir import IO_ERROR, NO_LOOPBACK, OK, REFUSED, WorkError, Workdir
 
 # Output waits here for a slow worker before the program's pipes are left unread: four frames.
 PENDING_MAX = 4 * TO_HOST_MAX
 UNKNOWN = 2**64 - 1
+STDIN_NAME = ".cofferdam-stdin"
 
 
 class Agent:
-    def __init__(self, options, channel, started):
+    def __init__(self, options, channel, counters, started):
         self.options = options
         self.channel = channel
         self.split = os.geteuid() == 0 and _can_setuid()
         if self.split:
             linux.set_file_ids(options.uid, options.gid)
         self.work = Workdir(options.work)
-        self.meters = meters.Meters(options.cgroup)
+        self.meters = counters
+        if options.own_disk:
+            counters.used_bytes = self.work.used_bytes
+        self.tunnel = None
         self.state = "hold" if options.hold else "idle"
         self.warm = Warm(options, self.split, self.work.path)
         self.cell = None
         self.run = None
         self.clean_after = None
+        self.kept = {}
         # A kill(-1) that spares what waits: only PID 1 may take the program's uid for a moment without danger.
         can_spare = self.split and os.getpid() == 1
         self.kill_all = (lambda: linux.kill_all_of(options.uid, options.gid)) if can_spare else None
-        self.last = (0, 0, None, None, 0)
+        self.last = (0, 0, None, None, 0, None, None)
         self.ready_sent = False
         self.started = started
         self.wake, wake_write = os.pipe()
@@ -90,6 +95,7 @@ class Agent:
                     "cgroup": self.meters.version,
                     "uidSplit": self.split,
                     "ownsPids": os.getpid() == 1,
+                    "features": ["connections"],
                     "bootMs": int((time.monotonic() - self.started) * 1000),
                 }
             ),
@@ -115,8 +121,11 @@ class Agent:
             self.bind()
         elif kind == "I" and self.run is not None:
             self.run.stdin_chunk(payload)
+            self.begin_in_session()
         elif kind == "I":
             pass  # Input that was on its way when the program ended.
+        elif kind in "DWQ" and self.tunnel is not None:
+            self.tunnel.on_frame(kind, payload)
         elif kind == "S":
             if self.state == "running":
                 self.run.soft_stop(struct.unpack("<I", payload)[0] / 1000)
@@ -173,11 +182,9 @@ class Agent:
         """Of the running program so far, else of the last one."""
         run = self.run
         if run is not None and run.at_bind is not None and run.child is not None:
-            seen = meters.since(self.meters.read(), run.at_bind)
-            if self.meters.version is None:
-                seen["cpuUs"] += meters.cpu_us_of(run.child.pid)
-            self.last = (seen["cpuUs"], seen["memPeak"], None, None, int((time.monotonic() - run.began) * 1e6))
-        self.channel.send("A", struct.pack("<5Q", *(UNKNOWN if v is None else v for v in self.last)))
+            wall = int((time.monotonic() - run.began) * 1e6)
+            self.last = _figures(self.meters.since(run.at_bind, run.child.pid), wall)
+        self.channel.send("A", struct.pack("<7Q", *(UNKNOWN if v is None else v for v in self.last)))
 
     # ---- the program
 
@@ -188,6 +195,8 @@ class Agent:
                 run.finish_files(self.work)
             except WorkError as error:
                 run.refuse(error)
+        if run.refused is None and run.connect is not None:
+            self.listen(run)
         if run.refused is not None or run.only_files:
             self.run, self.state = None, "idle"
             if run.refused is not None:
@@ -199,11 +208,12 @@ class Agent:
         env.update(run.env)
         if self.options.cell:
             self.warm.settle()
-        run.at_bind, run.began = self.meters.read(), time.monotonic()
-        if run.language in ("python", "javascript", "typescript"):
+        run.at_bind, run.began = self.meters.bind(), time.monotonic()
+        if run.keep:
+            self.bind_session(run, env)
+        elif run.language in ("python", "javascript", "typescript"):
             run.child = self.warm.take(run, run.env) or self.warm.start(run.language, run.entry, env)
-            if self.meters.version is None:
-                run.at_bind["cpuUs"] += meters.cpu_us_of(run.child.pid)
+            self.meters.exclude(run.at_bind, run.child.pid, self.options.cell)
             self.tell(run.child, spawn.bind_message(run, env))
         else:
             self.warm.release()
@@ -211,6 +221,92 @@ class Agent:
             run.child = spawn.spawn(run.command(env), env, self.work.path, self.options, self.split, False, has_input)
         run.start_streams()
         self.state = "running"
+
+    def listen(self, run):
+        if self.tunnel is None:
+            # Imported here: few programs connect.
+            from .tunnel import Tunnel
+
+            self.tunnel = Tunnel(self.channel)
+        try:
+            self.tunnel.listen(run.connect)
+        except OSError as error:
+            said = "cannot listen on 127.0.0.1:%d: %s" % (run.connect, error.strerror or error)
+            run.refuse(WorkError(NO_LOOPBACK, said))
+
+    # ---- the interpreters that a session keeps
+
+    def bind_session(self, run, env):
+        from .kept import FAMILIES, Kept
+
+        self.warm.release()
+        family = FAMILIES[run.language]
+        if family not in self.kept:
+            self.kept[family] = Kept(self.start_session(run, env), family)
+        run.session = self.kept[family]
+        run.child = run.session.child
+        self.meters.exclude(run.at_bind, run.child.pid, self.options.cell)
+        self.state = "running"
+        self.begin_in_session()
+
+    def start_session(self, run, env):
+        if run.language == "bash":
+            argv = ["bash", "--norc", "--noprofile", os.path.join(spawn.gate_dir("bash-gate"), "session.sh")]
+            child = spawn.spawn(argv, env, self.work.path, self.options, self.split, True)
+        else:
+            child = self.warm.take(run, run.env) or self.warm.start(run.language, run.entry, env)
+            self.tell(child, spawn.session_message(env))
+        os.close(child.stdin)
+        child.stdin = None
+        return child
+
+    def begin_in_session(self):
+        """Its input comes as a file, because the same process gets another one with each run: so all of it must be here."""
+        run = self.run
+        if self.state != "running" or run.session is None or run.begun or not run.input_is_here():
+            return
+        run.begun = True
+        path = ""
+        if run.stdin_size is not None:
+            try:
+                fd = self.work.create(STDIN_NAME, False)
+                try:
+                    self.work.append(fd, run.take_input(), STDIN_NAME)
+                finally:
+                    os.close(fd)
+            except WorkError:
+                run.disk_full = True
+            path = os.path.join(self.work.path, STDIN_NAME)
+        run.session.begin(spawn.run_message(run, path, self.work.path))
+
+    def on_session_told(self):
+        run = self.run
+        told = _read_some(run.child.control_out)
+        if told is None:
+            return
+        try:
+            code = run.session.hear(told) if told else None
+        except ValueError:
+            code = told = None
+        if not told:
+            run.session.broken = True
+            self.kill_group(run.child.pid)  # It broke its word: its end comes with its exit status.
+        elif code is not None:
+            run.ended_in_session(code)
+
+    def freeze_sessions(self):
+        """Stops what is kept and kills its children; what cannot be stopped, or may have others still, is killed."""
+        for family, kept in list(self.kept.items()):
+            if self.run is not None and self.run.child is kept.child and not self.run.alive:
+                continue
+            if not kept.stop() or not kept.kill_children(time.monotonic() + 1):
+                self.end_session(kept)
+
+    def end_session(self, kept):
+        self.kept.pop(kept.family, None)
+        self.kill_group(kept.pid)
+        if self.run is None or self.run.child is not kept.child:
+            kept.child.close()
 
     def tell(self, child, message):
         view = memoryview(message)
@@ -224,23 +320,30 @@ class Agent:
         run = self.run
         if run is not None and run.child is not None and pid == run.child.pid and run.status is None:
             run.ended(status, used)
-        else:
-            self.warm.on_reaped(pid)
+            if run.session is not None:
+                self.kept.pop(run.session.family, None)
+        elif not self.warm.on_reaped(pid):
+            for kept in [kept for kept in self.kept.values() if kept.pid == pid]:
+                self.end_session(kept)
 
     def end(self):
         """The main process ended: kill what it left, then empty its pipes."""
         run = self.run
         self.state = "ending"
-        run.disk_full = self.options.own_disk and self.work.is_full()
-        self.kill_group(run.child.pid)
+        run.disk_full = run.disk_full or self.options.own_disk and self.work.is_full()
+        if not run.alive:
+            self.kill_group(run.child.pid)
         run.proven_gone = self.kill_others()
+        if self.tunnel is not None:
+            self.tunnel.close()
         run.drain_until = None if run.proven_gone else time.monotonic() + 0.25
 
     def kill_others(self):
-        kept = self.warm.pids()
+        self.freeze_sessions()
+        kept = self.warm.pids() | {kept.pid for kept in self.kept.values()}
         if not kept:
             return reap.kill_leftovers(self.options.confined, self.on_reaped)
-        return reap.kill_others(kept, self.options.confined, self.kill_all, self.on_reaped)
+        return reap.kill_others(kept, self.options.confined, None if self.kept else self.kill_all, self.on_reaped)
 
     def kill_group(self, group):
         try:
@@ -253,15 +356,21 @@ class Agent:
         value = run.take_value()
         if value is not None:
             self.channel.send("V", value)
+        if run.alive and run.session.family not in self.kept:
+            run.lost_session()
+        if run.session is not None and run.stdin_size is not None:
+            try:
+                self.work.remove(STDIN_NAME)  # A shell cannot without starting a program.
+            except WorkError:
+                pass
         evidence = run.evidence(self.meters)
         self.channel.send("X", jsontext.encode(evidence))
-        peak = evidence["memPeak"] or evidence["maxRssKb"] * 1024
-        self.last = (evidence["cpuUs"], peak, None, None, evidence["wallUs"])
+        self.last = _figures(evidence, evidence["wallUs"], evidence["maxRssKb"] * 1024)
         run.close()
         self.run, self.state = None, "idle"
         if self.clean_after is not None:
             self.clean()
-        if self.options.cell:
+        if self.options.cell and not (run.alive and run.language != "python"):
             self.prepare(run.language)
 
     # ---- between two executions of a cell
@@ -281,6 +390,9 @@ class Agent:
             if self.cell is None:
                 raise WorkError(REFUSED, "this agent keeps no cell")
             self.warm.settle()
+            if keep != "interpreter":
+                for kept in list(self.kept.values()):
+                    self.end_session(kept)
             if not self.kill_others():
                 raise WorkError(IO_ERROR, "processes are left")
             self.cell.clean(keep)
@@ -307,6 +419,8 @@ class Agent:
         if channel.life is not None:
             watch(channel.life, select.POLLIN, channel.on_life)
         watch(self.wake, select.POLLIN, self.on_wake)
+        if run is not None and run.session is not None and run.status is None and not run.session.broken:
+            watch(run.child.control_out, select.POLLIN, self.on_session_told)
         starting = self.warm.pending()
         if starting is not None:
             watch(starting, select.POLLIN, self.on_warm_told)
@@ -317,6 +431,8 @@ class Agent:
                     watch(stream.fd, select.POLLIN, lambda stream=stream: self.on_output(stream))
             if run.stdin_waits():
                 watch(run.child.stdin, select.POLLOUT, run.write_stdin)
+            if self.tunnel is not None:
+                self.tunnel.watch(watch, channel.pending < PENDING_MAX)
             timeout = run.next_timer_ms()
         for fd, events in poller.poll(timeout):
             if fd == channel.fd_in and events & (select.POLLERR | select.POLLNVAL):
@@ -372,6 +488,12 @@ def _read_some(fd):
         return b""
 
 
+def _figures(seen, wall_us, peak=None):
+    """What A says, in its order."""
+    peak = seen["memPeak"] if peak is None or seen["memPeak"] is not None else peak
+    return seen["cpuUs"], peak, seen["readBytes"], seen["writeBytes"], wall_us, seen["pidsPeak"], seen["diskBytes"]
+
+
 def _can_setuid():
     """CAP_SETUID and CAP_SETGID (bits 7 and 6) are effective: else there is one uid for agent and program."""
     try:
@@ -403,6 +525,8 @@ def main(argv):
     started = time.monotonic()
     options = Options(argv)
     _close_inherited()
+    # Before: a process that is not dumpable cannot open its own counters.
+    counters = meters.Meters(options.cgroup)
     linux.prctl(linux.PR_SET_DUMPABLE, 0)
     if os.getpid() != 1:
         linux.prctl(linux.PR_SET_CHILD_SUBREAPER, 1)
@@ -419,7 +543,7 @@ def main(argv):
     os.dup2(null, 1)
     code = 0
     try:
-        agent = Agent(options, Channel(*fds), started)
+        agent = Agent(options, Channel(*fds), counters, started)
         while True:
             agent.step()
     except Closed:

@@ -1,10 +1,23 @@
-"""What the kernel counted. With `--cgroup` the agent reads the cgroup that is mounted at /sys/fs/cgroup (a container's
-own, v1 or v2) and takes counters minus their value at bind; else only rusage of the reaped children is known.
+"""What the kernel counted, from bind to the end of a program. Null is what nobody counted.
+
+    cpuUs, memPeak,      with `--cgroup`: of the cgroup at /sys/fs/cgroup, which is the sandbox's own (v1 or v2);
+    oomKills, pidsHit,   else cpuUs and memPeak by rusage of the reaped children, the rest null
+    pidsPeak
+    readBytes,           rchar and wchar: bytes that passed read(2) and write(2) of every kind, files, pipes and sockets
+    writeBytes           alike, cached or not; not what mmap moved. Block devices (io.stat, blkio) would show next to
+                         nothing here: work directories are tmpfs, and the rest is the page cache of the host
+    diskBytes            what was taken on the work directory's own file system (`--own-disk`) and is left at the end
+
+The kernel adds the I/O of a child to its parent's when that one waits for it (wait_task_zombie), so the I/O of
+everything that the agent has reaped is what its process has beyond what its only thread did. That needs no rights over
+other uids and misses nothing that was killed; it does miss children of a parent that ignores SIGCHLD, and everything in
+gVisor, which keeps no such sum: there it is null.
 """
 import os
 import resource
 
 ROOT = "/sys/fs/cgroup"
+_SUMS = ("cpuUs", "oomKills", "pidsHit", "readBytes", "writeBytes", "diskBytes")
 
 
 def _text(path):
@@ -36,31 +49,79 @@ def _field(path, name):
     return None
 
 
+def _io_fields(text):
+    found = {}
+    for line in (text or "").splitlines():
+        name, _, value = line.partition(":")
+        if value.strip().isdigit():
+            found[name] = int(value)
+    return (found["rchar"], found["wchar"]) if "rchar" in found and "wchar" in found else None
+
+
+def _io_of(pid):
+    return _io_fields(_text("/proc/%d/io" % pid))
+
+
+class _ReapedIo:
+    """I/O of the children that were waited for. Open files, because the agent may not open them again later."""
+
+    def __init__(self):
+        self._fds = []
+        # Only the first thread's own file tells it apart from the process; the agent has no other.
+        for path in ("/proc/self/task/%d/io" % os.getpid(), "/proc/self/io"):
+            try:
+                self._fds.append(os.open(path, os.O_RDONLY | os.O_CLOEXEC))
+            except OSError:
+                return
+
+    def read(self):
+        try:
+            # The thread first: reading its file then counts for the process alike each time, and subtracts itself.
+            thread, process = [_io_fields(os.pread(fd, 4096, 0).decode("ascii", "replace")) for fd in self._fds]
+        except (OSError, ValueError):
+            return None
+        return None if process is None or thread is None else [max(0, a - b) for a, b in zip(process, thread)]
+
+
 class Meters:
-    def __init__(self, use_cgroup):
+    def __init__(self, use_cgroup, root=ROOT):
+        self.root = root
         self.version = None
+        self.used_bytes = None
+        self.runs = 0
+        self._io = _ReapedIo()
         if use_cgroup:
-            if os.path.exists(ROOT + "/cgroup.controllers"):
+            if os.path.exists(root + "/cgroup.controllers"):
                 self.version = "v2"
-            elif os.path.isdir(ROOT + "/memory"):
+            elif os.path.isdir(root + "/memory"):
                 self.version = "v1"
 
     def read(self):
+        seen = self._controllers()
+        io = self._io.read()
+        seen["readBytes"], seen["writeBytes"] = (None, None) if io is None else io
+        seen["diskBytes"] = None if self.used_bytes is None else self.used_bytes()
+        return seen
+
+    def _controllers(self):
+        root = self.root
         if self.version == "v2":
             return {
-                "cpuUs": _field(ROOT + "/cpu.stat", "usage_usec"),
-                "memPeak": _number(ROOT + "/memory.peak"),
-                "oomKills": _field(ROOT + "/memory.events", "oom_kill"),
-                "pidsPeak": _number(ROOT + "/pids.peak"),
-                "pidsHit": _field(ROOT + "/pids.events", "max"),
+                "cpuUs": _field(root + "/cpu.stat", "usage_usec"),
+                # Linux 5.19; pids.peak 6.6. Older ones have no peaks.
+                "memPeak": _number(root + "/memory.peak"),
+                "oomKills": _field(root + "/memory.events", "oom_kill"),
+                "pidsPeak": _number(root + "/pids.peak"),
+                "pidsHit": _field(root + "/pids.events", "max"),
             }
         if self.version == "v1":
             return {
-                "cpuUs": _number(ROOT + "/cpuacct/cpuacct.usage", 1000),
-                "memPeak": _number(ROOT + "/memory/memory.max_usage_in_bytes"),
-                "oomKills": _field(ROOT + "/memory/memory.oom_control", "oom_kill"),
-                "pidsPeak": None,
-                "pidsHit": _field(ROOT + "/pids/pids.events", "max"),
+                # Its hierarchy is called cpu,cpuacct; the short name is a link that not everybody makes.
+                "cpuUs": _first(_number(root + "/%s/cpuacct.usage" % name, 1000) for name in ("cpuacct", "cpu,cpuacct")),
+                "memPeak": _number(root + "/memory/memory.max_usage_in_bytes"),
+                "oomKills": _field(root + "/memory/memory.oom_control", "oom_kill"),
+                "pidsPeak": _number(root + "/pids/pids.peak"),
+                "pidsHit": _field(root + "/pids/pids.events", "max"),
             }
         used = resource.getrusage(resource.RUSAGE_CHILDREN)
         return {
@@ -71,14 +132,49 @@ class Meters:
             "pidsHit": None,
         }
 
+    def bind(self):
+        """Counters as a program begins."""
+        self.runs += 1
+        return self.read()
 
-def since(now, then):
-    """Counters minus their value at bind; peaks as they are."""
+    def exclude(self, at_bind, pid, is_fork):
+        """What the waiting interpreter used while it started is not the program's, but is summed up when it ends."""
+        if self.version is None:
+            at_bind["cpuUs"] += cpu_us_of(pid)
+        # A fork begins at zero, and a cell's is hidden until it is the program's.
+        used = _io_of(pid) or ((0, 0) if is_fork else None)
+        for at, name in enumerate(("readBytes", "writeBytes")):
+            at_bind[name] = None if used is None or at_bind[name] is None else at_bind[name] + used[at]
+
+    def since(self, at_bind, live_pid=None):
+        """Counters minus their value at bind, peaks as they are. `live_pid`: the program still runs, add what it has."""
+        seen = self.read()
+        if live_pid is not None:
+            if self.version is None:
+                seen["cpuUs"] += cpu_us_of(live_pid)
+            used = _io_of(live_pid)
+            for at, name in enumerate(("readBytes", "writeBytes")):
+                seen[name] = None if used is None or seen[name] is None else seen[name] + used[at]
+        return since(seen, at_bind, self.runs > 1)
+
+
+def since(now, then, is_reused=False):
+    """Of a sandbox that had other runs, a peak that did not rise is theirs: it says nothing of this one."""
     out = dict(now)
-    for name in ("cpuUs", "oomKills", "pidsHit"):
-        if now[name] is not None and then[name] is not None:
-            out[name] = max(0, now[name] - then[name])
+    for name in _SUMS:
+        if now[name] is not None:
+            out[name] = None if then[name] is None else max(0, now[name] - then[name])
+    if not out["readBytes"] and not out["writeBytes"]:
+        # No program starts without reading something: a kernel that does not add up (gVisor).
+        out["readBytes"] = out["writeBytes"] = None
+    for name in ("memPeak", "pidsPeak"):
+        if is_reused and now[name] == then[name]:
+            out[name] = None
     return out
+
+
+def _first(values):
+    return next((value for value in values if value is not None), None)
 
 
 def cpu_us_of(pid):
@@ -88,3 +184,11 @@ def cpu_us_of(pid):
         return int(text.split()[0]) // 1000 if text else 0
     except (ValueError, IndexError):
         return 0
+
+
+def peak_kb_of(pid):
+    """Largest resident size of a live process so far, KiB; 0 when /proc does not show it."""
+    for line in (_text("/proc/%d/status" % pid) or "").splitlines():
+        if line.startswith("VmHWM:"):
+            return int(line.split()[1])
+    return 0

@@ -1,6 +1,7 @@
 """One program from J to X: its files, its streams with byte caps, its soft stop and the evidence of its end."""
 import _signal as signal
 import os
+import select
 import struct
 import time
 
@@ -43,6 +44,12 @@ class Run:
         self.stdin_size = job.get("stdin")
         self.caps = job.get("caps", {"out": 0, "err": 0})
         self.files = job.get("files", [])
+        self.keep = job.get("keep", False)
+        self.session = None
+        self.begun = False
+        self.alive = False
+        # Port on the loopback where the program may connect; None when it may not.
+        self.connect = job.get("connect")
         self.refused = None
         self.child = None
         self.at_bind = None
@@ -174,12 +181,31 @@ class Run:
         self.status, self.used = status, used
         self.wall = time.monotonic() - self.began
 
+    def ended_in_session(self, code):
+        self.ended(code << 8, None)
+        self.alive = True
+
+    def lost_session(self):
+        """The interpreter did not outlive the end of its run, which stays what it was."""
+        self.alive, self.used = False, _Unknown
+
+    def input_is_here(self):
+        return self._stdin_end
+
+    def take_input(self):
+        data, self._stdin = bytes(self._stdin), bytearray()
+        return data
+
     def is_drained(self):
+        if self.alive:
+            return not _readable(self.streams)
         if not self.open_streams():
             return True
         return self.drain_until is not None and time.monotonic() >= self.drain_until
 
     def take_value(self):
+        if self.session is not None:
+            return self.session.value() if self.status == 0 else None
         if self.child.control_out is None or self.status != 0:
             return None
         told = b""
@@ -199,7 +225,7 @@ class Run:
         return told[at + 5 :]
 
     def evidence(self, seen_by):
-        seen = meters.since(seen_by.read(), self.at_bind)
+        seen = seen_by.since(self.at_bind, self.child.pid if self.alive else None)
         out, err = self.streams
         signalled = os.WIFSIGNALED(self.status)
         return {
@@ -207,21 +233,38 @@ class Run:
             "signal": _signal_name(os.WTERMSIG(self.status)) if signalled else None,
             "wallUs": int(self.wall * 1e6),
             "cpuUs": seen["cpuUs"],
-            "maxRssKb": self.used.ru_maxrss,
+            "maxRssKb": meters.peak_kb_of(self.child.pid) if self.alive else self.used.ru_maxrss,
             "memPeak": seen["memPeak"],
             "oomKills": seen["oomKills"],
             "pidsPeak": seen["pidsPeak"],
             "pidsHit": seen["pidsHit"],
+            "readBytes": seen["readBytes"],
+            "writeBytes": seen["writeBytes"],
+            "diskBytes": seen["diskBytes"],
             "diskFull": self.disk_full,
             "outBytes": out.seen,
             "errBytes": err.seen,
             "outDropped": out.dropped,
             "errDropped": err.dropped,
             "leftovers": not self.proven_gone,
+            **({"alive": self.alive} if self.keep else {}),
         }
 
     def close(self):
-        self.child.close()
+        if not self.alive:
+            self.child.close()
+
+
+class _Unknown:
+    ru_maxrss = 0
+
+
+def _readable(streams):
+    poller = select.poll()
+    for stream in streams:
+        if stream.open:
+            poller.register(stream.fd, select.POLLIN)
+    return any(events & select.POLLIN for _, events in poller.poll(0))
 
 
 # Some numbers have two names; the shorter is the older and the one that Node knows (SIGIO, SIGABRT).

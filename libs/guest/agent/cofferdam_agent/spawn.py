@@ -198,7 +198,24 @@ def fits_waiting(language, env, base, preload=()):
 def bind_message(run, env):
     """What the gate needs, NUL-separated so that it imports nothing to read it; u32 LE length in front."""
     fields = ["1" if run.stdin_size is not None else "0", run.entry, str(len(run.argv))] + run.argv
-    fields += ["%s=%s" % item for item in env.items()]
+    return _lengthened(fields + ["%s=%s" % item for item in env.items()])
+
+
+def session_message(env):
+    """Tells a gate that it waits for the runs of a session."""
+    return _lengthened(["s", "", "0"] + ["%s=%s" % item for item in env.items()])
+
+
+def run_message(run, stdin, work):
+    """One run of a session: a file with its input or nothing, entry, arguments, and variables that it adds."""
+    fields = [stdin, run.entry, str(len(run.argv))] + run.argv + ["%s=%s" % item for item in run.env.items()]
+    if run.language != "bash":
+        return _lengthened(fields)
+    fields[1] = os.path.join(work, run.entry)
+    return b"".join(text.encode("utf-8", "surrogateescape") + b"\0" for text in [str(len(fields))] + fields)
+
+
+def _lengthened(fields):
     body = "\0".join(fields).encode("utf-8", "surrogateescape")
     return len(body).to_bytes(4, "little") + body
 

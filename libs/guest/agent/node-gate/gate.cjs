@@ -39,20 +39,65 @@ function wait() {
   require('node:vm')
   fs.writeSync(CONTROL_OUT, `R${process.version}\n`)
   const fields = readExactly(readExactly(4).readUInt32LE(0)).toString('utf8').split('\0')
-  fs.closeSync(CONTROL_IN)
   const [hasInput, entry, count, ...rest] = fields
+  if (hasInput === 's') {
+    setEnvironment(rest)
+    return null
+  }
+  fs.closeSync(CONTROL_IN)
   if (hasInput === '0') {
     // The lowest free number is 0 again.
     fs.closeSync(0)
     fs.openSync('/dev/null')
   }
   process.argv.push(...rest.slice(0, Number(count)))
+  setEnvironment(rest.slice(Number(count)))
+  return entry
+}
+
+function setEnvironment(items) {
   for (const name of Object.keys(process.env)) delete process.env[name]
-  for (const item of rest.slice(Number(count))) {
+  for (const item of items) {
     const at = item.indexOf('=')
     process.env[item.slice(0, at)] = item.slice(at + 1)
   }
-  return entry
+}
+
+// ---- The interpreter that a session keeps
+
+/** Node then opens "the entry" by this instead: no file is run, session.cjs waits for what to run. */
+function serveSession() {
+  const { serve } = require('./session.cjs')
+  const pid = process.pid
+  const strip = (source, filename) => {
+    if (!IS_TYPESCRIPT.test(filename)) return source
+    return transform(source, filename) ?? require('node:module').stripTypeScriptTypes(source)
+  }
+  require('node:module').runMain = () =>
+    serve({
+      work: process.cwd(),
+      strip,
+      nextRun() {
+        const fields = readExactly(readExactly(4).readUInt32LE(0)).toString('utf8').split('\0')
+        const [stdin, entry, count, ...rest] = fields
+        return { stdin, entry, argv: rest.slice(0, Number(count)), env: rest.slice(Number(count)) }
+      },
+      report(value) {
+        const text = value === undefined ? undefined : encode(value, DEPTH_MAX)
+        const bytes = Buffer.from(text ?? '')
+        if (bytes.length > 0 && bytes.length <= VALUE_MAX) sendValue(bytes)
+      },
+      done(code) {
+        if (process.pid === pid) fs.writeSync(CONTROL_OUT, `D${code}\n`)
+      },
+    })
+}
+
+function sendValue(bytes) {
+  const head = Buffer.alloc(5)
+  head.write('V')
+  head.writeUInt32LE(bytes.length, 1)
+  fs.writeSync(CONTROL_OUT, Buffer.concat([head, bytes]))
 }
 
 function removeTraces() {
@@ -160,10 +205,7 @@ function reportValueAtExit(entry, source) {
       if (text === undefined) return
       const bytes = Buffer.from(text)
       if (bytes.length > VALUE_MAX || fs.fstatSync(CONTROL_OUT).ino !== pipe) return
-      const head = Buffer.alloc(5)
-      head.write('V')
-      head.writeUInt32LE(bytes.length, 1)
-      fs.writeSync(CONTROL_OUT, Buffer.concat([head, bytes]))
+      sendValue(bytes)
     } catch {
       // No value: the program took the pipe away, or the module cannot be read.
     }
@@ -226,6 +268,7 @@ function open() {
     return
   }
   removeTraces()
+  if (entry === null) return serveSession()
   try {
     const source = fs.readFileSync(entry, 'utf8')
     if (mustTransform(entry, source) || hasOtherTypeScript(entry)) installTransform()

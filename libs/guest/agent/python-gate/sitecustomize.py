@@ -30,20 +30,35 @@ def preload():
     if not names:
         return []
     modules, files = set(sys.modules), open_files()
-    import gc
-
     for name in names.split(","):
         __import__(name)
     if len(os.listdir("/proc/self/task")) != 1:
         raise ImportError("a module of the preload (%s) left a thread running" % names)
     if not open_files() <= files:
         raise ImportError("a module of the preload (%s) left a file or socket open" % names)
-    gc.collect()
-    gc.freeze()
-    if "gc" not in modules:
-        del sys.modules["gc"]
+    freeze()
     added = set(sys.modules) - modules
     return sorted({name.partition(".")[0] for name in added})
+
+
+def freeze():
+    """Collections then leave alone what is here now, instead of copying its pages: 0.9 of 3.4 ms CPU per fork.
+
+    Not the names of `__main__`: a frozen dictionary would keep cycles through it alive, and with them finalisers of the
+    program that a bare run calls at its end. An empty one is not tracked, so it is not frozen either.
+    """
+    had = "gc" in sys.modules
+    import gc
+
+    space = sys.modules["__main__"].__dict__
+    names = dict(space)
+    space.clear()
+    gc.collect()
+    if not gc.is_tracked(space):
+        gc.freeze()
+    space.update(names)
+    if not had:
+        del sys.modules["gc"]
 
 
 def open_files():
@@ -73,6 +88,7 @@ def wait(preloaded):
     if become is not None:
         become()
     if stdin == b"s":
+        set_environment(program_of(count, rest)[1])
         return None
     os.close(CONTROL_IN)
     os.set_inheritable(CONTROL_OUT, False)
@@ -102,6 +118,7 @@ def serve_forks(ready):
     def prctl(option, value):
         return _ctypes.call_function(prctl_at, (option, value, 0, 0, 0))
 
+    freeze()
     agent = os.getppid()
     channel = _socket.socket(_socket.AF_UNIX, _socket.SOCK_SEQPACKET, 0, CONTROL_IN)
     prctl(4, 0)  # PR_SET_DUMPABLE
@@ -185,6 +202,10 @@ def become_program(stdin, argv, env):
     sys.argv.extend(more)
     if hasattr(sys, "orig_argv"):
         sys.orig_argv.extend(more)
+    set_environment(env)
+
+
+def set_environment(env):
     os.environ.clear()
     for item in env:
         name, _, value = item.partition(b"=")
@@ -203,7 +224,9 @@ def serve_session(here):
     sys.path.remove(here)
     sys.path_importer_cache.pop(here, None)
     del sys.modules["cofferdam_session"]
-    cofferdam_session.serve(sys.modules["sitecustomize"], CONTROL_IN, CONTROL_OUT)
+    gate = sys.modules["sitecustomize"]
+    gate.WORK = os.getcwd()
+    cofferdam_session.serve(gate, CONTROL_IN, CONTROL_OUT)
 
 
 def read(size):

@@ -1,0 +1,19 @@
+# The shell that a session keeps: reads what to run on descriptor 198, sources it, says its code on 199. `exit` in a run ends
+# the shell, as does an error under `set -e`; the next run then gets a fresh one. Fields end with NUL, their number comes first.
+while IFS= builtin read -r -d '' -u 198 __cofferdam_n; do
+  {
+    __cofferdam=()
+    while ((${#__cofferdam[@]} < __cofferdam_n)); do
+      IFS= builtin read -r -d '' -u 198 __cofferdam_field || builtin exit 0
+      __cofferdam+=("$__cofferdam_field")
+    done
+    # stdin, entry, number of arguments, arguments, variables
+    __cofferdam_input=${__cofferdam[0]:-/dev/null}
+    for __cofferdam_field in "${__cofferdam[@]:$((3 + __cofferdam[2]))}"; do builtin export "$__cofferdam_field"; done
+    __cofferdam_entry=${__cofferdam[1]}
+    builtin set -- "${__cofferdam[@]:3:${__cofferdam[2]}}"
+    builtin unset __cofferdam __cofferdam_field __cofferdam_n
+  } 2>/dev/null
+  builtin source "$__cofferdam_entry" "$@" <"$__cofferdam_input" 198<&- 199>&-
+  { builtin printf 'D%d\n' "$?" >&199; } 2>/dev/null
+done

@@ -1,0 +1,153 @@
+'use strict'
+/**
+ * The Node that a session keeps: every run is a script of the same global scope, so later runs see earlier top-level names, and
+ * a name declared by const or let cannot be declared again (as in Node's own REPL). A run has ended when its
+ * source, what it awaits at the top level, and everything that it put into the event loop are done.
+ */
+const fs = require('node:fs')
+const path = require('node:path')
+const vm = require('node:vm')
+const { createRequire } = require('node:module')
+const { inspect } = require('node:util')
+
+/** Takes the process over: `gate` has the control pipes, the encoder of values and the TypeScript transformer. */
+function serve(gate) {
+  let number = 0
+  let code = 0
+  let isRunning = false
+
+  globalThis.require = createRequire(path.join(process.cwd(), 'main.js'))
+  globalThis.module = { exports: {} }
+  globalThis.exports = globalThis.module.exports
+
+  process.setUncaughtExceptionCaptureCallback((error) => {
+    if (isRunning && process.listenerCount('uncaughtException') > 0) {
+      process.emit('uncaughtException', error, 'uncaughtException')
+      return
+    }
+    fail(error)
+  })
+  process.on('beforeExit', next)
+  next()
+
+  function next() {
+    if (isRunning) end()
+    const { stdin, entry, argv, env } = gate.nextRun()
+    fs.closeSync(0)
+    // The lowest free number is 0 again.
+    fs.openSync(stdin === '' ? '/dev/null' : stdin)
+    if (stdin !== '') fs.unlinkSync(stdin)
+    forgetStdin()
+    process.argv = [process.execPath, path.resolve(gate.work, entry), ...argv]
+    for (const item of env) process.env[item.slice(0, item.indexOf('='))] = item.slice(item.indexOf('=') + 1)
+    number++
+    code = 0
+    isRunning = true
+    process.exitCode = undefined
+    // Something in the loop, so that it comes to its end once more.
+    setImmediate(run, path.resolve(gate.work, entry))
+  }
+
+  function run(filename) {
+    const before = (globalThis.module ??= { exports: {} }).exports
+    const keys = ownKeys(before)
+    const tell = (result) => {
+      const { exports } = globalThis.module ?? {}
+      const isSet = exports !== before || ownKeys(exports) !== keys
+      gate.report(isSet ? exports : result)
+    }
+    try {
+      const source = gate.strip(fs.readFileSync(filename, 'utf8'), filename)
+      const result = evaluate(source, `<run ${number}>`)
+      if (result.isPromise) result.value.then(tell, fail)
+      else tell(result.value)
+    } catch (error) {
+      fail(error)
+    }
+  }
+
+  function fail(error) {
+    code = 1
+    try {
+      const text =
+        error instanceof Error && typeof error.stack === 'string' ? decorated(error) : inspect(error)
+      fs.writeSync(2, `Uncaught ${text}\n`)
+    } catch {
+      // Its stderr is closed: the code still says it.
+    }
+  }
+
+  function end() {
+    isRunning = false
+    const asked = Number(process.exitCode ?? 0)
+    gate.done(code !== 0 ? code : asked & 255)
+  }
+}
+
+const ownKeys = (value) => (value !== null && typeof value === 'object' ? Object.keys(value).join('\0') : '')
+
+/** The frames of this file stand last and say nothing about the program. */
+function decorated(error) {
+  const lines = error.stack.split('\n')
+  const ours = lines.findIndex((line) => line.includes(__filename) || line.includes('node:vm'))
+  const kept = (ours < 0 ? lines : lines.slice(0, ours)).join('\n')
+  return Object.keys(error).length === 0 ? kept : `${kept} ${inspect({ ...error })}`
+}
+
+/** process.stdin is made once; the next run has another input behind the same number. */
+function forgetStdin() {
+  const own = Object.getOwnPropertyDescriptor(process, 'stdin')
+  if (own?.get === undefined) return
+  const fresh = require('node:fs').createReadStream
+  Object.defineProperty(process, 'stdin', {
+    configurable: true,
+    enumerable: true,
+    get() {
+      const stream = fresh(null, { fd: 0, autoClose: false })
+      Object.defineProperty(process, 'stdin', { configurable: true, enumerable: true, get: () => stream })
+      return stream
+    },
+  })
+}
+
+function evaluate(source, filename) {
+  const options = { filename, importModuleDynamically: vm.constants.USE_MAIN_CONTEXT_DEFAULT_LOADER }
+  try {
+    return {
+      isPromise: false,
+      value: new vm.Script(source, options).runInThisContext({ breakOnSigint: false }),
+    }
+  } catch (error) {
+    if (!(error instanceof SyntaxError) || !/\bawait\b/.test(source)) throw error
+    const hoisted = awaitable(source)
+    if (hoisted === null) throw error
+    const script = compiled(hoisted, options)
+    if (script === null) throw error
+    return { isPromise: true, value: script.runInThisContext() }
+  }
+}
+
+function compiled(source, options) {
+  try {
+    return new vm.Script(source, options)
+  } catch {
+    return null
+  }
+}
+
+/**
+ * An async function around a source that awaits at its top level. Declarations that begin a line there become assignments to
+ * globals, on the same line, so that later runs see them; destructuring and several names in one declaration are kept local.
+ */
+function awaitable(source) {
+  const body = source
+    .split('\n')
+    .map((line) => line.replace(/^(?:const|let|var)\s+([A-Za-z_$][\w$]*)\s*=(?!=)/, 'globalThis.$1 ='))
+    .map((line) =>
+      line.replace(/^(async\s+function\*?|function\*?|class)\s+([A-Za-z_$][\w$]*)/, 'globalThis.$2 = $1 $2'),
+    )
+    .join('\n')
+  return `(async () => { ${body}\n})()`
+}
+
+module.exports = { serve }

@@ -1,0 +1,134 @@
+"""The Python that a session keeps: every run is executed in the same `__main__`, one after the other.
+
+Beneath are the gate and a half-finished start, so nothing is finalised: atexit functions and finalisers of what lives
+do not run. A run's source has the file name `<run N>`; `linecache` knows its lines, so that tracebacks of functions
+that an earlier run defined still show the right ones.
+"""
+import _ast
+import linecache
+import os
+import sys
+import traceback
+
+import _signal
+
+
+def serve(gate, fd_in, fd_out):
+    sys.modules.pop("sitecustomize", None)
+    for fd in (fd_in, fd_out):
+        os.set_inheritable(fd, False)
+    space = sys.modules["__main__"].__dict__
+    sys.path.insert(0, os.getcwd())
+    own_pid, number = os.getpid(), 0
+    handler = _signal.getsignal(_signal.SIGINT)
+    while True:
+        # Between runs an interrupt is late: it was meant for the run that has ended.
+        _signal.signal(_signal.SIGINT, _signal.SIG_IGN)
+        stdin, entry, count, *rest = gate.read(int.from_bytes(gate.read(4), "little")).split(b"\0")
+        number += 1
+        code = 1
+        try:
+            argv, env = gate.program_of(count, rest)
+            begin(gate, stdin, entry, argv, env)
+            _signal.signal(_signal.SIGINT, handler)
+            try:
+                code = run(gate, space, os.fsdecode(entry), number, fd_out, own_pid)
+            finally:
+                now = _signal.getsignal(_signal.SIGINT)
+                handler = handler if now is None else now
+                _signal.signal(_signal.SIGINT, _signal.SIG_IGN)
+        except KeyboardInterrupt:
+            code = 130
+        flush()
+        if os.getpid() != own_pid:
+            os._exit(code)  # A fork of the program came to the end of the source.
+        try:
+            os.write(fd_out, b"D%d\n" % code)
+        except OSError:
+            os._exit(code)
+
+
+def begin(gate, stdin, entry, argv, env):
+    path = stdin or os.devnull.encode()
+    fd = os.open(path, os.O_RDONLY)
+    if stdin:
+        os.unlink(stdin)
+    os.dup2(fd, 0)
+    os.close(fd)
+    sys.stdin = sys.__stdin__ = gate.new_stdin(sys.__stdin__)
+    sys.argv[:] = [os.fsdecode(arg) for arg in [entry] + argv]
+    for item in env:
+        name, _, value = item.partition(b"=")
+        os.environ[os.fsdecode(name)] = os.fsdecode(value)
+
+
+def run(gate, space, entry, number, fd_out, own_pid):
+    """The exit code that a program of its own would have had, except for signals: an interrupt is 130."""
+    name = "<run %d>" % number
+    try:
+        with open(os.path.join(gate.WORK, entry), "rb") as source:
+            text = source.read()
+        space["__file__"] = os.path.join(gate.WORK, entry)
+        lines = text.decode("utf-8", "replace").splitlines(True)
+        linecache.cache[name] = (len(text), None, lines, name)
+        tree = compile(text, name, "exec", _ast.PyCF_ONLY_AST, True)
+        last = tree.body[-1] if tree.body else None
+        value = None
+        if isinstance(last, _ast.Expr) and not gate.is_valueless(last.value, _ast) and len(text) <= gate.SOURCE_MAX:
+            tree.body.pop()
+            value = compile(_ast.Expression(body=last.value), name, "eval", 0, True)
+        exec(compile(tree, name, "exec", 0, True), space)
+        if value is not None:
+            report(gate, eval(value, space), fd_out, own_pid)
+        return 0
+    except SystemExit as error:
+        return exit_code(error.code)
+    except BaseException as error:
+        show(error)
+        return 130 if isinstance(error, KeyboardInterrupt) else 1
+
+
+def exit_code(code):
+    if code is None:
+        return 0
+    if isinstance(code, int):
+        return code & 0xFF
+    try:
+        sys.stderr.write("%s\n" % (code,))
+    except Exception:
+        pass
+    return 1
+
+
+def show(error):
+    """Without our own frames, which stand first."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_frame.f_code.co_filename == __file__:
+        trace = trace.tb_next
+    try:
+        if sys.excepthook is sys.__excepthook__:
+            traceback.print_exception(type(error), error, trace)
+        else:
+            sys.excepthook(type(error), error, trace)
+    except BaseException:
+        pass
+
+
+def report(gate, value, fd_out, own_pid):
+    if value is None or os.getpid() != own_pid:
+        return
+    try:
+        text = gate.encode(value, gate.DEPTH_MAX) or gate.encode_repr(value)
+        data = text.encode("ascii") if text else b""
+        if data and len(data) <= gate.VALUE_MAX:
+            os.write(fd_out, b"V" + len(data).to_bytes(4, "little") + data)
+    except Exception:
+        pass
+
+
+def flush():
+    for stream in (sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__):
+        try:
+            stream.flush()
+        except Exception:
+            pass

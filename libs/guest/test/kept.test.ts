@@ -1,0 +1,246 @@
+/** Sessions that keep their interpreter: state between runs, ends of a run that are not its end, and what may not go on. */
+import { readFileSync, readdirSync } from 'node:fs'
+import type { Language, Program } from '@cofferdam/contract'
+import { afterAll, beforeAll, expect, test, vi } from 'vitest'
+import { openLab, stop, type Agent, type Lab, type Ran } from './start-agent.ts'
+
+let lab: Lab
+beforeAll(async () => {
+  lab = await openLab()
+})
+afterAll(() => lab.close())
+
+const KEEP = { keepInterpreter: true }
+type Step = (
+  source: string,
+  more?: { stdin?: string; env?: Record<string, string>; argv?: string[] },
+) => Promise<Ran>
+
+async function session(language: Language, cell: boolean): Promise<{ agent: Agent; step: Step }> {
+  const agent = await lab.start(language, { cell })
+  return {
+    agent,
+    step: (source, { stdin, env = {}, argv } = {}) =>
+      agent.run(
+        { type: 'script', language, source, ...(argv === undefined ? {} : { argv }) } as Program,
+        stdin === undefined ? {} : { stdin: Buffer.from(stdin) },
+        env,
+        KEEP,
+      ),
+  }
+}
+
+/** State letters of the children of a process: an oracle outside of the agent. */
+const childrenOf = (pid: number): { pid: number; state: string }[] =>
+  readdirSync('/proc')
+    .filter((name) => /^\d+$/.test(name))
+    .flatMap((name) => {
+      try {
+        const [state, parent] = readFileSync(`/proc/${name}/stat`, 'utf8').split(') ').at(-1)!.split(' ')
+        return Number(parent) === pid ? [{ pid: Number(name), state: state! }] : []
+      } catch {
+        return []
+      }
+    })
+
+test.each([false, true])('python keeps names, modules and directory (cell: %s)', async (cell) => {
+  const { agent, step } = await session('python', cell)
+  const first = await step(
+    'import math, os\nx = 20\ndef f(n):\n    return n / 0\nos.mkdir("d"); os.chdir("d")\nx + 1',
+  )
+  expect(first).toMatchObject({ stdout: '', stderr: '', exit: { exitCode: 0, valueJson: '21' } })
+  expect(agent.session.interpreterAlive()).toBe(true)
+  const second = await step('print(x, math.pi > 3, os.path.basename(os.getcwd()), __name__)\n{"n": x}')
+  expect(second).toMatchObject({ stdout: '20 True d __main__\n', exit: { valueJson: '{"n":20}' } })
+  const third = await step('y = 1\nf(2)')
+  expect(third.exit.exitCode).toBe(1)
+  expect(third.stderr).toBe(`Traceback (most recent call last):
+  File "<run 3>", line 2, in <module>
+    f(2)
+  File "<run 1>", line 4, in f
+    return n / 0
+           ~~^~~
+ZeroDivisionError: division by zero
+`)
+  expect(await step('import sys\nprint(y, end="")\nsys.exit(3)')).toMatchObject({
+    stdout: '1',
+    exit: { exitCode: 3 },
+  })
+  expect((await step('x = = 1')).stderr).toContain('SyntaxError')
+  expect(
+    (
+      await step('print(input(), sys.argv[1:], os.environ["E"])', {
+        stdin: 'in\n',
+        env: { E: 'v' },
+        argv: ['a'],
+      })
+    ).stdout,
+  ).toBe("in ['a'] v\n")
+  expect((await step('print(sys.stdin.read() == "", y)')).stdout).toBe('True 1\n')
+  expect(agent.session.interpreterAlive()).toBe(true)
+  await stop(agent)
+})
+
+test.each([false, true])('javascript and typescript share their names (cell: %s)', async (cell) => {
+  const { agent, step } = await session('javascript', cell)
+  expect(await step('const a = 1; let b = [2]; function f() { return a + b[0] }\nf()')).toMatchObject({
+    stderr: '',
+    exit: { exitCode: 0, valueJson: '3' },
+  })
+  expect(await step('b.push(a); console.log(f(), b, require("node:path").sep)')).toMatchObject({
+    stdout: '3 [ 2, 1 ] /\n',
+    stderr: '',
+  })
+  expect((await step('const a = 2')).stderr).toContain("Identifier 'a' has already been declared")
+  const later = await step('setTimeout(() => console.log("late"), 30); console.log("first")')
+  expect(later).toMatchObject({ stdout: 'first\nlate\n', exit: { exitCode: 0 } })
+  const thrown = await step('function g() { throw new TypeError("no") }\ng()')
+  expect(thrown.exit.exitCode).toBe(1)
+  expect(thrown.stderr).toContain('TypeError: no\n    at g (<run 5>:1:')
+  expect(thrown.stderr).not.toContain('session.cjs')
+  expect((await step('setTimeout(() => { throw new Error("async") }, 1)')).exit.exitCode).toBe(1)
+  const awaited = await step('const late = await Promise.resolve(5)\nconsole.log(late)')
+  expect(awaited).toMatchObject({ stdout: '5\n', stderr: '', exit: { exitCode: 0 } })
+  expect((await step('console.log(late, a)')).stdout).toBe('5 1\n')
+  expect((await step('process.exitCode = 4')).exit.exitCode).toBe(4)
+  expect(
+    (await step('process.stdin.on("data", (d) => console.log(String(d)))', { stdin: 'text' })).stdout,
+  ).toBe('text\n')
+  expect((await step('console.log(require("fs").readFileSync(0, "utf8") === "")')).stdout).toBe('true\n')
+  const typed = await agent.run(
+    {
+      type: 'script',
+      language: 'typescript',
+      source: 'enum L { x, y }\nconst n: number = a + L.y; console.log(n)',
+    },
+    {},
+    {},
+    KEEP,
+  )
+  expect(typed).toMatchObject({ stdout: '2\n', stderr: '' })
+  expect(agent.session.interpreterAlive()).toBe(true)
+  await step('process.exit(6)').then(({ exit }) => expect(exit.exitCode).toBe(6))
+  expect(agent.session.interpreterAlive()).toBe(false)
+  expect((await step('console.log(typeof a)')).stdout).toBe('undefined\n')
+  await stop(agent)
+})
+
+test.each([false, true])('bash is the same shell (cell: %s)', async (cell) => {
+  const { agent, step } = await session('bash', cell)
+  expect(await step('x=1; f() { echo "f $x $1"; }; mkdir d; cd d; false')).toMatchObject({
+    stdout: '',
+    stderr: '',
+    exit: { exitCode: 1 },
+  })
+  expect(
+    (await step('f a; basename "$PWD"; echo "$# $1 $E"', { argv: ['b c'], env: { E: 'v' } })).stdout,
+  ).toBe('f 1 a\nd\n1 b c v\n')
+  expect((await step('cat; ls -l /proc/self/fd | grep -c -- "->"', { stdin: 'in\n' })).stdout).toBe('in\n4\n')
+  expect((await step('read x || echo none; nosuchcommand')).exit.exitCode).toBe(127)
+  expect(agent.session.interpreterAlive()).toBe(true)
+  expect((await step('exit 5')).exit.exitCode).toBe(5)
+  expect(agent.session.interpreterAlive()).toBe(false)
+  expect((await step('echo "[$x]"')).stdout).toBe('[]\n')
+  await stop(agent)
+})
+
+test.each([false, true])(
+  'between runs everything else is dead and the interpreter stands still (cell: %s)',
+  async (cell) => {
+    const { agent, step } = await session('python', cell)
+    const ran = await step(`import os, subprocess, threading, sys
+def spin():
+    while True: pass
+threading.Thread(target=spin, daemon=True).start()
+child = subprocess.Popen(["sh", "-c", "sleep 987701 & setsid sleep 987701 & wait"])
+subprocess.Popen(["setsid", "sleep", "987701"])
+sys.stdout.write("unflushed")
+os.getpid()`)
+    expect(ran.stdout).toBe('unflushed')
+    const pid = Number(ran.exit.valueJson)
+    expect(readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ').at(-1)!.slice(0, 1)).toBe('T')
+    expect(childrenOf(pid).every(({ state }) => state === 'Z')).toBe(true)
+    const alive = readdirSync('/proc').filter((name) => {
+      try {
+        return /^\d+$/.test(name) && readFileSync(`/proc/${name}/cmdline`, 'utf8').includes('sleep\x00987701')
+      } catch {
+        return false
+      }
+    })
+    expect(alive).toEqual([])
+    expect((await step('child.wait(), threading.active_count()')).exit.valueJson).toBe('[-9,2]')
+    await stop(agent)
+  },
+)
+
+test('an interrupt ends the run, and the interpreter lives', async () => {
+  const { agent, step } = await session('python', true)
+  await step('import time\nx = 1')
+  const up = Promise.withResolvers<void>()
+  const running = agent.run(
+    { type: 'script', language: 'python', source: 'print("up", flush=True)\ntime.sleep(60)' },
+    { onOutput: () => up.resolve() },
+    {},
+    KEEP,
+  )
+  await up.promise
+  agent.session.interrupt(20_000)
+  const ran = await running
+  expect(ran.exit.exitCode).toBe(130)
+  expect(ran.stderr).toContain('KeyboardInterrupt')
+  agent.session.interrupt(20_000)
+  expect((await step('print(x)')).stdout).toBe('1\n')
+  await stop(agent)
+})
+
+test.each([
+  ['os._exit', 'import os\nos._exit(9)', { exitCode: 9, signal: null }],
+  ['a signal', 'import os\nos.kill(os.getpid(), 11)', { exitCode: null, signal: 'SIGSEGV' }],
+  [
+    'a closed control pipe',
+    'import os, time\nos.close(199)\ntime.sleep(60)',
+    { exitCode: null, signal: 'SIGKILL' },
+  ],
+  [
+    'nonsense on the control pipe',
+    'import os, time\nos.write(199, b"x" * 60000)\ntime.sleep(60)',
+    { exitCode: null, signal: 'SIGKILL' },
+  ],
+])('an interpreter that dies by %s is replaced by a fresh one', async (_name, source, exit) => {
+  const { agent, step } = await session('python', true)
+  await step('x = 1')
+  expect((await step(source)).exit).toMatchObject(exit)
+  expect(agent.session.interpreterAlive()).toBe(false)
+  expect((await step('print("x" in globals())')).stdout).toBe('False\n')
+  await stop(agent)
+})
+
+test('clean keeps the interpreter with its files, or ends it', async () => {
+  const { agent, step } = await session('python', true)
+  await step('x = 1\nopen("f", "w").write("f")\nimport os')
+  await agent.session.clean('interpreter')
+  expect((await step('print(x, open("f").read())')).stdout).toBe('1 f\n')
+  await agent.session.clean('files')
+  expect(agent.session.interpreterAlive()).toBe(false)
+  expect((await step('print("x" in globals(), open("f").read())')).stdout).toBe('False f\n')
+  await agent.session.clean('none')
+  expect((await step('import os\nprint(os.listdir())')).stdout).toBe("['main.py']\n")
+  await vi.waitFor(() => expect(childrenOf(agent.child.pid!).length).toBeGreaterThan(0))
+  await stop(agent)
+})
+
+test('three languages keep their state beside each other', async () => {
+  const { agent, step } = await session('python', true)
+  const other = (language: 'bash' | 'javascript', source: string): Promise<Ran> =>
+    agent.run({ type: 'script', language, source }, {}, {}, KEEP)
+  await step('x = 1')
+  await other('bash', 'x=2')
+  await other('javascript', 'const x = 3')
+  expect((await step('print(x)')).stdout).toBe('1\n')
+  expect((await other('bash', 'echo $x')).stdout).toBe('2\n')
+  expect((await other('javascript', 'console.log(x)')).stdout).toBe('3\n')
+  // A program that is not kept ends as ever, and takes none of them with it.
+  expect((await agent.run({ type: 'command', shell: 'sleep 60 & echo on' })).stdout).toBe('on\n')
+  expect((await step('print(x)')).stdout).toBe('1\n')
+  await stop(agent)
+})
