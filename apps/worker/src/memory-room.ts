@@ -1,11 +1,63 @@
-/** The worker's memory as the queue asks for it: while one execution waits for its share, no other one is taken. */
-import type { MemoryBudget } from '@cofferdam/executor'
-import type { Room } from '@cofferdam/queue'
+/**
+ * The worker's memory as the queue asks for it. An execution counts from the moment it is taken, not only from when it
+ * asks the budget (policy and admission come before): otherwise a burst would fill every slot with executions that wait
+ * here, first come first served, instead of in the fair queue.
+ */
+import type { Executor } from '@cofferdam/executor'
+import type { Room, Taken } from '@cofferdam/queue'
 
-export const memoryRoom = (memory: MemoryBudget): Room => ({
-  isFree: () => memory.waiting === 0,
-  onChange(listener) {
-    memory.onPressure(listener)
-    memory.onRoom(listener)
-  },
-})
+const MiB = 1_048_576
+
+export interface MemoryRoom extends Room {
+  /** The executor whose starts ask the budget in place of the count that `carry` holds. */
+  readonly executor: Executor
+  /** Runs `work` and counts the execution's memory until it is started, or `work` is over. */
+  carry(taken: Taken, work: () => Promise<void>): Promise<void>
+}
+
+/** There is room while nobody waits for memory and all that was taken fits: the first that does not fit is the last one taken. */
+export function createMemoryRoom(executor: Executor): MemoryRoom {
+  const { memory } = executor
+  const expected = new Map<string, number>()
+  const listeners: (() => void)[] = []
+  let expectedBytes = 0
+  const changed = (): void => {
+    for (const listener of listeners) listener()
+  }
+  memory.onPressure(changed)
+  memory.onRoom(changed)
+
+  const settle = (executionId: string): void => {
+    const bytes = expected.get(executionId)
+    if (bytes === undefined) return
+    expected.delete(executionId)
+    expectedBytes -= bytes
+    changed()
+  }
+
+  return {
+    isFree: () =>
+      memory.waiting === 0 && (expectedBytes === 0 || memory.usedBytes + expectedBytes <= memory.totalBytes),
+    onChange: (listener) => void listeners.push(listener),
+    executor: Object.create(executor, {
+      start: {
+        value: ((attempt) => {
+          const running = executor.start(attempt)
+          // The budget has answered by now: granted, or waiting.
+          settle(attempt.executionId)
+          return running
+        }) satisfies Executor['start'],
+      },
+    }) as Executor,
+    async carry({ executionId, request }, work) {
+      const bytes = request.limits.memory_mib * MiB
+      expected.set(executionId, bytes)
+      expectedBytes += bytes
+      try {
+        await work()
+      } finally {
+        settle(executionId)
+      }
+    },
+  }
+}

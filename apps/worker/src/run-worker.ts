@@ -26,7 +26,7 @@ import {
 import workspace from '../package.json' with { type: 'json' }
 import type { WorkerConfig } from './config.ts'
 import { carry } from './carry.ts'
-import { memoryRoom } from './memory-room.ts'
+import { createMemoryRoom } from './memory-room.ts'
 import { readFleetId } from './fleet-id.ts'
 import { createJanitor } from './janitor.ts'
 import { createLeaseKeeper } from './lease-keeper.ts'
@@ -126,10 +126,11 @@ export async function runWorker(config: WorkerConfig, options: WorkerOptions = {
       onError,
     }),
   )
+  const room = createMemoryRoom(executor)
   const deps: WorkerDeps = {
     workerId,
     admission,
-    executor,
+    executor: room.executor,
     backends,
     store,
     policies: createPolicyCache({ redis, store, onCaps: applyCaps }),
@@ -145,8 +146,8 @@ export async function runWorker(config: WorkerConfig, options: WorkerOptions = {
     workerId,
     slots: config.slots,
     lanes: config.lanes,
-    room: memoryRoom(executor.memory),
-    process: (taken) => carry(taken, deps),
+    room,
+    process: (taken) => room.carry(taken, () => carry(taken, deps)),
     onOutbox: (records) => storeOutbox(records, deps),
     logger,
   })

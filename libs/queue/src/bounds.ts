@@ -42,6 +42,8 @@ export const QUEUE_BOUNDS = {
   lostReleaseMs: 3000,
   /** An execution that was taken this often without ending kills its workers: it is ended. */
   deliveriesMax: 10,
+  /** Seconds that the first execution of a lane is charged before anything was measured; a small one takes this long. */
+  firstEstimateSeconds: 0.1,
   /** Run-queue priority of a tenant's next execution is its outstanding count, up to this. */
   priorityMax: 1000,
   /** Released per slot: a quarter more than can run, so that a freed slot never waits for a round trip. */

@@ -33,6 +33,7 @@ const CONSTANTS = {
   promote_max: QUEUE_BOUNDS.promoteMax,
   sweep_max: QUEUE_BOUNDS.sweepMax,
   lost_release: QUEUE_BOUNDS.lostReleaseMs,
+  first_estimate: QUEUE_BOUNDS.firstEstimateSeconds,
   priority_max: QUEUE_BOUNDS.priorityMax,
   window_factor: QUEUE_BOUNDS.windowFactor,
   overdue: QUEUE_BOUNDS.overdueMs,

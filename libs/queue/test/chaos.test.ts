@@ -28,7 +28,7 @@ function startWorker(): ChildProcess {
 const EXECUTIONS = 400
 const TENANTS = 5
 
-describe('workers that are killed and drained at random, with puts, cancels and duplicates all the while', () => {
+describe('workers that are killed and drained at random, with puts, sessions, cancels and duplicates all the while', () => {
   it(
     'end every accepted execution exactly once, begin no attempt twice, and leave every count at zero',
     { timeout: 180_000 },
@@ -57,6 +57,7 @@ describe('workers that are killed and drained at random, with puts, cancels and 
           priority: n % 10,
           idempotency_key: `k${n}`,
           ...(n % 10 === 0 ? { delay_ms: 300 } : {}),
+          ...(n % 3 === 0 ? { session: { key: `s${n % 4}` } } : {}),
         })
         const [{ execution_id }, again] = await Promise.all([producer.put(request), producer.put(request)])
         expect(again.execution_id).toBe(execution_id)
@@ -102,8 +103,13 @@ describe('workers that are killed and drained at random, with puts, cancels and 
           '0',
           '0',
         ])
+        expect([state['h:interactive'] ?? '0', state['h:routine'] ?? '0']).toEqual(['0', '0'])
         expect(await producer.live(`t${n}`, 10)).toEqual([])
       }
+      for (const pattern of ['handed:*', 'sq:*', 'b:*'])
+        expect(await bench.redis.keys(`{cofferdam}:${pattern}`)).toEqual([])
+      for (const key of await bench.redis.keys('{cofferdam}:s:*'))
+        expect(await bench.redis.hexists(key, 'f')).toBe(0)
       const stopping = [...workers].map((worker) => {
         worker.kill('SIGTERM')
         return once(worker, 'exit')

@@ -46,6 +46,7 @@ describe('the keys of the queue', () => {
             tenant_id: `t${n % 5}`,
             agent_id: agents[n % 4]!,
             lane: n % 3 === 0 ? 'routine' : 'interactive',
+            ...(n % 5 === 1 ? { session: { key: `s${n % 3}` } } : {}),
             ...(n % 7 === 0 ? { idempotency_key: `k${n}` } : {}),
             ...(n % 11 === 0 ? { delay_ms: 100 } : {}),
             ...(n % 13 === 0 ? { stdin: 'z'.repeat(20_000) } : {}),

@@ -176,7 +176,8 @@ describe('executions of one session', () => {
       if (times === 1 && agent === 'given') return taken.giveBack()
       if (times === 1 && agent === 'deferred') return taken.defer(Date.now() + 30, 'cap')
       await taken.begin(sandboxRef(), SANDBOX_INFO)
-      if (times === 1 && agent === 'retried') return taken.retry(recordOf(taken, 'sandbox_lost'), { slotMs: 1 })
+      if (times === 1 && agent === 'retried')
+        return taken.retry(recordOf(taken, 'sandbox_lost'), { slotMs: 1 })
       await endWith('ok')(taken)
     })
     const accepted: Accepted[] = []
@@ -197,10 +198,15 @@ describe('cancelling an execution of a session', () => {
     const producer = bench.producer()
     const ran: Ran[] = []
     let release = gate()
-    startConsumers(['a'], ran, async (taken) => {
-      if (taken.request.agent_id === 'slow') await release.opened
-      await endWith('ok')(taken)
-    }, { slots: 1 })
+    startConsumers(
+      ['a'],
+      ran,
+      async (taken) => {
+        if (taken.request.agent_id === 'slow') await release.opened
+        await endWith('ok')(taken)
+      },
+      { slots: 1 },
+    )
     await allEnd(producer, [await producer.put(inSession('one'))])
     const blocker = await producer.put(requestOf({ agent_id: 'slow' }))
     await vi.waitFor(() => expect(ran).toHaveLength(2), 5000)
@@ -236,10 +242,15 @@ describe('a session whose worker goes away', () => {
     const producer = bench.producer()
     const ran: Ran[] = []
     const release = gate()
-    const [first] = startConsumers(['a'], ran, async (taken) => {
-      if (taken.request.agent_id === 'slow') await release.opened
-      await endWith('ok')(taken)
-    }, { slots: 1 })
+    const [first] = startConsumers(
+      ['a'],
+      ran,
+      async (taken) => {
+        if (taken.request.agent_id === 'slow') await release.opened
+        await endWith('ok')(taken)
+      },
+      { slots: 1 },
+    )
     await allEnd(producer, [await producer.put(inSession('one'))])
     const blocker = await producer.put(requestOf({ agent_id: 'slow' }))
     await vi.waitFor(() => expect(ran).toHaveLength(2), 5000)
@@ -247,7 +258,9 @@ describe('a session whose worker goes away', () => {
     startConsumers(['b'], ran)
     const drained = first!.drain({ graceMs: 30_000 })
     await allEnd(producer, waiting)
-    expect(ran.slice(2).map(({ worker, id }) => [worker, id])).toEqual(waiting.map((a) => ['b', a.execution_id]))
+    expect(ran.slice(2).map(({ worker, id }) => [worker, id])).toEqual(
+      waiting.map((a) => ['b', a.execution_id]),
+    )
     release.open()
     await drained
     await allEnd(producer, [blocker])
@@ -261,7 +274,10 @@ describe('a session whose worker goes away', () => {
     await startWorker('heir')
     // Runs for 0 to 10 ms each: the kill meets one that is taken, in the hand, or behind the session.
     const accepted = await Promise.all(Array.from({ length: 60 }, () => producer.put(inSession('one'))))
-    await vi.waitFor(async () => expect(await bench.redis.llen('test:ran:acme:one')).toBeGreaterThan(5), 10_000)
+    await vi.waitFor(
+      async () => expect(await bench.redis.llen('test:ran:acme:one')).toBeGreaterThan(5),
+      10_000,
+    )
     owner.kill('SIGKILL')
     const killedMs = Date.now()
     const results = await Promise.all(
@@ -271,7 +287,9 @@ describe('a session whose worker goes away', () => {
     const endings = results.map((result) => result?.ending)
     expect(endings.filter((ending) => ending === 'worker_lost').length).toBeLessThanOrEqual(1)
     expect(endings.filter((ending) => ending !== 'ok' && ending !== 'worker_lost')).toEqual([])
-    const ran = (await bench.redis.lrange('test:ran:acme:one', 0, -1)).map((entry) => entry.split(' ') as [string, string])
+    const ran = (await bench.redis.lrange('test:ran:acme:one', 0, -1)).map(
+      (entry) => entry.split(' ') as [string, string],
+    )
     expect(ran.at(-1)?.[0]).toBe('wrk_0123456789ab_heir')
     expect(new Set(ran.map(([, id]) => id)).size).toBe(ran.length)
     await expectNothingLeft(producer, ['acme'])
@@ -288,7 +306,9 @@ describe('many sessions on three workers in processes of their own', () => {
       await Promise.all(
         Array.from({ length: 200 }, async (_, s) => {
           const tenant = `t${s % 4}`
-          const one = await producer.put(inSession(`s${s}`, tenant, { lane: s % 5 === 0 ? 'routine' : 'interactive' }))
+          const one = await producer.put(
+            inSession(`s${s}`, tenant, { lane: s % 5 === 0 ? 'routine' : 'interactive' }),
+          )
           bySession.set(`${tenant}:s${s}`, [...(bySession.get(`${tenant}:s${s}`) ?? []), one.execution_id])
           accepted.push(one)
         }),
@@ -311,29 +331,41 @@ describe('a flood of sessions of one tenant', () => {
   it.each([
     ['one session', 1],
     ['300 sessions', 300],
-  ])('in %s delays another tenant by two service times at most', async (_what, sessions) => {
-    const producer = bench.producer()
-    const ran: Ran[] = []
-    const SERVICE_MS = 20
-    const starts: string[] = []
-    startConsumers(['a'], ran, async (taken) => {
-      starts.push(taken.request.tenant_id)
-      await new Promise((resolve) => setTimeout(resolve, SERVICE_MS))
-      await endWith('ok', SERVICE_MS)(taken)
-    })
-    // Each session has its sandbox on the worker already: the flood goes through its hand.
-    const warm = await Promise.all(Array.from({ length: sessions }, (_, n) => producer.put(inSession(`s${n}`, 'heavy'))))
-    await allEnd(producer, warm)
-    const flood = await Promise.all(Array.from({ length: 600 }, (_, n) => producer.put(inSession(`s${n % sessions}`, 'heavy'))))
-    for (const request of [requestOf({ tenant_id: 'light' }), inSession('own', 'light'), inSession('own', 'light')]) {
-      const before = starts.length
-      const { execution_id } = await producer.put(request, { awaitReply: true })
-      expect(await producer.wait(execution_id, { timeoutMs: 30_000 })).toMatchObject({ ok: true })
-      // Four slots: two service times are eight starts, and those that began while put travelled.
-      expect(starts.indexOf('light', before) - before).toBeLessThanOrEqual(10)
-    }
-    for (const one of flood) await producer.cancel(one.execution_id)
-    await Promise.all(flood.map((one) => producer.wait(one.execution_id, { timeoutMs: 30_000 })))
-    await expectNothingLeft(producer, ['heavy', 'light'])
-  }, 60_000)
+  ])(
+    'in %s delays another tenant by two service times at most',
+    async (_what, sessions) => {
+      const producer = bench.producer()
+      const ran: Ran[] = []
+      const SERVICE_MS = 20
+      const starts: string[] = []
+      startConsumers(['a'], ran, async (taken) => {
+        starts.push(taken.request.tenant_id)
+        await new Promise((resolve) => setTimeout(resolve, SERVICE_MS))
+        await endWith('ok', SERVICE_MS)(taken)
+      })
+      // Each session has its sandbox on the worker already: the flood goes through its hand.
+      const warm = await Promise.all(
+        Array.from({ length: sessions }, (_, n) => producer.put(inSession(`s${n}`, 'heavy'))),
+      )
+      await allEnd(producer, warm)
+      const flood = await Promise.all(
+        Array.from({ length: 600 }, (_, n) => producer.put(inSession(`s${n % sessions}`, 'heavy'))),
+      )
+      for (const request of [
+        requestOf({ tenant_id: 'light' }),
+        inSession('own', 'light'),
+        inSession('own', 'light'),
+      ]) {
+        const before = starts.length
+        const { execution_id } = await producer.put(request, { awaitReply: true })
+        expect(await producer.wait(execution_id, { timeoutMs: 30_000 })).toMatchObject({ ok: true })
+        // Four slots: two service times are eight starts, and those that began while put travelled.
+        expect(starts.indexOf('light', before) - before).toBeLessThanOrEqual(10)
+      }
+      for (const one of flood) await producer.cancel(one.execution_id)
+      await Promise.all(flood.map((one) => producer.wait(one.execution_id, { timeoutMs: 30_000 })))
+      await expectNothingLeft(producer, ['heavy', 'light'])
+    },
+    60_000,
+  )
 })

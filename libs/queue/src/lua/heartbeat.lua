@@ -4,11 +4,13 @@
 --          5 running, 6 lock milliseconds, 7 slots that it has, 8… pairs of id and fence that it runs
 -- Returns  {'ok', releases, '<id> <fence>' it no longer owns, '<id> <fence>' cancelled, milliseconds to the next due
 --          or -1, executions in its hand of interactive, of routine}
--- Invariants: the window is the sum over workers whose heartbeat is younger than the lock time. The hand of one that
+-- Invariants: the window is the sum over workers whose heartbeat is younger than the lock time; what is released beyond it
+--          comes back (include/recall.lua). The hand of one that
 --          drains or leaves goes back to the fair queue. A heartbeat renews the locks of what was taken from the hand.
 -- Complexity: O(workers + running) plus the picks.
 --- @include clock
 --- @include pick
+--- @include recall
 --- @include workers
 local now, worker = now_ms(), ARGV[1]
 if ARGV[2] == '-1' then
@@ -20,6 +22,7 @@ else
   if ARGV[2] == '0' then hand_return(worker) end
 end
 recount_window(now, tonumber(ARGV[6]))
+recall_surplus(now)
 local lost, cancelled = {}, {}
 for i = 8, #ARGV, 2 do
   local x = redis.call('HMGET', K.record .. ARGV[i], 's', 'f', 'can', 'dw')

@@ -18,7 +18,7 @@ for _ = 1, C.promote_max do
   local id, tag = head[1], tonumber(head[2])
   if not id then return { 'none' } end
   local key = K.record .. id
-  local x = redis.call('HMGET', key, 't', 'a', 'sc')
+  local x = redis.call('HMGET', key, 't', 'a', 'sc', 'pre')
   local tenant = x[1]
   local state = redis.call('HMGET', K.tenant .. tenant, 'n', 'park', 'mean', 'vt:' .. lane)
   local weight, concurrency = limits_of(tenant)
@@ -34,13 +34,13 @@ for _ = 1, C.promote_max do
     end
     hand_leave(lane, tenant, id, worker)
     wait_ends(lane, tenant, id)
-    local estimate = tonumber(state[3]) or 1
-    local v = tonumber(redis.call('ZSCORE', K.ring .. lane, tenant) or state[4] or '0')
-    if redis.call('ZSCORE', K.ring .. lane, tenant) then
-      redis.call('ZADD', K.ring .. lane, v + estimate / weight, tenant)
-    else
-      redis.call('HSET', K.tenant .. tenant, 'vt:' .. lane, math.max(v, math.min(tag, clock)) + estimate / weight)
-    end
+    local estimate = estimate_of(state[3], lane)
+    local in_ring = redis.call('ZSCORE', K.ring .. lane, tenant)
+    -- Outside of the ring its virtual time may be old: idling earns nothing.
+    local v = tonumber(in_ring) or math.max(tonumber(state[4]) or 0, math.min(tag, clock))
+    if not in_ring then redis.call('HSET', K.tenant .. tenant, 'vt:' .. lane, v) end
+    charge(lane, tenant, (estimate - (tonumber(x[4]) or 0)) / weight)
+    if x[4] then redis.call('HDEL', key, 'pre') end
     if v > clock then redis.call('HSET', K.clock, 'v:' .. lane, v) end
     slot_take(lane, tenant, id, concurrency, estimate, now)
     local release = redis.call('HINCRBY', key, 'rel', 1)

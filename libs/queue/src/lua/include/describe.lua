@@ -3,10 +3,12 @@
 -- {id, tenant, agent, status, attempt, enqueued ms, started ms or '', position or -1, eta ms or -1, state}; nil when
 -- there is no record.
 local function describe(id, now)
-  local x = redis.call('HMGET', K.record .. id, 't', 'a', 's', 'at', 'eq', 'st', 'l', 'sk', 'hd')
+  local x = redis.call('HMGET', K.record .. id, 't', 'a', 's', 'at', 'eq', 'st', 'l', 'sk', 'hd', 'rel')
   if not x[1] then return nil end
   local status, position, eta = status_of(x[3], x[6]), -1, -1
-  if status == 'queued' then
+  if x[3] == 'released' then
+    position, eta = forecast_released(x[7], id, x[10])
+  elseif status == 'queued' then
     position, eta = forecast(x[7], x[1], x[2], id, now, x[8], x[9])
   elseif status == 'delayed' then
     eta = math.max(0, (tonumber(redis.call('ZSCORE', K.delayed .. x[7], id)) or now) - now)

@@ -28,6 +28,17 @@ local function forecast_in_session(lane, tenant, rank, sk, now)
   return position, eta < 0 and -1 or math.ceil(eta + (rank + 1) * mean * 1000)
 end
 
+-- Released: in the run queue of its lane, or with a worker already.
+local function forecast_released(lane, id, release)
+  local job = release == '1' and id or id .. '.' .. release
+  local position = redis.call('ZRANK', K.bull .. lane .. ':prioritized', job)
+  if not position then return 0, 0 end
+  local slots = (tonumber(redis.call('HGET', K.window, lane)) or 0) / C.window_factor
+  if slots == 0 then return position, -1 end
+  local lane_mean = tonumber(redis.call('HGET', K.clock, 'mean:' .. lane)) or 1
+  return position, math.ceil((position + 1) * lane_mean / slots * 1000)
+end
+
 -- `sk` and `worker` are fields `sk` and `hd` of the record, or false.
 forecast = function(lane, tenant, agent, id, now, sk, worker)
   if worker then return forecast_in_hand(lane, id, worker, now) end

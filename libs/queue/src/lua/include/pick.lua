@@ -46,15 +46,17 @@ local function release_next(lane, now, released, handed)
       else
         redis.call('ZADD', turns, redis.call('HINCRBY', key, 'turn', 1), agent)
       end
-      local estimate = tonumber(state[2]) or 1
-      local sk = redis.call('HGET', K.record .. id, 'sk')
+      local estimate = estimate_of(state[2], lane)
+      local x = redis.call('HMGET', K.record .. id, 'sk', 'pre')
+      local sk = x[1]
       if sk and hand_over(lane, tenant, id, sk, v, estimate / weight, now) then
         if redis.call('EXISTS', turns) == 0 then ring_leave(lane, tenant) end
         handed.left = handed.left - 1
         if handed.left <= 0 then return false end
       else
         wait_ends(lane, tenant, id)
-        redis.call('ZADD', K.ring .. lane, v + estimate / weight, tenant)
+        redis.call('ZADD', K.ring .. lane, v + (estimate - (tonumber(x[2]) or 0)) / weight, tenant)
+        if x[2] then redis.call('HDEL', K.record .. id, 'pre') end
         if v > (tonumber(redis.call('HGET', K.clock, 'v:' .. lane)) or 0) then redis.call('HSET', K.clock, 'v:' .. lane, v) end
         local outstanding = slot_take(lane, tenant, id, concurrency, estimate, now)
         if outstanding < concurrency and redis.call('EXISTS', turns) == 0 then ring_leave(lane, tenant) end

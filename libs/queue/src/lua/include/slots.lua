@@ -2,6 +2,21 @@
 -- Slots: a tenant holds one from release to ending. Its virtual time is charged with an estimate at release and
 -- corrected to what was used at the end, so long runs cost more than short ones.
 
+-- Seconds that the tenant's next execution is expected to take: its own mean, else the lane's. The very first guess is
+-- low: what is charged too much moves the virtual clock that others enter at, and comes back to this tenant alone.
+local function estimate_of(mean, lane)
+  return tonumber(mean) or tonumber(redis.call('HGET', K.clock, 'mean:' .. lane)) or C.first_estimate
+end
+
+-- Adds virtual time to a tenant, wherever it is kept.
+local function charge(lane, tenant, amount)
+  if redis.call('ZSCORE', K.ring .. lane, tenant) then
+    redis.call('ZINCRBY', K.ring .. lane, amount, tenant)
+  else
+    redis.call('HINCRBYFLOAT', K.tenant .. tenant, 'vt:' .. lane, amount)
+  end
+end
+
 -- The tenant's outstanding count, the lane's out set and the estimate; returns the new count. At its concurrency the
 -- tenant leaves the rings.
 local function slot_take(lane, tenant, id, concurrency, estimate, now)
@@ -21,12 +36,7 @@ local function slot_free(lane, tenant, id, estimate, used)
   local key = K.tenant .. tenant
   if redis.call('HINCRBY', key, 'n', -1) < 0 then redis.call('HSET', key, 'n', 0) end
   local weight = limits_of(tenant)
-  local correction = ((used or 0) - estimate) / weight
-  if redis.call('ZSCORE', K.ring .. lane, tenant) then
-    redis.call('ZINCRBY', K.ring .. lane, correction, tenant)
-  else
-    redis.call('HINCRBYFLOAT', key, 'vt:' .. lane, correction)
-  end
+  charge(lane, tenant, ((used or 0) - estimate) / weight)
   if used then
     -- Moving averages over about five executions: of the tenant for its next estimate, of the lane for ETAs.
     local mean = tonumber(redis.call('HGET', key, 'mean'))

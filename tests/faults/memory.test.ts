@@ -1,0 +1,104 @@
+/** Executions wait for a worker's memory in the fair queue: order, position, ETA, and the death of a worker meanwhile. */
+import type { Accepted, ExecutionRequestInput } from '@cofferdam/contract'
+import { afterAll, afterEach, beforeAll, expect, it } from 'vitest'
+import { startFleet, type Fleet, type FleetWorker } from '../fleet.ts'
+import { endingsOf, expectExactBooks, fakeRequest } from './accounts.ts'
+
+let fleet: Fleet
+beforeAll(async () => {
+  fleet = await startFleet()
+})
+const workers: FleetWorker[] = []
+const startWorker = async (): Promise<FleetWorker> => {
+  const worker = await fleet.startWorker(WORKER)
+  workers.push(worker)
+  return worker
+}
+afterEach(async () => {
+  await Promise.all(workers.splice(0).map((worker) => worker.stop()))
+})
+afterAll(async () => fleet[Symbol.asyncDispose]())
+
+const WORKER = { COFFERDAM_BACKENDS: 'fake', COFFERDAM_SLOTS: '8', COFFERDAM_MEMORY_BUDGET_MIB: '2560' }
+const GENEROUS = {
+  policy: { min_isolation: 'none' as const },
+  caps: { tenant_daily: 100_000, agent_hourly: 100_000, concurrency: 64 },
+}
+
+const asking = (tenantId: string, memoryMib: number, sleepMs: number): ExecutionRequestInput => ({
+  ...fakeRequest(tenantId, [{ sleep_ms: sleepMs }]),
+  limits: { memory_mib: memoryMib },
+})
+
+const startedAtMs = async ({ execution_id }: Accepted): Promise<number> =>
+  Date.parse((await fleet.client.get(execution_id))?.started_at ?? 'never')
+
+it('keeps the fair order of a large and a small tenant, and tells position and ETA by it', async () => {
+  await fleet.createTenant('large', GENEROUS)
+  await fleet.createTenant('small', GENEROUS)
+  await startWorker()
+  const LARGE_MS = 300
+  const large: Accepted[] = []
+  const small: Accepted[] = []
+  for (let n = 0; n < 12; n++) large.push(await fleet.client.enqueue(asking('large', 2048, LARGE_MS)))
+  for (let n = 0; n < 60; n++) small.push(await fleet.client.enqueue(asking('small', 64, 50)))
+
+  // Half way, what is promised to the last large one is compared with what comes true.
+  await endingsOf(fleet, large.slice(0, 5), 60_000)
+  const last = large.at(-1)
+  if (last === undefined) throw new Error('unreachable')
+  const atMs = Date.now()
+  const promised = await fleet.client.get(last.execution_id)
+  const inPlay = (await Promise.all(large.map((a) => fleet.client.get(a.execution_id)))).filter(
+    (state) => state?.status === 'queued' && state.position === 0,
+  )
+  const results = await endingsOf(fleet, [...large, ...small], 120_000)
+  expect(results.filter((r) => r.ending !== 'ok')).toEqual([])
+
+  expect(promised?.status).toBe('queued')
+  expect(promised?.position).toBeGreaterThanOrEqual(1)
+  expect(promised?.position).toBeLessThan(large.length + small.length)
+  const tookMs = (await startedAtMs(last)) - atMs
+  expect(promised?.eta_ms).toBeGreaterThan(tookMs / 4)
+  expect(promised?.eta_ms).toBeLessThan(tookMs * 4)
+  // One waits for memory, and as many as the window of what can run is ahead of it are on their way.
+  expect(inPlay.length).toBeLessThanOrEqual(4)
+
+  const largeStarts = (await Promise.all(large.map(startedAtMs))).toSorted((a, b) => a - b)
+  const smallStarts = (await Promise.all(small.map(startedAtMs))).toSorted((a, b) => a - b)
+  // Neither starves: the small ones run beside the large ones, and never hold the next large one off for long.
+  for (const [n, at] of largeStarts.entries())
+    if (n > 0) expect(at - (largeStarts[n - 1] ?? 0)).toBeLessThan(LARGE_MS * 5)
+  for (const [n, at] of smallStarts.entries())
+    if (n > 0) expect(at - (smallStarts[n - 1] ?? 0)).toBeLessThan(LARGE_MS * 5)
+  // Ahead of the first small one were those that the window let out before it came, and one that waited for memory.
+  expect(smallStarts[0]).toBeLessThan(largeStarts[5] ?? 0)
+  await expectExactBooks(fleet, 'large', large, results.slice(0, large.length))
+}, 180_000)
+
+it('refuses what no wait could cure, and says why', async () => {
+  await fleet.createTenant('giant', GENEROUS)
+  await startWorker()
+  const giant = await fleet.client.run(asking('giant', 3072, 0), { timeoutMs: 30_000 })
+  expect(giant).toMatchObject({ ending: 'provisioning', reason: 'memory_budget_exceeded' })
+  expect(giant.error_message).toContain('3072 MiB')
+  expect(giant.error_message).toContain('2560 MiB')
+}, 60_000)
+
+it('shows what waits for memory as queued, and loses nothing when its worker is killed', async () => {
+  await fleet.createTenant('waits', GENEROUS)
+  const victim = await startWorker()
+  const holder = await fleet.client.enqueue(asking('waits', 2048, 600_000))
+  for await (const { event } of fleet.client.stream(holder.execution_id)) if (event.type === 'started') break
+  const waiting: Accepted[] = []
+  for (let n = 0; n < 6; n++) waiting.push(await fleet.client.enqueue(asking('waits', 1024, 1)))
+  const states = () => Promise.all(waiting.map((a) => fleet.client.get(a.execution_id)))
+  await expect.poll(async () => (await states())[5]?.position, { timeout: 10_000 }).toBeGreaterThan(0)
+  for (const state of await states()) expect(state).toMatchObject({ status: 'queued', started_at: null })
+  await victim.kill()
+  await startWorker()
+  const results = await endingsOf(fleet, [holder, ...waiting], 90_000)
+  expect(results.map((r) => r.ending)).toEqual(['worker_lost', ...waiting.map(() => 'ok')])
+  expect(results.map((r) => r.attempt)).toEqual(results.map(() => 1))
+  await expectExactBooks(fleet, 'waits', [holder, ...waiting], results)
+}, 180_000)
