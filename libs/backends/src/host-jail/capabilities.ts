@@ -17,7 +17,9 @@ export function capabilitiesOf(
     files: true,
     artifacts: true,
     streaming: true,
-    sessions: ['none', 'files', 'interpreter'],
+    // Only where everything that a run can leave behind is in namespaces of the slot: elsewhere it may write to folders, shared memory
+    // and message queues of the host, and a wipe would have to reach for these.
+    sessions: rung?.ownsPids === true ? ['none', 'files', 'interpreter'] : [],
     preloads,
     value: true,
     interrupt: true,
@@ -49,6 +51,9 @@ export function limitFeatures(capabilities: Capabilities, cgroups: Cgroups | nul
     cgroups === null
       ? 'no writable cgroup: memory is watched and killed every 25 ms (memfd_create and shmget refused in jails), processes are limited by RLIMIT_NPROC, CPU is not; run as root, or delegate a cgroup v2 (systemd Delegate=yes) and set cgroup_parent'
       : `cgroup ${cgroups.version}: memory, CPU and processes limited; counted: ${capabilities.measures.join(', ')}`,
+    ...(capabilities.sessions.length === 0
+      ? ['no sessions and no reuse by tenants: without namespaces a sandbox cannot be proven clean']
+      : []),
     ...(missing.length > 0 ? [`not enforced: ${missing.join(', ')}`] : []),
   ]
 }

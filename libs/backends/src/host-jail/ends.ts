@@ -1,5 +1,6 @@
 /** The ways to a proven end: of a slot of our own, and of one that only a record names. */
 import type { ChildProcess } from 'node:child_process'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { CofferdamError, type SandboxId, type WorkerId } from '@cofferdam/contract'
 import type { Cgroups } from './cgroups.ts'
 import {
@@ -57,7 +58,7 @@ export function createEnds(deps: {
       // Whatever left the agent's tree is still in the slot's cgroup; where there is none, it still has the slot's uid.
       const uid = cgroups === null ? (uids?.of(id) ?? null) : null
       const left = uid === null ? () => cgroups?.find(id).pids() ?? [] : () => processesOf(uid)
-      gone &&= killStrays(left)
+      gone &&= await killStrays(left)
     }
     if (!gone)
       throw new CofferdamError('internal', 'a sandbox is still running after SIGKILL', {
@@ -101,10 +102,12 @@ export function createEnds(deps: {
 }
 
 /** Without a pid namespace a process may have left the agent's tree (the agent was killed first). True when none is left. */
-function killStrays(find: () => number[]): boolean {
-  for (let round = 0; round < 100; round++) {
+async function killStrays(find: () => number[]): Promise<boolean> {
+  const end = performance.now() + GONE_MS
+  for (let pause = 1; ; pause = Math.min(pause * 2, 20)) {
     const pids = find()
     if (pids.length === 0) return true
+    if (performance.now() > end) return false
     for (const pid of pids) {
       try {
         process.kill(pid, 'SIGKILL')
@@ -112,8 +115,9 @@ function killStrays(find: () => number[]): boolean {
         // Gone meanwhile.
       }
     }
+    // What is dead stays listed until its parent has reaped it.
+    await sleep(pause)
   }
-  return false
 }
 
 const isOver = (child: ChildProcess): boolean =>

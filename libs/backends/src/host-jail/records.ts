@@ -89,7 +89,7 @@ export function createRecords(root: string): Records {
       try {
         rmdirSync(path)
       } catch {
-        await removeTree(path)
+        await removeShared(path)
       }
       try {
         rmdirSync(join(root, owner))
@@ -114,5 +114,16 @@ export function createRecords(root: string): Records {
         if ((await names(join(root, owner))).includes(id)) return owner
       return null
     },
+  }
+}
+
+/** The slot's own worker and one that sweeps may remove it at the same time: each finds things gone under its hands. */
+async function removeShared(path: string): Promise<void> {
+  for (let attempt = 0; ; attempt++) {
+    try {
+      return await removeTree(path)
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== 'ENOENT' || attempt === 10) throw error
+    }
   }
 }
