@@ -255,8 +255,13 @@ class A(unittest.TestCase):
     const nonsense = await run({ 'test_a.py': forging(`open(path, 'w').write('{"t":"test"}\\nnull\\n[[[')`) })
     expect(nonsense).toMatchObject({ ending: 'error', exitCode: 1, tests: { total: 0, complete: false } })
     const outside = JSON.stringify({
-      ...{ t: 'test', name: 'x'.repeat(5000), status: 'failed', ms: -1, message: 'm'.repeat(20_000) },
-      ...{ file: '../../etc/passwd', line: -3 },
+      t: 'test',
+      name: 'x'.repeat(5000),
+      status: 'failed',
+      ms: -1,
+      message: 'm'.repeat(20_000),
+      file: '../../etc/passwd',
+      line: -3,
     })
     const forged = await run({
       'test_a.py': forging(`open(path, 'w').write('''${outside}\\n{"t":"end"}''')`),

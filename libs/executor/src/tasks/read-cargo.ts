@@ -19,8 +19,10 @@ export function readCargo(text: string, draft: ReportDraft): boolean {
   const outputs = new Map<string, string>()
   let block: string | null = null
   for (const line of linesOf(text)) {
-    const test = /^test (.+?)(?: - should panic)? \.\.\. (ok|FAILED|ignored)\b/.exec(line)
-    const head = /^---- (.+) stdout ----$/.exec(line)
+    const test = !line.startsWith('test ')
+      ? null
+      : /^test (.+?)(?: - should panic)? \.\.\. (ok|FAILED|ignored)\b/.exec(line)
+    const head = !line.startsWith('---- ') ? null : /^---- (.+) stdout ----$/.exec(line)
     if (/^running \d+ tests?$/.test(line)) running += 1
     else if (line.startsWith('test result: ')) {
       results += 1
@@ -44,6 +46,12 @@ export function readCargo(text: string, draft: ReportDraft): boolean {
 function caseOf(test: { name: string; status: TestCase['status'] }, outputs: Map<string, string>): TestCase {
   if (test.status !== 'failed') return test
   const message = (outputs.get(test.name) ?? '').split('\nstack backtrace:')[0] ?? ''
-  const place = /(?:panicked at|at) (?:'.*', )?([^\s:]+\.rs):(\d{1,7}):\d+/.exec(message)
-  return { ...test, message, file: place?.[1] ?? null, line: place === null ? null : Number(place[2]) }
+  return {
+    ...test,
+    detail: () => {
+      // Before Rust 1.73 the message stood between: panicked at 'message', src/lib.rs:3:5
+      const place = /(?:at|',) ([^\s:]{1,400}\.rs):(\d{1,7}):\d+/.exec(message)
+      return { message, file: place?.[1] ?? null, line: place === null ? null : Number(place[2]) }
+    },
+  }
 }

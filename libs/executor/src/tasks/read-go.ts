@@ -3,17 +3,22 @@ import { z } from 'zod'
 import { jsonOrUndefined, linesOf } from './read-events.ts'
 import type { ReportDraft } from './report-draft.ts'
 
+/** A name with its subtests' names; the deeper it is, the more parents it has. Whole 8 MiB of them ended the worker. */
+const MAX_NAME = 1024
+
 const eventSchema = z.object({
   Action: z.string(),
   Package: z.string().optional(),
   ImportPath: z.string().optional(),
-  Test: z.string().optional(),
+  Test: z.string().max(MAX_NAME).optional(),
   Elapsed: z.number().optional(),
   Output: z.string().optional(),
 })
 
 /** The contract's longest message; a test may print without end. */
 const MAX_OUTPUT = 8192
+/** A test's own prints to the stream of events; a report that is none is not worth reading on. */
+const MAX_BROKEN = 1000
 
 /** True when every package came to its end. `modulePath` is the name that go.mod gives the project; '' when unknown. */
 export function readGo(text: string, draft: ReportDraft, modulePath: string): boolean {
@@ -21,10 +26,15 @@ export function readGo(text: string, draft: ReportDraft, modulePath: string): bo
   const ended = new Map<string, { test: string; pkg: string; action: string; ms: number }>()
   const open = new Set<string>()
   const failedPackages: string[] = []
+  let broken = 0
   const packagesWithFailures = new Set<string>()
   for (const line of linesOf(text)) {
     const parsed = eventSchema.safeParse(jsonOrUndefined(line))
-    if (!parsed.success) continue
+    if (!parsed.success) {
+      broken += 1
+      if (broken > MAX_BROKEN) return false
+      continue
+    }
     const {
       Action: action,
       Package: pkg = parsed.data.ImportPath ?? '',
@@ -52,12 +62,16 @@ export function readGo(text: string, draft: ReportDraft, modulePath: string): bo
     if (parents.has(key)) continue
     const message = outputs.get(key) ?? ''
     const status = action === 'pass' ? 'passed' : action === 'skip' ? 'skipped' : 'failed'
-    draft.add({ name: test, status, ...placeIn(message, pkg, modulePath), message, ms })
+    draft.add({ name: test, status, ms, detail: () => ({ ...placeIn(message, pkg, modulePath), message }) })
   }
   for (const pkg of failedPackages)
     if (!packagesWithFailures.has(pkg)) {
       const message = outputs.get(`${pkg}\0`) ?? ''
-      draft.add({ name: pkg, status: 'errored', ...placeIn(message, pkg, modulePath), message })
+      draft.add({
+        name: pkg,
+        status: 'errored',
+        detail: () => ({ ...placeIn(message, pkg, modulePath), message }),
+      })
     }
   return open.size === 0 && draft.total > 0
 }
@@ -68,7 +82,7 @@ function placeIn(
   pkg: string,
   modulePath: string,
 ): { file: string | null; line: number | null } {
-  const found = /^\s*(?:\.\/)?([\w./-]+\.go):(\d{1,7})(?::\d+)?: /m.exec(message)
+  const found = /^[ \t]*(?:\.\/)?([\w./-]{1,400}\.go):(\d{1,7})(?::\d+)?: /m.exec(message)
   if (found === null) return { file: null, line: null }
   const within = modulePath !== '' && pkg.startsWith(`${modulePath}/`) ? pkg.slice(modulePath.length + 1) : ''
   const name = found[1] ?? ''

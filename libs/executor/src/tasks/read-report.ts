@@ -55,18 +55,26 @@ export async function takeReport(
   return left
 }
 
-/** `printed` is the end of what was printed, both streams; it counts only when there is no report. */
-export function readReport(plan: TestsPlan, left: LeftBehind, printed: string): TestReport {
+export interface ReadReport {
+  report: TestReport
+  /** The runner came to its end: its report has one, or it printed its summary. */
+  ended: boolean
+}
+
+/** `printed` is the end of what was printed, both streams; its counts stand in when there is no report. */
+export function readReport(plan: TestsPlan, left: LeftBehind, printed: string): ReadReport {
   const draft = createReportDraft({ root: left.root, project: plan.project })
   const read = left.report === null || plan.report === null ? null : parse(plan.report.form, left, draft)
   const fields = { framework: plan.framework, command: plan.shown }
-  if (read !== null && (read.complete || draft.total > 0)) return draft.finish({ ...fields, ...read })
-  const summary = readPrinted(printed)
+  const summary = read?.complete === true ? null : readPrinted(printed)
+  const ended = read?.complete === true || summary !== null
+  if (read !== null && (read.complete || draft.total > 0))
+    return { report: draft.finish({ ...fields, ...read }), ended }
   const place: Place = { root: '', project: '' }
   const empty = createReportDraft(place).finish({ ...fields, complete: false })
-  if (summary === null) return empty
+  if (summary === null) return { report: empty, ended }
   const framework = plan.framework === 'npm' ? (summary.framework ?? 'npm') : plan.framework
-  return { ...empty, framework, ...summary.counts }
+  return { report: { ...empty, framework, ...summary.counts }, ended }
 }
 
 function parse(

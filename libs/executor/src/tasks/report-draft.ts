@@ -10,6 +10,8 @@ export interface TestCase {
   line?: number | null | undefined
   message?: string
   ms?: number | null | undefined
+  /** What takes time to find out; asked for at most 500 tests of a report. */
+  detail?: () => Pick<TestCase, 'file' | 'line' | 'message'>
 }
 
 export interface Place {
@@ -21,6 +23,8 @@ export interface Place {
 
 /** The contract's bound (testReportSchema). */
 const MAX_FAILURES = 500
+/** Of a text whose control sequences are taken out before it is cut. */
+const MAX_RAW = 32 * 1024
 
 export interface ReportDraft {
   add(test: TestCase): void
@@ -46,7 +50,7 @@ export function createReportDraft(place: Place): ReportDraft {
       if (typeof test.ms === 'number' && test.ms >= 0 && Number.isFinite(test.ms)) ms = (ms ?? 0) + test.ms
       if (test.status === 'passed' || test.status === 'skipped') return
       if (failures.length === MAX_FAILURES) omitted += 1
-      else failures.push(failureOf(test, place))
+      else failures.push(failureOf({ ...test, ...test.detail?.() }, place))
     },
     get total() {
       return total()
@@ -74,10 +78,10 @@ function failureOf(test: TestCase, place: Place): TestReport['failures'][number]
   const file = inWork(test.file, place)
   const line = test.line ?? null
   return {
-    name: plainText(test.name).slice(0, 1024),
+    name: plainText(test.name.slice(0, MAX_RAW)).slice(0, 1024),
     file,
     line: file !== null && line !== null && Number.isSafeInteger(line) && line > 0 ? line : null,
-    message: plainText(test.message ?? '')
+    message: plainText((test.message ?? '').slice(0, MAX_RAW))
       .trim()
       .slice(0, 8192),
   }

@@ -107,7 +107,7 @@ function testsTask(plan: TestsPlan): Task {
       left = await takeReport(sandbox, plan, signal)
     },
     conclude(verdict, facts, printed, redact) {
-      const report = readReport(plan, left, printed)
+      const { report, ended } = readReport(plan, left, printed)
       const tests = {
         ...report,
         command: redact(report.command),
@@ -118,7 +118,7 @@ function testsTask(plan: TestsPlan): Task {
           message: redact(failure.message).slice(0, 8192),
         })),
       }
-      const { ending, reason, text } = testVerdict(verdict, tests, plan.report !== null)
+      const { ending, reason, text } = testVerdict(verdict, tests, ended || plan.report === null)
       return { ending, reason, failureReason: text?.slice(0, 2000) ?? failureReason(verdict, facts), tests }
     },
   }

@@ -13,7 +13,8 @@ const MAX_MESSAGE = 200
 export function testVerdict(
   verdict: Verdict,
   report: TestReport,
-  expectsReport: boolean,
+  /** False when the runner should have left a report or a summary, and left none. */
+  ended: boolean,
 ): Verdict & { text: string | null } {
   if (verdict.ending !== 'ok' && verdict.ending !== 'error') return { ...verdict, text: null }
   const bad = report.failed + report.errored
@@ -23,7 +24,7 @@ export function testVerdict(
     text,
   })
   if (bad > 0) return failed('tests_failed', failures(report))
-  if (expectsReport && !report.complete && verdict.ending === 'ok')
+  if (!ended && verdict.ending === 'ok')
     return failed(
       'tests_incomplete',
       `The ${report.framework} runner ended before it had written its report; a test may have ended the process. Tests that were seen: ${report.total}.`,

@@ -5,29 +5,35 @@ const MESSAGES = 500
 
 export default async function* report(source) {
   let messages = 0
+  /** What each test file's process said, for files that fail as a whole. */
+  const said = new Map()
   for await (const { type, data } of source) {
     if (type === 'test:summary' && data.file === undefined) yield `${JSON.stringify({ t: 'end' })}\n`
+    if (type === 'test:stderr')
+      said.set(data.file, ((said.get(data.file) ?? '') + data.message).slice(0, MESSAGE_MAX))
     if ((type !== 'test:pass' && type !== 'test:fail') || data.details?.type === 'suite') continue
+    const isFile = typeof data.file === 'string' && data.nesting === 0 && data.file.endsWith(data.name)
     const skipped = data.skip !== undefined || data.todo !== undefined
-    const status = skipped ? 'skipped' : type === 'test:pass' ? 'passed' : 'failed'
-    const error = status === 'failed' ? data.details?.error : undefined
-    const message = error === undefined || (messages += 1) > MESSAGES ? '' : textOf(error)
+    const status = skipped ? 'skipped' : type === 'test:pass' ? 'passed' : isFile ? 'errored' : 'failed'
+    const error = type === 'test:fail' && !skipped ? data.details?.error : undefined
+    const text = isFile ? (said.get(data.name) ?? textOf(error)) : textOf(error)
+    const message = error === undefined || (messages += 1) > MESSAGES ? '' : text
     const ms = data.details?.duration_ms ?? null
-    const place = { file: data.file ?? null, line: lineOf(error, data) }
-    yield `${JSON.stringify({ t: 'test', name: String(data.name).slice(0, 1024), status, ...place, ms, message })}\n`
+    const place = { file: data.file ?? null, line: lineOf(text, data) }
+    const line = { t: 'test', name: String(data.name).slice(0, 1024), status, ...place, ms, message }
+    yield `${JSON.stringify(line)}\n`
   }
 }
 
 function textOf(error) {
-  const cause = error.cause ?? error
-  return String(cause?.stack ?? cause?.message ?? cause).slice(0, MESSAGE_MAX)
+  const cause = error?.cause ?? error
+  return String(cause?.stack ?? cause?.message ?? cause ?? '').slice(0, MESSAGE_MAX)
 }
 
-/** Where it failed, when the stack names the test's own file; else where the test stands. */
-function lineOf(error, { file, line }) {
-  const stack = String(error?.cause?.stack ?? error?.stack ?? '')
-  for (const frame of stack.split('\n')) {
-    const found = /(?:\(|at )(?:file:\/\/)?([^()]+?):(\d+):\d+\)?$/.exec(frame.trim())
+/** Where it failed, when the text names the test's own file; else where the test stands. */
+function lineOf(text, { file, line }) {
+  for (const frame of text.split('\n')) {
+    const found = /(?:^|\(|at )(?:file:\/\/)?(\/[^()]+?):(\d+)(?::\d+)?\)?$/.exec(frame.trim())
     if (found !== null && file !== undefined && decodeURI(found[1]) === file) return Number(found[2])
   }
   return line ?? null

@@ -1,0 +1,257 @@
+/** Reports as the real tools wrote them (test/fixtures/reports), and what hostile ones become. */
+import { testReportSchema, type TestFramework } from '@cofferdam/contract'
+import { readFileSync } from 'node:fs'
+import { describe, expect, it } from 'vitest'
+import type { ReportForm, TestsPlan } from './plan-tests.ts'
+import { readReport } from './read-report.ts'
+
+const recorded = (name: string): string =>
+  readFileSync(new URL(`../../test/fixtures/reports/${name}`, import.meta.url), 'utf8')
+
+function read(
+  form: ReportForm | null,
+  report: string | null,
+  options: { framework?: TestFramework; printed?: string; project?: string; modulePath?: string } = {},
+) {
+  const plan: TestsPlan = {
+    type: 'tests',
+    framework: options.framework ?? 'npm',
+    shown: 'run the tests',
+    program: { type: 'command', shell: ':' },
+    files: [],
+    project: options.project ?? '',
+    folder: '.x',
+    report: form === null ? null : { path: '.x/report', form },
+  }
+  const left = { report, root: '/tmp/work', modulePath: options.modulePath ?? '' }
+  return testReportSchema.parse(readReport(plan, left, options.printed ?? '').report)
+}
+
+const places = ({ failures }: ReturnType<typeof read>): string[] =>
+  failures.map(({ file, line }) => `${file}:${line}`)
+
+describe('reports of real tools', () => {
+  it('reads what pytest wrote: failures, errors of fixtures and of collection, skips, expected failures', () => {
+    const report = read('junit', recorded('pytest.xml'), { framework: 'pytest' })
+    expect(report).toMatchObject({
+      total: 10,
+      passed: 2,
+      failed: 4,
+      errored: 2,
+      skipped: 2,
+      complete: true,
+      failures_omitted: 0,
+    })
+    expect(places(report)).toEqual([
+      'test_broken.py:1',
+      'test_a.py:6',
+      'test_a.py:3',
+      'test_a.py:11',
+      'test_a.py:14',
+      'test_a.py:16',
+    ])
+    expect(report.failures[2]?.message).toMatch(/^ValueError: boom <é> &/)
+    expect(report.duration_ms).toBeGreaterThan(0)
+  })
+
+  it('reads what our runner of unittest wrote: subtests, class fixtures and a file that cannot be loaded', () => {
+    const report = read('events', recorded('unittest.jsonl'), { framework: 'unittest' })
+    expect(report).toMatchObject({ total: 9, passed: 2, failed: 3, errored: 3, skipped: 1, complete: true })
+    expect(places(report)).toEqual([
+      'test_a.py:5',
+      'test_a.py:6',
+      'test_a.py:13',
+      'test_a.py:13',
+      'test_a.py:16',
+      'test_broken.py:1',
+    ])
+  })
+
+  it.each<[string, string]>([
+    ['jest.json', 'jest/sum.test.js'],
+    ['vitest.json', 'vit/sum.test.mjs'],
+  ])('reads %s: a failure, a skip, a todo and a file that does not parse', (name, file) => {
+    const report = read('jest', recorded(name), { framework: 'jest' })
+    expect(report).toMatchObject({ total: 5, passed: 1, failed: 1, errored: 1, skipped: 2, complete: true })
+    expect(places(report)).toContain(`${file}:${name === 'jest.json' ? 4 : 5}`)
+    expect(report.failures.map((failure) => failure.name)).toContain('sum fails')
+    expect(report.failures.find(({ name: test }) => test.includes('broken'))?.file).toMatch(
+      /broken\.test\.m?js$/,
+    )
+  })
+
+  it('reads what our reporter of mocha wrote, a hook among it', () => {
+    const report = read('events', recorded('mocha.jsonl'), { framework: 'mocha' })
+    expect(report).toMatchObject({ total: 4, passed: 1, failed: 1, errored: 1, skipped: 1, complete: true })
+    expect(places(report)).toEqual(['moch/sum.js:5', 'moch/sum.js:9'])
+  })
+
+  it('reads what our reporter of node:test wrote, as many tests as Node counts', () => {
+    const report = read('events', recorded('node.jsonl'), { framework: 'node:test' })
+    expect(report).toMatchObject({ total: 7, passed: 1, failed: 3, errored: 1, skipped: 2, complete: true })
+    expect(places(report)).toEqual([
+      'nt/broken.test.mjs:1',
+      'nt/sum.test.mjs:6',
+      'nt/sum.test.mjs:11',
+      'nt/sum.test.mjs:11',
+    ])
+    expect(report.failures[0]?.message).toContain('SyntaxError')
+  })
+
+  it('reads what cargo test printed, documentation tests too', () => {
+    const report = read('cargo', recorded('cargo.txt'), { framework: 'cargo' })
+    expect(report).toMatchObject({ total: 5, passed: 1, failed: 3, skipped: 1, complete: true })
+    expect(places(report)).toEqual(['src/lib.rs:10', 'src/lib.rs:12', 'src/lib.rs:5'])
+    expect(report.failures[0]?.message).toContain('naïve ☃')
+  })
+
+  it('reads the events of go test: subtests instead of their parents, and a package that does not build', () => {
+    const lines = [
+      { Action: 'start', Package: 'example.com/m/calc' },
+      { Action: 'run', Package: 'example.com/m/calc', Test: 'TestAdd' },
+      { Action: 'run', Package: 'example.com/m/calc', Test: 'TestAdd/small' },
+      {
+        Action: 'output',
+        Package: 'example.com/m/calc',
+        Test: 'TestAdd/small',
+        Output: '    add_test.go:9: got 4\n',
+      },
+      { Action: 'fail', Package: 'example.com/m/calc', Test: 'TestAdd/small', Elapsed: 0.01 },
+      { Action: 'fail', Package: 'example.com/m/calc', Test: 'TestAdd', Elapsed: 0.01 },
+      { Action: 'pass', Package: 'example.com/m/calc', Test: 'TestSub', Elapsed: 0 },
+      { Action: 'fail', Package: 'example.com/m/calc', Elapsed: 0.02 },
+      { Action: 'output', Package: 'example.com/m/bad', Output: './bad.go:3:1: syntax error\n' },
+      { Action: 'fail', Package: 'example.com/m/bad', Elapsed: 0 },
+    ]
+    const text = lines.map((line) => JSON.stringify(line)).join('\n')
+    const report = read('go', text, { framework: 'go', modulePath: 'example.com/m' })
+    expect(report).toMatchObject({ total: 3, passed: 1, failed: 1, errored: 1, complete: true })
+    expect(places(report)).toEqual(['calc/add_test.go:9', 'bad/bad.go:3'])
+  })
+
+  it('names files relative to the work directory when the project is a folder of it', () => {
+    expect(places(read('junit', recorded('pytest.xml'), { project: 'app' }))[1]).toBe('app/test_a.py:6')
+  })
+})
+
+describe('what frameworks print', () => {
+  it.each<[string, TestFramework, number[]]>([
+    [
+      '\u001b[31m== 3 failed, 38 passed, 1 skipped, 2 errors in 1.23s ==\u001b[0m',
+      'pytest',
+      [44, 38, 3, 2, 1],
+    ],
+    ['1 passed in 0.01s', 'pytest', [1, 1, 0, 0, 0]],
+    ['Ran 5 tests in 0.1s\n\nFAILED (failures=1, errors=1, skipped=1)', 'unittest', [5, 2, 1, 1, 1]],
+    ['Ran 0 tests in 0.000s\n\nNO TESTS RAN', 'unittest', [0, 0, 0, 0, 0]],
+    ['Tests:       1 failed, 1 skipped, 1 todo, 1 passed, 4 total\nTime: 1 s', 'jest', [4, 1, 1, 0, 2]],
+    ['      Tests  1 failed | 1 passed | 1 skipped | 1 todo (4)\n', 'vitest', [4, 1, 1, 0, 2]],
+    ['  12 passing (8ms)\n  1 pending\n  2 failing\n\n  1) sum', 'mocha', [15, 12, 2, 0, 1]],
+    [
+      'ℹ tests 7\nℹ suites 1\nℹ pass 1\nℹ fail 4\nℹ cancelled 0\nℹ skipped 1\nℹ todo 1',
+      'node:test',
+      [7, 1, 4, 0, 2],
+    ],
+    ['1..3\n# tests 3\n# pass 2\n# fail 1\n', 'npm', [3, 2, 1, 0, 0]],
+    ['ok 1 - a\nnot ok 2 - b\nok 3 # SKIP\n1..3', 'npm', [3, 1, 1, 0, 1]],
+    [
+      'test result: ok. 2 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out\n'.repeat(2),
+      'cargo',
+      [6, 4, 0, 0, 2],
+    ],
+    ['--- PASS: TestA (0.00s)\n--- FAIL: TestB (0.00s)\nFAIL\texample.com/m\t0.01s', 'go', [2, 1, 1, 0, 0]],
+    ['nothing that is known, 3 passed exams in life', 'npm', [0, 0, 0, 0, 0]],
+  ])('counts %j', (printed, framework, [total, passed, failed, errored, skipped]) => {
+    const report = read(null, null, { printed: `before\n${printed}\nafter` })
+    expect(report).toMatchObject({ framework, total, passed, failed, errored, skipped, complete: false })
+  })
+})
+
+describe('hostile reports', () => {
+  it.each<[string, ReportForm, string]>([
+    ['is empty', 'junit', ''],
+    ['has a document type', 'junit', '<!DOCTYPE a [<!ENTITY x "y">]><testsuites/>'],
+    ['is a bomb of entities', 'junit', '<!DOCTYPE l [<!ENTITY a "ha">]><testsuites>&a;</testsuites>'],
+    ['is deeper than any true one', 'junit', '<a>'.repeat(100_000)],
+    ['never closes', 'junit', '<testsuites><testsuite><testcase name="a">'],
+    ['has other types', 'jest', '{"testResults":[{"assertionResults":7},null]}'],
+    ['is nested JSON', 'jest', '['.repeat(200_000)],
+    ['is binary', 'events', '\u0000\ufffd\n'.repeat(1000)],
+    ['is text', 'go', 'ok example.com 0.1s'],
+    ['has no results', 'cargo', 'test a ... maybe\n'.repeat(1000)],
+  ])('one that %s is not believed complete', (_how, form, report) => {
+    expect(read(form, report)).toMatchObject({ total: 0, complete: false, failures: [] })
+  })
+
+  it('keeps every field within its bound', () => {
+    const line = JSON.stringify({
+      t: 'test',
+      name: 'n'.repeat(100_000),
+      status: 'failed',
+      line: 1e300,
+      ms: -5,
+      file: `/tmp/work/${'f'.repeat(5000)}`,
+      message: '\u001b[31m'.repeat(10) + 'm'.repeat(100_000),
+    })
+    const report = read('events', `${line}\n`.repeat(700) + '{"t":"end"}')
+    expect(report).toMatchObject({ total: 700, failed: 700, failures_omitted: 200, complete: true })
+    expect(report.failures[0]).toEqual({
+      name: 'n'.repeat(1024),
+      file: null,
+      line: null,
+      message: 'm'.repeat(8192),
+    })
+  })
+
+  it.each([
+    '/etc/passwd',
+    '../../etc/passwd',
+    '/tmp/work/../x',
+    '/tmp/workshop/a.py',
+    'file:///etc/passwd',
+    '',
+  ])('does not take %j for a file of the project', (file) => {
+    const line = JSON.stringify({
+      t: 'test',
+      name: 'a',
+      status: 'failed',
+      file,
+      line: 3,
+      ms: null,
+      message: '',
+    })
+    expect(read('events', line).failures).toMatchObject([{ file: null, line: null }])
+  })
+
+  const MiB8 = 8 * 1024 * 1024
+  const filled = (start: string, part: string, end = ''): string =>
+    start + part.repeat(Math.floor((MiB8 - start.length - end.length) / part.length)) + end
+  const test = { t: 'test', name: 'a', status: 'failed', file: 'a', line: 1, ms: 1, message: '' }
+  const failed = { Action: 'fail', Package: 'm', Test: 'T' }
+  it.each<[string, ReportForm, string]>([
+    ['lines that are none of ours', 'events', filled('', '{"t":"test"}\n')],
+    ['true lines', 'events', filled('', `${JSON.stringify(test)}\n`)],
+    ['empty suites', 'junit', filled('<testsuites>', '<testsuite/>', '</testsuites>')],
+    ['empty cases', 'junit', filled('<testsuites><testsuite>', '<testcase/>', '</testsuite></testsuites>')],
+    ['attributes', 'junit', filled('<testsuites ', 'a="b" ', '></testsuites>')],
+    ['open brackets', 'junit', filled('', '<')],
+    ['open comments', 'junit', filled('<a>', '<!--')],
+    ['open CDATA', 'junit', filled('<a>', '<![CDATA[')],
+    ['empty files', 'jest', filled('{"testResults":[', '{},', '{}]}')],
+    [
+      'empty tests',
+      'jest',
+      filled('{"testResults":[{"assertionResults":[', '{"status":"failed"},', '{}]}]}'),
+    ],
+    ['no JSON', 'go', filled('', 'x\n')],
+    ['failed tests', 'go', filled('', `${JSON.stringify(failed)}\n`)],
+    ['a deep test', 'go', JSON.stringify({ ...failed, Test: filled('T', '/a') })],
+    ['a long line', 'cargo', filled('test ', ' - should panic')],
+    ['running lines', 'cargo', filled('', 'running 1 test\ntest a ... FAILED\n---- a stdout ----\nat at\n')],
+  ])('gives up on 8 MiB of %s before the worker stands still', (_what, form, report) => {
+    const started = performance.now()
+    read(form, report)
+    // A second at most on a quiet machine; this one has two cores and other tests.
+    expect(performance.now() - started).toBeLessThan(6_000)
+  })
+})
