@@ -1,7 +1,9 @@
 /**
  * The environment of a program: ours as a base, the request's on top, without the names that make a loader, an
  * interpreter or a tool run other code than the program. The sandbox is the wall; this keeps a request from
- * changing how the runner inside it starts.
+ * changing how the runner inside it starts. The names: sudo's initial_badenv_table, glibc's unsecvars, and the manual pages
+ * of bash, Python, Node.js, Perl, Ruby and git. Names that look like secrets pass (the caller means them); their values are
+ * redacted from everything the program prints (secret-forms.ts).
  */
 
 /** Without PATH: where interpreters stand is the backend's own knowledge. */
@@ -12,57 +14,116 @@ const BASE: Readonly<Record<string, string>> = {
 }
 
 const REFUSED_PREFIXES = [
-  // Dynamic loaders and libc: LD_PRELOAD, DYLD_INSERT_LIBRARIES, GLIBC_TUNABLES, MALLOC_CHECK_.
+  // Dynamic loaders and libc: LD_PRELOAD, DYLD_INSERT_LIBRARIES, GLIBC_TUNABLES, MALLOC_CHECK_, _RLD_LIST.
   'LD_',
   'DYLD_',
   'GLIBC_',
   'MALLOC_',
-  // PYTHONPATH, PYTHONSTARTUP, PYTHONHOME, PYTHONINSPECT, …
+  '_RLD',
+  // PYTHONSTARTUP, PYTHONHOME, PYTHONINSPECT, …; some are let through below.
   'PYTHON',
+  // NODE_OPTIONS, NODE_PATH, NODE_EXTRA_CA_CERTS, NODE_V8_COVERAGE, …; some are let through below.
+  'NODE_',
   // Functions that bash imports (Shellshock's door), and our own names.
-  'BASH_FUNC_',
+  'BASH_',
   'COFFERDAM_',
-  // GIT_CONFIG_COUNT and its keys can name commands.
-  'GIT_CONFIG',
+  // Nearly every one of git's variables names a command, a file that names commands, or another repository.
+  'GIT_',
+  // Modules, options and debuggers of interpreters.
+  'PERL',
+  'RUBY',
+  'LUA_',
+  'OPENSSL_',
+  // npm takes every option from its environment: script-shell, node-options, registry.
+  'npm_config_',
+  'NPM_CONFIG_',
+  'PIP_',
+  'UV_',
+  'YARN_',
 ]
 
+/**
+ * Names below a refused prefix that users need and that make nothing else run: they tune how an interpreter prints,
+ * hashes or writes caches. PYTHONPATH and NODE_PATH are not among them: modules found there replace those that the
+ * runner itself imports; a program adds to `sys.path`, or imports by path.
+ */
+const LET_THROUGH = new Set([
+  'PYTHONUNBUFFERED',
+  'PYTHONHASHSEED',
+  'PYTHONDONTWRITEBYTECODE',
+  'PYTHONUTF8',
+  'PYTHONFAULTHANDLER',
+  'PYTHONOPTIMIZE',
+  'PYTHONTRACEMALLOC',
+  'PYTHONNODEBUGRANGES',
+  'NODE_ENV',
+  'NODE_NO_WARNINGS',
+  'NODE_DISABLE_COLORS',
+  'NODE_PENDING_DEPRECATION',
+  // Who commits: data, not commands.
+  'GIT_AUTHOR_NAME',
+  'GIT_AUTHOR_EMAIL',
+  'GIT_AUTHOR_DATE',
+  'GIT_COMMITTER_NAME',
+  'GIT_COMMITTER_EMAIL',
+  'GIT_COMMITTER_DATE',
+  'GIT_TERMINAL_PROMPT',
+])
+
 const REFUSED = new Set([
-  'NODE_OPTIONS',
-  'NODE_PATH',
-  'NODE_REPL_EXTERNAL_MODULE',
-  'BASH_ENV',
+  'BASHOPTS',
   'ENV',
   'IFS',
+  'CDPATH',
+  'GLOBIGNORE',
+  'PS0',
+  'PS1',
+  'PS2',
   'PS4',
   'SHELLOPTS',
-  'BASHOPTS',
   'PROMPT_COMMAND',
-  'PERL5OPT',
-  'PERL5LIB',
-  'PERL5DB',
-  'PERLLIB',
-  'RUBYOPT',
-  'RUBYLIB',
+  'ZDOTDIR',
   'JAVA_TOOL_OPTIONS',
   '_JAVA_OPTIONS',
   'JDK_JAVA_OPTIONS',
+  'CLASSPATH',
+  'GEM_HOME',
+  'GEM_PATH',
+  'BUNDLE_GEMFILE',
+  'PHPRC',
+  'PHP_INI_SCAN_DIR',
+  'GOFLAGS',
+  'RUSTC_WRAPPER',
+  'RUSTFLAGS',
+  'CARGO_HOME',
+  'ERL_AFLAGS',
+  'R_PROFILE',
+  'JULIA_LOAD_PATH',
+  'AWKPATH',
+  'AWKLIBPATH',
   'GCONV_PATH',
+  'GETCONF_DIR',
   'LOCPATH',
   'NLSPATH',
+  'NIS_PATH',
+  'TZDIR',
+  'RESOLV_HOST_CONF',
+  'RES_OPTIONS',
   'HOSTALIASES',
   'LOCALDOMAIN',
-  'RES_OPTIONS',
-  'GIT_ASKPASS',
-  'GIT_EDITOR',
-  'GIT_EXEC_PATH',
-  'GIT_EXTERNAL_DIFF',
-  'GIT_PAGER',
-  'GIT_PROXY_COMMAND',
-  'GIT_SEQUENCE_EDITOR',
-  'GIT_SSH',
-  'GIT_SSH_COMMAND',
-  'GIT_TEMPLATE_DIR',
+  'TERMINFO',
+  'TERMINFO_DIRS',
+  'TERMCAP',
   'SSH_ASKPASS',
+  'SSH_AUTH_SOCK',
+  'SUDO_ASKPASS',
+  'EDITOR',
+  'VISUAL',
+  'PAGER',
+  'MANPAGER',
+  'LESSOPEN',
+  'LESSCLOSE',
+  'BROWSER',
   // Ours to say: the program's own spans hang below `program.run`.
   'TRACEPARENT',
   'TRACESTATE',
@@ -91,5 +152,6 @@ export function programEnvironment(
 }
 
 function isRefused(name: string): boolean {
+  if (LET_THROUGH.has(name)) return false
   return REFUSED.has(name) || REFUSED_PREFIXES.some((prefix) => name.startsWith(prefix))
 }

@@ -11,6 +11,10 @@ const FAILURE_SEALED = 'The reason is stored encrypted with the result.'
 /** What is left of a result that has to be encrypted where no key is configured. */
 const NOT_STORED = 'Not stored: it has to be encrypted, and there is no key for it here.'
 
+/** False where nothing has to be encrypted: without a sandbox nothing of a program is in it, and a refusal stays readable. */
+export const mustSeal = (record: AttemptRecord): boolean =>
+  record.encrypt === true && record.result.backend !== null
+
 /** `record` without what the program printed, and that encrypted; null where there was no key. */
 export function sealResult(
   record: AttemptRecord,
@@ -18,27 +22,22 @@ export function sealResult(
 ): { record: AttemptRecord; sealed: string | null } {
   const { stdout, stderr, value, tests, install, error_message, ...rest } = record.result
   const text = { stdout, stderr, value, tests, install, error_message }
-  // Without a sandbox nothing of a program is in it: a refusal stays readable.
-  const ran = record.result.backend !== null
   const key = keys.current
   const sealed =
     key === null
       ? null
       : sealBytes(key, placeOf(record), Buffer.from(JSON.stringify(text))).toString('base64')
-  const shownError = ran ? undefined : error_message
   return {
     record: {
       ...record,
       audit: {
         ...record.audit,
-        failure_reason:
-          ran && record.audit.failure_reason !== null ? FAILURE_SEALED : record.audit.failure_reason,
+        failure_reason: record.audit.failure_reason === null ? null : FAILURE_SEALED,
       },
       result: {
         ...rest,
         stdout: '',
         stderr: key === null && stderr + stdout !== '' ? NOT_STORED : '',
-        ...(shownError === undefined ? {} : { error_message: shownError }),
       },
     },
     sealed,

@@ -6,7 +6,7 @@
 import { CofferdamError, type AttemptRecord, type BlobStore, type ExecutionResult } from '@cofferdam/contract'
 import type { StorableAttempt } from './attempt-columns.ts'
 import type { OutputKeys } from './output-keys.ts'
-import { sealResult } from './sealed-result.ts'
+import { mustSeal, sealResult } from './sealed-result.ts'
 
 /** Same bound as for sources in the queue (contract BOUNDS.inlineBytes). */
 const INLINE_BYTES = 16 * 1024
@@ -20,7 +20,7 @@ export async function moveLargeText(
   keys: OutputKeys,
 ): Promise<StorableAttempt> {
   // What has to be encrypted and cannot be is not stored at all, here or there.
-  const isLost = record.encrypt === true && keys.current === null
+  const isLost = mustSeal(record) && keys.current === null
   const stdoutSpillRef = isLost ? null : await spill(record, 'stdout', blobs)
   const stderrSpillRef = isLost ? null : await spill(record, 'stderr', blobs)
   const result: ExecutionResult = {
@@ -28,10 +28,9 @@ export async function moveLargeText(
     ...(stdoutSpillRef === null ? {} : { stdout: head(record.result.stdout) }),
     ...(stderrSpillRef === null ? {} : { stderr: head(record.result.stderr) }),
   }
-  const stored =
-    record.encrypt === true
-      ? sealResult({ ...record, result }, keys)
-      : { record: { ...record, result }, sealed: null }
+  const stored = mustSeal(record)
+    ? sealResult({ ...record, result }, keys)
+    : { record: { ...record, result }, sealed: null }
   return {
     record: stored.record,
     executionId: record.result.execution_id,

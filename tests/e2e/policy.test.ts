@@ -1,0 +1,140 @@
+/** Policies as a caller meets them: a real worker in a process of its own, real programs, real stores. */
+import { randomBytes } from 'node:crypto'
+import { readdirSync, readFileSync } from 'node:fs'
+import path from 'node:path'
+import { createStore } from '@cofferdam/store'
+import pg from 'pg'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { startFleet, type Fleet } from '../fleet.ts'
+
+const KEY = randomBytes(32)
+const MARKER = 'patient-4711-marker'
+/** The marker is put together by the program: the program itself is no output. */
+const PRINTS = `import sys
+marker = "-".join(["patient", "4711", "marker"])
+print(marker * 20000)
+print(marker, file=sys.stderr)
+open("report.txt", "w").write(marker)
+marker`
+
+let fleet: Fleet
+beforeAll(async () => {
+  fleet = await startFleet()
+  await fleet.createTenant('open', { policy: { min_isolation: 'none' } })
+  await fleet.createTenant('sealed', { policy: { min_isolation: 'none', encrypt_outputs: true } })
+  await fleet.createTenant('tidy', {
+    policy: { min_isolation: 'none', commands: { allow: null, block: ['rm', 'git push'] } },
+  })
+}, 120_000)
+afterAll(() => fleet?.[Symbol.asyncDispose]())
+
+const script = (tenantId: string, source: string, extra: object = {}) => ({
+  tenant_id: tenantId,
+  agent_id: 'agent',
+  program: { type: 'script' as const, language: 'python' as const, source },
+  ...extra,
+})
+
+describe('a worker without an output key', () => {
+  it('refuses what has to be encrypted before it runs, and runs the rest', { timeout: 60_000 }, async () => {
+    const worker = await fleet.startWorker({ COFFERDAM_BACKENDS: 'none' })
+    const refused = await fleet.client.run(script('sealed', 'print(1)'))
+    expect(refused).toMatchObject({ ending: 'provisioning', reason: 'encryption_unavailable', backend: null })
+    expect(await fleet.client.run(script('open', 'print(1)'))).toMatchObject({ ok: true, stdout: '1\n' })
+    await worker.stop()
+  })
+})
+
+describe('a worker with an output key', () => {
+  beforeAll(async () => {
+    await fleet.startWorker({
+      COFFERDAM_BACKENDS: 'none',
+      COFFERDAM_OUTPUT_KEYS: `k1:${KEY.toString('base64')}`,
+    })
+  }, 60_000)
+
+  it('answers the caller in clear and stores nothing that can be read', { timeout: 60_000 }, async () => {
+    const result = await fleet.client.run(script('sealed', PRINTS, { artifacts: ['*.txt'] }))
+    expect(result).toMatchObject({ ok: true, stdout_truncated: true, artifacts: [{ path: 'report.txt' }] })
+    expect(result.stdout).toContain(MARKER)
+    const failed = await fleet.client.run(
+      script('sealed', 'raise ValueError("-".join(["patient", "4711", "marker"]))'),
+    )
+    expect(failed.error_message).toContain(MARKER)
+
+    const blobDir = path.join(fleet.dataDir, 'blobs')
+    const files = readdirSync(blobDir, { recursive: true, withFileTypes: true }).filter((entry) =>
+      entry.isFile(),
+    )
+    expect(files.length).toBeGreaterThanOrEqual(2)
+    for (const file of files)
+      expect(readFileSync(path.join(file.parentPath, file.name), 'latin1')).not.toContain('4711')
+    const postgres = new pg.Client({ connectionString: fleet.databaseUrl })
+    await postgres.connect()
+    const { rows } = await postgres.query(
+      'select row_to_json(r)::text from results r union all select row_to_json(i)::text from sandbox_invocations i',
+    )
+    await postgres.end()
+    expect(rows.length).toBeGreaterThanOrEqual(4)
+    expect(JSON.stringify(rows)).not.toContain('4711')
+
+    await using reader = await createStore({
+      databaseUrl: fleet.databaseUrl,
+      blobDir,
+      outputKeys: [{ id: 'k1', key: KEY }],
+    })
+    const found = await reader.findExecution('sealed', result.execution_id)
+    expect(found?.result.stdout).toBe(result.stdout)
+    const ref = found?.audit.at(-1)?.stdout_ref ?? ''
+    const part = await reader.blobs.read(ref, { start: 65_530, end: 65_560 })
+    expect(Buffer.from(part!.bytes).toString()).toBe(`${MARKER.repeat(20_000)}\n`.slice(65_530, 65_560))
+    const artifact = await reader.blobs.read(found?.artifactRefs[0]?.ref ?? '')
+    expect(Buffer.from(artifact!.bytes).toString()).toBe(MARKER)
+  })
+
+  it('does not start a command that is blocked, wherever it stands', { timeout: 60_000 }, async () => {
+    const run = (shell: string) =>
+      fleet.client.run({ tenant_id: 'tidy', agent_id: 'agent', program: { type: 'command', shell } })
+    expect(await run('echo "$(r\\m -rf x)"')).toMatchObject({
+      ok: false,
+      ending: 'policy_denied',
+      reason: 'command_blocked',
+      error: 'SandboxPolicyDenied',
+      error_message: 'Command "rm" is blocked for the tenant by the rule "rm".',
+      backend: null,
+    })
+    expect(await run('echo rm')).toMatchObject({ ok: true, stdout: 'rm\n' })
+    expect(await run('git push origin')).toMatchObject({ reason: 'command_blocked' })
+  })
+
+  it(
+    'runs code of a regulated tenant under a safe template alone, and asks for what it forces',
+    { timeout: 60_000 },
+    async () => {
+      const { store, client } = fleet
+      await store.tenants.create(
+        { tenant_id: 'clinic', policy: { compliance_tier: 'hipaa', sandbox_enabled: true } },
+        'test',
+      )
+      const file = new URL('../../examples/regulated-template.json', import.meta.url)
+      const { sandbox } = JSON.parse(readFileSync(file, 'utf8')) as {
+        sandbox: { environment: 'internal-only' }
+      }
+      await store.templates.put({ tenant_id: 'clinic', template_id: 'safe', sandbox }, 'test')
+      await store.templates.put(
+        { tenant_id: 'clinic', template_id: 'lax', sandbox: { environment: 'internal-only' } },
+        'test',
+      )
+      expect(await client.run(script('clinic', 'print(1)', { template_id: 'lax' }))).toMatchObject({
+        ending: 'provisioning',
+        reason: 'tenant_sandbox_disabled',
+        error_message: expect.stringContaining('missing: network "none", min_isolation'),
+      })
+      // This worker has plain processes only, and the template wants a kernel of its own: policy lets it pass, selection does not.
+      const passed = await client.run(script('clinic', 'print(1)', { template_id: 'safe' }))
+      expect(passed).toMatchObject({ ending: 'provisioning', reason: 'isolation_unavailable' })
+      const kept = (await store.findExecution('clinic', passed.execution_id))?.audit.at(-1)
+      expect(kept).toMatchObject({ retention_days: 7, environment_id: 'internal-only' })
+    },
+  )
+})
