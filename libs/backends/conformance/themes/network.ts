@@ -1,10 +1,110 @@
-/** `network: none` reaches nothing: not the host, not the neighbours, not the metadata service. */
+/**
+ * `network: none` reaches nothing: not the host, not the neighbours, not the metadata service. Any other network is the
+ * proxy on the sandbox's loopback, whose connections the worker gets, and nothing beside it.
+ */
 import { createServer, type AddressInfo } from 'node:net'
+import type { Duplex } from 'node:stream'
+import type { Network, Program } from '@cofferdam/contract'
 import { networkInterfaces } from 'node:os'
 import { expect, test } from 'vitest'
 import type { Harness } from '../harness.ts'
 
+/** Stands for the worker's proxy: answers every GET with the line it was asked by, every CONNECT as an echo. */
+function proxyDouble(): { take: (connection: Duplex) => void; asked: string[]; open: () => number } {
+  const asked: string[] = []
+  let open = 0
+  return {
+    asked,
+    open: () => open,
+    take(connection) {
+      open += 1
+      connection.on('close', () => (open -= 1))
+      connection.on('error', () => {})
+      let head = ''
+      const onData = (chunk: Buffer): void => {
+        head += chunk.toString('latin1')
+        if (!head.includes('\r\n\r\n')) return
+        connection.off('data', onData)
+        const line = head.slice(0, head.indexOf('\r\n'))
+        asked.push(line)
+        if (line.startsWith('CONNECT ')) {
+          connection.write('HTTP/1.1 200 Connection established\r\n\r\n')
+          connection.pipe(connection)
+          return
+        }
+        const body = `asked by ${line}`
+        connection.end(
+          `HTTP/1.1 200 OK\r\ncontent-length: ${body.length}\r\nconnection: close\r\n\r\n${body}`,
+        )
+      }
+      connection.on('data', onData)
+    },
+  }
+}
+
+const python = (source: string): Program => ({ type: 'script', language: 'python', source })
+
+/** The channel to the worker's proxy; a backend with a network of its own for `public` has no `allow`. */
+function proxied(h: Harness): void {
+  const networks: Network[] = ['public', { allow: ['example.test:80'] }]
+  test.each(networks)('hands the connections of a program to the worker with network %j', async (wanted) => {
+    const proxy = proxyDouble()
+    const program = python(
+      `import urllib.request\nprint(urllib.request.urlopen('http://example.test/path').read().decode())`,
+    )
+    const { stdout, stderr } = await h.once(program, { network: wanted }, { onConnection: proxy.take })
+    expect(stdout.toString(), stderr.toString()).toBe('asked by GET http://example.test/path HTTP/1.1\n')
+    expect(proxy.asked).toEqual(['GET http://example.test/path HTTP/1.1'])
+    expect(proxy.open()).toBe(0)
+  })
+
+  test('carries bytes both ways through CONNECT, several connections at once, more than fits into any buffer', async () => {
+    const proxy = proxyDouble()
+    const program = python(`
+import hashlib, os, socket, threading
+def one(n, out):
+    s = socket.create_connection(('127.0.0.1', int(os.environ['http_proxy'].rsplit(':', 1)[1])))
+    s.sendall(b'CONNECT host%d.test:443 HTTP/1.1\\r\\n\\r\\n' % n)
+    head = b''
+    while b'\\r\\n\\r\\n' not in head:
+        head += s.recv(1)
+    data = bytes([n]) * 3000000
+    threading.Thread(target=lambda: (s.sendall(data), s.shutdown(socket.SHUT_WR))).start()
+    got = b''
+    while True:
+        part = s.recv(65536)
+        if not part:
+            break
+        got += part
+    out[n] = got == data
+out = {}
+threads = [threading.Thread(target=one, args=(n, out)) for n in range(4)]
+for t in threads: t.start()
+for t in threads: t.join()
+print(sorted(out.items()))
+`)
+    const { stdout, stderr } = await h.once(program, { network: 'public' }, { onConnection: proxy.take })
+    expect(stdout.toString(), stderr.toString()).toBe('[(0, True), (1, True), (2, True), (3, True)]\n')
+    expect(proxy.asked.toSorted()).toEqual([0, 1, 2, 3].map((n) => `CONNECT host${n}.test:443 HTTP/1.1`))
+  })
+
+  test('closes the connections of a program that ends', async () => {
+    const proxy = proxyDouble()
+    const program = python(`
+import os, socket
+s = socket.create_connection(('127.0.0.1', int(os.environ['http_proxy'].rsplit(':', 1)[1])))
+s.sendall(b'CONNECT a.test:443 HTTP/1.1\\r\\n\\r\\n')
+s.recv(10)
+os._exit(3)
+`)
+    const { exit } = await h.once(program, { network: 'public' }, { onConnection: proxy.take })
+    expect(exit.exitCode).toBe(3)
+    expect([proxy.asked.length, proxy.open()]).toEqual([1, 0])
+  })
+}
+
 export function network(h: Harness): void {
+  if (h.capabilities.network.includes('allow')) proxied(h)
   const { connect } = h.programs
   if (connect === undefined || !h.capabilities.network.includes('none')) return
 

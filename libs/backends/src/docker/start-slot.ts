@@ -191,14 +191,16 @@ function explain(error: unknown, spec: SlotSpec, tail: string): CofferdamError {
       details: { ...error.details, ...said },
     })
   }
-  const why =
-    error instanceof DOMException && error.name === 'TimeoutError'
-      ? 'the agent was not ready in time'
-      : daemonMessage(error)
-  return new CofferdamError('sandbox_open_failed', `The container could not be started: ${why}`, {
-    cause: error,
-    details: said,
-  })
+  return new CofferdamError(
+    'sandbox_open_failed',
+    `The container could not be started: ${whyNot(error)}${lastLine(tail)}`,
+    { cause: error, details: said },
+  )
+}
+
+function whyNot(error: unknown): string {
+  if (error instanceof DOMException && error.name === 'TimeoutError') return 'the agent was not ready in time'
+  return isCofferdamError(error) && error.code === 'sandbox_lost' ? 'the agent ended' : daemonMessage(error)
 }
 
 /** `: ModuleNotFoundError: No module named 'pandas'`, the line of a traceback that says it all. */

@@ -24,7 +24,8 @@ class Cell:
         self.split = split
         self.owns_ipc = split or os.getpid() == 1
         self.roots = [Root(path) for path in _places(options, work)]
-        self.ipc = _ipc_objects(self.uid()) if self.owns_ipc else set()
+        self.ipc_table = _ProcTable() if os.path.isdir("/proc/sysvipc") else _CountedIds()
+        self.ipc = self.ipc_table.objects(self.uid()) if self.owns_ipc else set()
 
     def uid(self):
         return self.options.uid if self.split else os.geteuid()
@@ -45,7 +46,7 @@ class Cell:
         until = time.monotonic() + SETTLE_S
         while True:
             wrong = [root.path for root in self.roots if not root.is_fresh(keep != "none" and self.work)]
-            wrong += ["System V IPC"] if self.owns_ipc and _ipc_objects(self.uid()) - self.ipc else []
+            wrong += ["System V IPC"] if self.owns_ipc and self.ipc_table.objects(self.uid()) - self.ipc else []
             if not wrong:
                 return
             if time.monotonic() > until:
@@ -54,7 +55,7 @@ class Cell:
 
     def remove_ipc(self):
         """A short child does it, as the program's user: only that one may."""
-        left = _ipc_objects(self.uid()) - self.ipc if self.owns_ipc else ()
+        left = self.ipc_table.objects(self.uid()) - self.ipc if self.owns_ipc else ()
         if not left:
             return
         pid = os.fork()
@@ -240,17 +241,78 @@ def _attributes(fd):
         return set()
 
 
-def _ipc_objects(uid):
-    """(kind, id) of the System V objects that this uid owns or made."""
-    found = set()
-    for kind in ("shm", "sem", "msg"):
-        try:
-            with open("/proc/sysvipc/" + kind) as table:
-                heads = table.readline().split()
-                for line in table:
-                    fields = dict(zip(heads, line.split()))
-                    if str(uid) in (fields["uid"], fields["cuid"]):
-                        found.add((kind, int(fields[kind + "id"] if kind != "msg" else fields["msqid"])))
-        except (OSError, KeyError, ValueError):
-            continue
-    return found
+class _ProcTable:
+    """System V objects as the kernel lists them."""
+
+    def objects(self, uid):
+        """(kind, id) of those that this uid owns or made."""
+        found = set()
+        for kind in _IPC_KINDS:
+            try:
+                with open("/proc/sysvipc/" + kind) as table:
+                    heads = table.readline().split()
+                    for line in table:
+                        fields = dict(zip(heads, line.split()))
+                        if str(uid) in (fields["uid"], fields["cuid"]):
+                            found.add((kind, int(fields[kind + "id"] if kind != "msg" else fields["msqid"])))
+            except (OSError, KeyError, ValueError):
+                continue
+        return found
+
+
+_IPC_KINDS = ("shm", "sem", "msg")
+# More objects than this in one execution are not looked through: the cell is not worth it.
+_IPC_SPAN_MAX = 4096
+_IPC_PRIVATE, _IPC_CREAT, _IPC_STAT, _IPC_RMID = 0, 0o1000, 2, 0
+_EACCES, _ENOSYS = 13, 38
+
+
+class _CountedIds:
+    """For a kernel that lists nothing (gVisor) and counts ids up by one: what programs made lies between two ids of ours.
+
+    A kernel that counts otherwise can prove nothing here, and the cell is destroyed after its first execution.
+    """
+
+    def __init__(self):
+        import ctypes
+
+        self.libc = ctypes.CDLL(None, use_errno=True)
+        self.errno = ctypes.get_errno
+        self.buffer = ctypes.create_string_buffer(1024)
+        self.last = {}
+        for kind in _IPC_KINDS:
+            first, second = self.next_id(kind), self.next_id(kind)
+            if first is not None:
+                self.last[kind] = second if second == first + 1 else -1
+
+    def next_id(self, kind):
+        """The id of an object that is made and removed again; None where the kernel has no System V IPC."""
+        libc, flags = self.libc, _IPC_CREAT | 0o600
+        if kind == "shm":
+            made = libc.shmget(_IPC_PRIVATE, 4096, flags)
+        else:
+            made = libc.semget(_IPC_PRIVATE, 1, flags) if kind == "sem" else libc.msgget(_IPC_PRIVATE, flags)
+        if made < 0:
+            if self.errno() == _ENOSYS:
+                return None
+            raise WorkError(IO_ERROR, "System V IPC: errno %d" % self.errno())
+        self.control(kind, made, _IPC_RMID)
+        return made
+
+    def control(self, kind, number, command):
+        if kind == "sem":
+            return self.libc.semctl(number, 0, command, self.buffer)
+        return (self.libc.shmctl if kind == "shm" else self.libc.msgctl)(number, command, self.buffer)
+
+    def objects(self, _uid):
+        found = set()
+        for kind, last in self.last.items():
+            now = self.next_id(kind)
+            if last < 0 or not last < now <= last + _IPC_SPAN_MAX:
+                raise WorkError(IO_ERROR, "System V IPC cannot be looked through")
+            # Without permission to look it is there all the same.
+            here = [n for n in range(last + 1, now) if self.control(kind, n, _IPC_STAT) >= 0 or self.errno() == _EACCES]
+            found.update((kind, n) for n in here)
+            if not here:
+                self.last[kind] = now
+        return found
