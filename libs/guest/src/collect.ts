@@ -3,7 +3,7 @@ import { CofferdamError, type Entry } from '@cofferdam/contract'
 import { encodeFrame, violation } from './protocol.ts'
 
 /** Status byte of Z; the agent's workdir.py has the same numbers. */
-const STATUS = ['ok', 'not_found', 'too_large', 'refused', 'no_space', 'io_error'] as const
+const STATUS = ['ok', 'not_found', 'too_large', 'refused', 'no_space', 'io_error', 'no_loopback'] as const
 
 /** The bytes that answer a listing may take per entry: the head and the longest path that the agent sends. */
 const ENTRY_MAX = 10 + 4096
@@ -102,6 +102,10 @@ export function refusal(payload: Buffer): CofferdamError | null {
       return new CofferdamError('payload_too_large', text, { details: { status } })
     case 'refused':
       return new CofferdamError('invalid_request', text)
+    case 'no_loopback':
+      return new CofferdamError('sandbox_open_failed', 'the sandbox has no loopback for its proxy', {
+        details: { said: text },
+      })
     case 'io_error':
       return new CofferdamError('sandbox_lost', undefined, { details: { said: text } })
     default:

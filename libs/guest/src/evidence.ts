@@ -19,6 +19,8 @@ const readySchema = z.union([
     /** True when the agent is PID 1 of a pid namespace. */
     ownsPids: z.boolean(),
     bootMs: count,
+    /** What this agent can do beyond the first ones of protocol 1. */
+    features: z.array(z.string().max(32)).max(16).default([]),
   }),
   z.strictObject({
     protocol: z.literal(PROTOCOL_VERSION),
@@ -45,6 +47,10 @@ const exitSchema = z.strictObject({
   oomKills: count.nullable(),
   pidsPeak: count.nullable(),
   pidsHit: count.nullable(),
+  /** Not said by the first agents of protocol 1. */
+  readBytes: count.nullable().default(null),
+  writeBytes: count.nullable().default(null),
+  diskBytes: count.nullable().default(null),
   diskFull: z.boolean(),
   outBytes: count,
   errBytes: count,
@@ -83,10 +89,10 @@ export function parseExit(payload: Buffer, valueJson: string | undefined): { exi
     usage: {
       cpu_ms: seen.cpuUs === null ? null : seen.cpuUs / 1000,
       peak_memory_bytes: seen.memPeak ?? seen.maxRssKb * 1024,
-      read_bytes: null,
-      write_bytes: null,
+      read_bytes: seen.readBytes,
+      write_bytes: seen.writeBytes,
       pids_peak: seen.pidsPeak,
-      disk_bytes: null,
+      disk_bytes: seen.diskBytes,
       wall_ms: seen.wallUs / 1000,
     },
     outputBytes: { stdout: seen.outBytes, stderr: seen.errBytes },
@@ -101,8 +107,10 @@ export function parseExit(payload: Buffer, valueJson: string | undefined): { exi
 
 /** Parses A. Throws `protocol_violation`. */
 export function parseUsage(payload: Buffer): Usage {
-  if (payload.length !== 40) throw violation(`frame A of ${payload.length} bytes`)
+  // The first agents of protocol 1 said five numbers.
+  if (payload.length !== 40 && payload.length !== 56) throw violation(`frame A of ${payload.length} bytes`)
   const at = (index: number): number | null => {
+    if (payload.length < index * 8 + 8) return null
     const value = payload.readBigUInt64LE(index * 8)
     return value > BigInt(Number.MAX_SAFE_INTEGER) ? null : Number(value)
   }
@@ -112,8 +120,8 @@ export function parseUsage(payload: Buffer): Usage {
     peak_memory_bytes: at(1),
     read_bytes: at(2),
     write_bytes: at(3),
-    pids_peak: null,
-    disk_bytes: null,
+    pids_peak: at(5),
+    disk_bytes: at(6),
     wall_ms: (at(4) ?? 0) / 1000,
   }
 }

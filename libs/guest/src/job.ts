@@ -21,23 +21,47 @@ export interface JobOptions {
   maxOutputBytes: { stdout: number; stderr: number }
   /** Run in the interpreter that the session keeps, and keep it. */
   keepInterpreter?: boolean
+  /** The program may connect: the agent listens here, and the program's environment says so. Null: it may not. */
+  proxyPort?: number | null
 }
 
 /** Throws `capability_missing` for tests and install, `payload_too_large` when arguments and environment exceed 1 MiB. */
 export function encodeRun(program: Program, options: JobOptions): Buffer[] {
   const { fields, file } = describe(program, options.files)
   const files = file === null ? options.files : [...options.files, file]
+  const port = options.proxyPort ?? null
   return encodeJob(
     {
       op: 'run',
       ...fields,
-      env: options.env,
+      env: port === null ? options.env : { ...proxyEnv(port), ...options.env },
+      ...(port === null ? {} : { connect: port }),
       stdin: options.stdinBytes,
       ...(options.keepInterpreter === true && program.type === 'script' ? { keep: true } : {}),
       caps: { out: options.maxOutputBytes.stdout, err: options.maxOutputBytes.stderr },
     },
     files,
   )
+}
+
+/**
+ * What makes programs use the proxy on their loopback. Both cases, as tools differ (curl reads `http_proxy` in lower case
+ * only); Node reads NODE_USE_ENV_PROXY and the others at its start, so a waiting one only serves when it was started with them.
+ */
+export function proxyEnv(port: number): Record<string, string> {
+  const proxy = `http://127.0.0.1:${port}`
+  const direct = 'localhost,127.0.0.1,::1'
+  return {
+    http_proxy: proxy,
+    https_proxy: proxy,
+    all_proxy: proxy,
+    no_proxy: direct,
+    HTTP_PROXY: proxy,
+    HTTPS_PROXY: proxy,
+    ALL_PROXY: proxy,
+    NO_PROXY: direct,
+    NODE_USE_ENV_PROXY: '1',
+  }
 }
 
 /** Only files, no program. */

@@ -14,6 +14,7 @@ import { cleanRequest, collectRequest, createCollector, refusal } from './collec
 import type { Collection, Collector, Kept } from './collect.ts'
 import { parseExit, parseReady, parseUsage, parseValue, type GuestReady } from './evidence.ts'
 import { encodePut, encodeRun } from './job.ts'
+import { createTunnel, PROXY_PORT } from './tunnel.ts'
 import { createFrameDecoder, encodeFrame, violation, type Frame } from './protocol.ts'
 
 export interface GuestSessionOptions {
@@ -21,6 +22,8 @@ export interface GuestSessionOptions {
   readable: Readable
   /** What the agent reads (its stdin). */
   writable: Writable
+  /** Where programs find the proxy on their loopback (3128); another one where several agents share a loopback. */
+  proxyPort?: number
   /** Called once when the session is over, with the reason: destroy the sandbox then. */
   onClosed?(reason: CofferdamError): void
 }
@@ -72,6 +75,8 @@ interface Running {
 /** Speaks frames v1 with an agent. Takes the streams over: nobody else may read or write them. */
 export function createGuestSession(options: GuestSessionOptions): GuestSession {
   const { readable, writable } = options
+  const proxyPort = options.proxyPort ?? PROXY_PORT
+  const tunnel = createTunnel(writable)
   const started = Promise.withResolvers<GuestReady>()
   let over: CofferdamError | null = null
   let isReady = false
@@ -95,6 +100,7 @@ export function createGuestSession(options: GuestSessionOptions): GuestSession {
     running?.settled.reject(reason)
     collector?.abandon(reason)
     ping?.reject(reason)
+    tunnel.end()
     running = collector = ping = null
     queued = []
     readable.destroy()
@@ -140,6 +146,7 @@ export function createGuestSession(options: GuestSessionOptions): GuestSession {
         const { exit, alive } = parseExit(payload, ended.valueJson)
         interpreterAlive = alive
         running = null
+        tunnel.end()
         ended.settled.resolve(exit)
         return
       }
@@ -154,6 +161,12 @@ export function createGuestSession(options: GuestSessionOptions): GuestSession {
         ping.resolve(parseUsage(payload))
         ping = null
         return
+      case 'N':
+      case 'D':
+      case 'W':
+      case 'Q':
+        if (running === null) throw violation(`frame ${type} without a run`)
+        return tunnel.take(type, payload) ? drained(writable) : undefined
       case 'R':
         throw violation('a second frame R')
     }
@@ -195,6 +208,7 @@ export function createGuestSession(options: GuestSessionOptions): GuestSession {
     if (running === null || failed === null) throw violation('frame Z without a request')
     const ended = running
     running = null
+    tunnel.end()
     ended.settled.reject(failed)
   }
 
@@ -287,12 +301,21 @@ export function createGuestSession(options: GuestSessionOptions): GuestSession {
     run(program, io, env, runOptions = {}) {
       return inTurn(async () => {
         io.signal.throwIfAborted()
+        if (io.onConnection !== undefined) {
+          const { features } = await orAborted(started.promise, io.signal)
+          if (!features.includes('connections'))
+            throw new CofferdamError(
+              'capability_missing',
+              'the agent in the sandbox cannot carry connections',
+            )
+        }
         const frames = encodeRun(program, {
           files: takeQueued(),
           env,
           stdinBytes: io.stdin?.length ?? null,
           maxOutputBytes: io.maxOutputBytes,
           keepInterpreter: runOptions.keepInterpreter === true,
+          proxyPort: io.onConnection === undefined ? null : proxyPort,
         })
         const mine: Running = {
           io,
@@ -305,8 +328,13 @@ export function createGuestSession(options: GuestSessionOptions): GuestSession {
         mine.settled.promise.catch(() => {})
         if (over !== null) throw over
         running = mine
-        await orAborted(send([...frames, ...stdinFrames(io.stdin)]), io.signal)
-        return await orAborted(mine.settled.promise, io.signal)
+        if (io.onConnection !== undefined) tunnel.serve(io.onConnection.bind(io))
+        try {
+          await orAborted(send([...frames, ...stdinFrames(io.stdin)]), io.signal)
+          return await orAborted(mine.settled.promise, io.signal)
+        } finally {
+          if (running === mine) tunnel.discard()
+        }
       })
     },
     interrupt(graceMs = 2000) {

@@ -21,7 +21,7 @@ def decode(text):
 
 
 def encode(value):
-    """ASCII bytes of None, bool, int, str and dicts of them with str keys."""
+    """ASCII bytes of None, bool, int, str and lists and dicts of them, the latter with str keys."""
     return _text(value).encode("ascii")
 
 
@@ -34,4 +34,6 @@ def _text(value):
         return str(value)
     if isinstance(value, str):
         return _json.encode_basestring_ascii(value)
+    if isinstance(value, list):
+        return "[%s]" % ",".join(_text(item) for item in value)
     return "{%s}" % ",".join("%s:%s" % (_text(name), _text(item)) for name, item in value.items())

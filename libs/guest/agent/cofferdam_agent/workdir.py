@@ -14,7 +14,7 @@ DIR_FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
 MAX_DEPTH = 64
 MAX_VISITED = 100000
 
-OK, NOT_FOUND, TOO_LARGE, REFUSED, NO_SPACE, IO_ERROR = range(6)
+OK, NOT_FOUND, TOO_LARGE, REFUSED, NO_SPACE, IO_ERROR, NO_LOOPBACK = range(7)
 
 
 class WorkError(Exception):
@@ -132,6 +132,14 @@ class Workdir:
         patterns = [compile_glob(os.fsencode(glob)) for glob in globs]
         for entry in _walk(os.dup(self._root), b"", patterns, [MAX_VISITED, max_entries], MAX_DEPTH):
             yield entry
+
+    def used_bytes(self):
+        """What is taken on the file system of the work directory; None when it does not say."""
+        try:
+            found = os.fstatvfs(self._root)
+        except OSError:
+            return None
+        return (found.f_blocks - found.f_bfree) * found.f_frsize if found.f_blocks else None
 
     def is_full(self):
         """True when the filesystem has no room or no inodes left: best evidence of a refused write."""
