@@ -44,7 +44,7 @@ for _ = 1, C.promote_max do
     if v > clock then redis.call('HSET', K.clock, 'v:' .. lane, v) end
     slot_take(lane, tenant, id, concurrency, estimate, now)
     local release = redis.call('HINCRBY', key, 'rel', 1)
-    local reply = own(id, worker, now, true)
+    local reply = own(id, read_for_take(id), worker, now, true)
     reply[#reply + 1] = id
     reply[#reply + 1] = release
     return reply

@@ -9,6 +9,6 @@
 -- Complexity: O(1).
 --- @include clock
 --- @include own
-local x = redis.call('HMGET', KEYS[1], 's', 'rel')
-if (x[1] ~= 'released' and x[1] ~= 'running') or x[2] ~= ARGV[2] then return { 'stale' } end
-return own(ARGV[1], ARGV[3], now_ms(), false)
+local x = read_for_take(ARGV[1])
+if (x[10] ~= 'released' and x[10] ~= 'running') or x[11] ~= ARGV[2] then return { 'stale' } end
+return own(ARGV[1], x, ARGV[3], now_ms(), false)

@@ -1,8 +1,12 @@
+-- What `own` needs of a record, and what a take is judged by: one read for both.
+local function read_for_take(id)
+  return redis.call('HMGET', K.record .. id, 'at', 'eq', 'tp', 'bg', 'req', 'can', 't', 'sk', 'dw', 's', 'rel')
+end
+
 -- A worker becomes the owner of a released or running execution: fields of the reply shared by take and take-handed.
 -- `direct`: no BullMQ job carries it; `dw` is then its lock, renewed by the heartbeats of the owner.
-local function own(id, worker, now, direct)
+local function own(id, x, worker, now, direct)
   local key = K.record .. id
-  local x = redis.call('HMGET', key, 'at', 'eq', 'tp', 'bg', 'req', 'can', 't', 'sk', 'dw')
   local fence = redis.call('HINCRBY', key, 'f', 1)
   local deliveries = redis.call('HINCRBY', key, 'd', 1)
   local attempt = math.max(1, tonumber(x[1]))
