@@ -24,7 +24,8 @@ export interface RuntimeKind {
 const COMMON = {
   languages: LANGUAGES,
   programs: ['script', 'command'],
-  network: ['none'],
+  // Never an interface: connections of programs are carried by the agent's channel.
+  network: ['none', 'public', 'allow'],
   stdin: true,
   files: true,
   artifacts: true,
@@ -42,7 +43,7 @@ const HOST_KERNEL: RuntimeKind = {
   capabilities: {
     ...COMMON,
     enforces: ['memory', 'cpus', 'pids', 'disk'],
-    measures: ['cpu_ms', 'peak_memory_bytes', 'wall_ms'],
+    measures: ['cpu_ms', 'peak_memory_bytes', 'read_bytes', 'write_bytes', 'disk_bytes', 'wall_ms'],
   },
   // The agent; the rest is the program's.
   pidsLimit: ({ pids }) => pids + 1,
@@ -59,7 +60,13 @@ const HOST_KERNEL: RuntimeKind = {
  */
 const USER_SPACE_KERNEL: RuntimeKind = {
   isolation: 'gvisor',
-  capabilities: { ...COMMON, enforces: ['memory', 'cpus', 'disk'], measures: ['wall_ms'] },
+  capabilities: {
+    ...COMMON,
+    // No list of a process's children in its /proc: what else runs cannot be told from an interpreter that should stay.
+    sessions: ['none', 'files'],
+    enforces: ['memory', 'cpus', 'disk'],
+    measures: ['wall_ms'],
+  },
   pidsLimit: ({ pids }) => 1024 + 4 * pids,
   // The user-space kernel itself: 20-40 MiB.
   memoryOverheadMib: 64,
