@@ -343,7 +343,8 @@ class Agent:
         kept = self.warm.pids() | {kept.pid for kept in self.kept.values()}
         if not kept:
             return reap.kill_leftovers(self.options.confined, self.on_reaped)
-        return reap.kill_others(kept, self.options.confined, None if self.kept else self.kill_all, self.on_reaped)
+        kill_all = None if self.kept or self.warm.is_exposed() else self.kill_all
+        return reap.kill_others(kept, self.options.confined, kill_all, self.on_reaped)
 
     def kill_group(self, group):
         try:

@@ -29,7 +29,10 @@ class Warm:
         self.version = None
         self.preloaded = set()
         self.failure = None
-        if options.cell:
+        # gVisor (release 20221219) dies of the fork server, with Go's exit code 2; it also lacks this list. There a cell starts an
+        # interpreter after each run.
+        self.has_forks = options.cell and os.path.exists("/proc/self/task/%d/children" % os.getpid())
+        if self.has_forks:
             # Only here: what it imports would make the start of every other agent longer.
             from . import zygote
 
@@ -69,7 +72,7 @@ class Warm:
             if self.child.language == language:
                 return True
             self.drop()
-        if self.options.cell and language == "python":
+        if self.has_forks and language == "python":
             if self.zygote is not None and (self.zygote.mark is None or not self.zygote.is_fit()):
                 self.drop_zygote()
             if self.zygote is None:
@@ -155,9 +158,13 @@ class Warm:
                 return
             self.on_told()
 
+    def is_exposed(self):
+        """What waits has the program's uid already: a kill of all that have it would take it too."""
+        return self.child is not None and self.child.mark is None
+
     def release(self):
         """A program that takes none begins: what it could reach goes."""
-        if self.options.cell and self.child is not None and self.child.mark is None:
+        if self.options.cell and self.is_exposed():
             self.drop()
 
     def take(self, run, env_of_run):
