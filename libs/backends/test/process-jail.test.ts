@@ -17,7 +17,7 @@ import {
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
 import { createBackend } from '../src/process/index.ts'
 import { processConfigSchema } from '../src/process/config.ts'
-import { runtimeFolder } from './host-rungs.ts'
+import { runtimeFolder, uidsInUse } from './host-rungs.ts'
 
 const signal = new AbortController().signal
 const owner = newWorkerId('abcdefabcdef')
@@ -89,6 +89,16 @@ attempt('bpf', lambda: call(321, 280, 0, 0, 0))
 attempt('keyctl', lambda: call(250, 219, 0, -3, 1))
 attempt('userfaultfd', lambda: call(323, 282, 1))
 attempt('perf', lambda: call(298, 241, 0, 0, 0, 0, 0))
+for name, x64, a64 in (('io_uring_enter', 426, 426), ('add_key', 248, 217), ('request_key', 249, 218), ('process_vm_writev', 311, 271),
+        ('kcmp', 312, 272), ('umount2', 166, 39), ('pivot_root', 155, 41), ('move_mount', 429, 429), ('fsopen', 430, 430),
+        ('open_tree', 428, 428), ('mount_setattr', 442, 442), ('kexec_load', 246, 104), ('init_module', 175, 105),
+        ('swapon', 167, 224), ('reboot', 169, 142), ('syslog', 103, 116), ('acct', 163, 89), ('settimeofday', 164, 170),
+        ('open_by_handle_at', 304, 265), ('fanotify_init', 300, 262), ('memfd_secret', 447, 447), ('io_setup', 206, 0),
+        ('vmsplice', 278, 75), ('quotactl', 179, 60), ('statmount', 457, 457), ('clone3', 435, 435), ('unknown', 600, 600)):
+    attempt(name, lambda: call(x64, a64, 0, 0, 0, 0, 0))
+attempt('personality', lambda: call(135, 92, 0x0400000))
+for flag in (0x80, 0x20000, 0x2000000, 0x4000000, 0x8000000, 0x10000000, 0x20000000, 0x40000000):
+    if flag != 0x80: attempt('clone_%x' % flag, lambda: call(56, 220, flag | 17, 0, 0, 0, 0))
 attempt('setuid', lambda: os.setuid(0))
 attempt('mknod', lambda: os.mknod('dev', 0o60666, os.makedev(254, 0)))
 attempt('shadow', lambda: open('/etc/shadow').read())
@@ -144,7 +154,7 @@ describe.each([
         const [what = '', ...got] = line.split(' ')
         return [what, got.join(' ')]
       })
-    expect(lines.length).toBe(29)
+    expect(lines.length).toBe(64)
     for (const [what, got] of lines) {
       if (what === 'processes') expect(['[1, 2]', 'EACCES']).toContain(got)
       else expect(CLOSED, `${what}: ${got}`).toContain(got)
@@ -271,6 +281,180 @@ while True:
     expect(await backend.owners()).toContain(dead)
     expect(await backend.sweep(dead)).toEqual({ destroyed: 1 })
     expect(await backend.owners()).not.toContain(dead)
+  })
+
+  test('a worker that is killed takes its idle slots and cells along, and another sweeps them', async ({
+    skip,
+  }) => {
+    skip(!isHere, `${name} cannot run here`)
+    const dead = newWorkerId('abcdefabcdef')
+    const worker = spawn(
+      process.execPath,
+      [
+        fileURLToPath(new URL('./worker-that-dies.ts', import.meta.url)),
+        JSON.stringify({ ...settings, runtime_dir: runtimeDir }),
+        dead,
+        'idle',
+      ],
+      { stdio: ['ignore', 'pipe', 'inherit'] },
+    )
+    const said = await new Promise<string>((resolve) =>
+      worker.stdout.once('data', (chunk) => resolve(String(chunk))),
+    )
+    const folder = join(runtimeDir, 'sandboxes', 'process', dead)
+    const pids = (): number[] =>
+      (existsSync(folder) ? readdirSync(folder) : []).flatMap((id) => {
+        try {
+          return [(JSON.parse(readFileSync(join(folder, id, 'record.json'), 'utf8')) as { pid: number }).pid]
+        } catch {
+          return []
+        }
+      })
+    // One that waits in the pool, besides the cell where there are cells.
+    const cells = JSON.parse(said) as number[]
+    await vi.waitFor(() => expect(pids().length).toBeGreaterThan(cells.length), {
+      timeout: 20_000,
+      interval: 20,
+    })
+    const waiting = pids()
+    expect(waiting).toEqual(expect.arrayContaining(cells))
+    const exited = new Promise((resolve) => worker.once('exit', resolve))
+    worker.kill('SIGKILL')
+    await exited
+    await vi.waitFor(() => expect(waiting.filter((pid) => existsSync(`/proc/${pid}`))).toEqual([]), {
+      timeout: 10_000,
+      interval: 20,
+    })
+    expect(await backend.owners()).toContain(dead)
+    const held = uidsInUse(runtimeDir).length
+    const { destroyed } = await backend.sweep(dead)
+    expect(destroyed).toBeGreaterThanOrEqual(waiting.length)
+    expect(await backend.owners()).not.toContain(dead)
+    if (process.getuid?.() === 0) expect(held - uidsInUse(runtimeDir).length).toBe(destroyed)
+  })
+
+  test('where memory is only watched, none can be had that no look sees', async ({ skip }) => {
+    skip(!isHere, `${name} cannot run here`)
+    await using weak = await createBackend(
+      processConfigSchema.parse({ ...settings, cgroups: false, runtime_dir: runtimeDir }),
+      {},
+    )
+    const program = python(`
+import ctypes, errno, os, platform
+libc = ctypes.CDLL(None, use_errno=True)
+arm = platform.machine() == 'aarch64'
+for x64, a64 in ((319, 279), (29, 194)):
+    print(libc.syscall(a64 if arm else x64, 0, 4096, 0o1600), errno.errorcode[ctypes.get_errno()])
+try:
+    fd = os.memfd_create('hog')
+    while True: os.write(fd, b'x' * (1 << 20))
+except OSError as e: print(errno.errorcode[e.errno])`)
+    await using sandbox = await weak.open(specOf(program), signal)
+    expect((await run(sandbox, program)).stdout).toBe('-1 EPERM\n-1 EPERM\nEPERM\n')
+    if (!weak.capabilities.enforces.includes('disk')) return
+    // A tmpfs is memory too: it is counted, also when nobody has it open or mapped.
+    const filler = python(`
+import time
+with open('big', 'wb') as f:
+    for _ in range(40): f.write(b'x' * (1 << 20))
+time.sleep(60)`)
+    if (process.getuid?.() !== 0) return
+    await using full = await weak.open(specOf(filler, { memory_mib: 32, disk_mib: 64 }), signal)
+    const { exit } = await run(full, filler)
+    expect(exit).toMatchObject({ signal: 'SIGKILL' })
+    expect(exit.oomKills).toBeGreaterThan(0)
+  })
+
+  test('keeps the number of files and their bytes within bounds', async ({ skip }) => {
+    skip(!isHere || settings.jail === 'bwrap', 'bwrap counts files as memory, see the next case')
+    const program = python(`
+import errno
+try:
+    for n in range(60000): open('f%d' % n, 'w').close()
+    print('all')
+except OSError as e: print(errno.errorcode[e.errno])`)
+    const { exit, stdout } = await once(program, { disk_mib: 8 })
+    if (backend.capabilities.enforces.includes('disk')) expect(stdout).toBe('ENOSPC\n')
+    else if (exit.signal !== null) expect(exit).toMatchObject({ signal: 'SIGKILL', diskLimitHit: true })
+    // Done within one interval of the watch: then the folder is gone with the sandbox all the same.
+    else expect(stdout).toBe('all\n')
+  })
+
+  test('gives each sandbox a uid of its own when the worker is root, and takes it back', async ({ skip }) => {
+    skip(!isHere || process.getuid?.() !== 0, 'needs root')
+    const uidOf = (sandbox: Sandbox): string =>
+      /^Uid:\t(\d+)/m.exec(readFileSync(`/proc/${String(sandbox.ref.handle['pid'])}/status`, 'utf8'))?.[1] ??
+      ''
+    const [a, b] = await Promise.all(
+      [python(''), python('')].map((program) => backend.open(specOf(program), signal)),
+    )
+    if (a === undefined || b === undefined) throw new Error('two were opened')
+    const uids = [uidOf(a), uidOf(b)]
+    for (const uid of uids) expect(Number(uid)).toBeGreaterThanOrEqual(1_900_000_000)
+    expect(new Set(uids).size).toBe(2)
+    expect(uidsInUse(runtimeDir)).toEqual(expect.arrayContaining(uids))
+    await Promise.all([a[Symbol.asyncDispose](), b[Symbol.asyncDispose]()])
+    for (const uid of uids) expect(uidsInUse(runtimeDir)).not.toContain(uid)
+  })
+
+  test('shows nothing of the host in its tree and in /proc', async ({ skip }) => {
+    skip(!isHere, `${name} cannot run here`)
+    const { stdout } = await once(
+      python(`
+import json, os
+read = {}
+for name in ('cmdline', 'version', 'config.gz', 'diskstats', 'interrupts', 'kallsyms', 'kcore', 'keys', 'modules', 'partitions', 'timer_list'):
+    try: read[name] = open('/proc/' + name, 'rb').read(64).decode('latin1')
+    except OSError: read[name] = ''
+try: mounts = open('/proc/self/mountinfo').read()
+except OSError: mounts = ''
+print(json.dumps({'read': read, 'mounts': mounts, 'root': os.path.exists('/root'), 'home': os.path.exists('/home'), 'sys': os.path.exists('/sys/kernel')}))`),
+    )
+    const seen = JSON.parse(stdout) as {
+      read: Record<string, string>
+      mounts: string
+      root: boolean
+      home: boolean
+      sys: boolean
+    }
+    expect(new Set(Object.values(seen.read))).toEqual(new Set(['']))
+    if (!backend.capabilities.enforces.includes('disk')) return
+    expect([seen.root, seen.home, seen.sys]).toEqual([false, false, false])
+    // Root fields of mounts name where a bind comes from: system folders and our own runtime folder, nothing else.
+    const sources = seen.mounts
+      .trim()
+      .split('\n')
+      .map((line) => line.split(' ')[3] ?? '')
+    expect(sources.length).toBeGreaterThan(5)
+    if (process.getuid?.() === 0)
+      for (const source of sources)
+        expect(source).toMatch(
+          new RegExp(
+            `^(/|/newroot|/usr(/.*)?|/s?bin|/lib\\w*|/(null|zero|full|u?random|tty)|/sys|${runtimeDir}/(files|guest|node)-[^/]+(/(etc|empty|node))?)$`,
+          ),
+        )
+  })
+
+  test('answers its own loopback where it has a network of its own, and reaches no other family', async ({
+    skip,
+  }) => {
+    skip(!isHere, `${name} cannot run here`)
+    const { stdout } = await once(
+      python(`
+import errno, socket
+def attempt(family, kind, protocol=0):
+    try: socket.socket(family, kind, protocol).close(); return 'open'
+    except OSError as e: return errno.errorcode[e.errno]
+try:
+    server = socket.create_server(('127.0.0.1', 3128))
+    socket.create_connection(('127.0.0.1', 3128), 2).close()
+    print('loopback')
+except OSError as e: print(errno.errorcode[e.errno])
+print(*[attempt(*what) for what in ((16, 3), (17, 3), (38, 5), (40, 1), (31, 3), (29, 3), (2, 3, 1), (10, 3, 58))])`),
+    )
+    const [loopback = '', families = ''] = stdout.trim().split('\n')
+    expect(loopback).toBe(backend.capabilities.enforces.includes('disk') ? 'loopback' : 'EPERM')
+    for (const answer of families.split(' ')) expect(['EAFNOSUPPORT', 'EPERM']).toContain(answer)
   })
 
   test('sweeps without killing a process that only has the pid of a dead sandbox', async ({ skip }) => {

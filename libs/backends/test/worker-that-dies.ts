@@ -1,5 +1,6 @@
 /**
- * Run as a process of its own. With a marker: opens a sandbox whose program leaves processes, says so, and waits to be
+ * Run as a process of its own. With `idle`: keeps warm slots and a cell that nobody uses, names the pids of all, and waits to be
+ * killed. With a marker: opens a sandbox whose program leaves processes, says so, and waits to be
  * killed. With a program as JSON: runs that, passes its output on and ends.
  */
 import {
@@ -7,8 +8,10 @@ import {
   newExecutionId,
   newSandboxId,
   type Program,
+  type SandboxSpec,
   type WorkerId,
 } from '@cofferdam/contract'
+import { warmPlaces } from '../conformance/index.ts'
 import { processConfigSchema } from '../src/process/config.ts'
 import { createBackend } from '../src/process/index.ts'
 
@@ -19,27 +22,52 @@ const program: Program = given ?? {
   shell: `(trap '' INT TERM HUP; setsid bash -c 'exec -a ${marker} sleep 600') & bash -c 'exec -a ${marker} sleep 600' & echo up; sleep 600`,
 }
 const signal = new AbortController().signal
-const backend = await createBackend(processConfigSchema.parse(JSON.parse(settings)), {})
-const sandbox = await backend.open(
-  {
-    sandboxId: newSandboxId(),
-    executionId: newExecutionId(),
-    attempt: 1,
-    tenantId: 'tenant',
-    owner: owner as WorkerId,
-    program,
-    limits: DEFAULT_LIMITS,
-    network: 'none',
-    env: {},
-    preload: null,
-    reuse: 'job',
-    session: null,
-  },
-  signal,
-)
-await sandbox.run(program, {
-  onOutput: (_stream, chunk) => void process.stdout.write(chunk),
+const warm =
+  marker === 'idle'
+    ? { warm: warmPlaces(owner as WorkerId, { pools: { start: [{ language: 'python' }] } }) }
+    : {}
+const backend = await createBackend(processConfigSchema.parse(JSON.parse(settings)), warm)
+const spec = (what: Program, reuse: 'job' | 'tenant'): SandboxSpec => ({
+  sandboxId: newSandboxId(),
+  executionId: newExecutionId(),
+  attempt: 1,
+  tenantId: 'tenant',
+  owner: owner as WorkerId,
+  program: what,
+  limits: DEFAULT_LIMITS,
+  network: 'none',
+  env: {},
+  preload: null,
+  reuse,
+  session: null,
+})
+const io = {
+  onOutput: (_stream: string, chunk: Uint8Array) => void process.stdout.write(chunk),
   maxOutputBytes: { stdout: 1000, stderr: 1000 },
   signal,
-})
-await backend[Symbol.asyncDispose]()
+}
+
+if (marker === 'idle') {
+  const python: Program = { type: 'script', language: 'python', source: '' }
+  const pids: number[] = []
+  backend.prewarm?.()
+  for (;;) {
+    const slot = await backend.open(spec(python, 'job'), signal)
+    await slot.run(python, io)
+    await slot[Symbol.asyncDispose]()
+    // The next slot is warming now or stands: a warm one shows that the pool works.
+    if (slot.warm) break
+  }
+  if (backend.capabilities.sessions.length > 0) {
+    const turn = await backend.open(spec(python, 'tenant'), signal)
+    await turn.run(python, io)
+    pids.push(Number(turn.ref.handle['pid']))
+    await turn[Symbol.asyncDispose]()
+  }
+  console.log(JSON.stringify(pids))
+  setInterval(() => {}, 60_000)
+} else {
+  const sandbox = await backend.open(spec(program, 'job'), signal)
+  await sandbox.run(program, io)
+  await backend[Symbol.asyncDispose]()
+}

@@ -1,5 +1,9 @@
 /** Conformance of the bwrap rung: real sandboxes, killed from outside with what /proc shows. */
+import { newWorkerId } from '@cofferdam/contract'
 import { exerciseBackend } from '../../conformance/index.ts'
 import { killAgent, onRung } from '../../test/host-rungs.ts'
 
 await exerciseBackend('process', ...onRung('bwrap', { destroyUnderneath: killAgent }))
+
+const warmOwner = newWorkerId('c0ffee000001')
+await exerciseBackend('process with pools', ...onRung('bwrap', { destroyUnderneath: killAgent, warmOwner }))

@@ -1,5 +1,9 @@
 /** Conformance of the self-jail rung, on whatever namespaces this host gives it. */
+import { newWorkerId } from '@cofferdam/contract'
 import { exerciseBackend } from '../../conformance/index.ts'
 import { killAgent, onRung } from '../../test/host-rungs.ts'
 
 await exerciseBackend('process', ...onRung('self', { destroyUnderneath: killAgent }))
+
+const warmOwner = newWorkerId('c0ffee000002')
+await exerciseBackend('process with pools', ...onRung('self', { destroyUnderneath: killAgent, warmOwner }))
