@@ -45,7 +45,7 @@ class Agent:
         self.clean_after = None
         self.kept = {}
         # A kill(-1) that spares what waits: only PID 1 may take the program's uid for a moment without danger.
-        can_spare = self.split and os.getpid() == 1
+        can_spare = self.split and os.getpid() == 1 and self.warm.has_forks
         self.kill_all = (lambda: linux.kill_all_of(options.uid, options.gid)) if can_spare else None
         self.last = (0, 0, None, None, 0, None, None)
         self.ready_sent = False
