@@ -3,9 +3,9 @@
     cpuUs, memPeak,      with `--cgroup`: of the cgroup at /sys/fs/cgroup, which is the sandbox's own (v1 or v2);
     oomKills, pidsHit,   else cpuUs and memPeak by rusage of the reaped children, the rest null
     pidsPeak
-    readBytes,           rchar and wchar: bytes that passed read(2) and write(2) of every kind, files, pipes and sockets
-    writeBytes           alike, cached or not; not what mmap moved. Block devices (io.stat, blkio) would show next to
-                         nothing here: work directories are tmpfs, and the rest is the page cache of the host
+    readBytes,           rchar and wchar: bytes that passed read(2), write(2) and their kin, files and pipes alike, cached
+    writeBytes           or not; not what mmap moved, nor send(2) and recv(2). Block devices (io.stat, blkio) would show
+                         next to nothing here: work directories are tmpfs, and the rest is the page cache of the host
     diskBytes            what was taken on the work directory's own file system (`--own-disk`) and is left at the end
 
 The kernel adds the I/O of a child to its parent's when that one waits for it (wait_task_zombie), so the I/O of
@@ -108,7 +108,7 @@ class Meters:
         if self.version == "v2":
             return {
                 "cpuUs": _field(root + "/cpu.stat", "usage_usec"),
-                # Linux 5.19; pids.peak 6.6. Older ones have no peaks.
+                # The peaks are younger (memory.peak: Linux 5.19) than the rest.
                 "memPeak": _number(root + "/memory.peak"),
                 "oomKills": _field(root + "/memory.events", "oom_kill"),
                 "pidsPeak": _number(root + "/pids.peak"),
