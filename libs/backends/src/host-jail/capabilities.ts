@@ -34,10 +34,10 @@ export function capabilitiesOf(
       'cpu_ms',
       'peak_memory_bytes',
       'wall_ms',
-      // statfs through /proc/<pid>/root: of a process that is not dumpable only root may.
-      ...((rung?.ownDisks.length ?? 0) > 0 && process.getuid?.() === 0 ? (['disk_bytes'] as const) : []),
+      ...((rung?.ownDisks.length ?? 0) > 0 ? (['disk_bytes'] as const) : []),
+      // By the agent, from its own /proc/self/io, which a jail without namespaces closes.
+      ...(rung?.showsProc === true ? (['read_bytes', 'write_bytes'] as const) : []),
       ...(cgroups?.countsPidsPeak === true ? (['pids_peak'] as const) : []),
-      ...(cgroups?.countsIo === true ? (['read_bytes', 'write_bytes'] as const) : []),
     ],
   }
 }

@@ -2,13 +2,13 @@
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 
-/** What limits sandboxes; all four are needed. `io` only counts, where it is there. */
-export type Controller = 'memory' | 'pids' | 'cpu' | 'cpuacct' | 'io'
+/** What limits sandboxes; all four are needed. */
+export type Controller = 'memory' | 'pids' | 'cpu' | 'cpuacct'
 
 export interface CgroupLayout {
   version: 'v1' | 'v2'
   /** Our own folder per controller; v2 has one for all. */
-  folder: Record<Exclude<Controller, 'io'>, string> & { io: string | null }
+  folder: Record<Controller, string>
 }
 
 /** Null where no cgroup with memory, pids and cpu can be made. `parent` names a delegated v2 group or null. */
@@ -45,7 +45,7 @@ function v1Layout(): CgroupLayout | null {
   }
   const [memory, pids, cpu, cpuacct] = [make('memory'), make('pids'), make('cpu'), make('cpuacct')]
   if (memory === null || pids === null || cpu === null || cpuacct === null) return null
-  return { version: 'v1', folder: { memory, pids, cpu, cpuacct, io: make('blkio') } }
+  return { version: 'v1', folder: { memory, pids, cpu, cpuacct } }
 }
 
 function v2Layout(parent: string | null): CgroupLayout | null {
@@ -58,15 +58,14 @@ function v2Layout(parent: string | null): CgroupLayout | null {
     try {
       const controllers = read(join(candidate, 'cgroup.controllers')).split(' ')
       if (!['memory', 'pids', 'cpu'].every((c) => controllers.includes(c))) continue
-      const io = controllers.includes('io')
-      const enabled = `+memory +pids +cpu${io ? ' +io' : ''}`
+      const enabled = '+memory +pids +cpu'
       writeFileSync(join(candidate, 'cgroup.subtree_control'), enabled)
       const base = join(candidate, 'cofferdam')
       mkdirSync(base, { recursive: true })
       writeFileSync(join(base, 'cgroup.subtree_control'), enabled)
       return {
         version: 'v2',
-        folder: { memory: base, pids: base, cpu: base, cpuacct: base, io: io ? base : null },
+        folder: { memory: base, pids: base, cpu: base, cpuacct: base },
       }
     } catch {
       continue

@@ -31,9 +31,6 @@ export interface CgroupCounters {
   pidsHits: number
   /** Null where the kernel keeps none (v1, v2 before 6.1). */
   pidsPeak: number | null
-  /** Bytes from and to block devices; null without the controller. */
-  readBytes: number | null
-  writeBytes: number | null
 }
 
 export interface Cgroup {
@@ -48,8 +45,6 @@ export interface Cgroup {
 
 export interface Cgroups {
   readonly version: 'v1' | 'v2'
-  /** True when bytes from and to block devices are counted. */
-  readonly countsIo: boolean
   readonly countsPidsPeak: boolean
   create(id: string, limits: SlotLimits, cell: boolean): Cgroup
   /** Removes our own group above when no sandbox of any worker is in it. */
@@ -64,7 +59,6 @@ export function createCgroups(parent: string | null): Cgroups | null {
   if (layout === null) return null
   return {
     version: layout.version,
-    countsIo: layout.folder.io !== null,
     countsPidsPeak: countsPidsPeak(layout),
     find: (id) => groupOf(layout, id),
     close() {
@@ -85,9 +79,7 @@ export function createCgroups(parent: string | null): Cgroups | null {
   }
 }
 
-const basesOf = ({ folder }: CgroupLayout): string[] => [
-  ...new Set(Object.values(folder).filter((path) => path !== null)),
-]
+const basesOf = ({ folder }: CgroupLayout): string[] => [...new Set(Object.values(folder))]
 const foldersOf = (layout: CgroupLayout, id: string): string[] =>
   basesOf(layout).map((base) => join(base, id))
 
@@ -149,10 +141,8 @@ function limit(layout: CgroupLayout, id: string, limits: SlotLimits, cell: boole
 }
 
 function groupOf(layout: CgroupLayout, id: string): Cgroup {
-  const at = (controller: Exclude<Controller, 'io'>, file: string): string =>
-    join(layout.folder[controller], id, file)
+  const at = (controller: Controller, file: string): string => join(layout.folder[controller], id, file)
   const isV2 = layout.version === 'v2'
-  const io = layout.folder.io === null ? null : join(layout.folder.io, id)
   return {
     async join(pid) {
       // One after the other: the second and later moves find the grace period over and cost microseconds.
@@ -166,7 +156,6 @@ function groupOf(layout: CgroupLayout, id: string): Cgroup {
       oomKills: fieldIn(at('memory', isV2 ? 'memory.events' : 'memory.oom_control'), 'oom_kill'),
       pidsHits: fieldIn(at('pids', 'pids.events'), 'max'),
       pidsPeak: isV2 ? numberIn(at('pids', 'pids.peak')) || null : null,
-      ...(io === null ? { readBytes: null, writeBytes: null } : ioBytes(io, isV2)),
     }),
     resetPeak() {
       if (isV2) return
@@ -189,14 +178,4 @@ function groupOf(layout: CgroupLayout, id: string): Cgroup {
       return false
     },
   }
-}
-
-function ioBytes(folder: string, isV2: boolean): { readBytes: number; writeBytes: number } {
-  const lines = text(join(folder, isV2 ? 'io.stat' : 'blkio.throttle.io_service_bytes'))
-  const pattern = isV2 ? (name: string) => `\\b${name}=(\\d+)` : (name: string) => `\\b${name} (\\d+)`
-  const sum = (name: string): number =>
-    [...lines.matchAll(new RegExp(pattern(name), 'g'))].reduce((total, [, bytes]) => total + Number(bytes), 0)
-  return isV2
-    ? { readBytes: sum('rbytes'), writeBytes: sum('wbytes') }
-    : { readBytes: sum('Read'), writeBytes: sum('Write') }
 }

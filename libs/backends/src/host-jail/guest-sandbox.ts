@@ -3,6 +3,7 @@ import {
   CofferdamError,
   isCofferdamError,
   unmeasuredUsage,
+  type Capabilities,
   type Entry,
   type Exit,
   type Isolation,
@@ -44,14 +45,22 @@ export class GuestSandbox implements Sandbox {
   readonly warm: boolean
   readonly session: Sandbox['session']
   readonly #spec: SandboxSpec
+  readonly #measures: Capabilities['measures']
   readonly #place: Place<HostSlot>
   #ended: Promise<void> | null = null
   #runs = 0
   #began: Began | null = null
+  /** Of the program that ended last. */
+  #last: Usage | null = null
   /** True while a program may be running: its place is then not one that another could use. */
   #isBusy = false
 
-  constructor(backend: string, isolation: Isolation, spec: SandboxSpec, place: Place<HostSlot>) {
+  constructor(
+    { name, isolation, measures }: { name: string; isolation: Isolation; measures: Capabilities['measures'] },
+    spec: SandboxSpec,
+    place: Place<HostSlot>,
+  ) {
+    this.#measures = measures
     this.#spec = spec
     this.#place = place
     this.id = spec.sandboxId
@@ -60,7 +69,7 @@ export class GuestSandbox implements Sandbox {
     this.session = place.session
     const { pid, start, place: where } = place.slot.parts.identity
     this.ref = {
-      backend,
+      backend: name,
       id: spec.sandboxId,
       handle: { slot: place.slot.spec.slotId, pid, start, place: where },
     }
@@ -97,6 +106,8 @@ export class GuestSandbox implements Sandbox {
         return io.onOutput(stream, chunk)
       },
     }
+    // Whatever the caller gives: a sandbox without network has no way out.
+    if (this.#spec.network === 'none') delete counted.onConnection
     try {
       const options = { keepInterpreter: this.#place.keepsInterpreter }
       const exit = await guest.run(program, counted, this.#spec.env, options)
@@ -134,6 +145,7 @@ export class GuestSandbox implements Sandbox {
   async usage(): Promise<Usage> {
     const guest = this.#guest
     const began = this.#began
+    if (!this.#isBusy && this.#last !== null) return this.#last
     if (this.#place.slot.parts.cgroup === null) return { ...(await guest.usage()), ...this.#diskUsage() }
     if (guest.closed) throw new CofferdamError('sandbox_lost')
     return {
@@ -166,7 +178,13 @@ export class GuestSandbox implements Sandbox {
   }
 
   /** The guest's word for what only it knows, the kernel's counters from outside for the rest. */
-  #withHostEvidence(exit: Exit, began: Began, { memory, disk }: Watches): Exit {
+  #withHostEvidence(exit: Exit, began: Began, watches: Watches): Exit {
+    const seen = onlyDeclared(this.#merged(exit, began, watches), this.#measures)
+    this.#last = seen.usage
+    return seen
+  }
+
+  #merged(exit: Exit, began: Began, { memory, disk }: Watches): Exit {
     const seen: Exit = {
       ...exit,
       usage: { ...exit.usage, ...this.#diskUsage() },
@@ -189,20 +207,18 @@ export class GuestSandbox implements Sandbox {
   ): Partial<Usage> {
     if (now === null) return {}
     const before = began?.counters ?? now
-    const since = (name: 'readBytes' | 'writeBytes'): number | null =>
-      now[name] === null ? null : now[name] - (before[name] ?? 0)
     return {
       cpu_ms: (now.cpuUs - before.cpuUs) / 1000,
       peak_memory_bytes: now.memoryPeak,
-      pids_peak: now.pidsPeak,
-      read_bytes: since('readBytes'),
-      write_bytes: since('writeBytes'),
+      ...(now.pidsPeak === null ? {} : { pids_peak: now.pidsPeak }),
       ...this.#diskUsage(),
     }
   }
 
-  #diskUsage(): Pick<Usage, 'disk_bytes'> {
-    return { disk_bytes: diskUse(this.#place.slot.parts.disks)?.bytes ?? null }
+  /** From outside where we may look, else what the guest said stands. */
+  #diskUsage(): Partial<Usage> {
+    const use = diskUse(this.#place.slot.parts.disks)
+    return use === null ? {} : { disk_bytes: use.bytes }
   }
 
   #withLastWords(error: unknown): unknown {
@@ -213,6 +229,14 @@ export class GuestSandbox implements Sandbox {
       details: { ...error.details, agent_stderr: said },
     })
   }
+}
+
+/** Null in the fields that this host does not measure well enough to be declared. */
+function onlyDeclared(exit: Exit, measures: Capabilities['measures']): Exit {
+  const usage = { ...exit.usage }
+  for (const field of ['read_bytes', 'write_bytes', 'pids_peak', 'disk_bytes'] as const)
+    if (!measures.includes(field)) usage[field] = null
+  return { ...exit, usage }
 }
 
 const isLost = (error: unknown): error is CofferdamError =>

@@ -97,10 +97,14 @@ export async function createHostBackend(options: HostBackendOptions, signal: Abo
       if (rung === null || isDisposed) throw new CofferdamError('backend_unavailable', options.refusal.why)
       refuseMissing(name, capabilities, spec)
       const taken = await warmth.take(spec, stop)
-      const sandbox: Sandbox = new GuestSandbox(name, rung.isolation, spec, {
-        ...taken,
-        end: (lost) => taken.end(lost).finally(() => live.delete(sandbox)),
-      })
+      const sandbox: Sandbox = new GuestSandbox(
+        { name, isolation: rung.isolation, measures: capabilities.measures },
+        spec,
+        {
+          ...taken,
+          end: (lost) => taken.end(lost).finally(() => live.delete(sandbox)),
+        },
+      )
       live.add(sandbox)
       return sandbox
     },

@@ -15,8 +15,9 @@ export function createPlainRung(parts: HostParts, isolation: Isolation): Rung {
     ownsPids: false,
     usesFolder: true,
     ownDisks: [],
+    showsProc: true,
     enforces: [],
-    network: noNetworkFilter === null ? ['public'] : ['none', 'public'],
+    network: noNetworkFilter === null ? ['public'] : ['none'],
     features: [
       'plain subprocess: the program can read what its user can read and see all processes',
       'own session, environment from the request alone, the process tree is killed at the end',

@@ -34,6 +34,8 @@ export interface Rung {
   readonly usesFolder: boolean
   /** File systems of the sandbox's own that programs can fill, as paths inside; empty where they write into `folder`. */
   readonly ownDisks: readonly string[]
+  /** True when the agent finds its own figures in /proc. */
+  readonly showsProc: boolean
   start(launch: Launch): Launched
 }
 

@@ -6,4 +6,4 @@ import { killAgent, onRung } from '../../test/host-rungs.ts'
 await exerciseBackend('process', ...onRung('bwrap', { destroyUnderneath: killAgent }))
 
 const warmOwner = newWorkerId('c0ffee000001')
-await exerciseBackend('process with pools', ...onRung('bwrap', { destroyUnderneath: killAgent, warmOwner }))
+await exerciseBackend('process', ...onRung('bwrap', { destroyUnderneath: killAgent, warmOwner }))

@@ -58,13 +58,14 @@ export async function createBwrapRung(
   if (said !== null) return { missing: said }
   return {
     isolation: 'jail',
-    network: ['none'],
+    network: ['none', 'public', 'allow'],
     ownsPids: true,
     usesFolder: false,
     ownDisks: OWN_DISKS,
+    showsProc: true,
     enforces: ['disk'],
     features: [
-      'bwrap: user, mount, pid, network, ipc, uts and cgroup namespaces of its own; no network interface but loopback',
+      'bwrap: user, mount, pid, network, ipc, uts and cgroup namespaces of its own; no network interface but loopback, where the worker’s proxy answers',
       'file tree: system folders read-only; writable are only /tmp (disk limit) and /dev/shm (16 MiB); the number of files counts as memory',
       'seccomp filter, no capability, no new privileges; Landlock not needed beside a file tree of its own',
       '/proc of its own, without command line, version, devices, modules and interrupts of the host; no /sys',

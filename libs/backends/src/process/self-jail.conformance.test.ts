@@ -6,4 +6,4 @@ import { killAgent, onRung } from '../../test/host-rungs.ts'
 await exerciseBackend('process', ...onRung('self', { destroyUnderneath: killAgent }))
 
 const warmOwner = newWorkerId('c0ffee000002')
-await exerciseBackend('process with pools', ...onRung('self', { destroyUnderneath: killAgent, warmOwner }))
+await exerciseBackend('process', ...onRung('self', { destroyUnderneath: killAgent, warmOwner }))

@@ -43,7 +43,7 @@ const READ = [
 ]
 
 const NAMESPACE_FEATURES = [
-  'self-jail: user, mount, pid, network, ipc, uts and cgroup namespaces of its own; no network interface but loopback',
+  'self-jail: user, mount, pid, network, ipc, uts and cgroup namespaces of its own; no network interface but loopback, where the worker’s proxy answers',
   'file tree of its own: system folders read-only; writable are only /tmp (disk limit, 16,384 files) and /dev/shm (16 MiB)',
   'seccomp filter, no capability, no new privileges; Landlock not needed beside a file tree of its own',
 ]
@@ -64,10 +64,11 @@ export async function createSelfJailRung(
   if (typeof trial !== 'string')
     return {
       isolation: 'jail',
-      network: ['none'],
+      network: ['none', 'public', 'allow'],
       ownsPids: true,
       usesFolder: true,
       ownDisks: OWN_DISKS,
+      showsProc: trial.proc === true,
       enforces: ['disk'],
       features: [
         ...NAMESPACE_FEATURES,
@@ -85,6 +86,7 @@ export async function createSelfJailRung(
     ownsPids: false,
     usesFolder: true,
     ownDisks: [],
+    showsProc: false,
     enforces: [],
     features: [
       ...BARE_FEATURES,
