@@ -55,5 +55,11 @@ export function keyOf({ language, preload, limits, cell }: SlotKind): string {
 }
 
 const MiB = 1024 * 1024
-/** Measured PSS of a waiting sandbox with its shim: 7-12 MB plain, 44 MB with pandas (local-isolation.md §2, memory). */
-export const bytesOf = ({ preload }: SlotKind): number => (preload.length === 0 ? 12 : 56) * MiB
+/**
+ * Measured PSS of a waiting container with its shim: python 10 MiB, javascript 20, python with pandas 51, bash less
+ * (runc; gVisor adds 15, a jail of bwrap has no shim).
+ */
+export function bytesOf({ language, preload }: SlotKind): number {
+  if (preload.length > 0) return 56 * MiB
+  return (language === 'javascript' || language === 'typescript' ? 24 : 12) * MiB
+}
