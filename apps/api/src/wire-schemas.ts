@@ -15,7 +15,9 @@ import {
   tenantCapsSchema,
   tenantPolicyPatchSchema,
   tenantPolicySchema,
+  type TenantPolicy,
 } from '@cofferdam/contract'
+import { packageRuleProblems } from '@cofferdam/egress'
 import { z } from 'zod'
 
 const failure = (description: string) => ({
@@ -57,10 +59,19 @@ export const nextCursorSchema = z.string().nullable().meta({ description: 'Null 
 export const tenantSchema = z.strictObject({ policy: tenantPolicySchema, caps: tenantCapsSchema })
 
 /** What a PATCH of a policy may name: any field but the tenant. */
-export const policyPatchSchema = tenantPolicyPatchSchema.refine(
-  (patch) => Object.keys(patch).length > 0,
-  'expected at least one field',
-)
+export const policyPatchSchema = tenantPolicyPatchSchema
+  .refine((patch) => Object.keys(patch).length > 0, 'expected at least one field')
+  .superRefine(({ packages }, context) => nameRuleProblems(packages, context))
+
+/** Package rules are a language of their own: each that is none is named. For use in `superRefine`. */
+export function nameRuleProblems(
+  packages: TenantPolicy['packages'] | undefined,
+  context: z.RefinementCtx,
+): void {
+  if (packages === undefined) return
+  for (const message of packageRuleProblems(packages))
+    context.addIssue({ code: 'custom', path: ['packages'], message })
+}
 
 /** A key as lists show it; the key itself is shown once, when it is made. */
 export const keyIdSchema = z.string().regex(/^[A-Za-z0-9_-]{1,64}$/, 'expected a key id')

@@ -119,6 +119,13 @@ describe('a policy', () => {
     expect(later.json).toMatchObject({ ...rules, retention_days: 29 })
     const back = { network: 'public', commands: { allow: null, block: [] }, encrypt_outputs: false }
     expect((await scene.call({ method: 'PATCH', url, payload: back })).json).toMatchObject(back)
+    for (const pypi of [['requests=1'], ['not a name']]) {
+      const refused = await scene.call({ method: 'PATCH', url, payload: { packages: { pypi, npm: [] } } })
+      expect(refused).toMatchObject({
+        status: 400,
+        json: { error: { message: expect.stringContaining(`"${pypi[0]}"`) } },
+      })
+    }
     const wrong = { commands: { allow: [' '], block: [] } }
     expect((await scene.call({ method: 'PATCH', url, payload: wrong })).status).toBe(400)
   })

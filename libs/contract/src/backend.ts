@@ -98,7 +98,8 @@ export interface RunIo {
   maxOutputBytes: { stdout: number; stderr: number }
   /**
    * Takes each connection that the program makes to the proxy on its loopback, as a byte stream whose far end is the
-   * program; backpressure is the stream's. Present exactly when the execution's network is not `none`.
+   * program; backpressure is the stream's. Present exactly when the spec's network is not `none`
+   * (an install has a way to the package proxy although its request asks for no network).
    */
   onConnection?(connection: Duplex): void
   /** Abort means: stop waiting. The caller disposes the sandbox. */

@@ -46,6 +46,24 @@ interface Place {
   open: () => { within?: string[]; work?: string }
 }
 
+test('what a session installed is found by its later runs, whatever waited before', async () => {
+  const agent = await lab.start('python', { cell: true })
+  const files = [
+    { path: '.packages/sums.py', bytes: Buffer.from('add = lambda a, b: a + b\n') },
+    { path: '.packages/bin/hello', bytes: Buffer.from('#!/bin/sh\necho hello\n'), executable: true },
+  ]
+  await agent.session.write(files)
+  expect(await agent.run(python('import sums; print(sums.add(1, 1))'))).toMatchObject({ stdout: '2\n' })
+  await agent.session.clean('files')
+  expect(await agent.run(python('import sums; print(sums.add(2, 2))'))).toMatchObject({ stdout: '4\n' })
+  expect(await agent.run(bash('hello; python3 -c "import sums; print(sums.__name__)"'))).toMatchObject({
+    stdout: 'hello\nsums\n',
+  })
+  await agent.session.clean('none')
+  expect((await agent.run(python('import sums'))).stderr).toContain('ModuleNotFoundError')
+  await stop(agent)
+})
+
 const asNobody = ['setpriv', '--reuid=65534', '--regid=65534', '--clear-groups']
 const PLACES: Place[] = [
   { name: 'a process with two uids', isSplit: true, hasOwnPids: false, skip: !isRoot, open: () => ({}) },

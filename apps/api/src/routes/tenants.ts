@@ -17,6 +17,7 @@ import {
   FAILURES,
   limitQuery,
   nextCursorSchema,
+  nameRuleProblems,
   policyPatchSchema,
   tenantParams,
   tenantSchema,
@@ -27,6 +28,7 @@ const newTenantSchema = tenantPolicySchema
   .partial()
   .required({ tenant_id: true })
   .extend({ caps: tenantCapsSchema.partial().optional() })
+  .superRefine(({ packages }, context) => nameRuleProblems(packages, context))
 
 /** Adds the routes. */
 export function tenants(app: App, context: RouteContext): void {
@@ -151,7 +153,7 @@ export function tenants(app: App, context: RouteContext): void {
         ...change.schema,
         operationId: 'putPolicy',
         summary: 'Replace a policy. Admin.',
-        body: tenantPolicySchema,
+        body: tenantPolicySchema.superRefine(({ packages }, context) => nameRuleProblems(packages, context)),
       },
     },
     async (request) => {

@@ -207,6 +207,7 @@ class Agent:
         env = dict(self.options.env)
         env.update(run.env)
         if self.options.cell:
+            env = spawn.with_packages(env, self.work.path)
             self.warm.settle()
         run.at_bind, run.began = self.meters.bind(), time.monotonic()
         if run.keep:

@@ -220,5 +220,15 @@ def _lengthened(fields):
     return len(body).to_bytes(4, "little") + body
 
 
+def with_packages(env, work):
+    """What an install of the same session left (`.packages` by pip --target, `node_modules`) is found without being asked for."""
+    python = os.path.join(work, ".packages")
+    if os.path.isdir(python):
+        env.setdefault("PYTHONPATH", python)
+    commands = [os.path.join(python, "bin"), os.path.join(work, "node_modules", ".bin")]
+    found = [folder for folder in commands if os.path.isdir(folder)]
+    return dict(env, PATH=":".join(found + [env["PATH"]])) if found and "PATH" in env else env
+
+
 def version():
     return "%d.%d.%d" % sys.version_info[:3]

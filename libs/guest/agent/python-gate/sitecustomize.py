@@ -214,6 +214,10 @@ def set_environment(env):
         import time
 
         time.tzset()
+    # A start of its own has read it; one that waited has not.
+    for path in reversed(os.environ.get("PYTHONPATH", "").split(":")):
+        if path and path not in sys.path:
+            sys.path.insert(0, path)
 
 
 def serve_session(here):

@@ -1,0 +1,178 @@
+/** The way out as a client sees it: allowed hosts, packages through the worker's proxy, test runs on what was installed. */
+import { once } from 'node:events'
+import { writeFile } from 'node:fs/promises'
+import { createServer, type Server } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import path from 'node:path'
+import type { ExecutionRequestInput, ExecutionResult, Program } from '@cofferdam/contract'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { startPypiMirror } from '../../infra/doubles/pypi/pypi-mirror.ts'
+import { buildWheel } from '../../infra/doubles/pypi/python-package.ts'
+import { startFleet, type Fleet } from '../fleet.ts'
+
+let fleet: Fleet
+let origin: Server
+let port = 0
+const seen: string[] = []
+const stack = new AsyncDisposableStack()
+
+beforeAll(async () => {
+  fleet = stack.use(await startFleet())
+  origin = createServer((request, answer) => {
+    seen.push(`${request.method} ${request.url}`)
+    if (request.url === '/away') answer.writeHead(302, { location: 'http://169.254.169.254/latest/' }).end()
+    else answer.end('hello from outside')
+  }).listen(0, '127.0.0.1')
+  await once(origin, 'listening')
+  stack.defer(() => void origin.close())
+  port = (origin.address() as AddressInfo).port
+  const pypi = stack.use(
+    await startPypiMirror({
+      distributions: [
+        buildWheel({
+          name: 'sums',
+          version: '1.0',
+          files: { 'sums.py': 'def add(a, b):\n    return a + b\n' },
+        }),
+        buildWheel({
+          name: 'sums',
+          version: '2.0',
+          files: { 'sums.py': 'def add(a, b):\n    return a - b\n' },
+        }),
+        buildWheel({ name: 'typosquat', version: '9.9', files: { 'typosquat.py': '' } }),
+      ],
+    }),
+  )
+  await fleet.createTenant('acme', {
+    policy: {
+      network: { allow: [`127.0.0.1:${port}`] },
+      packages: { pypi: ['sums==1.*'], npm: [] },
+    },
+    caps: { tenant_daily: 10_000, agent_hourly: 10_000 },
+  })
+  await fleet.createTenant('closed', { policy: { network: 'none' } })
+  const config = path.join(fleet.dataDir, 'cofferdam.config.yaml')
+  await writeFile(
+    config,
+    JSON.stringify({
+      egress: { private_allow: [`127.0.0.0/8:${port}`], package_mirrors: { pypi: pypi.url } },
+    }),
+  )
+  await fleet.startWorker({
+    COFFERDAM_CONFIG: config,
+    COFFERDAM_BACKENDS: 'docker,gvisor,process',
+    COFFERDAM_SLOTS: '3',
+  })
+}, 120_000)
+afterAll(() => stack.disposeAsync())
+
+const run = (
+  backend: string,
+  program: Program,
+  more: Partial<ExecutionRequestInput> = {},
+): Promise<ExecutionResult> =>
+  fleet.client.run({ tenant_id: 'acme', agent_id: 'a', backend, program, ...more }, { timeoutMs: 110_000 })
+const python = (source: string): Program => ({ type: 'script', language: 'python', source })
+const hostsOf = async ({ execution_id }: ExecutionResult): Promise<string[]> =>
+  (await fleet.store.findExecution('acme', execution_id))?.audit[0]
+    ?.outbound_hosts ?? []
+
+describe.each(['docker', 'gvisor', 'process'])('on %s', { timeout: 120_000 }, (backend) => {
+  const reach = (url: string) =>
+    python(
+      `import urllib.request, urllib.error\ntry:\n    print(urllib.request.urlopen("${url}").read().decode())\n` +
+        'except urllib.error.HTTPError as error:\n    print(error.code, error.read().decode())\nexcept OSError as error:\n    print("no way", error)',
+    )
+
+  it('reaches what is allowed, refuses the rest by name, and writes down what was reached', async () => {
+    const here = { network: { allow: [`127.0.0.1:${port}`] } }
+    const result = await run(backend, reach(`http://127.0.0.1:${port}/`), here)
+    expect(result).toMatchObject({ ok: true, stdout: 'hello from outside\n' })
+    expect(await hostsOf(result)).toEqual([`127.0.0.1:${port}`])
+    const redirected = await run(backend, reach(`http://127.0.0.1:${port}/away`), here)
+    expect(redirected.stdout).toMatch(/^403 .*169\.254\.169\.254/)
+    const elsewhere = await run(backend, reach('http://10.0.0.1/'), here)
+    expect(elsewhere.stdout).toMatch(/^403 .*10\.0\.0\.1/)
+    expect(await hostsOf(elsewhere)).toEqual([])
+  })
+
+  it('has no way out when none was asked for, and none for a tenant that may not', async () => {
+    const calls = seen.length
+    expect((await run(backend, reach(`http://127.0.0.1:${port}/`))).stdout).toMatch(/^no way/)
+    expect(seen.length).toBe(calls)
+    expect(
+      await run(backend, reach('http://example.com/'), { tenant_id: 'closed', network: 'public' }),
+    ).toMatchObject({
+      ok: false,
+      exit_status: 'provisioning',
+      backend: null,
+    })
+  })
+
+  it('lets Node and curl-like shells through the same door', async () => {
+    const here = { network: { allow: [`127.0.0.1:${port}`] } }
+    const source = `fetch("http://127.0.0.1:${port}/").then((r) => r.text()).then(console.log)`
+    expect(await run(backend, { type: 'script', language: 'javascript', source }, here)).toMatchObject({
+      stdout: 'hello from outside\n',
+    })
+  })
+})
+
+describe.each(['docker', 'process'])('packages on %s', { timeout: 120_000 }, (backend) => {
+  const limits = { disk_mib: 200, memory_mib: 512, hard_timeout_ms: 90_000 }
+
+  it('installs what the tenant may have, of the versions that it may have, and runs tests on it', async () => {
+    const session = { session: { key: `${backend}-project` }, limits }
+    const installed = await run(
+      backend,
+      { type: 'install' },
+      {
+        ...session,
+        files: [
+          { path: 'requirements.txt', content: 'sums\n' },
+          {
+            path: 'test_sums.py',
+            content:
+              'import unittest\nfrom sums import add\n\nclass Sums(unittest.TestCase):\n    def test_right(self):\n        self.assertEqual(add(1, 1), 2)\n    def test_wrong(self):\n        self.assertEqual(add(1, 1), 3)\n',
+          },
+        ],
+      },
+    )
+    expect(installed).toMatchObject({
+      ok: true,
+      install: { manager: 'pip', packages: [{ name: 'sums', version: '1.0' }], refused: [] },
+    })
+    const tested = await run(backend, { type: 'tests' }, session)
+    expect(tested).toMatchObject({
+      ok: false,
+      ending: 'error',
+      tests: { framework: 'unittest', total: 2, passed: 1, failed: 1, complete: true },
+    })
+    expect(tested.tests?.failures).toMatchObject(
+      [{ file: 'test_sums.py', line: 8, message: /2 != 3/ }].map(({ file, line }) => ({ file, line })),
+    )
+  })
+
+  it('names the package that the tenant may not have', async () => {
+    const refused = await run(
+      backend,
+      { type: 'install' },
+      {
+        limits,
+        files: [{ path: 'requirements.txt', content: 'typosquat\n' }],
+      },
+    )
+    expect(refused).toMatchObject({ ok: false, install: { refused: [{ name: 'typosquat' }] } })
+    expect(`${refused.error_message} ${refused.stderr}`).toContain('typosquat')
+  })
+
+  it('refuses an install that no rule and no mirror could serve, before anything runs', async () => {
+    const npm = await run(
+      backend,
+      { type: 'install' },
+      { limits, files: [{ path: 'package.json', content: '{}' }] },
+    )
+    expect(npm).toMatchObject({ ok: false, error_message: expect.stringMatching(/npm/) })
+    expect(npm.usage).toBeNull()
+  })
+})
