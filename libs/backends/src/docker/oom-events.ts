@@ -1,6 +1,7 @@
 /**
  * The daemon's `oom` events: evidence for a sandbox whose agent died too and cannot report. They arrive before the
- * channel closes (20 of 20 times, 20 ms earlier, local-isolation.md §6), while `State.OOMKilled` is mostly late.
+ * channel closes (20 of 20 times, 20 ms earlier, local-isolation.md §6), while `State.OOMKilled` is mostly late. The `die` event
+ * tells how long to wait for one on a daemon that is late with everything.
  */
 import type { Readable } from 'node:stream'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -12,13 +13,15 @@ import { daemonMessage, type Daemon } from './daemon.ts'
 const REMEMBERED = 1024
 // One event is a few hundred bytes; a line longer than this is not one.
 const LINE_BYTES = 65_536
-// How long an event may come after the channel has closed: 20-60 ms before the end with gVisor, once later than 100 ms after it.
+// How long an `oom` event may come after the container's `die`: mostly it is 20-60 ms earlier, with gVisor once 100 ms later.
 const GRACE_MS = 500
+// A daemon under load says late that a container died; without that word there is no sense in waiting on.
+const DEATH_WITHIN_MS = 5_000
 
 export interface OomEvents {
   /** Listens from now on; opens the stream again when it broke. Never throws: without it an OOM shows as `sandbox_lost`. */
   listen(): Promise<void>
-  /** True when the kernel killed for memory in that container; waits up to 500 ms for the event. */
+  /** True when the kernel killed for memory in that container; waits for the event until 500 ms after the container's death. */
   happened(containerName: string): Promise<boolean>
   /** What happened in that container so far is no evidence any more. */
   forget(containerName: string): void
@@ -27,20 +30,21 @@ export interface OomEvents {
 
 export function createOomEvents(daemon: Daemon, logger: BackendLogger): OomEvents {
   const seen = new Set<string>()
+  const dead = new Set<string>()
   let opening: Promise<Readable | null> | null = null
   let closed = false
 
-  const remember = (name: string): void => {
-    seen.add(name)
-    for (const oldest of seen) {
-      if (seen.size <= REMEMBERED) break
-      seen.delete(oldest)
+  const remember = (names: Set<string>, name: string): void => {
+    names.add(name)
+    for (const oldest of names) {
+      if (names.size <= REMEMBERED) break
+      names.delete(oldest)
     }
   }
 
   const open = async (): Promise<Readable | null> => {
     try {
-      const filters = JSON.stringify({ type: ['container'], event: ['oom'], label: [LABELS.sandbox] })
+      const filters = JSON.stringify({ type: ['container'], event: ['oom', 'die'], label: [LABELS.sandbox] })
       // The types of dockerode miss the abort signal of this call.
       const stream = (await daemon.call('events', () => daemon.docker.getEvents({ filters }))) as Readable
       if (closed) stream.destroy()
@@ -50,8 +54,8 @@ export function createOomEvents(daemon: Daemon, logger: BackendLogger): OomEvent
       stream.on('close', forget)
       stream.on('error', forget)
       onLines(stream, (line) => {
-        const name = containerNameOf(line)
-        if (name !== null) remember(name)
+        const event = eventOf(line)
+        if (event !== null) remember(event.action === 'oom' ? seen : dead, event.name)
       })
       return stream
     } catch (error) {
@@ -71,8 +75,16 @@ export function createOomEvents(daemon: Daemon, logger: BackendLogger): OomEvent
       await opening
     },
     async happened(containerName) {
-      const deadline = performance.now() + GRACE_MS
-      while (!seen.has(containerName) && performance.now() < deadline) await sleep(10)
+      const isListening = opening !== null
+      let deadline = performance.now() + (isListening ? DEATH_WITHIN_MS : 0)
+      let isDead = false
+      while (!seen.has(containerName) && performance.now() < deadline) {
+        if (!isDead && dead.has(containerName)) {
+          isDead = true
+          deadline = performance.now() + GRACE_MS
+        }
+        await sleep(10)
+      }
       return seen.delete(containerName)
     },
     forget(containerName) {
@@ -96,11 +108,12 @@ function onLines(stream: Readable, take: (line: string) => void): void {
   })
 }
 
-function containerNameOf(line: string): string | null {
+function eventOf(line: string): { action: 'oom' | 'die'; name: string } | null {
   try {
-    const event: { Actor?: { Attributes?: { name?: unknown } } } = JSON.parse(line)
+    const event: { Action?: unknown; Actor?: { Attributes?: { name?: unknown } } } = JSON.parse(line)
+    const { Action: action } = event
     const name = event.Actor?.Attributes?.name
-    return typeof name === 'string' ? name : null
+    return typeof name === 'string' && (action === 'oom' || action === 'die') ? { action, name } : null
   } catch {
     return null
   }
