@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import {
   DEFAULT_LIMITS,
+  isAtLeast,
   newExecutionId,
   newSandboxId,
   newWorkerId,
@@ -474,6 +475,27 @@ print(*[attempt(*what) for what in ((16, 3), (17, 3), (38, 5), (40, 1), (31, 3),
       innocent.kill('SIGKILL')
     }
   })
+})
+
+test('never falls to no fence by itself, and says what a plain subprocess is', async () => {
+  const runtime_dir = runtimeFolder()
+  await using none = await createBackend(
+    processConfigSchema.parse({ jail: 'bwrap', bwrap: '/nonexistent', runtime_dir }),
+    {},
+  )
+  const probe = await none.probe(signal)
+  expect(probe).toMatchObject({
+    ok: false,
+    why: expect.stringContaining('bubblewrap is not installed') as string,
+  })
+  expect(none.isolation).toBe('none')
+  await expect(none.open(specOf(python('')), signal)).rejects.toMatchObject({ code: 'backend_unavailable' })
+
+  await using plain = await createBackend(processConfigSchema.parse({ jail: 'plain', runtime_dir }), {})
+  // Below `jail`: a tenant gets it only when its policy asks for no more than a process.
+  expect(plain.isolation).toBe('process')
+  expect(isAtLeast(plain.isolation, 'jail')).toBe(false)
+  expect(plain.capabilities.sessions).toEqual([])
 })
 
 /** Command lines of living host processes that contain the text. */
