@@ -267,7 +267,9 @@ print(connect().recv(10))`),
       (connection) => {
         if (agent.connections.length === 2) {
           // The program waits for this, so that the run does not end first.
-          agent.connections[0]!.on('close', () => connection.end('closed'))
+          const first = agent.connections[0]!
+          if (first.closed) connection.end('closed')
+          else first.on('close', () => connection.end('closed'))
           return
         }
         connection.end('over')
