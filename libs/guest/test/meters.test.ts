@@ -129,10 +129,10 @@ test.skipIf(process.getuid?.() !== 0)('counts them also without any right', asyn
   const agent = await lab.start('none', {
     work,
     // A Python built elsewhere finds its own library, as in start-agent.ts.
-    within: [
-      ...['setpriv', '--reuid=65534', '--regid=65534', '--clear-groups'],
-      ...['env', `LD_LIBRARY_PATH=${join(dirname(dirname(PYTHON)), 'lib')}`],
-    ],
+    within:
+      `setpriv --reuid=65534 --regid=65534 --clear-groups env LD_LIBRARY_PATH=${join(dirname(dirname(PYTHON)), 'lib')}`.split(
+        ' ',
+      ),
   })
   const { exit } = await agent.run(BUSY)
   expect(exit.usage.write_bytes).toBeGreaterThanOrEqual(3_000_000)
