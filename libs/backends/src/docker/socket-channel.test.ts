@@ -1,4 +1,4 @@
-import { chmod, mkdir, mkdtemp, readdir, rm, stat, symlink } from 'node:fs/promises'
+import { chmod, mkdir, mkdtemp, readdir, rm, stat, symlink, utimes } from 'node:fs/promises'
 import { connect, type Socket } from 'node:net'
 import { once } from 'node:events'
 import { tmpdir } from 'node:os'
@@ -103,6 +103,16 @@ test('sweeps what a worker left that died while it listened, and nothing of anot
   // It makes its folder again when it is not dead after all.
   const again = await died.listen(owner)
   await Promise.all([left.close(), kept.close(), again.close()])
+})
+
+test('removes the folders of workers that nobody knows any more, by their age', async () => {
+  const folders = createSocketFolders(root)
+  const [old, young] = [await folders.listen(owner), await folders.listen(newWorkerId('0123456789ab'))]
+  const anHourAgo = Date.now() / 1000 - 3_700
+  await utimes(join(old.folder, '..'), anHourAgo, anHourAgo)
+  await createSocketFolders(root).sweep(newWorkerId('0123456789ab'))
+  expect(await readdir(root)).toEqual([young.folder.split('/').at(-2)])
+  await Promise.all([old.close(), young.close()])
 })
 
 test.each([

@@ -11,7 +11,7 @@
  * neither socket nor folder. Names are random: /proc/self/mountinfo shows them to the program.
  */
 import { createHash, randomBytes } from 'node:crypto'
-import { chmod, lstat, mkdir, rm, rmdir } from 'node:fs/promises'
+import { chmod, lstat, mkdir, readdir, rm, rmdir } from 'node:fs/promises'
 import { createServer, type Socket } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -21,6 +21,8 @@ import { CofferdamError, type WorkerId } from '@cofferdam/contract'
 export const SOCKET_FOLDER = '/run/cofferdam'
 export const SOCKET_PATH = `${SOCKET_FOLDER}/s`
 
+// Each start makes a folder in it and thereby changes its time; no start takes an hour (ready_timeout_ms: 10 minutes at most).
+const STALE_MS = 3_600_000
 // sun_path on Linux, with its ending NUL.
 const SUN_PATH_BYTES = 108
 
@@ -38,7 +40,7 @@ export interface SocketChannel {
 export interface SocketFolders {
   /** Listens in a new folder. Throws what the file system throws, or `config_invalid` for a folder that others can write to. */
   listen(owner: WorkerId): Promise<SocketChannel>
-  /** Removes the folder of a worker that is gone. */
+  /** Removes the folder of a worker that is gone, and those that nobody has listened in for an hour. */
   sweep(owner: WorkerId): Promise<void>
   /** Removes what this instance made and no other uses: folders are removed when they are empty. */
   close(): Promise<void>
@@ -82,6 +84,7 @@ export function createSocketFolders(root: string): SocketFolders {
       const own = folderOf(root, owner)
       made.delete(own)
       await rm(own, { recursive: true, force: true })
+      await removeStale(root)
     },
     async close() {
       const folders = [...made.keys()]
@@ -151,6 +154,16 @@ async function listenIn(own: string): Promise<SocketChannel> {
         signal.removeEventListener('abort', onAbort)
       }
     },
+  }
+}
+
+/** Workers that died without a container are no owners that anybody sweeps: their folders go by age, a living one makes its own again. */
+async function removeStale(root: string): Promise<void> {
+  for (const name of await readdir(root).catch(() => [])) {
+    const path = join(root, name)
+    const found = await lstat(path).catch(() => null)
+    if (found !== null && Date.now() - found.mtimeMs > STALE_MS)
+      await rm(path, { recursive: true, force: true })
   }
 }
 
