@@ -477,8 +477,9 @@ print(*[attempt(*what) for what in ((16, 3), (17, 3), (38, 5), (40, 1), (31, 3),
   })
 })
 
+const ladderFolder = runtimeFolder()
 test('never falls to no fence by itself, and says what a plain subprocess is', async () => {
-  const runtime_dir = runtimeFolder()
+  const runtime_dir = ladderFolder
   await using none = await createBackend(
     processConfigSchema.parse({ jail: 'bwrap', bwrap: '/nonexistent', runtime_dir }),
     {},

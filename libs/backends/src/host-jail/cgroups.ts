@@ -3,11 +3,11 @@
  * are resource limits and the memory watch, which are weaker; `createCgroups` then gives null.
  *
  * Joining costs 7-19 ms per process on an idle host (the kernel waits for an RCU grace period, local-isolation.md §2), so it
- * happens in the thread pool while the agent's interpreter starts, before any program process exists. All else here is
- * synchronous: a dozen calls of 10-60 µs per slot, each of which would cost a multiple of that as a promise.
+ * happens while the agent's interpreter starts, before any program process exists. Making and removing a group waits for the same lock,
+ * so none of it happens on the worker's own thread. Counters need no lock and are read at once: 20 µs each.
  */
-import { mkdirSync, readFileSync, rmdirSync, writeFileSync } from 'node:fs'
-import { writeFile } from 'node:fs/promises'
+import { readFileSync, rmdirSync, writeFileSync } from 'node:fs'
+import { mkdir, rmdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { SlotLimits } from '../warm/index.ts'
@@ -46,7 +46,7 @@ export interface Cgroup {
 export interface Cgroups {
   readonly version: 'v1' | 'v2'
   readonly countsPidsPeak: boolean
-  create(id: string, limits: SlotLimits, cell: boolean): Cgroup
+  create(id: string, limits: SlotLimits, cell: boolean): Promise<Cgroup>
   /** Removes our own group above when no sandbox of any worker is in it. */
   close(): void
   /** The group of a slot that may be left from an earlier worker. */
@@ -63,15 +63,15 @@ export function createCgroups(parent: string | null): Cgroups | null {
     find: (id) => groupOf(layout, id),
     close() {
       // Made again by the next create; on v2 its controllers would have to be enabled again, so it stays.
-      if (layout.version === 'v1') for (const folder of basesOf(layout)) removed(folder)
+      if (layout.version === 'v1') for (const folder of basesOf(layout)) dropEmpty(folder)
     },
-    create(id, limits, cell) {
+    async create(id, limits, cell) {
       const folders = foldersOf(layout, id)
       try {
-        for (const folder of folders) mkdirSync(folder, { recursive: true })
-        limit(layout, id, limits, cell)
+        for (const folder of folders) await mkdir(folder, { recursive: true })
+        await limit(layout, id, limits, cell)
       } catch (error) {
-        for (const folder of folders) removed(folder)
+        for (const folder of folders) await removed(folder)
         throw error
       }
       return groupOf(layout, id)
@@ -84,12 +84,17 @@ const foldersOf = (layout: CgroupLayout, id: string): string[] =>
   basesOf(layout).map((base) => join(base, id))
 
 /** True when nothing is there any more. */
-function removed(folder: string): boolean {
+const removed = (folder: string): Promise<boolean> =>
+  rmdir(folder).then(
+    () => true,
+    (error: NodeJS.ErrnoException) => error.code === 'ENOENT',
+  )
+
+function dropEmpty(folder: string): void {
   try {
     rmdirSync(folder)
-    return true
-  } catch (error) {
-    return (error as NodeJS.ErrnoException).code === 'ENOENT'
+  } catch {
+    // Another worker's slots are in it.
   }
 }
 
@@ -113,31 +118,25 @@ function countsPidsPeak(layout: CgroupLayout): boolean {
   return layout.version === 'v2' && text(join(layout.folder.pids, 'pids.peak')) !== ''
 }
 
-function limit(layout: CgroupLayout, id: string, limits: SlotLimits, cell: boolean): void {
+async function limit(layout: CgroupLayout, id: string, limits: SlotLimits, cell: boolean): Promise<void> {
   const bytes = String((limits.memory_mib + AGENT_MIB) * MiB)
   const quota = Math.max(1000, Math.round(limits.cpus * PERIOD_US))
   const pids = String(limits.pids + AGENT_PIDS + (cell ? CELL_PIDS : 0))
   const { memory, cpu } = layout.folder
-  const write = (folder: string, file: string, value: string): void =>
-    writeFileSync(join(folder, id, file), value)
-  const tryWrite = (folder: string, file: string, value: string): void => {
-    try {
-      write(folder, file, value)
-    } catch {
-      // Absent where the kernel accounts no swap.
-    }
-  }
+  const write = (folder: string, file: string, value: string): Promise<void> =>
+    writeFile(join(folder, id, file), value)
   if (layout.version === 'v2') {
-    write(memory, 'memory.max', bytes)
-    tryWrite(memory, 'memory.swap.max', '0')
-    write(cpu, 'cpu.max', `${quota} ${PERIOD_US}`)
+    await write(memory, 'memory.max', bytes)
+    await write(memory, 'memory.swap.max', '0').catch(() => {})
+    await write(cpu, 'cpu.max', `${quota} ${PERIOD_US}`)
   } else {
-    write(memory, 'memory.limit_in_bytes', bytes)
-    tryWrite(memory, 'memory.memsw.limit_in_bytes', bytes)
-    write(cpu, 'cpu.cfs_period_us', String(PERIOD_US))
-    write(cpu, 'cpu.cfs_quota_us', String(quota))
+    await write(memory, 'memory.limit_in_bytes', bytes)
+    // Absent where the kernel accounts no swap.
+    await write(memory, 'memory.memsw.limit_in_bytes', bytes).catch(() => {})
+    await write(cpu, 'cpu.cfs_period_us', String(PERIOD_US))
+    await write(cpu, 'cpu.cfs_quota_us', String(quota))
   }
-  write(layout.folder.pids, 'pids.max', pids)
+  await write(layout.folder.pids, 'pids.max', pids)
 }
 
 function groupOf(layout: CgroupLayout, id: string): Cgroup {
@@ -172,7 +171,8 @@ function groupOf(layout: CgroupLayout, id: string): Cgroup {
     async remove() {
       // A zombie that its parent has not reaped yet keeps the group busy for a moment.
       for (let pause = 1; pause <= 64; pause *= 2) {
-        if (foldersOf(layout, id).filter((folder) => !removed(folder)).length === 0) return true
+        const gone = await Promise.all(foldersOf(layout, id).map(removed))
+        if (!gone.includes(false)) return true
         await sleep(pause)
       }
       return false

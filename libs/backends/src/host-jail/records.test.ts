@@ -14,7 +14,7 @@ test('a folder is made while the last other one of its owner goes away', async (
     const turns = async (): Promise<void> => {
       for (let turn = 0; turn < 400; turn++) {
         const id = newSandboxId()
-        records.create(owner, id)
+        await records.create(owner, id)
         await records.remove(owner, id)
       }
     }

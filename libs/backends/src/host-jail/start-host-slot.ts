@@ -43,9 +43,10 @@ export async function startHostSlot(
   const { name, rung, records, cgroups, uids, ends, place } = starter
   signal.throwIfAborted()
   const { slotId: id, owner } = spec
-  const folder = makeFolder(starter, spec)
+  const folder = await makeFolder(starter, spec)
   const remains: SlotRemains = { owner, id, child: null, identity: null, uid: null }
   let session: GuestSession | null = null
+  let makingGroup: Promise<Cgroup | null> | null = null
   let slot: HostSlot | null = null
   let lastWords = (): string => ''
   try {
@@ -57,8 +58,9 @@ export async function startHostSlot(
         mkdirSync(path, { mode: 0o700 })
         if (user !== null) chownSync(path, user.uid, user.gid)
       }
-    const cgroup: Cgroup | null = cgroups?.create(id, spec.limits, spec.cell) ?? null
-    const launched = rung.start({ spec, folder: home, hasCgroup: cgroup !== null, user })
+    makingGroup = cgroups?.create(id, spec.limits, spec.cell) ?? Promise.resolve(null)
+    makingGroup.catch(() => {})
+    const launched = rung.start({ spec, folder: home, hasCgroup: cgroups !== null, user })
     const { child } = launched
     remains.child = child
     lastWords = keepLastWords(child)
@@ -72,8 +74,8 @@ export async function startHostSlot(
     const identity = identityOf(pid, place)
     if (identity === null) throw new Error('the agent ended at once')
     remains.identity = identity
-    records.save(owner, id, identity, rung.ownsPids)
-    await cgroup?.join(pid)
+    const cgroup = await makingGroup
+    await Promise.all([records.save(owner, id, identity, rung.ownsPids), cgroup?.join(pid)])
     session.release()
     await session.ready(AbortSignal.any([signal, AbortSignal.timeout(starter.readyTimeoutMs)]))
     slot = new HostSlot({
@@ -91,6 +93,8 @@ export async function startHostSlot(
     return slot
   } catch (error) {
     session?.close()
+    // A group that is made after its end would stay.
+    await makingGroup?.catch(() => {})
     await ends.endSlot(remains)
     signal.throwIfAborted()
     if (isCofferdamError(error) && error.code !== 'sandbox_lost') throw withLastWords(error, lastWords())
@@ -101,9 +105,9 @@ export async function startHostSlot(
   }
 }
 
-function makeFolder({ name, records }: SlotStarter, { owner, slotId }: SlotSpec): string {
+async function makeFolder({ name, records }: SlotStarter, { owner, slotId }: SlotSpec): Promise<string> {
   try {
-    return records.create(owner, slotId)
+    return await records.create(owner, slotId)
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === 'EEXIST')
       throw new CofferdamError('conflict', `${slotId} exists already.`)
