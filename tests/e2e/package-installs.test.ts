@@ -4,13 +4,8 @@ import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { createServer, type AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import {
-  createEgress,
-  egressConfigSchema,
-  packageEnvironment,
-  proxyEnvironment,
-  type ExecutionEgress,
-} from '@cofferdam/egress'
+import { createEgress, egressConfigSchema, packageEnvironment, type ExecutionEgress } from '@cofferdam/egress'
+import { proxyEnv } from '@cofferdam/guest'
 import { describe, expect, it } from 'vitest'
 import { startNpmMirror, type NpmMirror } from '../../infra/doubles/npm/npm-mirror.ts'
 import { buildTarball } from '../../infra/doubles/npm/npm-package.ts'
@@ -46,7 +41,7 @@ async function startPlace(
     HOME: folder,
     PIP_CONFIG_FILE: '/dev/null',
     npm_config_cache: join(folder, '.npm'),
-    ...proxyEnvironment(`http://127.0.0.1:${(bridge.address() as AddressInfo).port}`),
+    ...proxyEnv((bridge.address() as AddressInfo).port),
     ...packageEnvironment(),
   }
   return {

@@ -9,7 +9,7 @@ export {
 } from './create-egress.ts'
 export type { Refusal } from './ledger.ts'
 export { narrowest, type Narrowed } from './network-rules.ts'
-export { packageEnvironment, PROXY_URL, proxyEnvironment } from './package-environment.ts'
+export { packageEnvironment } from './package-environment.ts'
 export { PACKAGE_HOST } from './packages/create-package-proxy.ts'
 export { packageRuleProblems } from './packages/package-rules.ts'
 export type { RefusalRule } from './refusal.ts'

@@ -1,28 +1,7 @@
-/** The variables that lead programs and package managers to the proxy on a sandbox's loopback. */
+/** The variables that lead package managers to the package proxy. */
 import { PACKAGE_HOST } from './packages/create-package-proxy.ts'
 
-/** Where the guest agent listens inside a sandbox. */
-export const PROXY_URL = 'http://127.0.0.1:3128'
-
-/** For every execution whose network is not `none`, or that may install. */
-export function proxyEnvironment(proxyUrl: string = PROXY_URL): Record<string, string> {
-  // A program's own servers on loopback are reached directly; there is nothing else without the proxy.
-  const direct = 'localhost,127.0.0.1,::1'
-  return {
-    HTTP_PROXY: proxyUrl,
-    HTTPS_PROXY: proxyUrl,
-    http_proxy: proxyUrl,
-    https_proxy: proxyUrl,
-    NO_PROXY: direct,
-    no_proxy: direct,
-    // fetch and http of Node 24 and later read the variables above only then.
-    NODE_USE_ENV_PROXY: '1',
-    YARN_HTTP_PROXY: proxyUrl,
-    YARN_HTTPS_PROXY: proxyUrl,
-  }
-}
-
-/** For executions that may install, beside `proxyEnvironment`. */
+/** For executions that may install, beside the guest's variables for the proxy itself (`proxyEnv` of @cofferdam/guest). */
 export function packageEnvironment(): Record<string, string> {
   const npm = `http://${PACKAGE_HOST}/npm/`
   const pypi = `http://${PACKAGE_HOST}/pypi/simple/`

@@ -61,7 +61,6 @@ describe('a project page', () => {
               hashes: { sha256: SHA },
               'requires-python': '>=3.8,<4',
               'core-metadata': { sha256: SHA },
-              'dist-info-metadata': { sha256: SHA },
               yanked: false,
             },
             {
@@ -69,7 +68,6 @@ describe('a project page', () => {
               url: `${HOST}/pypi/files/my-pkg/my-pkg-1.1.tar.gz`,
               hashes: {},
               'core-metadata': false,
-              'dist-info-metadata': false,
               yanked: 'broken "badly"',
             },
           ],

@@ -147,8 +147,8 @@ export function simpleJson(
       url: link(file),
       hashes: file.hashes,
       ...(file.requiresPython === null ? {} : { 'requires-python': file.requiresPython }),
+      // Not under its old name too: pip 22.3 to 23.2 fails on it in JSON (PEP 714).
       'core-metadata': file.metadata,
-      'dist-info-metadata': file.metadata,
       yanked: file.yanked === null ? false : file.yanked === '' ? true : file.yanked,
     })),
   })

@@ -1,13 +1,13 @@
 /** What an install needs to know of the package proxy. */
 import type { InstallReport } from '@cofferdam/contract'
-import { packageEnvironment, proxyEnvironment, type Egress, type ExecutionEgress } from '@cofferdam/egress'
+import { packageEnvironment, type Egress, type ExecutionEgress } from '@cofferdam/egress'
 
 export type PackageRegistry = 'pypi' | 'npm'
 
 export interface PackageAccess {
   /** Null when packages of the registry can be fetched; else why not, in words for the caller. */
   unavailable(registry: PackageRegistry): string | null
-  /** Variables that lead pip, npm, yarn and pnpm to the proxy inside the sandbox. */
+  /** Variables that lead pip, npm, yarn and pnpm to the package proxy. */
   environment(): Readonly<Record<string, string>>
   /** What went through it so far. */
   seen(): Pick<InstallReport, 'packages' | 'refused'>
@@ -22,7 +22,7 @@ export function packageAccess(
   return {
     unavailable: (registry) =>
       egress.mirrors[registry] ? null : `no mirror is configured (egress.package_mirrors.${registry})`,
-    environment: () => ({ ...proxyEnvironment(), ...packageEnvironment() }),
+    environment: packageEnvironment,
     seen: () => ({
       packages: [...(execution?.installed ?? [])],
       refused: [...(execution?.refusedPackages ?? [])],
