@@ -2,13 +2,16 @@
 
 `wipe` empties every place that a program can write: the work directory and, where the sandbox has mounts of its own, every
 writable tmpfs and message queue file system; elsewhere the folders of HOME and TMPDIR beside the work directory. What
-stood there before the first program stays. `prove` compares used bytes and inodes with those of the fresh cell.
+stood there before the first program stays. `prove` compares used bytes and inodes with those of the fresh cell, and what
+whoever has the agent's uid can change of it from outside: everything that it starts would inherit that.
 """
+import fcntl
 import os
 import stat
 import time
 
 from .workdir import DIR_FLAGS, IO_ERROR, WorkError
+from .zygote import fingerprint
 
 # 16 Ki inodes are wiped in 0.4 s; a tree that takes longer than this is not worth its cell.
 WIPE_S = 5.0
@@ -26,6 +29,7 @@ class Cell:
         self.roots = [Root(path) for path in _places(options, work)]
         self.ipc_table = _ProcTable() if os.path.isdir("/proc/sysvipc") else _CountedIds()
         self.ipc = self.ipc_table.objects(self.uid()) if self.owns_ipc else set()
+        self.agent = fingerprint(os.getpid())
 
     def uid(self):
         return self.options.uid if self.split else os.geteuid()
@@ -43,6 +47,9 @@ class Cell:
         self.prove(keep)
 
     def prove(self, keep):
+        if fingerprint(os.getpid()) != self.agent:
+            # A nice value cannot be lowered again without a capability.
+            raise WorkError(IO_ERROR, "a program changed the agent's limits or scheduling")
         until = time.monotonic() + SETTLE_S
         while True:
             wrong = [root.path for root in self.roots if not root.is_fresh(keep != "none" and self.work)]
@@ -85,6 +92,7 @@ class Root:
         self.names = set(os.listdir(self.fd))
         self.mode = stat.S_IMODE(os.fstat(self.fd).st_mode)
         self.attributes = _attributes(self.fd)
+        self.flags = _flags(self.fd)
         found = os.fstat(self.fd)
         self.device, self.inode = found.st_dev, found.st_ino
         # Only a file system of the sandbox's own says something by how full it is.
@@ -107,6 +115,11 @@ class Root:
             os.fchmod(self.fd, self.mode)
         for name in _attributes(self.fd) - self.attributes:
             os.removexattr(self.fd, name)
+        if _flags(self.fd) != self.flags:
+            fcntl.ioctl(self.fd, _SET_FLAGS, self.flags)
+        if os.fstat(self.fd).st_uid == os.geteuid() or os.geteuid() == 0:
+            # Times that a program chose would be a message to the next one.
+            os.utime(self.fd)
         for name in os.listdir(self.fd):
             if name not in self.names:
                 _remove_tree(self.fd, name, self.device, until)
@@ -232,6 +245,18 @@ def _type_of(path):
 def _used(fd):
     found = os.fstatvfs(fd)
     return found.f_blocks - found.f_bfree, found.f_files - found.f_ffree
+
+
+# FS_IOC_GETFLAGS and FS_IOC_SETFLAGS where a long has 8 bytes.
+_GET_FLAGS, _SET_FLAGS = 0x80086601, 0x40086602
+
+
+def _flags(fd):
+    """Inode flags (tmpfs has some since Linux 6.6), as the kernel gives and takes them; None where there are none."""
+    try:
+        return fcntl.ioctl(fd, _GET_FLAGS, bytes(8))
+    except OSError:
+        return None
 
 
 def _attributes(fd):

@@ -12,7 +12,7 @@ import resource
 import struct
 import time
 
-from . import scope, spawn
+from . import linux, scope, spawn
 
 # Public code only, but its address layout and hash seed are shared by all forks: hourly, or after a thousand.
 AGE_MAX_S = 3600
@@ -82,6 +82,7 @@ def fingerprint(pid):
     """What another process of the same uid could change from outside and a fork would inherit."""
     found = [_ask(os.getpriority, os.PRIO_PROCESS, pid), _ask(os.sched_getscheduler, pid)]
     found += [_ask(lambda: os.sched_getparam(pid).sched_priority), _ask(os.sched_getaffinity, pid)]
+    found.append(linux.scheduling(pid))
     found += [_ask(_text, "/proc/%d/%s" % (pid, name)) for name in _FILES]
     return found + [_ask(resource.prlimit, pid, limit) for limit in _LIMITS]
 
