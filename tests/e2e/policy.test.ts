@@ -138,3 +138,47 @@ describe('a worker with an output key', () => {
     },
   )
 })
+
+describe('a worker with gVisor and an output key', () => {
+  it(
+    'runs code of a regulated tenant, keeps it for seven days and encrypted',
+    { timeout: 120_000 },
+    async () => {
+      const fresh = await startFleet()
+      await using _fresh = fresh
+      const file = new URL('../../examples/regulated-template.json', import.meta.url)
+      const { sandbox } = JSON.parse(readFileSync(file, 'utf8')) as {
+        sandbox: { environment: 'internal-only' }
+      }
+      await fresh.store.tenants.create(
+        { tenant_id: 'clinic', policy: { compliance_tier: 'hipaa', sandbox_enabled: true } },
+        'test',
+      )
+      await fresh.store.templates.put({ tenant_id: 'clinic', template_id: 'safe', sandbox }, 'test')
+      await fresh.startWorker({
+        COFFERDAM_BACKENDS: 'process,docker,gvisor',
+        COFFERDAM_OUTPUT_KEYS: `k1:${KEY.toString('base64')}`,
+      })
+      const request = script('clinic', PRINTS, { template_id: 'safe', artifacts: ['*.txt'] })
+      const result = await fresh.client.run(request, { timeoutMs: 90_000 })
+      expect(result).toMatchObject({
+        ok: true,
+        backend: 'gvisor',
+        isolation: 'gvisor',
+        artifacts: [{ path: 'report.txt' }],
+      })
+      expect(result.stdout).toContain(MARKER)
+      const { rows } = await fresh.store.listAudit({ tenantId: 'clinic', limit: 1 })
+      expect(rows).toMatchObject([
+        { retention_days: 7, environment_id: 'internal-only', outbound_hosts: [] },
+      ])
+      const folder = path.join(fresh.dataDir, 'blobs')
+      const stored = readdirSync(folder, { recursive: true, withFileTypes: true }).filter((entry) =>
+        entry.isFile(),
+      )
+      expect(stored.length).toBeGreaterThan(0)
+      for (const entry of stored)
+        expect(readFileSync(path.join(entry.parentPath, entry.name)).includes(MARKER)).toBe(false)
+    },
+  )
+})

@@ -78,6 +78,19 @@ test('starts a slot with its own label for an execution of another owner', async
   expect(pool.idle).toBe(1)
 })
 
+test('starts none beside a start that a caller waits for, and one after it', async () => {
+  const on = stage()
+  const pool = open(on)
+  const cold = pool.take(python, OWNER, never)
+  await vi.advanceTimersByTimeAsync(60_000)
+  expect(on.starting).toHaveLength(1)
+  on.starting[0]?.ready()
+  await cold
+  await vi.advanceTimersByTimeAsync(1000)
+  expect(on.starting.length).toBeGreaterThan(0)
+  expect(await cold).toMatchObject({ warm: false })
+})
+
 test('hands the next warming slot to whoever waits longest', async () => {
   const on = stage()
   const pool = open(on)

@@ -72,6 +72,8 @@ export function createSlotPools<S extends Slot>(parts: PoolParts<S>): SlotPools<
   const settings: PoolSettings = deps.config.pools
   const pools = new Map<string, Pool<S>>()
   const closing = new AbortController()
+  /** Starts that a caller waits for: no refill beside them, it would make them take half as long again (measured). */
+  let starting = 0
   const work = new Set<Promise<unknown>>()
   const observe = (event: WarmEvent): void => deps.observe?.(event)
   const tending = setInterval(tend, TEND_MS)
@@ -144,7 +146,7 @@ export function createSlotPools<S extends Slot>(parts: PoolParts<S>): SlotPools<
   }
 
   function refill(pool: Pool<S>): void {
-    if (closing.signal.aborted || !settings.enabled || Date.now() < pool.restUntilMs) return
+    if (starting > 0 || closing.signal.aborted || !settings.enabled || Date.now() < pool.restUntilMs) return
     const wanted = Math.min(settings.max_idle, Math.max(pool.floor, pool.demand.target(Date.now())))
     // Whoever waits takes one that is warming: it does not count as one that will stand ready.
     while (pool.idle.length + pool.warming + pool.queued - pool.waiters.length < wanted) {
@@ -245,21 +247,30 @@ export function createSlotPools<S extends Slot>(parts: PoolParts<S>): SlotPools<
       const isOurs = owner === deps.owner && settings.enabled && !closing.signal.aborted
       const pool = isOurs ? poolOf(kind) : null
       pool?.demand.arrived(Date.now())
-      if (pool !== null) refillSoon(pool)
       const ready = pool === null ? null : takeIdle(pool)
       if (ready !== null) {
         observe({ type: 'taken', backend, warm: true })
+        if (pool !== null) refillSoon(pool)
         return { slot: ready, warm: true }
       }
       observe({ type: 'taken', backend, warm: false })
       if (pool !== null && pool.warming > pool.waiters.length) {
         const slot = await nextWarming(pool, signal)
-        if (slot !== null) return { slot, warm: true }
+        if (slot !== null) {
+          refillSoon(pool)
+          return { slot, warm: true }
+        }
       }
       const startedMs = Date.now()
-      const slot = await parts.start({ ...kind, slotId: newSandboxId(), owner }, signal)
-      pool?.demand.warmed(Date.now() - startedMs)
-      return { slot, warm: false }
+      starting += 1
+      try {
+        const slot = await parts.start({ ...kind, slotId: newSandboxId(), owner }, signal)
+        pool?.demand.warmed(Date.now() - startedMs)
+        return { slot, warm: false }
+      } finally {
+        starting -= 1
+        for (const waiting of pools.values()) refillSoon(waiting)
+      }
     },
     settle(kind) {
       const pool = pools.get(keyOf(kind))
