@@ -1,6 +1,6 @@
 /** Attacks from inside of a jail, and the ends of sandboxes whose worker died; seen from the host. */
 import { spawn } from 'node:child_process'
-import { existsSync, readFileSync, readdirSync, writeFileSync, mkdirSync } from 'node:fs'
+import { existsSync, mkdirSync, readFileSync, readdirSync, rmdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import {
@@ -282,6 +282,40 @@ while True:
     expect(await backend.owners()).toContain(dead)
     expect(await backend.sweep(dead)).toEqual({ destroyed: 1 })
     expect(await backend.owners()).not.toContain(dead)
+  })
+
+  test('the cgroup of a dead worker’s sandbox is found though that worker stood in another group', async ({
+    skip,
+  }) => {
+    const parent = `/sys/fs/cgroup/memory/${newSandboxId()}`
+    const canMove = process.getuid?.() === 0 && existsSync('/sys/fs/cgroup/memory/cgroup.procs')
+    skip(!isHere || !canMove, 'needs root and cgroup v1')
+    mkdirSync(parent)
+    try {
+      const dead = newWorkerId('abcdefabcdef')
+      const script = fileURLToPath(new URL('./worker-that-dies.ts', import.meta.url))
+      const moved = `echo $$ > ${parent}/cgroup.procs; exec "$@"`
+      const args = [
+        process.execPath,
+        script,
+        JSON.stringify({ ...settings, runtime_dir: runtimeDir }),
+        dead,
+        'marker-of-none',
+      ]
+      const worker = spawn('sh', ['-c', moved, 'sh', ...args], { stdio: ['ignore', 'pipe', 'inherit'] })
+      await new Promise((resolve) => worker.stdout.once('data', resolve))
+      const groups = (): string[] =>
+        readdirSync(`${parent}/cofferdam`).filter((entry) => entry.startsWith('sbx_'))
+      expect(groups()).toHaveLength(1)
+      const exited = new Promise((resolve) => worker.once('exit', resolve))
+      worker.kill('SIGKILL')
+      await exited
+      expect(await backend.sweep(dead)).toEqual({ destroyed: 1 })
+      expect(groups()).toEqual([])
+      rmdirSync(`${parent}/cofferdam`)
+    } finally {
+      await vi.waitFor(() => rmdirSync(parent), { timeout: 10_000, interval: 20 })
+    }
   })
 
   test('a worker that is killed takes its idle slots and cells along, and another sweeps them', async ({

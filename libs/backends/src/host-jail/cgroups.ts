@@ -33,14 +33,19 @@ export interface CgroupCounters {
   pidsPeak: number | null
 }
 
-export interface Cgroup {
+/** A group by its folders, one per controller of v1: all that its end needs. */
+export interface FoundCgroup {
+  readonly folders: readonly string[]
+  pids(): number[]
+  /** Removes the group; its processes must be gone. Resolves false when it is still busy. */
+  remove(): Promise<boolean>
+}
+
+export interface Cgroup extends FoundCgroup {
   join(pid: number): Promise<void>
   read(): CgroupCounters
   /** Lets `memoryPeak` begin anew, where the kernel can. */
   resetPeak(): void
-  pids(): number[]
-  /** Removes the group; its processes must be gone. Resolves false when it is still busy. */
-  remove(): Promise<boolean>
 }
 
 export interface Cgroups {
@@ -49,8 +54,8 @@ export interface Cgroups {
   create(id: string, limits: SlotLimits, cell: boolean): Promise<Cgroup>
   /** Removes our own group above when no sandbox of any worker is in it. */
   close(): void
-  /** The group of a slot that may be left from an earlier worker. */
-  find(id: string): Cgroup
+  /** The group that a slot has here; a worker in another group of the host had it elsewhere (its record says where). */
+  find(id: string): FoundCgroup
 }
 
 /** Null where no cgroup with memory, pids and cpu can be made. `parent` names a delegated v2 group or null. */
@@ -60,7 +65,7 @@ export function createCgroups(parent: string | null): Cgroups | null {
   return {
     version: layout.version,
     countsPidsPeak: countsPidsPeak(layout),
-    find: (id) => groupOf(layout, id),
+    find: (id) => cgroupAt(foldersOf(layout, id)),
     close() {
       // Made again by the next create; on v2 its controllers would have to be enabled again, so it stays.
       if (layout.version === 'v1') for (const folder of basesOf(layout)) dropEmpty(folder)
@@ -164,14 +169,22 @@ function groupOf(layout: CgroupLayout, id: string): Cgroup {
         // The slot is just going away.
       }
     },
+    ...cgroupAt(foldersOf(layout, id)),
+  }
+}
+
+/** The group in these folders, whoever made it. */
+export function cgroupAt(folders: readonly string[]): FoundCgroup {
+  return {
+    folders,
     pids() {
-      const found = text(at('pids', 'cgroup.procs')).trim()
-      return found === '' ? [] : found.split('\n').map(Number)
+      const listed = folders.flatMap((folder) => text(join(folder, 'cgroup.procs')).split('\n'))
+      return [...new Set(listed)].filter((line) => line !== '').map(Number)
     },
     async remove() {
       // A zombie that its parent has not reaped yet keeps the group busy for a moment.
       for (let pause = 1; pause <= 64; pause *= 2) {
-        const gone = await Promise.all(foldersOf(layout, id).map(removed))
+        const gone = await Promise.all(folders.map(removed))
         if (!gone.includes(false)) return true
         await sleep(pause)
       }

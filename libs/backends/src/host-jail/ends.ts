@@ -1,8 +1,9 @@
 /** The ways to a proven end: of a slot of our own, and of one that only a record names. */
 import type { ChildProcess } from 'node:child_process'
+import { basename } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { CofferdamError, type SandboxId, type WorkerId } from '@cofferdam/contract'
-import type { Cgroups } from './cgroups.ts'
+import { cgroupAt, type Cgroups, type FoundCgroup } from './cgroups.ts'
 import {
   findMarked,
   identityOf,
@@ -47,8 +48,14 @@ export function createEnds(deps: {
   ownsPids: boolean
 }): Ends {
   const { records, cgroups, uids, place } = deps
+  const ownGroup = (id: SandboxId): FoundCgroup | null => cgroups?.find(id) ?? null
 
-  async function kill(identity: ProcessIdentity, ownsPids: boolean, id: SandboxId): Promise<void> {
+  async function kill(
+    identity: ProcessIdentity,
+    ownsPids: boolean,
+    id: SandboxId,
+    cgroup: FoundCgroup | null,
+  ): Promise<void> {
     let gone: boolean
     if (ownsPids) {
       killExactly(identity, place)
@@ -56,8 +63,8 @@ export function createEnds(deps: {
     } else {
       gone = await killTree(identity, place, GONE_MS)
       // Whatever left the agent's tree is still in the slot's cgroup; where there is none, it still has the slot's uid.
-      const uid = cgroups === null ? (uids?.of(id) ?? null) : null
-      const left = uid === null ? () => cgroups?.find(id).pids() ?? [] : () => processesOf(uid)
+      const uid = cgroup === null ? (uids?.of(id) ?? null) : null
+      const left = uid === null ? () => cgroup?.pids() ?? [] : () => processesOf(uid)
       gone &&= await killStrays(left)
     }
     if (!gone)
@@ -66,8 +73,13 @@ export function createEnds(deps: {
       })
   }
 
-  async function forget(owner: WorkerId, id: SandboxId, uid: number | null): Promise<void> {
-    const isRemoved = (await cgroups?.find(id).remove()) ?? true
+  async function forget(
+    owner: WorkerId,
+    id: SandboxId,
+    uid: number | null,
+    cgroup: FoundCgroup | null,
+  ): Promise<void> {
+    const isRemoved = (await cgroup?.remove()) ?? true
     // The folder first: without it nobody finds the slot, and a uid that stays taken harms nobody.
     await records.remove(owner, id)
     // A process that no signal reaches keeps its group busy; its uid is never given to another sandbox.
@@ -82,20 +94,23 @@ export function createEnds(deps: {
         if (child !== null) await exitOf(child, GONE_MS)
       } else if (identity !== null) await waitGone(identity, place, OWN_END_MS)
       if (identity !== null && (!deps.ownsPids || isRunning(identity, place)))
-        await kill(identity, deps.ownsPids, id)
+        await kill(identity, deps.ownsPids, id, ownGroup(id))
       if (child !== null) await endChild(child, place)
-      await forget(owner, id, uid)
+      await forget(owner, id, uid, ownGroup(id))
     },
     async endRecorded(owner, id) {
       const found = (await records.list(owner)).find((entry) => entry.id === id)
       if (found === undefined) return 0
+      // A file of the runtime folder is believed about a group of this slot, and about no other.
+      const recorded = (found.record?.cgroups ?? []).filter((folder) => basename(folder) === id)
+      const cgroup = recorded.length > 0 ? cgroupAt(recorded) : ownGroup(id)
       // Another host's record (a shared folder) names a process that is not ours to judge.
       if (found.record !== null && found.record.place === place)
-        await kill(found.record, found.record.ownsPids, id)
+        await kill(found.record, found.record.ownsPids, id, cgroup)
       // Without a record the worker died while it opened the slot; only the mark tells what it had started.
       if (found.record === null)
-        for (const identity of await findMarked(id, place)) await kill(identity, false, id)
-      await forget(owner, id, null)
+        for (const identity of await findMarked(id, place)) await kill(identity, false, id, cgroup)
+      await forget(owner, id, null, cgroup)
       return 1
     },
   }

@@ -10,7 +10,6 @@ import { mkdir, readdir, rmdir, unlink, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { SandboxId, WorkerId } from '@cofferdam/contract'
 import { z } from 'zod'
-import type { ProcessIdentity } from './process-identity.ts'
 import { removeTree } from './remove-tree.ts'
 
 const recordSchema = z.strictObject({
@@ -19,6 +18,8 @@ const recordSchema = z.strictObject({
   place: z.string().min(1).max(64),
   /** False where processes must be found by walking the tree. */
   ownsPids: z.boolean(),
+  /** Folders of its cgroup; a worker that sweeps may stand in another group itself. */
+  cgroups: z.array(z.string().startsWith('/sys/fs/cgroup/').max(4096)).max(8).default([]),
 })
 export type SlotRecord = z.infer<typeof recordSchema>
 
@@ -30,7 +31,7 @@ export const isSlotId = (name: unknown): name is SandboxId =>
 export interface Records {
   /** Makes the folder of a slot; its path. Throws EEXIST when the id is in use. */
   create(owner: WorkerId, id: SandboxId): Promise<string>
-  save(owner: WorkerId, id: SandboxId, identity: ProcessIdentity, ownsPids: boolean): Promise<void>
+  save(owner: WorkerId, id: SandboxId, record: SlotRecord): Promise<void>
   /** Forgets a slot and removes its folder with all that is in it. Idempotent. */
   remove(owner: WorkerId, id: SandboxId): Promise<void>
   owners(): Promise<WorkerId[]>
@@ -75,8 +76,7 @@ export function createRecords(root: string): Records {
         }
       }
     },
-    async save(owner, id, identity, ownsPids) {
-      const record: SlotRecord = { ...identity, ownsPids }
+    async save(owner, id, record) {
       await writeFile(join(folder(owner, id), 'record.json'), JSON.stringify(record))
     },
     async remove(owner, id) {

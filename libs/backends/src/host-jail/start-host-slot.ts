@@ -75,7 +75,8 @@ export async function startHostSlot(
     if (identity === null) throw new Error('the agent ended at once')
     remains.identity = identity
     const cgroup = await makingGroup
-    await Promise.all([records.save(owner, id, identity, rung.ownsPids), cgroup?.join(pid)])
+    const record = { ...identity, ownsPids: rung.ownsPids, cgroups: [...(cgroup?.folders ?? [])] }
+    await Promise.all([records.save(owner, id, record), cgroup?.join(pid)])
     session.release()
     await session.ready(AbortSignal.any([signal, AbortSignal.timeout(starter.readyTimeoutMs)]))
     slot = new HostSlot({
