@@ -1,7 +1,7 @@
 /** Programs that turn on the agent, on its channel, or on what the agent believes about their end. */
 import { readFileSync } from 'node:fs'
 import { expect, test } from 'vitest'
-import { agentOf, leftoversOf, processesNamed, statusOf } from './host.ts'
+import { agentOf, isContainer, leftoversOf, processesNamed, statusOf } from './host.ts'
 import { eventually, onTargets, program } from './on-targets.ts'
 import { bash, python, startTarget } from './target.ts'
 
@@ -14,9 +14,13 @@ await onTargets((target) => {
   test('frames forged to every descriptor, to the agent’s memory and to terminals change nothing', async () => {
     const { outcome, stdout } = await target.run({ program: program('forge') })
     expect(outcome).toMatchObject({ ending: 'error', exitCode: 3 })
-    expect(stdout).toMatch(/^written \[\]\n/)
+    const written = /^written (\[.*\])$/m.exec(stdout)?.[1]
+    // gVisor shows what its first process has open to everybody: pipes of the program's own run, never the channel.
+    if (target.kernel === 'own') expect(written).not.toMatch(/host:|socket:|\/mem/)
+    else expect(written).toBe('[]')
     expect(outcome.value).toBeUndefined()
-    expect(outcome.usage?.peak_memory_bytes ?? 0).toBeGreaterThan(1024)
+    if (target.capabilities?.measures.includes('peak_memory_bytes') === true)
+      expect(outcome.usage?.peak_memory_bytes ?? 0).toBeGreaterThan(1024)
   })
 
   test('signals, limits, traces and handles leave the agent as it was', async () => {
@@ -60,7 +64,8 @@ await onTargets((target) => {
       program: { ...program('daemon'), argv: [name, 'stay'] } as ReturnType<typeof program>,
     })
     await attack.said('daemon runs')
-    await eventually(() => expect(processesNamed(name).length).toBeGreaterThan(0))
+    if (target.kernel === 'host')
+      await eventually(() => expect(processesNamed(name).length).toBeGreaterThan(0))
     attack.stop('cancelled')
     await attack.gone
     expect(processesNamed(name)).toEqual([])
@@ -73,10 +78,11 @@ await onTargets((target) => {
       program: { ...program('daemon'), argv: [name, 'stay'] } as ReturnType<typeof program>,
     })
     await attack.said('daemon runs')
-    await eventually(() => expect(processesNamed(name).length).toBeGreaterThan(0))
+    if (target.kernel === 'host')
+      await eventually(() => expect(processesNamed(name).length).toBeGreaterThan(0))
     process.kill(victim.pid, 'SIGKILL')
     await eventually(() => expect(processesNamed(name)).toEqual([]))
-    if (target.backend === 'docker') await eventually(() => expect(leftoversOf(victim)).toEqual([]))
+    if (isContainer(target)) await eventually(() => expect(leftoversOf(victim)).toEqual([]))
   })
 
   test('a program that kills all it may, itself included, is only a crashed program', async () => {

@@ -3,50 +3,51 @@ import { readFileSync } from 'node:fs'
 import { expect, test } from 'vitest'
 import { memoryOf, peakMemoryOf, processesOf, resetPeakMemory } from './host.ts'
 import { onTargets, program } from './on-targets.ts'
-import { bash, python } from './target.ts'
+import { bash, isCold, python } from './target.ts'
 
 const MiB = 1024 * 1024
 /** A deadline is passed by at most 250 ms on a quiet machine; a busy one gets this much. */
 const LATE_MS = 4000
 
-await onTargets((target) => {
-  test('memory taken without end, and MemoryError swallowed, is oom', async () => {
-    const { outcome } = await target.run({
-      program: python(
-        'held = []\nwhile True:\n  try: held.append(bytearray(b"x") * (4 << 20))\n  except MemoryError: pass',
-      ),
-      limits: { memory_mib: 96 },
+await onTargets(
+  (target) => {
+    test('memory taken without end, and MemoryError swallowed, is oom', async () => {
+      const { outcome } = await target.run({
+        program: python(
+          'held = []\nwhile True:\n  try: held.append(bytearray(b"x") * (4 << 20))\n  except MemoryError: pass',
+        ),
+        limits: { memory_mib: 96 },
+      })
+      expect(outcome).toMatchObject({ ending: 'oom' })
     })
-    expect(outcome).toMatchObject({ ending: 'oom' })
-  })
 
-  test('a fork bomb of daemons that ignore signals stays within its processes and ends at the hard deadline', async () => {
-    const attack = target.start({
-      program: program('fork_bomb'),
-      limits: { pids: 24, soft_timeout_ms: 1000, hard_timeout_ms: 1500 },
+    test('a fork bomb of daemons that ignore signals stays within its processes and ends at the hard deadline', async () => {
+      const attack = target.start({
+        program: program('fork_bomb'),
+        limits: { pids: 24, soft_timeout_ms: 1000, hard_timeout_ms: 1500 },
+      })
+      const ref = await attack.began
+      await attack.said('up')
+      // Threads of the agent and the waiting interpreter count too.
+      expect(processesOf(target, ref).length).toBeLessThanOrEqual(24 + 3)
+      const { outcome, ms } = await attack.gone
+      expect(outcome.ending).toBe('hard_timeout')
+      console.log(`${target.name}: a fork bomb was answered ${Math.round(ms - 1500)} ms after its deadline`)
+      expect(ms).toBeLessThan(1500 + LATE_MS)
     })
-    const ref = await attack.began
-    await attack.said('up')
-    // Threads of the agent and the waiting interpreter count too.
-    expect(processesOf(target, ref).length).toBeLessThanOrEqual(24 + 3)
-    const { outcome, ms } = await attack.gone
-    expect(outcome.ending).toBe('hard_timeout')
-    console.log(`${target.name}: a fork bomb was answered ${Math.round(ms - 1500)} ms after its deadline`)
-    expect(ms).toBeLessThan(1500 + LATE_MS)
-  })
 
-  test('is cancelled while it forks', async () => {
-    const attack = target.start({ program: program('fork_bomb'), limits: { pids: 24 } })
-    await attack.said('up')
-    attack.stop('cancelled')
-    expect((await attack.gone).outcome.ending).toBe('cancelled')
-  })
+    test('is cancelled while it forks', async () => {
+      const attack = target.start({ program: program('fork_bomb'), limits: { pids: 24 } })
+      await attack.said('up')
+      attack.stop('cancelled')
+      expect((await attack.gone).outcome.ending).toBe('cancelled')
+    })
 
-  test('1 GB on stdout without a newline, and as much on stderr at once, costs the worker little', async () => {
-    resetPeakMemory(target.pid)
-    const before = memoryOf(target.pid)
-    const { outcome } = await target.run({
-      program: python(`
+    test('1 GB on stdout without a newline, and as much on stderr at once, costs the worker little', async () => {
+      resetPeakMemory(target.pid)
+      const before = memoryOf(target.pid)
+      const { outcome } = await target.run({
+        program: python(`
 import os
 block = b'x' * (1 << 16)
 if os.fork() == 0:
@@ -54,56 +55,58 @@ if os.fork() == 0:
     os._exit(0)
 for _ in range(16384): os.write(1, block)
 os.wait()`),
-      limits: { soft_timeout_ms: 50_000, hard_timeout_ms: 60_000 },
+        limits: { soft_timeout_ms: 50_000, hard_timeout_ms: 60_000 },
+      })
+      expect(outcome).toMatchObject({
+        ending: 'ok',
+        stdout: { bytes: 1024 * MiB, truncated: true },
+        stderr: { bytes: 1024 * MiB, truncated: true },
+      })
+      const grown = peakMemoryOf(target.pid) - before
+      console.log(
+        `${target.name}: 2 GB of output grew the worker by ${Math.round(grown / MiB)} MiB at its peak`,
+      )
+      expect(grown).toBeLessThan(160 * MiB)
     })
-    expect(outcome).toMatchObject({
-      ending: 'ok',
-      stdout: { bytes: 1024 * MiB, truncated: true },
-      stderr: { bytes: 1024 * MiB, truncated: true },
-    })
-    const grown = peakMemoryOf(target.pid) - before
-    console.log(
-      `${target.name}: 2 GB of output grew the worker by ${Math.round(grown / MiB)} MiB at its peak`,
-    )
-    expect(grown).toBeLessThan(160 * MiB)
-  })
 
-  test('characters that are split over writes arrive whole, and bytes that are none are replaced', async () => {
-    const { stdout } = await target.run({
-      program: python(`
+    test('characters that are split over writes arrive whole, and bytes that are none are replaced', async () => {
+      const { stdout } = await target.run({
+        program: python(`
 import os, time
 for byte in '€😀é'.encode():
     os.write(1, bytes([byte])); time.sleep(0.01)
 os.write(1, b'\\xff\\xc3|\\xe2\\x82')`),
+      })
+      expect(stdout).toBe('€😀é\uFFFD\uFFFD|\uFFFD')
     })
-    expect(stdout).toBe('€😀é\uFFFD\uFFFD|\uFFFD')
-  })
 
-  test('nothing runs on when a program stops itself and its group', async () => {
-    const { outcome, ms } = await target.run({
-      program: bash('trap "" INT TERM; sleep 600 & echo up; kill -STOP 0'),
-      limits: { soft_timeout_ms: 300, hard_timeout_ms: 800 },
+    test('nothing runs on when a program stops itself and its group', async () => {
+      const { outcome, ms } = await target.run({
+        program: bash('trap "" INT TERM; sleep 600 & echo up; kill -STOP 0'),
+        limits: { soft_timeout_ms: 300, hard_timeout_ms: 800 },
+      })
+      expect(outcome.ending).toBe('hard_timeout')
+      expect(ms).toBeLessThan(800 + LATE_MS)
     })
-    expect(outcome.ending).toBe('hard_timeout')
-    expect(ms).toBeLessThan(800 + LATE_MS)
-  })
 
-  test('asynchronous I/O contexts, which all of the host shares, cannot be taken', async () => {
-    const free = (): number => Number(readFileSync('/proc/sys/fs/aio-nr', 'utf8'))
-    const attack = target.start({
-      program: python(`
+    test('asynchronous I/O contexts, which all of the host shares, cannot be taken', async () => {
+      const free = (): number => Number(readFileSync('/proc/sys/fs/aio-nr', 'utf8'))
+      const attack = target.start({
+        program: python(`
 import ctypes, platform, time
 number = 0 if platform.machine() == 'aarch64' else 206
 libc = ctypes.CDLL(None)
 print('took', libc.syscall(number, 60000, ctypes.byref(ctypes.c_ulong(0))), flush=True)
 time.sleep(60)`),
+      })
+      await attack.said('took')
+      expect(free()).toBeLessThan(60_000)
+      attack.stop('cancelled')
+      expect((await attack.gone).stdout).toBe('took -1\n')
     })
-    await attack.said('took')
-    expect(free()).toBeLessThan(60_000)
-    attack.stop('cancelled')
-    expect((await attack.gone).stdout).toBe('took -1\n')
-  })
-})
+  },
+  { where: isCold },
+)
 
 await onTargets(
   (target) => {
@@ -126,5 +129,5 @@ await onTargets(
     })
   },
   // Without namespaces the work directory is a folder of the host; the backend does not declare `disk` there.
-  ({ section }) => section['namespaces'] !== false,
+  { where: (kind) => isCold(kind) && kind.section['namespaces'] !== false },
 )

@@ -13,7 +13,7 @@ import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { memoryOf, peakMemoryOf, resetPeakMemory } from './host.ts'
 import { onTargets, program } from './on-targets.ts'
-import { bash, python, type Target } from './target.ts'
+import { bash, isCold, python, type Target } from './target.ts'
 
 const MiB = 1024 * 1024
 const CONTENT = 'canary-5d21f07a'
@@ -38,94 +38,97 @@ const stored = (target: Target): { path: string; isFile: boolean; text: string }
       return { path, isFile, text: isFile ? readFileSync(path, 'latin1') : '' }
     })
 
-await onTargets((target) => {
-  test('only regular files of the work directory become artifacts, whatever they are called or stand beside', async () => {
-    const victim = placeVictim(target)
-    const { outcome, ms } = await target.run({
-      program: { ...program('artifact_traps'), argv: [victim] } as ReturnType<typeof program>,
-      artifacts: ['**'],
+await onTargets(
+  (target) => {
+    test('only regular files of the work directory become artifacts, whatever they are called or stand beside', async () => {
+      const victim = placeVictim(target)
+      const { outcome, ms } = await target.run({
+        program: { ...program('artifact_traps'), argv: [victim] } as ReturnType<typeof program>,
+        artifacts: ['**'],
+      })
+      expect(outcome.ending).toBe('ok')
+      // A file that could not be made that large is an empty one.
+      const paths = outcome.artifacts.flatMap(({ path, size }) =>
+        path === 'sparse.txt' && size === 0 ? [] : [path],
+      )
+      expect(paths).toEqual(expect.arrayContaining(['good.txt', 'sub/deep.txt', 'line\nbreak.txt']))
+      for (const trap of [
+        'shadow',
+        'passwd',
+        'victim',
+        'zero',
+        'loop',
+        'agent',
+        'self',
+        'fifo',
+        'socket',
+        'sparse',
+        'hard',
+      ])
+        expect(paths.filter((path) => path.startsWith(trap))).toEqual([])
+      expect(paths.filter((path) => /dir\/|looped\/|\.\.|^\/|\\/.test(path))).toEqual([])
+      expect(ms).toBeLessThan(30_000)
+      for (const blob of stored(target)) {
+        expect(blob.isFile, blob.path).toBe(true)
+        expect(blob.text).not.toContain(CONTENT)
+        expect(blob.text).not.toMatch(/root:[x*!]/)
+      }
+      expect(readFileSync(victim, 'utf8')).toBe(CONTENT)
     })
-    expect(outcome.ending).toBe('ok')
-    // A file that could not be made that large is an empty one.
-    const paths = outcome.artifacts.flatMap(({ path, size }) =>
-      path === 'sparse.txt' && size === 0 ? [] : [path],
-    )
-    expect(paths).toEqual(expect.arrayContaining(['good.txt', 'sub/deep.txt', 'line\nbreak.txt']))
-    for (const trap of [
-      'shadow',
-      'passwd',
-      'victim',
-      'zero',
-      'loop',
-      'agent',
-      'self',
-      'fifo',
-      'socket',
-      'sparse',
-      'hard',
-    ])
-      expect(paths.filter((path) => path.startsWith(trap))).toEqual([])
-    expect(paths.filter((path) => /dir\/|looped\/|\.\.|^\/|\\/.test(path))).toEqual([])
-    expect(ms).toBeLessThan(30_000)
-    for (const blob of stored(target)) {
-      expect(blob.isFile, blob.path).toBe(true)
-      expect(blob.text).not.toContain(CONTENT)
-      expect(blob.text).not.toMatch(/root:[x*!]/)
-    }
-    expect(readFileSync(victim, 'utf8')).toBe(CONTENT)
-  })
 
-  test('a hundred thousand files cost the worker little, and the first ones are kept', async () => {
-    resetPeakMemory(target.pid)
-    const before = memoryOf(target.pid)
-    const { outcome, ms, stdout } = await target.run({
-      program: program('many_files'),
-      artifacts: ['**/*.txt'],
+    test('a hundred thousand files cost the worker little, and the first ones are kept', async () => {
+      resetPeakMemory(target.pid)
+      const before = memoryOf(target.pid)
+      const { outcome, ms, stdout } = await target.run({
+        program: program('many_files'),
+        artifacts: ['**/*.txt'],
+      })
+      expect(Number(stdout)).toBeGreaterThan(1000)
+      expect(outcome.artifacts.length).toBeLessThanOrEqual(256)
+      expect(peakMemoryOf(target.pid) - before).toBeLessThan(128 * MiB)
+      expect(ms).toBeLessThan(45_000)
     })
-    expect(Number(stdout)).toBeGreaterThan(1000)
-    expect(outcome.artifacts.length).toBeLessThanOrEqual(256)
-    expect(peakMemoryOf(target.pid) - before).toBeLessThan(128 * MiB)
-    expect(ms).toBeLessThan(45_000)
-  })
 
-  test('files that are too large, or too large together, are left out with a notice', async () => {
-    resetPeakMemory(target.pid)
-    const before = memoryOf(target.pid)
-    const { outcome, notices } = await target.run({
-      program: python(
-        'for n, size in enumerate([9, 7, 7, 7]): open("f%d.bin" % n, "wb").write(b"x" * (size << 20))',
-      ),
-      artifacts: ['*.bin'],
+    test('files that are too large, or too large together, are left out with a notice', async () => {
+      resetPeakMemory(target.pid)
+      const before = memoryOf(target.pid)
+      const { outcome, notices } = await target.run({
+        program: python(
+          'for n, size in enumerate([9, 7, 7, 7]): open("f%d.bin" % n, "wb").write(b"x" * (size << 20))',
+        ),
+        artifacts: ['*.bin'],
+      })
+      expect(outcome.artifacts.map(({ path }) => path)).toEqual(['f1.bin', 'f2.bin'])
+      expect(notices.length).toBe(2)
+      expect(peakMemoryOf(target.pid) - before).toBeLessThan(128 * MiB)
     })
-    expect(outcome.artifacts.map(({ path }) => path)).toEqual(['f1.bin', 'f2.bin'])
-    expect(notices.length).toBe(2)
-    expect(peakMemoryOf(target.pid) - before).toBeLessThan(128 * MiB)
-  })
 
-  test('a work directory that was moved away, and a link in its place, is not followed', async () => {
-    const victim = placeVictim(target)
-    const { outcome } = await target.run({
-      program: bash(
-        `echo mine > own.txt; here=$PWD; cd ..; mv "$here" moved 2>/dev/null && ln -s "$(dirname ${victim})" "$here"; true`,
-      ),
-      artifacts: ['*.txt'],
+    test('a work directory that was moved away, and a link in its place, is not followed', async () => {
+      const victim = placeVictim(target)
+      const { outcome } = await target.run({
+        program: bash(
+          `echo mine > own.txt; here=$PWD; cd ..; mv "$here" moved 2>/dev/null && ln -s "$(dirname ${victim})" "$here"; true`,
+        ),
+        artifacts: ['*.txt'],
+      })
+      expect(outcome.artifacts.map(({ path }) => path).filter((path) => path !== 'own.txt')).toEqual([])
+      for (const blob of stored(target)) expect(blob.text).not.toContain(CONTENT)
     })
-    expect(outcome.artifacts.map(({ path }) => path).filter((path) => path !== 'own.txt')).toEqual([])
-    for (const blob of stored(target)) expect(blob.text).not.toContain(CONTENT)
-  })
 
-  test('given files may have any name that a request may give, and land nowhere else', async () => {
-    const { stdout } = await target.run({
-      program: bash(
-        'cat "a b/ü$(printf "\\n")x/-rf" 2>/dev/null; find . -type f -print0 | tr -cd "\\0" | wc -c; ls -a ..',
-      ),
-      files: [
-        { path: 'main.sh/x', content: 'taken' },
-        { path: '-rf', content: 'dash' },
-        { path: '$(id)', content: 'shell' },
-        { path: 'a\nb', content: 'newline' },
-      ],
+    test('given files may have any name that a request may give, and land nowhere else', async () => {
+      const { stdout } = await target.run({
+        program: bash(
+          'cat "a b/ü$(printf "\\n")x/-rf" 2>/dev/null; find . -type f -print0 | tr -cd "\\0" | wc -c; ls -a ..',
+        ),
+        files: [
+          { path: 'main.sh/x', content: 'taken' },
+          { path: '-rf', content: 'dash' },
+          { path: '$(id)', content: 'shell' },
+          { path: 'a\nb', content: 'newline' },
+        ],
+      })
+      expect(stdout).toMatch(/^5\n/)
     })
-    expect(stdout).toMatch(/^5\n/)
-  })
-})
+  },
+  { where: isCold },
+)

@@ -2,7 +2,7 @@
 import { execFileSync } from 'node:child_process'
 import { existsSync, readdirSync, readFileSync, readlinkSync, writeFileSync } from 'node:fs'
 import type { SandboxRef } from '@cofferdam/contract'
-import type { Target } from './target.ts'
+import { CELLS_MAX, IDLE_MAX, isWarm, type Target } from './target.ts'
 
 const orElse = <T>(read: () => T, otherwise: T): T => {
   try {
@@ -16,6 +16,8 @@ const pids = (): number[] =>
   readdirSync('/proc')
     .filter((name) => /^\d+$/.test(name))
     .map(Number)
+const namesIn = (folder: string): string[] => orElse(() => readdirSync(folder), [])
+const lines = (text: string): string[] => text.split('\n').filter((line) => line !== '')
 const read = (path: string): string => orElse(() => readFileSync(path, 'utf8'), '')
 const docker = (...args: string[]): string =>
   execFileSync('docker', args, {
@@ -44,9 +46,13 @@ function childrenOf(root: number): number[] {
   return found.slice(1).filter((pid) => !statusOf(pid, 'State').startsWith('Z'))
 }
 
-/** Host pid of the agent of a running sandbox. */
+/** True where the Docker daemon keeps the sandboxes. */
+export const isContainer = ({ backend }: Pick<Target, 'backend'>): boolean =>
+  backend === 'docker' || backend === 'gvisor'
+
+/** Host pid of the agent of a running sandbox; of its kernel, where that is its own. */
 export function agentOf(target: Target, ref: SandboxRef): number {
-  if (target.backend === 'process') return Number(ref.handle['pid'])
+  if (!isContainer(target)) return Number(ref.handle['pid'])
   return Number(docker('inspect', '--format', '{{.State.Pid}}', `cofferdam-${ref.handle['slot']}`))
 }
 
@@ -59,28 +65,54 @@ export function processesOf(target: Target, ref: SandboxRef): number[] {
   return pids().filter((pid) => pid !== agent && namespace(pid) === own)
 }
 
-/** Everything that a finished sandbox may have left on this host; empty is the only good answer. */
-export function leftoversOf(target: Target): string[] {
-  const left: string[] = childrenOf(target.pid).map((pid) => `process ${pid} ${read(`/proc/${pid}/cmdline`)}`)
-  if (target.backend === 'docker')
-    left.push(
-      ...docker('ps', '-aq', '--filter', `label=cofferdam.owner=${target.owner}`).split('\n').filter(Boolean),
-    )
+/** Sandboxes of this worker that the host knows: by their label, or by the folders of their records. */
+export function slotsOf(target: Target): string[] {
+  if (isContainer(target)) {
+    const labels = ['--filter', `label=cofferdam.owner=${target.owner}`, '--format', '{{.Names}}']
+    return lines(docker('ps', '-a', ...labels)).map((name) => name.replace('cofferdam-', ''))
+  }
   const sandboxes = `${target.runtimeDir}/sandboxes`
-  for (const backend of existsSync(sandboxes) ? readdirSync(sandboxes) : [])
-    left.push(...readdirSync(`${sandboxes}/${backend}`, { recursive: true }).map(String))
-  left.push(
-    ...read('/proc/self/mounts')
-      .split('\n')
-      .filter((line) => line.includes(target.runtimeDir)),
+  return namesIn(sandboxes).flatMap((backend) =>
+    namesIn(`${sandboxes}/${backend}`).flatMap((owner) => namesIn(`${sandboxes}/${backend}/${owner}`)),
   )
+}
+
+/** bwrap twice (the outer one waits), the agent, the fork server and two forks: what a sandbox that waits may consist of. */
+const PROCESSES_OF_A_SLOT = 6
+
+/**
+ * Everything on this host that is there without a right; empty is the only good answer. What may be there: sandboxes that no
+ * program has ever run in, at most as many as the pool holds, and cells between two executions.
+ */
+export function leftoversOf(target: Target): string[] {
+  const slots = slotsOf(target)
+  const unused = slots.filter((slot) => !target.cells.has(slot))
+  const idleMax = isWarm(target) ? IDLE_MAX : 0
+  const left = slots.filter((slot) => target.spent.has(slot)).map((slot) => `used sandbox ${slot}`)
+  if (unused.length > idleMax) left.push(`${unused.length} sandboxes wait: ${unused.join()}`)
+  if (slots.length - unused.length > CELLS_MAX) left.push(`${slots.length - unused.length} cells wait`)
+  const processes = childrenOf(target.pid)
+  const rightful = isContainer(target) ? 0 : slots.length * PROCESSES_OF_A_SLOT
+  if (processes.length > rightful)
+    left.push(...processes.map((pid) => `process ${pid} ${read(`/proc/${pid}/cmdline`)}`))
+  // A socket is there only while its agent has not connected yet.
+  const sockets = namesIn(`${target.runtimeDir}/sockets`).flatMap((owner) =>
+    namesIn(`${target.runtimeDir}/sockets/${owner}`),
+  )
+  if (sockets.length > unused.length) left.push(`sockets ${sockets.join()}`)
+  const mounts = lines(read('/proc/self/mounts'))
+  left.push(...mounts.filter((line) => line.includes(target.runtimeDir)))
+  for (const slot of target.spent)
+    left.push(...mounts.filter((line) => line.includes(slot)), ...cgroupsNamed(slot))
   return left
 }
 
 /** Folders of cgroups of this host that belong to the sandbox, in either version. */
-export const cgroupsOf = (ref: SandboxRef): string[] =>
-  ['', ...readdirSync('/sys/fs/cgroup')]
-    .map((controller) => `/sys/fs/cgroup/${controller}/cofferdam/${ref.id}`)
+export const cgroupsOf = (ref: SandboxRef): string[] => cgroupsNamed(String(ref.handle['slot']))
+
+const cgroupsNamed = (slot: string): string[] =>
+  ['', ...namesIn('/sys/fs/cgroup')]
+    .map((controller) => `/sys/fs/cgroup/${controller}/cofferdam/${slot}`)
     .filter((folder) => existsSync(folder))
 
 /** Forgets the peak of a process's memory, so that `peakMemoryOf` starts anew. */

