@@ -237,28 +237,32 @@ for kind in (socket.SOCK_RAW, socket.SOCK_DGRAM):
       const { outcome, stdout } = await target
         .run({
           program: python(`
-import socket
+import http.client, socket
 held, made = [], 0
 for _ in range(10000):
-    try:
-        one = socket.socket()
-        one.settimeout(20)
-        one.connect(('127.0.0.1', 3128))
-        made += 1
-        one.send(b'CONNECT ${here} HTTP/1.1\\r\\n\\r\\n' if made % 2 else b'x' * 100)
-        held.append(one)
+    one = socket.socket()
+    # Not waited for: the kernel's queue of the agent is full most of the time, and a second passes until it is asked again.
+    one.setblocking(False)
+    one.connect_ex(('127.0.0.1', 3128))
+    made += 1
+    try: one.send(b'CONNECT ${here} HTTP/1.1\\r\\nHost: a\\r\\n\\r\\n' if made % 2 else b'x' * 100)
     except OSError: pass
-    if len(held) > 50: held.pop(0).close()
+    held.append(one)
+    if len(held) > 100: held.pop(0).close()
+for one in held: one.close()
+last = http.client.HTTPConnection('127.0.0.1', 3128, timeout=40)
+last.request('GET', 'http://${here}/')
+print(last.getresponse().status)
 print(made)`),
           network: 'public',
           limits: { ...limits, hard_timeout_ms: 80_000, soft_timeout_ms: 70_000 },
         })
         .finally(() => clearInterval(watching))
-      expect(['ok', 'soft_timeout'], outcome.failureReason ?? '').toContain(outcome.ending)
+      expect(outcome, outcome.failureReason ?? '').toMatchObject({ ending: 'ok' })
       console.log(
-        `${target.name}: ${stdout.trim()} connections, ${most - descriptors} descriptors more at most, ${Math.round((peakMemoryOf(target.pid) - memory) / MiB)} MiB`,
+        `${target.name}: a flood of connections, ${most - descriptors} descriptors more at most, ${Math.round((peakMemoryOf(target.pid) - memory) / MiB)} MiB`,
       )
-      if (outcome.ending === 'ok') expect(Number(stdout)).toBeGreaterThan(9000)
+      expect(stdout).toBe('200\n10000\n')
       // One to an origin for each of 64, and the sandbox's own.
       expect(most - descriptors).toBeLessThan(64 + 24)
       expect(peakMemoryOf(target.pid) - memory).toBeLessThan(160 * MiB)
