@@ -169,9 +169,7 @@ describe('a worker with gVisor and an output key', () => {
       })
       expect(result.stdout).toContain(MARKER)
       const { rows } = await fresh.store.listAudit({ tenantId: 'clinic', limit: 1 })
-      expect(rows).toMatchObject([
-        { retention_days: 7, environment_id: 'internal-only', outbound_hosts: [] },
-      ])
+      expect(rows).toMatchObject([{ retention_days: 7, environment_id: 'internal-only', outbound_hosts: [] }])
       const folder = path.join(fresh.dataDir, 'blobs')
       const stored = readdirSync(folder, { recursive: true, withFileTypes: true }).filter((entry) =>
         entry.isFile(),

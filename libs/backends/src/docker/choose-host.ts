@@ -106,7 +106,7 @@ export function createHostChoice(daemon: Daemon, config: DockerConfig, logger: B
       if (avoidsPreferred) return true
       avoidsPreferred = true
       deciding = null
-      logger.warn({ reason, runtime: failed }, 'docker: the runtime does not work; the default is used')
+      logger.info({ reason, runtime: failed }, 'docker: the runtime does not work; the default is used')
       return true
     },
     imageGone() {
