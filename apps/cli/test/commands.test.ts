@@ -209,6 +209,28 @@ describe.skipIf(best === null)(`the command (${why || 'with a backend'})`, () =>
     })
   })
 
+  it('runs the tests of a folder and tells what failed and where', async () => {
+    mkdirSync(path.join(cwd, 'project'))
+    write('project/sums.py', 'def add(a, b):\n    return a + b\n')
+    const source = (expected: number) =>
+      `import unittest\nfrom sums import add\n\nclass Sums(unittest.TestCase):\n    def test_add(self):\n        self.assertEqual(add(1, 1), ${expected})\n`
+    write('project/test_sums.py', source(3))
+    const wrong = await run(['test', 'project', '--json'])
+    expect(wrong.status).toBe(1)
+    expect(JSON.parse(wrong.stdout)).toMatchObject({
+      tests: { framework: 'unittest', total: 1, failed: 1, failures: [{ file: 'test_sums.py', line: 6 }] },
+    })
+    expect((await run(['test', 'project'])).stderr).toMatch(/1 failed of 1 \(unittest\)[^]*test_sums\.py:6/)
+    write('project/test_sums.py', source(2))
+    expect((await run(['test', 'project'])).status).toBe(0)
+  })
+
+  it('keeps a session over several commands', async () => {
+    const session = ['--session', 'cli-session']
+    await run(['run', '-', '-l', 'bash', ...session], 'echo kept > note.txt')
+    expect((await run(['run', '-', '-l', 'bash', ...session], 'cat note.txt')).stdout).toBe('kept\n')
+  })
+
   it('enqueues, shows the status, follows the output and exits as the program did', async () => {
     write('slow.sh', 'echo begun; sleep 1; echo done; exit 6')
     const { stdout } = await run(['enqueue', 'slow.sh'])
