@@ -180,7 +180,8 @@ await onTargets(
         ]
         const followed = await target.run({
           program: python(`
-import json, urllib.request, urllib.parse
+import json, os, urllib.request, urllib.parse
+for name in ('no_proxy', 'NO_PROXY'): os.environ.pop(name, None)
 opener = urllib.request.build_opener(urllib.request.ProxyHandler({'http': 'http://127.0.0.1:3128'}))
 got = []
 for to in ${JSON.stringify(targets)}:

@@ -132,6 +132,8 @@ for number in range(3):
     leave("queue", lambda: libc.msgget(0x5EC0 + number, 0o1666))
 leave("private segment", lambda: libc.shmget(0, 65536, 0o1600))
 leave("message queue", lambda: ctypes.CDLL("librt.so.1", use_errno=True).mq_open(("/" + name).encode(), 0o102, 0o666, None))
+for path, value in (("kernel/msgmax", "4096"), ("kernel/msgmni", "7"), ("kernel/sem", "7 7 7 7"), ("kernel/shmmax", "8192"), ("kernel/shm_rmid_forced", "1"), ("kernel/pid_max", "400"), ("fs/mqueue/queues_max", "7"), ("fs/mqueue/msg_max", "7"), ("net/ipv4/ip_local_port_range", "2000 2100"), ("net/ipv4/ping_group_range", "0 7"), ("net/core/somaxconn", "7")):
+    leave("switch " + path, lambda: open("/proc/sys/" + path, "w").write(value))
 
 # What the processes that wait here would hand on: done to each of them, and to all of a user or a group at once.
 others = [int(pid) for pid in os.listdir("/proc") if pid.isdigit() and int(pid) != os.getpid()]

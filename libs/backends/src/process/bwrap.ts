@@ -39,7 +39,8 @@ function fixedArguments(parts: BwrapParts): string[] {
   const tree = jailTree(parts)
   for (const [target, path] of tree.links) args.push('--symlink', target, path)
   for (const [source, path] of tree.binds) args.push('--ro-bind', source, path)
-  args.push('--proc', '/proc')
+  // Switches of the sandbox's own IPC and pid namespaces belong to its user, and in a cell would outlive an execution.
+  args.push('--proc', '/proc', '--ro-bind', '/proc/sys', '/proc/sys')
   for (const path of tree.maskedFiles) args.push('--ro-bind', tree.empty, path)
   for (const path of tree.maskedFolders) args.push('--tmpfs', path, '--remount-ro', path)
   args.push('--dev', '/dev', ...sized('/dev/shm', SHM_BYTES))
