@@ -17,6 +17,8 @@ ENTRIES = {"python": "main.py", "javascript": "main.js", "typescript": "main.ts"
 TOLD_MAX = 64 * 1024
 # What a program waits at most for an interpreter that is still starting; after that it gets one of its own.
 SETTLE_S = 20
+# A fork takes a few milliseconds, an interpreter ten times that.
+SETTLE_LOOK_MS = 100
 
 
 class Warm:
@@ -152,11 +154,17 @@ class Warm:
         while self.pending() is not None:
             poller = select.poll()
             poller.register(self.pending(), select.POLLIN)
-            if not poller.poll(max(0, int((until - time.monotonic()) * 1000))):
-                self.drop()
-                self.drop_zygote()
-                return
+            if not poller.poll(SETTLE_LOOK_MS):
+                if time.monotonic() > until or self.is_stuck():
+                    self.drop()
+                    self.drop_zygote()
+                    return
+                continue
             self.on_told()
+
+    def is_stuck(self):
+        """A stop that a program sent just before its end may be acted upon after the fork server was found fit."""
+        return self.zygote is not None and self.zygote.mark is not None and not self.zygote.is_fit()
 
     def is_exposed(self):
         """What waits has the program's uid already: a kill of all that have it would take it too."""
