@@ -33,6 +33,7 @@ const NAMES = [
   'cofferdam_agent/warm.py',
   'cofferdam_agent/workdir.py',
   'cofferdam_agent/zygote.py',
+  'python-gate/cofferdam_ending.py',
   'python-gate/cofferdam_session.py',
   'python-gate/sitecustomize.py',
   'node-gate/gate.cjs',

@@ -30,6 +30,8 @@ class Cell:
         self.ipc_table = _ProcTable() if os.path.isdir("/proc/sysvipc") else _CountedIds()
         self.ipc = self.ipc_table.objects(self.uid()) if self.owns_ipc else set()
         self.agent = fingerprint(os.getpid())
+        # Set when the agent took the program's uid for a moment, in which a process of the program could reach it.
+        self.was_in_reach = not split or os.geteuid() != 0
 
     def uid(self):
         return self.options.uid if self.split else os.geteuid()
@@ -41,19 +43,20 @@ class Cell:
             for root in self.roots:
                 if root.path != self.work or keep == "none":
                     root.wipe(until)
-            self.remove_ipc()
+            has_ipc = self.remove_ipc()
         except OSError as error:
             raise WorkError(IO_ERROR, "wipe: %s" % error)
-        self.prove(keep)
+        self.prove(keep, has_ipc)
 
-    def prove(self, keep):
-        if fingerprint(os.getpid()) != self.agent:
+    def prove(self, keep, has_ipc):
+        """Nothing runs that could make System V objects: where none were left, none can be."""
+        if self.was_in_reach and fingerprint(os.getpid()) != self.agent:
             # A nice value cannot be lowered again without a capability.
             raise WorkError(IO_ERROR, "a program changed the agent's limits or scheduling")
         until = time.monotonic() + SETTLE_S
         while True:
             wrong = [root.path for root in self.roots if not root.is_fresh(keep != "none" and self.work)]
-            wrong += ["System V IPC"] if self.owns_ipc and self.ipc_table.objects(self.uid()) - self.ipc else []
+            wrong += ["System V IPC"] if has_ipc and self.ipc_table.objects(self.uid()) - self.ipc else []
             if not wrong:
                 return
             if time.monotonic() > until:
@@ -61,10 +64,10 @@ class Cell:
             time.sleep(0.002)
 
     def remove_ipc(self):
-        """A short child does it, as the program's user: only that one may."""
+        """True when there were any. A short child does it, as the program's user: only that one may."""
         left = self.ipc_table.objects(self.uid()) - self.ipc if self.owns_ipc else ()
         if not left:
-            return
+            return False
         pid = os.fork()
         if pid == 0:
             try:
@@ -81,6 +84,7 @@ class Cell:
             finally:
                 os._exit(0)
         os.waitpid(pid, 0)
+        return True
 
 
 class Root:
@@ -274,15 +278,25 @@ class _ProcTable:
         found = set()
         for kind in _IPC_KINDS:
             try:
-                with open("/proc/sysvipc/" + kind) as table:
-                    heads = table.readline().split()
-                    for line in table:
-                        fields = dict(zip(heads, line.split()))
-                        if str(uid) in (fields["uid"], fields["cuid"]):
-                            found.add((kind, int(fields[kind + "id"] if kind != "msg" else fields["msqid"])))
+                heads, *lines = _text("/proc/sysvipc/" + kind).splitlines()
+                for line in lines:
+                    fields = dict(zip(heads.split(), line.split()))
+                    if str(uid) in (fields["uid"], fields["cuid"]):
+                        found.add((kind, int(fields[kind + "id"] if kind != "msg" else fields["msqid"])))
             except (OSError, KeyError, ValueError):
                 continue
         return found
+
+
+def _text(path):
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    parts = []
+    try:
+        while not parts or parts[-1]:
+            parts.append(os.read(fd, 65536))
+    finally:
+        os.close(fd)
+    return b"".join(parts).decode("ascii", "replace")
 
 
 _IPC_KINDS = ("shm", "sem", "msg")

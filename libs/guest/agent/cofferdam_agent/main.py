@@ -46,7 +46,7 @@ class Agent:
         self.kept = {}
         # A kill(-1) that spares what waits: only PID 1 may take the program's uid for a moment without danger.
         can_spare = self.split and os.getpid() == 1 and self.warm.has_forks
-        self.kill_all = (lambda: linux.kill_all_of(options.uid, options.gid)) if can_spare else None
+        self.kill_all = self.kill_all_of_program if can_spare else None
         self.last = (0, 0, None, None, 0, None, None)
         self.ready_sent = False
         self.started = started
@@ -346,6 +346,11 @@ class Agent:
             return reap.kill_leftovers(self.options.confined, self.on_reaped)
         kill_all = None if self.kept or self.warm.is_exposed() else self.kill_all
         return reap.kill_others(kept, self.options.confined, kill_all, self.on_reaped)
+
+    def kill_all_of_program(self):
+        if self.cell is not None:
+            self.cell.was_in_reach = True
+        linux.kill_all_of(self.options.uid, self.options.gid)
 
     def kill_group(self, group):
         try:

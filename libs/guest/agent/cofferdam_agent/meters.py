@@ -33,20 +33,37 @@ def _text(path):
         os.close(fd)
 
 
-def _number(path, scale=1):
-    text = _text(path)
-    try:
-        return int(text) // scale if text is not None else None
-    except ValueError:
+class _Files:
+    """Counters that are read for each program: opened once. What is missing at first stays so."""
+
+    def __init__(self):
+        self._fds = {}
+
+    def text(self, path):
+        if path not in self._fds:
+            try:
+                self._fds[path] = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            except OSError:
+                self._fds[path] = None
+        fd = self._fds[path]
+        try:
+            return None if fd is None else os.pread(fd, 65536, 0).decode("ascii", "replace")
+        except OSError:
+            return None
+
+    def number(self, path, scale=1):
+        text = self.text(path)
+        try:
+            return int(text) // scale if text is not None else None
+        except ValueError:
+            return None
+
+    def field(self, path, name):
+        for line in (self.text(path) or "").splitlines():
+            parts = line.split()
+            if len(parts) == 2 and parts[0] == name and parts[1].isdigit():
+                return int(parts[1])
         return None
-
-
-def _field(path, name):
-    for line in (_text(path) or "").splitlines():
-        parts = line.split()
-        if len(parts) == 2 and parts[0] == name and parts[1].isdigit():
-            return int(parts[1])
-    return None
 
 
 def _io_fields(text):
@@ -90,6 +107,7 @@ class Meters:
         self.used_bytes = None
         self.runs = 0
         self._io = _ReapedIo()
+        self._files = _Files()
         if use_cgroup:
             if os.path.exists(root + "/cgroup.controllers"):
                 self.version = "v2"
@@ -104,7 +122,7 @@ class Meters:
         return seen
 
     def _controllers(self):
-        root = self.root
+        root, _number, _field = self.root, self._files.number, self._files.field
         if self.version == "v2":
             return {
                 "cpuUs": _field(root + "/cpu.stat", "usage_usec"),

@@ -144,7 +144,8 @@ class Warm:
             self.preloaded = set(words[2].split(",")) if len(words) > 2 and words[2] else set()
             if child.pid is None:
                 child.pid = int(words[1])
-                child.mark = self.zygotes.fingerprint(child.pid)
+                # With two uids nobody can change it.
+                child.mark = () if self.split else self.zygotes.fingerprint(child.pid)
 
     # ---- taking
 

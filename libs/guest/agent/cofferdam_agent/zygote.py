@@ -88,8 +88,11 @@ def fingerprint(pid):
 
 
 def _text(path):
-    with open(path, "rb") as file:
-        return file.read()
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        return os.read(fd, 4096)
+    finally:
+        os.close(fd)
 
 
 def _ask(call, *args):

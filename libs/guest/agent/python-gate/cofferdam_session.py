@@ -74,7 +74,7 @@ def run(gate, space, entry, number, fd_out, own_pid):
         tree = compile(text, name, "exec", _ast.PyCF_ONLY_AST, True)
         last = tree.body[-1] if tree.body else None
         value = None
-        if isinstance(last, _ast.Expr) and not gate.is_valueless(last.value, _ast) and len(text) <= gate.SOURCE_MAX:
+        if isinstance(last, _ast.Expr) and not gate.is_valueless(last.value) and len(text) <= gate.SOURCE_MAX:
             tree.body.pop()
             value = compile(_ast.Expression(body=last.value), name, "eval", 0, True)
         exec(compile(tree, name, "exec", 0, True), space)
