@@ -203,7 +203,7 @@ await onTargets(
       // random, uuid, urandom; numpy's where it is installed. Hash seeds and addresses may be shared (README).
       for (const index of [0, 1, 2, 3]) {
         const values = runs.map((chance) => chance[index])
-        if (values[0] !== '') expect(new Set(values).size, `${values}`).toBe(runs.length)
+        if (values[0] !== '') expect(new Set(values).size, JSON.stringify(values)).toBe(runs.length)
       }
     })
 

@@ -10,7 +10,7 @@ const SOCKET_FOLDER = '/run/cofferdam'
 const digest = (path: string): string => createHash('sha256').update(readFileSync(path)).digest('hex')
 
 /** Its own kernel's view of itself, and a root file system that is its own copy in memory: none of it is the host's. */
-const ITS_OWN = /^(enter|climb) \/proc\/\d+\/(root|cwd)$/
+const ITS_OWN = /^(enter|climb) \/proc\/\d+\/(root|cwd)$|^write \/dev\/(fuse|net\/tun)$/
 
 await onTargets((target) => {
   test('no file of the kernel, of the host, of the runtime or of the agent opens a way out', async () => {
@@ -51,12 +51,12 @@ END`),
   test('tells nothing of the host: its command line, kernel build, disks, mounts and other users', async () => {
     const { stdout } = await target.run({
       program: bash(
-        'cat /proc/cmdline /proc/version /proc/config.gz /proc/diskstats /proc/partitions /proc/kallsyms /proc/modules /proc/keys /proc/sched_debug /proc/timer_list /sys/class/dmi/id/* 2>/dev/null | tr -d "\\0"; echo end',
+        'cat /proc/cmdline /proc/version /proc/config.gz /proc/diskstats /proc/partitions /proc/modules /proc/keys /proc/sched_debug /proc/timer_list /sys/class/dmi/id/* 2>/dev/null | tr -d "\\0"; grep -v "^0* " /proc/kallsyms 2>/dev/null | head -3; echo end',
       ),
     })
     const kernel = readFileSync('/proc/version', 'utf8').trim()
     const said = stdout.replace(/^end\n$/m, '')
-    if (target.kernel === 'host') expect(said.replace(/\b0{16} . \S+( \[\S+\])?\n/g, '')).not.toMatch(/\S/)
+    if (target.kernel === 'host') expect(said).not.toMatch(/\S/)
     expect(stdout).not.toContain(kernel)
     expect(stdout).not.toContain(readFileSync('/proc/cmdline', 'utf8').trim())
   })

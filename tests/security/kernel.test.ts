@@ -17,7 +17,7 @@ const isRefused = (name: string, answer: string): boolean =>
  */
 const ITS_OWN = [
   /^(unshare|clone) /,
-  /^(setns|pivot_root|chroot|io_uring_setup|io_setup|perf_event_open|sethostname|syslog|nice|netlink|packet|raw icmp)$/,
+  /^(setns|pivot_root|chroot|io_uring_setup|io_setup|perf_event_open|sethostname|setdomainname|syslog|nice|netlink|packet|raw icmp)$/,
   /^(name_to_handle_at|open_by_handle_at|personality .*|ptrace traceme|mknod .*)$/,
 ]
 

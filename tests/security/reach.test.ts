@@ -64,6 +64,8 @@ const lookOf = (path: string): unknown => {
 
 await onTargets((target) => {
   test('a file of the worker’s user cannot be read, changed, moved or replaced', async () => {
+    // Its first sandbox makes the folders of the backend.
+    await target.run({ program: bash(':') })
     const { victim, folder } = placeVictim(target)
     // The worker itself writes into these while sandboxes start.
     const changing = ['sandboxes', 'sockets', 'uids']
