@@ -53,7 +53,7 @@ PRELOADS = {"numpy", "pandas", "dateutil", "pytz", "six", "tzdata"}
 # A program with more has much to take apart, and looking through it would cost what is saved: 1 ms.
 OBJECTS_MAX = 50000
 
-_exit, getpid, get_objects, freeze, unfreeze = os._exit, os.getpid, gc.get_objects, gc.freeze, gc.unfreeze
+_exit, getpid, get_objects, unfreeze = os._exit, os.getpid, gc.get_objects, gc.unfreeze
 count_threads, get_trace, get_profile = _thread._count, sys.gettrace, sys.getprofile
 # By name, because the program may put others in place of what a name of `builtins` means.
 set_of, map_over, kind_of, text_of, any_of = set, map, type, str, any
@@ -75,6 +75,7 @@ class Ending:
         self.folders = (os.path.dirname(os.__file__) + os.sep,)
         self.preload_is_plain = True
         self.is_frozen = False
+        self.own = []
 
     def preloaded(self, names):
         """Looks at what the preload brought: other packages may do anything when they go."""
@@ -95,22 +96,31 @@ class Ending:
             return False  # Another encoding hides words.
         if any_of(name.startswith(PREFIXES) and name not in HARMLESS for name in os.environ):
             return False
-        # What is here already is not the program's: later only what came since is looked at.
-        freeze()
+        # Not frozen with the rest: the gate makes another one for a program without input, when `__main__` has its names.
+        for part in (sys.stdin, getattr(sys.stdin, "buffer", None), getattr(getattr(sys.stdin, "buffer", None), "raw", None)):
+            self.own.append(part)
         self.pid = getpid()
         self.known = set_of(sys.modules)
         return True
 
-    def __call__(self):
+    def at_exit(self):
+        """A generator, because its first step leads into the `try`: an interrupt at the entry of a function would be told."""
         try:
+            yield
             if self.completed and self.pid == getpid() and self.leaves_nothing():
                 for stream in self.streams:
                     stream.flush()
                 _exit(0)
+        except GeneratorExit:
+            return  # The program forgot all atexit functions.
         except BaseException:
             pass
-        if self.is_frozen:
-            unfreeze()  # So that the collector finds at the end what it finds in a bare run.
+        try:
+            if self.is_frozen:
+                unfreeze()  # So that the collector finds at the end what it finds in a bare run.
+        except BaseException:
+            pass
+        yield
 
     def leaves_nothing(self):
         if count_threads() or get_trace() is not None or get_profile() is not None:
@@ -126,7 +136,7 @@ class Ending:
         for name in set_of(modules) - self.known:
             if not self.is_library(name, modules[name]):
                 return False
-        return not has_finalisers()
+        return not has_finalisers(self.own)
 
     def is_library(self, name, module):
         top = name.partition(".")[0]
@@ -138,20 +148,29 @@ class Ending:
         return kind_of(home) is text_of and home.startswith(self.folders)
 
 
-def has_finalisers():
-    """Of a C type's, too: CPython shows them all as `__del__`."""
+def has_finalisers(own):
+    """Whether any object has one, but ours. Of a C type's, too: CPython shows them all as `__del__`."""
     objects = get_objects()
     if len(objects) > OBJECTS_MAX:
         return True
-    for kind in set_of(map_over(kind_of, objects)) - IN_MEMORY:
-        for base in mro_of(kind):
-            if "__del__" in names_of(base):
-                return True
+    kinds = [kind for kind in set_of(map_over(kind_of, objects)) - IN_MEMORY if has_finaliser(kind)]
+    known = [kind for kind in kinds if any_of(kind is kind_of(part) for part in own)]
+    if not kinds or kinds != known:
+        return kinds != known
+    for one in objects:
+        if kind_of(one) in kinds and not any_of(one is part for part in own):
+            return True
     return False
+
+
+def has_finaliser(kind):
+    return any_of("__del__" in names_of(base) for base in mro_of(kind))
 
 
 def register():
     """To be called before anything else of the start could register: the first one runs last."""
     ending = Ending()
-    atexit.register(ending)
+    steps = ending.at_exit()
+    next(steps)
+    atexit.register(steps.send, None)
     return ending

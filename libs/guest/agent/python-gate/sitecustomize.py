@@ -23,6 +23,8 @@ CONTROL_IN, CONTROL_OUT = 198, 199
 # Where a fork gets the Landlock rules that it restricts itself by, when the agent asks for a scope.
 RULES = 197
 HOOK = "__cofferdam__"
+# By name, for what runs beside the program, which may put something else in their place.
+getpid, rename, fstat, write = os.getpid, os.rename, os.fstat, os.write
 # Larger sources run without a value: the syntax tree costs some 100 times the source's size.
 SOURCE_MAX = 128 * 1024
 # The agent reads at most 64 KiB of a ready line; names of modules beyond this make it take a fresh interpreter.
@@ -385,17 +387,17 @@ class Hook:
         self.filename = filename
         self.entry = entry
         self.hidden = hidden
-        self.pid = os.getpid()
-        self.pipe = os.fstat(CONTROL_OUT).st_ino if has_value else None
+        self.pid = getpid()
+        self.pipe = fstat(CONTROL_OUT).st_ino if has_value else None
 
     def __call__(self, *value):
         if not value:
-            os.rename(self.hidden, self.entry)
+            rename(self.hidden, self.entry)
             loader = sys.modules["_frozen_importlib_external"].SourceFileLoader
             sys.modules["__main__"].__loader__ = loader("__main__", self.filename)
             return
         builtins.__dict__.pop(HOOK, None)
-        if os.getpid() != self.pid:
+        if getpid() != self.pid:
             return
         if self.pipe is not None and value[0] is not None:
             self.tell(value)
@@ -406,8 +408,8 @@ class Hook:
         try:
             text = encode(value[0], DEPTH_MAX) or encode_repr(value[0])
             data = text.encode("ascii") if text else b""
-            if data and len(data) <= VALUE_MAX and os.fstat(CONTROL_OUT).st_ino == self.pipe:
-                os.write(CONTROL_OUT, b"V" + len(data).to_bytes(4, "little") + data)
+            if data and len(data) <= VALUE_MAX and fstat(CONTROL_OUT).st_ino == self.pipe:
+                write(CONTROL_OUT, b"V" + len(data).to_bytes(4, "little") + data)
         except Exception:
             pass
 

@@ -1,0 +1,293 @@
+/**
+ * How Python programs end: without CPython's finalisation where nobody can tell, and as a bare run wherever one could. Each
+ * case does something at or after its last statement that a shorter end could lose.
+ */
+import type { Program, ProgramFile } from '@cofferdam/contract'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { openLab, stop, type Lab, type Ran } from './start-agent.ts'
+
+let lab: Lab
+beforeAll(async () => {
+  lab = await openLab()
+})
+afterAll(() => lab.close())
+
+const python = (source: string): Program & { type: 'script' } => ({
+  type: 'script',
+  language: 'python',
+  source,
+})
+const file = (path: string, text: string): ProgramFile => ({ path, bytes: Buffer.from(text) })
+
+/** Prints when the object is taken apart, and takes it out of the collector's sight without a word that tells. */
+const WITNESS = `import sys
+witness = type("A", (), {"__d" + "el__": lambda self: print("taken apart")})()
+__import__("g" + "c").freeze()
+del sys.modules["g" + "c"]
+`
+
+interface Case {
+  name: string
+  source: string
+  files?: ProgramFile[]
+}
+
+const CASES: Case[] = [
+  {
+    name: 'a finaliser that prints',
+    source: 'class A:\n    def __del__(self): print("late")\na = A()\nprint(1)',
+  },
+  {
+    name: 'a finaliser in a cycle',
+    source: 'class A:\n    def __del__(self): print("late")\na = A()\na.me = a\ndel a\nprint(1)',
+  },
+  {
+    name: 'a finaliser that is put together and holds something',
+    source: 'A = type("A", (), {"__d" + "el__": lambda self: print("late")})\na = A()\na.x = 1\nprint(1)',
+  },
+  {
+    name: 'a finaliser of a provided module',
+    source: 'import mine\nprint(1)',
+    files: [file('mine.py', 'class A:\n    def __del__(self): print("late")\na = A()\n')],
+  },
+  {
+    name: 'a provided module with the name of a library',
+    source: 'import json\nprint(1)',
+    files: [file('json.py', 'class A:\n    def __del__(self): print("late")\na = A()\n')],
+  },
+  {
+    name: 'a program in another file',
+    source: 'exec(open("more").read())\nprint(1)',
+    files: [file('more', 'class A:\n    def __del__(self): print("late")\na = A()\n')],
+  },
+  {
+    name: 'a generator that is not at its end',
+    source:
+      'def g():\n    try:\n        yield 1\n    finally:\n        print("late")\nit = g()\nprint(next(it))',
+  },
+  {
+    name: 'a coroutine that never ran',
+    source: 'async def f(): pass\nx = f()\nprint(1)',
+  },
+  {
+    name: 'a context manager that is left open',
+    source:
+      'import contextlib\n@contextlib.contextmanager\ndef c():\n    try:\n        yield 1\n    finally:\n        print("late")\nx = c()\nx.__enter__()\nprint(1)',
+  },
+  {
+    name: 'a reference with a callback',
+    source: 'import weakref\nclass A: pass\na = A()\nr = weakref.ref(a, lambda _: print("late"))\nprint(1)',
+  },
+  { name: 'a second writer on stdout', source: 'f = open(1, "w", closefd=False)\nf.write("late")\nprint(1)' },
+  {
+    name: 'a wrapper around stdout',
+    source: 'import io, sys\nf = io.TextIOWrapper(sys.stdout.buffer)\nf.write("late\\n")\nprint(1)',
+  },
+  {
+    name: 'another stdout',
+    source:
+      'import sys\nclass Loud:\n    def write(self, text): sys.__stdout__.write(text.upper())\n    def flush(self): sys.__stdout__.write("flushed\\n")\nsys.stdout = Loud()\nprint("a")',
+  },
+  { name: 'stdout taken away', source: 'import sys\nsys.stdout = None\nprint("a")\nsys.stderr.write("b")' },
+  { name: 'a closed stdout', source: 'import sys\nprint("a")\nsys.stdout.close()' },
+  { name: 'a closed descriptor under stdout', source: 'import os\nprint("a")\nos.close(1)' },
+  { name: 'closed descriptors, and a value', source: 'import os\nprint("a")\nos.close(1)\nos.close(2)\n3' },
+  { name: 'a detached stderr', source: 'import sys\nraw = sys.stderr.detach()\nraw.write(b"x")\nprint(1)' },
+  {
+    name: 'stdout on a file',
+    source: 'import os\nfd = os.open("o", os.O_CREAT | os.O_WRONLY)\nos.dup2(fd, 1)\nprint(1)',
+  },
+  {
+    name: 'text on stderr without a line end',
+    source: 'import sys\nsys.stderr.write("no end")\nprint("a", end="")',
+  },
+  {
+    name: 'a lone surrogate that is still in the buffer',
+    source: 'import sys\nsys.stdout.write("a\\udc80")',
+  },
+  { name: 'an atexit function', source: 'import atexit\natexit.register(print, "bye")\nprint(1)' },
+  {
+    name: 'an atexit function that fails',
+    source: 'import atexit\natexit.register(lambda: 1 / 0)\nprint(1)',
+  },
+  {
+    name: 'an atexit function that opens a file and leaves it',
+    source:
+      'import atexit\ndef f():\n    global x\n    x = open(1, "w", closefd=False)\n    x.write("late")\natexit.register(f)\nprint(1)',
+  },
+  {
+    name: 'an atexit function that ends the process',
+    source: 'import atexit, os\natexit.register(lambda: os._exit(7))\nprint(1, flush=True)',
+  },
+  { name: 'forgetting all atexit functions', source: 'import atexit\natexit._clear()\nprint(1)' },
+  {
+    name: 'a thread that is waited for',
+    source:
+      'import threading, time\nthreading.Thread(target=lambda: (time.sleep(0.05), print("late"))).start()\nprint(1)',
+  },
+  {
+    name: 'a daemon thread that is not',
+    source:
+      'import threading, time\nthreading.Thread(target=time.sleep, args=(60,), daemon=True).start()\nprint(1)',
+  },
+  {
+    name: 'a pool of threads',
+    source:
+      'from concurrent.futures import ThreadPoolExecutor\np = ThreadPoolExecutor(2)\nf = p.submit(print, "late")\nprint(f.result())',
+  },
+  {
+    name: 'a log with a handler that keeps lines',
+    source:
+      'import logging, logging.handlers, sys\nt = logging.StreamHandler(sys.stdout)\nlogging.getLogger().addHandler(logging.handlers.MemoryHandler(100, target=t))\nlogging.warning("kept")\nprint(1)',
+  },
+  {
+    name: 'a temporary directory',
+    source: 'import tempfile\nt = tempfile.TemporaryDirectory(dir=".")\nprint(1)',
+  },
+  {
+    name: 'a child that was not waited for',
+    source: 'import subprocess\np = subprocess.Popen(["true"])\nprint(1)',
+  },
+  {
+    name: 'an open socket, shown',
+    source: 'import socket, warnings\nwarnings.simplefilter("always")\ns = socket.socket()\nprint(1)',
+  },
+  {
+    name: 'an open file, shown',
+    source: 'import warnings\nwarnings.simplefilter("always")\nf = open("main.py")\nprint(1)',
+  },
+  {
+    name: 'bytes that libc holds',
+    source: 'import ctypes\nctypes.CDLL(None).printf(b"late")\nprint(1, flush=True)',
+  },
+  { name: 'a trace function', source: 'import sys\nsys.settrace(lambda *a: None)\nprint(1)' },
+  {
+    name: 'a hook for audits',
+    source:
+      'import sys\nsys.addaudithook(lambda e, a: None if "Clear" not in e else print(e, flush=True))\nprint(1)',
+  },
+  {
+    name: 'a callback of the collector',
+    source: 'import gc\ngc.callbacks.append(lambda phase, info: print(phase))\nx = []\nx.append(x)\nprint(1)',
+  },
+  {
+    name: 'a fork whose child reaches the end too',
+    source: 'import os\nif os.fork(): os.wait()\nprint("both")',
+  },
+  {
+    name: 'a fork that returns late',
+    source: 'import os, time\nif not os.fork():\n    time.sleep(0.05)\nelse:\n    os.wait()\nprint("both")',
+  },
+  { name: 'an exit with nothing', source: 'import sys\nprint(1)\nsys.exit(0)' },
+  { name: 'an exit as the last statement', source: 'import sys\nprint(1)\nsys.exit(4)' },
+  { name: 'an exit by name', source: 'print(1)\nexit()' },
+  { name: 'an exception as the last statement', source: 'print(1)\nraise ValueError("x")' },
+  { name: 'an exception in the last print', source: 'print(1)\nprint(1 / 0)' },
+  { name: 'an exception in a last block', source: 'for x in (1, 0):\n    print(1 / x)' },
+  {
+    name: 'a return in a last function',
+    source: 'def main():\n    print("in")\n    return 3\nif __name__ == "__main__":\n    main()',
+  },
+  { name: 'a docstring and nothing else', source: '"""doc"""\n"""more"""' },
+  { name: 'a future import and nothing else', source: 'from __future__ import annotations' },
+  { name: 'a statement over lines', source: 'x = [\n    1,\n    2,\n]\nprint(\n    x,\n    sep="",\n)' },
+  { name: 'a last statement that is a class', source: 'class A:\n    print("body")' },
+  {
+    name: 'a metaclass that answers for its classes',
+    source:
+      'class M(type):\n    def __getattribute__(cls, name):\n        print("asked", name)\n        return type.__getattribute__(cls, name)\nclass A(metaclass=M): pass\na = A()\nprint(1)',
+  },
+  {
+    name: 'other builtins',
+    source:
+      'import builtins\ndef no(*a): raise ValueError("asked")\nfor n in ("set", "map", "any", "len", "type", "hasattr", "isinstance"): setattr(builtins, n, no)\nprint(1)',
+  },
+  {
+    name: 'other functions in os',
+    source: 'import os\nos._exit = os.getpid = lambda *a: print("asked", a)\nprint(1)',
+  },
+  {
+    name: 'an interpreter that stays, by its variable',
+    source: 'import os\nos.environ["PYTHONINSPECT"] = "1"\nprint(1)',
+  },
+  {
+    name: 'lists of modules in disorder',
+    source: 'import sys\nsys.modules["json"] = 3\nsys.modules["new"] = object()\nprint(1)',
+  },
+  { name: 'much output in one piece', source: 'import sys\nsys.stdout.write("x" * 3000000)' },
+  { name: 'much output in many pieces, and a value', source: 'for n in range(100000): print(n)\n[n]' },
+]
+
+describe.each([false, true])('in a cell: %s', (cell) => {
+  test.each(CASES.map((c) => [c.name, c] as const))(
+    'ends as without us: %s',
+    async (_name, { source, files }) => {
+      const work = lab.folder()
+      const options = { work, ...(files === undefined ? {} : { files }) }
+      const ours = await lab.once(python(source), { ...options, cell })
+      const theirs = await lab.bare(python(source), options)
+      expect({
+        exitCode: ours.exit.exitCode,
+        signal: ours.exit.signal,
+        stdout: steady(ours.stdout),
+        stderr: steady(ours.stderr),
+      }).toEqual({ ...theirs, stdout: steady(theirs.stdout), stderr: steady(theirs.stderr) })
+    },
+  )
+
+  test('ends without taking apart what no check can know of', async () => {
+    const plain = `import json, re, datetime, collections, dataclasses, random, math\n${WITNESS}`
+    for (const last of ['print("end")', '[1, 2]', 'for x in "ab":\n    print(x)']) {
+      const { exit, stdout } = await lab.once(python(plain + last), { cell })
+      expect({ exitCode: exit.exitCode, stdout }).toEqual({
+        exitCode: 0,
+        stdout: last.startsWith('print') ? 'end\n' : last.startsWith('for') ? 'a\nb\n' : '',
+      })
+      if (last.startsWith('[')) expect(exit.valueJson).toBe('[1,2]')
+    }
+  })
+
+  test('takes all apart for a variable that says so', async () => {
+    const agent = await lab.start('python', { cell })
+    const { stdout } = await agent.run(python(`${WITNESS}print("end")`), {}, { PYTHONMALLOCSTATS: '0' })
+    expect(stdout).toBe('end\ntaken apart\n')
+    await stop(agent)
+  })
+
+  test('writes what stands in open files before the end is known', async () => {
+    const agent = await lab.start('python', { cell })
+    await agent.run(python('f = open("out.txt", "w")\nf.write("x" * 70000)\nprint(1)'))
+    expect((await agent.session.read('out.txt', 100_000)).length).toBe(70_000)
+    if (cell) {
+      await agent.session.clean('files')
+      const { stdout } = await agent.run(python('print(len(open("out.txt").read()))'))
+      expect(stdout).toBe('70000\n')
+    }
+    await stop(agent)
+  })
+
+  test('kills a child that holds stdout after a short end', async () => {
+    const agent = await lab.start('python', { cell })
+    const source = `import os, time\nif not os.fork():\n    time.sleep(600)\nprint("on")`
+    const { exit, stdout }: Ran = await agent.run(python(source))
+    expect({ exitCode: exit.exitCode, stdout }).toEqual({ exitCode: 0, stdout: 'on\n' })
+    await stop(agent)
+  })
+
+  test('survives a soft stop at any moment of the end', async () => {
+    const agent = await lab.start('python', { cell: true })
+    for (let n = 0; n < 10; n++) {
+      const ran = agent.run(python('print("on", flush=True)'), {
+        onOutput: () => agent.session.interrupt(1000),
+      })
+      const { exit, stdout, stderr } = await ran
+      expect(stdout).toBe('on\n')
+      // The signal comes before the end, and is then what a bare run makes of it, or after it.
+      if (exit.signal === null) expect({ code: exit.exitCode, stderr }).toEqual({ code: 0, stderr: '' })
+      else expect(exit.signal).toBe('SIGINT')
+    }
+    await stop(agent)
+  })
+})
+
+const steady = (text: string): string => text.replaceAll(/0x[0-9a-f]{6,}/g, '0xADDR')
