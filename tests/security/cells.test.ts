@@ -4,7 +4,7 @@
  */
 import { expect, test } from 'vitest'
 import { agentOf, processesNamed, processesOf, statusOf } from './host.ts'
-import { onTargets, program } from './on-targets.ts'
+import { eventually, onTargets, program } from './on-targets.ts'
 import { bash, isWarm, python, type Ended, type Target } from './target.ts'
 
 type Scope = 'none' | 'files' | 'interpreter'
@@ -254,11 +254,12 @@ print(x + 1, [f for f in ('/tmp', '/dev/shm') if os.path.exists(f + '/${name}')]
       attack.stop('cancelled')
       await attack.gone
       // A cancelled execution may have cost the cell; one that rests has the agent, the fork server and one fork.
-      if (statusOf(agent, 'State') !== '') {
+      await eventually(() => {
+        if (!/^[SRD]/.test(statusOf(agent, 'State'))) return
         const waiting = processesOf(target, ref)
         expect(waiting.length).toBeLessThanOrEqual(3)
         for (const pid of waiting) expect(statusOf(pid, 'State')).toMatch(/^[SRD]/)
-      }
+      })
       await cell.look()
     })
   },
