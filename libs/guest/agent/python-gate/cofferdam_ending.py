@@ -37,10 +37,10 @@ HARMLESS = {
 }  # fmt: skip
 # Modules whose C types do nothing but free memory when they go, and that start nothing.
 LIBRARIES = set(
-    "__future__ _abc _ast _bisect _blake2 _bootlocale _codecs _collections _collections_abc _compat_pickle _contextvars _csv "
-    "_datetime _decimal _elementtree _functools _hashlib _heapq _io _json _locale _md5 _opcode _operator _pickle _posixsubprocess "
+    "__future__ _abc _ast _ast_unparse _bisect _blake2 _bootlocale _codecs _collections _collections_abc _colorize _compat_pickle _contextvars _csv "
+    "_datetime _decimal _elementtree _functools _hashlib _heapq _io _json _locale _md5 _opcode _opcode_metadata _operator _pickle _posixsubprocess "
     "_pydatetime _pydecimal _random _sha1 _sha2 _sha256 _sha3 _sha512 _signal _sitebuiltins _sre _stat _statistics _string _strptime "
-    "_struct _thread _threading_local _tokenize _typing _uuid _warnings _weakref _weakrefset _zoneinfo abc argparse array ast "
+    "_struct _thread _threading_local _tokenize _typing _uuid _warnings _weakref _weakrefset _zoneinfo abc annotationlib argparse array ast "
     "atexit base64 binascii bisect calendar cmath cmd codecs collections colorsys contextlib contextvars copy copyreg csv "
     "dataclasses datetime decimal difflib dis encodings enum errno fnmatch fractions functools genericpath gettext glob "
     "graphlib grp hashlib heapq hmac html importlib inspect io itertools json keyword linecache locale logging marshal math "
@@ -53,7 +53,8 @@ PRELOADS = {"numpy", "pandas", "dateutil", "pytz", "six", "tzdata"}
 # A program with more has much to take apart, and looking through it would cost what is saved: 1 ms.
 OBJECTS_MAX = 50000
 
-_exit, getpid, get_objects, unfreeze = os._exit, os.getpid, gc.get_objects, gc.unfreeze
+_exit, getpid = os._exit, os.getpid
+get_objects, unfreeze, count_frozen = gc.get_objects, gc.unfreeze, gc.get_freeze_count
 count_threads, get_trace, get_profile = _thread._count, sys.gettrace, sys.getprofile
 # By name, because the program may put others in place of what a name of `builtins` means.
 set_of, map_over, kind_of, text_of, any_of = set, map, type, str, any
@@ -74,7 +75,8 @@ class Ending:
         self.before = set_of(sys.modules)
         self.folders = (os.path.dirname(os.__file__) + os.sep,)
         self.preload_is_plain = True
-        self.is_frozen = False
+        # How many objects the gate froze, where that is undone; 0 where it is not.
+        self.frozen = 0
         self.own = []
 
     def preloaded(self, names):
@@ -86,6 +88,10 @@ class Ending:
             home = getattr(sys.modules.get(name), "__path__", None)
             if home:
                 self.folders += (os.path.join(list(home)[0], ""),)
+
+    def note_frozen(self):
+        """The gate froze what is there, for this one program only."""
+        self.frozen = count_frozen()
 
     def arm(self, source):
         """True when the program may end early, as far as can be seen before it begins."""
@@ -116,8 +122,9 @@ class Ending:
         except BaseException:
             pass
         try:
-            if self.is_frozen:
-                unfreeze()  # So that the collector finds at the end what it finds in a bare run.
+            # So that the collector finds at the end what it finds in a bare run, unless the program froze more itself.
+            if count_frozen() <= self.frozen:
+                unfreeze()
         except BaseException:
             pass
         yield

@@ -531,7 +531,8 @@ def main():
         ending.preloaded(preloaded)
         if not preloaded:
             freeze()
-            ending.is_frozen = os.fstat(CONTROL_IN).st_mode & 0o170000 != 0o140000
+            if os.fstat(CONTROL_IN).st_mode & 0o170000 != 0o140000:
+                ending.note_frozen()
     drop_own_variables(here)
     started = os.getpid()
     try:
