@@ -1,12 +1,7 @@
 /** A started container whose agent waits: what the pools hold, and what an execution is bound to. */
-import { setTimeout as sleep } from 'node:timers/promises'
-import { CofferdamError, type SessionScope } from '@cofferdam/contract'
 import type { GuestReady, GuestSession } from '@cofferdam/guest'
 import type { CellSlot } from '../warm/index.ts'
 import type { ContainerSpec } from './container-options.ts'
-
-// Killing and wiping 64 MiB in 16 Ki files takes a second under half a CPU (measured 0.4 s idle); a wedged agent never answers.
-const CLEAN_WITHIN_MS = 10_000
 
 export interface DockerSlot extends CellSlot {
   readonly spec: ContainerSpec
@@ -35,21 +30,6 @@ export function createDockerSlot(parts: SlotParts): DockerSlot {
   const { session } = parts
   let gone: Promise<void> | null = null
 
-  async function clean(keep: SessionScope): Promise<void> {
-    const stop = new AbortController()
-    const late = sleep(CLEAN_WITHIN_MS, undefined, { signal: stop.signal, ref: false }).then(() => {
-      throw new CofferdamError('sandbox_lost', undefined, {
-        details: { reason: 'the agent did not finish cleaning' },
-      })
-    })
-    late.catch(() => {})
-    try {
-      await Promise.race([session.clean(keep), late])
-    } finally {
-      stop.abort()
-    }
-  }
-
   return {
     ...parts,
     get alive() {
@@ -58,7 +38,7 @@ export function createDockerSlot(parts: SlotParts): DockerSlot {
     onClosed(listener) {
       void parts.closed.then(listener)
     },
-    clean,
+    clean: (keep, signal) => session.clean(keep, signal),
     destroy() {
       gone ??= parts.destroy().catch((error: unknown) => {
         // The next caller asks the daemon again.

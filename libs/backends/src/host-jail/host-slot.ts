@@ -5,9 +5,6 @@ import type { CellSlot, SlotSpec } from '../warm/index.ts'
 import type { Cgroup } from './cgroups.ts'
 import { descendants, type ProcessIdentity } from './process-identity.ts'
 
-/** Killing and wiping takes a few milliseconds; a full tmpfs on a busy host takes longer. Then the cell is given up. */
-const CLEAN_MS = 5_000
-
 export interface HostSlotParts {
   spec: SlotSpec
   session: GuestSession
@@ -57,8 +54,8 @@ export class HostSlot implements CellSlot {
    * The agent's proof, and the host's beside it: whatever the program did to the agent, no process of it may be left in the cgroup
    * (or below the agent). A kept interpreter may have kept children of its own, which are then the session's.
    */
-  async clean(keep: SessionScope): Promise<void> {
-    await this.parts.session.clean(keep, AbortSignal.timeout(CLEAN_MS))
+  async clean(keep: SessionScope, signal: AbortSignal): Promise<void> {
+    await this.parts.session.clean(keep, signal)
     if (keep !== 'interpreter' && this.#countProcesses() > this.#restingProcesses)
       throw new CofferdamError('sandbox_lost', 'processes are left in a cell that was said to be clean')
   }

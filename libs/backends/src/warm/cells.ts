@@ -26,10 +26,16 @@ import type { WarmDeps, WarmEvent } from './warm-deps.ts'
 /** Idle and old cells are looked for this often. */
 const TEND_MS = 1_000
 
+/**
+ * Killing, wiping and proving take milliseconds, a full tmpfs some hundred. Then the cell is destroyed, which must be over
+ * before the executor stops waiting for the proof (5 s) and reports a leak.
+ */
+const CLEAN_MS = 3_000
+
 /** A slot that can be cleaned between runs. */
 export interface CellSlot extends Slot {
-  /** Kills, wipes and proves; rejects when it cannot be proven, and the cell is then destroyed. */
-  clean(keep: SessionScope): Promise<void>
+  /** Kills, wipes and proves; rejects when it cannot be proven before the signal, and the cell is then destroyed. */
+  clean(keep: SessionScope, signal: AbortSignal): Promise<void>
 }
 
 interface Cell<S extends CellSlot> {
@@ -249,7 +255,7 @@ export function createCells<S extends CellSlot>(parts: {
     const isSpent = cell.runs >= settings.max_runs || Date.now() - cell.startedMs > settings.max_age_ms
     if (isSpent && cell.scope === 'none') return await discard(domain, cell, 'runs')
     try {
-      await cell.slot.clean(cell.scope)
+      await cell.slot.clean(cell.scope, AbortSignal.timeout(CLEAN_MS))
     } catch (error) {
       logger.warn({ err: error, backend }, 'a cell could not be proven clean and is destroyed')
       return await discard(domain, cell, 'unclean')

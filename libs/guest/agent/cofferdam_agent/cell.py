@@ -14,7 +14,7 @@ from .workdir import DIR_FLAGS, IO_ERROR, WorkError
 from .zygote import fingerprint
 
 # 16 Ki inodes are wiped in 0.4 s; a tree that takes longer than this is not worth its cell.
-WIPE_S = 5.0
+WIPE_S = 2.0
 # Files of killed processes are given back a moment after them (sockets in flight by the kernel's own collector).
 SETTLE_S = 1.0
 _OWN_MOUNTS = ("tmpfs", "ramfs", "mqueue")

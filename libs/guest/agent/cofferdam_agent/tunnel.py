@@ -22,6 +22,8 @@ from .channel import Closed, TO_HOST_MAX
 # the attach stream of a container takes; 64 connections are what browsers and package managers open at most.
 WINDOW = 256 * 1024
 CONNECTIONS_MAX = 64
+# A connection that finds the queue full is tried again by the kernel only after a second.
+BACKLOG = 1024
 END, OVER, RESET = range(3)
 
 _ID = struct.Struct("<I")
@@ -44,7 +46,7 @@ class Tunnel:
         try:
             listener.setsockopt(_socket.SOL_SOCKET, _socket.SO_REUSEADDR, 1)
             listener.bind(("127.0.0.1", port))
-            listener.listen(CONNECTIONS_MAX)
+            listener.listen(BACKLOG)
             listener.setblocking(False)
             # An interface that is down lets one listen. Connecting a datagram socket sends nothing, but needs the route.
             probe = _socket.socket(_socket.AF_INET, _socket.SOCK_DGRAM)
