@@ -35,7 +35,8 @@ export async function processExecution(taken: Taken, deps: WorkerDeps): Promise<
     if (!admission.admitted) return refuseByAdmission(taken, admission, policy, deps)
 
     await using _lease = deps.leases.hold(admission.lease)
-    const attempt = startAttempt(taken, policy.tenant, admission, deps)
+    const answered = Promise.withResolvers<void>()
+    const attempt = startAttempt(taken, policy.tenant, admission, answered.promise, deps)
     try {
       const outcome = await attempt.outcome
       const chargedAtMs = await chargeOf(taken, outcome, admission, deps)
@@ -44,6 +45,7 @@ export async function processExecution(taken: Taken, deps: WorkerDeps): Promise<
       if (!wasDrained(error)) throw error
       await giveBack(taken, admission.lease, deps)
     } finally {
+      answered.resolve()
       // Nobody waits for the sandbox's destruction but this slot and its lease.
       await attempt.gone
     }
@@ -55,6 +57,7 @@ function startAttempt(
   taken: Taken,
   tenant: TenantPolicy,
   admitted: Admitted,
+  answered: Promise<void>,
   deps: WorkerDeps,
 ): RunningAttempt {
   return deps.executor.start({
@@ -65,6 +68,7 @@ function startAttempt(
     owner: deps.workerId,
     signal: taken.signal,
     traceparent: taken.traceparent,
+    answered,
     onBegin: (ref, place) => taken.begin(ref, { ...place, chargedAtMs: admitted.chargedAtMs }),
     onNotice: (message) => taken.emit({ type: 'notice', at_ms: Date.now(), message }),
     onOutput: (stream, text) => taken.emit({ type: 'output', at_ms: Date.now(), stream, text }),

@@ -27,6 +27,8 @@ export interface Attempt {
   traceparent: string | null
   /** The point of no return: awaited before the program is handed over. */
   onBegin(ref: SandboxRef, place: { backend: string; isolation: string }): Promise<void>
+  /** Settles when the outcome has been stored and told: the sandbox of a single use is destroyed after that, or soon anyway. */
+  answered?: Promise<unknown>
   /** Live output, redacted; a piece never ends inside a character. What it throws is ignored. */
   onOutput(stream: 'stdout' | 'stderr', text: string): void
   /** Things that the caller should know and that change no ending, e.g. a variable that was left out. */

@@ -61,7 +61,6 @@ export async function runProgram(run: ProgramRun): Promise<Outcome> {
   if (end.stop !== null) void run.held.destroy()
   await takeReport(run, end)
   const artifacts = await takeArtifacts(run, end)
-  void run.held.destroy()
   if (isFenced(run.attempt)) return await abandon(run, output, artifacts)
   const exit = end.exit === null ? null : checkedExit(end.exit, run.parts.clock.nowMs() - startedMs)
   const outcome = await conclude(run, output, { ...end, exit }, artifacts, printed.text())

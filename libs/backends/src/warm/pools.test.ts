@@ -22,6 +22,9 @@ afterEach(async () => {
   vi.useRealTimers()
 })
 
+/** Long enough for a refill to have begun and, on an instant stage, to be over. */
+const refilled = () => vi.advanceTimersByTimeAsync(30)
+
 /** A pool with one waiting slot. */
 async function withOneIdle(on: Stage): Promise<{ pool: SlotPools<MemorySlot>; slot: MemorySlot }> {
   const pool = open(on)
@@ -37,8 +40,7 @@ test('starts one for the first who asks, and hands the second one that waits', a
   const on = stage({ instant: true })
   const pool = open(on)
   expect(await pool.take(python, OWNER, never)).toMatchObject({ warm: false })
-  pool.settle(python)
-  await settled()
+  await refilled()
   expect(await pool.take(python, OWNER, never)).toMatchObject({ warm: true })
 })
 
@@ -48,8 +50,7 @@ test('hands every slot out once', async () => {
   const taken: MemorySlot[] = []
   for (let i = 0; i < 20; i += 1) {
     taken.push((await pool.take(python, OWNER, never)).slot)
-    pool.settle(python)
-    await settled()
+    await refilled()
   }
   expect(new Set(taken).size).toBe(20)
 })
@@ -208,8 +209,7 @@ test('gives a kind up that nobody asks for, but not one that is kept', async () 
   const on = stage({ instant: true })
   const { pool } = await withOneIdle(on)
   await pool.take(bash, OWNER, never)
-  pool.settle(bash)
-  await settled()
+  await refilled()
   expect(pool.idle).toBeGreaterThan(1)
   await vi.advanceTimersByTimeAsync(310_000)
   expect(pool.idle).toBe(1)
@@ -224,7 +224,6 @@ test('the kind that was not asked for longest gives way to a new one', async () 
   const kinds = [100, 200, 300].map((memory_mib) => ({ ...python, limits: { ...python.limits, memory_mib } }))
   for (const kind of kinds) {
     await pool.take(kind, OWNER, never)
-    pool.settle(kind)
     await vi.advanceTimersByTimeAsync(100)
   }
   const waiting = on.slots
@@ -258,7 +257,6 @@ test('rests after a start that failed, then tries again', async () => {
   on.starting[0]!.fail(new Error('no image'))
   await settled()
   expect([on.starting.length, on.held()]).toEqual([0, 0])
-  pool.settle(python)
   await vi.advanceTimersByTimeAsync(4_000)
   expect(on.starting).toHaveLength(0)
   await vi.advanceTimersByTimeAsync(6_000)
@@ -303,7 +301,6 @@ test('close destroys what waits, stops what warms, gives all memory back and sta
   expect(on.starting).toHaveLength(2)
   await pool.close()
   expect([slot.isDestroyed, on.starting.length, pool.idle, on.held()]).toEqual([true, 0, 0, 0])
-  pool.settle(python)
   await vi.advanceTimersByTimeAsync(20_000)
   expect(on.starting).toHaveLength(0)
   expect(vi.getTimerCount()).toBe(0)

@@ -7,7 +7,7 @@
  *    gone              destroyed
  *
  * take() never waits longer than a start of its own would: it gets an idle slot, or one that was warming already and
- * that no earlier caller waits for, or starts one. Refill happens after the taken slot was used (`settle`), because a
+ * that no earlier caller waits for, or starts one. Refill begins a moment after a slot was taken, because a
  * start in parallel is what makes the running one slow.
  */
 import { newSandboxId, type WorkerId } from '@cofferdam/contract'
@@ -19,7 +19,7 @@ import type { WarmDeps, WarmEvent } from './warm-deps.ts'
 
 /** Ages, idle kinds and a shrunken demand are looked at this often. */
 const TEND_MS = 5_000
-/** Refill waits for the taken slot's run, but not for long programs. */
+/** Refill waits until a short program has run and its answer is out, but not for long programs. */
 const REFILL_AFTER_MS = 25
 /** After a failed start a kind rests, so that a broken image does not start containers in a loop. */
 const REST_AFTER_FAILURE_MS = 5_000
@@ -49,8 +49,6 @@ interface Pool<S extends Slot> {
 export interface SlotPools<S extends Slot> {
   /** A slot of this kind, the caller's from now on. Rejects like `start`, or with the signal's reason. */
   take(kind: SlotKind, owner: WorkerId, signal: AbortSignal): Promise<{ slot: S; warm: boolean }>
-  /** Says that a taken slot has been used, so that its place is filled again now. */
-  settle(kind: SlotKind): void
   /** Keeps `floor` slots of a kind whatever the demand. */
   keep(kind: SlotKind, floor: number): void
   readonly idle: number
@@ -271,10 +269,6 @@ export function createSlotPools<S extends Slot>(parts: PoolParts<S>): SlotPools<
         starting -= 1
         for (const waiting of pools.values()) refillSoon(waiting)
       }
-    },
-    settle(kind) {
-      const pool = pools.get(keyOf(kind))
-      if (pool !== undefined) refill(pool)
     },
     keep(kind, floor) {
       if (!settings.enabled) return

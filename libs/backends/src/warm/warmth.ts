@@ -14,7 +14,7 @@ export interface Place<S extends CellSlot> {
   readonly warm: boolean
   readonly session: { id: SessionId; fresh: boolean } | null
   readonly keepsInterpreter: boolean
-  /** Says that the program ran: the pool may start the next slot now. */
+  /** Says that the program ran: it counts no longer as running beside those that warm. */
   settle(): void
   /** Destroys the slot, or ends the turn; `lost` when the sandbox cannot be used again. Idempotent, resolves when proven. */
   end(lost: boolean): Promise<void>
@@ -65,10 +65,7 @@ export function createWarmth<S extends CellSlot>(parts: WarmthParts<S>): Warmth<
           warm,
           session: null,
           keepsInterpreter: false,
-          settle() {
-            left()
-            pools.settle(kind)
-          },
+          settle: left,
           end: () => slot.destroy().finally(left),
         }
       } catch (error) {
