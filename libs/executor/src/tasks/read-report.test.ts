@@ -23,7 +23,7 @@ function read(
     folder: '.x',
     report: form === null ? null : { path: '.x/report', form },
   }
-  const left = { report, root: '/tmp/work', modulePath: options.modulePath ?? '' }
+  const left = { report, root: '/tmp/place', modulePath: options.modulePath ?? '' }
   return testReportSchema.parse(readReport(plan, left, options.printed ?? '').report)
 }
 
@@ -190,7 +190,7 @@ describe('hostile reports', () => {
       status: 'failed',
       line: 1e300,
       ms: -5,
-      file: `/tmp/work/${'f'.repeat(5000)}`,
+      file: `/tmp/place/${'f'.repeat(5000)}`,
       message: '\u001b[31m'.repeat(10) + 'm'.repeat(100_000),
     })
     const report = read('events', `${line}\n`.repeat(700) + '{"t":"end"}')
@@ -206,8 +206,8 @@ describe('hostile reports', () => {
   it.each([
     '/etc/passwd',
     '../../etc/passwd',
-    '/tmp/work/../x',
-    '/tmp/workshop/a.py',
+    '/tmp/place/../x',
+    '/tmp/placeshop/a.py',
     'file:///etc/passwd',
     '',
   ])('does not take %j for a file of the project', (file) => {
