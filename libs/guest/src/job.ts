@@ -131,3 +131,12 @@ function encodeJob(fields: Record<string, unknown>, files: readonly ProgramFile[
   frames.push(encodeFrame('G'))
   return frames
 }
+
+/** What the program reads, in frames that leave room for others between them, and its end; nothing without input. */
+export function encodeStdin(stdin: Uint8Array | undefined): Buffer[] {
+  if (stdin === undefined) return []
+  const frames: Buffer[] = []
+  for (let at = 0; at < stdin.length; at += 256 * 1024)
+    frames.push(encodeFrame('I', stdin.subarray(at, at + 256 * 1024)))
+  return [...frames, encodeFrame('I')]
+}

@@ -13,8 +13,9 @@ import type { Entry, Exit, Program, ProgramFile, RunIo, Usage } from '@cofferdam
 import { cleanRequest, collectRequest, createCollector, refusal } from './collect.ts'
 import type { Collection, Collector, Kept } from './collect.ts'
 import { parseExit, parseReady, parseUsage, parseValue, type GuestReady } from './evidence.ts'
-import { encodePut, encodeRun } from './job.ts'
+import { encodePut, encodeRun, encodeStdin } from './job.ts'
 import { createTunnel, PROXY_PORT } from './tunnel.ts'
+import { drained, orAborted } from './wait-for.ts'
 import { createFrameDecoder, encodeFrame, violation, type Frame } from './protocol.ts'
 
 export interface GuestSessionOptions {
@@ -330,7 +331,7 @@ export function createGuestSession(options: GuestSessionOptions): GuestSession {
         running = mine
         if (io.onConnection !== undefined) tunnel.serve(io.onConnection.bind(io))
         try {
-          await orAborted(send([...frames, ...stdinFrames(io.stdin)]), io.signal)
+          await orAborted(send([...frames, ...encodeStdin(io.stdin)]), io.signal)
           return await orAborted(mine.settled.promise, io.signal)
         } finally {
           if (running === mine) tunnel.discard()
@@ -376,35 +377,4 @@ export function createGuestSession(options: GuestSessionOptions): GuestSession {
       return await ping.promise
     },
   }
-}
-
-function stdinFrames(stdin: Uint8Array | undefined): Buffer[] {
-  if (stdin === undefined) return []
-  const frames: Buffer[] = []
-  for (let at = 0; at < stdin.length; at += 256 * 1024)
-    frames.push(encodeFrame('I', stdin.subarray(at, at + 256 * 1024)))
-  return [...frames, encodeFrame('I')]
-}
-
-function drained(writable: Writable): Promise<void> {
-  return new Promise((resolve) => {
-    const done = (): void => {
-      writable.off('drain', done)
-      writable.off('close', done)
-      resolve()
-    }
-    writable.on('drain', done)
-    writable.on('close', done)
-  })
-}
-
-function orAborted<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
-  if (signal.aborted) {
-    promise.catch(() => {})
-    return Promise.reject(signal.reason as Error)
-  }
-  const aborted = Promise.withResolvers<never>()
-  const onAbort = (): void => aborted.reject(signal.reason as Error)
-  signal.addEventListener('abort', onAbort, { once: true })
-  return Promise.race([promise, aborted.promise]).finally(() => signal.removeEventListener('abort', onAbort))
 }
