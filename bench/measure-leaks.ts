@@ -14,6 +14,9 @@ const BACKENDS = ['docker', 'process']
 /** Heartbeat 10 s, then the janitor's minute (DESIGN §8), and slack for a busy host. */
 const SWEPT_WITHIN_MS = 120_000
 
+/** What the worker's janitor logs. */
+const SWEPT = 'destroyed what a dead worker left'
+
 interface Host {
   containers: number
   processes: number
@@ -54,8 +57,10 @@ async function leaksOf(context: BenchContext, backend: string): Promise<Host> {
     await Promise.all([lane(), lane(), lane(), lane()])
   } finally {
     const deadline = Date.now() + SWEPT_WITHIN_MS
-    const owned = async () => (backend === 'docker' ? await ownersOfContainers() : 0)
-    while ((await owned()) > 1 && Date.now() < deadline)
+    // Containers die with their worker; what a jail's worker leaves is there until the survivor's janitor says so.
+    const isSwept = async (): Promise<boolean> =>
+      backend === 'docker' ? (await ownersOfContainers()) <= 1 : survivor.log().includes(SWEPT)
+    while (!(await isSwept()) && Date.now() < deadline)
       await new Promise((resolve) => setTimeout(resolve, 1000))
     await survivor.stop()
   }
