@@ -46,6 +46,16 @@ export function identityOf(pid: number, place: string): ProcessIdentity | null {
   return stat === null ? null : { pid, start: stat.start, place }
 }
 
+/**
+ * The agent that a child of ours reported: the child itself or a child of it. Null when it is gone, or when the pid is another
+ * process's: a pid of a namespace inside means somebody else out here, who must not be limited, stopped or killed for it.
+ */
+export function agentOf(child: number | undefined, pid: number, place: string): ProcessIdentity | null {
+  const stat = statOf(pid)
+  if (stat === null || (pid !== child && stat.parent !== child)) return null
+  return { pid, start: stat.start, place }
+}
+
 /** False also for a zombie: it runs nothing, and the init of a pid namespace is one only after all others are gone. */
 export function isRunning(identity: ProcessIdentity, place: string): boolean {
   if (identity.place !== place) return false

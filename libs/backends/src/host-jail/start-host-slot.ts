@@ -13,7 +13,7 @@ import type { SlotSpec } from '../warm/index.ts'
 import type { Cgroup, Cgroups } from './cgroups.ts'
 import type { Ends, SlotRemains } from './ends.ts'
 import { HostSlot } from './host-slot.ts'
-import { identityOf } from './process-identity.ts'
+import { agentOf } from './process-identity.ts'
 import type { Records } from './records.ts'
 import type { DropTo, Launched, Rung } from './rung.ts'
 import type { SlotUids } from './slot-uids.ts'
@@ -71,8 +71,8 @@ export async function startHostSlot(
       onClosed: () => slot?.closed(),
     })
     const pid = await orAborted(launched.agentPid, signal)
-    const identity = identityOf(pid, place)
-    if (identity === null) throw new Error('the agent ended at once')
+    const identity = agentOf(child.pid, pid, place)
+    if (identity === null) throw new Error(`the agent ended at once, or ${pid} is none of our processes`)
     remains.identity = identity
     const cgroup = await makingGroup
     const record = { ...identity, ownsPids: rung.ownsPids, cgroups: [...(cgroup?.folders ?? [])] }

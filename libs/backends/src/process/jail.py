@@ -3,8 +3,8 @@
 NAMEs: guest (folder of the guest files, as it will be inside), folder (the slot's own on the host), filter (BPF file), and
   with namespaces   links, binds (lines: target or source, space, path), masks (lines), empty (a file), disk, shm (bytes)
   without           read (lines: folders and files that programs may read)
-It prints JSON lines on fd 3: pid (in the host's namespace), and with namespaces another one with proc once the tree stands. Any step
-that must hold and does not ends the process with a message before any program can run.
+It prints JSON lines on fd 3: pid (in the namespace it was started in), and with namespaces another one with proc once the tree stands,
+in either order: two processes write them. Any step that must hold and does not ends the process with a message before any program can run.
 
 With namespaces: unshare → loopback up → fork → file tree of its own → no capability → seccomp → agent as PID 1.
 Without: Landlock → seccomp → agent.
@@ -230,7 +230,8 @@ def main():
         become_init()
         has_proc = own_tree(settings)
         drop_capabilities()
-        tell('{"pid":%d,"proc":%s}' % (os.getpid(), "true" if has_proc else "false"))
+        # Not its pid: that is 1 here, and on the host another's.
+        tell('{"proc":%s}' % ("true" if has_proc else "false"))
     else:
         tell('{"pid":%d}' % os.getpid())
         for name in ("tmp", "work"):

@@ -5,6 +5,7 @@
 import { spawn, type ChildProcess } from 'node:child_process'
 import { mkdir, mkdtemp, rm, chown } from 'node:fs/promises'
 import { join } from 'node:path'
+import { createInterface } from 'node:readline'
 import type { Readable } from 'node:stream'
 import { DEFAULT_LIMITS } from '@cofferdam/contract'
 import { agentArgv, createGuestSession } from '@cofferdam/guest'
@@ -24,8 +25,12 @@ export interface SelfJailParts extends HostParts {
   root: string
 }
 
-const reportSchema = z.object({ pid: z.int(), proc: z.boolean().optional() })
-type Report = z.infer<typeof reportSchema>
+const lineSchema = z.union([
+  z.strictObject({ pid: z.int().positive() }),
+  z.strictObject({ proc: z.boolean() }),
+])
+/** What jail.py tells on fd 3: the agent's pid for us, and whether its file tree has a /proc. */
+type Report = { pid: number; proc: boolean }
 
 /** What interpreters and the loader read where there is no file tree of our own. Node fails without openssl.cnf (local-isolation.md §5). */
 const READ = [
@@ -68,7 +73,7 @@ export async function createSelfJailRung(
       ownsPids: true,
       usesFolder: true,
       ownDisks: OWN_DISKS,
-      showsProc: trial.proc === true,
+      showsProc: trial.proc,
       enforces: ['disk'],
       features: [
         ...NAMESPACE_FEATURES,
@@ -122,11 +127,11 @@ function start(
       ...launch.user,
     },
   )
-  const reports = reportsOf(child)
-  const agentPid = reports.first.then(({ pid }) => pid)
+  const info = child.stdio[3] as Readable
+  const report = reportOf(child, info, tree !== null)
   // The trial does not look at it; a host that cannot run the jail must not end the worker by an unhandled rejection.
-  for (const promise of [reports.first, reports.last, agentPid]) promise.catch(() => {})
-  return { launched: { child, agentPid }, report: reports.last }
+  for (const promise of [report.pid, report.whole]) promise.catch(() => {})
+  return { launched: { child, agentPid: report.pid }, report: report.whole }
 }
 
 function settingsOf(
@@ -194,31 +199,39 @@ function agentArguments(
   })
 }
 
-/** The first line names the agent; the last, which may be the same, comes when the jail stands. */
-function reportsOf(child: ChildProcess): { first: Promise<Report>; last: Promise<Report> } {
-  const info = child.stdio[3] as Readable
-  const [first, last] = [Promise.withResolvers<Report>(), Promise.withResolvers<Report>()]
+/** The pid is known before the jail stands; the two lines of a jail with a tree come in either order. */
+function reportOf(
+  child: ChildProcess,
+  info: Readable,
+  hasTree: boolean,
+): { pid: Promise<number>; whole: Promise<Report> } {
+  const [pid, proc] = [Promise.withResolvers<number>(), Promise.withResolvers<boolean>()]
+  if (!hasTree) proc.resolve(true)
   const failed = (error: Error): void => {
-    first.reject(error)
-    last.reject(error)
+    pid.reject(error)
+    proc.reject(error)
   }
-  let text = ''
-  info.on('data', (chunk: Buffer) => {
-    text += chunk.toString('latin1')
-    if (!text.endsWith('\n') || text.length > 4096) return
-    const [line = ''] = text.split('\n')
-    const parsed = reportSchema.safeParse(JSON.parse(line))
-    if (parsed.success) first.resolve(parsed.data)
-    else failed(new Error('the jail reported nonsense'))
+  // Two short lines, and the descriptor is closed before anything of a program runs.
+  const read = createInterface({ input: info })
+  read.on('line', (line) => {
+    const parsed = lineSchema.safeParse(parsedJson(line))
+    if (!parsed.success) failed(new Error('the jail reported nonsense'))
+    else if ('pid' in parsed.data) pid.resolve(parsed.data.pid)
+    else proc.resolve(parsed.data.proc)
   })
-  info.on('close', () => {
-    const line = text.trimEnd().split('\n').at(-1)
-    if (line !== undefined && line !== '') last.resolve(reportSchema.parse(JSON.parse(line)))
-    failed(new Error('the jail ended before it stood'))
-  })
+  read.on('close', () => failed(new Error('the jail ended before it stood')))
   info.on('error', failed)
   child.on('error', failed)
-  return { first: first.promise, last: last.promise }
+  const whole = Promise.all([pid.promise, proc.promise]).then(([agent, has]) => ({ pid: agent, proc: has }))
+  return { pid: pid.promise, whole }
+}
+
+function parsedJson(line: string): unknown {
+  try {
+    return JSON.parse(line)
+  } catch {
+    return null
+  }
 }
 
 async function tryOnce(

@@ -1,0 +1,47 @@
+/** What identifies a process of ours, against real processes. */
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { beforeAll, describe, expect, it } from 'vitest'
+import { agentOf, identityOf, isRunning, killExactly, thisPlace, waitGone } from './process-identity.ts'
+
+const isLinux = process.platform === 'linux'
+
+describe.runIf(isLinux)('a process of ours', () => {
+  let place = ''
+  beforeAll(async () => {
+    place = await thisPlace()
+  })
+
+  it('is the agent when it is our child, or the child of one that holds its namespaces', async () => {
+    const holder = spawn('/bin/sh', ['-c', 'sleep 60 & echo $!; read line; kill $!'], {
+      stdio: ['pipe', 'pipe', 'inherit'],
+    })
+    const [told] = (await once(holder.stdout, 'data')) as [Buffer]
+    const below = Number(told.toString('latin1'))
+    expect(agentOf(holder.pid, holder.pid ?? 0, place)).toMatchObject({ pid: holder.pid, place })
+    expect(agentOf(holder.pid, below, place)).toMatchObject({ pid: below })
+    holder.stdin.end('\n')
+    await once(holder, 'exit')
+    expect(agentOf(holder.pid, below, place)).toBeNull()
+  })
+
+  it('is never one of the host that a pid of another namespace happens to name', async () => {
+    const holder = spawn('/bin/sh', ['-c', 'read line'], { stdio: ['pipe', 'inherit', 'inherit'] })
+    expect(agentOf(holder.pid, 1, place)).toBeNull()
+    expect(agentOf(holder.pid, process.pid, place)).toBeNull()
+    expect(agentOf(undefined, 1, place)).toBeNull()
+    holder.stdin.end('\n')
+    await once(holder, 'exit')
+  })
+
+  it('is only killed while it is the same one', async () => {
+    const child = spawn('/bin/sh', ['-c', 'read line'], { stdio: ['pipe', 'inherit', 'inherit'] })
+    const identity = identityOf(child.pid ?? 0, place)
+    if (identity === null) throw new Error('no identity')
+    killExactly({ ...identity, start: identity.start + 1 }, place)
+    killExactly(identity, 'another place')
+    expect(isRunning(identity, place)).toBe(true)
+    killExactly(identity, place)
+    expect(await waitGone(identity, place, 5000)).toBe(true)
+  })
+})
