@@ -55,7 +55,7 @@ export default defineConfig({
       {
         test: {
           name: 'e2e',
-          include: ['tests/{e2e,faults,security,architecture}/**/*.test.ts'],
+          include: ['tests/{e2e,faults,model,security,architecture}/**/*.test.ts'],
           exclude: NEVER,
           globalSetup,
           testTimeout: 180_000,

@@ -1,0 +1,28 @@
+/**
+ * The scripts for tests that drive them one by one, in orders that no worker would choose (tests/model). They are the
+ * real ones but for their clock, which is a key that the test sets: hours pass at once, and clocks go back.
+ */
+import { createHash } from 'node:crypto'
+import { TAG } from './keys.ts'
+import { SCRIPTS, type Script } from './scripts.ts'
+
+export { jobIdOf, releaseOf } from './keys.ts'
+export { releasesOf, type Release } from './run-queue.ts'
+export { list, numberOrNull, runCoded, run, text, type Reply, type Script } from './scripts.ts'
+
+/** Milliseconds; set it before the first script runs. */
+export const TEST_CLOCK = `${TAG}:test-clock`
+
+const CLOCK = /local function now_ms\(\)\n[\s\S]*?\nend\n/
+
+function underTestClock({ name, source }: Script): Script {
+  const body = `local function now_ms()\n  return tonumber(redis.call('GET', '${TEST_CLOCK}'))\nend\n`
+  const timed = source.replace(CLOCK, body)
+  if (/redis\.call\('TIME'\)/.test(timed)) throw new Error(`script ${name} reads the time past clock.lua`)
+  return { name, source: timed, sha1: createHash('sha1').update(timed).digest('hex') }
+}
+
+/** Every script of the queue under the clock of the test. */
+export const SCRIPTS_UNDER_TEST_CLOCK = Object.fromEntries(
+  Object.entries(SCRIPTS).map(([name, script]) => [name, underTestClock(script)]),
+) as Record<keyof typeof SCRIPTS, Script>

@@ -1,0 +1,146 @@
+/** What must hold after every step, whatever came before: sentences of what does not. */
+import { FLEET_DEFAULTS } from '@cofferdam/contract'
+import { KEYS, LANES } from '@cofferdam/queue'
+import { countOf, placesOf, type Snapshot } from './snapshot.ts'
+
+/** What is remembered from step to step. */
+export interface Memory {
+  endings: Map<string, string>
+  fences: Map<string, number>
+  clocks: Map<string, number>
+}
+
+export const newMemory = (): Memory => ({ endings: new Map(), fences: new Map(), clocks: new Map() })
+
+/** Empty when all is well. */
+export function brokenInvariants(shot: Snapshot, memory: Memory): string[] {
+  return [
+    ...shot.ids.flatMap((id) => misplaced(shot, id)),
+    ...shot.ids.flatMap((id) => historyChanged(shot, id, memory)),
+    ...tenantsOf(shot).flatMap((tenant) => [...miscounted(shot, tenant), ...ringWrong(shot, tenant)]),
+    ...sessionsWrong(shot),
+    ...clockWentBack(shot, memory),
+  ]
+}
+
+export const tenantsOf = (shot: Snapshot): string[] => [
+  ...new Set([...shot.ids.map((id) => shot.record(id).get('t') ?? ''), ...shot.under(KEYS.tenant)]),
+]
+
+const number = (text: string | undefined): number => Number(text ?? '0')
+
+/** Every execution stands exactly where its state says: nothing waits in no queue, nothing in two. */
+function misplaced(shot: Snapshot, id: string): string[] {
+  const x = shot.record(id)
+  const [state, lane, tenant, agent] = [x.get('s'), x.get('l') ?? '', x.get('t') ?? '', x.get('a') ?? '']
+  const places = placesOf(shot, id).join(', ')
+  const waits = (where: string): string => [where, `waiting ${lane}`].toSorted().join(', ')
+  const allowed: Record<string, string[]> = {
+    delayed: [`delayed ${lane}`],
+    queued: [
+      waits(`backlog ${lane}:${tenant}:${agent}`),
+      waits(`behind ${x.get('sk')}`),
+      waits(`hand ${lane}:${x.get('hd')}`),
+    ],
+    released: [`out ${lane}`],
+    running: [`out ${lane}`],
+    ended: [''],
+  }
+  const problems: string[] = []
+  if (!(allowed[state ?? ''] ?? []).includes(places))
+    problems.push(`${id} is ${state} and stands in [${places}]`)
+  const isLive = shot.at(KEYS.live + tenant).has(id)
+  if (isLive !== (state !== 'ended'))
+    problems.push(`${id} is ${state} and ${isLive ? '' : 'not '}listed as live`)
+  if ((state === 'ended') !== shot.at(KEYS.result + id).size > 0)
+    problems.push(`${id} is ${state} and has ${state === 'ended' ? 'no' : 'a'} result`)
+  return problems
+}
+
+/** An ending never changes, and a fence only rises. */
+function historyChanged(shot: Snapshot, id: string, memory: Memory): string[] {
+  const problems: string[] = []
+  const [result] = [...shot.at(KEYS.result + id).keys()]
+  const before = memory.endings.get(id)
+  if (before !== undefined && before !== result) problems.push(`${id} ended ${before}, now ${result}`)
+  if (result !== undefined) memory.endings.set(id, result)
+  const fence = number(shot.record(id).get('f'))
+  if (fence < (memory.fences.get(id) ?? 0)) problems.push(`${id}: its fence went back to ${fence}`)
+  memory.fences.set(id, fence)
+  return problems
+}
+
+/** The counters of a tenant are what a count gives. */
+function miscounted(shot: Snapshot, tenant: string): string[] {
+  const state = shot.at(KEYS.tenant + tenant)
+  const expected: [field: string, count: number][] = [
+    ['n', countOf(shot, KEYS.out, LANES, tenant)],
+    ['d', countOf(shot, KEYS.delayed, LANES, tenant)],
+    ...LANES.map((lane): [string, number] => [`q:${lane}`, countOf(shot, KEYS.waiting, [lane], tenant)]),
+    ...LANES.map((lane): [string, number] => [
+      `h:${lane}`,
+      shot
+        .under(`${KEYS.handed}${lane}:`)
+        .flatMap((worker) => [...shot.at(`${KEYS.handed}${lane}:${worker}`).keys()])
+        .filter((id) => shot.record(id).get('t') === tenant).length,
+    ]),
+  ]
+  return expected
+    .filter(([field, count]) => number(state.get(field)) !== count)
+    .map(([field, count]) => `${tenant}: ${field} says ${state.get(field)}, counted ${count}`)
+}
+
+/** A tenant may be served exactly when it has a backlog, a free slot and is not parked. */
+function ringWrong(shot: Snapshot, tenant: string): string[] {
+  const state = shot.at(KEYS.tenant + tenant)
+  const concurrency = Number(
+    (shot.at(KEYS.limits).get(tenant) ?? '').split('|')[1] || FLEET_DEFAULTS.concurrency,
+  )
+  return LANES.flatMap((lane) => {
+    const agents = shot.under(`${KEYS.backlog}${lane}:${tenant}:`).toSorted()
+    const turns = [...shot.at(`${KEYS.turns}${lane}:${tenant}`).keys()].toSorted()
+    const problems =
+      agents.join() === turns.join()
+        ? []
+        : [`${tenant} ${lane}: turns of [${turns}], backlogs of [${agents}]`]
+    const due = agents.length > 0 && number(state.get('n')) < concurrency && !state.has('park')
+    const inRing = shot.at(KEYS.ring + lane).has(tenant)
+    // Being in it without need costs one look at the next pick; not being in it would be for ever.
+    if (due && !inRing) problems.push(`${tenant} ${lane}: has a backlog and a free slot, but no turn`)
+    if (inRing && state.has('park')) problems.push(`${tenant} ${lane}: parked, and in the ring`)
+    if (state.has('park') !== shot.at(KEYS.parked).has(tenant))
+      problems.push(`${tenant}: parked by one key and not by the other`)
+    return problems
+  })
+}
+
+/** Of a session at most one execution is anywhere but behind, and it is the front. */
+function sessionsWrong(shot: Snapshot): string[] {
+  const fronts = new Map<string, string[]>()
+  for (const id of shot.ids) {
+    const [sk, state] = [shot.record(id).get('sk'), shot.record(id).get('s')]
+    if (sk === undefined || state === 'ended' || state === 'delayed') continue
+    if (!shot.at(KEYS.sessionQueue + sk).has(id)) fronts.set(sk, [...(fronts.get(sk) ?? []), id])
+  }
+  const named = shot
+    .under(KEYS.sessionQueue)
+    .filter((sk) => (fronts.get(sk) ?? []).length === 0)
+    .map((sk) => `session ${sk}: executions wait behind nobody`)
+  return [...fronts]
+    .flatMap(([sk, ids]) => {
+      const front = shot.at(KEYS.session + sk).get('f')
+      if (ids.length > 1) return [`session ${sk}: ${ids.join(' and ')} are out at once`]
+      return ids[0] === front ? [] : [`session ${sk}: front is ${front}, out is ${ids[0]}`]
+    })
+    .concat(named)
+}
+
+/** The virtual clock of a lane never goes back. */
+function clockWentBack(shot: Snapshot, memory: Memory): string[] {
+  return LANES.flatMap((lane) => {
+    const at = number(shot.at(KEYS.clock).get(`v:${lane}`))
+    const before = memory.clocks.get(lane) ?? 0
+    memory.clocks.set(lane, at)
+    return at < before ? [`virtual time of ${lane} went back from ${before} to ${at}`] : []
+  })
+}

@@ -1,0 +1,66 @@
+/** Everything that the queue keeps in Redis at one moment, read in one call. */
+import { KEYS, type Lane } from '@cofferdam/queue'
+import type { Redis } from 'ioredis'
+
+const READ = `
+local found = {}
+for _, key in ipairs(redis.call('KEYS', '{cofferdam}:*')) do
+  local kind = redis.call('TYPE', key).ok
+  if kind == 'hash' then found[#found + 1] = { key, redis.call('HGETALL', key) }
+  elseif kind == 'zset' then found[#found + 1] = { key, redis.call('ZRANGE', key, 0, -1, 'WITHSCORES') }
+  elseif kind == 'string' then found[#found + 1] = { key, { redis.call('GET', key), '' } }
+  elseif kind == 'list' then found[#found + 1] = { key, { tostring(redis.call('LLEN', key)), '' } } end
+end
+return cjson.encode(found)`
+
+export interface Snapshot {
+  /** Hash: field → value. Sorted set: member → score. String and list: its text or length → ''. */
+  at(key: string): ReadonlyMap<string, string>
+  /** Keys that begin with a prefix, without it. */
+  under(prefix: string): string[]
+  record(id: string): ReadonlyMap<string, string>
+  /** Ids of every execution that Redis knows. */
+  ids: readonly string[]
+}
+
+const NOTHING: ReadonlyMap<string, string> = new Map()
+
+export async function snapshot(redis: Redis): Promise<Snapshot> {
+  const found = JSON.parse((await redis.eval(READ, 0)) as string) as [string, string[] | object][]
+  const keys = new Map(found.map(([key, flat]) => [key, pairs(Array.isArray(flat) ? flat : [])]))
+  const under = (prefix: string): string[] =>
+    [...keys.keys()].filter((key) => key.startsWith(prefix)).map((key) => key.slice(prefix.length))
+  const at = (key: string): ReadonlyMap<string, string> => keys.get(key) ?? NOTHING
+  return { at, under, record: (id) => at(KEYS.record + id), ids: under(KEYS.record) }
+}
+
+function pairs(flat: readonly string[]): Map<string, string> {
+  const map = new Map<string, string>()
+  for (let i = 0; i < flat.length; i += 2) map.set(flat[i] ?? '', flat[i + 1] ?? '')
+  return map
+}
+
+/** Every place where `id` stands, by the name of the key. */
+export function placesOf(shot: Snapshot, id: string): string[] {
+  const sets: string[] = []
+  const look = (name: string, prefix: string): void => {
+    for (const rest of shot.under(prefix))
+      if (shot.at(prefix + rest).has(id)) sets.push(rest === '' ? name : `${name} ${rest}`)
+  }
+  look('delayed', KEYS.delayed)
+  look('waiting', KEYS.waiting)
+  look('backlog', KEYS.backlog)
+  look('behind', KEYS.sessionQueue)
+  look('hand', KEYS.handed)
+  look('out', KEYS.out)
+  return sets.toSorted()
+}
+
+/** Executions of a tenant among the members of a set per lane. */
+export function countOf(shot: Snapshot, prefix: string, lanes: readonly Lane[], tenant: string): number {
+  return lanes.reduce(
+    (sum, lane) =>
+      sum + [...shot.at(prefix + lane).keys()].filter((id) => shot.record(id).get('t') === tenant).length,
+    0,
+  )
+}

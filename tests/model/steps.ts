@@ -1,0 +1,125 @@
+/** What may happen, in any order. Numbers name the n-th of what there is at that moment, counted round. */
+import type { Lane } from '@cofferdam/queue'
+import fc from 'fast-check'
+
+export type Choice = 'on' | 'fail' | 'back' | 'defer' | 'retry'
+
+export type Step =
+  | {
+      do: 'put'
+      tenant: number
+      agent: number
+      lane: Lane
+      priority: number
+      session: number | null
+      delayMs: number
+      key: number | null
+    }
+  | { do: 'put again' | 'cancel'; execution: number }
+  /** The BullMQ job of a release is added; or the process dies before it is. */
+  | { do: 'add' | 'lose add'; release: number }
+  | { do: 'beat' | 'drain' | 'crash' | 'leave'; worker: number }
+  /** Pending adds, one fetch and the take, as it goes when all is well. */
+  | { do: 'flow' | 'fetch'; worker: number; lane: Lane }
+  | { do: 'hand'; worker: number; lane: Lane; how: 'fair' | 'yield' | 'force' }
+  /** The holder does the next thing; `late`: it was stopped between its look at the fence and its write. */
+  | { do: 'act'; held: number; choice: Choice; late: boolean; outbox: boolean }
+  /** The last write again: its answer was lost, or the network delivered it twice. */
+  | { do: 'repeat'; held: number }
+  | { do: 'lock expires' | 'relock'; held: number }
+  | { do: 'stalled check'; lane: Lane }
+  /** Locks of the dead run out and their jobs are found: three steps that mean something only together. */
+  | { do: 'redeliver' }
+  | { do: 'sweep' }
+  | { do: 'limits'; tenant: number; weight: number; concurrency: number | null }
+  | { do: 'clock'; ms: number }
+
+const nat = fc.nat(5)
+const lane = fc.constantFrom<Lane>('interactive', 'interactive', 'routine')
+const record = <T>(weight: number, arbitrary: fc.Arbitrary<T>) => ({ weight, arbitrary })
+
+const stepArb = fc.oneof(
+  record(
+    9,
+    fc.record({
+      do: fc.constant('put' as const),
+      tenant: fc.nat(1),
+      agent: fc.nat(1),
+      lane,
+      priority: fc.nat(2),
+      session: fc.option(fc.nat(1), { freq: 2 }),
+      delayMs: fc.constantFrom(0, 0, 0, 500),
+      key: fc.option(fc.nat(1), { freq: 1 }),
+    }),
+  ),
+  record(
+    2,
+    fc.record({
+      do: fc.constantFrom('put again' as const, 'cancel' as const, 'cancel' as const),
+      execution: nat,
+    }),
+  ),
+  record(
+    4,
+    fc.record({ do: fc.constantFrom('add' as const, 'add' as const, 'lose add' as const), release: nat }),
+  ),
+  record(5, fc.record({ do: fc.constant('beat' as const), worker: nat })),
+  record(
+    2,
+    fc.record({ do: fc.constantFrom('drain' as const, 'crash' as const, 'leave' as const), worker: nat }),
+  ),
+  record(
+    10,
+    fc.record({ do: fc.constantFrom('flow' as const, 'flow' as const, 'fetch' as const), worker: nat, lane }),
+  ),
+  record(
+    5,
+    fc.record({
+      do: fc.constant('hand' as const),
+      worker: nat,
+      lane,
+      how: fc.constantFrom('fair' as const, 'yield' as const, 'force' as const),
+    }),
+  ),
+  record(
+    18,
+    fc.record({
+      do: fc.constant('act' as const),
+      held: nat,
+      choice: fc.constantFrom<Choice>('on', 'on', 'on', 'fail', 'back', 'defer', 'retry'),
+      late: fc.constantFrom(false, false, true),
+      outbox: fc.constantFrom(false, false, true),
+    }),
+  ),
+  record(3, fc.record({ do: fc.constant('repeat' as const), held: nat })),
+  record(
+    4,
+    fc.record({
+      do: fc.constantFrom('lock expires' as const, 'lock expires' as const, 'relock' as const),
+      held: nat,
+    }),
+  ),
+  record(5, fc.record({ do: fc.constant('stalled check' as const), lane })),
+  record(4, fc.record({ do: fc.constantFrom('sweep' as const, 'redeliver' as const) })),
+  record(
+    2,
+    fc.record({
+      do: fc.constant('limits' as const),
+      tenant: fc.nat(1),
+      weight: fc.integer({ min: 1, max: 3 }),
+      concurrency: fc.option(fc.integer({ min: 1, max: 2 }), { freq: 3 }),
+    }),
+  ),
+  // A second, past a lost release, past a lock, past three locks, past the longest wait; and the clock set back.
+  record(
+    5,
+    fc.record({
+      do: fc.constant('clock' as const),
+      ms: fc.constantFrom(600, 600, 4000, 16_000, 50_000, 90_100_000, -5000),
+    }),
+  ),
+)
+
+export const scheduleArb = fc.array(stepArb, { minLength: 20, maxLength: 80, size: 'max' }) as fc.Arbitrary<
+  Step[]
+>

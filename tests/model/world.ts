@@ -1,0 +1,562 @@
+/**
+ * The fleet as the model sees it: the real scripts, a real Redis, real BullMQ jobs and the real admission; workers are
+ * a few fields here, and each of their writes is one step, so that anything may happen in between.
+ *
+ * A worker's way with one execution is the worker app's (process-execution.ts, recover.ts, close-attempt.ts):
+ *
+ *   taken ──admit──► admitted ──begin──► begun ──record──► recorded ──settle | retry──► over
+ *     │                 └──fail: refund, record──────────────▲
+ *     ├──interrupted: record worker_lost────────────────────┤
+ *     └──back, defer (refund, put back)──► over
+ *
+ * Whoever holds one keeps it when it is fenced off or its worker dies: its next write may still arrive at any time.
+ */
+import { createAdmission, type Admission, type AttemptKey, type Lease } from '@cofferdam/admission'
+import { DEFAULT_TENANT_CAPS, type ExecutionId } from '@cofferdam/contract'
+import { KEYS, LANES, type Lane } from '@cofferdam/queue'
+import {
+  jobIdOf,
+  list,
+  numberOrNull,
+  releaseOf,
+  releasesOf,
+  run,
+  runCoded,
+  SCRIPTS_UNDER_TEST_CLOCK as SCRIPTS,
+  TEST_CLOCK,
+  text,
+  type Release,
+  type Reply,
+  type Script,
+} from '@cofferdam/queue/testing'
+import type { Job, Queue, Worker } from 'bullmq'
+import type { Redis } from 'ioredis'
+import type { Choice, Step } from './steps.ts'
+
+/** As the worker has it; the model's own clock counts these, too. */
+export const LOCK_MS = 15_000
+const SLOTS = 2
+/** Wide windows, so that no run of the model crosses midnight. */
+const WINDOW_MS = 10 * 365 * 86_400_000
+
+/** The real admission; it counts the rows of whatever world is played. */
+export function admissionOf(redis: Redis, charged: (tenant: string) => number): Admission {
+  return createAdmission({
+    redis,
+    dayMs: WINDOW_MS,
+    hourMs: WINDOW_MS,
+    leaseMs: WINDOW_MS,
+    countCharged: async (tenantId, atMs) => ({
+      day: { bucket: Math.floor(atMs / WINDOW_MS), count: charged(tenantId) },
+      hours: [],
+    }),
+  })
+}
+
+/** The audit row of one attempt; its JSON is the visible result, too. */
+export interface Row {
+  execution: string
+  attempt: number
+  ending: string
+  charged: boolean
+  by: string
+}
+
+interface ModelWorker {
+  name: string
+  isAlive: boolean
+  slots: number
+}
+
+interface Began {
+  fence: number
+  charged: boolean
+}
+
+interface Held {
+  id: ExecutionId
+  fence: number
+  attempt: number
+  tenant: string
+  agent: string
+  lane: Lane
+  worker: ModelWorker
+  /** Null when it came from the worker's hand. */
+  job: Job | null
+  token: string
+  interrupted: Began | null
+  isCancelled: boolean
+  phase: 'taken' | 'admitted' | 'begun' | 'recorded' | 'over'
+  lease: Lease | null
+  row: Row | null
+  wantsRetry: boolean
+  outbox: boolean
+  /** What it wrote last, to be repeated. */
+  last: (() => Promise<unknown>) | null
+}
+
+export interface Transport {
+  redis: Redis
+  admission: Admission
+  /** Charged rows of a tenant in the world that is played now. */
+  charged: (tenant: string) => number
+  queues: Record<Lane, Queue>
+  workers: Record<Lane, Worker>
+}
+
+export class World {
+  readonly rows = new Map<string, Row>()
+  /** `<id> <attempt>` → how often user code of it began. */
+  readonly begun = new Map<string, number>()
+  readonly ids: ExecutionId[] = []
+  readonly problems: string[] = []
+  /** What happened, a line each: the counterexample as it is read. */
+  readonly story: string[] = []
+  readonly held: Held[] = []
+  workers: ModelWorker[] = []
+  releases: Release[] = []
+  readonly admission: Admission
+  readonly transport: Transport
+  private readonly redis: Redis
+  private puts: string[][] = []
+  private tokens = 0
+  private born = 0
+  nowMs = Date.UTC(2026, 0, 1)
+
+  constructor(transport: Transport) {
+    this.transport = transport
+    this.redis = transport.redis
+    this.admission = transport.admission
+    transport.charged = (tenant) => this.chargedRows(tenant)
+  }
+
+  async open(): Promise<void> {
+    await this.redis.flushall()
+    await this.setClock(0)
+    for (let n = 0; n < 3; n += 1) await this.hire()
+    for (const tenant of ['t0', 't1'])
+      await this.admission.setCaps(tenant, {
+        ...DEFAULT_TENANT_CAPS,
+        tenant_daily: 1e6,
+        agent_hourly: 1e6,
+        concurrency: 1000,
+      })
+  }
+
+  chargedRows(tenant: string): number {
+    return [...this.rows.values()].filter((row) => row.charged && this.tenantOf.get(row.execution) === tenant)
+      .length
+  }
+
+  readonly tenantOf = new Map<string, string>()
+
+  async hire(): Promise<void> {
+    const worker = { name: `w${(this.born += 1)}`, isAlive: true, slots: SLOTS }
+    this.workers.push(worker)
+    await this.beat(worker)
+  }
+
+  async setClock(byMs: number): Promise<void> {
+    this.nowMs += byMs
+    await this.redis.set(TEST_CLOCK, this.nowMs)
+  }
+
+  private async call(
+    script: Script,
+    key: string,
+    args: (string | number)[],
+  ): Promise<{ code: string; rest: Reply[] }> {
+    const answer = await runCoded(this.redis, script, key, args)
+    const shown = args.map(String).filter((text) => text !== '' && !text.startsWith('"x"'))
+    this.story.push(`    ${script.name} ${shown.join(' ')} → ${answer.code} ${JSON.stringify(answer.rest)}`)
+    return answer
+  }
+
+  private keep(reply: Reply | undefined): void {
+    this.releases.push(...releasesOf(reply))
+  }
+
+  async apply(step: Step): Promise<void> {
+    switch (step.do) {
+      case 'put':
+        return this.put(step)
+      case 'put again':
+        return this.putAgain(pickOf(this.puts, step.execution))
+      case 'cancel':
+        return this.cancel(pickOf(this.ids, step.execution))
+      case 'add':
+      case 'lose add':
+        return this.add(step.release, step.do === 'add')
+      case 'beat':
+        return this.withWorker(step.worker, (worker) => this.beat(worker))
+      case 'drain':
+        return this.withWorker(step.worker, (worker) => {
+          worker.slots = 0
+          return this.beat(worker)
+        })
+      case 'crash':
+        return this.withWorker(step.worker, async (worker) => {
+          worker.isAlive = false
+          await this.hire()
+        })
+      case 'leave':
+        return this.withWorker(step.worker, (worker) => this.leave(worker))
+      case 'flow':
+        while (this.releases.length > 0) await this.add(0, true)
+        return this.withWorker(step.worker, (worker) => this.fetch(worker, step.lane))
+      case 'fetch':
+        return this.withWorker(step.worker, (worker) => this.fetch(worker, step.lane))
+      case 'hand':
+        return this.withWorker(step.worker, (worker) => this.takeHanded(worker, step.lane, step.how))
+      case 'act':
+        return this.act(pickOf(this.held, step.held), step.choice, step.late, step.outbox)
+      case 'repeat':
+        await pickOf(this.held, step.held)?.last?.()
+        return
+      case 'lock expires':
+        return this.expire(pickOf(this.held, step.held))
+      case 'relock':
+        return this.relock(pickOf(this.held, step.held))
+      case 'stalled check':
+        return this.stalledCheck(step.lane)
+      case 'redeliver':
+        for (const held of this.held) if (!held.worker.isAlive) await this.expire(held)
+        for (const lane of [...LANES, ...LANES]) await this.stalledCheck(lane)
+        return
+      case 'sweep':
+        return this.sweep()
+      case 'limits':
+        this.keep(
+          await run(this.redis, SCRIPTS.limits, KEYS.window, [
+            `t${step.tenant}`,
+            step.weight,
+            step.concurrency ?? '',
+            '',
+          ]),
+        )
+        return
+      case 'clock':
+        return this.setClock(step.ms)
+    }
+  }
+
+  private async withWorker(index: number, use: (worker: ModelWorker) => Promise<void>): Promise<void> {
+    const worker = pickOf(
+      this.workers.filter((one) => one.isAlive),
+      index,
+    )
+    if (worker !== undefined) await use(worker)
+  }
+
+  private async put(step: Extract<Step, { do: 'put' }>): Promise<void> {
+    const id = `e${this.ids.length + 1}` as ExecutionId
+    const tenant = `t${step.tenant}`
+    const args = [
+      id,
+      tenant,
+      `a${step.agent}`,
+      step.lane,
+      step.priority,
+      step.delayMs,
+      '{}',
+      '',
+      step.key === null ? '' : `${tenant}:k${step.key}`,
+      'hash',
+      '',
+      step.session === null ? '' : `s${step.session}`,
+    ].map(String)
+    const { code, rest } = await this.call(SCRIPTS.enqueue, KEYS.record + id, args)
+    if (code === 'accepted') {
+      this.ids.push(id)
+      this.puts.push(args)
+      this.tenantOf.set(id, tenant)
+    } else if (code !== 'duplicate') this.problems.push(`put answered ${code}`)
+    this.keep(rest[4])
+  }
+
+  private async putAgain(args: string[] | undefined): Promise<void> {
+    if (args === undefined) return
+    const { code, rest } = await this.call(SCRIPTS.enqueue, KEYS.record + (args[0] ?? ''), args)
+    if (code !== 'accepted' || text(rest[0]) !== args[0])
+      this.problems.push(`put of ${args[0]} again: ${code}`)
+    this.keep(rest[4])
+  }
+
+  /** As end-unstarted.ts does it: look, compose, end. */
+  private async cancel(id: ExecutionId | undefined, cause = 'cancelled'): Promise<void> {
+    if (id === undefined) return
+    const attempt = Math.max(1, Number(await this.redis.hget(KEYS.record + id, 'at')))
+    const row: Row = { execution: id, attempt, ending: cause, charged: false, by: 'queue' }
+    const { code, rest } = await this.call(SCRIPTS.endUnstarted, KEYS.record + id, [
+      id,
+      attempt,
+      JSON.stringify(row),
+      '}',
+      JSON.stringify(row),
+      cause,
+      cause === 'cancelled' ? '1' : '',
+    ])
+    if (code === 'cancelled') this.keep(rest[0])
+  }
+
+  async add(index: number, arrives: boolean): Promise<void> {
+    if (this.releases.length === 0) return
+    const [release] = this.releases.splice(index % this.releases.length, 1)
+    if (release === undefined || !arrives) return
+    const { id, lane, priority } = release
+    await this.transport.queues[lane].add(
+      'x',
+      { id },
+      { jobId: jobIdOf(id, release.release), priority, attempts: 1 },
+    )
+  }
+
+  async beat(worker: ModelWorker): Promise<void> {
+    const own = this.held.filter((held) => held.worker === worker && held.phase !== 'over')
+    const { slots } = worker
+    const { rest } = await this.call(SCRIPTS.heartbeat, KEYS.window, [
+      worker.name,
+      slots,
+      slots,
+      Math.floor(slots / 2),
+      own.length,
+      LOCK_MS,
+      slots,
+      ...own.flatMap(({ id, fence }) => [id, fence]),
+    ])
+    this.keep(rest[0])
+    const cancelled = new Set(list(rest[2]).map(text))
+    for (const held of own) if (cancelled.has(`${held.id} ${held.fence}`)) held.isCancelled = true
+  }
+
+  private async leave(worker: ModelWorker): Promise<void> {
+    worker.isAlive = false
+    const { rest } = await this.call(SCRIPTS.heartbeat, KEYS.window, [worker.name, -1, 0, 0, 0, LOCK_MS, 0])
+    this.keep(rest[0])
+    await this.hire()
+  }
+
+  async fetch(worker: ModelWorker, lane: Lane): Promise<void> {
+    const token = `${worker.name}:${(this.tokens += 1)}`
+    const job = await this.transport.workers[lane].getNextJob(token, { block: false })
+    if (job?.id === undefined) return
+    const { id, release } = releaseOf(job.id)
+    const { code, rest } = await this.call(SCRIPTS.take, KEYS.record + id, [id, release, worker.name])
+    if (code === 'taken') await this.hold(worker, lane, id as ExecutionId, rest, job, token)
+    else await job.moveToCompleted(undefined, token, false).catch(() => undefined)
+  }
+
+  async takeHanded(worker: ModelWorker, lane: Lane, how: string): Promise<void> {
+    const { code, rest } = await this.call(SCRIPTS.takeHanded, KEYS.window, [worker.name, lane, how])
+    if (code === 'taken') await this.hold(worker, lane, text(rest[10]) as ExecutionId, rest, null, '')
+  }
+
+  private async hold(
+    worker: ModelWorker,
+    lane: Lane,
+    id: ExecutionId,
+    rest: Reply[],
+    job: Job | null,
+    token: string,
+  ): Promise<void> {
+    const began = text(rest[5])
+    this.held.push({
+      id,
+      lane,
+      worker,
+      job,
+      token,
+      fence: numberOrNull(rest[0]) ?? 0,
+      attempt: numberOrNull(rest[1]) ?? 0,
+      tenant: text(rest[9]),
+      agent: (await this.redis.hget(KEYS.record + id, 'a')) ?? '',
+      interrupted: began === '' ? null : (JSON.parse(began) as Began),
+      isCancelled: text(rest[7]) === '1',
+      phase: 'taken',
+      lease: null,
+      row: null,
+      wantsRetry: false,
+      outbox: false,
+      last: null,
+    })
+  }
+
+  private keyOf(held: Held): AttemptKey {
+    return { tenantId: held.tenant, agentId: held.agent, executionId: held.id, attempt: held.attempt }
+  }
+
+  /** The next thing that the holder does. */
+  async act(held: Held | undefined, choice: Choice, late: boolean, outbox: boolean): Promise<void> {
+    if (held === undefined || held.phase === 'over') return
+    if (held.phase === 'recorded') return this.end(held)
+    if (held.phase === 'begun') {
+      held.wantsRetry = choice === 'retry'
+      return this.record(
+        held,
+        held.isCancelled ? 'cancelled' : choice === 'on' ? 'ok' : 'sandbox_lost',
+        true,
+        late,
+        outbox,
+      )
+    }
+    if (held.interrupted !== null)
+      return choice === 'back' && held.phase === 'taken'
+        ? this.putBack(held, 'back')
+        : this.record(held, 'worker_lost', held.interrupted.charged, late, outbox)
+    if (choice === 'back') return this.putBack(held, 'back')
+    if (held.phase === 'taken') {
+      if (!(await this.owns(held))) return void (held.phase = 'over')
+      if (choice === 'defer') return this.putBack(held, 'defer')
+      const verdict = await this.admission.admit(this.keyOf(held))
+      if (!verdict.admitted)
+        return void this.problems.push(`admission refused ${held.id}: ${verdict.dimension}`)
+      held.lease = verdict.lease
+      held.phase = 'admitted'
+      return
+    }
+    if (held.isCancelled) return this.record(held, 'cancelled', true, late, outbox)
+    if (choice !== 'fail' && choice !== 'defer') return this.begin(held)
+    await this.refund(held)
+    return this.record(held, 'provisioning', false, late, outbox)
+  }
+
+  private async owns(held: Held): Promise<boolean> {
+    const [state, fence] = await this.redis.hmget(KEYS.record + held.id, 's', 'f')
+    return state === 'running' && fence === String(held.fence)
+  }
+
+  private async refund(held: Held): Promise<void> {
+    if (held.lease !== null) await this.admission.refund(this.keyOf(held), held.lease)
+  }
+
+  private async begin(held: Held): Promise<void> {
+    const mark = JSON.stringify({
+      attempt: held.attempt,
+      fence: held.fence,
+      worker: held.worker.name,
+      charged: true,
+    })
+    const write = () => this.call(SCRIPTS.begin, KEYS.record + held.id, [held.id, held.fence, mark, '"x":1}'])
+    const { code } = await write()
+    held.last = write
+    if (code === 'cancelled') held.isCancelled = true
+    else if (code === 'fenced') held.phase = 'over'
+    else {
+      held.phase = 'begun'
+      const key = `${held.id} ${held.attempt}`
+      this.begun.set(key, (this.begun.get(key) ?? 0) + 1)
+    }
+  }
+
+  /** The audit row: the first of an attempt stands, and whoever comes second goes by it. */
+  private async record(
+    held: Held,
+    ending: string,
+    charged: boolean,
+    late: boolean,
+    outbox: boolean,
+  ): Promise<void> {
+    if (!late && !(await this.owns(held))) return void (held.phase = 'over')
+    const own: Row = {
+      execution: held.id,
+      attempt: held.attempt,
+      ending,
+      charged,
+      by: `${held.worker.name}/${held.fence}`,
+    }
+    const key = `${held.id} ${held.attempt}`
+    const known = this.rows.get(key)
+    held.outbox = outbox && known === undefined
+    held.row = known ?? own
+    if (!held.outbox) this.rows.set(key, held.row)
+    if (known !== undefined && charged && !known.charged) await this.refund(held)
+    held.phase = 'recorded'
+  }
+
+  private async end(held: Held): Promise<void> {
+    const row = JSON.stringify(held.row)
+    const kept = held.outbox ? row : ''
+    const write = () =>
+      held.wantsRetry
+        ? this.call(SCRIPTS.requeue, KEYS.record + held.id, [held.id, held.fence, 'retry', 700, 0, '', kept])
+        : this.call(SCRIPTS.settle, KEYS.record + held.id, [held.id, held.fence, row, '"x":1}', 700, kept])
+    await this.finishWith(held, write)
+  }
+
+  private async putBack(held: Held, mode: 'back' | 'defer'): Promise<void> {
+    await this.refund(held)
+    await this.finishWith(held, () =>
+      this.call(SCRIPTS.requeue, KEYS.record + held.id, [
+        held.id,
+        held.fence,
+        mode,
+        0,
+        mode === 'defer' ? 300 : 0,
+        '',
+        '',
+      ]),
+    )
+  }
+
+  private async finishWith(held: Held, write: () => Promise<{ code: string; rest: Reply[] }>): Promise<void> {
+    const { code, rest } = await write()
+    held.last = async () => {
+      const again = await write()
+      if (again.code === 'ok') this.keep(again.rest[0])
+    }
+    held.phase = 'over'
+    if (code === 'ok') this.keep(rest[0])
+    else if (code !== 'fenced') this.problems.push(`${held.id}: write answered ${code}`)
+    await this.finishJob(held)
+  }
+
+  async finishJob({ job, token }: Held): Promise<void> {
+    // Its lock may be gone: then BullMQ has given the job to somebody else.
+    await job?.moveToCompleted(undefined, token, false).catch(() => undefined)
+  }
+
+  private lockOf = ({ lane, job }: Held): string => `${KEYS.bull}${lane}:${job?.id}:lock`
+
+  async expire(held: Held | undefined): Promise<void> {
+    if (held?.job != null && (await this.redis.get(this.lockOf(held))) === held.token)
+      await this.redis.del(this.lockOf(held))
+  }
+
+  private async relock(held: Held | undefined): Promise<void> {
+    if (held?.job == null || held.phase === 'over' || !held.worker.isAlive) return
+    await this.call(SCRIPTS.relock, KEYS.record + held.id, [
+      held.fence,
+      held.lane,
+      held.job.id ?? '',
+      held.token,
+      3_600_000,
+    ])
+  }
+
+  async stalledCheck(lane: Lane): Promise<void> {
+    await this.redis.del(`${KEYS.bull}${lane}:stalled-check`)
+    await this.transport.workers[lane].getBackend().moveStalledJobsToWait()
+  }
+
+  async sweep(): Promise<void> {
+    await this.redis.del(KEYS.sweepLock)
+    const { rest } = await this.call(SCRIPTS.sweep, KEYS.window, [1, LOCK_MS])
+    this.keep(rest[0])
+    for (const id of list(rest[2])) await this.cancel(text(id) as ExecutionId, 'overdue')
+  }
+
+  /** What the outbox holds becomes rows, as storeOutbox does it. */
+  async drainOutbox(): Promise<void> {
+    for (const [, fields] of await this.redis.xrange(KEYS.outbox, '-', '+')) {
+      const row = JSON.parse(fields[1] ?? '') as Row
+      const key = `${row.execution} ${row.attempt}`
+      if (!this.rows.has(key)) this.rows.set(key, row)
+    }
+    await this.redis.del(KEYS.outbox)
+  }
+}
+
+/** The n-th of a list, counted round. */
+export function pickOf<T>(from: readonly T[], index: number): T | undefined {
+  return from.length === 0 ? undefined : from[index % from.length]
+}
