@@ -20,6 +20,8 @@ const LIB_ARROWS: Record<string, readonly string[]> = {
   backends: ['contract', 'guest'],
   store: ['contract'],
   telemetry: ['contract'],
+  // Puts executions, reads who is due, and calls out through the judge of addresses.
+  routines: ['contract', 'egress', 'queue', 'store'],
   embedded: ['contract'],
 }
 

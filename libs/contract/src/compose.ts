@@ -136,7 +136,7 @@ function auditRow(
     tool_call_id: request.tool_call_id ?? null,
     session_id: result.session_id ?? null,
     environment_id: request.environment,
-    invocation_source: 'queue',
+    invocation_source: request.invocation_source ?? 'queue',
     backend: outcome.backend,
     isolation: outcome.isolation,
     interpreter_id: null,

@@ -1,6 +1,7 @@
 /** Live events of one execution, in order; `id` is the Redis stream id and serves as SSE Last-Event-ID. */
 import { z } from 'zod'
 import { endingSchema, exitStatusSchema } from './endings.ts'
+import { BOUNDS } from './limits.ts'
 
 export const executionEventSchema = z.discriminatedUnion('type', [
   z.strictObject({ type: z.literal('queued'), at_ms: z.int() }),
@@ -16,6 +17,12 @@ export const executionEventSchema = z.discriminatedUnion('type', [
     at_ms: z.int(),
     stream: z.enum(['stdout', 'stderr']),
     text: z.string(),
+  }),
+  z.strictObject({
+    type: z.literal('progress'),
+    at_ms: z.int(),
+    fraction: z.number().min(0).max(1),
+    message: z.string().max(BOUNDS.progressMessageLength),
   }),
   z.strictObject({ type: z.literal('notice'), at_ms: z.int(), message: z.string() }),
   z.strictObject({

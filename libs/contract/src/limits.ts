@@ -32,6 +32,11 @@ export const BOUNDS = {
   failureReasonLength: 2000,
   /** An execution may not wait longer than this before it starts (also the longest `delay_ms`). */
   queueWaitMs: 24 * 3_600_000,
+  /** What an attempt may leave to the next one, all files together: the bound of artifacts for the same reason. */
+  checkpointBytes: 16 * MiB,
+  checkpointFiles: 256,
+  /** One progress message, in characters. */
+  progressMessageLength: 200,
   /** Source and files above this are stored once in Redis and referenced by SHA-256 (queue-caps-audit.md §2.1). */
   inlineBytes: 16 * KiB,
 } as const
@@ -52,6 +57,8 @@ export const DEFAULT_LIMITS = {
 /** The largest limits that a request may ask for. */
 export const MAX_LIMITS = {
   timeout_ms: 24 * 3_600_000,
+  /** In the interactive lane: what takes longer than an hour keeps a slot from those who wait for an answer. */
+  interactive_timeout_ms: 3_600_000,
   memory_mib: 16_384,
   cpus: 16,
   pids: 4096,

@@ -116,6 +116,8 @@ export const limitsSchema = z
   .strictObject({
     soft_timeout_ms: timeoutMs.optional(),
     hard_timeout_ms: timeoutMs.optional(),
+    /** A program that reports no progress for so long is stopped as at its soft deadline; no limit when left out. */
+    heartbeat_timeout_ms: z.int().min(100).max(MAX_LIMITS.timeout_ms).optional(),
     /** CPU time of all processes together, besides the wall deadlines; no limit when left out. */
     cpu_time_ms: z.int().min(10).max(MAX_LIMITS.timeout_ms).optional(),
     memory_mib: z.int().min(16).max(MAX_LIMITS.memory_mib).default(DEFAULT_LIMITS.memory_mib),
@@ -155,13 +157,51 @@ export type Network = z.infer<typeof networkSchema>
 export const ENVIRONMENTS = ['default-public', 'internal-only'] as const
 export const environmentSchema = z.enum(ENVIRONMENTS)
 
+/** Endings after which another attempt may be asked for. */
+export const RETRY_ENDINGS = [
+  'worker_lost',
+  'sandbox_lost',
+  'provisioning',
+  'error',
+  'crashed',
+  'soft_timeout',
+  'hard_timeout',
+  'oom',
+] as const
+
 export const retrySchema = z.strictObject({
   max_attempts: z.int().min(1).max(10),
-  on: z
-    .array(z.enum(['worker_lost', 'sandbox_lost', 'provisioning']))
-    .min(1)
-    .max(3),
+  /** Endings of the platform are safe to repeat for programs without effects outside; those of the program are for ones that resume. */
+  on: z.array(z.enum(RETRY_ENDINGS)).min(1).max(RETRY_ENDINGS.length),
 })
+
+/** Files that an attempt leaves to the next one. */
+export const checkpointSchema = z.strictObject({
+  globs: z
+    .array(z.string().min(1).max(BOUNDS.pathLength))
+    .min(1)
+    .max(BOUNDS.artifactGlobs)
+    .default(['checkpoint/**']),
+  /** Also saved this often while the program runs; only at the end of an attempt when left out. */
+  every_ms: z.int().min(1000).max(3_600_000).optional(),
+})
+
+/** Where the result is posted to. Which addresses it may lead to is decided when it is called, not here. */
+export const callbackUrlSchema = z
+  .url({ protocol: /^https?$/, error: 'expected an http or https URL' })
+  .max(2048)
+  .refine(
+    (text) => !/[\s]/.test(text) && isPlainUrl(text),
+    'expected a URL without user, password or fragment',
+  )
+
+function isPlainUrl(text: string): boolean {
+  const url = URL.parse(text)
+  return url !== null && url.username === '' && url.password === '' && url.hash === ''
+}
+
+/** How an execution came about, as its audit row tells it. */
+export const INVOCATION_SOURCES = ['queue', 'chat', 'scheduled', 'composition'] as const
 
 /** W3C trace-context `traceparent`, version 00. */
 export const traceparentSchema = z
@@ -213,11 +253,18 @@ export const executionRequestSchema = z
     delay_ms: z.int().min(0).max(BOUNDS.queueWaitMs).optional(),
     on_cap: z.enum(['reject', 'defer']).default('reject'),
     retry: retrySchema.optional(),
+    checkpoint: checkpointSchema.optional(),
+    callback_url: callbackUrlSchema.optional(),
+    invocation_source: z.enum(INVOCATION_SOURCES).optional(),
     traceparent: traceparentSchema.optional(),
   })
   .refine((r) => new Set((r.files ?? []).map((f) => f.path)).size === (r.files ?? []).length, {
     path: ['files'],
     message: 'expected each path once',
+  })
+  .refine((r) => r.lane === 'routine' || r.limits.hard_timeout_ms <= MAX_LIMITS.interactive_timeout_ms, {
+    path: ['limits', 'hard_timeout_ms'],
+    message: `expected at most ${MAX_LIMITS.interactive_timeout_ms} ms; longer runs belong into lane "routine"`,
   })
   .refine((r) => r.reuse !== 'session' || r.session !== undefined, {
     path: ['session'],

@@ -131,6 +131,23 @@ export const executionStateSchema = z.strictObject({
   execution_id: executionIdSchema,
   tenant_id: z.string(),
   agent_id: z.string(),
+export const progressSchema = z.strictObject({
+  fraction: z.number().min(0).max(1),
+  message: z.string().max(BOUNDS.progressMessageLength),
+  at: z.iso.datetime(),
+})
+
+export const CALLBACK_STATES = ['waiting', 'sending', 'delivered', 'failed'] as const
+export const callbackStatusSchema = z.strictObject({
+  /** waiting: for the execution's end. sending: until it is taken, for a day. */
+  state: z.enum(CALLBACK_STATES),
+  attempts: z.int().min(0),
+  /** HTTP status of the last answer; null when there was none. */
+  last_status: z.int().nullable(),
+  last_error: z.string().max(500).nullable(),
+})
+export type CallbackStatus = z.infer<typeof callbackStatusSchema>
+
   status: z.enum(EXECUTION_STATUSES),
   attempt: z.int().min(0),
   enqueued_at: z.iso.datetime(),
@@ -143,6 +160,10 @@ export const executionStateSchema = z.strictObject({
 export type ExecutionState = z.infer<typeof executionStateSchema>
 
 /** The answer to an enqueue. */
+  /** What the program last said of itself; absent when it said nothing, and an hour after the end. */
+  progress: progressSchema.optional(),
+  /** What became of `callback_url`; absent without one, and seven days after the end. */
+  callback: callbackStatusSchema.optional(),
 export const acceptedSchema = z.strictObject({
   execution_id: executionIdSchema,
   status: z.enum(EXECUTION_STATUSES),

@@ -22,8 +22,10 @@ import { countCharged, invocationsOf, listInvocations, type ChargedCounts } from
 import { createLocalBlobs } from './local-blobs.ts'
 import { listResults, resultsOf } from './results.ts'
 import { createOutputKeys, type OutputKey } from './output-keys.ts'
+import { createCallbackSecrets, type CallbackSecrets } from './callback-secrets.ts'
 import { createRetention, type Retention } from './retention.ts'
 import { translating } from './store-errors.ts'
+import { createRoutines, type Routines } from './routines.ts'
 import { silentLogger, type StoreLogger } from './store-logger.ts'
 import type { StorableAttempt } from './attempt-columns.ts'
 import type { Database } from './tables.ts'
@@ -71,6 +73,8 @@ export interface Store extends AsyncDisposable {
   readonly blobs: BlobStore
   readonly retention: Retention
   /** Whether there is a key to encrypt with. */
+  readonly routines: Routines
+  readonly callbackSecrets: CallbackSecrets
   readonly canEncrypt: boolean
   /** Throws `store_unavailable` or `config_invalid`. */
   ping(): Promise<void>
@@ -150,6 +154,8 @@ export async function createStore(options: StoreOptions): Promise<Store> {
     ping: () =>
       translating('a ping', async () => {
         await sql`select from attempts limit 1`.execute(app.db)
+    routines: createRoutines(app.db, fleet.db),
+    callbackSecrets: createCallbackSecrets(app.db, keys),
       }),
     async [Symbol.asyncDispose]() {
       await batcher.idle()

@@ -1,5 +1,5 @@
 /** The tables as kysely sees them; the SQL in ../migrations is the truth. Times come back as ISO text, see connect.ts. */
-import type { Isolation, Network, TenantPolicy } from '@cofferdam/contract'
+import type { ConcurrencyRule, Isolation, Network, Schedule, TenantPolicy } from '@cofferdam/contract'
 import type { ColumnType, Generated, Selectable } from 'kysely'
 
 /** Written as JSON text. */
@@ -131,7 +131,46 @@ export interface ResultsTable {
 
 export interface Database {
   tenants: TenantsTable
+export interface RoutinesTable {
+  routine_id: string
+  tenant_id: string
+  agent_id: string
+  template_id: string | null
+  name: string
+  request: ColumnType<Record<string, unknown>, string, string>
+  schedule: ColumnType<Schedule | null, string | null, string | null>
+  enabled: boolean
+  concurrency: ConcurrencyRule
+  callback_url: string | null
+  created_at: Stamp
+  updated_at: ColumnType<string, Date | undefined, Date>
+}
+
+export interface RoutineRunsTable {
+  run_id: Generated<number>
+  routine_id: string
+  tenant_id: string
+  trigger_key: string
+  scheduled_at: ColumnType<string | null, Date | null, never>
+  fired_at: Stamp
+  outcome: 'enqueued' | 'skipped' | 'refused'
+  reason: string | null
+  execution_id: string | null
+}
+
+export interface CallbackSecretsTable {
+  tenant_id: string
+  secret: Buffer
+  sealed: boolean
+  previous: Buffer | null
+  previous_sealed: boolean | null
+  rotated_at: ColumnType<string, Date | undefined, Date>
+}
+
   tenant_policy_events: TenantPolicyEventsTable
+  routines: RoutinesTable
+  routine_runs: RoutineRunsTable
+  callback_secrets: CallbackSecretsTable
   templates: TemplatesTable
   api_keys: ApiKeysTable
   attempts: AttemptsTable

@@ -1,0 +1,119 @@
+/**
+ * One trigger of a routine becomes one execution, or a note of why not. Triggers of one routine are decided about one after
+ * the other (the row is locked), and a trigger is decided about once:
+ *
+ *   known already ─► what it did before
+ *   its request is no longer valid ─► refused
+ *   allow ─► enqueued                 forbid, and a run lives ─► skipped
+ *   replace ─► what lives is cancelled and given a moment to end, then the new one is enqueued
+ *
+ * The execution's idempotency key is made of the trigger, so a crash between queue and table makes no second execution.
+ */
+import {
+  CofferdamError,
+  executionRequestSchema,
+  isCofferdamError,
+  type ExecutionId,
+  type ExecutionRequest,
+  type RoutineId,
+  type RoutineRun,
+} from '@cofferdam/contract'
+import type { Producer } from '@cofferdam/queue'
+import type { Routines, RoutineTurn, StoredRoutine } from '@cofferdam/store'
+
+export interface FireDeps {
+  routines: Pick<Routines, 'inTurn' | 'get' | 'runs'>
+  producer: Pick<Producer, 'put' | 'get' | 'cancel' | 'wait'>
+}
+
+export interface Trigger {
+  /** Names it for ever: the scheduled moment, or a word that a caller chose. */
+  key: string
+  /** Null when somebody ran it by hand; then a disabled routine runs too. */
+  scheduledAtMs: number | null
+}
+
+type Decision = Pick<RoutineRun, 'outcome' | 'reason' | 'execution_id'>
+
+/** The trigger of a scheduled moment: the same for every delivery of its tick. */
+export const tickOf = (scheduledAtMs: number): Trigger => ({ key: String(scheduledAtMs), scheduledAtMs })
+
+/** How long a run that is replaced may take to end before the next one is enqueued beside it; a cancel takes half a second. */
+const REPLACED_MS = 5000
+
+/** Null when there is no such routine. Throws when queue or store are away: the same trigger may be fired again. */
+export async function fireRoutine(
+  deps: FireDeps,
+  id: RoutineId,
+  trigger: Trigger,
+): Promise<RoutineRun | null> {
+  await endReplaced(deps, id)
+  return await deps.routines.inTurn(id, trigger, (turn) => decide(deps, turn, trigger))
+}
+
+async function decide(deps: FireDeps, turn: RoutineTurn, trigger: Trigger): Promise<Decision> {
+  const { routine } = turn
+  if (trigger.scheduledAtMs !== null && !routine.enabled)
+    return { outcome: 'skipped', reason: 'The routine is disabled.', execution_id: null }
+  const request = requestOf(routine, trigger)
+  if (request === null)
+    return {
+      outcome: 'refused',
+      reason: 'Its request is no longer valid here; write it again.',
+      execution_id: null,
+    }
+  const alive = routine.concurrency === 'allow' ? [] : await living(deps, turn.recent)
+  if (routine.concurrency === 'forbid' && alive.length > 0)
+    return { outcome: 'skipped', reason: `${alive.join(', ')} has not ended.`, execution_id: null }
+  const reason = alive.length === 0 ? null : `It replaces ${alive.join(', ')}.`
+  for (const old of alive) await deps.producer.cancel(old, 'replaced by a newer run of its routine')
+  try {
+    const { execution_id } = await deps.producer.put(request)
+    return { outcome: 'enqueued', reason, execution_id }
+  } catch (error) {
+    // Said by the queue about this request: trying again would only say it again.
+    if (isCofferdamError(error) && (error.code === 'queue_full' || error.code === 'idempotency_conflict'))
+      return { outcome: 'refused', reason: error.message, execution_id: null }
+    throw error
+  }
+}
+
+/** Null when the schema of today does not take it. */
+function requestOf(routine: StoredRoutine, trigger: Trigger): ExecutionRequest | null {
+  const written = routine.request as { callback_url?: string }
+  const callbackUrl = routine.callback_url ?? written.callback_url
+  const parsed = executionRequestSchema.safeParse({
+    ...written,
+    tenant_id: routine.tenant_id,
+    lane: 'routine',
+    idempotency_key: `routine:${routine.routine_id}:${trigger.key}`,
+    invocation_source: trigger.scheduledAtMs === null ? 'queue' : 'scheduled',
+    ...(callbackUrl === undefined ? {} : { callback_url: callbackUrl }),
+  })
+  return parsed.success ? parsed.data : null
+}
+
+/** Before the routine's turn, so that nobody waits for a row lock while a program ends. */
+async function endReplaced(deps: FireDeps, id: RoutineId): Promise<void> {
+  const routine = await deps.routines.get(null, id)
+  if (routine?.concurrency !== 'replace') return
+  const runs = await deps.routines.runs(null, id, 20)
+  const recent = runs.flatMap(({ execution_id: one }) => (one === null ? [] : [one]))
+  for (const old of await living(deps, recent)) {
+    await deps.producer.cancel(old, 'replaced by a newer run of its routine')
+    await deps.producer.wait(old, { timeoutMs: REPLACED_MS }).catch(ignoreMissing)
+  }
+}
+
+async function living(deps: FireDeps, recent: readonly ExecutionId[]): Promise<ExecutionId[]> {
+  const states = await Promise.all(recent.map((one) => deps.producer.get(one)))
+  return recent.filter((_, index) => {
+    const state = states[index]
+    return state != null && state.status !== 'ended'
+  })
+}
+
+function ignoreMissing(error: unknown): null {
+  if (error instanceof CofferdamError && error.code === 'not_found') return null
+  throw error
+}

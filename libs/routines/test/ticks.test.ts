@@ -1,0 +1,98 @@
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { createSchedules, serveTicks } from '../src/index.ts'
+import { openStage, runsOf, until, type Stage } from './stage.ts'
+
+let stage: Stage
+let errors: unknown[]
+beforeEach(async () => {
+  stage = await openStage()
+  errors = []
+})
+afterEach(async () => {
+  await stage[Symbol.asyncDispose]()
+  expect(errors).toEqual([])
+})
+
+const serve = (reconcileMs?: number) =>
+  serveTicks({
+    redis: stage.connect('worker'),
+    routines: stage.store.routines,
+    producer: stage.producer,
+    onError: (error) => void errors.push(error),
+    ...(reconcileMs === undefined ? {} : { reconcileMs }),
+  })
+
+describe('a schedule', () => {
+  it('fires at its moments, once each with two workers, and not after it was disabled', async () => {
+    stage.work()
+    const routine = await stage.routine({ schedule: { every_ms: 1000 }, concurrency: 'allow' })
+    const id = routine.routine_id
+    await using _one = serve(100)
+    await using _two = serve(100)
+    const runs = await until('three runs', async () => {
+      const seen = await runsOf(stage, id)
+      return seen.length >= 3 && seen
+    })
+    const made = Date.parse(routine.created_at)
+    for (const { scheduled_at, fired_at } of runs) {
+      const offset = Date.parse(scheduled_at!) - made
+      expect(offset % 1000).toBe(0)
+      expect(Date.parse(fired_at)).toBeGreaterThanOrEqual(Date.parse(scheduled_at!))
+    }
+    expect(new Set(runs.map((run) => run.scheduled_at)).size).toBe(runs.length)
+    await stage.store.routines.change('acme', id, { enabled: false }, 'test')
+    const keys = async () => (await stage.redis.zcard('{cofferdam}:routine-ticks:repeat')) === 0
+    await until('the scheduler to go', keys)
+  })
+
+  it('is there again after Redis lost everything, with the same phase', async () => {
+    const routine = await stage.routine({ schedule: { every_ms: 1000 } })
+    await using _ticks = serve(100)
+    await until('a first run', async () => (await runsOf(stage, routine.routine_id)).length > 0)
+    await stage.redis.flushall()
+    const before = (await runsOf(stage, routine.routine_id)).length
+    stage.work()
+    const after = await until('another run', async () => {
+      const seen = await runsOf(stage, routine.routine_id)
+      return seen.length > before + 1 && seen
+    })
+    const made = Date.parse(routine.created_at)
+    for (const run of after) expect((Date.parse(run.scheduled_at!) - made) % 1000).toBe(0)
+  })
+
+  it('makes up for one missed moment, the first, when nobody was there to see them', async () => {
+    stage.work()
+    const routine = await stage.routine({ schedule: { every_ms: 1000 }, concurrency: 'allow' })
+    const schedules = createSchedules(stage.connect('producer'), (error) => void errors.push(error))
+    await schedules.apply(routine)
+    await schedules[Symbol.asyncDispose]()
+    const made = Date.parse(routine.created_at)
+    await until('four moments to pass', async () => Date.now() > made + 4500)
+    await using _ticks = serve(60_000)
+    const runs = await until('two runs', async () => {
+      const seen = await runsOf(stage, routine.routine_id)
+      return seen.length >= 2 && seen
+    })
+    expect(Date.parse(runs[0]!.scheduled_at!)).toBe(made + 1000)
+    expect(Date.parse(runs[1]!.scheduled_at!)).toBeGreaterThan(made + 4000)
+  })
+
+  it('follows a change and leaves what is right alone', async () => {
+    const routine = await stage.routine({ schedule: { cron: '0 9 * * *', time_zone: 'Europe/Berlin' } })
+    await stage.routine({ schedule: { every_ms: 3_600_000 } })
+    await stage.routine()
+    await using schedules = createSchedules(stage.connect('producer'), (error) => void errors.push(error))
+    expect(await schedules.reconcile(stage.store.routines)).toBe(2)
+    expect(await schedules.reconcile(stage.store.routines)).toBe(0)
+    await stage.store.routines.change(
+      'acme',
+      routine.routine_id,
+      { schedule: { cron: '0 10 * * *', time_zone: 'Europe/Berlin' } },
+      'test',
+    )
+    expect(await schedules.reconcile(stage.store.routines)).toBe(1)
+    await stage.store.routines.remove('acme', routine.routine_id, 'test')
+    expect(await schedules.reconcile(stage.store.routines)).toBe(1)
+    expect(await schedules.reconcile(stage.store.routines)).toBe(0)
+  })
+})

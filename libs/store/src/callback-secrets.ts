@@ -1,0 +1,91 @@
+/**
+ * The secret by which a tenant's callbacks are signed: 32 random bytes, shown once. Stored encrypted where an output key
+ * is configured, else as it is: the worker must read it back to sign. The one before it signs along for a day.
+ */
+import { randomBytes } from 'node:crypto'
+import { CofferdamError } from '@cofferdam/contract'
+import type { Kysely } from 'kysely'
+import { asTenant } from './connect.ts'
+import type { OutputKeys } from './output-keys.ts'
+import { openBytes, sealBytes, type SealedPlace } from './sealed-format.ts'
+import { sqlState, translating } from './store-errors.ts'
+import type { Database } from './tables.ts'
+
+/** Every method throws `store_unavailable`. */
+export interface CallbackSecrets {
+  /** Makes a secret in place of the one there was: `whsec_` and base64, as Standard Webhooks writes them. Throws `not_found` for an unknown tenant. */
+  rotate(tenantId: string): Promise<{ secret: string; rotated_at: string }>
+  /** When it was made; null when there is none. */
+  info(tenantId: string): Promise<{ rotated_at: string } | null>
+  /** The keys to sign with at `nowMs`, the newest first; empty when there is none. */
+  read(tenantId: string, nowMs: number): Promise<Buffer[]>
+  /** False when there was none. */
+  remove(tenantId: string): Promise<boolean>
+}
+
+const SECRET_BYTES = 32
+const PREVIOUS_MS = 24 * 3_600_000
+
+export function createCallbackSecrets(app: Kysely<Database>, keys: OutputKeys): CallbackSecrets {
+  const where = (tenantId: string): SealedPlace => ({ tenant: tenantId, place: 'callback-secret' })
+  const opened = (tenantId: string, stored: Buffer, sealed: boolean): Buffer =>
+    sealed ? openBytes(keys, where(tenantId), stored) : stored
+  const rowOf = (tenantId: string) =>
+    translating('a callback secret', () =>
+      asTenant(app, tenantId, (tx) =>
+        tx.selectFrom('callback_secrets').selectAll().where('tenant_id', '=', tenantId).executeTakeFirst(),
+      ),
+    )
+
+  return {
+    rotate: (tenantId) =>
+      translating('a callback secret', async () => {
+        const secret = randomBytes(SECRET_BYTES)
+        const stored = keys.current === null ? secret : sealBytes(keys.current, where(tenantId), secret)
+        const sealed = keys.current !== null
+        const rotated = new Date()
+        try {
+          await asTenant(app, tenantId, (tx) =>
+            tx
+              .insertInto('callback_secrets')
+              .values({ tenant_id: tenantId, secret: stored, sealed, rotated_at: rotated })
+              .onConflict((oc) =>
+                oc.column('tenant_id').doUpdateSet((eb) => ({
+                  secret: stored,
+                  sealed,
+                  previous: eb.ref('callback_secrets.secret'),
+                  previous_sealed: eb.ref('callback_secrets.sealed'),
+                  rotated_at: rotated,
+                })),
+              )
+              .execute(),
+          )
+        } catch (error) {
+          if (sqlState(error) === '23503')
+            throw new CofferdamError('not_found', `There is no tenant ${tenantId}.`)
+          throw error
+        }
+        return { secret: `whsec_${secret.toString('base64')}`, rotated_at: rotated.toISOString() }
+      }),
+    async info(tenantId) {
+      const row = await rowOf(tenantId)
+      return row === undefined ? null : { rotated_at: row.rotated_at }
+    },
+    async read(tenantId, nowMs) {
+      const row = await rowOf(tenantId)
+      if (row === undefined) return []
+      const current = opened(tenantId, row.secret, row.sealed)
+      const isFresh = nowMs - Date.parse(row.rotated_at) < PREVIOUS_MS
+      return row.previous === null || !isFresh
+        ? [current]
+        : [current, opened(tenantId, row.previous, row.previous_sealed === true)]
+    },
+    remove: (tenantId) =>
+      translating('a callback secret', async () => {
+        const { numDeletedRows } = await asTenant(app, tenantId, (tx) =>
+          tx.deleteFrom('callback_secrets').where('tenant_id', '=', tenantId).executeTakeFirstOrThrow(),
+        )
+        return numDeletedRows > 0n
+      }),
+  }
+}
