@@ -126,11 +126,6 @@ export type ExecutionResult = z.infer<typeof resultSchema>
 
 export const EXECUTION_STATUSES = ['delayed', 'queued', 'running', 'ended'] as const
 
-/** What is known of an execution at some moment; `result` once it ended. */
-export const executionStateSchema = z.strictObject({
-  execution_id: executionIdSchema,
-  tenant_id: z.string(),
-  agent_id: z.string(),
 export const progressSchema = z.strictObject({
   fraction: z.number().min(0).max(1),
   message: z.string().max(BOUNDS.progressMessageLength),
@@ -148,6 +143,11 @@ export const callbackStatusSchema = z.strictObject({
 })
 export type CallbackStatus = z.infer<typeof callbackStatusSchema>
 
+/** What is known of an execution at some moment; `result` once it ended. */
+export const executionStateSchema = z.strictObject({
+  execution_id: executionIdSchema,
+  tenant_id: z.string(),
+  agent_id: z.string(),
   status: z.enum(EXECUTION_STATUSES),
   attempt: z.int().min(0),
   enqueued_at: z.iso.datetime(),
@@ -155,15 +155,15 @@ export type CallbackStatus = z.infer<typeof callbackStatusSchema>
   /** How many executions of the fleet are expected to start before this one; 0 when it is next; null unless queued. */
   position: z.int().min(0).nullable(),
   eta_ms: z.int().min(0).nullable(),
+  /** What the program last said of itself; absent when it said nothing, and an hour after the end. */
+  progress: progressSchema.optional(),
+  /** What became of `callback_url`; absent without one, and seven days after the end. */
+  callback: callbackStatusSchema.optional(),
   result: resultSchema.nullable(),
 })
 export type ExecutionState = z.infer<typeof executionStateSchema>
 
 /** The answer to an enqueue. */
-  /** What the program last said of itself; absent when it said nothing, and an hour after the end. */
-  progress: progressSchema.optional(),
-  /** What became of `callback_url`; absent without one, and seven days after the end. */
-  callback: callbackStatusSchema.optional(),
 export const acceptedSchema = z.strictObject({
   execution_id: executionIdSchema,
   status: z.enum(EXECUTION_STATUSES),

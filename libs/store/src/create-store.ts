@@ -21,11 +21,11 @@ import type { InvocationFilter } from './invocation-filter.ts'
 import { countCharged, invocationsOf, listInvocations, type ChargedCounts } from './invocations.ts'
 import { createLocalBlobs } from './local-blobs.ts'
 import { listResults, resultsOf } from './results.ts'
-import { createOutputKeys, type OutputKey } from './output-keys.ts'
 import { createCallbackSecrets, type CallbackSecrets } from './callback-secrets.ts'
+import { createOutputKeys, type OutputKey } from './output-keys.ts'
 import { createRetention, type Retention } from './retention.ts'
-import { translating } from './store-errors.ts'
 import { createRoutines, type Routines } from './routines.ts'
+import { translating } from './store-errors.ts'
 import { silentLogger, type StoreLogger } from './store-logger.ts'
 import type { StorableAttempt } from './attempt-columns.ts'
 import type { Database } from './tables.ts'
@@ -70,11 +70,11 @@ export interface Store extends AsyncDisposable {
   readonly tenants: Tenants
   readonly templates: Templates
   readonly keys: ApiKeys
+  readonly routines: Routines
+  readonly callbackSecrets: CallbackSecrets
   readonly blobs: BlobStore
   readonly retention: Retention
   /** Whether there is a key to encrypt with. */
-  readonly routines: Routines
-  readonly callbackSecrets: CallbackSecrets
   readonly canEncrypt: boolean
   /** Throws `store_unavailable` or `config_invalid`. */
   ping(): Promise<void>
@@ -148,14 +148,14 @@ export async function createStore(options: StoreOptions): Promise<Store> {
     tenants: createTenants(app.db),
     templates: createTemplates(app.db),
     keys: createApiKeys(app.db),
+    routines: createRoutines(app.db, fleet.db),
+    callbackSecrets: createCallbackSecrets(app.db, keys),
     blobs,
     retention: createRetention(fleet.db, blobs),
     canEncrypt: keys.current !== null,
     ping: () =>
       translating('a ping', async () => {
         await sql`select from attempts limit 1`.execute(app.db)
-    routines: createRoutines(app.db, fleet.db),
-    callbackSecrets: createCallbackSecrets(app.db, keys),
       }),
     async [Symbol.asyncDispose]() {
       await batcher.idle()

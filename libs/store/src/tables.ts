@@ -129,8 +129,6 @@ export interface ResultsTable {
   sealed: string | null
 }
 
-export interface Database {
-  tenants: TenantsTable
 export interface RoutinesTable {
   routine_id: string
   tenant_id: string
@@ -167,10 +165,12 @@ export interface CallbackSecretsTable {
   rotated_at: ColumnType<string, Date | undefined, Date>
 }
 
-  tenant_policy_events: TenantPolicyEventsTable
+export interface Database {
   routines: RoutinesTable
   routine_runs: RoutineRunsTable
   callback_secrets: CallbackSecretsTable
+  tenants: TenantsTable
+  tenant_policy_events: TenantPolicyEventsTable
   templates: TemplatesTable
   api_keys: ApiKeysTable
   attempts: AttemptsTable
