@@ -34,7 +34,25 @@ export function connectRedis(url: string, role: RedisRole): Redis {
   const redis = url.startsWith('unix:') ? new Redis(unixOptions(url, options)) : new Redis(url, options)
   // ioredis prints errors that nobody listens to. Each command reports its own failure; reconnecting is automatic.
   redis.on('error', () => undefined)
+  redis.on('connect', () => writeOncePerTick(redis.stream))
   return redis
+}
+
+/**
+ * ioredis writes each command by a system call of its own, and each wakes the server. What is sent before the process
+ * turns to the next event goes out together: an eighth of the calls with 100 executions in flight.
+ */
+function writeOncePerTick(stream: Redis['stream']): void {
+  const uncork = (): void => stream.uncork()
+  const write: unknown = stream.write
+  const corkAndWrite = (...args: unknown[]): unknown => {
+    if (stream.writableCorked === 0) {
+      stream.cork()
+      process.nextTick(uncork)
+    }
+    return Reflect.apply(write as () => unknown, stream, args)
+  }
+  Object.assign(stream, { write: corkAndWrite })
 }
 
 function unixOptions(url: string, options: RedisOptions): RedisOptions {
