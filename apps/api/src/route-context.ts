@@ -2,6 +2,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { FastifyBaseLogger, FastifyInstance, RawServerDefault } from 'fastify'
 import type { ZodTypeProvider } from 'fastify-type-provider-zod'
+import type { Schedules } from '@cofferdam/routines'
 import type { ApiDeps, ApiLimits } from './deps.ts'
 import type { KeyCache } from './key-cache.ts'
 import type { Slots } from './slots.ts'
@@ -19,6 +20,8 @@ export interface RouteContext extends ApiDeps {
   limits: ApiLimits
   now: () => number
   keys: KeyCache
+  /** The clock of routines. */
+  schedules: Schedules
   /** Aborts when the server begins to close: waits and streams end. */
   draining: AbortSignal
   streams: Slots

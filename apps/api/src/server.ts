@@ -4,6 +4,7 @@
  * of its dependencies.
  */
 import { BOUNDS, CofferdamError, StopReason, parse } from '@cofferdam/contract'
+import { createSchedules } from '@cofferdam/routines'
 import { LogController, fastify, type FastifyBaseLogger, type FastifyInstance } from 'fastify'
 import type { ZodTypeProvider } from 'fastify-type-provider-zod'
 import type { z } from 'zod'
@@ -37,11 +38,16 @@ export async function createApi(deps: ApiDeps): Promise<FastifyInstance> {
   const app = buildServer(deps.logger)
   const limits = { ...DEFAULT_API_LIMITS, ...deps.limits }
   const now = deps.now ?? Date.now
+  const schedules = createSchedules(deps.redis, (error) =>
+    deps.logger?.warn({ err: error }, 'the clock of routines'),
+  )
+  app.addHook('onClose', () => schedules[Symbol.asyncDispose]())
   const context: RouteContext = {
     ...deps,
     limits,
     now,
     draining: draining.signal,
+    schedules,
     keys: createKeyCache({ verify: (key) => deps.store.keys.verify(key), now }),
     streams: createSlots(limits.eventStreams),
     waits: createSlots(limits.waits),

@@ -14,7 +14,8 @@ import {
   redactText,
   type BackendReport,
 } from '@cofferdam/executor'
-import { connectRedis, createConsumer, createProducer } from '@cofferdam/queue'
+import { connectRedis, createConsumer, createProducer, createTraceShelf } from '@cofferdam/queue'
+import { serveTicks } from '@cofferdam/routines'
 import { createStore } from '@cofferdam/store'
 import {
   createLogger,
@@ -164,6 +165,24 @@ export async function runWorker(config: WorkerConfig, options: WorkerOptions = {
     }),
   )
   owned.use(keepRetention({ retention: store.retention, onError }))
+  let isDraining = false
+  if (config.metricsPort !== undefined)
+    owned.use(
+      await createMetricsServer({
+        host: config.metricsHost,
+        port: config.metricsPort,
+        metrics: () => telemetry.prometheus(),
+        notReady: () => whyNotReady(consumer.beatAgeMs, isDraining),
+      }),
+    )
+  owned.defer(
+    telemetry.instruments.observeWorker(() => ({
+      busy: consumer.running,
+      total: config.slots,
+      beatAgeMs: consumer.beatAgeMs,
+    })),
+  )
+  owned.use(serveTicks({ redis, routines: store.routines, producer, onError }))
   owned.use(consumer)
   consumer.start()
   logger.info(

@@ -48,22 +48,28 @@ const readPattern = ({ pattern = '', tz }: { pattern?: string; tz?: string }): P
 
 /** `redis` is not closed. `onError` hears what BullMQ says on its own. */
 export function createSchedules(redis: Redis, onError: (error: unknown) => void): Schedules {
-  const queue = new Queue(NAME, {
-    connection: redis,
-    prefix: TAG,
-    skipVersionCheck: true,
-    settings,
-    streams: { events: { maxLen: 100 } },
-  })
-  queue.on('error', onError)
+  // Made when it is needed: most processes that could change routines never do.
+  let made: Queue | null = null
+  const queueOf = (): Queue => {
+    if (made !== null) return made
+    made = new Queue(NAME, {
+      connection: redis,
+      prefix: TAG,
+      skipVersionCheck: true,
+      settings,
+      streams: { events: { maxLen: 100 } },
+    })
+    made.on('error', onError)
+    return made
+  }
 
   const apply = async (routine: StoredRoutine): Promise<void> => {
     const { routine_id: id, schedule, enabled } = routine
     if (!enabled || schedule === null) {
-      await queue.removeJobScheduler(id)
+      await queueOf().removeJobScheduler(id)
       return
     }
-    await queue.upsertJobScheduler(id, patternOf(schedule, Date.parse(routine.created_at)), {
+    await queueOf().upsertJobScheduler(id, patternOf(schedule, Date.parse(routine.created_at)), {
       name: 'tick',
       opts: {
         attempts: ATTEMPTS,
@@ -78,12 +84,12 @@ export function createSchedules(redis: Redis, onError: (error: unknown) => void)
   return {
     apply,
     async forget(id) {
-      await queue.removeJobScheduler(id)
+      await queueOf().removeJobScheduler(id)
     },
     async reconcile(routines) {
       const there = new Map<string, Pattern & { next: number | undefined }>()
       for (let from = 0; ; from += PAGE) {
-        const page = await queue.getJobSchedulers(from, from + PAGE - 1, true)
+        const page = await queueOf().getJobSchedulers(from, from + PAGE - 1, true)
         for (const { key, pattern = '', tz, next } of page)
           there.set(key, { ...readPattern({ pattern, ...(tz === undefined ? {} : { tz }) }), next })
         if (page.length < PAGE) break
@@ -103,13 +109,13 @@ export function createSchedules(redis: Redis, onError: (error: unknown) => void)
         after = last.routine_id
       }
       for (const key of there.keys()) {
-        await queue.removeJobScheduler(key)
+        await queueOf().removeJobScheduler(key)
         changed += 1
       }
       return changed
     },
     async [Symbol.asyncDispose]() {
-      await queue.close()
+      await made?.close()
     },
   }
 }

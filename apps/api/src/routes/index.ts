@@ -12,6 +12,8 @@ import { health } from './health.ts'
 import { listExecutions } from './list-executions.ts'
 import { postExecution } from './post-execution.ts'
 import { queue } from './queue.ts'
+import { routines } from './routines.ts'
+import { tenantCallbackSecret } from './tenant-callback-secret.ts'
 import { tenantCaps } from './tenant-caps.ts'
 import { tenantKeys } from './tenant-keys.ts'
 import { tenantTemplates } from './tenant-templates.ts'
@@ -30,6 +32,8 @@ const V1 = [
   tenantCaps,
   tenantKeys,
   tenantTemplates,
+  tenantCallbackSecret,
+  routines,
   audit,
   backends,
   queue,

@@ -3,6 +3,7 @@ import { acceptedSchema, executionRequestSchema, resultSchema } from '@cofferdam
 import { z } from 'zod'
 import { requireTenant } from '../authenticate.ts'
 import { parseDurationMs, waitSchema } from '../duration.ts'
+import { requireCallbackSecret } from '../callback-secret.ts'
 import { enqueueAndWait } from '../enqueue-and-wait.ts'
 import { executionHeadersSchema, withHeaders } from '../request-headers.ts'
 import type { App, RouteContext } from '../route-context.ts'
@@ -31,6 +32,7 @@ export function postExecution(app: App, context: RouteContext): void {
     async (request, reply) => {
       const execution = withHeaders(request.body, request.headers)
       requireTenant(request, execution.tenant_id)
+      if (execution.callback_url !== undefined) await requireCallbackSecret(context, execution.tenant_id)
       const timeoutMs = parseDurationMs(request.query.wait ?? '0') ?? 0
       const { status, body } = await enqueueAndWait(context, request, reply, execution, timeoutMs)
       return reply.code(status).send(body)
