@@ -9,8 +9,9 @@ import os from 'node:os'
 import path from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { createAdmission, type Admission } from '@cofferdam/admission'
+import { createBackends } from '@cofferdam/backends'
 import { startPostgres, startRedis } from '@cofferdam/embedded'
-import type { TenantCaps, TenantPolicy } from '@cofferdam/contract'
+import { fleetOf, type TenantCaps, type TenantPolicy } from '@cofferdam/contract'
 import { createClient, type Client } from '@cofferdam/client'
 import { connectRedis } from '@cofferdam/queue'
 import { createStore, migrate, type Store } from '@cofferdam/store'
@@ -94,12 +95,27 @@ export async function startFleet(options: { durable?: boolean } = {}): Promise<F
     },
     async [Symbol.asyncDispose]() {
       await Promise.all(workers.map((worker) => worker.stop()))
+      if (workers.some((worker) => worker.process.signalCode === 'SIGKILL'))
+        await sweepJails(await admissionRedis.get('{cofferdam}:fleet'))
       await client.close()
       admissionRedis.disconnect()
       await store[Symbol.asyncDispose]()
       await Promise.all([redis.stop(), postgres.stop()])
       await rm(dataDir, { recursive: true, force: true })
     },
+  }
+}
+
+/**
+ * What a killed worker leaves on the host is swept by another worker of its fleet, within a minute. A fleet that ends sooner does it
+ * here, with the same calls: no other fleet may (docs/decisions/0004).
+ */
+async function sweepJails(fleetId: string | null): Promise<void> {
+  const backends = await createBackends({ process: {}, none: {} })
+  for (const backend of backends.values()) {
+    await using closing = backend
+    const ours = (await closing.owners()).filter((owner) => fleetOf(owner) === fleetId)
+    await Promise.all(ours.map((owner) => closing.sweep(owner)))
   }
 }
 

@@ -110,9 +110,13 @@ export function leftoversOf(target: Target): string[] {
 /** Folders of cgroups of this host that belong to the sandbox, in either version. */
 export const cgroupsOf = (ref: SandboxRef): string[] => cgroupsNamed(String(ref.handle['slot']))
 
+/** Below the groups that this process stands in, and its workers with it: those need not be the roots. */
 const cgroupsNamed = (slot: string): string[] =>
-  ['', ...namesIn('/sys/fs/cgroup')]
-    .map((controller) => `/sys/fs/cgroup/${controller}/cofferdam/${slot}`)
+  lines(read('/proc/self/cgroup'))
+    .map((line) => line.split(':'))
+    .map(
+      ([, controllers = '', ...path]) => `/sys/fs/cgroup/${controllers}${path.join(':')}/cofferdam/${slot}`,
+    )
     .filter((folder) => existsSync(folder))
 
 /** Forgets the peak of a process's memory, so that `peakMemoryOf` starts anew. */

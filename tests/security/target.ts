@@ -194,7 +194,8 @@ export async function startTarget(of: TargetKind): Promise<Target> {
     absent = error instanceof Error ? error.message : String(error)
   }
   let next = 0
-  const send = (message: ToWorker): void => void child.send(message)
+  // A worker that was just killed hears nothing, and its exit says so.
+  const send = (message: ToWorker): void => void child.send(message, () => undefined)
 
   const target: Target = {
     ...of,

@@ -1,5 +1,5 @@
 /** What the conformance tests of host backends share: a backend on one rung, and kills from outside. */
-import { mkdtempSync, chmodSync, readdirSync, rmSync } from 'node:fs'
+import { chmodSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Backend, Sandbox, WorkerId } from '@cofferdam/contract'
@@ -20,7 +20,7 @@ export function runtimeFolder(): string {
 
 /**
  * Factory and options for `exerciseBackend`; the folder of the run is removed at its end. With `options.warmOwner` the backend gets
- * pools, and what they leave of records and uids is looked for.
+ * pools, and what they leave of records and uids is looked for. Cgroups are looked for by the ids of this run's own slots.
  */
 export function onRung(
   rung: 'bwrap' | 'self' | 'plain' | 'none',
@@ -30,13 +30,44 @@ export function onRung(
   const runtimeDir = runtimeFolder()
   const { warmOwner } = options
   const deps = warmOwner === undefined ? {} : { warm: warmPlaces(warmOwner) }
-  const factory = (): Promise<Backend> =>
+  const records = join(runtimeDir, 'sandboxes', rung === 'none' ? 'none' : 'process')
+  const recorded = (owner: WorkerId): string[] => namesIn(join(records, owner))
+  const slots = new Set<string>()
+  const create = (): Promise<Backend> =>
     rung === 'none'
       ? createNone(noneConfigSchema.parse({ runtime_dir: runtimeDir }), deps)
       : createProcess(processConfigSchema.parse({ runtime_dir: runtimeDir, jail: rung, ...settings }), deps)
-  const leftovers = (owner: WorkerId): Promise<string[]> =>
-    Promise.resolve(namesIn(join(runtimeDir, 'sandboxes', rung === 'none' ? 'none' : 'process', owner)))
+  const factory = async (): Promise<Backend> => {
+    const backend = await create()
+    const open = backend.open.bind(backend)
+    backend.open = async (spec, signal) => {
+      try {
+        return await open(spec, signal)
+      } finally {
+        // Also those that wait in pools, and one that is just starting.
+        for (const slot of recorded(spec.owner)) slots.add(slot)
+      }
+    }
+    return backend
+  }
+  const leftovers = (owner: WorkerId): Promise<string[]> => {
+    const waiting = new Set(recorded(owner))
+    const groups = [...slots].filter((slot) => !waiting.has(slot)).flatMap(cgroupsNamed)
+    return Promise.resolve([...waiting, ...groups])
+  }
   return [factory, { leftovers, ...options }]
+}
+
+/** Folders of a slot's cgroup, in every hierarchy, where a worker in this process's groups makes them. */
+function cgroupsNamed(slot: string): string[] {
+  const lines = readFileSync('/proc/self/cgroup', 'utf8').split('\n')
+  return lines
+    .map((line) => line.split(':'))
+    .filter((fields) => fields.length >= 3)
+    .map(([, controllers = '', ...path]) =>
+      join('/sys/fs/cgroup', controllers, path.join(':'), 'cofferdam', slot),
+    )
+    .filter((folder) => existsSync(folder))
 }
 
 /** Uids that slots of this runtime folder hold. */

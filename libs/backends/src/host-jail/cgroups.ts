@@ -7,11 +7,13 @@
  * so none of it happens on the worker's own thread. Counters need no lock and are read at once: 20 µs each.
  */
 import { readFileSync, rmdirSync, writeFileSync } from 'node:fs'
-import { mkdir, rmdir, writeFile } from 'node:fs/promises'
+import { mkdir, readdir, rmdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { idTimeMs } from '@cofferdam/contract'
 import type { SlotLimits } from '../warm/index.ts'
 import { findCgroupLayout, type CgroupLayout, type Controller } from './cgroup-layout.ts'
+import { isSlotId } from './records.ts'
 
 const MiB = 1024 * 1024
 /** What the agent and the waiting interpreter's shared parts take beside the program (measured 9-11 MiB for the agent). */
@@ -21,6 +23,10 @@ const AGENT_PIDS = 1
 /** A cell also has the interpreters that wait, and the server that they are forked from. */
 const CELL_PIDS = 3
 const PERIOD_US = 100_000
+/** An empty group of this age is no slot that is about to start: a start has at most ten minutes (ready_timeout_ms) and fails without its group. */
+const ORPHAN_MS = 600_000
+/** Longest pause between two looks at a busy group, about one second in all: a parent that is stopped or starved reaps late. */
+const LAST_PAUSE_MS = 512
 
 export interface CgroupCounters {
   cpuUs: number
@@ -56,6 +62,11 @@ export interface Cgroups {
   close(): void
   /** The group that a slot has here; a worker in another group of the host had it elsewhere (its record says where). */
   find(id: string): FoundCgroup
+  /**
+   * Removes empty groups beside ours that no record names any more: their worker was killed, and its runtime folder went away
+   * before anybody swept it. The kernel refuses for a group with a process in it, so no living slot is touched. How many went.
+   */
+  sweep(nowMs: number): Promise<number>
 }
 
 /** Null where no cgroup with memory, pids and cpu can be made. `parent` names a delegated v2 group or null. */
@@ -66,6 +77,18 @@ export function createCgroups(parent: string | null): Cgroups | null {
     version: layout.version,
     countsPidsPeak: countsPidsPeak(layout),
     find: (id) => cgroupAt(foldersOf(layout, id)),
+    async sweep(nowMs) {
+      const named = await Promise.all(basesOf(layout).map((base) => readdir(base).catch(() => [])))
+      const old = [...new Set(named.flat())].filter(isSlotId).filter((id) => nowMs - idTimeMs(id) > ORPHAN_MS)
+      // One after the other: each waits for the kernel's cgroup lock, which the starts of living slots need as well.
+      let swept = 0
+      for (const id of old) {
+        let isGone = true
+        for (const folder of foldersOf(layout, id)) isGone = (await removed(folder)) && isGone
+        if (isGone) swept += 1
+      }
+      return swept
+    },
     close() {
       // Made again by the next create; on v2 its controllers would have to be enabled again, so it stays.
       if (layout.version === 'v1') for (const folder of basesOf(layout)) dropEmpty(folder)
@@ -183,7 +206,7 @@ export function cgroupAt(folders: readonly string[]): FoundCgroup {
     },
     async remove() {
       // A zombie that its parent has not reaped yet keeps the group busy for a moment.
-      for (let pause = 1; pause <= 64; pause *= 2) {
+      for (let pause = 1; pause <= LAST_PAUSE_MS; pause *= 2) {
         const gone = await Promise.all(folders.map(removed))
         if (!gone.includes(false)) return true
         await sleep(pause)

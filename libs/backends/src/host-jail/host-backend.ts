@@ -53,6 +53,14 @@ export async function createHostBackend(options: HostBackendOptions, signal: Abo
   const ends = createEnds({ records, cgroups, uids, place, ownsPids: rung?.ownsPids ?? false })
   const live = new Set<Sandbox>()
   let isDisposed = false
+  let sweeping: Promise<unknown> = Promise.resolve()
+  /** One at a time, beside everything else: nobody waits for what an unknown worker left. */
+  const sweepOrphans = (): void => {
+    sweeping = sweeping
+      .then(() => (isDisposed ? 0 : cgroups?.sweep(Date.now())))
+      .catch((error: unknown) => logger.warn({ backend: name, error }, 'orphaned cgroups were not swept'))
+  }
+  sweepOrphans()
 
   const starter = (usable: Rung): SlotStarter => ({
     name,
@@ -122,7 +130,11 @@ export async function createHostBackend(options: HostBackendOptions, signal: Abo
       const killed = await Promise.all(found.map(({ id }) => ends.endRecorded(owner, id)))
       return { destroyed: killed.reduce((sum, n) => sum + n, 0) }
     },
-    owners: () => records.owners(),
+    owners() {
+      // The janitor asks twice a minute.
+      sweepOrphans()
+      return records.owners()
+    },
 
     async [Symbol.asyncDispose]() {
       isDisposed = true
@@ -131,6 +143,7 @@ export async function createHostBackend(options: HostBackendOptions, signal: Abo
         if (result.status === 'rejected')
           logger.warn({ backend: name, error: result.reason as unknown }, 'a sandbox was not destroyed')
       await warmth.close()
+      await sweeping
       cgroups?.close()
     },
   }
