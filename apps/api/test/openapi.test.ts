@@ -42,6 +42,8 @@ describe('the OpenAPI document', () => {
       'GET /healthz',
       'GET /metrics',
       'GET /readyz',
+      'GET /v1/audit/export',
+      'GET /v1/audit/feed',
       'GET /v1/audit/invocations',
       'GET /v1/backends',
       'GET /v1/executions',

@@ -18,6 +18,8 @@ export interface ApiConnection {
   key: string
   /** Sends a request and returns the parsed answer (undefined for an empty one). */
   call(method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE', path: string, body?: unknown): Promise<unknown>
+  /** The body of a GET piece by piece, however long it takes; throws when it breaks off. */
+  stream(path: string): AsyncIterable<Uint8Array>
   /** The body of a GET as it is. */
   bytes(path: string): Promise<Uint8Array>
 }
@@ -68,9 +70,15 @@ export function apiOver(url: string, key: string, stop: AbortSignal): ApiConnect
     if (!response.ok) throw errorOf(response.status, bytes.toString())
     return bytes
   }
+  async function* stream(route: string): AsyncGenerator<Uint8Array> {
+    const response = await send(url, route, { headers: { authorization: `Bearer ${key}` }, signal: stop })
+    if (!response.ok) throw errorOf(response.status, await response.text())
+    if (response.body !== null) yield* response.body
+  }
   return {
     url,
     key,
+    stream,
     call: async (method, route, body) => {
       const text = (await answer(method, route, body)).toString()
       return text === '' ? undefined : (JSON.parse(text) as unknown)

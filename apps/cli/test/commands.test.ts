@@ -290,6 +290,58 @@ describe.skipIf(best === null)(`the command (${why || 'with a backend'})`, () =>
       { exit_code: 1 },
     ])
     expect((await run(['audit', '--tenant', 'audited', '-n', '1'])).stderr).toContain('There are more')
+    expect(await json('audit', '--tenant', 'audited', '--ending', 'oom')).toEqual([])
+    expect(await json('audit', '--tenant', 'audited', '--until', '1h')).toEqual([])
+    const rows = (await json('audit', '--tenant', 'audited', '--status', 'ok')) as Record<string, string>[]
+    const { trace_id = '', executed_code_hash = '', backend = '' } = rows[0] ?? {}
+    const same = [
+      '--trace',
+      trace_id,
+      '--code-hash',
+      executed_code_hash,
+      '--backend',
+      backend,
+      '--since',
+      '1h',
+    ]
+    expect(await json('audit', '--tenant', 'audited', ...same)).toEqual(rows)
+    expect((await run(['audit', '--follow', '--all'])).status).toBe(2)
+  })
+
+  it('exports audit rows as lines, and goes on with a file that broke off', async () => {
+    await run(['tenant', 'create', 'exported'])
+    for (const code of [1, 2, 3])
+      await run(['run', '-', '-l', 'bash', '--tenant', 'exported'], `exit ${code}`)
+    const file = path.join(base, 'rows.ndjson')
+    const all = await run(['audit', '--tenant', 'exported', '--export', '-'])
+    const lines = all.stdout.trim().split('\n')
+    expect(lines.map((one) => JSON.parse(one).exit_code)).toEqual([3, 2, 1])
+    expect(all.stderr).toContain('3 rows written.')
+    writeFileSync(file, `${lines[0]}\n${lines[1]?.slice(0, 40)}`)
+    expect((await run(['audit', '--tenant', 'exported', '--export', file])).status).toBe(2)
+    const resumed = await run(['audit', '--tenant', 'exported', '--export', file, '--resume'])
+    expect(resumed.stderr).toContain('2 rows written')
+    expect(readFileSync(file, 'utf8')).toBe(all.stdout)
+  })
+
+  it('follows audit rows as they are recorded, each once, and goes on where it stopped', async () => {
+    await run(['tenant', 'create', 'followed'])
+    const code = (n: number) => run(['run', '-', '-l', 'bash', '--tenant', 'followed'], `exit ${n}`)
+    await code(1)
+    const cursor = ['--cursor-file', path.join(base, 'cursor')]
+    const seen = (text: string): number[] =>
+      text.split('\n').flatMap((one) => (one === '' ? [] : [JSON.parse(one).exit_code]))
+    const following = start(['audit', '--tenant', 'followed', '--follow', '--json', ...cursor])
+    await vi.waitFor(() => expect(seen(following.stdout)).toEqual([1]), 20_000)
+    await code(2)
+    await vi.waitFor(() => expect(seen(following.stdout)).toEqual([1, 2]), 20_000)
+    following.child.kill('SIGINT')
+    expect((await following.ended).status).toBe(0)
+    await code(3)
+    const again = start(['audit', '--tenant', 'followed', '--follow', '--json', ...cursor])
+    await vi.waitFor(() => expect(seen(again.stdout)).toEqual([3]), 20_000)
+    again.child.kill('SIGINT')
+    expect((await again.ended).status).toBe(0)
   })
 
   it('makes tenants and keys; a key of a tenant reaches no other', async () => {

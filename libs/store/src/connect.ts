@@ -7,7 +7,7 @@ import pg from 'pg'
 import type { StoreLogger } from './store-logger.ts'
 import type { Database } from './tables.ts'
 
-export type StoreRole = 'cofferdam_app' | 'cofferdam_all_tenants'
+export type StoreRole = 'cofferdam_app' | 'cofferdam_all_tenants' | 'cofferdam_sweeper'
 
 export interface Timeouts {
   /** To get a connection. Default 1,000 ms: a live server takes 2. */

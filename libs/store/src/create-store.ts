@@ -1,4 +1,4 @@
-/** The store: one object over two pools, one per role (connect.ts). */
+/** The store: one object over a pool per role (connect.ts). */
 import {
   executionIdSchema,
   idToUuid,
@@ -13,12 +13,19 @@ import {
 import { sql, type Kysely, type Transaction } from 'kysely'
 import { createApiKeys, type ApiKeys } from './api-keys.ts'
 import { attemptsOf } from './attempts.ts'
-import { createRecordBatcher } from './batch-records.ts'
+import { createRecordBatcher, type WrittenBatch } from './batch-records.ts'
 import { asTenant, connect, DEFAULT_TIMEOUTS, type Timeouts } from './connect.ts'
 import type { Page } from './cursor.ts'
+import { feedPage, type FeedFilter, type FeedPage } from './feed.ts'
 import { attemptKey, insertAttempts, RECORD_STATEMENT } from './insert-attempts.ts'
 import type { InvocationFilter } from './invocation-filter.ts'
-import { countCharged, invocationsOf, listInvocations, type ChargedCounts } from './invocations.ts'
+import {
+  countCharged,
+  invocationsOf,
+  listInvocations,
+  type AttemptName,
+  type ChargedCounts,
+} from './invocations.ts'
 import { createLocalBlobs } from './local-blobs.ts'
 import { listResults, resultsOf } from './results.ts'
 import { createCallbackSecrets, type CallbackSecrets } from './callback-secrets.ts'
@@ -31,6 +38,7 @@ import type { StorableAttempt } from './attempt-columns.ts'
 import type { Database } from './tables.ts'
 import { createTemplates, type Templates } from './templates.ts'
 import { createTenants, type Tenants } from './tenants.ts'
+import { reportUsage, type UsageQuery, type UsageReport } from './usage-report.ts'
 import { dropMovedText, moveLargeText, putTextBack } from './visible-text.ts'
 
 /** For the writer: two batches in flight, and the reads of admins and sweepers. */
@@ -46,6 +54,8 @@ export interface StoreOptions {
   timeouts?: Partial<Timeouts>
   /** Keys for what has to be stored encrypted: the first encrypts, all decrypt. None: such things are not stored. */
   outputKeys?: readonly OutputKey[]
+  /** Hears of every batch of attempts that was sent to Postgres. */
+  onBatch?: (batch: WrittenBatch) => void
 }
 
 export interface StoredExecution {
@@ -66,7 +76,11 @@ export interface Store extends AsyncDisposable {
   findExecution(tenantId: string | null, executionId: ExecutionId): Promise<StoredExecution | null>
   listExecutions(filter: InvocationFilter): Promise<Page<ExecutionState>>
   listAudit(filter: InvocationFilter): Promise<Page<AuditRow>>
-  chargedCounts(tenantId: string, atMs: number): Promise<ChargedCounts>
+  /** Audit rows in the order of recording: following its cursor misses none and repeats none. */
+  feed(filter: FeedFilter): Promise<FeedPage>
+  chargedCounts(tenantId: string, atMs: number, unsettled?: readonly AttemptName[]): Promise<ChargedCounts>
+  /** Usage and cost of a tenant in a range. Throws `invalid_request` for a range that is too long. */
+  usage(query: UsageQuery): Promise<UsageReport>
   readonly tenants: Tenants
   readonly templates: Templates
   readonly keys: ApiKeys
@@ -92,10 +106,15 @@ export async function createStore(options: StoreOptions): Promise<Store> {
     max: FLEET_POOL,
     prepared: new Map([[RECORD_STATEMENT, 'record']]),
   })
+  // Opened by the first round of retention only: API processes never have it.
+  const sweeper = connect({ ...common, role: 'cofferdam_sweeper', max: 1 })
   const keys = createOutputKeys(options.outputKeys ?? [])
   const blobs = await createLocalBlobs(options.blobDir, keys)
   const knownDays = new Set<string>()
-  const batcher = createRecordBatcher<StorableAttempt>((batch) => insertAttempts(fleet.db, batch, knownDays))
+  const batcher = createRecordBatcher<StorableAttempt>(
+    (batch) => insertAttempts(fleet.db, batch, knownDays),
+    options.onBatch,
+  )
 
   /** As one tenant (row-level security), or as all of them. */
   const reading = <T>(
@@ -143,15 +162,17 @@ export async function createStore(options: StoreOptions): Promise<Store> {
     listExecutions: (filter) =>
       reading('the executions', filter.tenantId, (db) => listResults(db, filter, keys)),
     listAudit: (filter) => reading('the audit rows', filter.tenantId, (db) => listInvocations(db, filter)),
-    chargedCounts: (tenantId, atMs) =>
-      reading('the charged attempts', tenantId, (db) => countCharged(db, tenantId, atMs)),
+    feed: (filter) => reading('the audit feed', filter.tenantId, (db) => feedPage(db, filter)),
+    chargedCounts: (tenantId, atMs, unsettled) =>
+      reading('the charged attempts', tenantId, (db) => countCharged(db, tenantId, atMs, unsettled)),
+    usage: (query) => reading('the usage', query.tenantId, (db) => reportUsage(db, query)),
     tenants: createTenants(app.db),
     templates: createTemplates(app.db),
     keys: createApiKeys(app.db),
     routines: createRoutines(app.db, fleet.db),
     callbackSecrets: createCallbackSecrets(app.db, keys),
     blobs,
-    retention: createRetention(fleet.db, blobs),
+    retention: createRetention(fleet.db, sweeper.db, blobs),
     canEncrypt: keys.current !== null,
     ping: () =>
       translating('a ping', async () => {
@@ -159,7 +180,7 @@ export async function createStore(options: StoreOptions): Promise<Store> {
       }),
     async [Symbol.asyncDispose]() {
       await batcher.idle()
-      await Promise.all([app.close(), fleet.close()])
+      await Promise.all([app.close(), fleet.close(), sweeper.close()])
     },
   }
 }

@@ -9,7 +9,7 @@ export interface Position {
 /** A page of a list. */
 export interface Page<T> {
   rows: T[]
-  /** Pass it back for the next page; null at the end. */
+  /** Pass it back for the next page, whatever this one holds; null at the end. */
   next_cursor: string | null
 }
 
@@ -18,6 +18,10 @@ export const MAX_PAGE = 500
 
 export const writeCursor = (position: Position): string =>
   Buffer.from(`${position.executionUuid}.${position.attempt}`).toString('base64url')
+
+/** The cursor behind one row, for whoever kept its key instead of a page's cursor. */
+export const auditCursor = (executionUuid: string, attempt: number): string =>
+  writeCursor({ executionUuid, attempt })
 
 /** Throws `invalid_request` for anything that `writeCursor` did not make. */
 export function readCursor(cursor: string): Position {
@@ -37,19 +41,4 @@ export function checkLimit(limit: number): number {
       `limit: expected a whole number from 1 to ${MAX_PAGE}, got ${limit}.`,
     )
   return limit
-}
-
-/** Cuts a page of `limit` rows out of `limit + 1` fetched ones. */
-export function toPage<R, T>(
-  fetched: R[],
-  limit: number,
-  position: (row: R) => Position,
-  show: (row: R) => T,
-): Page<T> {
-  const rows = fetched.slice(0, limit)
-  const last = rows.at(-1)
-  return {
-    rows: rows.map(show),
-    next_cursor: fetched.length > limit && last !== undefined ? writeCursor(position(last)) : null,
-  }
 }

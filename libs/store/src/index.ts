@@ -2,10 +2,19 @@
 export type { ApiKey, ApiKeys } from './api-keys.ts'
 export type { Timeouts } from './connect.ts'
 export { createStore, type Store, type StoredExecution, type StoreOptions } from './create-store.ts'
-export type { Page } from './cursor.ts'
+export { auditCursor, type Page } from './cursor.ts'
 export { defaultCaps, defaultPolicy } from './default-policy.ts'
+export type { FeedFilter, FeedPage } from './feed.ts'
 export type { InvocationFilter } from './invocation-filter.ts'
 export type { ChargedCounts } from './invocations.ts'
+export {
+  MAX_USAGE_GROUPS,
+  USAGE_GROUPS,
+  type UsageGroup,
+  type UsageQuery,
+  type UsageReport,
+  type UsageSums,
+} from './usage-report.ts'
 export { migrate } from './migrate.ts'
 export type { OutputKey } from './output-keys.ts'
 export type { Retention } from './retention.ts'

@@ -1,8 +1,13 @@
-/** Which audit rows a list asks for, as conditions that use the indexes and leave most partitions out. */
-import { CofferdamError, type ExitStatus } from '@cofferdam/contract'
-import type { SelectQueryBuilder } from 'kysely'
+/**
+ * Which audit rows a list asks for. A page is found in two steps, so that none costs more than the first, whatever
+ * is asked for and however many rows and partitions there are:
+ *
+ *   1 keys   the next keys of the tenant (by its index) or of everybody (`attempts`, which has no partitions)
+ *   2 rows   the rows of just these keys, of just their partitions, that match the rest
+ */
+import { CofferdamError, type Ending, type ExitStatus } from '@cofferdam/contract'
+import { sql, type RawBuilder, type SqlBool } from 'kysely'
 import { readCursor } from './cursor.ts'
-import type { Database } from './tables.ts'
 
 const DAY_MS = 86_400_000
 const MAX_RETENTION_DAYS = 180
@@ -11,7 +16,17 @@ export interface InvocationFilter {
   /** Null: every tenant, for admins. */
   tenantId: string | null
   agentId?: string
+  userId?: string
+  runId?: string
+  templateId?: string
   exitStatus?: ExitStatus
+  ending?: Ending
+  backend?: string
+  traceId?: string
+  /** Lowercase hex SHA-256 of the program as submitted. */
+  codeHash?: string
+  /** `host` for any port of it, or `host:port`. */
+  outboundHost?: string
   /** Executions enqueued at or after this, ISO 8601. */
   from?: string
   /** Executions enqueued before this, ISO 8601. */
@@ -21,34 +36,67 @@ export interface InvocationFilter {
   cursor?: string
 }
 
-/** Adds the conditions of `filter` and the order newest first; throws `invalid_request`. */
-export function filtered<O>(
-  query: SelectQueryBuilder<Database, 'sandbox_invocations', O>,
-  filter: InvocationFilter,
-): SelectQueryBuilder<Database, 'sandbox_invocations', O> {
-  let q = query.orderBy('execution_id', 'desc').orderBy('attempt', 'desc')
-  if (filter.tenantId !== null) q = q.where('tenant_id', '=', filter.tenantId)
-  if (filter.agentId !== undefined) q = q.where('agent_id', '=', filter.agentId)
-  if (filter.exitStatus !== undefined) q = q.where('exit_status', '=', filter.exitStatus)
+type Condition = RawBuilder<SqlBool>
+const is = (column: string, value: string): Condition => sql`${sql.ref(column)} = ${value}`
+
+/** Conditions on the key alone: of `attempts` and of `sandbox_invocations`. Throws `invalid_request`. */
+export function keyConditions(filter: InvocationFilter): Condition[] {
+  const found: Condition[] = []
   let beforeMs: number | null = null
   if (filter.from !== undefined) {
     const fromMs = instant('from', filter.from)
     // A row expires a day after its making at the earliest and 180 days after it at the latest.
-    q = q.where('execution_id', '>=', firstUuidAt(fromMs)).where('expires_on', '>', dateOf(fromMs))
+    found.push(sql`execution_id >= ${firstUuidAt(fromMs)}`, sql`expires_on > ${dateOf(fromMs)}`)
   }
   if (filter.to !== undefined) {
     beforeMs = instant('to', filter.to)
-    q = q.where('execution_id', '<', firstUuidAt(beforeMs))
+    found.push(sql`execution_id < ${firstUuidAt(beforeMs)}`)
   }
   if (filter.cursor !== undefined) {
     const { executionUuid, attempt } = readCursor(filter.cursor)
     const cursorMs = Number.parseInt(executionUuid.replace('-', '').slice(0, 12), 16)
     beforeMs = beforeMs === null ? cursorMs : Math.min(beforeMs, cursorMs)
-    q = q.where((eb) => eb(eb.refTuple('execution_id', 'attempt'), '<', eb.tuple(executionUuid, attempt)))
+    found.push(sql`(execution_id, attempt) < (${executionUuid}::uuid, ${attempt}::int)`)
   }
-  if (beforeMs !== null) q = q.where('expires_on', '<=', dateOf(beforeMs + MAX_RETENTION_DAYS * DAY_MS))
-  return q
+  if (beforeMs !== null) found.push(sql`expires_on <= ${dateOf(beforeMs + MAX_RETENTION_DAYS * DAY_MS)}`)
+  return found
 }
+
+/** Conditions that an index of `sandbox_invocations` has together with the order of the key. */
+export function ownerConditions(filter: InvocationFilter): Condition[] {
+  return [
+    ...(filter.tenantId === null ? [] : [is('tenant_id', filter.tenantId)]),
+    ...(filter.agentId === undefined ? [] : [is('agent_id', filter.agentId)]),
+  ]
+}
+
+/** The rest: no index serves them in the order of the key. */
+export function rowConditions(filter: InvocationFilter): Condition[] {
+  const columns = {
+    user_id: filter.userId,
+    run_id: filter.runId,
+    template_id: filter.templateId,
+    exit_status: filter.exitStatus,
+    ending: filter.ending,
+    backend: filter.backend,
+    trace_id: filter.traceId,
+    executed_code_hash: filter.codeHash,
+  }
+  const found = Object.entries(columns).flatMap(([name, value]) =>
+    value === undefined ? [] : [is(name, value)],
+  )
+  const host = filter.outboundHost
+  if (host !== undefined)
+    found.push(
+      sql`exists (select from jsonb_array_elements_text(outbound_hosts) reached
+          where reached = ${host} or left(reached, ${host.length + 1}::int) = ${`${host}:`})`,
+    )
+  return found
+}
+
+/** Whether every row of the keys matches, so that a page needs no more keys than rows. */
+export const matchesEveryKey = (filter: InvocationFilter): boolean =>
+  rowConditions(filter).length === 0 && (filter.tenantId !== null || filter.agentId === undefined)
 
 /** The smallest version-7 UUID of a millisecond. */
 function firstUuidAt(ms: number): string {

@@ -1,8 +1,15 @@
 /** Reads `sandbox_invocations`: audit pages and what was charged. */
-import { auditRowSchema, uuidToExecutionId, type AuditRow, type ExecutionId } from '@cofferdam/contract'
+import {
+  auditRowSchema,
+  idToUuid,
+  uuidToExecutionId,
+  type AuditRow,
+  type ExecutionId,
+} from '@cofferdam/contract'
 import { sql, type Kysely, type Transaction } from 'kysely'
-import { checkLimit, toPage, type Page } from './cursor.ts'
-import { filtered, type InvocationFilter } from './invocation-filter.ts'
+import type { Page } from './cursor.ts'
+import type { InvocationFilter } from './invocation-filter.ts'
+import { invocationPage } from './invocation-pages.ts'
 import type { Database, InvocationRow } from './tables.ts'
 
 const HOUR_MS = 3_600_000
@@ -11,9 +18,16 @@ const DAY_MS = 24 * HOUR_MS
 /** Charged attempts of the windows that a moment lies in: what admission's counters must say. */
 export interface ChargedCounts {
   /** Bucket: `floor(ms / 86,400,000)`. */
-  day: { bucket: number; count: number }
+  day: { bucket: number; count: number; cpuMs: number; cost: number }
   /** Bucket: `floor(ms / 3,600,000)`; one entry per agent that was charged in this hour. */
   hours: { agentId: string; bucket: number; count: number }[]
+  /** Those of the attempts asked about whose rows are counted in `day`. */
+  ended: AttemptName[]
+}
+
+export interface AttemptName {
+  executionId: ExecutionId
+  attempt: number
 }
 
 /** A page of audit rows, newest first. */
@@ -21,17 +35,9 @@ export async function listInvocations(
   db: Kysely<Database> | Transaction<Database>,
   filter: InvocationFilter,
 ): Promise<Page<AuditRow>> {
-  const limit = checkLimit(filter.limit)
-  const rows = await filtered(db.selectFrom('sandbox_invocations').selectAll(), filter)
-    .limit(limit + 1)
-    .execute()
-  return toPage(rows, limit, positionOf, toAuditRow)
+  const { rows, next_cursor } = await invocationPage(db, filter)
+  return { rows: rows.map(toAuditRow), next_cursor }
 }
-
-export const positionOf = (row: { execution_id: string; attempt: number }) => ({
-  executionUuid: row.execution_id,
-  attempt: row.attempt,
-})
 
 /** All attempts of one execution, first attempt first. */
 export async function invocationsOf(
@@ -50,11 +56,15 @@ export async function invocationsOf(
   return rows.map(toAuditRow)
 }
 
-/** Counts what was charged to a tenant in the day and in the hour of `atMs`. */
+/**
+ * Counts what was charged to a tenant in the day and in the hour of `atMs`. The sums of the day and which of `unsettled`
+ * are in them are read in one statement: they belong together.
+ */
 export async function countCharged(
   db: Kysely<Database> | Transaction<Database>,
   tenantId: string,
   atMs: number,
+  unsettled: readonly AttemptName[] = [],
 ): Promise<ChargedCounts> {
   const day = Math.floor(atMs / DAY_MS)
   const hour = Math.floor(atMs / HOUR_MS)
@@ -67,7 +77,17 @@ export async function countCharged(
   const inDay = await charged
     .where('charged_at', '>=', iso(day * DAY_MS))
     .where('charged_at', '<', iso((day + 1) * DAY_MS))
-    .select(count)
+    .select([
+      count,
+      sql<number>`coalesce(sum(charged_cpu_ms), 0)::int8`.as('cpuMs'),
+      sql<number>`coalesce(sum(cost), 0)::int8`.as('cost'),
+      sql<string[]>`coalesce(
+        array_agg(execution_id || ' ' || attempt) filter (where (execution_id, attempt) in (
+          select * from unnest(
+            ${unsettled.map((one) => idToUuid(one.executionId))}::uuid[], ${unsettled.map((one) => one.attempt)}::int[]
+          )
+        )), '{}')`.as('ended'),
+    ])
     .executeTakeFirst()
   const inHour = await charged
     .where('charged_at', '>=', iso(hour * HOUR_MS))
@@ -76,8 +96,17 @@ export async function countCharged(
     .select(['agent_id', count])
     .execute()
   return {
-    day: { bucket: day, count: inDay?.count ?? 0 },
+    day: {
+      bucket: day,
+      count: inDay?.count ?? 0,
+      cpuMs: inDay?.cpuMs ?? 0,
+      cost: inDay?.cost ?? 0,
+    },
     hours: inHour.map((row) => ({ agentId: row.agent_id, bucket: hour, count: row.count })),
+    ended: (inDay?.ended ?? []).map((name) => {
+      const [uuid = '', attempt] = name.split(' ')
+      return { executionId: uuidToExecutionId(uuid), attempt: Number(attempt) }
+    }),
   }
 }
 
@@ -95,7 +124,8 @@ export async function knownExecutions(
   return new Set(rows.map((row) => uuidToExecutionId(row.execution_id)))
 }
 
-function toAuditRow(row: InvocationRow): AuditRow {
+/** As the wire shows it. */
+export function toAuditRow(row: InvocationRow): AuditRow {
   const { created_at: _made, expires_on: _expires, ...wire } = row
   // A whole parse costs 10 µs and tells at once when table and wire drift apart.
   return auditRowSchema.parse({ ...wire, execution_id: uuidToExecutionId(row.execution_id) })

@@ -15,6 +15,7 @@ const CONNECT_MS = 5000
 const LOCK_WAIT = '10min'
 /** Roles belong to the cluster: two databases that grant at once fail with XX000 `tuple concurrently updated`. */
 const ATTEMPTS = 5
+const ROLES = ['cofferdam_app', 'cofferdam_all_tenants', 'cofferdam_sweeper']
 
 /** Throws `config_invalid` (rights, changed files) or `store_unavailable`. The URL's user becomes the owner. */
 export async function migrate(databaseUrl: string): Promise<void> {
@@ -68,18 +69,21 @@ async function pending(client: pg.Client, migrations: readonly Migration[]): Pro
 
 /** Managed Postgres: the roles may have been made by an administrator beforehand. */
 async function checkRights(client: pg.Client): Promise<void> {
-  const { rows } = await client.query<{ me: string; can: boolean; roles: number }>(
+  const { rows } = await client.query<{ me: string; can: boolean; there: string[] }>(
     `select current_user as me, (select rolsuper or rolcreaterole from pg_roles where rolname = current_user) as can,
-       (select count(*)::int from pg_roles where rolname in ('cofferdam_app', 'cofferdam_all_tenants')) as roles`,
+       array(select rolname::text from pg_roles where rolname = any($1::text[])) as there`,
+    [ROLES],
   )
   const [row] = rows
-  if (row === undefined || row.can || row.roles === 2) return
+  const missing = ROLES.filter((role) => row?.there.includes(role) === false)
+  if (row === undefined || row.can || missing.length === 0) return
   throw new CofferdamError(
     'config_invalid',
-    `DATABASE_URL logs in as "${row.me}", which may not create roles, and cofferdam_app or cofferdam_all_tenants is ` +
-      'missing. Give it CREATEROLE, or have an administrator run once: create role cofferdam_app nologin; ' +
-      'create role cofferdam_all_tenants nologin; grant cofferdam_app to cofferdam_all_tenants; ' +
-      `grant cofferdam_app, cofferdam_all_tenants to "${row.me}";`,
+    `DATABASE_URL logs in as "${row.me}", which may not create roles, and there is no ${missing.join(' and no ')}. ` +
+      'Give it CREATEROLE, or have an administrator run once: ' +
+      missing.map((role) => `create role ${role} nologin; `).join('') +
+      'grant cofferdam_app to cofferdam_all_tenants; ' +
+      `grant ${ROLES.join(', ')} to "${row.me}";`,
   )
 }
 

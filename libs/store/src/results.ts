@@ -7,9 +7,9 @@ import {
   type ExecutionState,
 } from '@cofferdam/contract'
 import { sql, type Kysely, type Transaction } from 'kysely'
-import { checkLimit, toPage, type Page } from './cursor.ts'
-import { filtered, type InvocationFilter } from './invocation-filter.ts'
-import { positionOf } from './invocations.ts'
+import type { Page } from './cursor.ts'
+import type { InvocationFilter } from './invocation-filter.ts'
+import { invocationPage } from './invocation-pages.ts'
 import type { OutputKeys } from './output-keys.ts'
 import { unsealResult } from './sealed-result.ts'
 import { markCut } from './visible-text.ts'
@@ -47,16 +47,11 @@ export async function listResults(
   filter: InvocationFilter,
   keys: OutputKeys,
 ): Promise<Page<ExecutionState>> {
-  const limit = checkLimit(filter.limit)
-  const rows = await filtered(db.selectFrom('sandbox_invocations'), filter)
-    .where(
-      sql<boolean>`attempt = (select max(a.attempt) from attempts a where a.execution_id = sandbox_invocations.execution_id)`,
-    )
-    .select(['execution_id', 'attempt', 'tenant_id', 'agent_id', 'started_at', 'queue_ms', 'expires_on'])
-    .limit(limit + 1)
-    .execute()
+  const { rows, next_cursor } = await invocationPage(db, filter, {
+    also: sql`attempt = (select max(a.attempt) from attempts a where a.execution_id = sandbox_invocations.execution_id)`,
+  })
   const results = await resultsByKey(db, rows, keys)
-  return toPage(rows, limit, positionOf, (row): ExecutionState => {
+  const shown = rows.map((row): ExecutionState => {
     const startedMs = Date.parse(row.started_at)
     return {
       execution_id: uuidToExecutionId(row.execution_id),
@@ -71,6 +66,7 @@ export async function listResults(
       result: results.get(row.execution_id) ?? null,
     }
   })
+  return { rows: shown, next_cursor }
 }
 
 async function resultsByKey(

@@ -27,15 +27,20 @@ export interface Retention {
   dropExpired(nowMs: number): Promise<{ days: string[]; blobs: number }>
 }
 
-export function createRetention(db: Kysely<Database>, blobs: LocalBlobs): Retention {
+/** `writer` makes partitions; `sweeper` alone may drop them, and can do nothing else. */
+export function createRetention(
+  writer: Kysely<Database>,
+  sweeper: Kysely<Database>,
+  blobs: LocalBlobs,
+): Retention {
   return {
     ensurePartitions: (nowMs) =>
       translating('the partitions', async () => {
-        const rows = await db.selectFrom('tenants').select('retention_days').distinct().execute()
+        const rows = await writer.selectFrom('tenants').select('retention_days').distinct().execute()
         const today = Math.floor(nowMs / DAY_MS)
         for (const days of new Set([DEFAULT_RETENTION_DAYS, ...rows.map((row) => row.retention_days)]))
           for (const day of [today + days, today + days + 1])
-            await sql`select ensure_partition(${dateOf(day)}::date)`.execute(db)
+            await sql`select ensure_partition(${dateOf(day)}::date)`.execute(writer)
       }),
     dropExpired: (nowMs) =>
       translating('the retention', async () => {
@@ -43,14 +48,14 @@ export function createRetention(db: Kysely<Database>, blobs: LocalBlobs): Retent
         const days: string[] = []
         for (let round = 0; round < MAX_ROUNDS; round += 1) {
           const { rows } = await sql<{ day: string }>`
-            select drop_expired(${dateOf(today)}::date) as day`.execute(db)
+            select drop_expired(${dateOf(today)}::date) as day`.execute(sweeper)
           days.push(...rows.map((row) => row.day))
           if (rows.length === 0) break
         }
         const before = dateOf(today - BLOB_GRACE_DAYS).replaceAll('-', '')
         const pruned = await blobs.prune(before, async (ids) => {
           const uuids = ids.map((id) => idToUuid(executionIdSchema.parse(id)))
-          return await knownExecutions(db, uuids)
+          return await knownExecutions(sweeper, uuids)
         })
         return { days, blobs: pruned }
       }),

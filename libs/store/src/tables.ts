@@ -28,6 +28,8 @@ export interface TenantsTable {
   weight: number
   rate_per_second: number | null
   burst: number
+  tenant_daily_cpu_seconds: number | null
+  tenant_daily_cost: number | null
   created_at: Stamp
   updated_at: Stamp
 }
@@ -69,6 +71,8 @@ export interface AttemptsTable {
   execution_id: string
   attempt: number
   expires_on: Written
+  /** The transaction that recorded it (64 bits, as text); `0` when that was before the feed existed. */
+  recorded_xid: ColumnType<string, never, never>
 }
 
 export interface InvocationsTable {
@@ -108,6 +112,9 @@ export interface InvocationsTable {
   redaction_count: number
   peak_memory_mb: number | null
   cpu_ms: number | null
+  charged_cpu_ms: number | null
+  charged_gb_seconds: number | null
+  cost: number | null
   outbound_hosts: string[]
   executed_code_hash: string
   trace_id: string | null

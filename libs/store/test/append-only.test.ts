@@ -15,15 +15,16 @@ beforeAll(async () => {
 })
 afterAll(() => t.close())
 
+const changesOf = (table: string): string[] => [
+  `update ${table} set exit_status = 'error'`,
+  `delete from ${table}`,
+  `truncate ${table}`,
+]
 const REFUSED_BY_TRIGGER = { code: '23001' }
 const NO_RIGHT = { code: '42501' }
 
 describe('sandbox_invocations is append-only', () => {
-  const changes = (table: string) => [
-    `update ${table} set exit_status = 'error'`,
-    `delete from ${table}`,
-    `truncate ${table}`,
-  ]
+  const changes = changesOf
 
   it('for the app, on the parent and on a partition', async () => {
     expect(partition).toMatch(/^sandbox_invocations_\d{8}$/)
@@ -48,6 +49,58 @@ describe('sandbox_invocations is append-only', () => {
     await expect(t.owner('truncate sandbox_invocations cascade')).rejects.toMatchObject(REFUSED_BY_TRIGGER)
   })
 
+  it('as are results and the register of attempts, for the owner too', async () => {
+    const { rows } = await t.owner('select tableoid::regclass::text as name from results limit 1')
+    const results = String(rows[0]?.['name'])
+    expect(results).toMatch(/^results_\d{8}$/)
+    for (const change of [
+      `update results set result = '{}'`,
+      `delete from ${results}`,
+      `truncate results`,
+      `truncate ${results}`,
+      `update attempts set recorded_xid = '0'`,
+      `delete from attempts`,
+      `truncate attempts`,
+    ])
+      for (const mode of ['origin', 'replica'])
+        await expect(
+          t.owner(`set session_replication_role = ${mode}; ${change}`),
+          change,
+        ).rejects.toMatchObject(REFUSED_BY_TRIGGER)
+  })
+
+  it('also when a row comes again, is merged, or is moved to another partition', async () => {
+    const changes = [
+      `insert into sandbox_invocations select * from sandbox_invocations
+         on conflict (expires_on, execution_id, attempt) do update set exit_status = 'error'`,
+      `merge into sandbox_invocations s using attempts a on s.execution_id = a.execution_id
+         when matched then update set exit_status = 'error'`,
+      `merge into sandbox_invocations s using attempts a on s.execution_id = a.execution_id when matched then delete`,
+      `update sandbox_invocations set retention_days = 31, expires_on = expires_on + 1`,
+      `with gone as (delete from sandbox_invocations returning *) insert into sandbox_invocations select * from gone`,
+    ]
+    for (const change of changes) {
+      await expect(t.owner(change), change).rejects.toMatchObject(REFUSED_BY_TRIGGER)
+      await expect(t.as('cofferdam_all_tenants', change), change).rejects.toMatchObject(NO_RIGHT)
+    }
+  })
+
+  it('and no role copies rows in under a transaction number of its choice, or past row-level security', async () => {
+    for (const role of ['cofferdam_app', 'cofferdam_all_tenants', 'cofferdam_sweeper'])
+      for (const change of [
+        `insert into attempts (execution_id, attempt, expires_on, recorded_xid)
+           select execution_id, 9, expires_on, '7' from attempts`,
+        `copy attempts from stdin`,
+        `copy ${partition} from stdin`,
+        `copy ${partition} to stdout`,
+        `insert into ${partition} select * from ${partition}`,
+        `alter table sandbox_invocations disable trigger all`,
+        `alter table ${partition} no inherit sandbox_invocations`,
+        `select * from audit_faults() where pg_sleep(0) is null; set session_replication_role = replica`,
+      ])
+        await expect(t.as(role, change), `${role}: ${change}`).rejects.toMatchObject(NO_RIGHT)
+  })
+
   it('for the app by any other way', async () => {
     for (const change of [
       `drop table ${partition}`,
@@ -69,6 +122,27 @@ describe('sandbox_invocations is append-only', () => {
       'select count(*) as n, min(exit_status) as status from sandbox_invocations',
     )
     expect(rows).toEqual([{ n: '2', status: 'ok' }])
+  })
+})
+
+describe('the sweeper’s role', () => {
+  it('drops what expired, and reads and writes no audit row', async () => {
+    const as = (text: string) => t.as('cofferdam_sweeper', text)
+    for (const refused of [
+      'select from sandbox_invocations',
+      'select from results',
+      `select from ${partition}`,
+      `select ensure_partition(current_date)`,
+      'insert into attempts select * from attempts',
+      ...changesOf('sandbox_invocations'),
+    ])
+      await expect(as(refused), refused).rejects.toMatchObject(NO_RIGHT)
+    expect((await as('select * from drop_expired(current_date)')).rows).toEqual([])
+  })
+
+  it('is the only one that may drop', async () => {
+    for (const role of ['cofferdam_app', 'cofferdam_all_tenants'])
+      await expect(t.as(role, 'select drop_expired(current_date)')).rejects.toMatchObject(NO_RIGHT)
   })
 })
 

@@ -50,7 +50,7 @@ describe('a database user without superuser rights', () => {
     await admin(message.slice(message.indexOf('create role cofferdam_app')))
     await migrate(url)
     expect(await recordsWith(url)).toBe(true)
-    await admin('drop database plain', 'drop role cofferdam_all_tenants, cofferdam_app')
+    await admin('drop database plain', 'drop role cofferdam_sweeper, cofferdam_all_tenants, cofferdam_app')
   })
 
   it('makes the roles itself when it may create roles', async () => {

@@ -70,6 +70,52 @@ describe('listAudit', () => {
     ])
   })
 
+  it('filters by everything else that a row says, for a tenant and for an admin', async () => {
+    const [one] = await record([{ tenant: 'others', agent: 'scout', atMs: NOON, ending: 'oom' }])
+    await record([{ tenant: 'others', agent: 'medic', atMs: NOON + 1, ending: 'ok' }])
+    const [row] = (await t.store.listAudit({ tenantId: 'others', agentId: 'scout', limit: 1 })).rows
+    const matching: Partial<InvocationFilter>[] = [
+      { userId: 'ann@example.org' },
+      { runId: 'run-1' },
+      { ending: 'oom' },
+      { exitStatus: 'oom' },
+      { backend: 'fake' },
+      { traceId: '0af7651916cd43dd8448eb211c80319c' },
+      { codeHash: row!.executed_code_hash },
+      { outboundHost: 'pypi.org' },
+      { outboundHost: 'pypi.org:443' },
+    ]
+    const without: Partial<InvocationFilter>[] = [
+      { userId: 'bob@example.org' },
+      { runId: 'run-2' },
+      { templateId: 'none' },
+      { ending: 'crashed' },
+      { backend: 'docker' },
+      { traceId: '0'.repeat(32) },
+      { codeHash: '0'.repeat(64) },
+      { outboundHost: 'pypi.or' },
+      { outboundHost: 'pypi.org:80' },
+      { outboundHost: '%' },
+    ]
+    for (const tenantId of ['others', null]) {
+      const of = (filter: Partial<InvocationFilter>): Promise<string[]> =>
+        allPages({ tenantId, agentId: 'scout', limit: 500, ...filter })
+      for (const filter of matching) expect(await of(filter), JSON.stringify(filter)).toContain(`${one}/1`)
+      for (const filter of without) expect(await of(filter), JSON.stringify(filter)).not.toContain(`${one}/1`)
+    }
+  })
+
+  it('finds one row among many in pages that may be empty, and ends', async () => {
+    const many = Array.from({ length: 5200 }, (_, i) => ({ tenant: 'many', atMs: NOON - 24 * HOUR_MS + i }))
+    for (let from = 0; from < many.length; from += 1000) await record(many.slice(from, from + 1000))
+    const [rare] = await record([{ tenant: 'many', atMs: NOON - 25 * HOUR_MS, ending: 'disk_limit' }])
+    for (const tenantId of ['many', null]) {
+      const first = await t.store.listAudit({ tenantId, ending: 'disk_limit', limit: 10 })
+      expect(first).toMatchObject({ rows: [], next_cursor: expect.any(String) })
+      expect(await allPages({ tenantId, ending: 'disk_limit', limit: 10 })).toEqual([`${rare}/1`])
+    }
+  })
+
   it('shows a tenant its own rows and an admin all', async () => {
     const [mine] = await record([{ tenant: 'mine', atMs: NOON }])
     await record([{ tenant: 'theirs', atMs: NOON }])
@@ -143,14 +189,15 @@ describe('chargedCounts', () => {
       { tenant: 'another', chargedAtMs: NOON },
     ])
     const counts = await t.store.chargedCounts(tenant, NOON + 5)
-    expect(counts.day).toEqual({ bucket: 20_777, count: 5 })
+    expect(counts.day).toEqual({ bucket: 20_777, count: 5, cpuMs: 65, cost: 0 })
     expect(counts.hours.toSorted((a, b) => b.count - a.count)).toEqual([
       { agentId: 'scout', bucket: 498_660, count: 2 },
       { agentId: 'medic', bucket: 498_660, count: 1 },
     ])
     expect(await t.store.chargedCounts('nobody', NOON)).toEqual({
-      day: { bucket: 20_777, count: 0 },
+      day: { bucket: 20_777, count: 0, cpuMs: 0, cost: 0 },
       hours: [],
+      ended: [],
     })
   })
 })

@@ -1,64 +1,171 @@
-import { auditRowSchema, EXIT_STATUSES, parse, type AuditRow } from '@cofferdam/contract'
+import { auditRowSchema, parse, type AuditRow } from '@cofferdam/contract'
 import { z } from 'zod'
-import { openApi } from '../api-connection.ts'
-import { API_FLAGS, type Command, type CommandLine } from '../command.ts'
+import { openApi, type ApiConnection } from '../api-connection.ts'
+import { exportAudit } from '../audit-export.ts'
+import { AUDIT_FLAGS, auditParameters, auditPath } from '../audit-flags.ts'
+import { followAudit } from '../audit-follow.ts'
+import { API_FLAGS, type Command, type CommandLine, type Context } from '../command.ts'
 import { EXIT } from '../exit-status.ts'
-import { durationFlag, hasFlag, numberFlag, textFlag } from '../parse-command-line.ts'
+import { hasFlag, numberFlag, textFlag } from '../parse-command-line.ts'
 import { durationWords } from '../show-result.ts'
 import { table } from '../table.ts'
+import { UsageError } from '../usage-error.ts'
 
 const pageSchema = z.object({ invocations: z.array(auditRowSchema), next_cursor: z.string().nullable() })
+const DEFAULT_ROWS = 20
+const MAX_ROWS = 500
 
 export const command: Command = {
   usage: '[flags]',
-  details: 'One row per attempt, newest first. Rows cannot be changed; they go when their retention ends.',
+  details:
+    'One row per attempt, newest first. Rows cannot be changed; they go when their retention ends.\n' +
+    '--follow shows them in the order in which they were recorded and misses none; with --json one row a line.\n' +
+    '--export writes them as NDJSON, newest first.',
   flags: {
-    tenant: { type: 'string', value: 'ID', description: 'only this tenant' },
-    agent: { type: 'string', value: 'ID', description: 'only this agent' },
-    status: {
-      type: 'string',
-      value: 'NAME',
-      description: `only this exit status: ${EXIT_STATUSES.join(', ')}`,
-    },
-    since: { type: 'string', value: 'TIME', description: 'only the last 30m, 24h …' },
+    ...AUDIT_FLAGS,
     limit: {
       type: 'string',
       short: 'n',
       value: 'N',
-      description: 'rows of one page, 1 to 500 (default: 20)',
+      description: `rows to show, 1 to ${MAX_ROWS} (default: ${DEFAULT_ROWS})`,
     },
-    all: { type: 'boolean', description: 'follow every page' },
+    all: { type: 'boolean', description: 'every row' },
+    follow: {
+      type: 'boolean',
+      short: 'f',
+      description: 'go on with what is recorded from now on, until Ctrl-C',
+    },
+    'cursor-file': {
+      type: 'string',
+      value: 'FILE',
+      description: '--follow: keep the place there, and go on from it at the next start',
+    },
+    export: { type: 'string', value: 'FILE', description: 'write every row there as NDJSON (- for stdout)' },
+    resume: { type: 'boolean', description: '--export: go on with a file that broke off' },
     ...API_FLAGS,
   },
   words: { min: 0, max: 0 },
   examples: [
     'cofferdam audit --tenant demo --since 1h',
     'cofferdam audit --status timeout --json',
+    'cofferdam audit --follow --ending worker_lost',
+    'cofferdam audit --tenant demo --since 2026-11-01 --until 2026-12-01 --export november.ndjson',
     "cofferdam audit --all --json | jq -c '.[]'",
   ],
   async run(context, line) {
-    const { terminal } = context
     const api = openApi(context, line)
-    const rows: AuditRow[] = []
-    let cursor: string | null = null
-    do {
-      const answer = await api.call('GET', `/v1/audit/invocations?${query(line, cursor)}`)
-      const page = parse(pageSchema, answer, 'the answer')
-      rows.push(...page.invocations)
-      cursor = page.next_cursor
-    } while (cursor !== null && hasFlag(line, 'all') && !context.stop.aborted)
-    terminal.value(rows)
-    if (rows.length === 0) terminal.line('No audit rows.')
-    else
-      for (const text of table(
-        ['STARTED', 'TENANT', 'AGENT', 'ENDING', 'EXIT', 'TOOK', 'BACKEND', 'EXECUTION'],
-        rows.map(columns),
-      ))
-        terminal.line(text)
-    if (cursor !== null && !hasFlag(line, 'all')) terminal.note('There are more; use --limit or --all.')
-    return EXIT.ok
+    checkTogether(line)
+    const file = textFlag(line, 'export')
+    if (file !== undefined) return await write(context, line, api, file)
+    if (hasFlag(line, 'follow')) return await follow(context, line, api)
+    return await list(context, line, api)
   },
 }
+
+function checkTogether(line: CommandLine): void {
+  const modes = ['all', 'follow', 'export'].filter((name) => hasFlag(line, name) || textFlag(line, name))
+  if (modes.length > 1) throw new UsageError(`Use one of --${modes.join(' and --')}.`)
+  if (hasFlag(line, 'resume') && textFlag(line, 'export') === undefined)
+    throw new UsageError('--resume goes with --export FILE.')
+  if (textFlag(line, 'cursor-file') !== undefined && !hasFlag(line, 'follow'))
+    throw new UsageError('--cursor-file goes with --follow.')
+  if (hasFlag(line, 'follow') && textFlag(line, 'until') !== undefined)
+    throw new UsageError('--until has no meaning with --follow.')
+}
+
+async function list({ terminal, stop }: Context, line: CommandLine, api: ApiConnection): Promise<number> {
+  const limit = hasFlag(line, 'all') ? Infinity : limitOf(line)
+  const { rows, more } = await newest(api, auditParameters(line, true), limit, stop)
+  terminal.value(rows)
+  if (rows.length === 0) terminal.line('No audit rows.')
+  else for (const text of table(HEADINGS, rows.map(columns))) terminal.line(text)
+  if (more) terminal.note('There are more; use --limit or --all.')
+  return EXIT.ok
+}
+
+/** Up to `limit` rows, newest first. A filter that rarely matches takes several pages, some of them empty. */
+async function newest(
+  api: ApiConnection,
+  parameters: Record<string, string>,
+  limit: number,
+  stop: AbortSignal,
+): Promise<{ rows: AuditRow[]; more: boolean }> {
+  const rows: AuditRow[] = []
+  let cursor: string | null = null
+  do {
+    const page: z.infer<typeof pageSchema> = parse(
+      pageSchema,
+      await api.call(
+        'GET',
+        auditPath('invocations', {
+          ...parameters,
+          limit: String(Math.min(MAX_ROWS, limit - rows.length)),
+          ...(cursor === null ? {} : { cursor }),
+        }),
+      ),
+      'the answer',
+    )
+    rows.push(...page.invocations)
+    cursor = page.next_cursor
+  } while (cursor !== null && rows.length < limit && !stop.aborted)
+  return { rows, more: cursor !== null }
+}
+
+async function follow(context: Context, line: CommandLine, api: ApiConnection): Promise<number> {
+  const { terminal, stop } = context
+  const cursorFile = textFlag(line, 'cursor-file')
+  const show = (row: AuditRow): void => {
+    terminal.value(row)
+    terminal.line(
+      columns(row)
+        .map((cell, at) => String(cell ?? '-').padEnd(WIDTHS[at] ?? 0))
+        .join('  ')
+        .trimEnd(),
+    )
+  }
+  terminal.line(
+    HEADINGS.map((heading, at) => heading.padEnd(WIDTHS[at] ?? 0))
+      .join('  ')
+      .trimEnd(),
+  )
+  await followAudit({
+    api,
+    terminal,
+    stop,
+    show,
+    parameters: auditParameters(line, false),
+    ...(cursorFile === undefined ? {} : { cursorFile }),
+    begin: async () => {
+      const { rows } = await newest(api, auditParameters(line, true), limitOf(line), stop)
+      for (const row of rows.toReversed()) show(row)
+      return rows
+    },
+  })
+  return EXIT.ok
+}
+
+async function write(
+  { terminal }: Context,
+  line: CommandLine,
+  api: ApiConnection,
+  file: string,
+): Promise<number> {
+  const rows = await exportAudit({
+    api,
+    file,
+    parameters: auditParameters(line, true),
+    resume: hasFlag(line, 'resume'),
+  })
+  terminal.note(`${rows} ${rows === 1 ? 'row' : 'rows'} written${file === '-' ? '' : ` to ${file}`}.`)
+  return EXIT.ok
+}
+
+const limitOf = (line: CommandLine): number =>
+  numberFlag(line, 'limit', { min: 1, max: MAX_ROWS }) ?? DEFAULT_ROWS
+
+const HEADINGS = ['STARTED', 'TENANT', 'AGENT', 'ENDING', 'EXIT', 'TOOK', 'BACKEND', 'EXECUTION']
+/** Of lines that come one by one: what is longer pushes its line to the right. */
+const WIDTHS = [19, 12, 12, 12, 4, 8, 8, 36]
 
 const columns = (row: AuditRow) => [
   row.started_at.slice(0, 19).replace('T', ' '),
@@ -70,17 +177,3 @@ const columns = (row: AuditRow) => [
   row.backend,
   row.attempt === 1 ? row.execution_id : `${row.execution_id} (attempt ${row.attempt})`,
 ]
-
-function query(line: CommandLine, cursor: string | null): string {
-  const since = durationFlag(line, 'since')
-  const parts = {
-    tenant_id: textFlag(line, 'tenant'),
-    agent_id: textFlag(line, 'agent'),
-    exit_status: textFlag(line, 'status'),
-    from: since === undefined ? undefined : new Date(Date.now() - since).toISOString(),
-    limit: String(numberFlag(line, 'limit', { min: 1, max: 500 }) ?? (hasFlag(line, 'all') ? 500 : 20)),
-    cursor: cursor ?? undefined,
-  }
-  const given = Object.entries(parts).flatMap(([name, value]) => (value === undefined ? [] : [[name, value]]))
-  return new URLSearchParams(given).toString()
-}

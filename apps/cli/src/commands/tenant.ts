@@ -19,6 +19,7 @@ import { RULE_FLAGS, rulesOf, switchFlag, templateOf } from '../tenant-rules.ts'
 import { UsageError } from '../usage-error.ts'
 
 const tenantSchema = z.object({ policy: tenantPolicySchema, caps: tenantCapsSchema })
+const tenantPageSchema = z.object({ tenants: z.array(tenantSchema), next_cursor: z.string().nullable() })
 type Tenant = z.infer<typeof tenantSchema>
 const keyMadeSchema = z.object({ id: z.string(), key: z.string() })
 const keysSchema = z.object({
@@ -130,8 +131,14 @@ async function list(
   __: CommandLine,
   terminal: Terminal,
 ): Promise<void> {
-  const answer = await api.call('GET', '/v1/tenants')
-  const { tenants } = parse(z.object({ tenants: z.array(tenantSchema) }), answer, 'the answer')
+  const tenants: Tenant[] = []
+  let cursor: string | null = null
+  do {
+    const from: string = cursor === null ? '' : `?cursor=${encodeURIComponent(cursor)}`
+    const page = parse(tenantPageSchema, await api.call('GET', `/v1/tenants${from}`), 'the answer')
+    tenants.push(...page.tenants)
+    cursor = page.next_cursor
+  } while (cursor !== null)
   terminal.value(tenants)
   const rows = tenants.map(({ policy }) => [
     policy.tenant_id,

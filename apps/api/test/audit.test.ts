@@ -1,0 +1,187 @@
+import { request as httpRequest, type IncomingMessage } from 'node:http'
+import {
+  composeAttempt,
+  executionRequestSchema,
+  newExecutionId,
+  outcomeWithoutRun,
+  type AuditRow,
+  type ExecutionId,
+} from '@cofferdam/contract'
+import type { Store } from '@cofferdam/store'
+import type { FastifyInstance } from 'fastify'
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
+import { openScene, type Scene } from './scene.ts'
+
+let scene: Scene
+beforeAll(async () => {
+  scene = await openScene()
+})
+afterAll(() => scene?.[Symbol.asyncDispose]())
+
+interface Row {
+  tenant?: string
+  agent: string
+  id?: ExecutionId
+  reason?: string
+}
+
+/** Records an attempt as a worker would; returns its id. */
+async function record({ tenant = 'acme', agent, id = newExecutionId(), reason = 'it failed' }: Row) {
+  const atMs = Date.now()
+  await scene.store.record(
+    composeAttempt({
+      executionId: id,
+      attempt: 1,
+      request: executionRequestSchema.parse({
+        tenant_id: tenant,
+        agent_id: agent,
+        program: { type: 'script', language: 'python', source: 'print(1)' },
+      }),
+      outcome: { ...outcomeWithoutRun('error', 'test', reason), failureReason: reason },
+      enqueuedAtMs: atMs,
+      startedAtMs: atMs,
+      finishedAtMs: atMs + 1,
+      traceId: '0af7651916cd43dd8448eb211c80319c',
+      retentionDays: 30,
+      caps: null,
+      chargedAtMs: null,
+    }),
+  )
+  return id
+}
+
+const rowsOf = (text: string): AuditRow[] =>
+  text
+    .split('\n')
+    .filter((line) => line !== '')
+    .map((line) => JSON.parse(line) as AuditRow)
+
+describe('GET /v1/audit/export', () => {
+  it('sends every row as a line, newest first, and goes on behind the last one that came', async () => {
+    const ids = [await record({ agent: 'lines' }), await record({ agent: 'lines' })].toReversed()
+    const theirs = await record({ tenant: 'globex', agent: 'lines' })
+    const url = '/v1/audit/export?agent_id=lines'
+    const own = await scene.call({ url, headers: scene.acme })
+    expect(own.headers['content-type']).toBe('application/x-ndjson; charset=utf-8')
+    expect(own.text.endsWith('\n')).toBe(true)
+    expect(rowsOf(own.text).map((row) => row.execution_id)).toEqual(ids)
+    const rest = await scene.call({ url: `${url}&after=${ids[0]}.1`, headers: scene.acme })
+    expect(rowsOf(rest.text).map((row) => row.execution_id)).toEqual(ids.slice(1))
+    expect((await scene.call({ url: `${url}&after=${ids[1]}.1`, headers: scene.acme })).text).toBe('')
+    expect(rowsOf((await scene.call({ url })).text).map((row) => row.execution_id)).toContain(theirs)
+    expect((await scene.call({ url: `${url}&tenant_id=globex`, headers: scene.acme })).status).toBe(403)
+    expect((await scene.call({ url: `${url}&after=exe_1.1` })).status).toBe(400)
+  })
+
+  it('reads page by page as the reader takes them, and stops when the reader goes away', async () => {
+    // 8 MiB in 4,000 rows: more than sockets buffer.
+    const reason = 'x'.repeat(1900)
+    await Promise.all(Array.from({ length: 1900 }, () => record({ agent: 'many', reason })))
+    await Promise.all(Array.from({ length: 1900 }, () => record({ agent: 'many', reason })))
+    let pages = 0
+    const counted: Store = {
+      ...scene.store,
+      listAudit: (filter) => {
+        pages += 1
+        // As if there were ever more: an export without an end.
+        const { cursor: _, ...again } = filter
+        return scene.store
+          .listAudit(again)
+          .then((page) => ({ ...page, next_cursor: page.next_cursor ?? 'on' }))
+      },
+    }
+    await using app = await serving({ store: counted })
+    const open = async (): Promise<IncomingMessage> => {
+      const { promise, resolve, reject } = Promise.withResolvers<IncomingMessage>()
+      httpRequest(
+        { port: app.port, path: '/v1/audit/export?agent_id=many&tenant_id=acme', headers: scene.admin },
+        resolve,
+      )
+        .on('error', reject)
+        .end()
+      return await promise
+    }
+    const reader = await open()
+    reader.on('error', () => undefined)
+    await vi.waitFor(() => expect(pages).toBeGreaterThan(1), 10_000)
+    // Nobody reads: what sockets buffer is all that is read of the store.
+    const stalled = await settled(() => pages)
+    reader.resume()
+    await vi.waitFor(() => expect(pages).toBeGreaterThan(stalled + 5), 20_000)
+    reader.destroy()
+    const last = await settled(() => pages)
+    expect(stalled).toBeLessThan(40)
+    // Its place is free again: as many as there may be can be opened, and one more is refused.
+    const others = await Promise.all(Array.from({ length: 4 }, open))
+    expect(others.map((other) => other.statusCode)).toEqual([200, 200, 200, 200])
+    expect((await open()).statusCode).toBe(503)
+    expect(pages).toBeGreaterThan(last)
+    for (const other of others) other.on('error', () => undefined).destroy()
+  })
+
+  it('is cut, not ended, when the store fails on the way', async () => {
+    await record({ agent: 'cut' })
+    let pages = 0
+    const failing: Store = {
+      ...scene.store,
+      listAudit: async (filter) => {
+        pages += 1
+        if (pages > 1) throw new Error('gone')
+        return { ...(await scene.store.listAudit(filter)), next_cursor: 'on' }
+      },
+    }
+    await using app = await serving({ store: failing })
+    const answer = await fetch(`http://127.0.0.1:${app.port}/v1/audit/export?agent_id=cut`, {
+      headers: scene.admin,
+    })
+    expect(answer.status).toBe(200)
+    await expect(answer.text()).rejects.toThrow()
+  })
+})
+
+describe('GET /v1/audit/feed', () => {
+  it('waits for what is recorded next, also with an old id, and shows it once', async () => {
+    const feed = async (query: string, headers = scene.acme) =>
+      (await scene.call({ url: `/v1/audit/feed?agent_id=fed${query}`, headers })).json
+    const old = newExecutionId(Date.now() - 3_600_000)
+    const start = await feed('')
+    expect(start).toEqual({ invocations: [], cursor: expect.any(String) })
+    const waiting = feed(`&cursor=${start.cursor}&wait=30s`)
+    await record({ tenant: 'globex', agent: 'fed' })
+    await record({ agent: 'fed', id: old })
+    const first = await waiting
+    expect(first.invocations).toMatchObject([{ execution_id: old, tenant_id: 'acme' }])
+    expect((await feed(`&cursor=${first.cursor}`)).invocations).toEqual([])
+    expect((await scene.call({ url: '/v1/audit/feed?cursor=nonsense' })).status).toBe(400)
+  })
+})
+
+async function serving(deps: Parameters<Scene['another']>[1]): Promise<AsyncDisposable & { port: number }> {
+  const app: FastifyInstance = await scene.another({}, deps)
+  await app.listen({ port: 0, host: '127.0.0.1' })
+  const address = app.server.address()
+  return {
+    port: typeof address === 'object' && address !== null ? address.port : 0,
+    async [Symbol.asyncDispose]() {
+      app.server.closeAllConnections()
+      await app.close()
+    },
+  }
+}
+
+/** The value that stays the same for half a second. */
+async function settled(read: () => number): Promise<number> {
+  let value = read()
+  let sinceMs = performance.now()
+  await vi.waitFor(
+    () => {
+      if (read() !== value) {
+        value = read()
+        sinceMs = performance.now()
+      }
+      expect(performance.now() - sinceMs).toBeGreaterThan(500)
+    },
+    { timeout: 20_000, interval: 50 },
+  )
+  return value
+}

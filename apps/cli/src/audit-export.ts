@@ -1,0 +1,97 @@
+/** Writes audit rows as NDJSON into a file, or to stdout; a file that broke off is continued behind its last whole line. */
+import { createWriteStream, type WriteStream } from 'node:fs'
+import { open, type FileHandle } from 'node:fs/promises'
+import { once } from 'node:events'
+import { auditRowSchema, parse } from '@cofferdam/contract'
+import type { ApiConnection } from './api-connection.ts'
+import { auditPath } from './audit-flags.ts'
+import { CommandFailure } from './command-failure.ts'
+import { UsageError } from './usage-error.ts'
+
+/** The longest line: 64 KiB are some twenty times an ordinary row; outbound hosts may add to that. */
+const LONGEST_LINE = 1024 * 1024
+const NEWLINE = 10
+
+export interface ExportOptions {
+  api: ApiConnection
+  parameters: Record<string, string>
+  /** `-` is stdout. */
+  file: string
+  /** Go on behind the last whole line of `file`. */
+  resume: boolean
+}
+
+/** Returns how many rows were written. */
+export async function exportAudit({ api, parameters, file, resume }: ExportOptions): Promise<number> {
+  const after = resume ? await cutToLastLine(file) : null
+  const path = auditPath('export', { ...parameters, ...(after === null ? {} : { after }) })
+  const out = await outputOf(file, resume)
+  let rows = 0
+  try {
+    for await (const chunk of api.stream(path)) {
+      for (const byte of chunk) if (byte === NEWLINE) rows += 1
+      if (!out.write(chunk)) await once(out, 'drain')
+    }
+  } catch (cause) {
+    await finish(out)
+    const advice = file === '-' ? '' : ` Go on with --export ${file} --resume.`
+    throw new CommandFailure(`The export broke off after ${rows} rows.${advice}`, { cause })
+  }
+  await finish(out)
+  return rows
+}
+
+async function outputOf(file: string, resume: boolean): Promise<WriteStream> {
+  if (file === '-') return createWriteStream('', { fd: 1, autoClose: false })
+  const out = createWriteStream(file, { flags: resume ? 'a' : 'wx' })
+  try {
+    await once(out, 'open')
+  } catch (error) {
+    if (error instanceof Error && 'code' in error && error.code === 'EEXIST')
+      throw new UsageError(`${file} exists. Name another file, or go on with it by --resume.`)
+    throw error
+  }
+  return out
+}
+
+async function finish(out: WriteStream): Promise<void> {
+  out.end()
+  await once(out, 'finish')
+}
+
+/** Cuts what stands behind the last newline; returns the row before it as the API names it, null for an empty file. */
+async function cutToLastLine(file: string): Promise<string | null> {
+  if (file === '-') throw new UsageError('--resume needs a file.')
+  let handle: FileHandle
+  try {
+    handle = await open(file, 'r+')
+  } catch (error) {
+    if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return null
+    throw error
+  }
+  try {
+    const { size } = await handle.stat()
+    const from = Math.max(0, size - 2 * LONGEST_LINE)
+    const { buffer, bytesRead } = await handle.read(Buffer.alloc(size - from), 0, size - from, from)
+    const tail = buffer.subarray(0, bytesRead)
+    const end = tail.lastIndexOf(NEWLINE)
+    if (end === -1 && from > 0) throw new UsageError(`${file} is no export: it has no lines.`)
+    await handle.truncate(from + end + 1)
+    if (end === -1) return null
+    const start = end === 0 ? -1 : tail.lastIndexOf(NEWLINE, end - 1)
+    return keyOfLine(tail.subarray(start + 1, end).toString(), file)
+  } finally {
+    await handle.close()
+  }
+}
+
+function keyOfLine(line: string, file: string): string {
+  let value: unknown
+  try {
+    value = JSON.parse(line)
+  } catch {
+    throw new UsageError(`${file} is no export: its last line is not JSON.`)
+  }
+  const row = parse(auditRowSchema, value, `the last line of ${file}`)
+  return `${row.execution_id}.${row.attempt}`
+}
