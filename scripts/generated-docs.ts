@@ -10,6 +10,7 @@ import { API_FIELDS } from '../apps/api/src/config.ts'
 import { CLI_FIELDS } from '../apps/cli/src/config.ts'
 import { EXIT, exitStatusFor } from '../apps/cli/src/exit-status.ts'
 import { WORKER_FIELDS } from '../apps/worker/src/config.ts'
+import { telemetryPage } from './telemetry-page.ts'
 
 const MADE = (source: string) =>
   `<!-- Made of ${source} by \`npm run check -- --write\`; changes here are lost. -->`
@@ -191,5 +192,7 @@ function configurationPage(): string {
 /** Path below the root → the text that belongs there. */
 export const GENERATED_PAGES: Readonly<Record<string, () => string>> = {
   'docs/errors.md': errorsPage,
+  'docs/reference/telemetry.md': () =>
+    telemetryPage(MADE('libs/telemetry/src/{catalog,log-records}.ts')),
   'docs/configuration.md': () => `${configurationPage().trimEnd()}\n`,
 }

@@ -35,7 +35,8 @@ export async function enqueueAndWait(
       void reply.header('location', `/v1/executions/${accepted.execution_id}`)
       const body = release === null ? null : await waitFor(context, reply, execution, accepted, timeoutMs)
       const status = body === null ? 202 : 200
-      span.setAttribute('http.response.status_code', status)
+      span.setAttribute(ATTRIBUTES.httpStatus, status)
+      if (body !== null) span.setAttribute(ATTRIBUTES.ending, body.ending)
       return body === null ? { status: 202, body: accepted } : { status: 200, body }
     })
   } finally {

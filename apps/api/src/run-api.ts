@@ -1,11 +1,18 @@
 /** Connects a server to its Redis, Postgres and telemetry, and takes all of it down again in the opposite order. */
 import { once } from 'node:events'
+import { randomUUID } from 'node:crypto'
 import { isIPv6 } from 'node:net'
 import { join } from 'node:path'
 import { createAdmission } from '@cofferdam/admission'
-import { connectRedis, createProducer } from '@cofferdam/queue'
+import { connectRedis, createProducer, createTraceShelf, LOCK_MS } from '@cofferdam/queue'
 import { createStore } from '@cofferdam/store'
-import { createLogger, startTelemetry, type Logger, type Telemetry } from '@cofferdam/telemetry'
+import {
+  createLogger,
+  createMetricsServer,
+  startTelemetry,
+  type Logger,
+  type Telemetry,
+} from '@cofferdam/telemetry'
 import type { FastifyInstance } from 'fastify'
 import type { Redis } from 'ioredis'
 import type { ApiConfig } from './config.ts'
@@ -52,7 +59,15 @@ export async function runApi(config: ApiConfig, shared: Shared = {}): Promise<Ru
     loadCaps: async (tenantId) => (await store.tenants.get(tenantId))?.caps ?? null,
     logger,
   })
-  owned.defer(telemetry.instruments.observeQueue(async () => ({ ...(await producer.stats()).lanes })))
+  owned.defer(
+    telemetry.instruments.observeFleet(async () => ({ ...(await producer.stats()), lockMs: LOCK_MS })),
+  )
+  // Whoever shares its telemetry keeps the traces itself: `up`'s worker does.
+  if (shared.telemetry === undefined) {
+    const onError = (error: unknown) => logger.warn({ err: error }, 'the spans of a request were not kept')
+    const shelf = owned.use(createTraceShelf({ redis, process: `api-${randomUUID()}`, onError }))
+    owned.defer(telemetry.onTrace((trace) => shelf.offer(trace)))
+  }
   const api = await createApi({
     producer,
     store,
@@ -63,6 +78,18 @@ export async function runApi(config: ApiConfig, shared: Shared = {}): Promise<Ru
   })
   owned.adopt(api, (running) => closeWithin(running, config.drainMs))
   await Promise.allSettled([isReady(redis), store.ping()])
+  if (config.metricsPort !== undefined)
+    owned.use(
+      await createMetricsServer({
+        host: config.metricsHost,
+        port: config.metricsPort,
+        metrics: () => telemetry.prometheus(),
+        notReady: async () => {
+          const { statusCode } = await api.inject({ method: 'GET', url: '/readyz' })
+          return statusCode === 200 ? null : `/readyz answers ${statusCode}`
+        },
+      }),
+    )
   const url = await listen(api, config)
 
   const running = owned.move()
@@ -79,6 +106,8 @@ function startOwnTelemetry(config: ApiConfig, logger: Logger): Promise<Telemetry
     version: API_VERSION,
     redact: redactSecrets,
     logger,
+    ...(config.traceSampleRatio === undefined ? {} : { sampleRatio: config.traceSampleRatio }),
+    slowMs: config.traceSlowMs,
     ...(config.otlpEndpoint === undefined ? {} : { otlpEndpoint: config.otlpEndpoint }),
   })
 }

@@ -17,10 +17,10 @@ export async function inServerSpan<T>(
 ): Promise<T> {
   const route = request.routeOptions.url ?? ''
   const attributes = {
-    'http.request.method': request.method,
-    'http.route': route,
-    'url.path': request.url.split('?', 1)[0] ?? '',
-    'url.scheme': request.protocol,
+    [ATTRIBUTES.httpMethod]: request.method,
+    [ATTRIBUTES.httpRoute]: route,
+    [ATTRIBUTES.urlPath]: request.url.split('?', 1)[0] ?? '',
+    [ATTRIBUTES.urlScheme]: request.protocol,
   }
   const parentContext = contextFromTraceparent(parent)
   const tracer = trace.getTracer('@cofferdam/api')
@@ -36,7 +36,7 @@ export async function inServerSpan<T>(
     return await context.with(trace.setSpan(parentContext, span), () => work(own, span))
   } catch (error) {
     const code = isCofferdamError(error) ? error.code : 'internal'
-    span.setAttributes({ [ATTRIBUTES.errorType]: code, 'http.response.status_code': ERRORS[code].http })
+    span.setAttributes({ [ATTRIBUTES.errorType]: code, [ATTRIBUTES.httpStatus]: ERRORS[code].http })
     // A refusal is the caller's failure, not this span's.
     if (ERRORS[code].http >= 500) span.setStatus({ code: SpanStatusCode.ERROR, message: code })
     throw error

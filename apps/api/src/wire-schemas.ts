@@ -9,6 +9,7 @@ import {
   executionIdSchema,
   executionRequestSchema,
   executionStateSchema,
+  executionTraceSchema,
   nameSchema,
   resultSchema,
   routineRunSchema,

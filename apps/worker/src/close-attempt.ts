@@ -14,7 +14,7 @@ import {
 } from '@cofferdam/contract'
 import type { Taken } from '@cofferdam/queue'
 import { SPANS } from '@cofferdam/telemetry'
-import { currentTraceId, inSpan } from './spans.ts'
+import { currentTraceId, inSpan, markEnding } from './spans.ts'
 import type { WorkerDeps } from './worker-deps.ts'
 
 export interface Closing {
@@ -58,9 +58,17 @@ export async function closeAttempt(
   deps.metrics.ended(record)
 }
 
-/** Writes the audit row, then the ending. Used for fresh records and for those found from a dead owner. */
-export async function publish(taken: Taken, record: AttemptRecord, deps: WorkerDeps): Promise<void> {
-  const recorded = await inSpan(SPANS.audit, () => recordInPostgres(record, deps))
+/**
+ * Writes the audit row, then the ending. Used for fresh records and for those found from a dead owner. Where a row of the
+ * attempt is there already it is the truth: its ending is published, and what it says of the charge is settled.
+ */
+export async function publish(
+  taken: Taken,
+  composed: AttemptRecord,
+  deps: WorkerDeps,
+): Promise<Settlement | null> {
+  markEnding(composed.result.ending)
+  const { recorded, record } = await inSpan(SPANS.audit, () => recordInPostgres(taken, composed, deps))
   const info = { slotMs: Math.max(0, Date.now() - taken.takenAtMs), outbox: !recorded }
   await inSpan(SPANS.publish, () =>
     wantsRetry(taken, record) ? taken.retry(record, info) : taken.settle(record, info),

@@ -81,6 +81,12 @@ const fileSchema = z.strictObject({
   backends: backendsConfigSchema.optional(),
   warm: warmConfigSchema.prefault({}),
   egress: egressConfigSchema.prefault({}),
+  telemetry: z
+    .strictObject({
+      /** Share of traces without failure that is sent to the collector. */
+      sample_ratio: z.number().min(0).max(1).optional(),
+    })
+    .prefault({}),
 })
 
 export type WorkerConfig = ReturnType<typeof readConfig<typeof WORKER_FIELDS>>['config'] & {
@@ -106,6 +112,7 @@ export function loadConfig(env: Environment = process.env): WorkerConfig {
     backends: chooseBackends(config.backendNames, file.backends, env['COFFERDAM_BACKENDS'] !== undefined),
     warm: file.warm,
     egress: file.egress,
+    traceSampleRatio: config.traceSampleRatio ?? file.telemetry.sample_ratio,
   }
 }
 

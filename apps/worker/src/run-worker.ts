@@ -19,6 +19,7 @@ import { serveTicks } from '@cofferdam/routines'
 import { createStore } from '@cofferdam/store'
 import {
   createLogger,
+  createMetricsServer,
   startTelemetry,
   type Logger,
   type Telemetry,
@@ -78,6 +79,7 @@ export async function runWorker(config: WorkerConfig, options: WorkerOptions = {
       blobDir: join(config.dataDir, 'blobs'),
       outputKeys: config.outputKeys ?? [],
       logger,
+      onBatch: (batch) => telemetry.instruments.auditBatch(batch),
     }),
   )
   const memory = createMemoryBudget(config.memoryBudgetMib * MiB)
@@ -103,8 +105,11 @@ export async function runWorker(config: WorkerConfig, options: WorkerOptions = {
   const stopObserving = telemetry.instruments.observeMemory(() => ({
     usedBytes: executor.memory.usedBytes,
     limitBytes: executor.memory.totalBytes,
+    waiting: executor.memory.waiting,
   }))
   owned.defer(stopObserving)
+  const shelf = owned.use(createTraceShelf({ redis: control, process: workerId, onError }))
+  owned.defer(telemetry.onTrace((trace) => shelf.offer(trace)))
   const producer = owned.use(createProducer({ redis: control, subscriber }))
   const loadCaps = async (tenantId: string): Promise<TenantCaps | null> =>
     (await store.tenants.get(tenantId))?.caps ?? null
@@ -200,6 +205,7 @@ export async function runWorker(config: WorkerConfig, options: WorkerOptions = {
     close() {
       closing ??= (async () => {
         await consumer.drain({ graceMs: config.drainMs })
+        isDraining = true
         await resources.disposeAsync()
       })()
       return closing
@@ -208,6 +214,15 @@ export async function runWorker(config: WorkerConfig, options: WorkerOptions = {
 }
 
 function telemetryOptions(config: WorkerConfig, instance: string, logger: Logger): TelemetryOptions {
+/** A worker that beats takes executions; one that Redis does not hear takes none. Five beats are missed by then. */
+const BEAT_LATE_MS = 5000
+
+function whyNotReady(beatAgeMs: number | null, isDraining: boolean): string | null {
+  if (isDraining) return 'draining'
+  if (beatAgeMs === null) return 'no heartbeat yet'
+  return beatAgeMs > BEAT_LATE_MS ? `Redis took the last heartbeat ${Math.round(beatAgeMs)} ms ago` : null
+}
+
   const rules = compileRules([], {})
   return {
     service: 'cofferdam-worker',
@@ -216,5 +231,7 @@ function telemetryOptions(config: WorkerConfig, instance: string, logger: Logger
     ...(config.otlpEndpoint === undefined ? {} : { otlpEndpoint: config.otlpEndpoint }),
     redact: (text) => redactText(rules, text).text,
     logger,
+    ...(config.traceSampleRatio === undefined ? {} : { sampleRatio: config.traceSampleRatio }),
+    slowMs: config.traceSlowMs,
   }
 }

@@ -1,5 +1,5 @@
 /** The worker's spans: one consumer span per attempt, whose parent is the producer's traceparent. */
-import type { WorkerId } from '@cofferdam/contract'
+import type { Ending, WorkerId } from '@cofferdam/contract'
 import type { Taken } from '@cofferdam/queue'
 import { ATTRIBUTES, contextFromTraceparent, SPANS, withSpan, type SpanName } from '@cofferdam/telemetry'
 import { isSpanContextValid, SpanKind, trace } from '@opentelemetry/api'
@@ -30,6 +30,10 @@ export function inExecutionSpan(taken: Taken, workerId: WorkerId, work: () => Pr
 /** Runs `work` inside a child span of the active one. */
 export const inSpan = <T>(name: SpanName, work: () => Promise<T>): Promise<T> =>
   withSpan(tracer, name, {}, work)
+
+/** Says on the attempt's span how it ended: what is sent to the collector is decided by it. */
+export const markEnding = (ending: Ending): void =>
+  void trace.getActiveSpan()?.setAttribute(ATTRIBUTES.ending, ending)
 
 /** The active trace's id; null when nothing traces. */
 export function currentTraceId(): string | null {

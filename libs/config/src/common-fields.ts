@@ -59,6 +59,39 @@ export const COMMON_FIELDS = {
     example: 'http://127.0.0.1:4318',
     secret: true,
   },
+  traceSampleRatio: {
+    variable: 'COFFERDAM_TRACE_SAMPLE_RATIO',
+    schema: z
+      .string()
+      .regex(/^(0(\.\d{1,6})?|1(\.0{1,6})?)$/, 'expected a number from 0 to 1')
+      .transform(Number)
+      .optional(),
+    description:
+      'Share of traces without failure that is sent to the collector, 0 to 1 (unset: all); failed, refused and slow ones always are.',
+    example: '0.05',
+  },
+  traceSlowMs: {
+    variable: 'COFFERDAM_TRACE_SLOW_MS',
+    schema: wholeNumber(1, 86_400_000).default(10_000),
+    description: 'What takes or waits at least this long is slow: its trace is always sent, milliseconds.',
+    example: '10000',
+  },
+  metricsPort: {
+    variable: 'COFFERDAM_METRICS_PORT',
+    schema: wholeNumber(0, 65_535).optional(),
+    description:
+      'Port of /metrics, /healthz and /readyz without keys, for probes and Prometheus; unset: not served; 0 takes a free one.',
+    example: '9464',
+  },
+  metricsHost: {
+    variable: 'COFFERDAM_METRICS_HOST',
+    schema: z
+      .string()
+      .regex(/^[A-Za-z0-9.:_-]{1,253}$/, 'expected a host name or an address without brackets')
+      .default('127.0.0.1'),
+    description: 'Address of that port. Beyond loopback only on a network that probes and Prometheus alone reach.',
+    example: '127.0.0.1',
+  },
   dataDir: {
     variable: 'COFFERDAM_DATA_DIR',
     schema: z

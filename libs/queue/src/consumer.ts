@@ -75,6 +75,8 @@ export interface Consumer extends AsyncDisposable {
    */
   drain(options: { graceMs: number }): Promise<void>
   readonly running: number
+  /** Since Redis last took a heartbeat, milliseconds; null before the first. */
+  readonly beatAgeMs: number | null
 }
 
 /** How long each step of a drain may take (Redis may be away) before the consumer closes over it; what runs is redelivered. */
@@ -100,6 +102,7 @@ export function createConsumer(deps: ConsumerDeps): Consumer {
   const work = new Set<Promise<void>>()
   let sources: LaneSource[] = []
   let drained: Promise<void> | null = null
+  let lastBeatMs: number | null = null
 
   const running = (): HeldExecution[] => [
     ...[...heldJobs.values()].filter((held) => held !== null),
@@ -235,6 +238,7 @@ export function createConsumer(deps: ConsumerDeps): Consumer {
       lockMs,
       slots: isStopping ? 0 : deps.slots,
     })
+    lastBeatMs = performance.now()
     const { releases, lost, cancelled, dueMs } = answer
     runQueue.add(releases)
     for (const lane of lanes) if (answer.handed[lane] > 0) handed.wake(lane)
@@ -310,6 +314,9 @@ export function createConsumer(deps: ConsumerDeps): Consumer {
     drain: ({ graceMs }) => (drained ??= drain(graceMs)),
     get running() {
       return running().length
+    },
+    get beatAgeMs() {
+      return lastBeatMs === null ? null : performance.now() - lastBeatMs
     },
     [Symbol.asyncDispose]: () => (drained ??= drain(0)),
   }

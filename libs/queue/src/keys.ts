@@ -65,6 +65,14 @@ export const KEYS = {
   workers: at('workers'),
   /** stream of attempt records that Postgres has not got yet. */
   outbox: at('outbox'),
+  /** `<id>` → hash: process → spans of an execution as JSON (trace-shelf.ts). */
+  trace: at('trace:'),
+  /** zset of ids with such spans, by the moment they were kept. */
+  traces: at('traces'),
+  /** list of `<id> <tenant> <url>`: executions that ended and whose callback is to be called. */
+  callbacksDue: at('callbacks-due'),
+  /** `<id>` → hash: what became of its callback. */
+  callbackStatus: at('cb:'),
   outboxLock: at('outbox-lock'),
   sweepLock: at('sweep-lock'),
   /** `<producer>` → stream that wakes its event reader. */

@@ -85,6 +85,7 @@ export const SCRIPTS = {
   heartbeat: load('heartbeat'),
   sweep: load('sweep'),
   relock: load('relock'),
+  shelve: load('shelve'),
 } as const
 
 /** Runs a script by its hash, and by its text once when the server does not know it (first use, restart). */

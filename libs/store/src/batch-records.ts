@@ -32,9 +32,17 @@ interface Waiting<T> {
   reject(error: CofferdamError): void
 }
 
-/** `write` gets items with distinct keys and returns the keys that were new. */
+/** What became of one batch; `ms` from being sent to its answer. */
+export interface WrittenBatch {
+  rows: number
+  ms: number
+  ok: boolean
+}
+
+/** `write` gets items with distinct keys and returns the keys that were new. `onBatch` hears of each try. */
 export function createRecordBatcher<T>(
   write: (items: readonly T[]) => Promise<Set<string>>,
+  onBatch: (batch: WrittenBatch) => void = () => {},
 ): RecordBatcher<T> {
   let waiting: Waiting<T>[] = []
   let inFlight = 0
@@ -67,10 +75,14 @@ export function createRecordBatcher<T>(
     // The same attempt twice in a batch: the first may be new, the others are not.
     const first = new Map<string, Waiting<T>>()
     for (const one of batch) if (!first.has(one.key)) first.set(one.key, one)
+    const sentAtMs = performance.now()
+    const answered = (ok: boolean) => onBatch({ rows: first.size, ms: performance.now() - sentAtMs, ok })
     try {
       const inserted = await write([...first.values()].map((one) => one.item))
+      answered(true)
       for (const one of batch) one.resolve(first.get(one.key) === one && inserted.has(one.key))
     } catch (error) {
+      answered(false)
       await fail(batch, error)
     }
   }

@@ -1,11 +1,24 @@
 /** Names and helpers that need @opentelemetry/api alone: importing this loads neither the SDK nor the logger. */
 export {
   createInstruments,
+  type FleetReading,
   type Instruments,
   type MemoryReading,
   type QueueReading,
   type SlotEvent,
+  type WorkerReading,
 } from './instruments.ts'
+export {
+  ATTRIBUTE_FACTS,
+  EVENT_FACTS,
+  METRIC_FACTS,
+  prometheusName,
+  SPAN_FACTS,
+  type MetricFacts,
+  type SpanFacts,
+} from './catalog.ts'
+export { LOG_FACTS, type LogFacts } from './log-records.ts'
 export { ATTRIBUTES, EVENTS, METRICS, SPANS, type MetricName, type SpanName } from './names.ts'
 export { contextFromTraceparent, traceparentOf } from './traceparent.ts'
 export { recordError, withSpan } from './with-span.ts'
+export { spansInTreeOrder, type PlacedSpan } from './tree-order.ts'

@@ -1,10 +1,20 @@
 /**
- * The instruments of the fleet on a meter. Labels come from closed sets only (lane, ending, backend, dimension): never a
- * tenant, agent or execution, so that the number of series does not grow with use.
+ * The instruments of the fleet on a meter, as catalog.ts states them. Labels come from closed sets only (lane, ending,
+ * backend, dimension): never a tenant, agent or execution, so that the number of series does not grow with use.
  */
-import type { AttemptRecord } from '@cofferdam/contract'
-import type { Attributes, BatchObservableResult, Meter, Observable } from '@opentelemetry/api'
-import { ATTRIBUTES, METRICS } from './names.ts'
+import type { AttemptRecord, CapsUse } from '@cofferdam/contract'
+import type {
+  Attributes,
+  BatchObservableResult,
+  Counter,
+  Histogram,
+  Meter,
+  Observable,
+  ObservableGauge,
+} from '@opentelemetry/api'
+import { METRIC_FACTS } from './catalog.ts'
+import { ATTRIBUTES, METRICS, type MetricName } from './names.ts'
+import type { TraceDecision } from './trace-decision.ts'
 
 /** One lane of the queue, as QueueStats has it under the lane's name. */
 export interface QueueReading {
@@ -13,6 +23,25 @@ export interface QueueReading {
   running: number
   /** Age of the oldest execution that waits; null when none does. */
   oldest_age_ms: number | null
+  /** How many may be outstanding at once. */
+  window: number
+}
+
+/** The whole fleet as Redis knows it. */
+export interface FleetReading {
+  lanes: Readonly<Record<string, QueueReading>>
+  workers: readonly { slots: number; running: number; last_seen_ms: number }[]
+  outbox: number
+  /** A worker that is silent for longer has lost its executions. */
+  lockMs: number
+}
+
+/** This worker. */
+export interface WorkerReading {
+  busy: number
+  total: number
+  /** Since its last heartbeat that Redis took; null before the first. */
+  beatAgeMs: number | null
 }
 
 /** What happened to a warm slot, as the backends tell it. */
@@ -25,62 +54,48 @@ export type SlotEvent =
 export interface MemoryReading {
   usedBytes: number
   limitBytes: number
+  /** Executions that wait for their share. */
+  waiting: number
 }
 
 /** A value now, or one that is fetched when metrics are collected. */
 type Read<T> = () => T | Promise<T>
 
 export interface Instruments {
-  /** Counts one attempt's ending: its class, waits and run time, refusal and redactions. */
+  /** Counts one attempt's ending: its class, waits and run time, caps, refusal and redactions. */
   ended(record: AttemptRecord): void
-  /** Observes the queue at each collection; returns how to stop. A reader that throws leaves a gap. */
-  observeQueue(read: Read<Readonly<Record<string, QueueReading>>>): () => void
+  /** Observes queue and workers at each collection; returns how to stop. A reader that throws leaves a gap. */
+  observeFleet(read: Read<FleetReading>): () => void
+  observeWorker(read: Read<WorkerReading>): () => void
+  observeMemory(read: Read<MemoryReading>): () => void
   /** Counts slots that were taken, warmed, failed to warm and dropped. */
   slotEvent(event: SlotEvent): void
-  observeMemory(read: Read<MemoryReading>): () => void
+  /** One batch of audit rows was answered, or failed. */
+  auditBatch(batch: { rows: number; ms: number; ok: boolean }): void
+  /** It was decided whether the spans of one execution or request are sent. */
+  traceDecided(decision: TraceDecision): void
 }
 
 /** Seconds: from a warm start (10 ms) to the longest run (24 h), each about 2-3 times the one before. */
 const SECONDS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1800, 7200, 86_400]
+/** Shares of a cap: fine where it is nearly used up. */
+const SHARES = [0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 1]
+/** Rows of a batch: the batcher writes 100 at most. */
+const ROWS = [1, 2, 5, 10, 20, 50, 100]
 
 /** Creates the instruments; once per process and meter. */
 export function createInstruments(meter: Meter): Instruments {
-  const advice = { explicitBucketBoundaries: SECONDS }
-  const wait = meter.createHistogram(METRICS.wait, {
-    unit: 's',
-    description: 'From enqueue until a worker took the execution.',
-    advice,
-  })
-  const runTime = meter.createHistogram(METRICS.runTime, {
-    unit: 's',
-    description: 'From being taken by a worker to the end of the attempt.',
-    advice,
-  })
-  const endings = meter.createCounter(METRICS.endings, { description: 'Attempts by how they ended.' })
-  const refusals = meter.createCounter(METRICS.refusals, {
-    description: 'Attempts that a cap refused, by its dimension.',
-  })
-  const redactions = meter.createCounter(METRICS.redactions, {
-    description: 'Secrets redacted from what programs printed.',
-  })
-  const depth = meter.createObservableGauge(METRICS.queueDepth, { description: 'Executions by state.' })
-  const age = meter.createObservableGauge(METRICS.queueAge, {
-    unit: 's',
-    description: 'Age of the oldest execution that waits; 0 when none does.',
-  })
-  const slots = meter.createCounter(METRICS.slots, {
-    description:
-      'Sandbox slots by what became of them: taken warm, taken cold, failed to warm, dropped (and why).',
-  })
-  const warmUp = meter.createHistogram(METRICS.warmUp, {
-    unit: 's',
-    description: 'From the start of a slot until its interpreter waited.',
-    advice,
-  })
-  const memory = meter.createObservableGauge(METRICS.memory, {
-    unit: 'By',
-    description: 'Memory promised to running sandboxes and warm slots, and the budget.',
-  })
+  const wait = histogram(meter, METRICS.wait, SECONDS)
+  const runTime = histogram(meter, METRICS.runTime, SECONDS)
+  const warmUp = histogram(meter, METRICS.warmUp, SECONDS)
+  const auditWrite = histogram(meter, METRICS.auditWrite, SECONDS)
+  const auditRows = histogram(meter, METRICS.auditRows, ROWS)
+  const capsUsed = histogram(meter, METRICS.capsUsed, SHARES)
+  const endings = counter(meter, METRICS.endings)
+  const refusals = counter(meter, METRICS.refusals)
+  const redactions = counter(meter, METRICS.redactions)
+  const slots = counter(meter, METRICS.slots)
+  const traces = counter(meter, METRICS.traces)
 
   return {
     ended({ audit, result }) {
@@ -91,6 +106,8 @@ export function createInstruments(meter: Meter): Instruments {
       endings.add(1, attributes)
       runTime.record(result.duration_ms / 1000, attributes)
       wait.record(result.queue_ms / 1000)
+      for (const [dimension, share] of sharesOf(result.caps ?? null))
+        capsUsed.record(share, { [ATTRIBUTES.dimension]: dimension })
       if (audit.quota_dimension !== null)
         refusals.add(1, {
           [ATTRIBUTES.dimension]: audit.quota_dimension,
@@ -98,14 +115,9 @@ export function createInstruments(meter: Meter): Instruments {
         })
       if (audit.redaction_count > 0) redactions.add(audit.redaction_count)
     },
-    observeQueue: (read) =>
-      observe(meter, [depth, age], read, (lanes, observed) => {
-        for (const [lane, { queued, delayed, running, oldest_age_ms: ageMs }] of Object.entries(lanes)) {
-          const of = { [ATTRIBUTES.lane]: lane }
-          observeStates(observed, depth, of, { queued, delayed, running })
-          observed.observe(age, (ageMs ?? 0) / 1000, of)
-        }
-      }),
+    observeFleet: (read) => observeFleet(meter, read),
+    observeWorker: (read) => observeWorker(meter, read),
+    observeMemory: (read) => observeMemory(meter, read),
     slotEvent(event) {
       const of = { [ATTRIBUTES.backend]: event.backend }
       if (event.type === 'warmed') return warmUp.record(event.ms / 1000, of)
@@ -113,12 +125,79 @@ export function createInstruments(meter: Meter): Instruments {
       const why = event.type === 'dropped' ? { [ATTRIBUTES.why]: event.why } : {}
       slots.add(1, { ...of, [ATTRIBUTES.state]: state, ...why })
     },
-    observeMemory: (read) =>
-      observe(meter, [memory], read, ({ usedBytes, limitBytes }, observed) =>
-        observeStates(observed, memory, {}, { used: usedBytes, limit: limitBytes }),
-      ),
+    auditBatch({ rows, ms, ok }) {
+      auditWrite.record(ms / 1000, { [ATTRIBUTES.state]: ok ? 'written' : 'failed' })
+      auditRows.record(rows)
+    },
+    traceDecided: (decision) => traces.add(1, { [ATTRIBUTES.decision]: decision }),
   }
 }
+
+/** Shares of the caps that were used; a cap of 0 is a switch, not a share. */
+function sharesOf(caps: CapsUse | null): [dimension: string, share: number][] {
+  if (caps === null) return []
+  return Object.entries(caps).flatMap(([dimension, use]) =>
+    use !== undefined && use.limit > 0 ? [[dimension, use.used / use.limit]] : [],
+  )
+}
+
+function observeFleet(meter: Meter, read: Read<FleetReading>): () => void {
+  const depth = gauge(meter, METRICS.queueDepth)
+  const age = gauge(meter, METRICS.queueAge)
+  const window = gauge(meter, METRICS.queueWindow)
+  const slots = gauge(meter, METRICS.fleetSlots)
+  const workers = gauge(meter, METRICS.fleetWorkers)
+  const beatAge = gauge(meter, METRICS.fleetBeatAge)
+  const outbox = gauge(meter, METRICS.outbox)
+  const all = [depth, age, window, slots, workers, beatAge, outbox]
+  return observe(meter, all, read, (fleet, observed) => {
+    for (const [lane, reading] of Object.entries(fleet.lanes)) {
+      const of = { [ATTRIBUTES.lane]: lane }
+      const { queued, delayed, running } = reading
+      observeStates(observed, depth, of, { queued, delayed, running })
+      observed.observe(age, (reading.oldest_age_ms ?? 0) / 1000, of)
+      observed.observe(window, reading.window, of)
+    }
+    const alive = fleet.workers.filter((worker) => worker.last_seen_ms <= fleet.lockMs)
+    const sum = (of: 'slots' | 'running') => alive.reduce((total, worker) => total + worker[of], 0)
+    observeStates(observed, slots, {}, { busy: sum('running'), total: sum('slots') })
+    const silent = fleet.workers.length - alive.length
+    observeStates(observed, workers, {}, { alive: alive.length, silent })
+    observed.observe(beatAge, Math.max(0, ...alive.map((worker) => worker.last_seen_ms)) / 1000)
+    observed.observe(outbox, fleet.outbox)
+  })
+}
+
+function observeWorker(meter: Meter, read: Read<WorkerReading>): () => void {
+  const slots = gauge(meter, METRICS.workerSlots)
+  const beatAge = gauge(meter, METRICS.workerBeatAge)
+  return observe(meter, [slots, beatAge], read, ({ busy, total, beatAgeMs }, observed) => {
+    observeStates(observed, slots, {}, { busy, total })
+    if (beatAgeMs !== null) observed.observe(beatAge, beatAgeMs / 1000)
+  })
+}
+
+function observeMemory(meter: Meter, read: Read<MemoryReading>): () => void {
+  const budget = gauge(meter, METRICS.memory)
+  const waiting = gauge(meter, METRICS.memoryWaiting)
+  return observe(meter, [budget, waiting], read, (memory, observed) => {
+    observeStates(observed, budget, {}, { used: memory.usedBytes, limit: memory.limitBytes })
+    observed.observe(waiting, memory.waiting)
+  })
+}
+
+const optionsOf = (name: MetricName) => {
+  const { unit, about } = METRIC_FACTS[name]
+  return { unit, description: about }
+}
+
+const counter = (meter: Meter, name: MetricName): Counter => meter.createCounter(name, optionsOf(name))
+
+const gauge = (meter: Meter, name: MetricName): ObservableGauge =>
+  meter.createObservableGauge(name, optionsOf(name))
+
+const histogram = (meter: Meter, name: MetricName, explicitBucketBoundaries: number[]): Histogram =>
+  meter.createHistogram(name, { ...optionsOf(name), advice: { explicitBucketBoundaries } })
 
 function observe<T>(
   meter: Meter,

@@ -5,6 +5,8 @@
 
 /** Span names, in the order in which one execution meets them. */
 export const SPANS = {
+  /** Server span of a request that enqueues; the route stands in place of the braces. */
+  server: '{method} {route}',
   /** Producer span: the execution is put into the queue. */
   enqueue: 'cofferdam.enqueue',
   /** Consumer span of one attempt; its parent is the producer's traceparent. The gap before it is the queue wait. */
@@ -23,10 +25,13 @@ export type SpanName = (typeof SPANS)[keyof typeof SPANS]
 
 /** Names of span events. */
 export const EVENTS = {
+  /** OpenTelemetry's own: what was thrown. */
+  exception: 'exception',
   started: 'program.started',
   softTimeout: 'soft_timeout',
   hardTimeout: 'hard_timeout',
 } as const
+export type EventName = (typeof EVENTS)[keyof typeof EVENTS]
 
 /** Attribute names of spans and metrics. */
 export const ATTRIBUTES = {
@@ -39,7 +44,15 @@ export const ATTRIBUTES = {
   messagingMessageId: 'messaging.message.id',
   /** Code of a CofferdamError, else the error's class. */
   errorType: 'error.type',
+  exceptionType: 'exception.type',
+  exceptionMessage: 'exception.message',
+  exceptionStacktrace: 'exception.stacktrace',
   exitCode: 'process.exit.code',
+  httpMethod: 'http.request.method',
+  httpRoute: 'http.route',
+  httpStatus: 'http.response.status_code',
+  urlPath: 'url.path',
+  urlScheme: 'url.scheme',
   executionId: 'cofferdam.execution.id',
   attempt: 'cofferdam.attempt',
   tenantId: 'cofferdam.tenant.id',
@@ -53,23 +66,38 @@ export const ATTRIBUTES = {
   lane: 'cofferdam.lane',
   dimension: 'cofferdam.cap.dimension',
   killSwitch: 'cofferdam.cap.kill_switch',
-  /** `queued`, `delayed` or `running` of a queue; `taken_warm`, `taken_cold`, `warm_failed` or `dropped` of a slot; `used` or `limit` of a budget. */
+  /** Of what a metric counts: the values stand in catalog.ts. */
   state: 'cofferdam.state',
   /** Why a waiting slot was given up: `age`, `idle`, `surplus`, `pressure`, `died`, `runs` or `unclean`. */
   why: 'cofferdam.pool.why',
+  /** Why the spans of an execution were kept or not. */
+  decision: 'cofferdam.trace.decision',
 } as const
+export type AttributeName = (typeof ATTRIBUTES)[keyof typeof ATTRIBUTES]
 
 /** Metric names. Prometheus shows dots as underscores, units as suffixes and counters with `_total`. */
 export const METRICS = {
   queueDepth: 'cofferdam.queue.depth',
   queueAge: 'cofferdam.queue.age',
+  queueWindow: 'cofferdam.queue.window',
+  fleetSlots: 'cofferdam.fleet.slots',
+  fleetWorkers: 'cofferdam.fleet.workers',
+  fleetBeatAge: 'cofferdam.fleet.heartbeat_age',
+  outbox: 'cofferdam.outbox.records',
+  workerSlots: 'cofferdam.worker.slots',
+  workerBeatAge: 'cofferdam.worker.heartbeat_age',
   wait: 'cofferdam.execution.wait',
   runTime: 'cofferdam.execution.duration',
   endings: 'cofferdam.execution.endings',
   refusals: 'cofferdam.caps.refusals',
+  capsUsed: 'cofferdam.caps.used',
   redactions: 'cofferdam.redactions',
   slots: 'cofferdam.pool.slots',
   warmUp: 'cofferdam.pool.warm_up',
   memory: 'cofferdam.memory.budget',
+  memoryWaiting: 'cofferdam.memory.waiting',
+  auditWrite: 'cofferdam.audit.write',
+  auditRows: 'cofferdam.audit.batch_rows',
+  traces: 'cofferdam.traces',
 } as const
 export type MetricName = (typeof METRICS)[keyof typeof METRICS]

@@ -10,6 +10,7 @@ import {
   type MetricData,
   type ResourceMetrics,
 } from '@opentelemetry/sdk-metrics'
+import { prometheusWord, unitSuffix } from './catalog.ts'
 import type { GuardText } from './guard-text.ts'
 import { redactMetrics } from './redact-metrics.ts'
 import { temporalityOf } from './temporality.ts'
@@ -92,17 +93,13 @@ const totals = (name: string, attributes: Attributes, value: { sum?: number; cou
   `${name}_count${labels(attributes)} ${value.count}`,
 ]
 
-const UNITS: Record<string, string> = { s: '_seconds', ms: '_milliseconds', By: '_bytes', '1': '_ratio' }
-
 const metricName = ({ descriptor }: MetricData): string =>
-  safeName(descriptor.name) + (UNITS[descriptor.unit] ?? '')
-
-const safeName = (name: string): string => name.replaceAll(/[^A-Za-z0-9_]/g, '_').replace(/^(?=\d)/, '_')
+  prometheusWord(descriptor.name) + unitSuffix(descriptor.unit)
 
 function labels(attributes: Attributes): string {
   const pairs = Object.entries(attributes)
     .filter(([, value]) => value !== undefined)
-    .map(([key, value]) => `${safeName(key)}="${escapeLabel(String(value))}"`)
+    .map(([key, value]) => `${prometheusWord(key)}="${escapeLabel(String(value))}"`)
   return pairs.length === 0 ? '' : `{${pairs.join(',')}}`
 }
 

@@ -6,6 +6,7 @@ import { SpanKind, SpanStatusCode, type Attributes, type HrTime } from '@opentel
 import type { ReadableSpan, SpanProcessor } from '@opentelemetry/sdk-trace'
 import type { GuardText } from './guard-text.ts'
 import { redactSpan } from './redact-span.ts'
+import { spansInTreeOrder } from './tree-order.ts'
 
 /** A span as the dashboard shows it. JSON-safe, redacted. */
 export interface RecentSpan {
@@ -78,8 +79,7 @@ export function createRecentSpans(
       if (kept > maxSpans) forgetOldest()
     },
     read(traceId) {
-      const spans = traces.get(traceId) ?? []
-      return inTreeOrder(spans.map((span) => shown(redactSpan(span, guard), service)))
+      return showSpans(traces.get(traceId) ?? [], service, guard)
     },
     forceFlush: async () => {},
     async shutdown() {
@@ -89,18 +89,9 @@ export function createRecentSpans(
   }
 }
 
-/** Start times are whole milliseconds, so that age alone would put a child before its parent. */
-function inTreeOrder(spans: RecentSpan[]): RecentSpan[] {
-  const present = new Set(spans.map((span) => span.span_id))
-  const isRoot = ({ parent_span_id: parent }: RecentSpan) => parent === null || !present.has(parent)
-  const byAge = spans.toSorted((a, b) => a.start_ms - b.start_ms)
-  const children = Map.groupBy(byAge, (span) => span.parent_span_id)
-  const withChildren = (span: RecentSpan): RecentSpan[] => [
-    span,
-    ...(children.get(span.span_id) ?? []).flatMap(withChildren),
-  ]
-  return byAge.filter(isRoot).flatMap(withChildren)
-}
+/** Spans of one service as they may be shown: redacted, each before its children. */
+export const showSpans = (spans: readonly ReadableSpan[], service: string, guard: GuardText): RecentSpan[] =>
+  spansInTreeOrder(spans.map((span) => shown(redactSpan(span, guard), service)))
 
 const toMs = ([seconds, nanos]: HrTime): number => seconds * 1000 + nanos / 1e6
 

@@ -2,7 +2,8 @@
  * The OpenTelemetry SDK, put together. Loaded by startTelemetry alone; the exporters only when there is an endpoint.
  *
  *   span ended ─┬─► recent spans (ring buffer) ──read──► guard ─► API
- *               └─► batch ─► redacting exporter ─► OTLP/HTTP
+ *               └─► unit, until its ending is known ─┬─► batch ─► redacting exporter ─► OTLP/HTTP
+ *                   (trace-units.ts)                 └─► onTrace ──read──► guard ─► who shows it
  *   metric ─────┬─► Prometheus text, when asked ─► guard
  *               └─► every 15 s ─► redacting exporter ─► OTLP/HTTP
  *
@@ -15,18 +16,21 @@ import { W3CTraceContextPropagator } from '@opentelemetry/core'
 import { resourceFromAttributes } from '@opentelemetry/resources'
 import { MeterProvider, PeriodicExportingMetricReader, type IMetricReader } from '@opentelemetry/sdk-metrics'
 import {
+  AlwaysOnSampler,
   BatchSpanProcessor,
   ParentBasedSampler,
-  TraceIdRatioBasedSampler,
   TracerProvider,
   type SpanProcessor,
 } from '@opentelemetry/sdk-trace'
 import { createTextGuard, SCAN_MAX, type GuardText } from './guard-text.ts'
 import { createInstruments } from './instruments.ts'
 import { CONTENT_TYPE, PrometheusReader, SERIES_PER_INSTRUMENT } from './prometheus.ts'
-import { createRecentSpans } from './recent-spans.ts'
+import { ATTRIBUTES } from './names.ts'
+import { createRecentSpans, showSpans } from './recent-spans.ts'
 import { redactingMetricExporter, redactingSpanExporter, type GateDeps } from './redacting-exporter.ts'
-import type { Telemetry, TelemetryOptions } from './start-telemetry.ts'
+import type { EndedTrace, Telemetry, TelemetryOptions } from './start-telemetry.ts'
+import { DEFAULT_SLOW_MS } from './trace-decision.ts'
+import { createTraceUnits, type EndedUnit } from './trace-units.ts'
 
 /** How long shutdown and forceFlush may take. */
 export const FLUSH_MS = 3000
@@ -54,10 +58,31 @@ export async function startSdk(options: TelemetryOptions): Promise<Telemetry> {
   const otlp =
     options.otlpEndpoint === undefined ? null : await openOtlp(options.otlpEndpoint, options, guard)
 
+  const meterProvider = new MeterProvider({
+    resource,
+    readers: [prometheus, ...(otlp === null ? [] : [otlp.metrics])],
+  })
+  const instruments = createInstruments(meterProvider.getMeter('cofferdam'))
+  const units = createTraceUnits({
+    rules: { ratio: options.sampleRatio ?? 1, slowMs: options.slowMs ?? DEFAULT_SLOW_MS },
+    sink: otlp?.spans ?? null,
+    onUnit(unit) {
+      if (otlp !== null) instruments.traceDecided(unit.decision)
+      if (listeners.size > 0) tell(unit)
+    },
+  })
+  const listeners = new Set<(trace: EndedTrace) => void>()
+  const tell = ({ root, spans, decision }: EndedUnit): void => {
+    const executionId = root.attributes[ATTRIBUTES.executionId]
+    if (typeof executionId !== 'string') return
+    const read = () => showSpans(spans, options.service, guard)
+    for (const listener of listeners) listener({ executionId, failed: decision === 'failed', read })
+  }
   const tracerProvider = new TracerProvider({
     resource,
-    spanProcessors: [recent, ...(otlp === null ? [] : [otlp.spans])],
-    sampler: new ParentBasedSampler({ root: new TraceIdRatioBasedSampler(options.sampleRatio ?? 1) }),
+    spanProcessors: [recent, units],
+    // What is kept is decided at the end (trace-units.ts); only a parent that says no is obeyed at once.
+    sampler: new ParentBasedSampler({ root: new AlwaysOnSampler() }),
     spanLimits: {
       attributeValueLengthLimit: SCAN_MAX,
       attributeCountLimit: 64,
@@ -65,12 +90,7 @@ export async function startSdk(options: TelemetryOptions): Promise<Telemetry> {
       linkCountLimit: 8,
     },
   })
-  const meterProvider = new MeterProvider({
-    resource,
-    readers: [prometheus, ...(otlp === null ? [] : [otlp.metrics])],
-  })
   const unregister = register(tracerProvider, meterProvider)
-  const instruments = createInstruments(meterProvider.getMeter('cofferdam'))
 
   let stopping: Promise<void> | null = null
   const shutdown = (): Promise<void> => {
@@ -82,6 +102,10 @@ export async function startSdk(options: TelemetryOptions): Promise<Telemetry> {
     instruments,
     tracer: (name) => tracerProvider.getTracer(name),
     meter: (name) => meterProvider.getMeter(name),
+    onTrace(listener) {
+      listeners.add(listener)
+      return () => listeners.delete(listener)
+    },
     recentSpans: (traceId) => recent.read(traceId),
     prometheus: async () => ({
       contentType: CONTENT_TYPE,

@@ -13,8 +13,13 @@ export interface TelemetryOptions {
   otlpEndpoint?: string
   /** Takes secrets out of text; everything that leaves passes it. */
   redact: (text: string) => string
-  /** Share of traces without a parent that are recorded, 0-1. Default 1. A parent's decision is followed. */
+  /**
+   * Share of what went well that is sent to the collector, 0-1; failures, refusals and slow ones always are. Default 1.
+   * A parent's decision not to record (`traceparent` that ends in -00) is followed whatever happens.
+   */
   sampleRatio?: number
+  /** What takes or waits as long is slow. Default 10,000. */
+  slowMs?: number
   /** Spans kept for `recentSpans`. Default 8,192. */
   recentSpans?: number
   /** Between two exports of metrics. Default 15,000. */
@@ -23,6 +28,14 @@ export interface TelemetryOptions {
   logger?: { warn(facts: Record<string, unknown>, message: string): void }
   /** Default Date.now. */
   now?: () => number
+}
+
+/** One process's part of an execution's trace. */
+export interface EndedTrace {
+  executionId: string
+  failed: boolean
+  /** The spans as they may be shown: redacted, each before its children. Costs some 10 µs a span: not for every one. */
+  read(): RecentSpan[]
 }
 
 export interface Telemetry extends AsyncDisposable {
@@ -34,6 +47,8 @@ export interface Telemetry extends AsyncDisposable {
   meter(name: string): Meter
   /** Ended spans of a trace in this process, each before its children, redacted. */
   recentSpans(traceId: string): RecentSpan[]
+  /** `listener` hears of every execution whose part in this process is over, sent or not; returns how to stop. */
+  onTrace(listener: (trace: EndedTrace) => void): () => void
   /** The body of /metrics. Never throws: what cannot be read is left out. */
   prometheus(): Promise<{ contentType: string; body: string }>
   /** Sends what is buffered; gives up after 3 s. Never throws. */

@@ -66,14 +66,26 @@ describe('/metrics', () => {
   it('asks for queue and memory, and counts slots, when it is read, until told to stop', async () => {
     const { instruments } = await start()
     let queued = 3
-    const stop = instruments.observeQueue(async () => ({
-      interactive: { queued, delayed: 1, running: 2, oldest_age_ms: 1500 },
-      routine: { queued: 0, delayed: 0, running: 0, oldest_age_ms: null },
+    const stop = instruments.observeFleet(async () => ({
+      lanes: {
+        interactive: { queued, delayed: 1, running: 2, oldest_age_ms: 1500, window: 5 },
+        routine: { queued: 0, delayed: 0, running: 0, oldest_age_ms: null, window: 2 },
+      },
+      workers: [
+        { slots: 4, running: 3, last_seen_ms: 400 },
+        { slots: 2, running: 1, last_seen_ms: 900 },
+        { slots: 8, running: 8, last_seen_ms: 16_000 },
+      ],
+      outbox: 7,
+      lockMs: 15_000,
     }))
+    instruments.observeWorker(() => ({ busy: 1, total: 4, beatAgeMs: 250 }))
+    instruments.auditBatch({ rows: 12, ms: 3, ok: true })
+    instruments.traceDecided('failed')
     instruments.slotEvent({ type: 'taken', backend: 'docker', warm: true })
     instruments.slotEvent({ type: 'dropped', backend: 'docker', why: 'age' })
     instruments.slotEvent({ type: 'warmed', backend: 'docker', ms: 130 })
-    instruments.observeMemory(() => ({ usedBytes: 512, limitBytes: 1024 }))
+    instruments.observeMemory(() => ({ usedBytes: 512, limitBytes: 1024, waiting: 2 }))
     const lines = await scrape()
     for (const expected of [
       '# TYPE cofferdam_queue_depth gauge',
@@ -85,6 +97,20 @@ describe('/metrics', () => {
       'cofferdam_pool_slots_total{cofferdam_backend="docker",cofferdam_state="dropped",cofferdam_pool_why="age"} 1',
       'cofferdam_pool_warm_up_seconds_count{cofferdam_backend="docker"} 1',
       'cofferdam_memory_budget_bytes{cofferdam_state="limit"} 1024',
+      'cofferdam_memory_waiting 2',
+      'cofferdam_queue_window{cofferdam_lane="interactive"} 5',
+      // The silent worker has lost its executions: neither its slots nor its age count.
+      'cofferdam_fleet_slots{cofferdam_state="busy"} 4',
+      'cofferdam_fleet_slots{cofferdam_state="total"} 6',
+      'cofferdam_fleet_workers{cofferdam_state="alive"} 2',
+      'cofferdam_fleet_workers{cofferdam_state="silent"} 1',
+      'cofferdam_fleet_heartbeat_age_seconds 0.9',
+      'cofferdam_outbox_records 7',
+      'cofferdam_worker_slots{cofferdam_state="total"} 4',
+      'cofferdam_worker_heartbeat_age_seconds 0.25',
+      'cofferdam_audit_write_seconds_bucket{cofferdam_state="written",le="0.005"} 1',
+      'cofferdam_audit_batch_rows_bucket{le="20"} 1',
+      'cofferdam_traces_total{cofferdam_trace_decision="failed"} 1',
     ])
       expect(lines).toContain(expected)
     queued = 9
@@ -97,7 +123,7 @@ describe('/metrics', () => {
 
   it('leaves out what cannot be read and waits for nothing that hangs', async () => {
     const { instruments } = await start()
-    instruments.observeQueue(() => Promise.reject(new Error('Redis is away')))
+    instruments.observeFleet(() => Promise.reject(new Error('Redis is away')))
     instruments.observeMemory(() => new Promise(() => {}))
     instruments.ended(refusedAttempt())
     const lines = await scrape()

@@ -8,6 +8,7 @@ import { getArtifacts } from './get-artifacts.ts'
 import { getEvents } from './get-events.ts'
 import { getExecution } from './get-execution.ts'
 import { getOutput } from './get-output.ts'
+import { getTrace } from './get-trace.ts'
 import { health } from './health.ts'
 import { listExecutions } from './list-executions.ts'
 import { postExecution } from './post-execution.ts'
@@ -26,6 +27,7 @@ const V1 = [
   getExecution,
   getEvents,
   getOutput,
+  getTrace,
   getArtifacts,
   cancelExecution,
   tenants,

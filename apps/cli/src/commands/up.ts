@@ -82,7 +82,9 @@ export const command: Command = {
     terminal.progress('starting worker and API …')
     const environment = appEnvironment(context, { ...servers, port })
     const telemetry = owned.use(await sharedTelemetry(environment))
-    const worker = await runWorker(loadWorkerConfig(environment), { telemetry })
+    // One process, one set of metrics: the API's port has them all.
+    const forWorker = { ...environment, COFFERDAM_METRICS_PORT: '' }
+    const worker = await runWorker(loadWorkerConfig(forWorker), { telemetry })
     owned.defer(() => worker.close())
     const api = await runApi(loadApiConfig(environment), { telemetry })
     owned.defer(() => api.close())

@@ -1,0 +1,37 @@
+/** The spans of an execution as GET /v1/executions/{id}/trace returns them. */
+import { z } from 'zod'
+import { executionIdSchema } from './ids.ts'
+
+/** Spans of one answer at most: API and worker keep 128 each of an execution. */
+const MAX_SPANS = 512
+
+/** One span, redacted. */
+export const traceSpanSchema = z.strictObject({
+  trace_id: z.string(),
+  span_id: z.string(),
+  /** Null for the first span of a trace; may name a span that is not in the answer. */
+  parent_span_id: z.string().nullable(),
+  name: z.string(),
+  kind: z.enum(['internal', 'server', 'client', 'producer', 'consumer']),
+  /** Which process: `cofferdam-api`, `cofferdam-worker`. */
+  service: z.string(),
+  /** Milliseconds since the epoch, with fractions. */
+  start_ms: z.number(),
+  duration_ms: z.number(),
+  status: z.enum(['unset', 'ok', 'error']),
+  /** Null for tenants' keys: it may hold what only operators should read. */
+  status_message: z.string().nullable(),
+  attributes: z.record(z.string(), z.unknown()),
+  events: z.array(
+    z.strictObject({ name: z.string(), at_ms: z.number(), attributes: z.record(z.string(), z.unknown()) }),
+  ),
+})
+export type TraceSpan = z.infer<typeof traceSpanSchema>
+
+/** What is kept of an execution's trace: each span before its children. Empty when nothing was kept, or not yet. */
+export const executionTraceSchema = z.strictObject({
+  execution_id: executionIdSchema,
+  trace_id: z.string().nullable(),
+  spans: z.array(traceSpanSchema).max(MAX_SPANS),
+})
+export type ExecutionTrace = z.infer<typeof executionTraceSchema>

@@ -1,0 +1,83 @@
+/**
+ * Keeps the spans of lately ended executions in Redis, so that any API can show them without a collector. A convenience,
+ * bounded everywhere: what does not fit is not kept, and nothing waits for it.
+ *
+ *   an execution ended ─► offered ─► (every FLUSH_MS, at most BATCH, failures first) ─► Redis, for KEPT_MS
+ */
+import type { Redis } from 'ioredis'
+import { KEYS } from './keys.ts'
+import { run, SCRIPTS } from './scripts.ts'
+
+/** A person who asks right after the end finds it. */
+const FLUSH_MS = 250
+/** 64 traces a second and process: below that rate every execution is kept, above it a sample with its failures. */
+const BATCH = 16
+/** 2,000 × 16 KiB = 32 MiB of Redis at worst; an ordinary trace has 3 KiB. */
+const MAX_KEPT = 2000
+const MAX_BYTES = 16 * 1024
+/** As long as the queue itself remembers an ended execution. */
+const KEPT_MS = 3_600_000
+
+/** One process's part of an execution's trace. `read` is called for those that are kept only. */
+export interface OfferedTrace {
+  executionId: string
+  failed: boolean
+  read(): readonly object[]
+}
+
+export interface TraceShelf extends AsyncDisposable {
+  offer(trace: OfferedTrace): void
+}
+
+/** Makes the shelf of one process; `process` tells its part from the others' of the same execution. */
+export function createTraceShelf(deps: {
+  /** Connection of role `producer`: fails fast. */
+  redis: Redis
+  process: string
+  onError(error: unknown): void
+}): TraceShelf {
+  let waiting: OfferedTrace[] = []
+  let flushed: Promise<void> = Promise.resolve()
+  const timer = setInterval(() => {
+    if (waiting.length > 0) flushed = flush()
+  }, FLUSH_MS)
+  timer.unref()
+
+  async function flush(): Promise<void> {
+    const batch = waiting
+    waiting = []
+    const texts = batch.map((trace) => [trace.executionId, textOf(trace)] as const)
+    await Promise.all(
+      texts.map(async ([id, text]) => {
+        if (text !== null)
+          await run(deps.redis, SCRIPTS.shelve, KEYS.window, [id, deps.process, text, MAX_KEPT, KEPT_MS])
+      }),
+    ).catch((error: unknown) => deps.onError(error))
+  }
+
+  return {
+    offer(trace) {
+      if (waiting.length < BATCH) return void waiting.push(trace)
+      if (!trace.failed) return
+      const place = waiting.findIndex((other) => !other.failed)
+      if (place !== -1) waiting[place] = trace
+    },
+    async [Symbol.asyncDispose]() {
+      clearInterval(timer)
+      await flushed
+      await flush()
+    },
+  }
+}
+
+/** Null for a trace that is too large to keep. */
+function textOf(trace: OfferedTrace): string | null {
+  const text = JSON.stringify(trace.read())
+  return Buffer.byteLength(text) <= MAX_BYTES ? text : null
+}
+
+/** The spans that processes kept of an execution, unordered and unchecked; empty when there are none (any more). */
+export async function readShelvedTrace(redis: Redis, executionId: string): Promise<unknown[]> {
+  const parts = await redis.hvals(KEYS.trace + executionId)
+  return parts.flatMap((part) => JSON.parse(part) as unknown[])
+}

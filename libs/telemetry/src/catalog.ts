@@ -1,0 +1,360 @@
+/**
+ * What telemetry says, as facts about every name of names.ts: docs/reference/telemetry.md is made of this, dashboards
+ * and alerts are checked against it. A name without an entry here does not compile.
+ */
+import type { AttributeName, EventName, MetricName, SpanName } from './names.ts'
+
+/** Which process tells it. What the API tells of queue and fleet it reads from Redis: the same from every replica. */
+export type Teller = 'api' | 'worker' | 'api and worker' | 'producer'
+
+export interface SpanFacts {
+  kind: 'server' | 'producer' | 'consumer' | 'internal'
+  from: Teller
+  parent: string
+  attributes: readonly AttributeName[]
+  events?: readonly EventName[]
+  about: string
+}
+
+const ABOUT_EXECUTION = ['cofferdam.execution.id', 'cofferdam.attempt'] as const
+const WHERE = ['cofferdam.backend', 'cofferdam.isolation', 'cofferdam.warm'] as const
+
+/** Every span. A span that failed also has `error.type`, an error status, and often the event `exception`. */
+export const SPAN_FACTS: Readonly<Record<SpanName, SpanFacts>> = {
+  '{method} {route}': {
+    kind: 'server',
+    from: 'api',
+    parent: 'the `traceparent` of the request',
+    attributes: [
+      'http.request.method',
+      'http.route',
+      'http.response.status_code',
+      'url.path',
+      'url.scheme',
+      'cofferdam.execution.id',
+      'cofferdam.ending',
+      'error.type',
+    ],
+    about:
+      'A request that enqueues an execution, e.g. `POST /v1/executions`; `cofferdam.ending` where it waited for it.',
+  },
+  'cofferdam.enqueue': {
+    kind: 'producer',
+    from: 'producer',
+    parent: 'the server span, or the producer’s active span',
+    attributes: [
+      'messaging.system',
+      'messaging.operation.type',
+      'messaging.destination.name',
+      'cofferdam.tenant.id',
+      'cofferdam.agent.id',
+    ],
+    about: 'The execution is put into the queue.',
+  },
+  'cofferdam.execution': {
+    kind: 'consumer',
+    from: 'worker',
+    parent: '`cofferdam.enqueue`',
+    attributes: [
+      'messaging.system',
+      'messaging.operation.type',
+      'messaging.destination.name',
+      'messaging.message.id',
+      ...ABOUT_EXECUTION,
+      'cofferdam.tenant.id',
+      'cofferdam.agent.id',
+      'cofferdam.worker.id',
+      'cofferdam.queue.wait_ms',
+      'cofferdam.ending',
+    ],
+    about:
+      'One attempt, from being taken to its published ending. The gap before it is the wait in the queue.',
+  },
+  admission: {
+    kind: 'internal',
+    from: 'worker',
+    parent: '`cofferdam.execution`',
+    attributes: ['error.type'],
+    about: 'Caps, rate and lease are asked for: one script in Redis.',
+  },
+  'sandbox.acquire': {
+    kind: 'internal',
+    from: 'worker',
+    parent: '`cofferdam.execution`',
+    attributes: [...ABOUT_EXECUTION, ...WHERE],
+    about: 'A sandbox is opened, or bound from a warm slot.',
+  },
+  'sandbox.prepare': {
+    kind: 'internal',
+    from: 'worker',
+    parent: '`cofferdam.execution`',
+    attributes: ABOUT_EXECUTION,
+    about: 'Files go in; readiness is awaited.',
+  },
+  'program.run': {
+    kind: 'internal',
+    from: 'worker',
+    parent: '`cofferdam.execution`',
+    attributes: [...ABOUT_EXECUTION, ...WHERE, 'cofferdam.ending', 'process.exit.code'],
+    events: ['program.started', 'soft_timeout', 'hard_timeout'],
+    about:
+      'The program. Its id is `TRACEPARENT` inside the sandbox, so a program’s own spans are its children. It exists before the hand-over, which `program.started` marks; without a hand-over it is never sent.',
+  },
+  'audit.record': {
+    kind: 'internal',
+    from: 'worker',
+    parent: '`cofferdam.execution`',
+    attributes: ['error.type'],
+    about: 'The audit row is written, or goes to the outbox.',
+  },
+  'result.publish': {
+    kind: 'internal',
+    from: 'worker',
+    parent: '`cofferdam.execution`',
+    attributes: ['error.type'],
+    about: 'The ending becomes visible; waiters are told.',
+  },
+}
+
+/** Every event of a span. */
+export const EVENT_FACTS: Readonly<Record<EventName, string>> = {
+  exception:
+    'What was thrown: `exception.type`, `exception.message`, `exception.stacktrace`. Withheld from tenants’ keys, but its type.',
+  'program.started': 'The program was handed over: the point of no return.',
+  soft_timeout: 'The soft deadline passed; the program was asked to stop.',
+  hard_timeout: 'The hard deadline passed; the process tree was killed.',
+}
+
+/** Every attribute of a span or metric. */
+export const ATTRIBUTE_FACTS: Readonly<Record<AttributeName, string>> = {
+  'messaging.system': '`bullmq`',
+  'messaging.operation.type': '`send` or `process`',
+  'messaging.destination.name': 'the lane: `interactive` or `routine`',
+  'messaging.message.id': 'the execution id',
+  'error.type': 'code of a platform error (docs/errors.md), else the class of what was thrown',
+  'exception.type': 'class of what was thrown',
+  'exception.message': 'its message, redacted',
+  'exception.stacktrace': 'its stack, redacted',
+  'process.exit.code': 'exit code of the program; absent when a signal ended it',
+  'http.request.method': '`POST`, …',
+  'http.route': 'the route, e.g. `/v1/executions`',
+  'http.response.status_code': 'status of the answer',
+  'url.path': 'the path asked for, without its query',
+  'url.scheme': '`http` or `https`',
+  'cofferdam.execution.id': '`exe_…`',
+  'cofferdam.attempt': '1 for the first try',
+  'cofferdam.tenant.id': 'the tenant; on spans only',
+  'cofferdam.agent.id': 'the agent; on spans only',
+  'cofferdam.worker.id': '`wrk_…`',
+  'cofferdam.queue.wait_ms': 'from enqueue to being taken, milliseconds',
+  'cofferdam.backend': 'name of the backend, `none` before one was chosen',
+  'cofferdam.isolation': 'its isolation, e.g. `container`',
+  'cofferdam.warm': 'true when the sandbox waited, false for a cold start',
+  'cofferdam.ending': 'how it ended (docs/errors.md)',
+  'cofferdam.lane': '`interactive` or `routine`',
+  'cofferdam.cap.dimension': '`tenant_daily`, `agent_hourly`, … or `unknown` while Redis cannot say',
+  'cofferdam.cap.kill_switch': 'true when the cap is 0',
+  'cofferdam.state': 'of what the metric counts; its values stand beside each metric',
+  'cofferdam.pool.why':
+    'why a waiting slot was given up: `age`, `idle`, `surplus`, `pressure`, `died`, `runs` or `unclean`',
+  'cofferdam.trace.decision': '`failed`, `slow` or `ratio` (sent), or `dropped`',
+}
+
+export interface MetricFacts {
+  kind: 'counter' | 'gauge' | 'histogram'
+  /** UCUM; empty for counts. */
+  unit: '' | 's' | 'By' | '1'
+  from: Teller
+  labels: readonly AttributeName[]
+  /** Values of `cofferdam.state`, where it is a label. */
+  states?: readonly string[]
+  about: string
+}
+
+/** Every metric. No label names a tenant, agent or execution: the number of series does not grow with use. */
+export const METRIC_FACTS: Readonly<Record<MetricName, MetricFacts>> = {
+  'cofferdam.queue.depth': {
+    kind: 'gauge',
+    unit: '',
+    from: 'api',
+    labels: ['cofferdam.lane', 'cofferdam.state'],
+    states: ['queued', 'delayed', 'running'],
+    about: 'Executions by state; running counts those released to workers.',
+  },
+  'cofferdam.queue.age': {
+    kind: 'gauge',
+    unit: 's',
+    from: 'api',
+    labels: ['cofferdam.lane'],
+    about: 'How long the oldest waiting execution has been due; 0 when none waits.',
+  },
+  'cofferdam.queue.window': {
+    kind: 'gauge',
+    unit: '',
+    from: 'api',
+    labels: ['cofferdam.lane'],
+    about: 'Executions that the scheduler lets out at once; 0 while no worker serves the lane.',
+  },
+  'cofferdam.fleet.slots': {
+    kind: 'gauge',
+    unit: '',
+    from: 'api',
+    labels: ['cofferdam.state'],
+    states: ['busy', 'total'],
+    about: 'Slots of all living workers, from their heartbeats; a draining worker has none.',
+  },
+  'cofferdam.fleet.workers': {
+    kind: 'gauge',
+    unit: '',
+    from: 'api',
+    labels: ['cofferdam.state'],
+    states: ['alive', 'silent'],
+    about:
+      'Workers that beat within the lock time (15 s), and those that fell silent and are not yet forgotten.',
+  },
+  'cofferdam.fleet.heartbeat_age': {
+    kind: 'gauge',
+    unit: 's',
+    from: 'api',
+    labels: [],
+    about: 'Age of the oldest heartbeat among living workers; they beat every second.',
+  },
+  'cofferdam.outbox.records': {
+    kind: 'gauge',
+    unit: '',
+    from: 'api',
+    labels: [],
+    about: 'Attempt records that Postgres has not got yet.',
+  },
+  'cofferdam.worker.slots': {
+    kind: 'gauge',
+    unit: '',
+    from: 'worker',
+    labels: ['cofferdam.state'],
+    states: ['busy', 'total'],
+    about: 'Executions that run on this worker, and its slots.',
+  },
+  'cofferdam.worker.heartbeat_age': {
+    kind: 'gauge',
+    unit: 's',
+    from: 'worker',
+    labels: [],
+    about: 'Since Redis last took this worker’s heartbeat.',
+  },
+  'cofferdam.execution.wait': {
+    kind: 'histogram',
+    unit: 's',
+    from: 'worker',
+    labels: [],
+    about: 'From enqueue until a worker took the execution.',
+  },
+  'cofferdam.execution.duration': {
+    kind: 'histogram',
+    unit: 's',
+    from: 'worker',
+    labels: ['cofferdam.ending', 'cofferdam.backend'],
+    about: 'From being taken by a worker to the end of the attempt.',
+  },
+  'cofferdam.execution.endings': {
+    kind: 'counter',
+    unit: '',
+    from: 'worker',
+    labels: ['cofferdam.ending', 'cofferdam.backend'],
+    about: 'Attempts by how they ended.',
+  },
+  'cofferdam.caps.refusals': {
+    kind: 'counter',
+    unit: '',
+    from: 'worker',
+    labels: ['cofferdam.cap.dimension', 'cofferdam.cap.kill_switch'],
+    about: 'Attempts that a cap refused, by its dimension.',
+  },
+  'cofferdam.caps.used': {
+    kind: 'histogram',
+    unit: '1',
+    from: 'worker',
+    labels: ['cofferdam.cap.dimension'],
+    about:
+      'Share of the cap that was used when an attempt was admitted or refused; which tenant: its `/usage`.',
+  },
+  'cofferdam.redactions': {
+    kind: 'counter',
+    unit: '',
+    from: 'worker',
+    labels: [],
+    about: 'Secrets redacted from what programs printed.',
+  },
+  'cofferdam.pool.slots': {
+    kind: 'counter',
+    unit: '',
+    from: 'worker',
+    labels: ['cofferdam.backend', 'cofferdam.state', 'cofferdam.pool.why'],
+    states: ['taken_warm', 'taken_cold', 'warm_failed', 'dropped'],
+    about: 'Sandbox slots by what became of them; `cofferdam.pool.why` on dropped ones.',
+  },
+  'cofferdam.pool.warm_up': {
+    kind: 'histogram',
+    unit: 's',
+    from: 'worker',
+    labels: ['cofferdam.backend'],
+    about: 'From the start of a slot until its interpreter waited: the refill time.',
+  },
+  'cofferdam.memory.budget': {
+    kind: 'gauge',
+    unit: 'By',
+    from: 'worker',
+    labels: ['cofferdam.state'],
+    states: ['used', 'limit'],
+    about: 'Memory promised to running sandboxes and warm slots, and the budget.',
+  },
+  'cofferdam.memory.waiting': {
+    kind: 'gauge',
+    unit: '',
+    from: 'worker',
+    labels: [],
+    about: 'Executions that this worker took and that wait for its memory.',
+  },
+  'cofferdam.audit.write': {
+    kind: 'histogram',
+    unit: 's',
+    from: 'worker',
+    labels: ['cofferdam.state'],
+    states: ['written', 'failed'],
+    about: 'One batch of audit rows, from being sent to Postgres to its answer.',
+  },
+  'cofferdam.audit.batch_rows': {
+    kind: 'histogram',
+    unit: '',
+    from: 'worker',
+    labels: [],
+    about: 'Rows of one batch.',
+  },
+  'cofferdam.traces': {
+    kind: 'counter',
+    unit: '',
+    from: 'api and worker',
+    labels: ['cofferdam.trace.decision'],
+    about:
+      'Executions and requests by why their spans were sent to the collector, or not; nothing without a collector.',
+  },
+}
+
+const UNIT_SUFFIX: Readonly<Record<string, string>> = {
+  s: '_seconds',
+  ms: '_milliseconds',
+  By: '_bytes',
+  '1': '_ratio',
+}
+
+/** The part of a name that its unit adds in Prometheus. */
+export const unitSuffix = (unit: string): string => UNIT_SUFFIX[unit] ?? ''
+
+/** A name in Prometheus' alphabet. */
+export const prometheusWord = (name: string): string =>
+  name.replaceAll(/[^A-Za-z0-9_]/g, '_').replace(/^(?=\d)/, '_')
+
+/** The name under which /metrics shows a metric; histograms add `_bucket`, `_sum` and `_count`. */
+export function prometheusName(metric: MetricName): string {
+  const { kind, unit } = METRIC_FACTS[metric]
+  return prometheusWord(metric) + unitSuffix(unit) + (kind === 'counter' ? '_total' : '')
+}

@@ -1,0 +1,70 @@
+/**
+ * A small HTTP server for probes and scrapes of a process that has no other door, or whose door needs keys:
+ *
+ *   /metrics   Prometheus text
+ *   /healthz   200 while the process answers: what is away outside is no reason to restart it
+ *   /readyz    200 or 503 with the reason, from `notReady`
+ *
+ * No keys: bind it to loopback or to a network that only probes and Prometheus reach. Metrics name no tenant.
+ */
+import { once } from 'node:events'
+import { createServer, type ServerResponse } from 'node:http'
+import type { AddressInfo } from 'node:net'
+
+export interface MetricsServerOptions {
+  host: string
+  /** 0 takes a free one. */
+  port: number
+  metrics(): Promise<{ contentType: string; body: string }>
+  /** Why nothing should be sent here now; null when all is well. */
+  notReady(): string | null | Promise<string | null>
+}
+
+export interface MetricsServer extends AsyncDisposable {
+  readonly port: number
+}
+
+/** A scrape or probe that takes longer is cut: Prometheus gives up after 10 s. */
+const REQUEST_MS = 10_000
+
+/** Starts listening; rejects when the port is taken. */
+export async function createMetricsServer(options: MetricsServerOptions): Promise<MetricsServer> {
+  const server = createServer({ requestTimeout: REQUEST_MS, maxHeaderSize: 8192 }, (request, response) => {
+    const path = (request.url ?? '').split('?', 1)[0] ?? ''
+    answer(request.method ?? '', path, options, response).catch(() => response.destroy())
+  })
+  // Probes and one or two scrapers; more is somebody else.
+  server.maxConnections = 64
+  server.listen(options.port, options.host)
+  await once(server, 'listening')
+  return {
+    port: (server.address() as AddressInfo).port,
+    async [Symbol.asyncDispose]() {
+      const closed = once(server, 'close')
+      server.close()
+      server.closeAllConnections()
+      await closed
+    },
+  }
+}
+
+async function answer(
+  method: string,
+  path: string,
+  options: MetricsServerOptions,
+  response: ServerResponse,
+): Promise<void> {
+  const send = (status: number, body: string, contentType = 'text/plain; charset=utf-8') => {
+    response.writeHead(status, { 'content-type': contentType, 'x-content-type-options': 'nosniff' })
+    response.end(method === 'HEAD' ? undefined : body)
+  }
+  if (method !== 'GET' && method !== 'HEAD') return send(405, 'GET only\n')
+  if (path === '/healthz') return send(200, 'ok\n')
+  if (path === '/readyz') {
+    const why = await options.notReady()
+    return why === null ? send(200, 'ready\n') : send(503, `${why}\n`)
+  }
+  if (path !== '/metrics') return send(404, 'known: /metrics /healthz /readyz\n')
+  const { contentType, body } = await options.metrics()
+  return send(200, body, contentType)
+}

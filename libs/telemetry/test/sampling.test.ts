@@ -1,0 +1,183 @@
+import { SpanStatusCode, type Span } from '@opentelemetry/api'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import {
+  ATTRIBUTES,
+  contextFromTraceparent,
+  SPANS,
+  startTelemetry,
+  withSpan,
+  type EndedTrace,
+  type Telemetry,
+  type TelemetryOptions,
+} from '../src/index.ts'
+import { startReceiver, type Receiver } from './otlp-receiver.ts'
+
+let receiver: Receiver
+let telemetry: Telemetry
+beforeEach(async () => {
+  receiver = await startReceiver()
+})
+afterEach(async () => {
+  await telemetry.shutdown()
+  await receiver.close()
+})
+
+const start = async (options: Partial<TelemetryOptions> = {}): Promise<Telemetry> =>
+  (telemetry = await startTelemetry({
+    service: 'cofferdam-test',
+    version: '1',
+    redact: (text) => text.replaceAll('hunter2-hunter2', '[redacted]'),
+    otlpEndpoint: receiver.url,
+    ...options,
+  }))
+
+let traces = 0
+/** A trace of its own; the last 32 bits decide about its share: here half of the range. */
+const newTraceparent = (): string =>
+  `00-${(++traces).toString(16).padStart(24, 'a')}80000000-b7ad6b7169203331-01`
+
+/** One attempt of three spans below a remote parent; `during` may mark them. */
+const attempt = (
+  during: { root?: (span: Span) => void; run?: (span: Span) => void } = {},
+  traceparent = newTraceparent(),
+): Promise<void> =>
+  withSpan(
+    telemetry.tracer('t'),
+    SPANS.execution,
+    { [ATTRIBUTES.executionId]: `exe_${traces}` },
+    async (root) => {
+      await withSpan(telemetry.tracer('t'), SPANS.admission, {}, () => {})
+      await withSpan(telemetry.tracer('t'), SPANS.run, {}, (run) => during.run?.(run))
+      during.root?.(root)
+    },
+    { parent: contextFromTraceparent(traceparent) },
+  )
+
+const sentNames = async (): Promise<string[]> => {
+  await telemetry.forceFlush()
+  return receiver.spans.splice(0).map((span) => span.name)
+}
+const WHOLE = [SPANS.admission, SPANS.run, SPANS.execution]
+
+describe('sampling', () => {
+  it('sends nothing of what went well at a share of 0, and all of it at 1', async () => {
+    await start({ sampleRatio: 0 })
+    await attempt({ root: (span) => span.setAttribute(ATTRIBUTES.ending, 'ok') })
+    expect(await sentNames()).toEqual([])
+    await telemetry.shutdown()
+    await start({ sampleRatio: 1 })
+    await attempt()
+    expect(await sentNames()).toEqual(WHOLE)
+  })
+
+  it.each<[string, Parameters<typeof attempt>[0]]>([
+    ['failed inside', { run: (span) => span.setStatus({ code: SpanStatusCode.ERROR }) }],
+    ['met an error', { run: (span) => span.setAttribute(ATTRIBUTES.errorType, 'store_unavailable') }],
+    ['was refused', { root: (span) => span.setAttribute(ATTRIBUTES.ending, 'cap_exceeded') }],
+    ['passed a deadline', { run: (span) => span.addEvent('soft_timeout') }],
+    ['waited long', { root: (span) => span.setAttribute(ATTRIBUTES.queueWaitMs, 10_000) }],
+  ])('sends the whole of what %s, also its earlier spans that were well', async (_what, during) => {
+    await start({ sampleRatio: 0 })
+    await attempt(during)
+    expect(await sentNames()).toEqual(WHOLE)
+  })
+
+  it('sends what was slow', async () => {
+    await start({ sampleRatio: 0, slowMs: 1 })
+    const until = performance.now() + 5
+    await attempt({
+      run() {
+        while (performance.now() < until) continue
+      },
+    })
+    expect(await sentNames()).toEqual(WHOLE)
+  })
+
+  it('decides over the rest by trace id, so that every process keeps the same', async () => {
+    const spans = async (ratio: number) => {
+      await start({ sampleRatio: ratio })
+      await attempt()
+      const names = await sentNames()
+      await telemetry.shutdown()
+      return names.length
+    }
+    // The ids of this file stand in the middle of the range.
+    expect([await spans(0.49), await spans(0.51)]).toEqual([0, 3])
+  })
+
+  it('lets what ends later in a trace that was sent follow it', async () => {
+    await start({ sampleRatio: 0 })
+    const traceparent = newTraceparent()
+    let late: Span | undefined
+    await attempt(
+      {
+        root(span) {
+          span.setAttribute(ATTRIBUTES.ending, 'oom')
+          late = telemetry.tracer('t').startSpan('late')
+        },
+      },
+      traceparent,
+    )
+    late?.end()
+    await attempt({}, traceparent)
+    expect(await sentNames()).toEqual([...WHOLE, 'late', ...WHOLE])
+  })
+
+  it('counts what was decided', async () => {
+    await start({ sampleRatio: 0 })
+    await attempt()
+    await attempt({ root: (span) => span.setAttribute(ATTRIBUTES.ending, 'oom') })
+    const { body } = await telemetry.prometheus()
+    expect(body).toContain('cofferdam_traces_total{cofferdam_trace_decision="dropped"} 1')
+    expect(body).toContain('cofferdam_traces_total{cofferdam_trace_decision="failed"} 1')
+  })
+
+  it('holds back a bounded number of spans, sends the oldest beyond it, and forgets those that never end', async () => {
+    await start({ sampleRatio: 0, otlpEndpoint: receiver.url })
+    const tracer = telemetry.tracer('t')
+    const roots: Span[] = []
+    // 100 open attempts of 100 ended spans each: 10,000, above the 8,192 that are held.
+    for (let i = 0; i < 100; i++) {
+      const root = tracer.startSpan('root', {}, contextFromTraceparent(newTraceparent()))
+      const below = contextFromTraceparent(null)
+      roots.push(root)
+      const parent = (await import('@opentelemetry/api')).trace.setSpan(below, root)
+      for (let n = 0; n < 100; n++) tracer.startSpan('child', {}, parent).end()
+      tracer.startSpan('never ends', {}, parent)
+    }
+    const early = await sentNames()
+    expect(early.length).toBeGreaterThanOrEqual(10_000 - 8192)
+    expect(early.length).toBeLessThan(10_000 - 8192 + 101)
+    for (const root of roots) root.end()
+    // Those that were sent early are followed by their roots; the others went well and go.
+    expect(new Set(await sentNames())).toEqual(new Set(['root']))
+  })
+
+  it('sends what it knows of an attempt that a dying process leaves open', async () => {
+    await start({ sampleRatio: 0 })
+    const tracer = telemetry.tracer('t')
+    const { trace } = await import('@opentelemetry/api')
+    const root = tracer.startSpan('root', {}, contextFromTraceparent(newTraceparent()))
+    tracer.startSpan('child', {}, trace.setSpan(contextFromTraceparent(null), root)).end()
+    await telemetry.shutdown()
+    expect(receiver.spans.map((span) => span.name)).toEqual(['child'])
+  })
+})
+
+describe('who shows traces', () => {
+  it('hears of every execution, sampled or not, redacted, parents first, until told to stop', async () => {
+    await start({ sampleRatio: 0 })
+    const heard: EndedTrace[] = []
+    const stop = telemetry.onTrace((trace) => heard.push(trace))
+    await attempt({ run: (span) => span.setAttribute('note', 'say hunter2-hunter2') })
+    await attempt({ root: (span) => span.setAttribute(ATTRIBUTES.ending, 'error') })
+    await withSpan(telemetry.tracer('t'), 'not an execution', {}, () => {})
+    stop()
+    await attempt()
+    expect(heard.map(({ failed }) => failed)).toEqual([false, true])
+    const spans = heard[0]?.read() ?? []
+    expect(spans.map((span) => span.name)).toEqual([SPANS.execution, SPANS.admission, SPANS.run])
+    expect(JSON.stringify(spans)).toContain('say [redacted]')
+    expect(JSON.stringify(spans)).not.toContain('hunter2')
+  })
+})

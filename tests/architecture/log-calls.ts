@@ -1,0 +1,53 @@
+/** Finds the messages that the source writes to its logs: calls of a logger whose last argument is a literal. */
+import { globSync, readFileSync } from 'node:fs'
+import { fileURLToPath } from 'node:url'
+
+const ROOT = fileURLToPath(new URL('../../', import.meta.url))
+
+export interface LogCall {
+  file: string
+  level: string
+  message: string
+}
+
+/** `logger.warn(`, `deps.log?.error(`, `request.log[level](`. */
+const CALL = /\b(?:log|logger)\??(?:\.(trace|debug|info|warn|error|fatal)|\[(\w+)\])(?:\?\.)?\(/g
+
+/** Every call in apps and libs. Calls that pass a message on (a variable) are left out: they have no name of their own. */
+export function findLogCalls(): LogCall[] {
+  return globSync('{apps,libs}/*/src/**/*.ts', { cwd: ROOT })
+    .filter((file) => !file.endsWith('.test.ts'))
+    .toSorted()
+    .flatMap((file) => callsOf(file, readFileSync(ROOT + file, 'utf8')))
+}
+
+/** The calls of one text. */
+export function callsOf(file: string, text: string): LogCall[] {
+  return [...text.matchAll(CALL)].flatMap((match) => {
+    const body = argumentsAt(text, match.index + match[0].length)
+    const message = lastLiteral(body)
+    return message === null ? [] : [{ file, level: match[1] ?? 'any', message }]
+  })
+}
+
+/** The text up to the parenthesis that closes the call. */
+function argumentsAt(text: string, from: number): string {
+  let depth = 1
+  let quote = ''
+  for (let at = from; at < text.length; at++) {
+    const char = text.charAt(at)
+    if (char === '\\') at++
+    else if (quote !== '') quote = char === quote ? '' : quote
+    else if (`'"\``.includes(char)) quote = char
+    else if ('([{'.includes(char)) depth++
+    else if (')]}'.includes(char) && --depth === 0) return text.slice(from, at)
+  }
+  return text.slice(from)
+}
+
+/** The literal at the end of the arguments; a template's holes become `…`. */
+function lastLiteral(body: string): string | null {
+  const found = /(?:^|,\s*)(?:'((?:[^'\\]|\\.)*)'|"((?:[^"\\]|\\.)*)"|`([^`]*)`)\s*,?\s*$/.exec(body)
+  const literal = found?.[1] ?? found?.[2] ?? found?.[3]
+  return literal === undefined ? null : literal.replaceAll(/\$\{[^}]*\}/g, '…').replaceAll(/\\(.)/g, '$1')
+}
