@@ -37,6 +37,10 @@ export const COMMANDS: Readonly<Record<string, CommandEntry>> = {
     summary: 'prepare a database for a deployment: schema, demo tenant, admin key',
     load: () => import('./commands/setup.ts'),
   },
+  double: {
+    summary: 'stand in for a cloud service on this machine',
+    load: () => import('./commands/double.ts'),
+  },
   worker: { summary: 'run a worker in the foreground', load: () => import('./commands/worker.ts') },
   api: { summary: 'run the API in the foreground', load: () => import('./commands/api.ts') },
 }

@@ -5,7 +5,12 @@ import { createBackends } from './create-backends.ts'
 
 test('README.md shows what the backends declare', async () => {
   // Those whose capabilities do not depend on the host; `process` and `none` say in their own README what holds where.
-  const backends = await createBackends({ docker: {}, gvisor: {}, fake: {} })
+  const backends = await createBackends({
+    docker: {},
+    gvisor: {},
+    e2b: {},
+    fake: {},
+  })
   const readme = await readFile(new URL('../README.md', import.meta.url), 'utf8')
   expect(readme).toContain(capabilitiesTable(backends.values()))
   for (const backend of backends.values()) await backend[Symbol.asyncDispose]()

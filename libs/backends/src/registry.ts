@@ -4,6 +4,7 @@
  * containers never loads a cloud SDK.
  */
 import { dockerConfigSchema, gvisorConfigSchema } from './docker/config.ts'
+import { e2bConfigSchema } from './e2b/config.ts'
 import { fakeConfigSchema } from './fake/config.ts'
 import { hostileConfigSchema } from './hostile/config.ts'
 import { noneConfigSchema } from './none/config.ts'
@@ -34,6 +35,11 @@ export const BACKENDS = {
       'None: a plain process of this host with a clean environment. Only for tenants whose policy allows it.',
     config: noneConfigSchema,
     load: () => import('./none/index.ts'),
+  }),
+  e2b: register({
+    isolation: 'A Firecracker microVM at E2B; the vendor’s machines, not yours.',
+    config: e2bConfigSchema,
+    load: () => import('./e2b/index.ts'),
   }),
   fake: register({
     isolation:

@@ -5,7 +5,6 @@ import {
   type Capabilities,
   type Isolation,
   type Limits,
-  type Usage,
 } from '@cofferdam/contract'
 
 export interface RuntimeKind {
@@ -95,18 +94,4 @@ export function runtimeKind(runtime: string | null): RuntimeKind {
   const name = runtime.replace(/^io\.containerd\./, '')
   if (name.startsWith('runsc')) return USER_SPACE_KERNEL
   return name.startsWith('kata') ? VIRTUAL_MACHINE : HOST_KERNEL
-}
-
-/** Usage with null in the fields that this runtime does not measure well enough to be declared. */
-export function onlyMeasured(usage: Usage, { measures }: Capabilities): Usage {
-  const kept = (field: keyof Usage): number | null => (measures.includes(field) ? usage[field] : null)
-  return {
-    cpu_ms: kept('cpu_ms'),
-    peak_memory_bytes: kept('peak_memory_bytes'),
-    read_bytes: kept('read_bytes'),
-    write_bytes: kept('write_bytes'),
-    pids_peak: kept('pids_peak'),
-    disk_bytes: kept('disk_bytes'),
-    wall_ms: usage.wall_ms,
-  }
 }

@@ -22,10 +22,10 @@ import {
   type Usage,
 } from '@cofferdam/contract'
 import type { GuestSession } from '@cofferdam/guest'
+import { onlyMeasured } from '../only-measured.ts'
 import type { Place } from '../warm/index.ts'
 import type { DockerSlot } from './docker-slot.ts'
 import type { OomEvents } from './oom-events.ts'
-import { onlyMeasured } from './runtime-kind.ts'
 
 export interface BindOptions {
   backend: string
@@ -87,7 +87,7 @@ class DockerSandbox implements Sandbox {
     try {
       const exit = await guest.run(program, counted, this.#spec.env, { keepInterpreter: keepsInterpreter })
       this.#place.settle()
-      return { ...exit, usage: onlyMeasured(exit.usage, this.#capabilities) }
+      return { ...exit, usage: onlyMeasured(exit.usage, this.#capabilities.measures) }
     } catch (error) {
       if (io.signal.aborted) this.#isLost = true
       if (!isCofferdamError(error) || error.code !== 'sandbox_lost' || this.#gone !== null) throw error
@@ -119,7 +119,7 @@ class DockerSandbox implements Sandbox {
   }
 
   async usage(): Promise<Usage> {
-    return onlyMeasured(await this.#guest.usage(), this.#capabilities)
+    return onlyMeasured(await this.#guest.usage(), this.#capabilities.measures)
   }
 
   [Symbol.asyncDispose](): Promise<void> {

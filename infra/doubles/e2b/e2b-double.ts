@@ -1,0 +1,120 @@
+/**
+ * A loopback server that is E2B for its clients: control API, and envd of every sandbox behind the same origin, found by the
+ * headers `E2b-Sandbox-Id` and `E2b-Sandbox-Port` or by the host name `<port>-<id>.…`.
+ */
+import { request as httpRequest, type IncomingMessage, type ServerResponse } from 'node:http'
+import { Transform } from 'node:stream'
+import { pipeline } from 'node:stream/promises'
+import { listen } from '../mirror-server.ts'
+import { Control, fail, NO_FAULTS, readJson, reply, type Faults } from './control.ts'
+
+const ENVD_PORT = '49983'
+/** Paths of envd that no client of the service reaches. */
+const INTERNAL = /^\/(init|freeze|collapse|fsfreeze)\b/
+
+export interface E2bDouble extends AsyncDisposable {
+  /** For `E2B_API_URL` and `E2B_SANDBOX_URL`. */
+  readonly origin: string
+  readonly apiKey: string
+  /** Ids of the sandboxes that run. */
+  running(): { id: string; metadata: Record<string, string> }[]
+  /** How many were ever made. */
+  readonly created: number
+  /** What goes wrong from now on. */
+  fault(faults: Partial<Faults>): void
+  /** Ends a sandbox as the service itself would. */
+  end(id: string): Promise<void>
+}
+
+/** Starts the double on a loopback port; 0 for any free one. */
+export async function startE2bDouble(port = 0, apiKey = `e2b_${'0'.repeat(40)}`): Promise<E2bDouble> {
+  const control = new Control(apiKey)
+  const server = await listen(port, (request, response) => {
+    answer(control, request, response).catch((error: unknown) => {
+      if (response.headersSent) response.destroy()
+      else fail(response, 500, error instanceof Error ? error.message : String(error))
+    })
+  })
+  return {
+    origin: `http://127.0.0.1:${server.port}`,
+    apiKey,
+    running: () => [...control.boxes.values()].map(({ id, metadata }) => ({ id, metadata })),
+    get created() {
+      return control.created
+    },
+    fault(faults) {
+      control.faults = { ...control.faults, ...faults }
+    },
+    async end(id) {
+      const box = control.boxes.get(id)
+      if (box !== undefined) await control.end(box)
+    },
+    async [Symbol.asyncDispose]() {
+      await control.close()
+      await server[Symbol.asyncDispose]()
+    },
+  }
+}
+
+async function answer(control: Control, request: IncomingMessage, response: ServerResponse): Promise<void> {
+  const target = targetOf(request)
+  if (target !== null) return await toSandbox(control, target, request, response)
+  // Not E2B's: how a user of the double makes it fail.
+  if (request.url === '/_double/faults') {
+    control.faults = { ...NO_FAULTS, ...((await readJson(request)) as Partial<Faults>) }
+    return reply(response, 200, control.faults)
+  }
+  await control.handle(request, response)
+}
+
+function targetOf({ headers }: IncomingMessage): { id: string; port: string } | null {
+  const [, port, id] = /^(\d+)-([a-z0-9]{20})\./.exec(headers.host ?? '') ?? []
+  if (port !== undefined && id !== undefined) return { id, port }
+  const [byHeader, atPort] = [headers['e2b-sandbox-id'], headers['e2b-sandbox-port']]
+  return typeof byHeader === 'string' && typeof atPort === 'string' ? { id: byHeader, port: atPort } : null
+}
+
+async function toSandbox(
+  control: Control,
+  { id, port }: { id: string; port: string },
+  request: IncomingMessage,
+  response: ServerResponse,
+): Promise<void> {
+  const box = control.boxes.get(id)
+  if (box === undefined || port !== ENVD_PORT || INTERNAL.test(request.url ?? ''))
+    return reply(response, 502, { sandboxId: id, message: 'The sandbox was not found', code: 502 })
+  const upstream = httpRequest({
+    socketPath: box.machine.socket,
+    method: request.method,
+    path: request.url,
+    headers: request.headers,
+  })
+  // The program of a stream runs on when its reader is gone; the request to envd ends all the same.
+  response.once('close', () => upstream.destroy())
+  const answered = new Promise<IncomingMessage>((resolve, reject) => {
+    upstream.once('response', resolve)
+    upstream.once('error', reject)
+  })
+  const [incoming] = await Promise.all([answered, pipeline(request, upstream)])
+  response.writeHead(incoming.statusCode ?? 502, incoming.headers)
+  response.flushHeaders()
+  const cut =
+    request.url?.startsWith('/process.Process/Start') === true ? control.faults.cut_stream_after : null
+  if (cut !== null) control.faults.cut_stream_after = null
+  await pipeline(incoming, cutAfter(cut, response), response).catch(() => response.destroy())
+}
+
+/** Lets so many bytes through and then breaks the connection. */
+function cutAfter(bytes: number | null, response: ServerResponse): Transform {
+  let left = bytes ?? Number.POSITIVE_INFINITY
+  return new Transform({
+    transform(chunk: Buffer, _encoding, done) {
+      if (chunk.length <= left) {
+        left -= chunk.length
+        return done(null, chunk)
+      }
+      response.write(chunk.subarray(0, left))
+      done(new Error('cut on purpose'))
+    },
+  })
+}

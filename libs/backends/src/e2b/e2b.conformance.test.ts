@@ -1,0 +1,32 @@
+/** Conformance of `e2b` against the double, whose sandboxes really run what they are given. */
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll } from 'vitest'
+import { startE2bDouble } from '../../../../infra/doubles/e2b/e2b-double.ts'
+import { exerciseBackend } from '../../conformance/index.ts'
+import { createE2bBackend } from './index.ts'
+
+const folder = mkdtempSync(join(tmpdir(), 'cofferdam-e2b-'))
+const double = await startE2bDouble()
+writeFileSync(join(folder, 'key'), double.apiKey)
+afterAll(async () => {
+  await double[Symbol.asyncDispose]()
+  rmSync(folder, { recursive: true })
+})
+
+const factory = (): ReturnType<typeof createE2bBackend> =>
+  createE2bBackend({
+    api_key_file: join(folder, 'key'),
+    api_url: double.origin,
+    sandbox_url: double.origin,
+    node: '/opt/e2b/node',
+    languages: ['python', 'javascript', 'typescript', 'bash'],
+  })
+
+await exerciseBackend('e2b', factory, {
+  leftovers: async (owner) =>
+    double.running().flatMap(({ id, metadata }) => (metadata['cofferdam_owner'] === owner ? [id] : [])),
+  destroyUnderneath: (sandbox) => double.end(String(sandbox.ref.handle['sandbox'])),
+  visibleOnHost: true,
+})

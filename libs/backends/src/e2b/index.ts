@@ -1,0 +1,149 @@
+/**
+ * The `e2b` backend: a Firecracker machine of E2B (or of a service that speaks its API) per sandbox, our guest agent
+ * inside, its frames over envd's process stream. README.md says what it isolates, what it costs and what it cannot.
+ */
+import { readFile } from 'node:fs/promises'
+import {
+  CofferdamError,
+  isCofferdamError,
+  refuseMissing,
+  type Backend,
+  type Capabilities,
+  type Probe,
+  type WorkerId,
+} from '@cofferdam/contract'
+import type { z } from 'zod'
+import { SILENT, type BackendDeps } from '../deps.ts'
+import { RemoteSandbox } from '../remote/remote-sandbox.ts'
+import type { RemoteSlot } from '../remote/remote-slot.ts'
+import { createWarmth } from '../warm/index.ts'
+import { e2bConfigSchema, type E2bConfig } from './config.ts'
+import { createControlApi } from './control-api.ts'
+import { OWNER, startSlot } from './start-slot.ts'
+
+/** Beyond the hard deadline: the worker ends a sandbox itself, the vendor's clock is for workers that died. */
+const LIFE_MARGIN_MS = 30_000
+const FIX =
+  'Put an API key of e2b.dev/dashboard into a file that the worker can read, and name it as backends.e2b.api_key_file; or try it with `cofferdam double e2b`.'
+
+/** Makes the backend; talks to nothing before `probe` or `open`. `config` takes its defaults from the schema. */
+export function createE2bBackend(
+  config: z.input<typeof e2bConfigSchema>,
+  deps: BackendDeps = {},
+  name = 'e2b',
+): Backend {
+  const settings = e2bConfigSchema.parse(config)
+  const logger = deps.logger ?? SILENT
+  const api = createControlApi({
+    origin: settings.api_url ?? `https://api.${settings.domain}`,
+    apiKey: () => readKey(settings.api_key_file),
+    timeoutMs: settings.api_timeout_ms,
+  })
+  const warmth = createWarmth<RemoteSlot>({
+    backend: name,
+    start: (spec, signal) => startSlot({ api, config: settings, logger }, spec, signal),
+    deps: deps.warm ?? null,
+    logger,
+  })
+  const capabilities = capabilitiesOf(settings)
+
+  return {
+    name,
+    isolation: 'microvm',
+    capabilities,
+
+    async probe(signal): Promise<Probe> {
+      signal.throwIfAborted()
+      try {
+        await api.ping(signal)
+      } catch (error) {
+        signal.throwIfAborted()
+        const why = isCofferdamError(error) ? error.message : String(error)
+        return { ok: false, why, fix: FIX }
+      }
+      return {
+        ok: true,
+        features: [
+          `a microVM of ${settings.domain} from template ${settings.template} per sandbox, without internet access of its own`,
+          'network by the worker’s proxy over the agent’s channel, with the same rules as everywhere',
+          'memory, CPU and disk are the template’s; CPU time and peak memory by the agent’s word',
+          `the vendor ends a sandbox ${LIFE_MARGIN_MS / 1000} s after its hard deadline, should no worker do it`,
+        ],
+      }
+    },
+
+    async open(spec, signal) {
+      signal.throwIfAborted()
+      refuseMissing(name, capabilities, spec)
+      const place = await warmth.take(spec, signal)
+      try {
+        await place.slot.keep(spec.limits.hard_timeout_ms + LIFE_MARGIN_MS)
+        signal.throwIfAborted()
+      } catch (error) {
+        await place.end(true)
+        throw isCofferdamError(error) && error.code === 'sandbox_lost'
+          ? new CofferdamError('sandbox_open_failed', `${name}: the sandbox was gone before it was used`, {
+              cause: error,
+            })
+          : error
+      }
+      return new RemoteSandbox({ name, isolation: 'microvm', measures: capabilities.measures }, spec, place)
+    },
+
+    async kill(ref) {
+      const { sandbox } = ref.handle
+      if (typeof sandbox !== 'string' || !/^[A-Za-z0-9-]{1,64}$/.test(sandbox))
+        throw new CofferdamError('invalid_request', `${name}: the ref of ${ref.id} names no sandbox.`)
+      return await api.kill(sandbox)
+    },
+    async sweep(owner) {
+      const left = await api.list({ [OWNER]: owner })
+      const killed = await Promise.all(left.map(({ sandboxID }) => api.kill(sandboxID)))
+      return { destroyed: killed.filter(Boolean).length }
+    },
+    async owners() {
+      const all = await api.list({})
+      return [...new Set(all.flatMap(({ metadata }) => metadata?.[OWNER] ?? []))] as WorkerId[]
+    },
+    [Symbol.asyncDispose]: () => warmth.close(),
+  }
+}
+
+function capabilitiesOf(settings: E2bConfig): Capabilities {
+  return {
+    languages: settings.languages,
+    programs: ['script', 'command'],
+    network: ['none', 'public', 'allow'],
+    stdin: true,
+    files: true,
+    artifacts: true,
+    streaming: true,
+    // The agent is one process among others of its user there: it could not prove a cell clean.
+    sessions: [],
+    preloads: [],
+    value: true,
+    interrupt: true,
+    maxMs: settings.max_life_ms - LIFE_MARGIN_MS,
+    enforces: [],
+    measures: ['cpu_ms', 'peak_memory_bytes', 'wall_ms'],
+  }
+}
+
+async function readKey(file: string | undefined): Promise<string> {
+  if (file === undefined)
+    throw new CofferdamError('backend_unavailable', 'E2B: api_key_file is not set in backends.e2b.')
+  const text = await readFile(file, 'utf8').catch((error: unknown) => {
+    throw new CofferdamError('backend_unavailable', `E2B: the key file ${file} cannot be read.`, {
+      cause: error,
+    })
+  })
+  const key = text.trim()
+  // Not quoted: whatever stands there is meant to be a secret.
+  if (!/^[\x21-\x7e]{8,512}$/.test(key))
+    throw new CofferdamError('backend_unavailable', `E2B: ${file} holds no API key.`)
+  return key
+}
+
+/** What the registry calls. */
+export const createBackend = (config: E2bConfig, deps: BackendDeps, name: string): Backend =>
+  createE2bBackend(config, deps, name)

@@ -1,0 +1,57 @@
+/** A sandbox somewhere else in which our guest agent waits: what is the same whoever runs it. */
+import type { GuestReady, GuestSession } from '@cofferdam/guest'
+import type { CellSlot, SlotSpec } from '../warm/index.ts'
+
+/** A waiting agent and what its vendor calls the sandbox. */
+export interface RemoteSlot extends CellSlot {
+  readonly session: GuestSession
+  readonly ready: GuestReady
+  /** Enough to find it again, without secrets: it goes into the ref. */
+  readonly handle: Record<string, string | number>
+  /** Lets it live for `ms` from now, where the vendor ends it by itself. */
+  keep(ms: number): Promise<void>
+  /** The agent's last words. */
+  stderrTail(): string
+}
+
+/** Makes the slot. `destroy` resolves when the vendor has said that the sandbox is gone; it is called again when it failed. */
+export function createRemoteSlot(parts: {
+  spec: SlotSpec
+  session: GuestSession
+  ready: GuestReady
+  handle: Record<string, string | number>
+  /** Resolves when the session is over. */
+  closed: Promise<unknown>
+  keep(ms: number): Promise<void>
+  stderrTail(): string
+  destroy(): Promise<unknown>
+}): RemoteSlot {
+  const { session } = parts
+  let gone: Promise<void> | null = null
+  async function end(): Promise<void> {
+    session.close()
+    await parts.destroy()
+  }
+  return {
+    spec: parts.spec,
+    session,
+    ready: parts.ready,
+    handle: parts.handle,
+    keep: (ms) => parts.keep(ms),
+    stderrTail: () => parts.stderrTail(),
+    get alive() {
+      return !session.closed
+    },
+    onClosed(listener) {
+      void parts.closed.then(listener)
+    },
+    clean: (keep, signal) => session.clean(keep, signal),
+    destroy() {
+      gone ??= end().catch((error: unknown) => {
+        gone = null
+        throw error
+      })
+      return gone
+    },
+  }
+}
