@@ -34,7 +34,10 @@ export interface Fleet extends AsyncDisposable {
   dataDir: string
   client: Client
   store: Store
-  startWorker(env?: Record<string, string>): Promise<FleetWorker>
+  /** `entry`: another program than the worker app, e.g. one that stops at a chosen point. */
+  startWorker(env?: Record<string, string>, entry?: URL): Promise<FleetWorker>
+  /** SIGTERM to all workers; resolves when they are gone. */
+  stopWorkers(): Promise<void>
   createTenant(
     tenantId: string,
     options?: { policy?: Partial<TenantPolicy>; caps?: Partial<TenantCaps> },
@@ -45,19 +48,41 @@ export interface Fleet extends AsyncDisposable {
   startPostgres(): Promise<void>
   /** SIGTERM, then a new server on the same data and socket. */
   restartRedis(): Promise<void>
+  /** Stops Redis, lets `change` do something to its files, and starts it again. */
+  changeRedis(change: () => Promise<void>): Promise<void>
+  /** Process ids of the private servers; null for a Redis that was brought along. */
+  pids(): { redis: number | null; postgres: number }
+}
+
+export interface FleetOptions {
+  /** As in production: what was committed survives a restart. Default false. */
+  durable?: boolean
+  /** A Redis that the caller started (a cluster, Sentinels). Default: a private one. */
+  redisUrl?: string
 }
 
 /** Starts the stores; `durable` as in production. Workers are started by the caller. */
-export async function startFleet(options: { durable?: boolean } = {}): Promise<Fleet> {
+export async function startFleet(options: FleetOptions = {}): Promise<Fleet> {
   const durable = options.durable ?? false
   const dataDir = await mkdtemp(path.join(os.tmpdir(), 'cofferdam-fleet-'))
   const redisOptions = { dataDir: path.join(dataDir, 'redis'), durable }
   const postgresOptions = { dataDir: path.join(dataDir, 'postgres'), durable }
-  let [redis, postgres] = await Promise.all([startRedis(redisOptions), startPostgres(postgresOptions)])
+  const [startedRedis, startedPostgres] = await Promise.all([
+    options.redisUrl === undefined ? startRedis(redisOptions) : null,
+    startPostgres(postgresOptions),
+  ])
+  let redis = startedRedis
+  let postgres = startedPostgres
+  const redisUrl = options.redisUrl ?? redis?.url ?? ''
+  const changeRedis = async (change: () => Promise<void>): Promise<void> => {
+    await redis?.stop()
+    await change()
+    redis = await startRedis(redisOptions)
+  }
   await migrate(postgres.url)
   const store = await createStore({ databaseUrl: postgres.url, blobDir: path.join(dataDir, 'blobs') })
-  const client = createClient({ redisUrl: redis.url })
-  const admissionRedis = connectRedis(redis.url, 'worker')
+  const client = createClient({ redisUrl })
+  const admissionRedis = connectRedis(redisUrl, 'worker')
   const admission = createAdmission({
     redis: admissionRedis,
     countCharged: (tenantId, atMs) => store.chargedCounts(tenantId, atMs),
@@ -65,7 +90,7 @@ export async function startFleet(options: { durable?: boolean } = {}): Promise<F
   const workers: FleetWorker[] = []
 
   return {
-    redisUrl: redis.url,
+    redisUrl,
     databaseUrl: postgres.url,
     dataDir,
     client,
@@ -75,13 +100,12 @@ export async function startFleet(options: { durable?: boolean } = {}): Promise<F
     async startPostgres() {
       postgres = await startPostgres(postgresOptions)
     },
-    async restartRedis() {
-      await redis.stop()
-      redis = await startRedis(redisOptions)
-    },
-    async startWorker(env = {}) {
-      const worker = await spawnWorker({
-        REDIS_URL: redis.url,
+    restartRedis: () => changeRedis(async () => undefined),
+    changeRedis,
+    pids: () => ({ redis: redis?.pid ?? null, postgres: postgres.pid }),
+    async startWorker(env = {}, entry) {
+      const worker = await spawnWorker(entry === undefined ? WORKER : fileURLToPath(entry), {
+        REDIS_URL: redisUrl,
         DATABASE_URL: postgres.url,
         COFFERDAM_DATA_DIR: dataDir,
         COFFERDAM_LOG_LEVEL: 'warn',
@@ -89,6 +113,9 @@ export async function startFleet(options: { durable?: boolean } = {}): Promise<F
       })
       workers.push(worker)
       return worker
+    },
+    async stopWorkers() {
+      await Promise.all(workers.splice(0).map((worker) => worker.stop()))
     },
     async createTenant(tenantId, { policy = {}, caps = {} } = {}) {
       await store.tenants.create({ tenant_id: tenantId, policy, caps }, 'test')
@@ -100,7 +127,7 @@ export async function startFleet(options: { durable?: boolean } = {}): Promise<F
       await client.close()
       admissionRedis.disconnect()
       await store[Symbol.asyncDispose]()
-      await Promise.all([redis.stop(), postgres.stop()])
+      await Promise.all([redis?.stop(), postgres.stop()])
       await rm(dataDir, { recursive: true, force: true })
     },
   }
@@ -119,8 +146,8 @@ async function sweepJails(fleetId: string | null): Promise<void> {
   }
 }
 
-async function spawnWorker(env: Record<string, string>): Promise<FleetWorker> {
-  const child = spawn(process.execPath, [WORKER], {
+async function spawnWorker(program: string, env: Record<string, string>): Promise<FleetWorker> {
+  const child = spawn(process.execPath, [program], {
     env: { PATH: process.env['PATH'] ?? '', HOME: os.tmpdir(), ...env },
     stdio: ['ignore', 'pipe', 'pipe', 'ipc'],
   })

@@ -1,9 +1,10 @@
 /**
  * Names the life of the Redis server behind a connection (`run_id` of INFO). A server that restarted may have lost its
- * last second of writes (AOF everysec), and a promoted replica what it had not received; both have another run id.
+ * last second of writes (AOF everysec), and a promoted replica what it had not received; both have another run id. A
+ * cluster's life is that of all its masters: when one restarts or is replaced, every tenant is compared again.
  */
 import { CofferdamError } from '@cofferdam/contract'
-import type { Redis } from 'ioredis'
+import { Cluster, type Redis } from 'ioredis'
 import { within } from './within.ts'
 
 /** What stands for the run id where the server hides it: only a loss of the marker itself is noticed then. */
@@ -12,18 +13,37 @@ const HIDDEN = 'hidden'
 /** Returns the run id, asked once per connection. Throws CofferdamError('queue_unavailable') while Redis is away. */
 export function createServerRun(redis: Redis, timeoutMs: number): () => Promise<string> {
   let known: Promise<string> | null = null
-  redis.on('close', () => {
+  const forget = (): void => {
     known = null
-  })
+  }
+  /** Masters whose end we hear of. */
+  const watched = new WeakSet<Redis>()
+  const either: unknown = redis
+  const cluster = either instanceof Cluster ? either : null
+  redis.on('close', forget)
+  cluster?.on('+node', forget).on('-node', forget)
+  const read = cluster === null ? () => readRunId(redis) : () => readRunIds(cluster, watched, forget)
   return () => {
     if (known !== null) return known
-    const asked = within(readRunId(redis), timeoutMs, 'INFO server')
+    const asked = within(read(), timeoutMs, 'INFO server')
     known = asked
     asked.catch(() => {
       if (known === asked) known = null
     })
     return asked
   }
+}
+
+async function readRunIds(cluster: Cluster, watched: WeakSet<Redis>, forget: () => void): Promise<string> {
+  const masters = cluster.nodes('master')
+  if (masters.length === 0) throw new CofferdamError('queue_unavailable', 'the cluster has no masters now')
+  for (const master of masters) {
+    if (watched.has(master)) continue
+    watched.add(master)
+    master.on('close', forget)
+  }
+  const runs = await Promise.all(masters.map(readRunId))
+  return runs.toSorted().join(' ')
 }
 
 async function readRunId(redis: Redis): Promise<string> {

@@ -40,8 +40,17 @@ const LEVELS = ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'] as
 export const COMMON_FIELDS = {
   redisUrl: {
     variable: 'REDIS_URL',
-    schema: urlOf(['redis', 'rediss', 'unix']),
-    description: 'Redis or Valkey of the queue and the caps.',
+    schema: urlOf([
+      'redis',
+      'rediss',
+      'unix',
+      'redis+sentinel',
+      'rediss+sentinel',
+      'redis+cluster',
+      'rediss+cluster',
+    ]),
+    description:
+      'Redis or Valkey of the queue and the caps: one server, `redis+sentinel://s1,s2,s3/master-name/db`, or a cluster by some of its nodes, `redis+cluster://n1:7000,n2:7001`.',
     example: 'redis://127.0.0.1:6379',
     secret: true,
   },

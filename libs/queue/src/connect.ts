@@ -1,7 +1,8 @@
 /** Connections by role, and the one place that tells an unreachable Redis from a broken script. */
 import { CofferdamError, isCofferdamError } from '@cofferdam/contract'
-import { Redis, type RedisOptions as AnyRedisOptions } from 'ioredis'
+import { Cluster, Redis, type RedisOptions as AnyRedisOptions } from 'ioredis'
 import { QUEUE_BOUNDS } from './bounds.ts'
+import { parseRedisUrl, type RedisAddress } from './redis-address.ts'
 
 /** With RESP2 replies there is one reply shape. */
 type RedisOptions = Omit<AnyRedisOptions, 'replyMapping'>
@@ -16,10 +17,14 @@ const ROLES: Record<RedisRole, RedisOptions> = {
   subscriber: { maxRetriesPerRequest: null },
 }
 
+/** 50 ms, 100 ms … at most 1 s: a restart of Redis costs no more than a second on top. */
+const retryStrategy = (times: number): number => Math.min(50 * 2 ** Math.min(times, 5), 1000)
+
 /**
- * Opens a connection that recovers by itself. `url` is `redis://`, `rediss://` or `unix:///path/to/redis.sock`,
- * optionally with a database (`/2`, for unix `?db=2`). Returns at once; commands of role `producer` fail with a
- * connection error while Redis is away, those of the other roles wait.
+ * Opens a connection that recovers by itself, to any address that redis-address.ts knows. Returns at once; commands of
+ * role `producer` fail with a connection error while Redis is away, those of the other roles wait.
+ *
+ * A cluster's connection is used like any other: all keys of a command share a hash tag. Throws `config_invalid`.
  */
 export function connectRedis(url: string, role: RedisRole): Redis {
   const options: RedisOptions = {
@@ -28,13 +33,14 @@ export function connectRedis(url: string, role: RedisRole): Redis {
     protocol: 2,
     connectTimeout: 5000,
     connectionName: `cofferdam-${role}`,
-    // 50 ms, 100 ms … at most 1 s: a restart of Redis costs no more than a second on top.
-    retryStrategy: (times) => Math.min(50 * 2 ** Math.min(times, 5), 1000),
+    retryStrategy,
+    // A master that Sentinel or the cluster demoted: look for the new one, and send the command there (2).
+    reconnectOnError: (error) => (error.message.startsWith('READONLY') ? 2 : false),
   }
-  const redis = url.startsWith('unix:') ? new Redis(unixOptions(url, options)) : new Redis(url, options)
+  const redis = open(parseRedisUrl(url), url, options)
   // ioredis prints errors that nobody listens to. Each command reports its own failure; reconnecting is automatic.
   redis.on('error', () => undefined)
-  redis.on('connect', () => writeOncePerTick(redis.stream))
+  corkEach(redis)
   return redis
 }
 
@@ -55,15 +61,60 @@ function writeOncePerTick(stream: Redis['stream']): void {
   Object.assign(stream, { write: corkAndWrite })
 }
 
-function unixOptions(url: string, options: RedisOptions): RedisOptions {
-  const { pathname, searchParams, username, password } = new URL(url)
-  return {
-    ...options,
-    path: decodeURIComponent(pathname),
-    db: Number(searchParams.get('db') ?? 0),
-    ...(username === '' ? {} : { username: decodeURIComponent(username) }),
-    ...(password === '' ? {} : { password: decodeURIComponent(password) }),
+function corkEach(redis: Redis): void {
+  const cork = (one: Redis): void => void one.on('connect', () => writeOncePerTick(one.stream))
+  const either: unknown = redis
+  if (either instanceof Cluster) either.on('+node', cork)
+  else cork(redis)
+}
+
+function open(address: RedisAddress, url: string, options: RedisOptions): Redis {
+  switch (address.kind) {
+    case 'url':
+      return new Redis(url, options)
+    case 'unix': {
+      const { kind: _kind, ...where } = address
+      return new Redis({ ...options, ...where })
+    }
+    case 'sentinel': {
+      const { kind: _kind, tls, ...where } = address
+      return new Redis({
+        ...options,
+        ...where,
+        ...(tls === undefined ? {} : { tls, enableTLSForSentinelMode: true, sentinelTLS: tls }),
+        sentinelRetryStrategy: retryStrategy,
+        // Told of a failover by the Sentinels: a master that hangs would otherwise hold its connections open.
+        failoverDetector: true,
+      })
+    }
+    case 'cluster': {
+      const { kind: _kind, nodes, ...login } = address
+      const { enableOfflineQueue = true, retryStrategy: _retry, ...redisOptions } = options
+      const cluster = new Cluster(nodes, {
+        enableOfflineQueue,
+        clusterRetryStrategy: retryStrategy,
+        // A failover of the cluster takes its node timeout (seconds): slots move in 1 s steps until then.
+        slotsRefreshTimeout: 5000,
+        slotsRefreshInterval: 5000,
+        retryDelayOnClusterDown: 200,
+        retryDelayOnFailover: 200,
+        redisOptions: { ...redisOptions, ...login },
+      })
+      // The same commands, events and `status`; `duplicate` differs (duplicateOf).
+      return cluster as unknown as Redis
+    }
   }
+}
+
+/** A second connection to the same place with other options, also of a cluster. */
+export function duplicateOf(redis: Redis, options: RedisOptions): Redis {
+  const either: unknown = redis
+  if (!(either instanceof Cluster)) return redis.duplicate(options)
+  const { enableOfflineQueue = true, ...redisOptions } = options
+  const own = either.options.redisOptions ?? {}
+  const merged: RedisOptions = { ...(own as RedisOptions), ...redisOptions }
+  const twin = either.duplicate([], { enableOfflineQueue, redisOptions: merged })
+  return twin as unknown as Redis
 }
 
 /** Reply errors that mean "not now" rather than "wrong". */

@@ -5,6 +5,7 @@
  */
 import type { ExecutionEvent, ExecutionId, StoredEvent } from '@cofferdam/contract'
 import type { Redis } from 'ioredis'
+import { duplicateOf } from './connect.ts'
 import { KEYS } from './keys.ts'
 
 /** How long one read blocks; also how long the reader stays on after its last tail left. */
@@ -54,7 +55,7 @@ export function createEventTails(redis: Redis, producerId: string): EventTails {
 
   const readLoop = async (): Promise<void> => {
     reading = true
-    connection ??= redis.duplicate({
+    connection ??= duplicateOf(redis, {
       maxRetriesPerRequest: null,
       enableOfflineQueue: true,
       commandTimeout: undefined,

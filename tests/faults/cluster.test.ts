@@ -1,0 +1,132 @@
+/** The whole path on a Redis Cluster: everything that the queue and the caps do, and the death of the node that has the queue. */
+import { executionRequestSchema, newWorkerId, type Accepted, type ExecutionId } from '@cofferdam/contract'
+import { composeUnstarted, connectRedis, createConsumer, createProducer } from '@cofferdam/queue'
+import { afterAll, beforeAll, expect, it } from 'vitest'
+import { startFleet, type Fleet } from '../fleet.ts'
+import { endingsOf, expectExactBooks, fakeRequest } from './accounts.ts'
+import { startRedisCluster, type RedisCluster } from './servers/redis-cluster.ts'
+
+let cluster: RedisCluster
+let fleet: Fleet
+beforeAll(async () => {
+  cluster = await startRedisCluster()
+  fleet = await startFleet({ redisUrl: cluster.url })
+  await Promise.all([fleet.startWorker(WORKER), fleet.startWorker(WORKER)])
+})
+afterAll(async () => {
+  await fleet[Symbol.asyncDispose]()
+  await cluster[Symbol.asyncDispose]()
+})
+
+const WORKER = { COFFERDAM_BACKENDS: 'fake', COFFERDAM_SLOTS: '4' }
+const GENEROUS = {
+  policy: { min_isolation: 'none' as const },
+  caps: { tenant_daily: 100_000, agent_hourly: 100_000 },
+}
+
+it('runs, follows, deduplicates, cancels and keeps exact books of several tenants', async () => {
+  // Their counters live in different slots, and so on different nodes.
+  for (const tenant of ['one', 'two', 'three', 'four']) await fleet.createTenant(tenant, GENEROUS)
+  for (const tenant of ['one', 'two', 'three', 'four']) {
+    const accepted: Accepted[] = []
+    for (let n = 0; n < 10; n += 1)
+      accepted.push(await fleet.client.enqueue(fakeRequest(tenant, [{ print: `${n}` }], `agent-${n % 3}`)))
+    const results = await endingsOf(fleet, accepted, 60_000)
+    expect(results.map((result) => result.stdout)).toEqual(accepted.map((_, n) => `${n}\n`))
+    await expectExactBooks(fleet, tenant, accepted, results)
+  }
+
+  await fleet.createTenant('keys', { ...GENEROUS, caps: { ...GENEROUS.caps, concurrency: 1 } })
+  const running = await fleet.client.enqueue({
+    ...fakeRequest('keys', [{ print: 'seen' }, { sleep_ms: 600_000 }]),
+    idempotency_key: 'k',
+  })
+  const again = await fleet.client.enqueue({
+    ...fakeRequest('keys', [{ print: 'seen' }, { sleep_ms: 600_000 }]),
+    idempotency_key: 'k',
+  })
+  expect(again).toMatchObject({ execution_id: running.execution_id, deduplicated: true })
+  const waiting = await fleet.client.enqueue(fakeRequest('keys', []))
+  for await (const { event } of fleet.client.stream(running.execution_id)) if (event.type === 'output') break
+  expect(await fleet.client.cancel(waiting.execution_id)).toBe('cancelled')
+  expect(await fleet.client.cancel(running.execution_id)).toBe('cancelling')
+  const results = await endingsOf(fleet, [running, waiting], 30_000)
+  expect(results.map((result) => result.ending)).toEqual(['cancelled', 'cancelled'])
+  await expectExactBooks(fleet, 'keys', [running, waiting], results)
+})
+
+it('serves a light tenant beside a flood', async () => {
+  await fleet.createTenant('flood', GENEROUS)
+  await fleet.createTenant('light', GENEROUS)
+  const flood: Accepted[] = []
+  for (let n = 0; n < 120; n += 1)
+    flood.push(await fleet.client.enqueue(fakeRequest('flood', [{ sleep_ms: 50 }], `agent-${n % 9}`)))
+  const light = await fleet.client.run(fakeRequest('light', []), { timeoutMs: 30_000 })
+  expect(light.ok).toBe(true)
+  const last = await fleet.client.get(flood.at(-1)?.execution_id ?? 'exe_')
+  expect(last?.status, 'the flood was over before the light tenant was served').not.toBe('ended')
+  const results = await endingsOf(fleet, flood, 60_000)
+  expect(results.filter((result) => !result.ok)).toEqual([])
+  await expectExactBooks(fleet, 'flood', flood, results)
+})
+
+it('goes on after the node that has the queue was killed and came back', async () => {
+  await fleet.createTenant('node', GENEROUS)
+  const accepted: Accepted[] = []
+  for (let n = 0; n < 40; n += 1)
+    accepted.push(await fleet.client.enqueue(fakeRequest('node', [{ sleep_ms: 40 }, { print: `${n}` }])))
+  await cluster.restart(await cluster.nodeOf('{cofferdam}:'))
+  const results = await endingsOf(fleet, accepted, 60_000)
+  expect(results.filter((result) => !result.ok)).toEqual([])
+  await expectExactBooks(fleet, 'node', accepted, results)
+})
+
+it('hands out the executions of a session one at a time and in their order', async () => {
+  const connections = (['producer', 'worker', 'subscriber'] as const).map((role) =>
+    connectRedis(cluster.url, role),
+  )
+  const [producing, redis, subscriber] = connections
+  if (producing === undefined || redis === undefined || subscriber === undefined)
+    throw new Error('unreachable')
+  const order: string[] = []
+  let running = 0
+  let most = 0
+  await fleet.stopWorkers()
+  const producer = createProducer({ redis: producing, subscriber })
+  const consumer = createConsumer({
+    redis,
+    subscriber,
+    workerId: newWorkerId('0123456789ab'),
+    slots: 4,
+    lanes: ['interactive'],
+    async process(taken) {
+      order.push(taken.executionId)
+      most = Math.max(most, (running += 1))
+      const { executionId, attempt, request, enqueuedAtMs, takenAtMs } = taken
+      const ended = { ending: 'ok', reason: 'test', message: 'test', traceparent: '' } as const
+      const record = composeUnstarted({
+        ...ended,
+        executionId,
+        attempt,
+        request,
+        enqueuedAtMs,
+        nowMs: takenAtMs,
+      })
+      running -= 1
+      await taken.settle(record, { slotMs: 1 })
+    },
+    onOutbox: async () => undefined,
+  })
+  consumer.start()
+  const put: ExecutionId[] = []
+  for (let n = 0; n < 12; n += 1) {
+    const request = executionRequestSchema.parse({ ...fakeRequest('line', []), session: { key: 'line' } })
+    put.push((await producer.put(request)).execution_id)
+  }
+  for (const id of put) expect(await producer.wait(id, { timeoutMs: 30_000 })).not.toBeNull()
+  expect(order).toEqual(put)
+  expect(most).toBe(1)
+  await consumer.drain({ graceMs: 1000 })
+  await producer[Symbol.asyncDispose]()
+  for (const connection of connections) connection.disconnect()
+})

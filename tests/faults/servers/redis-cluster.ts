@@ -1,0 +1,67 @@
+/** A Redis Cluster of three masters on this host. */
+import { mkdtemp, rm } from 'node:fs/promises'
+import os from 'node:os'
+import path from 'node:path'
+import { freePort, startRedisProcess, until, type RedisProcess } from './redis-process.ts'
+
+export interface RedisCluster extends AsyncDisposable {
+  /** As REDIS_URL takes it. */
+  url: string
+  nodes: RedisProcess[]
+  /** The node that has the slot of a key. */
+  nodeOf(key: string): Promise<RedisProcess>
+  /** SIGKILL, then the same server on the same append-only file. */
+  restart(node: RedisProcess): Promise<void>
+}
+
+const SLOTS = 16_384
+
+export async function startRedisCluster(): Promise<RedisCluster> {
+  const root = await mkdtemp(path.join(os.tmpdir(), 'cofferdam-cluster-'))
+  const start = (port: number): Promise<RedisProcess> =>
+    startRedisProcess(path.join(root, `${port}`), port, [
+      ...['--cluster-enabled', 'yes', '--cluster-node-timeout', '2000', '--appendonly', 'yes'],
+      // What was acknowledged survives a kill: the restart below is to lose nothing.
+      ...['--appendfsync', 'always', '--cluster-require-full-coverage', 'no'],
+    ])
+  const nodes: RedisProcess[] = []
+  for (let n = 0; n < 3; n += 1) nodes.push(await start(await freePort()))
+  const share = Math.ceil(SLOTS / nodes.length)
+  for (const [n, node] of nodes.entries()) {
+    await node.command('CLUSTER', 'ADDSLOTSRANGE', n * share, Math.min(SLOTS, (n + 1) * share) - 1)
+    await node.command('CLUSTER', 'SET-CONFIG-EPOCH', n + 1)
+  }
+  for (const node of nodes.slice(1)) await node.command('CLUSTER', 'MEET', '127.0.0.1', nodes[0]?.port ?? 0)
+  for (const node of nodes)
+    await until(
+      'cluster',
+      async () =>
+        /cluster_state:ok[\s\S]*cluster_known_nodes:3/.test(String(await node.command('CLUSTER', 'INFO'))),
+      20_000,
+    )
+
+  return {
+    url: `redis+cluster://${nodes.map(({ port }) => `127.0.0.1:${port}`).join(',')}`,
+    nodes,
+    async nodeOf(key) {
+      const slot = Number(await nodes[0]?.command('CLUSTER', 'KEYSLOT', key))
+      const node = nodes[Math.floor(slot / share)]
+      if (node === undefined) throw new Error(`no node for slot ${slot}`)
+      return node
+    },
+    async restart(node) {
+      await node.kill()
+      const again = await start(node.port)
+      nodes[nodes.indexOf(node)] = again
+      await until(
+        'cluster',
+        async () => String(await again.command('CLUSTER', 'INFO')).includes('cluster_state:ok'),
+        20_000,
+      )
+    },
+    async [Symbol.asyncDispose]() {
+      await Promise.all(nodes.map((node) => node.kill()))
+      await rm(root, { recursive: true, force: true })
+    },
+  }
+}
