@@ -6,6 +6,7 @@ import os from 'node:os'
 import { parseArgs } from 'node:util'
 import { startFleet } from '../tests/fleet.ts'
 import { measureAdmission } from './measure-admission.ts'
+import { measureAudit } from './measure-audit.ts'
 import { measureBound } from './measure-bound.ts'
 import { measureLatency } from './measure-latency.ts'
 import { measureLeaks } from './measure-leaks.ts'
@@ -24,6 +25,7 @@ const PHASES: Record<string, Phase> = {
   throughput: measureThroughput,
   noop: measureNoop,
   admission: measureAdmission,
+  audit: measureAudit,
   limits: measureLimits,
   slots: measureSlots,
   leaks: measureLeaks,

@@ -1,0 +1,49 @@
+/**
+ * Attempts recorded per second (register, audit row and result, in one transaction, awaited) through the store with its
+ * real batcher, on a Postgres with fsync, by one process; and a lone record. Then pages and the feed over these rows.
+ */
+import { closedLoop, interleave } from './rounds.ts'
+import type { BenchContext, Measured } from './report.ts'
+import { sampleAttempt } from './sample-attempt.ts'
+import { quantile, round, summarise } from './statistics.ts'
+
+const IN_FLIGHT = [1, 8, 64, 256]
+const AGENTS = 50
+
+export async function measureAudit(context: BenchContext): Promise<Record<string, Measured>> {
+  const { store } = context.fleet
+  const rounds = context.quick ? 3 : 7
+  const roundMs = context.quick ? 1000 : 4000
+  let turn = 0
+  const record = async () => {
+    const { inserted } = await store.record(sampleAttempt('bench', `agent-${turn++ % AGENTS}`))
+    if (!inserted) throw new Error('a new attempt was there already')
+  }
+  await closedLoop(record, 64, 500)
+  const rates = new Map<number, number[]>(IN_FLIGHT.map((n) => [n, []]))
+  for (let i = 0; i < rounds; i++)
+    for (const n of IN_FLIGHT) rates.get(n)?.push(await closedLoop(record, n, roundMs))
+  const times = await interleave(
+    [
+      { name: 'record', run: record },
+      { name: 'page', run: () => store.listAudit({ tenantId: 'bench', limit: 50 }) },
+      { name: 'page_all_tenants', run: () => store.listAudit({ tenantId: null, limit: 50 }) },
+      { name: 'feed_of_nothing', run: () => store.feed({ tenantId: 'bench', after: 'now', limit: 50 }) },
+    ],
+    context.quick ? 30 : 200,
+  )
+  return {
+    ...Object.fromEntries(
+      [...rates].map(([n, of]): [string, Measured] => [
+        `audit.rows.${n}_in_flight`,
+        { unit: 'per_second', value: round(quantile(of, 0.5)), summary: summarise(of) },
+      ]),
+    ),
+    ...Object.fromEntries(
+      [...times].map(([name, of]): [string, Measured] => [
+        `audit.${name}`,
+        { unit: 'ms', summary: summarise(of) },
+      ]),
+    ),
+  }
+}
