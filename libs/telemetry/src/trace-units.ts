@@ -3,13 +3,15 @@
  * tells who wants to show them.
  *
  *   span starts  without a parent in this process ─► a unit begins, with it as the root
- *                below a span of an open unit      ─► belongs to that unit
+ *                a consumer: an attempt            ─► the same, also where its producer waits in this process (`up`)
+ *                below a span of an open unit      ─► belongs to that unit, also if its parent came as a traceparent
  *   span ends    belongs to an open unit ─► held; is its root ─► decided, handed over, forgotten
  *                its unit is over        ─► follows its trace's decision
  *
  * Bounded: SPANS_PER_UNIT spans a unit, MAX_HELD spans in all; beyond it the oldest units' spans are sent undecided.
  * A span that never ends (a program.run without a hand-over) is forgotten with its unit.
  */
+import { SpanKind } from '@opentelemetry/api'
 import type { ReadableSpan, SpanProcessor } from '@opentelemetry/sdk-trace'
 import { decideTrace, isInShare, type SamplingRules, type TraceDecision } from './trace-decision.ts'
 
@@ -96,10 +98,11 @@ export function createTraceUnits(deps: TraceUnitsDeps): SpanProcessor {
     onStart(span) {
       const { spanId } = span.spanContext()
       const parent = span.parentSpanContext
-      if (parent === undefined || parent.isRemote === true) return begin(spanId)
-      // None: a late child of a unit that is over, which follows its trace.
+      if (parent === undefined || span.kind === SpanKind.CONSUMER) return begin(spanId)
       const unit = unitOf.get(parent.spanId)
-      if (unit === undefined || unit.ids.length >= SPANS_PER_UNIT) return
+      // No unit and a parent of ours: a late child of a unit that is over, which follows its trace.
+      if (unit === undefined) return parent.isRemote === true ? begin(spanId) : undefined
+      if (unit.ids.length >= SPANS_PER_UNIT) return
       unit.ids.push(spanId)
       unitOf.set(spanId, unit)
     },
