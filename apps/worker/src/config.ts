@@ -18,6 +18,7 @@ import {
 } from '@cofferdam/config'
 import { CofferdamError } from '@cofferdam/contract'
 import { egressConfigSchema, type EgressConfig } from '@cofferdam/egress'
+import { callbacksConfigSchema, type CallbacksConfig } from '@cofferdam/routines'
 import { z } from 'zod'
 
 /** Strongest first; each is used only where its probe says that it works. */
@@ -81,6 +82,8 @@ const fileSchema = z.strictObject({
   backends: backendsConfigSchema.optional(),
   warm: warmConfigSchema.prefault({}),
   egress: egressConfigSchema.prefault({}),
+  callbacks: callbacksConfigSchema.prefault({}),
+  prices: pricesSchema.prefault({}),
   telemetry: z
     .strictObject({
       /** Share of traces without failure that is sent to the collector. */
@@ -96,6 +99,10 @@ export type WorkerConfig = ReturnType<typeof readConfig<typeof WORKER_FIELDS>>['
   warm: WarmConfig
   /** What programs may reach at most, and the package mirrors. */
   egress: EgressConfig
+  /** Where results may be posted to. */
+  callbacks: CallbacksConfig
+  /** What attempts cost, by backend. */
+  prices: Prices
 }
 
 /**
@@ -112,7 +119,8 @@ export function loadConfig(env: Environment = process.env): WorkerConfig {
     backends: chooseBackends(config.backendNames, file.backends, env['COFFERDAM_BACKENDS'] !== undefined),
     warm: file.warm,
     egress: file.egress,
-    traceSampleRatio: config.traceSampleRatio ?? file.telemetry.sample_ratio,
+    callbacks: file.callbacks,
+    prices: file.prices,
   }
 }
 

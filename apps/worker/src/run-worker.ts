@@ -5,7 +5,7 @@
 import { join } from 'node:path'
 import { createAdmission, LEASE_MS } from '@cofferdam/admission'
 import { createBackends } from '@cofferdam/backends'
-import { createEgress } from '@cofferdam/egress'
+import { createEgress, createJudgedDial } from '@cofferdam/egress'
 import { newWorkerId, type TenantCaps, type WorkerId } from '@cofferdam/contract'
 import {
   compileRules,
@@ -15,7 +15,7 @@ import {
   type BackendReport,
 } from '@cofferdam/executor'
 import { connectRedis, createConsumer, createProducer, createTraceShelf } from '@cofferdam/queue'
-import { serveTicks } from '@cofferdam/routines'
+import { serveCallbacks, serveTicks } from '@cofferdam/routines'
 import { createStore } from '@cofferdam/store'
 import {
   createLogger,
@@ -188,6 +188,8 @@ export async function runWorker(config: WorkerConfig, options: WorkerOptions = {
     })),
   )
   owned.use(serveTicks({ redis, routines: store.routines, producer, onError }))
+  const dial = createJudgedDial({ privateAllow: config.callbacks.private_allow })
+  owned.use(serveCallbacks({ redis, producer, store, dial, onError }))
   owned.use(consumer)
   consumer.start()
   logger.info(

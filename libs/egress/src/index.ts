@@ -7,6 +7,7 @@ export {
   type ExecutionEgress,
   type OpenEgress,
 } from './create-egress.ts'
+export { createJudgedDial, refusalOf, type JudgedDial, type JudgedDialOptions } from './judged-dial.ts'
 export type { Refusal } from './ledger.ts'
 export { narrowest, type Narrowed } from './network-rules.ts'
 export { packageEnvironment } from './package-environment.ts'

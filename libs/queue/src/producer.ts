@@ -135,6 +135,7 @@ export function createProducer({ redis, subscriber, now = Date.now, ids }: Produ
       idempotency === '' ? '' : bodyHash(request),
       awaitReply ? replies.channel : '',
       request.session?.key ?? '',
+      request.callback_url ?? '',
     ])
     if (awaitReply) enqueued.catch(() => replies.forget(id))
     const { code, rest } = await enqueued

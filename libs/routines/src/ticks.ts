@@ -134,7 +134,7 @@ export interface TickDeps extends FireDeps {
   redis: Redis
   routines: Routines
   producer: Producer
-  onError(error: unknown): void
+  onError: (error: unknown) => void
   /** Between two reconciliations; default a minute. */
   reconcileMs?: number
 }

@@ -28,7 +28,7 @@ export interface Stage extends AsyncDisposable {
     slots?: number
     lockMs?: number
     sweepMs?: number
-    onTaken?(taken: Taken): void
+    onTaken?: (taken: Taken) => void
   }): AsyncDisposable
   routine(extra?: object, source?: string): Promise<StoredRoutine>
 }

@@ -1,5 +1,6 @@
 /** GET /v1/executions/{id}: live from the queue, else from the store. */
 import { executionStateSchema } from '@cofferdam/contract'
+import { readCallbackStatus } from '@cofferdam/routines'
 import { tenantScope } from '../authenticate.ts'
 import { findState } from '../find-execution.ts'
 import type { App, RouteContext } from '../route-context.ts'
@@ -18,6 +19,10 @@ export function getExecution(app: App, context: RouteContext): void {
         response: { 200: executionStateSchema, ...FAILURES },
       },
     },
-    async (request) => (await findState(context, tenantScope(request), request.params.id)).state,
+    async (request) => {
+      const { state } = await findState(context, tenantScope(request), request.params.id)
+      const callback = await readCallbackStatus(context.redis, request.params.id)
+      return callback === null ? state : { ...state, callback }
+    },
   )
 }

@@ -1,7 +1,8 @@
 -- Purpose: accept one execution: idempotency, depth limit, record, backlog or delayed set, waiter, and the next picks.
 -- KEYS[1]  record of the new id
 -- ARGV     1 id, 2 tenant, 3 agent, 4 lane, 5 priority 0..9, 6 delay ms, 7 request JSON, 8 traceparent or '',
---          9 '<tenant>:<sha256 of the idempotency key>' or '', 10 body hash, 11 reply channel or '', 12 session key or ''
+--          9 '<tenant>:<sha256 of the idempotency key>' or '', 10 body hash, 11 reply channel or '', 12 session key or '',
+--          13 callback URL or ''
 -- Returns  {'accepted' | 'duplicate', id, status, position, eta_ms or -1, releases}
 --          {'conflict', id of the other execution} | {'full', waiting, limit}
 -- Invariants: one idempotency key names one execution; repeating a call changes nothing; a refused call writes nothing; a tenant never has more
@@ -66,6 +67,7 @@ local score = score_of(tonumber(ARGV[5]), sequence)
 redis.call('HSET', KEYS[1], 't', tenant, 'a', agent, 'l', lane, 'p', ARGV[5], 'eq', now, 'at', 0, 'rel', 0,
   'f', 0, 'd', 0, 'sc', score, 'req', ARGV[7], 'tp', ARGV[8], 's', delay == 0 and 'queued' or 'delayed')
 if sk ~= '' then redis.call('HSET', KEYS[1], 'sk', sk) end
+if ARGV[13] and ARGV[13] ~= '' then redis.call('HSET', KEYS[1], 'cb', ARGV[13]) end
 if ARGV[9] ~= '' then
   redis.call('SET', K.idempotency .. ARGV[9], id .. ' ' .. ARGV[10], 'PX', C.idempotency_ttl)
 end

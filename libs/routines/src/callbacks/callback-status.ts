@@ -1,0 +1,45 @@
+/** What became of the callback of an execution, as the worker that posts it notes it. */
+import { CALLBACK_STATES, type CallbackStatus, type ExecutionId } from '@cofferdam/contract'
+import { KEYS } from '@cofferdam/queue'
+import type { Redis } from 'ioredis'
+
+/** As long as somebody may come back to see; the receiver's own log is older. */
+const KEPT_MS = 7 * 24 * 3_600_000
+
+const keyOf = (id: ExecutionId): string => KEYS.callbackStatus + id
+
+/** Null when the execution has no callback, or its status is gone. */
+export async function readCallbackStatus(redis: Redis, id: ExecutionId): Promise<CallbackStatus | null> {
+  const [noted, url] = await Promise.all([
+    redis.hmget(keyOf(id), 'state', 'attempts', 'last_status', 'last_error'),
+    redis.hget(KEYS.record + id, 'cb'),
+  ])
+  const [written, attempts, status, error] = noted
+  const state = CALLBACK_STATES.find((one) => one === written) ?? (url === null ? null : 'waiting')
+  if (state === null) return null
+  return {
+    state,
+    attempts: Number(attempts ?? 0),
+    last_status: status == null || status === '' ? null : Number(status),
+    last_error: error == null || error === '' ? null : error,
+  }
+}
+
+/** Keeps the status for seven days. */
+export async function writeCallbackStatus(
+  redis: Redis,
+  id: ExecutionId,
+  status: CallbackStatus,
+): Promise<void> {
+  const { state, attempts, last_status, last_error } = status
+  await redis
+    .multi()
+    .hset(keyOf(id), {
+      state,
+      attempts,
+      last_status: last_status ?? '',
+      last_error: last_error ?? '',
+    })
+    .pexpire(keyOf(id), KEPT_MS)
+    .exec()
+}

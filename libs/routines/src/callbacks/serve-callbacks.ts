@@ -1,0 +1,180 @@
+/**
+ * Posts results to the `callback_url` of their executions.
+ *
+ *   execution ends ─► (the same script) a line in `callbacks-due` ─► a BullMQ job of the execution's id ─► POST
+ *     taken (2xx) ─► delivered        410, or an address that is not public ─► failed
+ *     anything else ─► again after 5 s, 10 s, 20 s … at most an hour, each ± half of it, for a day; then failed
+ *
+ * Delivered at least once: receivers tell repetitions by `webhook-id`, which is the execution's id. One tenant gets a part
+ * of the connections only, so that its silent receiver delays nobody else's callbacks.
+ */
+import { executionIdSchema, type CallbackStatus, type ExecutionId } from '@cofferdam/contract'
+import type { JudgedDial } from '@cofferdam/egress'
+import { KEYS, TAG, type Producer } from '@cofferdam/queue'
+import type { Store } from '@cofferdam/store'
+import { DelayedError, Queue, UnrecoverableError, Worker, type Job } from 'bullmq'
+import type { Redis } from 'ioredis'
+import { writeCallbackStatus } from './callback-status.ts'
+import { postOnce, type Posted } from './post-once.ts'
+import { signedHeaders } from './sign.ts'
+
+const NAME = 'callbacks'
+const COLLECT_MS = 1000
+/** Lines taken at once. */
+const BATCH = 100
+/** Posts at once: each is a socket and one result (at most 8 MiB of text) in memory. */
+const AT_ONCE = 16
+const AT_ONCE_PER_TENANT = 4
+/** A tenant whose share is in use is looked at again after this. */
+const BUSY_MS = 500
+/** Long enough that no worker with an old list adds a delivered one again. */
+const DONE_KEPT_S = 3600
+
+export interface CallbackTiming {
+  firstMs: number
+  maxMs: number
+  giveUpMs: number
+  collectMs: number
+}
+const TIMING: CallbackTiming = {
+  firstMs: 5000,
+  maxMs: 3_600_000,
+  giveUpMs: 24 * 3_600_000,
+  collectMs: COLLECT_MS,
+}
+
+export interface CallbackDeps {
+  /** Connection of role `worker`; BullMQ makes another one of it for blocking reads. Not closed. */
+  redis: Redis
+  producer: Pick<Producer, 'get'>
+  store: Pick<Store, 'findExecution' | 'callbackSecrets'>
+  dial: JudgedDial
+  onError: (error: unknown) => void
+  timing?: Partial<CallbackTiming>
+}
+
+interface Call {
+  tenant: string
+  url: string
+}
+
+/** Collects and posts callbacks until disposed; what is under way then is posted again by another worker. */
+export function serveCallbacks(deps: CallbackDeps): AsyncDisposable {
+  const { redis, onError } = deps
+  const timing = { ...TIMING, ...deps.timing }
+  const queue = new Queue(NAME, {
+    connection: redis,
+    prefix: TAG,
+    skipVersionCheck: true,
+    streams: { events: { maxLen: 100 } },
+  })
+  queue.on('error', onError)
+  const stopping = new AbortController()
+  const underWay = new Map<string, number>()
+  const worker = new Worker<Call>(NAME, (job, token) => inShare(job, token ?? ''), {
+    connection: redis,
+    prefix: TAG,
+    skipVersionCheck: true,
+    concurrency: AT_ONCE,
+    // Above the longest post.
+    lockDuration: 60_000,
+    maxStalledCount: 1_000_000,
+    settings: { backoffStrategy: (attempts) => delayAfter(attempts, timing) },
+  })
+  worker.on('error', onError)
+
+  async function inShare(job: Job<Call>, token: string): Promise<void> {
+    const { tenant } = job.data
+    const running = underWay.get(tenant) ?? 0
+    if (running >= AT_ONCE_PER_TENANT) {
+      await job.moveToDelayed(Date.now() + BUSY_MS * (1 + Math.random()), token)
+      throw new DelayedError()
+    }
+    underWay.set(tenant, running + 1)
+    try {
+      await deliver(job)
+    } finally {
+      const left = (underWay.get(tenant) ?? 1) - 1
+      if (left === 0) underWay.delete(tenant)
+      else underWay.set(tenant, left)
+    }
+  }
+
+  async function deliver(job: Job<Call>): Promise<void> {
+    const id = executionIdSchema.parse(job.id)
+    const attempts = job.attemptsMade + 1
+    const posted = await post(id, job.data)
+    const isLate = Date.now() - job.timestamp + timing.firstMs > timing.giveUpMs
+    const state: CallbackStatus['state'] = posted.ok
+      ? 'delivered'
+      : posted.final || isLate
+        ? 'failed'
+        : 'sending'
+    const last_error = posted.ok ? null : posted.error.slice(0, 500)
+    await writeCallbackStatus(redis, id, { state, attempts, last_status: posted.status, last_error })
+    if (posted.ok) return
+    throw state === 'failed' ? new UnrecoverableError(posted.error) : new Error(posted.error)
+  }
+
+  async function post(id: ExecutionId, { tenant, url }: Call): Promise<Posted> {
+    const result =
+      (await deps.producer.get(id))?.result ?? (await deps.store.findExecution(tenant, id))?.result ?? null
+    if (result === null)
+      return { ok: false, status: null, error: 'the result is no longer stored', final: false }
+    const keys = await deps.store.callbackSecrets.read(tenant, Date.now())
+    if (keys.length === 0)
+      return { ok: false, status: null, error: 'the tenant has no callback secret', final: false }
+    const body = JSON.stringify(result)
+    return await postOnce(
+      deps.dial,
+      new URL(url),
+      body,
+      signedHeaders(keys, { id, atMs: Date.now(), body }),
+      stopping.signal,
+    )
+  }
+
+  async function collect(): Promise<void> {
+    for (;;) {
+      const lines = await redis.lrange(KEYS.callbacksDue, 0, BATCH - 1)
+      for (const line of lines) {
+        const [id = '', tenant = '', url = ''] = line.split(' ')
+        await queue.add(
+          'post',
+          { tenant, url },
+          {
+            jobId: id,
+            // The time decides, not the number.
+            attempts: 10_000,
+            backoff: { type: 'custom' },
+            removeOnComplete: { age: DONE_KEPT_S },
+            removeOnFail: { age: DONE_KEPT_S },
+          },
+        )
+        await redis.lrem(KEYS.callbacksDue, 1, line)
+      }
+      if (lines.length < BATCH) return
+    }
+  }
+
+  let collecting = collect().catch(onError)
+  const timer = setInterval(() => {
+    collecting = collecting.then(() => collect().catch(onError))
+  }, timing.collectMs)
+  timer.unref()
+  return {
+    async [Symbol.asyncDispose]() {
+      clearInterval(timer)
+      stopping.abort()
+      await collecting
+      await worker.close()
+      await queue.close()
+    },
+  }
+}
+
+/** Doubled each time, ± half, so that receivers that come back are not met by all at once. */
+function delayAfter(attempts: number, { firstMs, maxMs }: CallbackTiming): number {
+  const base = Math.min(firstMs * 2 ** Math.min(attempts - 1, 30), maxMs)
+  return Math.round(base * (0.5 + Math.random()))
+}
