@@ -85,7 +85,7 @@ export async function startFleet(options: FleetOptions = {}): Promise<Fleet> {
   const admissionRedis = connectRedis(redisUrl, 'worker')
   const admission = createAdmission({
     redis: admissionRedis,
-    countCharged: (tenantId, atMs) => store.chargedCounts(tenantId, atMs),
+    countCharged: (tenantId, atMs, unsettled) => store.chargedCounts(tenantId, atMs, unsettled),
   })
   const workers: FleetWorker[] = []
 

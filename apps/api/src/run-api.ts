@@ -55,7 +55,7 @@ export async function runApi(config: ApiConfig, shared: Shared = {}): Promise<Ru
   const producer = owned.use(createProducer({ redis, subscriber: connect('subscriber') }))
   const admission = createAdmission({
     redis,
-    countCharged: (tenantId, atMs) => store.chargedCounts(tenantId, atMs),
+    countCharged: (tenantId, atMs, unsettled) => store.chargedCounts(tenantId, atMs, unsettled),
     loadCaps: async (tenantId) => (await store.tenants.get(tenantId))?.caps ?? null,
     logger,
   })

@@ -10,6 +10,7 @@ import type { Taken } from '@cofferdam/queue'
 import { admissionKey } from './admission-key.ts'
 import { closeAttempt } from './close-attempt.ts'
 import { processExecution } from './process-execution.ts'
+import { settleUnleased } from './settle-unleased.ts'
 import type { WorkerDeps } from './worker-deps.ts'
 
 export async function carry(taken: Taken, deps: WorkerDeps): Promise<void> {
@@ -47,10 +48,6 @@ async function endAsOurFailure(taken: Taken, began: boolean, deps: WorkerDeps): 
       }
     : outcomeWithoutRun('provisioning', 'internal', 'Something failed on our side before the program ran.')
   const chargedAtMs = began ? await deps.admission.chargedAtMs(key) : null
-  await closeAttempt(
-    taken,
-    outcome,
-    { chargedAtMs, caps: null, retentionDays: deps.defaultRetentionDays },
-    deps,
-  )
+  const closing = { chargedAtMs, caps: null, retentionDays: deps.defaultRetentionDays }
+  await settleUnleased(key, await closeAttempt(taken, outcome, closing, deps), deps)
 }

@@ -12,6 +12,7 @@ import {
   type Outcome,
   type TenantPolicy,
 } from '@cofferdam/contract'
+import type { Settlement } from '@cofferdam/admission'
 import type { Taken } from '@cofferdam/queue'
 import { SPANS } from '@cofferdam/telemetry'
 import { currentTraceId, inSpan, markEnding } from './spans.ts'
@@ -31,13 +32,17 @@ export interface Closing {
   tenant?: Pick<TenantPolicy, 'encrypt_outputs'>
 }
 
-/** Records and settles (or schedules the next attempt, where the caller opted in). Throws `fenced` when another worker owns it now. */
+/**
+ * Records and settles (or schedules the next attempt, where the caller opted in). Resolves with what the audit row says
+ * that the attempt was charged, null when it was not: to be settled with admission. Throws `fenced` when another worker
+ * owns it now.
+ */
 export async function closeAttempt(
   taken: Taken,
   outcome: Outcome,
   closing: Closing,
   deps: WorkerDeps,
-): Promise<void> {
+): Promise<Settlement | null> {
   const finishedAtMs = Date.now()
   const record = composeAttempt({
     executionId: taken.executionId,
@@ -51,11 +56,13 @@ export async function closeAttempt(
     retentionDays: closing.retentionDays,
     caps: closing.caps,
     chargedAtMs: closing.chargedAtMs,
+    prices: deps.prices,
     ...(closing.refusal === undefined ? {} : { refusal: closing.refusal }),
     encryptOutputs: closing.tenant?.encrypt_outputs === true,
   })
-  await publish(taken, record, deps)
+  const settlement = await publish(taken, record, deps)
   deps.metrics.ended(record)
+  return settlement
 }
 
 /**
@@ -73,20 +80,31 @@ export async function publish(
   await inSpan(SPANS.publish, () =>
     wantsRetry(taken, record) ? taken.retry(record, info) : taken.settle(record, info),
   )
+  return settlementOf(record)
 }
 
-/** False while Postgres is away: then the record goes to the outbox. */
-async function recordInPostgres(record: AttemptRecord, deps: WorkerDeps): Promise<boolean> {
+/** What an audit row says that its attempt was charged; null when it was not. */
+export function settlementOf({ audit }: Pick<AttemptRecord, 'audit'>): Settlement | null {
+  return audit.quota_charged ? { cpuMs: audit.charged_cpu_ms ?? 0, cost: audit.cost ?? 0 } : null
+}
+
+/** The record that stands; `recorded` is false while Postgres is away: then it goes to the outbox. */
+async function recordInPostgres(
+  taken: Taken,
+  record: AttemptRecord,
+  deps: WorkerDeps,
+): Promise<{ recorded: boolean; record: AttemptRecord }> {
   try {
-    await deps.store.record(record)
-    return true
+    const { inserted } = await deps.store.record(record)
+    const first = inserted ? null : await deps.store.findAttempt(taken.executionId, record.audit.attempt)
+    return { recorded: true, record: first ?? record }
   } catch (error) {
     if (!isCofferdamError(error) || error.code !== 'store_unavailable') throw error
     deps.logger.warn(
       { execution_id: record.result.execution_id },
       'Postgres is away: the audit row goes to the outbox',
     )
-    return false
+    return { recorded: false, record }
   }
 }
 

@@ -16,7 +16,7 @@ import {
   wholeNumber,
   type ConfigField,
 } from '@cofferdam/config'
-import { CofferdamError } from '@cofferdam/contract'
+import { CofferdamError, pricesSchema, type Prices } from '@cofferdam/contract'
 import { egressConfigSchema, type EgressConfig } from '@cofferdam/egress'
 import { callbacksConfigSchema, type CallbacksConfig } from '@cofferdam/routines'
 import { z } from 'zod'
@@ -116,6 +116,7 @@ export function loadConfig(env: Environment = process.env): WorkerConfig {
   })
   return {
     ...config,
+    traceSampleRatio: config.traceSampleRatio ?? file.telemetry.sample_ratio,
     backends: chooseBackends(config.backendNames, file.backends, env['COFFERDAM_BACKENDS'] !== undefined),
     warm: file.warm,
     egress: file.egress,

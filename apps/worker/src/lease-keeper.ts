@@ -3,11 +3,16 @@
  * third of the lease time, so that two rounds may fail before a lease runs out. A worker that dies simply stops
  * renewing, and its leases free themselves.
  */
-import type { Admission, Lease } from '@cofferdam/admission'
+import type { Admission, Lease, Settlement } from '@cofferdam/admission'
 
 export interface LeaseKeeper extends AsyncDisposable {
   /** Renews the lease until the returned handle is disposed, which releases it. */
-  hold(lease: Lease): AsyncDisposable
+  hold(lease: Lease): HeldLease
+}
+
+export interface HeldLease extends AsyncDisposable {
+  /** What the attempt was charged, once its audit row says so: told to admission with the release. Null: it was not charged. */
+  settle(settlement: Settlement | null): void
 }
 
 /** Makes the keeper. `onLost` hears of leases that had run out before their renewal (the worker was stopped for too long). */
@@ -37,12 +42,16 @@ export function createLeaseKeeper(deps: {
   return {
     hold(lease) {
       held.add(lease)
+      let settlement: Settlement | null = null
       return {
+        settle(charged) {
+          settlement = charged
+        },
         async [Symbol.asyncDispose]() {
           if (!held.delete(lease)) return
           // A lease that cannot be released frees itself when it expires.
           await deps.admission
-            .release(lease, { settled: true })
+            .release(lease, { settled: true, settlement })
             .catch((error: unknown) => deps.onError(error))
         },
       }

@@ -5,13 +5,14 @@
  *   policy ─► refused: provisioning | policy_denied
  *   admission ─► refused: cap_exceeded, or parked until the window resets
  *   executor ─► outcome, whatever the program did
- *   close ─► audit row first, then the result; lease and slot are freed on every path
+ *   close ─► audit row first, then the result; lease and slot are freed on every path, and what was reserved of the
+ *            caps becomes what was used
  *
  * Relies on: taken.begin() being the point of no return, store.record() being idempotent per attempt, and
  * taken.settle() being fenced. If one of these is wrong, an execution can end twice or not at all.
  */
 import type { Admitted } from '@cofferdam/admission'
-import type { Outcome, TenantPolicy } from '@cofferdam/contract'
+import { largestCharge, type Outcome, type TenantPolicy } from '@cofferdam/contract'
 import type { RunningAttempt } from '@cofferdam/executor'
 import type { Taken } from '@cofferdam/queue'
 import { SPANS } from '@cofferdam/telemetry'
@@ -31,16 +32,19 @@ export async function processExecution(taken: Taken, deps: WorkerDeps): Promise<
     const policy = await readPolicy(taken, deps)
     if (!policy.allowed) return refuseByPolicy(taken, policy, deps)
 
-    const admission = await inSpan(SPANS.admission, () => deps.admission.admit(admissionKey(taken)))
+    const admission = await inSpan(SPANS.admission, () =>
+      deps.admission.admit(admissionKey(taken), largestCharge(taken.request.limits, deps.prices)),
+    )
     if (!admission.admitted) return refuseByAdmission(taken, admission, policy, deps)
 
-    await using _lease = deps.leases.hold(admission.lease)
+    await using lease = deps.leases.hold(admission.lease)
     const answered = Promise.withResolvers<void>()
     const attempt = startAttempt(taken, policy.tenant, admission, answered.promise, deps)
     try {
       const outcome = await attempt.outcome
       const chargedAtMs = await chargeOf(taken, outcome, admission, deps)
-      await closeAttempt(taken, outcome, { ...policy, caps: admission.caps, chargedAtMs }, deps)
+      const closing = { ...policy, caps: admission.caps, chargedAtMs }
+      lease.settle(await closeAttempt(taken, outcome, closing, deps))
     } catch (error) {
       if (!wasDrained(error)) throw error
       await giveBack(taken, admission.lease, deps)

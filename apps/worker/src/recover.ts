@@ -7,8 +7,10 @@
 import { isCofferdamError, outcomeWithoutRun, type AttemptRecord, type Outcome } from '@cofferdam/contract'
 import type { Interrupted, Taken } from '@cofferdam/queue'
 import { setTimeout as delay } from 'node:timers/promises'
+import { admissionKey } from './admission-key.ts'
 import { closeAttempt, publish } from './close-attempt.ts'
 import { retentionOf } from './read-policy.ts'
+import { settleUnleased } from './settle-unleased.ts'
 import type { WorkerDeps } from './worker-deps.ts'
 
 /** While Postgres is away nobody knows whether the dead owner had recorded; ask again this often. */
@@ -21,7 +23,8 @@ export async function recoverInterrupted(
 ): Promise<void> {
   const recorded = await findRecord(taken, interrupted.attempt, deps)
   await killOldSandbox(interrupted, deps)
-  if (recorded !== null) return publish(taken, recorded, deps)
+  const key = { ...admissionKey(taken), attempt: interrupted.attempt }
+  if (recorded !== null) return settleUnleased(key, await publish(taken, recorded, deps), deps)
   const outcome: Outcome = {
     ...outcomeWithoutRun(
       'worker_lost',
@@ -33,12 +36,9 @@ export async function recoverInterrupted(
     began: true,
   }
   const retentionDays = await retentionNow(taken, deps)
-  await closeAttempt(
-    taken,
-    outcome,
-    { chargedAtMs: interrupted.chargedAtMs, startedAtMs: interrupted.startedAtMs, caps: null, retentionDays },
-    deps,
-  )
+  const { chargedAtMs, startedAtMs } = interrupted
+  const closing = { chargedAtMs, startedAtMs, caps: null, retentionDays }
+  await settleUnleased(key, await closeAttempt(taken, outcome, closing, deps), deps)
 }
 
 async function findRecord(taken: Taken, attempt: number, deps: WorkerDeps): Promise<AttemptRecord | null> {

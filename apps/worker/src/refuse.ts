@@ -1,6 +1,6 @@
 /** Executions that may not run: policy says no, a cap is reached, or the tenant already runs as many as it may. */
 import type { Refused } from '@cofferdam/admission'
-import { outcomeWithoutRun } from '@cofferdam/contract'
+import { outcomeWithoutRun, type CapDimension } from '@cofferdam/contract'
 import type { Taken } from '@cofferdam/queue'
 import { closeAttempt, type Closing } from './close-attempt.ts'
 import type { WorkerDeps } from './worker-deps.ts'
@@ -41,6 +41,12 @@ export async function refuseByAdmission(
       Math.min(refused.resetsAtMs, Date.now() + CONCURRENCY_RETRY_MS),
       'Waits for a free lease.',
     )
+  if (refused.held === true)
+    // Nor is this: what stands in the way is reserved for executions that run, and most of it comes back.
+    return taken.defer(
+      Date.now() + CONCURRENCY_RETRY_MS,
+      `Waits for what running executions may still use of the ${refused.dimension} cap.`,
+    )
   if (taken.request.on_cap === 'defer' && !refused.killSwitch)
     return taken.defer(withJitter(refused.resetsAtMs), `Waits for the ${refused.dimension} cap.`)
   return endByCap(taken, refused, refused.dimension, place, deps)
@@ -49,17 +55,28 @@ export async function refuseByAdmission(
 /** Deferred tenants do not all come back in the same millisecond. */
 const withJitter = (atMs: number): number => atMs + Math.random() * JITTER_MS
 
+/** An execution may be too large for what is left: then the cap is not reached, and smaller limits may do. */
+function capMessage(dimension: CapDimension, { caps }: Refused, resetsAt: string): string {
+  const left = (use: { used: number; limit: number } | undefined) =>
+    use === undefined ? 0 : Math.max(0, Math.round((use.limit - use.used) * 1000) / 1000)
+  if (dimension === 'tenant_daily_cpu')
+    return `The execution may use more CPU time than the ${left(caps?.tenant_daily_cpu)} s that are left of the tenant_daily_cpu cap, which resets at ${resetsAt}; a shorter hard_timeout_ms, fewer cpus or cpu_time_ms make it smaller.`
+  if (dimension === 'tenant_daily_cost')
+    return `The execution may cost more than the ${left(caps?.tenant_daily_cost)} micro-units that are left of the tenant_daily_cost cap, which resets at ${resetsAt}; smaller limits make it cheaper.`
+  return `The ${dimension} cap is reached; it resets at ${resetsAt}.`
+}
+
 async function endByCap(
   taken: Taken,
   refused: Refused,
-  dimension: 'tenant_daily' | 'agent_hourly' | 'tenant_rate' | 'unknown',
+  dimension: CapDimension,
   place: Pick<Closing, 'retentionDays' | 'environment'>,
   deps: WorkerDeps,
 ): Promise<void> {
   const resetsAt = new Date(refused.resetsAtMs).toISOString()
   const message = refused.killSwitch
     ? `Executions are switched off (${dimension} cap is 0).`
-    : `The ${dimension} cap is reached; it resets at ${resetsAt}.`
+    : capMessage(dimension, refused, resetsAt)
   await closeAttempt(
     taken,
     outcomeWithoutRun('cap_exceeded', refused.killSwitch ? 'kill_switch' : dimension, message),

@@ -115,7 +115,7 @@ export async function runWorker(config: WorkerConfig, options: WorkerOptions = {
     (await store.tenants.get(tenantId))?.caps ?? null
   const admission = createAdmission({
     redis,
-    countCharged: (tenantId, atMs) => store.chargedCounts(tenantId, atMs),
+    countCharged: (tenantId, atMs, unsettled) => store.chargedCounts(tenantId, atMs, unsettled),
     loadCaps,
     logger,
   })
@@ -144,6 +144,7 @@ export async function runWorker(config: WorkerConfig, options: WorkerOptions = {
     metrics: { ended: (record) => telemetry.instruments.ended(record) },
     logger,
     defaultRetentionDays: DEFAULT_RETENTION_DAYS,
+    prices: config.prices,
     canEncrypt: store.canEncrypt,
   }
   const consumer = createConsumer({
@@ -206,8 +207,8 @@ export async function runWorker(config: WorkerConfig, options: WorkerOptions = {
     },
     close() {
       closing ??= (async () => {
-        await consumer.drain({ graceMs: config.drainMs })
         isDraining = true
+        await consumer.drain({ graceMs: config.drainMs })
         await resources.disposeAsync()
       })()
       return closing
@@ -215,7 +216,6 @@ export async function runWorker(config: WorkerConfig, options: WorkerOptions = {
   }
 }
 
-function telemetryOptions(config: WorkerConfig, instance: string, logger: Logger): TelemetryOptions {
 /** A worker that beats takes executions; one that Redis does not hear takes none. Five beats are missed by then. */
 const BEAT_LATE_MS = 5000
 
@@ -225,6 +225,7 @@ function whyNotReady(beatAgeMs: number | null, isDraining: boolean): string | nu
   return beatAgeMs > BEAT_LATE_MS ? `Redis took the last heartbeat ${Math.round(beatAgeMs)} ms ago` : null
 }
 
+function telemetryOptions(config: WorkerConfig, instance: string, logger: Logger): TelemetryOptions {
   const rules = compileRules([], {})
   return {
     service: 'cofferdam-worker',
@@ -232,8 +233,8 @@ function whyNotReady(beatAgeMs: number | null, isDraining: boolean): string | nu
     instance,
     ...(config.otlpEndpoint === undefined ? {} : { otlpEndpoint: config.otlpEndpoint }),
     redact: (text) => redactText(rules, text).text,
-    logger,
     ...(config.traceSampleRatio === undefined ? {} : { sampleRatio: config.traceSampleRatio }),
     slowMs: config.traceSlowMs,
+    logger,
   }
 }

@@ -1,6 +1,6 @@
 /** What carrying an execution needs; made once in run-worker.ts. */
 import type { Admission } from '@cofferdam/admission'
-import type { AttemptRecord, Backend, WorkerId } from '@cofferdam/contract'
+import type { AttemptRecord, Backend, Prices, WorkerId } from '@cofferdam/contract'
 import type { Executor } from '@cofferdam/executor'
 import type { Store } from '@cofferdam/store'
 import type { Logger } from '@cofferdam/telemetry'
@@ -19,6 +19,8 @@ export interface WorkerDeps {
   logger: Logger
   /** Retention of audit rows of tenants whose policy cannot be read (DESIGN §7: 30 days). */
   defaultRetentionDays: number
+  /** What attempts cost, by backend. */
+  prices: Prices
   /** Whether a key for encrypted outputs is configured. */
   canEncrypt: boolean
 }

@@ -41,6 +41,7 @@ it('neither refunds nor runs again what an earlier owner began, when its recover
     admission: {
       refund: async () => void calls.push('refund'),
       chargedAtMs: async () => 1500,
+      settle: async () => void calls.push('settle'),
     },
     store: {
       findAttempt: () => Promise.reject(new TypeError('a bug of ours')),
@@ -54,7 +55,7 @@ it('neither refunds nor runs again what an earlier owner began, when its recover
 
   await carry(taken, deps)
 
-  expect(calls).toEqual([])
+  expect(calls).toEqual(['settle'])
   expect(settled.map(({ result, audit }) => [result.ending, audit.quota_charged])).toEqual([
     ['sandbox_lost', true],
   ])

@@ -1,23 +1,29 @@
--- admit: may this attempt run now? Charges it once, gives it a lease, or says which limit refuses it.
+-- admit: may this attempt run now? Charges it once, reserves the most that it can use, gives it a lease, or says which
+-- limit refuses it.
 --
 -- KEYS  1 seeded   string  run id of the Redis server under which the counters were made good
---       2 caps     hash    the tenant's own caps (daily, hourly, agent:<id>, concurrency, rate, burst, rev)
+--       2 caps     hash    the tenant's own caps (daily, hourly, agent:<id>, cpu, cost, concurrency, rate, burst, rev)
 --       3 charge   string  ledger entry of this attempt, "day:hour:charged_at:token that charged:token that owns"
---       4 day      hash    {b: bucket number, n: count} of the tenant
+--       4 day      hash    {b: bucket number, n: count, cu, cr: CPU ms used and reserved, mu, mr: cost} of the tenant
 --       5 hour     hash    {b, n} of the tenant's agent
 --       6 leases   zset    member -> expiry, milliseconds
 --       7 tat      string  GCRA theoretical arrival time, milliseconds
+--       8 open     hash    member -> "day:cpu:cost", what is reserved for attempts that have not been settled
 -- ARGV  1 agent  2 length of a day, ms  3 length of an hour, ms  4 default tenant-daily cap  5 default agent-hourly cap
 --       6 default concurrency  7 lease member  8 token of this call  9 lease, ms  10 ledger TTL, ms  11 server run id
+--       12 CPU ms and 13 cost that the attempt may use at most
 -- Returns {'unseeded', now, caps rev}
---      or {'denied',                    now, dimension, resets_at, kill 0|1, orphan, use...}
+--      or {'denied',                    now, dimension, resets_at, kill 0|1, orphan, held 0|1, use...}
 --         orphan = token that owns the charge of an earlier admission of this attempt whose lease has run out, or ''
 --      or {'charged'|'charged_before',  now, charged_at, lease expiry, use...}
---         use = used_day, cap_day, day_end, used_hour, cap_hour, hour_end
+--         held = it fits into what is left, but not beside what is reserved for others: room comes when they settle
+--         use = used_day, cap_day, day_end, used_hour, cap_hour, hour_end, used_cpu, cap_cpu, used_cost, cap_cost;
+--         the last two caps are -1 where there is none
 -- Invariants
---   - Nothing is written before every check has passed; then both counters move or, when charged before, neither.
+--   - Nothing of a charge is written before every check has passed; then both counters move or, when charged before, neither.
 --   - A counter never passes its cap. The bucket number stands beside the count: a plain INCR with an expiry is wrong in
 --     the millisecond of the boundary (the key still lives while TIME is already in the next window).
+--   - Used and reserved together never pass the cap of CPU or cost. Without either cap nothing is reserved or written.
 --   - A cap of 0 or less refuses before anything else, also an attempt that was charged before (kill switch).
 --   - Time is the server's TIME; no client clock has a say.
 -- Complexity O(log L) for L leases of the tenant.
@@ -26,11 +32,14 @@ local t = redis.call('TIME')
 local now = t[1] * 1000 + math.floor(t[2] / 1000)
 local dayMs, hourMs = tonumber(ARGV[2]), tonumber(ARGV[3])
 
-local caps = redis.call('HMGET', KEYS[2], 'daily', 'agent:' .. ARGV[1], 'hourly', 'concurrency', 'rate', 'burst', 'rev')
+local caps = redis.call('HMGET', KEYS[2], 'daily', 'agent:' .. ARGV[1], 'hourly', 'concurrency', 'rate', 'burst', 'rev',
+  'cpu', 'cost')
 local capDay = tonumber(caps[1] or ARGV[4])
 local capHour = tonumber(caps[2] or caps[3] or ARGV[5])
 local concurrency = tonumber(caps[4] or ARGV[6])
 local rate, burst = tonumber(caps[5] or '0'), tonumber(caps[6] or '1')
+local capCpu, capCost = tonumber(caps[8] or '-1'), tonumber(caps[9] or '-1')
+local metered = caps[8] or caps[9]
 
 local function window(key, length)
   local stored = redis.call('HMGET', key, 'b', 'n')
@@ -41,6 +50,13 @@ local function window(key, length)
 end
 local day, usedDay, dayEnd = window(KEYS[4], dayMs)
 local hour, usedHour, hourEnd = window(KEYS[5], hourMs)
+local usedCpu, heldCpu, usedCost, heldCost = 0, 0, 0, 0
+if metered and usedDay > 0 then
+  local sums = redis.call('HMGET', KEYS[4], 'cu', 'cr', 'mu', 'mr')
+  usedCpu, heldCpu = tonumber(sums[1] or '0'), tonumber(sums[2] or '0')
+  usedCost, heldCost = tonumber(sums[3] or '0'), tonumber(sums[4] or '0')
+end
+local mostCpu, mostCost = tonumber(ARGV[12]), tonumber(ARGV[13])
 
 local entry = redis.call('GET', KEYS[3])
 local charge, chargedAt, owner -- charge = the part of the entry that an owner may not change
@@ -51,22 +67,46 @@ local function ownLease()
   return ends and tonumber(ends) > now
 end
 
-local function denied(dimension, resetsAt, kill)
+-- What is reserved for attempts that nobody holds a lease of: of a dead worker, to be settled by whoever ends it, or of one
+-- that died after the ending and before the settlement. The audit rows know which: they are asked again, but not always.
+local function recount()
+  local live = redis.call('ZCOUNT', KEYS[6], '(' .. string.format('%.0f', now), '+inf')
+  if redis.call('HLEN', KEYS[8]) <= live then return end
+  if now - tonumber(redis.call('HGET', KEYS[4], 'rc') or '0') < 10000 then return end
+  redis.call('HSET', KEYS[4], 'rc', now)
+  redis.call('DEL', KEYS[1])
+end
+
+local function denied(dimension, resetsAt, kill, held)
   local orphan = (entry and not ownLease()) and owner or ''
-  return {'denied', now, dimension, resetsAt, kill, orphan, usedDay, capDay, dayEnd, usedHour, capHour, hourEnd}
+  return {
+    'denied', now, dimension, resetsAt, kill, orphan, held or 0,
+    usedDay, capDay, dayEnd, usedHour, capHour, hourEnd, usedCpu, capCpu, usedCost, capCost,
+  }
 end
 
 -- 1. Kill switch.
 if capDay <= 0 then return denied('tenant_daily', dayEnd, 1) end
 if capHour <= 0 then return denied('agent_hourly', hourEnd, 1) end
+if capCpu == 0 then return denied('tenant_daily_cpu', dayEnd, 1) end
+if capCost == 0 then return denied('tenant_daily_cost', dayEnd, 1) end
 
 -- Counters of a server that restarted are not believed before they were compared with the audit rows.
 if redis.call('GET', KEYS[1]) ~= ARGV[11] then return {'unseeded', now, caps[7] or ''} end
 
--- 2.-4. Charge ledger, then the tenant's day, then the agent's hour. The day first: it binds longer.
+-- 2.-4. Charge ledger, then the tenant's day, then the agent's hour (the day first: it binds longer), then CPU and cost.
 if not entry then
   if usedDay >= capDay then return denied('tenant_daily', dayEnd, 0) end
   if usedHour >= capHour then return denied('agent_hourly', hourEnd, 0) end
+  local overCpu = function(sum) return capCpu > 0 and sum + mostCpu > capCpu end
+  local overCost = function(sum) return capCost > 0 and sum + mostCost > capCost end
+  if overCpu(usedCpu) then return denied('tenant_daily_cpu', dayEnd, 0) end
+  if overCost(usedCost) then return denied('tenant_daily_cost', dayEnd, 0) end
+  local held = overCpu(usedCpu + heldCpu) and 'tenant_daily_cpu' or overCost(usedCost + heldCost) and 'tenant_daily_cost'
+  if held then
+    recount()
+    return denied(held, dayEnd, 0, 1)
+  end
 end
 
 -- 5. Lease: expired ones do not count, and an attempt that holds one already may come back for it.
@@ -96,11 +136,26 @@ redis.call('PEXPIRE', KEYS[6], 2 * leaseMs)
 if entry then
   -- The caller owns the attempt now: an older owner that wakes up can neither release nor refund it.
   redis.call('SET', KEYS[3], charge .. ':' .. ARGV[8], 'PX', ARGV[10])
-  return {'charged_before', now, tonumber(chargedAt), leaseEnds, usedDay, capDay, dayEnd, usedHour, capHour, hourEnd}
+  return {
+    'charged_before', now, tonumber(chargedAt), leaseEnds,
+    usedDay, capDay, dayEnd, usedHour, capHour, hourEnd, usedCpu, capCpu, usedCost, capCost,
+  }
 end
-redis.call('HSET', KEYS[4], 'b', day, 'n', usedDay + 1)
+if metered then
+  redis.call('HSET', KEYS[4], 'b', day, 'n', usedDay + 1, 'cu', usedCpu, 'cr', heldCpu + mostCpu,
+    'mu', usedCost, 'mr', heldCost + mostCost)
+  redis.call('HSET', KEYS[8], ARGV[7], string.format('%.0f:%.0f:%.0f', day, mostCpu, mostCost))
+  redis.call('PEXPIRE', KEYS[8], ARGV[10])
+else
+  -- Sums of an earlier day, kept from when the tenant had a cap, must not be taken for this day's.
+  if usedDay == 0 then redis.call('DEL', KEYS[4]) end
+  redis.call('HSET', KEYS[4], 'b', day, 'n', usedDay + 1)
+end
 redis.call('PEXPIREAT', KEYS[4], dayEnd + 60000) -- housekeeping only: the bucket number decides
 redis.call('HSET', KEYS[5], 'b', hour, 'n', usedHour + 1)
 redis.call('PEXPIREAT', KEYS[5], hourEnd + 60000)
 redis.call('SET', KEYS[3], string.format('%.0f:%.0f:%.0f:', day, hour, now) .. ARGV[8] .. ':' .. ARGV[8], 'PX', ARGV[10])
-return {'charged', now, now, leaseEnds, usedDay + 1, capDay, dayEnd, usedHour + 1, capHour, hourEnd}
+return {
+  'charged', now, now, leaseEnds,
+  usedDay + 1, capDay, dayEnd, usedHour + 1, capHour, hourEnd, usedCpu, capCpu, usedCost, capCost,
+}

@@ -3,11 +3,13 @@
 -- KEYS  1 charge  string  ledger entry "day:hour:charged_at:token that charged:token that owns"
 --       2 day     hash    {b, n} of the tenant
 --       3 hour    hash    {b, n} of the tenant's agent
+--       4 open    hash    member -> "day:cpu:cost" reserved
 -- ARGV  1 token of the admission that is undone, or '' for whoever owns the charge
---       2 1 to refund only what that very admission charged, 0 to refund also what it found charged
+--       2 1 to refund only what that very admission charged, 0 to refund also what it found charged  3 member
 -- Returns {'refunded'} | {'not_charged'} (never charged, or refunded before) | {'not_owner'} (admitted again since)
 -- Invariants
 --   - The ledger entry goes with the refund, so a second call finds nothing and changes nothing.
+--   - What was reserved for the attempt is free again, and nothing of it is counted as used.
 --   - A counter is lowered only while it still counts the window of the charge; a later window owes nothing.
 --   - The rate limit is not given back: it bounds starts, and this was one.
 -- Complexity O(1).
@@ -24,4 +26,13 @@ local function lower(key, bucket)
 end
 lower(KEYS[2], day)
 lower(KEYS[3], hour)
+local held = redis.call('HGET', KEYS[4], ARGV[3])
+if held then
+  redis.call('HDEL', KEYS[4], ARGV[3])
+  local cpu, cost = string.match(held, '^%d+:(%d+):(%d+)$')
+  if string.match(held, '^%d+') == redis.call('HGET', KEYS[2], 'b') then
+    redis.call('HINCRBY', KEYS[2], 'cr', 0 - tonumber(cpu))
+    redis.call('HINCRBY', KEYS[2], 'mr', 0 - tonumber(cost))
+  end
+end
 return {'refunded'}

@@ -1,17 +1,35 @@
--- release: gives a lease back; with a TTL also lets the ledger entry of an ended attempt fade early.
+-- release: ends what an admission gave: the lease, and with figures also the reservation, which becomes use. With a TTL it
+-- also lets the ledger entry of an ended attempt fade early.
 --
 -- KEYS  1 leases  zset    member -> expiry, milliseconds
 --       2 charge  string  ledger entry "day:hour:charged_at:token that charged:token that owns"
--- ARGV  1 member  2 token of the admission  3 new TTL of the ledger entry, ms, or 0 to leave it
+--       3 open    hash    member -> "day:cpu:cost" reserved
+--       4 day     hash    {b, n, cu, cr, mu, mr} of the tenant
+-- ARGV  1 member  2 token of the admission, or '' for whoever ends the attempt of a dead owner
+--       3 new TTL of the ledger entry, ms, or 0 to leave it
+--       4 CPU ms and 5 cost that the attempt is charged, as its audit row has them; '' and '' to settle nothing yet
 -- Returns {'released'} | {'gone'} (expired or released before) | {'not_owner'} (the attempt was admitted again since)
 -- Invariants
 --   - Only the latest admission of an attempt can free its lease: the token in the ledger tells.
+--   - The reservation goes with its settlement, so a second settlement of an attempt finds nothing and adds nothing.
+--   - Use counts in the day of the charge; when that day is over, nothing is left to count.
 --   - A TTL is only ever shortened.
 -- Complexity O(log L) for L leases of the tenant.
 
 local entry = redis.call('GET', KEYS[2])
-if entry and string.match(entry, ':([^:]*)$') ~= ARGV[2] then return {'not_owner'} end
+if entry and ARGV[2] ~= '' and string.match(entry, ':([^:]*)$') ~= ARGV[2] then return {'not_owner'} end
 local ttl = tonumber(ARGV[3])
 if entry and ttl > 0 and redis.call('PTTL', KEYS[2]) > ttl then redis.call('PEXPIRE', KEYS[2], ttl) end
+local held = ARGV[4] ~= '' and redis.call('HGET', KEYS[3], ARGV[1])
+if held then
+  redis.call('HDEL', KEYS[3], ARGV[1])
+  local day, cpu, cost = string.match(held, '^(%d+):(%d+):(%d+)$')
+  local sums = redis.call('HMGET', KEYS[4], 'b', 'cu', 'cr', 'mu', 'mr')
+  if sums[1] == day then
+    redis.call('HSET', KEYS[4],
+      'cu', tonumber(sums[2] or '0') + tonumber(ARGV[4]), 'cr', tonumber(sums[3] or '0') - tonumber(cpu),
+      'mu', tonumber(sums[4] or '0') + tonumber(ARGV[5]), 'mr', tonumber(sums[5] or '0') - tonumber(cost))
+  end
+end
 if redis.call('ZREM', KEYS[1], ARGV[1]) == 1 then return {'released'} end
 return {'gone'}

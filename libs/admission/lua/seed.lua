@@ -1,45 +1,87 @@
--- seed: makes the counters of a tenant good after Redis lost some or all of its data, once per server life.
+-- seed: makes the counters of a tenant good: after Redis lost some or all of its data, once per server life, and when it
+-- gets its first cap of CPU or cost.
 --
 -- KEYS  1 seeded  string  run id of the Redis server under which the counters were made good
 --       2 caps    hash    the tenant's own caps
---       3 day     hash    {b, n} of the tenant
---       4.. hour  hash    {b, n} of one agent each
+--       3 day     hash    {b, n, cu, cr, mu, mr} of the tenant
+--       4 open    hash    member -> "day:cpu:cost" reserved
+--       5 leases  zset    member -> expiry, milliseconds
+--       6.. hour  hash    {b, n} of one agent each, then
+--         charge  string  ledger entry of one attempt each
 -- ARGV  1 server run id  2 caps rev that the caller saw  3 last batch 0|1  4 length of a day, ms  5 length of an hour, ms
---       6 bucket of the day  7 its count  8 number of agents A, then A pairs (bucket, count) in the order of KEYS 4..
+--       6 bucket of the day  7 its count  8 its CPU ms  9 its cost
+--       10 number of agents A, then A pairs (bucket, count)
+--       then number of unsettled attempts M, then M pairs (member, 1 when the counts have its audit row, else 0)
 --       then the fields of the caps hash as pairs, or nothing to leave it as it is
 -- Returns {'seeded'} | {'more'} (a batch before the last) | {'already'} (somebody was first, nothing written)
 --      or {'caps_changed'} (caps were set since the caller read them, nothing written: read again)
+--      or {'settled_meanwhile'} (an attempt that the counts lack ended since they were read: count again)
 -- Invariants
 --   - A counter becomes max(seed, present) of the current window, never less: what was charged stays charged.
 --   - A seed of another window is dropped: nothing can have been charged in a window that began while unseeded.
 --   - The marker is written with the last batch; until then nobody charges, and batches may be repeated.
 --   - Newer caps are never overwritten by older ones: setCaps changes rev.
--- Complexity O(A + F) for A agents and F fields of caps in the batch.
+--   - Each attempt's CPU and cost is counted once: by the counts when they have its row (its reservation ends here), else by
+--     its settlement, for which it is open from here on.
+-- Complexity O(A + M + F) for A agents, M attempts and F fields of caps in the batch.
 
 if redis.call('GET', KEYS[1]) == ARGV[1] then return {'already'} end
 if (redis.call('HGET', KEYS[2], 'rev') or '') ~= ARGV[2] then return {'caps_changed'} end
 local t = redis.call('TIME')
 local now = t[1] * 1000 + math.floor(t[2] / 1000)
+local dayMs, hourMs, agents = tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[10])
 
-local function raise(key, length, bucket, count)
+local function raise(key, length, bucket, counts)
   local current = math.floor(now / length)
-  if bucket ~= current or count <= 0 then return end
-  local stored = redis.call('HMGET', key, 'b', 'n')
-  local present = (tonumber(stored[1]) == current) and tonumber(stored[2]) or 0
+  if bucket ~= current or counts.n <= 0 then return end
+  local b = tonumber(redis.call('HGET', key, 'b'))
   -- A later window than ours stands there already (the clock stepped back): admit stays in it, and so do we.
-  if tonumber(stored[1]) == current + 1 or present >= count then return end
-  redis.call('HSET', key, 'b', current, 'n', count)
-  redis.call('PEXPIREAT', key, (current + 1) * length + 60000)
+  if b == current + 1 then return end
+  if b ~= current then
+    redis.call('DEL', key)
+    redis.call('HSET', key, 'b', current)
+    redis.call('PEXPIREAT', key, (current + 1) * length + 60000)
+  end
+  for field, count in pairs(counts) do
+    if tonumber(redis.call('HGET', key, field) or '0') < count then redis.call('HSET', key, field, count) end
+  end
 end
 
-local dayMs, hourMs, agents = tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[8])
-raise(KEYS[3], dayMs, tonumber(ARGV[6]), tonumber(ARGV[7]))
+raise(KEYS[3], dayMs, tonumber(ARGV[6]), { n = tonumber(ARGV[7]), cu = tonumber(ARGV[8]), mu = tonumber(ARGV[9]) })
 for i = 1, agents do
-  raise(KEYS[3 + i], hourMs, tonumber(ARGV[7 + 2 * i]), tonumber(ARGV[8 + 2 * i]))
+  raise(KEYS[5 + i], hourMs, tonumber(ARGV[9 + 2 * i]), { n = tonumber(ARGV[10 + 2 * i]) })
+end
+
+local function close(member, held)
+  redis.call('HDEL', KEYS[4], member)
+  local day, cpu, cost = string.match(held, '^(%d+):(%d+):(%d+)$')
+  if redis.call('HGET', KEYS[3], 'b') ~= day then return end
+  redis.call('HINCRBY', KEYS[3], 'cr', 0 - tonumber(cpu))
+  redis.call('HINCRBY', KEYS[3], 'mr', 0 - tonumber(cost))
+end
+
+local at = 11 + 2 * agents
+local attempts = tonumber(ARGV[at])
+for i = 1, attempts do
+  local member, ended = ARGV[at + 2 * i - 1], ARGV[at + 2 * i] == '1'
+  local held = redis.call('HGET', KEYS[4], member)
+  -- Nobody settles what has been open for days (the longest run takes one): its row went elsewhere or nowhere.
+  local old = held and tonumber(string.match(held, '^%d+')) < math.floor(now / dayMs) - 3
+  if held and (ended or old) then
+    close(member, held)
+  elseif not held and not ended then
+    if not redis.call('ZSCORE', KEYS[5], member) then return {'settled_meanwhile'} end
+    local entry = redis.call('GET', KEYS[5 + agents + i])
+    local day = entry and string.match(entry, '^%d+')
+    if day then
+      redis.call('HSET', KEYS[4], member, day .. ':0:0')
+      redis.call('PEXPIRE', KEYS[4], 3 * dayMs)
+    end
+  end
 end
 if ARGV[3] ~= '1' then return {'more'} end
 
-local first = 9 + 2 * agents
+local first = at + 2 * attempts + 1
 if ARGV[first] then
   redis.call('DEL', KEYS[2])
   for i = first, #ARGV, 2 do redis.call('HSET', KEYS[2], ARGV[i], ARGV[i + 1]) end

@@ -2,19 +2,20 @@
 --
 -- KEYS  1 seeded  string  run id of the Redis server under which the counters were made good
 --       2 caps    hash    the tenant's own caps
---       3 day     hash    {b, n} of the tenant
+--       3 day     hash    {b, n, cu, cr, mu, mr} of the tenant
 --       4 hour    hash    {b, n} of the tenant's agent
 --       5 leases  zset    member -> expiry, milliseconds
 -- ARGV  1 agent ('' for none)  2 length of a day, ms  3 length of an hour, ms  4 default tenant-daily cap
 --       5 default agent-hourly cap  6 default concurrency  7 server run id
--- Returns {'usage', seeded 0|1, used_day, cap_day, day_end, used_hour, cap_hour, hour_end, running, concurrency}
+-- Returns {'usage', seeded 0|1, used_day, cap_day, day_end, used_hour, cap_hour, hour_end, running, concurrency,
+--          used_cpu, reserved_cpu, cap_cpu, used_cost, reserved_cost, cap_cost}, a cap -1 where there is none
 -- Invariants
 --   - Judges windows exactly as admit does.
 -- Complexity O(log L) for L leases of the tenant.
 
 local t = redis.call('TIME')
 local now = t[1] * 1000 + math.floor(t[2] / 1000)
-local caps = redis.call('HMGET', KEYS[2], 'daily', 'agent:' .. ARGV[1], 'hourly', 'concurrency')
+local caps = redis.call('HMGET', KEYS[2], 'daily', 'agent:' .. ARGV[1], 'hourly', 'concurrency', 'cpu', 'cost')
 local function window(key, length)
   local stored = redis.call('HMGET', key, 'b', 'n')
   local bucket, b = math.floor(now / length), tonumber(stored[1])
@@ -23,6 +24,7 @@ local function window(key, length)
 end
 local usedDay, dayEnd = window(KEYS[3], tonumber(ARGV[2]))
 local usedHour, hourEnd = window(KEYS[4], tonumber(ARGV[3]))
+local sums = usedDay > 0 and redis.call('HMGET', KEYS[3], 'cu', 'cr', 'mu', 'mr') or {}
 return {
   'usage',
   redis.call('GET', KEYS[1]) == ARGV[7] and 1 or 0,
@@ -30,4 +32,6 @@ return {
   usedHour, tonumber(caps[2] or caps[3] or ARGV[5]), hourEnd,
   redis.call('ZCOUNT', KEYS[5], '(' .. string.format('%.0f', now), '+inf'),
   tonumber(caps[4] or ARGV[6]),
+  tonumber(sums[1] or '0'), tonumber(sums[2] or '0'), tonumber(caps[5] or '-1'),
+  tonumber(sums[3] or '0'), tonumber(sums[4] or '0'), tonumber(caps[6] or '-1'),
 }

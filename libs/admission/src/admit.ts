@@ -11,6 +11,7 @@
  * never answers the undoing) leaves a tenant charged for an attempt too many, never for one too few.
  */
 import { keys, leaseMember, type AttemptKey } from './keys.ts'
+import { releaseLease, type Settlement } from './lease.ts'
 import { numberAt, textAt, type Reply, type Scripts } from './scripts.ts'
 import type { Unseeded } from './seed.ts'
 import { readVerdict, type Admitted, type Refused } from './verdict.ts'
@@ -35,12 +36,13 @@ export interface AdmitDeps {
   logger?: { warn(facts: Record<string, unknown>, message: string): void } | undefined
 }
 
-export async function admit(key: AttemptKey, deps: AdmitDeps): Promise<Admitted | Refused> {
+/** `most` is what the attempt may use at most: reserved for tenants with a cap of CPU or cost. */
+export async function admit(key: AttemptKey, most: Settlement, deps: AdmitDeps): Promise<Admitted | Refused> {
   const token = deps.newToken()
   try {
     for (let tried = 0; tried < MAX_TRIES; tried++) {
       const serverRun = await deps.serverRun()
-      const reply = await callAdmit(key, token, serverRun, deps)
+      const reply = await callAdmit(key, most, token, serverRun, deps)
       if (reply.code !== 'unseeded') return settle(reply, key, token, deps)
       await deps.seed(key.tenantId, { serverRun, nowMs: numberAt(reply, 0), capsRev: textAt(reply, 1) })
     }
@@ -54,7 +56,13 @@ export async function admit(key: AttemptKey, deps: AdmitDeps): Promise<Admitted 
   return unknown(deps)
 }
 
-async function callAdmit(key: AttemptKey, token: string, serverRun: string, deps: AdmitDeps): Promise<Reply> {
+async function callAdmit(
+  key: AttemptKey,
+  most: Settlement,
+  token: string,
+  serverRun: string,
+  deps: AdmitDeps,
+): Promise<Reply> {
   return deps.scripts.run(
     'admit',
     [
@@ -65,6 +73,7 @@ async function callAdmit(key: AttemptKey, token: string, serverRun: string, deps
       keys.hour(key.tenantId, key.agentId),
       keys.leases(key.tenantId),
       keys.tat(key.tenantId),
+      keys.open(key.tenantId),
     ],
     [
       key.agentId,
@@ -78,6 +87,8 @@ async function callAdmit(key: AttemptKey, token: string, serverRun: string, deps
       deps.leaseMs,
       deps.ledgerTtlMs,
       serverRun,
+      most.cpuMs,
+      most.cost,
     ],
     // The call was given up, but the server may have run it, or may still. What it found charged is not its to undo:
     // another owner may have been admitted before it.
@@ -94,20 +105,16 @@ async function settle(
   deps: AdmitDeps,
 ): Promise<Admitted | Refused> {
   const { verdict, orphan } = readVerdict(reply, key, token)
-  if (orphan !== '') await deps.scripts.run('refund', refundKeys(key), [orphan, 0])
+  if (orphan !== '') await deps.scripts.run('refund', refundKeys(key), [orphan, 0, leaseMember(key)])
   return verdict
 }
 
 /** Takes back exactly what this call charged, and its lease with it. Best effort: a failure is told to the log. */
 async function undo(key: AttemptKey, token: string, deps: AdmitDeps): Promise<void> {
   try {
-    const { code } = await deps.scripts.run('refund', refundKeys(key), [token, 1])
+    const { code } = await deps.scripts.run('refund', refundKeys(key), [token, 1, leaseMember(key)])
     if (code !== 'refunded') return
-    await deps.scripts.run(
-      'release',
-      [keys.leases(key.tenantId), keys.charge(key)],
-      [leaseMember(key), token, 0],
-    )
+    await releaseLease(deps.scripts, { ...key, token }, 0, null)
   } catch (error) {
     deps.logger?.warn(
       { err: error, tenant_id: key.tenantId, execution_id: key.executionId },
@@ -121,6 +128,7 @@ export const refundKeys = (key: AttemptKey): string[] => [
   keys.charge(key),
   keys.day(key.tenantId),
   keys.hour(key.tenantId, key.agentId),
+  keys.open(key.tenantId),
 ]
 
 const unknown = (deps: AdmitDeps): Refused => ({

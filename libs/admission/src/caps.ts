@@ -5,12 +5,15 @@
 import { DEFAULT_TENANT_CAPS, parse, tenantCapsSchema, type TenantCaps } from '@cofferdam/contract'
 import type { Redis } from 'ioredis'
 import { keys } from './keys.ts'
+import type { Scripts } from './scripts.ts'
 
 /** The hash fields of caps, as a flat list; `rev` names this setting, so that an older reader cannot overwrite it. */
 export function capsFields(caps: TenantCaps, rev: string): (string | number)[] {
   const fields: (string | number)[] = ['rev', rev, 'json', JSON.stringify(caps)]
   if (caps.tenant_daily !== null) fields.push('daily', caps.tenant_daily)
   if (caps.agent_hourly !== null) fields.push('hourly', caps.agent_hourly)
+  if (caps.tenant_daily_cpu_seconds !== null) fields.push('cpu', caps.tenant_daily_cpu_seconds * 1000)
+  if (caps.tenant_daily_cost !== null) fields.push('cost', caps.tenant_daily_cost)
   if (caps.concurrency !== null) fields.push('concurrency', caps.concurrency)
   if (caps.rate_per_second !== null) fields.push('rate', caps.rate_per_second, 'burst', caps.burst)
   for (const [agentId, cap] of Object.entries(caps.agents)) fields.push(`agent:${agentId}`, cap)
@@ -19,21 +22,13 @@ export function capsFields(caps: TenantCaps, rev: string): (string | number)[] {
 
 /** Replaces the caps in one step. Throws CofferdamError('invalid_request') for caps that are no caps: the last good ones stay. */
 export async function writeCaps(
-  redis: Redis,
+  scripts: Scripts,
   tenantId: string,
   caps: TenantCaps,
   rev: string,
 ): Promise<void> {
   const valid = parse(tenantCapsSchema, caps, 'caps')
-  const key = keys.caps(tenantId)
-  const replies = await redis
-    .multi()
-    .del(key)
-    .hset(key, ...capsFields(valid, rev))
-    .exec()
-  const failed =
-    replies === null ? new Error('the transaction was discarded') : replies.find(([error]) => error)?.[0]
-  if (failed) throw failed
+  await scripts.run('set-caps', [keys.caps(tenantId), keys.seeded(tenantId)], capsFields(valid, rev))
 }
 
 /** The caps that were set last; the defaults for a tenant that has none. */

@@ -4,10 +4,10 @@ import type { Redis } from 'ioredis'
 import { randomBytes } from 'node:crypto'
 import { admit, refundKeys, type AdmitDeps } from './admit.ts'
 import { readCaps, writeCaps } from './caps.ts'
-import { keys, type AttemptKey } from './keys.ts'
-import { releaseLease, renewLeases } from './lease.ts'
+import { keys, leaseMember, type AttemptKey } from './keys.ts'
+import { releaseLease, renewLeases, type Settlement } from './lease.ts'
 import { defineScripts } from './scripts.ts'
-import { createSeeding, type ChargedCounts } from './seed.ts'
+import { createSeeding, type AttemptName, type ChargedCounts } from './seed.ts'
 import { createServerRun } from './server-run.ts'
 import { readUsage, type Usage } from './usage.ts'
 import type { Admitted, Lease, Refused } from './verdict.ts'
@@ -27,13 +27,14 @@ export const SETTLED_TTL_MS = 600_000
 export const LEASE_MS = 15_000
 
 const DAY_MS = 86_400_000
+const NOTHING: Settlement = { cpuMs: 0, cost: 0 }
 const HOUR_MS = 3_600_000
 
 export interface AdmissionDeps {
   /** Any connection of role worker or producer; it stays the caller's. */
   redis: Redis
   /** Charged attempts in the windows of `atMs` (Redis clock), from the audit rows. Asked once per tenant and server life. */
-  countCharged(tenantId: string, atMs: number): Promise<ChargedCounts>
+  countCharged(tenantId: string, atMs: number, unsettled: AttemptName[]): Promise<ChargedCounts>
   /**
    * The tenant's caps as Postgres has them, null for none. Read together with countCharged, so that caps and kill switch
    * survive a Redis loss. Without it, caps in Redis are only what setCaps wrote since.
@@ -56,15 +57,25 @@ export interface AdmissionDeps {
 }
 
 export interface Admission {
-  /** Charges the attempt once and gives it a lease, or refuses. Never throws for Redis or Postgres trouble: `unknown`. */
-  admit(key: AttemptKey): Promise<Admitted | Refused>
+  /**
+   * Charges the attempt once and gives it a lease, or refuses. Never throws for Redis or Postgres trouble: `unknown`.
+   * `most` is what it may use at most (`largestCharge`): reserved until it is settled, where a cap of CPU or cost stands.
+   */
+  admit(key: AttemptKey, most?: Settlement): Promise<Admitted | Refused>
   /** Prolongs leases by the lease time; returns the lost ones. Call every third of it. Throws `queue_unavailable`. */
   renew(leases: readonly Lease[]): Promise<Lease[]>
   /**
    * Frees a lease; a no-op when it is gone or the attempt was admitted again. Say `settled` when the attempt has ended
-   * for good: its ledger entry then fades after 10 minutes instead of 49 hours. Throws `queue_unavailable`.
+   * for good: its ledger entry then fades after 10 minutes instead of 49 hours. `settlement` is what its audit row says
+   * that it is charged: what was reserved for it becomes use; without one it stays reserved for whoever ends the attempt.
+   * Throws `queue_unavailable`.
    */
-  release(lease: Lease, options?: { settled?: boolean }): Promise<void>
+  release(lease: Lease, options?: { settled?: boolean; settlement?: Settlement | null }): Promise<void>
+  /**
+   * Settles an attempt whose lease is not at hand: its owner is dead. Works once per attempt, whoever comes first.
+   * Throws `queue_unavailable`.
+   */
+  settle(key: Omit<AttemptKey, 'agentId'>, settlement: Settlement): Promise<void>
   /**
    * Takes the charge back, for an attempt in which no user code began. True when it was charged and is no longer; a
    * second call is a no-op. With the lease at hand pass it: an owner that lost the attempt then refunds nothing.
@@ -89,7 +100,7 @@ export function createAdmission(deps: AdmissionDeps): Admission {
   const serverRun = createServerRun(redis, timeoutMs)
   const seed = createSeeding({
     scripts,
-    countCharged: (tenantId, atMs) => deps.countCharged(tenantId, atMs),
+    countCharged: (tenantId, atMs, unsettled) => deps.countCharged(tenantId, atMs, unsettled),
     loadCaps: async (tenantId) => deps.loadCaps?.(tenantId) ?? null,
     newToken,
     dayMs,
@@ -110,13 +121,17 @@ export function createAdmission(deps: AdmissionDeps): Admission {
     logger: deps.logger,
   }
   return {
-    admit: (key) => admit(key, admitDeps),
+    admit: (key, most = NOTHING) => admit(key, most, admitDeps),
     renew: (leases) => renewLeases(scripts, leases, leaseMs),
     async release(lease, options = {}) {
-      await releaseLease(scripts, lease, options.settled === true ? SETTLED_TTL_MS : 0)
+      const fadeMs = options.settled === true ? SETTLED_TTL_MS : 0
+      await releaseLease(scripts, lease, fadeMs, options.settlement ?? null)
+    },
+    async settle({ tenantId, executionId, attempt }, settlement) {
+      await releaseLease(scripts, { tenantId, executionId, attempt, token: null }, SETTLED_TTL_MS, settlement)
     },
     async refund(key, lease) {
-      const reply = await scripts.run('refund', refundKeys(key), [lease?.token ?? '', 0])
+      const reply = await scripts.run('refund', refundKeys(key), [lease?.token ?? '', 0, leaseMember(key)])
       return reply.code === 'refunded'
     },
     async chargedAtMs(key) {
@@ -126,8 +141,7 @@ export function createAdmission(deps: AdmissionDeps): Admission {
     async usage(tenantId, agentId) {
       return readUsage(scripts, tenantId, agentId, { serverRun: await serverRun(), dayMs, hourMs, defaults })
     },
-    setCaps: (tenantId, caps) =>
-      within(writeCaps(redis, tenantId, caps, newToken()), timeoutMs, 'setting caps'),
+    setCaps: (tenantId, caps) => writeCaps(scripts, tenantId, caps, newToken()),
     getCaps: (tenantId) => within(readCaps(redis, tenantId), timeoutMs, 'reading caps'),
   }
 }

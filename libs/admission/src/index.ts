@@ -18,6 +18,7 @@ export {
 export { effectivePolicy, narrowerNetwork } from './effective-policy.ts'
 export { keys, leaseMember, type AttemptKey } from './keys.ts'
 export { missingForRegulated, REGULATED_RETENTION_DAYS } from './regulated-tier.ts'
-export type { ChargedCounts } from './seed.ts'
+export type { Settlement } from './lease.ts'
+export type { AttemptName, ChargedCounts } from './seed.ts'
 export type { Usage } from './usage.ts'
 export { DIMENSIONS, type Admitted, type Dimension, type Lease, type Refused } from './verdict.ts'

@@ -21,6 +21,8 @@ export const keys = {
   caps: (tenantId: string): string => `${prefix(tenantId)}caps`,
   day: (tenantId: string): string => `${prefix(tenantId)}day`,
   hour: (tenantId: string, agentId: string): string => `${prefix(tenantId)}hr:${agentId}`,
+  /** What is reserved for attempts that have not been settled. Fades 49 h after the last admission. */
+  open: (tenantId: string): string => `${prefix(tenantId)}open`,
   leases: (tenantId: string): string => `${prefix(tenantId)}lease`,
   tat: (tenantId: string): string => `${prefix(tenantId)}tat`,
   charge: (key: Pick<AttemptKey, 'tenantId' | 'executionId' | 'attempt'>): string =>
@@ -30,3 +32,9 @@ export const keys = {
 /** The member of a lease, and the last part of a ledger entry's name: one per attempt. */
 export const leaseMember = (key: Pick<AttemptKey, 'executionId' | 'attempt'>): string =>
   `${key.executionId}:${key.attempt}`
+
+/** Inverse of `leaseMember`. */
+export function attemptOfMember(member: string): Pick<AttemptKey, 'executionId' | 'attempt'> {
+  const colon = member.lastIndexOf(':')
+  return { executionId: member.slice(0, colon) as ExecutionId, attempt: Number(member.slice(colon + 1)) }
+}

@@ -26,12 +26,27 @@ export async function renewLeases(
   return lost.flat()
 }
 
-/** Gives a lease back; true when it was still held by this admission. With `fadeMs` the ledger entry fades early. */
-export async function releaseLease(scripts: Scripts, lease: Lease, fadeMs: number): Promise<boolean> {
+/** What an attempt is charged at its end, as its audit row has it. */
+export interface Settlement {
+  cpuMs: number
+  /** Micro-units. */
+  cost: number
+}
+
+/**
+ * Gives a lease back; true when it was still held by this admission. With `fadeMs` the ledger entry fades early, with a
+ * settlement the reservation becomes use. A null token stands for the dead owner of an attempt that somebody else ended.
+ */
+export async function releaseLease(
+  scripts: Scripts,
+  lease: Pick<Lease, 'tenantId' | 'executionId' | 'attempt'> & { token: string | null },
+  fadeMs: number,
+  settlement: Settlement | null,
+): Promise<boolean> {
   const reply = await scripts.run(
     'release',
-    [keys.leases(lease.tenantId), keys.charge(lease)],
-    [leaseMember(lease), lease.token, fadeMs],
+    [keys.leases(lease.tenantId), keys.charge(lease), keys.open(lease.tenantId), keys.day(lease.tenantId)],
+    [leaseMember(lease), lease.token ?? '', fadeMs, settlement?.cpuMs ?? '', settlement?.cost ?? ''],
   )
   return reply.code === 'released'
 }

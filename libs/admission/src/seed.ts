@@ -2,27 +2,33 @@
  * Makes a tenant's counters good when the Redis server is not the one that counted them (first use, data lost, restart).
  *
  *   unseeded ──countCharged + loadCaps──► seed.lua ──► seeded (once per server life; whoever is second finds it done)
- *                                            └─ caps were set meanwhile: the next admission reads again
+ *                                            └─ caps were set, or an attempt was settled, meanwhile: the next admission
+ *                                               reads again
  *
  * Relies on countCharged counting by the Redis clock that it is given. Attempts that are charged but not yet recorded
  * are unknown to it: after a loss of data at most the executions in flight are missing from the counters.
  */
 import { CofferdamError, type TenantCaps } from '@cofferdam/contract'
 import { capsFields } from './caps.ts'
-import { keys } from './keys.ts'
+import { attemptOfMember, keys, leaseMember, type AttemptKey } from './keys.ts'
 import type { Scripts } from './scripts.ts'
 import { within } from './within.ts'
 
 /** Charged attempts of the windows around one moment, counted from the audit rows (`quota_charged`, by `charged_at`). */
 export interface ChargedCounts {
   /** `bucket` = floor(charged_at in ms / length of the window). */
-  day: { bucket: number; count: number }
+  day: { bucket: number; count: number; cpuMs?: number; cost?: number }
   hours: { agentId: string; bucket: number; count: number }[]
+  /** Which of the attempts asked about have their row in `day`, seen in the same moment. */
+  ended?: AttemptName[]
 }
+
+/** Names an attempt among those of its tenant. */
+export type AttemptName = Pick<AttemptKey, 'executionId' | 'attempt'>
 
 export interface SeedDeps {
   scripts: Scripts
-  countCharged(tenantId: string, atMs: number): Promise<ChargedCounts>
+  countCharged(tenantId: string, atMs: number, unsettled: AttemptName[]): Promise<ChargedCounts>
   loadCaps(tenantId: string): Promise<TenantCaps | null>
   newToken(): string
   dayMs: number
@@ -38,7 +44,7 @@ export interface Unseeded {
   capsRev: string
 }
 
-/** Agents per script call: 500 keys block the server for about a millisecond. */
+/** Agents, and attempts, per script call: 500 keys block the server for about a millisecond. */
 const BATCH = 500
 
 /** Returns the seeding function; concurrent calls for one tenant share one run. It throws when the counts cannot be had. */
@@ -55,15 +61,19 @@ export function createSeeding(deps: SeedDeps): (tenantId: string, told: Unseeded
 }
 
 async function seedTenant(tenantId: string, told: Unseeded, deps: SeedDeps): Promise<void> {
+  // Before the counts: what is settled after this was among them or will be counted by its settlement.
+  const unsettled = await unsettledAttempts(tenantId, deps)
   const [counts, caps] = await within(
-    Promise.all([deps.countCharged(tenantId, told.nowMs), deps.loadCaps(tenantId)]),
+    Promise.all([deps.countCharged(tenantId, told.nowMs, unsettled), deps.loadCaps(tenantId)]),
     deps.timeoutMs,
     'counting charged attempts',
   )
   checkBuckets(counts, told.nowMs, deps)
+  const ended = new Set(counts.ended?.map(leaseMember))
   for (let from = 0; ; from += BATCH) {
     const hours = counts.hours.slice(from, from + BATCH)
-    const last = from + BATCH >= counts.hours.length
+    const attempts = unsettled.slice(from, from + BATCH)
+    const last = from + BATCH >= Math.max(counts.hours.length, unsettled.length)
     const fields = last && caps !== null ? capsFields(caps, deps.newToken()) : []
     const { code } = await deps.scripts.run(
       'seed',
@@ -71,7 +81,10 @@ async function seedTenant(tenantId: string, told: Unseeded, deps: SeedDeps): Pro
         keys.seeded(tenantId),
         keys.caps(tenantId),
         keys.day(tenantId),
+        keys.open(tenantId),
+        keys.leases(tenantId),
         ...hours.map((hour) => keys.hour(tenantId, hour.agentId)),
+        ...attempts.map((attempt) => keys.charge({ tenantId, ...attempt })),
       ],
       [
         told.serverRun,
@@ -81,13 +94,22 @@ async function seedTenant(tenantId: string, told: Unseeded, deps: SeedDeps): Pro
         deps.hourMs,
         counts.day.bucket,
         counts.day.count,
+        counts.day.cpuMs ?? 0,
+        counts.day.cost ?? 0,
         hours.length,
         ...hours.flatMap((hour) => [hour.bucket, hour.count]),
+        attempts.length,
+        ...attempts.map(leaseMember).flatMap((member) => [member, ended.has(member) ? 1 : 0]),
         ...fields,
       ],
     )
     if (code !== 'more') return
   }
+}
+
+async function unsettledAttempts(tenantId: string, deps: SeedDeps): Promise<AttemptName[]> {
+  const reply = await deps.scripts.run('unsettled', [keys.open(tenantId), keys.leases(tenantId)], [])
+  return reply.rest.map((member) => attemptOfMember(String(member)))
 }
 
 /** A count of another window would be dropped by the script and leave the counter too low: refuse it instead. */

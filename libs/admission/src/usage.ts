@@ -3,12 +3,18 @@ import type { CapsUse } from '@cofferdam/contract'
 import { keys } from './keys.ts'
 import { numberAt, type Scripts } from './scripts.ts'
 
+type CpuUse = NonNullable<CapsUse['tenant_daily_cpu']>
+
 export interface Usage {
   tenant_daily: CapsUse['tenant_daily']
   /** Null when no agent was named. */
   agent_hourly: CapsUse['agent_hourly'] | null
   /** Leases that have not run out, and how many there may be. */
   concurrency: { running: number; limit: number }
+  /** Of the UTC day; null for a tenant without this cap. Seconds; `reserved` is for attempts that run now. */
+  tenant_daily_cpu: (CpuUse & { reserved: number }) | null
+  /** Of the UTC day, micro-units; null for a tenant without this cap. */
+  tenant_daily_cost: (CpuUse & { reserved: number }) | null
   /** False while the counters have not been compared with the audit rows since the server started: they may be low. */
   seeded: boolean
 }
@@ -51,10 +57,21 @@ export async function readUsage(
     limit: at(from + 1),
     resets_at: new Date(at(from + 2)).toISOString(),
   })
+  const metered = (from: number, per: number) =>
+    at(from + 2) < 0
+      ? null
+      : {
+          used: at(from) / per,
+          reserved: at(from + 1) / per,
+          limit: at(from + 2) / per,
+          resets_at: new Date(at(3)).toISOString(),
+        }
   return {
     tenant_daily: use(1),
     agent_hourly: agentId === undefined ? null : use(4),
     concurrency: { running: at(7), limit: at(8) },
+    tenant_daily_cpu: metered(9, 1000),
+    tenant_daily_cost: metered(12, 1),
     seeded: at(0) === 1,
   }
 }

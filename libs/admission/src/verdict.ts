@@ -1,5 +1,5 @@
 /** What admission answers, and how it is read from the script's reply. */
-import type { CapsUse } from '@cofferdam/contract'
+import { CAP_DIMENSIONS, type CapsUse } from '@cofferdam/contract'
 import type { AttemptKey } from './keys.ts'
 import { numberAt, textAt, type Reply } from './scripts.ts'
 
@@ -21,13 +21,7 @@ export interface Admitted {
   lease: Lease
 }
 
-export const DIMENSIONS = [
-  'tenant_daily',
-  'agent_hourly',
-  'tenant_rate',
-  'tenant_concurrency',
-  'unknown',
-] as const
+export const DIMENSIONS = [...CAP_DIMENSIONS, 'tenant_concurrency'] as const
 export type Dimension = (typeof DIMENSIONS)[number]
 
 /** Refused: holds no lease, and is not charged unless another owner of the attempt is at work right now. */
@@ -39,6 +33,8 @@ export interface Refused {
   resetsAtMs: number
   /** True when a cap of 0 refused. */
   killSwitch: boolean
+  /** True when what is left of the cap is reserved for attempts that run now: room comes as they end, before `resetsAtMs`. */
+  held?: true
   /** Null for `unknown`. */
   caps: CapsUse | null
 }
@@ -58,7 +54,8 @@ export function readVerdict(
       dimension: readDimension(textAt(reply, 1)),
       resetsAtMs: numberAt(reply, 2),
       killSwitch: numberAt(reply, 3) === 1,
-      caps: readUse(reply, 5),
+      ...(numberAt(reply, 5) === 1 ? { held: true } : {}),
+      caps: readUse(reply, 6),
     }
     return { verdict, orphan: textAt(reply, 4) }
   }
@@ -74,11 +71,17 @@ export function readVerdict(
 
 const readDimension = (text: string): Dimension => DIMENSIONS.find((d) => d === text) ?? 'unknown'
 
-/** Six numbers of a reply, from `from` on: used, cap, end of the day, then of the hour. */
+/**
+ * Ten numbers of a reply, from `from` on: used, cap, end of the day, then of the hour; used and cap of the day's CPU and
+ * cost, with a cap of -1 where there is none.
+ */
 function readUse(reply: Reply, from: number): CapsUse {
   const at = (offset: number) => numberAt(reply, from + offset)
+  const resets_at = new Date(at(2)).toISOString()
   return {
-    tenant_daily: { used: at(0), limit: at(1), resets_at: new Date(at(2)).toISOString() },
+    tenant_daily: { used: at(0), limit: at(1), resets_at },
     agent_hourly: { used: at(3), limit: at(4), resets_at: new Date(at(5)).toISOString() },
+    ...(at(7) < 0 ? {} : { tenant_daily_cpu: { used: at(6) / 1000, limit: at(7) / 1000, resets_at } }),
+    ...(at(9) < 0 ? {} : { tenant_daily_cost: { used: at(8), limit: at(9), resets_at } }),
   }
 }

@@ -29,7 +29,7 @@ describe('seeding', () => {
     )
     expect(verdicts.every((v) => v.admitted)).toBe(true)
     expect(countCharged).toHaveBeenCalledTimes(1)
-    expect(countCharged).toHaveBeenCalledWith('many', expect.closeTo(Date.now(), -5))
+    expect(countCharged).toHaveBeenCalledWith('many', expect.closeTo(Date.now(), -5), [])
     const usage = await open.admission.usage('many', 'other')
     expect(usage).toMatchObject({ tenant_daily: { used: 91 }, agent_hourly: { used: 9 }, seeded: true })
     expect((await open.admission.usage('many', 'agent-1')).agent_hourly?.used).toBe(57)

@@ -3,12 +3,14 @@
  * worker, canceller and sweeper write the same thing for the same facts.
  */
 import { createHash } from 'node:crypto'
+import type { CapDimension, CapsUse } from './caps.ts'
 import { errorClassOf, exitStatusOf, type Ending } from './endings.ts'
 import type { ExecutionId } from './ids.ts'
 import { BOUNDS } from './limits.ts'
 import type { Outcome, OutputView } from './outcome.ts'
 import { programSource, type ExecutionRequest } from './request.ts'
-import type { Artifact, CapsUse, ExecutionResult } from './result.ts'
+import { chargeOf, type Charge, type Prices } from './price.ts'
+import type { Artifact, ExecutionResult } from './result.ts'
 import type { AuditRow } from './tenant.ts'
 
 export interface AttemptFacts {
@@ -26,10 +28,12 @@ export interface AttemptFacts {
   /** When admission charged this attempt and it was not refunded; null otherwise. */
   chargedAtMs: number | null
   refusal?: {
-    dimension: 'tenant_daily' | 'agent_hourly' | 'tenant_rate' | 'unknown'
+    dimension: CapDimension
     resetsAt: string
     killSwitch: boolean
   }
+  /** By which the cost is computed; left out: everything is free. */
+  prices?: Prices
   /** Whether the effective policy says so. */
   encryptOutputs?: boolean
 }
@@ -73,6 +77,7 @@ export function composeAttempt(facts: AttemptFacts): AttemptRecord {
   const durationMs = Math.max(0, facts.finishedAtMs - facts.startedAtMs)
   const queueMs = Math.max(0, facts.startedAtMs - facts.enqueuedAtMs)
   const errorClass = errorClassOf(outcome.ending)
+  const charge = facts.chargedAtMs === null ? null : chargeOfAttempt(facts, durationMs)
   const result: ExecutionResult = {
     ok: outcome.ending === 'ok',
     execution_id: facts.executionId,
@@ -90,7 +95,7 @@ export function composeAttempt(facts: AttemptFacts): AttemptRecord {
     ...(outcome.value === undefined ? {} : { value: outcome.value }),
     duration_ms: durationMs,
     queue_ms: queueMs,
-    usage: outcome.usage,
+    usage: outcome.usage === null ? null : { ...outcome.usage, ...chargedUsage(charge) },
     artifacts: outcome.artifacts.map(({ path, size, sha256 }) => ({ path, size, sha256 })),
     ...(outcome.tests === undefined ? {} : { tests: outcome.tests }),
     ...(outcome.install === undefined ? {} : { install: outcome.install }),
@@ -98,7 +103,7 @@ export function composeAttempt(facts: AttemptFacts): AttemptRecord {
     backend: outcome.backend,
     isolation: outcome.isolation,
     trace_id: facts.traceId,
-    caps: facts.caps,
+    caps: capsWith(facts.caps, charge),
     ...(errorClass === null ? {} : { error: errorClass }),
     ...(outcome.failureReason === null ? {} : { error_message: outcome.failureReason }),
     ...(outcome.reason === null ? {} : { reason: outcome.reason }),
@@ -111,16 +116,38 @@ export function composeAttempt(facts: AttemptFacts): AttemptRecord {
         }),
   }
   return {
-    audit: auditRow(facts, result, durationMs, queueMs),
+    audit: auditRow(facts, result, charge, durationMs, queueMs),
     result,
     artifactRefs: outcome.artifacts,
     ...(facts.encryptOutputs === true ? { encrypt: true } : {}),
   }
 }
 
+function chargeOfAttempt({ outcome, request, prices = {} }: AttemptFacts, durationMs: number): Charge {
+  const { began, backend, usage } = outcome
+  return chargeOf({ began, backend, usage, wallMs: durationMs }, request.limits, prices)
+}
+
+const chargedUsage = (charge: Charge | null) =>
+  charge === null ? {} : { charged_cpu_ms: charge.cpuMs, cost: charge.cost }
+
+/** What is counted at the end is counted now: the caller reads what is left after this attempt. */
+function capsWith(caps: CapsUse | null, charge: Charge | null): CapsUse | null {
+  if (caps === null || charge === null) return caps
+  const { tenant_daily_cpu: cpu, tenant_daily_cost: cost } = caps
+  return {
+    ...caps,
+    ...(cpu === undefined
+      ? {}
+      : { tenant_daily_cpu: { ...cpu, used: (Math.round(cpu.used * 1000) + charge.cpuMs) / 1000 } }),
+    ...(cost === undefined ? {} : { tenant_daily_cost: { ...cost, used: cost.used + charge.cost } }),
+  }
+}
+
 function auditRow(
   facts: AttemptFacts,
   result: ExecutionResult,
+  charge: Charge | null,
   durationMs: number,
   queueMs: number,
 ): AuditRow {
@@ -163,6 +190,9 @@ function auditRow(
     peak_memory_mb:
       outcome.usage?.peak_memory_bytes == null ? null : outcome.usage.peak_memory_bytes / 1_048_576,
     cpu_ms: outcome.usage?.cpu_ms ?? null,
+    charged_cpu_ms: charge?.cpuMs ?? null,
+    charged_gb_seconds: charge?.gbSeconds ?? null,
+    cost: charge?.cost ?? null,
     outbound_hosts: outcome.outboundHosts,
     executed_code_hash: createHash('sha256').update(programSource(request.program)).digest('hex'),
     trace_id: facts.traceId,

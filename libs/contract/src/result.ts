@@ -1,5 +1,6 @@
 /** The result of an execution: what a tool returns, never an exception. Byte counts are raw, before redaction and truncation. */
 import { z } from 'zod'
+import { capDimensionSchema, capsUseSchema } from './caps.ts'
 import { endingSchema, errorClassSchema, exitStatusSchema } from './endings.ts'
 import { executionIdSchema } from './ids.ts'
 import { isolationSchema } from './isolation.ts'
@@ -34,9 +35,13 @@ export const unmeasuredUsage = (wallMs: number): Usage => ({
   wall_ms: wallMs,
 })
 
-export const windowUseSchema = z.strictObject({ used: z.int(), limit: z.int(), resets_at: z.iso.datetime() })
-export const capsUseSchema = z.strictObject({ tenant_daily: windowUseSchema, agent_hourly: windowUseSchema })
-export type CapsUse = z.infer<typeof capsUseSchema>
+/** Usage as results show it: with what the attempt was charged, when it was. */
+export const resultUsageSchema = usageSchema.extend({
+  /** CPU milliseconds charged: the measured ones, or run time × `cpus` where `cpu_ms` is null. */
+  charged_cpu_ms: z.int().min(0).optional(),
+  /** Cost in micro-units. */
+  cost: z.int().min(0).optional(),
+})
 
 export const artifactSchema = z.strictObject({
   path: z.string(),
@@ -104,7 +109,7 @@ export const resultSchema = z.strictObject({
   duration_ms: z.number().min(0),
   /** From enqueue to that moment. */
   queue_ms: z.number().min(0),
-  usage: usageSchema.nullable(),
+  usage: resultUsageSchema.nullable(),
   artifacts: z.array(artifactSchema),
   tests: testReportSchema.optional(),
   install: installReportSchema.optional(),
@@ -118,7 +123,7 @@ export const resultSchema = z.strictObject({
   error_message: z.string().optional(),
   /** Stable word for why, e.g. `tenant_sandbox_disabled`, `worker_lost`. */
   reason: z.string().optional(),
-  dimension: z.enum(['tenant_daily', 'agent_hourly', 'tenant_rate', 'unknown']).optional(),
+  dimension: capDimensionSchema.optional(),
   resets_at: z.iso.datetime().optional(),
   kill_switch: z.boolean().optional(),
 })

@@ -2,6 +2,7 @@
 import { z } from 'zod'
 import { isolationSchema } from './isolation.ts'
 import { BOUNDS, DEFAULT_CAPS } from './limits.ts'
+import { MICRO } from './price.ts'
 import { environmentSchema, nameSchema, networkSchema } from './request.ts'
 
 export const COMPLIANCE_TIERS = ['standard', 'regulated', 'hipaa'] as const
@@ -60,6 +61,8 @@ export const DEFAULT_TENANT_RULES: Pick<
 }
 
 const cap = z.int().min(0).max(1_000_000_000)
+/** A billion units: with what is in flight still far below 2^53, so that Lua and JavaScript count exactly. */
+const MOST_COST = 1_000_000_000 * MICRO
 /** Caps and queue limits of a tenant; null means the fleet's default. A cap of 0 is the kill switch. */
 export const tenantCapsSchema = z.strictObject({
   tenant_daily: cap.nullable(),
@@ -75,7 +78,18 @@ export const tenantCapsSchema = z.strictObject({
   /** Sustained starts per second; null for no rate limit. */
   rate_per_second: z.number().min(0.001).max(100_000).nullable(),
   burst: z.int().min(1).max(100_000),
+  /** CPU seconds of a UTC day; null for no cap. Reserved when an attempt is admitted, settled with what it used. */
+  tenant_daily_cpu_seconds: cap.nullable().default(null),
+  /** Cost of a UTC day in micro-units; null for no cap. Prices are configuration of the workers. */
+  tenant_daily_cost: z.int().min(0).max(MOST_COST).nullable().default(null),
 })
+/** Any of the caps. What is left out stays left out: `partial()` alone would fill in defaults, and so reset it. */
+export const tenantCapsPatchSchema = tenantCapsSchema
+  .extend({
+    tenant_daily_cpu_seconds: cap.nullable(),
+    tenant_daily_cost: z.int().min(0).max(MOST_COST).nullable(),
+  })
+  .partial()
 export type TenantCaps = z.infer<typeof tenantCapsSchema>
 
 export const DEFAULT_TENANT_CAPS: TenantCaps = {
@@ -87,6 +101,8 @@ export const DEFAULT_TENANT_CAPS: TenantCaps = {
   weight: 1,
   rate_per_second: null,
   burst: 1,
+  tenant_daily_cpu_seconds: null,
+  tenant_daily_cost: null,
 }
 
 /** Fleet-wide defaults behind `null`. */
@@ -158,6 +174,12 @@ export const auditRowSchema = z.strictObject({
   redaction_count: z.int().min(0),
   peak_memory_mb: z.number().min(0).nullable(),
   cpu_ms: z.number().min(0).nullable(),
+  /** CPU milliseconds that the day was charged; null when not charged. Estimated where `cpu_ms` is null. */
+  charged_cpu_ms: z.int().min(0).nullable(),
+  /** Memory limit × run time; null when not charged. */
+  charged_gb_seconds: z.number().min(0).nullable(),
+  /** Cost in micro-units, by the prices of the moment; null when not charged. */
+  cost: z.int().min(0).nullable(),
   outbound_hosts: z.array(z.string()),
   /** Lowercase hex SHA-256 of the program as submitted. */
   executed_code_hash: z.string().regex(/^[0-9a-f]{64}$/),

@@ -81,6 +81,9 @@ type OtherField =
   | 'redaction_count'
   | 'peak_memory_mb'
   | 'cpu_ms'
+  | 'charged_cpu_ms'
+  | 'charged_gb_seconds'
+  | 'cost'
   | 'retention_days'
 
 const TEXT_FIELDS: TextField[] = [
@@ -122,6 +125,9 @@ const OTHER_FIELDS: Record<OtherField, string> = {
   redaction_count: 'int',
   peak_memory_mb: 'float8',
   cpu_ms: 'float8',
+  charged_cpu_ms: 'int8',
+  charged_gb_seconds: 'float8',
+  cost: 'int8',
   retention_days: 'int2',
 }
 
@@ -133,7 +139,7 @@ export const AUDIT_COLUMNS: Column[] = [
   ...TEXT_FIELDS.map((name): Column => ({ name, type: 'text', value: (a) => text(a.record.audit[name]) })),
   ...Object.keys(OTHER_FIELDS)
     .filter(isOtherField)
-    .map((name): Column => ({ name, type: OTHER_FIELDS[name], value: (a) => a.record.audit[name] })),
+    .map((name): Column => ({ name, type: OTHER_FIELDS[name], value: (a) => a.record.audit[name] ?? null })),
   {
     name: 'outbound_hosts',
     type: 'jsonb',

@@ -3,6 +3,7 @@ import { CofferdamError, parse, templateSchema, type Template } from '@cofferdam
 import type { Kysely, Selectable } from 'kysely'
 import { sqlState, translating } from './store-errors.ts'
 import type { Database, TemplatesTable } from './tables.ts'
+import { nameActor } from './tenants.ts'
 
 /** Every method throws `store_unavailable`. */
 export interface Templates {
@@ -41,11 +42,14 @@ export function createTemplates(db: Kysely<Database>): Templates {
       }
       await translating('a template', async () => {
         try {
-          await db
-            .insertInto('templates')
-            .values({ tenant_id: template.tenant_id, template_id: template.template_id, ...row })
-            .onConflict((oc) => oc.columns(['tenant_id', 'template_id']).doUpdateSet(row))
-            .execute()
+          await db.transaction().execute(async (tx) => {
+            await nameActor(tx, { actor, source: 'api' })
+            await tx
+              .insertInto('templates')
+              .values({ tenant_id: template.tenant_id, template_id: template.template_id, ...row })
+              .onConflict((oc) => oc.columns(['tenant_id', 'template_id']).doUpdateSet(row))
+              .execute()
+          })
         } catch (error) {
           if (sqlState(error) === '23503')
             throw new CofferdamError('not_found', `There is no tenant ${template.tenant_id}.`)

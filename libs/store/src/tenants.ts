@@ -3,6 +3,7 @@ import {
   CofferdamError,
   nameSchema,
   parse,
+  tenantCapsPatchSchema,
   tenantCapsSchema,
   tenantPolicyPatchSchema,
   tenantPolicySchema,
@@ -60,12 +61,11 @@ export interface Tenants {
     actor: string,
     source?: 'api' | 'reconciler',
   ): Promise<Tenant>
-  /** The newest events first, at most 1,000. */
-  events(tenantId: string): Promise<TenantPolicyEvent[]>
+  /** The newest events first, at most `limit` (default and bound 1,000), older than the event `before`. */
+  events(tenantId: string, options?: { limit?: number; before?: number }): Promise<TenantPolicyEvent[]>
 }
 
 const MAX_LIST = 1000
-const capsPatchSchema = tenantCapsSchema.partial()
 
 export function createTenants(db: Kysely<Database>): Tenants {
   const get = async (tenantId: string): Promise<Tenant | null> => {
@@ -116,7 +116,7 @@ export function createTenants(db: Kysely<Database>): Tenants {
         const policy = { ...defaultPolicy(tenantId), ...wanted }
         // Off the standard tier nothing is switched on by default.
         if (policy.compliance_tier !== 'standard') policy.sandbox_enabled = wanted.sandbox_enabled === true
-        const caps = { ...defaultCaps(), ...defined(parse(capsPatchSchema, input.caps ?? {}, 'caps')) }
+        const caps = { ...defaultCaps(), ...defined(parse(tenantCapsPatchSchema, input.caps ?? {}, 'caps')) }
         await db.transaction().execute(async (tx) => {
           await nameActor(tx, { actor, source: 'api' })
           await tx
@@ -134,22 +134,22 @@ export function createTenants(db: Kysely<Database>): Tenants {
       }))
     },
     setCaps: async (tenantId, caps, actor, source = 'api') => {
-      const wanted = defined(parse(capsPatchSchema, caps, 'caps'))
+      const wanted = defined(parse(tenantCapsPatchSchema, caps, 'caps'))
       return await change(tenantId, { actor, source }, (now) => ({
         ...now,
         caps: { ...now.caps, ...wanted },
       }))
     },
-    events: (tenantId) =>
-      changing(() =>
-        db
+    events: (tenantId, { limit = MAX_LIST, before } = {}) =>
+      changing(() => {
+        const all = db
           .selectFrom('tenant_policy_events')
           .selectAll()
           .where('tenant_id', '=', tenantId)
           .orderBy('id', 'desc')
-          .limit(MAX_LIST)
-          .execute(),
-      ),
+          .limit(Math.min(limit, MAX_LIST))
+        return (before === undefined ? all : all.where('id', '<', before)).execute()
+      }),
   }
 }
 
@@ -170,7 +170,8 @@ export function decidePolicyChange(now: TenantPolicy, patch: PolicyPatch): Tenan
   return { ...next, sandbox_enabled: false }
 }
 
-async function nameActor(
+/** Says who changes what, for the triggers that write policy events. */
+export async function nameActor(
   tx: Transaction<Database>,
   by: { actor: string; source: 'api' | 'reconciler' },
 ): Promise<void> {

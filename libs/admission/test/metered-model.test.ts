@@ -1,0 +1,254 @@
+/**
+ * Any interleaving of attempts with reservations comes out exact: clients that admit, record, settle, refund, die at any
+ * step, others that end what the dead left, a server whose life changes, and one that lost everything.
+ *
+ *   admit ──► running ──record──► recorded ──settle──► over
+ *                │ └─ refund ─► over    └─ dies ─► nobody comes back for it
+ *                └─ dies ─► its ender records and settles, later
+ */
+import { DEFAULT_TENANT_CAPS, newExecutionId } from '@cofferdam/contract'
+import { isolatedRedis, type TestServer } from '@cofferdam/embedded/testing'
+import fc from 'fast-check'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import type { Admitted, AttemptKey, ChargedCounts, Settlement } from '../src/index.ts'
+import { LONG_WINDOWS, openAdmission, type Opened } from './open-admission.ts'
+
+const LIMIT = { cpuMs: 100_000, cost: 5000 }
+const CAPS = {
+  ...DEFAULT_TENANT_CAPS,
+  tenant_daily_cpu_seconds: 100,
+  tenant_daily_cost: 5000,
+  concurrency: 1000,
+}
+
+let server: TestServer
+let open: Opened
+const rowsOf = new Map<string, Map<string, Settlement>>()
+const sum = (all: Iterable<Settlement>): Settlement => {
+  const total = { cpuMs: 0, cost: 0 }
+  for (const one of all) {
+    total.cpuMs += one.cpuMs
+    total.cost += one.cost
+  }
+  return total
+}
+const countCharged = async (
+  tenantId: string,
+  _at: number,
+  unsettled: readonly { executionId: string; attempt: number }[],
+): Promise<ChargedCounts> => {
+  const rows = rowsOf.get(tenantId) ?? new Map<string, Settlement>()
+  return {
+    day: { bucket: 0, count: rows.size, ...sum(rows.values()) },
+    hours: [],
+    ended: unsettled.filter((one) => rows.has(one.executionId)).map((one) => ({ ...one })) as never,
+  }
+}
+beforeAll(async () => {
+  server = await isolatedRedis()
+  open = openAdmission(server.url, { ...LONG_WINDOWS, countCharged, leaseMs: 3_600_000 })
+}, 60_000)
+afterAll(async () => {
+  open.close()
+  await server.stop()
+})
+
+/** What Redis holds, read from outside. */
+async function seen(tenantId: string) {
+  const [used, reserved, usedCost, reservedCost] = await open.redis.hmget(
+    `cfd:{${tenantId}}:day`,
+    'cu',
+    'cr',
+    'mu',
+    'mr',
+  )
+  return {
+    used: { cpuMs: Number(used), cost: Number(usedCost) },
+    reserved: { cpuMs: Number(reserved), cost: Number(reservedCost) },
+    open: await open.redis.hlen(`cfd:{${tenantId}}:open`),
+  }
+}
+
+interface Run {
+  key: AttemptKey
+  most: Settlement
+  lease: Admitted['lease'] | null
+  charged: Settlement
+}
+
+const stepArb = fc.record({
+  do: fc.constantFrom(
+    'admit',
+    'admit',
+    'admit',
+    'record',
+    'settle',
+    'settle',
+    'refund',
+    'die',
+    'end',
+    'life',
+    'loss',
+  ),
+  who: fc.nat(30),
+  cpuMs: fc.nat(40_000),
+  cost: fc.nat(2000),
+  share: fc.nat(100),
+})
+
+describe('reservations', () => {
+  it('and use are exact after any sequence of admissions, endings, refunds, deaths and losses', async () => {
+    let played = 0
+    await fc.assert(
+      fc.asyncProperty(fc.array(stepArb, { minLength: 5, maxLength: 60 }), async (steps) => {
+        const tenantId = `model-${++played}`
+        const rows = new Map<string, Settlement>()
+        rowsOf.set(tenantId, rows)
+        await open.admission.setCaps(tenantId, CAPS)
+        let running: Run[] = []
+        /** Recorded, not settled. */
+        let recorded: Run[] = []
+        /** Of a dead owner, in the state before. */
+        let orphans: Run[] = []
+        const finish = (run: Run) =>
+          run.lease === null
+            ? open.admission.settle(run.key, run.charged)
+            : open.admission.release(run.lease, { settled: true, settlement: run.charged })
+        for (const { do: what, who, cpuMs, cost, share } of steps) {
+          const pick = (from: Run[]): Run | undefined => from.splice(who % Math.max(1, from.length), 1)[0]
+          if (what === 'admit') {
+            const key = { tenantId, agentId: 'a', executionId: newExecutionId(), attempt: 1 }
+            const most = { cpuMs, cost }
+            const before = await seen(tenantId)
+            const fits = (field: 'cpuMs' | 'cost') =>
+              before.used[field] + before.reserved[field] + most[field] <= LIMIT[field]
+            const marker = await open.redis.get(`cfd:{${tenantId}}:seeded`)
+            const marked = marker !== null && marker !== 'another life'
+            const verdict = await open.admission.admit(key, most)
+            // While unseeded the counters say nothing yet; else they decide, and nothing else does.
+            if (marked && verdict.admitted) expect(fits('cpuMs') && fits('cost')).toBe(true)
+            if (verdict.admitted) {
+              const charged = {
+                cpuMs: Math.floor((cpuMs * share) / 100),
+                cost: Math.floor((cost * share) / 100),
+              }
+              running.push({ key, most, lease: verdict.lease, charged })
+            }
+          } else if (what === 'record') {
+            const run = pick(running)
+            if (run === undefined) continue
+            rows.set(run.key.executionId, run.charged)
+            recorded.push(run)
+          } else if (what === 'settle') {
+            const run = pick(recorded)
+            if (run !== undefined) await finish(run)
+          } else if (what === 'refund') {
+            const run = pick(running)
+            if (run !== undefined) await open.admission.refund(run.key, run.lease ?? undefined)
+          } else if (what === 'die') {
+            const run = pick(who % 2 === 0 ? running : recorded)
+            if (run !== undefined) orphans.push({ ...run, lease: null })
+          } else if (what === 'end') {
+            const run = pick(orphans)
+            if (run === undefined) continue
+            rows.set(run.key.executionId, rows.get(run.key.executionId) ?? run.charged)
+            await finish(run)
+          } else if (what === 'life') {
+            await open.redis.set(`cfd:{${tenantId}}:seeded`, 'another life')
+          } else {
+            // Everything is gone. Attempts in flight are unknown from here on: they are recorded first, so that the
+            // promise (counted from rows) can be checked without the exception that the README names.
+            for (const run of [...running, ...orphans])
+              rows.set(run.key.executionId, rows.get(run.key.executionId) ?? run.charged)
+            await open.redis.del(await open.redis.keys(`cfd:{${tenantId}}:*`))
+            await open.admission.setCaps(tenantId, CAPS)
+            recorded.push(...running, ...orphans)
+            running = []
+            orphans = []
+          }
+          const now = await seen(tenantId)
+          expect(now.used.cpuMs + now.reserved.cpuMs).toBeLessThanOrEqual(LIMIT.cpuMs)
+          expect(now.used.cost + now.reserved.cost).toBeLessThanOrEqual(LIMIT.cost)
+          expect(Math.min(now.reserved.cpuMs, now.reserved.cost)).toBeGreaterThanOrEqual(0)
+        }
+        // At rest: everybody ends what is left, and the next admission makes the counters good if they need it.
+        for (const run of [...running, ...orphans, ...recorded]) {
+          rows.set(run.key.executionId, rows.get(run.key.executionId) ?? run.charged)
+          await finish(run)
+        }
+        recorded = []
+        const last = { tenantId, agentId: 'a', executionId: newExecutionId(), attempt: 1 }
+        const verdict = await open.admission.admit(last, { cpuMs: 0, cost: 0 })
+        expect(verdict).toMatchObject({ admitted: true })
+        await open.admission.settle(last, { cpuMs: 0, cost: 0 })
+        expect(await seen(tenantId)).toEqual({
+          used: sum(rows.values()),
+          reserved: { cpuMs: 0, cost: 0 },
+          open: 0,
+        })
+      }),
+      { numRuns: 80 },
+    )
+  }, 240_000)
+
+  it('of many clients at once never pass the caps together with use, and add up', async () => {
+    const tenantId = 'crowd'
+    const rows = new Map<string, Settlement>()
+    rowsOf.set(tenantId, rows)
+    const opens = Array.from({ length: 16 }, () =>
+      openAdmission(server.url, { ...LONG_WINDOWS, countCharged, leaseMs: 3_600_000 }),
+    )
+    await open.admission.setCaps(tenantId, { ...CAPS, tenant_daily: 100_000, agent_hourly: 100_000 })
+    const orphans: Run[] = []
+    const refused = new Set<string>()
+    let over = false
+    const watcher = (async () => {
+      while (!over) {
+        const { used, reserved } = await seen(tenantId)
+        expect(used.cpuMs + reserved.cpuMs).toBeLessThanOrEqual(LIMIT.cpuMs)
+        expect(used.cost + reserved.cost).toBeLessThanOrEqual(LIMIT.cost)
+      }
+    })()
+    await Promise.all(
+      opens.map(async ({ admission }, client) => {
+        for (let i = 0; i < 60; i++) {
+          const turn = client * 7919 + i * 104_729
+          const key: AttemptKey = {
+            tenantId,
+            agentId: `a${client}`,
+            executionId: newExecutionId(),
+            attempt: 1,
+          }
+          const most = { cpuMs: 500 + (turn % 9000), cost: 10 + (turn % 400) }
+          const verdict = await admission.admit(key, most)
+          if (!verdict.admitted) {
+            refused.add(`${verdict.dimension}${verdict.held === true ? ' held' : ''}`)
+            continue
+          }
+          const charged = { cpuMs: turn % 400, cost: turn % 10 }
+          if (turn % 5 === 0) await admission.refund(key, verdict.lease)
+          else if (turn % 7 === 0) orphans.push({ key, most, lease: null, charged })
+          else {
+            rows.set(key.executionId, charged)
+            await admission.release(verdict.lease, { settled: true, settlement: charged })
+          }
+        }
+      }),
+    )
+    over = true
+    await watcher
+    expect([...refused].some((dimension) => dimension.startsWith('tenant_daily_c'))).toBe(true)
+    // Two enders come for each orphan; one of them counts.
+    for (const { key, charged } of orphans) {
+      rows.set(key.executionId, charged)
+      await Promise.all(opens.slice(0, 2).map(({ admission }) => admission.settle(key, charged)))
+    }
+    expect(await seen(tenantId)).toEqual({
+      used: sum(rows.values()),
+      reserved: { cpuMs: 0, cost: 0 },
+      open: 0,
+    })
+    expect(orphans.length).toBeGreaterThan(5)
+    for (const each of opens) each.close()
+  }, 120_000)
+})
