@@ -404,6 +404,10 @@ class Hook:
         if self.ending is not None:
             self.ending.completed = True
 
+    def __deepcopy__(self, _memo):
+        """It stands among the builtins while the program runs: whoever copies these meets it."""
+        return self
+
     def tell(self, value):
         try:
             text = encode(value[0], DEPTH_MAX) or encode_repr(value[0])
