@@ -1,7 +1,7 @@
 /** Random schedules of everything that may happen to a fleet, over the real scripts: docs/state-machines.md holds. */
 import { isolatedRedis, type TestServer } from '@cofferdam/embedded/testing'
 import { connectRedis, LANES, TAG, type Lane } from '@cofferdam/queue'
-import { Queue, Worker } from 'bullmq'
+import { Worker } from 'bullmq'
 import fc from 'fast-check'
 import { afterAll, beforeAll, it } from 'vitest'
 import { brokenInvariants, newMemory } from './invariants.ts'
@@ -24,7 +24,6 @@ beforeAll(async () => {
     redis,
     admission: admissionOf(redis, (tenant) => transport.charged(tenant)),
     charged: () => 0,
-    queues: each((lane) => new Queue(lane, { connection: redis, prefix: TAG, skipVersionCheck: true })),
     workers: each(
       (lane) =>
         new Worker(lane, null, {
@@ -41,10 +40,7 @@ beforeAll(async () => {
   }
 })
 afterAll(async () => {
-  for (const lane of LANES) {
-    await transport.workers[lane].close(true)
-    await transport.queues[lane].close()
-  }
+  for (const lane of LANES) await transport.workers[lane].close(true)
   transport.redis.disconnect()
   await server.stop()
 })

@@ -17,7 +17,6 @@ export async function comeToRest(world: World, check: (after: string) => Promise
     for (const lane of LANES) await world.stalledCheck(lane)
     await world.sweep()
     for (let turn = 0; turn < 4; turn += 1) {
-      while (world.releases.length > 0) await world.add(0, true)
       for (const worker of alive)
         for (const lane of LANES) {
           await world.fetch(worker, lane)

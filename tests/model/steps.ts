@@ -16,11 +16,11 @@ export type Step =
       key: number | null
     }
   | { do: 'put again' | 'cancel'; execution: number }
-  /** The BullMQ job of a release is added; or the process dies before it is. */
-  | { do: 'add' | 'lose add'; release: number }
+  /** A BullMQ job is gone, as when its process ended without settling. */
+  | { do: 'lose job'; lane: Lane; job: number }
   | { do: 'beat' | 'drain' | 'crash' | 'leave'; worker: number }
-  /** Pending adds, one fetch and the take, as it goes when all is well. */
-  | { do: 'flow' | 'fetch'; worker: number; lane: Lane }
+  /** One fetch and the take. */
+  | { do: 'fetch'; worker: number; lane: Lane }
   | { do: 'hand'; worker: number; lane: Lane; how: 'fair' | 'yield' | 'force' }
   /** The holder does the next thing; `late`: it was stopped between its look at the fence and its write. */
   | { do: 'act'; held: number; choice: Choice; late: boolean; outbox: boolean }
@@ -59,19 +59,13 @@ const stepArb = fc.oneof(
       execution: nat,
     }),
   ),
-  record(
-    4,
-    fc.record({ do: fc.constantFrom('add' as const, 'add' as const, 'lose add' as const), release: nat }),
-  ),
+  record(1, fc.record({ do: fc.constant('lose job' as const), lane, job: nat })),
   record(5, fc.record({ do: fc.constant('beat' as const), worker: nat })),
   record(
     2,
     fc.record({ do: fc.constantFrom('drain' as const, 'crash' as const, 'leave' as const), worker: nat }),
   ),
-  record(
-    10,
-    fc.record({ do: fc.constantFrom('flow' as const, 'flow' as const, 'fetch' as const), worker: nat, lane }),
-  ),
+  record(10, fc.record({ do: fc.constant('fetch' as const), worker: nat, lane })),
   record(
     5,
     fc.record({
@@ -110,7 +104,7 @@ const stepArb = fc.oneof(
       concurrency: fc.option(fc.integer({ min: 1, max: 2 }), { freq: 3 }),
     }),
   ),
-  // A second, past a lost release, past a lock, past three locks, past the longest wait; and the clock set back.
+  // A second, past a lost job, past a lock, past three locks, past the longest wait; and the clock set back.
   record(
     5,
     fc.record({

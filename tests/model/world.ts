@@ -15,21 +15,18 @@ import { createAdmission, type Admission, type AttemptKey, type Lease } from '@c
 import { DEFAULT_TENANT_CAPS, type ExecutionId } from '@cofferdam/contract'
 import { KEYS, LANES, type Lane } from '@cofferdam/queue'
 import {
-  jobIdOf,
   list,
   numberOrNull,
   releaseOf,
-  releasesOf,
   run,
   runCoded,
   SCRIPTS_UNDER_TEST_CLOCK as SCRIPTS,
   TEST_CLOCK,
   text,
-  type Release,
   type Reply,
   type Script,
 } from '@cofferdam/queue/testing'
-import type { Job, Queue, Worker } from 'bullmq'
+import type { Job, Worker } from 'bullmq'
 import type { Redis } from 'ioredis'
 import type { Choice, Step } from './steps.ts'
 
@@ -100,7 +97,6 @@ export interface Transport {
   admission: Admission
   /** Charged rows of a tenant in the world that is played now. */
   charged: (tenant: string) => number
-  queues: Record<Lane, Queue>
   workers: Record<Lane, Worker>
 }
 
@@ -114,7 +110,6 @@ export class World {
   readonly story: string[] = []
   readonly held: Held[] = []
   workers: ModelWorker[] = []
-  releases: Release[] = []
   readonly admission: Admission
   readonly transport: Transport
   private readonly redis: Redis
@@ -172,10 +167,6 @@ export class World {
     return answer
   }
 
-  private keep(reply: Reply | undefined): void {
-    this.releases.push(...releasesOf(reply))
-  }
-
   async apply(step: Step): Promise<void> {
     switch (step.do) {
       case 'put':
@@ -184,9 +175,8 @@ export class World {
         return this.putAgain(pickOf(this.puts, step.execution))
       case 'cancel':
         return this.cancel(pickOf(this.ids, step.execution))
-      case 'add':
-      case 'lose add':
-        return this.add(step.release, step.do === 'add')
+      case 'lose job':
+        return this.loseJob(step.lane, step.job)
       case 'beat':
         return this.withWorker(step.worker, (worker) => this.beat(worker))
       case 'drain':
@@ -201,9 +191,6 @@ export class World {
         })
       case 'leave':
         return this.withWorker(step.worker, (worker) => this.leave(worker))
-      case 'flow':
-        while (this.releases.length > 0) await this.add(0, true)
-        return this.withWorker(step.worker, (worker) => this.fetch(worker, step.lane))
       case 'fetch':
         return this.withWorker(step.worker, (worker) => this.fetch(worker, step.lane))
       case 'hand':
@@ -226,14 +213,12 @@ export class World {
       case 'sweep':
         return this.sweep()
       case 'limits':
-        this.keep(
-          await run(this.redis, SCRIPTS.limits, KEYS.window, [
-            `t${step.tenant}`,
-            step.weight,
-            step.concurrency ?? '',
-            '',
-          ]),
-        )
+        await run(this.redis, SCRIPTS.limits, KEYS.window, [
+          `t${step.tenant}`,
+          step.weight,
+          step.concurrency ?? '',
+          '',
+        ])
         return
       case 'clock':
         return this.setClock(step.ms)
@@ -271,7 +256,6 @@ export class World {
       this.puts.push(args)
       this.tenantOf.set(id, tenant)
     } else if (code !== 'duplicate') this.problems.push(`put answered ${code}`)
-    this.keep(rest[4])
   }
 
   private async putAgain(args: string[] | undefined): Promise<void> {
@@ -279,7 +263,6 @@ export class World {
     const { code, rest } = await this.call(SCRIPTS.enqueue, KEYS.record + (args[0] ?? ''), args)
     if (code !== 'accepted' || text(rest[0]) !== args[0])
       this.problems.push(`put of ${args[0]} again: ${code}`)
-    this.keep(rest[4])
   }
 
   /** As end-unstarted.ts does it: look, compose, end. */
@@ -296,19 +279,13 @@ export class World {
       cause,
       cause === 'cancelled' ? '1' : '',
     ])
-    if (code === 'cancelled') this.keep(rest[0])
   }
 
-  async add(index: number, arrives: boolean): Promise<void> {
-    if (this.releases.length === 0) return
-    const [release] = this.releases.splice(index % this.releases.length, 1)
-    if (release === undefined || !arrives) return
-    const { id, lane, priority } = release
-    await this.transport.queues[lane].add(
-      'x',
-      { id },
-      { jobId: jobIdOf(id, release.release), priority, attempts: 1 },
-    )
+  async loseJob(lane: Lane, index: number): Promise<void> {
+    const queue = `${KEYS.bull}${lane}`
+    const job = pickOf(await this.redis.zrange(`${queue}:prioritized`, '0', '-1'), index)
+    if (job === undefined) return
+    await this.redis.multi().zrem(`${queue}:prioritized`, job).del(`${queue}:${job}`).exec()
   }
 
   async beat(worker: ModelWorker): Promise<void> {
@@ -324,15 +301,13 @@ export class World {
       slots,
       ...own.flatMap(({ id, fence }) => [id, fence]),
     ])
-    this.keep(rest[0])
-    const cancelled = new Set(list(rest[2]).map(text))
+    const cancelled = new Set(list(rest[1]).map(text))
     for (const held of own) if (cancelled.has(`${held.id} ${held.fence}`)) held.isCancelled = true
   }
 
   private async leave(worker: ModelWorker): Promise<void> {
     worker.isAlive = false
-    const { rest } = await this.call(SCRIPTS.heartbeat, KEYS.window, [worker.name, -1, 0, 0, 0, LOCK_MS, 0])
-    this.keep(rest[0])
+    await this.call(SCRIPTS.heartbeat, KEYS.window, [worker.name, -1, 0, 0, 0, LOCK_MS, 0])
     await this.hire()
   }
 
@@ -499,14 +474,10 @@ export class World {
   }
 
   private async finishWith(held: Held, write: () => Promise<{ code: string; rest: Reply[] }>): Promise<void> {
-    const { code, rest } = await write()
-    held.last = async () => {
-      const again = await write()
-      if (again.code === 'ok') this.keep(again.rest[0])
-    }
+    const { code } = await write()
+    held.last = async () => void (await write())
     held.phase = 'over'
-    if (code === 'ok') this.keep(rest[0])
-    else if (code !== 'fenced') this.problems.push(`${held.id}: write answered ${code}`)
+    if (code !== 'ok' && code !== 'fenced') this.problems.push(`${held.id}: write answered ${code}`)
     await this.finishJob(held)
   }
 
@@ -541,8 +512,7 @@ export class World {
   async sweep(): Promise<void> {
     await this.redis.del(KEYS.sweepLock)
     const { rest } = await this.call(SCRIPTS.sweep, KEYS.window, [1, LOCK_MS])
-    this.keep(rest[0])
-    for (const id of list(rest[2])) await this.cancel(text(id) as ExecutionId, 'overdue')
+    for (const id of list(rest[1])) await this.cancel(text(id) as ExecutionId, 'overdue')
   }
 
   /** What the outbox holds becomes rows, as storeOutbox does it. */

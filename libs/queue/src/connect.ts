@@ -50,7 +50,7 @@ export function connectRedis(url: string, role: RedisRole): Redis {
  */
 function writeOncePerTick(stream: Redis['stream']): void {
   const uncork = (): void => stream.uncork()
-  const write: unknown = stream.write
+  const write: unknown = Reflect.get(stream, 'write')
   const corkAndWrite = (...args: unknown[]): unknown => {
     if (stream.writableCorked === 0) {
       stream.cork()

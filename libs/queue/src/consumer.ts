@@ -26,7 +26,6 @@ import { createLaneSource, type LaneJob, type LaneSource } from './lane-source.t
 import { drainOutbox } from './outbox.ts'
 import { renewLocks } from './renew-locks.ts'
 import { createRoomGate, type Room } from './room.ts'
-import { createRunQueue, releasesOf } from './run-queue.ts'
 import { run, SCRIPTS } from './scripts.ts'
 import { createSlots } from './slots.ts'
 import { sweep, type LostExecution } from './sweep.ts'
@@ -94,7 +93,6 @@ export function createConsumer(deps: ConsumerDeps): Consumer {
   const slots = createSlots(deps.slots, lanes)
   const room = createRoomGate(deps.room)
   const fillable = createFillable(deps.slots, room)
-  const runQueue = createRunQueue(redis, onError)
   const fetching = new AbortController()
   const upkeep = new AbortController()
   const heldJobs = new Map<LaneJob, HeldExecution | null>()
@@ -111,7 +109,6 @@ export function createConsumer(deps: ConsumerDeps): Consumer {
   let begun = 0
   const takenDeps: TakenDeps = {
     redis,
-    runQueue,
     workerId,
     now,
     onError,
@@ -122,10 +119,7 @@ export function createConsumer(deps: ConsumerDeps): Consumer {
     onCancel(id) {
       for (const held of running()) if (held.taken.executionId === id) held.stop(new StopReason('cancelled'))
     },
-    onDue: () =>
-      void run(redis, SCRIPTS.pick, KEYS.window, [])
-        .then((releases) => runQueue.add(releasesOf(releases)))
-        .catch(onError),
+    onDue: () => void run(redis, SCRIPTS.pick, KEYS.window, []).catch(onError),
     onHanded: (lane) => handed.wake(lane),
   })
 
@@ -239,8 +233,7 @@ export function createConsumer(deps: ConsumerDeps): Consumer {
       slots: isStopping ? 0 : deps.slots,
     })
     lastBeatMs = performance.now()
-    const { releases, lost, cancelled, dueMs } = answer
-    runQueue.add(releases)
+    const { lost, cancelled, dueMs } = answer
     for (const lane of lanes) if (answer.handed[lane] > 0) handed.wake(lane)
     for (const one of held) {
       if (lost.has(one.name)) one.stop(new StopReason('lock_lost', 'another worker owns this execution'))
@@ -250,9 +243,7 @@ export function createConsumer(deps: ConsumerDeps): Consumer {
   }
 
   async function sweepOnce(): Promise<void> {
-    const { releases, lost } = await sweep(redis, { sweepMs, lockMs })
-    runQueue.add(releases)
-    for (const one of lost) {
+    for (const one of await sweep(redis, { sweepMs, lockMs })) {
       log?.warn(
         { execution_id: one.executionId, worker_id: one.worker },
         'execution lost its worker and its job',
@@ -298,14 +289,7 @@ export function createConsumer(deps: ConsumerDeps): Consumer {
     }
     upkeep.abort()
     control.stop()
-    if (sources.length > 0)
-      await within(
-        leave(redis, workerId, lockMs)
-          .then((releases) => runQueue.add(releases))
-          .catch(onError),
-        ABORT_PATIENCE_MS,
-      )
-    await within(runQueue.close(), ABORT_PATIENCE_MS)
+    if (sources.length > 0) await within(leave(redis, workerId, lockMs).catch(onError), ABORT_PATIENCE_MS)
     await within(Promise.all(sources.map((source) => source.close().catch(onError))), ABORT_PATIENCE_MS)
   }
 

@@ -4,13 +4,9 @@ import type { Redis } from 'ioredis'
 import { composeUnstarted, endedTail } from './ending.ts'
 import { KEYS } from './keys.ts'
 import { hydrate } from './request-blobs.ts'
-import { releasesOf, type Release } from './run-queue.ts'
 import { runCoded, SCRIPTS } from './scripts.ts'
 
-export interface Unstarted {
-  code: 'cancelled' | 'cancelling' | 'ended' | 'not_found' | 'running'
-  releases: Release[]
-}
+export type Unstarted = 'cancelled' | 'cancelling' | 'ended' | 'not_found' | 'running'
 
 /**
  * Ends `id` with the given ending if it is delayed, queued or released. A running one is flagged as cancelled when
@@ -28,7 +24,7 @@ export async function endUnstarted(
       redis.time(),
     ])
     const [state, attempt, enqueued, traceparent, stored, tenant, agent] = fields
-    if (state == null || stored == null) return { code: 'not_found', releases: [] }
+    if (state == null || stored == null) return 'not_found'
     const record = composeUnstarted({
       ...ending,
       executionId: id,
@@ -38,7 +34,7 @@ export async function endUnstarted(
       nowMs: Number(seconds) * 1000 + Math.floor(Number(micros) / 1000),
       traceparent: traceparent ?? '',
     })
-    const { code, rest } = await runCoded(redis, SCRIPTS.endUnstarted, KEYS.record + id, [
+    const { code } = await runCoded(redis, SCRIPTS.endUnstarted, KEYS.record + id, [
       id,
       record.audit.attempt,
       JSON.stringify(record.result),
@@ -47,9 +43,9 @@ export async function endUnstarted(
       ending.reason,
       alsoRunning ? '1' : '',
     ])
-    if (code !== 'changed') return { code: code as Unstarted['code'], releases: releasesOf(rest[0]) }
+    if (code !== 'changed') return code as Unstarted
     // Another attempt is due by now, or a worker took it: compose again, or leave it to that worker.
-    if (state === 'running' && !alsoRunning) return { code: 'running', releases: [] }
+    if (state === 'running' && !alsoRunning) return 'running'
   }
 }
 

@@ -3,7 +3,6 @@ import { setTimeout as pause } from 'node:timers/promises'
 import { CofferdamError } from '@cofferdam/contract'
 import { QUEUE_BOUNDS } from './bounds.ts'
 import { isRedisAway } from './connect.ts'
-import type { Reply } from './scripts.ts'
 
 /** First pause between two tries; doubles up to a second. */
 const BACKOFF_MS = 50
@@ -43,10 +42,9 @@ async function within<T>(work: Promise<T>, ms: number): Promise<T> {
   }
 }
 
-/** Like `patiently` for a script that answers `ok`, `fenced` or `began`; returns the rest. Throws CofferdamError fenced | conflict. */
-export async function fenced(write: () => Promise<{ code: string; rest: Reply[] }>): Promise<Reply[]> {
-  const { code, rest } = await patiently(write)
+/** Like `patiently` for a script that answers `ok`, `fenced` or `began`. Throws CofferdamError fenced | conflict. */
+export async function fenced(write: () => Promise<{ code: string }>): Promise<void> {
+  const { code } = await patiently(write)
   if (code === 'began') throw new CofferdamError('conflict', 'An execution that began is not put back.')
   if (code !== 'ok') throw new CofferdamError('fenced')
-  return rest
 }

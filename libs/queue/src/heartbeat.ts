@@ -1,7 +1,6 @@
 /** A worker's heartbeat: keeps its share of the window and learns what it lost. */
 import type { Redis } from 'ioredis'
 import { KEYS, type Lane } from './keys.ts'
-import { releasesOf, type Release } from './run-queue.ts'
 import { list, numberOrNull, runCoded, SCRIPTS, text, type Reply } from './scripts.ts'
 
 export interface Pulse {
@@ -17,7 +16,6 @@ export interface Pulse {
 }
 
 export interface BeatAnswer {
-  releases: Release[]
   /** `<id> <fence>` of executions that this worker does not own any more. */
   lost: Set<string>
   cancelled: Set<string>
@@ -39,20 +37,18 @@ export async function beat(redis: Redis, pulse: Pulse): Promise<BeatAnswer> {
     slots,
     ...running.flatMap(({ name }) => name.split(' ')),
   ])
-  const dueMs = numberOrNull(rest[3])
+  const dueMs = numberOrNull(rest[2])
   return {
-    releases: releasesOf(rest[0]),
-    lost: names(rest[1]),
-    cancelled: names(rest[2]),
+    lost: names(rest[0]),
+    cancelled: names(rest[1]),
     dueMs: dueMs === null || dueMs < 0 ? null : dueMs,
-    handed: { interactive: numberOrNull(rest[4]) ?? 0, routine: numberOrNull(rest[5]) ?? 0 },
+    handed: { interactive: numberOrNull(rest[3]) ?? 0, routine: numberOrNull(rest[4]) ?? 0 },
   }
 }
 
 /** Takes the worker out of the window. */
-export async function leave(redis: Redis, workerId: string, lockMs: number): Promise<Release[]> {
-  const { rest } = await runCoded(redis, SCRIPTS.heartbeat, KEYS.window, [workerId, -1, 0, 0, 0, lockMs, 0])
-  return releasesOf(rest[0])
+export async function leave(redis: Redis, workerId: string, lockMs: number): Promise<void> {
+  await runCoded(redis, SCRIPTS.heartbeat, KEYS.window, [workerId, -1, 0, 0, 0, lockMs, 0])
 }
 
 const names = (reply: Reply | undefined): Set<string> => new Set(list(reply).map(text))

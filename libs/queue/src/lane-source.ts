@@ -9,6 +9,8 @@ import { KEYS, TAG, type Lane } from './keys.ts'
 
 /** A stalled job is redelivered for ever: what happens to it is decided from our own record. */
 const MAX_STALLED = 1_000_000
+/** BullMQ's event stream, which nobody reads: 100 is its smallest trimming unit. */
+const EVENTS_MAX = 100
 /** Seconds of one blocking fetch. */
 const BLOCK_SECONDS = 5
 
@@ -54,6 +56,7 @@ export function createLaneSource(
     removeOnFail: { count: 0 },
   })
   worker.on('error', onError)
+  redis.hset(`${KEYS.bull}${lane}:meta`, 'opts.maxLenEvents', EVENTS_MAX).catch(onError)
   worker.startStalledCheckTimer().catch(onError)
   const jobs = new Map<string, Job>()
   let fetches = 0

@@ -54,7 +54,6 @@ import { readEvents } from './live-events.ts'
 import { readStats, type QueueStats } from './queue-stats.ts'
 import { createReplies } from './replies.ts'
 import { dehydrate, hydrate, storeBlobs } from './request-blobs.ts'
-import { createRunQueue, releasesOf } from './run-queue.ts'
 import { list, numberOrNull, run, runCoded, SCRIPTS, text, type Reply } from './scripts.ts'
 
 export interface ProducerDeps {
@@ -108,7 +107,6 @@ export function createProducer({ redis, subscriber, now = Date.now, ids }: Produ
   const producerId = randomUUID()
   const newId = ids ?? (() => newExecutionId(now()))
   const guard = createGuard(redis)
-  const runQueue = createRunQueue(redis, () => undefined /* a lost add is repaired by the sweep */)
   const replies = createReplies(redis, subscriber, guard, producerId)
   const tails = createEventTails(redis, producerId)
 
@@ -156,7 +154,6 @@ export function createProducer({ redis, subscriber, now = Date.now, ids }: Produ
       throw new CofferdamError('idempotency_conflict', undefined, {
         details: { execution_id: text(rest[0]) },
       })
-    runQueue.add(releasesOf(rest[4]))
     return {
       execution_id: text(rest[0]) as ExecutionId,
       status: text(rest[1]) as Accepted['status'],
@@ -184,8 +181,7 @@ export function createProducer({ redis, subscriber, now = Date.now, ids }: Produ
     events: (id, options) => readEvents(redis, guard, tails, id, options),
     async cancel(id, reason = 'cancelled by the caller') {
       const ending = { ending: 'cancelled', reason: 'cancelled', message: reason } as const
-      const { code, releases } = await guard(() => endUnstarted(redis, id, ending, true))
-      runQueue.add(releases)
+      const code = await guard(() => endUnstarted(redis, id, ending, true))
       // A running one is flagged, so `running` is never the answer here.
       return code === 'running' ? 'cancelling' : code
     },
@@ -197,15 +193,13 @@ export function createProducer({ redis, subscriber, now = Date.now, ids }: Produ
     },
     stats: () => guard(() => readStats(redis)),
     async setTenantLimits(tenantId, { weight, concurrency, max_queued }) {
-      const releases = await guard(() =>
+      await guard(() =>
         run(redis, SCRIPTS.limits, KEYS.window, [tenantId, weight, concurrency ?? '', max_queued ?? '']),
       )
-      runQueue.add(releasesOf(releases))
     },
     async [Symbol.asyncDispose]() {
       tails.close()
       await replies.close()
-      await runQueue.close()
     },
   }
 }

@@ -1,6 +1,6 @@
 /**
- * Loads lua/*.lua once. A line `--- @include name` is replaced by lua/include/name.lua (each at most once); in
- * front stand `K` (key names of keys.ts) and `C` (numbers of bounds.ts), so both languages read the same table.
+ * Loads lua/*.lua once. A line `--- @include name` is replaced by lua/include/name.lua (each at most once), `K.name` by a
+ * key of keys.ts and `C.name` by a number of bounds.ts, so both languages read the same table and no call builds it anew.
  * Scripts build the keys they touch from `K`; KEYS[1] routes the call to the right node of a cluster.
  */
 import { createHash } from 'node:crypto'
@@ -39,19 +39,20 @@ const CONSTANTS = {
   overdue: QUEUE_BOUNDS.overdueMs,
 }
 
-const table = (name: string, values: Record<string, string | number>): string =>
-  `local ${name} = { ${Object.entries(values)
-    .map(([key, value]) => `${key} = ${typeof value === 'number' ? value : `'${value}'`}`)
-    .join(', ')} }\n`
-
 const snakeCase = (name: string): string => name.replaceAll(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)
 
-const PREAMBLE =
-  table('K', {
-    ...Object.fromEntries(Object.entries(KEYS).map(([name, key]) => [snakeCase(name), key])),
-    control: CHANNELS.control,
-    handed_channel: CHANNELS.handed,
-  }) + table('C', CONSTANTS)
+const NAMES: Record<string, string | number> = {
+  ...Object.fromEntries(Object.entries(KEYS).map(([name, key]) => [`K.${snakeCase(name)}`, `'${key}'`])),
+  'K.control': `'${CHANNELS.control}'`,
+  'K.handed_channel': `'${CHANNELS.handed}'`,
+  ...Object.fromEntries(Object.entries(CONSTANTS).map(([name, value]) => [`C.${name}`, value])),
+}
+
+function nameToValue(name: string): string {
+  const value = NAMES[name]
+  if (value === undefined) throw new Error(`a script names ${name}, which neither keys.ts nor scripts.ts has`)
+  return String(value)
+}
 
 const read = (path: string): string => readFileSync(new URL(`./lua/${path}.lua`, import.meta.url), 'utf8')
 
@@ -64,7 +65,7 @@ function expand(source: string, included: Set<string>): string {
 }
 
 function load(name: string): Script {
-  const source = PREAMBLE + expand(read(name), new Set())
+  const source = expand(read(name), new Set()).replaceAll(/\b[KC]\.\w+/g, nameToValue)
   return { name, source, sha1: createHash('sha1').update(source).digest('hex') }
 }
 

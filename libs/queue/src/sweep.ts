@@ -4,7 +4,6 @@ import type { Redis } from 'ioredis'
 import { endUnstarted } from './end-unstarted.ts'
 import { KEYS } from './keys.ts'
 import { hydrate } from './request-blobs.ts'
-import { releasesOf, type Release } from './run-queue.ts'
 import { list, runCoded, SCRIPTS, text } from './scripts.ts'
 
 /** A running execution that no worker and no BullMQ job carries any more. */
@@ -20,12 +19,6 @@ export interface LostExecution {
   fence: number
 }
 
-export interface SweepFindings {
-  /** Next picks, and releases whose job must be added again. */
-  releases: Release[]
-  lost: LostExecution[]
-}
-
 const OVERDUE = {
   ending: 'provisioning',
   reason: 'queue_wait_exceeded',
@@ -35,15 +28,13 @@ const OVERDUE = {
 export async function sweep(
   redis: Redis,
   { sweepMs, lockMs }: { sweepMs: number; lockMs: number },
-): Promise<SweepFindings> {
+): Promise<LostExecution[]> {
   // Slightly less than the period, so that the same worker is not refused by its own mark.
   const { code, rest } = await runCoded(redis, SCRIPTS.sweep, KEYS.window, [Math.ceil(sweepMs * 0.9), lockMs])
-  if (code !== 'swept') return { releases: [], lost: [] }
-  const releases = releasesOf(rest[0])
-  const lost = await Promise.all(list(rest[1]).map((id) => readLost(redis, text(id) as ExecutionId)))
-  for (const id of list(rest[2]))
-    releases.push(...(await endUnstarted(redis, text(id) as ExecutionId, OVERDUE, false)).releases)
-  return { releases, lost: lost.filter((one) => one !== null) }
+  if (code !== 'swept') return []
+  const lost = await Promise.all(list(rest[0]).map((id) => readLost(redis, text(id) as ExecutionId)))
+  for (const id of list(rest[1])) await endUnstarted(redis, text(id) as ExecutionId, OVERDUE, false)
+  return lost.filter((one) => one !== null)
 }
 
 async function readLost(redis: Redis, executionId: ExecutionId): Promise<LostExecution | null> {

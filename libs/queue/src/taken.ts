@@ -23,8 +23,7 @@ import { createEventBuffer } from './event-buffer.ts'
 import { fenced, patiently } from './fenced-write.ts'
 import { KEYS, type Lane } from './keys.ts'
 import type { LaneJob } from './lane-source.ts'
-import { releasesOf, type RunQueue } from './run-queue.ts'
-import { runCoded, SCRIPTS, type Reply, type Script } from './scripts.ts'
+import { runCoded, SCRIPTS, type Script } from './scripts.ts'
 
 /** Where and how an attempt runs. */
 export interface Place {
@@ -118,7 +117,6 @@ export interface HeldExecution {
 
 export interface TakenDeps {
   redis: Redis
-  runQueue: RunQueue
   workerId: WorkerId
   /** Wall clock, milliseconds. */
   now: () => number
@@ -128,7 +126,7 @@ export interface TakenDeps {
 }
 
 export function createTaken(facts: TakenFacts, deps: TakenDeps): HeldExecution {
-  const { redis, runQueue, workerId } = deps
+  const { redis, workerId } = deps
   const { executionId, fence, attempt } = facts
   const abort = new AbortController()
   let began = false
@@ -142,10 +140,10 @@ export function createTaken(facts: TakenFacts, deps: TakenDeps): HeldExecution {
   const script = (which: Script, args: readonly (string | number)[]) =>
     runCoded(redis, which, KEYS.record + executionId, args)
 
-  const write = async (which: Script, args: readonly (string | number)[]): Promise<Reply[]> => {
+  const write = async (which: Script, args: readonly (string | number)[]): Promise<void> => {
     if (over) throw new CofferdamError('fenced', 'This attempt was settled or put back already.')
     try {
-      return await fenced(() => script(which, args))
+      await fenced(() => script(which, args))
     } catch (error) {
       if (error instanceof CofferdamError && error.code === 'fenced') {
         over = true
@@ -157,9 +155,8 @@ export function createTaken(facts: TakenFacts, deps: TakenDeps): HeldExecution {
 
   const finishWith = async (which: Script, args: readonly (string | number)[]): Promise<void> => {
     await events.flush()
-    const [releases] = await write(which, args)
+    await write(which, args)
     over = true
-    runQueue.add(releasesOf(releases))
   }
 
   const requeue = (

@@ -7,7 +7,6 @@ import { TAG } from './keys.ts'
 import { SCRIPTS, type Script } from './scripts.ts'
 
 export { jobIdOf, releaseOf } from './keys.ts'
-export { releasesOf, type Release } from './run-queue.ts'
 export { list, numberOrNull, runCoded, run, text, type Reply, type Script } from './scripts.ts'
 
 /** Milliseconds; set it before the first script runs. */

@@ -2,7 +2,7 @@
 -- KEYS[1]  record
 -- ARGV     1 id, 2 attempt that the composed record names, 3 result JSON, 4 JSON of the `ended` event after its
 --          at_ms, 5 attempt record JSON for the outbox, 6 reason, 7 '1' to cancel a running one too
--- Returns  {'cancelled', releases}  it had no owner and is ended: result, waiters and outbox entry in one step
+-- Returns  {'cancelled'}            it had no owner and is ended: result, waiters and outbox entry in one step
 --          {'cancelling'}           it has an owner: a flag that `begin` and the heartbeat read, and a message
 --          {'ended'} | {'not_found'} | {'changed'} (compose again for another attempt, or it runs by now)
 -- Invariants: the outbox entry exists exactly when this script ended the execution. A BullMQ job left behind is
@@ -37,4 +37,5 @@ if state ~= 'delayed' then session_leave(x[7], id) end
 forget_if_idle(tenant)
 redis.call('XADD', K.outbox, '*', 'r', ARGV[5])
 finish(id, tenant, ARGV[3], ARGV[4], now)
-return { 'cancelled', pick(now) }
+pick(now)
+return { 'cancelled' }

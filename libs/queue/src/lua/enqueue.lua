@@ -1,9 +1,9 @@
--- Purpose: accept one execution: idempotency, depth limit, record, backlog or delayed set, waiter, and the next picks.
+-- Purpose: accept one execution: idempotency, depth limit, record, backlog or delayed set, waiter; the next are released.
 -- KEYS[1]  record of the new id
 -- ARGV     1 id, 2 tenant, 3 agent, 4 lane, 5 priority 0..9, 6 delay ms, 7 request JSON, 8 traceparent or '',
 --          9 '<tenant>:<sha256 of the idempotency key>' or '', 10 body hash, 11 reply channel or '', 12 session key or '',
 --          13 callback URL or ''
--- Returns  {'accepted' | 'duplicate', id, status, position, eta_ms or -1, releases}
+-- Returns  {'accepted' | 'duplicate', id, status, position, eta_ms or -1}
 --          {'conflict', id of the other execution} | {'full', waiting, limit}
 -- Invariants: one idempotency key names one execution; repeating a call changes nothing; a refused call writes nothing; a tenant never has more
 --          than its depth limit waiting (unless the execution starts at once).
@@ -30,7 +30,8 @@ if redis.call('EXISTS', KEYS[1]) == 1 then
   local status = status_of(x[1], x[2])
   local position, eta = -1, -1
   if status == 'queued' then position, eta = forecast(lane, tenant, agent, id, now, sk, x[3]) end
-  return { 'accepted', id, status, position, eta, pick(now) }
+  pick(now)
+  return { 'accepted', id, status, position, eta }
 end
 
 if ARGV[9] ~= '' then
@@ -40,11 +41,11 @@ if ARGV[9] ~= '' then
     if hash ~= ARGV[10] then return { 'conflict', first } end
     local x = redis.call('HMGET', K.record .. first, 's', 'l', 't', 'a', 'st', 'sk', 'hd')
     local status = status_of(x[1], x[5])
-    if status == 'ended' then return { 'duplicate', first, status, -1, -1, {} } end
+    if status == 'ended' then return { 'duplicate', first, status, -1, -1 } end
     register_waiter(first)
     local position, eta = -1, -1
     if status == 'queued' then position, eta = forecast(x[2], x[3], x[4], first, now, x[6], x[7]) end
-    return { 'duplicate', first, status, position, eta, {} }
+    return { 'duplicate', first, status, position, eta }
   end
 end
 
@@ -80,9 +81,10 @@ if delay > 0 then
   redis.call('HINCRBY', K.tenant .. tenant, 'd', 1)
   redis.call('PERSIST', K.tenant .. tenant)
   redis.call('PUBLISH', K.control, string.format('due %.0f', delay))
-  return { 'accepted', id, 'delayed', -1, delay, pick(now) }
+  pick(now)
+  return { 'accepted', id, 'delayed', -1, delay }
 end
 enter_queue(lane, tenant, agent, id, score, sequence, sk, now)
-local releases = pick(now)
+pick(now)
 local position, eta = forecast(lane, tenant, agent, id, now, sk, sk ~= '' and redis.call('HGET', KEYS[1], 'hd'))
-return { 'accepted', id, 'queued', position, eta, releases }
+return { 'accepted', id, 'queued', position, eta }

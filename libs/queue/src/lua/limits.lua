@@ -1,7 +1,7 @@
 -- Purpose: set the limits of a tenant; they hold from the next pick on.
 -- KEYS[1]  any key of the tag (routing)
 -- ARGV     1 tenant, 2 weight or '', 3 concurrency or '', 4 max_queued or '' ('' means the default)
--- Returns  releases
+-- Returns  {'ok'}
 -- Invariants: a raised limit lets a waiting tenant back into the rings at once; a lowered one never stops what
 --          already runs.
 -- Complexity: O(log n) plus the picks.
@@ -13,4 +13,5 @@ else
   redis.call('HSET', K.limits, ARGV[1], ARGV[2] .. '|' .. ARGV[3] .. '|' .. ARGV[4])
 end
 ring_enter_lanes(ARGV[1])
-return pick(now_ms())
+pick(now_ms())
+return { 'ok' }

@@ -4,7 +4,7 @@
 --          6 JSON of the `notice` event after its at_ms, or '', 7 attempt record JSON for the outbox, or ''
 --          retry: this attempt is over; the next number runs later.   defer: did not begin, tenant parked.
 --          back:  did not begin, another worker runs it.
--- Returns  {'ok', releases} | {'fenced'} | {'began'} (only `retry` may follow `begin`)
+-- Returns  {'ok'} | {'fenced'} | {'began'} (only `retry` may follow `begin`)
 -- Invariants: what an earlier owner began (`bg`) stays until `retry` or `settle`, so the next owner still sees it.
 --          Keeps its place in the order (same score, its agent is next). Only `retry` uses up the attempt and
 --          charges the slot; the others return the charge in full. Repeating it answers ok until it is taken again.
@@ -16,7 +16,7 @@
 local id, mode = ARGV[1], ARGV[3]
 local x = redis.call('HMGET', KEYS[1], 's', 'f', 't', 'a', 'l', 'sc', 'est', 'at', 'bg')
 if x[2] ~= ARGV[2] then return { 'fenced' } end
-if x[1] == 'queued' or x[1] == 'released' then return { 'ok', {} } end
+if x[1] == 'queued' or x[1] == 'released' then return { 'ok' } end
 if x[1] ~= 'running' then return { 'fenced' } end
 if mode ~= 'retry' and x[9] and tostring(cjson.decode(x[9]).fence) == ARGV[2] then return { 'began' } end
 local now = now_ms()
@@ -41,4 +41,5 @@ backlog_push(lane, tenant, x[4], id, tonumber(x[6]), now, mode ~= 'retry')
 slot_free(lane, tenant, id, tonumber(x[7]), used)
 if ARGV[7] ~= '' then redis.call('XADD', K.outbox, '*', 'r', ARGV[7]) end
 if ARGV[6] ~= '' then append_event(id, string.format('{"type":"notice","at_ms":%.0f,', now) .. ARGV[6]) end
-return { 'ok', pick(now) }
+pick(now)
+return { 'ok' }

@@ -3,7 +3,7 @@
 -- KEYS[1]  record
 -- ARGV     1 id, 2 fence, 3 result JSON, 4 JSON of the `ended` event after its at_ms, 5 slot milliseconds,
 --          6 attempt record JSON for the outbox, or ''
--- Returns  {'ok', releases} | {'fenced'}
+-- Returns  {'ok'} | {'fenced'}
 -- Invariants: the outbox entry and the ending exist together or not at all. Exactly one settle of an execution takes effect; repeating it with the same fence answers ok.
 -- Complexity: O(log n + waiters) plus the picks.
 --- @include clock
@@ -12,11 +12,12 @@
 local id = ARGV[1]
 local x = redis.call('HMGET', KEYS[1], 's', 'f', 't', 'l', 'est', 'sk')
 if x[2] ~= ARGV[2] then return { 'fenced' } end
-if x[1] == 'ended' then return { 'ok', {} } end
+if x[1] == 'ended' then return { 'ok' } end
 if x[1] ~= 'running' then return { 'fenced' } end
 local now = now_ms()
 slot_free(x[4], x[3], id, tonumber(x[5]), tonumber(ARGV[5]) / 1000)
 if ARGV[6] ~= '' then redis.call('XADD', K.outbox, '*', 'r', ARGV[6]) end
 finish(id, x[3], ARGV[3], ARGV[4], now)
 session_leave(x[6], id)
-return { 'ok', pick(now) }
+pick(now)
+return { 'ok' }

@@ -1,16 +1,15 @@
--- Purpose: repair what a crash left: lost releases, dead workers, executions that waited too long.
+-- Purpose: repair what a crash left: lost jobs, dead workers, executions that waited too long.
 -- KEYS[1]  any key of the tag (routing)
 -- ARGV     1 milliseconds during which no other worker sweeps, 2 lock milliseconds
--- Returns  {'swept', releases (new ones and those to add again), lost running ids, overdue ids} | {'skipped'}
--- Invariants: an execution in `out` that BullMQ does not know is added again after C.lost_release, so a crash
---          between pick and add, or a process that ended without settling, only costs time. Adding twice is
---          harmless (same job id).
+-- Returns  {'swept', lost running ids, overdue ids} | {'skipped'}
+-- Invariants: an execution in `out` that BullMQ does not know is added again after C.lost_release, so a process that
+--          ended without settling only costs time.
 -- Complexity: O(C.sweep_max) per lane and call; a cursor walks over the rest.
 --- @include clock
 --- @include pick
 if not redis.call('SET', K.sweep_lock, '1', 'NX', 'PX', ARGV[1]) then return { 'skipped' } end
 local now = now_ms()
-local again, lost, overdue = {}, {}, {}
+local lost, overdue = {}, {}
 for _, lane in ipairs({ 'interactive', 'routine' }) do
   local out = K.out .. lane
   local from = tonumber(redis.call('HGET', K.clock, 'sweep:' .. lane)) or 0
@@ -23,10 +22,9 @@ for _, lane in ipairs({ 'interactive', 'routine' }) do
       -- Taken from a hand: no BullMQ job carries it, its lock is renewed by its owner's heartbeats.
       local held = x[1] == 'running' and x[3] and now - tonumber(x[3]) < tonumber(ARGV[2])
       if not held and (x[1] == 'released' or x[1] == 'running') then
-        local job = x[2] == '1' and id or id .. '.' .. x[2]
-        if redis.call('EXISTS', K.bull .. lane .. ':' .. job) == 0 then
+        if redis.call('EXISTS', K.bull .. lane .. ':' .. job_of(id, x[2])) == 0 then
           redis.call('ZADD', out, now, id)
-          again[#again + 1] = { id, lane, tonumber(x[2]), 1 }
+          job_add(lane, id, x[2], 1, now)
           if x[1] == 'running' then lost[#lost + 1] = id end
         end
       elseif not held then
@@ -47,5 +45,5 @@ for _, silent in ipairs(redis.call('ZRANGEBYSCORE', K.beats, '-inf', now - tonum
     redis.call('HDEL', K.workers, silent)
   end
 end
-for _, release in ipairs(pick(now)) do again[#again + 1] = release end
-return { 'swept', again, lost, overdue }
+pick(now)
+return { 'swept', lost, overdue }

@@ -11,6 +11,7 @@
 --- @include clock
 --- @include slots
 --- @include own
+--- @include run-queue
 local worker, lane, how = ARGV[1], ARGV[2], ARGV[3]
 local now, hand = now_ms(), K.handed .. lane .. ':' .. worker
 for _ = 1, C.promote_max do
@@ -28,7 +29,7 @@ for _ = 1, C.promote_max do
   else
     local clock = tonumber(redis.call('HGET', K.clock, 'v:' .. lane)) or 0
     if how ~= 'force' and (how == 'yield' or tag > clock)
-      and redis.call('ZCARD', K.bull .. lane .. ':prioritized') + redis.call('LLEN', K.bull .. lane .. ':wait') > 0
+      and jobs_waiting(lane) > 0
     then
       return { 'later' }
     end

@@ -1,4 +1,5 @@
 --- @include slots
+--- @include run-queue
 -- The scheduler: promotes what is due, then releases into the window in virtual-time order.
 
 -- Moves due delayed executions to their backlogs and unparks due tenants. O(log n) when nothing is due.
@@ -23,10 +24,10 @@ local function promote(now)
   end
 end
 
--- Releases the next execution of a lane and appends {id, lane, release, priority}; false when none may go. On the
+-- Releases the next execution of a lane: its job is in the run queue. False when none may go. On the
 -- way, executions of sessions with a living owner go to that worker's hand: they use no window, for the worker takes
 -- them when it has a slot. `handed.left` bounds how many of them one script call moves.
-local function release_next(lane, now, released, handed)
+local function release_next(lane, now, handed)
   while true do
     local head = redis.call('ZRANGE', K.ring .. lane, 0, 0, 'WITHSCORES')
     local tenant, v = head[1], tonumber(head[2])
@@ -60,8 +61,7 @@ local function release_next(lane, now, released, handed)
         if v > (tonumber(redis.call('HGET', K.clock, 'v:' .. lane)) or 0) then redis.call('HSET', K.clock, 'v:' .. lane, v) end
         local outstanding = slot_take(lane, tenant, id, concurrency, estimate, now)
         if outstanding < concurrency and redis.call('EXISTS', turns) == 0 then ring_leave(lane, tenant) end
-        local release = redis.call('HINCRBY', K.record .. id, 'rel', 1)
-        released[#released + 1] = { id, lane, release, math.min(outstanding, C.priority_max) }
+        job_add(lane, id, redis.call('HINCRBY', K.record .. id, 'rel', 1), math.min(outstanding, C.priority_max), now)
         return true
       end
     end
@@ -69,17 +69,16 @@ local function release_next(lane, now, released, handed)
 end
 
 -- Releases until the window is full. A quarter of it is offered to the routine lane first, so that neither lane
--- can starve the other. Returns the list of releases. O((released + handed over) * log n).
+-- can starve the other. O((released + handed over) * log n).
 local function pick(now)
-  local released = {}
   promote(now)
   local w = redis.call('HMGET', K.window, 'total', 'interactive', 'routine')
   local total = tonumber(w[1]) or 0
-  if total == 0 then return released end
+  if total == 0 then return end
   local window = { interactive = tonumber(w[2]) or 0, routine = tonumber(w[3]) or 0 }
   local out = { interactive = redis.call('ZCARD', K.out .. 'interactive'), routine = redis.call('ZCARD', K.out .. 'routine') }
-  local reserve, dry, handed = math.ceil(total / 4), {}, { left = C.pick_max }
-  while #released < C.pick_max and out.interactive + out.routine < total do
+  local reserve, dry, handed, released = math.ceil(total / 4), {}, { left = C.pick_max }, 0
+  while released < C.pick_max and out.interactive + out.routine < total do
     local routine = not dry.routine and out.routine < window.routine
     local lane
     if routine and out.routine < reserve then
@@ -91,9 +90,12 @@ local function pick(now)
     else
       break
     end
-    if release_next(lane, now, released, handed) then out[lane] = out[lane] + 1 else dry[lane] = true end
+    if release_next(lane, now, handed) then
+      out[lane], released = out[lane] + 1, released + 1
+    else
+      dry[lane] = true
+    end
   end
-  return released
 end
 
 -- Milliseconds until something delayed or parked is due; -1 when nothing is.

@@ -1,4 +1,5 @@
 --- @include slots
+--- @include run-queue
 -- When the window became smaller than what is released (workers left, or their memory is the bottleneck), the latest
 -- releases that still wait in the run queue go back to the fair backlog: what comes meanwhile is then ordered with
 -- them, not behind them. Their charge stays paid (`pre`) until they are released again: returning it would throw the
@@ -9,7 +10,7 @@ local function recall(lane, window, now)
   if surplus <= 0 then return end
   for _, id in ipairs(redis.call('ZREVRANGE', K.out .. lane, 0, C.pick_max - 1)) do
     local x = redis.call('HMGET', K.record .. id, 's', 'rel', 't', 'a', 'sc', 'est')
-    local job = x[2] == '1' and id or id .. '.' .. (x[2] or '')
+    local job = job_of(id, x[2])
     if x[1] == 'released' and redis.call('ZREM', K.bull .. lane .. ':prioritized', job) == 1 then
       redis.call('DEL', K.bull .. lane .. ':' .. job)
       redis.call('HSET', K.record .. id, 's', 'queued', 'pre', x[6])
