@@ -74,6 +74,7 @@ function startAttempt(
     traceparent: taken.traceparent,
     answered,
     onBegin: (ref, place) => taken.begin(ref, { ...place, chargedAtMs: admitted.chargedAtMs }),
+    onProgress: (progress) => taken.emit({ type: 'progress', at_ms: Date.now(), ...progress }),
     onNotice: (message) => taken.emit({ type: 'notice', at_ms: Date.now(), message }),
     onOutput: (stream, text) => taken.emit({ type: 'output', at_ms: Date.now(), stream, text }),
   })

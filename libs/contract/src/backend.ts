@@ -34,6 +34,8 @@ export interface Capabilities {
   preloads: readonly string[]
   /** Returns a script's value. */
   value: boolean
+  /** Programs find `cofferdam.progress`, and `onProgress` hears it. Left out: they do not. */
+  progress?: boolean
   /** `interrupt()` reaches the program. */
   interrupt: boolean
   /** The longest hard deadline it supports, milliseconds; null for no bound of its own. */
@@ -90,9 +92,19 @@ export interface Entry {
   size: number
 }
 
+/** How far a program says that it is. */
+export interface Progress {
+  /** 0 to 1. */
+  fraction: number
+  /** One line of at most 1,024 bytes, neither redacted nor cut yet. */
+  message: string
+}
+
 export interface RunIo {
   /** Called in order, with raw bytes as they come. The returned promise is backpressure. */
   onOutput(stream: 'stdout' | 'stderr', chunk: Uint8Array): void | Promise<void>
+  /** Hears what the program says of its progress, at most about ten times a second. */
+  onProgress?(progress: Progress): void
   stdin?: Uint8Array
   /** Raw bytes per stream that are handed to `onOutput`; beyond it the program's output is drained and counted. */
   maxOutputBytes: { stdout: number; stderr: number }
@@ -182,6 +194,8 @@ export function missingCapabilities(
     preload: string | null
     cpuTime: boolean
     hardTimeoutMs: number
+    /** Left out: no heartbeat is waited for. */
+    heartbeat?: boolean
   },
 ): string[] {
   const missing: string[] = []
@@ -201,6 +215,7 @@ export function missingCapabilities(
   if (need.preload !== null && !capabilities.preloads.includes(need.preload))
     missing.push(`preload ${need.preload}`)
   if (need.cpuTime && !capabilities.measures.includes('cpu_ms')) missing.push('a CPU-time limit')
+  if (need.heartbeat === true && capabilities.progress !== true) missing.push('progress for a heartbeat')
   if (capabilities.maxMs !== null && need.hardTimeoutMs > capabilities.maxMs)
     missing.push(`a hard deadline of ${need.hardTimeoutMs} ms (at most ${capabilities.maxMs})`)
   return missing
@@ -219,6 +234,7 @@ export function refuseMissing(name: string, capabilities: Capabilities, spec: Sa
     preload: spec.preload,
     cpuTime: spec.limits.cpu_time_ms !== undefined,
     hardTimeoutMs: spec.limits.hard_timeout_ms,
+    heartbeat: spec.limits.heartbeat_timeout_ms !== undefined,
   })
   if (missing.length > 0)
     throw new CofferdamError('capability_missing', `${name} lacks ${missing.join(', ')}.`)

@@ -5,6 +5,7 @@ export const STOP_CAUSES = [
   'soft_deadline',
   'hard_deadline',
   'cpu_time',
+  'heartbeat',
   'drain',
   'lock_lost',
   'output_limit',

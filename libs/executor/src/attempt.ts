@@ -4,6 +4,7 @@ import type {
   BlobStore,
   ExecutionId,
   ExecutionRequest,
+  Progress,
   SandboxId,
   SandboxRef,
   TenantPolicy,
@@ -31,6 +32,8 @@ export interface Attempt {
   answered?: Promise<unknown>
   /** Live output, redacted; a piece never ends inside a character. What it throws is ignored. */
   onOutput(stream: 'stdout' | 'stderr', text: string): void
+  /** What the program says of its progress, redacted; at most ten times a second. What it throws is ignored. */
+  onProgress?: (progress: Progress) => void
   /** Things that the caller should know and that change no ending, e.g. a variable that was left out. */
   onNotice?: (message: string) => void
 }

@@ -6,6 +6,8 @@
  *     ──program ends──────────▶ ended, with its exit
  *     ──hard deadline─────────▶ halted at once
  *     ──CPU time used up──────▶ halted at once
+ *     ──no heartbeat──────────▶ silent (interrupted) ──program ends──▶ ended
+ *                                                    ──grace over───▶ halted
  *     ──output limit──────────▶ halted at once
  *     ──lock lost─────────────▶ halted at once
  *     ──cancelled | drain─────▶ stopping (interrupted) ──program ends──▶ ended
@@ -20,6 +22,8 @@ import type { Clock } from './clock.ts'
 
 /** Long enough for a `finally` block, short enough that a cancel feels immediate. */
 export const CANCEL_GRACE_MS = 500
+/** As long as there is between the soft and the hard deadline by default. */
+const SILENT_GRACE_MS = 5000
 
 export interface RunEnd {
   /** Null when the program was halted or its sandbox was lost. */
@@ -29,6 +33,8 @@ export interface RunEnd {
   /** Why the program was stopped; null when it was not, or only softly by its deadline. */
   stop: StopCause | null
   softStopped: boolean
+  /** It was stopped because it reported no progress. */
+  silent: boolean
 }
 
 export interface DeadlineOptions {
@@ -44,17 +50,20 @@ export interface DeadlineOptions {
   outputLimit: AbortSignal
   /** Aborts when the program used more CPU time than it may. */
   cpuLimit: AbortSignal
+  /** Aborts when the program has reported no progress for too long. */
+  heartbeatLost: AbortSignal
   clock: Clock
   onDeadline(which: 'soft' | 'hard'): void
 }
 
 /** Never rejects: what happened is in the result. */
 export async function runUnderDeadlines(options: DeadlineOptions): Promise<RunEnd> {
-  const { clock, stopSignal, outputLimit, cpuLimit } = options
+  const { clock, stopSignal, outputLimit, cpuLimit, heartbeatLost } = options
   const halt = new AbortController()
   const timers: (() => void)[] = []
   let stop: StopCause | null = null
   let softStopped = false
+  let silent = false
 
   const interrupt = () => void options.interrupt().catch(() => undefined)
   const haltFor = (cause: StopCause) => {
@@ -72,6 +81,11 @@ export async function runUnderDeadlines(options: DeadlineOptions): Promise<RunEn
   }
   const onOutputLimit = () => haltFor('output_limit')
   const onCpuLimit = () => haltFor('cpu_time')
+  const onSilence = () => {
+    silent = true
+    softDeadline()
+    timers.push(clock.after(SILENT_GRACE_MS, () => haltFor('heartbeat')))
+  }
   const onStop = () => {
     const cause = stopCauseOf(stopSignal)
     if (cause === 'lock_lost') return haltFor(cause)
@@ -80,24 +94,27 @@ export async function runUnderDeadlines(options: DeadlineOptions): Promise<RunEn
     timers.push(clock.after(options.cancelGraceMs, () => haltFor(cause)))
   }
 
-  if (stopSignal.aborted) return { exit: null, failure: null, stop: stopCauseOf(stopSignal), softStopped }
+  if (stopSignal.aborted)
+    return { exit: null, failure: null, stop: stopCauseOf(stopSignal), softStopped, silent }
   stopSignal.addEventListener('abort', onStop)
   outputLimit.addEventListener('abort', onOutputLimit)
   cpuLimit.addEventListener('abort', onCpuLimit)
+  heartbeatLost.addEventListener('abort', onSilence)
   timers.push(
     clock.after(options.softTimeoutMs, softDeadline),
     clock.after(options.hardTimeoutMs, hardDeadline),
   )
   try {
     const exit = await unlessAborted(started(options, halt.signal), halt.signal)
-    return { exit, failure: null, stop, softStopped }
+    return { exit, failure: null, stop, softStopped, silent }
   } catch (error) {
-    return { exit: null, failure: halt.signal.aborted ? null : error, stop, softStopped }
+    return { exit: null, failure: halt.signal.aborted ? null : error, stop, softStopped, silent }
   } finally {
     for (const clear of timers) clear()
     stopSignal.removeEventListener('abort', onStop)
     outputLimit.removeEventListener('abort', onOutputLimit)
     cpuLimit.removeEventListener('abort', onCpuLimit)
+    heartbeatLost.removeEventListener('abort', onSilence)
   }
 }
 

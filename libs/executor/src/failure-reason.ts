@@ -26,6 +26,8 @@ function sentence(ending: Verdict['ending'], reason: string | null, facts: Failu
     case 'crashed':
       return `The program was killed by ${exit?.signal ?? 'an unknown signal'}${said}`
     case 'soft_timeout':
+      if (reason === 'heartbeat_timeout')
+        return `The program reported no progress for ${limits.heartbeat_timeout_ms ?? 0} ms and was stopped; its output up to then is kept. Call cofferdam.progress more often, or raise limits.heartbeat_timeout_ms.`
       return `The program was stopped at its soft deadline of ${limits.soft_timeout_ms} ms; its output up to then is kept. Do less, or raise limits.soft_timeout_ms.`
     case 'hard_timeout':
       if (reason === 'cpu_time_limit')

@@ -5,7 +5,7 @@ import type { Attempt, ExecutorLog } from './attempt.ts'
 export function guardedAttempt(
   attempt: Attempt,
   log: ExecutorLog,
-): Attempt & Required<Pick<Attempt, 'onNotice'>> {
+): Attempt & Required<Pick<Attempt, 'onNotice' | 'onProgress'>> {
   const { executionId } = attempt
   const safely = (call: () => void) => {
     try {
@@ -17,6 +17,7 @@ export function guardedAttempt(
   return {
     ...attempt,
     onOutput: (stream, text) => safely(() => attempt.onOutput(stream, text)),
+    onProgress: (progress) => safely(() => attempt.onProgress?.(progress)),
     onNotice: (message) => safely(() => attempt.onNotice?.(message)),
   }
 }

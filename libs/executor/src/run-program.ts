@@ -2,6 +2,7 @@
 import { availableParallelism } from 'node:os'
 import { SpanStatusCode } from '@opentelemetry/api'
 import {
+  BOUNDS,
   CofferdamError,
   isCofferdamError,
   stopCauseOf,
@@ -19,6 +20,7 @@ import { failureReason } from './failure-reason.ts'
 import type { ExecutionEgress } from '@cofferdam/egress'
 import type { HeldSandbox } from './held-sandbox.ts'
 import { createOutput, type Output, type StreamName } from './output.ts'
+import { watchProgress } from './progress.ts'
 import type { RedactionRules } from './redaction-rules.ts'
 import { ATTRIBUTE, EVENT, type AttemptSpans } from './spans.ts'
 import { createPrintedTail } from './tasks/printed-tail.ts'
@@ -73,7 +75,21 @@ async function supervise(
   output: Output,
 ): Promise<RunEnd> {
   const { request } = attempt
+  using progress = watchProgress({
+    heartbeatMs: request.limits.heartbeat_timeout_ms,
+    clock: parts.clock,
+    onProgress: ({ fraction, message }) =>
+      attempt.onProgress?.({
+        fraction,
+        // Never half of a character.
+        message: output
+          .redact(message)
+          .slice(0, BOUNDS.progressMessageLength)
+          .replace(/[\ud800-\udbff]$/, ''),
+      }),
+  })
   const io = (signal: AbortSignal): RunIo => ({
+    onProgress: (said) => progress.hear(said),
     onOutput: (stream, chunk) => output.push(stream, chunk),
     ...(request.stdin === undefined ? {} : { stdin: Buffer.from(request.stdin) }),
     maxOutputBytes: output.maxOutputBytes,
@@ -94,6 +110,7 @@ async function supervise(
     stopSignal: attempt.signal,
     outputLimit: output.limitPassed,
     cpuLimit: cpuTime.passed,
+    heartbeatLost: progress.silent,
     clock: parts.clock,
     onDeadline: (which) => void spans.run.addEvent(EVENT[which]),
   })

@@ -95,6 +95,7 @@ function refuse(
     preload: preloadOf(request),
     cpuTime: request.limits.cpu_time_ms !== undefined,
     hardTimeoutMs: request.limits.hard_timeout_ms,
+    heartbeat: request.limits.heartbeat_timeout_ms !== undefined,
   })
   if (missing.length > 0)
     return { reason: 'capability_missing', detail: `does not offer ${missing.join(', ')}` }

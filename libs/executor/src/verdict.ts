@@ -9,6 +9,8 @@ export interface Evidence {
   /** Why we stopped the program; null when we did not, or only softly. */
   stop: StopCause | null
   softStopped: boolean
+  /** It was stopped because it reported no progress. */
+  silent?: boolean
   /** Null when the program was halted or its sandbox was lost. */
   exit: Exit | null
   /** The sandbox ended without an exit. */
@@ -41,6 +43,11 @@ const TABLE: readonly Row[] = [
   { when: (e) => e.stop === 'drain', ending: 'worker_lost', reason: 'drained' },
   { when: (e) => killed(e) && (e.exit?.oomKills ?? 0) > 0, ending: 'oom' },
   { when: (e) => (e.lost?.oomKills ?? 0) > 0, ending: 'oom' },
+  {
+    when: (e) => e.stop === 'heartbeat' || (e.silent === true && e.exit !== null),
+    ending: 'soft_timeout',
+    reason: 'heartbeat_timeout',
+  },
   { when: (e) => e.softStopped && e.exit !== null, ending: 'soft_timeout' },
   {
     when: (e) => failed(e) && /^[\w.]*MemoryError\b/.test(e.lastErrorLine),

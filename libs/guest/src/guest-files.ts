@@ -15,6 +15,7 @@ const amaroFile = (): string => join(dirname(createRequire(import.meta.url).reso
 
 const NAMES = [
   'agent.py',
+  'pod.py',
   'cofferdam_agent/__init__.py',
   'cofferdam_agent/cell.py',
   'cofferdam_agent/channel.py',
@@ -26,6 +27,7 @@ const NAMES = [
   'cofferdam_agent/meters.py',
   'cofferdam_agent/options.py',
   'cofferdam_agent/reap.py',
+  'cofferdam_agent/reports.py',
   'cofferdam_agent/run.py',
   'cofferdam_agent/scope.py',
   'cofferdam_agent/spawn.py',
@@ -39,6 +41,9 @@ const NAMES = [
   'node-gate/gate.cjs',
   'node-gate/session.cjs',
   'bash-gate/session.sh',
+  'python-lib/cofferdam.py',
+  'node-lib/cofferdam.cjs',
+  'bin/cofferdam-progress',
 ] as const
 
 export interface GuestFile {
@@ -77,7 +82,7 @@ export async function installGuest(folder: string, python?: string): Promise<voi
     await mkdir(dirname(target), { recursive: true })
     await copyFile(source, target)
     await chmod(dirname(target), 0o755)
-    await chmod(target, 0o644)
+    await chmod(target, name.startsWith('bin/') ? 0o755 : 0o644)
   }
   await chmod(folder, 0o755)
   if (python === undefined) return

@@ -23,6 +23,8 @@ export interface JobOptions {
   keepInterpreter?: boolean
   /** The program may connect: the agent listens here, and the program's environment says so. Null: it may not. */
   proxyPort?: number | null
+  /** The program may report progress: it finds a module or a command for that. */
+  report?: boolean
 }
 
 /** Throws `capability_missing` for tests and install, `payload_too_large` when arguments and environment exceed 1 MiB. */
@@ -38,6 +40,7 @@ export function encodeRun(program: Program, options: JobOptions): Buffer[] {
       ...(port === null ? {} : { connect: port }),
       stdin: options.stdinBytes,
       ...(options.keepInterpreter === true && program.type === 'script' ? { keep: true } : {}),
+      ...(options.report === true ? { report: true } : {}),
       caps: { out: options.maxOutputBytes.stdout, err: options.maxOutputBytes.stderr },
     },
     files,

@@ -14,6 +14,7 @@ import { cleanRequest, collectRequest, createCollector, refusal } from './collec
 import type { Collection, Collector, Kept } from './collect.ts'
 import { parseExit, parseReady, parseUsage, parseValue, type GuestReady } from './evidence.ts'
 import { encodePut, encodeRun, encodeStdin } from './job.ts'
+import { mentionsReports, parseReport } from './progress.ts'
 import { createTunnel, PROXY_PORT } from './tunnel.ts'
 import { drained, orAborted } from './wait-for.ts'
 import { createFrameDecoder, encodeFrame, violation, type Frame } from './protocol.ts'
@@ -71,6 +72,8 @@ interface Running {
   told: Set<number>
   valueJson: string | undefined
   hasValue: boolean
+  /** The program was offered a way to report. */
+  reports: boolean
 }
 
 /** Speaks frames v1 with an agent. Takes the streams over: nobody else may read or write them. */
@@ -141,6 +144,8 @@ export function createGuestSession(options: GuestSessionOptions): GuestSession {
       case 'T':
       case 'V':
         return onNote(type, payload)
+      case 'U':
+        return onReport(payload)
       case 'X': {
         if (running === null) throw violation('frame X without a run')
         const ended = running
@@ -194,6 +199,12 @@ export function createGuestSession(options: GuestSessionOptions): GuestSession {
     if (running.hasValue) throw violation('a second frame V')
     running.hasValue = true
     running.valueJson = parseValue(payload)
+  }
+
+  function onReport(payload: Buffer): void {
+    if (running === null || !running.reports) throw violation('frame U without a run that reports')
+    const report = parseReport(payload)
+    if (report !== null && !running.io.signal.aborted) running.io.onProgress?.(report)
   }
 
   function onAnswer(payload: Buffer): void {
@@ -310,8 +321,15 @@ export function createGuestSession(options: GuestSessionOptions): GuestSession {
               'the agent in the sandbox cannot carry connections',
             )
         }
+        const files = takeQueued()
+        // Only where the word stands, so that every other program sees what a bare run would.
+        const reports =
+          io.onProgress !== undefined &&
+          mentionsReports(program, files) &&
+          (await orAborted(started.promise, io.signal)).features.includes('reports')
         const frames = encodeRun(program, {
-          files: takeQueued(),
+          files,
+          report: reports,
           env,
           stdinBytes: io.stdin?.length ?? null,
           maxOutputBytes: io.maxOutputBytes,
@@ -325,6 +343,7 @@ export function createGuestSession(options: GuestSessionOptions): GuestSession {
           told: new Set(),
           valueJson: undefined,
           hasValue: false,
+          reports,
         }
         mine.settled.promise.catch(() => {})
         if (over !== null) throw over

@@ -1,10 +1,11 @@
 /** Public states read from the replies of locate.lua and live.lua. */
+import { executionEventSchema } from '@cofferdam/contract'
 import type { ExecutionId, ExecutionResult, ExecutionState } from '@cofferdam/contract'
 import { list, numberOrNull, text, type Reply } from './scripts.ts'
 
 /** Reads one description (lua/include/describe.lua); `result` is attached when it ended. */
 export function stateOf(description: Reply | undefined, result: ExecutionResult | null): ExecutionState {
-  const [id, tenant, agent, status, attempt, enqueued, started, position, eta] = list(description)
+  const [id, tenant, agent, status, attempt, enqueued, started, position, eta, progress] = list(description)
   return {
     execution_id: text(id) as ExecutionId,
     tenant_id: text(tenant),
@@ -15,8 +16,17 @@ export function stateOf(description: Reply | undefined, result: ExecutionResult 
     started_at: isoOf(started),
     position: nonNegative(position),
     eta_ms: nonNegative(eta),
+    ...progressOf(text(progress)),
     result,
   }
+}
+
+/** From the event that was kept last; nothing when the program said nothing. */
+function progressOf(json: string): Pick<ExecutionState, 'progress'> {
+  const event = json === '' ? null : executionEventSchema.safeParse(JSON.parse(json)).data
+  if (event?.type !== 'progress') return {}
+  const { fraction, message, at_ms: atMs } = event
+  return { progress: { fraction, message, at: new Date(atMs).toISOString() } }
 }
 
 const isoOf = (reply: Reply | undefined): string | null => {

@@ -220,7 +220,8 @@ export function createTaken(facts: TakenFacts, deps: TakenDeps): HeldExecution {
       throw code === 'cancelled' ? reason : new CofferdamError('fenced')
     },
     emit(event) {
-      if (!over && (event.type === 'output' || event.type === 'notice')) events.emit(event)
+      if (!over && (event.type === 'output' || event.type === 'notice' || event.type === 'progress'))
+        events.emit(event)
     },
     settle: (record, { slotMs, outbox = false }) =>
       finishWith(SCRIPTS.settle, [

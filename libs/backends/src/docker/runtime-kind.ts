@@ -32,6 +32,7 @@ const COMMON = {
   sessions: SESSION_SCOPES,
   preloads: [],
   value: true,
+  progress: true,
   interrupt: true,
   maxMs: null,
 } as const

@@ -22,6 +22,7 @@ export function capabilitiesOf(
     sessions: rung?.ownsPids === true ? ['none', 'files', 'interpreter'] : [],
     preloads,
     value: true,
+    progress: true,
     interrupt: true,
     maxMs: null,
     enforces: [

@@ -95,7 +95,7 @@ class Agent:
                     "cgroup": self.meters.version,
                     "uidSplit": self.split,
                     "ownsPids": os.getpid() == 1,
-                    "features": ["connections"],
+                    "features": ["connections", "reports"],
                     "bootMs": int((time.monotonic() - self.started) * 1000),
                 }
             ),
@@ -210,6 +210,9 @@ class Agent:
             env = spawn.with_packages(env, self.work.path)
             self.warm.settle()
         run.at_bind, run.began = self.meters.bind(), time.monotonic()
+        if run.report:
+            self.listen_for_reports(run)
+            env = spawn.with_commands(env, run)
         if run.keep:
             self.bind_session(run, env)
         elif run.language in ("python", "javascript", "typescript"):
@@ -219,9 +222,24 @@ class Agent:
         else:
             self.warm.release()
             has_input = run.stdin_size is not None
-            run.child = spawn.spawn(run.command(env), env, self.work.path, self.options, self.split, False, has_input)
+            run.child = spawn.spawn(
+                run.command(env), env, self.work.path, self.options, self.split, False, has_input, reports=run.report
+            )
         run.start_streams()
         self.state = "running"
+
+    def listen_for_reports(self, run):
+        # Imported here: few programs report.
+        from .reports import Reports
+
+        run.reports = Reports(lambda report: self.channel.send("U", report))
+
+    def on_report(self):
+        told = _read_some(self.run.child.control_out)
+        if told:
+            self.run.reports.keep(told)
+        elif told is not None:
+            self.run.reports.closed = True
 
     def listen(self, run):
         if self.tunnel is None:
@@ -286,7 +304,8 @@ class Agent:
         if told is None:
             return
         try:
-            code = run.session.hear(told) if told else None
+            words = run.reports.feed(told) if run.reports is not None else told
+            code = run.session.hear(words) if words else None
         except ValueError:
             code = told = None
         if not told:
@@ -360,6 +379,8 @@ class Agent:
 
     def finish(self):
         run = self.run
+        if run.reports is not None:
+            run.end_reports()
         value = run.take_value()
         if value is not None:
             self.channel.send("V", value)
@@ -438,6 +459,9 @@ class Agent:
                     watch(stream.fd, select.POLLIN, lambda stream=stream: self.on_output(stream))
             if run.stdin_waits():
                 watch(run.child.stdin, select.POLLOUT, run.write_stdin)
+            if run.reports is not None and run.session is None and run.status is None and not run.reports.closed:
+                if run.child.control_out is not None:
+                    watch(run.child.control_out, select.POLLIN, self.on_report)
             if self.tunnel is not None:
                 self.tunnel.watch(watch, channel.pending < PENDING_MAX)
             timeout = run.next_timer_ms()

@@ -45,6 +45,9 @@ class Run:
         self.caps = job.get("caps", {"out": 0, "err": 0})
         self.files = job.get("files", [])
         self.keep = job.get("keep", False)
+        # Whether the worker wants to hear of progress; what listens for it.
+        self.report = job.get("report", False)
+        self.reports = None
         self.session = None
         self.begun = False
         self.alive = False
@@ -168,11 +171,15 @@ class Run:
 
     def next_timer_ms(self):
         due = self.drain_until if self.drain_until is not None else self._term_at
+        report = None if self.reports is None else self.reports.due_ms()
         if due is None or (self.status is not None and self.drain_until is None):
-            return None
-        return max(0, int((due - time.monotonic()) * 1000) + 1)
+            return report
+        due = max(0, int((due - time.monotonic()) * 1000) + 1)
+        return due if report is None else min(due, report)
 
     def fire_timers(self):
+        if self.reports is not None:
+            self.reports.tell()
         if self._term_at is not None and self.status is None and time.monotonic() >= self._term_at:
             self._term_at = None
             self._signal(signal.SIGTERM)
@@ -208,21 +215,32 @@ class Run:
             return self.session.value() if self.status == 0 else None
         if self.child.control_out is None or self.status != 0:
             return None
-        told = b""
-        try:
-            while len(told) < VALUE_MAX + 4096:
-                data = os.read(self.child.control_out, 65536)
-                if not data:
-                    break
-                told += data
-        except OSError:
-            pass
+        told = self._read_told(VALUE_MAX + 4096) if self.reports is None else self.reports.value
         # The ready line of an interpreter that did not wait stands in front of it.
         at = told.find(b"\n") + 1 if told[:1] == b"R" else 0
         size = int.from_bytes(told[at + 1 : at + 5], "little")
         if told[at : at + 1] != b"V" or not 0 < size <= VALUE_MAX or len(told) != at + 5 + size:
             return None
         return told[at + 5 :]
+
+    def _read_told(self, most):
+        told = b""
+        try:
+            while len(told) < most:
+                data = os.read(self.child.control_out, 65536)
+                if not data:
+                    break
+                told += data
+        except OSError:
+            pass
+        return told
+
+    def end_reports(self):
+        """Its last words may still stand in the pipe."""
+        if self.session is None and not self.reports.closed and self.child.control_out is not None:
+            # Twice the pipe: every process that could fill it again is dead.
+            self.reports.keep(self._read_told(128 * 1024))
+        self.reports.tell(True)
 
     def evidence(self, seen_by):
         seen = seen_by.since(self.at_bind, self.child.pid if self.alive else None)

@@ -32,13 +32,13 @@ class Child:
                 setattr(self, name, None)
 
 
-def pipes(gated, has_input=True, control=None):
+def pipes(gated, has_input=True, control=None, reports=False):
     """A child of the given kind without its pid, and the five ends that the process itself must have."""
     in_read, in_write = os.pipe() if has_input else (os.open(os.devnull, os.O_RDONLY), None)
     out_read, out_write = os.pipe()
     err_read, err_write = os.pipe()
     bind_read, bind_write = os.pipe() if gated and control is None else (control, None)
-    told_read, told_write = os.pipe() if gated else (None, None)
+    told_read, told_write = os.pipe() if gated or reports else (None, None)
     for fd in (in_write, out_read, err_read, told_read):
         if fd is not None:
             os.set_blocking(fd, False)
@@ -46,13 +46,13 @@ def pipes(gated, has_input=True, control=None):
     return child, (in_read, out_write, err_write, bind_read, told_write)
 
 
-def spawn(argv, env, cwd, options, split, gated, has_input=True, control=None):
+def spawn(argv, env, cwd, options, split, gated, has_input=True, control=None, reports=False):
     """Without input a program gets /dev/null; a gate only learns at bind whether there is any, and opens it itself.
 
     `control` is the socket of a fork server: that one keeps the agent's uid and no Landlock scope is set, because it is
     its forks that become programs.
     """
-    child, theirs = pipes(gated, has_input, control)
+    child, theirs = pipes(gated, has_input, control, reports)
     parent = os.getpid()
     child.pid = os.fork()
     if child.pid == 0:
@@ -197,7 +197,8 @@ def fits_waiting(language, env, base, preload=()):
 
 def bind_message(run, env):
     """What the gate needs, NUL-separated so that it imports nothing to read it; u32 LE length in front."""
-    fields = ["1" if run.stdin_size is not None else "0", run.entry, str(len(run.argv))] + run.argv
+    has_input = "1" if run.stdin_size is not None else "0"
+    fields = [has_input + ("r" if run.report else ""), run.entry, str(len(run.argv))] + run.argv
     return _lengthened(fields + ["%s=%s" % item for item in env.items()])
 
 
@@ -218,6 +219,13 @@ def run_message(run, stdin, work):
 def _lengthened(fields):
     body = "\0".join(fields).encode("utf-8", "surrogateescape")
     return len(body).to_bytes(4, "little") + body
+
+
+def with_commands(env, run):
+    """A shell has no module to import: its program finds our command on the last place of its PATH."""
+    if run.language in ("python", "javascript", "typescript") or "PATH" not in env:
+        return env
+    return dict(env, PATH=env["PATH"] + ":" + gate_dir("bin"))
 
 
 def with_packages(env, work):

@@ -13,6 +13,8 @@ const { isModuleNamespaceObject, isProxy } = require('node:util/types')
 
 const CONTROL_IN = 198
 const CONTROL_OUT = 199
+/** What a program gets that names it and has none of its own. */
+const LIBRARY = path.join(__dirname, '../node-lib/cofferdam.cjs')
 const VALUE_MAX = 32 * 1024
 const DEPTH_MAX = 64
 /** Files looked at to decide whether TypeScript may need transforming: provided files are at most 256. */
@@ -39,11 +41,12 @@ function wait() {
   require('node:vm')
   fs.writeSync(CONTROL_OUT, `R${process.version}\n`)
   const fields = readExactly(readExactly(4).readUInt32LE(0)).toString('utf8').split('\0')
-  const [hasInput, entry, count, ...rest] = fields
-  if (hasInput === 's') {
+  const [flags, entry, count, ...rest] = fields
+  if (flags === 's') {
     setEnvironment(rest)
     return null
   }
+  const [hasInput, reports] = flags
   fs.closeSync(CONTROL_IN)
   if (hasInput === '0') {
     // The lowest free number is 0 again.
@@ -52,7 +55,7 @@ function wait() {
   }
   process.argv.push(...rest.slice(0, Number(count)))
   setEnvironment(rest.slice(Number(count)))
-  return entry
+  return { entry, reports: reports === 'r' }
 }
 
 function setEnvironment(items) {
@@ -77,6 +80,7 @@ function serveSession() {
     serve({
       work: process.cwd(),
       strip,
+      offerReports,
       nextRun() {
         const fields = readExactly(readExactly(4).readUInt32LE(0)).toString('utf8').split('\0')
         const [stdin, entry, count, ...rest] = fields
@@ -111,6 +115,37 @@ function forget(filename) {
   const { _pathCache: found } = require('node:module')
   delete require.cache[filename]
   for (const key of Object.keys(found)) if (found[key] === filename) delete found[key]
+}
+
+// ---- Progress
+
+/** Behind every other way to find it, so that a module of the program's own is found first. */
+function offerReports() {
+  const nodeModule = require('node:module')
+  if (nodeModule.registerHooks === undefined) {
+    // Before Node 22.15 there is no such hook for ES modules without another thread: require alone finds it.
+    const resolve = nodeModule._resolveFilename
+    nodeModule._resolveFilename = function (request, ...rest) {
+      try {
+        return resolve.call(this, request, ...rest)
+      } catch (error) {
+        if (request === 'cofferdam') return LIBRARY
+        throw error
+      }
+    }
+    return
+  }
+  nodeModule.registerHooks({
+    resolve(specifier, context, next) {
+      if (specifier !== 'cofferdam') return next(specifier, context)
+      try {
+        return next(specifier, context)
+      } catch {
+        const url = require('node:url').pathToFileURL(LIBRARY).href
+        return { url, format: 'commonjs', shortCircuit: true }
+      }
+    },
+  })
 }
 
 // ---- TypeScript that must be transformed
@@ -261,19 +296,21 @@ function encode(value, depth) {
 function open() {
   // Worker threads of the program load preload modules again; they and anything without our pipes pass through.
   if (!require('node:worker_threads').isMainThread) return removeTraces()
-  let entry
+  let program
   try {
-    entry = wait()
+    program = wait()
   } catch {
     return
   }
   removeTraces()
-  if (entry === null) return serveSession()
+  if (program === null) return serveSession()
+  const { entry, reports } = program
   try {
     const source = fs.readFileSync(entry, 'utf8')
+    if (reports) offerReports()
     if (mustTransform(entry, source) || hasOtherTypeScript(entry)) installTransform()
     if (/\bexports\b|\bexport\s+default\b|\bas\s+default\b/.test(source)) reportValueAtExit(entry, source)
-    else fs.closeSync(CONTROL_OUT)
+    else if (!reports) fs.closeSync(CONTROL_OUT)
   } catch {
     // Node says itself what is wrong with the entry.
   }

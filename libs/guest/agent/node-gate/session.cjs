@@ -15,6 +15,7 @@ function serve(gate) {
   let number = 0
   let code = 0
   let isRunning = false
+  let mayReport = false
 
   globalThis.require = createRequire(path.join(process.cwd(), 'main.js'))
   globalThis.module = { exports: {} }
@@ -58,6 +59,10 @@ function serve(gate) {
     }
     try {
       const source = gate.strip(fs.readFileSync(filename, 'utf8'), filename)
+      if (!mayReport && source.includes('cofferdam')) {
+        mayReport = true
+        gate.offerReports()
+      }
       const result = evaluate(source, `<run ${number}>`)
       if (result.isPromise) result.value.then(tell, fail)
       else tell(result.value)

@@ -68,6 +68,8 @@ def run(gate, space, entry, number, fd_out, own_pid):
     try:
         with open(os.path.join(gate.WORK, entry), "rb") as source:
             text = source.read()
+        if b"cofferdam" in text:
+            gate.offer_reports()
         space["__file__"] = os.path.join(gate.WORK, entry)
         lines = text.decode("utf-8", "replace").splitlines(True)
         linecache.cache[name] = (len(text), None, lines, name)

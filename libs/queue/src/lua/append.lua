@@ -11,5 +11,8 @@ if x[1] ~= 'running' or x[2] ~= ARGV[2] then return { 'fenced' } end
 local call = ARGV[2] .. ':' .. ARGV[3]
 if x[3] == call then return { 'ok' } end
 redis.call('HSET', KEYS[1], 'ev', call)
-for i = 4, #ARGV do append_event(ARGV[1], ARGV[i]) end
+for i = 4, #ARGV do
+  append_event(ARGV[1], ARGV[i])
+  if string.sub(ARGV[i], 1, 18) == '{"type":"progress"' then redis.call('HSET', KEYS[1], 'pg', ARGV[i]) end
+end
 return { 'ok' }

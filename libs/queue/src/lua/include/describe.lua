@@ -1,9 +1,10 @@
 --- @include forecast
 --- @include status
--- {id, tenant, agent, status, attempt, enqueued ms, started ms or '', position or -1, eta ms or -1, state}; nil when
+-- {id, tenant, agent, status, attempt, enqueued ms, started ms or '', position or -1, eta ms or -1,
+-- last progress event or ''}; nil when
 -- there is no record.
 local function describe(id, now)
-  local x = redis.call('HMGET', K.record .. id, 't', 'a', 's', 'at', 'eq', 'st', 'l', 'sk', 'hd', 'rel')
+  local x = redis.call('HMGET', K.record .. id, 't', 'a', 's', 'at', 'eq', 'st', 'l', 'sk', 'hd', 'rel', 'pg')
   if not x[1] then return nil end
   local status, position, eta = status_of(x[3], x[6]), -1, -1
   if x[3] == 'released' then
@@ -13,5 +14,5 @@ local function describe(id, now)
   elseif status == 'delayed' then
     eta = math.max(0, (tonumber(redis.call('ZSCORE', K.delayed .. x[7], id)) or now) - now)
   end
-  return { id, x[1], x[2], status, x[4], x[5], status ~= 'queued' and x[6] or '', position, eta }
+  return { id, x[1], x[2], status, x[4], x[5], status ~= 'queued' and x[6] or '', position, eta, x[11] or '' }
 end

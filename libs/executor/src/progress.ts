@@ -1,0 +1,63 @@
+/**
+ * What a program reports of itself: passed on at most ten times a second (the newest wins), and waited for where the
+ * request says so. Reports are hearsay of the program, bounded here once more whatever the backend let through.
+ */
+import type { Progress } from '@cofferdam/contract'
+import type { Clock } from './clock.ts'
+
+const GAP_MS = 100
+
+export interface ProgressWatch extends Disposable {
+  hear(progress: Progress): void
+  /** Aborts when nothing was reported for the heartbeat's time; never without one. */
+  readonly silent: AbortSignal
+}
+
+export function watchProgress(options: {
+  /** Undefined: nobody waits for a heartbeat. */
+  heartbeatMs: number | undefined
+  clock: Clock
+  onProgress: (progress: Progress) => void
+}): ProgressWatch {
+  const { heartbeatMs, clock, onProgress } = options
+  const silent = new AbortController()
+  let heardMs = clock.nowMs()
+  let toldMs = -Infinity
+  let latest: Progress | null = null
+  let clearBeat: () => void = () => undefined
+  let clearTell: (() => void) | null = null
+
+  const waitForBeat = (ms: number): void => {
+    clearBeat = clock.after(ms, () => {
+      const leftMs = heardMs + (heartbeatMs ?? 0) - clock.nowMs()
+      if (leftMs > 0) waitForBeat(leftMs)
+      else silent.abort()
+    })
+  }
+  const tell = (): void => {
+    clearTell?.()
+    clearTell = null
+    if (latest === null) return
+    toldMs = clock.nowMs()
+    const now = latest
+    latest = null
+    onProgress(now)
+  }
+
+  if (heartbeatMs !== undefined) waitForBeat(heartbeatMs)
+  return {
+    silent: silent.signal,
+    hear(progress) {
+      heardMs = clock.nowMs()
+      latest = progress
+      const leftMs = toldMs + GAP_MS - heardMs
+      if (leftMs <= 0) tell()
+      else clearTell ??= clock.after(leftMs, tell)
+    },
+    [Symbol.dispose]() {
+      clearBeat()
+      // The last word before the end is always told.
+      tell()
+    },
+  }
+}

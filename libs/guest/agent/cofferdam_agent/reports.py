@@ -1,0 +1,83 @@
+"""What a gate's control pipe says, with the program's own words on its progress taken out of it.
+
+    R…\\n  ready    P<fraction> <text>\\n  progress    V<u32><bytes>  value    D<code>\\n  end of a session's run
+
+The program writes on the same pipe, so all of it is hearsay: the worker reads a report, and judges it. Of more than ten
+reports a second the newest is sent, and the last one before the end always.
+"""
+import time
+
+# Fraction, 240 characters of at most four bytes, and what stands around them.
+LINE_MAX = 1024
+VALUE_MAX = 32 * 1024
+GAP_S = 0.1
+
+
+class Reports:
+    def __init__(self, send):
+        """`send`: takes one report; None where nobody wants to hear it."""
+        self.send = send
+        self.value = b""
+        self.closed = False
+        self._held = b""
+        self._latest = None
+        self._sent_at = None
+
+    def feed(self, data):
+        """The complete words of `data` that are no reports. Raises ValueError for nonsense."""
+        self._held += data
+        words = b""
+        while self._held:
+            size = self._size()
+            if size is None:
+                break
+            word, self._held = self._held[:size], self._held[size:]
+            if word[:1] != b"P":
+                words += word
+            elif self.send is not None:
+                self._latest = word[1:-1]
+                self.tell()
+        return words
+
+    def _size(self):
+        """Of the first word; None while it is not complete."""
+        kind = self._held[:1]
+        if kind == b"V":
+            size = 5 + int.from_bytes(self._held[1:5], "little")
+            if len(self._held) >= 5 and size > 5 + VALUE_MAX:
+                raise ValueError("a value of %d bytes" % size)
+            return size if len(self._held) >= max(5, size) else None
+        if kind not in (b"R", b"P", b"D"):
+            raise ValueError("not a word of the gate")
+        at = self._held.find(b"\n")
+        # A ready line names the modules of a preload: 64 KiB at most.
+        if at < 0 and len(self._held) > (64 * 1024 if kind == b"R" else LINE_MAX):
+            raise ValueError("a line without end")
+        if kind == b"P" and at > LINE_MAX:
+            raise ValueError("a report of %d bytes" % at)
+        return None if at < 0 else at + 1
+
+    def keep(self, data):
+        """Of a program of its own: keeps the value, forgets the rest, stops listening at nonsense."""
+        try:
+            words = self.feed(data)
+        except ValueError:
+            self.closed, self.value = True, b""
+            return
+        if words[:1] == b"R":
+            words = words.partition(b"\n")[2]
+        self.value = (self.value + words)[: VALUE_MAX + 6]
+
+    def due_ms(self):
+        """When the report that waits may go; None when none does."""
+        if self._latest is None:
+            return None
+        return max(0, int((self._sent_at + GAP_S - time.monotonic()) * 1000) + 1)
+
+    def tell(self, at_end=False):
+        if self._latest is None:
+            return
+        now = time.monotonic()
+        if at_end or self._sent_at is None or now >= self._sent_at + GAP_S:
+            self._sent_at, latest, self._latest = now, self._latest, None
+            self.send(latest)
