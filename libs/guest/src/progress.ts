@@ -1,5 +1,5 @@
 /** What a program says of its progress: which programs may, and what of it is taken. */
-import type { Program, ProgramFile, type Progress } from '@cofferdam/contract'
+import type { Program, ProgramFile, Progress } from '@cofferdam/contract'
 import { violation } from './protocol.ts'
 
 /** Fraction, 240 characters of at most four bytes, and what stands between them; the agent has the same bound. */
