@@ -138,7 +138,7 @@ export function createHarness(
         signal: new AbortController().signal,
         ...io,
         onOutput: (stream, chunk) => {
-          chunks[stream].push(chunk.slice())
+          chunks[stream].push(Buffer.from(chunk))
           return io.onOutput?.(stream, chunk)
         },
       })

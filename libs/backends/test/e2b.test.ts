@@ -15,7 +15,7 @@ import {
 } from '@cofferdam/contract'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { startE2bDouble, type E2bDouble } from '../../../infra/doubles/e2b/e2b-double.ts'
-import { missing } from '../../../infra/doubles/e2b/machine.ts'
+import { missing } from '../../../infra/doubles/jail.ts'
 import { createE2bBackend } from '../src/e2b/index.ts'
 
 const why = missing()
@@ -69,7 +69,7 @@ describe.skipIf(why !== null && process.env['COFFERDAM_REQUIRE'] !== 'all')(`e2b
   async function run(sandbox: Sandbox, program: Program): Promise<{ exit: Exit; stdout: string }> {
     const parts: Uint8Array[] = []
     const exit = await sandbox.run(program, {
-      onOutput: (_stream, chunk) => void parts.push(chunk),
+      onOutput: (_stream, chunk) => void parts.push(Buffer.from(chunk)),
       maxOutputBytes: { stdout: 1 << 20, stderr: 1 << 20 },
       signal: AbortSignal.timeout(20_000),
     })

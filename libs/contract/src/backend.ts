@@ -101,7 +101,10 @@ export interface Progress {
 }
 
 export interface RunIo {
-  /** Called in order, with raw bytes as they come. The returned promise is backpressure. */
+  /**
+   * Called in order, with raw bytes as they come. The returned promise is backpressure; the bytes are only there until it
+   * resolves, so that a flood passes through memory that is used again.
+   */
   onOutput(stream: 'stdout' | 'stderr', chunk: Uint8Array): void | Promise<void>
   /** Hears what the program says of its progress, at most about ten times a second. */
   onProgress?(progress: Progress): void

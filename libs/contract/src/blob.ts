@@ -1,6 +1,7 @@
 /** Where large bytes live (full outputs, artifacts): put, get, delete. The executor writes, the API reads, retention deletes. */
 
 export interface BlobSink {
+  /** The chunk is the caller's again when this has resolved. */
   write(chunk: Uint8Array): Promise<void>
   /** Makes the blob visible under its reference; nothing is visible before. */
   commit(): Promise<string>

@@ -1,3 +1,4 @@
+import type { BlobKey } from '@cofferdam/contract'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { createMemoryBlobs } from '../test/memory-blobs.ts'
@@ -42,6 +43,37 @@ describe('output stream', () => {
       const view = await output.finish(20)
       expect(view).toEqual({ text, bytes: 20, truncated: true, ref: 't/e/1/stdout' })
       expect(blobs.committed.get('t/e/1/stdout')?.toString()).toBe('0123456789abcdefghij')
+    }
+  })
+
+  it('stores a flood from two pieces of memory when it is waited for, and every byte of it when it is not', async () => {
+    for (const waits of [true, false]) {
+      const blobs = createMemoryBlobs()
+      const used = new Set<ArrayBufferLike>()
+      const watched = {
+        ...blobs,
+        async create(to: BlobKey) {
+          const sink = await blobs.create(to)
+          return { ...sink, write: (chunk: Uint8Array) => (used.add(chunk.buffer), sink.write(chunk)) }
+        },
+      }
+      const output = createOutputStream({
+        rules: compileRules([], {}),
+        limit: 1000,
+        keep: 'head',
+        maxRawBytes: 16 << 20,
+        beginSpill: () => createSpill(watched, key, systemClock, (error) => expect.fail(String(error))),
+        onText: () => {},
+      })
+      const bytes = Buffer.alloc(8 << 20, '0123456789')
+      for (let at = 0; at < bytes.length; at += 65_000) {
+        const written = output.push(bytes.subarray(at, at + 65_000))
+        if (waits) await written
+      }
+      output.close()
+      const { ref } = await output.finish(bytes.length)
+      expect(blobs.committed.get(ref ?? '')?.equals(bytes)).toBe(true)
+      if (waits) expect(used.size).toBeLessThanOrEqual(2)
     }
   })
 

@@ -10,6 +10,9 @@ import { createRedactor } from './redactor.ts'
 import { shownText } from './shown-text.ts'
 import type { Spill } from './spill.ts'
 
+/** Looked at in one go, whatever a backend hands over: bounds the buffers of redactor and decoder. As long as a frame of the agent. */
+const PIECE_BYTES = 64 * 1024
+
 export interface OutputStream {
   readonly rawBytes: number
   readonly hits: number
@@ -51,7 +54,7 @@ export function createOutputStream(options: OutputStreamOptions): OutputStream {
     // Until the limit is passed the window holds all of the stream, and is the beginning of the full copy.
     if (spill === null && window.total + redacted.length > limit) {
       spill = beginSpill()
-      void spill.write(Buffer.from(window.bytes()))
+      void spill.write(window.bytes())
     }
     window.add(redacted)
     const text = decoder.decode(redacted, { stream: true })
@@ -70,7 +73,11 @@ export function createOutputStream(options: OutputStreamOptions): OutputStream {
       if (closed) return
       const kept = chunk.subarray(0, Math.max(0, maxRawBytes - rawBytes))
       rawBytes += chunk.length
-      if (kept.length > 0) await accept(redactor.push(kept))
+      // All pieces at once: the order of chunks is that of calls, also when nobody waits for them.
+      const written: Promise<void>[] = []
+      for (let at = 0; at < kept.length; at += PIECE_BYTES)
+        written.push(accept(redactor.push(kept.subarray(at, at + PIECE_BYTES))))
+      await Promise.all(written)
     },
     close() {
       if (closed) return

@@ -16,9 +16,11 @@ export const REDACTED = '<redacted>'
 const MARKER = Buffer.from(REDACTED)
 /** Matchers look back at most this far, to tell `sk-…` from `task-…`. */
 const LOOK_BEHIND = 3
+/** Most programs print some lines. */
+const FIRST_BYTES = 1024
 
 export interface Redactor {
-  /** Takes a chunk and returns what may be shown by now. */
+  /** Takes a chunk and returns what may be shown by now, in memory that the call after the next one uses again. */
   push(chunk: Uint8Array): Uint8Array
   /** Ends the stream and returns the rest. */
   flush(): Uint8Array
@@ -38,14 +40,17 @@ interface Cover {
 
 /** Creates the redactor of one stream. */
 export function createRedactor(rules: RedactionRules): Redactor {
-  // Bytes seen and kept: LOOK_BEHIND of context, then what is held back.
-  let kept: Buffer = Buffer.alloc(0)
+  // Two buffers take turns, so that a flood leaves no garbage: what a call returns lies in the one, while the next call fills the other.
+  let current: Buffer = Buffer.alloc(0)
+  let other: Buffer = Buffer.alloc(0)
+  // Bytes seen and kept, at the end of the current one: LOOK_BEHIND of context, then what is held back.
+  let kept: Buffer = current
   let context = 0
   let cover: Cover | null = null
   let hits = 0
 
   function run(chunk: Uint8Array, final: boolean): Uint8Array {
-    const bytes = kept.length === 0 ? asBuffer(chunk) : Buffer.concat([kept, chunk])
+    const bytes = joined(chunk)
     const end = bytes.length
     const parts: Uint8Array[] = []
     let cleanFrom = context
@@ -71,10 +76,18 @@ export function createRedactor(rules: RedactionRules): Redactor {
     return parts.length === 1 ? (parts[0] ?? MARKER) : Buffer.concat(parts)
   }
 
+  function joined(chunk: Uint8Array): Buffer {
+    const size = kept.length + chunk.length
+    if (other.length < size) other = Buffer.allocUnsafe(Math.max(size, FIRST_BYTES))
+    kept.copy(other)
+    other.set(chunk, kept.length)
+    ;[current, other] = [other, current]
+    return current.subarray(0, size)
+  }
+
   function keep(bytes: Buffer, at: number): void {
     const from = Math.max(0, at - LOOK_BEHIND)
-    // A copy, so that three bytes do not keep a whole chunk alive.
-    kept = Buffer.from(bytes.subarray(from))
+    kept = bytes.subarray(from)
     context = at - from
     if (cover !== null)
       cover = { ...cover, from: cover.from - from, to: cover.to - from, limit: cover.limit - from }
@@ -117,5 +130,3 @@ function entered(cover: Cover | null, match: Match): Cover | null {
     inKey: cover.inKey || inKey,
   }
 }
-
-const asBuffer = (bytes: Uint8Array): Buffer => Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)

@@ -1,16 +1,19 @@
 /**
- * Writes one redacted stream to the blob store as it comes. Writes go one after the other in a chain; what waits in
- * it is bounded by BOUNDS.fullOutputBytes even when the writer ignores backpressure, because nothing beyond that is
- * accepted. A store that fails costs the full copy, never the attempt.
+ * Writes one redacted stream to the blob store as it comes. Bytes are copied into stages, which are written one after the other
+ * and then used again: with backpressure there are two, one that fills and one on its way. What waits is bounded by
+ * BOUNDS.fullOutputBytes even when the writer ignores backpressure, because nothing beyond that is accepted. A store that
+ * fails costs the full copy, never the attempt.
  */
 import { BOUNDS, type BlobKey, type BlobSink, type BlobStore } from '@cofferdam/contract'
 import { settlesWithin, type Clock } from './clock.ts'
 
 /** A local disk commits 16 MiB in well under a second; an object store gets time for one retry of its own. */
 const COMMIT_TIMEOUT_MS = 15_000
+/** Two frames of the agent in one write to the store. */
+const STAGE_BYTES = 128 * 1024
 
 export interface Spill {
-  /** Resolves when the bytes are written: backpressure. Never rejects. */
+  /** Copies the bytes. Resolves when the next may come: backpressure. Never rejects. */
   write(bytes: Uint8Array): Promise<void>
   /** Makes the blob visible and returns its reference; null when the store failed or took too long. */
   commit(): Promise<string | null>
@@ -28,6 +31,10 @@ export function createSpill(
   let sink: BlobSink | null = null
   let failed = false
   let accepted = 0
+  let stage: Buffer | null = null
+  let filled = 0
+  let onTheirWay = 0
+  const free: Buffer[] = []
 
   const fail = (error: unknown) => {
     if (!failed) onFailed(error)
@@ -48,6 +55,19 @@ export function createSpill(
     return chain
   }
 
+  function flush(): void {
+    if (stage === null) return
+    const full = stage
+    const bytes = full.subarray(0, filled)
+    stage = null
+    filled = 0
+    onTheirWay += 1
+    void next((opened) => opened.write(bytes)).then(() => {
+      onTheirWay -= 1
+      if (free.length === 0) free.push(full)
+    })
+  }
+
   async function abort(): Promise<void> {
     failed = true
     chain = chain.then(() => sink?.abort()).catch(() => undefined)
@@ -59,9 +79,18 @@ export function createSpill(
       const kept = bytes.subarray(0, BOUNDS.fullOutputBytes - accepted)
       if (kept.length === 0 || failed) return Promise.resolve()
       accepted += kept.length
-      return next((opened) => opened.write(kept))
+      for (let at = 0; at < kept.length;) {
+        stage ??= free.pop() ?? Buffer.allocUnsafeSlow(STAGE_BYTES)
+        const part = kept.subarray(at, at + STAGE_BYTES - filled)
+        stage.set(part, filled)
+        filled += part.length
+        at += part.length
+        if (filled === STAGE_BYTES) flush()
+      }
+      return onTheirWay > 1 ? chain : Promise.resolve()
     },
     async commit() {
+      flush()
       let ref: string | null = null
       const committed = next(async (opened) => {
         ref = await opened.commit()

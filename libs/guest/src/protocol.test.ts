@@ -26,6 +26,19 @@ describe('the frame decoder', () => {
     }
   })
 
+  test('puts together a flood of frames that chunks cut in one piece of memory', () => {
+    const decoder = createFrameDecoder()
+    const stream = Buffer.concat(Array.from({ length: 50 }, () => frame('O', Buffer.alloc(TO_HOST_MAX, 'x'))))
+    const used = new Set<ArrayBufferLike>()
+    let bytes = 0
+    for (let at = 0; at < stream.length; at += TO_HOST_MAX)
+      for (const { payload } of decoder.push(stream.subarray(at, at + TO_HOST_MAX))) {
+        bytes += payload.length
+        if (payload.buffer !== stream.buffer) used.add(payload.buffer)
+      }
+    expect([bytes, used.size]).toEqual([50 * TO_HOST_MAX, 1])
+  })
+
   test('takes a frame of 64 KiB and refuses one byte more before it arrives', () => {
     const [largest] = [...createFrameDecoder().push(frame('O', Buffer.alloc(TO_HOST_MAX)))]
     expect(largest?.payload.length).toBe(TO_HOST_MAX)

@@ -43,28 +43,63 @@ export function encodeFrame(type: ToAgentType, payload: Uint8Array = new Uint8Ar
 }
 
 export interface FrameDecoder {
-  /** Complete frames of the stream so far, in order. Throws `protocol_violation`; it must not be used after that. */
+  /**
+   * Complete frames of the stream so far, in order. Throws `protocol_violation`; it must not be used after that. The payload of an
+   * output frame is only there until the next frame is asked for: a flood is not copied, and leaves no garbage.
+   */
   push(chunk: Buffer): Generator<Frame, void, void>
 }
 
 /** Incremental decoder. It holds at most one incomplete frame (64 KiB and its head) besides the chunk in hand. */
 export function createFrameDecoder(): FrameDecoder {
-  let rest: Buffer = Buffer.alloc(0)
+  // A frame that chunks cut is put together here; the memory serves one after the other.
+  let cut: Buffer = Buffer.alloc(0)
+  let held = 0
+
+  /** Takes of the chunk what the cut frame lacks to `size` bytes; how much that was. */
+  function gather(chunk: Buffer, at: number, size: number): number {
+    if (held >= size) return 0
+    if (cut.length < size) {
+      const larger = Buffer.allocUnsafe(size)
+      cut.copy(larger, 0, 0, held)
+      cut = larger
+    }
+    const taken = chunk.copy(cut, held, at, Math.min(chunk.length, at + size - held))
+    held += taken
+    return taken
+  }
+
   return {
     *push(chunk) {
-      let data = rest.length === 0 ? chunk : Buffer.concat([rest, chunk])
-      rest = Buffer.alloc(0)
-      while (data.length >= HEAD_BYTES) {
-        const type = String.fromCharCode(data.readUInt8(0))
-        const length = data.readUInt32LE(1)
-        if (!isKnown(type)) throw violation(`unknown frame type ${data.readUInt8(0)}`)
-        if (length > TO_HOST_MAX) throw violation(`frame ${type} of ${length} bytes`)
-        if (data.length < HEAD_BYTES + length) break
-        yield { type, payload: data.subarray(HEAD_BYTES, HEAD_BYTES + length) }
-        data = data.subarray(HEAD_BYTES + length)
+      for (let at = 0; at < chunk.length;) {
+        if (held === 0 && chunk.length - at >= HEAD_BYTES) {
+          const { type, end } = headAt(chunk, at)
+          if (end <= chunk.length) {
+            yield { type, payload: chunk.subarray(at + HEAD_BYTES, end) }
+            at = end
+            continue
+          }
+        }
+        at += gather(chunk, at, HEAD_BYTES)
+        if (held < HEAD_BYTES) return
+        const { type, end } = headAt(cut, 0)
+        at += gather(chunk, at, end)
+        if (held < end) return
+        held = 0
+        const payload = cut.subarray(HEAD_BYTES, end)
+        yield { type, payload: isOutput(type) ? payload : Buffer.from(payload) }
       }
-      // A copy: the chunk's memory may be much larger than what is left of it.
-      rest = data.length === 0 ? data : Buffer.from(data)
     },
   }
+}
+
+const isOutput = (type: ToHostType): boolean => type === 'O' || type === 'E'
+
+/** The frame whose head is at `at`, and where it ends. */
+function headAt(data: Buffer, at: number): { type: ToHostType; end: number } {
+  const type = String.fromCharCode(data.readUInt8(at))
+  const length = data.readUInt32LE(at + 1)
+  if (!isKnown(type)) throw violation(`unknown frame type ${data.readUInt8(at)}`)
+  if (length > TO_HOST_MAX) throw violation(`frame ${type} of ${length} bytes`)
+  return { type, end: at + HEAD_BYTES + length }
 }

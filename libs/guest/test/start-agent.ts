@@ -111,7 +111,7 @@ export async function openLab(): Promise<Lab> {
               signal: new AbortController().signal,
               ...io,
               onOutput(stream, chunk) {
-                seen[stream].push(chunk)
+                seen[stream].push(Buffer.from(chunk))
                 return io.onOutput?.(stream, chunk)
               },
             },

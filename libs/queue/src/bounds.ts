@@ -28,6 +28,8 @@ export const QUEUE_BOUNDS = {
   eventEntries: 2000,
   /** Bytes of one output entry. */
   eventBytes: 16 * 1024,
+  /** Entries of one append: at most half a MiB of output is encoded at a time. */
+  eventCall: 32,
   /** Output waiting to be appended, per execution; reached only when Redis is away. */
   eventBufferBytes: 4 * 1024 * 1024,
   /** How long output is collected before it is appended: below what a reader notices. */

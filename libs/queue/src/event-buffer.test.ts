@@ -46,6 +46,18 @@ describe('the event buffer', () => {
     expect(calls).toEqual(calls.map((_, index) => index + 1))
   })
 
+  it('appends a flood in parts, in order, and each is encoded when its turn comes', async () => {
+    const parts: string[][] = []
+    const buffer = createEventBuffer(async (events) => void parts.push(events), vi.fn())
+    const flood = Array.from({ length: 3 << 20 }, (_, n) => String.fromCharCode(97 + (n % 26))).join('')
+    for (let at = 0; at < flood.length; at += 65_536) buffer.emit(output(flood.slice(at, at + 65_536)))
+    await buffer.flush()
+    expect(Math.max(...parts.map((part) => part.join('').length))).toBeLessThan(600 * 1024)
+    expect(
+      parts.flatMap((part) => part.map((event) => (JSON.parse(event) as { text: string }).text)).join(''),
+    ).toBe(flood)
+  })
+
   it('drops output beyond its bound while nothing can be appended, and says so once', async () => {
     const wait = Promise.withResolvers<void>()
     const all: { type: string; text?: string }[] = []

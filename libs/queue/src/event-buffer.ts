@@ -19,7 +19,7 @@ export function createEventBuffer(
   append: (events: string[], call: number) => Promise<void>,
   onError: (error: unknown) => void,
 ): EventBuffer {
-  let pending: ExecutionEvent[] = []
+  const pending: ExecutionEvent[] = []
   let pendingBytes = 0
   let dropped = false
   let calls = 0
@@ -39,16 +39,20 @@ export function createEventBuffer(
     if (pending.length === 0) return appended
     // While a call is under way, what comes meanwhile is collected and goes with the next one.
     appended = appended.then(async () => {
-      if (pending.length === 0) return
-      const events = pending.map((event) => JSON.stringify(event))
-      pending = []
-      pendingBytes = 0
-      dropped = false
-      calls += 1
-      try {
-        await append(events, calls)
-      } catch (error) {
-        onError(error)
+      while (pending.length > 0) {
+        // In parts, each encoded when its turn comes: a flood would else be in memory three times over.
+        const part = pending.splice(0, QUEUE_BOUNDS.eventCall)
+        pendingBytes -= part.reduce((sum, event) => sum + textBytes(event), 0)
+        dropped = false
+        calls += 1
+        try {
+          await append(
+            part.map((event) => JSON.stringify(event)),
+            calls,
+          )
+        } catch (error) {
+          onError(error)
+        }
       }
     })
     return appended
@@ -77,6 +81,9 @@ export function createEventBuffer(
   }
 }
 
+const textBytes = (event: ExecutionEvent): number =>
+  event.type === 'output' ? Buffer.byteLength(event.text) : 0
+
 function canJoin(last: Output, next: Output): boolean {
   // UTF-16 units times 3 bound the UTF-8 bytes from above; exact counting only near the bound.
   return (
@@ -89,8 +96,14 @@ function canJoin(last: Output, next: Output): boolean {
 /** Cuts text into pieces of at most `eventBytes` at UTF-8 edges. */
 function pieces(text: string, bytes: number): string[] {
   if (bytes <= QUEUE_BOUNDS.eventBytes) return [text]
-  const encoded = Buffer.from(text)
   const cut: string[] = []
+  if (bytes === text.length) {
+    // ASCII, as most floods are: slices of a string cost nothing.
+    for (let start = 0; start < bytes; start += QUEUE_BOUNDS.eventBytes)
+      cut.push(text.slice(start, start + QUEUE_BOUNDS.eventBytes))
+    return cut
+  }
+  const encoded = Buffer.from(text)
   for (let start = 0; start < encoded.length;) {
     let end = Math.min(encoded.length, start + QUEUE_BOUNDS.eventBytes)
     while (end < encoded.length && ((encoded[end] ?? 0) & 0xc0) === 0x80) end -= 1
