@@ -8,6 +8,7 @@ import { startFleet } from '../tests/fleet.ts'
 import { measureAdmission } from './measure-admission.ts'
 import { measureAudit } from './measure-audit.ts'
 import { measureBound } from './measure-bound.ts'
+import { measureFairness } from './measure-fairness.ts'
 import { measureLatency } from './measure-latency.ts'
 import { measureLeaks } from './measure-leaks.ts'
 import { measureLimits } from './measure-limits.ts'
@@ -26,6 +27,7 @@ const PHASES: Record<string, Phase> = {
   noop: measureNoop,
   admission: measureAdmission,
   audit: measureAudit,
+  fairness: measureFairness,
   limits: measureLimits,
   slots: measureSlots,
   leaks: measureLeaks,

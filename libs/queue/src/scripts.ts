@@ -34,6 +34,8 @@ const CONSTANTS = {
   sweep_max: QUEUE_BOUNDS.sweepMax,
   lost_release: QUEUE_BOUNDS.lostReleaseMs,
   first_estimate: QUEUE_BOUNDS.firstEstimateSeconds,
+  average_runs: QUEUE_BOUNDS.averageRuns,
+  rivals_max: QUEUE_BOUNDS.rivalsMax,
   priority_max: QUEUE_BOUNDS.priorityMax,
   window_factor: QUEUE_BOUNDS.windowFactor,
   overdue: QUEUE_BOUNDS.overdueMs,

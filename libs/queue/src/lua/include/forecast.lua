@@ -1,9 +1,11 @@
 --- @include status
 --- @include session
+--- @include rivals
 -- Where a waiting execution stands: executions expected to start before it, and milliseconds until it starts.
--- Estimates from the scheduler's state, O(log n): agents of the tenant and tenants of the lane take turns; other
--- tenants count with weight 1. The ETA is -1 (unknown) while no worker serves the lane. The lane's slots are those
--- that workers can fill: one whose memory is the bottleneck reports fewer (heartbeat.lua).
+-- Estimates from the scheduler's state, O(C.rivals_max * log n): agents of the tenant take turns, and the tenant's
+-- virtual time at its turn says which of the others come before (rivals.lua). Tenants at their concurrency are
+-- left out, and what comes later is not foreseen. The ETA is -1 (unknown) while no worker serves the lane. The
+-- lane's slots are those that workers can fill: one whose memory is the bottleneck reports fewer (heartbeat.lua).
 local forecast
 
 -- In the hand of a worker: behind what is in it, at that worker's pace.
@@ -11,7 +13,7 @@ local function forecast_in_hand(lane, id, worker, now)
   local position = redis.call('ZRANK', K.handed .. lane .. ':' .. worker, id) or 0
   local slots = slots_of_worker(worker, lane, now)
   if slots == 0 then return position, -1 end
-  local lane_mean = tonumber(redis.call('HGET', K.clock, 'mean:' .. lane)) or 1
+  local lane_mean = average_of(false, lane)
   return position, math.ceil((position + 1) * lane_mean / slots * 1000)
 end
 
@@ -19,7 +21,7 @@ end
 local function forecast_in_session(lane, tenant, rank, sk, now)
   local front = redis.call('HGET', K.session .. sk, 'f')
   local x = redis.call('HMGET', K.record .. front, 's', 'a', 'hd', 'l', 'st')
-  local mean = tonumber(redis.call('HGET', K.tenant .. tenant, 'mean')) or 1
+  local mean = average_of(redis.call('HGET', K.tenant .. tenant, 'avg'), lane)
   local position, eta = rank, 0
   if status_of(x[1], x[5]) == 'queued' then
     position, eta = forecast(x[4], tenant, x[2], front, now, false, x[3])
@@ -35,7 +37,7 @@ local function forecast_released(lane, id, release)
   if not position then return 0, 0 end
   local slots = (tonumber(redis.call('HGET', K.window, lane)) or 0) / C.window_factor
   if slots == 0 then return position, -1 end
-  local lane_mean = tonumber(redis.call('HGET', K.clock, 'mean:' .. lane)) or 1
+  local lane_mean = average_of(false, lane)
   return position, math.ceil((position + 1) * lane_mean / slots * 1000)
 end
 
@@ -48,7 +50,7 @@ forecast = function(lane, tenant, agent, id, now, sk, worker)
   local rank = redis.call('ZRANK', backlog, id)
   if not rank then return 0, 0 end
   local turns = K.turns .. lane .. ':' .. tenant
-  local s = redis.call('HMGET', K.tenant .. tenant, 'q:' .. lane, 'mean', 'park', 'n')
+  local s = redis.call('HMGET', K.tenant .. tenant, 'q:' .. lane, 'avg', 'park', 'n', 'vt:' .. lane)
   local queued = tonumber(s[1]) or 0
   local weight, concurrency = limits_of(tenant)
 
@@ -56,20 +58,21 @@ forecast = function(lane, tenant, agent, id, now, sk, worker)
   local turn = redis.call('ZRANK', turns, agent) or 0
   local before_in_tenant = rank + math.min(others_of_tenant, rank * (redis.call('ZCARD', turns) - 1) + turn)
 
-  local others = math.max(0, redis.call('ZCARD', K.waiting .. lane) - queued)
-  local place = redis.call('ZRANK', K.ring .. lane, tenant)
-  local rivals = redis.call('ZCARD', K.ring .. lane) - (place and 1 or 0)
-  local before_in_lane = math.min(others, math.floor(before_in_tenant * rivals / weight) + (place or rivals))
+  local own = average_of(s[2], lane)
+  local in_ring = redis.call('ZSCORE', K.ring .. lane, tenant)
+  local clock = tonumber(redis.call('HGET', K.clock, 'v:' .. lane)) or 0
+  local v = (tonumber(in_ring) or math.max(clock, tonumber(s[5]) or 0)) + before_in_tenant * own / weight
+  local before_in_lane, seconds_in_lane = rivals_before(lane, tenant, v, in_ring and before_in_tenant > 0)
   local ready = redis.call('ZCARD', K.bull .. lane .. ':prioritized') + redis.call('LLEN', K.bull .. lane .. ':wait')
-  local position = before_in_tenant + before_in_lane + ready
+  local position = before_in_tenant + math.floor(before_in_lane + 0.5) + ready
 
   local slots = (tonumber(redis.call('HGET', K.window, lane)) or 0) / C.window_factor
   if slots == 0 then return position, -1 end
-  local lane_mean = tonumber(redis.call('HGET', K.clock, 'mean:' .. lane)) or 1
+  local lane_mean = average_of(false, lane)
   local over = (tonumber(s[4]) or 0) + before_in_tenant + 1 - concurrency
   local seconds = math.max(
-    (position + 1) * lane_mean / slots,
-    math.max(0, over) * (tonumber(s[2]) or lane_mean) / concurrency
+    (before_in_tenant * own + seconds_in_lane + (ready + 1) * lane_mean) / slots,
+    math.max(0, over) * own / concurrency
   )
   return position, math.ceil(math.max(seconds * 1000, (tonumber(s[3]) or now) - now))
 end

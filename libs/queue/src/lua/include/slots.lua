@@ -30,6 +30,15 @@ local function slot_take(lane, tenant, id, concurrency, estimate, now)
   return outstanding
 end
 
+-- Two moving averages of run lengths: a quick one over about five for the next charge, which is corrected at the end
+-- anyway, and one over about C.average_runs for ETAs, which nobody corrects.
+local function note_length(key, quick, slow, count, used)
+  local x = redis.call('HMGET', key, quick, slow, count)
+  local mean, average = tonumber(x[1]) or used, tonumber(x[2]) or used
+  local runs = math.min(C.average_runs, (tonumber(x[3]) or 0) + 1)
+  redis.call('HSET', key, quick, mean + (used - mean) * 0.2, slow, average + (used - average) / runs, count, runs)
+end
+
 -- Gives back the slot of `id`. `used` in seconds; nil when it did not run (the charge is returned in full).
 local function slot_free(lane, tenant, id, estimate, used)
   if redis.call('ZREM', K.out .. lane, id) == 0 then return false end
@@ -38,11 +47,8 @@ local function slot_free(lane, tenant, id, estimate, used)
   local weight = limits_of(tenant)
   charge(lane, tenant, ((used or 0) - estimate) / weight)
   if used then
-    -- Moving averages over about five executions: of the tenant for its next estimate, of the lane for ETAs.
-    local mean = tonumber(redis.call('HGET', key, 'mean'))
-    redis.call('HSET', key, 'mean', mean and mean + (used - mean) * 0.2 or used)
-    local lanes = tonumber(redis.call('HGET', K.clock, 'mean:' .. lane))
-    redis.call('HSET', K.clock, 'mean:' .. lane, lanes and lanes + (used - lanes) * 0.2 or used)
+    note_length(key, 'mean', 'avg', 'runs', used)
+    note_length(K.clock, 'mean:' .. lane, 'avg:' .. lane, 'runs:' .. lane, used)
   end
   ring_enter_lanes(tenant)
   forget_if_idle(tenant)
