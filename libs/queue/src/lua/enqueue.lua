@@ -49,19 +49,13 @@ if ARGV[9] ~= '' then
   end
 end
 
-local _, concurrency, max_queued = limits_of(tenant)
+local weight, concurrency, max_queued = limits_of(tenant)
 local waiting = waiting_of(tenant)
-if waiting >= max_queued then
-  local s = redis.call('HMGET', K.tenant .. tenant, 'n', 'park')
-  local w = redis.call('HMGET', K.window, 'total', lane)
-  local out = redis.call('ZCARD', K.out .. lane)
-  local all = redis.call('ZCARD', K.out .. 'interactive') + redis.call('ZCARD', K.out .. 'routine')
-  local at_once = delay == 0 and waiting == 0 and not s[2] and (tonumber(s[1]) or 0) < concurrency
-    and all < (tonumber(w[1]) or 0) and out < (tonumber(w[2]) or 0)
-    and redis.call('EXISTS', K.ring .. lane) == 0
-    and (sk == '' or redis.call('HEXISTS', K.session .. sk, 'f') == 0)
-  if not at_once then return { 'full', waiting, max_queued } end
-end
+local room = delay == 0 and waiting == 0 and (sk == '' or redis.call('HEXISTS', K.session .. sk, 'f') == 0)
+  and room_at_once(lane, tenant, concurrency)
+if waiting >= max_queued and not room then return { 'full', waiting, max_queued } end
+local at_once = room and sk == '' and redis.call('EXISTS', K.ring .. (lane == 'routine' and 'interactive' or 'routine')) == 0
+  and next_due(now) ~= 0
 
 local sequence = redis.call('INCR', K.sequence)
 local score = score_of(tonumber(ARGV[5]), sequence)
@@ -83,6 +77,10 @@ if delay > 0 then
   redis.call('PUBLISH', K.control, string.format('due %.0f', delay))
   pick(now)
   return { 'accepted', id, 'delayed', -1, delay }
+end
+if at_once then
+  redis.call('HSET', KEYS[1], 's', 'released', 'rel', 1, 'est', release_at_once(lane, tenant, id, room, weight, now))
+  return { 'accepted', id, 'queued', 0, 0 }
 end
 enter_queue(lane, tenant, agent, id, score, sequence, sk, now)
 pick(now)

@@ -2,8 +2,21 @@
 --- @include run-queue
 -- The scheduler: promotes what is due, then releases into the window in virtual-time order.
 
+-- Milliseconds until something delayed or parked is due; -1 when nothing is.
+local function next_due(now)
+  local keys = { K.delayed .. 'interactive', K.delayed .. 'routine', K.parked }
+  if redis.call('EXISTS', unpack(keys)) == 0 then return -1 end
+  local first
+  for _, key in ipairs(keys) do
+    local head = redis.call('ZRANGE', key, 0, 0, 'WITHSCORES')
+    if head[2] and (not first or tonumber(head[2]) < first) then first = tonumber(head[2]) end
+  end
+  return first and math.max(0, first - now) or -1
+end
+
 -- Moves due delayed executions to their backlogs and unparks due tenants. O(log n) when nothing is due.
 local function promote(now)
+  if next_due(now) ~= 0 then return end
   for _, lane in ipairs({ 'interactive', 'routine' }) do
     for _, id in ipairs(redis.call('ZRANGEBYSCORE', K.delayed .. lane, '-inf', now, 'LIMIT', 0, C.promote_max)) do
       redis.call('ZREM', K.delayed .. lane, id)
@@ -72,6 +85,7 @@ end
 -- can starve the other. O((released + handed over) * log n).
 local function pick(now)
   promote(now)
+  if redis.call('EXISTS', K.ring .. 'interactive', K.ring .. 'routine') == 0 then return end
   local w = redis.call('HMGET', K.window, 'total', 'interactive', 'routine')
   local total = tonumber(w[1]) or 0
   if total == 0 then return end
@@ -98,12 +112,30 @@ local function pick(now)
   end
 end
 
--- Milliseconds until something delayed or parked is due; -1 when nothing is.
-local function next_due(now)
-  local first
-  for _, key in ipairs({ K.delayed .. 'interactive', K.delayed .. 'routine', K.parked }) do
-    local head = redis.call('ZRANGE', key, 0, 0, 'WITHSCORES')
-    if head[2] and (not first or tonumber(head[2]) < first) then first = tonumber(head[2]) end
-  end
-  return first and math.max(0, first - now) or -1
+-- A new execution that finds room in its lane and nobody waiting there need not go through backlog and ring. Returns
+-- what release_at_once needs of its tenant; nil when it has to wait for its turn.
+local function room_at_once(lane, tenant, concurrency)
+  if redis.call('EXISTS', K.ring .. lane) == 1 then return nil end
+  local s = redis.call('HMGET', K.tenant .. tenant, 'n', 'park', 'mean', 'vt:' .. lane)
+  local w = redis.call('HMGET', K.window, 'total', lane)
+  local outstanding = tonumber(s[1]) or 0
+  if s[2] or outstanding >= concurrency then return nil end
+  local interactive, routine = redis.call('ZCARD', K.out .. 'interactive'), redis.call('ZCARD', K.out .. 'routine')
+  if interactive + routine >= (tonumber(w[1]) or 0) then return nil end
+  if (lane == 'routine' and routine or interactive) >= (tonumber(w[2]) or 0) then return nil end
+  return { outstanding = outstanding, mean = s[3], v = tonumber(s[4]) or 0 }
+end
+
+-- What entering the ring and being picked from it at once would do to an execution without a session; the other lane
+-- must not have a claim either. Returns the estimate that it is charged with.
+local function release_at_once(lane, tenant, id, room, weight, now)
+  local clock = tonumber(redis.call('HGET', K.clock, 'v:' .. lane)) or 0
+  local v, estimate = math.max(clock, room.v), estimate_of(room.mean, lane)
+  local outstanding = room.outstanding + 1
+  redis.call('HSET', K.tenant .. tenant, 'n', outstanding, 'vt:' .. lane, v + estimate / weight)
+  redis.call('PERSIST', K.tenant .. tenant)
+  if v > clock then redis.call('HSET', K.clock, 'v:' .. lane, v) end
+  redis.call('ZADD', K.out .. lane, now, id)
+  job_add(lane, id, 1, math.min(outstanding, C.priority_max), now)
+  return estimate
 end

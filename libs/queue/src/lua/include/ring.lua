@@ -23,6 +23,7 @@ local function ring_enter(lane, tenant)
 end
 
 local function ring_enter_lanes(tenant)
-  ring_enter('interactive', tenant)
-  ring_enter('routine', tenant)
+  local queued = redis.call('HMGET', K.tenant .. tenant, 'q:interactive', 'q:routine')
+  if (queued[1] or '0') ~= '0' then ring_enter('interactive', tenant) end
+  if (queued[2] or '0') ~= '0' then ring_enter('routine', tenant) end
 end

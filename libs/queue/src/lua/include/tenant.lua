@@ -14,7 +14,8 @@ end
 
 -- Lets the state of a tenant go that has nothing queued and nothing running.
 local function forget_if_idle(tenant)
-  if (tonumber(redis.call('HGET', K.tenant .. tenant, 'n')) or 0) <= 0 and waiting_of(tenant) <= 0 then
-    redis.call('PEXPIRE', K.tenant .. tenant, C.idle_tenant_ttl)
+  for _, count in pairs(redis.call('HMGET', K.tenant .. tenant, 'n', 'q:interactive', 'q:routine', 'd')) do
+    if count and tonumber(count) > 0 then return end
   end
+  redis.call('PEXPIRE', K.tenant .. tenant, C.idle_tenant_ttl)
 end
