@@ -4,6 +4,7 @@ import type { FastifyBaseLogger, FastifyInstance, RawServerDefault } from 'fasti
 import type { ZodTypeProvider } from 'fastify-type-provider-zod'
 import type { Schedules } from '@cofferdam/routines'
 import type { ApiDeps, ApiLimits } from './deps.ts'
+import type { Budgets } from './budgets.ts'
 import type { KeyCache } from './key-cache.ts'
 import type { Slots } from './slots.ts'
 
@@ -24,6 +25,8 @@ export interface RouteContext extends ApiDeps {
   schedules: Schedules
   /** Aborts when the server begins to close: waits and streams end. */
   draining: AbortSignal
+  /** What is left of caps, for headers. */
+  budgets: Budgets
   streams: Slots
   waits: Slots
 }

@@ -9,6 +9,7 @@ import { LogController, fastify, type FastifyBaseLogger, type FastifyInstance } 
 import type { ZodTypeProvider } from 'fastify-type-provider-zod'
 import type { z } from 'zod'
 import { limitBodies } from './body-budget.ts'
+import { createBudgets } from './budgets.ts'
 import { DEFAULT_API_LIMITS, type ApiDeps } from './deps.ts'
 import { answerClientError, installErrorResponses, sendError } from './error-response.ts'
 import { acceptJsonBodies } from './json-body.ts'
@@ -49,6 +50,7 @@ export async function createApi(deps: ApiDeps): Promise<FastifyInstance> {
     draining: draining.signal,
     schedules,
     keys: createKeyCache({ verify: (key) => deps.store.keys.verify(key), now }),
+    budgets: createBudgets({ admission: deps.admission, now }),
     streams: createSlots(limits.eventStreams),
     waits: createSlots(limits.waits),
   }

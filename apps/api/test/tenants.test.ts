@@ -17,6 +17,8 @@ const CAPS = {
   weight: 2,
   rate_per_second: null,
   burst: 1,
+  tenant_daily_cpu_seconds: 600,
+  tenant_daily_cost: null,
 }
 
 describe('tenants', () => {

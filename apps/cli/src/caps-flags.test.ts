@@ -29,6 +29,16 @@ describe('caps set', () => {
     expect(() => apply('--agent-cap', 'b')).toThrow('--agent-cap expects ID=N or ID=, got "b".')
   })
 
+  it('understands CPU seconds, and costs as decimals of a unit', () => {
+    expect(apply('--cpu-seconds', '3600', '--cost', '2.50')).toMatchObject({
+      tenant_daily_cpu_seconds: 3600,
+      tenant_daily_cost: 2_500_000,
+    })
+    expect(apply('--cost', '0.000001').tenant_daily_cost).toBe(1)
+    expect(apply('--cost', 'default').tenant_daily_cost).toBeNull()
+    expect(() => apply('--cost', '1.2345678')).toThrow('--cost expects an amount such as 12.5')
+  })
+
   it('refuses to set nothing', () => {
     expect(() => apply()).toThrow('Nothing to set.')
   })

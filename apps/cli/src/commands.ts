@@ -27,6 +27,7 @@ export const COMMANDS: Readonly<Record<string, CommandEntry>> = {
   },
   cancel: { summary: 'cancel an execution', load: () => import('./commands/cancel.ts') },
   caps: { summary: "show or change a tenant's caps", load: () => import('./commands/caps.ts') },
+  usage: { summary: 'show what a tenant used and what it cost', load: () => import('./commands/usage.ts') },
   audit: { summary: 'list audit rows', load: () => import('./commands/audit.ts') },
   tenant: { summary: 'create, list and change tenants', load: () => import('./commands/tenant.ts') },
   doctor: {

@@ -28,9 +28,11 @@ import {
 import workspace from '../package.json' with { type: 'json' }
 import type { WorkerConfig } from './config.ts'
 import { carry } from './carry.ts'
+import { createCheckpoints } from './checkpoints.ts'
 import { createMemoryRoom } from './memory-room.ts'
 import { readFleetId } from './fleet-id.ts'
 import { createJanitor } from './janitor.ts'
+import { createCapsWriter } from './write-caps.ts'
 import { createLeaseKeeper } from './lease-keeper.ts'
 import { keepRetention } from './keep-retention.ts'
 import { prewarmPreferred, warmPlaces } from './warm-places.ts'
@@ -121,11 +123,7 @@ export async function runWorker(config: WorkerConfig, options: WorkerOptions = {
     loadCaps,
     logger,
   })
-  const applyCaps = async (tenantId: string, caps: TenantCaps): Promise<void> => {
-    await admission.setCaps(tenantId, caps)
-    const { weight, concurrency, max_queued } = caps
-    await producer.setTenantLimits(tenantId, { weight, concurrency, max_queued })
-  }
+  const applyCaps = createCapsWriter({ admission, producer, loadCaps })
   const leases = owned.use(
     createLeaseKeeper({
       admission,
@@ -143,6 +141,7 @@ export async function runWorker(config: WorkerConfig, options: WorkerOptions = {
     store,
     policies: createPolicyCache({ redis, store, onCaps: applyCaps }),
     leases,
+    checkpoints: createCheckpoints({ redis, blobs: store.blobs, onError }),
     metrics: { ended: (record) => telemetry.instruments.ended(record) },
     logger,
     defaultRetentionDays: DEFAULT_RETENTION_DAYS,

@@ -1,6 +1,7 @@
 /** Put, take and settle executions over BullMQ, fair between tenants. */
 export { LOCK_MS, QUEUE_BOUNDS, SWEEP_MS } from './bounds.ts'
 export { connectRedis, isRedisAway, type RedisRole } from './connect.ts'
+export type { CancelledPage, TenantCancel } from './cancel-tenant.ts'
 export { createConsumer, type Consumer, type ConsumerDeps, type QueueLogger } from './consumer.ts'
 export { composeUnstarted } from './ending.ts'
 export { withEnqueueSpan } from './enqueue-span.ts'

@@ -44,6 +44,7 @@ import {
 } from '@cofferdam/contract'
 import type { Redis } from 'ioredis'
 import { bodyHash, idempotencyName } from './body-hash.ts'
+import { cancelPage, type CancelledPage, type TenantCancel } from './cancel-tenant.ts'
 import { createGuard } from './connect.ts'
 import { endUnstarted } from './end-unstarted.ts'
 import { withEnqueueSpan } from './enqueue-span.ts'
@@ -93,6 +94,8 @@ export interface Producer extends AsyncDisposable {
   events(id: ExecutionId, options: { after?: string; signal: AbortSignal }): AsyncIterable<StoredEvent>
   /** `cancelled`: ended by this call; `cancelling`: its worker was told. */
   cancel(id: ExecutionId, reason?: string): Promise<'cancelled' | 'cancelling' | 'ended' | 'not_found'>
+  /** Cancels one page of what a tenant has in the queue, newest first; go on with `next` until it is null. */
+  cancelTenant(tenantId: string, asked: TenantCancel): Promise<CancelledPage>
   /** Delayed, queued and running executions of a tenant, newest first. */
   live(tenantId: string, limit: number): Promise<ExecutionState[]>
   stats(): Promise<QueueStats>
@@ -185,6 +188,7 @@ export function createProducer({ redis, subscriber, now = Date.now, ids }: Produ
       // A running one is flagged, so `running` is never the answer here.
       return code === 'running' ? 'cancelling' : code
     },
+    cancelTenant: (tenantId, asked) => guard(() => cancelPage(redis, tenantId, asked)),
     async live(tenantId, limit) {
       const found = await guard(() =>
         run(redis, SCRIPTS.live, KEYS.window, [tenantId, Math.min(limit, LIVE_MAX)]),

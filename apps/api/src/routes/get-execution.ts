@@ -3,6 +3,7 @@ import { executionStateSchema } from '@cofferdam/contract'
 import { readCallbackStatus } from '@cofferdam/routines'
 import { tenantScope } from '../authenticate.ts'
 import { findState } from '../find-execution.ts'
+import { rateLimitHeaders } from '../rate-limit-headers.ts'
 import type { App, RouteContext } from '../route-context.ts'
 import { FAILURES, executionParams } from '../wire-schemas.ts'
 
@@ -19,9 +20,13 @@ export function getExecution(app: App, context: RouteContext): void {
         response: { 200: executionStateSchema, ...FAILURES },
       },
     },
-    async (request) => {
+    async (request, reply) => {
       const { state } = await findState(context, tenantScope(request), request.params.id)
       const callback = await readCallbackStatus(context.redis, request.params.id)
+      if (state.result !== null) {
+        const budget = await context.budgets.read(state.tenant_id, state.agent_id)
+        void reply.headers(rateLimitHeaders(budget, context.now()))
+      }
       return callback === null ? state : { ...state, callback }
     },
   )

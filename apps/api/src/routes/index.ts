@@ -15,9 +15,12 @@ import { postExecution } from './post-execution.ts'
 import { queue } from './queue.ts'
 import { routines } from './routines.ts'
 import { tenantCallbackSecret } from './tenant-callback-secret.ts'
+import { cancelTenant } from './cancel-tenant.ts'
 import { tenantCaps } from './tenant-caps.ts'
 import { tenantKeys } from './tenant-keys.ts'
+import { tenantPolicyEvents } from './tenant-policy-events.ts'
 import { tenantTemplates } from './tenant-templates.ts'
+import { tenantUsage } from './tenant-usage.ts'
 import { tenants } from './tenants.ts'
 
 const V1 = [
@@ -32,6 +35,9 @@ const V1 = [
   cancelExecution,
   tenants,
   tenantCaps,
+  tenantUsage,
+  tenantPolicyEvents,
+  cancelTenant,
   tenantKeys,
   tenantTemplates,
   tenantCallbackSecret,

@@ -1,18 +1,10 @@
-/** GET and PUT /v1/tenants/{id}/caps, and GET /v1/tenants/{id}/usage. */
-import { nameSchema, tenantCapsSchema, windowUseSchema } from '@cofferdam/contract'
-import { z } from 'zod'
+/** GET and PUT /v1/tenants/{id}/caps. */
+import { tenantCapsSchema } from '@cofferdam/contract'
 import { actorOf, requireTenant } from '../authenticate.ts'
 import { applyCaps } from '../make-live.ts'
 import type { App, RouteContext } from '../route-context.ts'
 import { FAILURES, tenantParams } from '../wire-schemas.ts'
 import { findTenant } from './tenants.ts'
-
-const usageSchema = z.strictObject({
-  tenant_daily: windowUseSchema,
-  agent_hourly: windowUseSchema.nullable().meta({ description: 'Null unless ?agent_id= names an agent.' }),
-  concurrency: z.strictObject({ running: z.int(), limit: z.int() }),
-  seeded: z.boolean().meta({ description: 'False while the counters may be low, after a loss of Redis.' }),
-})
 
 /** Adds the routes. */
 export function tenantCaps(app: App, context: RouteContext): void {
@@ -42,7 +34,7 @@ export function tenantCaps(app: App, context: RouteContext): void {
         tags: ['tenants'],
         summary: 'Replace the caps of a tenant; live at the next admission. Admin.',
         description:
-          'A cap of 0 is the kill switch. Answers 503 when it is stored but not live yet; repeat it.',
+          'A cap of 0 is the kill switch: nothing starts any more; POST /v1/tenants/{id}/cancel stops what runs. Answers 503 when it is stored but not live yet; repeat it.',
         params: tenantParams,
         body: tenantCapsSchema,
         response: { 200: tenantCapsSchema, ...FAILURES },
@@ -53,24 +45,6 @@ export function tenantCaps(app: App, context: RouteContext): void {
       const { caps } = await context.store.tenants.setCaps(id, request.body, actorOf(request))
       await applyCaps(context, id, caps)
       return caps
-    },
-  )
-
-  app.get(
-    '/tenants/:id/usage',
-    {
-      schema: {
-        operationId: 'getUsage',
-        tags: ['tenants'],
-        summary: 'What a tenant has used of its caps.',
-        params: tenantParams,
-        querystring: z.strictObject({ agent_id: nameSchema.optional() }),
-        response: { 200: usageSchema, ...FAILURES },
-      },
-    },
-    async (request) => {
-      requireTenant(request, request.params.id)
-      return context.admission.usage(request.params.id, request.query.agent_id)
     },
   )
 }

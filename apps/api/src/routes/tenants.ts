@@ -2,7 +2,7 @@
 import {
   CofferdamError,
   nameSchema,
-  tenantCapsSchema,
+  tenantCapsPatchSchema,
   tenantPolicySchema,
   type TenantPolicy,
 } from '@cofferdam/contract'
@@ -27,7 +27,7 @@ import {
 const newTenantSchema = tenantPolicySchema
   .partial()
   .required({ tenant_id: true })
-  .extend({ caps: tenantCapsSchema.partial().optional() })
+  .extend({ caps: tenantCapsPatchSchema.optional() })
   .superRefine(({ packages }, context) => nameRuleProblems(packages, context))
 
 /** Adds the routes. */

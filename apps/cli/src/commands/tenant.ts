@@ -45,6 +45,7 @@ const VERBS: Record<string, { words: string[]; run: Verb }> = {
   list: { words: [], run: list },
   create: { words: ['TENANT'], run: create },
   show: { words: ['TENANT'], run: show },
+  events: { words: ['TENANT'], run: events },
   set: { words: ['TENANT'], run: set },
   templates: { words: ['TENANT'], run: templates },
   'set-template': { words: ['TENANT', 'TEMPLATE'], run: setTemplate },
@@ -55,7 +56,7 @@ const VERBS: Record<string, { words: string[]; run: Verb }> = {
 
 export const command: Command = {
   usage:
-    'list | create ID | show ID | set ID [flags] | templates ID | set-template ID TEMPLATE [flags] | keys ID | new-key ID | revoke-key ID KEY-ID',
+    'list | create ID | show ID | events ID | set ID [flags] | templates ID | set-template ID TEMPLATE [flags] | keys ID | new-key ID | revoke-key ID KEY-ID',
   details:
     'Needs an admin key. An API key is shown once, when it is made. A list is set whole, separated by commas.\n' +
     'set-template replaces a template: what is left out is not stricter than the tenant.',
@@ -73,6 +74,7 @@ export const command: Command = {
     },
     tier: { type: 'string', value: 'NAME', description: 'standard, regulated or hipaa' },
     ...RULE_FLAGS,
+    limit: { type: 'string', value: 'N', description: 'events: how many, newest first (default: 50)' },
     label: { type: 'string', value: 'TEXT', description: 'new-key: what the key is for (default: cli)' },
     ...API_FLAGS,
   },
@@ -81,6 +83,7 @@ export const command: Command = {
     'cofferdam tenant create acme --min-isolation container',
     'cofferdam tenant new-key acme --label "build agents"',
     'cofferdam tenant set acme --enabled false',
+    'cofferdam tenant events acme --limit 10',
     'cofferdam tenant set acme --block-commands "curl,wget,git push"',
     'cofferdam tenant set-template acme clinic --environment internal-only --network none \\\n' +
       '    --min-isolation gvisor --retention-days 7 --encrypt-outputs true',
@@ -168,6 +171,39 @@ async function show(
   terminal: Terminal,
 ): Promise<void> {
   print(parse(tenantSchema, await api.call('GET', pathOf(words)), 'the answer'), terminal)
+}
+
+const eventsSchema = z.object({
+  events: z.array(
+    z.object({
+      created_at: z.string(),
+      event_type: z.string(),
+      actor: z.string(),
+      source: z.string(),
+      before: z.unknown(),
+      after: z.unknown(),
+    }),
+  ),
+})
+
+async function events(
+  api: ApiConnection,
+  words: readonly string[],
+  line: CommandLine,
+  terminal: Terminal,
+): Promise<void> {
+  const limit = numberFlag(line, 'limit', { min: 1, max: 500 }) ?? 50
+  const answer = await api.call('GET', `${pathOf(words)}/policy/events?limit=${limit}`)
+  const found = parse(eventsSchema, answer, 'the answer').events
+  terminal.value(found)
+  const rows = found.map((event) => [
+    event.created_at,
+    event.event_type,
+    event.actor,
+    event.source,
+    `${JSON.stringify(event.before)} → ${JSON.stringify(event.after)}`,
+  ])
+  for (const text of table(['TIME', 'WHAT', 'WHO', 'BY', 'BEFORE → AFTER'], rows)) terminal.line(text)
 }
 
 async function set(

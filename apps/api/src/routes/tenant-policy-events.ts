@@ -1,0 +1,59 @@
+/** GET /v1/tenants/{id}/policy/events: who changed what of a tenant's policy, caps and templates, raw SQL included. */
+import { z } from 'zod'
+import { requireTenant } from '../authenticate.ts'
+import type { App, RouteContext } from '../route-context.ts'
+import { DEFAULT_PAGE, FAILURES, limitQuery, nextCursorSchema, tenantParams } from '../wire-schemas.ts'
+
+const eventSchema = z.strictObject({
+  id: z.int(),
+  tenant_id: z.string(),
+  actor: z.string().meta({ description: 'key:ID for the API, the database role for raw SQL.' }),
+  event_type: z.string().meta({ description: 'created, deleted, template, or the part that changed.' }),
+  before: z.unknown(),
+  after: z.unknown(),
+  source: z.enum(['api', 'reconciler', 'sql']),
+  created_at: z.iso.datetime(),
+})
+
+const query = z.strictObject({
+  limit: limitQuery.optional(),
+  cursor: z
+    .string()
+    .regex(/^\d{1,15}$/, 'expected the next_cursor of the page before')
+    .optional(),
+})
+
+/** Adds the route. */
+export function tenantPolicyEvents(app: App, context: RouteContext): void {
+  app.get(
+    '/tenants/:id/policy/events',
+    {
+      schema: {
+        operationId: 'listPolicyEvents',
+        tags: ['tenants'],
+        summary: 'Changes of policy, caps and templates, newest first.',
+        description:
+          'Of values to redact only their count is shown. Events stay when their tenant is deleted.',
+        params: tenantParams,
+        querystring: query,
+        response: {
+          200: z.strictObject({ events: z.array(eventSchema), next_cursor: nextCursorSchema }),
+          ...FAILURES,
+        },
+      },
+    },
+    async (request) => {
+      const { id } = request.params
+      requireTenant(request, id)
+      const { limit = DEFAULT_PAGE, cursor } = request.query
+      // One more than asked for tells whether there is another page.
+      const found = await context.store.tenants.events(id, {
+        limit: limit + 1,
+        ...(cursor === undefined ? {} : { before: Number(cursor) }),
+      })
+      const events = found.slice(0, limit)
+      const next_cursor = found.length > limit ? String(events.at(-1)?.id ?? '') : null
+      return { events, next_cursor }
+    },
+  )
+}

@@ -1,0 +1,77 @@
+/**
+ * Cancels what a tenant (or one of its agents) has in the queue, a page at a time: newest first, so that what is nearest to
+ * being started comes last and is then cancelled in whichever state it is. What is enqueued later is not touched.
+ */
+import type { ExecutionId } from '@cofferdam/contract'
+import type { Redis } from 'ioredis'
+import { endUnstarted } from './end-unstarted.ts'
+import { KEYS } from './keys.ts'
+
+export interface TenantCancel {
+  /** Of this agent only. */
+  agentId?: string
+  /** `waiting`: delayed, queued, or released to a worker that has not taken it. */
+  state: 'waiting' | 'running' | 'all'
+  reason: string
+  /** `next` of the page before. */
+  before?: string
+}
+
+export interface CancelledPage {
+  /** Ended by this call. */
+  cancelled: number
+  /** Their workers were told. */
+  cancelling: number
+  /** Passed back for the next page; null when there is none. */
+  next: string | null
+}
+
+/** Executions looked at in one call: about 100 ms of this process when all of them are cancelled. */
+const PAGE = 500
+/** Cancellations in flight: enough to hide the round trip, few enough to leave the connection to others. */
+const AT_ONCE = 32
+
+/** Cancels one page. Calling again with the same `before` is harmless. */
+export async function cancelPage(
+  redis: Redis,
+  tenantId: string,
+  asked: TenantCancel,
+): Promise<CancelledPage> {
+  const from = asked.before === undefined ? '+inf' : `(${asked.before}`
+  const page = await redis.zrevrangebyscore(
+    KEYS.live + tenantId,
+    from,
+    '-inf',
+    'WITHSCORES',
+    'LIMIT',
+    0,
+    PAGE,
+  )
+  const ids = page.filter((_, index) => index % 2 === 0)
+  const wanted = await matching(redis, ids, asked)
+  const counts = { cancelled: 0, cancelling: 0 }
+  const ending = { ending: 'cancelled', reason: 'cancelled', message: asked.reason } as const
+  const cancelNext = async (): Promise<void> => {
+    for (let id = wanted.pop(); id !== undefined; id = wanted.pop()) {
+      const code = await endUnstarted(redis, id as ExecutionId, ending, asked.state !== 'waiting')
+      if (code === 'cancelled' || code === 'cancelling') counts[code] += 1
+    }
+  }
+  // The last of the list is taken first.
+  wanted.reverse()
+  await Promise.all(Array.from({ length: AT_ONCE }, cancelNext))
+  return { ...counts, next: ids.length < PAGE ? null : (page.at(-1) ?? null) }
+}
+
+async function matching(redis: Redis, ids: readonly string[], asked: TenantCancel): Promise<string[]> {
+  const reading = redis.pipeline()
+  for (const id of ids) reading.hmget(KEYS.record + id, 's', 'a')
+  const records = (await reading.exec()) ?? []
+  return ids.filter((_, index) => {
+    const [error, fields] = records[index] ?? [null, []]
+    if (error !== null) throw error
+    const [state, agent] = fields as (string | null)[]
+    if (asked.agentId !== undefined && agent !== asked.agentId) return false
+    return asked.state === 'all' || (state === 'running') === (asked.state === 'running')
+  })
+}
