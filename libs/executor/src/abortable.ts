@@ -17,14 +17,26 @@ export async function unlessAborted<T>(work: Promise<T>, signal: AbortSignal): P
   }
 }
 
-/** A signal that aborts with `signal`, or with `reason` after `ms`. Dispose it to clear the timer. */
+/**
+ * A signal that aborts with `signal`, or with `reason` after `ms`. Dispose it to clear the timer. Not AbortSignal.any: the
+ * weak references in it cost the garbage collector more than everything else here.
+ */
 export function withDeadline(
   clock: Clock,
   signal: AbortSignal,
   ms: number,
   reason: Error,
 ): { readonly signal: AbortSignal } & Disposable {
-  const deadline = new AbortController()
-  const clear = clock.after(ms, () => deadline.abort(reason))
-  return { signal: AbortSignal.any([signal, deadline.signal]), [Symbol.dispose]: clear }
+  const bound = new AbortController()
+  const onAbort = () => bound.abort(signal.reason)
+  if (signal.aborted) onAbort()
+  else signal.addEventListener('abort', onAbort, { once: true })
+  const clear = clock.after(ms, () => bound.abort(reason))
+  return {
+    signal: bound.signal,
+    [Symbol.dispose]() {
+      clear()
+      signal.removeEventListener('abort', onAbort)
+    },
+  }
 }

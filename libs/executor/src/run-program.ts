@@ -29,6 +29,8 @@ import { decideEnding, type Evidence } from './verdict.ts'
 
 /** 16 MiB of artifacts in 256 files, from a remote sandbox; the program's own time is over by then. */
 const ARTIFACTS_TIMEOUT_MS = 30_000
+/** Asked once: each answer reads the kernel's files about cgroups. */
+const CPUS = availableParallelism()
 
 export interface ProgramRun {
   parts: ExecutorParts
@@ -98,7 +100,7 @@ async function supervise(
   })
   using cpuTime = watchCpuTime(held.sandbox, {
     limitMs: request.limits.cpu_time_ms,
-    parallel: availableParallelism(),
+    parallel: CPUS,
     clock: parts.clock,
   })
   return await runUnderDeadlines({
@@ -125,12 +127,13 @@ async function takeReport({ parts, attempt, held, task }: ProgramRun, end: RunEn
 
 async function takeArtifacts(run: ProgramRun, end: RunEnd): Promise<StoredArtifact[]> {
   const { parts, attempt, held } = run
-  if (end.exit === null || end.stop !== null) return []
+  const globs = attempt.request.artifacts ?? []
+  if (globs.length === 0 || end.exit === null || end.stop !== null) return []
   const timeout = new Error(`artifacts took longer than ${ARTIFACTS_TIMEOUT_MS} ms`)
   using bound = withDeadline(parts.clock, attempt.signal, ARTIFACTS_TIMEOUT_MS, timeout)
   return await collectArtifacts({
     sandbox: held.sandbox,
-    globs: attempt.request.artifacts ?? [],
+    globs,
     program: attempt.request.program,
     blobs: parts.blobs,
     key: { ...keyOf(attempt), encrypt: attempt.tenant.encrypt_outputs },

@@ -71,6 +71,7 @@ export async function planTask(options: {
   clock: Clock
   signal: AbortSignal
 }): Promise<Task | null> {
+  if (options.program.type === 'script' || options.program.type === 'command') return null
   const timeout = new ProvisioningFailure(
     'prepare_failed',
     `The work directory could not be read in ${PLAN_TIMEOUT_MS} ms.`,
