@@ -1,5 +1,7 @@
 /** The books after a fault: accepted executions = endings = final audit rows, and counters = charged rows. */
 import type { Accepted, AuditRow, ExecutionRequestInput, ExecutionResult } from '@cofferdam/contract'
+import { connectRedis, KEYS, LANES } from '@cofferdam/queue'
+import type { Redis } from 'ioredis'
 import { expect } from 'vitest'
 import type { Fleet } from '../fleet.ts'
 
@@ -43,7 +45,7 @@ export async function endingsOf(
 export async function expectExactBooks(
   fleet: Fleet,
   tenantId: string,
-  accepted: readonly Accepted[],
+  accepted: readonly Pick<Accepted, 'execution_id'>[],
   results: readonly ExecutionResult[],
 ): Promise<AuditRow[]> {
   await expect
@@ -62,4 +64,30 @@ export async function expectExactBooks(
 
 async function chargedCounter(fleet: Fleet, tenantId: string): Promise<number> {
   return (await fleet.admission.usage(tenantId)).tenant_daily.used
+}
+
+/** Nothing waits, nothing runs, no slot and no lease is held, and no record waits for Postgres. */
+export async function expectNothingHeld(fleet: Fleet): Promise<void> {
+  const redis = connectRedis(fleet.redisUrl, 'worker')
+  try {
+    await expect.poll(() => heldNow(redis), { timeout: 30_000, interval: 100 }).toEqual([])
+  } finally {
+    redis.disconnect()
+  }
+}
+
+const SETS = [KEYS.out, KEYS.waiting, KEYS.delayed, KEYS.ring].flatMap((key) =>
+  LANES.map((lane) => key + lane),
+)
+
+async function heldNow(redis: Redis): Promise<string[]> {
+  const held: string[] = []
+  for (const key of SETS) if ((await redis.zcard(key)) > 0) held.push(key)
+  if ((await redis.xlen(KEYS.outbox)) > 0) held.push(KEYS.outbox)
+  for await (const tenants of redis.scanStream({ match: `${KEYS.tenant}*` }))
+    for (const key of tenants as string[]) if (Number(await redis.hget(key, 'n')) !== 0) held.push(`${key} n`)
+  const nowMs = Number((await redis.time())[0]) * 1000
+  for await (const leases of redis.scanStream({ match: 'cfd:{*}:lease' }))
+    for (const key of leases as string[]) if ((await redis.zcount(key, nowMs, '+inf')) > 0) held.push(key)
+  return held
 }

@@ -12,7 +12,7 @@
  * Whoever holds one keeps it when it is fenced off or its worker dies: its next write may still arrive at any time.
  */
 import { createAdmission, type Admission, type AttemptKey, type Lease } from '@cofferdam/admission'
-import { DEFAULT_TENANT_CAPS, type ExecutionId } from '@cofferdam/contract'
+import { DEFAULT_TENANT_CAPS, isCofferdamError, type ExecutionId } from '@cofferdam/contract'
 import { KEYS, LANES, type Lane } from '@cofferdam/queue'
 import {
   list,
@@ -357,7 +357,13 @@ export class World {
   }
 
   private keyOf(held: Held): AttemptKey {
-    return { tenantId: held.tenant, agentId: held.agent, executionId: held.id, attempt: held.attempt }
+    return {
+      tenantId: held.tenant,
+      agentId: held.agent,
+      executionId: held.id,
+      attempt: held.attempt,
+      fence: held.fence,
+    }
   }
 
   /** The next thing that the holder does. */
@@ -380,9 +386,12 @@ export class World {
         : this.record(held, 'worker_lost', held.interrupted.charged, late, outbox)
     if (choice === 'back') return this.putBack(held, 'back')
     if (held.phase === 'taken') {
-      if (!(await this.owns(held))) return void (held.phase = 'over')
       if (choice === 'defer') return this.putBack(held, 'defer')
-      const verdict = await this.admission.admit(this.keyOf(held))
+      const verdict = await this.admission.admit(this.keyOf(held)).catch((error: unknown) => {
+        if (isCofferdamError(error) && error.code === 'fenced') return null
+        throw error
+      })
+      if (verdict === null) return void (held.phase = 'over')
       if (!verdict.admitted)
         return void this.problems.push(`admission refused ${held.id}: ${verdict.dimension}`)
       held.lease = verdict.lease

@@ -7,4 +7,5 @@ export const admissionKey = (taken: Taken): AttemptKey => ({
   agentId: taken.request.agent_id,
   executionId: taken.executionId,
   attempt: taken.attempt,
+  fence: taken.fence,
 })

@@ -13,6 +13,7 @@
 --       6 default concurrency  7 lease member  8 token of this call  9 lease, ms  10 ledger TTL, ms  11 server run id
 --       12 CPU ms and 13 cost that the attempt may use at most
 -- Returns {'unseeded', now, caps rev}
+--      or {'fenced'} the attempt was admitted to a later owner: the number before `~` of a token is its owner's fence
 --      or {'denied',                    now, dimension, resets_at, kill 0|1, orphan, held 0|1, use...}
 --         orphan = token that owns the charge of an earlier admission of this attempt whose lease has run out, or ''
 --      or {'charged'|'charged_before',  now, charged_at, lease expiry, use...}
@@ -61,6 +62,12 @@ local mostCpu, mostCost = tonumber(ARGV[12]), tonumber(ARGV[13])
 local entry = redis.call('GET', KEYS[3])
 local charge, chargedAt, owner -- charge = the part of the entry that an owner may not change
 if entry then charge, chargedAt, owner = string.match(entry, '^(%d+:%d+:(%d+):[^:]*):([^:]*)$') end
+
+-- A later owner of the attempt was admitted: this one was stopped for longer than its lock, and may not take that charge.
+local function fenceOf(token)
+  return tonumber(string.match(token, '^(%d+)~')) or 0
+end
+if entry and fenceOf(owner) > fenceOf(ARGV[8]) then return {'fenced'} end
 
 local function ownLease()
   local ends = redis.call('ZSCORE', KEYS[6], ARGV[7])

@@ -4,12 +4,14 @@
  *   admit.lua ─► charged | charged before ─► Admitted with a lease
  *       │
  *       ├─► denied ─► Refused; the charge of an earlier owner that died before user code began is refunded
+ *       ├─► fenced: a later owner of the attempt was admitted ─► throws `fenced`
  *       ├─► unseeded ─► counters made good from the audit rows ─► again
  *       └─► Redis slow or away ─► Refused 'unknown' (fail closed); what the call may still do is undone when it is known
  *
- * Promises: never throws for trouble outside. What stays uncertain (a process that dies between two calls, a Redis that
+ * Promises: never throws for trouble outside (`fenced` is none). What stays uncertain (a process that dies between two calls, a Redis that
  * never answers the undoing) leaves a tenant charged for an attempt too many, never for one too few.
  */
+import { CofferdamError, isCofferdamError } from '@cofferdam/contract'
 import { keys, leaseMember, type AttemptKey } from './keys.ts'
 import { releaseLease, type Settlement } from './lease.ts'
 import { numberAt, textAt, type Reply, type Scripts } from './scripts.ts'
@@ -38,16 +40,19 @@ export interface AdmitDeps {
 
 /** `most` is what the attempt may use at most: reserved for tenants with a cap of CPU or cost. */
 export async function admit(key: AttemptKey, most: Settlement, deps: AdmitDeps): Promise<Admitted | Refused> {
-  const token = deps.newToken()
+  const token = `${key.fence ?? 0}~${deps.newToken()}`
   try {
     for (let tried = 0; tried < MAX_TRIES; tried++) {
       const serverRun = await deps.serverRun()
       const reply = await callAdmit(key, most, token, serverRun, deps)
+      if (reply.code === 'fenced')
+        throw new CofferdamError('fenced', 'The attempt was admitted to a later owner.')
       if (reply.code !== 'unseeded') return settle(reply, key, token, deps)
       await deps.seed(key.tenantId, { serverRun, nowMs: numberAt(reply, 0), capsRev: textAt(reply, 1) })
     }
     deps.logger?.warn({ tenant_id: key.tenantId }, 'counters stay unseeded; failing closed')
   } catch (error) {
+    if (isCofferdamError(error) && error.code === 'fenced') throw error
     deps.logger?.warn(
       { err: error, tenant_id: key.tenantId, execution_id: key.executionId },
       'admission cannot decide; failing closed',

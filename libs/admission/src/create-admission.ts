@@ -23,7 +23,7 @@ export const LEDGER_TTL_MS = BOUNDS.queueWaitMs + MAX_LIMITS.timeout_ms + 3_600_
 /** How long the charge of a settled attempt is remembered: only an owner that lost it can still ask, within its lock time. */
 export const SETTLED_TTL_MS = 600_000
 
-/** The default lease: the lock time of the queue, so that both end together when a worker dies. */
+/** The default lease: as long as a dead worker's executions take to end at most, so that its leases end with them. */
 export const LEASE_MS = 15_000
 
 const DAY_MS = 86_400_000

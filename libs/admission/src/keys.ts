@@ -10,6 +10,8 @@ export interface AttemptKey {
   agentId: string
   executionId: ExecutionId
   attempt: number
+  /** Which owner of the attempt asks: once a later one was admitted, an earlier one is `fenced`. Default 0. */
+  fence?: number
 }
 
 const prefix = (tenantId: string): string => `cfd:{${tenantId}}:`

@@ -126,8 +126,8 @@ export function isRedisAway(error: unknown): boolean {
   if (!(error instanceof Error) || isCofferdamError(error)) return false
   return error.name === 'ReplyError'
     ? NOT_NOW.test(error.message)
-    : // ioredis has no common class for these: closed and reset sockets, timeouts, spent retries.
-      /connect|closed|socket|stream|timed? ?out|retries|EPIPE|ECONN|ENOENT|EACCES|ENOTFOUND|EAI_AGAIN/i.test(
+    : // ioredis has no common class for these: closed and reset sockets, timeouts, spent retries, a cluster without nodes.
+      /ClusterAllFailed|startup nodes|cluster isn't ready|redirections|unreachable|connect|closed|socket|stream|timed? ?out|retries|EPIPE|ECONN|ENOENT|EACCES|ENOTFOUND|EAI_AGAIN/i.test(
         `${error.name} ${error.message} ${'code' in error ? String(error.code) : ''}`,
       )
 }
