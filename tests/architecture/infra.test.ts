@@ -1,0 +1,255 @@
+/** Files that other programs read: they parse, and every name in them is one that ours have. */
+import { globSync, readFileSync } from 'node:fs'
+import { fileURLToPath } from 'node:url'
+import { ATTRIBUTE_FACTS, METRIC_FACTS, prometheusName, type MetricFacts } from '@cofferdam/telemetry/api'
+import { describe, expect, it } from 'vitest'
+import { parse, parseAllDocuments } from 'yaml'
+import { API_FIELDS } from '../../apps/api/src/config.ts'
+import { WORKER_FIELDS } from '../../apps/worker/src/config.ts'
+
+const ROOT = fileURLToPath(new URL('../../', import.meta.url))
+const read = (path: string): string => readFileSync(ROOT + path, 'utf8')
+// What stands in these files is what the tests are about: they look into it freely and expect.
+// oxlint-disable-next-line typescript/no-explicit-any
+type Any = any
+const yaml = (path: string): Any => parse(read(path), { merge: true })
+
+const words = (name: string): string => name.replaceAll('.', '_')
+const LABELS = new Set(Object.keys(ATTRIBUTE_FACTS).map(words))
+const METRICS = new Map<string, MetricFacts>(
+  (Object.keys(METRIC_FACTS) as (keyof typeof METRIC_FACTS)[]).flatMap((name) => {
+    const facts = METRIC_FACTS[name]
+    const parts = facts.kind === 'histogram' ? ['_bucket', '_sum', '_count'] : ['']
+    return parts.map((part) => [prometheusName(name) + part, facts] as const)
+  }),
+)
+
+/** What is wrong with the names of a PromQL expression; none when all is well. */
+function problemsOf(expression: string): string[] {
+  const problems = [...expression.matchAll(/\bcofferdam_\w+/g)]
+    .map(([name]) => name)
+    .filter((name) => !METRICS.has(name) && !LABELS.has(name))
+    .map((name) => `${name}: neither a metric nor a label`)
+  for (const [, metric = '', selector = ''] of expression.matchAll(/\b(cofferdam_\w+)\{([^}]*)\}/g)) {
+    const facts = METRICS.get(metric)
+    if (facts === undefined) problems.push(`${metric}: no metric`)
+    for (const [, label = '', values = ''] of selector.matchAll(/(\w+)\s*(?:=~|!~|!=|=)\s*"([^"]*)"/g)) {
+      if (facts !== undefined && !facts.labels.map(words).includes(label))
+        problems.push(`${metric}: has no label ${label}`)
+      if (label === 'cofferdam_state')
+        problems.push(
+          ...values
+            .split('|')
+            .filter((value) => facts?.states?.includes(value) !== true)
+            .map((value) => `${metric}: has no state ${value}`),
+        )
+    }
+  }
+  return problems
+}
+
+it('notices a wrong metric, label and state', () => {
+  expect(problemsOf('sum(cofferdam_queue_depths)')).toEqual([
+    'cofferdam_queue_depths: neither a metric nor a label',
+  ])
+  expect(problemsOf('cofferdam_queue_depth{cofferdam_backend="x"}')).toEqual([
+    'cofferdam_queue_depth: has no label cofferdam_backend',
+  ])
+  expect(problemsOf('cofferdam_queue_depth{cofferdam_state=~"queued|busy"}')).toEqual([
+    'cofferdam_queue_depth: has no state busy',
+  ])
+  expect(problemsOf('max by (cofferdam_lane) (cofferdam_queue_depth{cofferdam_state="queued"})')).toEqual([])
+})
+
+describe('infra/grafana', () => {
+  const dashboard = JSON.parse(read('infra/grafana/dashboards/cofferdam.json')) as Any
+  const targets = dashboard.panels.flatMap((panel: Any) =>
+    panel.targets.map((target: Any) => ({ panel, target })),
+  )
+
+  it('asks only for what processes tell', () => {
+    expect(targets.length).toBeGreaterThan(20)
+    for (const { panel, target } of targets) expect(problemsOf(target.expr), panel.title).toEqual([])
+  })
+
+  it('shows every metric', () => {
+    const asked = targets.map(({ target }: Any) => target.expr).join('\n')
+    const names = (Object.keys(METRIC_FACTS) as (keyof typeof METRIC_FACTS)[]).map(prometheusName)
+    expect(names.filter((name) => !asked.includes(name))).toEqual([])
+  })
+
+  it('has panels that do not lie upon each other, and datasources that are provisioned', () => {
+    const cells = dashboard.panels.flatMap(({ gridPos: { x, y, w, h } }: Any) =>
+      Array.from({ length: w * h }, (_, i) => `${x + (i % w)},${y + Math.floor(i / w)}`),
+    )
+    expect(new Set(cells).size).toBe(cells.length)
+    expect(dashboard.panels.every(({ gridPos: { x, w } }: Any) => x + w <= 24)).toBe(true)
+    const provisioned = yaml('infra/grafana/provisioning/datasources/datasources.yaml').datasources.map(
+      (d: Any) => d.uid,
+    )
+    for (const panel of dashboard.panels) expect(provisioned).toContain(panel.datasource.uid)
+  })
+})
+
+describe('infra/prometheus', () => {
+  const rules: Any[] = yaml('infra/prometheus/alerts.yaml').groups.flatMap((group: Any) => group.rules)
+  const runbook = read('docs/operations/runbook.md')
+  const headings = [...runbook.matchAll(/^#+ (.+)$/gm)].map(([, heading = '']) => heading)
+
+  it('alerts on what processes tell', () => {
+    expect(rules.length).toBeGreaterThan(10)
+    for (const rule of rules) expect(problemsOf(rule.expr), rule.alert).toEqual([])
+  })
+
+  it.each(rules.map((rule) => [rule.alert as string, rule]))(
+    '%s says how bad it is and where to read on',
+    (name, rule) => {
+      expect(['critical', 'warning', 'info']).toContain(rule.labels.severity)
+      expect(rule.annotations.summary.length).toBeGreaterThan(10)
+      expect(rule.annotations.runbook_url).toBe(`docs/operations/runbook.md#${name.toLowerCase()}`)
+      const section = runbook.split(`\n### ${name}\n`)[1]?.split('\n#')[0] ?? ''
+      expect(section.trim().length, `the section of ${name}`).toBeGreaterThan(80)
+    },
+  )
+
+  it('has an alert for every section that bears the name of one', () => {
+    const named = headings.filter((heading) => /^Cofferdam[A-Z]\w+$/.test(heading))
+    expect(named.toSorted()).toEqual(rules.map((rule) => rule.alert).toSorted())
+  })
+
+  it('scrapes the ports that the compose file opens', () => {
+    const jobs: Any[] = yaml('infra/prometheus/prometheus.yaml').scrape_configs
+    const services = yaml('docker-compose.yml').services
+    for (const { names, port } of jobs.flatMap((job) => job.dns_sd_configs))
+      for (const name of names) expect(services[name].environment.COFFERDAM_METRICS_PORT).toBe(String(port))
+  })
+})
+
+describe('docker-compose.yml', () => {
+  const { services, networks } = yaml('docker-compose.yml')
+  const each = Object.entries(services as Record<string, Any>)
+
+  it.each(each)(
+    '%s cannot write, has no capability, gains none, is nobody’s root, and is bounded',
+    (_name, service) => {
+      expect(service.read_only).toBe(true)
+      expect(service.cap_drop).toEqual(['ALL'])
+      expect(service.cap_add).toBeUndefined()
+      expect(service.privileged).toBeUndefined()
+      expect(service.security_opt).toContain('no-new-privileges:true')
+      expect(service.user).toMatch(/^[1-9]\d*:\d+$/)
+      const { cpus, memory, pids } = service.deploy.resources.limits
+      expect([Number(cpus) > 0, /^\d+[MG]$/.test(memory), pids > 0]).toEqual([true, true, true])
+      expect(service.logging.options['max-size']).toBeDefined()
+    },
+  )
+
+  it.each(each)(
+    '%s is published on loopback alone, and shares no namespace of the host',
+    (_name, service) => {
+      for (const port of service.ports ?? []) expect(port).toMatch(/^127\.0\.0\.1:\d+:\d+$/)
+      for (const key of ['network_mode', 'pid', 'ipc', 'uts', 'userns_mode', 'devices'])
+        expect(service[key]).toBeUndefined()
+    },
+  )
+
+  it('gives the Docker socket to one opt-in worker alone', () => {
+    const holders = each.filter(([, service]) =>
+      JSON.stringify(service.volumes ?? []).includes('docker.sock'),
+    )
+    expect(holders.map(([name, service]) => [name, service.profiles])).toEqual([
+      ['worker-docker', ['docker']],
+    ])
+  })
+
+  it('keeps the stores and the collector on a network without a way out', () => {
+    expect(networks.private.internal).toBe(true)
+    for (const name of ['redis', 'postgres', 'collector'])
+      expect(services[name].networks).toEqual(['private'])
+  })
+
+  it('starts collector, Prometheus and Grafana by profile only, from files that are there', () => {
+    for (const name of ['collector', 'prometheus', 'grafana']) {
+      expect(services[name].profiles).toEqual(['observability'])
+      const mounted = services[name].volumes.filter((volume: string) => volume.startsWith('./'))
+      expect(mounted.length).toBeGreaterThan(0)
+      for (const volume of mounted) {
+        const [from = '', , mode] = volume.split(':')
+        expect(mode).toBe('ro')
+        expect(globSync(from.slice(2), { cwd: ROOT })).toHaveLength(1)
+      }
+    }
+  })
+
+  it('gives a worker longer to stop than its drain takes', () => {
+    const ms = Number(WORKER_FIELDS.drainMs.schema.parse(undefined))
+    expect(Number.parseInt(services.worker.stop_grace_period, 10) * 1000).toBeGreaterThan(ms + 10_000)
+  })
+
+  it('has a collector whose pipelines name what is configured', () => {
+    const collector = yaml('infra/compose/collector.yaml')
+    for (const pipeline of Object.values<Any>(collector.service.pipelines))
+      for (const kind of ['receivers', 'processors', 'exporters'])
+        for (const name of pipeline[kind] ?? []) expect(Object.keys(collector[kind]), name).toContain(name)
+  })
+})
+
+describe('infra/kubernetes and infra/keda', () => {
+  const documents: Any[] = globSync('infra/{kubernetes,keda}/*.yaml', { cwd: ROOT })
+    .toSorted()
+    .flatMap((file) => parseAllDocuments(read(file)).map((document) => document.toJS() as Any))
+  const deployments = documents.filter(({ kind }) => kind === 'Deployment')
+  const named = (name: string): Any => deployments.find(({ metadata }) => metadata.name === name)
+  const environment = (deployment: Any): Record<string, string> =>
+    Object.fromEntries(
+      deployment.spec.template.spec.containers[0].env.map(({ name, value }: Any) => [name, value]),
+    )
+
+  it.each(deployments.map((deployment) => [deployment.metadata.name, deployment]))(
+    '%s is hardened, probed, bounded, and configured by variables that exist',
+    (_name, deployment) => {
+      const pod = deployment.spec.template.spec
+      const [container] = pod.containers
+      expect(pod.automountServiceAccountToken).toBe(false)
+      expect([pod.hostNetwork, pod.hostPID, pod.hostIPC]).toEqual([undefined, undefined, undefined])
+      expect(pod.securityContext).toMatchObject({
+        runAsNonRoot: true,
+        seccompProfile: { type: 'RuntimeDefault' },
+      })
+      expect(container.securityContext).toEqual({
+        allowPrivilegeEscalation: false,
+        readOnlyRootFilesystem: true,
+        capabilities: { drop: ['ALL'] },
+      })
+      expect(container.resources.limits.memory).toBeDefined()
+      expect(container.readinessProbe.httpGet.path).toBe('/readyz')
+      // A restart does not bring Redis back: liveness never asks for it.
+      expect(container.livenessProbe.httpGet.path).toBe('/healthz')
+      const known = Object.values({ ...WORKER_FIELDS, ...API_FIELDS }).map(({ variable }) => variable)
+      for (const name of Object.keys(environment(deployment))) expect(known).toContain(name)
+      const port = container.ports.find((each: Any) => each.name === 'metrics').containerPort
+      expect(environment(deployment)['COFFERDAM_METRICS_PORT']).toBe(String(port))
+      for (const volume of pod.volumes) expect(volume.hostPath).toBeUndefined()
+    },
+  )
+
+  it('gives pods longer to stop than their drain can take', () => {
+    const worker = named('cofferdam-worker')
+    const drainMs = Number(environment(worker)['COFFERDAM_DRAIN_MS'])
+    // Five steps of at most 10 s stand around the drain (libs/queue/src/consumer.ts).
+    expect(worker.spec.template.spec.terminationGracePeriodSeconds * 1000).toBeGreaterThan(drainMs + 50_000)
+    const api = named('cofferdam-api')
+    const apiDrainMs = Number(API_FIELDS.drainMs.schema.parse(undefined))
+    const preStop = api.spec.template.spec.containers[0].lifecycle.preStop.sleep.seconds
+    expect(api.spec.template.spec.terminationGracePeriodSeconds).toBeGreaterThan(apiDrainMs / 1000 + preStop)
+  })
+
+  it('scales the worker that exists, by figures that exist, one slot a threshold', () => {
+    const [scaled] = documents.filter(({ kind }) => kind === 'ScaledObject')
+    const worker = named(scaled.spec.scaleTargetRef.name)
+    expect(scaled.metadata.namespace).toBe(worker.metadata.namespace)
+    for (const trigger of scaled.spec.triggers) expect(problemsOf(trigger.metadata.query)).toEqual([])
+    expect(scaled.spec.triggers[0].metadata.threshold).toBe(environment(worker)['COFFERDAM_SLOTS'])
+    expect(scaled.spec.minReplicaCount).toBeGreaterThanOrEqual(1)
+  })
+})

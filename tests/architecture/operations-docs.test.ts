@@ -1,0 +1,112 @@
+/** docs/operations against the code: commands, flags, variables, metrics, endings, links and anchors are there. */
+import { existsSync, globSync, readFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { ENDINGS, EXIT_STATUSES } from '@cofferdam/contract'
+import { LOG_FACTS, METRIC_FACTS, prometheusName } from '@cofferdam/telemetry/api'
+import { describe, expect, it } from 'vitest'
+import { API_FIELDS } from '../../apps/api/src/config.ts'
+import { COMMANDS } from '../../apps/cli/src/commands.ts'
+import { CLI_FIELDS } from '../../apps/cli/src/config.ts'
+import { WORKER_FIELDS } from '../../apps/worker/src/config.ts'
+
+const ROOT = fileURLToPath(new URL('../../', import.meta.url))
+const pages = [...globSync('docs/operations/*.md', { cwd: ROOT }), 'infra/kubernetes/README.md'].toSorted()
+const read = (path: string): string => readFileSync(ROOT + path, 'utf8')
+const all = pages.map(read).join('\n')
+
+/** As GitHub makes them: lower case, punctuation gone, spaces as dashes. */
+const anchorOf = (heading: string): string =>
+  heading
+    .toLowerCase()
+    .replaceAll(/[^\w\- ]/g, '')
+    .replaceAll(' ', '-')
+const anchorsOf = (page: string): string[] =>
+  [...page.matchAll(/^#+ (.+)$/gm)].map(([, heading = '']) => anchorOf(heading))
+
+describe('docs/operations', () => {
+  it('is linked page by page from its index, and from the README', () => {
+    const index = read('docs/operations/index.md')
+    for (const page of pages.filter((path) => /^docs\/operations\/(?!index)/.test(path)))
+      expect(index).toContain(`(${page.slice('docs/operations/'.length)})`)
+    expect(read('README.md')).toContain('docs/operations/index.md')
+  })
+
+  it.each(pages)('%s links to files and sections that are there', (page) => {
+    for (const [, target = ''] of read(page).matchAll(/\]\(([^)\s]+)\)/g)) {
+      if (/^https?:/.test(target)) continue
+      const [path = '', anchor] = target.split('#')
+      const file = path === '' ? page : join(dirname(page), path)
+      expect(existsSync(ROOT + file), target).toBe(true)
+      if (anchor !== undefined) expect(anchorsOf(read(file)), target).toContain(anchor)
+    }
+  })
+
+  it.each(pages)('%s names paths of the repository that are there', (page) => {
+    const paths = [...read(page).matchAll(/\b((?:docs|infra|tests|libs|apps)\/[\w./*-]*[\w*])/g)].map(
+      ([, path = '']) => path,
+    )
+    // A link is relative to its page and checked above.
+    for (const path of paths.filter((each) => !read(page).includes(`../${each}`)))
+      expect(globSync(`${path}*`, { cwd: ROOT }).length, path).toBeGreaterThan(0)
+  })
+
+  it('names commands and flags that the command line has', async () => {
+    const calls = [...all.matchAll(/`cofferdam ([a-z]+)((?: [^`]*)?)`/g)]
+    expect(calls.length).toBeGreaterThan(15)
+    for (const [call, name = '', rest = ''] of calls) {
+      expect(Object.keys(COMMANDS), call).toContain(name)
+      const { command } = await COMMANDS[name]!.load()
+      for (const [, flag = ''] of rest.split(' | ')[0]!.matchAll(/--([a-z-]+)/g))
+        expect([...Object.keys(command.flags), 'json'], call).toContain(flag)
+    }
+  })
+
+  it('names variables that processes read', () => {
+    const known = Object.values({ ...API_FIELDS, ...WORKER_FIELDS, ...CLI_FIELDS }).map(
+      ({ variable }) => variable,
+    )
+    const named = new Set([...all.matchAll(/\b(COFFERDAM_[A-Z_]+)\b/g)].map(([, name = '']) => name))
+    expect(named.size).toBeGreaterThan(8)
+    expect([...named].filter((name) => !known.includes(name))).toEqual([])
+  })
+
+  it('names metrics that processes tell', () => {
+    const known = (Object.keys(METRIC_FACTS) as (keyof typeof METRIC_FACTS)[]).map(prometheusName)
+    const named = [...all.matchAll(/`(?:rate\()?(cofferdam_\w+)/g)].map(([, name = '']) => name)
+    const roles = ['cofferdam_app', 'cofferdam_all_tenants', 'cofferdam_sweeper']
+    expect(named.length).toBeGreaterThan(5)
+    expect(named.filter((name) => !known.includes(name) && !roles.includes(name))).toEqual([])
+  })
+
+  it('quotes log records that processes write', () => {
+    const messages = Object.keys(LOG_FACTS)
+    const quoted = [
+      ...all.replaceAll('\n', ' ').matchAll(/log records? ((?:"[^"]+"(?:, | and )?)+)/g),
+    ].flatMap(([, list = '']) => [...list.matchAll(/"([^"]+)"/g)].map(([, message = '']) => message))
+    expect(quoted.length).toBeGreaterThan(3)
+    expect(quoted.filter((message) => !messages.includes(message))).toEqual([])
+  })
+})
+
+describe('docs/operations/runbook.md', () => {
+  const page = read('docs/operations/runbook.md')
+
+  it('has a section for every ending and no other', () => {
+    const section = page.split('\n## By ending\n')[1]?.split('\n## ')[0] ?? ''
+    const headings = [...section.matchAll(/^### (.+)$/gm)].flatMap(([, heading = '']) =>
+      [...heading.matchAll(/`(\w+)`/g)].map(([, ending = '']) => ending),
+    )
+    expect(headings.toSorted()).toEqual([...ENDINGS].toSorted())
+  })
+
+  it('has a row for every exit status, and every ending stands in one', () => {
+    const section = page.split('\n## By exit status\n')[1]?.split('\n## ')[0] ?? ''
+    const rows = [...section.matchAll(/^\| `(\w+)` \| ([^|]+) \|/gm)]
+    expect(new Set(rows.map(([, status]) => status))).toEqual(new Set(EXIT_STATUSES))
+    const endings = rows.flatMap(([, , list = '']) =>
+      [...list.matchAll(/`(\w+)`/g)].map(([, ending = '']) => ending),
+    )
+    expect(endings.toSorted()).toEqual([...ENDINGS].toSorted())
+  })
+})
