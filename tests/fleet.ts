@@ -34,8 +34,11 @@ export interface Fleet extends AsyncDisposable {
   dataDir: string
   client: Client
   store: Store
-  /** `entry`: another program than the worker app, e.g. one that stops at a chosen point. */
-  startWorker(env?: Record<string, string>, entry?: URL): Promise<FleetWorker>
+  /**
+   * `entry`: another program than the worker app, e.g. one that stops at a chosen point. `within`: a command that becomes
+   * the worker in another place, e.g. `ip netns exec NAME`.
+   */
+  startWorker(env?: Record<string, string>, entry?: URL, within?: readonly string[]): Promise<FleetWorker>
   /** SIGTERM to all workers; resolves when they are gone. */
   stopWorkers(): Promise<void>
   createTenant(
@@ -103,14 +106,18 @@ export async function startFleet(options: FleetOptions = {}): Promise<Fleet> {
     restartRedis: () => changeRedis(async () => undefined),
     changeRedis,
     pids: () => ({ redis: redis?.pid ?? null, postgres: postgres.pid }),
-    async startWorker(env = {}, entry) {
-      const worker = await spawnWorker(entry === undefined ? WORKER : fileURLToPath(entry), {
-        REDIS_URL: redisUrl,
-        DATABASE_URL: postgres.url,
-        COFFERDAM_DATA_DIR: dataDir,
-        COFFERDAM_LOG_LEVEL: 'warn',
-        ...env,
-      })
+    async startWorker(env = {}, entry, within = []) {
+      const worker = await spawnWorker(
+        entry === undefined ? WORKER : fileURLToPath(entry),
+        {
+          REDIS_URL: redisUrl,
+          DATABASE_URL: postgres.url,
+          COFFERDAM_DATA_DIR: dataDir,
+          COFFERDAM_LOG_LEVEL: 'warn',
+          ...env,
+        },
+        within,
+      )
       workers.push(worker)
       return worker
     },
@@ -146,8 +153,13 @@ async function sweepJails(fleetId: string | null): Promise<void> {
   }
 }
 
-async function spawnWorker(program: string, env: Record<string, string>): Promise<FleetWorker> {
-  const child = spawn(process.execPath, [program], {
+async function spawnWorker(
+  program: string,
+  env: Record<string, string>,
+  within: readonly string[],
+): Promise<FleetWorker> {
+  const [command = process.execPath, ...words] = [...within, process.execPath, program]
+  const child = spawn(command, words, {
     env: { PATH: process.env['PATH'] ?? '', HOME: os.tmpdir(), ...env },
     stdio: ['ignore', 'pipe', 'pipe', 'ipc'],
   })

@@ -1,0 +1,70 @@
+/** Four workers, restarted one after the other while executions keep coming: nothing is lost, nothing runs twice. */
+import type { Accepted } from '@cofferdam/contract'
+import { afterAll, beforeAll, expect, it } from 'vitest'
+import { startFleet, type Fleet, type FleetWorker } from '../fleet.ts'
+import { endingsOf, expectExactBooks, fakeRequest } from './accounts.ts'
+
+let fleet: Fleet
+beforeAll(async () => {
+  fleet = await startFleet()
+  await fleet.createTenant('rolled', {
+    policy: { min_isolation: 'none' },
+    caps: { tenant_daily: 100_000, agent_hourly: 100_000, concurrency: 64 },
+  })
+})
+afterAll(async () => fleet[Symbol.asyncDispose]())
+
+const WORKER = { COFFERDAM_BACKENDS: 'fake', COFFERDAM_SLOTS: '4' }
+/** Long enough that a restart finds some of them running, short against the drain time of 25 s. */
+const RUN_MS = 400
+
+/** How often an execution was handed to a sandbox, by its live events. */
+async function startsOf(executionId: Accepted['execution_id']): Promise<number> {
+  let starts = 0
+  for await (const { event } of fleet.client.stream(executionId)) if (event.type === 'started') starts += 1
+  return starts
+}
+
+it('restarts every worker under load without a lost or doubled execution', async () => {
+  const workers: FleetWorker[] = []
+  for (let i = 0; i < 4; i++) workers.push(await fleet.startWorker(WORKER))
+  const accepted: Accepted[] = []
+  const producing = new AbortController()
+  const producer = (async () => {
+    // As many in the fleet as its sixteen slots and a backlog: each restart happens under full load.
+    while (!producing.signal.aborted) {
+      const batch = Array.from({ length: 8 }, (_, i) => accepted.length + i)
+      const requests = batch.map((n) =>
+        fakeRequest('rolled', [{ sleep_ms: RUN_MS }, { print: `${n}` }], `agent-${n % 5}`),
+      )
+      accepted.push(...(await Promise.all(requests.map((request) => fleet.client.enqueue(request)))))
+      const last = accepted.at(-1)
+      if (last !== undefined && accepted.length > 60)
+        await fleet.client.wait(accepted[accepted.length - 48]?.execution_id ?? last.execution_id, {
+          timeoutMs: 60_000,
+        })
+    }
+  })()
+
+  const exits: (number | null)[] = []
+  for (let i = 0; i < 4; i++) {
+    const before = accepted.length
+    await expect.poll(() => accepted.length, { timeout: 60_000 }).toBeGreaterThan(before + 24)
+    exits.push((await workers.shift()?.stop()) ?? null)
+    workers.push(await fleet.startWorker(WORKER))
+  }
+  producing.abort()
+  await producer
+  expect(exits).toEqual([0, 0, 0, 0])
+
+  const results = await endingsOf(fleet, accepted, 120_000)
+  expect(accepted.length).toBeGreaterThan(100)
+  // All ended by themselves: a drain lets run what runs, and hands back what had not begun.
+  expect(results.filter(({ ending, attempt }) => ending !== 'ok' || attempt !== 1)).toEqual([])
+  expect(results.map(({ stdout }) => stdout)).toEqual(accepted.map((_, n) => `${n}\n`))
+  await expectExactBooks(fleet, 'rolled', accepted, results)
+  const starts = await Promise.all(accepted.map(({ execution_id }) => startsOf(execution_id)))
+  expect(starts.filter((count) => count !== 1)).toEqual([])
+  const usage = await fleet.admission.usage('rolled')
+  expect(usage.concurrency.running).toBe(0)
+}, 300_000)
