@@ -1,5 +1,4 @@
 /** The ways to a proven end: of a slot of our own, and of one that only a record names. */
-import type { ChildProcess } from 'node:child_process'
 import { basename } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { CofferdamError, type SandboxId, type WorkerId } from '@cofferdam/contract'
@@ -16,6 +15,7 @@ import {
 } from './process-identity.ts'
 import type { Records } from './records.ts'
 import type { SlotUids } from './slot-uids.ts'
+import type { JailProcess } from './starter.ts'
 
 /** After SIGKILL everything is gone in milliseconds; a CPU quota or a busy host stretches that (41 spinning processes: 250 ms). */
 const GONE_MS = 10_000
@@ -26,7 +26,7 @@ const OWN_END_MS = 250
 export interface SlotRemains {
   owner: WorkerId
   id: SandboxId
-  child: ChildProcess | null
+  child: JailProcess | null
   /** The agent; null when it never came to life. */
   identity: ProcessIdentity | null
   uid: number | null
@@ -135,11 +135,11 @@ async function killStrays(find: () => number[]): Promise<boolean> {
   }
 }
 
-const isOver = (child: ChildProcess): boolean =>
+const isOver = (child: JailProcess): boolean =>
   child.exitCode !== null || child.signalCode !== null || child.pid === undefined
 
 /** Resolves when the child has ended and was reaped, or after the time. */
-async function exitOf(child: ChildProcess, timeoutMs: number): Promise<void> {
+async function exitOf(child: JailProcess, timeoutMs: number): Promise<void> {
   if (isOver(child)) return
   await new Promise<void>((resolve) => {
     const timer = setTimeout(done, timeoutMs)
@@ -153,7 +153,7 @@ async function exitOf(child: ChildProcess, timeoutMs: number): Promise<void> {
 }
 
 /** Our own child is the agent or waits for it; either way it ends now, and Node reaps it. */
-async function endChild(child: ChildProcess, place: string): Promise<void> {
+async function endChild(child: JailProcess, place: string): Promise<void> {
   if (isOver(child) || child.pid === undefined) return
   // What it is just forking is not yet bound to its life (bwrap's child waits for it for ever): so not simply a kill.
   const identity = identityOf(child.pid, place)

@@ -143,6 +143,7 @@ export async function createHostBackend(options: HostBackendOptions, signal: Abo
         if (result.status === 'rejected')
           logger.warn({ backend: name, error: result.reason as unknown }, 'a sandbox was not destroyed')
       await warmth.close()
+      await rung?.close?.()
       await sweeping
       cgroups?.close()
     },

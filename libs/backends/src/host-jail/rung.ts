@@ -1,7 +1,7 @@
 /** One way of starting an agent on this host: what it is called, what holds, and how it starts. */
-import type { ChildProcess } from 'node:child_process'
 import type { Capabilities, Isolation } from '@cofferdam/contract'
 import type { SlotSpec } from '../warm/index.ts'
+import type { JailProcess } from './starter.ts'
 
 export interface Launch {
   spec: SlotSpec
@@ -14,8 +14,8 @@ export interface Launch {
 }
 
 export interface Launched {
-  /** Our child: the agent itself, or what holds its namespaces. stdin and stdout are the frame channel. */
-  child: ChildProcess
+  /** Our child, or the starter's: the agent itself, or what holds its namespaces. stdin and stdout are the frame channel. */
+  child: JailProcess
   /** Host pid of the agent. Rejects when it did not come to life. */
   agentPid: Promise<number>
 }
@@ -36,7 +36,10 @@ export interface Rung {
   readonly ownDisks: readonly string[]
   /** True when the agent finds its own figures in /proc. */
   readonly showsProc: boolean
-  start(launch: Launch): Launched
+  /** Rejects when no process can be made. */
+  start(launch: Launch): Promise<Launched> | Launched
+  /** Ends what the rung keeps between two starts; its slots are gone by then. */
+  close?(): Promise<void>
 }
 
 /** Processes of an unprivileged id when the worker is root; null keeps the worker's own. */

@@ -60,7 +60,7 @@ export async function startHostSlot(
       }
     makingGroup = cgroups?.create(id, spec.limits, spec.cell) ?? Promise.resolve(null)
     makingGroup.catch(() => {})
-    const launched = rung.start({ spec, folder: home, hasCgroup: cgroups !== null, user })
+    const launched = await rung.start({ spec, folder: home, hasCgroup: cgroups !== null, user })
     const { child } = launched
     remains.child = child
     lastWords = keepLastWords(child)

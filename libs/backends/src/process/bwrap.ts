@@ -2,14 +2,14 @@
  * Rung 1: bubblewrap. Namespaces of every kind, a file tree of read-only system folders and small tmpfs, no capability, a
  * seccomp filter, and the agent as PID 1, so that its death is the death of everything inside.
  */
-import { execFile, spawn, type ChildProcess } from 'node:child_process'
-import { closeSync, openSync } from 'node:fs'
+import { execFile } from 'node:child_process'
 import { stat } from 'node:fs/promises'
 import type { Readable } from 'node:stream'
 import { agentArgv } from '@cofferdam/guest'
 import type { Filters, HostParts } from '../host-jail/prepare-host.ts'
 import { MARK } from '../host-jail/process-identity.ts'
 import type { Launch, Launched, Rung } from '../host-jail/rung.ts'
+import { createStarter, type Starter } from '../host-jail/starter.ts'
 import { withoutCgroup } from './resource-limits.ts'
 import { GUEST, jailTree, NODE, OWN_DISKS, PATH, SHM_BYTES } from './jail-tree.ts'
 
@@ -57,6 +57,7 @@ export async function createBwrapRung(
   const fixed = fixedArguments(parts)
   const said = await tryOnce(parts, fixed, signal)
   if (said !== null) return { missing: said }
+  const starter = createStarter(parts.python.executable)
   return {
     isolation: 'jail',
     network: ['none', 'public', 'allow'],
@@ -71,46 +72,46 @@ export async function createBwrapRung(
       'seccomp filter, no capability, no new privileges; Landlock not needed beside a file tree of its own',
       '/proc of its own, without command line, version, devices, modules and interrupts of the host; no /sys',
     ],
-    start: (launch) => start(parts, fixed, launch),
+    start: (launch) => start(parts, fixed, starter, launch),
+    close: () => starter.close(),
   }
 }
 
-function start(parts: BwrapParts, fixed: readonly string[], launch: Launch): Launched {
+async function start(
+  parts: BwrapParts,
+  fixed: readonly string[],
+  starter: Starter,
+  launch: Launch,
+): Promise<Launched> {
   const { spec, hasCgroup, user } = launch
-  const filter = openSync(hasCgroup ? parts.filters.jail.limited : parts.filters.jail.watched, 'r')
-  try {
-    const args = [
-      ...fixed,
-      ...sized('/tmp', spec.limits.disk_mib * MiB),
-      ...START,
-      ...agentArgv({
-        python: parts.python.executable,
-        node: NODE,
-        guestDir: GUEST,
-        language: spec.language,
-        preload: spec.preload,
-        cell: spec.cell,
-        ownDisk: true,
-        hold: true,
-        env: { PATH },
-        rlimits: hasCgroup ? {} : withoutCgroup(spec.limits),
-      }),
-    ]
-    const child = spawn(parts.bwrap, args, {
-      stdio: ['pipe', 'pipe', 'pipe', 'pipe', filter],
-      env: { [MARK]: spec.slotId },
-      cwd: '/',
-      ...user,
-    })
-    return { child, agentPid: agentPidOf(child) }
-  } finally {
-    closeSync(filter)
-  }
+  const args = [
+    ...fixed,
+    ...sized('/tmp', spec.limits.disk_mib * MiB),
+    ...START,
+    ...agentArgv({
+      python: parts.python.executable,
+      node: NODE,
+      guestDir: GUEST,
+      language: spec.language,
+      preload: spec.preload,
+      cell: spec.cell,
+      ownDisk: true,
+      hold: true,
+      env: { PATH },
+      rlimits: hasCgroup ? {} : withoutCgroup(spec.limits),
+    }),
+  ]
+  const { child, info } = await starter.start({
+    argv: [parts.bwrap, ...args],
+    env: { [MARK]: spec.slotId },
+    user,
+    filter: hasCgroup ? parts.filters.jail.limited : parts.filters.jail.watched,
+  })
+  return { child, agentPid: agentPidOf(info) }
 }
 
 /** bwrap writes `{ "child-pid": n, … }` once the child exists. */
-function agentPidOf(child: ChildProcess): Promise<number> {
-  const info = child.stdio[3] as Readable
+function agentPidOf(info: Readable): Promise<number> {
   return new Promise((resolve, reject) => {
     let text = ''
     info.on('data', (chunk: Buffer) => {
@@ -118,9 +119,8 @@ function agentPidOf(child: ChildProcess): Promise<number> {
       const pid = /"child-pid":\s*(\d+)/.exec(text)?.[1]
       if (pid !== undefined) resolve(Number(pid))
     })
-    info.on('close', () => reject(new Error('bwrap ended before the sandbox stood')))
+    info.on('end', () => reject(new Error('bwrap ended before the sandbox stood')))
     info.on('error', reject)
-    child.on('error', reject)
   })
 }
 

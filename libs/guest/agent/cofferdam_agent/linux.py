@@ -37,7 +37,7 @@ def set_file_ids(uid, gid):
     """
     _call("setfsgid", gid)
     _call("setfsuid", uid)
-    if _call("setfsuid", uid) != uid:
+    if _call("setfsuid", uid) & 0xFFFFFFFF != uid:
         os.setegid(gid)
         os.seteuid(uid)
 

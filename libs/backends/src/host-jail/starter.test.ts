@@ -1,0 +1,118 @@
+/** Real processes, looked at with what /proc shows. */
+import { readdirSync, readFileSync } from 'node:fs'
+import { once } from 'node:events'
+import { text } from 'node:stream/consumers'
+import { expect, onTestFinished, test, vi } from 'vitest'
+import { createStarter, type StartCommand, type StartedProcess, type Starter } from './starter.ts'
+
+const PYTHON = '/usr/bin/python3'
+
+function starter(): Starter {
+  const made = createStarter(PYTHON)
+  onTestFinished(() => made.close())
+  return made
+}
+
+const sh = (script: string, change: Partial<StartCommand> = {}): StartCommand => ({
+  argv: ['/bin/sh', '-c', script],
+  env: {},
+  user: null,
+  ...change,
+})
+
+/** Exit code, what was said on stdout, stderr and fd 3. */
+async function ran(started: StartedProcess): Promise<unknown[]> {
+  const { child, info } = started
+  const said = Promise.all([text(child.stdout!), text(child.stderr!), text(info)])
+  const isOver = child.exitCode !== null || child.signalCode !== null
+  const [code, signal] = isOver ? [child.exitCode, child.signalCode] : await once(child, 'exit')
+  return [code, signal, ...(await said)]
+}
+
+test('gives a process its arguments, environment, streams and folder, and nothing else that is open', async () => {
+  const script =
+    'read line; echo "$line $A $0 $1"; pwd; echo words >&2; echo news >&3; ls /proc/self/fd; exit 3'
+  const started = await starter().start({
+    argv: ['/bin/sh', '-c', script, 'zero', 'one two'],
+    env: { A: 'b=c', PATH: '/usr/bin:/bin' },
+    user: null,
+  })
+  started.child.stdin!.write('line\n')
+  // 4: what `ls` lists with.
+  expect(await ran(started)).toEqual([
+    3,
+    null,
+    'line b=c zero one two\n/\n0\n1\n2\n3\n4\n',
+    'words\n',
+    'news\n',
+  ])
+})
+
+test('starts with no signal ignored or blocked', async () => {
+  const [, , said] = await ran(await starter().start(sh('/bin/grep -E "Sig(Blk|Ign)" /proc/self/status')))
+  expect(said).toBe('SigBlk:\t0000000000000000\nSigIgn:\t0000000000000000\n')
+})
+
+test.runIf(process.getuid?.() === 0)('starts as another user without any group of ours', async () => {
+  const user = { uid: 65_533, gid: 65_532 }
+  const [, , said] = await ran(
+    await starter().start(sh('/bin/grep -E "^(Uid|Gid|Groups)" /proc/self/status', { user })),
+  )
+  expect(said).toMatch(/^Uid:(\t65533){4}\nGid:(\t65532){4}\nGroups:\t\s*\n$/)
+})
+
+test('says of a command that is not there what a shell would', async () => {
+  const [code, , , words] = await ran(await starter().start({ ...sh(''), argv: ['/no/such/thing'] }))
+  expect([code, words]).toEqual([127, expect.stringContaining('No such file')])
+})
+
+test('kills what it started, and tells so', async () => {
+  const { child } = await starter().start(sh('exec /bin/sleep 1000'))
+  expect(child.kill('SIGKILL')).toBe(true)
+  expect(await once(child, 'exit')).toEqual([null, 'SIGKILL'])
+  expect(() => process.kill(child.pid!, 0)).toThrow('ESRCH')
+})
+
+test('serves more processes than one helper has channels, and keeps no helper for those that ended', async () => {
+  const before = helpers()
+  const made = starter()
+  for (let i = 0; i < 70; i++) expect((await ran(await made.start(sh('exit 0'))))[0]).toBe(0)
+  await vi.waitFor(() => expect(helpers().length - before.length).toBe(1), 5000)
+  await made.close()
+  expect(helpers()).toEqual(before)
+})
+
+test('many at once get their own streams each', async () => {
+  const made = starter()
+  const all = Array.from({ length: 40 }, async (_, i) => (await ran(await made.start(sh(`echo ${i}`))))[2])
+  expect(await Promise.all(all)).toEqual(Array.from({ length: 40 }, (_, i) => `${i}\n`))
+})
+
+test('a helper that dies is the end of what it started, and the next start has another one', async () => {
+  const before = helpers()
+  const made = starter()
+  const { child } = await made.start(sh('exec /bin/sleep 1000'))
+  onTestFinished(() => void process.kill(child.pid!, 'SIGKILL'))
+  const ended = once(child, 'exit')
+  for (const pid of helpers().filter((pid) => !before.includes(pid))) process.kill(pid, 'SIGKILL')
+  expect(await ended).toEqual([null, 'SIGKILL'])
+  expect((await ran(await made.start(sh('echo again'))))[2]).toBe('again\n')
+})
+
+/** Children of this process that are starters. */
+function helpers(): number[] {
+  return readdirSync('/proc')
+    .filter((name) => /^\d+$/.test(name))
+    .filter((name) => {
+      try {
+        const [stat, command] = ['stat', 'cmdline'].map((file) =>
+          readFileSync(`/proc/${name}/${file}`, 'latin1'),
+        )
+        const parent = Number(stat!.slice(stat!.lastIndexOf(')') + 2).split(' ')[1])
+        return parent === process.pid && command!.includes('starter.py')
+      } catch {
+        return false
+      }
+    })
+    .map(Number)
+}
