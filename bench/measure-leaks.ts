@@ -17,22 +17,25 @@ const SWEPT_WITHIN_MS = 120_000
 /** What the worker's janitor logs. */
 const SWEPT = 'destroyed what a dead worker left'
 
-interface Host {
-  containers: number
-  processes: number
-  zombies: number
-  mounts: number
-  cgroups: number
-  sockets: number
-}
+/**
+ * What is new on the host is looked at until it is gone, at most for this long: sandboxes of others on this host come and go, and the
+ * daemon's own helpers end a moment after their container.
+ */
+const SETTLES_WITHIN_MS = 60_000
+
+const KINDS = ['containers', 'processes', 'zombies', 'mounts', 'cgroups', 'sockets'] as const
+/** What stands on the host, by names that are never used twice. */
+type Host = Record<(typeof KINDS)[number], ReadonlySet<string>>
 
 export async function measureLeaks(context: BenchContext): Promise<Record<string, Measured>> {
   const results: Record<string, Measured> = {}
   for (const backend of BACKENDS)
     try {
       const left = await leaksOf(context, backend)
-      for (const [what, count] of Object.entries(left))
-        results[`leaks.${backend}.${what}`] = { unit: 'count', value: count }
+      for (const what of KINDS) {
+        results[`leaks.${backend}.${what}`] = { unit: 'count', value: left[what].size }
+        for (const name of left[what]) context.note(`left: ${what} ${name}`)
+      }
     } catch (error) {
       context.skip(`leaks.${backend}`, error instanceof Error ? error.message : String(error))
     }
@@ -64,16 +67,30 @@ async function leaksOf(context: BenchContext, backend: string): Promise<Host> {
       await new Promise((resolve) => setTimeout(resolve, 1000))
     await survivor.stop()
   }
-  const after = await lookAtHost()
-  const difference = (what: keyof Host): number => Math.max(0, after[what] - before[what])
-  return {
-    containers: difference('containers'),
-    processes: difference('processes'),
-    zombies: difference('zombies'),
-    mounts: difference('mounts'),
-    cgroups: difference('cgroups'),
-    sockets: difference('sockets'),
+  return await whatStays(before, context)
+}
+
+/** What is there that was not before, and does not go by itself. */
+async function whatStays(before: Host, context: BenchContext): Promise<Host> {
+  const began = Date.now()
+  let left = pick(await lookAtHost(), (what, name) => !before[what].has(name))
+  const first = KINDS.map((what) => `${left[what].size} ${what}`).join(', ')
+  while (KINDS.some((what) => left[what].size > 0) && Date.now() - began < SETTLES_WITHIN_MS) {
+    await new Promise((resolve) => setTimeout(resolve, 500))
+    const now = await lookAtHost()
+    const known = left
+    left = pick(now, (what, name) => known[what].has(name))
   }
+  context.note(
+    `new on the host when the last worker had ended: ${first}; looked at for ${Date.now() - began} ms`,
+  )
+  return left
+}
+
+const pick = (host: Host, isMeant: (what: keyof Host, name: string) => boolean): Host => {
+  const chosen = (what: keyof Host): Set<string> =>
+    new Set([...host[what]].filter((name) => isMeant(what, name)))
+  return Object.fromEntries(KINDS.map((what) => [what, chosen(what)])) as unknown as Host
 }
 
 async function containers(format: string): Promise<string[]> {
@@ -93,17 +110,18 @@ const ownersOfContainers = async (): Promise<number> =>
 
 async function lookAtHost(): Promise<Host> {
   const processes = readdirSync('/proc').filter((name) => /^\d+$/.test(name))
-  const zombies = processes.filter((pid) => stateOf(pid) === 'Z')
+  const sockets = readFileSync('/proc/net/unix', 'utf8').split('\n')
   return {
-    containers: (await containers('{{.ID}}')).length,
+    containers: new Set(await containers('{{.ID}}')),
     // Kernel threads come and go by themselves.
-    processes: processes.filter((pid) => commandOf(pid) !== '').length,
-    zombies: zombies.length,
-    mounts: readFileSync('/proc/mounts', 'utf8').split('\n').length,
+    processes: new Set(processes.filter((pid) => commandOf(pid) !== '').map(nameOf)),
+    zombies: new Set(processes.filter((pid) => stateOf(pid) === 'Z').map(nameOf)),
+    mounts: new Set(readFileSync('/proc/mounts', 'utf8').split('\n')),
     cgroups: cgroupsBelow('/sys/fs/cgroup'),
-    sockets: readFileSync('/proc/net/unix', 'utf8')
-      .split('\n')
-      .filter((line) => line.includes('cofferdam')).length,
+    // By path: slots' own lie in folders of this user below the temporary one (`cofd-<uid>`).
+    sockets: new Set(
+      sockets.map((line) => line.split(' ').at(-1) ?? '').filter((path) => /\/cof(ferdam|d-)/.test(path)),
+    ),
   }
 }
 
@@ -116,11 +134,20 @@ const orEmpty = (read: () => string): string => {
 }
 const stateOf = (pid: string): string =>
   /^State:\s+(\w)/m.exec(orEmpty(() => readFileSync(`/proc/${pid}/status`, 'utf8')))?.[1] ?? ''
+/** A pid alone is used again: with its parent and the time of its start. */
+function nameOf(pid: string): string {
+  const [, name = '', rest = ''] =
+    /^\d+ \((.*)\) (.*)$/s.exec(orEmpty(() => readFileSync(`/proc/${pid}/stat`, 'utf8'))) ?? []
+  const fields = rest.split(' ')
+  return `${pid} ${name}, child of ${fields[1]}, started at ${fields[19]}`
+}
 const commandOf = (pid: string): string => orEmpty(() => readFileSync(`/proc/${pid}/cmdline`, 'utf8'))
 
 /** Folders of ours and of Docker, in every hierarchy. */
-function cgroupsBelow(root: string): number {
+function cgroupsBelow(root: string): Set<string> {
   const folders = readdirSync(root, { recursive: true, withFileTypes: true })
-  return folders.filter((entry) => entry.isDirectory() && /\/(docker|cofferdam)(\/|$)/.test(entry.parentPath))
-    .length
+  const ours = folders.filter(
+    (entry) => entry.isDirectory() && /\/(docker|cofferdam)(\/|$)/.test(entry.parentPath),
+  )
+  return new Set(ours.map((entry) => `${entry.parentPath}/${entry.name}`))
 }

@@ -1,4 +1,11 @@
-import { acceptedSchema, executionStateSchema, newExecutionId, resultSchema } from '@cofferdam/contract'
+import {
+  acceptedSchema,
+  executionRequestSchema,
+  executionStateSchema,
+  newExecutionId,
+  resultSchema,
+  type ExecutionId,
+} from '@cofferdam/contract'
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
 import { execution, openScene, type Scene } from './scene.ts'
 
@@ -196,6 +203,37 @@ describe('GET /v1/executions', () => {
     ])
     expect(idsOf(await scene.call({ url, headers: scene.globex }))).toEqual([])
     await scene.call({ method: 'POST', url: `/v1/executions/${delayed.execution_id}/cancel` })
+  })
+
+  it('pages through the live ones of more tenants than a page holds, each once', async () => {
+    const { redis } = scene
+    const ids: string[] = []
+    for (let n = 0; n < 130; n += 1) {
+      const request = executionRequestSchema.parse({
+        ...execution('later', { delay_ms: 3_600_000 }),
+        tenant_id: `crowd-${n}`,
+        agent_id: n % 10 === 0 ? 'tenth' : 'other',
+      })
+      ids.push((await scene.producer.put(request)).execution_id)
+    }
+    const all = async (query: string): Promise<string[]> => {
+      const found: string[] = []
+      for (let cursor: string | null = ''; cursor !== null;) {
+        const reply = await scene.call({
+          url: `/v1/executions?status=live&limit=50${query}${cursor === '' ? '' : `&cursor=${cursor}`}`,
+        })
+        found.push(...idsOf(reply))
+        cursor = reply.json.next_cursor
+      }
+      return found.filter((id) => ids.includes(id))
+    }
+    expect(await all('')).toEqual(ids.toReversed())
+    expect(await all('&agent_id=tenth')).toEqual(ids.filter((_, n) => n % 10 === 0).toReversed())
+    expect(await all('&tenant_id=crowd-7')).toEqual([ids[7]])
+    expect((await scene.call({ url: '/v1/executions?status=live&cursor=eA' })).status).toBe(400)
+    for (const id of ids) await scene.producer.cancel(id as ExecutionId)
+    expect(await all('')).toEqual([])
+    expect(await redis.zcard('{cofferdam}:live-all')).toBe(0)
   })
 
   it('filters by exit status and by time', async () => {

@@ -77,9 +77,9 @@ export async function publish(
   markEnding(composed.result.ending)
   const { recorded, record } = await inSpan(SPANS.audit, () => recordInPostgres(taken, composed, deps))
   const info = { slotMs: Math.max(0, Date.now() - taken.takenAtMs), outbox: !recorded }
-  await inSpan(SPANS.publish, () =>
-    wantsRetry(taken, record) ? taken.retry(record, info) : taken.settle(record, info),
-  )
+  const again = wantsRetry(taken, record)
+  await inSpan(SPANS.publish, () => (again ? taken.retry(record, info) : taken.settle(record, info)))
+  if (!again && taken.request.checkpoint !== undefined) await deps.checkpoints.forget(taken.executionId)
   return settlementOf(record)
 }
 

@@ -76,11 +76,13 @@ export function createPolicyCache(deps: {
   }
 
   async function readStore(tenantId: string, templateId: string | undefined): Promise<Cached> {
+    // Taken before the read: what was changed during it must not count as seen.
+    const at_ms = now()
     const [tenant, template] = await Promise.all([
       deps.store.tenants.get(tenantId),
       templateId === undefined ? null : deps.store.templates.get(tenantId, templateId),
     ])
-    return { policy: tenant?.policy ?? null, caps: tenant?.caps ?? null, template, at_ms: now() }
+    return { policy: tenant?.policy ?? null, caps: tenant?.caps ?? null, template, at_ms }
   }
 }
 

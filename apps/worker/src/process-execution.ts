@@ -13,7 +13,7 @@
  */
 import type { Admitted } from '@cofferdam/admission'
 import { largestCharge, type Outcome, type TenantPolicy } from '@cofferdam/contract'
-import type { RunningAttempt } from '@cofferdam/executor'
+import type { Attempt, RunningAttempt } from '@cofferdam/executor'
 import type { Taken } from '@cofferdam/queue'
 import { SPANS } from '@cofferdam/telemetry'
 import { admissionKey } from './admission-key.ts'
@@ -39,7 +39,14 @@ export async function processExecution(taken: Taken, deps: WorkerDeps): Promise<
 
     await using lease = deps.leases.hold(admission.lease)
     const answered = Promise.withResolvers<void>()
-    const attempt = startAttempt(taken, policy.tenant, admission, answered.promise, deps)
+    const checkpoint = await deps.checkpoints.open(taken, policy.tenant)
+    const attempt = startAttempt(
+      taken,
+      policy.tenant,
+      admission,
+      { answered: answered.promise, checkpoint },
+      deps,
+    )
     try {
       const outcome = await attempt.outcome
       const chargedAtMs = await chargeOf(taken, outcome, admission, deps)
@@ -61,7 +68,7 @@ function startAttempt(
   taken: Taken,
   tenant: TenantPolicy,
   admitted: Admitted,
-  answered: Promise<void>,
+  around: Pick<Attempt, 'answered' | 'checkpoint'>,
   deps: WorkerDeps,
 ): RunningAttempt {
   return deps.executor.start({
@@ -72,7 +79,7 @@ function startAttempt(
     owner: deps.workerId,
     signal: taken.signal,
     traceparent: taken.traceparent,
-    answered,
+    ...around,
     onBegin: (ref, place) => taken.begin(ref, { ...place, chargedAtMs: admitted.chargedAtMs }),
     onProgress: (progress) => taken.emit({ type: 'progress', at_ms: Date.now(), ...progress }),
     onNotice: (message) => taken.emit({ type: 'notice', at_ms: Date.now(), message }),

@@ -45,6 +45,8 @@ import { keepYoungGenerationSmall } from './young-generation.ts'
 /** The store's default (DESIGN §7), for executions whose tenant cannot be read. */
 const DEFAULT_RETENTION_DAYS = 30
 const MiB = 1_048_576
+/** Upkeep that is under way when a worker closes takes milliseconds where Redis answers. */
+const CLOSE_MS = 5000
 
 export interface RunningWorker {
   readonly workerId: WorkerId
@@ -64,8 +66,12 @@ export async function runWorker(config: WorkerConfig, options: WorkerOptions = {
   keepYoungGenerationSmall()
   await using owned = new AsyncDisposableStack()
   const logger = createLogger({ service: 'cofferdam-worker', level: config.logLevel })
-  const connect = (role: 'worker' | 'producer' | 'subscriber') =>
-    owned.adopt(connectRedis(config.redisUrl, role), (redis) => redis.disconnect())
+  const connections: { disconnect(): void }[] = []
+  const connect = (role: 'worker' | 'producer' | 'subscriber') => {
+    const connection = owned.adopt(connectRedis(config.redisUrl, role), (redis) => redis.disconnect())
+    connections.push(connection)
+    return connection
+  }
   // Waits for a Redis that restarts: an execution in hand is not refused for a blink. Admission gives up by itself.
   const redis = connect('worker')
   const subscriber = connect('subscriber')
@@ -210,7 +216,10 @@ export async function runWorker(config: WorkerConfig, options: WorkerOptions = {
       closing ??= (async () => {
         isDraining = true
         await consumer.drain({ graceMs: config.drainMs })
+        // Commands to a Redis that is silent (a partition) wait for ever: cut off, they fail, and closing goes on.
+        const silent = setTimeout(() => connections.forEach((each) => each.disconnect()), CLOSE_MS)
         await resources.disposeAsync()
+        clearTimeout(silent)
       })()
       return closing
     },

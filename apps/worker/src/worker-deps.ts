@@ -4,6 +4,7 @@ import type { AttemptRecord, Backend, Prices, WorkerId } from '@cofferdam/contra
 import type { Executor } from '@cofferdam/executor'
 import type { Store } from '@cofferdam/store'
 import type { Logger } from '@cofferdam/telemetry'
+import type { Checkpoints } from './checkpoints.ts'
 import type { LeaseKeeper } from './lease-keeper.ts'
 import type { PolicyCache } from './policy-cache.ts'
 
@@ -15,6 +16,7 @@ export interface WorkerDeps {
   store: Pick<Store, 'record' | 'findAttempt'>
   policies: PolicyCache
   leases: LeaseKeeper
+  checkpoints: Checkpoints
   metrics: { ended(record: AttemptRecord): void }
   logger: Logger
   /** Retention of audit rows of tenants whose policy cannot be read (DESIGN §7: 30 days). */

@@ -4,7 +4,8 @@
  */
 import { randomBytes } from 'node:crypto'
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import { newSandboxId, startMachine, type Machine } from './machine.ts'
+import type { Jail } from '../jail.ts'
+import { newSandboxId, startMachine } from './machine.ts'
 
 const BODY_MAX = 1024 * 1024
 /** Of the real service: /v2 gives 300 s when nothing is said, v1 15 s. */
@@ -19,7 +20,7 @@ export interface Box {
   metadata: Record<string, string>
   startedAt: number
   endAt: number
-  machine: Machine
+  machine: Jail
   expiry: NodeJS.Timeout
 }
 

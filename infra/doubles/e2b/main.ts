@@ -1,7 +1,7 @@
 /** `node infra/doubles/e2b/main.ts [--port N]`: E2B on this machine, until it is stopped. */
 import { parseArgs } from 'node:util'
 import { startE2bDouble } from './e2b-double.ts'
-import { missing } from './machine.ts'
+import { missing } from '../jail.ts'
 
 const { values } = parseArgs({ options: { port: { type: 'string', default: '0' } } })
 const why = missing()

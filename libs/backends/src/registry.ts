@@ -7,6 +7,7 @@ import { dockerConfigSchema, gvisorConfigSchema } from './docker/config.ts'
 import { e2bConfigSchema } from './e2b/config.ts'
 import { fakeConfigSchema } from './fake/config.ts'
 import { hostileConfigSchema } from './hostile/config.ts'
+import { kubernetesConfigSchema } from './kubernetes/config.ts'
 import { noneConfigSchema } from './none/config.ts'
 import { processConfigSchema } from './process/config.ts'
 import { register } from './registration.ts'
@@ -40,6 +41,11 @@ export const BACKENDS = {
     isolation: 'A Firecracker microVM at E2B; the vendor’s machines, not yours.',
     config: e2bConfigSchema,
     load: () => import('./e2b/index.ts'),
+  }),
+  kubernetes: register({
+    isolation: 'A pod of Agent Sandbox, claimed from a warm pool; as strong as its runtime class.',
+    config: kubernetesConfigSchema,
+    load: () => import('./kubernetes/index.ts'),
   }),
   fake: register({
     isolation:

@@ -158,6 +158,11 @@ export interface Sandbox extends AsyncDisposable {
   /** Regular files below the work directory that match one of the globs. */
   list(globs: readonly string[], maxEntries: number): Promise<Entry[]>
   remove(path: string): Promise<void>
+  /**
+   * Copies of regular files that match, also while a program runs; what is over the bounds is left out. Left out by backends
+   * that cannot read beside a run.
+   */
+  snapshot?(request: { globs: readonly string[]; maxFiles: number; maxBytes: number }): Promise<ProgramFile[]>
   usage(): Promise<Usage>
 }
 

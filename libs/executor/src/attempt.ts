@@ -11,6 +11,7 @@ import type {
   WorkerId,
 } from '@cofferdam/contract'
 import type { Egress } from '@cofferdam/egress'
+import type { Checkpoint } from './checkpoint.ts'
 import type { CircuitBreaker } from './circuit-breaker.ts'
 import type { Clock } from './clock.ts'
 import type { MemoryBudget } from './memory-budget.ts'
@@ -32,6 +33,8 @@ export interface Attempt {
   answered?: Promise<unknown>
   /** Live output, redacted; a piece never ends inside a character. What it throws is ignored. */
   onOutput(stream: 'stdout' | 'stderr', text: string): void
+  /** Files that this attempt finds and leaves; undefined: none. */
+  checkpoint?: Checkpoint | undefined
   /** What the program says of its progress, redacted; at most ten times a second. What it throws is ignored. */
   onProgress?: (progress: Progress) => void
   /** Things that the caller should know and that change no ending, e.g. a variable that was left out. */

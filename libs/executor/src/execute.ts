@@ -81,7 +81,7 @@ export async function execute(
     })
     spans.run.setAttributes(attributesOf(held))
     const task = await spans.within(SPAN.prepare, async () => {
-      await prepareSandbox(parts.clock, held.sandbox, request, signal)
+      await prepareSandbox(parts.clock, held.sandbox, request, signal, attempt.checkpoint?.restore ?? [])
       return await planTask({
         program: request.program,
         sandbox: held.sandbox,

@@ -13,3 +13,4 @@ export { createMemoryBudget, type MemoryBudget, type MemoryLease } from './memor
 export { compileRules, type RedactionRules } from './redaction-rules.ts'
 export { createRedactor, redactText, type Redactor } from './redactor.ts'
 export { ATTRIBUTE, EVENT, SPAN } from './spans.ts'
+export type { Checkpoint } from './checkpoint.ts'

@@ -11,6 +11,7 @@ import {
   type RunIo,
 } from '@cofferdam/contract'
 import { withDeadline } from './abortable.ts'
+import { keepCheckpoints, type CheckpointKeeper } from './checkpoint.ts'
 import { collectArtifacts, type StoredArtifact } from './artifacts.ts'
 import type { Attempt, ExecutorParts } from './attempt.ts'
 import { runUnderDeadlines, type RunEnd } from './deadlines.ts'
@@ -60,8 +61,15 @@ export async function runProgram(run: ProgramRun): Promise<Outcome> {
   })
   const startedMs = run.parts.clock.nowMs()
   run.spans.run.addEvent(EVENT.started)
+  await using checkpoints = keepCheckpoints({
+    sandbox: run.held.sandbox,
+    checkpoint: run.attempt.checkpoint,
+    clock: run.parts.clock,
+    ...others,
+  })
   const end = await supervise(run, output)
   output.close()
+  if (leavesCheckpoint(end)) await saveCheckpoint(run, checkpoints)
   if (end.stop !== null) void run.held.destroy()
   await takeReport(run, end)
   const artifacts = await takeArtifacts(run, end)
@@ -116,6 +124,20 @@ async function supervise(
     clock: parts.clock,
     onDeadline: (which) => void spans.run.addEvent(EVENT[which]),
   })
+}
+
+/** A program that did not end well, in a sandbox that still answers; also one that a cancel or a drain let end by itself. */
+const leavesCheckpoint = ({ exit, stop, softStopped }: RunEnd): boolean =>
+  exit !== null &&
+  stop !== 'cancelled' &&
+  (exit.exitCode !== 0 || exit.signal !== null || stop !== null || softStopped)
+
+async function saveCheckpoint({ parts, attempt }: ProgramRun, keeper: CheckpointKeeper): Promise<void> {
+  if (attempt.checkpoint === undefined || isFenced(attempt)) return
+  const timeout = new Error(`a checkpoint took longer than ${ARTIFACTS_TIMEOUT_MS} ms`)
+  // Not the attempt's own signal: a drain is what checkpoints are for.
+  using bound = withDeadline(parts.clock, new AbortController().signal, ARTIFACTS_TIMEOUT_MS, timeout)
+  await keeper.atEnd(bound.signal)
 }
 
 async function takeReport({ parts, attempt, held, task }: ProgramRun, end: RunEnd): Promise<void> {

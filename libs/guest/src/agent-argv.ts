@@ -46,16 +46,17 @@ const MODULE_NAME = /^[A-Za-z_][A-Za-z0-9_.]*$/
 
 /** Command and arguments, ready for exec. Throws RangeError for a preload that is not the name of a module. */
 export function agentArgv(options: AgentOptions): string[] {
+  return [options.python, '-I', '-S', `${options.guestDir}/agent.py`, ...agentOptions(options)]
+}
+
+/** The same without interpreter and file, for an agent that something else starts. Throws as `agentArgv`. */
+export function agentOptions(options: Partial<AgentOptions>): string[] {
   const flag = (name: string, on: boolean | undefined): string[] => (on === true ? [`--${name}`] : [])
   const value = (name: string, text: string | number | undefined): string[] =>
     text === undefined ? [] : [`--${name}`, String(text)]
   for (const name of options.preload ?? [])
     if (!MODULE_NAME.test(name)) throw new RangeError(`not the name of a Python module: ${name}`)
   return [
-    options.python,
-    '-I',
-    '-S',
-    `${options.guestDir}/agent.py`,
     ...value('language', options.language),
     ...value('python', options.python),
     ...value('node', options.node),

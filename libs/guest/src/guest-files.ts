@@ -17,6 +17,7 @@ const NAMES = [
   'agent.py',
   'pod.py',
   'cofferdam_agent/__init__.py',
+  'cofferdam_agent/backup.py',
   'cofferdam_agent/cell.py',
   'cofferdam_agent/channel.py',
   'cofferdam_agent/glob.py',

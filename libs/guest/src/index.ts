@@ -1,5 +1,5 @@
 /** The guest agent's host side: frame protocol, session over any byte stream, and the agent's files. */
-export { agentArgv, languageOf, type AgentOptions } from './agent-argv.ts'
+export { agentArgv, agentOptions, languageOf, type AgentOptions } from './agent-argv.ts'
 export { type Kept } from './collect.ts'
 export { type GuestReady } from './evidence.ts'
 export { guestDigest, guestFiles, installGuest, type GuestFile } from './guest-files.ts'

@@ -4,9 +4,11 @@
  * unknown or too large is `protocol_violation`, and the caller then destroys the sandbox.
  *
  *   to agent   J job · F file chunk (u32 index, bytes) · G go · I stdin chunk (empty: end) · S soft stop (u32 grace ms)
+ *              · B copies of files, also while a program runs (u32 files, u32 bytes, NUL-separated globs)
  *              · C collect (u8 operation, u32 limit, NUL-separated names) · P ping · K clean (u8 what is kept)
  *   to host    R ready · O/E output · T cap reached (u8 stream, u64 dropped) · V value · F file out · Z collected (u8 status,
  *              text) · X exit · A pong (7 × u64 usage) · U progress (fraction, space, text)
+ *              · B a copy: backup.ts
  *   both ways  N a connection · D its bytes · W credit · Q its end: tunnel.ts; N only to the host
  */
 import { CofferdamError } from '@cofferdam/contract'
@@ -16,9 +18,25 @@ export const TO_HOST_MAX = 64 * 1024
 export const TO_AGENT_MAX = 1024 * 1024
 const HEAD_BYTES = 5
 
-export const TO_HOST_TYPES = ['R', 'O', 'E', 'T', 'V', 'F', 'Z', 'X', 'A', 'U', 'N', 'D', 'W', 'Q'] as const
+export const TO_HOST_TYPES = [
+  'R',
+  'O',
+  'E',
+  'T',
+  'V',
+  'F',
+  'Z',
+  'X',
+  'A',
+  'U',
+  'B',
+  'N',
+  'D',
+  'W',
+  'Q',
+] as const
 export type ToHostType = (typeof TO_HOST_TYPES)[number]
-export type ToAgentType = 'J' | 'F' | 'G' | 'I' | 'S' | 'C' | 'P' | 'K' | 'D' | 'W' | 'Q'
+export type ToAgentType = 'J' | 'F' | 'G' | 'I' | 'S' | 'C' | 'P' | 'K' | 'B' | 'D' | 'W' | 'Q'
 
 export interface Frame {
   type: ToHostType

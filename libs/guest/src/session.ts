@@ -10,6 +10,7 @@
 import type { Readable, Writable } from 'node:stream'
 import { BOUNDS, CofferdamError } from '@cofferdam/contract'
 import type { Entry, Exit, Program, ProgramFile, RunIo, Usage } from '@cofferdam/contract'
+import { backupFrame, createBackup, type Backup, type BackupRequest } from './backup.ts'
 import { cleanRequest, collectRequest, createCollector, refusal } from './collect.ts'
 import type { Collection, Collector, Kept } from './collect.ts'
 import { parseExit, parseReady, parseUsage, parseValue, type GuestReady } from './evidence.ts'
@@ -59,6 +60,8 @@ export interface GuestSession {
   read(path: string, maxBytes: number): Promise<Uint8Array>
   list(globs: readonly string[], maxEntries: number): Promise<Entry[]>
   remove(path: string): Promise<void>
+  /** Copies of files, also while a program runs; one at a time. Rejects with `capability_missing` for an older agent. */
+  snapshot(request: BackupRequest): Promise<ProgramFile[]>
   usage(): Promise<Usage>
   /** Ends the session: pending calls reject with `sandbox_lost`. Idempotent; does not kill anything by itself. */
   close(reason?: CofferdamError): void
@@ -87,6 +90,7 @@ export function createGuestSession(options: GuestSessionOptions): GuestSession {
   let running: Running | null = null
   let collector: Collector | null = null
   let ping: PromiseWithResolvers<Usage> | null = null
+  let backup: Backup | null = null
   let queued: ProgramFile[] = []
   let queuedBytes = 0
   let interpreterAlive = false
@@ -104,8 +108,9 @@ export function createGuestSession(options: GuestSessionOptions): GuestSession {
     running?.settled.reject(reason)
     collector?.abandon(reason)
     ping?.reject(reason)
+    backup?.abandon(reason)
     tunnel.end()
-    running = collector = ping = null
+    running = collector = ping = backup = null
     queued = []
     readable.destroy()
     writable.destroy()
@@ -144,6 +149,10 @@ export function createGuestSession(options: GuestSessionOptions): GuestSession {
       case 'T':
       case 'V':
         return onNote(type, payload)
+      case 'B':
+        if (backup === null) throw violation('frame B without a request')
+        if (backup.take(payload)) backup = null
+        return
       case 'U':
         return onReport(payload)
       case 'X': {
@@ -386,6 +395,17 @@ export function createGuestSession(options: GuestSessionOptions): GuestSession {
     read: (path, maxBytes) => collect(() => collectRequest.read(path, maxBytes)),
     list: (globs, maxEntries) => collect(() => collectRequest.list(globs, maxEntries)),
     remove: (path) => collect(() => collectRequest.remove(path)),
+    async snapshot(request) {
+      const { features } = await started.promise
+      if (over !== null) throw over
+      if (!features.includes('backups'))
+        throw new CofferdamError('capability_missing', 'the agent in the sandbox makes no copies')
+      if (backup !== null) throw new CofferdamError('conflict', 'A copy is under way already.')
+      const mine = createBackup(request)
+      backup = mine
+      await send([backupFrame(request)])
+      return await mine.files
+    },
     async usage() {
       if (over !== null) throw over
       if (ping === null) {

@@ -57,6 +57,8 @@ export const KEYS = {
   sequence: at('seq'),
   /** `<tenant>` → zset of live ids in order of enqueue. */
   live: at('live:'),
+  /** zset of the live ids of every tenant, likewise. */
+  allLive: at('live-all'),
   /** hash: how many executions may be out, in total and per lane. */
   window: at('window'),
   /** zset of workers by last heartbeat. */
@@ -71,6 +73,8 @@ export const KEYS = {
   traces: at('traces'),
   /** list of `<id> <tenant> <url>`: executions that ended and whose callback is to be called. */
   callbacksDue: at('callbacks-due'),
+  /** `<id>` → blob reference of the files that an attempt left to the next. */
+  checkpoint: at('ck:'),
   /** `<id>` → hash: what became of its callback. */
   callbackStatus: at('cb:'),
   outboxLock: at('outbox-lock'),

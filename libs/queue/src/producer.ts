@@ -77,6 +77,13 @@ export interface TenantQueueLimits {
   max_queued: number | null
 }
 
+/** A page of live executions. */
+export interface LivePage {
+  states: ExecutionState[]
+  /** Null at the end. */
+  next: string | null
+}
+
 export interface Producer extends AsyncDisposable {
   /**
    * Accepts an execution durably. With `awaitReply` a following `wait` needs no round trip of its own.
@@ -98,13 +105,17 @@ export interface Producer extends AsyncDisposable {
   cancelTenant(tenantId: string, asked: TenantCancel): Promise<CancelledPage>
   /** Delayed, queued and running executions of a tenant, newest first. */
   live(tenantId: string, limit: number): Promise<ExecutionState[]>
+  /** The same a page at a time, of all tenants for null. `before` is `next` of the page before. */
+  livePage(tenantId: string | null, asked: { limit: number; before?: string }): Promise<LivePage>
   stats(): Promise<QueueStats>
   /** Holds from the next pick on, in the whole fleet. */
   setTenantLimits(tenantId: string, limits: TenantQueueLimits): Promise<void>
 }
 
-/** Executions that `live` returns at most: keeps its script below about 20 ms. */
+/** Executions that `live` returns at most. */
 const LIVE_MAX = 1000
+/** Described by one script call: each costs a forecast, so this keeps a call below about 5 ms. */
+const LIVE_CHUNK = 100
 
 export function createProducer({ redis, subscriber, now = Date.now, ids }: ProducerDeps): Producer {
   const producerId = randomUUID()
@@ -146,6 +157,23 @@ export function createProducer({ redis, subscriber, now = Date.now, ids }: Produ
         await replies.expect(text(rest[0]) as ExecutionId)
     }
     return acceptedOf(code, rest)
+  }
+
+  async function livePage(
+    tenantId: string | null,
+    { limit, before = '' }: { limit: number; before?: string },
+  ): Promise<LivePage> {
+    const states: ExecutionState[] = []
+    let place: string | null = before
+    while (place !== null && states.length < limit) {
+      const wanted = Math.min(LIVE_CHUNK, limit - states.length)
+      const asked: (string | number)[] = [tenantId ?? '', wanted, place]
+      const reply = list(await guard(() => run(redis, SCRIPTS.live, KEYS.window, asked)))
+      for (const description of list(reply[0])) states.push(stateOf(description, null))
+      // An entry without a record makes a page shorter; only an empty one is the end.
+      place = text(reply[1]) === '' ? null : text(reply[1])
+    }
+    return { states, next: place }
   }
 
   function acceptedOf(code: string, rest: Reply[]): Accepted {
@@ -190,11 +218,9 @@ export function createProducer({ redis, subscriber, now = Date.now, ids }: Produ
     },
     cancelTenant: (tenantId, asked) => guard(() => cancelPage(redis, tenantId, asked)),
     async live(tenantId, limit) {
-      const found = await guard(() =>
-        run(redis, SCRIPTS.live, KEYS.window, [tenantId, Math.min(limit, LIVE_MAX)]),
-      )
-      return list(found).map((description) => stateOf(description, null))
+      return (await livePage(tenantId, { limit: Math.min(limit, LIVE_MAX) })).states
     },
+    livePage,
     stats: () => guard(() => readStats(redis)),
     async setTenantLimits(tenantId, { weight, concurrency, max_queued }) {
       await guard(() =>

@@ -166,6 +166,45 @@ describe('limits of a tenant', () => {
     await producer.put(requestOf())
   })
 
+  it.each([0, 1, 10_000])(
+    'of depth %i are never passed by eight producers at once, delayed ones included, nor left unused',
+    async (depth) => {
+      const producers = Array.from({ length: 8 }, () => bench.producer())
+      await producers[0]!.setTenantLimits('acme', { ...WEIGHT_1, max_queued: depth })
+      const tries = depth + 400
+      let next = 0
+      const outcomes = { accepted: 0, full: 0 }
+      await Promise.all(
+        producers.flatMap((producer) =>
+          Array.from({ length: 16 }, async () => {
+            while (next < tries) {
+              const n = (next += 1)
+              const request = requestOf({
+                agent_id: `agent-${n % 50}`,
+                ...(n % 3 === 0 ? { delay_ms: 600_000 } : {}),
+                ...(n % 5 === 0 ? { session: { key: `s${n % 7}` } } : {}),
+              })
+              await producer.put(request).then(
+                () => (outcomes.accepted += 1),
+                (error: unknown) => {
+                  expect(error).toMatchObject({
+                    code: 'queue_full',
+                    details: { queued: depth, limit: depth },
+                  })
+                  outcomes.full += 1
+                },
+              )
+            }
+          }),
+        ),
+      )
+      expect(outcomes).toEqual({ accepted: depth, full: 400 })
+      const { queued, delayed } = (await producers[0]!.stats()).lanes.interactive
+      expect(queued + delayed).toBe(depth)
+    },
+    120_000,
+  )
+
   it('of depth 0 mean: at once or not at all', async () => {
     const producer = bench.producer()
     await producer.setTenantLimits('acme', { ...WEIGHT_1, max_queued: 0, concurrency: 1 })

@@ -1,11 +1,11 @@
 /**
  * GET /v1/executions: live ones from the queue, then ended ones from the store, each newest first. Pages go through
- * the ended ones by keyset; the live ones stand on the first page.
+ * the ended ones by keyset; the newest live ones stand on the first page. `status=live` pages through all of these.
  *
  * The queue is read before the store: an execution that ends in between is then in both and shown once, as ended,
  * and never in neither, since the audit row is written before the queue lets go.
  */
-import { executionStateSchema, type ExecutionState } from '@cofferdam/contract'
+import { CofferdamError, executionStateSchema, type ExecutionState } from '@cofferdam/contract'
 import { z } from 'zod'
 import { tenantFilter } from '../authenticate.ts'
 import { pageFilter, pageQuery } from '../page-query.ts'
@@ -20,8 +20,10 @@ const query = pageQuery.extend({
 })
 type Query = z.output<typeof query>
 
-/** Tenants whose live executions are gathered for an admin key that names no tenant: one call of Redis each. */
-const MAX_TENANTS = 100
+/** Live executions looked at for one page when not all match: each costs the queue a forecast. */
+const MAX_LOOKED_AT = 1000
+/** Cursors of the two lists are told apart: that of the store is base64 and never holds a colon. */
+const LIVE_CURSOR = /^live:(\d{1,16})$/
 
 /** Adds the route. */
 export function listExecutions(app: App, context: RouteContext): void {
@@ -33,8 +35,8 @@ export function listExecutions(app: App, context: RouteContext): void {
         tags: ['executions'],
         summary: 'Live executions, then ended ones, each newest first.',
         description:
-          'Live ones stand on the first page, and only without exit_status. Texts of results are cut at 16 KiB. ' +
-          `Without tenant_id, an admin key sees the live executions of the first ${MAX_TENANTS} tenants.`,
+          'The newest live ones stand on the first page, and only without exit_status; `status=live` pages through all. ' +
+          'Texts of results are cut at 16 KiB. A page may hold fewer than `limit`, even none: only `next_cursor` null means the end.',
         querystring: query,
         response: {
           200: z.strictObject({ executions: z.array(executionStateSchema), next_cursor: nextCursorSchema }),
@@ -45,8 +47,8 @@ export function listExecutions(app: App, context: RouteContext): void {
     async (request) => {
       const asked = request.query
       const tenantId = tenantFilter(request, asked.tenant_id)
-      const live = showsLive(asked) ? await liveExecutions(context, tenantId, asked) : []
-      if (asked.status === 'live') return { executions: live, next_cursor: null }
+      if (asked.status === 'live') return await livePage(context, tenantId, asked)
+      const live = showsLive(asked) ? (await livePage(context, tenantId, asked)).executions : []
       const { rows, next_cursor } = await context.store.listExecutions(pageFilter(asked, tenantId))
       const ended = new Set(rows.map((row) => row.execution_id))
       return { executions: [...live.filter((one) => !ended.has(one.execution_id)), ...rows], next_cursor }
@@ -58,25 +60,39 @@ function showsLive(asked: Query): boolean {
   return asked.status !== 'ended' && asked.cursor === undefined && asked.exit_status === undefined
 }
 
-async function liveExecutions(
+async function livePage(
   context: RouteContext,
   tenantId: string | null,
   asked: Query,
-): Promise<ExecutionState[]> {
+): Promise<{ executions: ExecutionState[]; next_cursor: string | null }> {
   const limit = asked.limit ?? DEFAULT_PAGE
-  const tenants = tenantId === null ? await tenantIds(context) : [tenantId]
-  const perTenant = await Promise.all(tenants.map((tenant) => context.producer.live(tenant, limit)))
-  return perTenant
-    .flat()
-    .filter((state) => asked.agent_id === undefined || state.agent_id === asked.agent_id)
-    .filter((state) => isWithin(Date.parse(state.enqueued_at), asked))
-    .sort((a, b) => (a.execution_id < b.execution_id ? 1 : -1))
-    .slice(0, limit)
+  const executions: ExecutionState[] = []
+  let place = asked.cursor === undefined ? undefined : placeOf(asked.cursor)
+  for (let looked = 0; looked < MAX_LOOKED_AT && executions.length < limit;) {
+    const page = await context.producer.livePage(tenantId, {
+      limit: limit - executions.length,
+      ...(place === undefined ? {} : { before: place }),
+    })
+    executions.push(...page.states.filter((state) => matches(state, asked)))
+    looked += page.states.length
+    if (page.next === null) return { executions, next_cursor: null }
+    place = page.next
+  }
+  return { executions, next_cursor: `live:${place}` }
 }
 
-async function tenantIds(context: RouteContext): Promise<string[]> {
-  const tenants = await context.store.tenants.list({ limit: MAX_TENANTS })
-  return tenants.map((tenant) => tenant.policy.tenant_id)
+const matches = (state: ExecutionState, asked: Query): boolean =>
+  (asked.agent_id === undefined || state.agent_id === asked.agent_id) &&
+  isWithin(Date.parse(state.enqueued_at), asked)
+
+function placeOf(cursor: string): string {
+  const place = LIVE_CURSOR.exec(cursor)?.[1]
+  if (place === undefined)
+    throw new CofferdamError(
+      'invalid_request',
+      'cursor: expected the next_cursor of a page of live executions.',
+    )
+  return place
 }
 
 function isWithin(atMs: number, { from, to }: Query): boolean {

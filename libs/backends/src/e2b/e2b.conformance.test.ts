@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll } from 'vitest'
 import { startE2bDouble } from '../../../../infra/doubles/e2b/e2b-double.ts'
+import { NODE } from '../../../../infra/doubles/jail.ts'
 import { exerciseBackend } from '../../conformance/index.ts'
 import { createE2bBackend } from './index.ts'
 
@@ -20,7 +21,7 @@ const factory = (): ReturnType<typeof createE2bBackend> =>
     api_key_file: join(folder, 'key'),
     api_url: double.origin,
     sandbox_url: double.origin,
-    node: '/opt/e2b/node',
+    node: NODE,
     languages: ['python', 'javascript', 'typescript', 'bash'],
   })
 

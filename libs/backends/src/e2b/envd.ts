@@ -179,6 +179,8 @@ async function openChannel(body: AsyncIterable<Uint8Array>, { rpc, stop }: Chann
   })
   // The reader learns of it: without input the agent is of no use.
   writable.on('error', (error) => readable.destroy(error))
+  // A session that is over listens no more.
+  readable.on('error', () => {})
   return { readable, writable, stderrTail: () => stderr }
 }
 

@@ -140,6 +140,9 @@ export class GuestSandbox implements Sandbox {
   async remove(path: string): Promise<void> {
     await this.#guest.remove(path)
   }
+  async snapshot(request: Parameters<GuestSession['snapshot']>[0]): Promise<ProgramFile[]> {
+    return await this.#guest.snapshot(request)
+  }
 
   /** Since the program's start; from the kernel without a word of the guest where there are counters, for the program may hold it up. */
   async usage(): Promise<Usage> {

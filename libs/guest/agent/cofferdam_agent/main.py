@@ -95,7 +95,7 @@ class Agent:
                     "cgroup": self.meters.version,
                     "uidSplit": self.split,
                     "ownsPids": os.getpid() == 1,
-                    "features": ["connections", "reports"],
+                    "features": ["connections", "reports", "backups"],
                     "bootMs": int((time.monotonic() - self.started) * 1000),
                 }
             ),
@@ -131,6 +131,11 @@ class Agent:
                 self.run.soft_stop(struct.unpack("<I", payload)[0] / 1000)
         elif kind == "C" and self.state == "idle":
             self.collect(payload)
+        elif kind == "B" and self.state != "binding":
+            # Imported here: few programs leave checkpoints.
+            from .backup import back_up
+
+            back_up(self.work, self.send_and_drain, payload)
         elif kind == "K" and self.state in ("idle", "running", "ending"):
             self.on_clean(payload)
         elif kind == "P":

@@ -67,6 +67,7 @@ if ARGV[9] ~= '' then
   redis.call('SET', K.idempotency .. ARGV[9], id .. ' ' .. ARGV[10], 'PX', C.idempotency_ttl)
 end
 redis.call('ZADD', K.live .. tenant, sequence, id)
+redis.call('ZADD', K.all_live, sequence, id)
 append_event(id, string.format('{"type":"queued","at_ms":%.0f}', now))
 register_waiter(id)
 

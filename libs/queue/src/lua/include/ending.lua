@@ -12,6 +12,7 @@ local function finish(id, tenant, result, tail, now)
   redis.call('HSET', K.record .. id, 's', 'ended', 'en', now)
   redis.call('PEXPIRE', K.record .. id, C.ended_ttl)
   redis.call('ZREM', K.live .. tenant, id)
+  redis.call('ZREM', K.all_live, id)
   local callback = redis.call('HGET', K.record .. id, 'cb')
   if callback then redis.call('RPUSH', K.callbacks_due, id .. ' ' .. tenant .. ' ' .. callback) end
   append_event(id, string.format('{"type":"ended","at_ms":%.0f,', now) .. tail)

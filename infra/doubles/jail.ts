@@ -1,0 +1,138 @@
+/** A sandbox of a double: one server program in a bubblewrap jail, reached over a unix socket that it listens on. */
+import { execFileSync, spawn, type ChildProcess } from 'node:child_process'
+import { once } from 'node:events'
+import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { createConnection } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import type { Readable } from 'node:stream'
+import { setTimeout as sleep } from 'node:timers/promises'
+
+/** Such a program listens within 0.2 s on an idle machine. */
+const READY_MS = 20_000
+/** Inside: where the program listens, and where Node.js is. */
+export const SOCKET = '/run/jail/socket'
+export const NODE = '/opt/node/bin/node'
+
+export interface JailOptions {
+  hostname: string
+  uid: number
+  /** What to run; it listens on SOCKET. */
+  command: readonly string[]
+  /** Files or folders of this host that show inside, read-only: source, target below /opt. */
+  shows: readonly (readonly [string, string])[]
+  environment: Record<string, string>
+  /** The program is the first process of the jail, not a child of it. */
+  isInit: boolean
+}
+
+export interface Jail extends AsyncDisposable {
+  /** The socket's path on this host. */
+  readonly socket: string
+  /** Resolves when it is over, whoever ended it. */
+  readonly ended: Promise<unknown>
+}
+
+/** Why jails cannot run here; null when they can. */
+export function missing(): string | null {
+  if (process.platform !== 'linux') return 'doubles that run programs need Linux'
+  try {
+    execFileSync('bwrap', ['--version'], { stdio: 'ignore' })
+  } catch {
+    return 'bubblewrap is not installed (apt install bubblewrap)'
+  }
+  return existsSync('/usr/bin/python3') ? null : 'there is no /usr/bin/python3 (apt install python3)'
+}
+
+/** Starts one; resolves when its program listens. */
+export async function startJail(options: JailOptions): Promise<Jail> {
+  const root = mkdtempSync(join(tmpdir(), 'cofferdam-double-'))
+  for (const name of ['home', 'run']) mkdirSync(join(root, name))
+  const passwd = `root:x:0:0::/root:/bin/bash\nuser:x:${options.uid}:${options.uid}::/home/user:/bin/bash\n`
+  writeFileSync(join(root, 'passwd'), passwd)
+  const child = spawn('bwrap', argumentsOf(root, options), { stdio: ['ignore', 'ignore', 'inherit', 'pipe'] })
+  const init = initOf(child.stdio[3] as Readable)
+  const ended = once(child, 'exit').then(() => rmSync(root, { recursive: true, force: true }))
+  const jail: Jail = {
+    socket: join(root, 'run/socket'),
+    ended,
+    async [Symbol.asyncDispose]() {
+      // bubblewrap waits for the namespace's first process, and the kernel ends that one only after all others in it.
+      const pid = await Promise.race([init, ended])
+      if (typeof pid === 'number') killed(pid)
+      else child.kill('SIGKILL')
+      await ended
+    },
+  }
+  try {
+    await listens(jail.socket, child)
+    return jail
+  } catch (error) {
+    await jail[Symbol.asyncDispose]()
+    throw error
+  }
+}
+
+/** Pid of the jail's first process on this host; undefined when there was none. */
+async function initOf(info: Readable): Promise<number | undefined> {
+  let text = ''
+  for await (const part of info) text += String(part)
+  const pid = /"child-pid":\s*(\d+)/.exec(text)?.[1]
+  return pid === undefined ? undefined : Number(pid)
+}
+
+function killed(pid: number): void {
+  try {
+    process.kill(pid, 'SIGKILL')
+  } catch {
+    // Gone already.
+  }
+}
+
+function argumentsOf(
+  root: string,
+  { hostname, uid, command, shows, environment, isInit }: JailOptions,
+): string[] {
+  const variables = {
+    PATH: '/opt/node/bin:/usr/local/bin:/usr/bin:/bin',
+    HOME: '/home/user',
+    LANG: 'C.UTF-8',
+    ...environment,
+  }
+  return [
+    ['--unshare-all', '--unshare-user', '--uid', String(uid), '--gid', String(uid), '--hostname', hostname],
+    ['--die-with-parent', '--new-session', '--cap-drop', 'ALL', '--clearenv'],
+    isInit ? ['--as-pid-1'] : [],
+    ['--ro-bind', '/usr', '/usr'],
+    ...['bin', 'sbin', 'lib', 'lib64'].map((name) => ['--symlink', `usr/${name}`, `/${name}`]),
+    ['--ro-bind', join(root, 'passwd'), '/etc/passwd'],
+    ['--ro-bind-try', '/etc/alternatives', '/etc/alternatives'],
+    ['--ro-bind', process.execPath, NODE],
+    ...shows.map(([source, target]) => ['--ro-bind', source, target]),
+    ['--bind', join(root, 'home'), '/home/user', '--bind', join(root, 'run'), '/run/jail'],
+    ['--proc', '/proc', '--dev', '/dev', '--tmpfs', '/dev/shm', '--tmpfs', '/tmp', '--chdir', '/home/user'],
+    ...Object.entries(variables).map(([name, value]) => ['--setenv', name, value]),
+    ['--info-fd', '3', '--', ...command],
+  ].flat()
+}
+
+async function listens(socket: string, child: ChildProcess): Promise<void> {
+  const deadline = performance.now() + READY_MS
+  for (;;) {
+    if (child.exitCode !== null || child.signalCode !== null) throw new Error('the jail ended at once')
+    if (await connects(socket)) return
+    if (performance.now() > deadline) throw new Error('the program in the jail does not listen')
+    await sleep(5)
+  }
+}
+
+function connects(path: string): Promise<boolean> {
+  return new Promise((resolve) => {
+    const probe = createConnection(path)
+    probe.once('connect', () => {
+      probe.destroy()
+      resolve(true)
+    })
+    probe.once('error', () => resolve(false))
+  })
+}

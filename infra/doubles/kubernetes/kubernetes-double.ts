@@ -1,0 +1,79 @@
+/** An API server with Agent Sandbox installed, on a loopback port, whose pods really run. */
+import { chmod, mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { installGuest } from '@cofferdam/guest'
+import { listen } from '../mirror-server.ts'
+import { ApiServer, type ApiFaults } from './api-server.ts'
+import { Controller, type ControllerFaults } from './controller.ts'
+import { ObjectStore } from './object-store.ts'
+
+export interface KubernetesDouble extends AsyncDisposable {
+  /** The API server. */
+  readonly origin: string
+  /** Pods that run, with the claim that they belong to (null: a spare). */
+  running(): { pod: string; claim: string | null }[]
+  claims(): { name: string; labels: Record<string, string>; shutdownTime: string }[]
+  /** What goes wrong from now on. */
+  fault(faults: Partial<ApiFaults & ControllerFaults>): void
+  /** Ends the pod of a claim as a node failure would. */
+  killPod(claim: string): Promise<void>
+  /** Forgets old events: watches from before are answered with 410. */
+  compact(): void
+}
+
+export interface KubernetesDoubleOptions {
+  port?: number
+  namespace?: string
+  /** The pool that is there from the start. */
+  pool?: string
+  replicas?: number
+  /** Bearer token that every call must bring; null for none. */
+  token?: string | null
+}
+
+/** Starts it with one warm pool; its spares come up in the background. */
+export async function startKubernetesDouble(
+  options: KubernetesDoubleOptions = {},
+): Promise<KubernetesDouble> {
+  const { namespace = 'cofferdam-sandboxes', pool = 'cofferdam' } = options
+  const store = new ObjectStore()
+  const agentFolder = await mkdtemp(join(tmpdir(), 'cofferdam-double-agent-'))
+  await chmod(agentFolder, 0o755)
+  await installGuest(agentFolder, '/usr/bin/python3')
+  const controller = new Controller(store, agentFolder)
+  const api = new ApiServer(store, options.token ?? null)
+  const server = await listen(options.port ?? 0, (request, response) => {
+    api.handle(request, response).catch((error: unknown) => {
+      console.error('api server:', error)
+      response.destroy()
+    })
+  })
+  store.create({
+    apiVersion: 'extensions.agents.x-k8s.io/v1beta1',
+    kind: 'SandboxWarmPool',
+    metadata: { name: pool, namespace },
+    spec: { replicas: options.replicas ?? 1, sandboxTemplateRef: { name: pool } },
+  })
+  return {
+    origin: `http://127.0.0.1:${server.port}`,
+    running: () => controller.running(),
+    claims: () =>
+      store.list('sandboxclaims').map(({ metadata, spec }) => ({
+        name: metadata.name,
+        labels: metadata.labels ?? {},
+        shutdownTime: String((spec['lifecycle'] as { shutdownTime?: string } | undefined)?.shutdownTime),
+      })),
+    fault(faults) {
+      Object.assign(api.faults, faults)
+      Object.assign(controller.faults, faults)
+    },
+    killPod: (claim) => controller.killPod(claim),
+    compact: () => store.compact(),
+    async [Symbol.asyncDispose]() {
+      await controller.close()
+      await server[Symbol.asyncDispose]()
+      await rm(agentFolder, { recursive: true, force: true })
+    },
+  }
+}

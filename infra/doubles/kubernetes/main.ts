@@ -1,0 +1,22 @@
+/** `node infra/doubles/kubernetes/main.ts [--port N]`: a cluster with Agent Sandbox on this machine, until it is stopped. */
+import { parseArgs } from 'node:util'
+import { missing } from '../jail.ts'
+import { startKubernetesDouble } from './kubernetes-double.ts'
+
+const { values } = parseArgs({ options: { port: { type: 'string', default: '0' } } })
+const why = missing()
+if (why !== null || !/^\d{1,5}$/.test(values.port)) {
+  console.error(why ?? 'expected --port N')
+  process.exit(2)
+}
+const double = await startKubernetesDouble({ port: Number(values.port) })
+console.log(
+  JSON.stringify({
+    double: 'kubernetes',
+    api_server: double.origin,
+    namespace: 'cofferdam-sandboxes',
+    warm_pool: 'cofferdam',
+  }),
+)
+for (const signal of ['SIGINT', 'SIGTERM'] as const)
+  process.once(signal, () => void double[Symbol.asyncDispose]().then(() => process.exit(0)))

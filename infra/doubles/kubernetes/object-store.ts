@@ -1,0 +1,139 @@
+/**
+ * Objects as an API server keeps them: one resource version for all, a log of events that forgets, generations that
+ * count changes of spec alone.
+ */
+import { randomUUID } from 'node:crypto'
+
+/** Versions older than this many events are answered with 410 Gone. */
+const LOG_MAX = 1000
+
+export interface Metadata {
+  name: string
+  namespace: string
+  uid: string
+  resourceVersion: string
+  generation: number
+  creationTimestamp: string
+  deletionTimestamp?: string
+  labels?: Record<string, string>
+  annotations?: Record<string, string>
+  ownerReferences?: { kind: string; name: string; uid: string }[]
+}
+export interface KubeObject {
+  apiVersion: string
+  kind: string
+  metadata: Metadata
+  spec: Record<string, unknown>
+  status?: Record<string, unknown>
+}
+export interface StoreEvent {
+  version: number
+  type: 'ADDED' | 'MODIFIED' | 'DELETED'
+  plural: string
+  object: KubeObject
+}
+
+/** Name of a kind in paths. */
+export const PLURALS: Record<string, string> = {
+  SandboxClaim: 'sandboxclaims',
+  SandboxWarmPool: 'sandboxwarmpools',
+  SandboxTemplate: 'sandboxtemplates',
+  Sandbox: 'sandboxes',
+}
+
+export class ObjectStore {
+  readonly #objects = new Map<string, KubeObject>()
+  readonly #listeners = new Set<(event: StoreEvent) => void>()
+  #log: StoreEvent[] = []
+  #version = 1
+
+  get version(): number {
+    return this.#version
+  }
+
+  get(plural: string, namespace: string, name: string): KubeObject | undefined {
+    return this.#objects.get(`${plural}/${namespace}/${name}`)
+  }
+
+  /** Of one namespace, or of all. */
+  list(plural: string, namespace?: string): KubeObject[] {
+    const prefix = namespace === undefined ? `${plural}/` : `${plural}/${namespace}/`
+    return [...this.#objects].filter(([key]) => key.startsWith(prefix)).map(([, object]) => object)
+  }
+
+  /** Undefined when the name is taken. */
+  create(
+    given: Pick<KubeObject, 'apiVersion' | 'kind' | 'spec'> & { metadata: Partial<Metadata> },
+  ): KubeObject | undefined {
+    const { name = '', namespace = 'default' } = given.metadata
+    const plural = PLURALS[given.kind] ?? ''
+    if (this.get(plural, namespace, name) !== undefined) return undefined
+    const metadata: Metadata = {
+      ...given.metadata,
+      name,
+      namespace,
+      uid: randomUUID(),
+      resourceVersion: '',
+      generation: 1,
+      creationTimestamp: new Date().toISOString(),
+    }
+    return this.#write('ADDED', plural, { ...given, metadata })
+  }
+
+  /** Writes a changed copy; `generation` counts when the spec differs. */
+  update(
+    object: KubeObject,
+    change: Partial<Pick<KubeObject, 'spec' | 'status'>> & { metadata?: Partial<Metadata> },
+  ): KubeObject {
+    const current =
+      this.get(PLURALS[object.kind] ?? '', object.metadata.namespace, object.metadata.name) ?? object
+    const isNewSpec =
+      change.spec !== undefined && JSON.stringify(change.spec) !== JSON.stringify(current.spec)
+    const metadata = {
+      ...current.metadata,
+      ...change.metadata,
+      generation: current.metadata.generation + (isNewSpec ? 1 : 0),
+    }
+    return this.#write('MODIFIED', PLURALS[object.kind] ?? '', { ...current, ...change, metadata })
+  }
+
+  remove(object: KubeObject): void {
+    const plural = PLURALS[object.kind] ?? ''
+    const current = this.get(plural, object.metadata.namespace, object.metadata.name)
+    if (current !== undefined) this.#write('DELETED', plural, current)
+  }
+
+  /** Events after a version; null when the log no longer reaches back so far. */
+  since(version: number): StoreEvent[] | null {
+    const [oldest] = this.#log
+    if (oldest !== undefined && version < oldest.version - 1) return null
+    return this.#log.filter((event) => event.version > version)
+  }
+
+  /** Forgets old events, as etcd's compaction does. */
+  compact(): void {
+    this.#log = []
+    this.#version += 1
+  }
+
+  onEvent(listener: (event: StoreEvent) => void): () => void {
+    this.#listeners.add(listener)
+    return () => this.#listeners.delete(listener)
+  }
+
+  #write(type: StoreEvent['type'], plural: string, object: KubeObject): KubeObject {
+    this.#version += 1
+    const written = {
+      ...object,
+      metadata: { ...object.metadata, resourceVersion: String(this.#version) },
+    }
+    const key = `${plural}/${object.metadata.namespace}/${object.metadata.name}`
+    if (type === 'DELETED') this.#objects.delete(key)
+    else this.#objects.set(key, written)
+    const event: StoreEvent = { version: this.#version, type, plural, object: written }
+    this.#log.push(event)
+    if (this.#log.length > LOG_MAX) this.#log.shift()
+    for (const listener of [...this.#listeners]) listener(event)
+    return written
+  }
+}

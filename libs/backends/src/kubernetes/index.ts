@@ -1,0 +1,134 @@
+/**
+ * The `kubernetes` backend: a pod of Agent Sandbox per sandbox, claimed from a warm pool, with our guest agent as its first
+ * process and frames over one TCP connection. README.md says what it isolates and what the cluster needs.
+ */
+import {
+  CofferdamError,
+  isCofferdamError,
+  LANGUAGES,
+  refuseMissing,
+  SESSION_SCOPES,
+  type Backend,
+  type Capabilities,
+  type Probe,
+} from '@cofferdam/contract'
+import type { z } from 'zod'
+import { SILENT, type BackendDeps } from '../deps.ts'
+import { RemoteSandbox } from '../remote/remote-sandbox.ts'
+import type { RemoteSlot } from '../remote/remote-slot.ts'
+import { createWarmth } from '../warm/index.ts'
+import { createClaims } from './claims.ts'
+import { kubernetesConfigSchema, type KubernetesConfig } from './config.ts'
+import { createKubeApi } from './kube-api.ts'
+import { startSlot } from './start-slot.ts'
+
+/** Beyond the hard deadline: the worker deletes a claim itself, the cluster's clock is for workers that died. */
+const LIFE_MARGIN_MS = 30_000
+/** A cell may wait so long for its session's next execution, and a slot for its first. */
+const WAIT_MS = 3_600_000
+
+/** Makes the backend; talks to nothing before `probe` or `open`. `config` takes its defaults from the schema. */
+export function createKubernetesBackend(
+  config: z.input<typeof kubernetesConfigSchema> = {},
+  deps: BackendDeps = {},
+  name = 'kubernetes',
+): Backend {
+  const settings = kubernetesConfigSchema.parse(config)
+  const claims = createClaims(createKubeApi(settings), settings)
+  const warmth = createWarmth<RemoteSlot>({
+    backend: name,
+    start: (spec, signal) => startSlot({ claims, config: settings }, spec, signal),
+    deps: deps.warm ?? null,
+    logger: deps.logger ?? SILENT,
+  })
+  const capabilities = capabilitiesOf(warmth.preloads)
+  const { isolation } = settings
+
+  return {
+    name,
+    isolation,
+    capabilities,
+
+    async probe(signal): Promise<Probe> {
+      signal.throwIfAborted()
+      try {
+        await claims.ping(signal)
+      } catch (error) {
+        signal.throwIfAborted()
+        return {
+          ok: false,
+          why: isCofferdamError(error) ? error.message : String(error),
+          fix: `Install Agent Sandbox, then \`helm install\` infra/kubernetes/sandboxes, which makes the pool "${settings.warm_pool}" and the rights in ${settings.namespace}.`,
+        }
+      }
+      return {
+        ok: true,
+        features: [
+          `a pod of ${settings.namespace}/${settings.warm_pool} per sandbox; isolation as its runtime class gives it, taken to be ${isolation}`,
+          'memory, CPU, processes and disk are the template’s; network by the worker’s proxy over the agent’s channel',
+          `the cluster deletes a claim ${LIFE_MARGIN_MS / 1000} s after its hard deadline, should no worker do it`,
+        ],
+      }
+    },
+    prewarm() {
+      warmth.prewarm()
+    },
+    async open(spec, signal) {
+      signal.throwIfAborted()
+      refuseMissing(name, capabilities, spec)
+      const place = await warmth.take(spec, signal)
+      try {
+        const waits = spec.reuse === 'job' ? 0 : WAIT_MS
+        await place.slot.keep(spec.limits.hard_timeout_ms + LIFE_MARGIN_MS + waits)
+        signal.throwIfAborted()
+      } catch (error) {
+        await place.end(true)
+        throw isCofferdamError(error) && error.code === 'sandbox_lost'
+          ? new CofferdamError('sandbox_open_failed', `${name}: the pod was gone before it was used`, {
+              cause: error,
+            })
+          : error
+      }
+      return new RemoteSandbox({ name, isolation, measures: capabilities.measures }, spec, place)
+    },
+    async kill(ref) {
+      const { claim } = ref.handle
+      if (typeof claim !== 'string' || !/^cofferdam-[a-z0-9-]{1,64}$/.test(claim))
+        throw new CofferdamError('invalid_request', `${name}: the ref of ${ref.id} names no claim.`)
+      return await claims.release(claim)
+    },
+    async sweep(owner) {
+      const left = await claims.list(owner)
+      const released = await Promise.all(left.map(({ claim }) => claims.release(claim)))
+      return { destroyed: released.filter(Boolean).length }
+    },
+    async owners() {
+      return [...new Set((await claims.list(null)).map(({ owner }) => owner))]
+    },
+    [Symbol.asyncDispose]: () => warmth.close(),
+  }
+}
+
+function capabilitiesOf(preloads: readonly string[]): Capabilities {
+  return {
+    languages: LANGUAGES,
+    programs: ['script', 'command'],
+    network: ['none', 'public', 'allow'],
+    stdin: true,
+    files: true,
+    artifacts: true,
+    streaming: true,
+    sessions: SESSION_SCOPES,
+    preloads,
+    value: true,
+    interrupt: true,
+    maxMs: null,
+    // One template for all: what a request asks for cannot be set on a pod that runs already.
+    enforces: [],
+    measures: ['cpu_ms', 'peak_memory_bytes', 'wall_ms'],
+  }
+}
+
+/** What the registry calls. */
+export const createBackend = (config: KubernetesConfig, deps: BackendDeps, name: string): Backend =>
+  createKubernetesBackend(config, deps, name)

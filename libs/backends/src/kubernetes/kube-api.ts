@@ -1,0 +1,144 @@
+/** The few calls of the Kubernetes API that a backend needs, over Node's own client: JSON in, JSON out, and one watch. */
+import { readFile } from 'node:fs/promises'
+import { request as httpRequest, type IncomingMessage } from 'node:http'
+import { request as httpsRequest } from 'node:https'
+import { CofferdamError } from '@cofferdam/contract'
+import type { KubernetesConfig } from './config.ts'
+
+/** A list of a thousand claims is half of this. */
+const ANSWER_MAX = 16 * 1024 * 1024
+/** One event of a watch holds one object. */
+const EVENT_MAX = 1024 * 1024
+
+export interface KubeAnswer {
+  status: number
+  body: unknown
+}
+
+export interface WatchEvent {
+  type: string
+  object: unknown
+}
+
+export interface KubeApi {
+  /** Resolves with whatever status; rejects when there was no answer. */
+  call(method: string, path: string, options?: CallOptions): Promise<KubeAnswer>
+  /** Events until the server ends the watch or `signal` aborts. Throws for an answer that is no watch. */
+  watch(path: string, signal: AbortSignal): AsyncGenerator<WatchEvent>
+}
+
+interface CallOptions {
+  body?: unknown
+  /** Default application/json; a patch needs its own (the API server's default for a patch is JSON Patch). */
+  contentType?: string
+  signal?: AbortSignal | null
+}
+
+/** Creates a client for the API server of the configuration. */
+export function createKubeApi(config: KubernetesConfig): KubeApi {
+  const isHttps = config.api_server.startsWith('https:')
+
+  async function send(
+    method: string,
+    path: string,
+    { body, contentType = 'application/json', signal }: CallOptions & { signal: AbortSignal },
+  ): Promise<IncomingMessage> {
+    const [token, ca] = await Promise.all([
+      config.token_file === null ? null : secretIn(config.token_file),
+      config.ca_file === null || !isHttps ? null : secretIn(config.ca_file),
+    ])
+    const text = body === undefined ? '' : JSON.stringify(body)
+    const { promise, resolve, reject } = Promise.withResolvers<IncomingMessage>()
+    const outgoing = (isHttps ? httpsRequest : httpRequest)(
+      new URL(path, config.api_server),
+      {
+        method,
+        signal,
+        ...(ca === null ? {} : { ca }),
+        headers: {
+          Accept: 'application/json',
+          ...(token === null ? {} : { Authorization: `Bearer ${token.trim()}` }),
+          ...(text === '' ? {} : { 'Content-Type': contentType, 'Content-Length': Buffer.byteLength(text) }),
+        },
+      },
+      resolve,
+    )
+    outgoing.once('error', reject)
+    outgoing.end(text)
+    return await promise
+  }
+
+  const unreachable = (error: unknown): CofferdamError =>
+    error instanceof CofferdamError
+      ? error
+      : new CofferdamError('backend_unavailable', `Kubernetes: ${config.api_server} does not answer.`, {
+          cause: error,
+        })
+
+  return {
+    async call(method, path, { signal = null, ...options } = {}) {
+      const timeout = AbortSignal.timeout(config.api_timeout_ms)
+      const stop = signal === null ? timeout : AbortSignal.any([signal, timeout])
+      try {
+        const response = await send(method, path, { ...options, signal: stop })
+        return { status: response.statusCode ?? 0, body: await jsonOf(response) }
+      } catch (error) {
+        signal?.throwIfAborted()
+        throw unreachable(error)
+      }
+    },
+    async *watch(path, signal) {
+      try {
+        const response = await send('GET', path, { signal })
+        if (response.statusCode !== 200) {
+          yield { type: 'ERROR', object: await jsonOf(response) }
+          return
+        }
+        for await (const line of linesOf(response)) yield parseEvent(line)
+      } catch (error) {
+        signal.throwIfAborted()
+        throw unreachable(error)
+      }
+    },
+  }
+}
+
+async function secretIn(file: string): Promise<string> {
+  return await readFile(file, 'utf8').catch((error: unknown) => {
+    throw new CofferdamError('backend_unavailable', `Kubernetes: ${file} cannot be read.`, { cause: error })
+  })
+}
+
+async function jsonOf(response: IncomingMessage): Promise<unknown> {
+  const parts: Buffer[] = []
+  let size = 0
+  for await (const part of response as AsyncIterable<Buffer>) {
+    size += part.length
+    if (size > ANSWER_MAX)
+      throw new CofferdamError('protocol_violation', `Kubernetes: an answer above ${ANSWER_MAX} bytes.`)
+    parts.push(part)
+  }
+  try {
+    return JSON.parse(Buffer.concat(parts).toString('utf8'))
+  } catch {
+    return null
+  }
+}
+
+async function* linesOf(response: IncomingMessage): AsyncGenerator<string> {
+  let held = ''
+  response.setEncoding('utf8')
+  for await (const chunk of response as AsyncIterable<string>) {
+    held += chunk
+    if (held.length > EVENT_MAX)
+      throw new CofferdamError('protocol_violation', `Kubernetes: an event above ${EVENT_MAX} bytes.`)
+    const lines = held.split('\n')
+    held = lines.pop() ?? ''
+    yield* lines.filter((line) => line !== '')
+  }
+}
+
+function parseEvent(line: string): WatchEvent {
+  const event = JSON.parse(line) as { type?: unknown; object?: unknown }
+  return { type: typeof event.type === 'string' ? event.type : 'ERROR', object: event.object }
+}

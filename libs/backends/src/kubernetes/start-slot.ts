@@ -1,0 +1,148 @@
+/**
+ * One claimed pod up to the point where its interpreter waits.
+ *
+ *   claim ──dial──hello──(frames)──R──▶ slot        any failure or abort: the claim is deleted, then thrown
+ */
+import { createConnection, type Socket } from 'node:net'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { CofferdamError, isCofferdamError } from '@cofferdam/contract'
+import { agentOptions, createGuestSession } from '@cofferdam/guest'
+import { z } from 'zod'
+import { createRemoteSlot, type RemoteSlot } from '../remote/remote-slot.ts'
+import type { SlotSpec } from '../warm/index.ts'
+import type { ClaimedPod, Claims } from './claims.ts'
+import type { KubernetesConfig } from './config.ts'
+
+/** From the claim to the first execution's own life. */
+const START_LIFE_MS = 180_000
+const HELLO_MAX = 4096
+/** A pod may be Ready before its first process listens. */
+const REDIAL_MS = 50
+
+const helloSchema = z.union([z.object({ error: z.string() }), z.object({ pod: z.string() })])
+
+export interface StartParts {
+  claims: Claims
+  config: KubernetesConfig
+}
+
+/** Throws `backend_unavailable`, `sandbox_open_failed`, or the reason of `signal`; nothing is left in the cluster then. */
+export async function startSlot(
+  { claims, config }: StartParts,
+  spec: SlotSpec,
+  signal: AbortSignal,
+): Promise<RemoteSlot> {
+  signal.throwIfAborted()
+  const inTime = AbortSignal.any([signal, AbortSignal.timeout(config.ready_timeout_ms)])
+  let pod: ClaimedPod | null = null
+  try {
+    pod = await claims.acquire(spec.owner, spec.slotId, START_LIFE_MS, inTime)
+    const socket = await dial(pod, config.port, inTime)
+    const { language, preload, cell } = spec
+    // Where interpreters, cgroup and disk are is the image's own matter.
+    await hello(socket, pod, agentOptions({ language, preload, cell }), inTime)
+    return await handshake(claims, spec, pod, socket, inTime)
+  } catch (error) {
+    if (pod !== null) await claims.release(pod.claim)
+    signal.throwIfAborted()
+    if (
+      isCofferdamError(error) &&
+      (error.code === 'backend_unavailable' || error.code === 'sandbox_open_failed')
+    )
+      throw error
+    throw new CofferdamError('sandbox_open_failed', 'kubernetes: the sandbox did not start', { cause: error })
+  }
+}
+
+async function dial({ ip }: ClaimedPod, port: number, signal: AbortSignal): Promise<Socket> {
+  for (;;) {
+    signal.throwIfAborted()
+    const socket = await connected(ip, port, signal).catch((error: NodeJS.ErrnoException) => {
+      if (error.code !== 'ECONNREFUSED') throw error
+      return null
+    })
+    if (socket !== null) return socket
+    await sleep(REDIAL_MS, undefined, { signal }).catch(() => signal.throwIfAborted())
+  }
+}
+
+async function connected(host: string, port: number, signal: AbortSignal): Promise<Socket> {
+  // Not with the signal as an option: that would end the connection also after it was made.
+  const socket = createConnection({ host, port, noDelay: true, keepAlive: true })
+  const { promise, resolve, reject } = Promise.withResolvers<undefined>()
+  const onAbort = (): void => reject(signal.reason)
+  signal.addEventListener('abort', onAbort, { once: true })
+  socket.once('connect', () => resolve(undefined))
+  socket.once('error', reject)
+  try {
+    await promise
+    return socket
+  } catch (error) {
+    socket.destroy()
+    throw error
+  } finally {
+    signal.removeEventListener('abort', onAbort)
+  }
+}
+
+/** An address may meanwhile be another pod's: only the one that bears the sandbox's name gets anything from us. */
+async function hello(socket: Socket, pod: ClaimedPod, options: string[], signal: AbortSignal): Promise<void> {
+  socket.write(`${JSON.stringify({ pod: pod.name, options })}\n`)
+  let line = Buffer.alloc(0)
+  while (!line.includes(0x0a)) {
+    const chunk = await nextByte(socket, signal)
+    if (chunk === null || line.length > HELLO_MAX)
+      throw new CofferdamError('sandbox_open_failed', `kubernetes: ${pod.name} closed the connection.`)
+    line = Buffer.concat([line, chunk])
+  }
+  const answer = helloSchema.safeParse(JSON.parse(line.toString('utf8')))
+  if (!answer.success || 'error' in answer.data || answer.data.pod !== pod.name)
+    throw new CofferdamError(
+      'sandbox_open_failed',
+      `kubernetes: what answers at ${pod.ip} is not ${pod.name}.`,
+    )
+}
+
+/** One byte at a time, for the rest is the agent's; null at the end. */
+async function nextByte(socket: Socket, signal: AbortSignal): Promise<Buffer | null> {
+  for (;;) {
+    const byte = socket.read(1) as Buffer | null
+    if (byte !== null) return byte
+    if (socket.readableEnded || socket.destroyed) return null
+    signal.throwIfAborted()
+    const { promise, resolve } = Promise.withResolvers<undefined>()
+    const done = (): void => resolve(undefined)
+    const events = ['readable', 'end', 'close', 'error'] as const
+    for (const event of events) socket.once(event, done)
+    signal.addEventListener('abort', done, { once: true })
+    await promise
+    for (const event of events) socket.off(event, done)
+    signal.removeEventListener('abort', done)
+  }
+}
+
+async function handshake(
+  claims: Claims,
+  spec: SlotSpec,
+  pod: ClaimedPod,
+  socket: Socket,
+  signal: AbortSignal,
+): Promise<RemoteSlot> {
+  const closed = Promise.withResolvers<CofferdamError>()
+  const session = createGuestSession({ readable: socket, writable: socket, onClosed: closed.resolve })
+  try {
+    return createRemoteSlot({
+      spec,
+      session,
+      ready: await session.ready(signal),
+      handle: { claim: pod.claim },
+      closed: closed.promise,
+      keep: (ms) => claims.keep(pod.claim, ms),
+      stderrTail: () => '',
+      destroy: () => claims.release(pod.claim),
+    })
+  } catch (error) {
+    session.close()
+    throw error
+  }
+}

@@ -1,0 +1,153 @@
+/** What only the Kubernetes backend can do wrong: claims, watches, addresses. */
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import {
+  DEFAULT_LIMITS,
+  newExecutionId,
+  newSandboxId,
+  newWorkerId,
+  type Backend,
+  type Program,
+  type Sandbox,
+  type SandboxSpec,
+} from '@cofferdam/contract'
+import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest'
+import { missing } from '../../../infra/doubles/jail.ts'
+import {
+  startKubernetesDouble,
+  type KubernetesDouble,
+} from '../../../infra/doubles/kubernetes/kubernetes-double.ts'
+import { createKubernetesBackend } from '../src/kubernetes/index.ts'
+
+const why = missing()
+const TOKEN = 'canary-token-4711'
+const python = (source: string): Program => ({ type: 'script', language: 'python', source })
+
+describe.skipIf(why !== null && process.env['COFFERDAM_REQUIRE'] !== 'all')(`kubernetes ${why ?? ''}`, () => {
+  const folder = mkdtempSync(join(tmpdir(), 'cofferdam-kubernetes-'))
+  const tokenFile = join(folder, 'token')
+  let double: KubernetesDouble
+  let backend: Backend
+
+  beforeAll(async () => {
+    double = await startKubernetesDouble({ token: TOKEN })
+    writeFileSync(tokenFile, `${TOKEN}\n`)
+    backend = createKubernetesBackend({ api_server: double.origin, token_file: tokenFile })
+  })
+  afterEach(() => {
+    expect(double.claims(), 'claims that are left').toEqual([])
+  })
+  afterAll(async () => {
+    await backend[Symbol.asyncDispose]()
+    await double[Symbol.asyncDispose]()
+    rmSync(folder, { recursive: true })
+  })
+
+  const spec = (program: Program): SandboxSpec => ({
+    sandboxId: newSandboxId(),
+    executionId: newExecutionId(),
+    attempt: 1,
+    tenantId: 't',
+    owner: newWorkerId('4be24be24be2'),
+    program,
+    limits: DEFAULT_LIMITS,
+    network: 'none',
+    env: {},
+    preload: null,
+    reuse: 'job',
+    session: null,
+  })
+  const open = (program: Program): Promise<Sandbox> =>
+    backend.open(spec(program), AbortSignal.timeout(30_000))
+  async function printed(sandbox: Sandbox, program: Program): Promise<string> {
+    let text = ''
+    await sandbox.run(program, {
+      onOutput: (_stream, chunk) => void (text += Buffer.from(chunk).toString()),
+      maxOutputBytes: { stdout: 1 << 20, stderr: 1 << 20 },
+      signal: AbortSignal.timeout(20_000),
+    })
+    return text
+  }
+  const works = async (): Promise<void> => {
+    const program = python('print(6 * 7)')
+    await using sandbox = await open(program)
+    expect(await printed(sandbox, program)).toBe('42\n')
+  }
+
+  it('adopts a spare, and starts a pod of its own where there is none', async () => {
+    const program = python('import socket; print(socket.gethostname())')
+    const sandboxes = await Promise.all([open(program), open(program), open(program)])
+    const names = await Promise.all(sandboxes.map((sandbox) => printed(sandbox, program)))
+    expect(new Set(names).size).toBe(3)
+    await Promise.all(sandboxes.map((sandbox) => sandbox[Symbol.asyncDispose]()))
+  })
+
+  it('follows a claim that loses its spare to another, and whose watch is told 410 Gone', async () => {
+    double.fault({ lose_adoption: 1, gone_watches: 2 })
+    await works()
+  })
+
+  it('adopts the claim of its own whose creation was not answered', async () => {
+    double.fault({ drop_creates: 1 })
+    // The first answer is lost; nothing of it may be left, whatever comes of it.
+    const program = python('1')
+    await open(program).then(
+      (sandbox) => sandbox[Symbol.asyncDispose](),
+      () => undefined,
+    )
+    await works()
+  })
+
+  it('gives up at once on a reason that no waiting heals, and leaves no claim', async () => {
+    double.fault({ refuse_claims: 1, refuse_reason: 'TemplateNotFound' })
+    await expect(open(python('1'))).rejects.toMatchObject({
+      code: 'sandbox_open_failed',
+      message: expect.stringContaining('TemplateNotFound') as string,
+    })
+  })
+
+  it('says that the cluster is busy when it is', async () => {
+    double.fault({ throttle_creates: 1 })
+    await expect(open(python('1'))).rejects.toMatchObject({ code: 'backend_unavailable' })
+  })
+
+  it('loses a pod that dies while its program runs', async () => {
+    const program = python("import time; print('up', flush=True); time.sleep(60)")
+    await using sandbox = await open(program)
+    const running = printed(sandbox, program)
+    await double.killPod(String(sandbox.ref.handle['claim']))
+    await expect(running).rejects.toMatchObject({ code: 'sandbox_lost' })
+  })
+
+  it('has a backstop in the cluster soon after the hard deadline', async () => {
+    await using _sandbox = await open(python('1'))
+    const [claim] = double.claims()
+    const leftMs = Date.parse(claim?.shutdownTime ?? '') - Date.now()
+    expect(leftMs).toBeGreaterThan(DEFAULT_LIMITS.hard_timeout_ms)
+    expect(leftMs).toBeLessThan(DEFAULT_LIMITS.hard_timeout_ms + 60_000)
+  })
+
+  it('can be swept by another worker: claims and pods of an owner go', async () => {
+    const wish = spec(python('1'))
+    await using sandbox = await backend.open(wish, AbortSignal.timeout(30_000))
+    const { claim } = sandbox.ref.handle
+    await using other = createKubernetesBackend({ api_server: double.origin, token_file: tokenFile })
+    expect(await other.owners()).toContain(wish.owner)
+    expect(await other.sweep(wish.owner)).toEqual({ destroyed: 1 })
+    expect(double.running().filter((pod) => pod.claim === claim)).toEqual([])
+    expect(await other.kill(sandbox.ref)).toBe(false)
+  })
+
+  it('asks for the rights that it needs, and shows its token nowhere', async () => {
+    const program = python('import os; print(dict(os.environ))')
+    await using sandbox = await open(program)
+    expect((await printed(sandbox, program)) + JSON.stringify(sandbox.ref)).not.toContain(TOKEN)
+    writeFileSync(tokenFile, 'another-secret-token')
+    const probed = await backend.probe(AbortSignal.timeout(5000))
+    writeFileSync(tokenFile, TOKEN)
+    expect(probed).toMatchObject({ ok: false, why: expect.stringContaining('401') as string })
+    expect(JSON.stringify(probed)).not.toContain('another-secret-token')
+    await vi.waitFor(async () => expect((await backend.probe(AbortSignal.timeout(5000))).ok).toBe(true))
+  })
+})

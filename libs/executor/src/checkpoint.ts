@@ -1,0 +1,102 @@
+/**
+ * Files that an attempt leaves to the next one: copied every so often while the program runs, where the backend can, and at
+ * the end of a run that was not ok while its sandbox still stands. Never changes how a program ends.
+ */
+import { BOUNDS, pathSchema, type ProgramFile, type Sandbox } from '@cofferdam/contract'
+import { unlessAborted } from './abortable.ts'
+import type { Clock } from './clock.ts'
+
+/** What the caller keeps of one attempt for the next. */
+export interface Checkpoint {
+  globs: readonly string[]
+  /** Null: at the end alone. */
+  everyMs: number | null
+  /** What an earlier attempt left; put beside the request's own files, and before them. */
+  restore: readonly ProgramFile[]
+  /** Keeps these in place of what was kept before. */
+  save(files: readonly ProgramFile[]): Promise<void>
+}
+
+export interface CheckpointDeps {
+  sandbox: Sandbox
+  checkpoint: Checkpoint | undefined
+  clock: Clock
+  onNotice: (message: string) => void
+  onError: (error: unknown, message: string) => void
+}
+
+export interface CheckpointKeeper extends AsyncDisposable {
+  /** Of a program that has ended, in a sandbox that still stands. Never rejects. */
+  atEnd(signal: AbortSignal): Promise<void>
+}
+
+/** Copies until disposed; the copy that is under way then is finished first. */
+export function keepCheckpoints(deps: CheckpointDeps): CheckpointKeeper {
+  const { sandbox, checkpoint, clock, onNotice, onError } = deps
+  let isOver = false
+  let copying: Promise<void> = Promise.resolve()
+  let clear: () => void = () => undefined
+
+  const failed = (error: unknown): void => {
+    onError(error, 'a checkpoint could not be kept')
+    onNotice('A checkpoint could not be kept.')
+  }
+  const copy = async (kept: Checkpoint): Promise<void> => {
+    const files = await sandbox.snapshot?.({
+      globs: kept.globs,
+      maxFiles: BOUNDS.checkpointFiles,
+      maxBytes: BOUNDS.checkpointBytes,
+    })
+    // A run that has ended meanwhile saves at its end, if at all.
+    if (files !== undefined && files.length > 0 && !isOver) await kept.save(files)
+  }
+  const copyLater = (kept: Checkpoint, everyMs: number): void => {
+    clear = clock.after(everyMs, () => {
+      copying = copy(kept)
+        // The sandbox is just ending: its end says why.
+        .catch((error: unknown) => (isOver ? undefined : failed(error)))
+        .then(() => {
+          if (!isOver) copyLater(kept, everyMs)
+        })
+    })
+  }
+  const stop = async (): Promise<void> => {
+    isOver = true
+    clear()
+    await copying
+  }
+
+  if (checkpoint !== undefined && checkpoint.everyMs !== null && sandbox.snapshot !== undefined)
+    copyLater(checkpoint, checkpoint.everyMs)
+  return {
+    async atEnd(signal) {
+      if (checkpoint === undefined) return
+      await stop()
+      try {
+        const files = await readAll(sandbox, checkpoint.globs, signal)
+        if (files.length > 0) await unlessAborted(checkpoint.save(files), signal)
+      } catch (error) {
+        failed(error)
+      }
+    },
+    [Symbol.asyncDispose]: stop,
+  }
+}
+
+async function readAll(
+  sandbox: Sandbox,
+  globs: readonly string[],
+  signal: AbortSignal,
+): Promise<ProgramFile[]> {
+  const entries = await unlessAborted(sandbox.list(globs, BOUNDS.checkpointFiles), signal)
+  const files: ProgramFile[] = []
+  let left: number = BOUNDS.checkpointBytes
+  for (const { path, size } of entries.slice(0, BOUNDS.checkpointFiles)) {
+    if (size > left || !pathSchema.safeParse(path).success) continue
+    const bytes = await unlessAborted(sandbox.read(path, left), signal)
+    left -= bytes.length
+    if (left < 0) break
+    files.push({ path, bytes })
+  }
+  return files
+}

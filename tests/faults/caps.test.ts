@@ -1,0 +1,203 @@
+/**
+ * Counters say what the audit rows say, after anything: charged runs, CPU and cost, when executions end in every way, workers
+ * are killed, and Redis forgets. And a kill switch stops what is on its way, not only what comes.
+ */
+import { writeFile } from 'node:fs/promises'
+import path from 'node:path'
+import type { Accepted, AuditRow } from '@cofferdam/contract'
+import { DEFAULT_TENANT_CAPS, MICRO, type TenantCaps } from '@cofferdam/contract'
+import { rm } from 'node:fs/promises'
+import pg from 'pg'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { startFleet, type Fleet, type FleetWorker } from '../fleet.ts'
+import { auditRows, endingsOf, expectExactBooks, fakeRequest } from './accounts.ts'
+
+let fleet: Fleet
+let config: string
+beforeAll(async () => {
+  fleet = await startFleet({ durable: true })
+  config = path.join(fleet.dataDir, 'cofferdam.config.yaml')
+  await writeFile(
+    config,
+    'backends:\n  fake: {}\nprices:\n  fake: {call: 0.001, cpu_second: 0.01, gb_second: 0.0001}\n',
+  )
+})
+afterAll(async () => fleet[Symbol.asyncDispose]())
+
+const startWorker = (): Promise<FleetWorker> =>
+  fleet.startWorker({ COFFERDAM_CONFIG: config, COFFERDAM_SLOTS: '8' })
+const NONE = { min_isolation: 'none' as const }
+const CAPS: TenantCaps = { ...DEFAULT_TENANT_CAPS, tenant_daily: 100_000, agent_hourly: 100_000 }
+const METERED: TenantCaps = {
+  ...CAPS,
+  tenant_daily_cpu_seconds: 1_000_000,
+  tenant_daily_cost: 1_000_000 * MICRO,
+}
+/** Lock (15 s) + stalled check (5 s) + the sweep, on a slow machine. */
+const RECOVERY_MS = 90_000
+
+/** As PUT /v1/tenants/{id}/caps does it. */
+async function setCaps(tenantId: string, caps: TenantCaps): Promise<void> {
+  await fleet.store.tenants.setCaps(tenantId, caps, 'test')
+  await fleet.admission.setCaps(tenantId, caps)
+}
+
+const sumOf = (rows: readonly AuditRow[]) => {
+  const charged = rows.filter((row) => row.quota_charged)
+  return {
+    runs: charged.length,
+    cpuMs: charged.reduce((total, row) => total + (row.charged_cpu_ms ?? 0), 0),
+    cost: charged.reduce((total, row) => total + (row.cost ?? 0), 0),
+  }
+}
+
+async function counters(tenantId: string) {
+  const usage = await fleet.admission.usage(tenantId)
+  return {
+    runs: usage.tenant_daily.used,
+    cpuMs: Math.round((usage.tenant_daily_cpu?.used ?? 0) * 1000),
+    cost: usage.tenant_daily_cost?.used ?? 0,
+  }
+}
+
+/** Programs that end in every way, and measure CPU time or none. */
+const programOf = (i: number): object[] => {
+  const kinds: object[][] = [
+    [{ usage: { cpu_ms: i % 90 } }, { sleep_ms: i % 30 }, { print: `${i}` }],
+    [{ usage: { cpu_ms: 7 } }, { exit: 3 }],
+    [{ sleep_ms: 15 }],
+    [{ usage: { cpu_ms: 4000 } }, { oom: true }],
+    [{ die: true }],
+    [{ usage: { cpu_ms: 3_600_000 } }, { print: 'measured beyond its limits' }],
+  ]
+  return kinds[i % kinds.length] ?? []
+}
+
+describe('the counters of a tenant', () => {
+  it('are its audit rows after every kind of ending, cancellations, and workers killed in between', async () => {
+    await fleet.createTenant('mixed', { policy: NONE, caps: METERED })
+    const workers = [await startWorker(), await startWorker()]
+    const accepted: Accepted[] = []
+    for (let i = 0; i < 240; i += 1) {
+      const one = await fleet.client.enqueue(fakeRequest('mixed', programOf(i), `agent-${i % 5}`))
+      accepted.push(one)
+      if (i % 11 === 0) await fleet.client.cancel(one.execution_id)
+    }
+    for (const kills of [1, 2]) {
+      await expect
+        .poll(async () => (await auditRows(fleet, 'mixed')).length, { timeout: 60_000 })
+        .toBeGreaterThan(60 * kills)
+      await workers.shift()?.kill()
+      workers.push(await startWorker())
+    }
+    const results = await endingsOf(fleet, accepted, RECOVERY_MS)
+    const rows = await expectExactBooks(fleet, 'mixed', accepted, results)
+    expect(new Set(rows.map((row) => row.ending)).size).toBeGreaterThanOrEqual(4)
+    expect(Math.max(...rows.map((row) => row.charged_cpu_ms ?? 0))).toBe(30_000)
+    expect(rows.filter((row) => row.quota_charged).every((row) => (row.cost ?? 0) >= 1000)).toBe(true)
+
+    // Nothing stays reserved: what is left holds exactly one more execution of 30 CPU seconds.
+    const used = sumOf(rows)
+    await setCaps('mixed', { ...METERED, tenant_daily_cpu_seconds: Math.ceil(used.cpuMs / 1000) + 30 })
+    const last = await fleet.client.enqueue(fakeRequest('mixed', [{ usage: { cpu_ms: 1 } }]))
+    const [result] = await endingsOf(fleet, [last], RECOVERY_MS)
+    expect(result).toMatchObject({ ending: 'ok', usage: { cpu_ms: 1, charged_cpu_ms: 1 } })
+    expect(result?.caps?.tenant_daily_cpu?.used).toBe((used.cpuMs + 1) / 1000)
+    await expect
+      .poll(async () => counters('mixed'), { timeout: 20_000 })
+      .toEqual(sumOf(await auditRows(fleet, 'mixed')))
+    const usage = await fleet.admission.usage('mixed')
+    expect([usage.tenant_daily_cpu?.reserved, usage.tenant_daily_cost?.reserved]).toEqual([0, 0])
+    const today = { from: new Date(Date.now() - 86_400_000).toISOString(), to: new Date().toISOString() }
+    const report = await fleet.store.usage({ tenantId: 'mixed', ...today, groupBy: 'backend' })
+    expect(report.total).toMatchObject({ cpu_ms: used.cpuMs + 1 })
+    await Promise.all(workers.map((worker) => worker.stop()))
+  }, 300_000)
+
+  it('are its audit rows again after Redis lost everything, before anything is admitted', async () => {
+    await fleet.createTenant('forgotten', { policy: NONE, caps: { ...METERED, tenant_daily: 30 } })
+    const worker = await startWorker()
+    const run = async (count: number) => {
+      const accepted: Accepted[] = []
+      for (let i = 0; i < count; i += 1)
+        accepted.push(
+          await fleet.client.enqueue(fakeRequest('forgotten', [{ usage: { cpu_ms: 10 } }], `a${i % 3}`)),
+        )
+      return endingsOf(fleet, accepted, RECOVERY_MS)
+    }
+    expect((await run(20)).every((result) => result.ok)).toBe(true)
+    await worker.stop()
+    await fleet.changeRedis(() => rm(path.join(fleet.dataDir, 'redis', 'appendonlydir'), { recursive: true }))
+    expect((await fleet.admission.usage('forgotten')).tenant_daily.used).toBe(0)
+    // Two workers that count at the same time.
+    const workers = await Promise.all([startWorker(), startWorker()])
+    const after = await run(20)
+    const endings = Object.groupBy(after, (result) => result.ending)
+    expect([endings.ok?.length, endings.cap_exceeded?.length]).toEqual([10, 10])
+    const rows = await auditRows(fleet, 'forgotten')
+    await expect.poll(async () => counters('forgotten'), { timeout: 20_000 }).toEqual(sumOf(rows))
+    expect(sumOf(rows)).toMatchObject({ runs: 30, cpuMs: 300 })
+    for (const agent of ['a0', 'a1', 'a2']) {
+      const inThisHour = rows.filter(
+        (row) =>
+          row.agent_id === agent &&
+          row.charged_at !== null &&
+          Math.floor(Date.parse(row.charged_at) / 3_600_000) === Math.floor(Date.now() / 3_600_000),
+      )
+      expect((await fleet.admission.usage('forgotten', agent)).agent_hourly?.used).toBe(inThisHour.length)
+    }
+    await Promise.all(workers.map((one) => one.stop()))
+  }, 300_000)
+})
+
+describe('a cap of 0', () => {
+  /** A flood with most of it waiting, some in the run queue, some in workers' hands. */
+  async function flood(tenantId: string): Promise<Accepted[]> {
+    await fleet.createTenant(tenantId, { policy: NONE, caps: CAPS })
+    const accepted = await Promise.all(
+      Array.from({ length: 300 }, (_, i) =>
+        fleet.client.enqueue(fakeRequest(tenantId, [{ sleep_ms: 60 }], `agent-${i % 3}`)),
+      ),
+    )
+    await expect
+      .poll(async () => (await fleet.admission.usage(tenantId)).tenant_daily.used, {
+        timeout: 60_000,
+        interval: 5,
+      })
+      .toBeGreaterThan(20)
+    return accepted
+  }
+
+  const lastCharge = async (tenantId: string): Promise<number> =>
+    Math.max(...(await auditRows(fleet, tenantId)).map((row) => Date.parse(row.charged_at ?? '') || 0))
+
+  it('stops the next claim at once when it is set as the API sets it', async () => {
+    const workers = await Promise.all([startWorker(), startWorker()])
+    const accepted = await flood('switched')
+    await setCaps('switched', { ...CAPS, tenant_daily: 0 })
+    const liveAtMs = Date.now()
+    const results = await endingsOf(fleet, accepted, RECOVERY_MS)
+    const refused = results.filter((result) => result.ending === 'cap_exceeded')
+    expect(refused.length).toBeGreaterThan(100)
+    expect(refused.every((result) => result.kill_switch === true)).toBe(true)
+    await expectExactBooks(fleet, 'switched', accepted, results)
+    // Redis' clock and ours are of one machine; no claim is younger than the switch.
+    expect(await lastCharge('switched')).toBeLessThanOrEqual(liveAtMs)
+    await Promise.all(workers.map((worker) => worker.stop()))
+  }, 300_000)
+
+  it('stops the next claim within a second when somebody sets it with SQL', async () => {
+    const worker = await startWorker()
+    const accepted = await flood('by-sql')
+    const client = new pg.Client({ connectionString: fleet.databaseUrl })
+    await client.connect()
+    await client.query(`update tenants set tenant_daily = 0 where tenant_id = 'by-sql'`)
+    const committedAtMs = Date.now()
+    await client.end()
+    const results = await endingsOf(fleet, accepted, RECOVERY_MS)
+    expect(results.filter((result) => result.kill_switch === true).length).toBeGreaterThan(100)
+    // 1,000 ms of the cache, and the way from there to the charge.
+    expect(await lastCharge('by-sql')).toBeLessThanOrEqual(committedAtMs + 1100)
+    await worker.stop()
+  }, 300_000)
+})

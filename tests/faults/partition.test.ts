@@ -1,0 +1,147 @@
+/** Workers on three hosts: executions spread; what a cut-off worker runs is lost to the others, and its late word counts for nothing. */
+import type { Accepted } from '@cofferdam/contract'
+import { connectRedis, createProducer, type QueueStats } from '@cofferdam/queue'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { startFleet, type Fleet, type FleetWorker } from '../fleet.ts'
+import { auditRows, endingsOf, expectExactBooks, fakeRequest } from './accounts.ts'
+import { createNetHosts, whyNoNetHosts, type NetHosts } from './net-hosts.ts'
+
+const why = whyNoNetHosts()
+
+describe.skipIf(why !== null)(`three hosts${why === null ? '' : ` (${why})`}`, () => {
+  let fleet: Fleet
+  let net: NetHosts
+  let workers: FleetWorker[]
+  let stats: () => Promise<QueueStats>
+  const owned = new AsyncDisposableStack()
+
+  beforeAll(async () => {
+    fleet = owned.use(await startFleet())
+    net = await createNetHosts(3)
+    // Before the fleet, whose workers stand on these hosts.
+    owned.defer(() => fleet.stopWorkers().then(() => net[Symbol.asyncDispose]()))
+    const redis = await net.offer(new URL(fleet.redisUrl).pathname)
+    const { user, database, socket } = partsOf(fleet.databaseUrl)
+    const postgres = await net.offer(socket)
+    const env = {
+      COFFERDAM_BACKENDS: 'fake',
+      COFFERDAM_SLOTS: '4',
+      REDIS_URL: `redis://${redis}`,
+      DATABASE_URL: `postgres://${user}@${postgres}/${database}`,
+    }
+    workers = []
+    for (const { within } of net.hosts) workers.push(await fleet.startWorker(env, undefined, within))
+    const connections = [
+      connectRedis(fleet.redisUrl, 'producer'),
+      connectRedis(fleet.redisUrl, 'subscriber'),
+    ] as const
+    owned.defer(() => connections.forEach((connection) => connection.disconnect()))
+    const producer = owned.use(createProducer({ redis: connections[0], subscriber: connections[1] }))
+    stats = () => producer.stats()
+    await fleet.createTenant('hosts', {
+      policy: { min_isolation: 'none' },
+      caps: { tenant_daily: 100_000, agent_hourly: 100_000, concurrency: 64 },
+    })
+  })
+  afterAll(() => owned.disposeAsync())
+
+  it('spreads executions over all of them', async () => {
+    const accepted = await Promise.all(
+      Array.from({ length: 48 }, (_, i) =>
+        fleet.client.enqueue(fakeRequest('hosts', [{ sleep_ms: 1500 }], `agent-${i % 4}`)),
+      ),
+    )
+    const seen = new Set<string>()
+    await expect
+      .poll(
+        async () => {
+          for (const { worker_id, running } of (await stats()).workers) if (running > 0) seen.add(worker_id)
+          return seen.size
+        },
+        { timeout: 30_000, interval: 100 },
+      )
+      .toBe(3)
+    const results = await endingsOf(fleet, accepted, 60_000)
+    expect(results.every(({ ok }) => ok)).toBe(true)
+  })
+
+  it('gives the executions of a cut-off worker another ending, once, and takes no late word from it', async () => {
+    const accepted: Accepted[] = []
+    const before = (await auditRows(fleet, 'hosts')).length
+    // Twelve slots: each host runs four. Half of them end while their worker is cut off, half go on running.
+    const limits = { soft_timeout_ms: 150_000, hard_timeout_ms: 160_000 }
+    for (let i = 0; i < 12; i++) {
+      const steps = [{ print: `${i}` }, { sleep_ms: i % 2 === 0 ? 20_000 : 45_000 }]
+      accepted.push(await fleet.client.enqueue({ ...fakeRequest('hosts', steps), limits }))
+    }
+    for (const { execution_id } of accepted)
+      for await (const { event } of fleet.client.stream(execution_id)) if (event.type === 'started') break
+
+    net.hosts[0]?.cut()
+    const results = await endingsOf(fleet, accepted, 120_000)
+    const lost = results.filter(({ ending }) => ending !== 'ok')
+    // The four that the first host ran, and no other.
+    expect(lost.map(({ ending, attempt }) => [ending, attempt])).toEqual(Array(4).fill(['worker_lost', 1]))
+
+    net.hosts[0]?.heal()
+    // It comes back by itself, beats again, and learns that it owns nothing.
+    await expect
+      .poll(async () => (await stats()).workers.filter(({ last_seen_ms }) => last_seen_ms < 3000).length, {
+        timeout: 90_000,
+        interval: 500,
+      })
+      .toBe(3)
+    await expect
+      .poll(async () => (await stats()).workers.reduce((sum, { running }) => sum + running, 0), {
+        timeout: 60_000,
+        interval: 500,
+      })
+      .toBe(0)
+    expect(workers.every((worker) => worker.process.exitCode === null)).toBe(true)
+
+    // What it says of them now changes nothing: endings, rows and counters stand as they stood.
+    const again = await Promise.all(accepted.map(({ execution_id }) => fleet.client.get(execution_id)))
+    expect(again.map((state) => state?.result?.ending)).toEqual(results.map(({ ending }) => ending))
+    const rows = await auditRows(fleet, 'hosts')
+    expect(rows.length - before).toBe(12)
+    expect(rows.filter(({ ending }) => ending === 'worker_lost')).toHaveLength(4)
+    expect((await fleet.admission.usage('hosts')).tenant_daily.used).toBe(rows.length)
+
+    // And it works again.
+    const fresh = await Promise.all(
+      Array.from({ length: 24 }, () => fleet.client.enqueue(fakeRequest('hosts', [{ sleep_ms: 500 }]))),
+    )
+    expect((await endingsOf(fleet, fresh, 60_000)).every(({ ok }) => ok)).toBe(true)
+    await expectExactBooks(
+      fleet,
+      'hosts',
+      [...Array(before).fill(fresh[0]), ...accepted, ...fresh] as Accepted[],
+      results,
+    )
+  }, 400_000)
+
+  it('leaves when it is asked to, also while it is cut off', async () => {
+    const cutOff = workers[1]
+    const accepted = await Promise.all(
+      Array.from({ length: 12 }, () => fleet.client.enqueue(fakeRequest('hosts', [{ sleep_ms: 3000 }]))),
+    )
+    for (const { execution_id } of accepted)
+      for await (const { event } of fleet.client.stream(execution_id)) if (event.type === 'started') break
+    net.hosts[1]?.cut()
+    // Its drain (25 s) has nothing to wait for but silence; 90 s are what an orchestrator gives (infra/kubernetes).
+    const beganAt = performance.now()
+    expect(await cutOff?.stop()).toBe(0)
+    expect(performance.now() - beganAt).toBeLessThan(90_000)
+    const results = await endingsOf(fleet, accepted, 120_000)
+    expect(results.filter(({ ending }) => ending !== 'ok').map(({ ending }) => ending)).toEqual(
+      Array(4).fill('worker_lost'),
+    )
+  }, 400_000)
+})
+
+/** The parts of a `postgres://user@/database?host=DIR` URL, which is none to every parser. */
+function partsOf(databaseUrl: string): { user: string; database: string; socket: string } {
+  const [, user = '', database = '', directory = ''] =
+    /^postgres:\/\/([^@]*)@\/([^?]*)\?host=(.*)$/.exec(databaseUrl) ?? []
+  return { user, database, socket: `${decodeURIComponent(directory)}/.s.PGSQL.5432` }
+}
