@@ -59,6 +59,8 @@ export interface RunningWorker {
 export interface WorkerOptions {
   /** Shared by several apps in one process; the worker starts its own without it. */
   telemetry?: Telemetry
+  /** Wraps what carries each execution. For a worker that is to stop at a chosen point of the way (tests/faults). */
+  around?: (carrying: typeof carry) => typeof carry
 }
 
 /** Starts a worker. Rejects when Redis does not answer; Postgres may come later. */
@@ -154,6 +156,7 @@ export async function runWorker(config: WorkerConfig, options: WorkerOptions = {
     prices: config.prices,
     canEncrypt: store.canEncrypt,
   }
+  const carrying = options.around?.(carry) ?? carry
   const consumer = createConsumer({
     redis,
     subscriber,
@@ -161,7 +164,7 @@ export async function runWorker(config: WorkerConfig, options: WorkerOptions = {
     slots: config.slots,
     lanes: config.lanes,
     room,
-    process: (taken) => room.carry(taken, () => carry(taken, deps)),
+    process: (taken) => room.carry(taken, () => carrying(taken, deps)),
     onOutbox: (records) => storeOutbox(records, deps),
     logger,
   })

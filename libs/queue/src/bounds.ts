@@ -78,6 +78,9 @@ export const TENANT_DEFAULTS = {
   maxQueued: FLEET_DEFAULTS.max_queued,
 } as const
 
-/** Period of lock renewal, stalled check and heartbeat follow from the lock time as in queue-caps-audit.md §7. */
-export const LOCK_MS = 15_000
+/**
+ * How long a worker may be silent. Renewed every third of it; what a dead worker held is found at the latest a third
+ * after it ran out, so that lost executions end within 15 s (9 + 3, and time to end them). Two renewals may fail.
+ */
+export const LOCK_MS = 9000
 export const SWEEP_MS = 1000

@@ -57,7 +57,7 @@ export interface ConsumerDeps {
   /** Hears of executions whose worker vanished and that BullMQ lost; they come back through `process`. */
   onLost?: (lost: LostExecution) => Promise<void>
   logger?: QueueLogger
-  /** How long a worker may be silent before its executions are redelivered, milliseconds; default 15,000. */
+  /** How long a worker may be silent before its executions are redelivered, milliseconds; default 9,000. */
   lockMs?: number
   /** Period of heartbeat, sweep and outbox, milliseconds; default 1,000. */
   sweepMs?: number

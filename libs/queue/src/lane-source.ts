@@ -47,7 +47,7 @@ export function createLaneSource(
     name: workerId,
     autorun: false,
     lockDuration: lockMs,
-    // Four checks per lock period would be wasted work; three find a dead worker within lock + 2/3 lock.
+    // A dead worker's job is found by the first check after its lock ran out: at most a third of the lock time later.
     stalledInterval: Math.ceil(lockMs / 3),
     maxStalledCount: MAX_STALLED,
     drainDelay: BLOCK_SECONDS,

@@ -1,0 +1,100 @@
+/**
+ * The death, or the long sleep, of a worker in each phase of an execution's way: what had not begun runs elsewhere, what
+ * had begun is not run again, what was recorded is what everybody sees. One charge, one row, one ending each.
+ */
+import type { Accepted, ExecutionResult } from '@cofferdam/contract'
+import { afterAll, beforeAll, expect, it } from 'vitest'
+import { startFleet, type Fleet } from '../fleet.ts'
+import { endingsOf, expectExactBooks, expectNothingHeld, fakeRequest } from './accounts.ts'
+import { startStoppingWorker, type StoppingWorker } from './start-stopping-worker.ts'
+import { POINTS, tenantOf, type Point } from './stopping-worker.ts'
+
+let fleet: Fleet
+beforeAll(async () => {
+  fleet = await startFleet()
+})
+afterAll(async () => fleet[Symbol.asyncDispose]())
+
+const WORKER = { COFFERDAM_BACKENDS: 'fake', COFFERDAM_SLOTS: '16' }
+const GENEROUS = {
+  policy: { min_isolation: 'none' as const },
+  caps: { tenant_daily: 100_000, agent_hourly: 100_000 },
+}
+
+/** What the caller sees when the worker dies there. */
+const EXPECTED: Record<Point, 'ok' | 'worker_lost'> = {
+  'after take': 'ok',
+  'after policy': 'ok',
+  'after admit': 'ok',
+  'after open': 'ok',
+  'after begin': 'worker_lost',
+  running: 'worker_lost',
+  'after end': 'worker_lost',
+  'after audit row': 'ok',
+  'after result': 'ok',
+  'before ack': 'ok',
+}
+
+/** A program that prints; where its worker is to die while it runs, it would run on for long. */
+const programOf = (point: Point): object[] =>
+  point === 'running' ? [{ print: 'out' }, { sleep_ms: 600_000 }] : [{ print: 'out' }]
+
+/** One execution at each point, all in one worker. */
+async function oneAtEachPoint(prefix: string): Promise<{ stopping: StoppingWorker; accepted: Accepted[] }> {
+  const stopping = await startStoppingWorker(fleet, WORKER, prefix)
+  const accepted: Accepted[] = []
+  for (const point of POINTS) {
+    await fleet.createTenant(tenantOf(prefix, point), GENEROUS)
+    accepted.push(await fleet.client.enqueue(fakeRequest(tenantOf(prefix, point), programOf(point))))
+  }
+  await stopping.stoppedAt(POINTS)
+  return { stopping, accepted }
+}
+
+const endingAt = (results: readonly ExecutionResult[]): object =>
+  Object.fromEntries(POINTS.map((point, n) => [point, results[n]?.ending]))
+
+async function expectBooksAtEachPoint(
+  prefix: string,
+  accepted: readonly Accepted[],
+  results: readonly ExecutionResult[],
+): Promise<void> {
+  for (const [n, point] of POINTS.entries()) {
+    const [execution, result] = [accepted[n], results[n]]
+    if (execution === undefined || result === undefined) throw new Error('unreachable')
+    const [row] = await expectExactBooks(fleet, tenantOf(prefix, point), [execution], [result])
+    expect([row?.attempt, row?.quota_charged], point).toEqual([1, true])
+  }
+}
+
+it('ends each execution once and within 15 s, whatever its worker was doing when it was killed', async () => {
+  const { stopping, accepted } = await oneAtEachPoint('dies')
+  const heir = await fleet.startWorker(WORKER)
+  await stopping.worker.kill()
+  const killedAtMs = Date.now()
+  const results = await endingsOf(fleet, accepted, 60_000)
+  const tookMs = Date.now() - killedAtMs
+  console.info(`the last one ended ${tookMs} ms after the death of its worker`)
+  expect(endingAt(results)).toEqual(EXPECTED)
+  // The promise is 15 s at default settings (LOCK_MS); a loaded machine gets five more.
+  expect(tookMs).toBeLessThan(20_000)
+  await expectBooksAtEachPoint('dies', accepted, results)
+  await expectNothingHeld(fleet)
+  await heir.stop()
+}, 120_000)
+
+it('changes nothing any more when the worker was only stopped, and goes on when others have ended its executions', async () => {
+  const { stopping, accepted } = await oneAtEachPoint('sleeps')
+  const heir = await fleet.startWorker(WORKER)
+  stopping.worker.process.kill('SIGSTOP')
+  const results = await endingsOf(fleet, accepted, 60_000)
+  expect(endingAt(results)).toEqual(EXPECTED)
+  await expectBooksAtEachPoint('sleeps', accepted, results)
+
+  stopping.worker.process.kill('SIGCONT')
+  await stopping.goOn(POINTS)
+  expect(await endingsOf(fleet, accepted, 10_000)).toEqual(results)
+  await expectBooksAtEachPoint('sleeps', accepted, results)
+  await expectNothingHeld(fleet)
+  await heir.stop()
+}, 120_000)

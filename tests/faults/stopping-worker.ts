@@ -1,0 +1,97 @@
+/**
+ * A worker app that stops at one point of an execution's way, for tests of what its death (or its sleep) there leaves.
+ * Built like the real one; what carries an execution is wrapped here, so that production code knows of no test.
+ * STOP_PREFIX is a prefix. An execution of tenant `<prefix>-<point>` stops at that point: its parent is told
+ * `{ stopped: <point> }`, and it waits for ever, unless the parent sends `go on`. `{ over: <point> }` follows its end.
+ */
+import { loadConfig, runWorker, type WorkerOptions } from '@cofferdam/worker'
+
+/** In the order of an execution that succeeds. */
+export const POINTS = [
+  'after take',
+  'after policy',
+  'after admit',
+  'after open',
+  'after begin',
+  'running',
+  'after end',
+  'after audit row',
+  'after result',
+  'before ack',
+] as const
+export type Point = (typeof POINTS)[number]
+
+type Carry = Parameters<NonNullable<WorkerOptions['around']>>[0]
+type Taken = Parameters<Carry>[0]
+type Deps = Parameters<Carry>[1]
+
+/** The tenant whose executions stop at a point. */
+export const tenantOf = (prefix: string, point: Point): string => `${prefix}-${point.replaceAll(' ', '-')}`
+
+const goOn = Promise.withResolvers<void>()
+
+async function stopAt(point: Point): Promise<void> {
+  process.send?.({ stopped: point })
+  await goOn.promise
+}
+
+/** Calls `before` and `after` around a method; the rest stays as it is. */
+function around<T extends object>(
+  target: T,
+  name: keyof T,
+  { before, after }: { before?: Point; after?: Point },
+  reach: (point: Point) => Promise<void>,
+): T {
+  const method: unknown = target[name]
+  const wrapped = async (...args: unknown[]): Promise<unknown> => {
+    if (before !== undefined) await reach(before)
+    const answer: unknown = await Reflect.apply(method as () => unknown, target, args)
+    if (after !== undefined) await reach(after)
+    return answer
+  }
+  return new Proxy(target, {
+    get: (from, key) => (key === name ? wrapped : (Reflect.get(from, key, from) as unknown)),
+  })
+}
+
+const stopping =
+  (prefix: string) =>
+  (carry: Carry): Carry =>
+  async (taken: Taken, deps: Deps) => {
+    const stop = POINTS.find((point) => taken.request.tenant_id === tenantOf(prefix, point))
+    if (stop === undefined) return carry(taken, deps)
+    const reach = async (point: Point): Promise<void> => {
+      if (point === stop) await stopAt(point)
+    }
+    await reach('after take')
+    const begins = around(taken, 'begin', { before: 'after open', after: 'after begin' }, reach)
+    const settles = around(begins, 'settle', { after: 'after result' }, reach)
+    const emit: Taken['emit'] = (event) => {
+      taken.emit(event)
+      if (event.type === 'output') void reach('running')
+    }
+    const wrapped = new Proxy(settles, {
+      get: (from, key) => (key === 'emit' ? emit : (Reflect.get(from, key, from) as unknown)),
+    })
+    try {
+      await carry(wrapped, {
+        ...deps,
+        policies: around(deps.policies, 'read', { after: 'after policy' }, reach),
+        admission: around(deps.admission, 'admit', { after: 'after admit' }, reach),
+        store: around(deps.store, 'record', { before: 'after end', after: 'after audit row' }, reach),
+      })
+      await reach('before ack')
+    } finally {
+      process.send?.({ over: stop })
+    }
+  }
+
+const prefix = process.env['STOP_PREFIX']
+if (process.argv[1] === import.meta.filename && prefix !== undefined) {
+  const worker = await runWorker(loadConfig(), { around: stopping(prefix) })
+  process.on('message', (message) => {
+    if (message === 'go on') goOn.resolve()
+  })
+  process.on('SIGTERM', () => void worker.close().then(() => process.exit(0)))
+  process.send?.('ready')
+}
