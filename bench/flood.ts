@@ -1,11 +1,6 @@
 /** What the fairness phases share: executions of given lengths on `fake`, and what the audit rows say of them after. */
 import { createProducer, connectRedis, type Producer } from '@cofferdam/queue'
-import {
-  executionRequestSchema,
-  type Accepted,
-  type AuditRow,
-  type ExecutionRequest,
-} from '@cofferdam/contract'
+import { executionRequestSchema, type AuditRow, type ExecutionRequest } from '@cofferdam/contract'
 import type { Store } from '@cofferdam/store'
 import type { Fleet } from '../tests/fleet.ts'
 

@@ -141,7 +141,6 @@ function countMost(ran: readonly Ran[]): number {
 }
 
 async function forecasts(context: BenchContext, queue: FloodedQueue): Promise<Record<string, Measured>> {
-  const { store } = context.fleet
   const rounds = context.quick ? 2 : 6
   const tenants = [
     { tenant: 'eta-a', weight: 1, agents: 1, ms: 50 },
