@@ -3,6 +3,7 @@ import { existsSync, globSync, readFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { ENDINGS, EXIT_STATUSES } from '@cofferdam/contract'
+import { LOCK_MS } from '@cofferdam/queue'
 import { LOG_FACTS, METRIC_FACTS, prometheusName } from '@cofferdam/telemetry/api'
 import { describe, expect, it } from 'vitest'
 import { API_FIELDS } from '../../apps/api/src/config.ts'
@@ -77,6 +78,15 @@ describe('docs/operations', () => {
     const roles = ['cofferdam_app', 'cofferdam_all_tenants', 'cofferdam_sweeper']
     expect(named.length).toBeGreaterThan(5)
     expect(named.filter((name) => !known.includes(name) && !roles.includes(name))).toEqual([])
+  })
+
+  it('says the lock time as it is', () => {
+    const figures = `${all}\n${read('docs/reference/telemetry.md')}\n${read('infra/prometheus/alerts.yaml')}`
+    const said = [...figures.replaceAll('\n', ' ').matchAll(/lock time \((\d+) s\)/g)].map(([, seconds]) =>
+      Number(seconds),
+    )
+    expect(said.length).toBeGreaterThan(3)
+    expect(new Set(said)).toEqual(new Set([LOCK_MS / 1000]))
   })
 
   it('quotes log records that processes write', () => {

@@ -210,7 +210,7 @@ export const METRIC_FACTS: Readonly<Record<MetricName, MetricFacts>> = {
     labels: ['cofferdam.state'],
     states: ['alive', 'silent'],
     about:
-      'Workers that beat within the lock time (15 s), and those that fell silent and are not yet forgotten.',
+      'Workers that beat within the lock time (9 s), and those that fell silent and are not yet forgotten.',
   },
   'cofferdam.fleet.heartbeat_age': {
     kind: 'gauge',
