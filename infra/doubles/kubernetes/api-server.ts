@@ -3,7 +3,7 @@
  * discovery; errors as `Status` objects.
  */
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import { ObjectStore, PLURALS, type KubeObject, type StoreEvent } from './object-store.ts'
+import { PLURALS, type KubeObject, type ObjectStore, type StoreEvent } from './object-store.ts'
 
 const BODY_MAX = 1024 * 1024
 const GROUPS: Record<string, string[]> = {

@@ -3,7 +3,7 @@
  * starts one of its own name, times out, and takes its pod with it when it goes.
  */
 import { startPod, type Pod } from './pod.ts'
-import { ObjectStore, type KubeObject, type Metadata } from './object-store.ts'
+import type { KubeObject, Metadata, ObjectStore } from './object-store.ts'
 
 export interface ControllerFaults {
   /** So many claims first lose their spare to another (`AdoptionConflict`), then get the next one. */

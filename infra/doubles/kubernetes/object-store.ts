@@ -46,6 +46,8 @@ export class ObjectStore {
   readonly #listeners = new Set<(event: StoreEvent) => void>()
   #log: StoreEvent[] = []
   #version = 1
+  /** Newest version that the log no longer holds. */
+  #forgotten = 0
 
   get version(): number {
     return this.#version
@@ -105,15 +107,14 @@ export class ObjectStore {
 
   /** Events after a version; null when the log no longer reaches back so far. */
   since(version: number): StoreEvent[] | null {
-    const [oldest] = this.#log
-    if (oldest !== undefined && version < oldest.version - 1) return null
+    if (version < this.#forgotten) return null
     return this.#log.filter((event) => event.version > version)
   }
 
   /** Forgets old events, as etcd's compaction does. */
   compact(): void {
+    this.#forgotten = this.#version
     this.#log = []
-    this.#version += 1
   }
 
   onEvent(listener: (event: StoreEvent) => void): () => void {
@@ -132,8 +133,8 @@ export class ObjectStore {
     else this.#objects.set(key, written)
     const event: StoreEvent = { version: this.#version, type, plural, object: written }
     this.#log.push(event)
-    if (this.#log.length > LOG_MAX) this.#log.shift()
-    for (const listener of [...this.#listeners]) listener(event)
+    if (this.#log.length > LOG_MAX) this.#forgotten = this.#log.shift()?.version ?? 0
+    for (const listener of this.#listeners) listener(event)
     return written
   }
 }

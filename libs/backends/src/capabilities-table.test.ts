@@ -9,6 +9,7 @@ test('README.md shows what the backends declare', async () => {
     docker: {},
     gvisor: {},
     e2b: {},
+    kubernetes: {},
     fake: {},
   })
   const readme = await readFile(new URL('../README.md', import.meta.url), 'utf8')

@@ -113,9 +113,9 @@ describe.skipIf(why !== null && process.env['COFFERDAM_REQUIRE'] !== 'all')(`e2b
   it('loses a sandbox that the vendor ends', async () => {
     const program = python("import time; print('up', flush=True); time.sleep(60)")
     await using sandbox = await open(program)
-    const running = run(sandbox, program)
+    const lost = expect(run(sandbox, program)).rejects.toMatchObject({ code: 'sandbox_lost' })
     await double.end(String(sandbox.ref.handle['sandbox']))
-    await expect(running).rejects.toMatchObject({ code: 'sandbox_lost' })
+    await lost
   })
 
   it('is ended by the vendor when nobody does it, soon after its hard deadline', async () => {

@@ -7,6 +7,7 @@ import { UsageError } from '../usage-error.ts'
 /** Folders of infra/doubles with a `main.ts`. */
 const DOUBLES: Record<string, { summary: string; needs: readonly string[] }> = {
   e2b: { summary: 'E2B: control API and sandboxes', needs: [] },
+  kubernetes: { summary: 'an API server with Agent Sandbox, whose pods run here', needs: [] },
   npm: { summary: 'an npm registry over a folder of packages', needs: ['dir'] },
   pypi: { summary: 'a Python package index over a folder of wheels', needs: ['dir'] },
 }
@@ -17,7 +18,7 @@ export const command: Command = {
     'Starts a loopback server that speaks a cloud service’s documented wire, until Ctrl-C: to try a backend, or the package\n' +
     'proxy, without an account. Prints one JSON line with its address first.\n\n' +
     Object.entries(DOUBLES)
-      .map(([name, { summary }]) => `  ${name.padEnd(8)}${summary}`)
+      .map(([name, { summary }]) => `  ${name.padEnd(12)}${summary}`)
       .join('\n'),
   flags: {
     port: { type: 'string', value: 'N', description: 'port on 127.0.0.1 (default: any free one)' },
