@@ -19,15 +19,26 @@ export interface QueueStats {
   workers: { worker_id: string; slots: number; running: number; last_seen_ms: number }[]
   /** Attempt records that Postgres has not got yet. */
   outbox: number
+  /** Results on their way to a `callback_url`: to be posted now, and waiting for another try. */
+  callbacks: { due: number; retrying: number }
 }
 
+/** BullMQ's own keys of the queue in which callbacks are posted (libs/routines/src/callbacks). */
+const CALLBACKS = `${KEYS.bull}callbacks:`
+
 export async function readStats(redis: Redis): Promise<QueueStats> {
-  const [time, window, beats, workers, outbox, interactive, routine] = await Promise.all([
+  const [time, window, beats, workers, outbox, callbacks, interactive, routine] = await Promise.all([
     redis.time(),
     redis.hgetall(KEYS.window),
     redis.zrange(KEYS.beats, 0, '-1', 'WITHSCORES'),
     redis.hgetall(KEYS.workers),
     redis.xlen(KEYS.outbox),
+    Promise.all([
+      redis.llen(KEYS.callbacksDue),
+      redis.llen(`${CALLBACKS}wait`),
+      redis.llen(`${CALLBACKS}active`),
+      redis.zcard(`${CALLBACKS}delayed`),
+    ]),
     ...LANES.map((lane) =>
       Promise.all([
         redis.zcard(KEYS.waiting + lane),
@@ -67,5 +78,6 @@ export async function readStats(redis: Redis): Promise<QueueStats> {
       ]
     }),
     outbox,
+    callbacks: { due: callbacks[0] + callbacks[1] + callbacks[2], retrying: callbacks[3] },
   }
 }

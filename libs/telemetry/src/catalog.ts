@@ -226,6 +226,15 @@ export const METRIC_FACTS: Readonly<Record<MetricName, MetricFacts>> = {
     labels: [],
     about: 'Attempt records that Postgres has not got yet.',
   },
+  'cofferdam.callbacks': {
+    kind: 'gauge',
+    unit: '',
+    from: 'api',
+    labels: ['cofferdam.state'],
+    states: ['due', 'retrying'],
+    about:
+      'Results on their way to a `callback_url`: to be posted now, and waiting for another try after a failed one.',
+  },
   'cofferdam.worker.slots': {
     kind: 'gauge',
     unit: '',
@@ -276,6 +285,20 @@ export const METRIC_FACTS: Readonly<Record<MetricName, MetricFacts>> = {
     labels: ['cofferdam.cap.dimension'],
     about:
       'Share of the cap that was used when an attempt was admitted or refused; which tenant: its `/usage`.',
+  },
+  'cofferdam.usage.cpu': {
+    kind: 'counter',
+    unit: 's',
+    from: 'worker',
+    labels: ['cofferdam.backend'],
+    about: 'CPU time charged: measured, or run time × `cpus` where a backend measures none.',
+  },
+  'cofferdam.usage.cost': {
+    kind: 'counter',
+    unit: '',
+    from: 'worker',
+    labels: ['cofferdam.backend'],
+    about: 'Cost charged, in units of the prices; which tenant: `cofferdam usage`.',
   },
   'cofferdam.redactions': {
     kind: 'counter',

@@ -2,7 +2,7 @@
  * The instruments of the fleet on a meter, as catalog.ts states them. Labels come from closed sets only (lane, ending,
  * backend, dimension): never a tenant, agent or execution, so that the number of series does not grow with use.
  */
-import type { AttemptRecord, CapsUse } from '@cofferdam/contract'
+import { MICRO, type AttemptRecord, type CapsUse } from '@cofferdam/contract'
 import type {
   Attributes,
   BatchObservableResult,
@@ -32,6 +32,7 @@ export interface FleetReading {
   lanes: Readonly<Record<string, QueueReading>>
   workers: readonly { slots: number; running: number; last_seen_ms: number }[]
   outbox: number
+  callbacks: { due: number; retrying: number }
   /** A worker that is silent for longer has lost its executions. */
   lockMs: number
 }
@@ -93,6 +94,8 @@ export function createInstruments(meter: Meter): Instruments {
   const capsUsed = histogram(meter, METRICS.capsUsed, SHARES)
   const endings = counter(meter, METRICS.endings)
   const refusals = counter(meter, METRICS.refusals)
+  const usageCpu = counter(meter, METRICS.usageCpu)
+  const usageCost = counter(meter, METRICS.usageCost)
   const redactions = counter(meter, METRICS.redactions)
   const slots = counter(meter, METRICS.slots)
   const traces = counter(meter, METRICS.traces)
@@ -113,6 +116,9 @@ export function createInstruments(meter: Meter): Instruments {
           [ATTRIBUTES.dimension]: audit.quota_dimension,
           [ATTRIBUTES.killSwitch]: result.kill_switch === true,
         })
+      const where = { [ATTRIBUTES.backend]: result.backend ?? 'none' }
+      if (audit.charged_cpu_ms) usageCpu.add(audit.charged_cpu_ms / 1000, where)
+      if (audit.cost) usageCost.add(audit.cost / MICRO, where)
       if (audit.redaction_count > 0) redactions.add(audit.redaction_count)
     },
     observeFleet: (read) => observeFleet(meter, read),
@@ -149,7 +155,8 @@ function observeFleet(meter: Meter, read: Read<FleetReading>): () => void {
   const workers = gauge(meter, METRICS.fleetWorkers)
   const beatAge = gauge(meter, METRICS.fleetBeatAge)
   const outbox = gauge(meter, METRICS.outbox)
-  const all = [depth, age, window, slots, workers, beatAge, outbox]
+  const callbacks = gauge(meter, METRICS.callbacks)
+  const all = [depth, age, window, slots, workers, beatAge, outbox, callbacks]
   return observe(meter, all, read, (fleet, observed) => {
     for (const [lane, reading] of Object.entries(fleet.lanes)) {
       const of = { [ATTRIBUTES.lane]: lane }
@@ -165,6 +172,8 @@ function observeFleet(meter: Meter, read: Read<FleetReading>): () => void {
     observeStates(observed, workers, {}, { alive: alive.length, silent })
     observed.observe(beatAge, Math.max(0, ...alive.map((worker) => worker.last_seen_ms)) / 1000)
     observed.observe(outbox, fleet.outbox)
+    const { due, retrying } = fleet.callbacks
+    observeStates(observed, callbacks, {}, { due, retrying })
   })
 }
 

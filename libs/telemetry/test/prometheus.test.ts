@@ -63,6 +63,21 @@ describe('/metrics', () => {
       expect(lines).toContain(expected)
   })
 
+  it('sums charged CPU time and cost by backend, and nothing for what was not charged', async () => {
+    const { instruments } = await start()
+    const charged = refusedAttempt()
+    charged.result.backend = 'gvisor'
+    Object.assign(charged.audit, { charged_cpu_ms: 1500, cost: 2_500_000 })
+    instruments.ended(charged)
+    instruments.ended(charged)
+    instruments.ended(refusedAttempt())
+    const lines = (await scrape()).filter((line) => line.startsWith('cofferdam_usage_'))
+    expect(lines).toEqual([
+      'cofferdam_usage_cpu_seconds_total{cofferdam_backend="gvisor"} 3',
+      'cofferdam_usage_cost_total{cofferdam_backend="gvisor"} 5',
+    ])
+  })
+
   it('asks for queue and memory, and counts slots, when it is read, until told to stop', async () => {
     const { instruments } = await start()
     let queued = 3
@@ -77,6 +92,7 @@ describe('/metrics', () => {
         { slots: 8, running: 8, last_seen_ms: 16_000 },
       ],
       outbox: 7,
+      callbacks: { due: 2, retrying: 5 },
       lockMs: 15_000,
     }))
     instruments.observeWorker(() => ({ busy: 1, total: 4, beatAgeMs: 250 }))
@@ -106,6 +122,7 @@ describe('/metrics', () => {
       'cofferdam_fleet_workers{cofferdam_state="silent"} 1',
       'cofferdam_fleet_heartbeat_age_seconds 0.9',
       'cofferdam_outbox_records 7',
+      'cofferdam_callbacks{cofferdam_state="retrying"} 5',
       'cofferdam_worker_slots{cofferdam_state="total"} 4',
       'cofferdam_worker_heartbeat_age_seconds 0.25',
       'cofferdam_audit_write_seconds_bucket{cofferdam_state="written",le="0.005"} 1',
