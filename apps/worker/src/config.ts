@@ -67,6 +67,13 @@ export const WORKER_FIELDS = {
     description: 'Lanes that this worker serves.',
     example: 'interactive,routine',
   },
+  routineSlots: {
+    variable: 'COFFERDAM_ROUTINE_SLOTS',
+    schema: wholeNumber(1, 10_000).optional(),
+    description:
+      'Of these slots at most so many for routines where both lanes are served (default: half); the others are never filled by them.',
+    example: '2',
+  },
   drainMs: {
     variable: 'COFFERDAM_DRAIN_MS',
     schema: wholeNumber(0, 3_600_000).default(25_000),

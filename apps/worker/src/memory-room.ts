@@ -15,12 +15,17 @@ export interface MemoryRoom extends Room {
   carry(taken: Taken, work: () => Promise<void>): Promise<void>
 }
 
-/** There is room while nobody waits for memory and all that was taken fits: the first that does not fit is the last one taken. */
-export function createMemoryRoom(executor: Executor): MemoryRoom {
+/**
+ * There is room while nobody waits for memory and all that was taken fits: the first that does not fit is the last one taken.
+ * Where both lanes are served, routines are taken while they hold less than `routineShare` of the memory, so that what runs
+ * for hours does not hold what interactive work needs.
+ */
+export function createMemoryRoom(executor: Executor, routineShare = 1): MemoryRoom {
   const { memory } = executor
   const expected = new Map<string, number>()
   const listeners: (() => void)[] = []
   let expectedBytes = 0
+  let routineBytes = 0
   const changed = (): void => {
     for (const listener of listeners) listener()
   }
@@ -36,8 +41,10 @@ export function createMemoryRoom(executor: Executor): MemoryRoom {
   }
 
   return {
-    isFree: () =>
-      memory.waiting === 0 && (expectedBytes === 0 || memory.usedBytes + expectedBytes <= memory.totalBytes),
+    isFree: (lane) =>
+      memory.waiting === 0 &&
+      (lane !== 'routine' || routineBytes < memory.totalBytes * routineShare) &&
+      (expectedBytes === 0 || memory.usedBytes + expectedBytes <= memory.totalBytes),
     onChange: (listener) => void listeners.push(listener),
     executor: Object.create(executor, {
       start: {
@@ -49,13 +56,18 @@ export function createMemoryRoom(executor: Executor): MemoryRoom {
         }) satisfies Executor['start'],
       },
     }) as Executor,
-    async carry({ executionId, request }, work) {
+    async carry({ executionId, request, lane }, work) {
       const bytes = request.limits.memory_mib * MiB
+      if (lane === 'routine') routineBytes += bytes
       expected.set(executionId, bytes)
       expectedBytes += bytes
       try {
         await work()
       } finally {
+        if (lane === 'routine') {
+          routineBytes -= bytes
+          changed()
+        }
         settle(executionId)
       }
     },

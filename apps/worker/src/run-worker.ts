@@ -163,6 +163,7 @@ export async function runWorker(config: WorkerConfig, options: WorkerOptions = {
     workerId,
     slots: config.slots,
     lanes: config.lanes,
+    ...(config.routineSlots === undefined ? {} : { routineSlots: config.routineSlots }),
     room,
     process: (taken) => room.carry(taken, () => carrying(taken, deps)),
     onOutbox: (records) => storeOutbox(records, deps),

@@ -48,6 +48,8 @@ export interface ConsumerDeps {
   /** Executions that run here at once. */
   slots: number
   lanes: readonly Lane[]
+  /** Of these at most so many for routines where both lanes are served; default half. */
+  routineSlots?: number
   /** Asked before each take; without it a free slot is enough. */
   room?: Room
   /** Carries one execution to its ending. */
@@ -90,7 +92,7 @@ export function createConsumer(deps: ConsumerDeps): Consumer {
     // While Redis is away every loop fails at every turn; the connection's state is told elsewhere.
     if (!isRedisAway(error)) log?.warn({ err: error, worker_id: workerId }, 'queue upkeep failed')
   }
-  const slots = createSlots(deps.slots, lanes)
+  const slots = createSlots(deps.slots, lanes, deps.routineSlots)
   const room = createRoomGate(deps.room)
   const fillable = createFillable(deps.slots, room)
   const fetching = new AbortController()
@@ -141,13 +143,13 @@ export function createConsumer(deps: ConsumerDeps): Consumer {
   async function fetchLoop(source: LaneSource): Promise<void> {
     while (!fetching.signal.aborted) {
       await slots.free(source.lane, fetching.signal)
-      await room.free(fetching.signal)
+      await room.free(fetching.signal, source.lane)
       if (fetching.signal.aborted) return
       try {
         const job = await source.next()
         if (job === null) continue
         // Meanwhile the other lane or the hand may have got the last slot, or memory ran out: another worker may have room.
-        if (room.isFree() && slots.tryAcquire(source.lane)) void tracked(carryAll(source, job))
+        if (room.isFree(source.lane) && slots.tryAcquire(source.lane)) void tracked(carryAll(source, job))
         else await source.putBack(job)
       } catch (error) {
         onError(error)
@@ -168,7 +170,7 @@ export function createConsumer(deps: ConsumerDeps): Consumer {
         const goesOn: boolean =
           (turn < STREAK || lanes.length === 1) &&
           !handed.waits(source.lane) &&
-          room.isFree() &&
+          room.isFree(source.lane) &&
           !fetching.signal.aborted
         job = await source.finish(job, goesOn)
       }

@@ -91,7 +91,7 @@ export function createHanded({ slots, room, take, carry, onError }: HandedDeps):
       for (let held: Taken | null = first; held !== null;) {
         await carry(held)
         // Right after the end of one, the next of its session is in the hand.
-        held = room.isFree() ? await next(lane) : null
+        held = room.isFree(lane) ? await next(lane) : null
       }
     } catch (error) {
       onError(error)
@@ -119,7 +119,7 @@ export function createHanded({ slots, room, take, carry, onError }: HandedDeps):
       while (!signal.aborted) {
         if (!turn.isDue) await turn.changed.promise
         await slots.free(lane, signal)
-        await room.free(signal)
+        await room.free(signal, lane)
         if (signal.aborted) return
         if (!slots.tryAcquire(lane)) continue
         try {

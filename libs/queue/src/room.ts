@@ -2,17 +2,19 @@
  * Whether this worker has room for one more execution beyond a free slot (memory). While it has none, executions stay
  * in the fair queue, where their order, position and ETA are kept, instead of waiting inside the worker.
  */
+import type { Lane } from './keys.ts'
+
 export interface Room {
-  /** False while an execution that was taken here waits for its share. */
-  isFree(): boolean
+  /** False while an execution that was taken here waits for its share, or `lane` has had its own. */
+  isFree(lane?: Lane): boolean
   /** Calls `listener` whenever the answer changed. */
   onChange(listener: () => void): void
 }
 
 export interface RoomGate {
-  isFree(): boolean
-  /** Resolves when there is room, or when the signal aborts. */
-  free(signal: AbortSignal): Promise<void>
+  isFree(lane?: Lane): boolean
+  /** Resolves when there is room for the lane, or when the signal aborts. */
+  free(signal: AbortSignal, lane?: Lane): Promise<void>
   /** Share of the time since the last call, 0 to 1, in which there was none. */
   shortShare(): number
 }
@@ -35,14 +37,14 @@ export function createRoomGate(room?: Room, now: () => number = () => performanc
   room?.onChange(note)
 
   return {
-    isFree: () => room?.isFree() ?? true,
-    async free(signal) {
-      if (room === undefined || room.isFree() || signal.aborted) return
+    isFree: (lane) => room?.isFree(lane) ?? true,
+    async free(signal, lane) {
+      if (room === undefined || room.isFree(lane) || signal.aborted) return
       const aborted = Promise.withResolvers<void>()
       const onAbort = (): void => aborted.resolve()
       signal.addEventListener('abort', onAbort)
       try {
-        while (!signal.aborted && !room.isFree()) await Promise.race([changed.promise, aborted.promise])
+        while (!signal.aborted && !room.isFree(lane)) await Promise.race([changed.promise, aborted.promise])
       } finally {
         signal.removeEventListener('abort', onAbort)
       }

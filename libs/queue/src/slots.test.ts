@@ -17,6 +17,15 @@ describe('the slots of a worker', () => {
     expect(createSlots(8, ['interactive', 'routine']).max('routine', 3)).toBe(1)
   })
 
+  it('give routine what the operator says, and leave interactive one', () => {
+    const routine = (total: number, most: number, of?: number) =>
+      createSlots(total, ['interactive', 'routine'], most).max('routine', of)
+    expect(routine(8, 2)).toBe(2)
+    expect(routine(8, 1)).toBe(1)
+    expect(routine(8, 8)).toBe(7)
+    expect(routine(8, 2, 4)).toBe(1)
+  })
+
   it('are handed out up to the total over both lanes, and again when one is released', async () => {
     const slots = createSlots(2, ['interactive', 'routine'])
     expect(slots.tryAcquire('interactive')).toBe(true)

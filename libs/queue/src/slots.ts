@@ -1,6 +1,6 @@
 /**
- * The slots of one worker, shared by its lanes. The routine lane gets at most half of them when the worker serves
- * both, so that long background runs cannot fill it.
+ * The slots of one worker, shared by its lanes. The routine lane gets at most half of them, or what the operator says, when
+ * the worker serves both, so that long background runs cannot fill it.
  */
 import type { Lane } from './keys.ts'
 
@@ -15,11 +15,17 @@ export interface Slots {
   release(lane: Lane): void
 }
 
-/** `total` slots for `lanes`; routine's share is at least one. */
-export function createSlots(total: number, lanes: readonly Lane[]): Slots {
+/** `total` slots for `lanes`; routine's share is at least one, and leaves interactive one where there are two. */
+export function createSlots(
+  total: number,
+  lanes: readonly Lane[],
+  routine: number = Math.floor(total / 2),
+): Slots {
   const share = (lane: Lane, of: number): number => {
     if (!lanes.includes(lane) || of === 0) return 0
-    return lane === 'interactive' || lanes.length === 1 ? of : Math.max(1, Math.floor(of / 2))
+    return lane === 'interactive' || lanes.length === 1
+      ? of
+      : Math.max(1, Math.min(Math.floor((of * routine) / total), of - 1))
   }
   const limits: Record<Lane, number> = {
     interactive: share('interactive', total),
