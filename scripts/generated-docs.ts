@@ -4,7 +4,15 @@
  */
 import { BACKENDS, backendsConfigSchema } from '@cofferdam/backends'
 import type { ConfigField } from '@cofferdam/config'
-import { ENDINGS, ERRORS, errorClassOf, exitStatusOf, type Ending, type ErrorCode } from '@cofferdam/contract'
+import {
+  ENDINGS,
+  ERRORS,
+  errorClassOf,
+  exitStatusOf,
+  type Ending,
+  type ErrorCode,
+  type Price,
+} from '@cofferdam/contract'
 import { z } from 'zod'
 import { API_FIELDS } from '../apps/api/src/config.ts'
 import { CLI_FIELDS } from '../apps/cli/src/config.ts'
@@ -107,6 +115,13 @@ function defaultOf(field: ConfigField): string {
   return typeof shown === 'string' || typeof shown === 'number' ? `\`${shown}\`` : 'see the description'
 }
 
+/** The keys of a price, and what each is the price of. */
+const PRICE_WORDS: Record<keyof Price, string> = {
+  call: 'each charged attempt',
+  cpu_second: 'a second of CPU time',
+  gb_second: '1,024 MiB of memory limit for a second of run time',
+}
+
 /** Defaults that differ between machines must not differ in a page that is compared. */
 const MACHINE_DEPENDENT = ['COFFERDAM_SLOTS', 'COFFERDAM_MEMORY_BUDGET_MIB']
 
@@ -186,13 +201,27 @@ function configurationPage(): string {
     'defaults). The doubles `fake` and `hostile` are for tests and run nothing that deserves the name of a sandbox.',
     '',
     ...backendSections(),
+    '### `prices`',
+    '',
+    'What attempts cost, by backend, in units of no currency; `default` holds for backends that are not named. Workers compute it',
+    'at each ending; all of them should have the same prices (docs/operations/caps.md).',
+    '',
+    row('key', 'of', 'default'),
+    row('---', '---', '---'),
+    ...Object.entries(PRICE_WORDS).map(([key, words]) => row(`\`${key}\``, words, '0')),
+    '',
+    '```yaml',
+    'prices:',
+    '  default: { cpu_second: 0.00002, gb_second: 0.000003 }',
+    '  gvisor: { call: 0.0001, cpu_second: 0.00003 }',
+    '```',
+    '',
   ].join('\n')
 }
 
 /** Path below the root → the text that belongs there. */
 export const GENERATED_PAGES: Readonly<Record<string, () => string>> = {
   'docs/errors.md': errorsPage,
-  'docs/reference/telemetry.md': () =>
-    telemetryPage(MADE('libs/telemetry/src/{catalog,log-records}.ts')),
+  'docs/reference/telemetry.md': () => telemetryPage(MADE('libs/telemetry/src/{catalog,log-records}.ts')),
   'docs/configuration.md': () => `${configurationPage().trimEnd()}\n`,
 }
