@@ -1,0 +1,94 @@
+/** The Helm chart of the kubernetes backend: it renders, and what makes its pods safe stands in it. */
+import { globSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { kubernetesConfigSchema } from '../../libs/backends/src/kubernetes/config.ts'
+import { expect, test } from 'vitest'
+import { parse, parseAllDocuments } from 'yaml'
+
+const CHART = join(import.meta.dirname, '../../infra/kubernetes/sandboxes')
+const NAMESPACE = 'cofferdam-sandboxes'
+
+/** The chart uses nothing of Helm but values in their place. */
+function rendered(): Record<string, Record<string, unknown>> {
+  const values = parse(readFileSync(join(CHART, 'values.yaml'), 'utf8')) as Record<string, unknown>
+  const found: Record<string, Record<string, unknown>> = {}
+  for (const file of globSync('templates/*.yaml', { cwd: CHART })) {
+    const text = readFileSync(join(CHART, file), 'utf8').replace(
+      /\{\{ \.([\w.]+) \}\}/g,
+      (_, path: string) => {
+        if (path === 'Release.Namespace') return NAMESPACE
+        const value = path
+          .split('.')
+          .slice(1)
+          .reduce<unknown>((at, key) => (at as Record<string, unknown> | undefined)?.[key], values)
+        if (value === undefined) throw new Error(`${file}: ${path} is not in values.yaml`)
+        return JSON.stringify(value)
+      },
+    )
+    expect(text, file).not.toContain('{{')
+    for (const document of parseAllDocuments(text)) {
+      expect(document.errors, file).toEqual([])
+      const object = document.toJS() as Record<string, unknown>
+      found[String(object['kind'])] = object
+    }
+  }
+  return found
+}
+
+test('the pool that the backend claims from by default is the one that the chart makes', () => {
+  const config = kubernetesConfigSchema.parse({})
+  const { SandboxWarmPool, SandboxTemplate } = rendered()
+  expect(SandboxWarmPool).toMatchObject({
+    metadata: { name: config.warm_pool, namespace: config.namespace },
+    spec: { sandboxTemplateRef: { name: (SandboxTemplate?.['metadata'] as { name: string }).name } },
+  })
+})
+
+test('pods of the template hold no right, write nowhere but /tmp, and reach nothing', () => {
+  const { SandboxTemplate, NetworkPolicy } = rendered()
+  expect(SandboxTemplate).toMatchObject({
+    spec: {
+      envVarsInjectionPolicy: 'Disallowed',
+      networkPolicyManagement: 'Managed',
+      networkPolicy: {
+        egress: [],
+        ingress: [{ ports: [{ port: kubernetesConfigSchema.parse({}).port }], from: [{ podSelector: {} }] }],
+      },
+      podTemplate: {
+        spec: {
+          runtimeClassName: 'gvisor',
+          restartPolicy: 'Never',
+          automountServiceAccountToken: false,
+          securityContext: { runAsNonRoot: true, seccompProfile: { type: 'RuntimeDefault' } },
+          containers: [
+            {
+              securityContext: {
+                allowPrivilegeEscalation: false,
+                readOnlyRootFilesystem: true,
+                capabilities: { drop: ['ALL'] },
+              },
+              volumeMounts: [{ mountPath: '/tmp' }],
+            },
+          ],
+        },
+      },
+    },
+  })
+  const [container] = (
+    SandboxTemplate as { spec: { podTemplate: { spec: { containers: { command: string[] }[] } } } }
+  ).spec.podTemplate.spec.containers
+  expect(container?.command).toContain('/usr/lib/cofferdam/agent/pod.py')
+  expect(NetworkPolicy).toMatchObject({ spec: { podSelector: {}, policyTypes: ['Ingress', 'Egress'] } })
+})
+
+test('the worker gets the verbs that the backend uses, on claims and the pool alone', () => {
+  const { Role } = rendered()
+  expect(Role?.['rules']).toEqual([
+    {
+      apiGroups: ['extensions.agents.x-k8s.io'],
+      resources: ['sandboxclaims'],
+      verbs: ['create', 'get', 'list', 'watch', 'patch', 'delete'],
+    },
+    { apiGroups: ['extensions.agents.x-k8s.io'], resources: ['sandboxwarmpools'], verbs: ['get'] },
+  ])
+})
