@@ -52,6 +52,7 @@ describe('the OpenAPI document', () => {
       'GET /v1/executions/{id}/artifacts/{path}',
       'GET /v1/executions/{id}/events',
       'GET /v1/executions/{id}/output/{stream}',
+      'GET /v1/executions/{id}/trace',
       'GET /v1/queue',
       'GET /v1/routines',
       'GET /v1/routines/{id}',
