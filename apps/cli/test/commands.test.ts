@@ -273,6 +273,15 @@ describe.skipIf(best === null)(`the command (${why || 'with a backend'})`, () =>
     expect(refused.status).toBe(1)
     expect(JSON.parse(refused.stdout)).toMatchObject({ ending: 'cap_exceeded', kill_switch: true })
     await run(['caps', 'set', 'capped', '--daily', 'default'])
+    await run(['caps', 'set', 'capped', '--cpu-seconds', '600', '--cost', '2.5'])
+    expect((await run(['caps', 'get', 'capped'])).stdout).toMatch(
+      /CPU s, day +0 of 600 used, resets at .*\ncost, day +0 of 2\.5 used/,
+    )
+    await run(['caps', 'set', 'capped', '--cpu-seconds', 'default', '--cost', 'default'])
+    const events = (await json('tenant', 'events', 'capped', '--limit', '1')) as { event_type: string }[]
+    expect(events).toMatchObject([{ event_type: 'caps', before: { tenant_daily_cost: 2_500_000 } }])
+    expect(await json('usage', 'capped')).toMatchObject({ group_by: 'day', total: { cost: 0 } })
+    expect(await json('cancel', '--tenant', 'capped')).toEqual({ cancelled: 0, cancelling: 0 })
     expect((await run(['run', '-', '-l', 'bash', '--tenant', 'capped'], 'true')).status).toBe(0)
     expect(await json('caps', 'get', 'capped')).toMatchObject({
       usage: { tenant_daily: { used: 1, limit: 1000 } },

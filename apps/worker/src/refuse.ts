@@ -1,12 +1,14 @@
 /** Executions that may not run: policy says no, a cap is reached, or the tenant already runs as many as it may. */
 import type { Refused } from '@cofferdam/admission'
-import { outcomeWithoutRun, type CapDimension } from '@cofferdam/contract'
+import { largestCharge, outcomeWithoutRun, type CapDimension } from '@cofferdam/contract'
 import type { Taken } from '@cofferdam/queue'
 import { closeAttempt, type Closing } from './close-attempt.ts'
 import type { WorkerDeps } from './worker-deps.ts'
 
 /** A full concurrency is looked at again after at most this; the lease in the way ends or expires before. */
 const CONCURRENCY_RETRY_MS = 1000
+/** What running attempts have reserved comes back as they end, most of it soon: short enough for runs of a tenth of a second. */
+const HELD_RETRY_MS = 100
 /** Deferred executions come back spread over this. */
 const JITTER_MS = 1000
 
@@ -44,16 +46,23 @@ export async function refuseByAdmission(
   if (refused.held === true)
     // Nor is this: what stands in the way is reserved for executions that run, and most of it comes back.
     return taken.defer(
-      Date.now() + CONCURRENCY_RETRY_MS,
+      Date.now() + HELD_RETRY_MS,
       `Waits for what running executions may still use of the ${refused.dimension} cap.`,
     )
-  if (taken.request.on_cap === 'defer' && !refused.killSwitch)
+  if (taken.request.on_cap === 'defer' && !refused.killSwitch && !neverFits(taken, refused, deps))
     return taken.defer(withJitter(refused.resetsAtMs), `Waits for the ${refused.dimension} cap.`)
   return endByCap(taken, refused, refused.dimension, place, deps)
 }
 
 /** Deferred tenants do not all come back in the same millisecond. */
 const withJitter = (atMs: number): number => atMs + Math.random() * JITTER_MS
+
+/** Whether the execution may use more than the whole cap: then no day will do. */
+function neverFits(taken: Taken, { dimension, caps }: Refused, deps: WorkerDeps): boolean {
+  const most = largestCharge(taken.request.limits, deps.prices)
+  if (dimension === 'tenant_daily_cpu') return most.cpuMs / 1000 > (caps?.tenant_daily_cpu?.limit ?? 0)
+  return dimension === 'tenant_daily_cost' && most.cost > (caps?.tenant_daily_cost?.limit ?? 0)
+}
 
 /** An execution may be too large for what is left: then the cap is not reached, and smaller limits may do. */
 function capMessage(dimension: CapDimension, { caps }: Refused, resetsAt: string): string {
