@@ -46,6 +46,17 @@ const PYTHON: Case[] = [
     name: 'the search path',
     source: 'import sys\nprint(sys.path, sys.flags, sys.executable, sys.orig_argv[1:])',
   },
+  {
+    name: 'what the start has left of itself',
+    source:
+      'import os, site, sys\nprint(site.execusercustomize.__module__, site.execusercustomize.__code__.co_name, site.ENABLE_USER_SITE, "usercustomize" in sys.modules, sorted(f for f in os.listdir("/proc/self/fd") if 2 < int(f) < 100))',
+  },
+  {
+    name: 'what a pipe of input is',
+    source:
+      'import os, sys\nprint(sys.stdin, sys.stdin.seekable(), sys.stdin.buffer.raw, sys.stdin is sys.__stdin__, sorted(f for f in os.listdir("/proc/self/fd") if 2 < int(f) < 100))',
+    stdin: 'text',
+  },
   { name: 'globals', source: 'print(sorted(globals()))\nx = 1\nx' },
   {
     name: 'an uncaught exception',

@@ -75,6 +75,8 @@ class Agent:
     def on_warm_told(self):
         told = self.warm.on_told()
         if told:
+            if not self.options.cell:
+                self.meters.rest(self.warm.child.pid)
             self.ready({self.warm.child.language: self.warm.version})
         elif told is None and not self.ready_sent:
             self.ready_sent = True

@@ -106,6 +106,7 @@ class Meters:
         self.version = None
         self.used_bytes = None
         self.runs = 0
+        self._rest = None
         self._io = _ReapedIo()
         self._files = _Files()
         if use_cgroup:
@@ -121,11 +122,18 @@ class Meters:
         seen["diskBytes"] = None if self.used_bytes is None else self.used_bytes()
         return seen
 
+    def _cgroup_cpu(self):
+        if self.version == "v2":
+            return self._files.field(self.root + "/cpu.stat", "usage_usec")
+        # Its hierarchy is called cpu,cpuacct; the short name is a link that not everybody makes.
+        paths = [self.root + "/%s/cpuacct.usage" % name for name in ("cpuacct", "cpu,cpuacct")]
+        return _first(self._files.number(path, 1000) for path in paths)
+
     def _controllers(self):
         root, _number, _field = self.root, self._files.number, self._files.field
         if self.version == "v2":
             return {
-                "cpuUs": _field(root + "/cpu.stat", "usage_usec"),
+                "cpuUs": self._cgroup_cpu(),
                 # The peaks are younger (memory.peak: Linux 5.19) than the rest.
                 "memPeak": _number(root + "/memory.peak"),
                 "oomKills": _field(root + "/memory.events", "oom_kill"),
@@ -134,8 +142,7 @@ class Meters:
             }
         if self.version == "v1":
             return {
-                # Its hierarchy is called cpu,cpuacct; the short name is a link that not everybody makes.
-                "cpuUs": _first(_number(root + "/%s/cpuacct.usage" % name, 1000) for name in ("cpuacct", "cpu,cpuacct")),
+                "cpuUs": self._cgroup_cpu(),
                 "memPeak": _number(root + "/memory/memory.max_usage_in_bytes"),
                 "oomKills": _field(root + "/memory/memory.oom_control", "oom_kill"),
                 "pidsPeak": _number(root + "/pids/pids.peak"),
@@ -150,17 +157,32 @@ class Meters:
             "pidsHit": None,
         }
 
+    def rest(self, pid):
+        """An interpreter waits, and nothing else runs until the first program: what cannot change till then is read now."""
+        self._rest = {"pid": pid, "seen": self.read(), "cpuUs": self._cpu_of(pid), "io": _io_of(pid)}
+
     def bind(self):
         """Counters as a program begins."""
         self.runs += 1
-        return self.read()
+        if self._rest is None or self.runs > 1:
+            return self.read()
+        seen = dict(self._rest["seen"])
+        seen["diskBytes"] = None if self.used_bytes is None else self.used_bytes()
+        if self.version is not None:
+            # The agent's own work is in it.
+            seen["cpuUs"] = self._cgroup_cpu()
+        return seen
+
+    def _cpu_of(self, pid):
+        return cpu_us_of(pid) if self.version is None else None
 
     def exclude(self, at_bind, pid, is_fork):
         """What the waiting interpreter used while it started is not the program's, but is summed up when it ends."""
+        rest = self._rest if self._rest is not None and self.runs == 1 and self._rest["pid"] == pid else None
         if self.version is None:
-            at_bind["cpuUs"] += cpu_us_of(pid)
+            at_bind["cpuUs"] += cpu_us_of(pid) if rest is None else rest["cpuUs"]
         # A fork begins at zero, and a cell's is hidden until it is the program's.
-        used = _io_of(pid) or ((0, 0) if is_fork else None)
+        used = (_io_of(pid) if rest is None else rest["io"]) or ((0, 0) if is_fork else None)
         for at, name in enumerate(("readBytes", "writeBytes")):
             at_bind[name] = None if used is None or at_bind[name] is None else at_bind[name] + used[at]
 

@@ -65,14 +65,11 @@ class Workdir:
         """Opens a fresh file for writing; whatever non-directory stood there is unlinked first."""
         try:
             parts = _parts(path)
+            if len(parts) == 1:
+                return _create_at(self._root, parts[0], executable)
             parent = self._parent(parts, True)
             try:
-                try:
-                    os.unlink(parts[-1], dir_fd=parent)
-                except FileNotFoundError:
-                    pass
-                flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-                return os.open(parts[-1], flags, 0o755 if executable else 0o644, dir_fd=parent)
+                return _create_at(parent, parts[-1], executable)
             finally:
                 os.close(parent)
         except OSError as error:
@@ -148,6 +145,16 @@ class Workdir:
         except OSError:
             return False
         return found.f_blocks > 0 and (found.f_bavail * found.f_frsize < 4096 or 0 < found.f_files and found.f_ffree == 0)
+
+
+def _create_at(parent, name, executable):
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    mode = 0o755 if executable else 0o644
+    try:
+        return os.open(name, flags, mode, dir_fd=parent)
+    except FileExistsError:
+        os.unlink(name, dir_fd=parent)
+        return os.open(name, flags, mode, dir_fd=parent)
 
 
 def _remove_at(parent, name, depth):
