@@ -2,6 +2,8 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { CofferdamError } from '@cofferdam/contract'
 import { daemonMessage, statusOf, type Daemon } from './daemon.ts'
+import { killFromHost } from './kill-from-host.ts'
+import type { RuntimeKind } from './runtime-kind.ts'
 
 // With 41 spinning processes under a CPU quota a kill took 250 ms; a daemon under load adds seconds.
 const GONE_WITHIN_MS = 15_000
@@ -12,10 +14,15 @@ const POLL_MS = [5, 10, 20, 40, 80, 160] as const
  * exits by itself at the same moment makes the daemon refuse (409 "already in progress", 500 "is not running"); then
  * it asks again until it is gone. Throws `internal` when it is still there after 15 s.
  */
-export async function destroyContainer(daemon: Daemon, name: string): Promise<boolean> {
+export async function destroyContainer(
+  daemon: Daemon,
+  name: string,
+  { heedsKillLate }: Pick<RuntimeKind, 'heedsKillLate'>,
+): Promise<boolean> {
   const container = daemon.docker.getContainer(name)
   const deadline = performance.now() + GONE_WITHIN_MS
   let existed = false
+  if (heedsKillLate) await killFromHost(daemon, name)
   for (let turn = 0; ; turn += 1) {
     try {
       await daemon.call('remove', (abortSignal) => container.remove({ force: true, v: true, abortSignal }))

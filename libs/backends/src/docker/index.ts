@@ -81,13 +81,13 @@ export async function createDockerBackend(
       const { slot } = ref.handle
       if (!isSandboxId(slot))
         throw new CofferdamError('invalid_request', `${name}: the ref of ${ref.id} names no slot.`)
-      return destroyContainer(daemon, containerName(slot))
+      return destroyContainer(daemon, containerName(slot), kind)
     },
 
     async sweep(owner) {
       const left = await findSandboxes(daemon, owner)
       const destroyed = await Promise.all(
-        left.map(({ slotId }) => destroyContainer(daemon, containerName(slotId))),
+        left.map(({ slotId }) => destroyContainer(daemon, containerName(slotId), kind)),
       )
       await sockets.sweep(owner)
       return { destroyed: destroyed.filter(Boolean).length }

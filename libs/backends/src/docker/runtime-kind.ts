@@ -18,6 +18,8 @@ export interface RuntimeKind {
   hasCgroup: boolean
   /** A unix socket of the host can be connected to from inside. */
   reachesHostSockets: boolean
+  /** The runtime's kill waits for a kernel that the program keeps busy: it is killed from this host first (kill-from-host.ts). */
+  heedsKillLate: boolean
 }
 
 const COMMON = {
@@ -51,6 +53,7 @@ const HOST_KERNEL: RuntimeKind = {
   memoryOverheadMib: 16,
   hasCgroup: true,
   reachesHostSockets: true,
+  heedsKillLate: false,
 }
 
 /**
@@ -73,6 +76,7 @@ const USER_SPACE_KERNEL: RuntimeKind = {
   hasCgroup: true,
   // Closed by default (`--host-uds=none`), and it should stay so.
   reachesHostSockets: false,
+  heedsKillLate: true,
 }
 
 /**
@@ -87,6 +91,7 @@ const VIRTUAL_MACHINE: RuntimeKind = {
   memoryOverheadMib: 16,
   hasCgroup: false,
   reachesHostSockets: false,
+  heedsKillLate: false,
 }
 
 /** The kind by the runtime's name: `runsc`, `runsc-kvm`; `kata`, `kata-qemu`, `io.containerd.kata.v2`; all else is the host's kernel. */

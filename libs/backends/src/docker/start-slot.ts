@@ -17,6 +17,7 @@ import { containerName, containerOptions, type ContainerSpec } from './container
 import { daemonMessage, statusOf, type Daemon } from './daemon.ts'
 import { destroyContainer } from './destroy-container.ts'
 import { createDockerSlot, type DockerSlot } from './docker-slot.ts'
+import { runtimeKind } from './runtime-kind.ts'
 import type { SocketChannel, SocketFolders } from './socket-channel.ts'
 
 export interface StartParts {
@@ -93,6 +94,7 @@ async function startContainer(
 ): Promise<DockerSlot> {
   const { daemon } = parts
   const name = containerName(spec.slotId)
+  const kind = runtimeKind(spec.runtime)
   const inTime = AbortSignal.any([signal, AbortSignal.timeout(parts.readyTimeoutMs)])
   let attached: AttachStream | undefined
   try {
@@ -133,7 +135,7 @@ async function startContainer(
         stderrTail: () => stream.stderrTail(),
         destroy: async () => {
           session.close()
-          await destroyContainer(daemon, name)
+          await destroyContainer(daemon, name, kind)
         },
       })
     } catch (error) {
@@ -144,7 +146,7 @@ async function startContainer(
     const tail = attached?.stderrTail() ?? ''
     attached?.destroy()
     // A daemon that does not answer cannot remove either; the label sweep finds what it may have made.
-    await destroyContainer(daemon, name).catch((cause: unknown) => {
+    await destroyContainer(daemon, name, kind).catch((cause: unknown) => {
       parts.logger.warn(
         { container: name, reason: daemonMessage(cause) },
         'a failed sandbox could not be removed',
