@@ -13,16 +13,20 @@ export interface FloodedQueue extends AsyncDisposable {
   flood(requests: Iterable<ExecutionRequest>): Promise<void>
   /** `INFO memory`'s used_memory, bytes. */
   usedMemory(): Promise<number>
-  /** Calls and microseconds of EVALSHA so far. */
-  scriptCost(): Promise<{ calls: number; micros: number }>
+  /** Microseconds that Redis spent in scripts so far. */
+  scriptMicros(): Promise<number>
+  /** As if everything that expires had: ended executions go, and the outbox was drained. */
+  passTime(): Promise<void>
   /** Forgets everything that waits; no worker may run. */
   empty(): Promise<void>
 }
 
 export function openQueue(fleet: Fleet): FloodedQueue {
-  const redis = connectRedis(fleet.redisUrl, 'producer')
+  // Of the patient role: a producer's connection refuses what comes before it stands.
+  const redis = connectRedis(fleet.redisUrl, 'worker')
+  const producing = connectRedis(fleet.redisUrl, 'producer')
   const subscriber = connectRedis(fleet.redisUrl, 'subscriber')
-  const producer = createProducer({ redis, subscriber })
+  const producer = createProducer({ redis: producing, subscriber })
   return {
     producer,
     async flood(requests) {
@@ -37,10 +41,21 @@ export function openQueue(fleet: Fleet): FloodedQueue {
     async usedMemory() {
       return Number(/used_memory:(\d+)/.exec(await redis.info('memory'))?.[1])
     },
-    async scriptCost() {
-      const [, calls, micros] =
-        /cmdstat_evalsha:calls=(\d+),usec=(\d+)/.exec(await redis.info('commandstats')) ?? []
-      return { calls: Number(calls ?? 0), micros: Number(micros ?? 0) }
+    async scriptMicros() {
+      return Number(/cmdstat_evalsha:calls=\d+,usec=(\d+)/.exec(await redis.info('commandstats'))?.[1] ?? 0)
+    },
+    async passTime() {
+      let cursor = '0'
+      do {
+        const [next, keys] = await redis.scan(cursor, 'COUNT', 1000)
+        cursor = next
+        const reading = redis.pipeline()
+        for (const key of keys) reading.pttl(key)
+        const ttls = (await reading.exec()) ?? []
+        const ending = keys.filter((_, index) => Number(ttls[index]?.[1]) > 0)
+        if (ending.length > 0) await redis.unlink(ending)
+      } while (cursor !== '0')
+      await redis.del('{cofferdam}:outbox')
     },
     async empty() {
       await redis.flushall()
@@ -48,6 +63,7 @@ export function openQueue(fleet: Fleet): FloodedQueue {
     async [Symbol.asyncDispose]() {
       await producer[Symbol.asyncDispose]()
       redis.disconnect()
+      producing.disconnect()
       subscriber.disconnect()
     },
   }

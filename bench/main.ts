@@ -7,6 +7,7 @@ import { parseArgs } from 'node:util'
 import { startFleet } from '../tests/fleet.ts'
 import { measureAdmission } from './measure-admission.ts'
 import { measureAudit } from './measure-audit.ts'
+import { measureBacklog } from './measure-backlog.ts'
 import { measureBound } from './measure-bound.ts'
 import { measureFairness } from './measure-fairness.ts'
 import { measureLatency } from './measure-latency.ts'
@@ -28,6 +29,7 @@ const PHASES: Record<string, Phase> = {
   admission: measureAdmission,
   audit: measureAudit,
   fairness: measureFairness,
+  backlog: measureBacklog,
   limits: measureLimits,
   slots: measureSlots,
   leaks: measureLeaks,

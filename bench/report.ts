@@ -4,7 +4,7 @@ import type { Ratio, Summary } from './statistics.ts'
 
 export interface Measured {
   /** What the number is, e.g. `ms`, `per_second`, `ratio`. */
-  unit: 'ms' | 'per_second' | 'ratio' | 'MiB' | 'count'
+  unit: 'ms' | 'per_second' | 'ratio' | 'MiB' | 'us' | 'count'
   value?: number
   summary?: Summary
   ratio?: Ratio

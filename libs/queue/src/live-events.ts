@@ -42,6 +42,12 @@ export async function* readEvents(
     if (page.length < PAGE) break
   }
 
+  const queued = await guard(() => unwritten(redis, id))
+  if (queued !== null && isBefore(cursor, queued.id)) {
+    cursor = queued.id
+    yield queued
+    if (signal.aborted) return
+  }
   if (await isOver(redis, guard, id, cursor)) return
   using tail = tails.follow(id, cursor)
   while (!signal.aborted) {
@@ -53,6 +59,14 @@ export async function* readEvents(
     }
     if (events.length === 0 && !signal.aborted && (await isOver(redis, guard, id, cursor))) return
   }
+}
+
+/** The first event, of the record: it is written along with the second one (lua/include/ending.lua), under this id. */
+async function unwritten(redis: Redis, id: ExecutionId): Promise<StoredEvent | null> {
+  const enqueued = await redis.hget(KEYS.record + id, 'eq')
+  return enqueued === null
+    ? null
+    : { id: `${enqueued}-0`, event: { type: 'queued', at_ms: Number(enqueued) } }
 }
 
 /** True when nothing more will come; throws not_found when there was nothing to begin with. */

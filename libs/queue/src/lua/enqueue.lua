@@ -11,7 +11,6 @@
 --- @include clock
 --- @include pick
 --- @include forecast
---- @include ending
 --- @include status
 local id, tenant, agent, lane = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 local delay, channel = tonumber(ARGV[6]), ARGV[11]
@@ -68,7 +67,6 @@ if ARGV[9] ~= '' then
 end
 redis.call('ZADD', K.live .. tenant, sequence, id)
 redis.call('ZADD', K.all_live, sequence, id)
-append_event(id, string.format('{"type":"queued","at_ms":%.0f}', now))
 register_waiter(id)
 
 if delay > 0 then

@@ -1,7 +1,15 @@
 -- Live events and the one ending of an execution.
 
--- Appends one event (JSON) to the live stream. The stream lives as long as the record.
+-- Appends one event (JSON) to the live stream. The stream lives as long as the record. It begins with `queued`, which is
+-- written along with the second event: Redis sets 4 KiB aside for every stream, more than all else that an execution
+-- needs while it waits. Until then readers make it of the record, under the same id (live-events.ts).
 local function append_event(id, event)
+  if redis.call('EXISTS', K.events .. id) == 0 then
+    local enqueued = redis.call('HGET', K.record .. id, 'eq')
+    if enqueued then
+      redis.call('XADD', K.events .. id, enqueued .. '-0', 'd', '{"type":"queued","at_ms":' .. enqueued .. '}')
+    end
+  end
   redis.call('XADD', K.events .. id, 'MAXLEN', '~', C.event_entries, '*', 'd', event)
 end
 
