@@ -15,6 +15,8 @@ const commandsSchema = z.strictObject({
   block: z.array(commandRule).max(512),
 })
 
+const outputRetention = z.int().min(1).max(180).nullable()
+
 /** What an operator decides about a tenant. */
 export const tenantPolicySchema = z.strictObject({
   tenant_id: nameSchema,
@@ -35,6 +37,8 @@ export const tenantPolicySchema = z.strictObject({
   commands: commandsSchema.default({ allow: null, block: [] }),
   /** Full outputs and artifacts are stored encrypted. */
   encrypt_outputs: z.boolean().default(false),
+  /** Days after which full outputs and artifacts go where that is before their rows; null: with these. */
+  output_retention_days: outputRetention.default(null),
 })
 export type TenantPolicy = z.infer<typeof tenantPolicySchema>
 
@@ -46,18 +50,20 @@ export const tenantPolicyPatchSchema = tenantPolicySchema
     packages: packagesSchema,
     commands: commandsSchema,
     encrypt_outputs: z.boolean(),
+    output_retention_days: outputRetention,
   })
   .partial()
 
 /** What programs may reach, fetch and name when nobody decided about it. */
 export const DEFAULT_TENANT_RULES: Pick<
   TenantPolicy,
-  'network' | 'packages' | 'commands' | 'encrypt_outputs'
+  'network' | 'packages' | 'commands' | 'encrypt_outputs' | 'output_retention_days'
 > = {
   network: 'public',
   packages: { pypi: [], npm: [] },
   commands: { allow: null, block: [] },
   encrypt_outputs: false,
+  output_retention_days: null,
 }
 
 const cap = z.int().min(0).max(1_000_000_000)

@@ -35,7 +35,7 @@ export function newPlace(key: BlobKey): BlobPlace {
   if (!id.success || !Number.isSafeInteger(key.attempt) || key.attempt < 1 || key.attempt > 999_999_999)
     throw new CofferdamError('invalid_request', 'A blob belongs to an execution id and an attempt from 1 on.')
   return {
-    tenant: `${sanitised(key.tenantId)}~${hash(key.tenantId)}`,
+    tenant: tenantFolder(key.tenantId),
     day: dayOf(id.data),
     execution: id.data,
     file: `${key.attempt}-${sanitised(key.name)}-${hash(key.name)}-${randomBytes(8).toString('hex')}${key.encrypt ? SEALED : ''}`,
@@ -59,3 +59,8 @@ export const dayOf = (id: ExecutionId): string =>
 /** For people who look into the directory; never the only thing that tells two names apart. */
 const sanitised = (name: string): string => name.replaceAll(/[^A-Za-z0-9_.-]/g, '_').slice(0, 64) || '_'
 const hash = (text: string): string => createHash('sha256').update(text).digest('hex').slice(0, 16)
+
+/** Name of a tenant's folder: no other id gives the same. */
+export function tenantFolder(tenantId: string): string {
+  return `${sanitised(tenantId)}~${hash(tenantId)}`
+}

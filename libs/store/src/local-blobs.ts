@@ -7,7 +7,7 @@ import { constants } from 'node:fs'
 import { mkdir, open, readdir, realpath, rename, rm, rmdir, unlink, type FileHandle } from 'node:fs/promises'
 import { join } from 'node:path'
 import { CofferdamError, type BlobKey, type BlobSink, type BlobStore } from '@cofferdam/contract'
-import { isSealed, newPlace, placeOf, refOf, type BlobPlace } from './blob-ref.ts'
+import { isSealed, newPlace, placeOf, refOf, tenantFolder, type BlobPlace } from './blob-ref.ts'
 import { createOutputKeys, type OutputKeys } from './output-keys.ts'
 import { createSealingWriter, readSealed } from './sealed-blobs.ts'
 
@@ -20,6 +20,12 @@ export interface LocalBlobs extends BlobStore {
    * thousand at a time. Returns how many were deleted.
    */
   prune(day: string, known: (executionIds: string[]) => Promise<Set<string>>): Promise<number>
+  /** Deletes what ended executions of one tenant left before `day`; `ended` tells which of them have. */
+  pruneTenant(
+    tenantId: string,
+    day: string,
+    ended: (executionIds: string[]) => Promise<Set<string>>,
+  ): Promise<number>
 }
 
 /** Opens the blob store below `dir`, which is made when absent (mode 700). */
@@ -54,6 +60,11 @@ export async function createLocalBlobs(
       await rmdir(folderOf(root, place)).catch(ignore('ENOENT', 'ENOTEMPTY', 'EEXIST'))
     },
     prune: (day, known) => prune(root, day, known),
+    pruneTenant: async (tenantId, day, ended) => {
+      const name = tenantFolder(tenantId)
+      if (!(await folders(root)).includes(name)) return 0
+      return await pruneDays(join(root, name), day, ended)
+    },
   }
 }
 
@@ -163,20 +174,31 @@ async function prune(
   known: (executionIds: string[]) => Promise<Set<string>>,
 ): Promise<number> {
   let deleted = 0
-  for (const tenant of await folders(root)) {
-    for (const day of await folders(join(root, tenant))) {
-      if (!/^\d{8}$/.test(day) || day >= before) continue
-      const dir = join(root, tenant, day)
-      const ids = (await folders(dir)).filter((name) => /^exe_[0-9a-f]{32}$/.test(name))
-      for (let at = 0; at < ids.length; at += 1000) {
-        const some = ids.slice(at, at + 1000)
-        const kept = await known(some)
-        const gone = some.filter((id) => !kept.has(id))
-        for (const id of gone) await rm(join(dir, id), { recursive: true, force: true })
-        deleted += gone.length
-      }
-      await rmdir(dir).catch(ignore('ENOENT', 'ENOTEMPTY', 'EEXIST'))
+  for (const tenant of await folders(root))
+    deleted += await pruneDays(join(root, tenant), before, async (ids) => {
+      const kept = await known(ids)
+      return new Set(ids.filter((id) => !kept.has(id)))
+    })
+  return deleted
+}
+
+/** Deletes of a tenant's days before `before` the executions that `gone` names of those given to it. */
+async function pruneDays(
+  tenantDir: string,
+  before: string,
+  gone: (executionIds: string[]) => Promise<Set<string>>,
+): Promise<number> {
+  let deleted = 0
+  for (const day of await folders(tenantDir)) {
+    if (!/^\d{8}$/.test(day) || day >= before) continue
+    const dir = join(tenantDir, day)
+    const ids = (await folders(dir)).filter((name) => /^exe_[0-9a-f]{32}$/.test(name))
+    for (let at = 0; at < ids.length; at += 1000) {
+      const some = await gone(ids.slice(at, at + 1000))
+      for (const id of some) await rm(join(dir, id), { recursive: true, force: true })
+      deleted += some.size
     }
+    await rmdir(dir).catch(ignore('ENOENT', 'ENOTEMPTY', 'EEXIST'))
   }
   return deleted
 }

@@ -21,7 +21,8 @@ export interface Retention {
   ensurePartitions(nowMs: number): Promise<void>
   /**
    * Drops the partitions whose expiry day is over by `nowMs` and by the server's clock, then the blobs without rows.
-   * A row with a retention of n days so lives for n to n + 1 days. Returns the dropped days and the count of
+   * A row with a retention of n days so lives for n to n + 1 days. Blobs of ended executions go before their rows where
+   * the tenant's `output_retention_days` says so, counted from enqueueing like the rows'. Returns the dropped days and the count of
    * executions whose blobs went.
    */
   dropExpired(nowMs: number): Promise<{ days: string[]; blobs: number }>
@@ -52,14 +53,24 @@ export function createRetention(
           days.push(...rows.map((row) => row.day))
           if (rows.length === 0) break
         }
-        const before = dateOf(today - BLOB_GRACE_DAYS).replaceAll('-', '')
-        const pruned = await blobs.prune(before, async (ids) => {
-          const uuids = ids.map((id) => idToUuid(executionIdSchema.parse(id)))
-          return await knownExecutions(sweeper, uuids)
-        })
+        const known = (ids: string[]): Promise<Set<string>> =>
+          knownExecutions(
+            sweeper,
+            ids.map((id) => idToUuid(executionIdSchema.parse(id))),
+          )
+        let pruned = await blobs.prune(folderOf(today - BLOB_GRACE_DAYS), known)
+        const shorter = await writer
+          .selectFrom('tenants')
+          .select(['tenant_id', 'output_retention_days'])
+          .where('output_retention_days', 'is not', null)
+          .execute()
+        for (const { tenant_id, output_retention_days } of shorter)
+          pruned += await blobs.pruneTenant(tenant_id, folderOf(today - (output_retention_days ?? 0)), known)
         return { days, blobs: pruned }
       }),
   }
 }
 
+/** Name of a day's folder in the blob directory. */
+const folderOf = (day: number): string => dateOf(day).replaceAll('-', '')
 const dateOf = (day: number): string => new Date(day * DAY_MS).toISOString().slice(0, 10)

@@ -20,6 +20,7 @@ export interface TenantsTable {
   packages: Json<TenantPolicy['packages']>
   commands: Json<TenantPolicy['commands']>
   encrypt_outputs: boolean
+  output_retention_days: number | null
   tenant_daily: number | null
   agent_hourly: number | null
   agents: ColumnType<Record<string, number>, string, string>

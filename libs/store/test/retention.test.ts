@@ -44,6 +44,30 @@ describe('retention', () => {
     expect(await t.store.retention.dropExpired(now)).toEqual({ days: [], blobs: 0 })
   })
 
+  it('deletes full outputs before their rows where the tenant says so, and of no other tenant', async () => {
+    const now = Date.now()
+    const stdout = 'x'.repeat(20_000)
+    await t.store.tenants.create({ tenant_id: 'brief', policy: { output_retention_days: 7 } }, 'ops')
+    await t.store.tenants.create({ tenant_id: 'long', policy: {} }, 'ops')
+    const of = async (tenant: string, days: number) => {
+      const record = sampleAttempt({ tenant, atMs: now - days * DAY_MS, stdout })
+      await t.store.record(record)
+      return record.result.execution_id
+    }
+    const [old, seven, other] = [await of('brief', 8), await of('brief', 7), await of('long', 8)]
+    expect(await t.store.retention.dropExpired(now)).toEqual({ days: [], blobs: 1 })
+    // The row and the head of its text stay; it says that the rest is gone.
+    const found = await t.store.findExecution('brief', old)
+    expect(found?.audit).toHaveLength(1)
+    expect(found?.result.stdout.length).toBeLessThan(20_000)
+    expect(found?.result).toMatchObject({ stdout_truncated: true })
+    for (const id of [seven, other])
+      expect((await t.store.findExecution(null, id))?.result.stdout).toBe(stdout)
+    await t.store.tenants.setPolicy('brief', { output_retention_days: null }, 'ann')
+    expect((await t.store.tenants.get('brief'))?.policy.output_retention_days).toBe(null)
+    expect(await t.store.retention.dropExpired(now)).toEqual({ days: [], blobs: 0 })
+  })
+
   it('cannot be talked into dropping early', async () => {
     const record = sampleAttempt()
     await t.store.record(record)

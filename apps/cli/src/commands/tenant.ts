@@ -52,11 +52,12 @@ const VERBS: Record<string, { words: string[]; run: Verb }> = {
   keys: { words: ['TENANT'], run: keys },
   'new-key': { words: ['TENANT'], run: newKey },
   'revoke-key': { words: ['TENANT', 'KEY-ID'], run: revokeKey },
+  'new-callback-secret': { words: ['TENANT'], run: newCallbackSecret },
 }
 
 export const command: Command = {
   usage:
-    'list | create ID | show ID | events ID | set ID [flags] | templates ID | set-template ID TEMPLATE [flags] | keys ID | new-key ID | revoke-key ID KEY-ID',
+    'list | create ID | show ID | events ID | set ID [flags] | templates ID | set-template ID TEMPLATE [flags] | keys ID | new-key ID | revoke-key ID KEY-ID | new-callback-secret ID',
   details:
     'Needs an admin key. An API key is shown once, when it is made. A list is set whole, separated by commas.\n' +
     'set-template replaces a template: what is left out is not stricter than the tenant.',
@@ -71,6 +72,12 @@ export const command: Command = {
       type: 'string',
       value: 'N',
       description: 'how long audit rows and outputs stay, 1 to 180',
+    },
+    'output-retention-days': {
+      type: 'string',
+      value: 'N',
+      description:
+        'how long full outputs and artifacts stay where that is shorter, 1 to 180 (off: as the rows)',
     },
     tier: { type: 'string', value: 'NAME', description: 'standard, regulated or hipaa' },
     ...RULE_FLAGS,
@@ -112,6 +119,10 @@ export function policyOf(line: CommandLine, now?: TenantPolicy): Record<string, 
     sandbox_enabled: switchFlag(line, 'enabled'),
     min_isolation: textFlag(line, 'min-isolation'),
     retention_days: numberFlag(line, 'retention-days', { min: 1, max: 180 }),
+    output_retention_days:
+      textFlag(line, 'output-retention-days') === 'off'
+        ? null
+        : numberFlag(line, 'output-retention-days', { min: 1, max: 180 }),
     compliance_tier: textFlag(line, 'tier'),
     ...rulesOf(line, now),
   }
@@ -222,7 +233,7 @@ async function set(
   const changes = policyOf(line, now)
   if (Object.keys(changes).length === 0)
     throw new UsageError(
-      `Nothing to set. Name at least one of --enabled, --min-isolation, --retention-days, --tier, --${Object.keys(RULE_FLAGS).join(', --')}.`,
+      `Nothing to set. Name at least one of --enabled, --min-isolation, --retention-days, --output-retention-days, --tier, --${Object.keys(RULE_FLAGS).join(', --')}.`,
     )
   await api.call('PATCH', `${pathOf(words)}/policy`, changes)
   print(parse(tenantSchema, await api.call('GET', pathOf(words)), 'the answer'), terminal)
@@ -277,6 +288,25 @@ async function newKey(
   // The key alone on stdout, so that `KEY=$(cofferdam tenant new-key acme)` works.
   terminal.line(made.key)
   terminal.note(`Key ${made.id} of tenant ${words[0]}; it is not shown again.`)
+}
+
+const secretSchema = z.object({ secret: z.string(), rotated_at: z.string() })
+
+async function newCallbackSecret(
+  api: ApiConnection,
+  words: readonly string[],
+  _: CommandLine,
+  terminal: Terminal,
+): Promise<void> {
+  const made = parse(
+    secretSchema,
+    await api.call('POST', `${pathOf(words)}/callback-secret`, {}),
+    'the answer',
+  )
+  terminal.value(made)
+  // Alone on stdout, as a new key is.
+  terminal.line(made.secret)
+  terminal.note('It is not shown again; the one before it signs along for 24 hours.')
 }
 
 async function revokeKey(
