@@ -131,6 +131,7 @@ export async function requestOf(
     // As timeout(1) has it: the time the program gets; what then still runs is killed 5 s later (limitsSchema).
     soft_timeout_ms: durationFlag(line, 'timeout'),
     cpu_time_ms: durationFlag(line, 'cpu-time'),
+    heartbeat_timeout_ms: durationFlag(line, 'heartbeat'),
     memory_mib: numberFlag(line, 'memory', { min: 1, max: 1_000_000 }),
     cpus: numberFlag(line, 'cpus', { min: 0, max: 1024, whole: false }),
   }
@@ -150,6 +151,7 @@ export async function requestOf(
     backend: textFlag(line, 'backend'),
     min_isolation: textFlag(line, 'min-isolation'),
     lane: textFlag(line, 'lane'),
+    callback_url: textFlag(line, 'callback-url'),
     priority: numberFlag(line, 'priority', { min: 0, max: 9 }),
     delay_ms: durationFlag(line, 'delay'),
   })

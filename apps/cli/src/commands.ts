@@ -29,6 +29,10 @@ export const COMMANDS: Readonly<Record<string, CommandEntry>> = {
   caps: { summary: "show or change a tenant's caps", load: () => import('./commands/caps.ts') },
   usage: { summary: 'show what a tenant used and what it cost', load: () => import('./commands/usage.ts') },
   audit: { summary: 'list audit rows', load: () => import('./commands/audit.ts') },
+  routines: {
+    summary: 'make, list, run and change routines: programs with a schedule',
+    load: () => import('./commands/routines.ts'),
+  },
   tenant: { summary: 'create, list and change tenants', load: () => import('./commands/tenant.ts') },
   doctor: {
     summary: 'say which backends work on this machine, and why not the others',

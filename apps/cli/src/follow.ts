@@ -7,6 +7,7 @@
 import type { Client } from '@cofferdam/client'
 import { CofferdamError, type ExecutionId, type ExecutionResult } from '@cofferdam/contract'
 import type { Context } from './command.ts'
+import { progressBar } from './progress-bar.ts'
 
 /** The result stands in the store before `ended` is published; this only covers a slow answer. */
 const RESULT_MS = 30_000
@@ -33,6 +34,7 @@ export async function follow(
       else if (event.type === 'started')
         terminal.progress(`running on ${event.backend} (${event.isolation}) …`)
       else if (event.type === 'output') terminal.program(event.stream, event.text)
+      else if (event.type === 'progress') terminal.progress(progressBar(event.fraction, event.message))
       else if (event.type === 'notice') terminal.note(event.message)
     }
     watching.signal.throwIfAborted()

@@ -24,6 +24,11 @@ export const PROGRAM_FLAGS = {
   },
   memory: { type: 'string', short: 'm', value: 'MIB', description: 'memory limit in MiB (default: 256)' },
   cpus: { type: 'string', value: 'N', description: 'CPU limit (default: 1)' },
+  heartbeat: {
+    type: 'string',
+    value: 'TIME',
+    description: 'stopped when it reports no progress for so long (cofferdam.progress)',
+  },
   'cpu-time': { type: 'string', value: 'TIME', description: 'killed after this much CPU time, e.g. 10s' },
   session: {
     type: 'string',
@@ -63,5 +68,6 @@ export const QUEUE_FLAGS = {
   'idempotency-key': { type: 'string', value: 'KEY', description: 'same key and body: the same execution' },
   lane: { type: 'string', value: 'NAME', description: 'interactive (default) or routine' },
   priority: { type: 'string', value: '0-9', description: '0 is first (default: 5)' },
+  'callback-url': { type: 'string', value: 'URL', description: 'where the result is posted to' },
   delay: { type: 'string', value: 'TIME', description: 'not before this time from now' },
 } as const satisfies Record<string, Flag>

@@ -17,6 +17,7 @@ import { createExecutor, createMemoryBudget } from '@cofferdam/executor'
 import { defaultPolicy } from '@cofferdam/store'
 import type { Context } from './command.ts'
 import { workerSettings } from './local-backends.ts'
+import { progressBar } from './progress-bar.ts'
 import { createMemoryBlobs } from './memory-blobs.ts'
 import { readBlob, type SaveArtifact } from './save-artifacts.ts'
 
@@ -62,6 +63,7 @@ export async function runLocally(
         return Promise.resolve()
       },
       onOutput: (stream, text) => terminal.program(stream, text),
+      onProgress: ({ fraction, message }) => terminal.progress(progressBar(fraction, message)),
       onNotice: (message) => terminal.note(message),
     })
     terminal.progress(null)

@@ -3,6 +3,7 @@ import { openApi } from '../api-connection.ts'
 import { API_FLAGS, type Command } from '../command.ts'
 import { executionIdOf } from '../execution-id.ts'
 import { EXIT } from '../exit-status.ts'
+import { progressBar } from '../progress-bar.ts'
 import { hasFlag } from '../parse-command-line.ts'
 import { durationWords, resultLines } from '../show-result.ts'
 import { waterfallLines } from '../waterfall.ts'
@@ -35,6 +36,13 @@ export const command: Command = {
       terminal.line(`  started    ${state.started_at} (attempt ${state.attempt})`)
     if (state.position !== null) terminal.line(`  position   ${state.position} before it`)
     if (state.eta_ms !== null) terminal.line(`  starts in  about ${durationWords(state.eta_ms)}`)
+    if (state.progress !== undefined)
+      terminal.line(`  progress   ${progressBar(state.progress.fraction, state.progress.message)}`)
+    if (state.callback !== undefined) {
+      const { state: how, attempts, last_status, last_error } = state.callback
+      const answer = last_error ?? (last_status === null ? '' : `answered ${last_status}`)
+      terminal.line(`  callback   ${how}, attempts: ${attempts} ${answer}`.trimEnd())
+    }
     if (state.result !== null) for (const text of resultLines(state.result, terminal)) terminal.line(text)
     if (trace !== null) {
       terminal.line()
