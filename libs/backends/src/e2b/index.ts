@@ -16,7 +16,7 @@ import type { z } from 'zod'
 import { SILENT, type BackendDeps } from '../deps.ts'
 import { RemoteSandbox } from '../remote/remote-sandbox.ts'
 import type { RemoteSlot } from '../remote/remote-slot.ts'
-import { createWarmth } from '../warm/index.ts'
+import { createWarmth, type WarmDeps } from '../warm/index.ts'
 import { e2bConfigSchema, type E2bConfig } from './config.ts'
 import { createControlApi } from './control-api.ts'
 import { OWNER, startSlot } from './start-slot.ts'
@@ -42,7 +42,8 @@ export function createE2bBackend(
   const warmth = createWarmth<RemoteSlot>({
     backend: name,
     start: (spec, signal) => startSlot({ api, config: settings, logger }, spec, signal),
-    deps: deps.warm ?? null,
+    // A machine that waits is paid for.
+    deps: deps.warm === undefined ? null : withoutPools(deps.warm),
     logger,
   })
   const capabilities = capabilitiesOf(settings)
@@ -108,6 +109,11 @@ export function createE2bBackend(
     [Symbol.asyncDispose]: () => warmth.close(),
   }
 }
+
+const withoutPools = (warm: WarmDeps): WarmDeps => ({
+  ...warm,
+  config: { ...warm.config, pools: { ...warm.config.pools, enabled: false } },
+})
 
 function capabilitiesOf(settings: E2bConfig): Capabilities {
   return {

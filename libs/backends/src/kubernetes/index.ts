@@ -24,7 +24,7 @@ import { startSlot } from './start-slot.ts'
 
 /** Beyond the hard deadline: the worker deletes a claim itself, the cluster's clock is for workers that died. */
 const LIFE_MARGIN_MS = 30_000
-/** A cell may wait so long for its session's next execution, and a slot for its first. */
+/** A cell waits no longer for its session's next execution (the bound of `session.idle_ms`). */
 const WAIT_MS = 3_600_000
 
 /** Makes the backend; talks to nothing before `probe` or `open`. `config` takes its defaults from the schema. */
@@ -35,9 +35,10 @@ export function createKubernetesBackend(
 ): Backend {
   const settings = kubernetesConfigSchema.parse(config)
   const claims = createClaims(createKubeApi(settings), settings)
+  const waitMs = deps.warm?.config.pools.max_age_ms ?? 0
   const warmth = createWarmth<RemoteSlot>({
     backend: name,
-    start: (spec, signal) => startSlot({ claims, config: settings }, spec, signal),
+    start: (spec, signal) => startSlot({ claims, config: settings, waitMs }, spec, signal),
     deps: deps.warm ?? null,
     logger: deps.logger ?? SILENT,
   })

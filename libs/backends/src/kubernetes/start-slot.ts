@@ -13,8 +13,8 @@ import type { SlotSpec } from '../warm/index.ts'
 import type { ClaimedPod, Claims } from './claims.ts'
 import type { KubernetesConfig } from './config.ts'
 
-/** From the claim to the first execution's own life. */
-const START_LIFE_MS = 180_000
+/** Beyond the start and the wait in a pool: the first execution then asks for the life that it needs. */
+const START_MARGIN_MS = 60_000
 const HELLO_MAX = 4096
 /** A pod may be Ready before its first process listens. */
 const REDIAL_MS = 50
@@ -24,11 +24,13 @@ const helloSchema = z.union([z.object({ error: z.string() }), z.object({ pod: z.
 export interface StartParts {
   claims: Claims
   config: KubernetesConfig
+  /** A slot waits so long at most before it is used or given up. */
+  waitMs: number
 }
 
 /** Throws `backend_unavailable`, `sandbox_open_failed`, or the reason of `signal`; nothing is left in the cluster then. */
 export async function startSlot(
-  { claims, config }: StartParts,
+  { claims, config, waitMs }: StartParts,
   spec: SlotSpec,
   signal: AbortSignal,
 ): Promise<RemoteSlot> {
@@ -36,7 +38,8 @@ export async function startSlot(
   const inTime = AbortSignal.any([signal, AbortSignal.timeout(config.ready_timeout_ms)])
   let pod: ClaimedPod | null = null
   try {
-    pod = await claims.acquire(spec.owner, spec.slotId, START_LIFE_MS, inTime)
+    const lifeMs = config.ready_timeout_ms + waitMs + START_MARGIN_MS
+    pod = await claims.acquire(spec.owner, spec.slotId, lifeMs, inTime)
     const socket = await dial(pod, config.port, inTime)
     const { language, preload, cell } = spec
     // Where interpreters, cgroup and disk are is the image's own matter.

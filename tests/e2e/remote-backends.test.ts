@@ -1,0 +1,143 @@
+/** Backends at a vendor behind queue and worker, with their doubles: what a caller sees, and what is left when a worker dies. */
+import { mkdtemp, writeFile } from 'node:fs/promises'
+import path from 'node:path'
+import type { ExecutionRequestInput, ExecutionResult } from '@cofferdam/contract'
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
+import { startE2bDouble, type E2bDouble } from '../../infra/doubles/e2b/e2b-double.ts'
+import { missing, NODE } from '../../infra/doubles/jail.ts'
+import {
+  startKubernetesDouble,
+  type KubernetesDouble,
+} from '../../infra/doubles/kubernetes/kubernetes-double.ts'
+import { startFleet, type Fleet, type FleetWorker } from '../fleet.ts'
+
+const why = missing()
+/** Heartbeats must be missed, then the janitor of the other worker looks; the promise is a minute (DESIGN §10.6). */
+const SWEPT_MS = 60_000
+
+describe.skipIf(why !== null && process.env['COFFERDAM_REQUIRE'] !== 'all')(
+  `remote backends ${why ?? ''}`,
+  { timeout: 120_000 },
+  () => {
+    let fleet: Fleet
+    let e2b: E2bDouble
+    let cluster: KubernetesDouble
+    let worker: FleetWorker
+
+    const startWorker = async (): Promise<FleetWorker> => {
+      const folder = await mkdtemp(path.join(fleet.dataDir, 'config-'))
+      const keyFile = path.join(folder, 'key')
+      await writeFile(keyFile, e2b.apiKey)
+      const file = path.join(folder, 'cofferdam.config.yaml')
+      const backends = {
+        e2b: { api_key_file: keyFile, api_url: e2b.origin, sandbox_url: e2b.origin, node: NODE },
+        kubernetes: { api_server: cluster.origin, token_file: null },
+      }
+      await writeFile(file, JSON.stringify({ backends }))
+      return await fleet.startWorker({ COFFERDAM_CONFIG: file, COFFERDAM_SLOTS: '4' })
+    }
+
+    beforeAll(async () => {
+      ;[fleet, e2b, cluster] = await Promise.all([
+        startFleet(),
+        startE2bDouble(),
+        startKubernetesDouble({ replicas: 1 }),
+      ])
+      await fleet.createTenant('acme', { caps: { tenant_daily: 10_000, agent_hourly: 10_000 } })
+      worker = await startWorker()
+    }, 120_000)
+    afterAll(async () => {
+      await fleet?.[Symbol.asyncDispose]()
+      await Promise.all([e2b?.[Symbol.asyncDispose](), cluster?.[Symbol.asyncDispose]()])
+    })
+
+    const run = (
+      backend: string,
+      source: string,
+      more: Partial<ExecutionRequestInput> = {},
+    ): Promise<ExecutionResult> =>
+      fleet.client.run(
+        {
+          tenant_id: 'acme',
+          agent_id: 'a',
+          backend,
+          program: { type: 'script', language: 'python', source },
+          ...more,
+        },
+        { timeoutMs: 90_000 },
+      )
+
+    it.each([
+      ['e2b', 'microvm'],
+      ['kubernetes', 'container'],
+    ])(
+      '%s runs a program with files, value and artifacts, and leaves an audit row',
+      async (backend, isolation) => {
+        const result = await run(
+          backend,
+          "text = open('in.txt').read()\nopen('out.txt', 'w').write(text.upper())\nprint('done')\nlen(text)",
+          { files: [{ path: 'in.txt', content: 'hello' }], artifacts: ['out.txt'] },
+        )
+        expect(result).toMatchObject({ ok: true, stdout: 'done\n', value: 5, backend, isolation })
+        expect(result.artifacts).toMatchObject([{ path: 'out.txt', size: 5 }])
+        const page = await fleet.store.listAudit({ tenantId: 'acme', limit: 1 })
+        expect(page.rows[0]).toMatchObject({ backend, isolation, ending: 'ok', quota_charged: true })
+      },
+    )
+
+    it.each(['e2b', 'kubernetes'])('%s ends at its deadlines', async (backend) => {
+      const soft = await run(backend, "import time\nprint('up', flush=True)\ntime.sleep(60)", {
+        limits: { soft_timeout_ms: 500, hard_timeout_ms: 20_000 },
+      })
+      expect(soft).toMatchObject({ ending: 'soft_timeout', stdout: 'up\n' })
+      const hard = await run(
+        backend,
+        "import signal, time\nfor s in (signal.SIGINT, signal.SIGTERM): signal.signal(s, signal.SIG_IGN)\nprint('up', flush=True)\nwhile True: time.sleep(1)",
+        { limits: { soft_timeout_ms: 500, hard_timeout_ms: 1500 } },
+      )
+      expect(hard).toMatchObject({ ending: 'hard_timeout', stdout: 'up\n' })
+    })
+
+    it('keeps a session in one pod', async () => {
+      const session = { session: { key: 'repl', scope: 'interpreter' } } as const
+      const first = await run('kubernetes', 'x = 20', session)
+      expect(first).toMatchObject({ ok: true })
+      expect(await run('kubernetes', 'x + 1', session)).toMatchObject({
+        value: 21,
+        session_id: first.session_id,
+      })
+    })
+
+    it('leaves nothing of a killed worker at the vendors: the next one sweeps', async () => {
+      const sleeping = await Promise.all(
+        ['e2b', 'kubernetes'].map((backend) =>
+          fleet.client.enqueue({
+            tenant_id: 'acme',
+            agent_id: 'a',
+            backend,
+            program: {
+              type: 'script',
+              language: 'python',
+              source: "import time\nprint('up', flush=True)\ntime.sleep(600)",
+            },
+            limits: { soft_timeout_ms: 100_000, hard_timeout_ms: 110_000 },
+          }),
+        ),
+      )
+      for (const { execution_id: id } of sleeping)
+        for await (const { event } of fleet.client.stream(id)) if (event.type === 'output') break
+      const old = new Set([...e2b.running().map(({ id }) => id), ...cluster.claims().map(({ name }) => name)])
+      await worker.kill()
+      worker = await startWorker()
+      for (const { execution_id: id } of sleeping)
+        expect(await fleet.client.wait(id, { timeoutMs: SWEPT_MS })).toMatchObject({ ending: 'worker_lost' })
+      await vi.waitFor(
+        () => {
+          const now = [...e2b.running().map(({ id }) => id), ...cluster.claims().map(({ name }) => name)]
+          expect(now.filter((name) => old.has(name))).toEqual([])
+        },
+        { timeout: SWEPT_MS, interval: 200 },
+      )
+    })
+  },
+)
