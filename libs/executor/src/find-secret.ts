@@ -8,14 +8,17 @@ import {
   fingerprint,
   hashOf,
   mixed,
+  startOf,
+  type AnchoredPattern,
   type LiteralBucket,
   type RedactionRules,
 } from './redaction-rules.ts'
 import { MIN_SECRET_BYTES } from './secret-forms.ts'
-import type { Finding, SecretPattern } from './secret-patterns.ts'
+import type { Finding } from './secret-patterns.ts'
 
 /** Above this many literals with the same first three bytes, a possible beginning is held back without a look. */
 const EXACT_HOLD_LITERALS = 64
+const NONE: readonly AnchoredPattern[] = []
 
 /** The first position at or after `from` where a rule may begin, or the last two positions if there is none. */
 export function nextCandidate(
@@ -42,11 +45,12 @@ export function findAt(
   final: boolean,
 ): Finding {
   if (end - at < 3) return !final && rules.beginnings.has(bytes.toString('latin1', at, end)) ? 'more' : null
-  if (rules.table[hashOf(bytes[at] ?? 0, bytes[at + 1] ?? 0, bytes[at + 2] ?? 0)] !== 1) return null
-  const start = bytes.toString('latin1', at, at + 3)
+  const [a, b, c] = [bytes[at] ?? 0, bytes[at + 1] ?? 0, bytes[at + 2] ?? 0]
+  if (rules.table[hashOf(a, b, c)] !== 1) return null
+  const start = startOf(a, b, c)
   const bucket = rules.literals.get(start)
   let found = bucket === undefined ? null : findLiteral(rules, bucket, bytes, at, end, final)
-  for (const pattern of rules.patterns.get(start) ?? []) {
+  for (const pattern of rules.patterns.get(start) ?? NONE) {
     if (found === 'more') return found
     found = join(found, findPattern(pattern, bytes, at, end, final))
   }
@@ -62,12 +66,13 @@ function findLiteral(
   final: boolean,
 ): Finding {
   let to = longestLiteral(rules, bucket, bytes, at, end)
-  const mayGrow = Math.max(...bucket.keys()) > end - at
+  const mayGrow = bucket.longest > end - at
   if (mayGrow && !final && isBeginning(bucket, bytes.toString('latin1', at, end))) return 'more'
   // A secret that the end of the stream cuts off is still most of a secret.
   if (mayGrow && final && end - at >= MIN_SECRET_BYTES) {
     const rest = bytes.toString('latin1', at, end)
-    if ([...bucket.values()].some((set) => [...set].some((literal) => literal.startsWith(rest)))) to = end
+    if ([...bucket.byLength.values()].some((set) => [...set].some((literal) => literal.startsWith(rest))))
+      to = end
   }
   return to === at ? null : { from: at, to, tail: null, limit: to }
 }
@@ -87,31 +92,35 @@ function longestLiteral(
     hash = mixed(hash, bytes[next] ?? 0)
     next += 1
     if (next - at < MIN_SECRET_BYTES || fingerprints[fingerprint(hash)] !== 1) continue
-    if (bucket.get(next - at)?.has(bytes.toString('latin1', at, next)) === true) to = next
+    if (bucket.byLength.get(next - at)?.has(bytes.toString('latin1', at, next)) === true) to = next
   }
   return to
 }
 
 function isBeginning(bucket: LiteralBucket, available: string): boolean {
-  const literals = [...bucket].filter(([length]) => length > available.length)
+  const literals = [...bucket.byLength].filter(([length]) => length > available.length)
   const count = literals.reduce((sum, [, set]) => sum + set.size, 0)
   if (count > EXACT_HOLD_LITERALS) return true
   return literals.some(([, set]) => [...set].some((literal) => literal.startsWith(available)))
 }
 
+/** Its first three bytes are there: that is how it was looked up. */
 function findPattern(
-  pattern: SecretPattern,
+  { pattern, anchor }: AnchoredPattern,
   bytes: Buffer,
   at: number,
   end: number,
   final: boolean,
 ): Finding {
-  const text = bytes.toString('latin1', at, Math.min(end, at + pattern.anchor.length))
-  const seen = pattern.ignoreCase === true ? text.toLowerCase() : text
-  if (!pattern.anchor.startsWith(seen)) return null
-  if (seen.length < pattern.anchor.length) return final ? null : 'more'
+  for (let n = 3; n < anchor.length; n++) {
+    if (at + n >= end) return final ? null : 'more'
+    const byte = bytes[at + n] ?? 0
+    if ((pattern.ignoreCase === true ? lowerCase(byte) : byte) !== anchor[n]) return null
+  }
   return pattern.match(bytes, at, end, final)
 }
+
+const lowerCase = (byte: number): number => (byte >= 0x41 && byte <= 0x5a ? byte | 0x20 : byte)
 
 /** Two findings at one position: the wider cover. */
 function join(a: Finding, b: Finding): Finding {

@@ -20,16 +20,26 @@ export interface RedactionRules {
   readonly table: Readonly<Uint8Array>
   /** First one and first two bytes of all rules: what may begin at the end of a chunk. */
   readonly beginnings: ReadonlySet<string>
-  readonly patterns: ReadonlyMap<string, readonly SecretPattern[]>
-  readonly literals: ReadonlyMap<string, LiteralBucket>
+  /** By their first three bytes as one number (`startOf`): a ruler of dashes asks at each of its bytes, so nothing may be made there. */
+  readonly patterns: ReadonlyMap<number, readonly AnchoredPattern[]>
+  readonly literals: ReadonlyMap<number, LiteralBucket>
   /** Hashes of all literals, for a cheap no. */
   readonly fingerprints: Readonly<Uint8Array>
   /** Start of those hashes: random, so that nobody can choose literals that collide. No result depends on it. */
   readonly salt: number
 }
 
-/** The literals that share their first three bytes, by length. */
-export type LiteralBucket = Map<number, Set<string>>
+/** The literals that share their first three bytes. */
+export interface LiteralBucket {
+  readonly byLength: Map<number, Set<string>>
+  longest: number
+}
+
+/** A pattern beside the bytes of its anchor. */
+export interface AnchoredPattern {
+  readonly pattern: SecretPattern
+  readonly anchor: Uint8Array
+}
 
 const FINGERPRINT_MASK = 0xffff
 
@@ -45,16 +55,17 @@ export function compileRules(
   if (found.size === 0) return PATTERN_RULES
   const table = PATTERN_RULES.table.slice()
   const beginnings = new Set(PATTERN_RULES.beginnings)
-  const literals = new Map<string, LiteralBucket>()
+  const literals = new Map<number, LiteralBucket>()
   const fingerprints = new Uint8Array(FINGERPRINT_MASK + 1)
   const salt = randomInt(2 ** 31)
   for (const literal of found)
     for (const piece of piecesOf(literal)) {
       const start = piece.slice(0, 3)
       register(table, beginnings, start)
-      const bucket = literals.get(start) ?? new Map<number, Set<string>>()
-      literals.set(start, bucket)
-      bucket.set(piece.length, (bucket.get(piece.length) ?? new Set()).add(piece))
+      const bucket = literals.get(keyOf(start)) ?? { byLength: new Map<number, Set<string>>(), longest: 0 }
+      literals.set(keyOf(start), bucket)
+      bucket.byLength.set(piece.length, (bucket.byLength.get(piece.length) ?? new Set()).add(piece))
+      bucket.longest = Math.max(bucket.longest, piece.length)
       fingerprints[fingerprint(Buffer.from(piece, 'latin1').reduce(mixed, salt))] = 1
     }
   return { ...PATTERN_RULES, table, beginnings, literals, fingerprints, salt }
@@ -63,12 +74,14 @@ export function compileRules(
 function compilePatterns(): RedactionRules {
   const table = new Uint8Array(HASH_MASK + 1)
   const beginnings = new Set<string>()
-  const patterns = new Map<string, SecretPattern[]>()
-  for (const pattern of SECRET_PATTERNS)
+  const patterns = new Map<number, AnchoredPattern[]>()
+  for (const pattern of SECRET_PATTERNS) {
+    const anchored = { pattern, anchor: Buffer.from(pattern.anchor, 'latin1') }
     for (const start of startsOf(pattern)) {
       register(table, beginnings, start)
-      patterns.set(start, [...(patterns.get(start) ?? []), pattern])
+      patterns.set(keyOf(start), [...(patterns.get(keyOf(start)) ?? []), anchored])
     }
+  }
   return { table, beginnings, patterns, literals: new Map(), fingerprints: new Uint8Array(0), salt: 0 }
 }
 
@@ -76,6 +89,15 @@ function compilePatterns(): RedactionRules {
 function register(table: Uint8Array, beginnings: Set<string>, start: string): void {
   table[hashOf(start.charCodeAt(0), start.charCodeAt(1), start.charCodeAt(2))] = 1
   beginnings.add(start.slice(0, 1)).add(start.slice(0, 2))
+}
+
+/** Three bytes as one number. */
+export function startOf(a: number, b: number, c: number): number {
+  return (a << 16) | (b << 8) | c
+}
+
+function keyOf(start: string): number {
+  return startOf(start.charCodeAt(0), start.charCodeAt(1), start.charCodeAt(2))
 }
 
 /** Index of three bytes in the table. */

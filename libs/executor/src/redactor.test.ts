@@ -1,5 +1,5 @@
 import fc from 'fast-check'
-import { describe, expect, it } from 'vitest'
+import { describe, expect, it, vi } from 'vitest'
 import { compileRules } from './redaction-rules.ts'
 import { createRedactor, redactText } from './redactor.ts'
 import { secretLiterals } from './secret-forms.ts'
@@ -24,6 +24,23 @@ describe('a flood', () => {
     for (let n = 0; n < 200; n++)
       used.add(redactor.push(Buffer.from(`${'x'.repeat(65_000)} eyJhbGciOi`)).buffer)
     expect(used.size).toBeLessThanOrEqual(2 + 1)
+  })
+})
+
+describe('crafted output', () => {
+  it('makes no string where a rule might begin, though one might at every byte', () => {
+    const rules = compileRules(['bearbearing-is-a-secret'], {})
+    const made = vi.spyOn(Buffer.prototype, 'toString')
+    try {
+      for (const text of ['-', '-----BEGIN ', '://', 'eyJ ', 'bear', 'gho_', 'authorization: ', 'AKIA']) {
+        const before = made.mock.calls.length
+        createRedactor(rules).push(Buffer.alloc(1 << 20, text))
+        // At the end of a chunk, for what may be cut there.
+        expect(made.mock.calls.length - before, text).toBeLessThanOrEqual(20)
+      }
+    } finally {
+      made.mockRestore()
+    }
   })
 })
 

@@ -195,6 +195,7 @@ function boundaryLine(bytes: Uint8Array, from: number, end: number): number | 'm
     if (dashes + n >= end) return 'more'
     if (bytes[dashes + n] !== 0x2d /* - */) return null
   }
+  if (dashes - from < 'PRIVATE KEY'.length) return null
   const label = Buffer.from(bytes.subarray(from, dashes)).toString('latin1')
   return /PRIVATE KEY(?: BLOCK)?$/.test(label) ? dashes + 5 : null
 }
