@@ -5,6 +5,8 @@
 import { execFile } from 'node:child_process'
 import { readdirSync, readFileSync } from 'node:fs'
 import { promisify } from 'node:util'
+import { fleetOf, type WorkerId } from '@cofferdam/contract'
+import { connectRedis } from '@cofferdam/queue'
 import { benchRequest } from './measure-latency.ts'
 import type { BenchContext, Measured } from './report.ts'
 import { startWarmWorker } from './warm-worker.ts'
@@ -44,9 +46,12 @@ export async function measureLeaks(context: BenchContext): Promise<Record<string
 
 async function leaksOf(context: BenchContext, backend: string): Promise<Host> {
   const before = await lookAtHost()
+  const redis = connectRedis(context.fleet.redisUrl, 'worker')
   const runs = context.quick ? 60 : 1000
   const survivor = await startWarmWorker(context, { backends: [backend] })
   const victim = await startWarmWorker(context, { backends: [backend] })
+  const fleetId = await redis.get('{cofferdam}:fleet')
+  redis.disconnect()
   try {
     let started = 0
     const lane = async (): Promise<void> => {
@@ -62,7 +67,7 @@ async function leaksOf(context: BenchContext, backend: string): Promise<Host> {
     const deadline = Date.now() + SWEPT_WITHIN_MS
     // Containers die with their worker; what a jail's worker leaves is there until the survivor's janitor says so.
     const isSwept = async (): Promise<boolean> =>
-      backend === 'docker' ? (await ownersOfContainers()) <= 1 : survivor.log().includes(SWEPT)
+      backend === 'docker' ? (await ownersOfContainers(fleetId)) <= 1 : survivor.log().includes(SWEPT)
     while (!(await isSwept()) && Date.now() < deadline)
       await new Promise((resolve) => setTimeout(resolve, 1000))
     await survivor.stop()
@@ -105,22 +110,24 @@ async function containers(format: string): Promise<string[]> {
   return listed.stdout.split('\n').filter((line) => line !== '')
 }
 
-const ownersOfContainers = async (): Promise<number> =>
-  new Set(await containers('{{.Label "cofferdam.owner"}}')).size
+const ownersOfContainers = async (fleetId: string | null): Promise<number> => {
+  const owners = new Set(await containers('{{.Label "cofferdam.owner"}}'))
+  return [...owners].filter((owner) => fleetOf(owner as WorkerId) === fleetId).length
+}
 
 async function lookAtHost(): Promise<Host> {
   const processes = readdirSync('/proc').filter((name) => /^\d+$/.test(name))
   const sockets = readFileSync('/proc/net/unix', 'utf8').split('\n')
   return {
     containers: new Set(await containers('{{.ID}}')),
-    // Kernel threads come and go by themselves.
-    processes: new Set(processes.filter((pid) => commandOf(pid) !== '').map(nameOf)),
+    // What loses its parent becomes a child of init; what somebody else's shell starts meanwhile does not. Kernel threads have no command.
+    processes: new Set(processes.filter((pid) => commandOf(pid) !== '' && isOursOrOrphan(pid)).map(nameOf)),
     zombies: new Set(processes.filter((pid) => stateOf(pid) === 'Z').map(nameOf)),
     mounts: new Set(readFileSync('/proc/mounts', 'utf8').split('\n')),
     cgroups: cgroupsBelow('/sys/fs/cgroup'),
-    // By path: slots' own lie in folders of this user below the temporary one (`cofd-<uid>`).
+    // Slots listen in folders of this user below the temporary one.
     sockets: new Set(
-      sockets.map((line) => line.split(' ').at(-1) ?? '').filter((path) => /\/cof(ferdam|d-)/.test(path)),
+      sockets.map((line) => line.split(' ').at(-1) ?? '').filter((path) => path.includes('/cofd-')),
     ),
   }
 }
@@ -134,6 +141,11 @@ const orEmpty = (read: () => string): string => {
 }
 const stateOf = (pid: string): string =>
   /^State:\s+(\w)/m.exec(orEmpty(() => readFileSync(`/proc/${pid}/status`, 'utf8')))?.[1] ?? ''
+const parentOf = (pid: string): string =>
+  /^PPid:\s+(\d+)/m.exec(orEmpty(() => readFileSync(`/proc/${pid}/status`, 'utf8')))?.[1] ?? '0'
+const isOursOrOrphan = (pid: string): boolean =>
+  ['1', String(process.pid)].includes(parentOf(pid)) && pid !== String(process.pid)
+
 /** A pid alone is used again: with its parent and the time of its start. */
 function nameOf(pid: string): string {
   const [, name = '', rest = ''] =
