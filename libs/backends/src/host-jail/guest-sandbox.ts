@@ -93,9 +93,12 @@ export class GuestSandbox implements Sandbox {
       throw new CofferdamError('conflict', 'A sandbox of reuse scope "job" runs one program.')
     this.#runs += 1
     this.#isBusy = true
-    const { cgroup } = this.#place.slot.parts
-    if (this.#spec.reuse !== 'job') cgroup?.resetPeak()
-    const began: Began = { counters: cgroup?.read() ?? null, at: performance.now() }
+    const { cgroup, atRest } = this.#place.slot.parts
+    const isReused = this.#spec.reuse !== 'job'
+    if (isReused) cgroup?.resetPeak()
+    // Reading takes 0.2 ms, which a program of its own slot need not wait for.
+    const counters = isReused ? (cgroup?.read() ?? null) : atRest
+    const began: Began = { counters, at: performance.now() }
     this.#began = began
     const watches = this.#watch()
     const seen = { stdout: 0, stderr: 0 }
@@ -188,17 +191,18 @@ export class GuestSandbox implements Sandbox {
   }
 
   #merged(exit: Exit, began: Began, { memory, disk }: Watches): Exit {
-    const seen: Exit = {
-      ...exit,
-      usage: { ...exit.usage, ...this.#diskUsage() },
-      diskLimitHit: exit.diskLimitHit || (disk?.kills ?? 0) > 0,
-    }
     const before = began.counters
     const after = this.#place.slot.parts.cgroup?.read() ?? null
-    if (before === null || after === null) return { ...seen, oomKills: exit.oomKills + (memory?.kills ?? 0) }
+    const isCounted = before !== null && after !== null
+    const fromHost = isCounted ? this.#fromHost(began, after) : this.#diskUsage()
+    const seen: Exit = {
+      ...exit,
+      usage: { ...exit.usage, ...fromHost },
+      diskLimitHit: exit.diskLimitHit || (disk?.kills ?? 0) > 0,
+    }
+    if (!isCounted) return { ...seen, oomKills: exit.oomKills + (memory?.kills ?? 0) }
     return {
       ...seen,
-      usage: { ...seen.usage, ...this.#fromHost(began, after) },
       oomKills: after.oomKills - before.oomKills,
       pidsLimitHit: after.pidsHits > before.pidsHits,
     }

@@ -2,7 +2,7 @@
 import { CofferdamError, type SessionScope } from '@cofferdam/contract'
 import type { GuestSession } from '@cofferdam/guest'
 import type { CellSlot, SlotSpec } from '../warm/index.ts'
-import type { Cgroup } from './cgroups.ts'
+import type { Cgroup, CgroupCounters } from './cgroups.ts'
 import { descendants, type ProcessIdentity } from './process-identity.ts'
 
 export interface HostSlotParts {
@@ -12,6 +12,8 @@ export interface HostSlotParts {
   identity: ProcessIdentity
   /** Null where none can be made; memory is then watched from outside. */
   cgroup: Cgroup | null
+  /** Its counters when the interpreter waited: a slot that serves one program does nothing until then. Null without a group. */
+  atRest: CgroupCounters | null
   /** Where programs write on the host; null when they write to file systems of their own. */
   folder: string | null
   /** The same as paths that the worker can look at (`statfs`); empty with `folder`. */

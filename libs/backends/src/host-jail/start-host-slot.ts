@@ -84,6 +84,7 @@ export async function startHostSlot(
       session,
       identity,
       cgroup,
+      atRest: cgroup?.read() ?? null,
       folder: rung.ownDisks.length === 0 ? home : null,
       disks: rung.ownDisks.map((path) => join('/proc', String(pid), 'root', path)),
       lastWords,
