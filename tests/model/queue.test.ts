@@ -4,14 +4,25 @@ import { connectRedis, LANES, TAG, type Lane } from '@cofferdam/queue'
 import { Worker } from 'bullmq'
 import fc from 'fast-check'
 import { afterAll, beforeAll, it } from 'vitest'
-import { brokenInvariants, newMemory } from './invariants.ts'
-import { comeToRest, unsettledAtRest } from './rest.ts'
-import { snapshot } from './snapshot.ts'
+import { play } from './play.ts'
 import { scheduleArb, type Step } from './steps.ts'
-import { admissionOf, World, type Transport } from './world.ts'
+import { admissionOf, type Transport } from './world.ts'
 
 /** About 60 steps each. */
-const RUNS = Number(process.env['COFFERDAM_MODEL_RUNS'] ?? 150)
+const RUNS = Number(process.env['COFFERDAM_MODEL_RUNS'] ?? 80)
+
+const PUT: Step = {
+  do: 'put',
+  tenant: 0,
+  agent: 0,
+  lane: 'interactive',
+  priority: 0,
+  session: null,
+  delayMs: 0,
+  key: null,
+}
+const FLOW: Step = { do: 'fetch', worker: 0, lane: 'interactive' }
+const ON = { do: 'act', held: 0, choice: 'on', late: false, outbox: false } as const
 
 let server: TestServer
 let transport: Transport
@@ -45,31 +56,49 @@ afterAll(async () => {
   await server.stop()
 })
 
-/** Throws with the step after which an invariant broke. */
-async function play(steps: readonly Step[]): Promise<void> {
-  const world = new World(transport)
-  const memory = newMemory()
-  await world.open()
-  const check = async (after: string): Promise<void> => {
-    const shot = await snapshot(transport.redis)
-    const broken = [...world.problems, ...brokenInvariants(shot, memory)]
-    world.story.push(after)
-    if (broken.length > 0) throw new Error(`${broken.join('\n')}\n${world.story.join('\n')}`)
-  }
-  for (const [index, step] of steps.entries()) {
-    await world.apply(step)
-    await check(`${index + 1}. ${JSON.stringify(step)}`)
-  }
-  await comeToRest(world, check)
-  const unsettled = await unsettledAtRest(world)
-  if (unsettled.length > 0) throw new Error(`${unsettled.join('\n')}\n${world.story.join('\n')}`)
-}
+/**
+ * Schedules that once broke it, shrunk by hand.
+ *   1  an heir of what had begun gave it back, and it was cancelled while it waited: an uncharged row of a charged attempt
+ *   2  a sleeper was admitted after its heir, took over the charge, and gave it back
+ */
+const ONCE_BROKEN: Step[][] = [
+  [
+    PUT,
+    FLOW,
+    ON,
+    ON,
+    { do: 'die', worker: 0 },
+    FLOW,
+    { ...ON, held: 1, choice: 'back' },
+    { do: 'cancel', execution: 0 },
+  ],
+  [
+    PUT,
+    FLOW,
+    { do: 'stalled check', lane: 'interactive' },
+    { do: 'lock expires', held: 0 },
+    { do: 'stalled check', lane: 'interactive' },
+    FLOW,
+    { ...ON, held: 1 },
+    ON,
+    { ...ON, choice: 'fail', late: true },
+    { ...ON, held: 1 },
+  ],
+]
+
+it.each(ONCE_BROKEN.map((steps, n) => [n + 1, steps] as const))(
+  'keeps them under schedule %i that once broke it',
+  (_n, steps) => play(transport, steps),
+)
 
 it('keeps every promise of the state machines under any schedule of work, deaths, delays and clocks', async () => {
-  await fc.assert(fc.asyncProperty(scheduleArb, play), {
-    numRuns: RUNS,
-    // Shrinking ends with what it has by then.
-    interruptAfterTimeLimit: 150_000,
-    markInterruptAsFailure: false,
-  })
+  await fc.assert(
+    fc.asyncProperty(scheduleArb, (steps) => play(transport, steps)),
+    {
+      numRuns: RUNS,
+      // Shrinking ends with what it has by then.
+      interruptAfterTimeLimit: 150_000,
+      markInterruptAsFailure: false,
+    },
+  )
 }, 170_000)

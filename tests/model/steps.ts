@@ -30,6 +30,8 @@ export type Step =
   | { do: 'stalled check'; lane: Lane }
   /** Locks of the dead run out and their jobs are found: three steps that mean something only together. */
   | { do: 'redeliver' }
+  /** A worker dies, and what it held is found: what the others then make of it is what matters. */
+  | { do: 'die'; worker: number }
   | { do: 'sweep' }
   | { do: 'limits'; tenant: number; weight: number; concurrency: number | null }
   | { do: 'clock'; ms: number }
@@ -62,8 +64,17 @@ const stepArb = fc.oneof(
   record(1, fc.record({ do: fc.constant('lose job' as const), lane, job: nat })),
   record(5, fc.record({ do: fc.constant('beat' as const), worker: nat })),
   record(
-    2,
-    fc.record({ do: fc.constantFrom('drain' as const, 'crash' as const, 'leave' as const), worker: nat }),
+    4,
+    fc.record({
+      do: fc.constantFrom(
+        'die' as const,
+        'die' as const,
+        'drain' as const,
+        'crash' as const,
+        'leave' as const,
+      ),
+      worker: nat,
+    }),
   ),
   record(10, fc.record({ do: fc.constant('fetch' as const), worker: nat, lane })),
   record(

@@ -206,6 +206,9 @@ export class World {
         return this.relock(pickOf(this.held, step.held))
       case 'stalled check':
         return this.stalledCheck(step.lane)
+      case 'die':
+        await this.apply({ do: 'crash', worker: step.worker })
+        return this.apply({ do: 'redeliver' })
       case 'redeliver':
         for (const held of this.held) if (!held.worker.isAlive) await this.expire(held)
         for (const lane of [...LANES, ...LANES]) await this.stalledCheck(lane)
@@ -316,14 +319,14 @@ export class World {
     const job = await this.transport.workers[lane].getNextJob(token, { block: false })
     if (job?.id === undefined) return
     const { id, release } = releaseOf(job.id)
-    const { code, rest } = await this.call(SCRIPTS.take, KEYS.record + id, [id, release, worker.name])
+    const { code, rest } = await this.call(SCRIPTS.take, KEYS.record + id, [id, release, worker.name, ''])
     if (code === 'taken') await this.hold(worker, lane, id as ExecutionId, rest, job, token)
     else await job.moveToCompleted(undefined, token, false).catch(() => undefined)
   }
 
   async takeHanded(worker: ModelWorker, lane: Lane, how: string): Promise<void> {
-    const { code, rest } = await this.call(SCRIPTS.takeHanded, KEYS.window, [worker.name, lane, how])
-    if (code === 'taken') await this.hold(worker, lane, text(rest[10]) as ExecutionId, rest, null, '')
+    const { code, rest } = await this.call(SCRIPTS.takeHanded, KEYS.window, [worker.name, lane, how, ''])
+    if (code === 'taken') await this.hold(worker, lane, text(rest[11]) as ExecutionId, rest, null, '')
   }
 
   private async hold(

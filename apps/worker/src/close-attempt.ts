@@ -43,7 +43,7 @@ export async function closeAttempt(
   closing: Closing,
   deps: WorkerDeps,
 ): Promise<Settlement | null> {
-  const finishedAtMs = Date.now()
+  const finishedAtMs = taken.nowMs()
   const record = composeAttempt({
     executionId: taken.executionId,
     attempt: taken.attempt,
@@ -76,7 +76,7 @@ export async function publish(
 ): Promise<Settlement | null> {
   markEnding(composed.result.ending)
   const { recorded, record } = await inSpan(SPANS.audit, () => recordInPostgres(taken, composed, deps))
-  const info = { slotMs: Math.max(0, Date.now() - taken.takenAtMs), outbox: !recorded }
+  const info = { slotMs: taken.nowMs() - taken.takenAtMs, outbox: !recorded }
   const again = wantsRetry(taken, record)
   await inSpan(SPANS.publish, () => (again ? taken.retry(record, info) : taken.settle(record, info)))
   if (!again && taken.request.checkpoint !== undefined) await deps.checkpoints.forget(taken.executionId)

@@ -2,6 +2,7 @@
  * The main path: one delivered execution, carried to its ending.
  *
  *   interrupted by a dead owner? ─► recover.ts: its sandbox is killed, the attempt ends worker_lost (or is retried)
+ *   accepted before Redis restarted? ─► recover.ts: what has an audit row is published again, not run again
  *   policy ─► refused: provisioning | policy_denied
  *   admission ─► refused: cap_exceeded, or parked until the window resets
  *   executor ─► outcome, whatever the program did
@@ -20,7 +21,7 @@ import { admissionKey } from './admission-key.ts'
 import { closeAttempt } from './close-attempt.ts'
 import { giveBack, wasDrained } from './give-back.ts'
 import { readPolicy } from './read-policy.ts'
-import { recoverInterrupted } from './recover.ts'
+import { recoverInterrupted, republishForgotten } from './recover.ts'
 import { refuseByAdmission, refuseByPolicy } from './refuse.ts'
 import { inExecutionSpan, inSpan } from './spans.ts'
 import type { WorkerDeps } from './worker-deps.ts'
@@ -28,6 +29,7 @@ import type { WorkerDeps } from './worker-deps.ts'
 export async function processExecution(taken: Taken, deps: WorkerDeps): Promise<void> {
   await inExecutionSpan(taken, deps.workerId, async () => {
     if (taken.interrupted !== null) return recoverInterrupted(taken, taken.interrupted, deps)
+    if (taken.mayHaveRun && (await republishForgotten(taken, deps))) return
 
     const policy = await readPolicy(taken, deps)
     if (!policy.allowed) return refuseByPolicy(taken, policy, deps)

@@ -2,6 +2,7 @@
  * An execution whose earlier owner began it and vanished (DESIGN §8): it is never run again by itself.
  *
  *   audit row of that attempt exists ─► the owner died between recording and settling: its record is the truth
+ *   Redis came back without its last second, and has no trace of an attempt whose row exists ─► the same
  *   otherwise ─► the old sandbox is killed through its ref, the attempt ends worker_lost, still charged
  */
 import { isCofferdamError, outcomeWithoutRun, type AttemptRecord, type Outcome } from '@cofferdam/contract'
@@ -39,6 +40,14 @@ export async function recoverInterrupted(
   const { chargedAtMs, startedAtMs } = interrupted
   const closing = { chargedAtMs, startedAtMs, caps: null, retentionDays }
   await settleUnleased(key, await closeAttempt(taken, outcome, closing, deps), deps)
+}
+
+/** What was recorded of an attempt that Redis may have forgotten; true when it was, and is published now. */
+export async function republishForgotten(taken: Taken, deps: WorkerDeps): Promise<boolean> {
+  const recorded = await findRecord(taken, taken.attempt, deps)
+  if (recorded === null) return false
+  await settleUnleased(admissionKey(taken), await publish(taken, recorded, deps), deps)
+  return true
 }
 
 async function findRecord(taken: Taken, attempt: number, deps: WorkerDeps): Promise<AttemptRecord | null> {

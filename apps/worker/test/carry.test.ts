@@ -22,6 +22,8 @@ it('neither refunds nor runs again what an earlier owner began, when its recover
     fence: 2,
     enqueuedAtMs: 1000,
     takenAtMs: 2000,
+    mayHaveRun: false,
+    nowMs: () => 3000,
     traceparent: null,
     lane: 'interactive',
     interrupted: {

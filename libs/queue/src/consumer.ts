@@ -28,6 +28,7 @@ import { renewLocks } from './renew-locks.ts'
 import { createRoomGate, type Room } from './room.ts'
 import { run, SCRIPTS } from './scripts.ts'
 import { createSlots } from './slots.ts'
+import { createServerLife } from './server-life.ts'
 import { sweep, type LostExecution } from './sweep.ts'
 import { take, takeHanded } from './take.ts'
 import type { HeldExecution, Taken, TakenDeps } from './taken.ts'
@@ -63,8 +64,6 @@ export interface ConsumerDeps {
   lockMs?: number
   /** Period of heartbeat, sweep and outbox, milliseconds; default 1,000. */
   sweepMs?: number
-  /** Wall clock, milliseconds; default Date.now. */
-  now?: () => number
 }
 
 export interface Consumer extends AsyncDisposable {
@@ -86,7 +85,7 @@ const ABORT_PATIENCE_MS = 10_000
 const STREAK = 16
 
 export function createConsumer(deps: ConsumerDeps): Consumer {
-  const { redis, subscriber, workerId, lanes, lockMs = LOCK_MS, sweepMs = SWEEP_MS, now = Date.now } = deps
+  const { redis, subscriber, workerId, lanes, lockMs = LOCK_MS, sweepMs = SWEEP_MS } = deps
   const log = deps.logger
   const onError = (error: unknown): void => {
     // While Redis is away every loop fails at every turn; the connection's state is told elsewhere.
@@ -112,7 +111,7 @@ export function createConsumer(deps: ConsumerDeps): Consumer {
   const takenDeps: TakenDeps = {
     redis,
     workerId,
-    now,
+    life: createServerLife(redis),
     onError,
     onBegun: () => fillable.note((begun += 1)),
   }

@@ -43,6 +43,7 @@ export async function endUnstarted(
       ending.reason,
       alsoRunning ? '1' : '',
     ])
+    if (code === 'began') return 'running'
     if (code !== 'changed') return code as Unstarted
     // Another attempt is due by now, or a worker took it: compose again, or leave it to that worker.
     if (state === 'running' && !alsoRunning) return 'running'

@@ -29,6 +29,7 @@ const CONSTANTS = {
   idle_tenant_ttl: QUEUE_BOUNDS.idleTenantTtlMs,
   inline_reply: QUEUE_BOUNDS.inlineReplyBytes,
   event_entries: QUEUE_BOUNDS.eventEntries,
+  lost_fences: QUEUE_BOUNDS.lostFences,
   pick_max: QUEUE_BOUNDS.pickMax,
   promote_max: QUEUE_BOUNDS.promoteMax,
   sweep_max: QUEUE_BOUNDS.sweepMax,

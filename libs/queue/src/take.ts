@@ -16,10 +16,13 @@ import { createTaken, type HeldExecution, type Interrupted, type TakenDeps } fro
  */
 export async function take(job: LaneJob, deps: TakenDeps): Promise<HeldExecution | null> {
   const { id, release } = releaseOf(job.jobId)
-  const { code, rest } = await patiently(() =>
-    runCoded(deps.redis, SCRIPTS.take, KEYS.record + id, [id, release, deps.workerId]),
-  )
+  const { code, rest } = await patiently(() => callTake(id, release, deps))
   return code === 'taken' ? await ownedOf(id as ExecutionId, job, rest, deps) : null
+}
+
+async function callTake(id: string, release: number, deps: TakenDeps) {
+  const life = await deps.life()
+  return await runCoded(deps.redis, SCRIPTS.take, KEYS.record + id, [id, release, deps.workerId, life])
 }
 
 /** Whose turn it is between the hand and the run queue (lua/take-handed.lua). */
@@ -37,10 +40,11 @@ export async function takeHanded(lane: Lane, turn: HandedTurn, deps: TakenDeps):
     deps.workerId,
     lane,
     turn,
+    await deps.life(),
   ])
   if (code !== 'taken') return { code: code === 'later' ? 'later' : 'none' }
-  const id = text(rest[10]) as ExecutionId
-  const job = { lane, jobId: jobIdOf(id, numberOrNull(rest[11]) ?? 1), token: '' }
+  const id = text(rest[11]) as ExecutionId
+  const job = { lane, jobId: jobIdOf(id, numberOrNull(rest[12]) ?? 1), token: '' }
   return { code: 'taken', held: await ownedOf(id, job, rest, deps) }
 }
 
@@ -50,7 +54,8 @@ async function ownedOf(
   reply: Reply[],
   deps: TakenDeps,
 ): Promise<HeldExecution | null> {
-  const [fence, attempt, enqueued, now, traceparent, began, stored, cancelled, deliveries, tenant] = reply
+  const [fence, attempt, enqueued, now, traceparent, began, stored, cancelled, deliveries, tenant, older] =
+    reply
   const request = await patiently(() => hydrate(deps.redis, text(stored)))
   const held = createTaken(
     {
@@ -62,6 +67,7 @@ async function ownedOf(
       takenAtMs: numberOrNull(now) ?? 0,
       traceparent: text(traceparent) === '' ? null : text(traceparent),
       interrupted: interruptedOf(text(began)),
+      mayHaveRun: text(older) === '1',
       job,
     },
     deps,

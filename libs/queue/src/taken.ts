@@ -65,6 +65,13 @@ export interface Taken {
   readonly lane: Lane
   /** Set when an earlier owner began this attempt and vanished: kill its sandbox, then settle worker_lost or retry. */
   readonly interrupted: Interrupted | null
+  /**
+   * Redis restarted or failed over since this was accepted, and may have forgotten that it ran: whoever has the audit
+   * rows looks there before it runs.
+   */
+  readonly mayHaveRun: boolean
+  /** Redis' clock now, as far as it is known here: it goes on from the take, whatever happens to this host's wall clock. */
+  nowMs(): number
   /** Aborts with StopReason cancelled | drain | lock_lost. */
   readonly signal: AbortSignal
   /**
@@ -84,7 +91,7 @@ export interface Taken {
   settle(record: AttemptRecord, info: EndingInfo): Promise<void>
   /** This attempt is over (and audited); runs again as the next one through the fair queue. Throws like settle. */
   retry(record: AttemptRecord, info: EndingInfo): Promise<void>
-  /** Put back un-begun; its tenant gets no slot until `untilMs` (wall clock; add jitter). Throws like settle. */
+  /** Put back un-begun; its tenant gets no slot until `untilMs` (Redis' clock; add jitter). Throws like settle. */
   defer(untilMs: number, why: string): Promise<void>
   /** Put back un-begun, next in line of its agent; repeating it is harmless. Throws like settle, `conflict` after begin. */
   giveBack(): Promise<void>
@@ -99,6 +106,7 @@ export interface TakenFacts {
   takenAtMs: number
   traceparent: string | null
   interrupted: Interrupted | null
+  mayHaveRun: boolean
   job: LaneJob
 }
 
@@ -118,8 +126,8 @@ export interface HeldExecution {
 export interface TakenDeps {
   redis: Redis
   workerId: WorkerId
-  /** Wall clock, milliseconds. */
-  now: () => number
+  /** Name of the server's life (server-life.ts). */
+  life: () => Promise<string>
   onError: (error: unknown) => void
   /** Hears that one began here. */
   onBegun: () => void
@@ -129,6 +137,8 @@ export function createTaken(facts: TakenFacts, deps: TakenDeps): HeldExecution {
   const { redis, workerId } = deps
   const { executionId, fence, attempt } = facts
   const abort = new AbortController()
+  const madeMs = performance.now()
+  const nowMs = (): number => Math.round(facts.takenAtMs + performance.now() - madeMs)
   let began = false
   let over = false
   let givenBack = false
@@ -190,6 +200,8 @@ export function createTaken(facts: TakenFacts, deps: TakenDeps): HeldExecution {
     traceparent: facts.traceparent,
     lane: facts.job.lane,
     interrupted: facts.interrupted,
+    mayHaveRun: facts.mayHaveRun,
+    nowMs,
     signal: abort.signal,
     async begin(ref, { backend, isolation, chargedAtMs = null }) {
       if (over) throw new CofferdamError('fenced')
@@ -238,7 +250,7 @@ export function createTaken(facts: TakenFacts, deps: TakenDeps): HeldExecution {
         notice: `Attempt ${attempt} ended ${record.result.ending}; it runs again.`,
         record: outbox ? JSON.stringify(record) : '',
       }),
-    defer: (untilMs, why) => requeue('defer', { parkMs: Math.max(0, untilMs - deps.now()), notice: why }),
+    defer: (untilMs, why) => requeue('defer', { parkMs: Math.max(0, untilMs - nowMs()), notice: why }),
     giveBack: async () => {
       if (givenBack) return
       await requeue('back', {})

@@ -4,6 +4,7 @@
 --          at_ms, 5 attempt record JSON for the outbox, 6 reason, 7 '1' to cancel a running one too
 -- Returns  {'cancelled'}            it had no owner and is ended: result, waiters and outbox entry in one step
 --          {'cancelling'}           it has an owner: a flag that `begin` and the heartbeat read, and a message
+--          {'began'}                waits, but an earlier owner began it: left to whoever takes it next
 --          {'ended'} | {'not_found'} | {'changed'} (compose again for another attempt, or it runs by now)
 -- Invariants: the outbox entry exists exactly when this script ended the execution. A BullMQ job left behind is
 --          stale and is dropped by `take`.
@@ -12,7 +13,7 @@
 --- @include pick
 --- @include ending
 local id = ARGV[1]
-local x = redis.call('HMGET', KEYS[1], 's', 't', 'a', 'l', 'at', 'est', 'sk', 'hd', 'pre')
+local x = redis.call('HMGET', KEYS[1], 's', 't', 'a', 'l', 'at', 'est', 'sk', 'hd', 'pre', 'bg')
 local state, tenant, lane = x[1], x[2], x[4]
 if not state then return { 'not_found' } end
 if state == 'ended' then return { 'ended' } end
@@ -20,6 +21,12 @@ if state == 'running' then
   if ARGV[7] ~= '1' then return { 'changed' } end
   redis.call('HSET', KEYS[1], 'can', ARGV[6])
   redis.call('PUBLISH', K.control, 'cancel ' .. id)
+  return { 'cancelling' }
+end
+if x[10] then
+  -- Its user code began under an owner that died, and the next one put it back: whoever takes it ends it, charged.
+  if ARGV[7] ~= '1' then return { 'began' } end
+  redis.call('HSET', KEYS[1], 'can', ARGV[6])
   return { 'cancelling' }
 end
 if math.max(1, tonumber(x[5])) ~= tonumber(ARGV[2]) then return { 'changed' } end

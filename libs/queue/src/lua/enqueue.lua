@@ -3,6 +3,7 @@
 -- ARGV     1 id, 2 tenant, 3 agent, 4 lane, 5 priority 0..9, 6 delay ms, 7 request JSON, 8 traceparent or '',
 --          9 '<tenant>:<sha256 of the idempotency key>' or '', 10 body hash, 11 reply channel or '', 12 session key or '',
 --          13 callback URL or ''
+--          14 life of the server or ''
 -- Returns  {'accepted' | 'duplicate', id, status, position, eta_ms or -1}
 --          {'conflict', id of the other execution} | {'full', waiting, limit}
 -- Invariants: one idempotency key names one execution; repeating a call changes nothing; a refused call writes nothing; a tenant never has more
@@ -61,6 +62,7 @@ local score = score_of(tonumber(ARGV[5]), sequence)
 redis.call('HSET', KEYS[1], 't', tenant, 'a', agent, 'l', lane, 'p', ARGV[5], 'eq', now, 'at', 0, 'rel', 0,
   'f', 0, 'd', 0, 'sc', score, 'req', ARGV[7], 'tp', ARGV[8], 's', delay == 0 and 'queued' or 'delayed')
 if sk ~= '' then redis.call('HSET', KEYS[1], 'sk', sk) end
+if ARGV[14] and ARGV[14] ~= '' then redis.call('HSET', KEYS[1], 'life', ARGV[14]) end
 if ARGV[13] and ARGV[13] ~= '' then redis.call('HSET', KEYS[1], 'cb', ARGV[13]) end
 if ARGV[9] ~= '' then
   redis.call('SET', K.idempotency .. ARGV[9], id .. ' ' .. ARGV[10], 'PX', C.idempotency_ttl)

@@ -1,8 +1,8 @@
 -- Purpose: a worker got the BullMQ job of a release; it becomes the owner, also of the session that it names.
 -- KEYS[1]  record
--- ARGV     1 id, 2 release of the job, 3 worker
+-- ARGV     1 id, 2 release of the job, 3 worker, 4 life of the server
 -- Returns  {'taken', fence, attempt, enqueued ms, now, traceparent, began JSON or '', request JSON, '1' when
---          cancelled, deliveries, tenant} | {'stale'}
+--          cancelled, deliveries, tenant, '1' when it was accepted in an earlier life of the server} | {'stale'}
 -- Invariants: each take raises the fence, so every write of an earlier owner fails. The attempt number stays the
 --          same until `requeue` ends the attempt. A job of an ended, requeued or re-released execution is stale.
 --          Only the front of a session is ever taken, so its owner is never disputed.
@@ -11,4 +11,4 @@
 --- @include own
 local x = read_for_take(ARGV[1])
 if (x[10] ~= 'released' and x[10] ~= 'running') or x[11] ~= ARGV[2] then return { 'stale' } end
-return own(ARGV[1], x, ARGV[3], now_ms(), false)
+return own(ARGV[1], x, ARGV[3], now_ms(), false, ARGV[4])

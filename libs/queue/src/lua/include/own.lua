@@ -1,16 +1,21 @@
 -- What `own` needs of a record, and what a take is judged by: one read for both.
 local function read_for_take(id)
-  return redis.call('HMGET', K.record .. id, 'at', 'eq', 'tp', 'bg', 'req', 'can', 't', 'sk', 'dw', 's', 'rel', 'f', 'd')
+  return redis.call('HMGET', K.record .. id, 'at', 'eq', 'tp', 'bg', 'req', 'can', 't', 'sk', 'dw', 's', 'rel', 'f', 'd',
+    'life')
 end
 
 -- A worker becomes the owner of a released or running execution: fields of the reply shared by take and take-handed.
 -- `direct`: no BullMQ job carries it; `dw` is then its lock, renewed by the heartbeats of the owner.
-local function own(id, x, worker, now, direct)
+-- `life`: of the server, as the worker knows it. In another one than the execution was accepted in, the record may be
+-- older than what was done: the fence jumps over all that were given out and lost, and the worker is told.
+local function own(id, x, worker, now, direct, life)
   local key = K.record .. id
-  local fence, deliveries = tonumber(x[12]) + 1, tonumber(x[13]) + 1
+  local is_older = x[14] and life ~= '' and x[14] ~= life
+  local fence, deliveries = tonumber(x[12]) + (is_older and C.lost_fences or 1), tonumber(x[13]) + 1
   local attempt = math.max(1, tonumber(x[1]))
   redis.call('HSET', key, 's', 'running', 'w', worker, 'tk', now, 'at', attempt, 'f', fence, 'd', deliveries)
   if direct then redis.call('HSET', key, 'dw', now) elseif x[9] then redis.call('HDEL', key, 'dw') end
   if x[8] then redis.call('HSET', K.session .. x[8], 'w', worker) end
-  return { 'taken', fence, attempt, x[2], now, x[3], x[4] or '', x[5], x[6] and '1' or '', deliveries, x[7] }
+  return { 'taken', fence, attempt, x[2], now, x[3], x[4] or '', x[5], x[6] and '1' or '', deliveries, x[7],
+    is_older and '1' or '' }
 end

@@ -1,0 +1,85 @@
+/**
+ * A Redis that comes back without the last of its writes: a lost tail of the append-only file, and a replica that was
+ * promoted. What had ended stays ended as it was, nothing is charged twice, and what is known ends once.
+ */
+import { readdir, stat, truncate } from 'node:fs/promises'
+import path from 'node:path'
+import type { Accepted, ExecutionResult } from '@cofferdam/contract'
+import { expect, it } from 'vitest'
+import { startFleet, type Fleet } from '../fleet.ts'
+import { auditRows, endingsOf, expectExactBooks, expectNothingHeld, fakeRequest } from './accounts.ts'
+import { until } from './servers/redis-process.ts'
+import { startWatchedRedis } from './servers/redis-sentinels.ts'
+
+const WORKER = { COFFERDAM_BACKENDS: 'fake', COFFERDAM_SLOTS: '4' }
+const GENEROUS = {
+  policy: { min_isolation: 'none' as const },
+  caps: { tenant_daily: 100_000, agent_hourly: 100_000 },
+}
+
+async function enqueue(fleet: Fleet, tenantId: string, count: number, sleepMs: number): Promise<Accepted[]> {
+  const accepted: Accepted[] = []
+  for (let n = 0; n < count; n += 1)
+    accepted.push(
+      await fleet.client.enqueue(fakeRequest(tenantId, [{ sleep_ms: sleepMs }, { print: `${n}` }])),
+    )
+  return accepted
+}
+
+const rowsNow = async (fleet: Fleet, tenantId: string): Promise<Map<string, string>> =>
+  new Map((await auditRows(fleet, tenantId)).map((row) => [row.execution_id, JSON.stringify(row)]))
+
+it('keeps what had ended, and ends the rest once, when the last second of its log is lost', async () => {
+  await using fleet = await startFleet({ durable: true })
+  await fleet.createTenant('tail', GENEROUS)
+  await fleet.startWorker(WORKER)
+  const accepted = await enqueue(fleet, 'tail', 40, 60)
+  // The log as it is now; everything after it will be lost, while Postgres keeps what was recorded meanwhile.
+  const log = await newestLog(path.join(fleet.dataDir, 'redis', 'appendonlydir'))
+  const kept = (await stat(log)).size
+  const before = await rowsNow(fleet, 'tail')
+  await expect
+    .poll(async () => (await rowsNow(fleet, 'tail')).size, { timeout: 30_000, interval: 20 })
+    .toBeGreaterThanOrEqual(before.size + 8)
+  await fleet.changeRedis(async () => truncate(log, kept))
+  const recorded = await rowsNow(fleet, 'tail')
+
+  const results = await endingsOf(fleet, accepted, 60_000)
+  expect(results.filter((result) => !result.ok)).toEqual([])
+  await expectExactBooks(fleet, 'tail', accepted, results)
+  const after = await rowsNow(fleet, 'tail')
+  for (const [id, at] of recorded) expect(after.get(id), id).toBe(at)
+  await expectNothingHeld(fleet)
+}, 120_000)
+
+it('goes on with the replica that the Sentinels promote when the master is killed', async () => {
+  await using redis = await startWatchedRedis()
+  await using fleet = await startFleet({ redisUrl: redis.url })
+  await fleet.createTenant('failover', GENEROUS)
+  await fleet.startWorker(WORKER)
+  const accepted = await enqueue(fleet, 'failover', 40, 60)
+  // What is accepted is promised only as far as it was replicated.
+  expect(await redis.master.command('WAIT', 1, 5000)).toBe(1)
+  await redis.master.kill()
+  await redis.failedOver()
+  // Until its connections have found the new master, a client is told that the queue is away.
+  await until(
+    'client',
+    async () => (await fleet.client.get(accepted[0]?.execution_id ?? 'exe_')) !== null,
+    20_000,
+  )
+
+  const results: ExecutionResult[] = await endingsOf(fleet, accepted, 60_000)
+  expect(results.filter((result) => !['ok', 'worker_lost'].includes(result.ending))).toEqual([])
+  await expectExactBooks(fleet, 'failover', accepted, results)
+  const later = await enqueue(fleet, 'failover', 3, 1)
+  expect((await endingsOf(fleet, later, 30_000)).map((result) => result.ending)).toEqual(['ok', 'ok', 'ok'])
+  await expectNothingHeld(fleet)
+}, 120_000)
+
+async function newestLog(dir: string): Promise<string> {
+  const files = (await readdir(dir)).filter((name) => name.endsWith('.incr.aof')).toSorted()
+  const last = files.at(-1)
+  if (last === undefined) throw new Error(`no append-only file in ${dir}`)
+  return path.join(dir, last)
+}
