@@ -40,13 +40,13 @@ export async function refuseByAdmission(
   if (refused.dimension === 'tenant_concurrency')
     // Not a refusal to the caller (DESIGN §7): the scheduler holds the tenant back until a lease is free.
     return taken.defer(
-      Math.min(refused.resetsAtMs, Date.now() + CONCURRENCY_RETRY_MS),
+      Math.min(refused.resetsAtMs, taken.nowMs() + CONCURRENCY_RETRY_MS),
       'Waits for a free lease.',
     )
   if (refused.held === true)
     // Nor is this: what stands in the way is reserved for executions that run, and most of it comes back.
     return taken.defer(
-      Date.now() + HELD_RETRY_MS,
+      taken.nowMs() + HELD_RETRY_MS,
       `Waits for what running executions may still use of the ${refused.dimension} cap.`,
     )
   if (taken.request.on_cap === 'defer' && !refused.killSwitch && !neverFits(taken, refused, deps))
