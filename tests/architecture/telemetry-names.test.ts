@@ -82,6 +82,20 @@ describe('the source', () => {
     ).toEqual([])
   })
 
+  it('gives no process a logger or telemetry without a redactor', () => {
+    const makers = files
+      .filter((file) => file.startsWith('apps/'))
+      .flatMap((file) =>
+        [
+          ...readFileSync(ROOT + file, 'utf8').matchAll(
+            /\b(?:createLogger|startTelemetry)\((\{[^}]*\}|telemetryOptions\()/g,
+          ),
+        ].map(([call]) => ({ file, call })),
+      )
+    expect(makers.length).toBeGreaterThan(3)
+    expect(makers.filter(({ call }) => !/redact|telemetryOptions\(/.test(call))).toEqual([])
+  })
+
   it('logs every message that the catalog has', () => {
     const messages = new Set(findLogCalls().map(({ message }) => message))
     expect(Object.keys(LOG_FACTS).filter((message) => !messages.has(message))).toEqual([])

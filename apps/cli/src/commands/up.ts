@@ -135,11 +135,13 @@ function appEnvironment(
 /** One for both apps: OpenTelemetry's API knows one provider a process. */
 function sharedTelemetry(environment: Environment): Promise<Telemetry> {
   const rules = compileRules([], {})
-  const otlpEndpoint = environment['OTEL_EXPORTER_OTLP_ENDPOINT'] || undefined
+  const { otlpEndpoint, traceSampleRatio, traceSlowMs } = loadApiConfig(environment)
   return startTelemetry({
     service: 'cofferdam',
     version: API_VERSION,
     redact: (text) => redactText(rules, text).text,
+    slowMs: traceSlowMs,
+    ...(traceSampleRatio === undefined ? {} : { sampleRatio: traceSampleRatio }),
     ...(otlpEndpoint === undefined ? {} : { otlpEndpoint }),
   })
 }
