@@ -144,6 +144,27 @@ describe('tenants', () => {
     ])
   })
 
+  it('are audited when somebody changes caps of CPU and cost, or a template, with SQL', async () => {
+    await t.store.tenants.create({ tenant_id: 'raw-caps' }, 'ops')
+    await t.owner(`update tenants set tenant_daily_cost = 5 where tenant_id = 'raw-caps'`)
+    await t.owner(`insert into templates (tenant_id, template_id, sandbox_environment, updated_by)
+      values ('raw-caps', 't1', 'default-public', 'somebody')`)
+    await t.owner(`update templates set network = '"none"' where tenant_id = 'raw-caps'`)
+    await t.owner(`update templates set updated_at = now() where tenant_id = 'raw-caps'`)
+    await t.store.templates.put({ tenant_id: 'raw-caps', template_id: 't1', sandbox: null }, 'ann')
+    await t.owner(`delete from templates where tenant_id = 'raw-caps'`)
+    expect((await history('raw-caps')).slice(1)).toMatchObject([
+      ['caps', { tenant_daily_cost: null }, { tenant_daily_cost: 5 }, 'postgres', 'sql'],
+      ['template', null, { template_id: 't1', environment: 'default-public' }, 'postgres', 'sql'],
+      ['template', { network: null }, { network: 'none' }, 'postgres', 'sql'],
+      ['template', { network: 'none' }, { environment: null, network: null }, 'ann', 'api'],
+      ['template', { template_id: 't1' }, null, 'postgres', 'sql'],
+    ])
+    await expect(
+      t.owner(`update tenants set tenant_daily_cpu_seconds = -1 where tenant_id = 'raw-caps'`),
+    ).rejects.toMatchObject({ code: '23514' })
+  })
+
   it('do not show the values to redact in their events', async () => {
     await t.store.tenants.create(
       { tenant_id: 'secretive', policy: { redact: ['correct horse battery'] } },
