@@ -1,6 +1,7 @@
 /** The API as `cofferdam up` and as a process run it. */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
+import { createServer, type AddressInfo } from 'node:net'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -54,6 +55,20 @@ describe('runApi', () => {
     expect(metrics).toMatch(/cofferdam_queue_depth\{[^}]*cofferdam_lane="interactive"[^}]*\} 1/)
     await Promise.all([api.close(), api.close()])
     await expect(fetch(`${api.url}/healthz`)).rejects.toThrow()
+  })
+
+  it('serves metrics and probes without a key on a port of their own', async () => {
+    const port = await freePort()
+    const api = await runApi(loadConfig({ ...env, COFFERDAM_METRICS_PORT: String(port) }))
+    const get = async (path: string) => {
+      const response = await fetch(`http://127.0.0.1:${port}${path}`)
+      return [response.status, await response.text()] as const
+    }
+    expect((await get('/metrics'))[1]).toMatch(/^cofferdam_fleet_workers\{cofferdam_state="alive"\} 0$/m)
+    expect([(await get('/healthz'))[0], (await get('/readyz'))[0]]).toEqual([200, 200])
+    expect((await get('/v1/queue'))[0]).toBe(404)
+    await api.close()
+    await expect(get('/healthz')).rejects.toThrow()
   })
 
   it('records the request as parent of the enqueue, in the caller’s trace', async () => {
@@ -133,3 +148,11 @@ describe('the process', () => {
     expect(seen.out).toMatch(/COFFERDAM_LOG_LEVEL="warn" +# environment/)
   })
 })
+
+async function freePort(): Promise<number> {
+  const server = createServer()
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  const { port } = server.address() as AddressInfo
+  await new Promise((resolve) => server.close(resolve))
+  return port
+}
