@@ -83,8 +83,7 @@ function open(address: RedisAddress, url: string, options: RedisOptions): Redis 
         ...where,
         ...(tls === undefined ? {} : { tls, enableTLSForSentinelMode: true, sentinelTLS: tls }),
         sentinelRetryStrategy: retryStrategy,
-        // Told of a failover by the Sentinels: a master that hangs would otherwise hold its connections open.
-        failoverDetector: true,
+        // Not `failoverDetector`: in ioredis 6 a failover that it hears of while it connects ends the connection for good.
       })
     }
     case 'cluster': {
