@@ -1,0 +1,100 @@
+import { isolatedRedis } from '@cofferdam/embedded/testing'
+import type { Redis } from 'ioredis'
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { connectRedis, createTraceShelf, KEYS, readShelvedTrace, type TraceShelf } from '../src/index.ts'
+import { run, SCRIPTS } from '../src/scripts.ts'
+
+const owned = new AsyncDisposableStack()
+let redis: Redis
+const errors: unknown[] = []
+
+beforeAll(async () => {
+  const server = await isolatedRedis()
+  owned.defer(() => server.stop())
+  redis = owned.adopt(connectRedis(server.url, 'producer'), (connection) => connection.disconnect())
+})
+afterAll(() => owned.disposeAsync())
+beforeEach(async () => {
+  errors.splice(0)
+  await expect.poll(() => redis.status).toBe('ready')
+  await redis.flushdb()
+})
+
+const open = (process: string): TraceShelf =>
+  createTraceShelf({ redis, process, onError: (error) => errors.push(error) })
+const offer = (
+  shelf: TraceShelf,
+  executionId: string,
+  failed = false,
+  spans: object[] = [{ of: executionId }],
+): void => shelf.offer({ executionId, failed, read: () => spans })
+
+describe('the shelf', () => {
+  it('keeps what each process knows of an execution, for an hour', async () => {
+    const [api, worker] = [open('api'), open('worker')]
+    offer(api, 'exe_1', false, [{ name: 'request' }])
+    offer(worker, 'exe_1', false, [{ name: 'run' }, { name: 'publish' }])
+    await Promise.all([api[Symbol.asyncDispose](), worker[Symbol.asyncDispose]()])
+    const spans = await readShelvedTrace(redis, 'exe_1')
+    expect(spans).toHaveLength(3)
+    expect(spans).toEqual(expect.arrayContaining([{ name: 'request' }, { name: 'run' }, { name: 'publish' }]))
+    const ms = await redis.pttl(`${KEYS.trace}exe_1`)
+    expect(ms).toBeGreaterThan(3_500_000)
+    expect(ms).toBeLessThanOrEqual(3_600_000)
+    expect(await readShelvedTrace(redis, 'exe_2')).toEqual([])
+    expect(errors).toEqual([])
+  })
+
+  it('keeps it soon, without being closed', async () => {
+    await using shelf = open('worker')
+    offer(shelf, 'exe_1')
+    await expect.poll(() => readShelvedTrace(redis, 'exe_1'), { timeout: 5000 }).toEqual([{ of: 'exe_1' }])
+  })
+
+  it('takes a bounded number at once, and failures in place of what went well', async () => {
+    const shelf = open('worker')
+    let read = 0
+    for (let i = 0; i < 40; i++)
+      shelf.offer({
+        executionId: `exe_${i}`,
+        failed: i >= 30,
+        read: () => {
+          read += 1
+          return [{ i }]
+        },
+      })
+    await shelf[Symbol.asyncDispose]()
+    const kept = await redis.zrange(KEYS.traces, 0, '-1')
+    expect([kept.length, read]).toEqual([16, 16])
+    for (let i = 30; i < 40; i++) expect(kept).toContain(`exe_${i}`)
+  })
+
+  it('does not keep a trace that is too large', async () => {
+    const shelf = open('worker')
+    offer(shelf, 'exe_large', true, [{ text: 'x'.repeat(17_000) }])
+    offer(shelf, 'exe_small', false, [{ text: 'x'.repeat(15_000) }])
+    await shelf[Symbol.asyncDispose]()
+    expect(await redis.zrange(KEYS.traces, 0, '-1')).toEqual(['exe_small'])
+  })
+
+  it('lets the oldest go when it is full', async () => {
+    for (const id of ['a', 'b', 'c', 'd']) {
+      const before = Date.now()
+      await run(redis, SCRIPTS.shelve, KEYS.window, [id, 'worker', '[1]', 3, 60_000])
+      // Kept by the millisecond: the next one is younger.
+      await expect.poll(() => Date.now() > before).toBe(true)
+    }
+    expect(await redis.zrange(KEYS.traces, 0, '-1')).toEqual(['b', 'c', 'd'])
+    expect(await readShelvedTrace(redis, 'a')).toEqual([])
+    expect(await readShelvedTrace(redis, 'd')).toEqual([1])
+  })
+
+  it('costs nobody anything when Redis does not take it', async () => {
+    const gone = connectRedis('redis://127.0.0.1:1', 'producer')
+    const shelf = createTraceShelf({ redis: gone, process: 'worker', onError: (error) => errors.push(error) })
+    offer(shelf, 'exe_1')
+    await shelf[Symbol.asyncDispose]()
+    gone.disconnect()
+    expect(errors).toHaveLength(1)
+  })
+})
