@@ -89,6 +89,7 @@ describe('routines over HTTP', () => {
     [{ request: { tenant_id: 'acme' } }, /agent_id/],
     [{ request: execution('1', { limits: { hard_timeout_ms: 90_000_000 } }) }, /hard_timeout_ms/],
     [{ callback_url: 'ftp://example.com/' }, /http/],
+    [{ callback_url: 'http://example.com:25/' }, /1024/],
     [{ callback_url: 'https://user:pass@example.com/' }, /without user/],
     [{ callback_url: 'https://example.com/' }, /no secret to sign callbacks/],
   ])('are refused with %o', async (extra, words) => {

@@ -18,6 +18,7 @@ import { network } from './themes/network.ts'
 import { output } from './themes/output.ts'
 import { parallel } from './themes/parallel.ts'
 import { probe } from './themes/probe.ts'
+import { progress } from './themes/progress.ts'
 import { refusal } from './themes/refusal.ts'
 import { reuse } from './themes/reuse.ts'
 import { separation } from './themes/separation.ts'
@@ -47,6 +48,7 @@ const THEMES: Record<string, (harness: Harness) => void> = {
   lost,
   usage,
   refusal,
+  progress,
   reuse,
   warm,
 }

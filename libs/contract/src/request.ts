@@ -194,6 +194,13 @@ export const callbackUrlSchema = z
     (text) => !/[\s]/.test(text) && isPlainUrl(text),
     'expected a URL without user, password or fragment',
   )
+  .refine(isWebPort, 'expected port 80, 443, or one from 1024 on')
+
+/** Below 1024 other protocols listen, which would read a POST as theirs. */
+function isWebPort(text: string): boolean {
+  const port = URL.parse(text)?.port ?? ''
+  return port === '' || port === '80' || port === '443' || Number(port) >= 1024
+}
 
 function isPlainUrl(text: string): boolean {
   const url = URL.parse(text)

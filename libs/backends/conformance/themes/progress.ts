@@ -1,0 +1,47 @@
+/** Progress that a program reports from inside, and copies of its files while it runs; or a refusal to wait for either. */
+import type { Program, Progress } from '@cofferdam/contract'
+import { expect, test } from 'vitest'
+import type { Harness } from '../harness.ts'
+
+const python = (source: string): Program => ({ type: 'script', language: 'python', source })
+
+export function progress(h: Harness): void {
+  const { capabilities, programs } = h
+  if (capabilities.progress !== true) {
+    test('refuses a heartbeat that it could not hear', async () => {
+      await expect(
+        h.open(programs.exit(0), { limits: { heartbeat_timeout_ms: 1000 } }),
+      ).rejects.toMatchObject({ code: 'capability_missing' })
+    })
+    return
+  }
+
+  test('hears what a program says of its progress while it runs', async () => {
+    const heard: Progress[] = []
+    const source = 'import cofferdam, sys\ncofferdam.progress(0.25, "one")\nprint(sys.stdin.read())'
+    const { exit } = await h.once(python(source), {}, { onProgress: (said) => void heard.push(said) })
+    expect(exit.exitCode).toBe(0)
+    expect(heard).toEqual([{ fraction: 0.25, message: 'one' }])
+  })
+
+  test('copies files beside a run, within the bounds that were asked for', async () => {
+    const source = [
+      'import os, time',
+      'os.mkdir("checkpoint")',
+      'open("checkpoint/a", "w").write("kept")',
+      'open("checkpoint/big", "w").write("x" * 100000)',
+      'open("other", "w").write("not asked for")',
+      'os.symlink("/etc/passwd", "checkpoint/link")',
+      'print("ready", flush=True)',
+      'time.sleep(60)',
+    ].join('\n')
+    const sandbox = await h.open(python(source))
+    await h.start(sandbox, python(source), 'ready')
+    const files = await sandbox.snapshot?.({ globs: ['checkpoint/**'], maxFiles: 10, maxBytes: 1000 })
+    expect(files?.map(({ path, bytes }) => [path, Buffer.from(bytes).toString()])).toEqual([
+      ['checkpoint/a', 'kept'],
+    ])
+    const one = await sandbox.snapshot?.({ globs: ['checkpoint/**'], maxFiles: 1, maxBytes: 1_000_000 })
+    expect(one).toHaveLength(1)
+  })
+}
