@@ -112,6 +112,10 @@ function traceAndProtect(app: FastifyInstance, draining: AbortSignal): void {
       throw new CofferdamError('shutting_down')
     }
   })
+  app.addHook('onSend', async (_request, reply) => {
+    // What is answered while the server closes: a connection that stays open would hold that up for its idle time.
+    if (draining.aborted && !reply.raw.headersSent) void reply.header('connection', 'close')
+  })
   app.addHook('onResponse', async (request, reply) => {
     // Traces and audit rows tell what was done; the log tells what was refused. Failures of ours are logged as errors.
     const level = reply.statusCode >= 400 && reply.statusCode < 500 ? 'info' : 'debug'
