@@ -1,3 +1,5 @@
+-- Breaking: processes of before read no tenant that has columns they do not know, and refuse its executions until replaced.
+-- (Those from this version on leave unknown columns alone.)
 -- What attempts are charged beside being counted, caps on it, and templates in the policy events.
 
 -- Null: no cap. A cap of 0 is the kill switch, as of the others. Cost is in micro-units (libs/contract/src/price.ts).

@@ -126,7 +126,10 @@ export async function knownExecutions(
 
 /** As the wire shows it. */
 export function toAuditRow(row: InvocationRow): AuditRow {
-  const { created_at: _made, expires_on: _expires, ...wire } = row
+  // By name: a newer version's migration may have added columns that this one does not know.
+  const wire = Object.fromEntries(
+    Object.entries(row).filter(([name]) => Object.hasOwn(auditRowSchema.shape, name)),
+  )
   // A whole parse costs 10 µs and tells at once when table and wire drift apart.
   return auditRowSchema.parse({ ...wire, execution_id: uuidToExecutionId(row.execution_id) })
 }

@@ -182,12 +182,12 @@ export async function nameActor(
 }
 
 function toTenant(row: TenantRow): Tenant {
-  const { created_at: _made, updated_at: _changed, ...columns } = row
-  const capNames = new Set(Object.keys(tenantCapsSchema.shape))
-  const entries = Object.entries(columns)
+  // By name: a newer version's migration may have added columns that this one does not know.
+  const named = (names: object) =>
+    Object.fromEntries(Object.entries(row).filter(([name]) => Object.hasOwn(names, name)))
   return {
-    policy: tenantPolicySchema.parse(Object.fromEntries(entries.filter(([name]) => !capNames.has(name)))),
-    caps: tenantCapsSchema.parse(Object.fromEntries(entries.filter(([name]) => capNames.has(name)))),
+    policy: tenantPolicySchema.parse(named(tenantPolicySchema.shape)),
+    caps: tenantCapsSchema.parse(named(tenantCapsSchema.shape)),
   }
 }
 

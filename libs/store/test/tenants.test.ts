@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { defaultCaps, defaultPolicy, type PolicyPatch } from '../src/index.ts'
 import { openTestStore, type TestStore } from './open-test-store.ts'
+import { sampleAttempt } from './sample-attempt.ts'
 
 let t: TestStore
 
@@ -142,6 +143,24 @@ describe('tenants', () => {
       ['sandbox_enabled', true, false, 'postgres', 'sql'],
       ['deleted', { compliance_tier: 'regulated' }, null, 'postgres', 'sql'],
     ])
+  })
+
+  it('are read by a version that does not know every column, as during an upgrade', async () => {
+    const ahead = await openTestStore()
+    try {
+      await ahead.owner('alter table tenants add column of_a_later_version integer default 1')
+      await ahead.owner('alter table sandbox_invocations add column of_a_later_version integer default 1')
+      await ahead.store.tenants.create({ tenant_id: 'early' }, 'ops')
+      await ahead.store.tenants.setCaps('early', { burst: 7 }, 'ops')
+      expect((await ahead.store.tenants.get('early'))?.caps.burst).toBe(7)
+      const record = sampleAttempt({ tenant: 'early' })
+      await ahead.store.record(record)
+      expect(await ahead.store.findAttempt(record.result.execution_id, 1)).toMatchObject({
+        audit: record.audit,
+      })
+    } finally {
+      await ahead.close()
+    }
   })
 
   it('are audited when somebody changes caps of CPU and cost, or a template, with SQL', async () => {
