@@ -106,13 +106,14 @@ export async function findParts(options: {
   onProgress: (what: string) => void
 }): Promise<Part[]> {
   const bwrapArgs = ['--ro-bind', '/', '/', '--unshare-all', '--die-with-parent', '--', '/bin/true']
-  const [redis, postgres, daemon, python, bwrap, runsc] = await Promise.all([
+  const [redis, postgres, daemon, python, bwrap, runsc, ip] = await Promise.all([
     server(startRedis),
     server(startPostgres),
     dockerDaemon(options.dockerSocket),
     command('python3', ['--version']),
     command('bwrap', bwrapArgs),
     command('runsc', ['--version']),
+    command('ip', ['-V']),
   ])
   if (daemon.ok) options.onProgress('docker answers; building the sandbox image unless it is there …')
   const image = await sandboxImage(options.root, daemon)
@@ -128,6 +129,7 @@ export async function findParts(options: {
       fix: 'apt-get install bubblewrap; allow unprivileged user namespaces',
     },
     { name: 'runsc', ...runsc, fix: 'apt-get install runsc, then `runsc install` for Docker' },
+    { name: 'ip', ...ip, fix: 'apt-get install iproute2 (hosts of the partition test)' },
     { name: 'python3', ...python, fix: 'apt-get install python3 (3.10 or newer)' },
   ]
 }
