@@ -1,4 +1,5 @@
 /** The worker process: reads the environment, runs the worker, drains on the first SIGTERM or SIGINT, leaves on the second. */
+import './young-generation.ts'
 import { describeConfig, loadConfig } from './config.ts'
 import { runWorker } from './run-worker.ts'
 

@@ -40,7 +40,6 @@ import { storeOutbox } from './store-outbox.ts'
 import { createPolicyCache } from './policy-cache.ts'
 import { publishBackends } from './publish-backends.ts'
 import type { WorkerDeps } from './worker-deps.ts'
-import { keepYoungGenerationSmall } from './young-generation.ts'
 
 /** The store's default (DESIGN §7), for executions whose tenant cannot be read. */
 const DEFAULT_RETENTION_DAYS = 30
@@ -65,7 +64,6 @@ export interface WorkerOptions {
 
 /** Starts a worker. Rejects when Redis does not answer; Postgres may come later. */
 export async function runWorker(config: WorkerConfig, options: WorkerOptions = {}): Promise<RunningWorker> {
-  keepYoungGenerationSmall()
   await using owned = new AsyncDisposableStack()
   const redact = createRedact()
   const logger = createLogger({ service: 'cofferdam-worker', level: config.logLevel, redact })
