@@ -1,11 +1,25 @@
 /** Long runs beside short ones, progress from inside, heartbeats and checkpoints: over real workers and sandboxes. */
+import { createHmac } from 'node:crypto'
+import { once } from 'node:events'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { tmpdir } from 'node:os'
+import path from 'node:path'
 import { routineInputSchema, type ExecutionRequestInput } from '@cofferdam/contract'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { startFleet, type Fleet, type FleetWorker } from '../fleet.ts'
 
 let fleet: Fleet
 let worker: FleetWorker
-const BACKENDS = { COFFERDAM_BACKENDS: 'gvisor,docker,process,none', COFFERDAM_SLOTS: '4' }
+const folder = mkdtempSync(path.join(tmpdir(), 'cofferdam-e2e-routines-'))
+const config = path.join(folder, 'cofferdam.config.yaml')
+writeFileSync(config, "callbacks: { private_allow: ['127.0.0.1/32'] }\n")
+const BACKENDS = {
+  COFFERDAM_BACKENDS: 'gvisor,docker,process,none',
+  COFFERDAM_SLOTS: '4',
+  COFFERDAM_CONFIG: config,
+}
 beforeAll(async () => {
   fleet = await startFleet()
   await fleet.createTenant('acme', {
@@ -14,7 +28,10 @@ beforeAll(async () => {
   })
   worker = await fleet.startWorker(BACKENDS)
 })
-afterAll(() => fleet[Symbol.asyncDispose]())
+afterAll(async () => {
+  await fleet[Symbol.asyncDispose]()
+  rmSync(folder, { recursive: true, force: true })
+})
 
 const python = (source: string, extra: Partial<ExecutionRequestInput> = {}): ExecutionRequestInput => ({
   tenant_id: 'acme',
@@ -129,6 +146,40 @@ describe('checkpoints', () => {
     expect(result).toMatchObject({ ok: true, attempt: 2, stdout: 'from 1\n' })
     await expect.poll(() => keysOf(id)).toEqual([])
   }, 240_000)
+})
+
+describe('a callback', () => {
+  it('goes out from a real worker to an address that its operator opened, signed with the tenant’s secret', async () => {
+    const { secret } = await fleet.store.callbackSecrets.rotate('acme')
+    const received: { signature: string; signed: string; body: string }[] = []
+    const receiver = createServer((request, response) => {
+      const chunks: Buffer[] = []
+      request.on('data', (chunk: Buffer) => chunks.push(chunk))
+      request.on('end', () => {
+        const body = Buffer.concat(chunks).toString()
+        const { 'webhook-id': id, 'webhook-timestamp': at, 'webhook-signature': signature } = request.headers
+        received.push({ signature: String(signature), signed: `${String(id)}.${String(at)}.${body}`, body })
+        response.writeHead(204).end()
+      })
+    })
+    receiver.listen(0, '127.0.0.1')
+    await once(receiver, 'listening')
+    try {
+      const { port } = receiver.address() as AddressInfo
+      const { execution_id: id } = await fleet.client.run(
+        python('print("told")', { callback_url: `http://127.0.0.1:${port}/` }),
+      )
+      await expect.poll(() => received.length, { timeout: 30_000 }).toBe(1)
+      const [{ signature, signed, body } = { signature: '', signed: '', body: '{}' }] = received
+      expect(JSON.parse(body)).toMatchObject({ execution_id: id, stdout: 'told\n' })
+      const key = Buffer.from(secret.slice('whsec_'.length), 'base64')
+      expect(signature).toBe(`v1,${createHmac('sha256', key).update(signed).digest('base64')}`)
+    } finally {
+      receiver.closeAllConnections()
+      receiver.close()
+      await once(receiver, 'close')
+    }
+  })
 })
 
 describe('a routine', () => {

@@ -112,6 +112,20 @@ describe('routines over HTTP', () => {
   })
 })
 
+describe('a routine while Redis is away', () => {
+  it('is stored and answered in time; the workers put it into the clock later', async () => {
+    await using away = await openScene()
+    await away.stopRedis()
+    const startedMs = Date.now()
+    const made = await away.call({ method: 'POST', url: '/v1/routines', payload: nightly() })
+    expect(made.status).toBe(201)
+    expect(Date.now() - startedMs).toBeLessThan(15_000)
+    expect((await away.store.routines.scheduled(null)).map((one) => one.routine_id)).toEqual([
+      made.json.routine_id,
+    ])
+  })
+})
+
 describe('the callback secret of a tenant', () => {
   it('is shown once, rotated by its tenant, and hidden from others', async () => {
     const url = '/v1/tenants/globex/callback-secret'

@@ -23,6 +23,8 @@ import type { App, RouteContext } from '../route-context.ts'
 import { DEFAULT_PAGE, FAILURES, limitQuery, nextCursorSchema } from '../wire-schemas.ts'
 
 const params = z.strictObject({ id: routineIdSchema })
+/** As long as other changes wait for Redis (make-live.ts). */
+const CLOCK_MS = 3000
 
 /** Adds the routes. */
 export function routines(app: App, context: RouteContext): void {
@@ -159,7 +161,7 @@ function addOne(app: App, context: RouteContext): void {
     async (request, reply) => {
       const { id } = request.params
       if (!(await store.routines.remove(tenantScope(request), id, actorOf(request)))) throw notFound()
-      await context.schedules.forget(id).catch((error: unknown) => noteLate(context, error))
+      await inTime(context, () => context.schedules.forget(id))
       return reply.code(204).send()
     },
   )
@@ -239,14 +241,21 @@ async function lastRun(
 }
 
 async function putIntoClock(context: RouteContext, routine: StoredRoutine): Promise<void> {
-  await context.schedules.apply(routine).catch((error: unknown) => noteLate(context, error))
+  await inTime(context, () => context.schedules.apply(routine))
 }
 
-function noteLate(context: RouteContext, error: unknown): void {
-  context.logger?.warn(
-    { err: error },
-    'Redis did not take a change of a routine; workers do it within a minute',
-  )
+/** The change is committed: with Redis away the caller is not kept waiting, and the workers make up for it. */
+async function inTime(context: RouteContext, work: () => Promise<void>): Promise<void> {
+  const late = Promise.withResolvers<never>()
+  const timer = setTimeout(() => late.reject(new Error(`no answer in ${CLOCK_MS} ms`)), CLOCK_MS)
+  try {
+    await Promise.race([work(), late.promise])
+  } catch (error) {
+    const message = 'Redis did not take a change of a routine; workers do it within a minute'
+    context.logger?.warn({ err: error }, message)
+  } finally {
+    clearTimeout(timer)
+  }
 }
 
 function required<T>(found: T | null): T {
