@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { gate, recordOf, requestOf, SANDBOX_INFO, sandboxRef } from './fixtures.ts'
 import { startBench, type Bench } from './support.ts'
 
@@ -6,6 +6,8 @@ let bench: Bench
 beforeAll(async () => {
   bench = await startBench()
 })
+// A consumer of the test before would take what the next one puts.
+afterEach(() => bench.clear())
 afterAll(() => bench[Symbol.asyncDispose]())
 
 describe('routines that take their time', () => {
