@@ -1,6 +1,5 @@
 /** Connects a server to its Redis, Postgres and telemetry, and takes all of it down again in the opposite order. */
 import { once } from 'node:events'
-import { randomUUID } from 'node:crypto'
 import { isIPv6 } from 'node:net'
 import { join } from 'node:path'
 import { createAdmission } from '@cofferdam/admission'
@@ -65,7 +64,7 @@ export async function runApi(config: ApiConfig, shared: Shared = {}): Promise<Ru
   // Whoever shares its telemetry keeps the traces itself: `up`'s worker does.
   if (shared.telemetry === undefined) {
     const onError = (error: unknown) => logger.warn({ err: error }, 'the spans of a request were not kept')
-    const shelf = owned.use(createTraceShelf({ redis, process: `api-${randomUUID()}`, onError }))
+    const shelf = owned.use(createTraceShelf({ redis, onError }))
     owned.defer(telemetry.onTrace((trace) => shelf.offer(trace)))
   }
   const api = await createApi({

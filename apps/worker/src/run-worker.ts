@@ -119,7 +119,7 @@ export async function runWorker(config: WorkerConfig, options: WorkerOptions = {
     waiting: executor.memory.waiting,
   }))
   owned.defer(stopObserving)
-  const shelf = owned.use(createTraceShelf({ redis: control, process: workerId, onError }))
+  const shelf = owned.use(createTraceShelf({ redis: control, onError }))
   owned.defer(telemetry.onTrace((trace) => shelf.offer(trace)))
   const producer = owned.use(createProducer({ redis: control, subscriber }))
   const loadCaps = async (tenantId: string): Promise<TenantCaps | null> =>
@@ -241,8 +241,6 @@ function whyNotReady(beatAgeMs: number | null, isDraining: boolean): string | nu
 /** Takes secrets of known forms out of whatever leaves in logs, spans and metrics. */
 function createRedact(): (text: string) => string {
   const rules = compileRules([], {})
-  return {
-    service: 'cofferdam-worker',
   return (text) => redactText(rules, text).text
 }
 
@@ -254,6 +252,8 @@ function telemetryOptions(
 ): TelemetryOptions {
     version: workspace.version,
     instance,
+  return {
+    service: 'cofferdam-worker',
     ...(config.otlpEndpoint === undefined ? {} : { otlpEndpoint: config.otlpEndpoint }),
     redact,
     ...(config.traceSampleRatio === undefined ? {} : { sampleRatio: config.traceSampleRatio }),

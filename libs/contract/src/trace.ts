@@ -2,8 +2,8 @@
 import { z } from 'zod'
 import { executionIdSchema } from './ids.ts'
 
-/** Spans of one answer at most: API and worker keep 128 each of an execution. */
-const MAX_SPANS = 512
+/** Spans of one answer at most: eight parts of an execution are kept, of 128 spans each (libs/queue/src/trace-shelf.ts). */
+const MAX_SPANS = 1024
 
 /** One span, redacted. */
 export const traceSpanSchema = z.strictObject({

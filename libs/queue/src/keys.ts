@@ -67,7 +67,7 @@ export const KEYS = {
   workers: at('workers'),
   /** stream of attempt records that Postgres has not got yet. */
   outbox: at('outbox'),
-  /** `<id>` → hash: process → spans of an execution as JSON (trace-shelf.ts). */
+  /** `<id>` → hash: part → its spans as JSON (trace-shelf.ts). */
   trace: at('trace:'),
   /** zset of ids with such spans, by the moment they were kept. */
   traces: at('traces'),

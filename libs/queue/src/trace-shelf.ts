@@ -12,13 +12,15 @@ import { run, SCRIPTS } from './scripts.ts'
 const FLUSH_MS = 250
 /** 64 traces a second and process: below that rate every execution is kept, above it a sample with its failures. */
 const BATCH = 16
-/** 2,000 × 16 KiB = 32 MiB of Redis at worst; an ordinary trace has 3 KiB. */
+/** An ordinary execution has two parts (request, attempt) of 3 KiB together: 6 MiB of Redis. */
 const MAX_KEPT = 2000
 const MAX_BYTES = 16 * 1024
+/** One that is held back is taken again and again: its last parts tell how it went. */
+const MAX_PARTS = 8
 /** As long as the queue itself remembers an ended execution. */
 const KEPT_MS = 3_600_000
 
-/** One process's part of an execution's trace. `read` is called for those that are kept only. */
+/** One part of an execution's trace: a request or an attempt. `read` is called for those that are kept only. */
 export interface OfferedTrace {
   executionId: string
   failed: boolean
@@ -29,11 +31,10 @@ export interface TraceShelf extends AsyncDisposable {
   offer(trace: OfferedTrace): void
 }
 
-/** Makes the shelf of one process; `process` tells its part from the others' of the same execution. */
+/** Makes the shelf of one process. */
 export function createTraceShelf(deps: {
   /** Connection of role `producer`: fails fast. */
   redis: Redis
-  process: string
   onError(error: unknown): void
 }): TraceShelf {
   let waiting: OfferedTrace[] = []
@@ -50,7 +51,7 @@ export function createTraceShelf(deps: {
     await Promise.all(
       texts.map(async ([id, text]) => {
         if (text !== null)
-          await run(deps.redis, SCRIPTS.shelve, KEYS.window, [id, deps.process, text, MAX_KEPT, KEPT_MS])
+          await run(deps.redis, SCRIPTS.shelve, KEYS.window, [id, text, MAX_PARTS, MAX_KEPT, KEPT_MS])
       }),
     ).catch((error: unknown) => deps.onError(error))
   }
@@ -78,6 +79,6 @@ function textOf(trace: OfferedTrace): string | null {
 
 /** The spans that processes kept of an execution, unordered and unchecked; empty when there are none (any more). */
 export async function readShelvedTrace(redis: Redis, executionId: string): Promise<unknown[]> {
-  const parts = await redis.hvals(KEYS.trace + executionId)
-  return parts.flatMap((part) => JSON.parse(part) as unknown[])
+  const { parts: _count, ...parts } = await redis.hgetall(KEYS.trace + executionId)
+  return Object.values(parts).flatMap((part) => JSON.parse(part) as unknown[])
 }

@@ -20,8 +20,7 @@ beforeEach(async () => {
   await redis.flushdb()
 })
 
-const open = (process: string): TraceShelf =>
-  createTraceShelf({ redis, process, onError: (error) => errors.push(error) })
+const open = (): TraceShelf => createTraceShelf({ redis, onError: (error) => errors.push(error) })
 const offer = (
   shelf: TraceShelf,
   executionId: string,
@@ -31,7 +30,7 @@ const offer = (
 
 describe('the shelf', () => {
   it('keeps what each process knows of an execution, for an hour', async () => {
-    const [api, worker] = [open('api'), open('worker')]
+    const [api, worker] = [open(), open()]
     offer(api, 'exe_1', false, [{ name: 'request' }])
     offer(worker, 'exe_1', false, [{ name: 'run' }, { name: 'publish' }])
     await Promise.all([api[Symbol.asyncDispose](), worker[Symbol.asyncDispose]()])
@@ -45,14 +44,22 @@ describe('the shelf', () => {
     expect(errors).toEqual([])
   })
 
+  it('keeps the last parts of one that was taken again and again', async () => {
+    const shelf = open()
+    for (let i = 0; i < 12; i++) offer(shelf, 'exe_1', false, [{ i }])
+    await shelf[Symbol.asyncDispose]()
+    const kept = (await readShelvedTrace(redis, 'exe_1')) as { i: number }[]
+    expect(kept.map(({ i }) => i).toSorted((a, b) => a - b)).toEqual([4, 5, 6, 7, 8, 9, 10, 11])
+  })
+
   it('keeps it soon, without being closed', async () => {
-    await using shelf = open('worker')
+    await using shelf = open()
     offer(shelf, 'exe_1')
     await expect.poll(() => readShelvedTrace(redis, 'exe_1'), { timeout: 5000 }).toEqual([{ of: 'exe_1' }])
   })
 
   it('takes a bounded number at once, and failures in place of what went well', async () => {
-    const shelf = open('worker')
+    const shelf = open()
     let read = 0
     for (let i = 0; i < 40; i++)
       shelf.offer({
@@ -70,7 +77,7 @@ describe('the shelf', () => {
   })
 
   it('does not keep a trace that is too large', async () => {
-    const shelf = open('worker')
+    const shelf = open()
     offer(shelf, 'exe_large', true, [{ text: 'x'.repeat(17_000) }])
     offer(shelf, 'exe_small', false, [{ text: 'x'.repeat(15_000) }])
     await shelf[Symbol.asyncDispose]()
@@ -80,7 +87,7 @@ describe('the shelf', () => {
   it('lets the oldest go when it is full', async () => {
     for (const id of ['a', 'b', 'c', 'd']) {
       const before = Date.now()
-      await run(redis, SCRIPTS.shelve, KEYS.window, [id, 'worker', '[1]', 3, 60_000])
+      await run(redis, SCRIPTS.shelve, KEYS.window, [id, '[1]', 8, 3, 60_000])
       // Kept by the millisecond: the next one is younger.
       await expect.poll(() => Date.now() > before).toBe(true)
     }
@@ -91,7 +98,7 @@ describe('the shelf', () => {
 
   it('costs nobody anything when Redis does not take it', async () => {
     const gone = connectRedis('redis://127.0.0.1:1', 'producer')
-    const shelf = createTraceShelf({ redis: gone, process: 'worker', onError: (error) => errors.push(error) })
+    const shelf = createTraceShelf({ redis: gone, onError: (error) => errors.push(error) })
     offer(shelf, 'exe_1')
     await shelf[Symbol.asyncDispose]()
     gone.disconnect()

@@ -27,7 +27,9 @@ export function decideTrace(
 ): TraceDecision {
   if (spans.some(hasFailed)) return 'failed'
   const [seconds, nanos] = root.duration
-  const waited = root.attributes[ATTRIBUTES.queueWaitMs]
+  // One that is held back is taken again and again: its wait counts once, where it ends.
+  const waited =
+    root.attributes[ATTRIBUTES.ending] === undefined ? 0 : root.attributes[ATTRIBUTES.queueWaitMs]
   const slowest = Math.max(seconds * 1000 + nanos / 1e6, typeof waited === 'number' ? waited : 0)
   if (slowest >= rules.slowMs) return 'slow'
   return isInShare(root.spanContext().traceId, rules.ratio) ? 'ratio' : 'dropped'

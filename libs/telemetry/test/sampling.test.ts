@@ -75,11 +75,20 @@ describe('sampling', () => {
     ['met an error', { run: (span) => span.setAttribute(ATTRIBUTES.errorType, 'store_unavailable') }],
     ['was refused', { root: (span) => span.setAttribute(ATTRIBUTES.ending, 'cap_exceeded') }],
     ['passed a deadline', { run: (span) => span.addEvent('soft_timeout') }],
-    ['waited long', { root: (span) => span.setAttribute(ATTRIBUTES.queueWaitMs, 10_000) }],
+    [
+      'waited long',
+      { root: (span) => span.setAttributes({ [ATTRIBUTES.queueWaitMs]: 10_000, [ATTRIBUTES.ending]: 'ok' }) },
+    ],
   ])('sends the whole of what %s, also its earlier spans that were well', async (_what, during) => {
     await start({ sampleRatio: 0 })
     await attempt(during)
     expect(await sentNames()).toEqual(WHOLE)
+  })
+
+  it('sends nothing of an attempt that was only held back, however long it has waited', async () => {
+    await start({ sampleRatio: 0 })
+    await attempt({ root: (span) => span.setAttribute(ATTRIBUTES.queueWaitMs, 600_000) })
+    expect(await sentNames()).toEqual([])
   })
 
   it('sends what was slow', async () => {

@@ -1,12 +1,15 @@
--- Purpose: keep what one process knows of an execution's trace, for whoever asks soon.
+-- Purpose: keep one part of an execution's trace (a request, an attempt), for whoever asks soon.
 -- KEYS[1]  any key of the tag (routing)
--- ARGV     1 id, 2 process, 3 spans as JSON, 4 traces kept at most, 5 milliseconds that one is kept
+-- ARGV     1 id, 2 spans as JSON, 3 parts kept of an execution, 4 traces kept at most, 5 milliseconds that one is kept
 -- Returns  traces kept
--- Invariants: at most ARGV[4] traces are kept, the oldest go first; each expires by itself.
+-- Invariants: the last ARGV[3] parts of an execution are kept; at most ARGV[4] traces are, the oldest go first; each
+--          expires by itself.
 -- Complexity: O(log n) plus what goes.
 --- @include clock
-redis.call('HSET', K.trace .. ARGV[1], ARGV[2], ARGV[3])
-redis.call('PEXPIRE', K.trace .. ARGV[1], ARGV[5])
+local key = K.trace .. ARGV[1]
+local part = redis.call('HINCRBY', key, 'parts', 1)
+redis.call('HSET', key, part % tonumber(ARGV[3]), ARGV[2])
+redis.call('PEXPIRE', key, ARGV[5])
 redis.call('ZADD', K.traces, now_ms(), ARGV[1])
 redis.call('PEXPIRE', K.traces, ARGV[5])
 local kept = redis.call('ZCARD', K.traces)
