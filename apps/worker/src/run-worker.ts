@@ -250,10 +250,10 @@ function telemetryOptions(
   logger: Logger,
   redact: (text: string) => string,
 ): TelemetryOptions {
-    version: workspace.version,
-    instance,
   return {
     service: 'cofferdam-worker',
+    version: workspace.version,
+    instance,
     ...(config.otlpEndpoint === undefined ? {} : { otlpEndpoint: config.otlpEndpoint }),
     redact,
     ...(config.traceSampleRatio === undefined ? {} : { sampleRatio: config.traceSampleRatio }),
