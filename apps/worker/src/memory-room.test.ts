@@ -1,0 +1,34 @@
+import { createExecutor, createMemoryBudget } from '@cofferdam/executor'
+import type { Taken } from '@cofferdam/queue'
+import { expect, it } from 'vitest'
+import { createMemoryRoom } from './memory-room.ts'
+
+const MiB = 1_048_576
+
+it('takes routines while they hold less than their share, and interactive work beside them', async () => {
+  const blobs = {
+    create: () => Promise.reject(new Error('nothing is stored here')),
+    read: () => Promise.resolve(null),
+    delete: () => Promise.resolve(),
+  }
+  const memory = createMemoryBudget(1000 * MiB)
+  const room = createMemoryRoom(createExecutor({ backends: new Map(), order: [], blobs, memory }), 0.5)
+  const ended = Promise.withResolvers<void>()
+  const taken = (executionId: string, lane: Taken['lane']) =>
+    ({ executionId, lane, request: { limits: { memory_mib: 300 } } }) as Taken
+
+  expect(room.isFree('routine')).toBe(true)
+  const first = room.carry(taken('exe_1', 'routine'), () => ended.promise)
+  expect(room.isFree('routine')).toBe(true)
+  const second = room.carry(taken('exe_2', 'routine'), () => ended.promise)
+  expect(room.isFree('routine')).toBe(false)
+  expect(room.isFree('interactive')).toBe(true)
+  expect(room.isFree()).toBe(true)
+
+  let changes = 0
+  room.onChange(() => (changes += 1))
+  ended.resolve()
+  await Promise.all([first, second])
+  expect(changes).toBeGreaterThan(0)
+  expect(room.isFree('routine')).toBe(true)
+})
