@@ -11,6 +11,7 @@ import { TAG, type Producer } from '@cofferdam/queue'
 import type { Routines, StoredRoutine } from '@cofferdam/store'
 import { Queue, Worker, type Job } from 'bullmq'
 import type { Redis } from 'ioredis'
+import { closeWithin } from './close-within.ts'
 import { fireRoutine, tickOf, type FireDeps } from './fire.ts'
 import { nextOf, patternOf, type Pattern } from './schedule.ts'
 
@@ -115,7 +116,7 @@ export function createSchedules(redis: Redis, onError: (error: unknown) => void)
       return changed
     },
     async [Symbol.asyncDispose]() {
-      await made?.close()
+      if (made !== null) await closeWithin(made.close())
     },
   }
 }
@@ -162,8 +163,8 @@ export function serveTicks(deps: TickDeps): AsyncDisposable {
   return {
     async [Symbol.asyncDispose]() {
       clearInterval(timer)
-      await running
-      await worker.close()
+      await closeWithin(worker.close())
+      await closeWithin(running)
       await schedules[Symbol.asyncDispose]()
     },
   }

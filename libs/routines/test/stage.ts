@@ -20,6 +20,7 @@ import type { Redis } from 'ioredis'
 
 export interface Stage extends AsyncDisposable {
   redis: Redis
+  stopRedis(): Promise<void>
   store: Store
   producer: Producer
   connect(role: 'producer' | 'worker' | 'subscriber'): Redis
@@ -53,6 +54,7 @@ export async function openStage(): Promise<Stage> {
   const kept = owned.move()
   return {
     redis,
+    stopRedis: () => server.stop(),
     store,
     producer,
     connect: (role) => kept.adopt(connectRedis(server.url, role), (one) => one.disconnect()),

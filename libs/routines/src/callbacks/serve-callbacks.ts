@@ -14,6 +14,7 @@ import { KEYS, TAG, type Producer } from '@cofferdam/queue'
 import type { Store } from '@cofferdam/store'
 import { DelayedError, Queue, UnrecoverableError, Worker, type Job } from 'bullmq'
 import type { Redis } from 'ioredis'
+import { closeWithin } from '../close-within.ts'
 import { writeCallbackStatus } from './callback-status.ts'
 import { postOnce, type Posted } from './post-once.ts'
 import { signedHeaders } from './sign.ts'
@@ -166,9 +167,9 @@ export function serveCallbacks(deps: CallbackDeps): AsyncDisposable {
     async [Symbol.asyncDispose]() {
       clearInterval(timer)
       stopping.abort()
-      await collecting
-      await worker.close()
-      await queue.close()
+      await closeWithin(worker.close())
+      await closeWithin(collecting)
+      await closeWithin(queue.close())
     },
   }
 }
