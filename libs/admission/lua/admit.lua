@@ -15,7 +15,8 @@
 -- Returns {'unseeded', now, caps rev}
 --      or {'fenced'} the attempt was admitted to a later owner: the number before `~` of a token is its owner's fence
 --      or {'denied',                    now, dimension, resets_at, kill 0|1, orphan, held 0|1, use...}
---         orphan = token that owns the charge of an earlier admission of this attempt whose lease has run out, or ''
+--         orphan = token that owns the charge of an earlier admission of this attempt, whose lease has run out or whose
+--         owner was followed by the one that asks; or ''
 --      or {'charged'|'charged_before',  now, charged_at, lease expiry, use...}
 --         held = it fits into what is left, but not beside what is reserved for others: room comes when they settle
 --         use = used_day, cap_day, day_end, used_hour, cap_hour, hour_end, used_cpu, cap_cpu, used_cost, cap_cost;
@@ -85,7 +86,9 @@ local function recount()
 end
 
 local function denied(dimension, resetsAt, kill, held)
-  local orphan = (entry and not ownLease()) and owner or ''
+  -- A lease outlives the lock of a dead owner: that somebody asks with a higher fence says as much.
+  local isOrphan = entry and (fenceOf(owner) < fenceOf(ARGV[8]) or not ownLease())
+  local orphan = isOrphan and owner or ''
   return {
     'denied', now, dimension, resetsAt, kill, orphan, held or 0,
     usedDay, capDay, dayEnd, usedHour, capHour, hourEnd, usedCpu, capCpu, usedCost, capCost,

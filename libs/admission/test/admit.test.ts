@@ -32,6 +32,21 @@ const refused = (verdict: Admitted | Refused): Refused => {
 }
 
 describe('charging', () => {
+  it('refunds what a dead owner was charged when its heir is refused, while the lease of the dead still lives', async () => {
+    const tenant = await tenantWith({ tenant_daily: 5 })
+    const key = attemptOf(tenant)
+    admitted(await open.admission.admit({ ...key, fence: 1 }))
+    await open.admission.setCaps(tenant, { ...DEFAULT_TENANT_CAPS, tenant_daily: 0 })
+    expect(refused(await open.admission.admit({ ...key, fence: 2 })).killSwitch).toBe(true)
+    expect((await open.admission.usage(tenant)).tenant_daily.used).toBe(0)
+  })
+
+  it('answers an older owner of an attempt that a later one was admitted to with `fenced`', async () => {
+    const key = attemptOf(await tenantWith())
+    admitted(await open.admission.admit({ ...key, fence: 2 }))
+    await expect(open.admission.admit({ ...key, fence: 1 })).rejects.toMatchObject({ code: 'fenced' })
+  })
+
   it('charges the UTC day of the tenant and the UTC hour of the agent, by the clock of Redis', async () => {
     const calendar = openAdmission(server.url)
     const tenant = await tenantWith()

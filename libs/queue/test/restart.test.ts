@@ -62,7 +62,8 @@ describe('a restart of Redis', () => {
     expect((await reading).map(({ event }) => event.type)).toEqual(['queued', 'started', 'ended'])
     expect(settled.mock.calls).toEqual([
       [false, 1],
-      [false, 1],
+      // Taken in another life of the server: fences that it may have given out and lost are jumped over.
+      [false, 1000],
     ])
     const again = await producer.put(requestOf({ idempotency_key: 'k' }))
     expect(again).toMatchObject({ execution_id: queued.execution_id, deduplicated: true })
