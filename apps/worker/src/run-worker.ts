@@ -44,6 +44,8 @@ import type { WorkerDeps } from './worker-deps.ts'
 /** The store's default (DESIGN §7), for executions whose tenant cannot be read. */
 const DEFAULT_RETENTION_DAYS = 30
 const MiB = 1_048_576
+/** As with slots: half of the memory stays for interactive work. */
+const ROUTINE_MEMORY_SHARE = 0.5
 /** Upkeep that is under way when a worker closes takes milliseconds where Redis answers. */
 const CLOSE_MS = 5000
 
@@ -139,7 +141,7 @@ export async function runWorker(config: WorkerConfig, options: WorkerOptions = {
       onError,
     }),
   )
-  const room = createMemoryRoom(executor)
+  const room = createMemoryRoom(executor, config.lanes.length > 1 ? ROUTINE_MEMORY_SHARE : 1)
   const deps: WorkerDeps = {
     workerId,
     admission,
