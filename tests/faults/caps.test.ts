@@ -37,7 +37,7 @@ const METERED: TenantCaps = {
   tenant_daily_cpu_seconds: 1_000_000,
   tenant_daily_cost: 1_000_000 * MICRO,
 }
-/** Lock (15 s) + stalled check (5 s) + the sweep, on a slow machine. */
+/** Lock (9 s) + stalled check (3 s) + the sweep, on a slow machine. */
 const RECOVERY_MS = 90_000
 
 /** As PUT /v1/tenants/{id}/caps does it. */

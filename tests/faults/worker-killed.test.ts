@@ -14,7 +14,7 @@ const GENEROUS = {
   policy: { min_isolation: 'none' as const },
   caps: { tenant_daily: 100_000, agent_hourly: 100_000, concurrency: 64 },
 }
-/** Lock (15 s) + stalled check (5 s) + the sweep, on a slow machine. */
+/** Lock (9 s) + stalled check (3 s) + the sweep, on a slow machine. */
 const RECOVERY_MS = 90_000
 
 it('gives every execution one ending and one audit row while workers are killed under it', async () => {
