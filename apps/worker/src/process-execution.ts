@@ -2,7 +2,7 @@
  * The main path: one delivered execution, carried to its ending.
  *
  *   interrupted by a dead owner? ─► recover.ts: its sandbox is killed, the attempt ends worker_lost (or is retried)
- *   accepted before Redis restarted? ─► recover.ts: what has an audit row is published again, not run again
+ *   taken again, or accepted before Redis restarted? ─► recover.ts: what has an audit row is published, not run
  *   policy ─► refused: provisioning | policy_denied
  *   admission ─► refused: cap_exceeded, or parked until the window resets
  *   executor ─► outcome, whatever the program did
@@ -53,7 +53,11 @@ export async function processExecution(taken: Taken, deps: WorkerDeps): Promise<
       const outcome = await attempt.outcome
       const chargedAtMs = await chargeOf(taken, outcome, admission, deps)
       const closing = { ...policy, caps: admission.caps, chargedAtMs }
-      lease.settle(await closeAttempt(taken, outcome, closing, deps))
+      const settlement = await closeAttempt(taken, outcome, closing, deps)
+      // The row of an earlier owner stands, and charges nothing: then neither do the counters.
+      if (settlement === null && chargedAtMs !== null)
+        await deps.admission.refund(admissionKey(taken), admission.lease)
+      lease.settle(settlement)
     } catch (error) {
       if (!wasDrained(error)) throw error
       await giveBack(taken, admission.lease, deps)

@@ -42,7 +42,7 @@ export async function recoverInterrupted(
   await settleUnleased(key, await closeAttempt(taken, outcome, closing, deps), deps)
 }
 
-/** What was recorded of an attempt that Redis may have forgotten; true when it was, and is published now. */
+/** What was recorded of an attempt that an earlier owner or Redis left unpublished; true when it was, and is published now. */
 export async function republishForgotten(taken: Taken, deps: WorkerDeps): Promise<boolean> {
   const recorded = await findRecord(taken, taken.attempt, deps)
   if (recorded === null) return false

@@ -2,7 +2,9 @@
 import type { Refused } from '@cofferdam/admission'
 import { largestCharge, outcomeWithoutRun, type CapDimension } from '@cofferdam/contract'
 import type { Taken } from '@cofferdam/queue'
+import { admissionKey } from './admission-key.ts'
 import { closeAttempt, type Closing } from './close-attempt.ts'
+import { settleUnleased } from './settle-unleased.ts'
 import type { WorkerDeps } from './worker-deps.ts'
 
 /** A full concurrency is looked at again after at most this; the lease in the way ends or expires before. */
@@ -27,7 +29,14 @@ export async function refuseByPolicy(
 ): Promise<void> {
   const outcome = outcomeWithoutRun(refusal.ending, refusal.reason, refusal.message)
   const { retentionDays } = refusal
-  await closeAttempt(taken, outcome, { chargedAtMs: null, caps: null, retentionDays }, deps)
+  const settlement = await closeAttempt(
+    taken,
+    outcome,
+    { chargedAtMs: null, caps: null, retentionDays },
+    deps,
+  )
+  // An earlier owner may have been charged before it died.
+  if (taken.mayHaveRun) await settleUnleased(admissionKey(taken), settlement, deps)
 }
 
 /** Ends or parks an execution that admission refused. */

@@ -67,7 +67,7 @@ async function ownedOf(
       takenAtMs: numberOrNull(now) ?? 0,
       traceparent: text(traceparent) === '' ? null : text(traceparent),
       interrupted: interruptedOf(text(began)),
-      mayHaveRun: text(older) === '1',
+      mayHaveRun: text(older) === '1' || (numberOrNull(deliveries) ?? 0) > 1,
       job,
     },
     deps,

@@ -66,8 +66,9 @@ export interface Taken {
   /** Set when an earlier owner began this attempt and vanished: kill its sandbox, then settle worker_lost or retry. */
   readonly interrupted: Interrupted | null
   /**
-   * Redis restarted or failed over since this was accepted, and may have forgotten that it ran: whoever has the audit
-   * rows looks there before it runs.
+   * An earlier owner vanished, and may have recorded an ending that needs no beginning (refused, not provisioned); or Redis
+   * restarted or failed over since this was accepted, and may have forgotten that it ran. Whoever has the audit rows looks
+   * there before it runs.
    */
   readonly mayHaveRun: boolean
   /** Redis' clock now, as far as it is known here: it goes on from the take, whatever happens to this host's wall clock. */
