@@ -9,6 +9,7 @@ import { measureAdmission } from './measure-admission.ts'
 import { measureAudit } from './measure-audit.ts'
 import { measureBacklog } from './measure-backlog.ts'
 import { measureBound } from './measure-bound.ts'
+import { measureChaos } from './measure-chaos.ts'
 import { measureFairness } from './measure-fairness.ts'
 import { measureLatency } from './measure-latency.ts'
 import { measureLeaks } from './measure-leaks.ts'
@@ -33,6 +34,7 @@ const PHASES: Record<string, Phase> = {
   limits: measureLimits,
   slots: measureSlots,
   leaks: measureLeaks,
+  chaos: measureChaos,
 }
 
 const { values } = parseArgs({

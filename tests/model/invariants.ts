@@ -102,7 +102,7 @@ function ringWrong(shot: Snapshot, tenant: string): string[] {
     const problems =
       agents.join() === turns.join()
         ? []
-        : [`${tenant} ${lane}: turns of [${turns}], backlogs of [${agents}]`]
+        : [`${tenant} ${lane}: turns of [${turns.join()}], backlogs of [${agents.join()}]`]
     const due = agents.length > 0 && number(state.get('n')) < concurrency && !state.has('park')
     const inRing = shot.at(KEYS.ring + lane).has(tenant)
     // Being in it without need costs one look at the next pick; not being in it would be for ever.

@@ -253,7 +253,7 @@ export class World {
       '',
       step.session === null ? '' : `s${step.session}`,
     ].map(String)
-    const { code, rest } = await this.call(SCRIPTS.enqueue, KEYS.record + id, args)
+    const { code } = await this.call(SCRIPTS.enqueue, KEYS.record + id, args)
     if (code === 'accepted') {
       this.ids.push(id)
       this.puts.push(args)
@@ -273,7 +273,7 @@ export class World {
     if (id === undefined) return
     const attempt = Math.max(1, Number(await this.redis.hget(KEYS.record + id, 'at')))
     const row: Row = { execution: id, attempt, ending: cause, charged: false, by: 'queue' }
-    const { code, rest } = await this.call(SCRIPTS.endUnstarted, KEYS.record + id, [
+    await this.call(SCRIPTS.endUnstarted, KEYS.record + id, [
       id,
       attempt,
       JSON.stringify(row),

@@ -1,0 +1,27 @@
+/**
+ * The chaos run at full size: 100,000 executions over four workers of which one is killed every second, caps moved
+ * meanwhile; then accepted = ended, rows = attempts, counters = charged rows. The suite runs 2,000 (tests/faults/chaos.test.ts).
+ */
+import { runChaos } from '../tests/faults/chaos.ts'
+import type { BenchContext, Measured } from './report.ts'
+
+export async function measureChaos(context: BenchContext): Promise<Record<string, Measured>> {
+  const executions = context.quick ? 5000 : 100_000
+  const account = await runChaos(context.fleet, {
+    executions,
+    workers: 4,
+    killEveryMs: 1000,
+    patienceMs: 300_000,
+  })
+  context.note(JSON.stringify(account))
+  const count = (value: number): Measured => ({ unit: 'count', value })
+  return {
+    'chaos.accepted': count(account.accepted),
+    'chaos.killed': count(account.killed),
+    'chaos.without_ending': count(account.accepted - account.ended),
+    'chaos.rows_missing': count(account.attempts - account.rows),
+    'chaos.contradictions': count(account.contradictions),
+    'chaos.charge_difference': count(Math.abs(account.chargedByCounter - account.chargedByRows)),
+    'chaos.worker_lost': count(account.endings.worker_lost ?? 0),
+  }
+}
