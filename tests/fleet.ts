@@ -158,7 +158,7 @@ async function spawnWorker(
   env: Record<string, string>,
   within: readonly string[],
 ): Promise<FleetWorker> {
-  const [command = process.execPath, ...words] = [...within, process.execPath, program]
+  const [command, ...words] = [...within, process.execPath, program]
   const child = spawn(command, words, {
     env: { PATH: process.env['PATH'] ?? '', HOME: os.tmpdir(), ...env },
     stdio: ['ignore', 'pipe', 'pipe', 'ipc'],

@@ -38,9 +38,10 @@ function rendered(): Record<string, Record<string, unknown>> {
 test('the pool that the backend claims from by default is the one that the chart makes', () => {
   const config = kubernetesConfigSchema.parse({})
   const { SandboxWarmPool, SandboxTemplate } = rendered()
+  expect(SandboxTemplate).toMatchObject({ metadata: { name: 'cofferdam' } })
   expect(SandboxWarmPool).toMatchObject({
     metadata: { name: config.warm_pool, namespace: config.namespace },
-    spec: { sandboxTemplateRef: { name: (SandboxTemplate?.['metadata'] as { name: string }).name } },
+    spec: { sandboxTemplateRef: { name: 'cofferdam' } },
   })
 })
 

@@ -98,7 +98,8 @@ export const COMMON_FIELDS = {
       .string()
       .regex(/^[A-Za-z0-9.:_-]{1,253}$/, 'expected a host name or an address without brackets')
       .default('127.0.0.1'),
-    description: 'Address of that port. Beyond loopback only on a network that probes and Prometheus alone reach.',
+    description:
+      'Address of that port. Beyond loopback only on a network that probes and Prometheus alone reach.',
     example: '127.0.0.1',
   },
   dataDir: {

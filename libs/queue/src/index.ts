@@ -6,7 +6,13 @@ export { createConsumer, type Consumer, type ConsumerDeps, type QueueLogger } fr
 export { composeUnstarted } from './ending.ts'
 export { withEnqueueSpan } from './enqueue-span.ts'
 export { CHANNELS, KEYS, LANES, TAG, type Lane } from './keys.ts'
-export { createProducer, type LivePage, type Producer, type ProducerDeps, type TenantQueueLimits } from './producer.ts'
+export {
+  createProducer,
+  type LivePage,
+  type Producer,
+  type ProducerDeps,
+  type TenantQueueLimits,
+} from './producer.ts'
 export type { Room } from './room.ts'
 export type { LaneStats, QueueStats } from './queue-stats.ts'
 export { createTraceShelf, readShelvedTrace, type OfferedTrace, type TraceShelf } from './trace-shelf.ts'

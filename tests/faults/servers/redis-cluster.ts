@@ -20,9 +20,17 @@ export async function startRedisCluster(): Promise<RedisCluster> {
   const root = await mkdtemp(path.join(os.tmpdir(), 'cofferdam-cluster-'))
   const start = (port: number): Promise<RedisProcess> =>
     startRedisProcess(path.join(root, `${port}`), port, [
-      ...['--cluster-enabled', 'yes', '--cluster-node-timeout', '2000', '--appendonly', 'yes'],
+      '--cluster-enabled',
+      'yes',
+      '--cluster-node-timeout',
+      '2000',
+      '--appendonly',
+      'yes',
       // What was acknowledged survives a kill: the restart below is to lose nothing.
-      ...['--appendfsync', 'always', '--cluster-require-full-coverage', 'no'],
+      '--appendfsync',
+      'always',
+      '--cluster-require-full-coverage',
+      'no',
     ])
   const nodes: RedisProcess[] = []
   for (let n = 0; n < 3; n += 1) nodes.push(await start(await freePort()))
