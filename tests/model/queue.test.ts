@@ -81,7 +81,7 @@ const ONCE_BROKEN: Step[][] = [
     FLOW,
     { ...ON, held: 1 },
     ON,
-    { ...ON, choice: 'fail', late: true },
+    { ...ON, choice: 'back' },
     { ...ON, held: 1 },
   ],
 ]
