@@ -1,6 +1,6 @@
 /** Cells with real agents: forks of the fork server, what a program can do to it, and the proof that nothing stays. */
 import { execFileSync } from 'node:child_process'
-import { chownSync, mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
+import { chmodSync, chownSync, mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Program } from '@cofferdam/contract'
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
@@ -100,6 +100,7 @@ const startCell = (place: Place, options: { preload?: string[]; work?: string } 
 /** Where thousands of files go quickly whatever the disk is doing (on ext4 beside a busy Postgres: 8 s): cells have theirs on a tmpfs, too. */
 function memoryFolder(): string {
   const path = mkdtempSync('/dev/shm/cofferdam-cell-')
+  chmodSync(path, 0o755)
   if (isRoot) chownSync(path, 65_534, 65_534)
   onTestFinished(() => rmSync(path, { recursive: true, force: true }))
   return path
