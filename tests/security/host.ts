@@ -79,6 +79,8 @@ export function slotsOf(target: Target): string[] {
 
 /** bwrap twice (the outer one waits), the agent, the fork server and two forks: what a sandbox that waits may consist of. */
 const PROCESSES_OF_A_SLOT = 6
+/** Processes of ours that start jails: one that serves, and one that waits for the last of what it started. */
+const STARTERS_MAX = 2
 
 /**
  * Everything on this host that is there without a right; empty is the only good answer. What may be there: sandboxes that no
@@ -91,7 +93,10 @@ export function leftoversOf(target: Target): string[] {
   const left = slots.filter((slot) => target.spent.has(slot)).map((slot) => `used sandbox ${slot}`)
   if (unused.length > idleMax) left.push(`${unused.length} sandboxes wait: ${unused.join()}`)
   if (slots.length - unused.length > CELLS_MAX) left.push(`${slots.length - unused.length} cells wait`)
-  const processes = childrenOf(target.pid)
+  const all = childrenOf(target.pid)
+  const starters = all.filter((pid) => read(`/proc/${pid}/cmdline`).includes('/host-jail/starter.py'))
+  if (starters.length > STARTERS_MAX) left.push(`${starters.length} starters`)
+  const processes = all.filter((pid) => !starters.includes(pid))
   const rightful = isContainer(target) ? 0 : slots.length * PROCESSES_OF_A_SLOT
   if (processes.length > rightful)
     left.push(...processes.map((pid) => `process ${pid} ${read(`/proc/${pid}/cmdline`)}`))

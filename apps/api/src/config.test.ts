@@ -11,6 +11,8 @@ describe('the configuration of the API', () => {
       otlpEndpoint: undefined,
       dataDir: expect.stringMatching(/\.data$/),
       host: '127.0.0.1',
+      metricsHost: '127.0.0.1',
+      traceSlowMs: 10_000,
       port: 7070,
       logLevel: 'info',
       drainMs: 30_000,
