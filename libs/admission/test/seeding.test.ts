@@ -38,6 +38,26 @@ describe('seeding', () => {
     open.close()
   })
 
+  it('is not begun again for caps that are in force already, as every worker of a starting fleet sets them', async () => {
+    const caps = { ...DEFAULT_TENANT_CAPS, tenant_daily: 500 }
+    let setter: ReturnType<typeof openAdmission> | null = null
+    // While the rows are counted, somebody else sets the same caps once more: each time, without an end.
+    const countCharged = vi.fn(async () => {
+      await setter?.admission.setCaps('starting', caps)
+      return counts(0)
+    })
+    const open = openAdmission(server.url, { ...LONG_WINDOWS, countCharged, loadCaps: async () => caps })
+    setter = openAdmission(server.url, LONG_WINDOWS)
+    await setter.admission.setCaps('starting', caps)
+    expect(await open.admission.admit(attemptOf('starting'))).toMatchObject({
+      admitted: true,
+      caps: { tenant_daily: { used: 1, limit: 500 } },
+    })
+    expect(countCharged).toHaveBeenCalledTimes(1)
+    open.close()
+    setter.close()
+  })
+
   it('brings caps and kill switch back from Postgres', async () => {
     const open = openAdmission(server.url, {
       ...LONG_WINDOWS,
