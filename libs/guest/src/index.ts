@@ -6,4 +6,5 @@ export { guestDigest, guestFiles, installGuest, type GuestFile } from './guest-f
 export { proxyEnv } from './job.ts'
 export { createFrameDecoder, encodeFrame, PROTOCOL_VERSION, TO_AGENT_MAX, TO_HOST_MAX } from './protocol.ts'
 export { PROXY_PORT } from './tunnel.ts'
-export { createGuestSession, type GuestSession, type GuestSessionOptions } from './session.ts'
+export { type GuestSession, type GuestSessionOptions } from './guest-session.ts'
+export { createGuestSession } from './session.ts'

@@ -2,7 +2,8 @@
 import { PassThrough } from 'node:stream'
 import type { Program, RunIo } from '@cofferdam/contract'
 import { expect, test, vi } from 'vitest'
-import { createGuestSession, type GuestSession } from './session.ts'
+import type { GuestSession } from './guest-session.ts'
+import { createGuestSession } from './session.ts'
 
 const READY = {
   protocol: 1,

@@ -1,7 +1,8 @@
 /** The worker's end of connections against a guest that forges frames; the guest is a pair of streams. */
 import { PassThrough, type Duplex } from 'node:stream'
 import { expect, test, vi } from 'vitest'
-import { createGuestSession, type GuestSession } from './session.ts'
+import type { GuestSession } from './guest-session.ts'
+import { createGuestSession } from './session.ts'
 
 const READY = {
   protocol: 1,
