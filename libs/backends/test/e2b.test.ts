@@ -4,11 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import {
   DEFAULT_LIMITS,
-  newExecutionId,
-  newSandboxId,
-  newWorkerId,
   type Backend,
-  type Exit,
   type Program,
   type Sandbox,
   type SandboxSpec,
@@ -17,6 +13,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { startE2bDouble, type E2bDouble } from '../../../infra/doubles/e2b/e2b-double.ts'
 import { missing } from '../../../infra/doubles/jail.ts'
 import { createE2bBackend } from '../src/e2b/index.ts'
+import { jobSpec, printed, python } from './remote-run.ts'
 
 const why = missing()
 /** Prints its own environment and every other that it may read. */
@@ -28,7 +25,6 @@ def text(path):
     except OSError:
         return ''
 print(json.dumps([dict(os.environ), [text(path) for path in glob.glob('/proc/[0-9]*/environ')]]))`
-const python = (source: string): Program => ({ type: 'script', language: 'python', source })
 
 describe.skipIf(why !== null && process.env['COFFERDAM_REQUIRE'] !== 'all')(`e2b ${why ?? ''}`, () => {
   const folder = mkdtempSync(join(tmpdir(), 'cofferdam-e2b-'))
@@ -50,31 +46,9 @@ describe.skipIf(why !== null && process.env['COFFERDAM_REQUIRE'] !== 'all')(`e2b
     rmSync(folder, { recursive: true })
   })
 
-  const spec = (program: Program): SandboxSpec => ({
-    sandboxId: newSandboxId(),
-    executionId: newExecutionId(),
-    attempt: 1,
-    tenantId: 't',
-    owner: newWorkerId('e2be2be2be2b'),
-    program,
-    limits: DEFAULT_LIMITS,
-    network: 'none',
-    env: {},
-    preload: null,
-    reuse: 'job',
-    session: null,
-  })
+  const spec = (program: Program): SandboxSpec => jobSpec('e2be2be2be2b', program)
   const open = (program: Program, signal = AbortSignal.timeout(20_000)): Promise<Sandbox> =>
     backend.open(spec(program), signal)
-  async function run(sandbox: Sandbox, program: Program): Promise<{ exit: Exit; stdout: string }> {
-    const parts: Uint8Array[] = []
-    const exit = await sandbox.run(program, {
-      onOutput: (_stream, chunk) => void parts.push(Buffer.from(chunk)),
-      maxOutputBytes: { stdout: 1 << 20, stderr: 1 << 20 },
-      signal: AbortSignal.timeout(20_000),
-    })
-    return { exit, stdout: Buffer.concat(parts).toString() }
-  }
 
   it('is asked again after it was throttled, with or without being told for how long', async () => {
     for (const retryAfter of [1, null]) {
@@ -82,7 +56,7 @@ describe.skipIf(why !== null && process.env['COFFERDAM_REQUIRE'] !== 'all')(`e2b
       double.fault({ throttle_creates: 1, retry_after: retryAfter })
       const program = python('print(1 + 1)')
       await using sandbox = await open(program)
-      expect((await run(sandbox, program)).stdout).toBe('2\n')
+      expect(await printed(sandbox, program)).toBe('2\n')
       expect(double.created - before).toBe(1)
     }
   })
@@ -107,13 +81,13 @@ describe.skipIf(why !== null && process.env['COFFERDAM_REQUIRE'] !== 'all')(`e2b
     // The agent's ready frame fits in; the output does not.
     double.fault({ cut_stream_after: 100_000 })
     await using sandbox = await open(program)
-    await expect(run(sandbox, program)).rejects.toMatchObject({ code: 'sandbox_lost' })
+    await expect(printed(sandbox, program)).rejects.toMatchObject({ code: 'sandbox_lost' })
   })
 
   it('loses a sandbox that the vendor ends', async () => {
     const program = python("import time; print('up', flush=True); time.sleep(60)")
     await using sandbox = await open(program)
-    const lost = expect(run(sandbox, program)).rejects.toMatchObject({ code: 'sandbox_lost' })
+    const lost = expect(printed(sandbox, program)).rejects.toMatchObject({ code: 'sandbox_lost' })
     await double.end(String(sandbox.ref.handle['sandbox']))
     await lost
   })
@@ -145,7 +119,7 @@ describe.skipIf(why !== null && process.env['COFFERDAM_REQUIRE'] !== 'all')(`e2b
   it('shows the key neither in the sandbox nor in refs and errors', async () => {
     const program = python(LOOK)
     await using sandbox = await open(program)
-    const { stdout } = await run(sandbox, program)
+    const stdout = await printed(sandbox, program)
     expect(stdout).toContain('PATH')
     expect(stdout + JSON.stringify(sandbox.ref)).not.toContain(double.apiKey)
     writeFileSync(keyFile, 'e2b_wrong_and_secret_0123456789')

@@ -4,9 +4,6 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import {
   DEFAULT_LIMITS,
-  newExecutionId,
-  newSandboxId,
-  newWorkerId,
   type Backend,
   type Program,
   type Sandbox,
@@ -19,10 +16,10 @@ import {
   type KubernetesDouble,
 } from '../../../infra/doubles/kubernetes/kubernetes-double.ts'
 import { createKubernetesBackend } from '../src/kubernetes/index.ts'
+import { jobSpec, printed, python } from './remote-run.ts'
 
 const why = missing()
 const TOKEN = 'canary-token-4711'
-const python = (source: string): Program => ({ type: 'script', language: 'python', source })
 
 describe.skipIf(why !== null && process.env['COFFERDAM_REQUIRE'] !== 'all')(`kubernetes ${why ?? ''}`, () => {
   const folder = mkdtempSync(join(tmpdir(), 'cofferdam-kubernetes-'))
@@ -44,31 +41,9 @@ describe.skipIf(why !== null && process.env['COFFERDAM_REQUIRE'] !== 'all')(`kub
     rmSync(folder, { recursive: true })
   })
 
-  const spec = (program: Program): SandboxSpec => ({
-    sandboxId: newSandboxId(),
-    executionId: newExecutionId(),
-    attempt: 1,
-    tenantId: 't',
-    owner: newWorkerId('4be24be24be2'),
-    program,
-    limits: DEFAULT_LIMITS,
-    network: 'none',
-    env: {},
-    preload: null,
-    reuse: 'job',
-    session: null,
-  })
+  const spec = (program: Program): SandboxSpec => jobSpec('4be24be24be2', program)
   const open = (program: Program): Promise<Sandbox> =>
     backend.open(spec(program), AbortSignal.timeout(30_000))
-  async function printed(sandbox: Sandbox, program: Program): Promise<string> {
-    let text = ''
-    await sandbox.run(program, {
-      onOutput: (_stream, chunk) => void (text += Buffer.from(chunk).toString()),
-      maxOutputBytes: { stdout: 1 << 20, stderr: 1 << 20 },
-      signal: AbortSignal.timeout(20_000),
-    })
-    return text
-  }
   const works = async (): Promise<void> => {
     const program = python('print(6 * 7)')
     await using sandbox = await open(program)
