@@ -209,7 +209,7 @@ export function createClaims(api: KubeApi, config: KubernetesConfig): Claims {
         if (next !== '') query.set('continue', next)
         const answer = await api.call('GET', `${claimsPath}?${query.toString()}`)
         if (answer.status !== 200) throw refused(answer)
-        const page = listSchema.parse(answer.body)
+        const page = parsed(listSchema, answer, 'list of SandboxClaims')
         for (const { metadata } of page.items)
           found.push({ claim: metadata.name, owner: metadata.labels?.[OWNER_LABEL] as WorkerId })
         next = page.metadata?.continue ?? ''
@@ -244,10 +244,20 @@ function podOf({ metadata, status }: Claim): ClaimedPod | null {
 
 function claimIn(answer: KubeAnswer): Claim {
   if (answer.status >= 300) throw refused(answer)
-  const parsed = claimSchema.safeParse(answer.body)
-  if (!parsed.success)
-    throw new CofferdamError('protocol_violation', 'Kubernetes: an answer that is no SandboxClaim.')
-  return parsed.data
+  return parsed(claimSchema, answer, 'SandboxClaim')
+}
+
+function parsed<Schema extends z.ZodType>(
+  schema: Schema,
+  { body }: KubeAnswer,
+  what: string,
+): z.output<Schema> {
+  const found = schema.safeParse(body)
+  if (!found.success)
+    throw new CofferdamError('protocol_violation', `Kubernetes: an answer that is no ${what}.`, {
+      cause: found.error,
+    })
+  return found.data
 }
 
 function refused({ status, body }: KubeAnswer): CofferdamError {
