@@ -1,5 +1,5 @@
 /** Random schedules of everything that may happen to a fleet, over the real scripts: docs/state-machines.md holds. */
-import { isolatedRedis, type TestServer } from '@cofferdam/embedded/testing'
+import { isolatedRedis, scheduleSeed, type TestServer } from '@cofferdam/embedded/testing'
 import { connectRedis, LANES, TAG, type Lane } from '@cofferdam/queue'
 import { Worker } from 'bullmq'
 import fc from 'fast-check'
@@ -23,6 +23,8 @@ const PUT: Step = {
 }
 const FLOW: Step = { do: 'fetch', worker: 0, lane: 'interactive' }
 const ON = { do: 'act', held: 0, choice: 'on', late: false, outbox: false } as const
+const HEIR_ON = { ...ON, held: 1 }
+const DIE: Step = { do: 'die', worker: 0 }
 
 let server: TestServer
 let transport: Transport
@@ -60,6 +62,9 @@ afterAll(async () => {
  * Schedules that once broke it, shrunk by hand.
  *   1  an heir of what had begun gave it back, and it was cancelled while it waited: an uncharged row of a charged attempt
  *   2  a sleeper was admitted after its heir, took over the charge, and gave it back
+ *   3  a sleeper was admitted after its heir had ended the attempt uncharged: the charge stayed
+ *   4  likewise after its heir had put the attempt back, and it was cancelled while it waited
+ *   5  an owner that had lost its attempt recorded it, its heir put it back, and it was cancelled while it waited
  */
 const ONCE_BROKEN: Step[][] = [
   [
@@ -84,6 +89,18 @@ const ONCE_BROKEN: Step[][] = [
     { ...ON, choice: 'back' },
     { ...ON, held: 1 },
   ],
+  [PUT, FLOW, DIE, FLOW, HEIR_ON, { ...HEIR_ON, choice: 'fail' }, HEIR_ON, ON],
+  [PUT, FLOW, DIE, FLOW, HEIR_ON, { ...HEIR_ON, choice: 'back' }, { do: 'cancel', execution: 0 }, ON],
+  [
+    PUT,
+    FLOW,
+    ON,
+    { ...ON, choice: 'fail' },
+    DIE,
+    FLOW,
+    { ...HEIR_ON, choice: 'back' },
+    { do: 'cancel', execution: 0 },
+  ],
 ]
 
 it.each(ONCE_BROKEN.map((steps, n) => [n + 1, steps] as const))(
@@ -96,6 +113,7 @@ it('keeps every promise of the state machines under any schedule of work, deaths
     fc.asyncProperty(scheduleArb, (steps) => play(transport, steps)),
     {
       numRuns: RUNS,
+      seed: scheduleSeed(),
       // Shrinking ends with what it has by then.
       interruptAfterTimeLimit: 150_000,
       markInterruptAsFailure: false,

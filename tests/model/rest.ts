@@ -9,6 +9,9 @@ const ROUNDS = 40
 
 /** Crashed workers stay dead, their locks run out, and the others work. */
 export async function comeToRest(world: World, check: (after: string) => Promise<void>): Promise<void> {
+  // Who dies between its late admission and its begin stays charged (admit.ts): that is promised to nobody.
+  for (const held of world.held)
+    while (held.isSleeper && held.phase !== 'over') await world.act(held, 'on', false, false)
   for (const worker of world.workers) if (worker.isAlive) worker.slots = 2
   for (let round = 0; round < ROUNDS; round += 1) {
     for (const held of world.held) if (!held.worker.isAlive) await world.expire(held)

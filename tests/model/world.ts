@@ -84,6 +84,8 @@ interface Held {
   interrupted: Began | null
   isCancelled: boolean
   phase: 'taken' | 'admitted' | 'begun' | 'recorded' | 'over'
+  /** Admitted when it had lost the attempt: it was stopped and runs again. */
+  isSleeper: boolean
   lease: Lease | null
   row: Row | null
   wantsRetry: boolean
@@ -351,6 +353,7 @@ export class World {
       interrupted: began === '' ? null : (JSON.parse(began) as Began),
       isCancelled: text(rest[7]) === '1',
       phase: 'taken',
+      isSleeper: false,
       lease: null,
       row: null,
       wantsRetry: false,
@@ -399,6 +402,7 @@ export class World {
         return void this.problems.push(`admission refused ${held.id}: ${verdict.dimension}`)
       held.lease = verdict.lease
       held.phase = 'admitted'
+      held.isSleeper = !(await this.owns(held))
       return
     }
     if (held.isCancelled) return this.record(held, 'cancelled', true, late, outbox)
@@ -423,12 +427,16 @@ export class World {
       worker: held.worker.name,
       charged: true,
     })
-    const write = () => this.call(SCRIPTS.begin, KEYS.record + held.id, [held.id, held.fence, mark, '"x":1}'])
-    const { code } = await write()
+    const args = [held.id, held.fence, mark, '"x":1}', held.attempt]
+    const write = () => this.call(SCRIPTS.begin, KEYS.record + held.id, args)
+    const { code, rest } = await write()
     held.last = write
     if (code === 'cancelled') held.isCancelled = true
-    else if (code === 'fenced') held.phase = 'over'
-    else {
+    else if (code === 'fenced') {
+      // As carry.ts: what an owner is charged that was admitted too late, nobody else takes back.
+      if (rest[0] === 1) await this.admission.refund(this.keyOf(held))
+      held.phase = 'over'
+    } else {
       held.phase = 'begun'
       const key = `${held.id} ${held.attempt}`
       this.begun.set(key, (this.begun.get(key) ?? 0) + 1)

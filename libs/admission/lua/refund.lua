@@ -6,6 +6,7 @@
 --       4 open    hash    member -> "day:cpu:cost" reserved
 -- ARGV  1 token of the admission that is undone, or '' for whoever owns the charge
 --       2 1 to refund only what that very admission charged, 0 to refund also what it found charged  3 member
+--       4 fence of the owner that asks, '' when it has none: without a token, what a later one owns is not its to refund
 -- Returns {'refunded'} | {'not_charged'} (never charged, or refunded before) | {'not_owner'} (admitted again since)
 -- Invariants
 --   - The ledger entry goes with the refund, so a second call finds nothing and changes nothing.
@@ -18,6 +19,8 @@ local entry = redis.call('GET', KEYS[1])
 if not entry then return {'not_charged'} end
 local day, hour, charger, owner = string.match(entry, '^(%d+):(%d+):%d+:([^:]*):([^:]*)$')
 if ARGV[1] ~= '' and ARGV[1] ~= owner then return {'not_owner'} end
+local fence = tonumber(ARGV[4])
+if ARGV[1] == '' and fence and fence < tonumber(string.match(owner, '^(%d+)~') or 0) then return {'not_owner'} end
 if ARGV[2] == '1' and ARGV[1] ~= charger then return {'not_owner'} end
 redis.call('DEL', KEYS[1])
 local function lower(key, bucket)

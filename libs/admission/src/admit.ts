@@ -110,14 +110,14 @@ async function settle(
   deps: AdmitDeps,
 ): Promise<Admitted | Refused> {
   const { verdict, orphan } = readVerdict(reply, key, token)
-  if (orphan !== '') await deps.scripts.run('refund', refundKeys(key), [orphan, 0, leaseMember(key)])
+  if (orphan !== '') await deps.scripts.run('refund', refundKeys(key), [orphan, 0, leaseMember(key), ''])
   return verdict
 }
 
 /** Takes back exactly what this call charged, and its lease with it. Best effort: a failure is told to the log. */
 async function undo(key: AttemptKey, token: string, deps: AdmitDeps): Promise<void> {
   try {
-    const { code } = await deps.scripts.run('refund', refundKeys(key), [token, 1, leaseMember(key)])
+    const { code } = await deps.scripts.run('refund', refundKeys(key), [token, 1, leaseMember(key), ''])
     if (code !== 'refunded') return
     await releaseLease(deps.scripts, { ...key, token }, 0, null)
   } catch (error) {

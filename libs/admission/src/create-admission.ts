@@ -78,7 +78,8 @@ export interface Admission {
   settle(key: Omit<AttemptKey, 'agentId'>, settlement: Settlement): Promise<void>
   /**
    * Takes the charge back, for an attempt in which no user code began. True when it was charged and is no longer; a
-   * second call is a no-op. With the lease at hand pass it: an owner that lost the attempt then refunds nothing.
+   * second call is a no-op. With the lease at hand pass it: an owner that lost the attempt then refunds nothing. Without
+   * it, what an owner with a higher fence was charged stays.
    * Throws `queue_unavailable`.
    */
   refund(key: AttemptKey, lease?: Lease): Promise<boolean>
@@ -131,7 +132,12 @@ export function createAdmission(deps: AdmissionDeps): Admission {
       await releaseLease(scripts, { tenantId, executionId, attempt, token: null }, SETTLED_TTL_MS, settlement)
     },
     async refund(key, lease) {
-      const reply = await scripts.run('refund', refundKeys(key), [lease?.token ?? '', 0, leaseMember(key)])
+      const reply = await scripts.run('refund', refundKeys(key), [
+        lease?.token ?? '',
+        0,
+        leaseMember(key),
+        key.fence ?? '',
+      ])
       return reply.code === 'refunded'
     },
     async chargedAtMs(key) {

@@ -47,6 +47,16 @@ describe('charging', () => {
     await expect(open.admission.admit({ ...key, fence: 1 })).rejects.toMatchObject({ code: 'fenced' })
   })
 
+  it('gives back nothing that a later owner was charged, and to a later owner what an earlier one was', async () => {
+    const tenant = await tenantWith()
+    const key = attemptOf(tenant)
+    admitted(await open.admission.admit({ ...key, fence: 2 }))
+    expect(await open.admission.refund({ ...key, fence: 1 })).toBe(false)
+    expect((await open.admission.usage(tenant)).tenant_daily.used).toBe(1)
+    expect(await open.admission.refund({ ...key, fence: 3 })).toBe(true)
+    expect((await open.admission.usage(tenant)).tenant_daily.used).toBe(0)
+  })
+
   it('charges the UTC day of the tenant and the UTC hour of the agent, by the clock of Redis', async () => {
     const calendar = openAdmission(server.url)
     const tenant = await tenantWith()

@@ -7,7 +7,7 @@
  *                └─ dies ─► its ender records and settles, later
  */
 import { DEFAULT_TENANT_CAPS, newExecutionId } from '@cofferdam/contract'
-import { isolatedRedis, type TestServer } from '@cofferdam/embedded/testing'
+import { isolatedRedis, scheduleSeed, type TestServer } from '@cofferdam/embedded/testing'
 import fc from 'fast-check'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { Admitted, AttemptKey, ChargedCounts, Settlement } from '../src/index.ts'
@@ -187,7 +187,7 @@ describe('reservations', () => {
           open: 0,
         })
       }),
-      { numRuns: 80 },
+      { numRuns: 80, seed: scheduleSeed() },
     )
   }, 240_000)
 

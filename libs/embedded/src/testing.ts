@@ -11,6 +11,15 @@ import type { RunningServer } from './running-server.ts'
 import { startPostgres } from './start-postgres.ts'
 import { startRedis } from './start-redis.ts'
 
+/**
+ * The seed of random schedules: the same in every run, so that a red run tells of the change and not of luck.
+ * `COFFERDAM_MODEL_SEED=<number>` plays another, `COFFERDAM_MODEL_SEED=random` searches.
+ */
+export function scheduleSeed(): number {
+  const asked = process.env['COFFERDAM_MODEL_SEED'] ?? '20261121'
+  return asked === 'random' ? Math.trunc(Math.random() * 2 ** 31) : Number(asked)
+}
+
 export interface TestServer {
   url: string
   /** Stops a private server; leaves the run's shared one alone. */

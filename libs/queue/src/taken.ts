@@ -23,7 +23,7 @@ import { createEventBuffer } from './event-buffer.ts'
 import { fenced, patiently } from './fenced-write.ts'
 import { KEYS, type Lane } from './keys.ts'
 import type { LaneJob } from './lane-source.ts'
-import { runCoded, SCRIPTS, type Script } from './scripts.ts'
+import { numberOrNull, runCoded, SCRIPTS, type Script } from './scripts.ts'
 
 /** Where and how an attempt runs. */
 export interface Place {
@@ -78,6 +78,7 @@ export interface Taken {
   /**
    * Point of no return, before user code starts; appends the `started` event. Repeating it is harmless.
    * Throws StopReason `cancelled` when the execution was cancelled before, CofferdamError fenced | queue_unavailable.
+   * `fenced` with `details.unbegun: true`: surely this owner has not begun it, also by no call whose answer was lost.
    */
   begin(ref: SandboxRef, place: Place): Promise<void>
   /**
@@ -143,6 +144,8 @@ export function createTaken(facts: TakenFacts, deps: TakenDeps): HeldExecution {
   let began = false
   let over = false
   let givenBack = false
+  /** Its last write is under way, and only that write's answer tells whether it was still ours. */
+  let finishing = false
 
   const stop = (reason: StopReason): void => {
     if (!abort.signal.aborted) abort.abort(reason)
@@ -165,9 +168,14 @@ export function createTaken(facts: TakenFacts, deps: TakenDeps): HeldExecution {
   }
 
   const finishWith = async (which: Script, args: readonly (string | number)[]): Promise<void> => {
-    await events.flush()
-    await write(which, args)
-    over = true
+    finishing = true
+    try {
+      await events.flush()
+      await write(which, args)
+      over = true
+    } finally {
+      finishing = false
+    }
   }
 
   const requeue = (
@@ -218,7 +226,9 @@ export function createTaken(facts: TakenFacts, deps: TakenDeps): HeldExecution {
         startedAtMs,
       })
       const started = JSON.stringify({ attempt, backend, isolation }).slice(1)
-      const { code } = await patiently(() => script(SCRIPTS.begin, [executionId, fence, mark, started]))
+      const { code, rest } = await patiently(() =>
+        script(SCRIPTS.begin, [executionId, fence, mark, started, attempt]),
+      )
       if (code === 'ok') {
         if (!began) deps.onBegun()
         began = true
@@ -230,7 +240,8 @@ export function createTaken(facts: TakenFacts, deps: TakenDeps): HeldExecution {
           : new StopReason('lock_lost', 'fenced off at begin')
       if (code !== 'cancelled') over = true
       stop(reason)
-      throw code === 'cancelled' ? reason : new CofferdamError('fenced')
+      if (code === 'cancelled') throw reason
+      throw new CofferdamError('fenced', undefined, { details: { unbegun: numberOrNull(rest[0]) === 1 } })
     },
     emit(event) {
       if (!over && (event.type === 'output' || event.type === 'notice' || event.type === 'progress'))
@@ -269,6 +280,9 @@ export function createTaken(facts: TakenFacts, deps: TakenDeps): HeldExecution {
     get over() {
       return over
     },
-    stop,
+    stop: (reason) => {
+      // A renewal that crosses the settlement finds the lock gone with the job.
+      if (!finishing) stop(reason)
+    },
   }
 }

@@ -1,13 +1,17 @@
 -- Purpose: point of no return: user code is about to start.
 -- KEYS[1]  record
 -- ARGV     1 id, 2 fence, 3 began JSON {attempt, fence, worker, ref}, 4 JSON of the `started` event after its at_ms
--- Returns  {'ok'} | {'fenced'} | {'cancelled'}
+--          5 attempt
+-- Returns  {'ok'} | {'fenced', 1 when this owner surely has not begun the attempt} | {'cancelled'}
 -- Invariants: an execution that was cancelled before never begins; repeating the call changes nothing.
 -- Complexity: O(1).
 --- @include clock
 --- @include ending
-local x = redis.call('HMGET', KEYS[1], 's', 'f', 'can', 'bg')
-if x[1] ~= 'running' or x[2] ~= ARGV[2] then return { 'fenced' } end
+local x = redis.call('HMGET', KEYS[1], 's', 'f', 'can', 'bg', 'at')
+if x[1] ~= 'running' or x[2] ~= ARGV[2] then
+  -- The mark stays until the attempt is followed by another: a begin whose answer was lost is found by it.
+  return { 'fenced', (x[5] == ARGV[5] and x[4] ~= ARGV[3]) and 1 or 0 }
+end
 if x[4] == ARGV[3] then return { 'ok' } end
 if x[3] then return { 'cancelled' } end
 local now = now_ms()

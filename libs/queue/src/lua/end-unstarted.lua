@@ -4,7 +4,8 @@
 --          at_ms, 5 attempt record JSON for the outbox, 6 reason, 7 '1' to cancel a running one too
 -- Returns  {'cancelled'}            it had no owner and is ended: result, waiters and outbox entry in one step
 --          {'cancelling'}           it has an owner: a flag that `begin` and the heartbeat read, and a message
---          {'began'}                waits, but an earlier owner began it: left to whoever takes it next
+--          {'began'}                waits, but an earlier owner lost it, and may have begun or recorded it: left to
+--                                   whoever takes it next
 --          {'ended'} | {'not_found'} | {'changed'} (compose again for another attempt, or it runs by now)
 -- Invariants: the outbox entry exists exactly when this script ended the execution. A BullMQ job left behind is
 --          stale and is dropped by `take`.
@@ -13,7 +14,7 @@
 --- @include pick
 --- @include ending
 local id = ARGV[1]
-local x = redis.call('HMGET', KEYS[1], 's', 't', 'a', 'l', 'at', 'est', 'sk', 'hd', 'pre', 'bg')
+local x = redis.call('HMGET', KEYS[1], 's', 't', 'a', 'l', 'at', 'est', 'sk', 'hd', 'pre', 'bg', 'd')
 local state, tenant, lane = x[1], x[2], x[4]
 if not state then return { 'not_found' } end
 if state == 'ended' then return { 'ended' } end
@@ -23,8 +24,9 @@ if state == 'running' then
   redis.call('PUBLISH', K.control, 'cancel ' .. id)
   return { 'cancelling' }
 end
-if x[10] then
-  -- Its user code began under an owner that died, and the next one put it back: whoever takes it ends it, charged.
+if x[10] or state ~= 'delayed' and tonumber(x[11]) > 0 then
+  -- Its owner died or lost it, and the next one put it back: user code may have begun, or its audit row may be there
+  -- already. Whoever takes it looks, and ends it.
   if ARGV[7] ~= '1' then return { 'began' } end
   redis.call('HSET', KEYS[1], 'can', ARGV[6])
   return { 'cancelling' }

@@ -14,7 +14,7 @@
 --- @include pick
 --- @include ending
 local id, mode = ARGV[1], ARGV[3]
-local x = redis.call('HMGET', KEYS[1], 's', 'f', 't', 'a', 'l', 'sc', 'est', 'at', 'bg')
+local x = redis.call('HMGET', KEYS[1], 's', 'f', 't', 'a', 'l', 'sc', 'est', 'at', 'bg', 'd')
 if x[2] ~= ARGV[2] then return { 'fenced' } end
 if x[1] == 'queued' or x[1] == 'released' then return { 'ok' } end
 if x[1] ~= 'running' then return { 'fenced' } end
@@ -28,7 +28,9 @@ if mode == 'retry' then
   redis.call('HDEL', KEYS[1], 'bg', 'st')
 end
 redis.call('HDEL', KEYS[1], 'w', 'tk', 'dw')
-redis.call('HSET', KEYS[1], 's', 'queued', 'd', 0)
+-- An owner that lost this attempt may yet record how it ended: whoever takes it next is told, as this one was.
+local lost = mode ~= 'retry' and tonumber(x[10]) > 1 and 1 or 0
+redis.call('HSET', KEYS[1], 's', 'queued', 'd', lost)
 if mode == 'defer' then
   local due = now + tonumber(ARGV[5])
   redis.call('HSET', K.tenant .. tenant, 'park', due)
