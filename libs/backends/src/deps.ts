@@ -1,5 +1,6 @@
 /** What every backend gets besides its config. Backends never read the environment and install no signal handlers. */
 
+import type { SessionRegistry } from '@cofferdam/contract'
 import type { WarmDeps } from './warm/warm-deps.ts'
 
 /** The part of a logger that backends use; a pino logger fits. */
@@ -14,6 +15,8 @@ export interface BackendDeps {
   logger?: BackendLogger
   /** Shared by all backends of a worker; without it nothing is started ahead of need. */
   warm?: WarmDeps
+  /** Sessions of the whole fleet, for backends whose sandboxes any worker can attach to; without it these offer no sessions. */
+  sessions?: SessionRegistry
 }
 
 /** A logger that drops everything. */
