@@ -6,8 +6,6 @@
 import type { Executor } from '@cofferdam/executor'
 import type { Room, Taken } from '@cofferdam/queue'
 
-const MiB = 1_048_576
-
 export interface MemoryRoom extends Room {
   /** The executor whose starts ask the budget in place of the count that `carry` holds. */
   readonly executor: Executor
@@ -57,7 +55,7 @@ export function createMemoryRoom(executor: Executor, routineShare = 1): MemoryRo
       },
     }) as Executor,
     async carry({ executionId, request, lane }, work) {
-      const bytes = request.limits.memory_mib * MiB
+      const bytes = executor.hostMemory(request)
       if (lane === 'routine') routineBytes += bytes
       expected.set(executionId, bytes)
       expectedBytes += bytes

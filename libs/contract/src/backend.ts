@@ -38,6 +38,8 @@ export interface Capabilities {
   progress?: boolean
   /** `interrupt()` reaches the program. */
   interrupt: boolean
+  /** Its sandboxes are not on the worker's host: of its memory they take what `REMOTE_HOST_MIB` says. Left out: they are. */
+  remote?: boolean
   /** The longest hard deadline it supports, milliseconds; null for no bound of its own. */
   maxMs: number | null
   /** Limits that really hold here; the others are refused when a policy demands them, and listed by doctor. */
@@ -45,6 +47,12 @@ export interface Capabilities {
   /** Fields of `Usage` that are measured; the others are null. */
   measures: readonly (keyof Usage)[]
 }
+
+/**
+ * Memory of the worker's host that a sandbox elsewhere is counted with, MiB: frames on their way (1 MiB windows each way), the
+ * part of its output that the result shows, and artifacts, of which 16 MiB may pass.
+ */
+export const REMOTE_HOST_MIB = 16
 
 export type Probe =
   | { ok: true; /** What holds on this host, one line per feature. */ features: string[] }

@@ -4,6 +4,7 @@ import {
   type Backend,
   type BlobStore,
   type Capabilities,
+  type ExecutionRequest,
   type Isolation,
   type Outcome,
   type Probe,
@@ -16,6 +17,7 @@ import { systemClock, type Clock } from './clock.ts'
 import { CANCEL_GRACE_MS } from './deadlines.ts'
 import { execute } from './execute.ts'
 import { DISPOSE_PROOF_MS } from './held-sandbox.ts'
+import { hostMemory } from './host-memory.ts'
 import type { MemoryBudget } from './memory-budget.ts'
 import { createProbeCache } from './probe-cache.ts'
 
@@ -67,6 +69,8 @@ export interface Executor {
   execute(attempt: Attempt): Promise<Outcome>
   /** What every backend says about this host; never rejects for a backend's failure. */
   probeAll(signal: AbortSignal): Promise<BackendReport[]>
+  /** Bytes that a request takes of the memory budget while it runs. */
+  hostMemory(request: Pick<ExecutionRequest, 'backend' | 'limits'>): number
   /** Attempts that run or wait now. */
   readonly running: number
   /** The budget that it was given. */
@@ -123,6 +127,7 @@ export function createExecutor(deps: ExecutorDeps): Executor {
           capabilities: backend.capabilities,
         })),
       ),
+    hostMemory: (request) => hostMemory(parts, request),
     get running() {
       return running
     },

@@ -25,6 +25,7 @@ import { programEnvironment } from './environment.ts'
 import { openWayOut } from './execution-egress.ts'
 import { guardedAttempt } from './guarded-attempt.ts'
 import type { HeldSandbox } from './held-sandbox.ts'
+import { hostMemory } from './host-memory.ts'
 import { prepareSandbox } from './prepare-sandbox.ts'
 import { ProvisioningFailure } from './provisioning-failure.ts'
 import { compileRules } from './redaction-rules.ts'
@@ -35,7 +36,6 @@ import { TaskRefusal } from './tasks/task-refusal.ts'
 import { carrierOf, planTask, refuseTask } from './tasks/task.ts'
 import { ATTRIBUTE, SPAN, startAttemptSpans, type AttemptSpans } from './spans.ts'
 
-const MiB = 1024 * 1024
 /** An answer that takes longer waits for a store; the sandbox is then destroyed beside it. */
 const ANSWER_FIRST_MS = 100
 
@@ -65,7 +65,7 @@ export async function execute(
     refuseTask(request, tenant, parts.egress)
     const wayOut = openWayOut(parts.egress, request, tenant, signal)
     await using egress = wayOut.egress
-    using memory = await parts.memory.acquire(request.limits.memory_mib * MiB, signal)
+    using memory = await parts.memory.acquire(hostMemory(parts, request), signal)
     const selection = selectBackends(parts, request, tenant, wayOut.network)
     await using held = await spans.within(SPAN.acquire, async (span) => {
       const opened = await acquireSandbox(

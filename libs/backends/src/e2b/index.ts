@@ -16,6 +16,7 @@ import type { z } from 'zod'
 import { SILENT, type BackendDeps } from '../deps.ts'
 import { RemoteSandbox } from '../remote/remote-sandbox.ts'
 import type { RemoteSlot } from '../remote/remote-slot.ts'
+import { remoteWarm } from '../remote/remote-warm.ts'
 import { createWarmth, type WarmDeps } from '../warm/index.ts'
 import { e2bConfigSchema, type E2bConfig } from './config.ts'
 import { createControlApi } from './control-api.ts'
@@ -43,7 +44,7 @@ export function createE2bBackend(
     backend: name,
     start: (spec, signal) => startSlot({ api, config: settings, logger }, spec, signal),
     // A machine that waits is paid for.
-    deps: deps.warm === undefined ? null : withoutPools(deps.warm),
+    deps: deps.warm === undefined ? null : withoutPools(remoteWarm(deps.warm)),
     logger,
   })
   const capabilities = capabilitiesOf(settings)
@@ -129,6 +130,7 @@ function capabilitiesOf(settings: E2bConfig): Capabilities {
     preloads: [],
     value: true,
     interrupt: true,
+    remote: true,
     maxMs: settings.max_life_ms - LIFE_MARGIN_MS,
     enforces: [],
     measures: ['cpu_ms', 'peak_memory_bytes', 'wall_ms'],

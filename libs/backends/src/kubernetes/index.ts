@@ -15,6 +15,7 @@ import {
 import type { z } from 'zod'
 import { SILENT, type BackendDeps } from '../deps.ts'
 import { RemoteSandbox } from '../remote/remote-sandbox.ts'
+import { remoteWarm } from '../remote/remote-warm.ts'
 import type { RemoteSlot } from '../remote/remote-slot.ts'
 import { createWarmth } from '../warm/index.ts'
 import { createClaims } from './claims.ts'
@@ -39,7 +40,7 @@ export function createKubernetesBackend(
   const warmth = createWarmth<RemoteSlot>({
     backend: name,
     start: (spec, signal) => startSlot({ claims, config: settings, waitMs }, spec, signal),
-    deps: deps.warm ?? null,
+    deps: deps.warm === undefined ? null : remoteWarm(deps.warm),
     logger: deps.logger ?? SILENT,
   })
   const capabilities = capabilitiesOf(warmth.preloads)
@@ -123,6 +124,7 @@ function capabilitiesOf(preloads: readonly string[]): Capabilities {
     preloads,
     value: true,
     interrupt: true,
+    remote: true,
     maxMs: null,
     // One template for all: what a request asks for cannot be set on a pod that runs already.
     enforces: [],

@@ -1,0 +1,20 @@
+/** How much of the worker's memory budget an execution takes: its limit, or little where its sandbox is elsewhere. */
+import { REMOTE_HOST_MIB, type ExecutionRequest } from '@cofferdam/contract'
+import type { Selectable } from './select-backend.ts'
+
+const MiB = 1024 * 1024
+
+/**
+ * Bytes. Known before the backend is chosen, so that waiting comes before opening: with one local candidate it is the
+ * whole limit.
+ */
+export function hostMemory(
+  { backends, order }: Selectable,
+  request: Pick<ExecutionRequest, 'backend' | 'limits'>,
+): number {
+  const names = request.backend === 'auto' ? order : [request.backend]
+  const isElsewhere =
+    names.length > 0 && names.every((name) => backends.get(name)?.capabilities.remote === true)
+  const limit = request.limits.memory_mib
+  return (isElsewhere ? Math.min(limit, REMOTE_HOST_MIB) : limit) * MiB
+}
