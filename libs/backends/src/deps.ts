@@ -1,6 +1,7 @@
 /** What every backend gets besides its config. Backends never read the environment and install no signal handlers. */
 
 import type { SessionRegistry } from '@cofferdam/contract'
+import type { Interpreters } from './agentcore/interpreters.ts'
 import type { WarmDeps } from './warm/warm-deps.ts'
 
 /** The part of a logger that backends use; a pino logger fits. */
@@ -17,6 +18,8 @@ export interface BackendDeps {
   warm?: WarmDeps
   /** Sessions of the whole fleet, for backends whose sandboxes any worker can attach to; without it these offer no sessions. */
   sessions?: SessionRegistry
+  /** Which code interpreter is whose, for the agentcore backend; without it every tenant is refused there. */
+  interpreters?: Interpreters
 }
 
 /** A logger that drops everything. */

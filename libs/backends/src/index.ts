@@ -1,4 +1,5 @@
 /** Places that make sandboxes: one folder per backend behind one registry. */
+export type { Interpreters } from './agentcore/interpreters.ts'
 export { capabilitiesTable } from './capabilities-table.ts'
 export { backendsConfigSchema, type BackendsConfig, type BackendsConfigInput } from './config.ts'
 export { createBackends } from './create-backends.ts'

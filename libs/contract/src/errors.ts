@@ -202,6 +202,13 @@ export const ERRORS = {
     'The configuration is not valid.',
     'Fix the variables or keys named in the message.',
   ),
+  interpreter_not_ready: entry(
+    503,
+    'elsewhere',
+    false,
+    'The backend has no place of the tenant’s own yet.',
+    'Run cofferdam provision agentcore --tenant ID and look at its state; try again in 30 s.',
+  ),
   internal: entry(500, 'later', false, 'Something failed on our side.', 'Report the trace_id.'),
 } as const satisfies Record<string, ErrorEntry>
 

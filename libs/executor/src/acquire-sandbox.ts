@@ -15,12 +15,24 @@ import type { CircuitBreaker } from './circuit-breaker.ts'
 import { settlesWithin, type Clock } from './clock.ts'
 import { LEAK_HOLD_MS, holdSandbox, type HeldSandbox, type HoldOptions } from './held-sandbox.ts'
 import type { ProbeCache } from './probe-cache.ts'
-import { nothingLeft, tooWeak, type Rejection, type Selection } from './select-backend.ts'
+import {
+  nothingLeft,
+  tooWeak,
+  type Rejection,
+  type RejectionReason,
+  type Selection,
+} from './select-backend.ts'
 
 /** Opens that may fail before the attempt gives up: with three, an execution waits at most three open timeouts. */
 const MAX_OPENS = 3
 /** A cold image start or a microVM under emulation takes seconds; a minute means that it will not come. */
 export const OPEN_TIMEOUT_MS = 60_000
+
+/** It is the request that does not fit, or the tenant that is not provisioned: other requests may well be served. */
+const SAYS_NOTHING_OF_THE_BACKEND: ReadonlySet<string> = new Set<RejectionReason>([
+  'capability_missing',
+  'interpreter_not_ready',
+])
 
 export interface AcquireParts extends Pick<HoldOptions, 'proofMs' | 'onLeaked'> {
   clock: Clock
@@ -89,7 +101,7 @@ async function tryOpen(
     if (signal.aborted) circuits.abandoned(backend.name)
     signal.throwIfAborted()
     const refusal = refusalOf(error)
-    if (refusal.reason === 'capability_missing') circuits.abandoned(backend.name)
+    if (SAYS_NOTHING_OF_THE_BACKEND.has(refusal.reason)) circuits.abandoned(backend.name)
     else {
       circuits.failed(backend.name)
       probes.forget(backend)
@@ -106,6 +118,8 @@ function refusalOf(error: unknown): Refusal {
   switch (error.code) {
     case 'capability_missing':
       return { reason: 'capability_missing', detail: error.message }
+    case 'interpreter_not_ready':
+      return { reason: 'interpreter_not_ready', detail: `is not ready: ${error.message}` }
     case 'backend_unavailable':
       return { reason: 'backend_unavailable', detail: `cannot run here: ${error.message}` }
     default:

@@ -357,6 +357,20 @@ describe('where it runs', () => {
     expect(backend.specs).toHaveLength(4)
   })
 
+  it('does not rest a backend where one tenant is not provisioned, and says so', async () => {
+    const backend = scriptedBackend({
+      open: () => Promise.reject(new CofferdamError('interpreter_not_ready', 'Tenant t1 has none yet.')),
+    })
+    const test = harness([backend])
+    for (let round = 0; round < 6; round += 1)
+      expect(await test.executor.execute(attemptOf())).toMatchObject({
+        ending: 'provisioning',
+        began: false,
+        reason: 'interpreter_not_ready',
+        failureReason: 'No backend can run this: scripted is not ready: Tenant t1 has none yet.',
+      })
+  })
+
   it('gives up an open that hangs, and destroys a sandbox that comes late', async () => {
     const clock = createManualClock()
     const late = Promise.withResolvers<void>()

@@ -26,6 +26,7 @@ export type RejectionReason =
   | 'isolation_unavailable'
   | 'backend_unavailable'
   | 'circuit_open'
+  | 'interpreter_not_ready'
   | 'sandbox_open_failed'
 
 export interface Rejection {
@@ -114,7 +115,7 @@ export function tooWeak(actual: Isolation, required: Isolation): Omit<Rejection,
 /** What the attempt ends with when no candidate is left: the word of the rejection nearest to success, and all details. */
 export function nothingLeft(rejections: readonly Rejection[]): ProvisioningFailure {
   const nearest = NEAREST_FIRST.find((reason) => rejections.some((r) => r.reason === reason))
-  const lines = rejections.map((r) => `${r.backend} ${r.detail}`)
+  const lines = rejections.map((r) => `${r.backend} ${r.detail.replace(/\.$/, '')}`)
   return new ProvisioningFailure(
     nearest === 'circuit_open' ? 'backend_unavailable' : (nearest ?? 'backend_unavailable'),
     lines.length === 0
@@ -125,6 +126,7 @@ export function nothingLeft(rejections: readonly Rejection[]): ProvisioningFailu
 
 const NEAREST_FIRST: readonly RejectionReason[] = [
   'sandbox_open_failed',
+  'interpreter_not_ready',
   'circuit_open',
   'backend_unavailable',
   'isolation_unavailable',
