@@ -28,6 +28,7 @@ import {
 } from './invocations.ts'
 import { createLocalBlobs } from './local-blobs.ts'
 import { listResults, resultsOf } from './results.ts'
+import { createCodeInterpreters, type CodeInterpreters } from './code-interpreters.ts'
 import { createCallbackSecrets, type CallbackSecrets } from './callback-secrets.ts'
 import { createOutputKeys, type OutputKey } from './output-keys.ts'
 import { createRetention, type Retention } from './retention.ts'
@@ -86,6 +87,7 @@ export interface Store extends AsyncDisposable {
   readonly keys: ApiKeys
   readonly routines: Routines
   readonly callbackSecrets: CallbackSecrets
+  readonly codeInterpreters: CodeInterpreters
   readonly blobs: BlobStore
   readonly retention: Retention
   /** Whether there is a key to encrypt with. */
@@ -171,6 +173,7 @@ export async function createStore(options: StoreOptions): Promise<Store> {
     keys: createApiKeys(app.db),
     routines: createRoutines(app.db, fleet.db),
     callbackSecrets: createCallbackSecrets(app.db, keys),
+    codeInterpreters: createCodeInterpreters(fleet.db),
     blobs,
     retention: createRetention(fleet.db, sweeper.db, blobs),
     canEncrypt: keys.current !== null,

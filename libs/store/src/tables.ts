@@ -173,7 +173,17 @@ export interface CallbackSecretsTable {
   rotated_at: ColumnType<string, Date | undefined, Date>
 }
 
+export interface CodeInterpretersTable {
+  tenant_id: string
+  environment: 'default-public' | 'internal-only'
+  interpreter_id: string | null
+  generation: Generated<number>
+  requested_at: Stamp
+  provisioned_at: ColumnType<string | null, never, Date | null>
+}
+
 export interface Database {
+  code_interpreters: CodeInterpretersTable
   routines: RoutinesTable
   routine_runs: RoutineRunsTable
   callback_secrets: CallbackSecretsTable
