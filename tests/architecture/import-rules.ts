@@ -12,6 +12,7 @@ const LIB_ARROWS: Record<string, readonly string[]> = {
   client: ['contract', 'queue'],
   queue: ['contract'],
   admission: ['contract'],
+  sessions: ['contract'],
   // Gets backends as a map and never imports one.
   executor: ['contract', 'egress'],
   egress: ['contract'],
@@ -23,6 +24,8 @@ const LIB_ARROWS: Record<string, readonly string[]> = {
   // Puts executions, reads who is due, and calls out through the judge of addresses.
   routines: ['contract', 'egress', 'queue', 'store'],
   embedded: ['contract'],
+  // Rules, archives and merges are pure; the store comes as an interface of the contract.
+  'workspace-sync': ['contract'],
 }
 
 /** Apps import libs; only the command, which starts the others in one process, imports apps. */

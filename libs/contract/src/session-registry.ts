@@ -41,7 +41,7 @@ export interface SessionLease extends AsyncDisposable {
   readonly fence: number
   /** What was there when it was claimed; null for a session that has no sandbox. */
   readonly entry: SessionEntry | null
-  /** The epoch for a fresh sandbox: higher than that of every earlier one of this name, also of forgotten ones. */
+  /** The epoch for a fresh sandbox: higher than that of every earlier one of this name, also of those kept under this lease. */
   readonly nextEpoch: number
   /** Aborts when the lease could not be renewed in time. */
   readonly signal: AbortSignal
@@ -55,6 +55,8 @@ export interface SessionLease extends AsyncDisposable {
 export interface SessionInfo extends SessionName, SessionEntry {
   /** Who holds it now; null while it is idle. */
   holder: WorkerId | null
+  /** The only worker that reaches its sandbox; null when any worker can attach to it. */
+  owner: WorkerId | null
 }
 
 export interface SessionRegistry {

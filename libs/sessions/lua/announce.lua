@@ -1,0 +1,23 @@
+-- announce: a session whose sandbox only its worker reaches is shown while that worker says so.
+--
+-- KEYS  1 session  hash  owner, busy ('1' while an execution runs in it), entry (JSON)   2 tenant  zset, as in keep
+-- ARGV  1 owner  2 entry, '' when it ended  3 busy  4 member of the tenant's zset  5 when it was made, ms  6 how long it is shown, ms
+-- Returns {'shown'} | {'removed'} | {'other'}: it is claimed by fence, or another worker's
+-- Invariants
+--   - A session that is claimed by fence is never overwritten.
+--   - The end that an earlier owner announces does not take away what a later one shows.
+-- Complexity O(log n) for n sessions of the tenant.
+
+local x = redis.call('HMGET', KEYS[1], 'fence', 'owner')
+if x[1] then return {'other'} end
+if ARGV[2] == '' then
+  if x[2] ~= ARGV[1] then return {'other'} end
+  redis.call('DEL', KEYS[1])
+  redis.call('ZREM', KEYS[2], ARGV[4])
+  return {'removed'}
+end
+redis.call('HSET', KEYS[1], 'owner', ARGV[1], 'busy', ARGV[3], 'entry', ARGV[2])
+redis.call('PEXPIRE', KEYS[1], ARGV[6])
+redis.call('ZADD', KEYS[2], ARGV[5], ARGV[4])
+if redis.call('PTTL', KEYS[2]) < tonumber(ARGV[6]) then redis.call('PEXPIRE', KEYS[2], ARGV[6]) end
+return {'shown'}

@@ -1,0 +1,17 @@
+-- renew: prolongs a lease, unless a later holder has claimed since.
+--
+-- KEYS  1 session  hash, as in claim
+-- ARGV  1 fence  2 holder  3 lease, ms  4 how long a session without an entry is remembered, ms
+-- Returns {'renewed'} | {'gone'}: nothing is known of the session, so the server lost it | {'lost'}
+-- Invariants
+--   - A lease that ran out while nobody else came is prolonged: whether its holder still works is for the holder to judge.
+-- Complexity O(1).
+
+local fence = redis.call('HGET', KEYS[1], 'fence')
+if not fence then return {'gone'} end
+if fence ~= ARGV[1] then return {'lost'} end
+local t = redis.call('TIME')
+local now = t[1] * 1000 + math.floor(t[2] / 1000)
+redis.call('HSET', KEYS[1], 'holder', ARGV[2], 'till', string.format('%d', now + tonumber(ARGV[3])))
+if redis.call('PTTL', KEYS[1]) < tonumber(ARGV[4]) then redis.call('PEXPIRE', KEYS[1], ARGV[4]) end
+return {'renewed'}

@@ -1,0 +1,172 @@
+/**
+ * The factory: claims, and the three ways to look at sessions (contract: session-registry.ts says what each promises).
+ *
+ * What it rests on: one Lua script per change of a session, the server's clock for leases, and fences that only rise. A
+ * session's deadline stands a second time under its backend, written before its entry; what is read there is checked
+ * against the entry, so a line too many is harmless.
+ */
+import { setTimeout as sleep } from 'node:timers/promises'
+import {
+  CofferdamError,
+  type SessionEntry,
+  type SessionInfo,
+  type SessionName,
+  type SessionRegistry,
+  type WorkerId,
+} from '@cofferdam/contract'
+import type { Redis } from 'ioredis'
+import { keys, memberOf, nameOfDueMember, nameOfMember } from './keys.ts'
+import { createLease, REMEMBER_MS } from './lease.ts'
+import { createCalls } from './scripts.ts'
+import { deadlineOf, entryText, readSession, serverNowMs } from './session-record.ts'
+
+/** As with executions: a dead worker's sessions are free after this. */
+const LEASE_MS = 15_000
+/** A third of the lease: a call that takes longer could not renew in time. */
+const TIMEOUT_MS = 5_000
+/** A session that is held is asked for again after 10 ms, then ever later; an idle server hears 4 questions a second. */
+const FIRST_ASK_MS = 10
+const LAST_ASK_MS = 250
+/** One page of a tenant's list: what a screen or a script takes, in about 1 MiB of answers. */
+const PAGE = 500
+/** Lines read per name asked for, because some are held or moved. */
+const LOOK_AHEAD = 4
+/** What one worker shows of its own: three times the pause after which it says it again. */
+export const SHOWN_MS = 60_000
+
+export interface SessionsDeps {
+  /** Any connection of role worker or producer; it stays the caller's. */
+  redis: Redis
+  /** Default 15,000. */
+  leaseMs?: number
+  /** How long one call waits before it throws `queue_unavailable`. Default 5,000, at most a third of the lease. */
+  timeoutMs?: number
+}
+
+export interface Sessions extends SessionRegistry {
+  /**
+   * Shows a session whose sandbox only `owner` reaches, for a minute, or (null) takes it out of the list. Nothing is
+   * claimed by it. Throws `queue_unavailable`.
+   */
+  announce(
+    name: SessionName,
+    owner: WorkerId,
+    state: { entry: SessionEntry; isBusy: boolean } | null,
+  ): Promise<void>
+}
+
+export function createSessionRegistry(deps: SessionsDeps): Sessions {
+  const { redis, leaseMs = LEASE_MS } = deps
+  const calls = createCalls(redis, Math.min(deps.timeoutMs ?? TIMEOUT_MS, leaseMs / 3))
+
+  async function tryClaim(name: SessionName, holder: WorkerId) {
+    const sentMs = performance.now()
+    const session = keys.session(name)
+    const reply = await calls.script('claim', [session], [holder, leaseMs, REMEMBER_MS], (late) => {
+      if (late[0] === 'claimed') calls.script('release', [session], [late[1] ?? 0]).catch(() => {})
+    })
+    if (reply[0] === 'held') return null
+    return createLease({ redis, calls, name, holder, leaseMs, sentMs, reply })
+  }
+
+  return {
+    async claim(name, holder, { waitMs, signal }) {
+      const endMs = performance.now() + waitMs
+      for (let pause = FIRST_ASK_MS; ; pause = Math.min(pause * 2, LAST_ASK_MS)) {
+        signal.throwIfAborted()
+        const lease = await tryClaim(name, holder)
+        if (lease !== null && signal.aborted) await lease[Symbol.asyncDispose]()
+        signal.throwIfAborted()
+        if (lease !== null) return lease
+        const leftMs = endMs - performance.now()
+        if (leftMs <= 0)
+          throw new CofferdamError(
+            'conflict',
+            `The session ${name.key} is in use. Try again when it is idle.`,
+          )
+        await sleep(Math.min(pause, leftMs), undefined, { signal }).catch(() => signal.throwIfAborted())
+      }
+    },
+
+    async find(name) {
+      return (await readSession(redis, calls, name, await serverNowMs(redis, calls))).info
+    },
+
+    async list(tenantId, cursor) {
+      const nowMs = await serverNowMs(redis, calls)
+      const members = await pageOf(tenantId, cursor)
+      const page = members.slice(0, PAGE)
+      const found = await Promise.all(
+        page.map(async ({ member }) => {
+          const name = nameOfMember(tenantId, member)
+          const { info } = await readSession(redis, calls, name, nowMs)
+          if (info === null)
+            await calls.script('prune', [keys.session(name), keys.tenant(tenantId)], [member])
+          return info
+        }),
+      )
+      const last = page.at(-1)
+      return {
+        sessions: found.filter((info): info is SessionInfo => info !== null),
+        cursor: members.length > PAGE && last !== undefined ? `${last.score}:${last.member}` : null,
+      }
+    },
+
+    async overdue(backend, limit) {
+      const due = keys.due(backend)
+      const nowMs = await serverNowMs(redis, calls)
+      const looked = await calls.bounded(
+        redis.zrangebyscore(due, '-inf', nowMs, 'WITHSCORES', 'LIMIT', 0, limit * LOOK_AHEAD),
+        'sessions that are due',
+      )
+      const names = await Promise.all(
+        pairs(looked).map(async ({ member, score }) => {
+          const name = nameOfDueMember(backend, member)
+          const { info, heldUntilMs } = await readSession(redis, calls, name, nowMs)
+          const deadlineMs = info === null ? null : deadlineOf(info)
+          // Whoever holds it may be writing its entry now; looked at again when the lease has ended.
+          const nextMs = heldUntilMs ?? deadlineMs
+          if (heldUntilMs === null && deadlineMs !== null && deadlineMs <= nowMs) return name
+          await calls.script('move-due', [due], [member, score, nextMs ?? ''])
+          return null
+        }),
+      )
+      return names.filter((name) => name !== null).slice(0, limit)
+    },
+
+    async announce(name, owner, state) {
+      const scriptKeys = [keys.session(name), keys.tenant(name.tenantId)]
+      const text = state === null ? '' : entryText(state.entry)
+      const madeAtMs = state?.entry.createdAtMs ?? 0
+      const busy = state?.isBusy === true ? '1' : '0'
+      await calls.script('announce', scriptKeys, [owner, text, busy, memberOf(name), madeAtMs, SHOWN_MS])
+    },
+  }
+
+  /** One line more than a page, newest first. The cursor names the last line before it. */
+  async function pageOf(tenantId: string, cursor: string | undefined) {
+    const colon = cursor?.indexOf(':') ?? -1
+    const from = cursor === undefined ? '+inf' : cursor.slice(0, colon)
+    if (cursor !== undefined && (colon < 1 || !/^\d+$/.test(from)))
+      throw new CofferdamError('invalid_request', 'The cursor is not one of ours.')
+    const after = cursor?.slice(colon + 1)
+    // Lines of the cursor's own millisecond come again; a page of them is more than one tenant makes in one.
+    const lines = await calls.bounded(
+      redis.zrevrangebyscore(keys.tenant(tenantId), from, '-inf', 'WITHSCORES', 'LIMIT', 0, 2 * PAGE + 1),
+      'sessions of a tenant',
+    )
+    const isBefore = ({ member, score }: { member: string; score: string }) =>
+      after === undefined || score !== from || member < after
+    return pairs(lines)
+      .filter(isBefore)
+      .slice(0, PAGE + 1)
+  }
+}
+
+/** Members with their scores, from the flat answer of WITHSCORES. */
+function pairs(flat: readonly string[]): { member: string; score: string }[] {
+  return Array.from({ length: flat.length / 2 }, (_, at) => ({
+    member: flat[2 * at] ?? '',
+    score: flat[2 * at + 1] ?? '',
+  }))
+}

@@ -1,0 +1,35 @@
+/**
+ * Every key of the registry. The keys of one script share a tenant's hash tag, so the scripts are valid on Redis Cluster;
+ * when a session is due stands under the fleet's tag, because a reaper looks over all tenants. Names of tenants, backends
+ * and sessions hold neither braces nor colons (contract: nameSchema), so members never collide.
+ */
+import type { SessionName } from '@cofferdam/contract'
+
+const prefix = (tenantId: string): string => `cfd:{${tenantId}}:`
+
+export const keys = {
+  session: (name: SessionName): string => `${prefix(name.tenantId)}session:${memberOf(name)}`,
+  /** Sessions of a tenant by the time they were made. */
+  tenant: (tenantId: string): string => `${prefix(tenantId)}sessions`,
+  /** Sessions of a backend by the time they are to be looked at: never later than their entry says. */
+  due: (backend: string): string => `{cofferdam}:sessions-due:${backend}`,
+}
+
+/** A session's name inside its tenant. */
+export const memberOf = (name: Pick<SessionName, 'backend' | 'key'>): string => `${name.backend}:${name.key}`
+
+/** Inverse of `memberOf`. */
+export function nameOfMember(tenantId: string, member: string): SessionName {
+  const colon = member.indexOf(':')
+  return { tenantId, backend: member.slice(0, colon), key: member.slice(colon + 1) }
+}
+
+/** A session's name inside its backend. */
+export const dueMemberOf = (name: Pick<SessionName, 'tenantId' | 'key'>): string =>
+  `${name.tenantId}:${name.key}`
+
+/** Inverse of `dueMemberOf`. */
+export function nameOfDueMember(backend: string, member: string): SessionName {
+  const colon = member.indexOf(':')
+  return { tenantId: member.slice(0, colon), backend, key: member.slice(colon + 1) }
+}

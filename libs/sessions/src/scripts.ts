@@ -1,0 +1,85 @@
+/**
+ * The Lua scripts as calls that answer in time or throw `queue_unavailable`. Every key is declared. A call that was given
+ * up may still happen: each is safe then, because all but `claim` act for one fence, and a claim that nobody waits for is
+ * given back when its answer comes.
+ */
+import { readFileSync } from 'node:fs'
+import { CofferdamError } from '@cofferdam/contract'
+import type { Redis } from 'ioredis'
+
+const NAMES = [
+  'claim',
+  'renew',
+  'restore',
+  'keep',
+  'forget',
+  'release',
+  'announce',
+  'prune',
+  'move-due',
+] as const
+export type ScriptName = (typeof NAMES)[number]
+
+/** A named code and what the script's header says of the rest. */
+export type Reply = [code: string, ...rest: (string | number)[]]
+
+export interface Calls {
+  script(
+    name: ScriptName,
+    keys: readonly string[],
+    args: readonly (string | number)[],
+    /** Hears the answer of a call that had been given up. */
+    late?: (reply: Reply) => void,
+  ): Promise<Reply>
+  /** The same bound for plain commands. */
+  bounded<T>(pending: Promise<T>, what: string): Promise<T>
+}
+
+/** Defines the scripts on the connection (again is harmless). */
+export function createCalls(redis: Redis, timeoutMs: number): Calls {
+  const commands = new Map(NAMES.map((name) => [name, define(redis, name)]))
+  return {
+    async script(name, scriptKeys, args, late) {
+      const command = commands.get(name)
+      if (command === undefined) throw new CofferdamError('internal', `no script named ${name}`)
+      const pending = command([scriptKeys.length, ...scriptKeys, ...args])
+      try {
+        return await within(pending, timeoutMs, `session script ${name}`)
+      } catch (error) {
+        pending.then(late, () => {})
+        throw error
+      }
+    },
+    bounded: async (pending, what) => await within(pending, timeoutMs, what),
+  }
+}
+
+function define(redis: Redis, name: ScriptName): (args: (string | number)[]) => Promise<Reply> {
+  const command = `cofferdamSessions_${name}`
+  redis.defineCommand(command, {
+    lua: readFileSync(new URL(`../lua/${name}.lua`, import.meta.url), 'utf8'),
+  })
+  const call: unknown = Reflect.get(redis, command)
+  if (typeof call !== 'function') throw new CofferdamError('internal', `ioredis did not define ${command}`)
+  return async (args) => {
+    const reply: unknown = await Reflect.apply(call, redis, args)
+    if (Array.isArray(reply) && typeof reply[0] === 'string') return reply as Reply
+    throw new CofferdamError('internal', `script ${name} answered what it never answers`)
+  }
+}
+
+async function within<T>(pending: Promise<T>, timeoutMs: number, what: string): Promise<T> {
+  const { promise: tooSlow, reject } = Promise.withResolvers<never>()
+  const timer = setTimeout(
+    () => reject(new CofferdamError('queue_unavailable', `${what} did not answer in ${timeoutMs} ms`)),
+    timeoutMs,
+  )
+  try {
+    return await Promise.race([pending, tooSlow])
+  } catch (error) {
+    if (error instanceof CofferdamError) throw error
+    throw new CofferdamError('queue_unavailable', `${what} failed`, { cause: error })
+  } finally {
+    clearTimeout(timer)
+  }
+}

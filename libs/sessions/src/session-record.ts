@@ -1,0 +1,79 @@
+/** What Redis holds of a session, read as the API and the reaper need it. */
+import {
+  CofferdamError,
+  SESSION_SCOPES,
+  type SessionEntry,
+  type SessionInfo,
+  type SessionName,
+  type SessionId,
+  type WorkerId,
+} from '@cofferdam/contract'
+import type { Redis } from 'ioredis'
+import { z } from 'zod'
+import { keys } from './keys.ts'
+import type { Calls } from './scripts.ts'
+
+/** A handle is below 1 KiB by contract; the rest is ids and numbers. */
+const MAX_ENTRY_BYTES = 2048
+
+const entrySchema = z.object({
+  sessionId: z.string().transform((id) => id as SessionId),
+  scope: z.enum(SESSION_SCOPES),
+  epoch: z.number(),
+  handle: z.record(z.string(), z.union([z.string(), z.number()])),
+  createdAtMs: z.number(),
+  usedAtMs: z.number(),
+  idleAtMs: z.number(),
+  expiresAtMs: z.number().nullable(),
+})
+
+/** The wire form. Throws `internal` for one that is too large. */
+export function entryText(entry: SessionEntry): string {
+  const text = JSON.stringify(entry)
+  if (Buffer.byteLength(text) > MAX_ENTRY_BYTES)
+    throw new CofferdamError('internal', `A session's entry is longer than ${MAX_ENTRY_BYTES} bytes.`)
+  return text
+}
+
+/** Null for no entry. Throws `internal` for one that was not written by us. */
+export function readEntry(text: string): SessionEntry | null {
+  if (text === '') return null
+  const found = entrySchema.safeParse(JSON.parse(text))
+  if (found.success) return found.data
+  throw new CofferdamError('internal', 'A session has an entry that is none.', { cause: found.error })
+}
+
+/** When the session ends by itself or may be ended. */
+export const deadlineOf = (entry: SessionEntry): number =>
+  Math.min(entry.idleAtMs, entry.expiresAtMs ?? Infinity)
+
+export interface SessionRecord {
+  info: SessionInfo | null
+  /** End of the lease that holds it now, milliseconds; null while nobody does. */
+  heldUntilMs: number | null
+}
+
+/** Reads one session as of `nowMs` (Redis clock). */
+export async function readSession(
+  redis: Redis,
+  calls: Calls,
+  name: SessionName,
+  nowMs: number,
+): Promise<SessionRecord> {
+  const [entryJson, holder, till, owner, busy] = await calls.bounded(
+    redis.hmget(keys.session(name), 'entry', 'holder', 'till', 'owner', 'busy'),
+    'reading a session',
+  )
+  const heldUntilMs = typeof holder === 'string' && Number(till) > nowMs ? Number(till) : null
+  const entry = readEntry(entryJson ?? '')
+  if (entry === null) return { info: null, heldUntilMs }
+  const bound = (owner ?? null) as WorkerId | null
+  const user = heldUntilMs !== null ? (holder as WorkerId) : busy === '1' ? bound : null
+  return { info: { ...name, ...entry, holder: user, owner: bound }, heldUntilMs }
+}
+
+/** The server's clock, milliseconds. */
+export async function serverNowMs(redis: Redis, calls: Calls): Promise<number> {
+  const [seconds, micros] = await calls.bounded(redis.time(), 'TIME')
+  return Number(seconds) * 1000 + Math.floor(Number(micros) / 1000)
+}

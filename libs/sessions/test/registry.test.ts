@@ -1,0 +1,275 @@
+/** What the registry promises, one sentence at a time, against a real server. */
+import { fork, type ChildProcess } from 'node:child_process'
+import { once } from 'node:events'
+import { isolatedRedis, testRedis, type TestServer } from '@cofferdam/embedded/testing'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { entryAt, freshName, openSessions, sessionKey, type Opened } from './open-sessions.ts'
+
+let server: TestServer
+let a: Opened
+let b: Opened
+beforeAll(async () => {
+  server = await testRedis()
+  a = openSessions(server.url)
+  b = openSessions(server.url)
+})
+afterAll(async () => {
+  a.close()
+  b.close()
+  await server.stop()
+})
+
+const FAR = Date.now() + 3_600_000
+
+describe('a claim', () => {
+  it('gives the session to one of two workers and what was kept to the next', async () => {
+    const name = freshName()
+    const first = await a.claim(name)
+    expect(first.entry).toBe(null)
+    await expect(b.claim(name)).rejects.toMatchObject({ code: 'conflict' })
+    const entry = entryAt(first.nextEpoch, FAR)
+    await first.keep(entry)
+    expect(await b.sessions.find(name)).toEqual({ ...name, ...entry, holder: a.worker, owner: null })
+    await first[Symbol.asyncDispose]()
+    await using second = await b.claim(name)
+    expect(second.entry).toEqual(entry)
+    expect(second.fence).toBeGreaterThan(first.fence)
+    expect(second.nextEpoch).toBeGreaterThan(entry.epoch)
+  })
+
+  it('waits for the holder to give back', async () => {
+    const name = freshName()
+    const first = await a.claim(name)
+    const waiting = b.claim(name, 10_000)
+    await first[Symbol.asyncDispose]()
+    await using second = await waiting
+    expect(second.fence).toBeGreaterThan(first.fence)
+  })
+
+  it('ends with the reason of the signal while it waits', async () => {
+    const name = freshName()
+    await using _held = await a.claim(name)
+    const stop = new AbortController()
+    const waiting = b.sessions.claim(name, b.worker, { waitMs: 60_000, signal: stop.signal })
+    stop.abort(new Error('drained'))
+    await expect(waiting).rejects.toThrow('drained')
+  })
+
+  it('goes to exactly one of fifty that race', async () => {
+    const name = freshName()
+    const tries = Array.from({ length: 50 }, async (_, i) => await (i % 2 === 0 ? a : b).claim(name))
+    const settled = await Promise.allSettled(tries)
+    const won = settled.filter((each) => each.status === 'fulfilled')
+    expect(won).toHaveLength(1)
+    for (const each of won) await each.value[Symbol.asyncDispose]()
+  })
+
+  it('has higher fences and epochs after a session was forgotten, and when its key is lost', async () => {
+    const name = freshName()
+    const first = await a.claim(name)
+    await first.keep(entryAt(first.nextEpoch, FAR))
+    const kept = first.nextEpoch - 1
+    await first.forget()
+    await first[Symbol.asyncDispose]()
+    const second = await a.claim(name)
+    await second[Symbol.asyncDispose]()
+    expect(second.entry).toBe(null)
+    expect([second.fence > first.fence, second.nextEpoch > kept]).toEqual([true, true])
+    await a.redis.del(sessionKey(name))
+    await using third = await a.claim(name)
+    expect([third.fence > second.fence, third.nextEpoch > kept]).toEqual([true, true])
+  })
+
+  it('throws queue_unavailable when the server does not answer in time', async () => {
+    const own = await isolatedRedis()
+    const open = openSessions(own.url, { timeoutMs: 200 })
+    await open.redis.ping()
+    await own.stop()
+    await expect(open.claim(freshName())).rejects.toMatchObject({ code: 'queue_unavailable' })
+    open.close()
+  })
+})
+
+describe('a lease', () => {
+  it('tells its holder that it ended before another can have it, when no renewal is answered', async () => {
+    const own = await isolatedRedis()
+    const [slow, quick] = [openSessions(own.url, { leaseMs: 600 }), openSessions(own.url, { leaseMs: 600 })]
+    const name = freshName()
+    const lease = await slow.claim(name)
+    slow.redis.disconnect()
+    const waiting = quick.claim(name, 10_000)
+    const told = once(lease.signal, 'abort').then(() => 'told')
+    expect(await Promise.race([told, waiting.then(() => 'taken')])).toBe('told')
+    await expect(lease.keep(entryAt(1, FAR))).rejects.toMatchObject({ code: 'fenced' })
+    await (await waiting)[Symbol.asyncDispose]()
+    quick.close()
+    await own.stop()
+  })
+
+  it('is renewed for as long as it is held', async () => {
+    const open = openSessions(server.url, { leaseMs: 300 })
+    const name = freshName()
+    await using lease = await open.claim(name)
+    await expect(b.claim(name, 900)).rejects.toMatchObject({ code: 'conflict' })
+    expect(lease.signal.aborted).toBe(false)
+    await lease.keep(entryAt(lease.nextEpoch, FAR))
+    await lease[Symbol.asyncDispose]()
+    open.close()
+  })
+
+  it('writes nothing once another worker has claimed', async () => {
+    const name = freshName()
+    const first = await a.claim(name)
+    await first.keep(entryAt(first.nextEpoch, FAR))
+    // As after a stopped process: the lease is over, and its holder has not seen it.
+    await a.redis.hset(sessionKey(name), 'till', 0)
+    await using second = await b.claim(name)
+    const entry = entryAt(second.nextEpoch, FAR)
+    await second.keep(entry)
+    await expect(first.keep(entryAt(first.nextEpoch, FAR))).rejects.toMatchObject({ code: 'fenced' })
+    expect(first.signal.aborted).toBe(true)
+    await expect(first.forget()).rejects.toMatchObject({ code: 'fenced' })
+    await first[Symbol.asyncDispose]()
+    expect(await a.sessions.find(name)).toMatchObject({ ...entry, holder: b.worker })
+  })
+
+  it('ends by itself when its holder is killed', async () => {
+    const name = freshName()
+    const child: ChildProcess = fork(new URL('hold-until-killed.ts', import.meta.url), [
+      server.url,
+      JSON.stringify(name),
+    ])
+    await once(child, 'message')
+    await expect(a.claim(name)).rejects.toMatchObject({ code: 'conflict' })
+    child.kill('SIGKILL')
+    await using lease = await a.claim(name, 10_000)
+    expect(lease.entry).toMatchObject({ handle: { id: 'of-the-dead' } })
+  })
+
+  it('survives a server that restarts without its memory, and takes its entry along', async () => {
+    const own = await isolatedRedis()
+    const open = openSessions(own.url, { leaseMs: 3000 })
+    const name = freshName()
+    await using lease = await open.claim(name)
+    const entry = entryAt(lease.nextEpoch, FAR)
+    await lease.keep(entry)
+    await open.redis.flushall()
+    await expect.poll(async () => await open.sessions.find(name), { timeout: 10_000 }).toMatchObject(entry)
+    expect(lease.signal.aborted).toBe(false)
+    expect((await open.sessions.list(name.tenantId)).sessions).toHaveLength(1)
+    open.close()
+    await own.stop()
+  })
+
+  it('is lost to whoever claimed first after such a restart', async () => {
+    const own = await isolatedRedis()
+    const [former, next] = [openSessions(own.url, { leaseMs: 3000 }), openSessions(own.url)]
+    const name = freshName()
+    const lease = await former.claim(name)
+    await former.redis.flushall()
+    await using later = await next.claim(name)
+    expect(later.fence).toBeGreaterThan(lease.fence)
+    await once(lease.signal, 'abort')
+    await expect(lease.keep(entryAt(lease.nextEpoch, FAR))).rejects.toMatchObject({ code: 'fenced' })
+    await later[Symbol.asyncDispose]()
+    former.close()
+    next.close()
+    await own.stop()
+  })
+})
+
+describe('sessions that are overdue', () => {
+  const PAST = 1_700_000_001_000
+
+  it('are named once their deadline or their vendor ended them, and only while nobody holds them', async () => {
+    const name = freshName()
+    const lease = await a.claim(name)
+    await lease.keep({ ...entryAt(lease.nextEpoch, FAR), expiresAtMs: PAST })
+    expect(await b.sessions.overdue(name.backend, 10)).toEqual([])
+    await lease[Symbol.asyncDispose]()
+    // The line was moved to the end of the lease that held it then.
+    await a.redis.zadd(`{cofferdam}:sessions-due:${name.backend}`, PAST, `${name.tenantId}:main`)
+    expect(await b.sessions.overdue(name.backend, 10)).toEqual([name])
+    await using reaper = await b.claim(name)
+    await reaper.forget()
+    expect(await b.sessions.overdue(name.backend, 10)).toEqual([])
+    expect(await a.redis.zcard(`{cofferdam}:sessions-due:${name.backend}`)).toBe(0)
+  })
+
+  it('are not those that are used again, nor those of another backend', async () => {
+    const name = freshName()
+    await using lease = await a.claim(name)
+    await lease.keep(entryAt(lease.nextEpoch, PAST))
+    await lease.keep(entryAt(lease.nextEpoch, FAR))
+    await lease[Symbol.asyncDispose]()
+    expect(await b.sessions.overdue(name.backend, 10)).toEqual([])
+    expect(await b.sessions.overdue('other', 10)).toEqual([])
+  })
+
+  it('are found after their holder died between the deadline and the entry', async () => {
+    const name = freshName()
+    const lease = await a.claim(name)
+    await lease.keep(entryAt(lease.nextEpoch, PAST))
+    await lease[Symbol.asyncDispose]()
+    await a.redis.zadd(`{cofferdam}:sessions-due:${name.backend}`, 5, `${name.tenantId}:main`)
+    expect(await b.sessions.overdue(name.backend, 10)).toEqual([name])
+  })
+})
+
+describe('the list of a tenant', () => {
+  it('comes newest first in pages, each session once', async () => {
+    const tenantId = freshName().tenantId
+    const entry = entryAt(1, FAR)
+    for (let i = 0; i < 1010; i++) {
+      const name = { tenantId, backend: 'local', key: `s${String(i).padStart(4, '0')}` }
+      const made = { ...entry, createdAtMs: entry.createdAtMs + Math.floor(i / 3) }
+      await a.sessions.announce(name, a.worker, { entry: made, isBusy: false })
+    }
+    const pages: string[][] = []
+    for (let cursor: string | undefined; ;) {
+      const page = await a.sessions.list(tenantId, cursor)
+      pages.push(page.sessions.map(({ key }) => key))
+      if (page.cursor === null) break
+      cursor = page.cursor
+    }
+    expect(pages.map((page) => page.length)).toEqual([500, 500, 10])
+    expect(new Set(pages.flat()).size).toBe(1010)
+    expect([pages[0]?.[0], pages[2]?.at(-1)]).toEqual(['s1009', 's0000'])
+  })
+
+  it('leaves out what expired', async () => {
+    const name = freshName()
+    await a.sessions.announce(name, a.worker, { entry: entryAt(1, FAR), isBusy: true })
+    expect((await a.sessions.list(name.tenantId)).sessions).toMatchObject([
+      { key: 'main', owner: a.worker, holder: a.worker },
+    ])
+    await a.redis.del(sessionKey(name))
+    expect((await a.sessions.list(name.tenantId)).sessions).toEqual([])
+    expect(await a.redis.zcard(`cfd:{${name.tenantId}}:sessions`)).toBe(0)
+  })
+
+  it('refuses a cursor that is none', async () => {
+    await expect(a.sessions.list('t', 'nonsense')).rejects.toMatchObject({ code: 'invalid_request' })
+  })
+})
+
+describe('a session that only its worker reaches', () => {
+  it('is shown for as long as its worker says so, and is taken out by nobody else', async () => {
+    const name = freshName()
+    await a.sessions.announce(name, a.worker, { entry: entryAt(1, FAR), isBusy: false })
+    expect(await a.redis.pttl(sessionKey(name))).toBeLessThanOrEqual(60_000)
+    await a.sessions.announce(name, b.worker, { entry: entryAt(2, FAR), isBusy: false })
+    await a.sessions.announce(name, a.worker, null)
+    expect(await a.sessions.find(name)).toMatchObject({ owner: b.worker, holder: null })
+    await a.sessions.announce(name, b.worker, null)
+    expect(await a.sessions.find(name)).toBe(null)
+  })
+
+  it('never overwrites one that is claimed', async () => {
+    const name = freshName()
+    await using lease = await a.claim(name)
+    await lease.keep(entryAt(lease.nextEpoch, FAR))
+    await b.sessions.announce(name, b.worker, { entry: entryAt(1, FAR), isBusy: false })
+    expect(await a.sessions.find(name)).toMatchObject({ owner: null, holder: a.worker })
+  })
+})
