@@ -1,0 +1,84 @@
+/** HTTP exchanges of the double: bodies read within bounds, answers and errors in Azure's shape, and calls into a jail. */
+import { randomUUID } from 'node:crypto'
+import { request as httpRequest, type IncomingMessage, type ServerResponse } from 'node:http'
+
+/** The service's own bound of an upload; larger bodies are answered with 413. */
+export const UPLOAD_MAX = 128 * 1024 * 1024
+
+/** Thrown where a request is refused: Azure's error body. */
+export class Refusal extends Error {
+  readonly status: number
+  readonly code: string
+  readonly headers: Record<string, string>
+  constructor(status: number, code: string, message: string, headers: Record<string, string> = {}) {
+    super(message)
+    this.status = status
+    this.code = code
+    this.headers = headers
+  }
+}
+
+/** The connection breaks instead of an answer. */
+export class Dropped extends Error {}
+
+export function reply(
+  response: ServerResponse,
+  status: number,
+  body?: unknown,
+  headers: Record<string, string> = {},
+): void {
+  response.writeHead(status, {
+    ...(body === undefined ? {} : { 'Content-Type': 'application/json' }),
+    ...headers,
+  })
+  response.end(body === undefined ? undefined : JSON.stringify(body))
+}
+
+/** Answers whatever went wrong in the shape of the service. */
+export function replyError(response: ServerResponse, error: unknown): void {
+  if (error instanceof Dropped || response.headersSent) return void response.destroy()
+  const { status, code, message, headers } =
+    error instanceof Refusal ? error : new Refusal(500, 'InternalServerError', String(error))
+  reply(response, status, { error: { code, message, target: 'session', traceId: randomUUID() } }, headers)
+}
+
+export async function bytesOf(request: IncomingMessage): Promise<Buffer> {
+  const parts: Buffer[] = []
+  let size = 0
+  for await (const part of request as AsyncIterable<Buffer>) {
+    size += part.length
+    if (size <= UPLOAD_MAX) parts.push(part)
+  }
+  if (size > UPLOAD_MAX) throw new Refusal(413, 'PayloadTooLarge', 'The upload exceeds 128 MB.')
+  return Buffer.concat(parts)
+}
+
+export const textOf = async (request: IncomingMessage): Promise<string> => (await bytesOf(request)).toString()
+
+export async function jsonOf(request: IncomingMessage): Promise<Record<string, unknown>> {
+  try {
+    return JSON.parse(await textOf(request)) as Record<string, unknown>
+  } catch (error) {
+    if (error instanceof Refusal) throw error
+    throw new Refusal(400, 'SessionRequestValidationFailed', 'The body is not JSON.')
+  }
+}
+
+/** One call to a server in a jail; rejects when the jail ends meanwhile. */
+export async function callJail(
+  socketPath: string,
+  method: string,
+  path: string,
+  body: Uint8Array = new Uint8Array(),
+  headers: Record<string, string> = {},
+): Promise<{ status: number; headers: IncomingMessage['headers']; body: Buffer }> {
+  const { promise, resolve, reject } = Promise.withResolvers<IncomingMessage>()
+  const outgoing = httpRequest(
+    { socketPath, method, path, headers: { ...headers, 'Content-Length': String(body.length) } },
+    resolve,
+  )
+  outgoing.once('error', reject)
+  outgoing.end(body)
+  const response = await promise
+  return { status: response.statusCode ?? 502, headers: response.headers, body: await bytesOf(response) }
+}

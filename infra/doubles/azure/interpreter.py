@@ -1,0 +1,175 @@
+"""What a code-interpreter session of Azure is inside, as far as clients see it: a Python kernel whose state lasts, a shell, and the
+files of /mnt/data. Start: `python3 -I interpreter.py SOCKET`; HTTP on that unix socket, spoken by the double's data plane alone.
+
+  POST /execute {"code" | "shell" | "argv", "seconds"} → {"status", "stdout", "stderr", "result", "exitCode", "ms"}
+  PUT | GET | DELETE /file?path=&name=      GET /files?path=&recursive=
+"""
+import json
+import os
+import shutil
+import subprocess
+import sys
+import threading
+import time
+from http.server import BaseHTTPRequestHandler
+from socketserver import ThreadingMixIn, UnixStreamServer
+from urllib.parse import parse_qs, urlsplit
+
+DATA = "/mnt/data"
+TIMED_OUT = "Request timed out waiting for code execution to complete"
+ABORTED = "Execution aborted"
+
+KERNEL = r'''
+import ast, contextlib, io, json, os, sys, traceback
+own, answers = os.fdopen(os.dup(0)), os.fdopen(os.dup(1), "w")
+null = os.open(os.devnull, os.O_RDWR)
+os.dup2(null, 0), os.dup2(null, 1), os.dup2(null, 2)
+names = {"__name__": "__main__"}
+for line in own:
+    code, out, err, result, ok = json.loads(line), io.StringIO(), io.StringIO(), None, True
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        try:
+            tree = ast.parse(code)
+            last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
+            exec(compile(tree, "<cell>", "exec"), names)
+            if last is not None:
+                result = eval(compile(ast.Expression(last.value), "<cell>", "eval"), names)
+        except BaseException:
+            ok = False
+            traceback.print_exc()
+    try:
+        text = json.dumps(result)
+    except (TypeError, ValueError):
+        text = json.dumps(repr(result))
+    answers.write(json.dumps({"ok": ok, "stdout": out.getvalue(), "stderr": err.getvalue(), "result": json.loads(text)}) + "\n")
+    answers.flush()
+'''
+
+
+class Kernel:
+    """One cell after the other; a cell that takes too long ends the kernel, and with it all names."""
+
+    def __init__(self):
+        self.turn, self.child = threading.Lock(), None
+
+    def run(self, code, seconds):
+        with self.turn:
+            if self.child is None or self.child.poll() is not None:
+                pipe = subprocess.PIPE
+                self.child = subprocess.Popen([sys.executable, "-c", KERNEL], stdin=pipe, stdout=pipe, text=True, cwd=os.path.expanduser("~"))
+            child, timed_out = self.child, []
+            timer = threading.Timer(seconds, lambda: (timed_out.append(True), child.kill()))
+            timer.start()
+            try:
+                child.stdin.write(json.dumps(code) + "\n")
+                child.stdin.flush()
+                line = child.stdout.readline()
+            except OSError:
+                line = ""
+            finally:
+                timer.cancel()
+            if not line:
+                child.kill()
+                child.wait()
+                return {"status": "Failed", "stdout": "", "stderr": TIMED_OUT if timed_out else ABORTED, "result": None}
+            done = json.loads(line)
+            return {"status": "Succeeded" if done.pop("ok") else "Failed", **done}
+
+
+kernel = Kernel()
+
+
+def execute(wish):
+    started = time.monotonic()
+    if "code" in wish:
+        done = kernel.run(wish["code"], wish["seconds"])
+    else:
+        command = ["/bin/bash", "-c", wish["shell"]] if "shell" in wish else wish["argv"]
+        with kernel.turn:
+            try:
+                ran = subprocess.run(command, capture_output=True, timeout=wish["seconds"], cwd=DATA, stdin=subprocess.DEVNULL)
+                text = {"stdout": ran.stdout.decode("utf-8", "replace"), "stderr": ran.stderr.decode("utf-8", "replace")}
+                done = dict(text, status="Succeeded", exitCode=ran.returncode, result=None)
+            except subprocess.TimeoutExpired:
+                done = {"status": "Failed", "stdout": "", "stderr": TIMED_OUT, "result": None, "exitCode": 124}
+    return dict(done, ms=round((time.monotonic() - started) * 1000))
+
+
+def place(query):
+    path = os.path.join(DATA, query.get("path", [""])[0], query.get("name", [""])[0])
+    if any(part in (".", "..") for part in path.split("/")):
+        raise ValueError(path)
+    return path.rstrip("/")
+
+
+def listed(query):
+    top, found = place(query), []
+    for folder, folders, files in os.walk(top):
+        for name in folders + files:
+            path = os.path.join(folder, name)
+            try:
+                stat = os.stat(path)
+            except OSError:
+                continue
+            below = os.path.relpath(folder, top)
+            found.append(
+                {"name": name, "isDirectory": name in folders, "size": stat.st_size, "modified": stat.st_mtime, "directory": "" if below == "." else below}
+            )
+        if query.get("recursive", ["false"])[0] != "true":
+            break
+    return found
+
+
+class Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def handle_any(self):
+        url = urlsplit(self.path)
+        query = parse_qs(url.query)
+        body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        try:
+            if url.path == "/execute":
+                return self.answer(200, execute(json.loads(body)))
+            if url.path == "/files":
+                return self.answer(200, listed(query))
+            path = place(query)
+            if self.command == "PUT":
+                os.makedirs(os.path.dirname(path), exist_ok=True)
+                with open(path, "wb") as out:
+                    out.write(body)
+                return self.answer(200, {"size": len(body), "modified": time.time()})
+            if self.command == "DELETE":
+                shutil.rmtree(path) if os.path.isdir(path) else os.unlink(path)
+                return self.answer(200, {})
+            with open(path, "rb") as found:
+                return self.answer(200, found.read())
+        except FileNotFoundError:
+            self.answer(404, {})
+        except (OSError, ValueError, KeyError) as error:
+            self.answer(400, {"error": str(error)})
+
+    do_GET = do_POST = do_PUT = do_DELETE = handle_any
+
+    def answer(self, status, body):
+        data = body if isinstance(body, bytes) else json.dumps(body).encode()
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+    def address_string(self):
+        return ""
+
+    def log_message(self, *_):
+        pass
+
+
+class Server(ThreadingMixIn, UnixStreamServer):
+    daemon_threads = True
+
+    def handle_error(self, *_):
+        pass
+
+
+os.makedirs(DATA, exist_ok=True)
+Server(sys.argv[1], Handler).serve_forever()
