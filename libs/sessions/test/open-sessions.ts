@@ -55,9 +55,13 @@ export const entryAt = (epoch: number, idleAtMs: number): SessionEntry => ({
 export const sessionKey = (name: SessionName): string =>
   `cfd:{${name.tenantId}}:session:${name.backend}:${name.key}`
 
-/** What a server's clock that was set forward (negative: back) does to a lease and its fence. */
+/**
+ * What a server's clock that was set forward (negative: back) makes of what stands: leases end earlier (later), and a
+ * fence that nobody holds lies further behind (ahead).
+ */
 export async function moveClock(redis: Redis, name: SessionName, ms: number): Promise<void> {
-  for (const field of ['till', 'fence', 'epoch'])
-    if ((await redis.hexists(sessionKey(name), field)) === 1)
-      if (field === 'till' || ms < 0) await redis.hincrby(sessionKey(name), field, -ms)
+  const till = Number((await redis.hget(sessionKey(name), 'till')) ?? 0)
+  const hasFence = (await redis.hexists(sessionKey(name), 'fence')) === 1
+  if (till > 0) await redis.hset(sessionKey(name), 'till', till - ms)
+  else if (hasFence && ms < 0) await redis.hincrby(sessionKey(name), 'fence', -ms)
 }
