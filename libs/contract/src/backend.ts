@@ -18,6 +18,7 @@ import type { Isolation } from './isolation.ts'
 import type { Duplex } from 'node:stream'
 import type { Language, Limits, Network, Program, SessionScope } from './request.ts'
 import type { Usage } from './result.ts'
+import type { SessionEntry, SessionName } from './session-registry.ts'
 
 export interface Capabilities {
   languages: readonly Language[]
@@ -194,6 +195,13 @@ export interface Backend extends AsyncDisposable {
   sweep(owner: WorkerId): Promise<Swept>
   /** Ids of owners that have sandboxes here, so that the janitor can compare them with the living. */
   owners(): Promise<WorkerId[]>
+  /**
+   * Ends the sandbox of a session that any worker can attach to; true when something was there. Resolves when the vendor
+   * says that it is gone, also when it was gone before; throws when that is not known, and it is asked again. Called with
+   * the session's lease held, by the reaper after the idle deadline and when a caller ends the session: never while an
+   * execution runs in it. Left out by backends whose sessions end with their worker.
+   */
+  endSession?(name: SessionName, entry: SessionEntry, signal: AbortSignal): Promise<boolean>
 }
 
 /** Throws nothing; lists what `spec` needs that `capabilities` lack, in words. Empty when it fits. */
