@@ -1,5 +1,5 @@
 /**
- * `npm run bench [-- --quick] [--json] [--only phase,…]`: paired measurements with spread on this machine.
+ * `npm run bench [-- --quick] [--json] [--only phase,…] [--executions N]`: paired measurements with spread on this machine.
  * Keys of the JSON object are documented in docs/performance.md.
  */
 import os from 'node:os'
@@ -42,9 +42,11 @@ const { values } = parseArgs({
     quick: { type: 'boolean', default: false },
     json: { type: 'boolean', default: false },
     only: { type: 'string' },
+    /** Of `chaos`, whose full size takes hours where workers start slowly. */
+    executions: { type: 'string' },
   },
 })
-/** Runs only when it is named: its full size takes half an hour. */
+/** Runs only when it is named: its full size takes an hour or more. */
 const LONG = new Set(['chaos'])
 const chosen = values.only?.split(',') ?? Object.keys(PHASES).filter((name) => !LONG.has(name))
 const unknown = chosen.filter((name) => !(name in PHASES))
@@ -82,6 +84,7 @@ const report: BenchReport = {
   const context: BenchContext = {
     fleet,
     quick: values.quick,
+    executions: values.executions === undefined ? null : Number(values.executions),
     skip: (what, why) => {
       report.skipped[what] = why
     },

@@ -6,7 +6,7 @@ import { runChaos } from '../tests/faults/chaos.ts'
 import type { BenchContext, Measured } from './report.ts'
 
 export async function measureChaos(context: BenchContext): Promise<Record<string, Measured>> {
-  const executions = context.quick ? 5000 : 100_000
+  const executions = context.executions ?? (context.quick ? 5000 : 100_000)
   const account = await runChaos(context.fleet, {
     executions,
     workers: 4,

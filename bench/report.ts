@@ -23,6 +23,8 @@ export interface BenchReport {
 export interface BenchContext {
   fleet: Fleet
   quick: boolean
+  /** How many executions were asked for; null: as many as the phase has by itself. Only `chaos` has a choice. */
+  executions: number | null
   skip(what: string, why: string): void
   note(line: string): void
 }

@@ -174,7 +174,11 @@ async function spawnWorker(
   const ready = await Promise.race([once(child, 'message').then(() => true), exited.then(() => false)])
   if (!ready) throw new Error(`the worker ended before it was ready:\n${log}`)
   const end = async (signal: NodeJS.Signals) => {
-    if (child.exitCode === null && child.signalCode === null) child.kill(signal)
+    if (child.exitCode === null && child.signalCode === null) {
+      child.kill(signal)
+      // A stopped one hears it only then.
+      child.kill('SIGCONT')
+    }
     await exited
   }
   return {

@@ -27,6 +27,7 @@ const EXPECTED: Record<Point, 'ok' | 'worker_lost'> = {
   'after policy': 'ok',
   'after admit': 'ok',
   'after open': 'ok',
+  'begin unanswered': 'worker_lost',
   'after begin': 'worker_lost',
   running: 'worker_lost',
   'after end': 'worker_lost',
@@ -39,13 +40,17 @@ const EXPECTED: Record<Point, 'ok' | 'worker_lost'> = {
 const programOf = (point: Point): object[] =>
   point === 'running' ? [{ print: 'out' }, { sleep_ms: 600_000 }] : [{ print: 'out' }]
 
+/** Longer than any worker needs to start beside it. */
+const LONG = { soft_timeout_ms: 500_000, hard_timeout_ms: 510_000 }
+
 /** One execution at each point, all in one worker. */
 async function oneAtEachPoint(prefix: string): Promise<{ stopping: StoppingWorker; accepted: Accepted[] }> {
   const stopping = await startStoppingWorker(fleet, WORKER, prefix)
   const accepted: Accepted[] = []
   for (const point of POINTS) {
     await fleet.createTenant(tenantOf(prefix, point), GENEROUS)
-    accepted.push(await fleet.client.enqueue(fakeRequest(tenantOf(prefix, point), programOf(point))))
+    const request = fakeRequest(tenantOf(prefix, point), programOf(point))
+    accepted.push(await fleet.client.enqueue({ ...request, limits: LONG }))
   }
   await stopping.stoppedAt(POINTS)
   return { stopping, accepted }

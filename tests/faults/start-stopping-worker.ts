@@ -8,6 +8,8 @@ export interface StoppingWorker {
   worker: FleetWorker
   /** Waits until executions stand at all of these points. */
   stoppedAt(points: readonly string[]): Promise<void>
+  /** Waits until their signals abort. */
+  abortedAt(points: readonly string[]): Promise<void>
   /** Lets them go on, and waits until it is done with those of all of these points. */
   goOn(points: readonly string[]): Promise<void>
 }
@@ -19,10 +21,12 @@ export async function startStoppingWorker(
 ): Promise<StoppingWorker> {
   const worker = await fleet.startWorker({ ...env, STOP_PREFIX: prefix }, PROGRAM)
   const stopped = new Set<unknown>()
+  const aborted = new Set<unknown>()
   const over = new Set<unknown>()
   worker.process.on('message', (message) => {
     if (typeof message !== 'object') return
     if ('stopped' in message) stopped.add(message.stopped)
+    if ('aborted' in message) aborted.add(message.aborted)
     if ('over' in message) over.add(message.over)
   })
   const allOf = async (points: readonly string[], seen: ReadonlySet<unknown>): Promise<void> => {
@@ -32,6 +36,7 @@ export async function startStoppingWorker(
   return {
     worker,
     stoppedAt: (points) => allOf(points, stopped),
+    abortedAt: (points) => allOf(points, aborted),
     async goOn(points) {
       worker.process.send('go on')
       await allOf(points, over)

@@ -2,7 +2,8 @@
  * A worker app that stops at one point of an execution's way, for tests of what its death (or its sleep) there leaves.
  * Built like the real one; what carries an execution is wrapped here, so that production code knows of no test.
  * STOP_PREFIX is a prefix. An execution of tenant `<prefix>-<point>` stops at that point: its parent is told
- * `{ stopped: <point> }`, and it waits for ever, unless the parent sends `go on`. `{ over: <point> }` follows its end.
+ * `{ stopped: <point> }`, and it waits for ever, unless the parent sends `go on`. `{ over: <point> }` follows its end, and
+ * `{ aborted: <point> }` its signal. With STOP_DEAF set it goes on as one that has not heard yet of what it lost.
  */
 import { loadConfig, runWorker, type WorkerOptions } from '@cofferdam/worker'
 
@@ -12,6 +13,7 @@ export const POINTS = [
   'after policy',
   'after admit',
   'after open',
+  'begin unanswered',
   'after begin',
   'running',
   'after end',
@@ -28,6 +30,9 @@ type Deps = Parameters<Carry>[1]
 /** The tenant whose executions stop at a point. */
 export const tenantOf = (prefix: string, point: Point): string => `${prefix}-${point.replaceAll(' ', '-')}`
 
+const prefix = process.env['STOP_PREFIX']
+const isDeaf = process.env['STOP_DEAF'] !== undefined
+
 const goOn = Promise.withResolvers<void>()
 
 async function stopAt(point: Point): Promise<void> {
@@ -35,17 +40,23 @@ async function stopAt(point: Point): Promise<void> {
   await goOn.promise
 }
 
-/** Calls `before` and `after` around a method; the rest stays as it is. */
+/**
+ * Stops `before` and `after` a method; the rest stays as it is. `unanswered`: stops after a call whose answer is lost, and
+ * calls again, as the queue does it when its connection broke.
+ */
 function around<T extends object>(
   target: T,
   name: keyof T,
-  { before, after }: { before?: Point; after?: Point },
-  reach: (point: Point) => Promise<void>,
+  stops: { before?: Point; unanswered?: Point; after?: Point },
+  reach: (point: Point) => Promise<boolean>,
 ): T {
+  const { before, unanswered, after } = stops
   const method: unknown = target[name]
   const wrapped = async (...args: unknown[]): Promise<unknown> => {
+    const call = async (): Promise<unknown> => Reflect.apply(method as () => unknown, target, args)
     if (before !== undefined) await reach(before)
-    const answer: unknown = await Reflect.apply(method as () => unknown, target, args)
+    let answer = await call()
+    if (unanswered !== undefined && (await reach(unanswered))) answer = await call()
     if (after !== undefined) await reach(after)
     return answer
   }
@@ -60,18 +71,26 @@ const stopping =
   async (taken: Taken, deps: Deps) => {
     const stop = POINTS.find((point) => taken.request.tenant_id === tenantOf(prefix, point))
     if (stop === undefined) return carry(taken, deps)
-    const reach = async (point: Point): Promise<void> => {
+    const reach = async (point: Point): Promise<boolean> => {
       if (point === stop) await stopAt(point)
+      return point === stop
     }
+    taken.signal.addEventListener('abort', () => process.send?.({ aborted: stop }))
     await reach('after take')
-    const begins = around(taken, 'begin', { before: 'after open', after: 'after begin' }, reach)
+    const begins = around(
+      taken,
+      'begin',
+      { before: 'after open', unanswered: 'begin unanswered', after: 'after begin' },
+      reach,
+    )
     const settles = around(begins, 'settle', { after: 'after result' }, reach)
     const emit: Taken['emit'] = (event) => {
       taken.emit(event)
       if (event.type === 'output') void reach('running')
     }
+    const own = { emit, ...(isDeaf ? { signal: new AbortController().signal } : {}) }
     const wrapped = new Proxy(settles, {
-      get: (from, key) => (key === 'emit' ? emit : (Reflect.get(from, key, from) as unknown)),
+      get: (from, key) => Reflect.get(key in own ? own : from, key) as unknown,
     })
     try {
       await carry(wrapped, {
@@ -86,7 +105,6 @@ const stopping =
     }
   }
 
-const prefix = process.env['STOP_PREFIX']
 if (process.argv[1] === import.meta.filename && prefix !== undefined) {
   const worker = await runWorker(loadConfig(), { around: stopping(prefix) })
   process.on('message', (message) => {
