@@ -35,6 +35,12 @@ export const BOUNDS = {
   /** What an attempt may leave to the next one, all files together: the bound of artifacts for the same reason. */
   checkpointBytes: 16 * MiB,
   checkpointFiles: 256,
+  /** A workspace goes into a sandbox in one write: the bounds of files. */
+  workspaceFiles: 1000,
+  workspaceBytes: 16 * MiB,
+  workspaceFileBytes: 8 * MiB,
+  /** Each path is held against each rule. */
+  workspaceRules: 256,
   /** One progress message, in characters. */
   progressMessageLength: 200,
   /** Source and files above this are stored once in Redis and referenced by SHA-256 (queue-caps-audit.md §2.1). */

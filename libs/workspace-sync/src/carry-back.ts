@@ -1,0 +1,81 @@
+/**
+ * Merges what a sandbox holds back into the workspace, under compare-and-swap of its version: whoever comes second merges
+ * again with what the first one left, so that any number of replicas may do it at once.
+ */
+import {
+  CofferdamError,
+  type ConflictPolicy,
+  type Manifest,
+  type WorkspaceName,
+  type WorkspaceReport,
+  type WorkspaceStore,
+} from '@cofferdam/contract'
+import { merge, type MergeResult } from './merge.ts'
+import { diffManifests } from './manifest.ts'
+import type { CompiledRules } from './rules.ts'
+
+export interface CarryBackInput {
+  workspace: WorkspaceName
+  /** What the sandbox was given. */
+  base: Manifest
+  /** What it holds now. */
+  sandbox: Manifest
+  /** Bytes of a path of `sandbox`; asked for what is taken only. */
+  bytesOf(path: string): Uint8Array
+  rules: CompiledRules
+  onConflict: ConflictPolicy
+  job: string
+  /** Paths that could not be read out of the sandbox, for the report. */
+  refused?: readonly { path: string; reason: string }[]
+}
+
+/** Each round means that another replica committed in between. */
+const MAX_ROUNDS = 20
+/** Paths in each list of a report: a workspace holds no more, and what a program makes beside it is counted. */
+const MAX_LISTED = 1000
+
+/** Throws `store_unavailable`, and `conflict` when others commit all the time: nothing was merged then. */
+export async function carryBack(store: WorkspaceStore, input: CarryBackInput): Promise<WorkspaceReport> {
+  for (let round = 0; round < MAX_ROUNDS; round += 1) {
+    const { version, manifest: host } = await store.read(input.workspace)
+    const result = merge({ ...input, host })
+    const { changed, deleted } = diffManifests(host, result.manifest)
+    if (changed.size + deleted.length === 0)
+      return report(input, result, version, result.status === 'failed' ? 'failed' : 'unchanged')
+    const contents = new Map<string, Uint8Array>()
+    for (const [path, from] of result.taken) {
+      const facts = result.manifest.get(path)
+      if (facts !== undefined) contents.set(facts.sha256, input.bytesOf(from))
+    }
+    const committed = await store.commit(input.workspace, {
+      expectedVersion: version,
+      manifest: result.manifest,
+      contents,
+    })
+    if (committed !== null) return report(input, result, committed, 'merged')
+  }
+  throw new CofferdamError('conflict', 'The workspace changes faster than it can be merged.')
+}
+
+function report(
+  { workspace, refused = [] }: CarryBackInput,
+  result: MergeResult,
+  version: number,
+  status: WorkspaceReport['status'],
+): WorkspaceReport {
+  let omitted = 0
+  const listed = <T>(all: readonly T[]): T[] => {
+    omitted += Math.max(0, all.length - MAX_LISTED)
+    return all.slice(0, MAX_LISTED)
+  }
+  return {
+    name: workspace.name,
+    version,
+    status,
+    ...(status === 'failed' ? { reason: 'conflict' } : {}),
+    applied: listed(result.applied),
+    conflicted: listed(result.conflicted),
+    refused: listed([...refused, ...result.refused]),
+    omitted,
+  }
+}

@@ -1,0 +1,37 @@
+/** Manifests of files, and what differs between two. */
+import { createHash } from 'node:crypto'
+import type { FileFacts, Manifest, ProgramFile } from '@cofferdam/contract'
+
+export const EMPTY_MANIFEST: Manifest = new Map()
+
+/** SHA-256 of the bytes, hex. */
+export const sha256Of = (bytes: Uint8Array): string => createHash('sha256').update(bytes).digest('hex')
+
+/** The facts of one file. */
+export const factsOf = ({ bytes, executable }: Omit<ProgramFile, 'path'>): FileFacts => ({
+  sha256: sha256Of(bytes),
+  size: bytes.length,
+  mode: executable === true ? 0o755 : 0o644,
+})
+
+/** The manifest of files in memory. */
+export function manifestOf(files: readonly ProgramFile[]): Manifest {
+  return new Map(files.map((file) => [file.path, factsOf(file)]))
+}
+
+/** True when both are absent, or hold the same bytes under the same mode. */
+export function sameFacts(a: FileFacts | undefined, b: FileFacts | undefined): boolean {
+  return a?.sha256 === b?.sha256 && a?.mode === b?.mode
+}
+
+export interface ManifestDiff {
+  /** New or changed, by path. */
+  changed: Map<string, FileFacts>
+  deleted: string[]
+}
+
+/** What leads from `before` to `after`. */
+export function diffManifests(before: Manifest, after: Manifest): ManifestDiff {
+  const changed = new Map([...after].filter(([path, facts]) => !sameFacts(before.get(path), facts)))
+  return { changed, deleted: [...before.keys()].filter((path) => !after.has(path)) }
+}

@@ -1,0 +1,211 @@
+/**
+ * Three-way merge of a workspace: `base` is what a sandbox was given, `sandbox` what it holds now, `host` what the workspace
+ * holds now. Per path that the sandbox changed or deleted:
+ *
+ *   may not come out, or cannot be held ─► refused, named with its reason
+ *   host == base                        ─► applied
+ *   host == sandbox                     ─► nothing to do: both did the same, or this merge was done before
+ *   else                                ─► conflicted, by the policy
+ *
+ * Merging again what was merged changes nothing. Of what both sides wrote nothing is lost under `keep-both`: the host's
+ * version keeps its name, the sandbox's stands beside it.
+ */
+import { BOUNDS, type ConflictPolicy, type FileFacts, type Manifest } from '@cofferdam/contract'
+import { diffManifests, sameFacts } from './manifest.ts'
+import { createPathIndex, isCarriable, type PathIndex } from './path-index.ts'
+import type { CompiledRules, RuleRefusal } from './rules.ts'
+
+export type MergeRefusal =
+  | RuleRefusal
+  /** Not a path that a workspace can hold. */
+  | 'bad_name'
+  | 'file_too_large'
+  | 'too_many_files'
+  | 'total_too_large'
+  /** Many versions of one conflict stand there already. */
+  | 'too_many_conflicts'
+
+export interface MergeInput {
+  base: Manifest
+  host: Manifest
+  sandbox: Manifest
+  rules: CompiledRules
+  onConflict: ConflictPolicy
+  /** Part of the names of conflicting versions: the execution that made them. */
+  job: string
+  limits?: { files: number; totalBytes: number; fileBytes: number }
+}
+
+export interface MergeResult {
+  /** `failed`: policy `fail` met a conflict, and `manifest` is the host's. */
+  status: 'merged' | 'failed'
+  manifest: Manifest
+  /** Paths whose bytes come from the sandbox: path in the workspace → path in the sandbox. */
+  taken: Map<string, string>
+  applied: { path: string; change: 'written' | 'deleted' }[]
+  conflicted: { path: string; kept_as: string | null }[]
+  refused: { path: string; reason: MergeRefusal }[]
+}
+
+const DEFAULT_LIMITS = {
+  files: BOUNDS.workspaceFiles,
+  totalBytes: BOUNDS.workspaceBytes,
+  fileBytes: BOUNDS.workspaceFileBytes,
+}
+/** Names that one execution may leave for one path; it can only make more by merging while the host changes again. */
+const MAX_VERSIONS = 16
+
+/** Pure: the same input gives the same result. */
+export function merge(input: MergeInput): MergeResult {
+  const { base, host, sandbox, rules } = input
+  const draft = createDraft(input)
+  const diff = diffManifests(base, sandbox)
+  // Deletions first, so that a file may have become a folder.
+  for (const path of diff.deleted.toSorted()) {
+    const now = host.get(path)
+    if (now === undefined) continue
+    const refusal = rules.refusesOut(path)
+    if (refusal !== null) draft.refuse(path, refusal)
+    else if (sameFacts(now, base.get(path))) draft.remove(path)
+    else draft.conflict(path, undefined)
+  }
+  for (const [path, facts] of [...diff.changed].toSorted(([a], [b]) => (a < b ? -1 : 1))) {
+    const now = host.get(path)
+    if (sameFacts(now, facts)) continue
+    const refusal = isCarriable(path) ? rules.refusesOut(path) : 'bad_name'
+    if (refusal !== null) draft.refuse(path, refusal)
+    else if (!draft.isFree(path)) draft.collide(path, facts)
+    else if (sameFacts(now, base.get(path))) draft.write(path, facts, path)
+    else draft.conflict(path, facts)
+  }
+  return draft.result()
+}
+
+interface Draft {
+  refuse(path: string, reason: MergeRefusal): void
+  remove(path: string): void
+  /** Takes the sandbox's `from` as `path`. */
+  write(path: string, facts: FileFacts, from: string): boolean
+  /** Both changed it; no facts: the sandbox deleted it. */
+  conflict(path: string, facts: FileFacts | undefined): void
+  isFree(path: string): boolean
+  /** Another file stands where this one would. */
+  collide(path: string, facts: FileFacts): void
+  result(): MergeResult
+}
+
+function createDraft({ base, host, sandbox, onConflict, job, limits = DEFAULT_LIMITS }: MergeInput): Draft {
+  const files = new Map(host)
+  const index = createPathIndex(files.keys())
+  let total = [...files.values()].reduce((sum, { size }) => sum + size, 0)
+  const taken: MergeResult['taken'] = new Map()
+  const applied: MergeResult['applied'] = []
+  const conflicted: MergeResult['conflicted'] = []
+  const refused: MergeResult['refused'] = []
+
+  /** Null when it has room. */
+  const lacksRoom = (path: string, { size }: FileFacts): MergeRefusal | null => {
+    const before = files.get(path)
+    if (size > limits.fileBytes) return 'file_too_large'
+    if (before === undefined && files.size >= limits.files) return 'too_many_files'
+    // What makes it smaller is taken even where it was too large before.
+    const grows = size - (before?.size ?? 0)
+    return grows > 0 && total + grows > limits.totalBytes ? 'total_too_large' : null
+  }
+  const put = (path: string, facts: FileFacts, from: string): MergeRefusal | null => {
+    const refusal = lacksRoom(path, facts)
+    if (refusal !== null) return refusal
+    total += facts.size - (files.get(path)?.size ?? 0)
+    if (!files.has(path)) index.add(path)
+    files.set(path, facts)
+    taken.set(path, from)
+    return null
+  }
+  const drop = (path: string): void => {
+    total -= files.get(path)?.size ?? 0
+    files.delete(path)
+    index.delete(path)
+  }
+  /** Puts the sandbox's version beside the host's. */
+  const keepBeside = (path: string, facts: FileFacts): void => {
+    const name = freeName(path, job, facts, { base, files, sandbox, index })
+    const refusal =
+      name === null ? 'too_many_conflicts' : sameFacts(files.get(name), facts) ? null : put(name, facts, path)
+    if (refusal !== null) refused.push({ path, reason: refusal })
+    conflicted.push({ path, kept_as: refusal === null ? name : null })
+  }
+
+  return {
+    refuse: (path, reason) => void refused.push({ path, reason }),
+    remove(path) {
+      drop(path)
+      applied.push({ path, change: 'deleted' })
+    },
+    write(path, facts, from) {
+      const refusal = put(path, facts, from)
+      if (refusal === null) applied.push({ path, change: 'written' })
+      else refused.push({ path, reason: refusal })
+      return refusal === null
+    },
+    conflict(path, facts) {
+      switch (onConflict) {
+        case 'sandbox-wins': {
+          const refusal = facts === undefined ? null : put(path, facts, path)
+          if (facts === undefined) drop(path)
+          if (refusal !== null) refused.push({ path, reason: refusal })
+          conflicted.push({ path, kept_as: facts === undefined || refusal !== null ? null : path })
+          return
+        }
+        case 'keep-both':
+          // A deletion is no version to keep: the host's changed file stays.
+          if (facts === undefined) conflicted.push({ path, kept_as: null })
+          else keepBeside(path, facts)
+          return
+        case 'host-wins':
+        case 'fail':
+          conflicted.push({ path, kept_as: null })
+      }
+    },
+    isFree: (path) => index.clash(path) === null,
+    collide(path, facts) {
+      if (onConflict === 'host-wins' || onConflict === 'fail') conflicted.push({ path, kept_as: null })
+      // Also where the sandbox wins: what stands in the way is another file, which it did not mean.
+      else keepBeside(path, facts)
+    },
+    result() {
+      const failed = onConflict === 'fail' && conflicted.length > 0
+      return failed
+        ? { status: 'failed', manifest: host, taken: new Map(), applied: [], conflicted, refused }
+        : { status: 'merged', manifest: files, taken, applied, conflicted, refused }
+    },
+  }
+}
+
+/** `<name>.conflict-<job>`, numbered from the second on; the name that holds these very bytes already, if there is one. */
+function freeName(
+  path: string,
+  job: string,
+  facts: FileFacts,
+  { base, files, sandbox, index }: Record<'base' | 'files' | 'sandbox', Manifest> & { index: PathIndex },
+): string | null {
+  for (let version = 1; version <= MAX_VERSIONS; version += 1) {
+    const name = conflictName(path, version === 1 ? `.conflict-${job}` : `.conflict-${job}-${version}`, index)
+    if (name === null) return null
+    // A file of that name in the sandbox comes later in this merge, and would take the place; one that it was given and
+    // has deleted would be deleted again by the same merge.
+    const others = [files.get(name), sandbox.get(name)]
+    if (!base.has(name) && others.every((there) => there === undefined || sameFacts(there, facts)))
+      return name
+  }
+  return null
+}
+
+/** The mark goes to the last part, or to the part that collides. Null when no name is short enough. */
+function conflictName(path: string, mark: string, index: PathIndex): string | null {
+  const parts = path.split('/')
+  for (let at = parts.length - 1; at >= 0; at -= 1) {
+    const name = parts.map((part, place) => (place === at ? part + mark : part)).join('/')
+    if (isCarriable(name) && index.clash(name) === null) return name
+  }
+  return null
+}

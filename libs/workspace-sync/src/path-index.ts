@@ -1,0 +1,76 @@
+/** The paths of a workspace as a file system would hold them: no two that are one file somewhere, no file that is a folder. */
+import { pathSchema } from '@cofferdam/contract'
+import { foldPath } from './fold-names.ts'
+
+/** True for a path that every file system of ours can hold and that stays in the workspace. */
+export function isCarriable(path: string): boolean {
+  // A drive letter or a stream is a part with a colon; control characters end up in somebody's terminal.
+  return (
+    pathSchema.safeParse(path).success &&
+    path.isWellFormed() &&
+    // eslint-disable-next-line no-control-regex
+    !/[\u0000-\u001f\u007f:]/.test(path) &&
+    // A part that folds to nothing, or to dots, names another one somewhere.
+    foldPath(path)
+      .split('/')
+      .every((part) => part !== '')
+  )
+}
+
+export interface PathIndex {
+  /** The path that stands in the way of `path`; null when there is none. The same path is not in its own way. */
+  clash(path: string): string | null
+  add(path: string): void
+  delete(path: string): void
+}
+
+/** Kept as a set of folded paths and the folders they need. */
+export function createPathIndex(paths: Iterable<string> = []): PathIndex {
+  const byFold = new Map<string, string>()
+  /** Folded folder → how its files spell it, and how many there are. */
+  const folders = new Map<string, Map<string, number>>()
+
+  const eachFolder = (path: string, visit: (folded: string, spelled: string) => void): void => {
+    const parts = path.split('/')
+    for (let length = 1; length < parts.length; length += 1) {
+      const spelled = parts.slice(0, length).join('/')
+      visit(foldPath(spelled), spelled)
+    }
+  }
+  const index: PathIndex = {
+    clash(path) {
+      const folded = foldPath(path)
+      const same = byFold.get(folded)
+      if (same !== undefined && same !== path) return same
+      const below = folders.get(folded)?.keys().next().value
+      if (below !== undefined) return below
+      let found: string | null = null
+      eachFolder(path, (folder, spelled) => {
+        const file = byFold.get(folder)
+        const other = [...(folders.get(folder)?.keys() ?? [])].find((spelling) => spelling !== spelled)
+        found ??= file ?? other ?? null
+      })
+      return found
+    },
+    add(path) {
+      byFold.set(foldPath(path), path)
+      eachFolder(path, (folder, spelled) => {
+        const spellings = folders.get(folder) ?? new Map<string, number>()
+        folders.set(folder, spellings.set(spelled, (spellings.get(spelled) ?? 0) + 1))
+      })
+    },
+    delete(path) {
+      if (byFold.get(foldPath(path)) !== path) return
+      byFold.delete(foldPath(path))
+      eachFolder(path, (folder, spelled) => {
+        const spellings = folders.get(folder)
+        const left = (spellings?.get(spelled) ?? 0) - 1
+        if (left > 0) spellings?.set(spelled, left)
+        else spellings?.delete(spelled)
+        if (spellings?.size === 0) folders.delete(folder)
+      })
+    },
+  }
+  for (const path of paths) index.add(path)
+  return index
+}

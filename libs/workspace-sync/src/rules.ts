@@ -1,0 +1,103 @@
+/**
+ * Which files of a workspace go into sandboxes and which come back. A path is held against the rules part by part and
+ * folded, so that no spelling of a name passes for another.
+ *
+ *   never-list (not to be overridden) ─► first rule that matches ─► no rule: never
+ *                                          └─ a control file, and the rule does not name control: into sandboxes only
+ */
+import { BOUNDS, CofferdamError, type SyncDirection, type SyncRule } from '@cofferdam/contract'
+import { foldGlob, foldPart, matchesPart } from './fold-names.ts'
+import { CONTROL_NAMES, NEVER_NAMES } from './guarded-names.ts'
+
+/** What holds where a request brings no rules of its own. */
+export const DEFAULT_RULES: readonly SyncRule[] = [{ pattern: '**', direction: 'both' }]
+
+/** Why a path may not go a way; null when it may. */
+export type RuleRefusal = 'never_list' | 'control_file' | 'no_rule' | 'rule'
+
+/** Rules, checked and folded once. */
+export interface CompiledRules {
+  /** Into a sandbox. */
+  refusesIn(path: string): RuleRefusal | null
+  /** Out of a sandbox, changed or deleted. */
+  refusesOut(path: string): RuleRefusal | null
+}
+
+/** True for secrets and for what belongs to one machine, however the name is spelled, in any folder. */
+export function isNever(path: string): boolean {
+  return guarded(path, NEVER)
+}
+
+/** True for files that steer programs outside of the sandbox. */
+export function isControl(path: string): boolean {
+  return guarded(path, CONTROL)
+}
+
+const NEVER = NEVER_NAMES.map(foldGlob)
+const CONTROL = CONTROL_NAMES.map(foldGlob)
+
+function guarded(path: string, names: readonly string[]): boolean {
+  // A path with a backslash is refused elsewhere, and guarded here all the same.
+  return path.split(/[/\\]/).some((part) => {
+    const folded = foldPart(part)
+    return names.some((name) => matchesPart(name, folded))
+  })
+}
+
+/** Throws `invalid_request` for a pattern that is none. */
+export function compileRules(rules: readonly SyncRule[] = DEFAULT_RULES): CompiledRules {
+  const compiled = rules.map(({ pattern, direction, control = false }) => ({
+    parts: patternParts(pattern),
+    direction,
+    control,
+  }))
+  const refuses = (path: string, way: 'in' | 'out'): RuleRefusal | null => {
+    if (isNever(path)) return 'never_list'
+    const parts = path.split('/').map(foldPart)
+    const rule = compiled.find((candidate) => matchesPath(candidate.parts, parts))
+    if (rule === undefined) return 'no_rule'
+    if (!allows(rule.direction, way)) return 'rule'
+    return way === 'out' && !rule.control && isControl(path) ? 'control_file' : null
+  }
+  return {
+    refusesIn: (path) => refuses(path, 'in'),
+    refusesOut: (path) => refuses(path, 'out'),
+  }
+}
+
+const allows = (direction: SyncDirection, way: 'in' | 'out'): boolean =>
+  direction === 'both' || direction === way
+
+/** The parts of a pattern: `./a//b/` is `a/b`. Throws `invalid_request` for one that leads out of the workspace. */
+export function patternParts(pattern: string): string[] {
+  const parts = pattern.split('/').filter((part) => part !== '' && part !== '.')
+  const isBad =
+    parts.length === 0 ||
+    pattern.length > BOUNDS.pathLength ||
+    pattern.startsWith('/') ||
+    // eslint-disable-next-line no-control-regex
+    /[\0\\]/.test(pattern) ||
+    parts.includes('..')
+  if (isBad)
+    throw new CofferdamError(
+      'invalid_request',
+      `"${pattern.slice(0, 100)}" is no pattern of a workspace: expected a relative path without "..", backslashes or NUL.`,
+    )
+  return parts.map(foldGlob)
+}
+
+/** A pattern matches a path and all that lies below it. Quadratic at worst: both are bounded by BOUNDS.pathLength. */
+function matchesPath(pattern: readonly string[], path: readonly string[]): boolean {
+  // reached[j]: the pattern's parts so far match the first j parts of the path.
+  let reached = new Array<boolean>(path.length + 1).fill(false)
+  reached[0] = true
+  for (const part of pattern) {
+    const next = new Array<boolean>(path.length + 1).fill(false)
+    for (let at = 0; at <= path.length; at += 1) {
+      if (part === '**') next[at] = reached[at] === true || (at > 0 && next[at - 1] === true)
+      else if (at > 0) next[at] = reached[at - 1] === true && matchesPart(part, path[at - 1] ?? '')
+    }
+    reached = next
+  }
+  return reached.includes(true)
+}

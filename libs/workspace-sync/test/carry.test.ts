@@ -1,0 +1,84 @@
+/** A workspace into a sandbox and back, with other replicas at the same workspace. */
+import { carryBack, carryIn, compileRules, EMPTY_MANIFEST, manifestOf } from '@cofferdam/workspace-sync'
+import { expect, test } from 'vitest'
+import { memoryStore, type MemoryStore } from './memory-store.ts'
+
+const workspace = { tenantId: 't', name: 'w' }
+const rules = compileRules()
+
+/** An execution that was given what the store holds and leaves `after`. */
+async function execution(store: MemoryStore, after: Record<string, string>, job: string) {
+  const { manifest: base } = await carryIn(store, workspace, rules, EMPTY_MANIFEST)
+  const files = Object.entries(after).map(([path, text]) => ({ path, bytes: Buffer.from(text) }))
+  return () =>
+    carryBack(store, {
+      workspace,
+      base,
+      sandbox: manifestOf(files),
+      bytesOf: (path) => Buffer.from(after[path] ?? ''),
+      rules,
+      onConflict: 'keep-both',
+      job,
+    })
+}
+
+test('a fresh sandbox gets what the rules let in, a used one what differs', async () => {
+  const store = memoryStore({ a: '1', b: '2', '.env': 'SECRET=1' })
+  const fresh = await carryIn(store, workspace, rules, EMPTY_MANIFEST)
+  expect(fresh.files.map(({ path, bytes }) => [path, Buffer.from(bytes).toString()])).toEqual([
+    ['a', '1'],
+    ['b', '2'],
+  ])
+  const used = await carryIn(
+    store,
+    workspace,
+    rules,
+    manifestOf([
+      { path: 'a', bytes: Buffer.from('1') },
+      { path: 'gone', bytes: Buffer.from('') },
+    ]),
+  )
+  expect(used.files.map(({ path }) => path)).toEqual(['b'])
+  expect(used.removed).toEqual(['gone'])
+})
+
+test('two executions at once that change different files both come back', async () => {
+  const store = memoryStore({ a: '1', b: '1' })
+  const first = await execution(store, { a: 'first', b: '1' }, 'j1')
+  const second = await execution(store, { a: '1', b: 'second' }, 'j2')
+  // The second commits between the first one's read and its commit.
+  store.contend = async () => void (await second())
+  const report = await first()
+  expect(store.texts()).toEqual({ a: 'first', b: 'second' })
+  expect(report).toMatchObject({ status: 'merged', version: 3, applied: [{ path: 'a', change: 'written' }] })
+})
+
+test('two executions at once that change one file leave both versions', async () => {
+  const store = memoryStore({ a: '1' })
+  const first = await execution(store, { a: 'first' }, 'j1')
+  const second = await execution(store, { a: 'second' }, 'j2')
+  store.contend = async () => void (await second())
+  expect(await first()).toMatchObject({ conflicted: [{ path: 'a', kept_as: 'a.conflict-j1' }] })
+  expect(store.texts()).toEqual({ a: 'second', 'a.conflict-j1': 'first' })
+})
+
+test('twelve replicas at one workspace lose nothing', async () => {
+  const store = memoryStore({ shared: 'base' })
+  const jobs = await Promise.all(
+    Array.from({ length: 12 }, (_, at) =>
+      execution(store, { shared: `by ${at}`, [`own-${at}`]: String(at) }, `j${at}`),
+    ),
+  )
+  await Promise.all(jobs.map((back) => back()))
+  const texts = store.texts()
+  for (let at = 0; at < 12; at += 1) {
+    expect(texts[`own-${at}`]).toBe(String(at))
+    expect(Object.values(texts)).toContain(`by ${at}`)
+  }
+})
+
+test('what changes nothing commits nothing', async () => {
+  const store = memoryStore({ a: '1' })
+  const back = await execution(store, { a: '1' }, 'j1')
+  expect(await back()).toMatchObject({ status: 'unchanged', version: 1 })
+})

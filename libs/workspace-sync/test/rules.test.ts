@@ -1,0 +1,127 @@
+/** Which paths may go where, and that no spelling gets around the never-list. */
+import { scheduleSeed } from '@cofferdam/embedded/testing'
+import {
+  BLACKLIST,
+  compileRules,
+  DEFAULT_WHITELIST,
+  isNever,
+  refuseBlacklisted,
+  rulesOfWhitelist,
+  whitelistWarnings,
+} from '@cofferdam/workspace-sync'
+import fc from 'fast-check'
+import { expect, test } from 'vitest'
+
+test('without rules every file goes both ways, but control files only in', () => {
+  const rules = compileRules()
+  expect(rules.refusesIn('src/main.py')).toBeNull()
+  expect(rules.refusesOut('src/main.py')).toBeNull()
+  expect(rules.refusesIn('mcp_servers.json')).toBeNull()
+  expect(rules.refusesOut('data/MCP_Servers.json')).toBe('control_file')
+  expect(rules.refusesOut('.git/hooks/pre-commit')).toBe('control_file')
+})
+
+test('the first rule that matches decides, and what no rule names goes nowhere', () => {
+  const rules = compileRules([
+    { pattern: 'out/*.log', direction: 'out' },
+    { pattern: 'data/**/*.csv', direction: 'in' },
+    { pattern: 'data', direction: 'both' },
+    { pattern: 'hooks.d', direction: 'never' },
+  ])
+  expect([rules.refusesIn('out/a.log'), rules.refusesOut('out/a.log')]).toEqual(['rule', null])
+  expect([rules.refusesIn('data/x/y/t.csv'), rules.refusesOut('data/x/y/t.csv')]).toEqual([null, 'rule'])
+  expect([rules.refusesIn('data/t.csv'), rules.refusesOut('data/t.csv')]).toEqual([null, 'rule'])
+  expect([rules.refusesIn('DATA/x/t.txt'), rules.refusesOut('data/x/t.txt')]).toEqual([null, null])
+  expect(rules.refusesIn('hooks.d/x')).toBe('rule')
+  expect(rules.refusesIn('database/x')).toBe('no_rule')
+})
+
+test('a control file comes back where its rule says control', () => {
+  const rules = compileRules([{ pattern: 'skills', direction: 'both', control: true }])
+  expect(rules.refusesOut('skills/new.md')).toBeNull()
+})
+
+test.each(['', '/', '.', '/etc', '../x', 'a/../b', 'a\\b', 'a\0b', 'x'.repeat(513)])(
+  'a pattern that is no path of the workspace is refused: %j',
+  (pattern) => {
+    expect(() => compileRules([{ pattern, direction: 'both' }])).toThrow('no pattern of a workspace')
+  },
+)
+
+test("Polyclaw's whitelist can be said in rules", () => {
+  const rules = compileRules(rulesOfWhitelist(DEFAULT_WHITELIST))
+  expect(DEFAULT_WHITELIST).toHaveLength(17)
+  const inward = DEFAULT_WHITELIST.filter((entry) => rules.refusesIn(entry) === null)
+  expect(DEFAULT_WHITELIST.filter((entry) => !inward.includes(entry))).toEqual(['.env'])
+  const outward = inward.filter((entry) => rules.refusesOut(entry) === null)
+  expect(inward.filter((entry) => !outward.includes(entry))).toEqual([
+    'skills',
+    '.copilot',
+    'mcp_servers.json',
+    'plugins.json',
+    'scheduler.json',
+  ])
+  expect(rules.refusesIn('memory/2026/notes.md')).toBeNull()
+  expect(rules.refusesIn('other.txt')).toBe('no_rule')
+  expect(whitelistWarnings(['.env', 'notes'])).toEqual([
+    '.env holds secrets: it is never carried, whatever the whitelist says.',
+  ])
+})
+
+test.each([
+  '.azure',
+  '.azure/',
+  './.azure',
+  '.AZURE',
+  'x/.azure/y',
+  '.\u200bazure',
+  '.azure.',
+  '.azure::$DATA',
+])('what is blacklisted cannot be whitelisted as %j', (entry) => {
+  expect(() => refuseBlacklisted(entry)).toThrow('blacklisted')
+})
+
+test('the blacklist of the seed holds at any depth', () => {
+  for (const name of BLACKLIST) expect(isNever(`a/b/${name}/c`)).toBe(true)
+  expect(isNever('docs/.envrc-explained.md')).toBe(false)
+  expect(isNever('src/tokenizer.py')).toBe(false)
+})
+
+test('no spelling of a name on the never-list goes in or comes out, whatever the rules say', () => {
+  const name = fc.constantFrom(
+    '.ssh',
+    '.azure',
+    '.env',
+    '.env.local',
+    '.aws',
+    'id_rsa',
+    'server.pem',
+    '.npmrc',
+    '.IdentityService',
+  )
+  const folders = fc.array(fc.constantFrom('a', 'deep', '.hidden', 'Ä', '日本'), { maxLength: 4 })
+  const disguise = (text: string, choices: readonly number[]): string =>
+    [...text]
+      .map((char, at) => {
+        const choice = choices[at % choices.length] ?? 0
+        const wide = /[a-z]/.test(char) ? String.fromCodePoint((char.codePointAt(0) ?? 0) + 0xfee0) : char
+        return [char, char.toUpperCase(), `${char}\u200c`, `\ufeff${char}`, wide][choice] ?? char
+      })
+      .join('')
+  const spelled = fc
+    .tuple(
+      name,
+      fc.array(fc.nat(4), { minLength: 1, maxLength: 8 }),
+      fc.constantFrom('', '.', ' ', '. .', ':stream'),
+    )
+    .map(([text, choices, tail]) => disguise(text, choices) + tail)
+  const rules = compileRules([{ pattern: '**', direction: 'both', control: true }])
+  fc.assert(
+    fc.property(folders, spelled, folders, (before, secret, after) => {
+      const path = [...before, secret, ...after].join('/')
+      expect(rules.refusesIn(path)).toBe('never_list')
+      expect(rules.refusesOut(path)).toBe('never_list')
+    }),
+    { seed: scheduleSeed(), numRuns: 2000 },
+  )
+})
