@@ -2,7 +2,7 @@
  * The controller of Agent Sandbox, as far as claims see it: pools are filled with ready pods, a claim adopts a spare or
  * starts one of its own name, times out, and takes its pod with it when it goes.
  */
-import { startPod, type Pod } from './pod.ts'
+import { startPod, type Pod, type Runtime } from './pod.ts'
 import type { KubeObject, Metadata, ObjectStore } from './object-store.ts'
 
 export interface ControllerFaults {
@@ -26,6 +26,7 @@ const EXPIRY_MS = 200
 export class Controller {
   readonly #store: ObjectStore
   readonly #agentFolder: string
+  readonly #runtime: Runtime
   readonly #pods = new Map<string, Held>()
   readonly #work = new Set<Promise<unknown>>()
   readonly #expiry: NodeJS.Timeout
@@ -34,7 +35,8 @@ export class Controller {
   #isClosed = false
   #count = 0
 
-  constructor(store: ObjectStore, agentFolder: string) {
+  constructor(store: ObjectStore, agentFolder: string, runtime: Runtime) {
+    this.#runtime = runtime
     this.#store = store
     this.#agentFolder = agentFolder
     this.#unlisten = store.onEvent(({ type, plural, object }) => {
@@ -113,7 +115,7 @@ export class Controller {
       spec: { operatingMode: 'Running' },
     })
     if (sandbox === undefined) return undefined
-    const pod = await startPod(name, this.#agentFolder)
+    const pod = await startPod(name, this.#agentFolder, this.#runtime)
     this.#pods.set(name, { pod, claim: null })
     void pod.ended.then(() => this.#podEnded(name, namespace))
     return this.#store.update(sandbox, {

@@ -6,6 +6,7 @@ import { installGuest } from '@cofferdam/guest'
 import { listen } from '../mirror-server.ts'
 import { ApiServer, type ApiFaults } from './api-server.ts'
 import { Controller, type ControllerFaults } from './controller.ts'
+import type { Runtime } from './pod.ts'
 import { ObjectStore } from './object-store.ts'
 
 export interface KubernetesDouble extends AsyncDisposable {
@@ -30,6 +31,8 @@ export interface KubernetesDoubleOptions {
   replicas?: number
   /** Bearer token that every call must bring; null for none. */
   token?: string | null
+  /** What the pods' image runs; default ours. */
+  runtime?: Runtime
 }
 
 /** Starts it with one warm pool; its spares come up in the background. */
@@ -41,7 +44,7 @@ export async function startKubernetesDouble(
   const agentFolder = await mkdtemp(join(tmpdir(), 'cofferdam-double-agent-'))
   await chmod(agentFolder, 0o755)
   await installGuest(agentFolder, '/usr/bin/python3')
-  const controller = new Controller(store, agentFolder)
+  const controller = new Controller(store, agentFolder, options.runtime ?? 'cofferdam')
   const api = new ApiServer(store, options.token ?? null)
   const server = await listen(options.port ?? 0, (request, response) => {
     api.handle(request, response).catch((error: unknown) => {

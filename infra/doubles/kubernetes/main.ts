@@ -1,15 +1,19 @@
-/** `node infra/doubles/kubernetes/main.ts [--port N]`: a cluster with Agent Sandbox on this machine, until it is stopped. */
+/** `node infra/doubles/kubernetes/main.ts [--port N] [--runtime cofferdam|sandboxd|python-runtime-sandbox]`: a cluster with Agent Sandbox on this machine, until it is stopped. */
 import { parseArgs } from 'node:util'
 import { missing } from '../jail.ts'
 import { startKubernetesDouble } from './kubernetes-double.ts'
+import { RUNTIME_NAMES } from './pod.ts'
 
-const { values } = parseArgs({ options: { port: { type: 'string', default: '0' } } })
+const { values } = parseArgs({
+  options: { port: { type: 'string', default: '0' }, runtime: { type: 'string', default: 'cofferdam' } },
+})
 const why = missing()
-if (why !== null || !/^\d{1,5}$/.test(values.port)) {
-  console.error(why ?? 'expected --port N')
+const runtime = RUNTIME_NAMES.find((name) => name === values.runtime)
+if (why !== null || runtime === undefined || !/^\d{1,5}$/.test(values.port)) {
+  console.error(why ?? `expected --port N and --runtime ${RUNTIME_NAMES.join('|')}`)
   process.exit(2)
 }
-const double = await startKubernetesDouble({ port: Number(values.port) })
+const double = await startKubernetesDouble({ port: Number(values.port), runtime })
 console.log(
   JSON.stringify({
     double: 'kubernetes',

@@ -15,6 +15,7 @@ const amaroFile = (): string => join(dirname(createRequire(import.meta.url).reso
 
 const NAMES = [
   'agent.py',
+  'http_pod.py',
   'pod.py',
   'cofferdam_agent/__init__.py',
   'cofferdam_agent/backup.py',
@@ -38,6 +39,7 @@ const NAMES = [
   'cofferdam_agent/zygote.py',
   'python-gate/cofferdam_ending.py',
   'python-gate/cofferdam_session.py',
+  'python-gate/cofferdam_start.py',
   'python-gate/sitecustomize.py',
   'node-gate/gate.cjs',
   'node-gate/session.cjs',
@@ -60,6 +62,26 @@ export function guestFiles(): GuestFile[] {
     ...NAMES.map((name) => ({ name, source: join(AGENT_DIR, name) })),
     { name: 'node-gate/amaro.cjs', source: amaroFile() },
   ]
+}
+
+/** All of them in one file, for an image that is not ours: what `unpackArgv` reads. */
+export function guestBundle(): Buffer {
+  const contents = guestFiles().map(({ name, source }) => [name, readFileSync(source).toString('base64')])
+  return Buffer.from(JSON.stringify(Object.fromEntries(contents)))
+}
+
+/**
+ * The command that unpacks `bundle` into `folder` inside, on the host of that name only, and then becomes the agent (`exec`: its
+ * channel is stdin and stdout), or leaves pod.py behind (`listen`). `args` are that program's.
+ */
+export function unpackArgv(
+  python: string,
+  where: { bundle: string; folder: string; host: string },
+  way: 'exec' | 'listen',
+  args: readonly string[],
+): string[] {
+  const code = readFileSync(join(AGENT_DIR, 'unpack.py'), 'utf8')
+  return [python, '-I', '-S', '-c', code, where.bundle, where.folder, where.host, way, ...args]
 }
 
 /** SHA-256 (hex) over names and contents: part of a pool's key, so that old slots do not serve a new worker. */

@@ -5,9 +5,14 @@ import type { Command } from '../command.ts'
 import { UsageError } from '../usage-error.ts'
 
 /** Folders of infra/doubles with a `main.ts`. */
-const DOUBLES: Record<string, { summary: string; needs: readonly string[] }> = {
+const DOUBLES: Record<string, { summary: string; needs: readonly string[]; takes?: readonly string[] }> = {
+  agentcore: { summary: 'Amazon Bedrock AgentCore Code Interpreter', needs: [] },
   e2b: { summary: 'E2B: control API and sandboxes', needs: [] },
-  kubernetes: { summary: 'an API server with Agent Sandbox, whose pods run here', needs: [] },
+  kubernetes: {
+    summary: 'an API server with Agent Sandbox, whose pods run here',
+    needs: [],
+    takes: ['runtime'],
+  },
   npm: { summary: 'an npm registry over a folder of packages', needs: ['dir'] },
   pypi: { summary: 'a Python package index over a folder of wheels', needs: ['dir'] },
 }
@@ -23,6 +28,12 @@ export const command: Command = {
   flags: {
     port: { type: 'string', value: 'N', description: 'port on 127.0.0.1 (default: any free one)' },
     dir: { type: 'string', value: 'FOLDER', description: 'npm and pypi: the packages to serve' },
+    runtime: {
+      type: 'string',
+      value: 'NAME',
+      description:
+        'kubernetes: what the pods’ image runs, cofferdam (default), sandboxd or python-runtime-sandbox',
+    },
   },
   words: { min: 1, max: 1 },
   examples: ['cofferdam double e2b --port 3900', 'cofferdam double pypi --dir wheels'],
@@ -33,7 +44,7 @@ export const command: Command = {
     for (const flag of double.needs)
       if (flags[flag] === undefined) throw new UsageError(`The double of ${name} needs --${flag}.`)
     const main = fileURLToPath(new URL(`../../../../infra/doubles/${name}/main.ts`, import.meta.url))
-    const given = ['port', ...double.needs].flatMap((flag) => {
+    const given = ['port', ...double.needs, ...(double.takes ?? [])].flatMap((flag) => {
       const value = flags[flag]
       return typeof value === 'string' ? [`--${flag}`, value] : []
     })

@@ -3,10 +3,10 @@
  * stdin and stdout become a byte channel. envd 0.3.0 or newer (explicit stdin).
  */
 import { readFileSync } from 'node:fs'
-import { Readable, Writable } from 'node:stream'
-import { callbackify } from 'node:util'
+import { Readable } from 'node:stream'
 import { CofferdamError } from '@cofferdam/contract'
 import { z } from 'zod'
+import { writableOf, type Channel } from '../remote/channel.ts'
 import { decodeMessages, encodeMessage } from './connect-messages.ts'
 
 const ENVD_PORT = '49983'
@@ -35,13 +35,6 @@ export interface EnvdAddress {
   sandboxId: string
   origin: string
   accessToken: string | null
-}
-
-/** A process whose stdin and stdout are a channel. */
-export interface Channel {
-  readable: Readable
-  writable: Writable
-  stderrTail(): string
 }
 
 export interface Envd {
@@ -171,12 +164,7 @@ async function openChannel(body: AsyncIterable<Uint8Array>, { rpc, stop }: Chann
         stop.signal,
       )
   }
-  const sendThen = callbackify(send)
-  const writable = new Writable({
-    // What gathered while a call was under way goes with the next one.
-    writev: (chunks, done) => sendThen(Buffer.concat(chunks.map(({ chunk }) => chunk as Buffer)), done),
-    write: (chunk: Buffer, _encoding, done) => sendThen(chunk, done),
-  })
+  const writable = writableOf(send)
   // The reader learns of it: without input the agent is of no use.
   writable.on('error', (error) => readable.destroy(error))
   // A session that is over listens no more.

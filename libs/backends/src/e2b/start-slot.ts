@@ -8,11 +8,12 @@
 import { CofferdamError, isCofferdamError, type SandboxId, type WorkerId } from '@cofferdam/contract'
 import { agentArgv, createGuestSession, guestFiles } from '@cofferdam/guest'
 import type { BackendLogger } from '../deps.ts'
+import type { Channel } from '../remote/channel.ts'
 import { createRemoteSlot, type RemoteSlot } from '../remote/remote-slot.ts'
 import type { SlotSpec } from '../warm/index.ts'
 import type { E2bConfig } from './config.ts'
 import type { ControlApi, Created } from './control-api.ts'
-import { createEnvd, envdAddress, type Channel } from './envd.ts'
+import { createEnvd, envdAddress } from './envd.ts'
 
 /** Where the agent's files go; the home of E2B's default user. */
 const GUEST = '/home/user/.cofferdam'

@@ -5,6 +5,21 @@ const name = z.string().regex(/^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$/, 'expecte
 /** Where a pod finds what its service account may use (kubernetes.io/docs/tasks/run-application/access-api-from-pod). */
 const ACCOUNT = '/var/run/secrets/kubernetes.io/serviceaccount'
 
+const foreignSchema = z.strictObject({
+  /** Where the runtime keeps files: sandboxd's `--root-dir`, `/app` of the Python runtime. */
+  root: z.string().startsWith('/').max(256).default('/workspace'),
+  /** Python 3.8 or newer. */
+  python: z.string().startsWith('/').max(256).default('/usr/local/bin/python3'),
+  node: z.string().min(1).max(256).default('node'),
+  /** Languages that the image has. */
+  languages: z
+    .array(z.enum(['python', 'javascript', 'typescript', 'bash']))
+    .min(1)
+    .default(['python', 'bash']),
+  /** Bearer token that sandboxd asks for (1.0.7 and newer can). */
+  token_file: z.string().startsWith('/').max(4096).nullable().default(null),
+})
+
 export const kubernetesConfigSchema = z.strictObject({
   /** The API server; for a worker outside of the cluster e.g. `http://127.0.0.1:8001` of `kubectl proxy`. */
   api_server: z.url({ protocol: /^https?$/ }).default('https://kubernetes.default.svc'),
@@ -20,6 +35,10 @@ export const kubernetesConfigSchema = z.strictObject({
     .string()
     .regex(/^v[0-9][a-z0-9]*$/)
     .default('v1beta1'),
+  /** What the template's image runs: ours with pod.py, or one of Agent Sandbox's runtimes, into which our agent is put. */
+  runtime: z.enum(['cofferdam', 'sandboxd', 'python-runtime-sandbox']).default('cofferdam'),
+  /** Of an image that is not ours. */
+  foreign: foreignSchema.prefault({}),
   /** Where pod.py listens. */
   port: z.int().min(1).max(65_535).default(7071),
   /** What separates programs from the node, by the template's runtime class. */

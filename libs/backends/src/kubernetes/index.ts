@@ -43,7 +43,7 @@ export function createKubernetesBackend(
     deps: deps.warm === undefined ? null : remoteWarm(deps.warm),
     logger: deps.logger ?? SILENT,
   })
-  const capabilities = capabilitiesOf(warmth.preloads)
+  const capabilities = capabilitiesOf(settings, warmth.preloads)
   const { isolation } = settings
 
   return {
@@ -111,16 +111,18 @@ export function createKubernetesBackend(
   }
 }
 
-function capabilitiesOf(preloads: readonly string[]): Capabilities {
+function capabilitiesOf({ runtime, foreign }: KubernetesConfig, preloads: readonly string[]): Capabilities {
+  const isOurs = runtime === 'cofferdam'
   return {
-    languages: LANGUAGES,
+    languages: isOurs ? LANGUAGES : foreign.languages,
     programs: ['script', 'command'],
     network: ['none', 'public', 'allow'],
     stdin: true,
     files: true,
     artifacts: true,
     streaming: true,
-    sessions: SESSION_SCOPES,
+    // In another's image the agent is one process among others of its user: it could not prove a cell clean.
+    sessions: isOurs ? SESSION_SCOPES : [],
     preloads,
     value: true,
     interrupt: true,

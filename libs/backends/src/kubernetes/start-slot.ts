@@ -2,22 +2,30 @@
  * One claimed pod up to the point where its interpreter waits.
  *
  *   claim ──dial──hello──(frames)──R──▶ slot        any failure or abort: the claim is deleted, then thrown
+ *     └──(another's image) agent put in ─┘
  */
+import { readFile } from 'node:fs/promises'
 import { createConnection, type Socket } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { CofferdamError, isCofferdamError } from '@cofferdam/contract'
-import { agentOptions, createGuestSession } from '@cofferdam/guest'
+import { agentOptions, createGuestSession, type AgentOptions } from '@cofferdam/guest'
 import { z } from 'zod'
+import type { Channel } from '../remote/channel.ts'
 import { createRemoteSlot, type RemoteSlot } from '../remote/remote-slot.ts'
 import type { SlotSpec } from '../warm/index.ts'
 import type { ClaimedPod, Claims } from './claims.ts'
 import type { KubernetesConfig } from './config.ts'
+import { startByPythonRuntime } from './foreign/python-runtime.ts'
+import { startBySandboxd, type SandboxdSettings } from './foreign/sandboxd.ts'
 
 /** Beyond the start and the wait in a pool: the first execution then asks for the life that it needs. */
 const START_MARGIN_MS = 60_000
 const HELLO_MAX = 4096
 /** A pod may be Ready before its first process listens. */
 const REDIAL_MS = 50
+/** Where the agent goes in another's image; gone with the pod. */
+const FOLDER = '/tmp/.cofferdam'
+const MiB = 1024 * 1024
 
 const helloSchema = z.union([z.object({ error: z.string() }), z.object({ pod: z.string() })])
 
@@ -40,11 +48,7 @@ export async function startSlot(
   try {
     const lifeMs = config.ready_timeout_ms + waitMs + START_MARGIN_MS
     pod = await claims.acquire(spec.owner, spec.slotId, lifeMs, inTime)
-    const socket = await dial(pod, config.port, inTime)
-    const { language, preload, cell } = spec
-    // Where interpreters, cgroup and disk are is the image's own matter.
-    await hello(socket, pod, agentOptions({ language, preload, cell }), inTime)
-    return await handshake(claims, spec, pod, socket, inTime)
+    return await handshake(claims, spec, pod, await channelTo(pod, config, spec, inTime), inTime)
   } catch (error) {
     if (pod !== null) await claims.release(pod.claim)
     signal.throwIfAborted()
@@ -55,6 +59,44 @@ export async function startSlot(
       throw error
     throw new CofferdamError('sandbox_open_failed', 'kubernetes: the sandbox did not start', { cause: error })
   }
+}
+
+/** The agent's channel, by what the pod's image runs. */
+async function channelTo(
+  pod: ClaimedPod,
+  config: KubernetesConfig,
+  spec: SlotSpec,
+  signal: AbortSignal,
+): Promise<Channel> {
+  const { runtime, port, foreign } = config
+  const { language, preload, cell } = spec
+  // Where interpreters, cgroup and disk are is our image's own matter.
+  const options = runtime === 'cofferdam' ? { language, preload, cell } : foreignAgent(foreign, spec)
+  if (runtime === 'sandboxd')
+    return await startBySandboxd(pod, agentOptions(options), await sandboxdOf(foreign), signal)
+  if (runtime === 'python-runtime-sandbox')
+    await startByPythonRuntime(pod, [String(port)], { ...foreign, folder: FOLDER }, signal)
+  const socket = await dial(pod, port, signal)
+  await hello(socket, pod, agentOptions(options), signal)
+  return { readable: socket, writable: socket, stderrTail: () => '' }
+}
+
+function foreignAgent({ python, node }: KubernetesConfig['foreign'], spec: SlotSpec): Partial<AgentOptions> {
+  return {
+    language: spec.language,
+    preload: spec.preload,
+    python,
+    node,
+    // All that a signal could reach is inside the pod, which is the program's own.
+    scope: true,
+    rlimits: { fsize: spec.limits.disk_mib * MiB },
+  }
+}
+
+async function sandboxdOf(foreign: KubernetesConfig['foreign']): Promise<SandboxdSettings> {
+  const { root, python, token_file } = foreign
+  const token = token_file === null ? null : (await readFile(token_file, 'utf8')).trim()
+  return { root, python, folder: FOLDER, token }
 }
 
 async function dial({ ip }: ClaimedPod, port: number, signal: AbortSignal): Promise<Socket> {
@@ -128,11 +170,12 @@ async function handshake(
   claims: Claims,
   spec: SlotSpec,
   pod: ClaimedPod,
-  socket: Socket,
+  channel: Channel,
   signal: AbortSignal,
 ): Promise<RemoteSlot> {
   const closed = Promise.withResolvers<CofferdamError>()
-  const session = createGuestSession({ readable: socket, writable: socket, onClosed: closed.resolve })
+  const { readable, writable } = channel
+  const session = createGuestSession({ readable, writable, onClosed: closed.resolve })
   try {
     return createRemoteSlot({
       spec,
@@ -141,7 +184,7 @@ async function handshake(
       handle: { claim: pod.claim },
       closed: closed.promise,
       keep: (ms) => claims.keep(pod.claim, ms),
-      stderrTail: () => '',
+      stderrTail: () => channel.stderrTail(),
       destroy: () => claims.release(pod.claim),
     })
   } catch (error) {
