@@ -1,0 +1,22 @@
+/** `node infra/doubles/agentcore/main.ts [--port N]`: AgentCore Code Interpreter on this machine, until it is stopped. */
+import { parseArgs } from 'node:util'
+import { missing } from '../jail.ts'
+import { EXAMPLE_SECRETS, startAgentcoreDouble } from './agentcore-double.ts'
+
+const { values } = parseArgs({ options: { port: { type: 'string', default: '0' } } })
+const why = missing()
+if (why !== null || !/^\d{1,5}$/.test(values.port)) {
+  console.error(why ?? 'expected --port N')
+  process.exit(2)
+}
+const double = await startAgentcoreDouble({ port: Number(values.port) })
+console.log(
+  JSON.stringify({
+    double: 'agentcore',
+    origin: double.origin,
+    access_key_id: EXAMPLE_SECRETS.accessKeyId,
+    secret_access_key: EXAMPLE_SECRETS.secretAccessKey,
+  }),
+)
+for (const signal of ['SIGINT', 'SIGTERM'] as const)
+  process.once(signal, () => void double[Symbol.asyncDispose]().then(() => process.exit(0)))
