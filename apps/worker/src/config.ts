@@ -74,6 +74,13 @@ export const WORKER_FIELDS = {
       'Of these slots at most so many for routines where both lanes are served (default: half); the others are never filled by them.',
     example: '2',
   },
+  sessionReapMs: {
+    variable: 'COFFERDAM_SESSION_REAP_MS',
+    schema: wholeNumber(100, 3_600_000).default(10_000),
+    description:
+      'How often this worker looks for idle sessions that any worker can attach to, and ends them, milliseconds.',
+    example: '10000',
+  },
   drainMs: {
     variable: 'COFFERDAM_DRAIN_MS',
     schema: wholeNumber(0, 3_600_000).default(25_000),

@@ -16,6 +16,7 @@ import {
 } from '@cofferdam/executor'
 import { connectRedis, createConsumer, createProducer, createTraceShelf } from '@cofferdam/queue'
 import { serveCallbacks, serveTicks } from '@cofferdam/routines'
+import { createSessionRegistry } from '@cofferdam/sessions'
 import { createStore } from '@cofferdam/store'
 import {
   createLogger,
@@ -35,6 +36,8 @@ import { createJanitor } from './janitor.ts'
 import { createCapsWriter } from './write-caps.ts'
 import { createLeaseKeeper } from './lease-keeper.ts'
 import { keepRetention } from './keep-retention.ts'
+import { createSessionReaper } from './session-reaper.ts'
+import { showSessions } from './show-sessions.ts'
 import { prewarmPreferred, warmPlaces } from './warm-places.ts'
 import { storeOutbox } from './store-outbox.ts'
 import { createPolicyCache } from './policy-cache.ts'
@@ -96,13 +99,18 @@ export async function runWorker(config: WorkerConfig, options: WorkerOptions = {
     }),
   )
   const memory = createMemoryBudget(config.memoryBudgetMib * MiB)
+  const sessions = createSessionRegistry({ redis })
+  const shown = owned.use(
+    showSessions({ sessions: createSessionRegistry({ redis: control }), self: workerId, onError }),
+  )
   const warm = warmPlaces({
     owner: workerId,
     memory,
     config: config.warm,
     instruments: telemetry.instruments,
+    onSession: (name, state) => shown.show(name, state),
   })
-  const backends = await createBackends(config.backends, { logger, warm })
+  const backends = await createBackends(config.backends, { logger, warm, sessions })
   owned.defer(async () => {
     for (const backend of backends.values()) await backend[Symbol.asyncDispose]()
   })
@@ -179,6 +187,17 @@ export async function runWorker(config: WorkerConfig, options: WorkerOptions = {
       liveWorkers: async () => new Set((await producer.stats()).workers.map((worker) => worker.worker_id)),
       onSwept: (backend, owner, destroyed) =>
         logger.warn({ backend, owner, destroyed }, 'destroyed what a dead worker left'),
+      onError,
+    }),
+  )
+  owned.use(
+    createSessionReaper({
+      backends,
+      sessions,
+      self: workerId,
+      tickMs: config.sessionReapMs,
+      onEnded: ({ backend, tenantId, key }) =>
+        logger.info({ backend, tenant_id: tenantId, session: key }, 'ended an idle session'),
       onError,
     }),
   )

@@ -11,6 +11,7 @@ export function warmPlaces(deps: {
   memory: MemoryBudget
   config: WarmConfig
   instruments: Instruments
+  onSession: NonNullable<WarmDeps['onSession']>
 }): WarmDeps {
   return {
     owner: deps.owner,
@@ -18,6 +19,7 @@ export function warmPlaces(deps: {
     refillGate: createRefillGate(availableParallelism()),
     config: deps.config,
     observe: (event) => deps.instruments.slotEvent(event),
+    onSession: (name, state) => deps.onSession(name, state),
   }
 }
 

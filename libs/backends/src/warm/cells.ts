@@ -16,6 +16,7 @@ import {
   newSessionId,
   type SandboxSpec,
   type SessionId,
+  type SessionName,
   type SessionScope,
 } from '@cofferdam/contract'
 import { SILENT, type BackendLogger } from '../deps.ts'
@@ -53,6 +54,8 @@ interface Cell<S extends CellSlot> {
 /** All cells of one session, or of one tenant and kind. */
 interface Domain<S extends CellSlot> {
   key: string
+  /** Null for reuse scope `tenant`. */
+  session: SessionName | null
   /** Also cells that are only opening. */
   count: number
   max: number
@@ -106,7 +109,8 @@ export function createCells<S extends CellSlot>(parts: {
     const found = domains.get(key)
     if (found !== undefined) return found
     const max = spec.session === null ? settings.max_per_tenant : 1
-    const domain: Domain<S> = { key, count: 0, max, cells: new Set(), waiters: [] }
+    const session = spec.session === null ? null : { tenantId: spec.tenantId, backend, key: spec.session.key }
+    const domain: Domain<S> = { key, session, count: 0, max, cells: new Set(), waiters: [] }
     domains.set(key, domain)
     return domain
   }
@@ -230,9 +234,29 @@ export function createCells<S extends CellSlot>(parts: {
 
   type Why = Extract<WarmEvent, { type: 'dropped' }>['why']
 
+  /** Tells of a session's cell as it is now. */
+  function show({ session }: Domain<S>, { id, scope, startedMs, idleMs, idleSinceMs }: Cell<S>): void {
+    if (session === null) return
+    const usedAtMs = idleSinceMs ?? Date.now()
+    deps.onSession?.(session, {
+      entry: {
+        sessionId: id,
+        scope,
+        epoch: 0,
+        handle: {},
+        createdAtMs: startedMs,
+        usedAtMs,
+        idleAtMs: Math.min(usedAtMs + idleMs, startedMs + settings.max_age_ms),
+        expiresAtMs: startedMs + settings.max_age_ms,
+      },
+      isBusy: idleSinceMs === null,
+    })
+  }
+
   /** Takes the cell out at once, so that nobody gets it; resolves when it is proven gone. */
   async function discard(domain: Domain<S>, cell: Cell<S>, why: Why): Promise<void> {
     if (!domain.cells.delete(cell)) return await cell.slot.destroy()
+    if (domain.session !== null) deps.onSession?.(domain.session, null)
     cell.idleSinceMs = null
     observe({ type: 'dropped', backend, why })
     const gone = cell.slot.destroy().finally(() => cell.memory?.[Symbol.dispose]())
@@ -269,6 +293,7 @@ export function createCells<S extends CellSlot>(parts: {
     cell.memory = deps.memory.tryAcquire(bytesOf(cell.slot.spec))
     cell.idleSinceMs = Date.now()
     if (cell.memory === null && domain.waiters.length === 0) return await discard(domain, cell, 'pressure')
+    show(domain, cell)
     freed(domain)
   }
 
@@ -295,6 +320,7 @@ export function createCells<S extends CellSlot>(parts: {
       taken.runs += 1
       const isFirst = taken.runs === 1
       observe({ type: 'taken', backend, warm: !isFirst })
+      show(domain, taken)
       let ending: Promise<void> | null = null
       return {
         slot: taken.slot,

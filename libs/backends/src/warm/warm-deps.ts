@@ -1,5 +1,5 @@
 /** What warm slots share over all backends of a worker. */
-import type { WorkerId } from '@cofferdam/contract'
+import type { SessionEntry, SessionName, WorkerId } from '@cofferdam/contract'
 import type { WarmConfig } from './config.ts'
 import type { RefillGate } from './refill-gate.ts'
 
@@ -29,4 +29,6 @@ export interface WarmDeps {
   refillGate: RefillGate
   config: WarmConfig
   observe?(event: WarmEvent): void
+  /** Hears of each session that has its sandbox here: when a turn begins and ends, and (null) when the sandbox is gone. */
+  onSession?(name: SessionName, state: { entry: SessionEntry; isBusy: boolean } | null): void
 }

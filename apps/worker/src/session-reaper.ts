@@ -1,0 +1,100 @@
+/**
+ * Ends sessions that any worker can attach to once nobody used them for their idle time, or their vendor's time is over.
+ *
+ *   every tick, per backend: overdue? ─▶ claim without waiting ─ held: somebody uses it, next time
+ *                                          └─▶ still overdue ─▶ the backend ends it ─▶ forgotten
+ *
+ * Any number of workers do this at once: the claim decides. What cannot be ended now stays overdue and is tried again.
+ */
+import {
+  isCofferdamError,
+  type Backend,
+  type SessionLease,
+  type SessionName,
+  type SessionRegistry,
+  type WorkerId,
+} from '@cofferdam/contract'
+
+/** Overdue sessions looked at in one tick: at eight at once and a second each, a tick's time. */
+const ROUND = 100
+const AT_ONCE = 8
+/** A vendor that takes longer is asked again. */
+const END_MS = 30_000
+
+export interface SessionReaper extends AsyncDisposable {
+  /** One round over all backends; resolves with the number of sessions that were ended. Never rejects. */
+  round(): Promise<number>
+}
+
+/** Starts to reap every `tickMs`. Disposing stops what is under way: it stays overdue for another worker. */
+export function createSessionReaper(deps: {
+  backends: ReadonlyMap<string, Backend>
+  sessions: SessionRegistry
+  self: WorkerId
+  tickMs: number
+  onEnded(name: SessionName): void
+  onError(error: unknown): void
+}): SessionReaper {
+  const stop = new AbortController()
+  const reapable = [...deps.backends.values()].filter((backend) => backend.endSession !== undefined)
+  let running = Promise.resolve(0)
+  // One after the other: a round that takes longer than a tick must not meet itself.
+  const round = (): Promise<number> => (running = running.then(reapAll))
+  const timer = setInterval(() => void round(), deps.tickMs)
+  timer.unref()
+
+  async function reapAll(): Promise<number> {
+    let ended = 0
+    for (const backend of reapable) ended += await reapBackend(backend)
+    return ended
+  }
+
+  async function reapBackend(backend: Backend): Promise<number> {
+    try {
+      const names = await deps.sessions.overdue(backend.name, ROUND)
+      let ended = 0
+      const next = async (): Promise<void> => {
+        for (let name = names.shift(); name !== undefined && !stop.signal.aborted; name = names.shift())
+          if (await reap(backend, name)) ended += 1
+      }
+      await Promise.all(Array.from({ length: AT_ONCE }, next))
+      return ended
+    } catch (error) {
+      deps.onError(error)
+      return 0
+    }
+  }
+
+  /** True when this worker ended it. Never rejects. */
+  async function reap(backend: Backend, name: SessionName): Promise<boolean> {
+    try {
+      await using lease = await deps.sessions.claim(name, deps.self, { waitMs: 0, signal: stop.signal })
+      const { entry } = lease
+      if (entry === null || Math.min(entry.idleAtMs, entry.expiresAtMs ?? Infinity) > Date.now()) return false
+      await endSession(backend, lease, stop.signal)
+      deps.onEnded(name)
+      return true
+    } catch (error) {
+      const isHeld = isCofferdamError(error) && error.code === 'conflict'
+      if (!isHeld && !stop.signal.aborted) deps.onError(error)
+      return false
+    }
+  }
+
+  return {
+    round,
+    async [Symbol.asyncDispose]() {
+      clearInterval(timer)
+      stop.abort(new Error('the worker closes'))
+      await running
+    },
+  }
+}
+
+/** Ends a claimed session at its backend, then forgets it. Throws when its end is not known: it stays listed. */
+export async function endSession(backend: Backend, lease: SessionLease, signal: AbortSignal): Promise<void> {
+  if (lease.entry === null) return
+  const bounded = AbortSignal.any([signal, lease.signal, AbortSignal.timeout(END_MS)])
+  await backend.endSession?.(lease.name, lease.entry, bounded)
+  await lease.forget()
+}

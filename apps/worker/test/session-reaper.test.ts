@@ -1,0 +1,143 @@
+/** The reaper ends what nobody uses, through a backend that remembers what it was asked; the registry is the real one. */
+import {
+  newSessionId,
+  newWorkerId,
+  type Backend,
+  type SessionEntry,
+  type SessionName,
+} from '@cofferdam/contract'
+import { createFakeBackend } from '@cofferdam/backends'
+import { testRedis, type TestServer } from '@cofferdam/embedded/testing'
+import { createSessionRegistry, type Sessions } from '@cofferdam/sessions'
+import { Redis } from 'ioredis'
+import { randomUUID } from 'node:crypto'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { createSessionReaper } from '../src/session-reaper.ts'
+
+let server: TestServer
+let redis: Redis
+let sessions: Sessions
+beforeAll(async () => {
+  server = await testRedis()
+  redis = new Redis(server.url.replace(/^unix:\/\//, ''))
+  sessions = createSessionRegistry({ redis })
+})
+afterAll(async () => {
+  redis.disconnect()
+  await server.stop()
+})
+
+const self = newWorkerId('0123456789ab')
+const NEVER = 3_600_000
+
+/** A backend of a fresh name whose vendor ends sessions as `end` says. */
+function vendor(end: (name: SessionName, signal: AbortSignal) => Promise<boolean>) {
+  const name = `vendor-${randomUUID().slice(0, 8)}`
+  const backend: Backend = Object.assign(createFakeBackend({}, name), {
+    endSession: async (session: SessionName, _entry: SessionEntry, signal: AbortSignal) =>
+      await end(session, signal),
+  })
+  return new Map([[name, backend]])
+}
+
+async function idle(backends: ReadonlyMap<string, Backend>, key: string, idleAtMs = 1): Promise<SessionName> {
+  const [backend = ''] = backends.keys()
+  const name = { tenantId: 'acme', backend, key }
+  await using lease = await claim(name)
+  await lease.keep({
+    sessionId: newSessionId(),
+    scope: 'files',
+    epoch: lease.nextEpoch,
+    handle: {},
+    createdAtMs: 1,
+    usedAtMs: 1,
+    idleAtMs,
+    expiresAtMs: null,
+  })
+  return name
+}
+
+const claim = async (name: SessionName) =>
+  await sessions.claim(name, self, { waitMs: 0, signal: new AbortController().signal })
+
+function reaper(backends: ReadonlyMap<string, Backend>, tickMs = NEVER, errors: unknown[] = []) {
+  const ended: string[] = []
+  const made = createSessionReaper({
+    backends,
+    sessions,
+    self,
+    tickMs,
+    onEnded: ({ key }) => ended.push(key),
+    onError: (error) => errors.push(error),
+  })
+  return { made, ended, errors }
+}
+
+describe('the session reaper', () => {
+  it('ends what is overdue at its backend, forgets it, and leaves the rest', async () => {
+    const asked: string[] = []
+    const backends = vendor(async ({ key }) => asked.push(key) > 0)
+    const overdue = await idle(backends, 'overdue')
+    const fresh = await idle(backends, 'fresh', Date.now() + NEVER)
+    const { made, ended } = reaper(backends)
+    await using _ = made
+    expect(await made.round()).toBe(1)
+    expect([asked, ended]).toEqual([['overdue'], ['overdue']])
+    expect([await sessions.find(overdue), (await sessions.find(fresh))?.key]).toEqual([null, 'fresh'])
+  })
+
+  it('never ends one that is in use, however long overdue', async () => {
+    const asked: string[] = []
+    const backends = vendor(async ({ key }) => asked.push(key) > 0)
+    const name = await idle(backends, 'running')
+    await using _held = await claim(name)
+    const { made, errors } = reaper(backends)
+    await using _ = made
+    expect(await made.round()).toBe(0)
+    expect([asked, errors]).toEqual([[], []])
+  })
+
+  it('ends each once when three workers look at the same moment', async () => {
+    const asked: string[] = []
+    const backends = vendor(async ({ key }) => asked.push(key) > 0)
+    for (let i = 0; i < 20; i++) await idle(backends, `s${i}`)
+    const reapers = [1, 2, 3].map(() => reaper(backends))
+    const counts = await Promise.all(reapers.map(async ({ made }) => await made.round()))
+    expect(counts.reduce((a, b) => a + b)).toBe(20)
+    expect(new Set(asked).size).toBe(20)
+    expect(asked).toHaveLength(20)
+    for (const { made } of reapers) await made[Symbol.asyncDispose]()
+  })
+
+  it('keeps what its vendor did not end, tells of it, and tries again', async () => {
+    let isAway = true
+    const backends = vendor(async () => {
+      if (isAway) throw new Error('the vendor is away')
+      return true
+    })
+    const name = await idle(backends, 'main')
+    const { made, errors } = reaper(backends)
+    await using _ = made
+    expect(await made.round()).toBe(0)
+    expect(errors).toMatchObject([{ message: 'the vendor is away' }])
+    expect(await sessions.find(name)).not.toBe(null)
+    isAway = false
+    expect(await made.round()).toBe(1)
+  })
+
+  it('looks by itself, and when it is disposed stops waiting for a vendor', async () => {
+    const asked = Promise.withResolvers<undefined>()
+    const backends = vendor(async (_name, signal) => {
+      asked.resolve(undefined)
+      return await new Promise((_resolve, reject) => {
+        signal.addEventListener('abort', () => reject(signal.reason))
+      })
+    })
+    const name = await idle(backends, 'main')
+    const { made, errors } = reaper(backends, 20)
+    await asked.promise
+    await made[Symbol.asyncDispose]()
+    expect(errors).toEqual([])
+    expect(await sessions.find(name)).toMatchObject({ key: 'main', holder: null })
+  })
+})
