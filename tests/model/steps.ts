@@ -21,6 +21,8 @@ export type Step =
   | { do: 'beat' | 'drain' | 'crash' | 'leave'; worker: number }
   /** One fetch and the take. */
   | { do: 'fetch'; worker: number; lane: Lane }
+  /** Both in one, as by a slot that goes from one job to the next. */
+  | { do: 'go on'; worker: number; lane: Lane }
   | { do: 'hand'; worker: number; lane: Lane; how: 'fair' | 'yield' | 'force' }
   /** The holder does the next thing; `late`: it was stopped between its look at the fence and its write. */
   | { do: 'act'; held: number; choice: Choice; late: boolean; outbox: boolean }
@@ -76,7 +78,7 @@ const stepArb = fc.oneof(
       worker: nat,
     }),
   ),
-  record(10, fc.record({ do: fc.constant('fetch' as const), worker: nat, lane })),
+  record(10, fc.record({ do: fc.constantFrom('fetch' as const, 'go on' as const), worker: nat, lane })),
   record(
     5,
     fc.record({

@@ -26,7 +26,7 @@ import {
   type Reply,
   type Script,
 } from '@cofferdam/queue/testing'
-import type { Job, Worker } from 'bullmq'
+import type { Worker } from 'bullmq'
 import type { Redis } from 'ioredis'
 import type { Choice, Step } from './steps.ts'
 
@@ -79,7 +79,7 @@ interface Held {
   lane: Lane
   worker: ModelWorker
   /** Null when it came from the worker's hand. */
-  job: Job | null
+  jobId: string | null
   token: string
   interrupted: Began | null
   isCancelled: boolean
@@ -195,6 +195,8 @@ export class World {
         return this.withWorker(step.worker, (worker) => this.leave(worker))
       case 'fetch':
         return this.withWorker(step.worker, (worker) => this.fetch(worker, step.lane))
+      case 'go on':
+        return this.withWorker(step.worker, (worker) => this.goOn(worker, step.lane))
       case 'hand':
         return this.withWorker(step.worker, (worker) => this.takeHanded(worker, step.lane, step.how))
       case 'act':
@@ -322,8 +324,18 @@ export class World {
     if (job?.id === undefined) return
     const { id, release } = releaseOf(job.id)
     const { code, rest } = await this.call(SCRIPTS.take, KEYS.record + id, [id, release, worker.name, ''])
-    if (code === 'taken') await this.hold(worker, lane, id as ExecutionId, rest, job, token)
+    if (code === 'taken') await this.hold(worker, lane, id as ExecutionId, rest, job.id, token)
     else await job.moveToCompleted(undefined, token, false).catch(() => undefined)
+  }
+
+  /** As a slot whose execution is over goes to the next (lua/next.lua); BullMQ's part of the end is in `finishJob`. */
+  async goOn(worker: ModelWorker, lane: Lane): Promise<void> {
+    const token = `${worker.name}:${(this.tokens += 1)}`
+    const args = [lane, '', token, 1, worker.name, LOCK_MS, '']
+    const { code, rest } = await this.call(SCRIPTS.next, KEYS.window, args)
+    if (code !== 'taken') return
+    const jobId = text(rest.at(-1))
+    await this.hold(worker, lane, releaseOf(jobId).id as ExecutionId, rest, jobId, token)
   }
 
   async takeHanded(worker: ModelWorker, lane: Lane, how: string): Promise<void> {
@@ -336,7 +348,7 @@ export class World {
     lane: Lane,
     id: ExecutionId,
     rest: Reply[],
-    job: Job | null,
+    jobId: string | null,
     token: string,
   ): Promise<void> {
     const began = text(rest[5])
@@ -344,7 +356,7 @@ export class World {
       id,
       lane,
       worker,
-      job,
+      jobId,
       token,
       fence: numberOrNull(rest[0]) ?? 0,
       attempt: numberOrNull(rest[1]) ?? 0,
@@ -501,24 +513,24 @@ export class World {
     await this.finishJob(held)
   }
 
-  async finishJob({ job, token }: Held): Promise<void> {
-    // Its lock may be gone: then BullMQ has given the job to somebody else.
-    await job?.moveToCompleted(undefined, token, false).catch(() => undefined)
+  /** Its lock may be gone: then BullMQ has given the job to somebody else. */
+  async finishJob({ jobId, lane, token }: Held): Promise<void> {
+    if (jobId !== null) await this.call(SCRIPTS.next, KEYS.window, [lane, jobId, token, 0, '', LOCK_MS, ''])
   }
 
-  private lockOf = ({ lane, job }: Held): string => `${KEYS.bull}${lane}:${job?.id}:lock`
+  private lockOf = ({ lane, jobId }: Held): string => `${KEYS.bull}${lane}:${jobId}:lock`
 
   async expire(held: Held | undefined): Promise<void> {
-    if (held?.job != null && (await this.redis.get(this.lockOf(held))) === held.token)
+    if (held?.jobId != null && (await this.redis.get(this.lockOf(held))) === held.token)
       await this.redis.del(this.lockOf(held))
   }
 
   private async relock(held: Held | undefined): Promise<void> {
-    if (held?.job == null || held.phase === 'over' || !held.worker.isAlive) return
+    if (held?.jobId == null || held.phase === 'over' || !held.worker.isAlive) return
     await this.call(SCRIPTS.relock, KEYS.record + held.id, [
       held.fence,
       held.lane,
-      held.job.id ?? '',
+      held.jobId,
       held.token,
       3_600_000,
     ])

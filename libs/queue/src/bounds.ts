@@ -56,6 +56,8 @@ export const QUEUE_BOUNDS = {
   priorityMax: 1000,
   /** Released per slot: a quarter more than can run, so that a freed slot never waits for a round trip. */
   windowFactor: 1.25,
+  /** BullMQ's event stream, which nobody reads: 100 is its smallest trimming unit. */
+  bullEvents: 100,
   /** Records handed to `onOutbox` at once: at most 20 × (stdout + stderr bounds) in memory. */
   outboxBatch: 20,
   /** How long a fenced write is retried while Redis is away. */

@@ -22,11 +22,11 @@ import { createFillable } from './fillable.ts'
 import { createHanded } from './handed.ts'
 import { beat, leave } from './heartbeat.ts'
 import { KEYS, type Lane } from './keys.ts'
-import { createLaneSource, type LaneJob, type LaneSource } from './lane-source.ts'
+import { createLaneSource, type LaneJob, type LaneSource, type TakenJob } from './lane-source.ts'
 import { drainOutbox } from './outbox.ts'
 import { renewLocks } from './renew-locks.ts'
 import { createRoomGate, type Room } from './room.ts'
-import { run, SCRIPTS } from './scripts.ts'
+import { run, SCRIPTS, type Reply } from './scripts.ts'
 import { createSlots } from './slots.ts'
 import { createServerLife } from './server-life.ts'
 import { sweep, type LostExecution } from './sweep.ts'
@@ -108,10 +108,11 @@ export function createConsumer(deps: ConsumerDeps): Consumer {
     ...heldFromHand,
   ]
   let begun = 0
+  const life = createServerLife(redis)
   const takenDeps: TakenDeps = {
     redis,
     workerId,
-    life: createServerLife(redis),
+    life,
     onError,
     onBegun: () => fillable.note((begun += 1)),
   }
@@ -159,19 +160,20 @@ export function createConsumer(deps: ConsumerDeps): Consumer {
 
   /** Runs the job and then the lane's next ones on a slot that was acquired for it. */
   async function carryAll(source: LaneSource, first: LaneJob): Promise<void> {
-    let job: LaneJob | null = first
+    let next: TakenJob | null = { job: first, reply: null }
     try {
-      for (let turn = 1; job !== null; turn += 1) {
+      for (let turn = 1; next !== null; turn += 1) {
+        const { job, reply }: TakenJob = next
         heldJobs.set(job, null)
         handed.noteOther(source.lane)
-        await carry(job)
+        await carry(job, reply)
         heldJobs.delete(job)
         const goesOn: boolean =
           (turn < STREAK || lanes.length === 1) &&
           !handed.waits(source.lane) &&
           room.isFree(source.lane) &&
           !fetching.signal.aborted
-        job = await source.finish(job, goesOn)
+        next = await source.finish(job, goesOn)
       }
     } finally {
       slots.release(source.lane)
@@ -179,9 +181,9 @@ export function createConsumer(deps: ConsumerDeps): Consumer {
   }
 
   /** Runs one job to the end of `process`. Never rejects. */
-  async function carry(job: LaneJob): Promise<void> {
+  async function carry(job: LaneJob, reply: Reply[] | null): Promise<void> {
     try {
-      const held = await take(job, takenDeps)
+      const held = await take(job, takenDeps, reply)
       if (held === null) return
       heldJobs.set(job, held)
       await carryHeld(held)
@@ -264,7 +266,7 @@ export function createConsumer(deps: ConsumerDeps): Consumer {
   function start(): void {
     if (sources.length > 0 || fetching.signal.aborted) return
     control.start()
-    sources = lanes.map((lane) => createLaneSource(redis, { lane, workerId, lockMs }, onError))
+    sources = lanes.map((lane) => createLaneSource(redis, { lane, workerId, lockMs, life }, onError))
     const loops = [
       every(sweepMs, heartbeat),
       every(sweepMs, sweepOnce),

@@ -40,6 +40,7 @@ const CONSTANTS = {
   priority_max: QUEUE_BOUNDS.priorityMax,
   window_factor: QUEUE_BOUNDS.windowFactor,
   overdue: QUEUE_BOUNDS.overdueMs,
+  bull_events: QUEUE_BOUNDS.bullEvents,
 }
 
 const snakeCase = (name: string): string => name.replaceAll(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)
@@ -77,6 +78,7 @@ export const SCRIPTS = {
   pick: load('pick'),
   take: load('take'),
   takeHanded: load('take-handed'),
+  next: load('next'),
   begin: load('begin'),
   append: load('append'),
   settle: load('settle'),

@@ -10,12 +10,17 @@ import { numberOrNull, runCoded, SCRIPTS, text, type Reply } from './scripts.ts'
 import { createTaken, type HeldExecution, type Interrupted, type TakenDeps } from './taken.ts'
 
 /**
- * Takes the execution of a job. Null when the job is stale (ended, put back or released again since), or when the
+ * Takes the execution of a job, unless that was done along with it (`reply`). Null when the job is stale (ended, put back or released again since), or when the
  * execution cannot be run: taken too often without an ending, or parts of its request are gone. Such a one is
  * ended here, so that every accepted execution has an ending.
  */
-export async function take(job: LaneJob, deps: TakenDeps): Promise<HeldExecution | null> {
+export async function take(
+  job: LaneJob,
+  deps: TakenDeps,
+  reply: Reply[] | null = null,
+): Promise<HeldExecution | null> {
   const { id, release } = releaseOf(job.jobId)
+  if (reply !== null) return await ownedOf(id as ExecutionId, job, reply, deps)
   const { code, rest } = await patiently(() => callTake(id, release, deps))
   return code === 'taken' ? await ownedOf(id as ExecutionId, job, rest, deps) : null
 }

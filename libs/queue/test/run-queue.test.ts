@@ -1,5 +1,7 @@
-import { Queue } from 'bullmq'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { Queue, Worker } from 'bullmq'
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
+import { KEYS } from '../src/keys.ts'
+import { runCoded, SCRIPTS } from '../src/scripts.ts'
 import { requestOf } from './fixtures.ts'
 import { startBench, type Bench } from './support.ts'
 
@@ -7,26 +9,135 @@ let bench: Bench
 beforeAll(async () => {
   bench = await startBench()
 })
+afterEach(() => bench.clear())
 afterAll(() => bench[Symbol.asyncDispose]())
+
+const PREFIX = '{cofferdam}:interactive'
+
+/** Everything in BullMQ's keys but its event stream, which nobody reads, and the moments in it. */
+async function runQueue(): Promise<Record<string, unknown>> {
+  const found: Record<string, unknown> = {}
+  for (const key of (await bench.redis.keys(`${PREFIX}:*`)).toSorted()) {
+    switch (await bench.redis.type(key)) {
+      case 'hash': {
+        const { processedOn, timestamp, ...fields } = await bench.redis.hgetall(key)
+        found[key] = { ...fields, wasFetched: processedOn !== undefined, wasAdded: timestamp !== undefined }
+        break
+      }
+      case 'zset':
+        found[key] = await bench.redis.zrange(key, '0', '-1', 'WITHSCORES')
+        break
+      case 'list':
+        found[key] = await bench.redis.lrange(key, 0, -1)
+        break
+      case 'set':
+        found[key] = await bench.redis.smembers(key)
+        break
+      case 'string':
+        found[key] = [await bench.redis.get(key), (await bench.redis.pttl(key)) > 0]
+        break
+    }
+  }
+  return found
+}
+
+type Fetched = NonNullable<Awaited<ReturnType<Worker['getNextJob']>>>
+
+/** Releases `waiting` executions besides one, lets BullMQ fetch that one, and looks at what `goOn` leaves. */
+async function afterFirst(waiting: number, goOn: (job: Fetched) => Promise<unknown>) {
+  await bench.redis.flushall()
+  await bench.redis.hset('{cofferdam}:window', 'total', 9, 'interactive', 9, 'routine', 1)
+  await bench.redis.hset(`${PREFIX}:meta`, 'opts.maxLenEvents', 100)
+  const producer = bench.producer()
+  const ids: string[] = []
+  for (let i = 0; i <= waiting; i++) ids.push((await producer.put(requestOf())).execution_id)
+  const options = { connection: bench.redis, prefix: '{cofferdam}', name: WORKER, autorun: false }
+  const worker = new Worker('interactive', null, { ...options, removeOnComplete: { count: 0 } })
+  try {
+    const job = await worker.getNextJob(TOKEN, { block: false })
+    if (job === undefined) throw new Error('nothing was released')
+    await goOn(job)
+    const left = JSON.stringify(await runQueue())
+    return JSON.parse(ids.reduce((text, id, i) => text.replaceAll(id, `id${i}`), left)) as unknown
+  } finally {
+    await worker.close()
+  }
+}
+
+const WORKER = 'wrk_0123456789ab_going'
+const TOKEN = 'token:1'
+
+const next = (job: string, token: string, andNext: 0 | 1) =>
+  runCoded(bench.redis, SCRIPTS.next, KEYS.window, ['interactive', job, token, andNext, WORKER, 30_000, ''])
 
 describe('a release', () => {
   it('adds the job that BullMQ would have added, in the same step', async () => {
     const producer = bench.producer()
     await bench.redis.hset('{cofferdam}:window', 'total', 2, 'interactive', 2, 'routine', 1)
     const { execution_id } = await producer.put(requestOf())
-    const prefix = '{cofferdam}:interactive'
-    const ours = await bench.redis.hgetall(`${prefix}:${execution_id}`)
-    const place = await bench.redis.zrange(`${prefix}:prioritized`, '0', '-1', 'WITHSCORES')
-    const marker = await bench.redis.zrange(`${prefix}:marker`, '0', '-1', 'WITHSCORES')
+    const ours = await bench.redis.hgetall(`${PREFIX}:${execution_id}`)
+    const place = await bench.redis.zrange(`${PREFIX}:prioritized`, '0', '-1', 'WITHSCORES')
+    const marker = await bench.redis.zrange(`${PREFIX}:marker`, '0', '-1', 'WITHSCORES')
     expect(ours).toMatchObject({ name: 'x', delay: '0', priority: '1' })
 
     await bench.redis.flushall()
     const queue = new Queue('interactive', { connection: bench.redis, prefix: '{cofferdam}' })
     await queue.add('x', {}, { jobId: execution_id, priority: 1, timestamp: Number(ours['timestamp']) })
-    const theirs = await bench.redis.hgetall(`${prefix}:${execution_id}`)
+    const theirs = await bench.redis.hgetall(`${PREFIX}:${execution_id}`)
     expect({ ...ours, opts: '' }).toEqual({ ...theirs, opts: '' })
-    expect(place).toEqual(await bench.redis.zrange(`${prefix}:prioritized`, '0', '-1', 'WITHSCORES'))
-    expect(marker).toEqual(await bench.redis.zrange(`${prefix}:marker`, '0', '-1', 'WITHSCORES'))
+    expect(place).toEqual(await bench.redis.zrange(`${PREFIX}:prioritized`, '0', '-1', 'WITHSCORES'))
+    expect(marker).toEqual(await bench.redis.zrange(`${PREFIX}:marker`, '0', '-1', 'WITHSCORES'))
     await queue.close()
+  })
+})
+
+describe('a worker that goes on', () => {
+  it.each([
+    { what: 'to the next job', waiting: 2, andNext: true },
+    { what: 'to the last job', waiting: 1, andNext: true },
+    { what: 'and finds none', waiting: 0, andNext: true },
+    { what: 'to nothing, while others wait', waiting: 1, andNext: false },
+  ])('$what leaves in the run queue what BullMQ leaves', async ({ waiting, andNext }) => {
+    const theirs = await afterFirst(waiting, (job) => job.moveToCompleted(undefined, TOKEN, andNext))
+    const ours = await afterFirst(waiting, (job) => next(job.id ?? '', TOKEN, andNext ? 1 : 0))
+    expect(ours).toEqual(theirs)
+  })
+
+  it('leaves a job alone that another worker holds by now', async () => {
+    const untouched = await afterFirst(0, async () => undefined)
+    const left = await afterFirst(0, (job) => next(job.id ?? '', 'of-somebody-else', 0))
+    expect(left).toEqual(untouched)
+  })
+
+  it('ends stale jobs on its way, and takes what was redelivered first', async () => {
+    await afterFirst(3, async (job) => {
+      const [stale, redelivered] = await bench.redis.zrange(`${PREFIX}:prioritized`, '0', '1')
+      await bench.redis.hset(KEYS.record + stale, 's', 'ended')
+      await bench.redis.zrem(`${PREFIX}:prioritized`, redelivered ?? '')
+      await bench.redis.rpush(`${PREFIX}:wait`, redelivered ?? '')
+      const first = await next(job.id ?? '', TOKEN, 1)
+      expect([first.code, first.rest.at(-1)]).toEqual(['taken', redelivered])
+      const second = await next(redelivered ?? '', TOKEN, 1)
+      expect(second.code).toBe('taken')
+      expect(second.rest.at(-1)).not.toBe(stale)
+      expect(await bench.redis.exists(`${PREFIX}:${stale}`)).toBe(0)
+    })
+  })
+
+  it('keeps the event stream of BullMQ’s fetches short', async () => {
+    await afterFirst(0, async (job) => {
+      const adding = bench.redis.pipeline()
+      for (let i = 0; i < 1000; i++) adding.xadd(`${PREFIX}:events`, '*', 'event', 'active')
+      await adding.exec()
+      await next(job.id ?? '', TOKEN, 1)
+      expect(await bench.redis.xlen(`${PREFIX}:events`)).toBeLessThan(300)
+    })
+  })
+
+  it('takes nothing from a queue that was paused through BullMQ', async () => {
+    await afterFirst(1, async (job) => {
+      await bench.redis.hset(`${PREFIX}:meta`, 'paused', 1)
+      expect((await next(job.id ?? '', TOKEN, 1)).code).toBe('none')
+    })
   })
 })

@@ -10,5 +10,5 @@
 --- @include clock
 --- @include own
 local x = read_for_take(ARGV[1])
-if (x[10] ~= 'released' and x[10] ~= 'running') or x[11] ~= ARGV[2] then return { 'stale' } end
+if not is_current(x, ARGV[2]) then return { 'stale' } end
 return own(ARGV[1], x, ARGV[3], now_ms(), false, ARGV[4])

@@ -4,6 +4,11 @@ local function read_for_take(id)
     'life')
 end
 
+-- False for the job of an execution that ended, was put back or released again since.
+local function is_current(x, release)
+  return (x[10] == 'released' or x[10] == 'running') and x[11] == release
+end
+
 -- A worker becomes the owner of a released or running execution: fields of the reply shared by take and take-handed.
 -- `direct`: no BullMQ job carries it; `dw` is then its lock, renewed by the heartbeats of the owner.
 -- `life`: of the server, as the worker knows it. In another one than the execution was accepted in, the record may be

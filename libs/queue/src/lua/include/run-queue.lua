@@ -1,6 +1,6 @@
 -- The run queue of a lane in BullMQ's keys. A release adds its job in the same step, so none is ever lost between the
--- two; the job is what BullMQ's own script for prioritised jobs writes (test/run-queue.test.ts compares them), without
--- entries in BullMQ's event stream, which nobody reads.
+-- two. What stands in BullMQ's keys is what its own scripts would leave (test/run-queue.test.ts compares them), without
+-- entries in its event stream, which nobody reads.
 
 -- The job that carries the n-th release of an execution; keys.ts has the same.
 local function job_of(id, release)
@@ -15,6 +15,47 @@ local function job_add(lane, id, release, priority, now)
   local order = redis.call('INCR', queue .. ':pc')
   redis.call('ZADD', queue .. ':prioritized', priority * 4294967296 + order % 4294967296, job)
   redis.call('ZADD', queue .. ':marker', 0, '0')
+end
+
+-- What BullMQ's moveToFinished does to a job of a release, which keeps nothing when it ends. One that another worker
+-- holds by now, or that is gone, is left alone.
+local function job_end(lane, job, token)
+  local queue = K.bull .. lane
+  local key = queue .. ':' .. job
+  if redis.call('GET', key .. ':lock') ~= token then return end
+  redis.call('DEL', key, key .. ':lock')
+  redis.call('SREM', queue .. ':stalled', job)
+  redis.call('LREM', queue .. ':active', -1, job)
+end
+
+-- The next job of a lane, in the order of BullMQ's fetch; nil when there is none, or when somebody paused or limited the
+-- queue through BullMQ: its own fetch knows what that means.
+local function job_next(lane)
+  local queue = K.bull .. lane
+  local meta = redis.call('HMGET', queue .. ':meta', 'paused', 'concurrency', 'max')
+  if meta[1] or meta[2] or meta[3] then return nil end
+  local stalled = redis.call('RPOP', queue .. ':wait')
+  if stalled then return stalled end
+  local first = redis.call('ZPOPMIN', queue .. ':prioritized')[1]
+  if not first then redis.call('DEL', queue .. ':pc') end
+  return first or nil
+end
+
+-- What BullMQ's fetch does to the job that it hands to a worker.
+local function job_lock(lane, job, worker, token, lock_ms, now)
+  local queue = K.bull .. lane
+  local key = queue .. ':' .. job
+  redis.call('LPUSH', queue .. ':active', job)
+  redis.call('SET', key .. ':lock', token, 'PX', lock_ms)
+  redis.call('HSET', key, 'processedOn', now, 'pb', worker)
+  redis.call('HINCRBY', key, 'ats', 1)
+  redis.call('ZADD', queue .. ':marker', 0, '0')
+end
+
+-- A slot that goes on no further is filled by BullMQ's fetch, which adds to its event stream and trims nothing.
+local function job_none(lane)
+  redis.call('XTRIM', K.bull .. lane .. ':events', 'MAXLEN', '~', C.bull_events)
+  return { 'none' }
 end
 
 -- Jobs that wait for a worker.
