@@ -199,6 +199,8 @@ describe('infra/kubernetes and infra/keda', () => {
     .toSorted()
     .flatMap((file) => parseAllDocuments(read(file)).map((document) => document.toJS() as Any))
   const deployments = documents.filter(({ kind }) => kind === 'Deployment')
+  const scaledBy = (name: string): Any =>
+    documents.find(({ kind, metadata }) => kind === 'ScaledObject' && metadata.name === name)
   const named = (name: string): Any => deployments.find(({ metadata }) => metadata.name === name)
   const environment = (deployment: Any): Record<string, string> =>
     Object.fromEntries(
@@ -245,11 +247,19 @@ describe('infra/kubernetes and infra/keda', () => {
   })
 
   it('scales the worker that exists, by figures that exist, one slot a threshold', () => {
-    const [scaled] = documents.filter(({ kind }) => kind === 'ScaledObject')
+    const scaled = scaledBy('cofferdam-worker')
     const worker = named(scaled.spec.scaleTargetRef.name)
     expect(scaled.metadata.namespace).toBe(worker.metadata.namespace)
     for (const trigger of scaled.spec.triggers) expect(problemsOf(trigger.metadata.query)).toEqual([])
     expect(scaled.spec.triggers[0].metadata.threshold).toBe(environment(worker)['COFFERDAM_SLOTS'])
     expect(scaled.spec.minReplicaCount).toBeGreaterThanOrEqual(1)
+  })
+
+  it('scales the pool that the chart makes, by figures that exist', () => {
+    const chart = 'infra/kubernetes/sandboxes/templates/sandboxwarmpool.yaml'
+    const { apiVersion, kind, metadata } = parse(read(chart).replace(/\{\{[^}]+\}\}/g, '0')) as Any
+    const scaled = scaledBy('cofferdam-sandboxes')
+    expect(scaled.spec.scaleTargetRef).toEqual({ apiVersion, kind, name: metadata.name })
+    for (const trigger of scaled.spec.triggers) expect(problemsOf(trigger.metadata.query)).toEqual([])
   })
 })
