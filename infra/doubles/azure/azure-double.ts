@@ -8,12 +8,13 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { installGuest } from '@cofferdam/guest'
 import { listen, type MirrorServer } from '../mirror-server.ts'
+import { ArmPlane } from './arm/arm-plane.ts'
 import { CodePlane } from './code-plane.ts'
 import { handleContainerCall } from './container-plane.ts'
 import { Dropped, jsonOf, Refusal, reply, replyError } from './exchange.ts'
 import { beforeCall, happens, NO_FAULTS, type Faults } from './faults.ts'
 import { Identity, SESSIONS_AUDIENCE } from './identity.ts'
-import { SessionPool, type PoolOptions } from './session-pool.ts'
+import { SessionPool, type PoolKind, type PoolOptions } from './session-pool.ts'
 
 export const SUBSCRIPTION = '00000000-0000-0000-0000-000000000000'
 export const RESOURCE_GROUP = 'double'
@@ -22,6 +23,8 @@ const POOL_PATH = /^\/subscriptions\/[\w-]+\/resourceGroups\/[\w.()-]+\/sessionP
 export interface AzureDouble extends AsyncDisposable {
   readonly origin: string
   readonly identity: Identity
+  /** The management plane: groups, pools as resources, roles. Pools made there are pools of the double. */
+  readonly arm: ArmPlane
   /** For `IDENTITY_ENDPOINT`. */
   readonly identityEndpoint: string
   /** `poolManagementEndpoint` of a pool. */
@@ -85,6 +88,14 @@ export async function startAzureDouble(options: AzureDoubleOptions = {}): Promis
     return identifier
   }
 
+  const arm = new ArmPlane({
+    identity,
+    origin: () => origin,
+    host: {
+      addPool: (name, { containerType }) => double.addPool({ name, kind: containerType as PoolKind }),
+      removePool: (name) => double.removePool(name),
+    },
+  })
   const main = answering(async (request, response, url) => {
     // Not Azure's: how a user of the double makes it fail.
     if (url.pathname === '/_double/faults') {
@@ -92,6 +103,7 @@ export async function startAzureDouble(options: AzureDoubleOptions = {}): Promis
       return reply(response, 200, faults)
     }
     if (await identity.handle(request, response)) return
+    if (await arm.handle(request, response)) return
     const [, name, path] = POOL_PATH.exec(url.pathname) ?? []
     const pool = pools.get(name ?? '')
     if (pool === undefined || path === undefined || pool.server !== null)
@@ -105,6 +117,7 @@ export async function startAzureDouble(options: AzureDoubleOptions = {}): Promis
   const double: AzureDouble = {
     origin,
     identity,
+    arm,
     identityEndpoint: `${origin}/msi/token`,
     requests,
     endpoint: (name) => of(name).endpoint,
