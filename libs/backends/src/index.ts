@@ -1,5 +1,16 @@
 /** Places that make sandboxes: one folder per backend behind one registry. */
 export type { Interpreters } from './agentcore/interpreters.ts'
+export {
+  agentcoreProvisionConfigSchema,
+  createAgentcoreProvisioner,
+  type AgentcoreProvisionConfig,
+  type AgentcoreProvisioner,
+  type AwsCredentials,
+  type GarbageLine,
+  type InterpreterRows,
+  type ProvisionLine,
+  type ProvisionReport,
+} from './agentcore/provision/index.ts'
 export { capabilitiesTable } from './capabilities-table.ts'
 export { backendsConfigSchema, type BackendsConfig, type BackendsConfigInput } from './config.ts'
 export { createBackends } from './create-backends.ts'

@@ -40,8 +40,11 @@ export interface CodeInterpreters {
     id: string,
     actor: string,
   ): Promise<boolean>
-  /** The service does not know `id` any more. False when the row names another by now. */
-  forget(tenantId: string, environment: Environment, id: string, actor: string): Promise<boolean>
+  /**
+   * The service does not know `id` any more. False when the row names another by now. Null where none was written yet: what
+   * the row's generation made is gone.
+   */
+  forget(tenantId: string, environment: Environment, id: string | null, actor: string): Promise<boolean>
   /** Nothing is wanted for the tenant any more. */
   remove(tenantId: string, actor: string): Promise<void>
   /** Whether any row names it. */
@@ -142,7 +145,7 @@ export function createCodeInterpreters(fleet: Kysely<Database>): CodeInterpreter
           }))
           .where('tenant_id', '=', tenantId)
           .where('environment', '=', environment)
-          .where('interpreter_id', '=', id)
+          .where('interpreter_id', 'is not distinct from', id)
           .executeTakeFirst()
         return done.numUpdatedRows === 1n
       }),

@@ -6,7 +6,7 @@ import type { Roles } from './roles.ts'
 
 const ALPHABET = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789'
 const NAME = /^[a-zA-Z][a-zA-Z0-9_]{0,47}$/
-const TOKEN = /^[a-zA-Z0-9](-*[a-zA-Z0-9]){32,255}$/
+const TOKEN = /^(?=.{33,256}$)[a-zA-Z0-9](-*[a-zA-Z0-9])*$/
 const MODES: readonly unknown[] = ['PUBLIC', 'SANDBOX', 'VPC']
 
 interface Interpreter {

@@ -1,0 +1,65 @@
+/**
+ * Interpreters that nobody names any more: of tenants that were deleted, of rows whose id was lost. They are found by their
+ * names (the service lists no tags), and cost nothing but a place in the account's 1,000.
+ */
+import { isAwsFailure } from './aws-failure.ts'
+import type { ListedInterpreter } from './control-plane.ts'
+import { interpreterName, isOurName } from './interpreter-name.ts'
+import type { WantedInterpreter } from './interpreter-rows.ts'
+import type { ProvisionParts } from './provision-interpreter.ts'
+
+/** One interpreter that no row names. */
+export interface GarbageLine {
+  interpreter_id: string
+  name: string
+  age_ms: number
+  /** `wanted`: a row waits for one of this name and will adopt it. `in-use`: the service refuses to delete it now. */
+  action: 'deleted' | 'would-delete' | 'young' | 'wanted' | 'in-use'
+}
+
+/** What is younger may be one that another process made and did not write down yet. */
+const MIN_AGE_MS = 3_600_000
+const GOING = new Set(['DELETING', 'DELETED'])
+
+/** Deletes what `mayDelete` allows, too; throws `AwsFailure`. `wanted` are all rows. */
+export async function collectGarbage(
+  { control, config, rows, signal }: Pick<ProvisionParts, 'control' | 'config' | 'rows' | 'signal'>,
+  wanted: readonly WantedInterpreter[],
+  mayDelete: (id: string) => boolean,
+): Promise<GarbageLine[]> {
+  const named = new Set(wanted.flatMap(({ interpreter_id: id }) => (id === null ? [] : [id])))
+  const waiting = new Set(
+    wanted
+      .filter(({ interpreter_id: id }) => id === null)
+      .map((row) => interpreterName(config.prefix, row.tenant_id, row.environment)),
+  )
+  const found: ListedInterpreter[] = []
+  for await (const one of control.list())
+    if (isOurName(config.prefix, one.name) && !GOING.has(one.status) && !named.has(one.id)) found.push(one)
+
+  const lines: GarbageLine[] = []
+  for (const one of found) {
+    signal.throwIfAborted()
+    const age = Date.now() - one.createdAtMs
+    const line = { interpreter_id: one.id, name: one.name, age_ms: age }
+    if (age < MIN_AGE_MS) lines.push({ ...line, action: 'young' })
+    else if (waiting.has(one.name)) lines.push({ ...line, action: 'wanted' })
+    else if (!mayDelete(one.id)) lines.push({ ...line, action: 'would-delete' })
+    // Asked again, one by one: it may have been written down since the rows were read.
+    else if (!(await rows.isNamed(one.id))) lines.push({ ...line, action: await deleted(control, one.id) })
+  }
+  return lines
+}
+
+async function deleted(
+  control: Pick<ProvisionParts['control'], 'delete'>,
+  id: string,
+): Promise<'deleted' | 'in-use'> {
+  try {
+    await control.delete(id)
+    return 'deleted'
+  } catch (error) {
+    if (isAwsFailure(error, 'conflict')) return 'in-use'
+    throw error
+  }
+}

@@ -1,0 +1,155 @@
+/** The service's control plane as far as provisioning needs it. The SDK is loaded here, when somebody provisions. */
+import { calling, isAwsFailure } from './aws-failure.ts'
+import type { AgentcoreProvisionConfig } from './config.ts'
+
+/** Access key and secret; left out: where the SDK looks for them (environment, profile, instance). */
+export interface AwsCredentials {
+  accessKeyId: string
+  secretAccessKey: string
+  sessionToken?: string
+}
+
+export interface InterpreterWish {
+  name: string
+  network: { mode: 'PUBLIC' | 'SANDBOX' } | { mode: 'VPC'; subnets: string[]; securityGroups: string[] }
+  executionRoleArn: string | null
+  clientToken: string
+}
+
+/** An interpreter as `get` shows it. */
+export interface InterpreterFacts {
+  id: string
+  name: string
+  status: string
+  networkMode: string
+  executionRoleArn: string | null
+  failureReason: string | null
+}
+
+/** An interpreter as `list` shows it: without its settings and tags. */
+export interface ListedInterpreter {
+  id: string
+  name: string
+  status: string
+  createdAtMs: number
+}
+
+/** Every method throws `AwsFailure`. */
+export interface ControlPlane extends Disposable {
+  /** Answers a known token with what it made before. */
+  create(wish: InterpreterWish): Promise<{ id: string; createdAtMs: number }>
+  /** Null when the service knows none of this id (yet, or any more). */
+  get(id: string): Promise<InterpreterFacts | null>
+  /** All of the account and region. */
+  list(): AsyncGenerator<ListedInterpreter>
+  /** False when there was none. */
+  delete(id: string): Promise<boolean>
+}
+
+/** Creation is 5/s per account: five attempts wait about 8 s for their turn in the SDK. Repeating is safe by the token. */
+export const MAX_ATTEMPTS = 5
+const PAGE = 100
+/** The account's quota is 1,000 interpreters; ten times that means a list that does not end. */
+const PAGES_MAX = 100
+
+/** Creates the client; talks to nothing. */
+export async function openControlPlane(
+  config: Pick<AgentcoreProvisionConfig, 'region' | 'control_url'>,
+  credentials?: AwsCredentials,
+): Promise<ControlPlane> {
+  const sdk = await import('@aws-sdk/client-bedrock-agentcore-control')
+  const client = new sdk.BedrockAgentCoreControlClient({
+    region: config.region,
+    maxAttempts: MAX_ATTEMPTS,
+    ...(config.control_url === undefined ? {} : { endpoint: config.control_url }),
+    ...(credentials === undefined ? {} : { credentials }),
+  })
+
+  return {
+    create: ({ name, network, executionRoleArn, clientToken }) =>
+      calling('CreateCodeInterpreter', async () => {
+        const made = await client.send(
+          new sdk.CreateCodeInterpreterCommand({
+            name,
+            clientToken,
+            description: 'Made by cofferdam provision agentcore.',
+            networkConfiguration:
+              network.mode === 'VPC'
+                ? {
+                    networkMode: 'VPC',
+                    vpcConfig: { subnets: network.subnets, securityGroups: network.securityGroups },
+                  }
+                : { networkMode: network.mode },
+            ...(executionRoleArn === null ? {} : { executionRoleArn }),
+          }),
+        )
+        return { id: present(made.codeInterpreterId, 'id'), createdAtMs: timeOf(made.createdAt) }
+      }),
+    get: (id) =>
+      goneIsNull(() =>
+        calling('GetCodeInterpreter', async () => {
+          const found = await client.send(new sdk.GetCodeInterpreterCommand({ codeInterpreterId: id }))
+          return {
+            id: present(found.codeInterpreterId, 'id'),
+            name: present(found.name, 'name'),
+            status: present(found.status, 'status'),
+            networkMode: present(found.networkConfiguration?.networkMode, 'network mode'),
+            executionRoleArn: found.executionRoleArn ?? null,
+            failureReason: found.failureReason ?? null,
+          }
+        }),
+      ),
+    async *list() {
+      let nextToken: string | undefined
+      for (let page = 0; page < PAGES_MAX; page += 1) {
+        const token = nextToken
+        const answer = await calling('ListCodeInterpreters', () =>
+          client.send(
+            new sdk.ListCodeInterpretersCommand({
+              maxResults: PAGE,
+              type: 'CUSTOM',
+              ...(token === undefined ? {} : { nextToken: token }),
+            }),
+          ),
+        )
+        for (const found of answer.codeInterpreterSummaries ?? [])
+          yield {
+            id: present(found.codeInterpreterId, 'id'),
+            name: found.name ?? '',
+            status: present(found.status, 'status'),
+            createdAtMs: timeOf(found.createdAt),
+          }
+        nextToken = answer.nextToken
+        if (nextToken === undefined || nextToken === '') return
+      }
+      throw new Error(`ListCodeInterpreters: does not end within ${PAGES_MAX} pages`)
+    },
+    delete: async (id) =>
+      (await goneIsNull(() =>
+        calling('DeleteCodeInterpreter', async () => {
+          await client.send(new sdk.DeleteCodeInterpreterCommand({ codeInterpreterId: id }))
+          return true
+        }),
+      )) ?? false,
+    [Symbol.dispose]() {
+      client.destroy()
+    },
+  }
+}
+
+async function goneIsNull<T>(call: () => Promise<T>): Promise<T | null> {
+  try {
+    return await call()
+  } catch (error) {
+    if (isAwsFailure(error, 'gone')) return null
+    throw error
+  }
+}
+
+function present<T>(value: T | undefined, what: string): T {
+  if (value === undefined) throw new Error(`the answer has no ${what}`)
+  return value
+}
+
+/** An answer without a time counts as young: nothing is done to what may just have been made. */
+const timeOf = (date: Date | undefined): number => date?.getTime() ?? Date.now()

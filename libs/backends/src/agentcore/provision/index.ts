@@ -1,0 +1,181 @@
+/**
+ * Provisioning at AgentCore: interpreters of tenants are made, checked, forgotten and collected. README.md says who may run
+ * it and with which rights. Loads no SDK before the first call.
+ */
+import type { ENVIRONMENTS } from '@cofferdam/contract'
+import { isAwsFailure } from './aws-failure.ts'
+import { collectGarbage, type GarbageLine } from './collect-garbage.ts'
+import { agentcoreProvisionConfigSchema, type AgentcoreProvisionConfig } from './config.ts'
+import { openControlPlane, type AwsCredentials, type ControlPlane } from './control-plane.ts'
+import { interpreterName } from './interpreter-name.ts'
+import type { InterpreterRows, WantedInterpreter } from './interpreter-rows.ts'
+import { provisionInterpreter, type ProvisionLine, type ProvisionParts } from './provision-interpreter.ts'
+import { createTenantRoles } from './tenant-roles.ts'
+
+export { agentcoreProvisionConfigSchema, type AgentcoreProvisionConfig }
+export type { AwsCredentials, GarbageLine, InterpreterRows, ProvisionLine, WantedInterpreter }
+
+type Environment = (typeof ENVIRONMENTS)[number]
+
+export interface ProvisionReport {
+  interpreters: ProvisionLine[]
+  /** Null when garbage was not looked for. */
+  garbage: GarbageLine[] | null
+}
+
+export interface ReconcileOptions {
+  /** Only this tenant's; garbage is of no tenant and is looked for all the same. */
+  tenantId?: string
+  /** Asked for before the round; what was asked for earlier is part of it anyway. */
+  request?: readonly { tenantId: string; environments: readonly Environment[] }[]
+  /** Says what it would do and changes nothing, neither here nor at the service. */
+  dryRun?: boolean
+  /** Whether interpreters that no row names are looked for, and which of them are deleted. */
+  garbage?: 'keep' | 'look' | 'delete' | ((id: string) => boolean)
+  signal?: AbortSignal
+}
+
+export interface AgentcoreProvisioner extends AsyncDisposable {
+  /**
+   * One round: fills what is missing, forgets ids that the service knows no more. Null when another process is at it.
+   * Throws `store_unavailable`; what AWS refuses stands in the lines, but for the list that garbage is found in.
+   */
+  reconcile(options?: ReconcileOptions): Promise<ProvisionReport | null>
+  /** Deletes all that a tenant has at the service, role included, then its rows. Returns the ids. Null as above. */
+  remove(tenantId: string, signal?: AbortSignal): Promise<string[] | null>
+}
+
+export interface ProvisionerDeps {
+  rows: InterpreterRows
+  /** Who provisions, for the events of the database. */
+  actor: string
+  /** Left out: where the SDK looks for them. */
+  credentials?: AwsCredentials
+}
+
+/** Tenants at once: the service takes 5 creations a second, and each is followed by some looks at it. */
+const TENANTS_AT_ONCE = 4
+
+/** Creates the provisioner; talks to nothing. */
+export function createAgentcoreProvisioner(
+  settings: AgentcoreProvisionConfig,
+  { rows, actor, credentials }: ProvisionerDeps,
+): AgentcoreProvisioner {
+  const config = agentcoreProvisionConfigSchema.parse(settings)
+  const roles = createTenantRoles(config, credentials)
+  let opened: Promise<ControlPlane> | undefined
+  const partsOf = async (signal: AbortSignal): Promise<ProvisionParts> => ({
+    config,
+    control: await (opened ??= openControlPlane(config, credentials)),
+    roles,
+    rows,
+    actor,
+    signal,
+  })
+
+  return {
+    reconcile: ({ tenantId, request = [], dryRun = false, garbage = 'keep', signal = never() } = {}) =>
+      rows.inTurn(async () => {
+        const parts = await partsOf(signal)
+        if (!dryRun) for (const wish of request) await rows.request(wish.tenantId, wish.environments, actor)
+        const wanted = await allRows(rows, tenantId)
+        const interpreters = await provisionAll(parts, wanted, dryRun)
+        if (dryRun) interpreters.push(...notRequested(request, wanted))
+        if (garbage === 'keep') return { interpreters, garbage: null }
+        const mayDelete = typeof garbage === 'function' ? garbage : () => garbage === 'delete'
+        const everybody = await allRows(rows)
+        const found = await collectGarbage(parts, everybody, (id) => !dryRun && mayDelete(id))
+        return { interpreters, garbage: found }
+      }),
+    remove: (tenantId, signal = never()) =>
+      rows.inTurn(async () => {
+        const parts = await partsOf(signal)
+        const gone = await deleteOf(parts, tenantId)
+        await roles.remove(tenantId)
+        await rows.remove(tenantId, actor)
+        return gone
+      }),
+    async [Symbol.asyncDispose]() {
+      if (opened !== undefined) (await opened)[Symbol.dispose]()
+      await roles[Symbol.asyncDispose]()
+    },
+  }
+}
+
+async function allRows(rows: InterpreterRows, tenantId?: string): Promise<WantedInterpreter[]> {
+  if (tenantId !== undefined) return await rows.list({ tenantId })
+  const all: WantedInterpreter[] = []
+  for (;;) {
+    const last = all.at(-1)
+    const page = await rows.list(last === undefined ? {} : { after: last })
+    if (page.length === 0) return all
+    all.push(...page)
+  }
+}
+
+/** Each tenant's one after the other, for they share a role. */
+async function provisionAll(
+  parts: ProvisionParts,
+  wanted: readonly WantedInterpreter[],
+  dryRun: boolean,
+): Promise<ProvisionLine[]> {
+  const tenants = [...Map.groupBy(wanted, (row) => row.tenant_id).values()]
+  const lines: ProvisionLine[][] = []
+  let next = 0
+  const work = async (): Promise<void> => {
+    for (let mine = next++; mine < tenants.length; mine = next++) {
+      const done: ProvisionLine[] = []
+      for (const row of tenants[mine] ?? []) {
+        parts.signal.throwIfAborted()
+        done.push(await provisionInterpreter(parts, row, dryRun))
+      }
+      lines[mine] = done
+    }
+  }
+  // All of them end before the round does: the next process may begin then.
+  const ended = await Promise.allSettled(Array.from({ length: TENANTS_AT_ONCE }, work))
+  for (const one of ended) if (one.status === 'rejected') throw one.reason
+  return lines.flat()
+}
+
+function notRequested(
+  request: NonNullable<ReconcileOptions['request']>,
+  wanted: readonly WantedInterpreter[],
+): ProvisionLine[] {
+  return request.flatMap(({ tenantId, environments }) =>
+    environments
+      .filter(
+        (environment) => !wanted.some((row) => row.tenant_id === tenantId && row.environment === environment),
+      )
+      .map((environment) => ({
+        tenant_id: tenantId,
+        environment,
+        state: 'not-requested' as const,
+        interpreter_id: null,
+        action: 'would-create' as const,
+        detail: null,
+      })),
+  )
+}
+
+/** By name and not by row: also what was made and never written down. */
+async function deleteOf({ control, config, signal }: ProvisionParts, tenantId: string): Promise<string[]> {
+  const names = (['default-public', 'internal-only'] as const).map((environment) =>
+    interpreterName(config.prefix, tenantId, environment),
+  )
+  const gone: string[] = []
+  for await (const { id, name, status } of control.list()) {
+    signal.throwIfAborted()
+    if (!names.includes(name) || status === 'DELETED') continue
+    try {
+      if (status !== 'DELETING') await control.delete(id)
+    } catch (error) {
+      // Being deleted by somebody else counts; in use does not.
+      if (!isAwsFailure(error, 'gone')) throw error
+    }
+    gone.push(id)
+  }
+  return gone
+}
+
+const never = (): AbortSignal => new AbortController().signal

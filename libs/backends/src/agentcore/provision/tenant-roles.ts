@@ -1,0 +1,122 @@
+/** A role of each tenant's own, where the configuration asks for it. The SDK is loaded when the first role is needed. */
+import { isDeepStrictEqual } from 'node:util'
+import { AwsFailure, calling, isAwsFailure } from './aws-failure.ts'
+import type { AgentcoreProvisionConfig } from './config.ts'
+import { MAX_ATTEMPTS, type AwsCredentials } from './control-plane.ts'
+import { roleName } from './interpreter-name.ts'
+import { executionPolicy, POLICY_NAME, trustPolicy } from './role-policy.ts'
+
+/** Every method throws `AwsFailure`. */
+export interface TenantRoles extends AsyncDisposable {
+  /** The role of the tenant's programs, made where it is missing; its policy is written anew. Null: none at all. */
+  ensure(tenantId: string): Promise<{ arn: string; isNew: boolean } | null>
+  /** Deletes the tenant's own role; a role that the configuration names is left alone. */
+  remove(tenantId: string): Promise<void>
+}
+
+/** Creates the access to roles; talks to nothing. */
+export function createTenantRoles(
+  config: AgentcoreProvisionConfig,
+  credentials?: AwsCredentials,
+): TenantRoles {
+  if (config.execution_role !== 'per-tenant') {
+    const fixed = config.execution_role === 'none' ? null : { arn: config.execution_role, isNew: false }
+    return {
+      ensure: () => Promise.resolve(fixed),
+      remove: () => Promise.resolve(),
+      [Symbol.asyncDispose]: () => Promise.resolve(),
+    }
+  }
+  let opened: ReturnType<typeof openIam> | undefined
+  const iam = (): ReturnType<typeof openIam> => (opened ??= openIam(config, credentials))
+  const trust = trustPolicy(config)
+
+  return {
+    async ensure(tenantId) {
+      const { sdk, client } = await iam()
+      const name = roleName(config.prefix, tenantId)
+      const made = await createOrGet(await iam(), config, name, trust)
+      await calling('PutRolePolicy', () =>
+        client.send(
+          new sdk.PutRolePolicyCommand({
+            RoleName: name,
+            PolicyName: POLICY_NAME,
+            PolicyDocument: JSON.stringify(executionPolicy(config, tenantId)),
+          }),
+        ),
+      )
+      return made
+    },
+    async remove(tenantId) {
+      const { sdk, client } = await iam()
+      const RoleName = roleName(config.prefix, tenantId)
+      await unlessGone('DeleteRolePolicy', () =>
+        client.send(new sdk.DeleteRolePolicyCommand({ RoleName, PolicyName: POLICY_NAME })),
+      )
+      await unlessGone('DeleteRole', () => client.send(new sdk.DeleteRoleCommand({ RoleName })))
+    },
+    async [Symbol.asyncDispose]() {
+      if (opened !== undefined) (await opened).client.destroy()
+    },
+  }
+}
+
+async function openIam(config: AgentcoreProvisionConfig, credentials?: AwsCredentials) {
+  const sdk = await import('@aws-sdk/client-iam')
+  const client = new sdk.IAMClient({
+    region: config.region,
+    maxAttempts: MAX_ATTEMPTS,
+    ...(config.iam_url === undefined ? {} : { endpoint: config.iam_url }),
+    ...(credentials === undefined ? {} : { credentials }),
+  })
+  return { sdk, client }
+}
+
+async function createOrGet(
+  { sdk, client }: Awaited<ReturnType<typeof openIam>>,
+  config: AgentcoreProvisionConfig,
+  name: string,
+  trust: object,
+): Promise<{ arn: string; isNew: boolean }> {
+  try {
+    const { Role } = await calling('CreateRole', () =>
+      client.send(
+        new sdk.CreateRoleCommand({
+          RoleName: name,
+          Path: `/${config.prefix}/`,
+          Description: 'Of the programs of one tenant; made by cofferdam provision agentcore.',
+          AssumeRolePolicyDocument: JSON.stringify(trust),
+        }),
+      ),
+    )
+    return { arn: Role?.Arn ?? '', isNew: true }
+  } catch (error) {
+    if (!isAwsFailure(error, 'conflict')) throw error
+  }
+  const { Role } = await calling('GetRole', () => client.send(new sdk.GetRoleCommand({ RoleName: name })))
+  // IAM gives the document back URL-encoded.
+  const found = parsedOrNull(decodeURIComponent(Role?.AssumeRolePolicyDocument ?? ''))
+  if (Role?.Arn === undefined || !isDeepStrictEqual(found, trust))
+    throw new AwsFailure(
+      'invalid',
+      `Role ${name} exists and may be taken by others than the service for this account: it is not used. Delete it, or correct its trust policy.`,
+      null,
+    )
+  return { arn: Role.Arn, isNew: false }
+}
+
+async function unlessGone(what: string, call: () => Promise<unknown>): Promise<void> {
+  try {
+    await calling(what, call)
+  } catch (error) {
+    if (!isAwsFailure(error, 'gone')) throw error
+  }
+}
+
+function parsedOrNull(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return null
+  }
+}
