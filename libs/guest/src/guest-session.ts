@@ -19,8 +19,8 @@ export interface GuestSessionOptions {
 export interface GuestSession {
   /** Resolves when an initialised interpreter waits. Rejects with `sandbox_open_failed` or the reason of the close. */
   ready(signal?: AbortSignal): Promise<GuestReady>
-  /** Lets an agent that was started with `--hold` go on (its cgroups are joined). */
-  release(): void
+  /** Lets an agent that was started with `--hold`, or by `sharedStart` with its options, go on (its cgroups are joined). */
+  release(options?: readonly string[]): void
   /** Queues files for the next run (bounded by the contract's file bounds); read, list and remove send them first. */
   write(files: readonly ProgramFile[]): Promise<void>
   /**

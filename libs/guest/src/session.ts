@@ -258,8 +258,8 @@ export function createGuestSession(options: GuestSessionOptions): GuestSession {
       if (signal === undefined) return started.promise
       return orAborted(started.promise, signal)
     },
-    release() {
-      if (over === null) writable.write(encodeFrame('G'))
+    release(options = []) {
+      if (over === null) writable.write(encodeFrame('G', Buffer.from(options.join('\0'))))
     },
     async write(files) {
       if (over !== null) throw over

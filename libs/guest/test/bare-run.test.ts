@@ -1,7 +1,7 @@
 /** A program in the agent prints, ends and fails exactly as without it: same bytes, same exit code, same traceback. */
 import type { Language, ProgramFile } from '@cofferdam/contract'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { openLab, type Lab } from './start-agent.ts'
+import { canShare, openLab, type Lab, type Way } from './start-agent.ts'
 
 let lab: Lab
 beforeAll(async () => {
@@ -319,23 +319,29 @@ const inCell = [
   },
 ]
 
-test.each([
-  ...all.map(([language, c]) => [language, c.name, false, c] as const),
-  ...inCell.map((c) => ['python', c.name, true, c] as const),
-])('%s, %s: as without us (in a cell: %s)', async (language, _name, cell, { source, argv, stdin, files }) => {
-  const program = { type: 'script' as const, language, source, ...(argv === undefined ? {} : { argv }) }
-  const work = lab.folder()
-  const options = {
-    work,
-    ...(files === undefined ? {} : { files }),
-    ...(stdin === undefined ? {} : { stdin }),
-  }
-  const ours = await lab.once(program, { ...options, cell })
-  const theirs = await lab.bare(program, options)
-  expect({
-    exitCode: ours.exit.exitCode,
-    signal: ours.exit.signal,
-    stdout: steady(ours.stdout),
-    stderr: steady(ours.stderr),
-  }).toEqual({ ...theirs, stdout: steady(theirs.stdout), stderr: steady(theirs.stderr) })
-})
+const ways: [Language, string, Way, Case][] = [
+  ...all.map(([language, c]): [Language, string, Way, Case] => [language, c.name, 'alone', c]),
+  ...inCell.map((c): [Language, string, Way, Case] => ['python', c.name, 'cell', c]),
+  ...(canShare ? inCell : []).map((c): [Language, string, Way, Case] => ['python', c.name, 'shared', c]),
+]
+
+test.each(ways)(
+  '%s, %s: as without us (%s)',
+  async (language, _name, way, { source, argv, stdin, files }) => {
+    const program = { type: 'script' as const, language, source, ...(argv === undefined ? {} : { argv }) }
+    const work = lab.folder()
+    const options = {
+      work,
+      ...(files === undefined ? {} : { files }),
+      ...(stdin === undefined ? {} : { stdin }),
+    }
+    const ours = await lab.once(program, { ...options, way })
+    const theirs = await lab.bare(program, options)
+    expect({
+      exitCode: ours.exit.exitCode,
+      signal: ours.exit.signal,
+      stdout: steady(ours.stdout),
+      stderr: steady(ours.stderr),
+    }).toEqual({ ...theirs, stdout: steady(theirs.stdout), stderr: steady(theirs.stderr) })
+  },
+)

@@ -4,7 +4,7 @@
  */
 import type { Program, ProgramFile } from '@cofferdam/contract'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { openLab, stop, type Lab, type Ran } from './start-agent.ts'
+import { canShare, openLab, stop, type Agent, type Lab, type Ran, type Way } from './start-agent.ts'
 
 let lab: Lab
 beforeAll(async () => {
@@ -223,13 +223,18 @@ const CASES: Case[] = [
   { name: 'much output in many pieces, and a value', source: 'for n in range(100000): print(n)\n[n]' },
 ]
 
-describe.each([false, true])('in a cell: %s', (cell) => {
+const WAYS: Way[] = ['alone', 'cell', ...(canShare ? (['shared'] as const) : [])]
+
+describe.each(WAYS)('an interpreter by way of: %s', (way) => {
+  const start = (): Promise<Agent> =>
+    way === 'shared' ? lab.startShared() : lab.start('python', { cell: way === 'cell' })
+
   test.each(CASES.map((c) => [c.name, c] as const))(
     'ends as without us: %s',
     async (_name, { source, files }) => {
       const work = lab.folder()
       const options = { work, ...(files === undefined ? {} : { files }) }
-      const ours = await lab.once(python(source), { ...options, cell })
+      const ours = await lab.once(python(source), { ...options, way })
       const theirs = await lab.bare(python(source), options)
       expect({
         exitCode: ours.exit.exitCode,
@@ -243,7 +248,7 @@ describe.each([false, true])('in a cell: %s', (cell) => {
   test('ends without taking apart what no check can know of', async () => {
     const plain = `import json, re, datetime, collections, dataclasses, random, math\n${WITNESS}`
     for (const last of ['print("end")', '[1, 2]', 'for x in "ab":\n    print(x)']) {
-      const { exit, stdout } = await lab.once(python(plain + last), { cell })
+      const { exit, stdout } = await lab.once(python(plain + last), { way })
       expect({ exitCode: exit.exitCode, stdout }).toEqual({
         exitCode: 0,
         stdout: last.startsWith('print') ? 'end\n' : last.startsWith('for') ? 'a\nb\n' : '',
@@ -253,17 +258,17 @@ describe.each([false, true])('in a cell: %s', (cell) => {
   })
 
   test('takes all apart for a variable that says so', async () => {
-    const agent = await lab.start('python', { cell })
+    const agent = await start()
     const { stdout } = await agent.run(python(`${WITNESS}print("end")`), {}, { PYTHONMALLOCSTATS: '0' })
     expect(stdout).toBe((await lab.bare(python(`${WITNESS}print("end")`))).stdout)
     await stop(agent)
   })
 
   test('writes what stands in open files before the end is known', async () => {
-    const agent = await lab.start('python', { cell })
+    const agent = await start()
     await agent.run(python('f = open("out.txt", "w")\nf.write("x" * 70000)\nprint(1)'))
     expect((await agent.session.read('out.txt', 100_000)).length).toBe(70_000)
-    if (cell) {
+    if (way === 'cell') {
       await agent.session.clean('files')
       const { stdout } = await agent.run(python('print(len(open("out.txt").read()))'))
       expect(stdout).toBe('70000\n')
@@ -272,7 +277,7 @@ describe.each([false, true])('in a cell: %s', (cell) => {
   })
 
   test('kills a child that holds stdout after a short end', async () => {
-    const agent = await lab.start('python', { cell })
+    const agent = await start()
     const source = `import os, time\nif not os.fork():\n    time.sleep(600)\nprint("on")`
     const { exit, stdout }: Ran = await agent.run(python(source))
     expect({ exitCode: exit.exitCode, stdout }).toEqual({ exitCode: 0, stdout: 'on\n' })

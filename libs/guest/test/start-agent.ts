@@ -1,10 +1,10 @@
 /** A real agent as a plain child of the test, and the bare run that it must agree with. */
-import { spawn, type ChildProcess } from 'node:child_process'
+import { spawn, spawnSync, type ChildProcess } from 'node:child_process'
 import { chmodSync, chownSync, mkdirSync, mkdtempSync, realpathSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import type { Exit, Language, Program, ProgramFile, RunIo } from '@cofferdam/contract'
-import { agentArgv, createGuestSession, installGuest, languageOf } from '../src/index.ts'
+import { agentArgv, createGuestSession, installGuest, languageOf, sharedStart } from '../src/index.ts'
 import type { AgentOptions, GuestSession } from '../src/index.ts'
 
 /** Another one by COFFERDAM_TEST_PYTHON: the gate leans on how CPython starts, which differs between versions. */
@@ -36,6 +36,9 @@ export interface Agent {
   ): Promise<Ran>
 }
 
+/** How a Python program finds its interpreter: started for it alone, forked in a cell, forked from the agent's own start. */
+export type Way = 'alone' | 'cell' | 'shared'
+
 export interface Lab {
   /** A fresh folder that the program's user owns. */
   folder(): string
@@ -44,10 +47,12 @@ export interface Lab {
     language: Language | 'none',
     options?: Partial<AgentOptions> & { within?: readonly string[]; proxyPort?: number },
   ): Promise<Agent>
+  /** One start for agent and interpreter, as PID 1 of a namespace of its own, without rights. */
+  startShared(options?: Partial<AgentOptions> & { variables?: Record<string, string> }): Promise<Agent>
   /** Starts, writes, runs, stops. */
   once(
     program: Program,
-    options?: { files?: ProgramFile[]; stdin?: string; work?: string; cell?: boolean },
+    options?: { files?: ProgramFile[]; stdin?: string; work?: string; way?: Way },
   ): Promise<Ran>
   /** The same program without us. */
   bare(program: Program, options?: { files?: ProgramFile[]; stdin?: string; work: string }): Promise<Bare>
@@ -61,6 +66,17 @@ export interface Bare {
 }
 
 const isRoot = process.getuid?.() === 0
+/** An init without rights; for a test that is not root, in a user namespace where nobody is mapped. */
+const AS_INIT = [
+  'unshare',
+  ...(isRoot ? [] : ['--user']),
+  ...'--pid --fork --mount --mount-proc --kill-child setpriv'.split(' '),
+  ...(isRoot ? [`--reuid=${NOBODY}`, `--regid=${NOBODY}`, '--clear-groups', '--bounding-set=-all'] : []),
+  '--no-new-privs',
+]
+
+/** Whether this host gives what `startShared` needs. */
+export const canShare = spawnSync(AS_INIT[0]!, [...AS_INIT.slice(1), 'true']).status === 0
 
 /** Installs the guest files once for all tests of a file. */
 export async function openLab(): Promise<Lab> {
@@ -70,6 +86,40 @@ export async function openLab(): Promise<Lab> {
   await installGuest(guestDir, PYTHON)
   let count = 0
   const agents = new Set<Agent>()
+
+  function speakWith(child: ChildProcess, work: string, proxyPort?: number): Agent {
+    const session = createGuestSession({
+      readable: child.stdout!,
+      writable: child.stdin!,
+      ...(proxyPort === undefined ? {} : { proxyPort }),
+    })
+    const agent: Agent = {
+      child,
+      session,
+      work,
+      async run(program, io = {}, env = {}, runOptions = {}) {
+        const seen = { stdout: [] as Uint8Array[], stderr: [] as Uint8Array[] }
+        const exit = await session.run(
+          program,
+          {
+            maxOutputBytes: { stdout: 8 << 20, stderr: 8 << 20 },
+            signal: new AbortController().signal,
+            ...io,
+            onOutput(stream, chunk) {
+              seen[stream].push(Buffer.from(chunk))
+              return io.onOutput?.(stream, chunk)
+            },
+          },
+          env,
+          runOptions,
+        )
+        const text = (chunks: Uint8Array[]): string => Buffer.concat(chunks).toString('utf8')
+        return { exit, stdout: text(seen.stdout), stderr: text(seen.stderr) }
+      },
+    }
+    agents.add(agent)
+    return agent
+  }
 
   const lab: Lab = {
     folder() {
@@ -93,41 +143,37 @@ export async function openLab(): Promise<Lab> {
       // fd 3 stands for what a worker inherited itself and therefore passes on: no program may see it.
       const stdio: ('pipe' | 'inherit' | 'ignore')[] = ['pipe', 'pipe', 'inherit', 'ignore']
       const child = spawn(command!, args, { stdio, env: {} })
-      const session = createGuestSession({
-        readable: child.stdout!,
-        writable: child.stdin!,
-        ...(proxyPort === undefined ? {} : { proxyPort }),
-      })
-      const agent: Agent = {
-        child,
-        session,
-        work,
-        async run(program, io = {}, env = {}, runOptions = {}) {
-          const seen = { stdout: [] as Uint8Array[], stderr: [] as Uint8Array[] }
-          const exit = await session.run(
-            program,
-            {
-              maxOutputBytes: { stdout: 8 << 20, stderr: 8 << 20 },
-              signal: new AbortController().signal,
-              ...io,
-              onOutput(stream, chunk) {
-                seen[stream].push(Buffer.from(chunk))
-                return io.onOutput?.(stream, chunk)
-              },
-            },
-            env,
-            runOptions,
-          )
-          const text = (chunks: Uint8Array[]): string => Buffer.concat(chunks).toString('utf8')
-          return { exit, stdout: text(seen.stdout), stderr: text(seen.stderr) }
-        },
-      }
-      agents.add(agent)
-      if (options.hold !== true) await session.ready()
+      const agent = speakWith(child, work, proxyPort)
+      if (options.hold !== true) await agent.session.ready()
       return agent
     },
-    async once(program, { files = [], stdin, work, cell = false } = {}) {
-      const agent = await lab.start(languageOf(program), { cell, ...(work === undefined ? {} : { work }) })
+    async startShared({ variables = {}, ...options } = {}) {
+      const work = options.work ?? lab.folder()
+      const common = {
+        python: PYTHON,
+        guestDir,
+        language: 'python',
+        env: BASE_ENV,
+        ...options,
+        work,
+      } as const
+      const start = sharedStart(common)!
+      const child = spawn(AS_INIT[0]!, [...AS_INIT.slice(1), ...start.argv], {
+        cwd: work,
+        env: { ...start.env, ...variables },
+        stdio: ['pipe', 'pipe', 'pipe', 'ignore'],
+      })
+      child.stderr!.pipe(process.stderr, { end: false })
+      const agent = speakWith(child, work)
+      agent.session.release(start.options)
+      await agent.session.ready()
+      return agent
+    },
+    async once(program, { files = [], stdin, work, way = 'alone' } = {}) {
+      const place = work === undefined ? {} : { work }
+      const agent = await (way === 'shared'
+        ? lab.startShared(place)
+        : lab.start(languageOf(program), { cell: way === 'cell', ...place }))
       try {
         await agent.session.write(files)
         return await agent.run(program, stdin === undefined ? {} : { stdin: Buffer.from(stdin) })

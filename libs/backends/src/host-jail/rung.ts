@@ -18,6 +18,8 @@ export interface Launched {
   child: JailProcess
   /** Host pid of the agent. Rejects when it did not come to life. */
   agentPid: Promise<number>
+  /** What the agent is told with its release, when it was started by `sharedStart`. */
+  options?: readonly string[]
 }
 
 export interface Rung {

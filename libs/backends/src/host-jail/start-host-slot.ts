@@ -77,7 +77,7 @@ export async function startHostSlot(
     const cgroup = await makingGroup
     const record = { ...identity, ownsPids: rung.ownsPids, cgroups: [...(cgroup?.folders ?? [])] }
     await Promise.all([records.save(owner, id, record), cgroup?.join(pid)])
-    session.release()
+    session.release(launched.options)
     await session.ready(AbortSignal.any([signal, AbortSignal.timeout(starter.readyTimeoutMs)]))
     slot = new HostSlot({
       spec,

@@ -15,6 +15,7 @@ Ends when stdin ends. What it started asks the kernel for a signal when its pare
 import _signal as signal
 import fcntl
 import os
+import resource
 import select
 
 # What one process may say on stderr or fd 3 before it is only drained: its last words are kept by the worker, 4 KiB of them.
@@ -183,6 +184,8 @@ def main():
     os.setsid()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE):
         signal.signal(number, signal.SIG_IGN)
+    # What it starts inherits that: no sandbox writes a core file, and an agent's own start need not say so.
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     # Whatever else was open in the worker reaches nobody.
     for fd in [int(name) for name in os.listdir("/proc/self/fd")]:
         if fd >= BASE:

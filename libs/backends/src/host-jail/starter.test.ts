@@ -53,6 +53,11 @@ test('starts with no signal ignored or blocked', async () => {
   expect(said).toBe('SigBlk:\t0000000000000000\nSigIgn:\t0000000000000000\n')
 })
 
+test('starts with no right to leave a core file', async () => {
+  const [, , said] = await ran(await starter().start(sh('ulimit -S -c; ulimit -H -c')))
+  expect(said).toBe('0\n0\n')
+})
+
 test.runIf(process.getuid?.() === 0)('starts as another user without any group of ours', async () => {
   const user = { uid: 65_533, gid: 65_532 }
   const [, , said] = await ran(

@@ -5,7 +5,7 @@
 import { execFile } from 'node:child_process'
 import { stat } from 'node:fs/promises'
 import type { Readable } from 'node:stream'
-import { agentArgv } from '@cofferdam/guest'
+import { agentArgv, sharedStart, type AgentOptions } from '@cofferdam/guest'
 import type { Filters, HostParts } from '../host-jail/prepare-host.ts'
 import { MARK } from '../host-jail/process-identity.ts'
 import type { Launch, Launched, Rung } from '../host-jail/rung.ts'
@@ -30,7 +30,9 @@ const sized = (folder: string, bytes: number): string[] => [
 ]
 
 /** After the mounts: the root becomes read-only, the child's pid is told on fd 3, the filter is read from fd 4. */
-const START = ['--remount-ro', '/', '--info-fd', '3', '--seccomp', '4', '--chdir', '/tmp', '--']
+const START = ['--remount-ro', '/', '--info-fd', '3', '--seccomp', '4']
+/** The agent's own default. */
+const WORK = '/tmp/work'
 
 /** Arguments that do not change from sandbox to sandbox. */
 function fixedArguments(parts: BwrapParts): string[] {
@@ -84,22 +86,28 @@ async function start(
   launch: Launch,
 ): Promise<Launched> {
   const { spec, hasCgroup, user } = launch
+  const agent: AgentOptions = {
+    python: parts.python.executable,
+    node: NODE,
+    guestDir: GUEST,
+    language: spec.language,
+    preload: spec.preload,
+    cell: spec.cell,
+    ownDisk: true,
+    hold: true,
+    env: { PATH },
+    rlimits: hasCgroup ? {} : withoutCgroup(spec.limits),
+  }
+  const shared = sharedStart(agent)
+  const variables = Object.entries(shared?.env ?? {}).flatMap(([name, value]) => ['--setenv', name, value])
   const args = [
     ...fixed,
     ...sized('/tmp', spec.limits.disk_mib * MiB),
     ...START,
-    ...agentArgv({
-      python: parts.python.executable,
-      node: NODE,
-      guestDir: GUEST,
-      language: spec.language,
-      preload: spec.preload,
-      cell: spec.cell,
-      ownDisk: true,
-      hold: true,
-      env: { PATH },
-      rlimits: hasCgroup ? {} : withoutCgroup(spec.limits),
-    }),
+    ...variables,
+    ...(shared === null ? ['--chdir', '/tmp'] : ['--perms', '0755', '--dir', WORK, '--chdir', WORK]),
+    '--',
+    ...(shared?.argv ?? agentArgv(agent)),
   ]
   const { child, info } = await starter.start({
     argv: [parts.bwrap, ...args],
@@ -107,7 +115,7 @@ async function start(
     user,
     filter: hasCgroup ? parts.filters.jail.limited : parts.filters.jail.watched,
   })
-  return { child, agentPid: agentPidOf(info) }
+  return { child, agentPid: agentPidOf(info), options: shared?.options ?? [] }
 }
 
 /** bwrap writes `{ "child-pid": n, … }` once the child exists. */

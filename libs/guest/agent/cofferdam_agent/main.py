@@ -27,7 +27,7 @@ STDIN_NAME = ".cofferdam-stdin"
 
 
 class Agent:
-    def __init__(self, options, channel, counters, started):
+    def __init__(self, options, channel, counters, started, waiting):
         self.options = options
         self.channel = channel
         self.split = os.geteuid() == 0 and _can_setuid()
@@ -39,7 +39,7 @@ class Agent:
             counters.used_bytes = self.work.used_bytes
         self.tunnel = None
         self.state = "hold" if options.hold else "idle"
-        self.warm = Warm(options, self.split, self.work.path)
+        self.warm = Warm(options, self.split, self.work.path, waiting)
         self.cell = None
         self.run = None
         self.clean_after = None
@@ -559,10 +559,12 @@ def _close_inherited():
                 pass
 
 
-def main(argv):
+def main(argv, waiting=None):
+    """`waiting`: pid and our five pipe ends of an interpreter that began with this process (cofferdam_start)."""
     started = time.monotonic()
     options = Options(argv)
-    _close_inherited()
+    if waiting is None:
+        _close_inherited()
     # Before: a process that is not dumpable cannot open its own counters.
     counters = meters.Meters(options.cgroup)
     linux.prctl(linux.PR_SET_DUMPABLE, 0)
@@ -581,7 +583,7 @@ def main(argv):
     os.dup2(null, 1)
     code = 0
     try:
-        agent = Agent(options, Channel(*fds), counters, started)
+        agent = Agent(options, Channel(*fds), counters, started, waiting)
         while True:
             agent.step()
     except Closed:

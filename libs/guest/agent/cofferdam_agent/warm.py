@@ -22,10 +22,12 @@ SETTLE_LOOK_MS = 100
 
 
 class Warm:
-    def __init__(self, options, split, cwd):
+    def __init__(self, options, split, cwd, begun=None):
         self.options = options
         self.split = split
         self.cwd = cwd
+        # A Python that was forked from this process's own start, for the language that is prepared first.
+        self.begun = None if begun is None else spawn.Child(*begun)
         self.zygote = None
         self.child = None
         self.version = None
@@ -83,7 +85,8 @@ class Warm:
             else:
                 self.fork()
         else:
-            self.adopt(self.start(language, ENTRIES[language], self.options.env, self.options.preload), language)
+            begun, self.begun = self.begun, None
+            self.adopt(begun or self.start(language, ENTRIES[language], self.options.env, self.options.preload), language)
         return True
 
     def start(self, language, entry, env, preload=()):

@@ -563,6 +563,17 @@ def load_ending():
     return ending
 
 
+def load_start():
+    """Only where this start is the agent's, too: whatever else waits is a child of it."""
+    if os.getpid() != 1:
+        return None
+    modules = set(sys.modules)
+    import cofferdam_start
+
+    forget(modules)
+    return cofferdam_start.begin
+
+
 def forget(modules):
     """What was imported since is not a module of the program's; whoever holds it keeps it."""
     for name in set(sys.modules) - modules:
@@ -573,12 +584,19 @@ def main():
     forget(modules)
     here = os.path.dirname(os.path.abspath(__file__))
     ending = load_ending()
+    begin = load_start()
     sys.path[:] = [path for path in sys.path if path != here]
     sys.path_importer_cache.pop(here, None)
     try:
         host = Host()
     except Exception:
         host = None
+    has_preload = bool(os.environ.get("COFFERDAM_PRELOAD"))
+    if not has_preload and ending is not None:
+        # Before another process shares the pages: a collection writes to all of them.
+        freeze()
+    if begin is not None:
+        begin((CONTROL_IN, CONTROL_OUT))
     try:
         preloaded = preload()
     except Exception as error:
@@ -586,10 +604,8 @@ def main():
         os._exit(1)
     if ending is not None:
         ending.preloaded(preloaded)
-        if not preloaded:
-            freeze()
-            if os.fstat(CONTROL_IN).st_mode & 0o170000 != 0o140000:
-                ending.note_frozen()
+        if not has_preload and os.fstat(CONTROL_IN).st_mode & 0o170000 != 0o140000:
+            ending.note_frozen()
     drop_own_variables(here)
     started = os.getpid()
     try:

@@ -1,0 +1,42 @@
+/** How the agent and a waiting Python come from one start of the interpreter (agent/python-gate/cofferdam_start.py). */
+import type { AgentOptions } from './agent-argv.ts'
+import { agentOptions } from './agent-argv.ts'
+
+/** What starts it, and what it is told when it may go on. */
+export interface SharedStart {
+  /** To be run in the work directory, which must be there. */
+  argv: [string, string]
+  /** All of its environment. */
+  env: Record<string, string>
+  /** For `release`: they come by the channel, since a program can read its own command line and environment. */
+  options: string[]
+}
+
+/** The agent's own defaults (options.py), in their order: what differs from the program's is set again at bind. */
+const BASE_ENV = {
+  PATH: '/usr/local/bin:/usr/local/sbin:/usr/bin:/usr/sbin:/bin:/sbin',
+  HOME: '/tmp',
+  LANG: 'C.UTF-8',
+}
+
+/**
+ * The start of a single-use Python sandbox whose agent is PID 1 with no uid but the program's, no new privileges, no core dumps and the
+ * program's filter; null for all others, which `agentArgv` starts. It waits for `release(options)`.
+ */
+export function sharedStart(options: AgentOptions): SharedStart | null {
+  if (options.language !== 'python' || options.cell === true || options.env?.['PYTHONPATH'] !== undefined)
+    return null
+  const preload = options.preload ?? []
+  return {
+    argv: [options.python, 'main.py'],
+    env: {
+      ...BASE_ENV,
+      ...options.env,
+      PYTHONPATH: `${options.guestDir}/python-gate`,
+      ...(preload.length === 0
+        ? {}
+        : { OPENBLAS_NUM_THREADS: '1', OMP_NUM_THREADS: '1', COFFERDAM_PRELOAD: preload.join(',') }),
+    },
+    options: agentOptions({ ...options, hold: false }),
+  }
+}
