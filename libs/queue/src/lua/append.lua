@@ -6,13 +6,13 @@
 --          Repeating a call changes nothing.
 -- Complexity: O(events).
 --- @include ending
-local x = redis.call('HMGET', KEYS[1], 's', 'f', 'ev')
+local x = redis.call('HMGET', KEYS[1], 's', 'f', 'ev', 'st', 'eq')
 if x[1] ~= 'running' or x[2] ~= ARGV[2] then return { 'fenced' } end
 local call = ARGV[2] .. ':' .. ARGV[3]
 if x[3] == call then return { 'ok' } end
 redis.call('HSET', KEYS[1], 'ev', call)
 for i = 4, #ARGV do
-  append_event(ARGV[1], ARGV[i])
+  append_event(ARGV[1], ARGV[i], not x[4] and x[5])
   if string.sub(ARGV[i], 1, 18) == '{"type":"progress"' then redis.call('HSET', KEYS[1], 'pg', ARGV[i]) end
 end
 return { 'ok' }

@@ -7,7 +7,7 @@
 -- Complexity: O(1).
 --- @include clock
 --- @include ending
-local x = redis.call('HMGET', KEYS[1], 's', 'f', 'can', 'bg', 'at')
+local x = redis.call('HMGET', KEYS[1], 's', 'f', 'can', 'bg', 'at', 'eq')
 if x[1] ~= 'running' or x[2] ~= ARGV[2] then
   -- The mark stays until the attempt is followed by another: a begin whose answer was lost is found by it.
   return { 'fenced', (x[5] == ARGV[5] and x[4] ~= ARGV[3]) and 1 or 0 }
@@ -16,5 +16,5 @@ if x[4] == ARGV[3] then return { 'ok' } end
 if x[3] then return { 'cancelled' } end
 local now = now_ms()
 redis.call('HSET', KEYS[1], 'bg', ARGV[3], 'st', now)
-append_event(ARGV[1], string.format('{"type":"started","at_ms":%.0f,', now) .. ARGV[4])
+append_event(ARGV[1], string.format('{"type":"started","at_ms":%.0f,', now) .. ARGV[4], x[6])
 return { 'ok' }

@@ -14,7 +14,7 @@
 --- @include pick
 --- @include ending
 local id = ARGV[1]
-local x = redis.call('HMGET', KEYS[1], 's', 't', 'a', 'l', 'at', 'est', 'sk', 'hd', 'pre', 'bg', 'd')
+local x = redis.call('HMGET', KEYS[1], 's', 't', 'a', 'l', 'at', 'est', 'sk', 'hd', 'pre', 'bg', 'd', 'cb', 'eq')
 local state, tenant, lane = x[1], x[2], x[4]
 if not state then return { 'not_found' } end
 if state == 'ended' then return { 'ended' } end
@@ -45,6 +45,6 @@ end
 if state ~= 'delayed' then session_leave(x[7], id) end
 forget_if_idle(tenant)
 redis.call('XADD', K.outbox, '*', 'r', ARGV[5])
-finish(id, tenant, ARGV[3], ARGV[4], now)
+finish(id, tenant, ARGV[3], ARGV[4], now, x[12], x[13])
 pick(now)
 return { 'cancelled' }

@@ -50,20 +50,30 @@ if ARGV[9] ~= '' then
 end
 
 local weight, concurrency, max_queued = limits_of(tenant)
-local waiting = waiting_of(tenant)
-local room = delay == 0 and waiting == 0 and (sk == '' or redis.call('HEXISTS', K.session .. sk, 'f') == 0)
-  and room_at_once(lane, tenant, concurrency)
+local waiting, calm, room = waiting_of(tenant), false, nil
+if delay == 0 and waiting == 0 and (sk == '' or redis.call('HEXISTS', K.session .. sk, 'f') == 0) then
+  calm = nobody_waits()
+  room = room_at_once(lane, tenant, concurrency, calm)
+end
 if waiting >= max_queued and not room then return { 'full', waiting, max_queued } end
-local at_once = room and sk == '' and redis.call('EXISTS', K.ring .. (lane == 'routine' and 'interactive' or 'routine')) == 0
-  and next_due(now) ~= 0
+local at_once = room and sk == '' and (calm or
+  redis.call('EXISTS', K.ring .. (lane == 'routine' and 'interactive' or 'routine')) == 0 and next_due(now) ~= 0)
 
 local sequence = redis.call('INCR', K.sequence)
 local score = score_of(tonumber(ARGV[5]), sequence)
-redis.call('HSET', KEYS[1], 't', tenant, 'a', agent, 'l', lane, 'p', ARGV[5], 'eq', now, 'at', 0, 'rel', 0,
-  'f', 0, 'd', 0, 'sc', score, 'req', ARGV[7], 'tp', ARGV[8], 's', delay == 0 and 'queued' or 'delayed')
-if sk ~= '' then redis.call('HSET', KEYS[1], 'sk', sk) end
-if ARGV[14] and ARGV[14] ~= '' then redis.call('HSET', KEYS[1], 'life', ARGV[14]) end
-if ARGV[13] and ARGV[13] ~= '' then redis.call('HSET', KEYS[1], 'cb', ARGV[13]) end
+local record = { 't', tenant, 'a', agent, 'l', lane, 'p', ARGV[5], 'eq', now, 'at', 0, 'f', 0, 'd', 0, 'sc', score,
+  'req', ARGV[7], 'tp', ARGV[8] }
+local function note(field, value)
+  record[#record + 1] = field
+  record[#record + 1] = value
+end
+note('s', at_once and 'released' or delay == 0 and 'queued' or 'delayed')
+note('rel', at_once and 1 or 0)
+if at_once then note('est', release_at_once(lane, tenant, id, room, weight, now)) end
+if sk ~= '' then note('sk', sk) end
+if ARGV[14] and ARGV[14] ~= '' then note('life', ARGV[14]) end
+if ARGV[13] and ARGV[13] ~= '' then note('cb', ARGV[13]) end
+redis.call('HSET', KEYS[1], unpack(record))
 if ARGV[9] ~= '' then
   redis.call('SET', K.idempotency .. ARGV[9], id .. ' ' .. ARGV[10], 'PX', C.idempotency_ttl)
 end
@@ -79,10 +89,7 @@ if delay > 0 then
   pick(now)
   return { 'accepted', id, 'delayed', -1, delay }
 end
-if at_once then
-  redis.call('HSET', KEYS[1], 's', 'released', 'rel', 1, 'est', release_at_once(lane, tenant, id, room, weight, now))
-  return { 'accepted', id, 'queued', 0, 0 }
-end
+if at_once then return { 'accepted', id, 'queued', 0, 0 } end
 enter_queue(lane, tenant, agent, id, score, sequence, sk, now)
 pick(now)
 local position, eta = forecast(lane, tenant, agent, id, now, sk, sk ~= '' and redis.call('HGET', KEYS[1], 'hd'))

@@ -14,7 +14,7 @@
 --- @include pick
 --- @include ending
 local id, mode = ARGV[1], ARGV[3]
-local x = redis.call('HMGET', KEYS[1], 's', 'f', 't', 'a', 'l', 'sc', 'est', 'at', 'bg', 'd')
+local x = redis.call('HMGET', KEYS[1], 's', 'f', 't', 'a', 'l', 'sc', 'est', 'at', 'bg', 'd', 'eq')
 if x[2] ~= ARGV[2] then return { 'fenced' } end
 if x[1] == 'queued' or x[1] == 'released' then return { 'ok' } end
 if x[1] ~= 'running' then return { 'fenced' } end
@@ -42,6 +42,6 @@ end
 backlog_push(lane, tenant, x[4], id, tonumber(x[6]), now, mode ~= 'retry')
 slot_free(lane, tenant, id, tonumber(x[7]), used)
 if ARGV[7] ~= '' then redis.call('XADD', K.outbox, '*', 'r', ARGV[7]) end
-if ARGV[6] ~= '' then append_event(id, string.format('{"type":"notice","at_ms":%.0f,', now) .. ARGV[6]) end
+if ARGV[6] ~= '' then append_event(id, string.format('{"type":"notice","at_ms":%.0f,', now) .. ARGV[6], x[11]) end
 pick(now)
 return { 'ok' }

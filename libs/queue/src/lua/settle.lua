@@ -10,14 +10,14 @@
 --- @include pick
 --- @include ending
 local id = ARGV[1]
-local x = redis.call('HMGET', KEYS[1], 's', 'f', 't', 'l', 'est', 'sk')
+local x = redis.call('HMGET', KEYS[1], 's', 'f', 't', 'l', 'est', 'sk', 'cb', 'st', 'eq')
 if x[2] ~= ARGV[2] then return { 'fenced' } end
 if x[1] == 'ended' then return { 'ok' } end
 if x[1] ~= 'running' then return { 'fenced' } end
 local now = now_ms()
 slot_free(x[4], x[3], id, tonumber(x[5]), tonumber(ARGV[5]) / 1000)
 if ARGV[6] ~= '' then redis.call('XADD', K.outbox, '*', 'r', ARGV[6]) end
-finish(id, x[3], ARGV[3], ARGV[4], now)
+finish(id, x[3], ARGV[3], ARGV[4], now, x[7], not x[8] and x[9])
 session_leave(x[6], id)
 pick(now)
 return { 'ok' }

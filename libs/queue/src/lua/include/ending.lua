@@ -3,27 +3,24 @@
 -- Appends one event (JSON) to the live stream. The stream lives as long as the record. It begins with `queued`, which is
 -- written along with the second event: Redis sets 4 KiB aside for every stream, more than all else that an execution
 -- needs while it waits. Until then readers make it of the record, under the same id (live-events.ts).
-local function append_event(id, event)
-  if redis.call('EXISTS', K.events .. id) == 0 then
-    local enqueued = redis.call('HGET', K.record .. id, 'eq')
-    if enqueued then
-      redis.call('XADD', K.events .. id, enqueued .. '-0', 'd', '{"type":"queued","at_ms":' .. enqueued .. '}')
-    end
+-- `enqueued`: `eq` of the record; false when the stream stands, as it does from `begin` on.
+local function append_event(id, event, enqueued)
+  if enqueued and redis.call('EXISTS', K.events .. id) == 0 then
+    redis.call('XADD', K.events .. id, enqueued .. '-0', 'd', '{"type":"queued","at_ms":' .. enqueued .. '}')
   end
   redis.call('XADD', K.events .. id, 'MAXLEN', '~', C.event_entries, '*', 'd', event)
 end
 
 -- Makes the result visible, closes the live stream and tells the waiters. `tail` is the JSON of the `ended` event
--- after its `at_ms`.
-local function finish(id, tenant, result, tail, now)
+-- after its `at_ms`, `callback` is `cb` of the record, `enqueued` as of append_event.
+local function finish(id, tenant, result, tail, now, callback, enqueued)
   redis.call('SET', K.result .. id, result, 'PX', C.ended_ttl)
   redis.call('HSET', K.record .. id, 's', 'ended', 'en', now)
   redis.call('PEXPIRE', K.record .. id, C.ended_ttl)
   redis.call('ZREM', K.live .. tenant, id)
   redis.call('ZREM', K.all_live, id)
-  local callback = redis.call('HGET', K.record .. id, 'cb')
   if callback then redis.call('RPUSH', K.callbacks_due, id .. ' ' .. tenant .. ' ' .. callback) end
-  append_event(id, string.format('{"type":"ended","at_ms":%.0f,', now) .. tail)
+  append_event(id, string.format('{"type":"ended","at_ms":%.0f,', now) .. tail, enqueued)
   redis.call('PEXPIRE', K.events .. id, C.ended_ttl)
   local channels = redis.call('SMEMBERS', K.waiters .. id)
   if #channels > 0 then

@@ -112,10 +112,16 @@ local function pick(now)
   end
 end
 
+-- Nobody is in a ring, and nothing is delayed or parked.
+local function nobody_waits()
+  return redis.call('EXISTS', K.ring .. 'interactive', K.ring .. 'routine', K.delayed .. 'interactive',
+    K.delayed .. 'routine', K.parked) == 0
+end
+
 -- A new execution that finds room in its lane and nobody waiting there need not go through backlog and ring. Returns
--- what release_at_once needs of its tenant; nil when it has to wait for its turn.
-local function room_at_once(lane, tenant, concurrency)
-  if redis.call('EXISTS', K.ring .. lane) == 1 then return nil end
+-- what release_at_once needs of its tenant; nil when it has to wait for its turn. `calm`: nobody_waits said so.
+local function room_at_once(lane, tenant, concurrency, calm)
+  if not calm and redis.call('EXISTS', K.ring .. lane) == 1 then return nil end
   local s = redis.call('HMGET', K.tenant .. tenant, 'n', 'park', 'mean', 'vt:' .. lane)
   local w = redis.call('HMGET', K.window, 'total', lane)
   local outstanding = tonumber(s[1]) or 0
@@ -133,7 +139,8 @@ local function release_at_once(lane, tenant, id, room, weight, now)
   local v, estimate = math.max(clock, room.v), estimate_of(room.mean, lane)
   local outstanding = room.outstanding + 1
   redis.call('HSET', K.tenant .. tenant, 'n', outstanding, 'vt:' .. lane, v + estimate / weight)
-  redis.call('PERSIST', K.tenant .. tenant)
+  -- It has nothing that waits (room_at_once is asked for no other): with none out it was idle.
+  if outstanding == 1 then redis.call('PERSIST', K.tenant .. tenant) end
   if v > clock then redis.call('HSET', K.clock, 'v:' .. lane, v) end
   redis.call('ZADD', K.out .. lane, now, id)
   job_add(lane, id, 1, math.min(outstanding, C.priority_max), now)

@@ -31,26 +31,45 @@ local function slot_take(lane, tenant, id, concurrency, estimate, now)
 end
 
 -- Two moving averages of run lengths: a quick one over about five for the next charge, which is corrected at the end
--- anyway, and one over about C.average_runs for ETAs, which nobody corrects.
-local function note_length(key, quick, slow, count, used)
-  local x = redis.call('HMGET', key, quick, slow, count)
-  local mean, average = tonumber(x[1]) or used, tonumber(x[2]) or used
-  local runs = math.min(C.average_runs, (tonumber(x[3]) or 0) + 1)
-  redis.call('HSET', key, quick, mean + (used - mean) * 0.2, slow, average + (used - average) / runs, count, runs)
+-- anyway, and one over about C.average_runs for ETAs, which nobody corrects. Returns them and the count of runs.
+local function averages_with(used, mean, average, runs)
+  mean, average = tonumber(mean) or used, tonumber(average) or used
+  runs = math.min(C.average_runs, (tonumber(runs) or 0) + 1)
+  return mean + (used - mean) * 0.2, average + (used - average) / runs, runs
+end
+
+local function note_length(lane, used)
+  local x = redis.call('HMGET', K.clock, 'mean:' .. lane, 'avg:' .. lane, 'runs:' .. lane)
+  local mean, average, runs = averages_with(used, x[1], x[2], x[3])
+  redis.call('HSET', K.clock, 'mean:' .. lane, mean, 'avg:' .. lane, average, 'runs:' .. lane, runs)
 end
 
 -- Gives back the slot of `id`. `used` in seconds; nil when it did not run (the charge is returned in full).
 local function slot_free(lane, tenant, id, estimate, used)
   if redis.call('ZREM', K.out .. lane, id) == 0 then return false end
   local key = K.tenant .. tenant
-  if redis.call('HINCRBY', key, 'n', -1) < 0 then redis.call('HSET', key, 'n', 0) end
+  local s = redis.call('HMGET', key, 'n', 'q:interactive', 'q:routine', 'd', 'vt:' .. lane, 'mean', 'avg', 'runs')
+  local outstanding = math.max(0, (tonumber(s[1]) or 0) - 1)
+  local queued = { interactive = tonumber(s[2]) or 0, routine = tonumber(s[3]) or 0 }
   local weight = limits_of(tenant)
-  charge(lane, tenant, ((used or 0) - estimate) / weight)
-  if used then
-    note_length(key, 'mean', 'avg', 'runs', used)
-    note_length(K.clock, 'mean:' .. lane, 'avg:' .. lane, 'runs:' .. lane, used)
+  local correction = ((used or 0) - estimate) / weight
+  local change = { 'n', outstanding }
+  -- Without a backlog it is in no ring.
+  if queued[lane] > 0 and redis.call('ZSCORE', K.ring .. lane, tenant) then
+    redis.call('ZINCRBY', K.ring .. lane, correction, tenant)
+  else
+    change[3], change[4] = 'vt:' .. lane, (tonumber(s[5]) or 0) + correction
   end
-  ring_enter_lanes(tenant)
-  forget_if_idle(tenant)
+  if used then
+    local mean, average, runs = averages_with(used, s[6], s[7], s[8])
+    for _, part in ipairs({ 'mean', mean, 'avg', average, 'runs', runs }) do change[#change + 1] = part end
+    note_length(lane, used)
+  end
+  redis.call('HSET', key, unpack(change))
+  if queued.interactive > 0 then ring_enter('interactive', tenant) end
+  if queued.routine > 0 then ring_enter('routine', tenant) end
+  if outstanding == 0 and queued.interactive <= 0 and queued.routine <= 0 and (tonumber(s[4]) or 0) <= 0 then
+    redis.call('PEXPIRE', key, C.idle_tenant_ttl)
+  end
   return true
 end
