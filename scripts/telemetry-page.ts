@@ -100,8 +100,10 @@ export function telemetryPage(made: string): string {
         ]
       }),
     ),
-    'Histograms carry no exemplars: the OpenTelemetry SDK for JavaScript (sdk-metrics 3.1) records none. From a figure to its traces: failures and',
-    'slow executions are all sent, so search them by `cofferdam.ending` or duration; every result and audit row has its `trace_id`.',
+    'From a figure to its traces: with `Accept: application/openmetrics-text`, which Prometheus sends, `/metrics` is OpenMetrics and the buckets of',
+    '`cofferdam.execution.wait` and `.duration` carry exemplars: the last trace in each that was sent to the collector. Start Prometheus with',
+    '`--enable-feature=exemplar-storage`; the compose file does, and its Grafana opens them in Jaeger. What goes out by OTLP carries none (the SDK,',
+    'sdk-metrics 3.1, records none). Failures and slow executions are all sent; every result and audit row has its `trace_id`.',
     '',
     '## Attributes',
     '',

@@ -30,7 +30,7 @@ export interface ApiDeps {
   /** For cached policies, the workers' backend reports, and the readiness check. Not blocked by any subscription. */
   redis: Redis
   /** The Prometheus text of this process. */
-  metrics(): Promise<{ contentType: string; body: string }>
+  metrics(accept: string | undefined): Promise<{ contentType: string; body: string }>
   logger?: FastifyBaseLogger
   limits?: Partial<ApiLimits>
   /** Milliseconds since the epoch; tests pass their own. */

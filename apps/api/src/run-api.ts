@@ -72,7 +72,7 @@ export async function runApi(config: ApiConfig, shared: Shared = {}): Promise<Ru
     store,
     admission,
     redis,
-    metrics: () => telemetry.prometheus(),
+    metrics: (accept) => telemetry.prometheus(accept),
     logger,
   })
   owned.adopt(api, (running) => closeWithin(running, config.drainMs))
@@ -82,7 +82,7 @@ export async function runApi(config: ApiConfig, shared: Shared = {}): Promise<Ru
       await createMetricsServer({
         host: config.metricsHost,
         port: config.metricsPort,
-        metrics: () => telemetry.prometheus(),
+        metrics: (accept) => telemetry.prometheus(accept),
         notReady: async () => {
           const { statusCode } = await api.inject({ method: 'GET', url: '/readyz' })
           return statusCode === 200 ? null : `/readyz answers ${statusCode}`

@@ -13,6 +13,7 @@ import type {
   ObservableGauge,
 } from '@opentelemetry/api'
 import { METRIC_FACTS } from './catalog.ts'
+import type { Exemplars } from './exemplars.ts'
 import { ATTRIBUTES, METRICS, type MetricName } from './names.ts'
 import type { TraceDecision } from './trace-decision.ts'
 
@@ -84,8 +85,8 @@ const SHARES = [0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 1]
 /** Rows of a batch: the batcher writes 100 at most. */
 const ROWS = [1, 2, 5, 10, 20, 50, 100]
 
-/** Creates the instruments; once per process and meter. */
-export function createInstruments(meter: Meter): Instruments {
+/** Creates the instruments; once per process and meter. With `exemplars` the histograms of executions lead to traces. */
+export function createInstruments(meter: Meter, exemplars: Exemplars | null = null): Instruments {
   const wait = histogram(meter, METRICS.wait, SECONDS)
   const runTime = histogram(meter, METRICS.runTime, SECONDS)
   const warmUp = histogram(meter, METRICS.warmUp, SECONDS)
@@ -101,14 +102,18 @@ export function createInstruments(meter: Meter): Instruments {
   const traces = counter(meter, METRICS.traces)
 
   return {
-    ended({ audit, result }) {
+    ended(record) {
+      const { audit, result } = record
       const attributes = {
         [ATTRIBUTES.ending]: result.ending,
         [ATTRIBUTES.backend]: result.backend ?? 'none',
       }
       endings.add(1, attributes)
-      runTime.record(result.duration_ms / 1000, attributes)
-      wait.record(result.queue_ms / 1000)
+      const [ranS, waitedS] = [result.duration_ms / 1000, result.queue_ms / 1000]
+      runTime.record(ranS, attributes)
+      wait.record(waitedS)
+      exemplars?.note(METRICS.runTime, attributes, SECONDS, record, ranS)
+      exemplars?.note(METRICS.wait, {}, SECONDS, record, waitedS)
       for (const [dimension, share] of sharesOf(result.caps ?? null))
         capsUsed.record(share, { [ATTRIBUTES.dimension]: dimension })
       if (audit.quota_dimension !== null)

@@ -48,6 +48,22 @@ export const LOG_FACTS: Readonly<Record<string, LogFacts>> = {
     from: 'api',
     about: 'Redis did not take them: `status --trace` lacks the request. Nothing else is lost.',
   },
+  'an interpreter was provisioned': {
+    level: 'info',
+    from: 'worker',
+    about: 'A tenant has a code interpreter of its own at AgentCore now; `interpreter_id` names it.',
+  },
+  'an interpreter is not as it should be': {
+    level: 'warn',
+    from: 'worker',
+    about:
+      'AgentCore or IAM refused; `detail` says what. Executions of the tenant end `provisioning` there until a later round succeeds (docs/operations/agentcore.md).',
+  },
+  'deleted an interpreter that no row names': {
+    level: 'warn',
+    from: 'worker',
+    about: 'Garbage at AgentCore: of a deleted tenant, or of a database that was restored. Nothing to do.',
+  },
   'taking executions': {
     level: 'info',
     from: 'worker',

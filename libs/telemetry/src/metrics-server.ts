@@ -8,14 +8,15 @@
  * No keys: bind it to loopback or to a network that only probes and Prometheus reach. Metrics name no tenant.
  */
 import { once } from 'node:events'
-import { createServer, type ServerResponse } from 'node:http'
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 
 export interface MetricsServerOptions {
   host: string
   /** 0 takes a free one. */
   port: number
-  metrics(): Promise<{ contentType: string; body: string }>
+  /** `accept` is the request's header. */
+  metrics(accept: string | undefined): Promise<{ contentType: string; body: string }>
   /** Why nothing should be sent here now; null when all is well. */
   notReady(): string | null | Promise<string | null>
 }
@@ -31,7 +32,7 @@ const REQUEST_MS = 10_000
 export async function createMetricsServer(options: MetricsServerOptions): Promise<MetricsServer> {
   const server = createServer({ requestTimeout: REQUEST_MS, maxHeaderSize: 8192 }, (request, response) => {
     const path = (request.url ?? '').split('?', 1)[0] ?? ''
-    answer(request.method ?? '', path, options, response).catch(() => response.destroy())
+    answer(request, path, options, response).catch(() => response.destroy())
   })
   // Probes and one or two scrapers; more is somebody else.
   server.maxConnections = 64
@@ -49,7 +50,7 @@ export async function createMetricsServer(options: MetricsServerOptions): Promis
 }
 
 async function answer(
-  method: string,
+  { method = '', headers }: IncomingMessage,
   path: string,
   options: MetricsServerOptions,
   response: ServerResponse,
@@ -65,6 +66,6 @@ async function answer(
     return why === null ? send(200, 'ready\n') : send(503, `${why}\n`)
   }
   if (path !== '/metrics') return send(404, 'known: /metrics /healthz /readyz\n')
-  const { contentType, body } = await options.metrics()
+  const { contentType, body } = await options.metrics(headers.accept)
   return send(200, body, contentType)
 }

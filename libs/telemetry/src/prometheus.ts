@@ -1,5 +1,6 @@
 /**
- * Metrics as Prometheus text (exposition format 0.0.4), rendered when somebody asks: a pull reader, no server, no timer.
+ * Metrics as Prometheus text (exposition format 0.0.4), or as OpenMetrics text 1.0 with exemplars for whoever takes that
+ * (Prometheus does), rendered when somebody asks: a pull reader, no server, no timer.
  * Bounded by SERIES_PER_INSTRUMENT: what is beyond goes into one series labelled otel_metric_overflow.
  */
 import type { Attributes } from '@opentelemetry/api'
@@ -11,6 +12,7 @@ import {
   type ResourceMetrics,
 } from '@opentelemetry/sdk-metrics'
 import { prometheusWord, unitSuffix } from './catalog.ts'
+import type { Exemplar, Exemplars } from './exemplars.ts'
 import type { GuardText } from './guard-text.ts'
 import { redactMetrics } from './redact-metrics.ts'
 import { temporalityOf } from './temporality.ts'
@@ -21,41 +23,61 @@ export const SERIES_PER_INSTRUMENT = 256
 /** A reader of an observable that hangs must not hang the scrape; Prometheus itself gives up after 10 s. */
 const COLLECT_TIMEOUT_MS = 2000
 
-export const CONTENT_TYPE = 'text/plain; version=0.0.4; charset=utf-8'
+const TEXT = 'text/plain; version=0.0.4; charset=utf-8'
+const OPEN_METRICS = 'application/openmetrics-text'
+
+/** The form that an `Accept` header asks for: OpenMetrics exactly when it names that. */
+export function formOf(accept: string | undefined): { isOpen: boolean; contentType: string } {
+  const isOpen = accept?.includes(OPEN_METRICS) === true
+  return { isOpen, contentType: isOpen ? `${OPEN_METRICS}; version=1.0.0; charset=utf-8` : TEXT }
+}
 
 /** The pull reader; `text()` collects and renders. */
 export class PrometheusReader extends MetricReader {
   readonly #guard: GuardText
+  readonly #exemplars: Exemplars | null
 
-  constructor(guard: GuardText) {
+  constructor(guard: GuardText, exemplars: Exemplars | null) {
     super({ cardinalitySelector: () => SERIES_PER_INSTRUMENT, aggregationTemporalitySelector: temporalityOf })
     this.#guard = guard
+    this.#exemplars = exemplars
   }
 
   /** Readers that fail leave a gap; the rest is rendered. */
-  async text(): Promise<string> {
+  async text(isOpen: boolean): Promise<string> {
     const { resourceMetrics } = await this.collect({ timeoutMillis: COLLECT_TIMEOUT_MS })
-    return renderPrometheus(redactMetrics(resourceMetrics, this.#guard))
+    const form = isOpen ? { isOpen, exemplars: this.#exemplars } : CLASSIC
+    return renderPrometheus(redactMetrics(resourceMetrics, this.#guard), form)
   }
 
   protected override async onForceFlush(): Promise<void> {}
   protected override async onShutdown(): Promise<void> {}
 }
 
-/** Renders collected metrics. */
-export function renderPrometheus({ resource, scopeMetrics }: ResourceMetrics): string {
+interface Form {
+  isOpen: boolean
+  exemplars: Exemplars | null
+}
+const CLASSIC: Form = { isOpen: false, exemplars: null }
+
+function renderPrometheus({ resource, scopeMetrics }: ResourceMetrics, form: Form): string {
   const metrics = scopeMetrics.flatMap((scope) => scope.metrics)
-  const info = ['# TYPE target_info gauge', `target_info${labels(resource.attributes)} 1`]
-  return `${[...info, ...metrics.flatMap(render)].join('\n')}\n`
+  const type = form.isOpen ? '# TYPE target info' : '# TYPE target_info gauge'
+  const lines = [type, `target_info${labels(resource.attributes)} 1`]
+  for (const metric of metrics) lines.push(...render(metric, form))
+  return `${lines.join('\n')}\n${form.isOpen ? '# EOF\n' : ''}`
 }
 
-function render(metric: MetricData): string[] {
+function render(metric: MetricData, { isOpen, exemplars }: Form): string[] {
   const { description } = metric.descriptor
   const counter = metric.dataPointType === DataPointType.SUM && metric.isMonotonic
-  const name = metricName(metric) + (counter ? '_total' : '')
+  const family = metricName(metric)
+  const name = family + (counter ? '_total' : '')
+  // OpenMetrics names the family of counters without the suffix of their samples.
+  const titled = isOpen ? family : name
   const lines = (type: string, samples: string[]) => [
-    `# HELP ${name} ${escapeHelp(description)}`,
-    `# TYPE ${name} ${type}`,
+    `# HELP ${titled} ${escapeHelp(description)}`,
+    `# TYPE ${titled} ${type}`,
     ...samples,
   ]
   switch (metric.dataPointType) {
@@ -67,7 +89,11 @@ function render(metric: MetricData): string[] {
     case DataPointType.HISTOGRAM:
       return lines(
         'histogram',
-        metric.dataPoints.flatMap((p) => histogram(name, p.attributes, p.value)),
+        metric.dataPoints.flatMap((p) =>
+          histogram(name, p.attributes, p.value, (le) =>
+            suffix(exemplars?.find(metric.descriptor.name, p.attributes, le) ?? null),
+          ),
+        ),
       )
     case DataPointType.EXPONENTIAL_HISTOGRAM:
       // Text format 0.0.4 has no sparse buckets; none of our instruments makes them.
@@ -78,15 +104,25 @@ function render(metric: MetricData): string[] {
   }
 }
 
-function histogram(name: string, attributes: Attributes, value: Histogram): string[] {
+function histogram(
+  name: string,
+  attributes: Attributes,
+  value: Histogram,
+  exemplar: (le: number | '+Inf') => string,
+): string[] {
   let seen = 0
   const buckets = value.buckets.counts.map((count, i) => {
     seen += count
-    const le = value.buckets.boundaries[i]
-    return `${name}_bucket${labels({ ...attributes, le: le === undefined ? '+Inf' : number(le) })} ${seen}`
+    const le = value.buckets.boundaries[i] ?? '+Inf'
+    return `${name}_bucket${labels({ ...attributes, le: String(le) })} ${seen}${exemplar(le)}`
   })
   return [...buckets, ...totals(name, attributes, value)]
 }
+
+const suffix = (exemplar: Exemplar | null): string =>
+  exemplar === null
+    ? ''
+    : ` # {trace_id="${exemplar.traceId}"} ${number(exemplar.value)} ${exemplar.atMs / 1000}`
 
 const totals = (name: string, attributes: Attributes, value: { sum?: number; count: number }): string[] => [
   `${name}_sum${labels(attributes)} ${number(value.sum ?? 0)}`,

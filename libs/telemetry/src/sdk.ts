@@ -23,8 +23,9 @@ import {
   type SpanProcessor,
 } from '@opentelemetry/sdk-trace'
 import { createTextGuard, SCAN_MAX, type GuardText } from './guard-text.ts'
+import { createExemplars } from './exemplars.ts'
 import { createInstruments } from './instruments.ts'
-import { CONTENT_TYPE, PrometheusReader, SERIES_PER_INSTRUMENT } from './prometheus.ts'
+import { formOf, PrometheusReader, SERIES_PER_INSTRUMENT } from './prometheus.ts'
 import { ATTRIBUTES } from './names.ts'
 import { createRecentSpans, showSpans } from './recent-spans.ts'
 import { redactingMetricExporter, redactingSpanExporter, type GateDeps } from './redacting-exporter.ts'
@@ -54,17 +55,20 @@ export async function startSdk(options: TelemetryOptions): Promise<Telemetry> {
     ...(options.instance === undefined ? {} : { 'service.instance.id': options.instance }),
   })
   const recent = createRecentSpans(options.service, guard, options.recentSpans)
-  const prometheus = new PrometheusReader(guard)
+  const rules = { ratio: options.sampleRatio ?? 1, slowMs: options.slowMs ?? DEFAULT_SLOW_MS }
   const otlp =
     options.otlpEndpoint === undefined ? null : await openOtlp(options.otlpEndpoint, options, guard)
+  // Without a collector no trace is anywhere that an exemplar could lead to.
+  const exemplars = otlp === null ? null : createExemplars(rules, options.now ?? Date.now)
+  const prometheus = new PrometheusReader(guard, exemplars)
 
   const meterProvider = new MeterProvider({
     resource,
     readers: [prometheus, ...(otlp === null ? [] : [otlp.metrics])],
   })
-  const instruments = createInstruments(meterProvider.getMeter('cofferdam'))
+  const instruments = createInstruments(meterProvider.getMeter('cofferdam'), exemplars)
   const units = createTraceUnits({
-    rules: { ratio: options.sampleRatio ?? 1, slowMs: options.slowMs ?? DEFAULT_SLOW_MS },
+    rules,
     sink: otlp?.spans ?? null,
     onUnit(unit) {
       if (otlp !== null) instruments.traceDecided(unit.decision)
@@ -107,12 +111,15 @@ export async function startSdk(options: TelemetryOptions): Promise<Telemetry> {
       return () => listeners.delete(listener)
     },
     recentSpans: (traceId) => recent.read(traceId),
-    prometheus: async () => ({
-      contentType: CONTENT_TYPE,
-      body: await prometheus
-        .text()
-        .catch((error: unknown) => `# metrics cannot be read: ${guard(String(error))}\n`),
-    }),
+    async prometheus(accept) {
+      const { isOpen, contentType } = formOf(accept)
+      const body = await prometheus
+        .text(isOpen)
+        .catch(
+          (error: unknown) => `# metrics cannot be read: ${guard(String(error))}\n${isOpen ? '# EOF\n' : ''}`,
+        )
+      return { contentType, body }
+    },
     forceFlush: () => bounded([tracerProvider.forceFlush(), meterProvider.forceFlush()]),
     shutdown,
     [Symbol.asyncDispose]: shutdown,

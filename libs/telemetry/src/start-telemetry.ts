@@ -49,8 +49,8 @@ export interface Telemetry extends AsyncDisposable {
   recentSpans(traceId: string): RecentSpan[]
   /** `listener` hears of every execution whose part in this process is over, sent or not; returns how to stop. */
   onTrace(listener: (trace: EndedTrace) => void): () => void
-  /** The body of /metrics. Never throws: what cannot be read is left out. */
-  prometheus(): Promise<{ contentType: string; body: string }>
+  /** The body of /metrics, in the form that `accept` asks for. Never throws: what cannot be read is left out. */
+  prometheus(accept?: string): Promise<{ contentType: string; body: string }>
   /** Sends what is buffered; gives up after 3 s. Never throws. */
   forceFlush(): Promise<void>
   /** Flushes and stops within 3 s. Idempotent. Never throws. */

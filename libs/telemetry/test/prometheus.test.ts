@@ -41,6 +41,35 @@ function refusedAttempt() {
 }
 
 describe('/metrics', () => {
+  it('leads from a bucket to the last trace in it that was sent, where OpenMetrics is asked for', async () => {
+    telemetry = await startTelemetry({
+      service: 'cofferdam-test',
+      version: '1.0.0',
+      redact: (text) => text,
+      // Nobody listens there: that spans would be sent is what counts.
+      otlpEndpoint: 'http://127.0.0.1:9',
+      sampleRatio: 0,
+      now: () => 1_700_000_000_500,
+    })
+    const failed = refusedAttempt()
+    failed.result.trace_id = 'a'.repeat(32)
+    const fine = refusedAttempt()
+    Object.assign(fine.result, { trace_id: 'b'.repeat(32), ending: 'ok' })
+    for (const attempt of [failed, fine]) telemetry.instruments.ended(attempt)
+
+    const { contentType, body } = await telemetry.prometheus('application/openmetrics-text;version=1.0.0,*/*')
+    expect(contentType).toBe('application/openmetrics-text; version=1.0.0; charset=utf-8')
+    const lines = body.split('\n')
+    expect(lines).toContain(
+      `cofferdam_execution_wait_seconds_bucket{le="0.25"} 2 # {trace_id="${'a'.repeat(32)}"} 0.2 1700000000.5`,
+    )
+    expect(lines).toContain('# TYPE cofferdam_execution_endings counter')
+    expect(lines.filter((line) => line.includes('trace_id'))).toHaveLength(2)
+    expect(lines.slice(-2)).toEqual(['# EOF', ''])
+    const plain = await telemetry.prometheus('text/plain')
+    expect(plain.body).not.toMatch(/trace_id|EOF/)
+  })
+
   it('counts endings, waits, run times, refusals and redactions', async () => {
     const { instruments } = await start()
     instruments.ended(refusedAttempt())

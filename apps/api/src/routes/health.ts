@@ -64,7 +64,13 @@ export function health(app: App, context: RouteContext): void {
         tags: ['health'],
         summary: 'Prometheus metrics. From this machine, or with an admin key.',
         response: {
-          200: { description: 'Prometheus text.', content: { 'text/plain': { schema: z.string() } } },
+          200: {
+            description: 'Prometheus text; OpenMetrics with exemplars where `Accept` names it.',
+            content: {
+              'text/plain': { schema: z.string() },
+              'application/openmetrics-text': { schema: z.string() },
+            },
+          },
           ...FAILURES,
         },
       },
@@ -73,7 +79,7 @@ export function health(app: App, context: RouteContext): void {
       if (!isLocal(request) && (await identify(request, context.keys)).scope !== 'admin') {
         throw new CofferdamError('forbidden', 'Only an admin key may read metrics from another machine.')
       }
-      const { contentType, body } = await context.metrics()
+      const { contentType, body } = await context.metrics(request.headers.accept)
       return reply.type(contentType).send(body)
     },
   )

@@ -1,0 +1,54 @@
+/**
+ * Exemplars: for each bucket of a histogram the last trace that fell into it and was sent to the collector, so that a figure
+ * leads to an execution. The SDK records none (sdk-metrics 3.1); the OpenMetrics text carries these.
+ */
+import type { Attributes } from '@opentelemetry/api'
+import type { AttemptRecord } from '@cofferdam/contract'
+import type { MetricName } from './names.ts'
+import { isInShare, type SamplingRules } from './trace-decision.ts'
+
+/** Two histograms by 15 endings, 12 backends and 18 buckets would be 6,480; the rest of what is possible does not happen. */
+const MOST = 4096
+
+export interface Exemplar {
+  traceId: string
+  value: number
+  atMs: number
+}
+
+export interface Exemplars {
+  /** Remembers the attempt's trace under the bucket of `value`, if that trace is sent. */
+  note(
+    metric: MetricName,
+    attributes: Attributes,
+    boundaries: readonly number[],
+    of: NotedAttempt,
+    value: number,
+  ): void
+  /** Of the bucket up to `le` (`+Inf` for the last one); null when there is none. */
+  find(metric: string, attributes: Attributes, le: number | '+Inf'): Exemplar | null
+}
+
+type NotedAttempt = Pick<AttemptRecord, 'result'>
+
+/** `rules` as the traces are decided by (trace-decision.ts). */
+export function createExemplars(rules: SamplingRules, now: () => number): Exemplars {
+  const kept = new Map<string, Exemplar>()
+  const isSent = ({ result }: NotedAttempt, traceId: string): boolean =>
+    result.ending !== 'ok' ||
+    Math.max(result.duration_ms, result.queue_ms) >= rules.slowMs ||
+    isInShare(traceId, rules.ratio)
+  return {
+    note(metric, attributes, boundaries, attempt, value) {
+      const traceId = attempt.result.trace_id
+      if (traceId == null || !isSent(attempt, traceId)) return
+      const key = keyOf(metric, attributes, boundaries.find((bound) => value <= bound) ?? '+Inf')
+      if (kept.size < MOST || kept.has(key)) kept.set(key, { traceId, value, atMs: now() })
+    },
+    find: (metric, attributes, le) => kept.get(keyOf(metric, attributes, le)) ?? null,
+  }
+}
+
+/** Attributes stand in the order in which the one place that records them writes them. */
+const keyOf = (metric: string, attributes: Attributes, le: number | '+Inf'): string =>
+  [metric, ...Object.values(attributes), le].join('\n')
