@@ -12,6 +12,7 @@ export async function measureChaos(context: BenchContext): Promise<Record<string
     workers: 4,
     killEveryMs: 1000,
     patienceMs: 300_000,
+    note: (line) => context.note(line),
   })
   context.note(JSON.stringify(account))
   const count = (value: number): Measured => ({ unit: 'count', value })

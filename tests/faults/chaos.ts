@@ -15,6 +15,8 @@ export interface ChaosPlan {
   killEveryMs: number
   /** How long the last ones may take to end after the last one was put. */
   patienceMs: number
+  /** Hears how far it is, now and then. */
+  note?: (line: string) => void
 }
 
 export interface ChaosAccount {
@@ -79,6 +81,7 @@ export async function runChaos(fleet: Fleet, plan: ChaosPlan): Promise<ChaosAcco
       accepted.push(...(await Promise.all(Array.from({ length: count }, (_, i) => put(fleet, n + i)))))
       if ((n / ROUND) % 10 === 5) await moveCap(fleet, (n / ROUND) % 20 === 5)
       await roomForMore(redis)
+      if ((n / ROUND) % 20 === 0) plan.note?.(`${accepted.length} accepted, ${killed} workers killed`)
     }
     await moveCap(fleet, false)
   } finally {
