@@ -34,6 +34,10 @@ export const COMMANDS: Readonly<Record<string, CommandEntry>> = {
     load: () => import('./commands/routines.ts'),
   },
   tenant: { summary: 'create, list and change tenants', load: () => import('./commands/tenant.ts') },
+  provision: {
+    summary: 'give tenants places of their own at a vendor',
+    load: () => import('./commands/provision.ts'),
+  },
   doctor: {
     summary: 'say which backends work on this machine, and why not the others',
     load: () => import('./commands/doctor.ts'),

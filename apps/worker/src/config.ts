@@ -1,9 +1,11 @@
 /** Start-up configuration of a worker: environment and cofferdam.config.yaml, immutable once it runs. */
 import os from 'node:os'
 import {
+  agentcoreProvisionConfigSchema,
   backendsConfigSchema,
   isBackendName,
   warmConfigSchema,
+  type AgentcoreProvisionConfig,
   type BackendsConfigInput,
   type WarmConfig,
 } from '@cofferdam/backends'
@@ -98,6 +100,7 @@ const fileSchema = z.strictObject({
   egress: egressConfigSchema.prefault({}),
   callbacks: callbacksConfigSchema.prefault({}),
   prices: pricesSchema.prefault({}),
+  provisioning: z.strictObject({ agentcore: agentcoreProvisionConfigSchema.optional() }).prefault({}),
   telemetry: z
     .strictObject({
       /** Share of traces without failure that is sent to the collector. */
@@ -117,6 +120,13 @@ export type WorkerConfig = ReturnType<typeof readConfig<typeof WORKER_FIELDS>>['
   callbacks: CallbacksConfig
   /** What attempts cost, by backend. */
   prices: Prices
+  /** How tenants get places of their own at vendors. */
+  provisioning: Provisioning
+}
+
+/** The `provisioning` section. */
+export interface Provisioning {
+  agentcore?: AgentcoreProvisionConfig | undefined
 }
 
 /**
@@ -125,9 +135,7 @@ export type WorkerConfig = ReturnType<typeof readConfig<typeof WORKER_FIELDS>>['
  */
 export function loadConfig(env: Environment = process.env): WorkerConfig {
   const { config } = readConfig(WORKER_FIELDS, env)
-  const file = readConfigFile(config.configFile ?? 'cofferdam.config.yaml', fileSchema, {
-    mustExist: config.configFile !== undefined,
-  })
+  const file = readFile(config.configFile)
   return {
     ...config,
     traceSampleRatio: config.traceSampleRatio ?? file.telemetry.sample_ratio,
@@ -136,7 +144,20 @@ export function loadConfig(env: Environment = process.env): WorkerConfig {
     egress: file.egress,
     callbacks: file.callbacks,
     prices: file.prices,
+    provisioning: file.provisioning,
   }
+}
+
+/** The `provisioning` section alone, for who provisions without being a worker. Throws like `loadConfig`. */
+export function loadProvisioning(env: Environment): Provisioning {
+  const { config } = readConfig({ configFile: WORKER_FIELDS.configFile }, env)
+  return readFile(config.configFile).provisioning
+}
+
+function readFile(configFile: string | undefined) {
+  return readConfigFile(configFile ?? 'cofferdam.config.yaml', fileSchema, {
+    mustExist: configFile !== undefined,
+  })
 }
 
 /** The effective configuration as text, secrets hidden, with the source of each value and the backends in order. */

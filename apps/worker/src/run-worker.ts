@@ -32,9 +32,11 @@ import { carry } from './carry.ts'
 import { createCheckpoints } from './checkpoints.ts'
 import { createMemoryRoom } from './memory-room.ts'
 import { readFleetId } from './fleet-id.ts'
+import { createInterpreterLookup } from './interpreter-lookup.ts'
 import { createJanitor } from './janitor.ts'
 import { createCapsWriter } from './write-caps.ts'
 import { createLeaseKeeper } from './lease-keeper.ts'
+import { keepProvisioned } from './keep-provisioned.ts'
 import { keepRetention } from './keep-retention.ts'
 import { createSessionReaper } from './session-reaper.ts'
 import { showSessions } from './show-sessions.ts'
@@ -110,7 +112,8 @@ export async function runWorker(config: WorkerConfig, options: WorkerOptions = {
     instruments: telemetry.instruments,
     onSession: (name, state) => shown.show(name, state),
   })
-  const backends = await createBackends(config.backends, { logger, warm, sessions })
+  const interpreters = createInterpreterLookup({ rows: store.codeInterpreters, actor: workerId })
+  const backends = await createBackends(config.backends, { logger, warm, sessions, interpreters })
   owned.defer(async () => {
     for (const backend of backends.values()) await backend[Symbol.asyncDispose]()
   })
@@ -202,6 +205,18 @@ export async function runWorker(config: WorkerConfig, options: WorkerOptions = {
     }),
   )
   owned.use(keepRetention({ retention: store.retention, onError }))
+  const { agentcore } = config.provisioning
+  if (agentcore?.every_ms !== undefined)
+    owned.use(
+      keepProvisioned({
+        config: agentcore,
+        everyMs: agentcore.every_ms,
+        store,
+        actor: workerId,
+        logger,
+        onError,
+      }),
+    )
   let isDraining = false
   if (config.metricsPort !== undefined)
     owned.use(

@@ -1,5 +1,5 @@
 /** Places that make sandboxes: one folder per backend behind one registry. */
-export type { Interpreters } from './agentcore/interpreters.ts'
+export { interpretersFor, type Interpreters } from './agentcore/interpreters.ts'
 export {
   agentcoreProvisionConfigSchema,
   createAgentcoreProvisioner,
@@ -10,6 +10,7 @@ export {
   type InterpreterRows,
   type ProvisionLine,
   type ProvisionReport,
+  type ReconcileOptions,
 } from './agentcore/provision/index.ts'
 export { capabilitiesTable } from './capabilities-table.ts'
 export { backendsConfigSchema, type BackendsConfig, type BackendsConfigInput } from './config.ts'

@@ -18,6 +18,8 @@ export interface Interpreters {
    * round of the reconciler makes a new one. Does nothing when another id is on record by now.
    */
   forget(tenantId: string, environment: Environment, id: string): Promise<void>
+  /** Every id on record: what a dead worker left is looked for there. Left out: only where this worker ran something. */
+  all?(): Promise<readonly string[]>
 }
 
 /**
@@ -26,6 +28,12 @@ export interface Interpreters {
  */
 export function environmentFor(network: Network): Environment {
   return network === 'none' ? 'internal-only' : 'default-public'
+}
+
+/** The interpreters of a tenant whose policy names these environments: programs without network may come in each of them. */
+export function interpretersFor(environments: readonly Environment[]): Environment[] {
+  if (environments.includes('default-public')) return ['default-public', 'internal-only']
+  return [...new Set(environments)]
 }
 
 /**

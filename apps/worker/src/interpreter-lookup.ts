@@ -1,0 +1,48 @@
+/**
+ * Whose code interpreter at AgentCore is whose, as it stands in Postgres. Ids are kept for FRESH_MS, since one stands for every
+ * execution of a tenant; that there is none is asked anew each time, so that a tenant runs as soon as it is provisioned. While
+ * Postgres is away the last known ids are used: an interpreter never becomes another tenant's.
+ */
+import type { Interpreters } from '@cofferdam/backends'
+import { isCofferdamError } from '@cofferdam/contract'
+import type { CodeInterpreters } from '@cofferdam/store'
+
+/** An id that was replaced is seen as such at the latest after this, or when the service says that it knows it no more. */
+const FRESH_MS = 30_000
+/** About 200 bytes each; the service has 1,000 in an account. */
+const KEPT_MAX = 2000
+
+/** Creates the view that backends get. */
+export function createInterpreterLookup(deps: {
+  rows: Pick<CodeInterpreters, 'find' | 'forget'>
+  /** Who forgets, for the events. */
+  actor: string
+  now?: () => number
+}): Interpreters {
+  const now = deps.now ?? Date.now
+  const kept = new Map<string, { id: string; atMs: number }>()
+  const keyOf = (tenantId: string, environment: string): string => `${environment} ${tenantId}`
+
+  return {
+    async find(tenantId, environment) {
+      const key = keyOf(tenantId, environment)
+      const known = kept.get(key)
+      if (known !== undefined && now() - known.atMs < FRESH_MS) return known.id
+      try {
+        const id = await deps.rows.find(tenantId, environment)
+        if (kept.size >= KEPT_MAX) kept.clear()
+        if (id === null) kept.delete(key)
+        else kept.set(key, { id, atMs: now() })
+        return id
+      } catch (error) {
+        if (known !== undefined && isCofferdamError(error) && error.code === 'store_unavailable')
+          return known.id
+        throw error
+      }
+    },
+    async forget(tenantId, environment, id) {
+      kept.delete(keyOf(tenantId, environment))
+      await deps.rows.forget(tenantId, environment, id, deps.actor)
+    },
+  }
+}

@@ -1,0 +1,60 @@
+import { CofferdamError } from '@cofferdam/contract'
+import { expect, it } from 'vitest'
+import { createInterpreterLookup } from '../src/interpreter-lookup.ts'
+
+/** Rows as Postgres would answer, with the count of questions. */
+function rowsOf(ids: Record<string, string>) {
+  const rows = {
+    asked: 0,
+    away: false,
+    forgotten: [] as unknown[],
+    find(tenantId: string, environment: string) {
+      rows.asked += 1
+      if (rows.away) return Promise.reject(new CofferdamError('store_unavailable'))
+      return Promise.resolve(ids[`${tenantId} ${environment}`] ?? null)
+    },
+    forget(...args: unknown[]) {
+      rows.forgotten.push(args)
+      return Promise.resolve(true)
+    },
+  }
+  return rows
+}
+
+it('asks Postgres once in 30 s for an id, and anew for one that is not there yet', async () => {
+  const ids: Record<string, string> = { 'acme default-public': 'a-1' }
+  const rows = rowsOf(ids)
+  let now = 0
+  const lookup = createInterpreterLookup({ rows, actor: 'w', now: () => now })
+  for (let n = 0; n < 3; n += 1) expect(await lookup.find('acme', 'default-public')).toBe('a-1')
+  expect(rows.asked).toBe(1)
+  expect(await lookup.find('acme', 'internal-only')).toBeNull()
+  ids['acme internal-only'] = 'a-2'
+  expect(await lookup.find('acme', 'internal-only')).toBe('a-2')
+  expect(await lookup.find('globex', 'default-public')).toBeNull()
+  ids['acme default-public'] = 'a-3'
+  now = 30_000
+  expect(await lookup.find('acme', 'default-public')).toBe('a-3')
+})
+
+it('goes on with what it knows while Postgres is away, and knows nothing of others', async () => {
+  const rows = rowsOf({ 'acme default-public': 'a-1' })
+  let now = 0
+  const lookup = createInterpreterLookup({ rows, actor: 'w', now: () => now })
+  await lookup.find('acme', 'default-public')
+  now = 3_600_000
+  rows.away = true
+  expect(await lookup.find('acme', 'default-public')).toBe('a-1')
+  await expect(lookup.find('globex', 'default-public')).rejects.toMatchObject({ code: 'store_unavailable' })
+})
+
+it('uses no id any more that the service does not know', async () => {
+  const ids: Record<string, string> = { 'acme default-public': 'a-1' }
+  const rows = rowsOf(ids)
+  const lookup = createInterpreterLookup({ rows, actor: 'worker-7' })
+  await lookup.find('acme', 'default-public')
+  delete ids['acme default-public']
+  await lookup.forget('acme', 'default-public', 'a-1')
+  expect(rows.forgotten).toEqual([['acme', 'default-public', 'a-1', 'worker-7']])
+  expect(await lookup.find('acme', 'default-public')).toBeNull()
+})

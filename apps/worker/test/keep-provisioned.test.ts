@@ -1,0 +1,78 @@
+/** The worker's rounds against the account's double, with rows in a real Postgres. */
+import { agentcoreProvisionConfigSchema } from '@cofferdam/backends'
+import { createStore, type Store } from '@cofferdam/store'
+import { createTestDatabase, type TestDatabase } from '@cofferdam/store/testing'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, beforeAll, expect, it, vi } from 'vitest'
+import {
+  startAccountDouble,
+  type AccountDouble,
+} from '../../../infra/doubles/agentcore/control/control-plane.ts'
+import { keepProvisioned } from '../src/keep-provisioned.ts'
+
+let database: TestDatabase
+let store: Store
+let blobDir: string
+let double: AccountDouble
+beforeAll(async () => {
+  database = await createTestDatabase()
+  blobDir = mkdtempSync(join(tmpdir(), 'cofferdam-test-'))
+  store = await createStore({ databaseUrl: database.url, blobDir })
+  double = await startAccountDouble()
+  double.knobs.changesPerSecond = 1000
+})
+afterAll(async () => {
+  await double[Symbol.asyncDispose]()
+  await store[Symbol.asyncDispose]()
+  await database.drop()
+  rmSync(blobDir, { recursive: true, force: true })
+})
+
+it('two workers provision every tenant whose sandbox is on, once, and delete garbage that they saw before', async () => {
+  await store.tenants.create({ tenant_id: 'both' }, 'test')
+  await store.tenants.create({ tenant_id: 'inner', policy: { environments: ['internal-only'] } }, 'test')
+  await store.tenants.create({ tenant_id: 'off', policy: { sandbox_enabled: false } }, 'test')
+  const garbage = double.stock.create({
+    name: 'cofferdam_gone_0123456789abcdef_pub',
+    networkConfiguration: { networkMode: 'PUBLIC' },
+  }) as { codeInterpreterId: string }
+  double.stock.age(garbage.codeInterpreterId, 7_200_000)
+  const logger = { info: vi.fn<() => void>(), warn: vi.fn<() => void>() }
+  const errors: unknown[] = []
+  const config = agentcoreProvisionConfigSchema.parse({
+    region: double.region,
+    control_url: double.origin,
+    tenants: 'all',
+    collect_garbage: true,
+    poll_ms: 5,
+  })
+  const worker = (actor: string) =>
+    keepProvisioned({
+      config,
+      everyMs: 20,
+      store,
+      actor,
+      logger,
+      onError: (error) => errors.push(error),
+      credentials: double.secrets,
+    })
+  {
+    await using _first = worker('w1')
+    await using _second = worker('w2')
+    await vi.waitFor(() => expect(double.stock.ready()).not.toContain(garbage.codeInterpreterId), 20_000)
+    await vi.waitFor(async () => {
+      const rows = await store.codeInterpreters.list({})
+      expect(rows.map(({ tenant_id: id, interpreter_id: at }) => [id, at !== null])).toEqual([
+        ['both', true],
+        ['both', true],
+        ['inner', true],
+      ])
+    }, 20_000)
+  }
+  expect(errors).toEqual([])
+  expect(double.stock.created).toBe(4)
+  expect(logger.info).toHaveBeenCalledTimes(3)
+  expect(logger.warn).toHaveBeenCalledTimes(1)
+})

@@ -1,0 +1,124 @@
+/** infra/aws: what the JSON grants, that Terraform uses these files and no others, and that provisioning makes the same roles. */
+import { globSync, readFileSync } from 'node:fs'
+import { basename, matchesGlob } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { describe, expect, it } from 'vitest'
+import { interpreterName, roleName } from '../../libs/backends/src/agentcore/provision/interpreter-name.ts'
+import { executionPolicy, trustPolicy } from '../../libs/backends/src/agentcore/provision/role-policy.ts'
+
+const FOLDER = fileURLToPath(new URL('../../infra/aws/agentcore/', import.meta.url))
+const SCOPE: Record<string, string> = {
+  partition: 'aws',
+  region: 'eu-west-1',
+  account_id: '123456789012',
+  prefix: 'cofferdam',
+}
+const CUSTOM = 'arn:aws:bedrock-agentcore:eu-west-1:123456789012:code-interpreter-custom/'
+
+interface Statement {
+  Effect: string
+  Action: string | string[]
+  Resource?: string
+  Condition?: unknown
+}
+const files = globSync('policies/*.json', { cwd: FOLDER }).map((path) => basename(path))
+const text = (name: string): string => readFileSync(FOLDER + name, 'utf8')
+/** As `templatefile` renders it. */
+const rendered = (name: string): { Version: string; Statement: Statement[] } =>
+  JSON.parse(
+    text(`policies/${name}`).replaceAll(/\$\{(\w+)\}/g, (_, key: string) => SCOPE[key] ?? `no ${key}`),
+  ) as { Version: string; Statement: Statement[] }
+const terraform = ['main.tf', 'variables.tf', 'outputs.tf'].map(text).join('\n')
+
+describe('the policies', () => {
+  it.each([
+    [
+      'worker.json',
+      [
+        'Allow GetCodeInterpreterSession InvokeCodeInterpreter ListCodeInterpreterSessions StartCodeInterpreterSession StopCodeInterpreterSession ' +
+          `${CUSTOM}cofferdam_*`,
+      ],
+    ],
+    [
+      'provisioner.json',
+      [
+        `Allow CreateCodeInterpreter ${CUSTOM}*`,
+        `Allow DeleteCodeInterpreter GetCodeInterpreter ${CUSTOM}cofferdam_*`,
+        'Allow ListCodeInterpreters *',
+      ],
+    ],
+    [
+      'provisioner-roles.json',
+      [
+        'Allow iam:CreateRole iam:DeleteRole iam:DeleteRolePolicy iam:GetRole iam:PutRolePolicy arn:aws:iam::123456789012:role/cofferdam/cofferdam_*',
+      ],
+    ],
+    ['pass-role.json', ['Allow iam:PassRole arn:aws:iam::123456789012:role/cofferdam/*']],
+    ['execution.json', ['Deny * *']],
+  ])('%s grants this and no more', (name, granted) => {
+    const { Version, Statement: statements } = rendered(name)
+    expect(Version).toBe('2012-10-17')
+    expect(
+      statements.map(({ Effect, Action, Resource }) =>
+        [Effect, ...[Action].flat().map((one) => one.replace('bedrock-agentcore:', '')), Resource].join(' '),
+      ),
+    ).toEqual(granted)
+  })
+
+  it('of the worker cover its own deployment’s interpreters and no other’s', () => {
+    const [statement] = rendered('worker.json').Statement
+    const covers = (prefix: string): boolean =>
+      matchesGlob(
+        `${CUSTOM}${interpreterName(prefix, 'acme', 'internal-only')}-AbCdEf0123`,
+        statement?.Resource ?? '',
+      )
+    expect([covers('cofferdam'), covers('staging'), covers('cofferdam2')]).toEqual([true, false, false])
+    const role = `arn:aws:iam::123456789012:role/cofferdam/${roleName('cofferdam', 'acme')}`
+    expect(matchesGlob(role, rendered('provisioner-roles.json').Statement[0]?.Resource ?? '')).toBe(true)
+  })
+
+  it('hand roles to the service alone', () => {
+    expect(rendered('pass-role.json').Statement[0]?.Condition).toEqual({
+      StringEquals: { 'iam:PassedToService': 'bedrock-agentcore.amazonaws.com' },
+    })
+  })
+
+  it('of a role are those that provisioning writes', () => {
+    const scope = { region: 'eu-west-1', account_id: '123456789012', data_bucket: undefined }
+    expect(rendered('execution-trust.json')).toEqual(trustPolicy(scope))
+    expect(rendered('execution.json')).toEqual(executionPolicy(scope, 'acme'))
+  })
+})
+
+describe('the Terraform module', () => {
+  it('is made of every policy and fills in what each asks for', () => {
+    const used = [
+      ...terraform.matchAll(/templatefile\("\$\{path\.module\}\/policies\/([\w-]+\.json)", local\.scope\)/g),
+    ]
+    expect(new Set(used.map(([, name]) => name))).toEqual(new Set(files))
+    const scope = /scope = \{([^}]*)\}/.exec(terraform)?.[1] ?? ''
+    const keys = [...scope.matchAll(/^ *(\w+) +=/gm)].map(([, key]) => key)
+    expect(keys.toSorted()).toEqual(Object.keys(SCOPE).toSorted())
+    const asked = files.flatMap((name) =>
+      [...text(`policies/${name}`).matchAll(/\$\{([^}]*)\}/g)].map(([, key]) => key),
+    )
+    for (const key of asked) expect(keys).toContain(key)
+  })
+
+  it('declares what it uses and uses what it declares', () => {
+    const declared = [...terraform.matchAll(/^variable "(\w+)"/gm)].map(([, name]) => name)
+    const used = [...terraform.matchAll(/\bvar\.(\w+)/g)].map(([, name]) => name)
+    expect(new Set(used)).toEqual(new Set(declared))
+    const resources = [...terraform.matchAll(/^resource "(\w+)" "(\w+)"/gm)].map(
+      ([, type, name]) => `${type}.${name}`,
+    )
+    expect(new Set(resources).size).toBe(resources.length)
+    for (const [, name] of terraform.matchAll(/\b(aws_iam_\w+\.\w+)[.[]/g)) expect(resources).toContain(name)
+    for (const [open, close] of ['{}', '()', '[]'])
+      expect(terraform.split(open ?? '').length).toBe(terraform.split(close ?? '').length)
+  })
+
+  it('takes the prefixes that the configuration takes', () => {
+    expect(terraform).toContain('regex("^[a-zA-Z][a-zA-Z0-9]{0,11}$", var.prefix)')
+  })
+})
