@@ -90,6 +90,8 @@ interface Held {
   row: Row | null
   wantsRetry: boolean
   outbox: boolean
+  /** What it put into the outbox became a row. */
+  isStored: boolean
   /** What it wrote last, to be repeated. */
   last: (() => Promise<unknown>) | null
 }
@@ -370,6 +372,7 @@ export class World {
       row: null,
       wantsRetry: false,
       outbox: false,
+      isStored: false,
       last: null,
     })
   }
@@ -463,7 +466,17 @@ export class World {
     late: boolean,
     outbox: boolean,
   ): Promise<void> {
-    if (!late && !(await this.owns(held))) return void (held.phase = 'over')
+    // Postgres that was away for its heir is taken to be away for a sleeper: else the row would be the sleeper's, and what
+    // is shown the heir's (docs/state-machines.md says so).
+    const isAway = this.held.some(
+      (other) =>
+        other !== held &&
+        other.id === held.id &&
+        other.attempt === held.attempt &&
+        other.outbox &&
+        !other.isStored,
+    )
+    if ((!late || isAway) && !(await this.owns(held))) return void (held.phase = 'over')
     const own: Row = {
       execution: held.id,
       attempt: held.attempt,
@@ -476,7 +489,9 @@ export class World {
     held.outbox = outbox && known === undefined
     held.row = known ?? own
     if (!held.outbox) this.rows.set(key, held.row)
-    if (known !== undefined && charged && !known.charged) await this.refund(held)
+    // Of a dead owner's charge the lease is not at hand (settle-unleased.ts).
+    if (known !== undefined && charged && !known.charged)
+      await this.admission.refund(this.keyOf(held), held.lease ?? undefined)
     held.phase = 'recorded'
   }
 
@@ -555,6 +570,7 @@ export class World {
       if (!this.rows.has(key)) this.rows.set(key, row)
     }
     await this.redis.del(KEYS.outbox)
+    for (const held of this.held) held.isStored = true
   }
 }
 
