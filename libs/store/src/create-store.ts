@@ -33,6 +33,7 @@ import { createCallbackSecrets, type CallbackSecrets } from './callback-secrets.
 import { createOutputKeys, type OutputKey } from './output-keys.ts'
 import { createRetention, type Retention } from './retention.ts'
 import { createRoutines, type Routines } from './routines.ts'
+import { createSandboxConfigs, type SandboxConfigs } from './sandbox-config.ts'
 import { translating } from './store-errors.ts'
 import { silentLogger, type StoreLogger } from './store-logger.ts'
 import type { StorableAttempt } from './attempt-columns.ts'
@@ -40,6 +41,7 @@ import type { Database } from './tables.ts'
 import { createTemplates, type Templates } from './templates.ts'
 import { createTenants, type Tenants } from './tenants.ts'
 import { reportUsage, type UsageQuery, type UsageReport } from './usage-report.ts'
+import { createWorkspaces, type Workspaces } from './workspaces.ts'
 import { dropMovedText, moveLargeText, putTextBack } from './visible-text.ts'
 
 /** For the writer: two batches in flight, and the reads of admins and sweepers. */
@@ -88,6 +90,9 @@ export interface Store extends AsyncDisposable {
   readonly routines: Routines
   readonly callbackSecrets: CallbackSecrets
   readonly codeInterpreters: CodeInterpreters
+  readonly workspaces: Workspaces
+  /** Polyclaw's sandbox; for admins. */
+  readonly sandboxConfig: SandboxConfigs
   readonly blobs: BlobStore
   readonly retention: Retention
   /** Whether there is a key to encrypt with. */
@@ -175,6 +180,8 @@ export async function createStore(options: StoreOptions): Promise<Store> {
     callbackSecrets: createCallbackSecrets(app.db, keys),
     codeInterpreters: createCodeInterpreters(fleet.db),
     blobs,
+    workspaces: createWorkspaces(app.db, keys),
+    sandboxConfig: createSandboxConfigs(fleet.db),
     retention: createRetention(fleet.db, sweeper.db, blobs),
     canEncrypt: keys.current !== null,
     ping: () =>

@@ -21,6 +21,15 @@ export type { OutputKey } from './output-keys.ts'
 export type { Retention } from './retention.ts'
 export type { CallbackSecrets } from './callback-secrets.ts'
 export type { Routines, RoutineTurn, StoredRoutine } from './routines.ts'
+export type {
+  SandboxConfig,
+  SandboxConfigEvent,
+  SandboxConfigs,
+  SandboxOrphan,
+  SandboxSettings,
+  SandboxWork,
+} from './sandbox-config.ts'
 export type { StoreLogger } from './store-logger.ts'
 export type { Templates } from './templates.ts'
 export type { PolicyPatch, Tenant, TenantPolicyEvent, Tenants } from './tenants.ts'
+export type { Workspaces, WorkspaceSummary } from './workspaces.ts'

@@ -182,7 +182,66 @@ export interface CodeInterpretersTable {
   provisioned_at: ColumnType<string | null, never, Date | null>
 }
 
+export interface WorkspacesTable {
+  tenant_id: string
+  name: string
+  version: number
+  files: ColumnType<[path: string, sha256: string, size: number, mode: number][], string, string>
+  created_at: Stamp
+  updated_at: ColumnType<string, Date | undefined, Date>
+}
+
+export interface WorkspaceContentsTable {
+  tenant_id: string
+  name: string
+  sha256: string
+  content: Buffer
+  sealed: boolean
+}
+
+export interface SandboxConfigTable {
+  version: number
+  enabled: boolean
+  sync_data: boolean
+  session_pool_endpoint: string
+  whitelist: string[]
+  resource_group: string
+  location: string
+  pool_name: string
+  pool_id: string
+  fleet_owner: string
+  work: 'making' | 'removing' | null
+  plan: ColumnType<unknown, never, string | null>
+  step: string | null
+  lease: string | null
+  lease_until: ColumnType<string | null, never, string | null>
+  updated_at: ColumnType<string, never, Date>
+}
+
+export interface SandboxOrphansTable {
+  id: Generated<number>
+  resource_id: string
+  reason: string
+  created_at: Stamp
+  resolved_at: ColumnType<string | null, never, Date>
+}
+
+export interface SandboxConfigEventsTable {
+  id: Generated<number>
+  actor: string
+  event_type: 'changed' | 'making' | 'made' | 'removing' | 'removed' | 'failed'
+  before: unknown
+  after: unknown
+  source: 'api' | 'reconciler' | 'sql'
+  created_at: Stamp
+}
+
 export interface Database {
+  workspaces: WorkspacesTable
+  workspace_contents: WorkspaceContentsTable
+  sandbox_config: SandboxConfigTable
+  sandbox_orphans: SandboxOrphansTable
+  sandbox_config_events: SandboxConfigEventsTable
   code_interpreters: CodeInterpretersTable
   routines: RoutinesTable
   routine_runs: RoutineRunsTable

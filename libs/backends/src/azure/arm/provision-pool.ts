@@ -1,0 +1,160 @@
+/**
+ * Makes and removes a session pool, whatever happens in between. The caller records the plan before it begins, so that
+ * another process goes on where a dead one stopped: every step looks first, and may be repeated.
+ *
+ *   idle ─► making: group ─► pool ─► roles ─► endpoint ─► idle (the caller keeps the endpoint)
+ *             └─ failed ─► what we made is removed again; what is not proven gone is an orphan ─► idle
+ *   idle ─► removing: pool ─► proven gone (404) ─► group, when it is ours and empty ─► idle
+ *
+ * Ours is what bears our tag `fleet-owner`. Nothing else is ever changed or removed.
+ */
+import { setTimeout as sleep } from 'node:timers/promises'
+import { CofferdamError } from '@cofferdam/contract'
+import { ArmFailure, type ArmClient } from './arm-client.ts'
+import { untilOver } from './long-running.ts'
+import {
+  deleteGroup,
+  deletePool,
+  getGroup,
+  getPool,
+  isGroupEmpty,
+  poolIdOf,
+  putExecutorRole,
+  putGroup,
+  putPool,
+  type PoolPlace,
+} from './pool-calls.ts'
+
+export const OWNER_TAG = 'fleet-owner'
+
+/** What is being made or removed. JSON, kept by the caller. */
+export interface PoolPlan extends PoolPlace {
+  location: string
+  /** Value of the tag. */
+  owner: string
+}
+
+export interface PoolSteps {
+  arm: ArmClient
+  /** Who may run programs in the pool. */
+  principals: readonly string[]
+  signal: AbortSignal
+  /** Keeps the right to work on the plan; called before each step and poll. Throws when it is lost. */
+  keep(step: string): Promise<void>
+}
+
+export interface MadePool {
+  endpoint: string
+  location: string
+  pool_id: string
+}
+
+/** A role for a principal that is minutes old is refused for a while. */
+const PRINCIPAL_TRIES = 10
+/** The endpoint is there when the operation is over, or shortly after. */
+const ENDPOINT_TRIES = 10
+/** A deletion that is over is seen by everyone shortly after. */
+const GONE_TRIES = 10
+
+/** Throws ArmFailure or `conflict`; what it made stays then, for `removePool`. */
+export async function makePool(steps: PoolSteps, plan: PoolPlan): Promise<MadePool> {
+  const { arm, signal } = steps
+  const tags = { [OWNER_TAG]: plan.owner }
+  await steps.keep('group')
+  if ((await getGroup(arm, plan, signal)) === null)
+    await putGroup(arm, plan, { location: plan.location, tags }, signal)
+  await steps.keep('pool')
+  const there = await getPool(arm, plan, signal)
+  if (there !== null) refuseForeign(there.tags, plan)
+  if (there?.properties.provisioningState !== 'Succeeded') {
+    const started = await putPool(arm, plan, { location: plan.location, tags }, signal)
+    await untilOver(arm, `the pool ${plan.pool_name}`, started, signal, () => steps.keep('pool'))
+  }
+  await steps.keep('roles')
+  for (const principal of steps.principals) await grant(steps, plan, principal)
+  await steps.keep('endpoint')
+  return await endpointOf(steps, plan)
+}
+
+async function grant(steps: PoolSteps, plan: PoolPlan, principal: string): Promise<void> {
+  for (let attempt = 1; ; attempt += 1) {
+    try {
+      return await putExecutorRole(steps.arm, plan, principal, steps.signal)
+    } catch (error) {
+      if (!(error instanceof ArmFailure)) throw error
+      // Somebody gave it under another name.
+      if (error.armCode === 'RoleAssignmentExists') return
+      if (error.armCode !== 'PrincipalNotFound' || attempt === PRINCIPAL_TRIES) throw error
+      await sleep(steps.arm.settings.retryMs, undefined, { signal: steps.signal })
+      await steps.keep('roles')
+    }
+  }
+}
+
+async function endpointOf(steps: PoolSteps, plan: PoolPlan): Promise<MadePool> {
+  for (let attempt = 1; attempt <= ENDPOINT_TRIES; attempt += 1) {
+    const pool = await getPool(steps.arm, plan, steps.signal)
+    const endpoint = pool?.properties.poolManagementEndpoint?.replace(/\/+$/, '') ?? ''
+    if (pool !== null && endpoint !== '') return { endpoint, location: pool.location, pool_id: pool.id }
+    await sleep(steps.arm.settings.retryMs, undefined, { signal: steps.signal })
+    await steps.keep('endpoint')
+  }
+  throw new ArmFailure(`the pool ${plan.pool_name}`, 200, 'NoEndpoint', 'it has no poolManagementEndpoint')
+}
+
+/** Resolves when a 404 proved that it is gone. Throws ArmFailure when nothing does, and `conflict` when it is not ours. */
+export async function removePool(steps: PoolSteps, plan: PoolPlan): Promise<void> {
+  const { arm, signal } = steps
+  await steps.keep('pool')
+  const there = await getPool(arm, plan, signal)
+  if (there === null) return
+  refuseForeign(there.tags, plan)
+  const started = await deletePool(arm, plan, signal)
+  await untilOver(arm, `the pool ${plan.pool_name}`, started, signal, () => steps.keep('pool'))
+  await untilGone(
+    steps,
+    plan,
+    `the pool ${plan.pool_name}`,
+    async () => (await getPool(arm, plan, signal)) === null,
+  )
+}
+
+/** Removes the group when it is ours and holds nothing; `kept` when not. Throws ArmFailure when it is not proven gone. */
+export async function removeGroup(steps: PoolSteps, plan: PoolPlan): Promise<'gone' | 'kept'> {
+  const { arm, signal } = steps
+  await steps.keep('group')
+  const group = await getGroup(arm, plan, signal)
+  if (group === null) return 'gone'
+  if (group.tags?.[OWNER_TAG] !== plan.owner || !(await isGroupEmpty(arm, plan, signal))) return 'kept'
+  const started = await deleteGroup(arm, plan, signal)
+  await untilOver(arm, `the group ${plan.resource_group}`, started, signal, () => steps.keep('group'))
+  await untilGone(
+    steps,
+    plan,
+    `the group ${plan.resource_group}`,
+    async () => (await getGroup(arm, plan, signal)) === null,
+  )
+  return 'gone'
+}
+
+async function untilGone(
+  steps: PoolSteps,
+  plan: PoolPlan,
+  what: string,
+  isGone: () => Promise<boolean>,
+): Promise<void> {
+  for (let attempt = 1; attempt <= GONE_TRIES; attempt += 1) {
+    if (await isGone()) return
+    await sleep(steps.arm.settings.retryMs, undefined, { signal: steps.signal })
+    await steps.keep('gone')
+  }
+  throw new ArmFailure(what, 200, 'StillThere', 'it was deleted and is still there')
+}
+
+function refuseForeign(tags: Record<string, string> | null | undefined, plan: PoolPlan): void {
+  if (tags?.[OWNER_TAG] === plan.owner) return
+  throw new CofferdamError(
+    'conflict',
+    `The pool ${poolIdOf(plan)} does not bear our tag ${OWNER_TAG}=${plan.owner}: it is somebody else's, and stays as it is.`,
+  )
+}
