@@ -27,9 +27,7 @@ export async function carry(taken: Taken, deps: WorkerDeps): Promise<void> {
       throw error
     }
   }
-  const watched: Taken = new Proxy(taken, {
-    get: (target, name) => (name === 'begin' ? begin : Reflect.get(target, name, target)),
-  })
+  const watched: Taken = Object.create(taken, { begin: { value: begin } })
   try {
     await processExecution(watched, deps)
   } catch (error) {

@@ -58,6 +58,8 @@ export function createPolicyCache(deps: {
 }): PolicyCache {
   const now = deps.now ?? Date.now
   const parsed = new Map<string, { text: string; cached: Cached | null }>()
+  /** Reads of Postgres under way, shared by all who find the same copy stale. */
+  const refreshing = new Map<string, Promise<Cached>>()
 
   function parse(name: string, text: string | null): Cached | null {
     if (text === null) return null
@@ -71,21 +73,45 @@ export function createPolicyCache(deps: {
 
   return {
     async read(tenantId, templateId) {
-      const key = `cfd:{${tenantId}}:policy`
+      const key = keyOf(tenantId)
       const field = templateId ?? ''
       const cached = parse(`${key} ${field}`, await deps.redis.hget(key, field))
       if (cached !== null && now() - cached.at_ms < FRESH_MS) return factsOf(cached)
       try {
-        const fresh = await readStore(tenantId, templateId)
-        if (fresh.caps !== null && !isDeepStrictEqual(fresh.caps, cached?.caps))
-          await deps.onCaps(tenantId, fresh.caps)
-        await deps.redis.multi().hset(key, field, JSON.stringify(fresh)).pexpire(key, STALE_MS).exec()
-        return factsOf(fresh)
+        return factsOf(await refresh(tenantId, templateId, cached))
       } catch (error) {
         if (cached !== null && isStoreAway(error)) return factsOf(cached)
         throw error
       }
     },
+  }
+
+  /** A stale copy is replaced once, not by each of the executions that find it; without one everybody reads for himself. */
+  function refresh(tenantId: string, templateId: string | undefined, stale: Cached | null): Promise<Cached> {
+    if (stale === null) return readAndKeep(tenantId, templateId, null)
+    const name = `${tenantId}:${templateId ?? ''}`
+    const running = refreshing.get(name)
+    if (running !== undefined) return running
+    const started = readAndKeep(tenantId, templateId, stale).finally(() => refreshing.delete(name))
+    refreshing.set(name, started)
+    return started
+  }
+
+  async function readAndKeep(
+    tenantId: string,
+    templateId: string | undefined,
+    stale: Cached | null,
+  ): Promise<Cached> {
+    const key = keyOf(tenantId)
+    const fresh = await readStore(tenantId, templateId)
+    if (fresh.caps !== null && !isDeepStrictEqual(fresh.caps, stale?.caps))
+      await deps.onCaps(tenantId, fresh.caps)
+    await deps.redis
+      .multi()
+      .hset(key, templateId ?? '', JSON.stringify(fresh))
+      .pexpire(key, STALE_MS)
+      .exec()
+    return fresh
   }
 
   async function readStore(tenantId: string, templateId: string | undefined): Promise<Cached> {
@@ -98,6 +124,8 @@ export function createPolicyCache(deps: {
     return { policy: tenant?.policy ?? null, caps: tenant?.caps ?? null, template, at_ms }
   }
 }
+
+const keyOf = (tenantId: string): string => `cfd:{${tenantId}}:policy`
 
 function factsOf(cached: Cached): PolicyFacts {
   return { tenant: cached.policy, template: cached.template, caps: cached.caps }

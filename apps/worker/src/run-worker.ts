@@ -158,6 +158,7 @@ export async function runWorker(config: WorkerConfig, options: WorkerOptions = {
     admission,
     executor: room.executor,
     backends,
+    sessions,
     store,
     policies: createPolicyCache({ redis, store, onCaps: applyCaps }),
     leases,
@@ -223,7 +224,7 @@ export async function runWorker(config: WorkerConfig, options: WorkerOptions = {
       await createMetricsServer({
         host: config.metricsHost,
         port: config.metricsPort,
-        metrics: () => telemetry.prometheus(),
+        metrics: (accept) => telemetry.prometheus(accept),
         notReady: () => whyNotReady(consumer.beatAgeMs, isDraining),
       }),
     )
@@ -294,6 +295,8 @@ function telemetryOptions(
     redact,
     ...(config.traceSampleRatio === undefined ? {} : { sampleRatio: config.traceSampleRatio }),
     slowMs: config.traceSlowMs,
+    // Nobody asks a worker: what is shown of its spans goes through Redis (createTraceShelf).
+    recentSpans: 0,
     logger,
   }
 }

@@ -49,7 +49,7 @@ export interface AdmissionDeps {
   logger?: AdmitDeps['logger']
   /** Wall clock, only for `resetsAtMs` of dimension `unknown`. Default Date.now. */
   now?: () => number
-  /** Distinct per call. Default: 9 random bytes. */
+  /** Distinct per call. Default: 9 random bytes of this factory and a count. */
   newToken?: () => string
   /** Lengths of the windows, for tests. Defaults: a UTC day and hour. */
   dayMs?: number
@@ -93,10 +93,17 @@ export interface Admission {
   getCaps(tenantId: string): Promise<TenantCaps>
 }
 
+/** Random once: a draw for each admission costs more than the rest of its call. */
+function countedTokens(): () => string {
+  const own = randomBytes(9).toString('base64url')
+  let made = 0
+  return () => `${own}.${(made += 1).toString(36)}`
+}
+
 export function createAdmission(deps: AdmissionDeps): Admission {
   const { redis, timeoutMs = 5000, leaseMs = LEASE_MS, dayMs = DAY_MS, hourMs = HOUR_MS } = deps
   const { defaults = FLEET_DEFAULTS } = deps
-  const newToken = deps.newToken ?? (() => randomBytes(9).toString('base64url'))
+  const newToken = deps.newToken ?? countedTokens()
   const scripts = defineScripts(redis, timeoutMs)
   const serverRun = createServerRun(redis, timeoutMs)
   const seed = createSeeding({

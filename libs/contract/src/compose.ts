@@ -2,7 +2,7 @@
  * One attempt's ending in its two lasting forms: the result that the caller sees and the audit row. Pure, so that
  * worker, canceller and sweeper write the same thing for the same facts.
  */
-import { createHash } from 'node:crypto'
+import { hash } from 'node:crypto'
 import type { CapDimension, CapsUse } from './caps.ts'
 import { errorClassOf, exitStatusOf, type Ending } from './endings.ts'
 import type { ExecutionId } from './ids.ts'
@@ -166,7 +166,7 @@ function auditRow(
     invocation_source: request.invocation_source ?? 'queue',
     backend: outcome.backend,
     isolation: outcome.isolation,
-    interpreter_id: null,
+    interpreter_id: outcome.interpreterId ?? null,
     started_at: new Date(facts.startedAtMs).toISOString(),
     finished_at: new Date(Math.max(facts.finishedAtMs, facts.startedAtMs)).toISOString(),
     duration_ms: durationMs,
@@ -194,7 +194,7 @@ function auditRow(
     charged_gb_seconds: charge?.gbSeconds ?? null,
     cost: charge?.cost ?? null,
     outbound_hosts: outcome.outboundHosts,
-    executed_code_hash: createHash('sha256').update(programSource(request.program)).digest('hex'),
+    executed_code_hash: hash('sha256', programSource(request.program), 'hex'),
     trace_id: facts.traceId,
     retention_days: facts.retentionDays,
   }

@@ -6,6 +6,7 @@ import {
   isAtLeast,
   isCofferdamError,
   type Backend,
+  type CofferdamError,
   type Isolation,
   type Sandbox,
   type SandboxSpec,
@@ -15,6 +16,7 @@ import type { CircuitBreaker } from './circuit-breaker.ts'
 import { settlesWithin, type Clock } from './clock.ts'
 import { LEAK_HOLD_MS, holdSandbox, type HeldSandbox, type HoldOptions } from './held-sandbox.ts'
 import type { ProbeCache } from './probe-cache.ts'
+import { ProvisioningFailure } from './provisioning-failure.ts'
 import {
   nothingLeft,
   tooWeak,
@@ -100,6 +102,10 @@ async function tryOpen(
   } catch (error) {
     if (signal.aborted) circuits.abandoned(backend.name)
     signal.throwIfAborted()
+    if (isOfTheSession(error)) {
+      circuits.abandoned(backend.name)
+      throw new ProvisioningFailure(error.code, error.message, { cause: error })
+    }
     const refusal = refusalOf(error)
     if (SAYS_NOTHING_OF_THE_BACKEND.has(refusal.reason)) circuits.abandoned(backend.name)
     else {
@@ -109,6 +115,13 @@ async function tryOpen(
     return refusal
   }
 }
+
+/**
+ * The session is there and cannot be had like this (other limits, in use), or is asked for and gone: no other backend has it,
+ * and it says nothing of this one. Falling back would make a second session of the same name.
+ */
+const isOfTheSession = (error: unknown): error is CofferdamError =>
+  isCofferdamError(error) && (error.code === 'conflict' || error.code === 'not_found')
 
 function refusalOf(error: unknown): Refusal {
   if (!isCofferdamError(error)) {
@@ -135,7 +148,7 @@ async function openBounded(
   memory: HoldOptions['memory'],
   signal: AbortSignal,
 ): Promise<Sandbox> {
-  const timeout = new Error(`no sandbox within ${OPEN_TIMEOUT_MS} ms`)
+  const timeout = (): Error => new Error(`no sandbox within ${OPEN_TIMEOUT_MS} ms`)
   using bound = withDeadline(parts.clock, signal, OPEN_TIMEOUT_MS, timeout)
   const opening = open(backend, spec, bound.signal)
   try {

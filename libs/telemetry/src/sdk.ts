@@ -84,7 +84,7 @@ export async function startSdk(options: TelemetryOptions): Promise<Telemetry> {
   }
   const tracerProvider = new TracerProvider({
     resource,
-    spanProcessors: [recent, units],
+    spanProcessors: options.recentSpans === 0 ? [units] : [recent, units],
     // What is kept is decided at the end (trace-units.ts); only a parent that says no is obeyed at once.
     sampler: new ParentBasedSampler({ root: new AlwaysOnSampler() }),
     spanLimits: {

@@ -20,7 +20,7 @@ export interface TelemetryOptions {
   sampleRatio?: number
   /** What takes or waits as long is slow. Default 10,000. */
   slowMs?: number
-  /** Spans kept for `recentSpans`. Default 8,192. */
+  /** Spans kept for `recentSpans`; 0 keeps none, and costs nothing. Default 8,192. */
   recentSpans?: number
   /** Between two exports of metrics. Default 15,000. */
   metricsIntervalMs?: number

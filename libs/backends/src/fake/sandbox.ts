@@ -31,8 +31,10 @@ export class FakeSandbox implements Sandbox {
   readonly session = null
   readonly #spec: SandboxSpec
   readonly #files = new MemoryFiles()
-  readonly #gone = new AbortController()
   readonly #onGone: () => void
+  #isGone = false
+  /** Of the program that runs now. */
+  #stop: AbortController | null = null
   #interrupt: AbortController | null = null
   #runs = 0
   #usage: Usage = unmeasuredUsage(0)
@@ -53,16 +55,20 @@ export class FakeSandbox implements Sandbox {
     io.signal.throwIfAborted()
     this.#runs += 1
     this.#interrupt = new AbortController()
+    const stop = (this.#stop = new AbortController())
+    const onAbort = (): void => stop.abort(io.signal.reason)
+    io.signal.addEventListener('abort', onAbort, { once: true })
     try {
-      return await this.#interpret(program, io, this.#interrupt.signal)
+      return await this.#interpret(program, io, stop.signal, this.#interrupt.signal)
     } finally {
+      io.signal.removeEventListener('abort', onAbort)
+      this.#stop = null
       this.#interrupt = null
     }
   }
 
-  async #interpret(program: Program, io: RunIo, interrupted: AbortSignal): Promise<Exit> {
+  async #interpret(program: Program, io: RunIo, stop: AbortSignal, interrupted: AbortSignal): Promise<Exit> {
     const startedAt = performance.now()
-    const stop = AbortSignal.any([this.#gone.signal, io.signal])
     const output = new BoundedOutput(io, stop)
     const steps = parseSteps(sourceOf(program))
     if ('error' in steps) await output.text('stderr', `${steps.error}\n`)
@@ -113,15 +119,18 @@ export class FakeSandbox implements Sandbox {
   }
 
   #vanish(): void {
-    if (this.#gone.signal.aborted) return
-    this.#gone.abort(new CofferdamError('sandbox_lost', 'The fake sandbox was destroyed.'))
+    if (this.#isGone) return
+    this.#isGone = true
+    this.#stop?.abort(destroyed())
     this.#onGone()
   }
 
   #assertAlive(): void {
-    this.#gone.signal.throwIfAborted()
+    if (this.#isGone) throw destroyed()
   }
 }
+
+const destroyed = (): CofferdamError => new CofferdamError('sandbox_lost', 'The fake sandbox was destroyed.')
 
 /** Arguments of a command are lines of the fake language too. */
 function sourceOf(program: Program): string {
