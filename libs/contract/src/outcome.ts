@@ -27,6 +27,8 @@ export interface Outcome {
   backend: string | null
   isolation: Isolation | null
   warm: boolean
+  /** The vendor's place that the sandbox was made in, where a tenant has one of its own. */
+  interpreterId?: string
   /** Time to open the sandbox, milliseconds; null when none was opened. */
   openMs: number | null
   redactionCount: number

@@ -24,7 +24,7 @@ import { settlesWithin } from './clock.ts'
 import { programEnvironment } from './environment.ts'
 import { openWayOut } from './execution-egress.ts'
 import { guardedAttempt } from './guarded-attempt.ts'
-import type { HeldSandbox } from './held-sandbox.ts'
+import { placeOf, type HeldSandbox, type Place } from './held-sandbox.ts'
 import { hostMemory } from './host-memory.ts'
 import { prepareSandbox } from './prepare-sandbox.ts'
 import { ProvisioningFailure } from './provisioning-failure.ts'
@@ -41,7 +41,7 @@ const ANSWER_FIRST_MS = 100
 
 /** How far an attempt came: what its outcome can tell when it ends early. */
 interface Progress {
-  place: Pick<Outcome, 'backend' | 'isolation' | 'warm' | 'openMs'> | null
+  place: Place | null
   began: boolean
 }
 
@@ -154,10 +154,6 @@ function acquireParts(parts: ExecutorParts, { executionId, attempt }: Attempt) {
       parts.onLeaked({ ref, executionId, attempt, why })
     },
   }
-}
-
-function placeOf({ sandbox, openMs }: HeldSandbox): NonNullable<Progress['place']> {
-  return { backend: sandbox.ref.backend, isolation: sandbox.isolation, warm: sandbox.warm, openMs }
 }
 
 function attributesOf({ sandbox }: HeldSandbox) {

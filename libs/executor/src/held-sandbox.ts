@@ -6,7 +6,7 @@
  *   held ──dispose──▶ destroying ──proof within `proofMs`──▶ gone
  *                         └──no proof, or dispose threw──▶ leaked (reported once)
  */
-import type { Sandbox } from '@cofferdam/contract'
+import type { Outcome, Sandbox } from '@cofferdam/contract'
 import { settlesWithin, type Clock } from './clock.ts'
 import type { MemoryLease } from './memory-budget.ts'
 
@@ -20,6 +20,17 @@ export interface HeldSandbox extends AsyncDisposable {
   readonly openMs: number
   /** Starts to destroy it now and resolves like dispose. Idempotent; never rejects. */
   destroy(): Promise<void>
+}
+
+/** What an outcome says of where it ran. */
+export type Place = Pick<Outcome, 'backend' | 'isolation' | 'warm' | 'interpreterId' | 'openMs'>
+
+/** The place of `held`; backends whose tenants have interpreters of their own name them in the handle. */
+export function placeOf({ sandbox, openMs }: Pick<HeldSandbox, 'sandbox' | 'openMs'>): Place {
+  const { ref, isolation, warm } = sandbox
+  const { interpreter } = ref.handle
+  const named = typeof interpreter === 'string' ? { interpreterId: interpreter } : {}
+  return { backend: ref.backend, isolation, warm, ...named, openMs }
 }
 
 export interface HoldOptions {

@@ -19,7 +19,7 @@ import { watchCpuTime } from './cpu-time.ts'
 import { checkedExit } from './exit-evidence.ts'
 import { failureReason } from './failure-reason.ts'
 import type { ExecutionEgress } from '@cofferdam/egress'
-import type { HeldSandbox } from './held-sandbox.ts'
+import { placeOf, type HeldSandbox } from './held-sandbox.ts'
 import { createOutput, type Output, type StreamName } from './output.ts'
 import { watchProgress } from './progress.ts'
 import type { RedactionRules } from './redaction-rules.ts'
@@ -199,10 +199,7 @@ async function conclude(
     ...(value === undefined ? {} : { value }),
     usage: exit?.usage ?? null,
     artifacts,
-    backend: held.sandbox.ref.backend,
-    isolation: held.sandbox.isolation,
-    warm: held.sandbox.warm,
-    openMs: held.openMs,
+    ...placeOf(held),
     redactionCount: output.redactionCount,
     began: true,
     outboundHosts: [...(egress?.hosts ?? [])],
