@@ -2,6 +2,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { FastifyBaseLogger, FastifyInstance, RawServerDefault } from 'fastify'
 import type { ZodTypeProvider } from 'fastify-type-provider-zod'
+import type { SessionRegistry } from '@cofferdam/contract'
 import type { Schedules } from '@cofferdam/routines'
 import type { ApiDeps, ApiLimits } from './deps.ts'
 import type { Budgets } from './budgets.ts'
@@ -27,6 +28,8 @@ export interface RouteContext extends ApiDeps {
   draining: AbortSignal
   /** What is left of caps, for headers. */
   budgets: Budgets
+  /** Sessions of the fleet; the API only looks. */
+  sessions: Pick<SessionRegistry, 'find' | 'list'>
   streams: Slots
   waits: Slots
 }

@@ -5,6 +5,7 @@
  */
 import { BOUNDS, CofferdamError, StopReason, parse } from '@cofferdam/contract'
 import { createSchedules } from '@cofferdam/routines'
+import { createSessionRegistry } from '@cofferdam/sessions'
 import { LogController, fastify, type FastifyBaseLogger, type FastifyInstance } from 'fastify'
 import type { ZodTypeProvider } from 'fastify-type-provider-zod'
 import type { z } from 'zod'
@@ -51,6 +52,7 @@ export async function createApi(deps: ApiDeps): Promise<FastifyInstance> {
     schedules,
     keys: createKeyCache({ verify: (key) => deps.store.keys.verify(key), now }),
     budgets: createBudgets({ admission: deps.admission, now }),
+    sessions: createSessionRegistry({ redis: deps.redis }),
     streams: createSlots(limits.eventStreams),
     waits: createSlots(limits.waits),
   }

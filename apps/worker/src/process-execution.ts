@@ -4,6 +4,7 @@
  *   interrupted by a dead owner? ─► recover.ts: its sandbox is killed, the attempt ends worker_lost (or is retried)
  *   taken again, or accepted before Redis restarted? ─► recover.ts: what has an audit row is published, not run
  *   policy ─► refused: provisioning | policy_denied
+ *   files of a session ─► operate-on-session.ts: no user code, so no admission and no point of no return
  *   admission ─► refused: cap_exceeded, or parked until the window resets
  *   executor ─► outcome, whatever the program did
  *   close ─► audit row first, then the result; lease and slot are freed on every path, and what was reserved of the
@@ -20,6 +21,7 @@ import { SPANS } from '@cofferdam/telemetry'
 import { admissionKey } from './admission-key.ts'
 import { closeAttempt } from './close-attempt.ts'
 import { giveBack, wasDrained } from './give-back.ts'
+import { operateOnSession } from './operate-on-session.ts'
 import { readPolicy } from './read-policy.ts'
 import { recoverInterrupted, republishForgotten } from './recover.ts'
 import { refuseByAdmission, refuseByPolicy } from './refuse.ts'
@@ -33,6 +35,7 @@ export async function processExecution(taken: Taken, deps: WorkerDeps): Promise<
 
     const policy = await readPolicy(taken, deps)
     if (!policy.allowed) return refuseByPolicy(taken, policy, deps)
+    if (taken.request.program.type === 'files') return operateOnSession(taken, policy, deps)
 
     const admission = await inSpan(SPANS.admission, () =>
       deps.admission.admit(admissionKey(taken), largestCharge(taken.request.limits, deps.prices)),

@@ -9,17 +9,15 @@
 import {
   isCofferdamError,
   type Backend,
-  type SessionLease,
   type SessionName,
   type SessionRegistry,
   type WorkerId,
 } from '@cofferdam/contract'
+import { endSession } from './end-session.ts'
 
 /** Overdue sessions looked at in one tick: at eight at once and a second each, a tick's time. */
 const ROUND = 100
 const AT_ONCE = 8
-/** A vendor that takes longer is asked again. */
-const END_MS = 30_000
 
 export interface SessionReaper extends AsyncDisposable {
   /** One round over all backends; resolves with the number of sessions that were ended. Never rejects. */
@@ -89,12 +87,4 @@ export function createSessionReaper(deps: {
       await running
     },
   }
-}
-
-/** Ends a claimed session at its backend, then forgets it. Throws when its end is not known: it stays listed. */
-export async function endSession(backend: Backend, lease: SessionLease, signal: AbortSignal): Promise<void> {
-  if (lease.entry === null) return
-  const bounded = AbortSignal.any([signal, lease.signal, AbortSignal.timeout(END_MS)])
-  await backend.endSession?.(lease.name, lease.entry, bounded)
-  await lease.forget()
 }

@@ -49,7 +49,7 @@ export function showSessions(deps: {
     while (each.isNew) {
       each.isNew = false
       const { name, state } = each
-      await deps.sessions.announce(name, deps.self, state).catch(deps.onError)
+      await deps.sessions.announce(name, deps.self, state).catch((error: unknown) => deps.onError(error))
       if (each.state === null && !each.isNew) shown.delete(keyOf(name))
     }
   }
@@ -69,7 +69,7 @@ export function showSessions(deps: {
         each.state = null
         change(each)
       }
-      await Promise.all([...shown.values()].map((each) => each.sending))
+      await Promise.all([...shown.values()].map(async (each) => await each.sending))
     },
   }
 }

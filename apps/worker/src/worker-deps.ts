@@ -1,6 +1,6 @@
 /** What carrying an execution needs; made once in run-worker.ts. */
 import type { Admission } from '@cofferdam/admission'
-import type { AttemptRecord, Backend, Prices, WorkerId } from '@cofferdam/contract'
+import type { AttemptRecord, Backend, Prices, SessionRegistry, WorkerId } from '@cofferdam/contract'
 import type { Executor } from '@cofferdam/executor'
 import type { Store } from '@cofferdam/store'
 import type { Logger } from '@cofferdam/telemetry'
@@ -13,6 +13,8 @@ export interface WorkerDeps {
   admission: Admission
   executor: Executor
   backends: ReadonlyMap<string, Backend>
+  /** Sessions that any worker can attach to. */
+  sessions: Pick<SessionRegistry, 'claim' | 'find'>
   store: Pick<Store, 'record' | 'findAttempt'>
   policies: PolicyCache
   leases: LeaseKeeper

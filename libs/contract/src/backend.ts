@@ -2,6 +2,8 @@
  * The seam to every place that makes sandboxes. Deadlines, output bounds, redaction, caps, audit, retries and
  * language choice live above it, once; a backend only makes, runs, reads and destroys.
  *
+ * A program of type `files` is never given to `run`, and `open` makes no sandbox for it: a session that has none is `not_found`.
+ *
  * Life of a sandbox:   open ──write*──run──(read|list)*──dispose
  *   open     cold, or bound from a warm slot: the caller cannot tell but by time. A capability that the backend does
  *            not declare is refused here with `capability_missing`, never ignored.
@@ -167,6 +169,8 @@ export interface Sandbox extends AsyncDisposable {
   /** Regular files below the work directory that match one of the globs. */
   list(globs: readonly string[], maxEntries: number): Promise<Entry[]>
   remove(path: string): Promise<void>
+  /** The session ends with this turn: dispose destroys its sandbox. Left out by backends that keep no sessions. */
+  retire?(): void
   /**
    * Copies of regular files that match, also while a program runs; what is over the bounds is left out. Left out by backends
    * that cannot read beside a run.
@@ -223,7 +227,8 @@ export function missingCapabilities(
   },
 ): string[] {
   const missing: string[] = []
-  if (!capabilities.programs.includes(need.program.type))
+  // Of files the backend runs nothing: it takes and gives them.
+  if (need.program.type !== 'files' && !capabilities.programs.includes(need.program.type))
     missing.push(`programs of type ${need.program.type}`)
   if (need.program.type === 'script' && !capabilities.languages.includes(need.program.language))
     missing.push(`language ${need.program.language}`)

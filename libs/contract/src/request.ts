@@ -54,6 +54,10 @@ export const PACKAGE_MANAGERS = ['pip', 'npm', 'yarn', 'pnpm'] as const
 export type PackageManager = (typeof PACKAGE_MANAGERS)[number]
 
 /** What an execution of a session leaves to the next one: nothing, its files, or the interpreter itself (REPL). */
+/** What can be done with the files of a session without running anything. */
+export const FILE_OPERATIONS = ['list', 'read', 'write', 'remove', 'end'] as const
+export type FileOperation = (typeof FILE_OPERATIONS)[number]
+
 export const SESSION_SCOPES = ['none', 'files', 'interpreter'] as const
 export type SessionScope = (typeof SESSION_SCOPES)[number]
 
@@ -92,6 +96,14 @@ export const programSchema = z.discriminatedUnion('type', [
     path: pathSchema.optional(),
   }),
 ])
+  /** What `/v1/sessions` does with a session that is there, in the order of its executions. No user code runs. */
+  z.strictObject({
+    type: z.literal('files'),
+    /** write puts the request's `files` there; read makes `path` an artifact; end destroys the session. */
+    op: z.enum(FILE_OPERATIONS),
+    /** The file of read and remove; the folder that list is narrowed to. */
+    path: pathSchema.optional(),
+  }),
 export type Program = z.infer<typeof programSchema>
 
 const base64Schema = z
@@ -288,6 +300,14 @@ export const executionRequestSchema = z
 
 /** The reuse scope that a request really has: naming a session is asking for it. */
 export const reuseOf = (request: Pick<ExecutionRequest, 'reuse' | 'session'>): ExecutionRequest['reuse'] =>
+  .refine((r) => r.program.type !== 'files' || r.session !== undefined, {
+    path: ['session'],
+    message: 'expected session: { key } with a program of type "files"',
+  })
+  .refine((r) => r.program.type !== 'files' || r.program.path !== undefined || !needsPath(r.program.op), {
+    path: ['program', 'path'],
+    message: 'expected the path of a file',
+  })
   request.session === undefined ? request.reuse : 'session'
 
 /** The preload set that a request names; null for none. */
@@ -297,6 +317,8 @@ export const preloadOf = ({ preload }: Pick<ExecutionRequest, 'preload'>): strin
 /** What a producer writes (defaults may be left out). */
 export type ExecutionRequestInput = z.input<typeof executionRequestSchema>
 /** What the rest of the system reads (defaults filled in). */
+const needsPath = (op: FileOperation): boolean => op === 'read' || op === 'remove'
+
 export type ExecutionRequest = z.output<typeof executionRequestSchema>
 
 /** The bytes of one file of a request. */
@@ -330,3 +352,5 @@ export function programSource(program: Program): string {
       return 'install'
   }
 }
+    case 'files':
+      return `files:${program.op}:${program.path ?? ''}`

@@ -8,7 +8,7 @@
  * One holder at a time: a claim is a lease with a fence that only rises. Whoever lost its lease writes nothing any more
  * (`fenced`), and what it still runs is its own to stop: `signal` says so before the lease can be another's.
  */
-import type { SessionId, WorkerId } from './ids.ts'
+import type { ExecutionId, SessionId, WorkerId } from './ids.ts'
 import type { SessionScope } from './request.ts'
 
 /** A session's name: unique in a fleet. `key` is the caller's (`session.key`). */
@@ -28,6 +28,8 @@ export interface SessionEntry {
   handle: Record<string, string | number>
   createdAtMs: number
   usedAtMs: number
+  /** Its last execution, where the backend keeps it. */
+  executionId?: ExecutionId
   /** From then on the reaper may end it. */
   idleAtMs: number
   /** When the vendor ends it by itself; null when it does not. */

@@ -23,6 +23,7 @@ import type { Attempt, ExecutorParts } from './attempt.ts'
 import { settlesWithin } from './clock.ts'
 import { programEnvironment } from './environment.ts'
 import { openWayOut } from './execution-egress.ts'
+import { operateOnFiles, type FileOperationParts } from './file-operation.ts'
 import { guardedAttempt } from './guarded-attempt.ts'
 import { placeOf, type HeldSandbox, type Place } from './held-sandbox.ts'
 import { hostMemory } from './host-memory.ts'
@@ -80,6 +81,7 @@ export async function execute(
       return opened
     })
     spans.run.setAttributes(attributesOf(held))
+    if (request.program.type === 'files') return await onFiles(parts, attempt, held, request.program)
     const task = await spans.within(SPAN.prepare, async () => {
       await prepareSandbox(parts.clock, held.sandbox, request, signal, attempt.checkpoint?.restore ?? [])
       return await planTask({
@@ -105,6 +107,33 @@ export async function execute(
   } catch (error) {
     return endedEarly(parts, attempt, progress, error)
   }
+}
+
+/** Nothing of the user runs: there is no point of no return, and a worker that dies here leaves it to the next. */
+async function onFiles(
+  parts: ExecutorParts,
+  attempt: Attempt,
+  held: HeldSandbox,
+  program: FileOperationParts['program'],
+): Promise<Outcome> {
+  const { request, executionId, signal, tenant } = attempt
+  const { sandbox, openMs } = held
+  const outcome = await operateOnFiles({
+    program,
+    sandbox,
+    scope: request.session?.scope ?? 'none',
+    blobs: parts.blobs,
+    key: {
+      tenantId: request.tenant_id,
+      executionId,
+      attempt: attempt.attempt,
+      encrypt: tenant.encrypt_outputs,
+    },
+    write: async () => await prepareSandbox(parts.clock, sandbox, request, signal),
+    clock: parts.clock,
+    signal,
+  })
+  return { ...outcome, openMs }
 }
 
 /**

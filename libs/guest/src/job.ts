@@ -91,6 +91,7 @@ function describe(
     }
     case 'tests':
     case 'install':
+    case 'files':
       throw new CofferdamError('capability_missing', `the guest agent does not run ${program.type} programs`)
   }
 }

@@ -1,5 +1,6 @@
 /** What Redis holds of a session, read as the API and the reaper need it. */
 import {
+  executionIdSchema,
   CofferdamError,
   SESSION_SCOPES,
   type SessionEntry,
@@ -23,6 +24,7 @@ const entrySchema = z.object({
   handle: z.record(z.string(), z.union([z.string(), z.number()])),
   createdAtMs: z.number(),
   usedAtMs: z.number(),
+  executionId: executionIdSchema.exactOptional(),
   idleAtMs: z.number(),
   expiresAtMs: z.number().nullable(),
 })

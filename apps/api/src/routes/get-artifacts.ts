@@ -63,7 +63,7 @@ export function getArtifacts(app: App, context: RouteContext): void {
 }
 
 /** Content-Disposition with the file's last name (RFC 6266, RFC 8187). */
-function attachment(path: string): string {
+export function attachment(path: string): string {
   const name = path.split('/').at(-1) ?? 'artifact'
   const ascii = name.replaceAll(/[^A-Za-z0-9._-]/g, '_')
   const encoded = encodeURIComponent(name).replaceAll(/['()*]/g, (c) => `%${c.charCodeAt(0).toString(16)}`)

@@ -14,6 +14,11 @@ import { listExecutions } from './list-executions.ts'
 import { postExecution } from './post-execution.ts'
 import { queue } from './queue.ts'
 import { routines } from './routines.ts'
+import { sessionFiles } from './session-files.ts'
+import { sessions } from './sessions.ts'
+import { sandboxConfig } from './sandbox-config.ts'
+import { sandboxProvision } from './sandbox-provision.ts'
+import { sandboxTest } from './sandbox-test.ts'
 import { tenantCallbackSecret } from './tenant-callback-secret.ts'
 import { cancelTenant } from './cancel-tenant.ts'
 import { tenantCaps } from './tenant-caps.ts'
@@ -33,6 +38,8 @@ const V1 = [
   getTrace,
   getArtifacts,
   cancelExecution,
+  sessions,
+  sessionFiles,
   tenants,
   tenantCaps,
   tenantUsage,

@@ -52,6 +52,7 @@ function commandLineOf(program: Program): string | readonly string[] | null {
     case 'script':
       return program.language === 'bash' ? program.source : null
     case 'install':
+    case 'files':
       return null
   }
 }

@@ -117,6 +117,9 @@ class DockerSandbox implements Sandbox {
   async remove(path: string): Promise<void> {
     await this.#guest.remove(path)
   }
+  retire(): void {
+    this.#isLost = true
+  }
   async snapshot(request: Parameters<GuestSession['snapshot']>[0]): Promise<ProgramFile[]> {
     return await this.#guest.snapshot(request)
   }

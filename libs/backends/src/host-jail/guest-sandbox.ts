@@ -47,6 +47,7 @@ export class GuestSandbox implements Sandbox {
   readonly #spec: SandboxSpec
   readonly #measures: Capabilities['measures']
   readonly #place: Place<HostSlot>
+  #isRetired = false
   #ended: Promise<void> | null = null
   #runs = 0
   #began: Began | null = null
@@ -143,6 +144,9 @@ export class GuestSandbox implements Sandbox {
   async remove(path: string): Promise<void> {
     await this.#guest.remove(path)
   }
+  retire(): void {
+    this.#isRetired = true
+  }
   async snapshot(request: Parameters<GuestSession['snapshot']>[0]): Promise<ProgramFile[]> {
     return await this.#guest.snapshot(request)
   }
@@ -167,7 +171,7 @@ export class GuestSandbox implements Sandbox {
 
   #end(): Promise<void> {
     const { session } = this.#place.slot.parts
-    const isLost = this.#isBusy || session.closed
+    const isLost = this.#isBusy || this.#isRetired || session.closed
     // A run that is pending rejects now, not after the proof.
     if (isLost || this.#spec.reuse === 'job') session.close()
     return this.#place.end(isLost)

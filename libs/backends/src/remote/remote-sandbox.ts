@@ -93,6 +93,9 @@ export class RemoteSandbox implements Sandbox {
   async remove(path: string): Promise<void> {
     await this.#guest.remove(path)
   }
+  retire(): void {
+    this.#isLost = true
+  }
   async usage(): Promise<Usage> {
     return onlyMeasured(await this.#guest.usage(), this.#measures)
   }

@@ -14,6 +14,7 @@ import {
   CofferdamError,
   newSandboxId,
   newSessionId,
+  type ExecutionId,
   type SandboxSpec,
   type SessionId,
   type SessionName,
@@ -48,6 +49,8 @@ interface Cell<S extends CellSlot> {
   startedMs: number
   idleMs: number
   idleSinceMs: number | null
+  /** The execution whose turn it was last. */
+  executionId: ExecutionId
   memory: Disposable | null
 }
 
@@ -162,6 +165,15 @@ export function createCells<S extends CellSlot>(parts: {
     return null
   }
 
+  /** What is done with files only ever finds a session; it makes none. */
+  async function openFor(...parameters: Parameters<typeof openCell>): Promise<Cell<S>> {
+    const [domain, spec] = parameters
+    if (spec.program.type !== 'files') return await openCell(...parameters)
+    domain.count -= 1
+    freed(domain)
+    throw noSession()
+  }
+
   /** Opens a cell that is counted already. */
   async function openCell(
     domain: Domain<S>,
@@ -186,6 +198,7 @@ export function createCells<S extends CellSlot>(parts: {
         startedMs: Date.now(),
         idleMs: spec.session?.idleMs ?? settings.idle_ms,
         idleSinceMs: null,
+        executionId: spec.executionId,
         memory: null,
       }
       domain.cells.add(cell)
@@ -235,7 +248,10 @@ export function createCells<S extends CellSlot>(parts: {
   type Why = Extract<WarmEvent, { type: 'dropped' }>['why']
 
   /** Tells of a session's cell as it is now. */
-  function show({ session }: Domain<S>, { id, scope, startedMs, idleMs, idleSinceMs }: Cell<S>): void {
+  function show(
+    { session }: Domain<S>,
+    { id, scope, startedMs, idleMs, idleSinceMs, executionId }: Cell<S>,
+  ): void {
     if (session === null) return
     const usedAtMs = idleSinceMs ?? Date.now()
     deps.onSession?.(session, {
@@ -246,6 +262,7 @@ export function createCells<S extends CellSlot>(parts: {
         handle: {},
         createdAtMs: startedMs,
         usedAtMs,
+        executionId,
         idleAtMs: Math.min(usedAtMs + idleMs, startedMs + settings.max_age_ms),
         expiresAtMs: startedMs + settings.max_age_ms,
       },
@@ -309,15 +326,21 @@ export function createCells<S extends CellSlot>(parts: {
     async take(spec, kind, signal) {
       signal.throwIfAborted()
       if (closed) throw new CofferdamError('shutting_down')
+      const isFiles = spec.program.type === 'files'
       const domain = domainOf(spec, kind)
-      const taken = (await turnIn(domain, signal)) ?? (await openCell(domain, spec, kind, signal))
-      const problem = spec.session === null ? null : unlike(taken, spec.session.scope, kind.limits)
+      if (isFiles && domain.count === 0) {
+        domains.delete(domain.key)
+        throw noSession()
+      }
+      const taken = (await turnIn(domain, signal)) ?? (await openFor(domain, spec, kind, signal))
+      const problem = spec.session === null || isFiles ? null : unlike(taken, spec.session.scope, kind.limits)
       if (problem !== null) {
         // Nothing ran: it is as clean as it was.
         await rest(domain, taken)
         throw new CofferdamError('conflict', problem)
       }
       taken.runs += 1
+      taken.executionId = spec.executionId
       const isFirst = taken.runs === 1
       observe({ type: 'taken', backend, warm: !isFirst })
       show(domain, taken)
@@ -341,6 +364,9 @@ export function createCells<S extends CellSlot>(parts: {
     },
   }
 }
+
+const noSession = (): CofferdamError =>
+  new CofferdamError('not_found', 'The session has no sandbox any more.')
 
 /** A session is one place: it cannot have other limits or keep other things for one of its executions. */
 function unlike(

@@ -43,6 +43,7 @@ export interface Task {
 
 /** What a backend must be able to run for this program: for a task, a command with files. */
 export function carrierOf(program: Program): { program: Program; files: boolean } {
+  if (program.type === 'files') return { program, files: true }
   return isTask(program)
     ? { program: { type: 'command', shell: ':' }, files: true }
     : { program, files: false }
@@ -87,6 +88,7 @@ async function planned(
   switch (program.type) {
     case 'script':
     case 'command':
+    case 'files':
       return null
     case 'install':
       return installTask(await planInstall(program, sandbox, tenant, packages), packages)
