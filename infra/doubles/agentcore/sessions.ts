@@ -183,8 +183,11 @@ export async function callTool(
   const answered = Promise.withResolvers<IncomingMessage>()
   request.once('error', answered.reject).once('response', answered.resolve)
   request.end(body)
+  const response = await answered.promise
+  // A jail that ends breaks it off; what is missing then is said below.
+  response.once('error', () => undefined)
   // Made where it is read: lines that come before a reader does are lost.
-  for await (const line of createInterface({ input: await answered.promise })) {
+  for await (const line of createInterface({ input: response })) {
     const said = JSON.parse(line) as { text?: string; result?: Record<string, unknown> }
     if (said.result !== undefined) return said.result
     if (said.text !== undefined) onText?.(said.text)

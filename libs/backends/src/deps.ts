@@ -1,6 +1,6 @@
 /** What every backend gets besides its config. Backends never read the environment and install no signal handlers. */
 
-import type { SessionRegistry } from '@cofferdam/contract'
+import type { RateGate, SessionRegistry } from '@cofferdam/contract'
 import type { Interpreters } from './agentcore/interpreters.ts'
 import type { WarmDeps } from './warm/warm-deps.ts'
 
@@ -18,6 +18,8 @@ export interface BackendDeps {
   warm?: WarmDeps
   /** Sessions of the whole fleet, for backends whose sandboxes any worker can attach to; without it these offer no sessions. */
   sessions?: SessionRegistry
+  /** Rates of a vendor's account that all workers share; without it each worker keeps to them alone. */
+  rate?: RateGate
   /** Which code interpreter is whose, for the agentcore backend; without it every tenant is refused there. */
   interpreters?: Interpreters
 }

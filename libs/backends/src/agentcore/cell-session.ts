@@ -1,0 +1,227 @@
+/**
+ * A session at the service that has proven to be ours: requests to its cell, each answered once. The first failure that leaves open
+ * what runs there ends its use: `isSound` is false from then on, and nobody runs a second program in it.
+ */
+import { randomBytes } from 'node:crypto'
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { ToolName } from '@aws-sdk/client-bedrock-agentcore'
+import { CofferdamError, isCofferdamError, type ProgramFile } from '@cofferdam/contract'
+import { isRefused, isThrottled, lostSandbox } from './classify-failure.ts'
+import { cellCode, cellCommand, preamble, readyMarker } from './cell-source.ts'
+import type { ToolResult } from './consume-stream.ts'
+import { readAnswer, type Answer } from './read-answer.ts'
+import type { Service, SessionId } from './service.ts'
+
+/** A call that was refused for the rate is made again so often; with the pauses below, some 3 s. */
+const THROTTLED_MAX = 4
+const PAUSE_MS = 200
+/** A command line that one argument of Linux takes (MAX_ARG_STRLEN 128 KiB), with room for the shell around it. */
+const COMMAND_MAX = 100 * 1024
+/** A background program is asked after from this to that often. */
+const POLL_MS = { first: 1000, longest: 5000 }
+/** An outcome is asked for again while the program that was lost from sight may still run. */
+const OUTCOME_POLL_MS = 500
+
+export interface ProgramRequest {
+  once: string
+  softMs: number
+  graceMs: number
+  /** How the tool that carries it may work: a cell, a command, or a command in the background. */
+  carrier: 'cell' | 'command' | 'task'
+  maxOutput: number
+  job: object
+}
+
+export interface CellSession {
+  readonly id: SessionId
+  readonly nonce: string
+  /** Nothing happened to it that leaves open what runs there. */
+  readonly isSound: boolean
+  /** It must serve no other program. */
+  spoil(): void
+  /** Files for the next request, which puts them in their places. Throws what `invalid_request` and the like are for. */
+  upload(files: readonly ProgramFile[], signal: AbortSignal): Promise<string>
+  /** A request that changes nothing when it is sent twice; `most` bounds the bytes of its answer. */
+  ask(request: object, most: number, signal: AbortSignal): Promise<Answer>
+  /** Runs a program at most once. Null when the interpreter ended without an answer; then the tool's own result says how. */
+  run(
+    request: ProgramRequest,
+    signal: AbortSignal,
+  ): Promise<{ answer: Answer | null; result: ToolResult | null }>
+}
+
+/** Proves that the session is ready: exit code 0, no error, and the marker as the last line. Throws otherwise. */
+export async function proveReady(service: Service, id: SessionId, signal: AbortSignal): Promise<CellSession> {
+  const nonce = randomBytes(12).toString('hex')
+  const given = { code: preamble(nonce), language: 'python' } as const
+  const result = await service.call(id, 'executeCode', given, signal)
+  const last = result.stdout.trimEnd().split(/\r?\n/).at(-1)
+  if (result.exitCode !== 0 || result.isError || last !== readyMarker(nonce))
+    throw new CofferdamError(
+      'sandbox_open_failed',
+      `AgentCore: the session is not ready: ${lastLine(result)}`,
+      {
+        details: { reason: 'readiness' },
+      },
+    )
+  return createCellSession(service, id, nonce)
+}
+
+const lastLine = ({ stderr, exitCode }: ToolResult): string =>
+  stderr.trimEnd().split('\n').at(-1)?.slice(0, 200) || `exit code ${exitCode}, without its marker`
+
+/** A session that was proven ready before, by this worker or another. */
+export function createCellSession(service: Service, id: SessionId, nonce: string): CellSession {
+  let isSound = true
+  let uploads = 0
+
+  async function call(
+    name: ToolName,
+    given: Parameters<Service['call']>[2],
+    signal: AbortSignal,
+  ): Promise<ToolResult> {
+    for (let attempt = 1; ; attempt += 1) {
+      try {
+        return await service.call(id, name, given, signal)
+      } catch (error) {
+        signal.throwIfAborted()
+        if (!isThrottled(error) || attempt === THROTTLED_MAX) throw error
+        await pause(PAUSE_MS * 2 ** (attempt - 1) * (0.5 + Math.random()), signal)
+      }
+    }
+  }
+
+  async function answered(result: ToolResult, asked: string, most: number): Promise<Answer | null> {
+    const answer = await readAnswer(result, asked, most)
+    if (answer?.head.failed === undefined) return answer
+    throw cellFailure(answer.head)
+  }
+
+  async function ask(request: object, most: number, signal: AbortSignal): Promise<Answer> {
+    const asked = randomBytes(12).toString('hex')
+    const given = { code: cellCode({ ...request, nonce: asked }), language: 'python' } as const
+    const answer = await answered(await call('executeCode', given, signal), asked, most)
+    if (answer !== null) return answer
+    isSound = false
+    throw new CofferdamError('sandbox_lost', 'AgentCore: the interpreter of the session is gone.')
+  }
+
+  async function carry(
+    { once, carrier, softMs, graceMs, job }: ProgramRequest,
+    asked: string,
+    signal: AbortSignal,
+  ): Promise<ToolResult> {
+    const request = { ...job, once, nonce: asked }
+    if (carrier === 'cell')
+      return await call('executeCode', { code: cellCode(request), language: 'python' }, signal)
+    // The cell stops its program itself; this is for one that cannot.
+    const limits = { softS: Math.ceil((softMs + graceMs) / 1000) + 1, graceS: 2 }
+    const command = cellCommand(nonce, request, limits)
+    const given = command.length <= COMMAND_MAX ? command : await asFile(command, signal)
+    if (carrier === 'command') return await call('executeCommand', { command: given }, signal)
+    return await inBackground(given, signal)
+  }
+
+  async function asFile(command: string, signal: AbortSignal): Promise<string> {
+    const path = `cofferdam-${nonce}-${(uploads += 1)}.sh`
+    await call('writeFiles', { content: [{ path, blob: Buffer.from(command) }] }, signal)
+    return `sh ./${path}`
+  }
+
+  async function inBackground(command: string, signal: AbortSignal): Promise<ToolResult> {
+    const { taskId } = await call('startCommandExecution', { command }, signal)
+    if (taskId === null) throw new CofferdamError('protocol_violation', 'AgentCore: a task without an id.')
+    for (let wait = POLL_MS.first; ; wait = Math.min(wait * 1.5, POLL_MS.longest)) {
+      await pause(wait, signal)
+      const result = await call('getTask', { taskId }, signal)
+      if (result.taskStatus !== 'submitted' && result.taskStatus !== 'working') return result
+    }
+  }
+
+  /** What became of a program whose answer was lost. Null: it never began. */
+  async function outcome(once: string, most: number, signal: AbortSignal): Promise<Answer | null> {
+    for (let wait = OUTCOME_POLL_MS; ; wait = Math.min(wait * 1.5, POLL_MS.longest)) {
+      const answer = await ask({ op: 'outcome', once }, most, signal)
+      if (answer.head.outcome === undefined) return answer
+      if (answer.head.outcome === 'not_begun') return null
+      await pause(wait, signal)
+    }
+  }
+
+  return {
+    id,
+    nonce,
+    get isSound() {
+      return isSound
+    },
+    spoil() {
+      isSound = false
+    },
+
+    async upload(files, signal) {
+      const archive = `cofferdam-${nonce}-${(uploads += 1)}.files`
+      const head = files.map(({ path, bytes, executable }) => ({
+        path,
+        size: bytes.length,
+        executable: executable === true,
+      }))
+      const blob = Buffer.concat([
+        Buffer.from(`${JSON.stringify(head)}\n`),
+        ...files.map(({ bytes }) => bytes),
+      ])
+      const { isError, stderr } = await call('writeFiles', { content: [{ path: archive, blob }] }, signal)
+      if (isError)
+        throw new CofferdamError('internal', `AgentCore: files were not taken: ${stderr.slice(0, 200)}`)
+      return archive
+    },
+
+    async ask(request, most, signal) {
+      try {
+        return await ask(request, most, signal)
+      } catch (error) {
+        signal.throwIfAborted()
+        throw lostSandbox(error)
+      }
+    },
+
+    async run(request, signal) {
+      // An answer that was lost is asked for: the cell keeps it. What never began is begun, once more.
+      for (let attempt = 1; ; attempt += 1) {
+        const asked = randomBytes(12).toString('hex')
+        try {
+          const result = await carry(request, asked, signal)
+          const answer = await answered(result, asked, request.maxOutput)
+          // Begun by an earlier try of this call, which a throttled stream did not tell.
+          if (answer?.head.outcome !== undefined) throw new Error('begun before')
+          return { answer, result }
+        } catch (error) {
+          isSound = false
+          signal.throwIfAborted()
+          if (isCofferdamError(error) ? error.details['reason'] !== 'empty_stream' : isRefused(error))
+            throw lostSandbox(error)
+          const answer = await outcome(request.once, request.maxOutput, signal).catch(() => {
+            signal.throwIfAborted()
+            throw lostSandbox(error)
+          })
+          if (answer !== null) return { answer, result: null }
+          if (attempt === 2) throw lostSandbox(error)
+        }
+      }
+    },
+  }
+}
+
+function cellFailure({ failed, message = '' }: Answer['head']): CofferdamError {
+  const code =
+    failed === 'not_found' || failed === 'payload_too_large' || failed === 'invalid_request'
+      ? failed
+      : 'internal'
+  return new CofferdamError(code, message.slice(0, 300))
+}
+
+/** Rejects with the signal's reason. */
+async function pause(ms: number, signal: AbortSignal): Promise<void> {
+  await sleep(ms, undefined, { signal }).catch(() => {
+    signal.throwIfAborted()
+  })
+}

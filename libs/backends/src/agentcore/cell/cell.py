@@ -1,0 +1,152 @@
+"""What a session does for its worker: programs, files, and the outcome of a program whose answer was lost.
+
+A request is base64 of JSON with a nonce; its answer is one line that only who knows the nonce can have meant:
+
+    @cofferdam:NONCE:base64(zlib(u32 length, JSON, stdout, stderr))@
+
+A program has a name of its own (`once`) and is begun at most once under it, however often it is asked for; its outcome is
+kept until the session ends.
+"""
+import base64
+import json
+import os
+import struct
+import sys
+import zlib
+
+from .child import run_child
+from .kept import Kept
+from .redact import Redactor, install
+from .workdir import NOT_FOUND, REFUSED, TOO_LARGE, Workdir, WorkError
+
+CODES = {NOT_FOUND: "not_found", TOO_LARGE: "payload_too_large", REFUSED: "invalid_request"}
+_cell = None
+
+
+class Cell:
+    def __init__(self, base, say):
+        self.base, self.say, self.redactor, self.kept = base, say, Redactor(), Kept()
+        self.root, self.spool = os.path.dirname(base), os.path.join(base, "spool")
+        os.makedirs(self.spool, 0o700, exist_ok=True)
+        self.work = Workdir(os.path.join(base, "work"))
+
+    def handle(self, request):
+        # Asked for again, its files have long been put in their places.
+        if request["op"] == "run" and self.is_begun(request["once"]):
+            return self.do_outcome(request)
+        self.unpack(request.get("archive"))
+        return getattr(self, "do_" + request["op"])(request)
+
+    def is_begun(self, once):
+        return os.path.exists(os.path.join(self.base, "begun-" + once))
+
+    def unpack(self, archive):
+        """Files that the worker wrote beside us as one: a line of JSON, then their bytes."""
+        if archive is None:
+            return
+        path = os.path.join(self.root, archive)
+        with open(path, "rb") as file:
+            os.unlink(path)
+            for entry in json.loads(file.readline()):
+                self.put(entry["path"], file.read(entry["size"]), entry["executable"])
+
+    def put(self, path, data, executable):
+        fd = self.work.create(path, executable)
+        try:
+            self.work.append(fd, data, path)
+        finally:
+            os.close(fd)
+
+    def do_put(self, request):
+        return {}, b"", b""
+
+    def do_list(self, request):
+        found = self.work.list(request["globs"], request["most"])
+        return {"entries": [{"path": path.decode(), "size": size} for path, size in found if is_text(path)]}, b"", b""
+
+    def do_read(self, request):
+        return {}, b"".join(self.work.read(request["path"], request["most"])), b""
+
+    def do_remove(self, request):
+        self.work.remove(request["path"])
+        return {}, b"", b""
+
+    def do_run(self, request):
+        claim = os.path.join(self.base, "begun-" + request["once"])
+        try:
+            os.close(os.open(claim, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+        except FileExistsError:
+            return self.do_outcome(request)
+        for secret in request["secrets"]:
+            self.redactor.register(secret)
+        program = request["program"]
+        if "source" in program:
+            self.put(program["entry"], program.pop("source").encode("utf-8", "surrogatepass"), False)
+        request["stdin"] = base64.b64decode(request["stdin"])
+        run = self.kept.run if request["keep"] else run_child
+        end, out, err = run(request, self.work.path, self.spool)
+        head = {
+            "exit": end,
+            "bytes": [out.bytes, err.bytes],
+            "dropped": [out.dropped, err.dropped],
+            "disk_full": self.work.is_full(),
+        }
+        answer = head, self.redactor.redact(out.close()), self.redactor.redact(err.close())
+        write_whole(os.path.join(self.base, "outcome-" + request["once"]), pack(*answer))
+        return answer
+
+    def do_outcome(self, request):
+        """What became of a program that may have begun."""
+        if not self.is_begun(request["once"]):
+            return {"outcome": "not_begun"}, b"", b""
+        try:
+            with open(os.path.join(self.base, "outcome-" + request["once"]), "rb") as file:
+                return file.read()
+        except FileNotFoundError:
+            return {"outcome": "no_end"}, b"", b""
+
+
+def is_text(path):
+    try:
+        path.decode()
+        return True
+    except UnicodeDecodeError:
+        return False
+
+
+def pack(head, out, err):
+    text = json.dumps({**head, "sizes": [len(out), len(err)]}).encode()
+    return zlib.compress(struct.pack(">I", len(text)) + text + out + err, 1)
+
+
+def write_whole(path, data):
+    """Never seen in part."""
+    with open(path + "~", "wb") as file:
+        file.write(data)
+    os.rename(path + "~", path)
+
+
+def open_cell(base, say):
+    global _cell
+    _cell = Cell(base, say)
+
+
+def answer(text):
+    """One request; says its answer, whatever happens."""
+    request = json.loads(base64.b64decode(text))
+    try:
+        said = _cell.handle(request)
+    except WorkError as error:
+        said = {"failed": CODES.get(error.status, "failed"), "message": str(error)}, b"", b""
+    except Exception as error:
+        said = {"failed": "failed", "message": "%s: %s" % (type(error).__name__, error)}, b"", b""
+    data = said if isinstance(said, bytes) else pack(*said)
+    _cell.say.write("@cofferdam:%s:%s@\n" % (request["nonce"], base64.b64encode(data).decode()))
+    _cell.say.flush()
+
+
+def ready(base, marker):
+    """In the session's own interpreter, before anything else: what it says last is what the worker waits for."""
+    open_cell(base, sys.stdout)
+    install(_cell.redactor)
+    print(marker)

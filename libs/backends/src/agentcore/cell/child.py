@@ -1,0 +1,169 @@
+"""A program as a process of its own: with its input, up to its deadlines, until all of its group is gone."""
+import os
+import selectors
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+from .capture import Capture
+
+# Processes that outlive the program may hold its streams open; what is in the pipes is there by then.
+DRAIN_S = 0.2
+READ = 65536
+VALUE_MAX = 64 * 1024
+HERE = os.path.dirname(os.path.abspath(__file__))
+
+
+def argv_of(job, value_fd):
+    program = job["program"]
+    if program["type"] == "command":
+        return program["argv"]
+    entry, rest = program["entry"], program["argv"]
+    return {
+        "python": [sys.executable or "python3", os.path.join(HERE, "script.py"), str(value_fd), entry],
+        "javascript": [job["node"], entry],
+        "typescript": [job["node"], entry],
+        "bash": ["bash", entry],
+    }[program["language"]] + rest
+
+
+def oom_kills():
+    """Processes that this machine's kernel killed for memory since its start; None where it does not say."""
+    try:
+        with open("/proc/vmstat") as file:
+            return next(int(line.split()[1]) for line in file if line.startswith("oom_kill "))
+    except (OSError, StopIteration):
+        return None
+
+
+class Stops:
+    """SIGINT at the soft deadline, SIGTERM half of the grace later, SIGKILL at its end."""
+
+    def __init__(self, soft_ms, grace_ms):
+        now = time.monotonic()
+        soft, grace = now + soft_ms / 1000, grace_ms / 1000
+        self._left = [(soft, signal.SIGINT), (soft + grace / 2, signal.SIGTERM), (soft + grace, signal.SIGKILL)]
+        self.stopped = False
+
+    def wait_s(self):
+        return max(0, self._left[0][0] - time.monotonic()) if self._left else None
+
+    def due(self, group):
+        while self._left and self._left[0][0] <= time.monotonic():
+            self.stopped = True
+            send(group, self._left.pop(0)[1])
+
+
+def send(group, number):
+    try:
+        os.killpg(group, number)
+    except (ProcessLookupError, PermissionError):
+        pass
+
+
+def run_child(job, work, spool):
+    """Evidence of the program's end, and what it wrote."""
+    value_out, value_in = os.pipe()
+    before, started = oom_kills(), time.monotonic()
+    out, err = (Capture(job["max"][name], os.path.join(spool, name)) for name in ("stdout", "stderr"))
+    env = {"PATH": os.environ.get("PATH", os.defpath), **job["env"]}
+    data = job["stdin"]
+    try:
+        process = subprocess.Popen(
+            argv_of(job, value_in), cwd=work, env=env, stdin=subprocess.PIPE if data else subprocess.DEVNULL, stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE, start_new_session=True, pass_fds=(value_in,),
+        )  # fmt: skip
+    except OSError as error:
+        os.close(value_out)
+        os.close(value_in)
+        # As a shell says it.
+        err.take(("%s: %s\n" % (job["program"].get("argv", ["?"])[0], error.strerror)).encode())
+        return {"code": 127 if isinstance(error, FileNotFoundError) else 126}, out, err
+    os.close(value_in)
+    value, stopped = pump(process, job, {process.stdout: out.take, process.stderr: err.take}, data, value_out)
+    code = process.returncode
+    after = oom_kills()
+    return {
+        "code": code if code >= 0 else None,
+        "signal": None if code >= 0 else signal_name(-code),
+        "value": value.decode("utf-8", "replace") if 0 < len(value) < VALUE_MAX else None,
+        "stopped": stopped,
+        "oom": 0 if before is None or after is None or code != -signal.SIGKILL or stopped else after - before,
+        "wall_ms": (time.monotonic() - started) * 1000,
+    }, out, err  # fmt: skip
+
+
+def signal_name(number):
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return "SIG%d" % number
+
+
+def pump(process, job, takers, data, value_out):
+    """Moves bytes until the program has ended and its streams are read; returns its value, and whether it was stopped."""
+    stops = Stops(job["soft_ms"], job["grace_ms"])
+    ended_out, ended_in = os.pipe()
+    waiter = threading.Thread(target=lambda: (process.wait(), os.close(ended_in)), daemon=True)
+    waiter.start()
+    value, left, ended_at = bytearray(), memoryview(data), None
+    with selectors.DefaultSelector() as selector:
+        for stream in takers:
+            selector.register(stream, selectors.EVENT_READ)
+        selector.register(value_out, selectors.EVENT_READ)
+        selector.register(ended_out, selectors.EVENT_READ)
+        if process.stdin is not None:
+            os.set_blocking(process.stdin.fileno(), False)
+            selector.register(process.stdin, selectors.EVENT_WRITE)
+        open_streams = set(takers)
+        while open_streams or ended_at is None:
+            wait_s = stops.wait_s() if ended_at is None else max(0, ended_at + DRAIN_S - time.monotonic())
+            ready = selector.select(wait_s)
+            if ended_at is None:
+                stops.due(process.pid)
+            elif not ready:
+                break
+            for key, _ in ready:
+                if key.fileobj == ended_out:
+                    ended_at = time.monotonic()
+                    selector.unregister(ended_out)
+                    send(process.pid, signal.SIGKILL)
+                elif key.fileobj is process.stdin:
+                    left = feed(process.stdin, left)
+                    if not left:
+                        selector.unregister(process.stdin)
+                        close(process.stdin)
+                else:
+                    got = os.read(key.fd, READ)
+                    if not got:
+                        selector.unregister(key.fileobj)
+                        open_streams.discard(key.fileobj)
+                    elif key.fileobj == value_out:
+                        value += got[: VALUE_MAX - len(value)]
+                    else:
+                        takers[key.fileobj](got)
+    waiter.join()
+    for fd in (value_out, ended_out):
+        os.close(fd)
+    for stream in (process.stdin, *takers):
+        if stream is not None:
+            close(stream)
+    return bytes(value), stops.stopped
+
+
+def feed(pipe, left):
+    try:
+        return left[os.write(pipe.fileno(), left[:READ]) :]
+    except BlockingIOError:
+        return left
+    except OSError:
+        return left[:0]  # It reads no more.
+
+
+def close(stream):
+    try:
+        stream.close()
+    except OSError:
+        pass

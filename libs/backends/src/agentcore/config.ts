@@ -1,0 +1,52 @@
+/** Settings of the `agentcore` backend. */
+import { z } from 'zod'
+
+/** `<name>-<10 characters>`, the service's own one, or an ARN of either (CreateCodeInterpreter, API reference). */
+const interpreterSchema = z.string().regex(/^[A-Za-z0-9:/._-]{1,512}$/)
+
+export const agentcoreConfigSchema = z.strictObject({
+  /** AWS region; without it what the SDK finds (AWS_REGION, the profile). */
+  region: z
+    .string()
+    .regex(/^[a-z]{2}(-[a-z]+)+-\d$/)
+    .optional(),
+  /** Replaces the service's address, e.g. by that of `cofferdam double agentcore`. */
+  endpoint: z.url({ protocol: /^https?$/ }).optional(),
+  /** An AWS credentials file that the worker alone can read; without it the SDK's own chain. Read again every five minutes. */
+  credentials_file: z.string().startsWith('/').max(4096).optional(),
+  /** The section of it. */
+  profile: z.string().min(1).max(128).default('default'),
+  /**
+   * Interpreters for all tenants of this fleet, by environment, instead of one for each tenant: only where the tenants trust each
+   * other. Without them `cofferdam provision agentcore` makes each tenant its own.
+   */
+  interpreters: z
+    .strictObject({
+      'default-public': interpreterSchema.optional(),
+      'internal-only': interpreterSchema.optional(),
+    })
+    .default({}),
+  /** Begins the names of sessions; leftovers are found by it. */
+  session_prefix: z
+    .string()
+    .regex(/^[a-z][a-z0-9]{0,7}$/)
+    .default('cfd'),
+  /** Languages of the service's image. */
+  languages: z
+    .array(z.enum(['python', 'javascript', 'typescript', 'bash']))
+    .min(1)
+    .default(['python', 'javascript', 'typescript', 'bash']),
+  /** Node.js inside of it, 22.18 or newer. */
+  node: z.string().min(1).max(256).default('node'),
+  /** Calls of one operation a second that this fleet makes in the account; the service takes 30 (bedrock-agentcore-limits). */
+  calls_per_second: z.int().min(1).max(10_000).default(25),
+  /** Every call but a program's own ends after this. */
+  api_timeout_ms: z.int().min(1000).max(600_000).default(30_000),
+  /** From the first call for a session to its proof that it is ready; once more for the second try. */
+  ready_timeout_ms: z.int().min(1000).max(600_000).default(25_000),
+  /** Above it a program runs in the background and is asked after: a call may take 15 minutes at most. */
+  call_max_ms: z.int().min(1000).max(840_000).default(840_000),
+  /** How long a session that is kept lives, from its start; the service ends it then, used or not. At most 8 hours. */
+  kept_life_ms: z.int().min(60_000).max(28_800_000).default(3_600_000),
+})
+export type AgentcoreConfig = z.output<typeof agentcoreConfigSchema>

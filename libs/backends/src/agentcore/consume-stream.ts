@@ -1,0 +1,69 @@
+/**
+ * The answer of one tool call, put together from its events. Each event holds the whole result, or a part of it:
+ *
+ *   stdout, stderr    one that begins with what is held replaces it, any other is its continuation
+ *   other fields      the last that is set
+ *   text only         joined, where no event has structured content; `isError` then means exit code 1
+ *
+ * A stream without a single result is a failure: the service ended it before it said how the call went.
+ */
+import type {
+  CodeInterpreterResult,
+  CodeInterpreterStreamOutput,
+  ContentBlock,
+} from '@aws-sdk/client-bedrock-agentcore'
+import { CofferdamError } from '@cofferdam/contract'
+
+/** A call's answer; all of an answer of 100 MB, the service's most, may be in `stdout`. */
+export interface ToolResult {
+  stdout: string
+  stderr: string
+  exitCode: number | null
+  isError: boolean
+  taskId: string | null
+  taskStatus: string | null
+  content: ContentBlock[]
+}
+
+/** Reads the stream to its end. Throws what the SDK throws for exception and error frames, and `sandbox_lost` for no result. */
+export async function consumeStream(stream: AsyncIterable<CodeInterpreterStreamOutput>): Promise<ToolResult> {
+  const held: ToolResult = {
+    stdout: '',
+    stderr: '',
+    exitCode: null,
+    isError: false,
+    taskId: null,
+    taskStatus: null,
+    content: [],
+  }
+  let results = 0
+  let isStructured = false
+  for await (const { result } of stream) {
+    if (result === undefined) continue
+    results += 1
+    isStructured = add(held, result) || isStructured
+  }
+  if (results === 0)
+    throw new CofferdamError('sandbox_lost', 'AgentCore: the stream ended without a result.', {
+      details: { reason: 'empty_stream' },
+    })
+  if (isStructured) return held
+  const text = held.content.map((block) => block.text ?? '').join('')
+  return { ...held, exitCode: held.isError ? 1 : 0, [held.isError ? 'stderr' : 'stdout']: text }
+}
+
+/** True when the event has structured content. */
+function add(held: ToolResult, result: CodeInterpreterResult): boolean {
+  held.content.push(...(result.content ?? []))
+  held.isError = result.isError ?? held.isError
+  const { structuredContent: part } = result
+  if (part === undefined) return false
+  held.stdout = grown(held.stdout, part.stdout ?? '')
+  held.stderr = grown(held.stderr, part.stderr ?? '')
+  held.exitCode = part.exitCode ?? held.exitCode
+  held.taskId = part.taskId ?? held.taskId
+  held.taskStatus = part.taskStatus ?? held.taskStatus
+  return true
+}
+
+const grown = (held: string, part: string): string => (part.startsWith(held) ? part : held + part)

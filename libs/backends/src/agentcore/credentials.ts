@@ -1,0 +1,57 @@
+/** Keys from an AWS credentials file, for workers that are not to look anywhere else. */
+import { readFile } from 'node:fs/promises'
+import { CofferdamError } from '@cofferdam/contract'
+
+/** So often a file is read again, so that keys can be rotated without a restart. */
+const FRESH_MS = 300_000
+
+export interface Credentials {
+  accessKeyId: string
+  secretAccessKey: string
+  sessionToken?: string
+  expiration: Date
+}
+
+/** A provider for the SDK. Throws `backend_unavailable`, which names the file and the section and nothing that stands there. */
+export function credentialsFrom(file: string, profile: string): () => Promise<Credentials> {
+  return async () => {
+    const text = await readFile(file, 'utf8').catch((error: unknown) => {
+      throw new CofferdamError(
+        'backend_unavailable',
+        `AgentCore: the credentials file ${file} cannot be read.`,
+        {
+          cause: error,
+        },
+      )
+    })
+    const fields = sectionOf(text, profile)
+    const [accessKeyId, secretAccessKey] = [
+      fields.get('aws_access_key_id'),
+      fields.get('aws_secret_access_key'),
+    ]
+    const sessionToken = fields.get('aws_session_token')
+    if (accessKeyId === undefined || secretAccessKey === undefined)
+      throw new CofferdamError(
+        'backend_unavailable',
+        `AgentCore: ${file} holds no keys in its section [${profile}].`,
+      )
+    return {
+      accessKeyId,
+      secretAccessKey,
+      ...(sessionToken === undefined ? {} : { sessionToken }),
+      expiration: new Date(Date.now() + FRESH_MS),
+    }
+  }
+}
+
+function sectionOf(text: string, profile: string): Map<string, string> {
+  const fields = new Map<string, string>()
+  let isOurs = false
+  for (const line of text.split('\n')) {
+    const section = /^\s*\[\s*([^\]]+?)\s*\]/.exec(line)?.[1]
+    if (section !== undefined) isOurs = section === profile
+    const field = /^\s*([a-z_]+)\s*=\s*(\S+)\s*$/.exec(line)
+    if (isOurs && field?.[1] !== undefined && field[2] !== undefined) fields.set(field[1], field[2])
+  }
+  return fields
+}

@@ -1,0 +1,264 @@
+/**
+ * The `agentcore` backend: a session of Amazon Bedrock AgentCore Code Interpreter per sandbox. The service takes no image and gives no
+ * channel, so that a small cell of ours is installed by the session's first call and answers requests. README.md says what it
+ * isolates, what it costs and what it cannot.
+ */
+import {
+  CofferdamError,
+  isCofferdamError,
+  refuseMissing,
+  type Backend,
+  type Capabilities,
+  type Probe,
+  type Sandbox,
+  type SandboxRef,
+  type SandboxSpec,
+  type WorkerId,
+} from '@cofferdam/contract'
+import type { z } from 'zod'
+import { SILENT, type BackendDeps } from '../deps.ts'
+import { isGone, openFailure } from './classify-failure.ts'
+import { agentcoreConfigSchema, type AgentcoreConfig } from './config.ts'
+import { environmentFor, requireInterpreter, type Environment, type Interpreters } from './interpreters.ts'
+import { endKept, openKept, putBack, stopKept, type KeptSession } from './kept-session.ts'
+import { createLocalRateGate } from './local-rate-gate.ts'
+import { openSession, type OpenParts } from './open-session.ts'
+import { AgentcoreSandbox } from './sandbox.ts'
+import { createService, type Listed, type SessionId } from './service.ts'
+import { ownedName, ownerIn } from './session-name.ts'
+
+/** Beyond the hard deadline: the worker ends a session itself, the service's clock is for workers that died. */
+const LIFE_MARGIN_MS = 60_000
+/** Bounds of the service: 8 hours for a session, and a minute as the least that is of use. */
+const LIFE_MS = { least: 60_000, most: 28_800_000 }
+const FIX =
+  'Give the worker AWS credentials (backends.agentcore.credentials_file, or the SDK’s own chain) and a region; or try it with `cofferdam double agentcore`.'
+
+/** Makes the backend; talks to nothing and loads no SDK before `probe` or `open`. */
+export function createAgentcoreBackend(
+  config: z.input<typeof agentcoreConfigSchema>,
+  deps: BackendDeps = {},
+  name = 'agentcore',
+): Backend {
+  const settings = agentcoreConfigSchema.parse(config)
+  const logger = deps.logger ?? SILENT
+  const service = createService(settings, deps.rate ?? createLocalRateGate())
+  const parts: OpenParts = { service, readyMs: settings.ready_timeout_ms, logger }
+  const interpreters = lookup(settings, deps.interpreters)
+  const capabilities = capabilitiesOf(settings, deps)
+  /** Interpreters that this worker used: leftovers are looked for there too. */
+  const used = new Set<string>()
+
+  async function openJob(spec: SandboxSpec, interpreter: string, signal: AbortSignal): Promise<Sandbox> {
+    const { owner, executionId, attempt } = spec
+    const lifeMs = Math.max(LIFE_MS.least, spec.limits.hard_timeout_ms + LIFE_MARGIN_MS)
+    const wish = {
+      interpreter,
+      name: ownedName(settings.session_prefix, owner, executionId, attempt),
+      seconds: Math.ceil(Math.min(lifeMs, LIFE_MS.most) / 1000),
+      token: [executionId, attempt, owner],
+    }
+    const session = await openSession(parts, wish, signal)
+    const end = async (): Promise<void> => void (await service.stop(session.id))
+    if (signal.aborted) {
+      await end()
+      signal.throwIfAborted()
+    }
+    return sandboxOf(spec, { session, kept: null, revoked: null, end })
+  }
+
+  async function openTurn(spec: SandboxSpec, interpreter: string, signal: AbortSignal): Promise<Sandbox> {
+    if (deps.sessions === undefined)
+      throw new CofferdamError('capability_missing', `${name} keeps no sessions.`)
+    const keeping = {
+      ...parts,
+      registry: deps.sessions,
+      backend: name,
+      prefix: settings.session_prefix,
+      lifeMs: settings.kept_life_ms,
+    }
+    const kept: KeptSession = await openKept(keeping, spec, interpreter, signal)
+    return sandboxOf(spec, {
+      session: kept.session,
+      kept: { id: kept.entry.sessionId, fresh: kept.fresh },
+      revoked: kept.lease.signal,
+      async end(isLost) {
+        await (isLost ? endKept(parts, kept) : putBack(kept, spec))
+      },
+    })
+  }
+
+  const sandboxOf = (
+    spec: SandboxSpec,
+    turn: Pick<ConstructorParameters<typeof AgentcoreSandbox>[1], 'session' | 'kept' | 'revoked' | 'end'>,
+  ): Sandbox => {
+    const handle = { interpreter: turn.session.id.interpreter, session: turn.session.id.session }
+    const ref = { backend: name, id: spec.sandboxId, handle }
+    return new AgentcoreSandbox(spec, {
+      ...turn,
+      name,
+      ref,
+      node: settings.node,
+      callMaxMs: settings.call_max_ms,
+    })
+  }
+
+  const known = async (): Promise<string[]> => {
+    const { 'default-public': open, 'internal-only': closed } = settings.interpreters
+    const all = [open, closed, ...used, ...((await deps.interpreters?.all?.()) ?? [])]
+    return [...new Set(all.filter((id) => id !== undefined))]
+  }
+
+  /** Everything of this fleet's workers, in every interpreter that is known. */
+  async function owned(): Promise<(Listed & { owner: WorkerId })[]> {
+    const lists = await Promise.all((await known()).map(async (id) => await listed(id)))
+    return lists.flat().flatMap((one) => {
+      const owner = ownerIn(settings.session_prefix, one.name)
+      return owner === null ? [] : [{ ...one, owner }]
+    })
+  }
+
+  async function listed(interpreter: string): Promise<Listed[]> {
+    try {
+      return await service.list(interpreter)
+    } catch (error) {
+      // An interpreter that is gone has no sessions.
+      if (isGone(error)) return []
+      throw openFailure(error, 'list')
+    }
+  }
+
+  return {
+    name,
+    isolation: 'microvm',
+    capabilities,
+
+    async probe(signal): Promise<Probe> {
+      signal.throwIfAborted()
+      try {
+        const [interpreter] = await known()
+        if (interpreter !== undefined) await service.ping(interpreter, signal)
+        else if (deps.interpreters === undefined)
+          return {
+            ok: false,
+            why: 'it knows no interpreter',
+            fix: 'Set backends.agentcore.interpreters, or run cofferdam provision agentcore.',
+          }
+      } catch (error) {
+        signal.throwIfAborted()
+        const failure = openFailure(error, 'probe')
+        return { ok: false, why: failure.message, fix: FIX }
+      }
+      return {
+        ok: true,
+        features: [
+          'a microVM of Amazon Bedrock AgentCore per sandbox, 2 vCPU and 8 GB whatever a request asks for',
+          'without network: the service’s SANDBOX mode, which still reaches S3 and the role’s own credentials; with network: its PUBLIC mode, past the worker’s proxy',
+          'output comes at the end; a program is stopped at its soft deadline from inside, and by its session’s end',
+          `the service ends a session ${LIFE_MARGIN_MS / 1000} s after its hard deadline, should no worker do it`,
+        ],
+      }
+    },
+
+    async open(spec, signal) {
+      signal.throwIfAborted()
+      refuseMissing(name, capabilities, spec)
+      if (spec.reuse === 'session' && spec.limits.hard_timeout_ms > settings.call_max_ms)
+        throw new CofferdamError(
+          'capability_missing',
+          `${name}: a program of a session ends within ${settings.call_max_ms} ms.`,
+        )
+      const environment = environmentFor(spec.network)
+      const interpreter = await requireInterpreter(interpreters, spec.tenantId, environment)
+      signal.throwIfAborted()
+      used.add(interpreter)
+      try {
+        return await (spec.reuse === 'session' ? openTurn : openJob)(spec, interpreter, signal)
+      } catch (error) {
+        signal.throwIfAborted()
+        throw await interpreterGone(error, interpreters, {
+          tenantId: spec.tenantId,
+          environment,
+          interpreter,
+        })
+      }
+    },
+
+    async kill(ref) {
+      return await service.stop(sessionIn(ref, name))
+    },
+    async sweep(owner) {
+      const left = (await owned()).filter((one) => one.owner === owner)
+      const stopped = await Promise.all(left.map((one) => service.stop(one)))
+      return { destroyed: stopped.filter(Boolean).length }
+    },
+    async owners() {
+      return [...new Set((await owned()).map(({ owner }) => owner))]
+    },
+    async endSession(_name, entry) {
+      return await stopKept(parts, entry.handle)
+    },
+    async [Symbol.asyncDispose]() {
+      service.close()
+    },
+  }
+}
+
+/** Interpreters that the configuration names serve every tenant; else each has its own. */
+function lookup(settings: AgentcoreConfig, tenants: Interpreters | undefined): Interpreters {
+  return {
+    find: async (tenantId, environment) =>
+      settings.interpreters[environment] ?? (await tenants?.find(tenantId, environment)) ?? null,
+    async forget(tenantId, environment, id) {
+      if (settings.interpreters[environment] === undefined) await tenants?.forget(tenantId, environment, id)
+    },
+  }
+}
+
+/** A Start that finds no interpreter: the tenant's is gone, and the reconciler is to make another. */
+async function interpreterGone(
+  error: unknown,
+  interpreters: Interpreters,
+  { tenantId, environment, interpreter }: { tenantId: string; environment: Environment; interpreter: string },
+): Promise<unknown> {
+  if (!isCofferdamError(error) || error.details['reason'] !== 'session_start:ResourceNotFoundException')
+    return error
+  await interpreters.forget(tenantId, environment, interpreter)
+  return new CofferdamError('interpreter_not_ready', `The code interpreter of tenant ${tenantId} is gone.`, {
+    cause: error,
+    details: { environment, retry_after_ms: 30_000 },
+  })
+}
+
+function sessionIn(ref: SandboxRef, name: string): SessionId {
+  const { interpreter, session } = ref.handle
+  if (typeof interpreter === 'string' && typeof session === 'string' && /^[0-9a-zA-Z]{1,40}$/.test(session))
+    return { interpreter, session }
+  throw new CofferdamError('invalid_request', `${name}: the ref of ${ref.id} names no session.`)
+}
+
+function capabilitiesOf(settings: AgentcoreConfig, deps: BackendDeps): Capabilities {
+  return {
+    languages: settings.languages,
+    programs: ['script', 'command'],
+    // Its own network, past the worker's proxy: no list of hosts can be kept there.
+    network: ['none', 'public'],
+    stdin: true,
+    files: true,
+    artifacts: true,
+    // A call answers at its end.
+    streaming: false,
+    // A session keeps all that its machine has; nothing in it could be proven clean.
+    sessions: deps.sessions === undefined ? [] : ['interpreter'],
+    preloads: [],
+    value: settings.languages.includes('python'),
+    interrupt: false,
+    maxMs: LIFE_MS.most - LIFE_MARGIN_MS,
+    enforces: [],
+    measures: ['wall_ms'],
+  }
+}
+
+/** What the registry calls. */
+export const createBackend = (config: AgentcoreConfig, deps: BackendDeps, name: string): Backend =>
+  createAgentcoreBackend(config, deps, name)

@@ -1,0 +1,90 @@
+/**
+ * A session up to the point where its cell waits.
+ *
+ *   start ──preamble──▶ proven ready        not proven: stopped, and once more with a fresh one; then thrown
+ *
+ * Nothing of a user has run until then, so that every failure may be tried elsewhere. An abort waits for the answer of what was
+ * asked for: what was made must be stopped.
+ */
+import type { BackendLogger } from '../deps.ts'
+import { proveReady, type CellSession } from './cell-session.ts'
+import { isRefused, openFailure } from './classify-failure.ts'
+import type { Service, SessionId } from './service.ts'
+import { clientToken } from './session-name.ts'
+
+export interface StartWish {
+  interpreter: string
+  name: string
+  seconds: number
+  /** Parts of the client token: the same for the same attempt, whoever sends it again. */
+  token: readonly (string | number)[]
+}
+
+export interface OpenParts {
+  service: Service
+  readyMs: number
+  logger: BackendLogger
+}
+
+/** Throws `backend_unavailable`, `sandbox_open_failed`, or the reason of `signal`; nothing is left at the service then. */
+export async function openSession(
+  parts: OpenParts,
+  wish: StartWish,
+  signal: AbortSignal,
+): Promise<CellSession> {
+  for (let attempt = 1; ; attempt += 1) {
+    signal.throwIfAborted()
+    const id = await start(parts, wish, attempt)
+    try {
+      signal.throwIfAborted()
+      return await proveReady(
+        parts.service,
+        id,
+        AbortSignal.any([signal, AbortSignal.timeout(parts.readyMs)]),
+      )
+    } catch (error) {
+      await discard(parts, id)
+      signal.throwIfAborted()
+      if (attempt === 2) throw openFailure(error, 'readiness')
+      parts.logger.info(
+        { err: error, session: id.session },
+        'agentcore: a session was not ready; a fresh one is tried',
+      )
+    }
+  }
+}
+
+async function start({ service, logger }: OpenParts, wish: StartWish, attempt: number): Promise<SessionId> {
+  const { interpreter, name, seconds } = wish
+  try {
+    return await service.start({ interpreter, name, seconds, token: clientToken(...wish.token, attempt) })
+  } catch (error) {
+    // Without a refusal it may have been made all the same.
+    if (!isRefused(error))
+      await stopByName(service, interpreter, name).catch((cause: unknown) =>
+        logger.warn(
+          { err: cause, name },
+          'agentcore: a session whose start failed may run on until its time ends',
+        ),
+      )
+    throw openFailure(error, 'session_start')
+  }
+}
+
+async function discard({ service, logger }: OpenParts, id: SessionId): Promise<void> {
+  await service
+    .stop(id)
+    .catch((error: unknown) =>
+      logger.warn(
+        { err: error, session: id.session },
+        'agentcore: a session was not stopped; it ends at its time',
+      ),
+    )
+}
+
+/** Stops all that run under a name; how many did. */
+export async function stopByName(service: Service, interpreter: string, name: string): Promise<number> {
+  const found = (await service.list(interpreter)).filter((one) => one.name === name)
+  const stopped = await Promise.all(found.map((one) => service.stop(one)))
+  return stopped.filter(Boolean).length
+}

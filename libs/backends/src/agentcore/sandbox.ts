@@ -1,0 +1,295 @@
+/** A Sandbox in a session of the service. After dispose this object reaches nothing any more. */
+import {
+  BOUNDS,
+  CofferdamError,
+  pathSchema,
+  type Entry,
+  type Exit,
+  type Program,
+  type ProgramFile,
+  type RunIo,
+  type Sandbox,
+  type SandboxRef,
+  type SandboxSpec,
+  type Usage,
+} from '@cofferdam/contract'
+import { randomUUID } from 'node:crypto'
+import type { CellSession } from './cell-session.ts'
+import type { ToolResult } from './consume-stream.ts'
+import { describeProgram } from './describe-program.ts'
+import type { Answer } from './read-answer.ts'
+
+/** Of each stream, in one answer of at most 100 MB: base64 of both, twice, as text and as structured content. */
+const OUTPUT_MAX = 16 * 1024 * 1024
+/** Pieces in which output is handed over. */
+const PIECE = 64 * 1024
+/** The part of the time between the soft and the hard deadline in which the cell stops a program; the rest is for its answer. */
+const GRACE_SHARE = 0.8
+const GRACE_MIN_MS = 100
+const NO_USAGE: Usage = {
+  cpu_ms: null,
+  peak_memory_bytes: null,
+  read_bytes: null,
+  write_bytes: null,
+  pids_peak: null,
+  disk_bytes: null,
+  wall_ms: 0,
+}
+
+export interface SandboxParts {
+  name: string
+  session: CellSession
+  ref: SandboxRef
+  kept: Sandbox['session']
+  node: string
+  callMaxMs: number
+  /** Aborts when the session must not be used any more. */
+  revoked: AbortSignal | null
+  /** Ends the turn. `isLost`: the session must not be used again. Rejects when its end is not proven. */
+  end(isLost: boolean): Promise<void>
+}
+
+/** See `Sandbox` in the contract. */
+export class AgentcoreSandbox implements Sandbox {
+  readonly id: SandboxSpec['sandboxId']
+  readonly ref: SandboxRef
+  readonly isolation = 'microvm'
+  readonly warm = false
+  readonly session: Sandbox['session']
+  readonly #parts: SandboxParts
+  readonly #spec: SandboxSpec
+  /** Ends every call that is under way. */
+  readonly #closed = new AbortController()
+  #pending: ProgramFile[] = []
+  #provided: string[] = []
+  #runs = 0
+  #running = 0
+  #wallMs = 0
+  #isLost = false
+  #isGone = false
+  #end: Promise<void> | null = null
+
+  constructor(spec: SandboxSpec, parts: SandboxParts) {
+    this.id = spec.sandboxId
+    this.ref = parts.ref
+    this.session = parts.kept
+    this.#parts = parts
+    this.#spec = spec
+    parts.revoked?.addEventListener('abort', () => this.#close(), { once: true })
+  }
+
+  async run(program: Program, io: RunIo): Promise<Exit> {
+    io.signal.throwIfAborted()
+    this.#check()
+    if (this.#runs > 0 && this.#spec.reuse === 'job')
+      throw new CofferdamError('conflict', 'A sandbox of reuse scope "job" runs one program.')
+    this.#runs += 1
+    this.#running += 1
+    const startedAt = performance.now()
+    try {
+      const exit = await this.#within(
+        io.signal,
+        async (signal) => await this.#run(program, io, signal, startedAt),
+      )
+      if (!this.#parts.session.isSound) this.#isLost = true
+      return exit
+    } catch (error) {
+      this.#isLost = true
+      // Its program may run on: it is stopped with its session, and nobody needs to wait for that.
+      if (io.signal.aborted) this[Symbol.asyncDispose]().catch(() => undefined)
+      throw error
+    } finally {
+      this.#running -= 1
+      this.#wallMs = performance.now() - startedAt
+    }
+  }
+
+  async #run(program: Program, io: RunIo, signal: AbortSignal, startedAt: number): Promise<Exit> {
+    const { limits, env, reuse } = this.#spec
+    const archive = await this.#upload(signal)
+    const keep = reuse === 'session' && program.type === 'script' && program.language === 'python'
+    const softMs = limits.soft_timeout_ms
+    const graceMs = Math.max(GRACE_MIN_MS, (limits.hard_timeout_ms - softMs) * GRACE_SHARE)
+    const most = {
+      stdout: Math.min(io.maxOutputBytes.stdout, OUTPUT_MAX),
+      stderr: Math.min(io.maxOutputBytes.stderr, OUTPUT_MAX),
+    }
+    const inCell = program.type === 'script' && program.language === 'python'
+    const isLong = limits.hard_timeout_ms > this.#parts.callMaxMs
+    const { answer, result } = await this.#parts.session.run(
+      {
+        once: randomUUID(),
+        softMs,
+        graceMs,
+        carrier: isLong && !keep ? 'task' : inCell ? 'cell' : 'command',
+        maxOutput: most.stdout + most.stderr,
+        job: {
+          op: 'run',
+          archive,
+          keep,
+          program: describeProgram(program, this.#provided),
+          node: this.#parts.node,
+          env,
+          secrets: secretsIn(env),
+          stdin: Buffer.from(io.stdin ?? []).toString('base64'),
+          soft_ms: softMs,
+          grace_ms: graceMs,
+          max: most,
+        },
+      },
+      signal,
+    )
+    const wallMs = performance.now() - startedAt
+    if (answer === null) {
+      this.#parts.session.spoil()
+      return await handOver(io, withoutAnswer(result), wallMs)
+    }
+    // What did not end by itself may have left anything running.
+    if (answer.head.exit?.stopped === true) this.#parts.session.spoil()
+    return await handOver(io, fromAnswer(answer), wallMs)
+  }
+
+  /** The end is in the program's own hands, at its soft deadline: no other call reaches a session that is busy. */
+  async interrupt(): Promise<void> {}
+
+  async write(files: readonly ProgramFile[]): Promise<void> {
+    this.#check()
+    const all = [...this.#pending, ...files]
+    for (const { path } of files) checkPath(path)
+    const total = all.reduce((sum, { bytes }) => sum + bytes.length, 0)
+    if (total > BOUNDS.filesTotalBytes || all.length > BOUNDS.fileCount)
+      throw new CofferdamError('payload_too_large', `files of ${total} bytes in ${all.length} files`)
+    // Their bytes are ours only now; they go with the next request.
+    this.#pending = all.map((file) => ({ ...file, bytes: Uint8Array.from(file.bytes) }))
+  }
+
+  async read(path: string, maxBytes: number): Promise<Uint8Array> {
+    checkPath(path)
+    const { stdout } = await this.#ask({ op: 'read', path, most: maxBytes }, maxBytes)
+    if (stdout.length > maxBytes) throw new CofferdamError('payload_too_large')
+    return stdout
+  }
+
+  async list(globs: readonly string[], maxEntries: number): Promise<Entry[]> {
+    const { head } = await this.#ask({ op: 'list', globs, most: maxEntries }, 0)
+    // Names that no request could ask for are nobody's files.
+    return (head.entries ?? []).filter(({ path }) => pathSchema.safeParse(path).success).slice(0, maxEntries)
+  }
+
+  async remove(path: string): Promise<void> {
+    checkPath(path)
+    await this.#ask({ op: 'remove', path }, 0)
+  }
+
+  async usage(): Promise<Usage> {
+    this.#check()
+    return { ...NO_USAGE, wall_ms: this.#wallMs }
+  }
+
+  /** The session must not be used for another execution. */
+  retire(): void {
+    this.#isLost = true
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    this.#isGone = true
+    if (this.#running > 0) this.#isLost = true
+    this.#close()
+    this.#end ??= this.#parts.end(this.#isLost).catch((error: unknown) => {
+      this.#end = null
+      throw error
+    })
+    return this.#end
+  }
+
+  #close(): void {
+    this.#isLost ||= !this.#isGone
+    this.#closed.abort(new CofferdamError('sandbox_lost'))
+  }
+
+  #check(): void {
+    if (this.#isGone || this.#closed.signal.aborted) throw new CofferdamError('sandbox_lost')
+  }
+
+  async #ask(request: object, most: number): Promise<Answer> {
+    this.#check()
+    const signal = this.#closed.signal
+    const archive = await this.#upload(signal)
+    return await this.#parts.session.ask({ ...request, archive }, most, signal)
+  }
+
+  async #upload(signal: AbortSignal): Promise<string | null> {
+    if (this.#pending.length === 0) return null
+    const files = this.#pending
+    this.#pending = []
+    this.#provided.push(...files.map(({ path }) => path))
+    return await this.#parts.session.upload(files, signal)
+  }
+
+  /** Rejects with the reason of whichever signal came first, at once. */
+  async #within<T>(signal: AbortSignal, work: (signal: AbortSignal) => Promise<T>): Promise<T> {
+    const both = AbortSignal.any([signal, this.#closed.signal])
+    const aborted = Promise.withResolvers<never>()
+    const onAbort = (): void => aborted.reject(both.reason as Error)
+    both.addEventListener('abort', onAbort, { once: true })
+    try {
+      return await Promise.race([work(both), aborted.promise])
+    } finally {
+      both.removeEventListener('abort', onAbort)
+    }
+  }
+}
+
+type Ended = Omit<Exit, 'usage'> & { stdout: Buffer; stderr: Buffer }
+
+async function handOver(io: RunIo, { stdout, stderr, ...exit }: Ended, wallMs: number): Promise<Exit> {
+  for (const [stream, bytes] of [
+    ['stdout', stdout],
+    ['stderr', stderr],
+  ] as const)
+    for (let at = 0; at < bytes.length; at += PIECE) await io.onOutput(stream, bytes.subarray(at, at + PIECE))
+  return { ...exit, usage: { ...NO_USAGE, wall_ms: wallMs } }
+}
+
+function fromAnswer({ head, stdout, stderr }: Answer): Ended {
+  const { exit, bytes, dropped } = head
+  if (exit === undefined || bytes === undefined || dropped === undefined)
+    throw new CofferdamError('protocol_violation', 'AgentCore: an outcome without its parts.')
+  return {
+    exitCode: exit.code,
+    signal: exit.signal ?? null,
+    outputBytes: { stdout: bytes[0], stderr: bytes[1] },
+    outputDropped: { stdout: dropped[0], stderr: dropped[1] },
+    oomKills: exit.oom ?? 0,
+    pidsLimitHit: false,
+    diskLimitHit: head.disk_full ?? false,
+    ...(exit.value == null ? {} : { valueJson: exit.value }),
+    stdout,
+    stderr,
+  }
+}
+
+/** The interpreter or the cell was ended from inside: what the tool itself says is all that there is. */
+function withoutAnswer(result: ToolResult | null): Ended {
+  const [stdout, stderr] = [Buffer.from(result?.stdout ?? ''), Buffer.from(result?.stderr ?? '')]
+  return {
+    exitCode: result?.exitCode ?? null,
+    signal: null,
+    outputBytes: { stdout: stdout.length, stderr: stderr.length },
+    outputDropped: { stdout: false, stderr: false },
+    oomKills: 0,
+    pidsLimitHit: false,
+    diskLimitHit: false,
+    stdout,
+    stderr,
+  }
+}
+
+function checkPath(path: string): void {
+  if (!pathSchema.safeParse(path).success)
+    throw new CofferdamError('invalid_request', `not a path inside the work directory: ${path}`)
+}
+
+const SECRET_NAME = /token|secret|passw|api_?key|access_?key|private_?key|credential/i
+const secretsIn = (env: Record<string, string>): string[] =>
+  Object.entries(env).flatMap(([name, value]) => (SECRET_NAME.test(name) ? [value] : []))

@@ -1,0 +1,35 @@
+/**
+ * What a session is called and started under. The name says whose it is, so that any worker finds what a dead one left; the
+ * token makes a Start that is sent again, also by another process, the same session.
+ */
+import { createHash } from 'node:crypto'
+import type { ExecutionId, WorkerId } from '@cofferdam/contract'
+
+/** `<prefix>-<worker>-<execution>-<attempt>`: at most 8 + 50 + 37 + 4 of the 100 characters that the service takes. */
+export const ownedName = (
+  prefix: string,
+  owner: WorkerId,
+  executionId: ExecutionId,
+  attempt: number,
+): string => `${prefix}-${owner}-${executionId}-${attempt % 1000}`
+
+/** A session that outlives its execution belongs to no worker: `<prefix>-kept-<hash of tenant, key and epoch>`. */
+export const keptName = (prefix: string, tenantId: string, key: string, epoch: number): string =>
+  `${prefix}-kept-${digest(tenantId, key, String(epoch)).slice(0, 40)}`
+
+/** The worker that a name of ours names; null for any other. */
+export function ownerIn(prefix: string, name: string | undefined): WorkerId | null {
+  if (name?.startsWith(`${prefix}-`) !== true) return null
+  const found = /^(wrk_[0-9a-f]{12}_[0-9a-f]{32})-exe_/.exec(name.slice(prefix.length + 1))
+  return found === null ? null : (found[1] as WorkerId)
+}
+
+/** In the form of a UUID of version 5, as the service wants it: the same parts, the same token. */
+export function clientToken(...parts: readonly (string | number)[]): string {
+  const hex = digest(...parts.map(String))
+  const variant = ((Number.parseInt(hex[16] ?? '0', 16) & 3) | 8).toString(16)
+  return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-5${hex.slice(13, 16)}-${variant}${hex.slice(17, 20)}-${hex.slice(20, 32)}`
+}
+
+const digest = (...parts: readonly string[]): string =>
+  createHash('sha256').update(JSON.stringify(parts)).digest('hex')
