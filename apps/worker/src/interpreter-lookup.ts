@@ -5,7 +5,7 @@
  */
 import type { Interpreters } from '@cofferdam/backends'
 import { isCofferdamError } from '@cofferdam/contract'
-import type { CodeInterpreters } from '@cofferdam/store'
+import type { CodeInterpreter, CodeInterpreters } from '@cofferdam/store'
 
 /** An id that was replaced is seen as such at the latest after this, or when the service says that it knows it no more. */
 const FRESH_MS = 30_000
@@ -14,7 +14,7 @@ const KEPT_MAX = 2000
 
 /** Creates the view that backends get. */
 export function createInterpreterLookup(deps: {
-  rows: Pick<CodeInterpreters, 'find' | 'forget'>
+  rows: Pick<CodeInterpreters, 'find' | 'forget' | 'list'>
   /** Who forgets, for the events. */
   actor: string
   now?: () => number
@@ -43,6 +43,15 @@ export function createInterpreterLookup(deps: {
     async forget(tenantId, environment, id) {
       kept.delete(keyOf(tenantId, environment))
       await deps.rows.forget(tenantId, environment, id, deps.actor)
+    },
+    async all() {
+      const ids: string[] = []
+      for (let after: CodeInterpreter | undefined; ;) {
+        const page = await deps.rows.list(after === undefined ? {} : { after })
+        ids.push(...page.flatMap(({ interpreter_id: id }) => id ?? []))
+        after = page.at(-1)
+        if (after === undefined) return ids
+      }
     },
   }
 }

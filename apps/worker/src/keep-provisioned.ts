@@ -6,7 +6,6 @@ import {
   createAgentcoreProvisioner,
   interpretersFor,
   type AgentcoreProvisionConfig,
-  type AwsCredentials,
   type ProvisionReport,
 } from '@cofferdam/backends'
 import type { Store } from '@cofferdam/store'
@@ -23,14 +22,9 @@ export function keepProvisioned(deps: {
   actor: string
   logger: Pick<Logger, 'info' | 'warn'>
   onError(error: unknown): void
-  credentials?: AwsCredentials
 }): AsyncDisposable {
-  const { config, store, actor, credentials } = deps
-  const provisioner = createAgentcoreProvisioner(config, {
-    rows: store.codeInterpreters,
-    actor,
-    ...(credentials === undefined ? {} : { credentials }),
-  })
+  const { config, store, actor } = deps
+  const provisioner = createAgentcoreProvisioner(config, { rows: store.codeInterpreters, actor })
   const closing = new AbortController()
   let found: ReadonlySet<string> = new Set()
 
@@ -38,7 +32,7 @@ export function keepProvisioned(deps: {
     try {
       const report = await provisioner.reconcile({
         request: config.tenants === 'all' ? await everyTenant(store) : [],
-        garbage: config.collect_garbage ? (id) => found.has(id) : 'keep',
+        garbage: config.collect_garbage ? ({ interpreter_id: id }) => found.has(id) : 'keep',
         signal: AbortSignal.any([closing.signal, AbortSignal.timeout(ROUND_MS)]),
       })
       if (report === null) return

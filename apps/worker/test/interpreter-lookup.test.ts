@@ -1,6 +1,14 @@
 import { CofferdamError } from '@cofferdam/contract'
+import type { CodeInterpreters } from '@cofferdam/store'
 import { expect, it } from 'vitest'
 import { createInterpreterLookup } from '../src/interpreter-lookup.ts'
+
+const ROW = {
+  environment: 'default-public',
+  generation: 1,
+  provisioned_at: null,
+  sandbox_enabled: true,
+} as const
 
 /** Rows as Postgres would answer, with the count of questions. */
 function rowsOf(ids: Record<string, string>) {
@@ -13,6 +21,12 @@ function rowsOf(ids: Record<string, string>) {
       if (rows.away) return Promise.reject(new CofferdamError('store_unavailable'))
       return Promise.resolve(ids[`${tenantId} ${environment}`] ?? null)
     },
+    list: ({ after }: Parameters<CodeInterpreters['list']>[0]) =>
+      Promise.resolve(
+        after === undefined
+          ? Object.entries(ids).map(([name, id]) => ({ ...ROW, tenant_id: name, interpreter_id: id }))
+          : [],
+      ),
     forget(...args: unknown[]) {
       rows.forgotten.push(args)
       return Promise.resolve(true)
@@ -55,6 +69,8 @@ it('uses no id any more that the service does not know', async () => {
   await lookup.find('acme', 'default-public')
   delete ids['acme default-public']
   await lookup.forget('acme', 'default-public', 'a-1')
+  ids['acme internal-only'] = 'a-2'
+  expect(await lookup.all?.()).toEqual(['a-2'])
   expect(rows.forgotten).toEqual([['acme', 'default-public', 'a-1', 'worker-7']])
   expect(await lookup.find('acme', 'default-public')).toBeNull()
 })

@@ -2,7 +2,7 @@
 import { agentcoreProvisionConfigSchema } from '@cofferdam/backends'
 import { createStore, type Store } from '@cofferdam/store'
 import { createTestDatabase, type TestDatabase } from '@cofferdam/store/testing'
-import { mkdtempSync, rmSync } from 'node:fs'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, it, vi } from 'vitest'
@@ -11,6 +11,7 @@ import {
   type AccountDouble,
 } from '../../../infra/doubles/agentcore/control/control-plane.ts'
 import { keepProvisioned } from '../src/keep-provisioned.ts'
+import { EXAMPLE_SECRETS } from '../../../infra/doubles/agentcore/agentcore-double.ts'
 
 let database: TestDatabase
 let store: Store
@@ -19,6 +20,11 @@ let double: AccountDouble
 beforeAll(async () => {
   database = await createTestDatabase()
   blobDir = mkdtempSync(join(tmpdir(), 'cofferdam-test-'))
+  const { accessKeyId, secretAccessKey } = EXAMPLE_SECRETS
+  writeFileSync(
+    join(blobDir, 'credentials'),
+    `[default]\naws_access_key_id = ${accessKeyId}\naws_secret_access_key = ${secretAccessKey}\n`,
+  )
   store = await createStore({ databaseUrl: database.url, blobDir })
   double = await startAccountDouble()
   double.knobs.changesPerSecond = 1000
@@ -44,6 +50,7 @@ it('two workers provision every tenant whose sandbox is on, once, and delete gar
   const config = agentcoreProvisionConfigSchema.parse({
     region: double.region,
     control_url: double.origin,
+    credentials_file: join(blobDir, 'credentials'),
     tenants: 'all',
     collect_garbage: true,
     poll_ms: 5,
@@ -56,7 +63,6 @@ it('two workers provision every tenant whose sandbox is on, once, and delete gar
       actor,
       logger,
       onError: (error) => errors.push(error),
-      credentials: double.secrets,
     })
   {
     await using _first = worker('w1')

@@ -43,7 +43,7 @@ export interface AgentcoreDouble extends AsyncDisposable {
   readonly origin: string
   readonly secrets: Secrets | null
   /** Interpreters that exist; null for any that is asked for. */
-  interpreters: Set<string> | null
+  interpreters: Pick<Set<string>, 'has'> | null
   /** Text of running cells arrives as events of its own, before the result. */
   previews: boolean
   ratePerSecond: number

@@ -5,13 +5,16 @@ export {
   createAgentcoreProvisioner,
   type AgentcoreProvisionConfig,
   type AgentcoreProvisioner,
-  type AwsCredentials,
   type GarbageLine,
   type InterpreterRows,
   type ProvisionLine,
   type ProvisionReport,
   type ReconcileOptions,
 } from './agentcore/provision/index.ts'
+export { azureProvisionConfigSchema, type AzureProvisionConfig } from './azure/arm/config.ts'
+export { createPoolProvisioner, type PoolProvisioner } from './azure/arm/pool-provisioner.ts'
+export { poolIdOf } from './azure/arm/pool-calls.ts'
+export type { PoolPlan } from './azure/arm/provision-pool.ts'
 export { capabilitiesTable } from './capabilities-table.ts'
 export { backendsConfigSchema, type BackendsConfig, type BackendsConfigInput } from './config.ts'
 export { createBackends } from './create-backends.ts'

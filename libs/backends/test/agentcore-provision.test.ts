@@ -1,7 +1,7 @@
 /** Provisioning against the account's double, through the vendor's clients, with the rows in a real Postgres. */
 import { createStore, type Store } from '@cofferdam/store'
 import { createTestDatabase, type TestDatabase } from '@cofferdam/store/testing'
-import { mkdtempSync, rmSync } from 'node:fs'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
@@ -9,6 +9,7 @@ import {
   startAccountDouble,
   type AccountDouble,
 } from '../../../infra/doubles/agentcore/control/control-plane.ts'
+import { EXAMPLE_SECRETS } from '../../../infra/doubles/agentcore/agentcore-double.ts'
 import {
   agentcoreProvisionConfigSchema,
   createAgentcoreProvisioner,
@@ -27,6 +28,11 @@ const opened: AgentcoreProvisioner[] = []
 beforeAll(async () => {
   database = await createTestDatabase()
   blobDir = mkdtempSync(join(tmpdir(), 'cofferdam-test-'))
+  const { accessKeyId, secretAccessKey } = EXAMPLE_SECRETS
+  writeFileSync(
+    join(blobDir, 'credentials'),
+    `[default]\naws_access_key_id = ${accessKeyId}\naws_secret_access_key = ${secretAccessKey}\n`,
+  )
   store = await createStore({ databaseUrl: database.url, blobDir })
 })
 afterAll(async () => {
@@ -53,12 +59,13 @@ function provisioner(
     region: double.region,
     account_id: double.account,
     control_url: double.origin,
+    credentials_file: join(blobDir, 'credentials'),
     iam_url: double.origin,
     poll_ms: 5,
     ready_timeout_ms: 5000,
     ...settings,
   })
-  const made = createAgentcoreProvisioner(config, { rows, actor: 'test', credentials: double.secrets })
+  const made = createAgentcoreProvisioner(config, { rows, actor: 'test' })
   opened.push(made)
   return made
 }

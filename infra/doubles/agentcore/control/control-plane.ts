@@ -47,7 +47,7 @@ export async function startAccountDouble(port = 0): Promise<AccountDouble> {
   let faults: ControlFault[] = []
   const data = await startAgentcoreDouble({ port, fallback: answer })
   // Asked at every call of the data plane: an interpreter that is CREATING becomes READY by itself.
-  data.interpreters = { has: (id: string) => stock.ready().includes(id) } as Set<string>
+  data.interpreters = { has: (id) => stock.ready().includes(id) }
 
   async function answer(request: IncomingMessage, body: Buffer, response: ServerResponse): Promise<boolean> {
     const call = operationOf(request, body)

@@ -9,10 +9,14 @@ import type { WantedInterpreter } from './interpreter-rows.ts'
 import type { ProvisionParts } from './provision-interpreter.ts'
 
 /** One interpreter that no row names. */
-export interface GarbageLine {
+export interface FoundGarbage {
   interpreter_id: string
   name: string
   age_ms: number
+}
+
+/** What became of it. */
+export interface GarbageLine extends FoundGarbage {
   /** `wanted`: a row waits for one of this name and will adopt it. `in-use`: the service refuses to delete it now. */
   action: 'deleted' | 'would-delete' | 'young' | 'wanted' | 'in-use'
 }
@@ -25,7 +29,7 @@ const GOING = new Set(['DELETING', 'DELETED'])
 export async function collectGarbage(
   { control, config, rows, signal }: Pick<ProvisionParts, 'control' | 'config' | 'rows' | 'signal'>,
   wanted: readonly WantedInterpreter[],
-  mayDelete: (id: string) => boolean,
+  mayDelete: (found: FoundGarbage) => boolean,
 ): Promise<GarbageLine[]> {
   const named = new Set(wanted.flatMap(({ interpreter_id: id }) => (id === null ? [] : [id])))
   const waiting = new Set(
@@ -44,7 +48,7 @@ export async function collectGarbage(
     const line = { interpreter_id: one.id, name: one.name, age_ms: age }
     if (age < MIN_AGE_MS) lines.push({ ...line, action: 'young' })
     else if (waiting.has(one.name)) lines.push({ ...line, action: 'wanted' })
-    else if (!mayDelete(one.id)) lines.push({ ...line, action: 'would-delete' })
+    else if (!mayDelete(line)) lines.push({ ...line, action: 'would-delete' })
     // Asked again, one by one: it may have been written down since the rows were read.
     else if (!(await rows.isNamed(one.id))) lines.push({ ...line, action: await deleted(control, one.id) })
   }

@@ -12,6 +12,13 @@ const arn = z
 export const agentcoreProvisionConfigSchema = z
   .strictObject({
     region: z.string().regex(/^[a-z]{2}(-[a-z]+)+-\d$/, 'expected a region such as eu-west-1'),
+    /**
+     * An AWS credentials file; without it the SDK's own chain. Provisioning needs other rights than running programs: not the
+     * worker's keys where another process provisions.
+     */
+    credentials_file: z.string().startsWith('/').max(4096).optional(),
+    /** The section of it. */
+    profile: z.string().min(1).max(128).default('default'),
     /** The account that interpreters are made in; roles of tenants trust the service for it alone. */
     account_id: z
       .string()

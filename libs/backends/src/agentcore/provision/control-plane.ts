@@ -1,12 +1,21 @@
 /** The service's control plane as far as provisioning needs it. The SDK is loaded here, when somebody provisions. */
+import { credentialsFrom } from '../credentials.ts'
 import { calling, isAwsFailure } from './aws-failure.ts'
 import type { AgentcoreProvisionConfig } from './config.ts'
 
-/** Access key and secret; left out: where the SDK looks for them (environment, profile, instance). */
-export interface AwsCredentials {
-  accessKeyId: string
-  secretAccessKey: string
-  sessionToken?: string
+type Connection = Pick<AgentcoreProvisionConfig, 'region' | 'credentials_file' | 'profile'>
+
+/** What both clients are made with. Creation is 5/s per account: five attempts wait about 8 s for their turn in the SDK. */
+export function clientOptions(
+  { region, credentials_file: file, profile }: Connection,
+  endpoint: string | undefined,
+) {
+  return {
+    region,
+    maxAttempts: 5,
+    ...(endpoint === undefined ? {} : { endpoint }),
+    ...(file === undefined ? {} : { credentials: credentialsFrom(file, profile) }),
+  }
 }
 
 export interface InterpreterWish {
@@ -46,24 +55,16 @@ export interface ControlPlane extends Disposable {
   delete(id: string): Promise<boolean>
 }
 
-/** Creation is 5/s per account: five attempts wait about 8 s for their turn in the SDK. Repeating is safe by the token. */
-export const MAX_ATTEMPTS = 5
 const PAGE = 100
 /** The account's quota is 1,000 interpreters; ten times that means a list that does not end. */
 const PAGES_MAX = 100
 
 /** Creates the client; talks to nothing. */
 export async function openControlPlane(
-  config: Pick<AgentcoreProvisionConfig, 'region' | 'control_url'>,
-  credentials?: AwsCredentials,
+  config: Connection & Pick<AgentcoreProvisionConfig, 'control_url'>,
 ): Promise<ControlPlane> {
   const sdk = await import('@aws-sdk/client-bedrock-agentcore-control')
-  const client = new sdk.BedrockAgentCoreControlClient({
-    region: config.region,
-    maxAttempts: MAX_ATTEMPTS,
-    ...(config.control_url === undefined ? {} : { endpoint: config.control_url }),
-    ...(credentials === undefined ? {} : { credentials }),
-  })
+  const client = new sdk.BedrockAgentCoreControlClient(clientOptions(config, config.control_url))
 
   return {
     create: ({ name, network, executionRoleArn, clientToken }) =>

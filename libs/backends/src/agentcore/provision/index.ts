@@ -4,16 +4,16 @@
  */
 import type { ENVIRONMENTS } from '@cofferdam/contract'
 import { isAwsFailure } from './aws-failure.ts'
-import { collectGarbage, type GarbageLine } from './collect-garbage.ts'
+import { collectGarbage, type FoundGarbage, type GarbageLine } from './collect-garbage.ts'
 import { agentcoreProvisionConfigSchema, type AgentcoreProvisionConfig } from './config.ts'
-import { openControlPlane, type AwsCredentials, type ControlPlane } from './control-plane.ts'
+import { openControlPlane, type ControlPlane } from './control-plane.ts'
 import { interpreterName } from './interpreter-name.ts'
 import type { InterpreterRows, WantedInterpreter } from './interpreter-rows.ts'
 import { provisionInterpreter, type ProvisionLine, type ProvisionParts } from './provision-interpreter.ts'
 import { createTenantRoles } from './tenant-roles.ts'
 
 export { agentcoreProvisionConfigSchema, type AgentcoreProvisionConfig }
-export type { AwsCredentials, GarbageLine, InterpreterRows, ProvisionLine, WantedInterpreter }
+export type { GarbageLine, InterpreterRows, ProvisionLine, WantedInterpreter }
 
 type Environment = (typeof ENVIRONMENTS)[number]
 
@@ -31,7 +31,7 @@ export interface ReconcileOptions {
   /** Says what it would do and changes nothing, neither here nor at the service. */
   dryRun?: boolean
   /** Whether interpreters that no row names are looked for, and which of them are deleted. */
-  garbage?: 'keep' | 'look' | 'delete' | ((id: string) => boolean)
+  garbage?: 'keep' | 'look' | 'delete' | ((found: FoundGarbage) => boolean)
   signal?: AbortSignal
 }
 
@@ -49,8 +49,6 @@ export interface ProvisionerDeps {
   rows: InterpreterRows
   /** Who provisions, for the events of the database. */
   actor: string
-  /** Left out: where the SDK looks for them. */
-  credentials?: AwsCredentials
 }
 
 /** Tenants at once: the service takes 5 creations a second, and each is followed by some looks at it. */
@@ -59,14 +57,14 @@ const TENANTS_AT_ONCE = 4
 /** Creates the provisioner; talks to nothing. */
 export function createAgentcoreProvisioner(
   settings: AgentcoreProvisionConfig,
-  { rows, actor, credentials }: ProvisionerDeps,
+  { rows, actor }: ProvisionerDeps,
 ): AgentcoreProvisioner {
   const config = agentcoreProvisionConfigSchema.parse(settings)
-  const roles = createTenantRoles(config, credentials)
+  const roles = createTenantRoles(config)
   let opened: Promise<ControlPlane> | undefined
   const partsOf = async (signal: AbortSignal): Promise<ProvisionParts> => ({
     config,
-    control: await (opened ??= openControlPlane(config, credentials)),
+    control: await (opened ??= openControlPlane(config)),
     roles,
     rows,
     actor,
@@ -84,7 +82,7 @@ export function createAgentcoreProvisioner(
         if (garbage === 'keep') return { interpreters, garbage: null }
         const mayDelete = typeof garbage === 'function' ? garbage : () => garbage === 'delete'
         const everybody = await allRows(rows)
-        const found = await collectGarbage(parts, everybody, (id) => !dryRun && mayDelete(id))
+        const found = await collectGarbage(parts, everybody, (one) => !dryRun && mayDelete(one))
         return { interpreters, garbage: found }
       }),
     remove: (tenantId, signal = never()) =>

@@ -2,7 +2,7 @@
 import { isDeepStrictEqual } from 'node:util'
 import { AwsFailure, calling, isAwsFailure } from './aws-failure.ts'
 import type { AgentcoreProvisionConfig } from './config.ts'
-import { MAX_ATTEMPTS, type AwsCredentials } from './control-plane.ts'
+import { clientOptions } from './control-plane.ts'
 import { roleName } from './interpreter-name.ts'
 import { executionPolicy, POLICY_NAME, trustPolicy } from './role-policy.ts'
 
@@ -15,10 +15,7 @@ export interface TenantRoles extends AsyncDisposable {
 }
 
 /** Creates the access to roles; talks to nothing. */
-export function createTenantRoles(
-  config: AgentcoreProvisionConfig,
-  credentials?: AwsCredentials,
-): TenantRoles {
+export function createTenantRoles(config: AgentcoreProvisionConfig): TenantRoles {
   if (config.execution_role !== 'per-tenant') {
     const fixed = config.execution_role === 'none' ? null : { arn: config.execution_role, isNew: false }
     return {
@@ -28,7 +25,7 @@ export function createTenantRoles(
     }
   }
   let opened: ReturnType<typeof openIam> | undefined
-  const iam = (): ReturnType<typeof openIam> => (opened ??= openIam(config, credentials))
+  const iam = (): ReturnType<typeof openIam> => (opened ??= openIam(config))
   const trust = trustPolicy(config)
 
   return {
@@ -61,14 +58,9 @@ export function createTenantRoles(
   }
 }
 
-async function openIam(config: AgentcoreProvisionConfig, credentials?: AwsCredentials) {
+async function openIam(config: AgentcoreProvisionConfig) {
   const sdk = await import('@aws-sdk/client-iam')
-  const client = new sdk.IAMClient({
-    region: config.region,
-    maxAttempts: MAX_ATTEMPTS,
-    ...(config.iam_url === undefined ? {} : { endpoint: config.iam_url }),
-    ...(credentials === undefined ? {} : { credentials }),
-  })
+  const client = new sdk.IAMClient(clientOptions(config, config.iam_url))
   return { sdk, client }
 }
 
