@@ -2,10 +2,12 @@
  * The API's configuration: one schema, every problem at once. Only this file knows the names of the variables, and
  * it reads the environment it is given, so that tests and `cofferdam up` can pass their own.
  */
+import { azureProvisionConfigSchema, type AzureProvisionConfig } from '@cofferdam/backends'
 import {
   COMMON_FIELDS,
   printConfig as print,
   readConfig,
+  readConfigFile,
   wholeNumber,
   type ConfigOf,
   type LoadedConfig,
@@ -30,6 +32,13 @@ export const API_FIELDS = {
     description: 'Port to listen on; 0 takes a free one.',
     example: '7070',
   },
+  configFile: {
+    variable: 'COFFERDAM_CONFIG',
+    schema: z.string().optional(),
+    description:
+      'YAML file that workers read too; the API takes its section provisioning.azure. cofferdam.config.yaml is read when it exists.',
+    example: 'cofferdam.config.yaml',
+  },
   drainMs: {
     variable: 'COFFERDAM_DRAIN_MS',
     schema: wholeNumber(0, 3_600_000).default(30_000),
@@ -39,7 +48,15 @@ export const API_FIELDS = {
 } as const
 
 /** What `runApi` needs. */
-export type ApiConfig = ConfigOf<typeof API_FIELDS>
+export type ApiConfig = ConfigOf<typeof API_FIELDS> & {
+  /** Whose subscription session pools are made in; undefined: none are made. */
+  azureProvisioning?: AzureProvisionConfig | undefined
+}
+
+/** The other sections are the workers': they check them. */
+const fileSchema = z.looseObject({
+  provisioning: z.looseObject({ azure: azureProvisionConfigSchema.optional() }).prefault({}),
+})
 
 /** An environment as `process.env` has it. */
 export type Environment = Readonly<Record<string, string | undefined>>
@@ -49,7 +66,11 @@ export type Environment = Readonly<Record<string, string | undefined>>
  * `--print-config` is known. Throws `config_invalid` with every problem.
  */
 export function loadConfig(env: Environment, argv: readonly string[] = []): ApiConfig {
-  return load(env, argv).config
+  const { config } = load(env, argv)
+  const { provisioning } = readConfigFile(config.configFile ?? 'cofferdam.config.yaml', fileSchema, {
+    mustExist: config.configFile !== undefined,
+  })
+  return { ...config, azureProvisioning: provisioning.azure }
 }
 
 /** The effective configuration of `env` (default: this process's) as text, secrets hidden, with the source of each value. */

@@ -1,5 +1,6 @@
 /** What the HTTP server needs; made once in run-api.ts. */
 import type { Admission } from '@cofferdam/admission'
+import type { PoolProvisioner } from '@cofferdam/backends'
 import type { Producer } from '@cofferdam/queue'
 import type { Store } from '@cofferdam/store'
 import type { FastifyBaseLogger } from 'fastify'
@@ -29,6 +30,8 @@ export interface ApiDeps {
   admission: Admission
   /** For cached policies, the workers' backend reports, and the readiness check. Not blocked by any subscription. */
   redis: Redis
+  /** Makes and removes session pools at Azure; left out where nothing says in whose subscription. */
+  pools?: PoolProvisioner
   /** The Prometheus text of this process. */
   metrics(accept: string | undefined): Promise<{ contentType: string; body: string }>
   logger?: FastifyBaseLogger

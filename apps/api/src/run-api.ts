@@ -3,6 +3,7 @@ import { once } from 'node:events'
 import { isIPv6 } from 'node:net'
 import { join } from 'node:path'
 import { createAdmission } from '@cofferdam/admission'
+import { createPoolProvisioner } from '@cofferdam/backends'
 import { connectRedis, createProducer, createTraceShelf, LOCK_MS } from '@cofferdam/queue'
 import { createStore } from '@cofferdam/store'
 import {
@@ -74,6 +75,9 @@ export async function runApi(config: ApiConfig, shared: Shared = {}): Promise<Ru
     redis,
     metrics: (accept) => telemetry.prometheus(accept),
     logger,
+    ...(config.azureProvisioning === undefined
+      ? {}
+      : { pools: createPoolProvisioner(config.azureProvisioning) }),
   })
   owned.adopt(api, (running) => closeWithin(running, config.drainMs))
   await Promise.allSettled([isReady(redis), store.ping()])

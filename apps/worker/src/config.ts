@@ -2,6 +2,7 @@
 import os from 'node:os'
 import {
   agentcoreProvisionConfigSchema,
+  azureProvisionConfigSchema,
   backendsConfigSchema,
   isBackendName,
   warmConfigSchema,
@@ -100,7 +101,13 @@ const fileSchema = z.strictObject({
   egress: egressConfigSchema.prefault({}),
   callbacks: callbacksConfigSchema.prefault({}),
   prices: pricesSchema.prefault({}),
-  provisioning: z.strictObject({ agentcore: agentcoreProvisionConfigSchema.optional() }).prefault({}),
+  provisioning: z
+    .strictObject({
+      agentcore: agentcoreProvisionConfigSchema.optional(),
+      // The API's: workers make no pools.
+      azure: azureProvisionConfigSchema.optional(),
+    })
+    .prefault({}),
   telemetry: z
     .strictObject({
       /** Share of traces without failure that is sent to the collector. */

@@ -99,6 +99,7 @@ export function composeAttempt(facts: AttemptFacts): AttemptRecord {
     artifacts: outcome.artifacts.map(({ path, size, sha256 }) => ({ path, size, sha256 })),
     ...(outcome.tests === undefined ? {} : { tests: outcome.tests }),
     ...(outcome.install === undefined ? {} : { install: outcome.install }),
+    ...(outcome.workspace === undefined ? {} : { workspace: outcome.workspace }),
     ...(outcome.sessionId === null ? {} : { session_id: outcome.sessionId }),
     backend: outcome.backend,
     isolation: outcome.isolation,

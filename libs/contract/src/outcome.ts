@@ -3,6 +3,7 @@ import type { Ending } from './endings.ts'
 import type { Isolation } from './isolation.ts'
 import type { SessionId } from './ids.ts'
 import type { Artifact, InstallReport, TestReport, Usage } from './result.ts'
+import type { WorkspaceReport } from './workspace.ts'
 
 /** One output stream after counting, redacting and truncating (in that order). */
 export interface OutputView {
@@ -43,4 +44,5 @@ export interface Outcome {
   sessionId: SessionId | null
   tests?: TestReport
   install?: InstallReport
+  workspace?: WorkspaceReport
 }

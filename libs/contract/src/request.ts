@@ -5,6 +5,7 @@
 import { z } from 'zod'
 import { isolationSchema } from './isolation.ts'
 import { BOUNDS, DEFAULT_LIMITS, MAX_LIMITS } from './limits.ts'
+import { CONFLICT_POLICIES, syncRuleSchema } from './workspace.ts'
 
 /** Tenants, agents, users, runs, tool calls and templates are named upstream: any UUID or slug fits. */
 export const nameSchema = z
@@ -53,11 +54,11 @@ export type TestFramework = (typeof TEST_FRAMEWORKS)[number]
 export const PACKAGE_MANAGERS = ['pip', 'npm', 'yarn', 'pnpm'] as const
 export type PackageManager = (typeof PACKAGE_MANAGERS)[number]
 
-/** What an execution of a session leaves to the next one: nothing, its files, or the interpreter itself (REPL). */
 /** What can be done with the files of a session without running anything. */
 export const FILE_OPERATIONS = ['list', 'read', 'write', 'remove', 'end'] as const
 export type FileOperation = (typeof FILE_OPERATIONS)[number]
 
+/** What an execution of a session leaves to the next one: nothing, its files, or the interpreter itself (REPL). */
 export const SESSION_SCOPES = ['none', 'files', 'interpreter'] as const
 export type SessionScope = (typeof SESSION_SCOPES)[number]
 
@@ -95,7 +96,6 @@ export const programSchema = z.discriminatedUnion('type', [
     /** Folder of the manifest. */
     path: pathSchema.optional(),
   }),
-])
   /** What `/v1/sessions` does with a session that is there, in the order of its executions. No user code runs. */
   z.strictObject({
     type: z.literal('files'),
@@ -104,6 +104,7 @@ export const programSchema = z.discriminatedUnion('type', [
     /** The file of read and remove; the folder that list is narrowed to. */
     path: pathSchema.optional(),
   }),
+])
 export type Program = z.infer<typeof programSchema>
 
 const base64Schema = z
@@ -198,6 +199,15 @@ export const checkpointSchema = z.strictObject({
   every_ms: z.int().min(1000).max(3_600_000).optional(),
 })
 
+/** Files of the tenant that the program finds in its work directory, and whose changes are merged back. */
+export const workspaceFieldSchema = z.strictObject({
+  name: nameSchema,
+  /** What becomes of a file that both sides changed. */
+  on_conflict: z.enum(CONFLICT_POLICIES).default('keep-both'),
+  /** The first rule that matches decides; without rules every file goes both ways, and without a match none does. */
+  rules: z.array(syncRuleSchema).min(1).max(BOUNDS.workspaceRules).optional(),
+})
+
 /** Where the result is posted to. Which addresses it may lead to is decided when it is called, not here. */
 export const callbackUrlSchema = z
   .url({ protocol: /^https?$/, error: 'expected an http or https URL' })
@@ -273,6 +283,7 @@ export const executionRequestSchema = z
     on_cap: z.enum(['reject', 'defer']).default('reject'),
     retry: retrySchema.optional(),
     checkpoint: checkpointSchema.optional(),
+    workspace: workspaceFieldSchema.optional(),
     callback_url: callbackUrlSchema.optional(),
     invocation_source: z.enum(INVOCATION_SOURCES).optional(),
     traceparent: traceparentSchema.optional(),
@@ -289,6 +300,14 @@ export const executionRequestSchema = z
     path: ['session'],
     message: 'expected session: { key } with reuse "session"',
   })
+  .refine((r) => r.program.type !== 'files' || r.session !== undefined, {
+    path: ['session'],
+    message: 'expected session: { key } with a program of type "files"',
+  })
+  .refine((r) => r.program.type !== 'files' || r.program.path !== undefined || !needsPath(r.program.op), {
+    path: ['program', 'path'],
+    message: 'expected the path of a file',
+  })
   .refine((r) => r.reuse !== 'tenant' || r.session === undefined, {
     path: ['reuse'],
     message: 'expected no session with reuse "tenant"',
@@ -298,16 +317,10 @@ export const executionRequestSchema = z
     message: `expected at most ${BOUNDS.filesTotalBytes} bytes in all`,
   })
 
+const needsPath = (op: FileOperation): boolean => op === 'read' || op === 'remove'
+
 /** The reuse scope that a request really has: naming a session is asking for it. */
 export const reuseOf = (request: Pick<ExecutionRequest, 'reuse' | 'session'>): ExecutionRequest['reuse'] =>
-  .refine((r) => r.program.type !== 'files' || r.session !== undefined, {
-    path: ['session'],
-    message: 'expected session: { key } with a program of type "files"',
-  })
-  .refine((r) => r.program.type !== 'files' || r.program.path !== undefined || !needsPath(r.program.op), {
-    path: ['program', 'path'],
-    message: 'expected the path of a file',
-  })
   request.session === undefined ? request.reuse : 'session'
 
 /** The preload set that a request names; null for none. */
@@ -317,8 +330,6 @@ export const preloadOf = ({ preload }: Pick<ExecutionRequest, 'preload'>): strin
 /** What a producer writes (defaults may be left out). */
 export type ExecutionRequestInput = z.input<typeof executionRequestSchema>
 /** What the rest of the system reads (defaults filled in). */
-const needsPath = (op: FileOperation): boolean => op === 'read' || op === 'remove'
-
 export type ExecutionRequest = z.output<typeof executionRequestSchema>
 
 /** The bytes of one file of a request. */
@@ -350,7 +361,7 @@ export function programSource(program: Program): string {
       return program.command ?? `tests:${program.path ?? ''}`
     case 'install':
       return 'install'
-  }
-}
     case 'files':
       return `files:${program.op}:${program.path ?? ''}`
+  }
+}

@@ -6,6 +6,7 @@ import { executionIdSchema } from './ids.ts'
 import { isolationSchema } from './isolation.ts'
 import { BOUNDS } from './limits.ts'
 import { PACKAGE_MANAGERS, TEST_FRAMEWORKS } from './request.ts'
+import { workspaceReportSchema } from './workspace.ts'
 
 export const usageSchema = z.strictObject({
   /** User + system CPU time of the whole process tree. */
@@ -114,6 +115,8 @@ export const resultSchema = z.strictObject({
   tests: testReportSchema.optional(),
   install: installReportSchema.optional(),
   session_id: z.string().optional(),
+  /** What became of the files that it changed; absent without a workspace, and where nothing ran. */
+  workspace: workspaceReportSchema.optional(),
   /** Null where no sandbox was opened. */
   backend: z.string().nullable(),
   isolation: isolationSchema.nullable(),

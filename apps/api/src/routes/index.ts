@@ -16,6 +16,9 @@ import { queue } from './queue.ts'
 import { routines } from './routines.ts'
 import { sessionFiles } from './session-files.ts'
 import { sessions } from './sessions.ts'
+import { sandboxConfig } from './sandbox-config.ts'
+import { sandboxProvision } from './sandbox-provision.ts'
+import { sandboxTest } from './sandbox-test.ts'
 import { tenantCallbackSecret } from './tenant-callback-secret.ts'
 import { cancelTenant } from './cancel-tenant.ts'
 import { tenantCaps } from './tenant-caps.ts'
@@ -51,14 +54,21 @@ const V1 = [
   queue,
 ]
 
-/** Adds all routes: `/v1` behind keys, health beside it. */
+/** As Polyclaw has them (seed 004). */
+const SANDBOX = [sandboxConfig, sandboxTest, sandboxProvision]
+
+/** Adds all routes: `/v1` and `/api/sandbox` behind keys, health beside it. */
 export function addRoutes(app: App, context: RouteContext): void {
   health(app, context)
-  void app.register(
-    async (v1) => {
-      authenticate(v1, context.keys)
-      for (const add of V1) add(v1 as App, context)
-    },
-    { prefix: '/v1' },
-  )
+  for (const [prefix, routes] of [
+    ['/v1', V1],
+    ['/api/sandbox', SANDBOX],
+  ] as const)
+    void app.register(
+      async (inside) => {
+        authenticate(inside, context.keys)
+        for (const add of routes) add(inside as App, context)
+      },
+      { prefix },
+    )
 }

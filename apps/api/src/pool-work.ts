@@ -1,0 +1,189 @@
+/**
+ * Making and removing the session pool at Azure, with what is recorded of it. One request at a time does it, under a lease in
+ * Postgres; when its process dies, the next request goes on with the same plan.
+ *
+ *   make     no-op when there is a pool ─► plan recorded ─► group, pool, roles ─► configuration
+ *              └─ failed ─► what was made is removed again ─► what is not proven gone is an orphan
+ *   remove   plan recorded ─► pool gone (404) ─► group, when ours and empty ─► configuration cleared
+ *              └─ pool not proven gone ─► orphan; the configuration stays
+ */
+import { randomBytes } from 'node:crypto'
+import { poolIdOf, type PoolPlan, type PoolProvisioner } from '@cofferdam/backends'
+import { CofferdamError, isCofferdamError } from '@cofferdam/contract'
+import type { SandboxConfig, SandboxConfigs, SandboxSettings } from '@cofferdam/store'
+import { z } from 'zod'
+
+/** Renewed before each call and poll of Azure; the longest call with its tries takes less. */
+const LEASE_MS = 10 * 60_000
+
+/** As the seed names them. */
+export const POOL_DEFAULTS = { location: 'eastus', resource_group: 'polyclaw-sandbox-rg' } as const
+
+export interface PoolWish {
+  location?: string | undefined
+  resource_group?: string | undefined
+  pool_name?: string | undefined
+}
+
+export interface PoolWorkDeps {
+  configs: SandboxConfigs
+  provisioner: PoolProvisioner
+  signal: AbortSignal
+  actor: string
+}
+
+const planSchema = z.object({
+  subscription: z.string(),
+  resource_group: z.string(),
+  pool_name: z.string(),
+  location: z.string(),
+  owner: z.string(),
+})
+
+export const isProvisioned = ({ pool_name, session_pool_endpoint }: SandboxSettings): boolean =>
+  pool_name !== '' && session_pool_endpoint !== ''
+
+const CLEARED: Partial<SandboxSettings> = {
+  enabled: false,
+  session_pool_endpoint: '',
+  resource_group: '',
+  location: '',
+  pool_name: '',
+  pool_id: '',
+}
+
+/** Throws `conflict` while another works on it, and what Azure refused. */
+export async function makeSandboxPool(
+  deps: PoolWorkDeps,
+  wish: PoolWish,
+): Promise<'made' | 'already_provisioned'> {
+  const { configs, provisioner, actor, signal } = deps
+  const claimed = await configs.claim(actor, LEASE_MS, (now) =>
+    isProvisioned(now.settings)
+      ? null
+      : { kind: 'making', plan: planFor(now, wish, provisioner.subscription) },
+  )
+  if (claimed === null) return 'already_provisioned'
+  const plan = planSchema.parse(claimed.plan)
+  let reached: string | null = null
+  const keep = async (step: string): Promise<void> => {
+    await configs.renew(claimed.lease, step, LEASE_MS)
+    reached = step
+  }
+  try {
+    const { endpoint, location, pool_id } = await provisioner.make(plan, { keep, signal })
+    const { resource_group, pool_name } = plan
+    const settings = { session_pool_endpoint: endpoint, location, pool_id, resource_group, pool_name }
+    await configs.finish(claimed.lease, actor, settings)
+    await configs.resolveOrphan(poolIdOf(plan))
+    return 'made'
+  } catch (error) {
+    // The plan stays for whoever comes next: another has the lease, or this process ends.
+    if (isFenced(error) || signal.aborted) throw error
+    // Nothing was asked of Azure before the first step.
+    if (reached !== null) await undo(deps, plan, keep)
+    await configs.finish(claimed.lease, actor, {})
+    throw error
+  }
+}
+
+/** What is gone when `removeSandboxPool` resolves. */
+export interface RemovedPool {
+  status: 'removed' | 'not_provisioned'
+  /** `kept`: not ours, or not empty. `orphaned`: ours, and not proven gone. */
+  resource_group: 'gone' | 'kept' | 'orphaned' | null
+}
+
+/** Throws `conflict` while another works on it or the pool is somebody else's, and what Azure refused. */
+export async function removeSandboxPool(deps: PoolWorkDeps): Promise<RemovedPool> {
+  const { configs, provisioner, actor, signal } = deps
+  const claimed = await configs.claim(actor, LEASE_MS, (now) => {
+    const plan = planOf(now, provisioner.subscription)
+    return plan === null ? null : { kind: 'removing', plan }
+  })
+  if (claimed === null) return { status: 'not_provisioned', resource_group: null }
+  const plan = planSchema.parse(claimed.plan)
+  const keep = (step: string): Promise<void> => configs.renew(claimed.lease, step, LEASE_MS)
+  try {
+    await provisioner.removePool(plan, { keep, signal })
+  } catch (error) {
+    if (isFenced(error) || signal.aborted) throw error
+    if (!isForeign(error)) await configs.addOrphan(poolIdOf(plan), reasonOf(error))
+    await configs.finish(claimed.lease, actor, {})
+    throw error
+  }
+  await configs.resolveOrphan(poolIdOf(plan))
+  const resource_group = await removeGroupOf(deps, plan, keep)
+  await configs.finish(claimed.lease, actor, CLEARED)
+  return { status: 'removed', resource_group }
+}
+
+/** What is left over from a process that died is finished first, under its names. */
+function planFor(now: SandboxConfig, wish: PoolWish, subscription: string): PoolPlan {
+  const left = now.work === null ? null : planSchema.parse(now.work.plan)
+  if (now.work?.kind === 'removing')
+    throw new CofferdamError('conflict', 'The pool is being removed; send DELETE again to finish that.')
+  if (left === null)
+    return {
+      subscription,
+      resource_group: wish.resource_group ?? POOL_DEFAULTS.resource_group,
+      location: wish.location ?? POOL_DEFAULTS.location,
+      // Without hyphens, as ARM's own pattern of names has it.
+      pool_name: wish.pool_name ?? `cofferdam${randomBytes(5).toString('hex')}`,
+      owner: now.fleetOwner,
+    }
+  const others = (['resource_group', 'location', 'pool_name'] as const).filter(
+    (name) => wish[name] !== undefined && wish[name] !== left[name],
+  )
+  if (others.length === 0) return left
+  throw new CofferdamError(
+    'conflict',
+    `The pool ${left.pool_name} in ${left.resource_group} was left half made: send the same names, or DELETE first.`,
+  )
+}
+
+/** The pool that there is, or that was left half made or half removed; null when there is none. */
+function planOf(now: SandboxConfig, subscription: string): PoolPlan | null {
+  if (now.work !== null) return planSchema.parse(now.work.plan)
+  const { pool_id, pool_name, resource_group, location } = now.settings
+  if (pool_name === '') return null
+  const own = /^\/subscriptions\/([^/]+)\//i.exec(pool_id)?.[1] ?? subscription
+  return { subscription: own, resource_group, location, pool_name, owner: now.fleetOwner }
+}
+
+async function undo(
+  deps: PoolWorkDeps,
+  plan: PoolPlan,
+  keep: (step: string) => Promise<void>,
+): Promise<void> {
+  try {
+    await deps.provisioner.removePool(plan, { keep, signal: deps.signal })
+  } catch (error) {
+    if (isFenced(error) || deps.signal.aborted) throw error
+    // Somebody else's is nothing that we made.
+    if (!isForeign(error)) return await deps.configs.addOrphan(poolIdOf(plan), reasonOf(error))
+  }
+  await removeGroupOf(deps, plan, keep)
+}
+
+async function removeGroupOf(
+  { provisioner, configs, signal }: PoolWorkDeps,
+  plan: PoolPlan,
+  keep: (step: string) => Promise<void>,
+): Promise<'gone' | 'kept' | 'orphaned'> {
+  const groupId = `/subscriptions/${plan.subscription}/resourceGroups/${plan.resource_group}`
+  try {
+    const outcome = await provisioner.removeGroup(plan, { keep, signal })
+    await configs.resolveOrphan(groupId)
+    return outcome
+  } catch (error) {
+    if (isFenced(error) || signal.aborted) throw error
+    await configs.addOrphan(groupId, reasonOf(error))
+    return 'orphaned'
+  }
+}
+
+const isFenced = (error: unknown): boolean => isCofferdamError(error) && error.code === 'fenced'
+const isForeign = (error: unknown): boolean => isCofferdamError(error) && error.code === 'conflict'
+const reasonOf = (error: unknown): string =>
+  isCofferdamError(error) ? error.message : 'It failed on our side.'

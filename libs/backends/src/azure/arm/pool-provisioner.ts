@@ -1,0 +1,69 @@
+/** Session pools of one subscription, as their caller sees them: made, removed, and nothing of somebody else's touched. */
+import { CofferdamError } from '@cofferdam/contract'
+import { z } from 'zod'
+import { azureConfigSchema } from '../config.ts'
+import { createCredentials } from '../credentials.ts'
+import { createTokens } from '../tokens.ts'
+import { ARM_DEFAULTS, createArmClient } from './arm-client.ts'
+import type { AzureProvisionConfig } from './config.ts'
+import {
+  makePool,
+  removeGroup,
+  removePool,
+  type MadePool,
+  type PoolPlan,
+  type PoolSteps,
+} from './provision-pool.ts'
+
+/** What one piece of work brings: see PoolSteps. */
+export type PoolWork = Pick<PoolSteps, 'keep' | 'signal'>
+
+export interface PoolProvisioner {
+  readonly subscription: string
+  /** Throws ArmFailure, `conflict` for somebody else's pool, `backend_unavailable` without a token. */
+  make(plan: PoolPlan, work: PoolWork): Promise<MadePool>
+  /** Resolves when it is proven gone. Throws like `make`. */
+  removePool(plan: PoolPlan, work: PoolWork): Promise<void>
+  /** Throws like `make`. */
+  removeGroup(plan: PoolPlan, work: PoolWork): Promise<'gone' | 'kept'>
+}
+
+/** Asks nobody anything before it is used. */
+export function createPoolProvisioner(config: AzureProvisionConfig): PoolProvisioner {
+  const { subscription, principals, arm_endpoint, arm_audience, retry_ms, operation_ms, ...access } = config
+  const tokens = createTokens(createCredentials(azureConfigSchema.parse(access)))
+  const settings = {
+    ...ARM_DEFAULTS,
+    endpoint: arm_endpoint,
+    audience: arm_audience,
+    retryMs: retry_ms,
+    operationMs: operation_ms,
+  }
+  const arm = createArmClient(settings, tokens)
+  const stepsOf = (work: PoolWork): PoolSteps => ({ ...work, arm, principals: [] })
+  return {
+    subscription,
+    make: async (plan, work) => {
+      const granted = principals ?? [ownId(await tokens.get(arm_audience, work.signal))]
+      return await makePool({ ...stepsOf(work), principals: granted }, plan)
+    },
+    removePool: (plan, work) => removePool(stepsOf(work), plan),
+    removeGroup: (plan, work) => removeGroup(stepsOf(work), plan),
+  }
+}
+
+const claimsSchema = z.object({ oid: z.guid() })
+
+/** The object id that a token was given to. Not verified: Azure does that, and a wrong one grants a role to nobody. */
+function ownId(token: string): string {
+  try {
+    const [, payload = ''] = token.split('.')
+    return claimsSchema.parse(JSON.parse(Buffer.from(payload, 'base64url').toString())).oid
+  } catch (cause) {
+    throw new CofferdamError(
+      'config_invalid',
+      'Azure: the token does not say whose it is; name the object ids that may use the pool in provisioning.azure.principals.',
+      { cause },
+    )
+  }
+}
