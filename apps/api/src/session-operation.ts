@@ -20,8 +20,8 @@ import { tenantScope } from './authenticate.ts'
 import { enqueueAndWait } from './enqueue-and-wait.ts'
 import type { RouteContext } from './route-context.ts'
 
-/** Most answers come in milliseconds; behind a long execution the caller gets 202 and asks again. */
-const WAIT_MS = 30_000
+/** Most answers come in milliseconds; behind a long execution the caller gets 202, before clients give up at 30 s. */
+const WAIT_MS = 25_000
 /** Nothing runs: what the worker's memory budget counts for it is the smallest limit. */
 const MEMORY_MIB = 16
 

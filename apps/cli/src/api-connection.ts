@@ -16,11 +16,11 @@ const CALL_MS = 30_000
 export interface ApiConnection {
   url: string
   key: string
-  /** Sends a request and returns the parsed answer (undefined for an empty one). */
+  /** Sends a request (JSON, or bytes as they are) and returns the parsed answer, undefined for an empty one. */
   call(method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE', path: string, body?: unknown): Promise<unknown>
   /** The body of a GET piece by piece, however long it takes; throws when it breaks off. */
   stream(path: string): AsyncIterable<Uint8Array>
-  /** The body of a GET as it is. */
+  /** The body of a GET as it is. Throws `wait_timeout` when there is only a promise of it (202). */
   bytes(path: string): Promise<Uint8Array>
 }
 
@@ -56,19 +56,26 @@ export function openApi(context: Context, line: CommandLine): ApiConnection {
 
 /** Talks to one API with one key until `stop` aborts. */
 export function apiOver(url: string, key: string, stop: AbortSignal): ApiConnection {
-  const answer = async (method: string, route: string, body?: unknown): Promise<Buffer> => {
+  const answer = async (
+    method: string,
+    route: string,
+    body?: unknown,
+  ): Promise<{ status: number; bytes: Buffer }> => {
+    const isRaw = body instanceof Uint8Array
     const response = await send(url, route, {
       method,
       headers: {
         authorization: `Bearer ${key}`,
-        ...(body === undefined ? {} : { 'content-type': 'application/json' }),
+        ...(body === undefined
+          ? {}
+          : { 'content-type': isRaw ? 'application/octet-stream' : 'application/json' }),
       },
-      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+      ...(body === undefined ? {} : { body: isRaw ? Buffer.from(body) : JSON.stringify(body) }),
       signal: AbortSignal.any([stop, AbortSignal.timeout(CALL_MS)]),
     })
     const bytes = Buffer.from(await response.arrayBuffer())
     if (!response.ok) throw errorOf(response.status, bytes.toString())
-    return bytes
+    return { status: response.status, bytes }
   }
   async function* stream(route: string): AsyncGenerator<Uint8Array> {
     const response = await send(url, route, { headers: { authorization: `Bearer ${key}` }, signal: stop })
@@ -80,10 +87,14 @@ export function apiOver(url: string, key: string, stop: AbortSignal): ApiConnect
     key,
     stream,
     call: async (method, route, body) => {
-      const text = (await answer(method, route, body)).toString()
+      const text = (await answer(method, route, body)).bytes.toString()
       return text === '' ? undefined : (JSON.parse(text) as unknown)
     },
-    bytes: (route) => answer('GET', route),
+    bytes: async (route) => {
+      const { status, bytes } = await answer('GET', route)
+      if (status === 202) throw new CofferdamError('wait_timeout')
+      return bytes
+    },
   }
 }
 

@@ -33,6 +33,10 @@ export const COMMANDS: Readonly<Record<string, CommandEntry>> = {
     summary: 'make, list, run and change routines: programs with a schedule',
     load: () => import('./commands/routines.ts'),
   },
+  sessions: {
+    summary: 'list and end sessions, and reach their files',
+    load: () => import('./commands/sessions.ts'),
+  },
   tenant: { summary: 'create, list and change tenants', load: () => import('./commands/tenant.ts') },
   provision: {
     summary: 'give tenants places of their own at a vendor',

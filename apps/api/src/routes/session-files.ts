@@ -1,6 +1,6 @@
 /**
  * /v1/sessions/{backend}/{key}/files: what lies in a session's work directory. Each call has its turn in the session like an
- * execution (docs/decisions/0012); 202 with `Location` when that takes longer than 30 s.
+ * execution (docs/decisions/0012); 202 with `Location` when that takes longer than 25 s.
  */
 import { acceptedSchema, BOUNDS, CofferdamError, pathSchema } from '@cofferdam/contract'
 import { z } from 'zod'

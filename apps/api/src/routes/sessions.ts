@@ -86,7 +86,7 @@ export function sessions(app: App, context: RouteContext): void {
         summary: 'End a session: its sandbox is destroyed with all that is in it.',
         description:
           'It has its turn like an execution of the session: at once when the session is idle, else after what runs and what ' +
-          'was enqueued before. 202 when that takes longer than 30 s; `Location` names the execution that does it.',
+          'was enqueued before. 202 when that takes longer than 25 s; `Location` names the execution that does it.',
         params: sessionParams,
         querystring: sessionQuery,
         response: { 202: acceptedSchema, 204: z.undefined().describe('It has ended.'), ...FAILURES },
