@@ -3,7 +3,7 @@
  * again in the opposite order: stop taking, let run, end the rest, close.
  */
 import { join } from 'node:path'
-import { createAdmission, LEASE_MS } from '@cofferdam/admission'
+import { createAdmission, createRateGate, LEASE_MS } from '@cofferdam/admission'
 import { createBackends } from '@cofferdam/backends'
 import { createEgress, createJudgedDial } from '@cofferdam/egress'
 import { newWorkerId, type TenantCaps, type WorkerId } from '@cofferdam/contract'
@@ -113,7 +113,8 @@ export async function runWorker(config: WorkerConfig, options: WorkerOptions = {
     onSession: (name, state) => shown.show(name, state),
   })
   const interpreters = createInterpreterLookup({ rows: store.codeInterpreters, actor: workerId })
-  const backends = await createBackends(config.backends, { logger, warm, sessions, interpreters })
+  const rate = createRateGate({ redis: control })
+  const backends = await createBackends(config.backends, { logger, warm, sessions, interpreters, rate })
   owned.defer(async () => {
     for (const backend of backends.values()) await backend[Symbol.asyncDispose]()
   })

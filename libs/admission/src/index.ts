@@ -17,6 +17,7 @@ export {
 } from './decide-policy.ts'
 export { effectivePolicy, narrowerNetwork } from './effective-policy.ts'
 export { keys, leaseMember, type AttemptKey } from './keys.ts'
+export { createRateGate } from './rate-gate.ts'
 export { missingForRegulated, REGULATED_RETENTION_DAYS } from './regulated-tier.ts'
 export type { Settlement } from './lease.ts'
 export type { AttemptName, ChargedCounts } from './seed.ts'

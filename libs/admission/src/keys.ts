@@ -17,6 +17,8 @@ export interface AttemptKey {
 const prefix = (tenantId: string): string => `cfd:{${tenantId}}:`
 
 export const keys = {
+  /** A rate that no tenant owns; lives a second longer than it says anything. */
+  rate: (bucket: string): string => `cfd:rate:{${bucket}}`,
   /** Run id of the server under which the tenant's counters were made good. No expiry: one short string per tenant. */
   seeded: (tenantId: string): string => `${prefix(tenantId)}seeded`,
   /** The tenant's own caps. No expiry: the copy of Postgres that admission reads. */

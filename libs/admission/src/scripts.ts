@@ -7,7 +7,17 @@ import type { Redis } from 'ioredis'
 import { readFileSync } from 'node:fs'
 import { within } from './within.ts'
 
-const NAMES = ['admit', 'refund', 'release', 'renew', 'usage', 'seed', 'set-caps', 'unsettled'] as const
+const NAMES = [
+  'admit',
+  'refund',
+  'release',
+  'renew',
+  'usage',
+  'seed',
+  'set-caps',
+  'take-turn',
+  'unsettled',
+] as const
 export type ScriptName = (typeof NAMES)[number]
 
 export interface Scripts {

@@ -1,0 +1,20 @@
+-- take-turn: one more call of a rate that the fleet shares (GCRA): when it may be made, or that this is too far off.
+--
+-- KEYS  1 rate  string  when the bucket would be full again were nothing taken any more, microseconds
+-- ARGV  1 microseconds between two calls  2 microseconds whose calls may come at once  3 longest wait, microseconds
+-- Returns {'turn', wait} or {'full', wait}: microseconds
+-- Invariants
+--   - In any span of S microseconds at most (S + ARGV[2]) / ARGV[1] turns begin, and one more.
+--   - What is refused takes nothing.
+-- Complexity O(1)
+
+local t = redis.call('TIME')
+local now = t[1] * 1000000 + t[2]
+local at = math.max(now, tonumber(redis.call('GET', KEYS[1]) or '0')) + tonumber(ARGV[1])
+-- A clock that was set back by more than any wait: begin anew.
+if at > now + ARGV[2] + ARGV[3] + 60000000 then at = now + ARGV[1] end
+-- The first one never waits, however slow the rate.
+local wait = math.max(0, at - now - math.max(tonumber(ARGV[1]), tonumber(ARGV[2])))
+if wait > tonumber(ARGV[3]) then return { 'full', wait } end
+redis.call('SET', KEYS[1], string.format('%.0f', at), 'PX', math.ceil((at - now) / 1000) + 1000)
+return { 'turn', wait }

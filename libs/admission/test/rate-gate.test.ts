@@ -1,0 +1,58 @@
+/** A rate that several workers share, on a real server. */
+import { testRedis, type TestServer } from '@cofferdam/embedded/testing'
+import type { Redis } from 'ioredis'
+import { afterAll, beforeAll, expect, it } from 'vitest'
+import { createRateGate } from '../src/index.ts'
+import { connect } from './open-admission.ts'
+
+let server: TestServer
+let connections: Redis[]
+beforeAll(async () => {
+  server = await testRedis()
+  connections = [connect(server.url), connect(server.url)]
+})
+afterAll(async () => {
+  for (const redis of connections) redis.disconnect()
+  await server.stop()
+})
+
+const never = new AbortController().signal
+
+it('lets no more through in a second than 1.2 times the rate, whoever asks', async () => {
+  const gates = connections.map((redis) => createRateGate({ redis }))
+  const startedAt = performance.now()
+  const turns = await Promise.all(
+    Array.from({ length: 40 }, async (_, n) => {
+      await gates[n % 2]?.take('shared', 50, { waitMs: 10_000, signal: never })
+      return performance.now() - startedAt
+    }),
+  )
+  // 10 at once, the other 30 at 50 a second.
+  expect(turns.filter((at) => at < 20).length).toBeLessThanOrEqual(12)
+  expect(Math.max(...turns)).toBeGreaterThan(570)
+})
+
+it('refuses a turn that is further off than its caller waits, and takes nothing for it', async () => {
+  const [gate] = connections.map((redis) => createRateGate({ redis }))
+  const take = async (waitMs: number): Promise<void> => await gate?.take('full', 1, { waitMs, signal: never })
+  await take(0)
+  for (let n = 0; n < 5; n += 1) await expect(take(10)).rejects.toMatchObject({ code: 'backend_unavailable' })
+  await take(1100)
+})
+
+it('stops waiting with the reason of its caller', async () => {
+  const [gate] = connections.map((redis) => createRateGate({ redis }))
+  const stop = new AbortController()
+  const reason = new Error('enough')
+  await gate?.take('slow', 1, { waitMs: 0, signal: never })
+  const waiting = gate?.take('slow', 1, { waitMs: 5000, signal: stop.signal })
+  stop.abort(reason)
+  await expect(waiting).rejects.toBe(reason)
+})
+
+it('lets everything pass while Redis is away', async () => {
+  const away = connect('redis://127.0.0.1:1')
+  const gate = createRateGate({ redis: away, timeoutMs: 20 })
+  await gate.take('any', 1, { waitMs: 0, signal: never })
+  away.disconnect()
+})
