@@ -3,6 +3,8 @@
  * imported now (zod only), its code by `await import()` when it is configured, so that a worker that runs
  * containers never loads a cloud SDK.
  */
+import { agentcoreConfigSchema } from './agentcore/config.ts'
+import { azureConfigSchema } from './azure/config.ts'
 import { dockerConfigSchema, gvisorConfigSchema } from './docker/config.ts'
 import { e2bConfigSchema } from './e2b/config.ts'
 import { fakeConfigSchema } from './fake/config.ts'
@@ -37,6 +39,12 @@ export const BACKENDS = {
     config: noneConfigSchema,
     load: () => import('./none/index.ts'),
   }),
+  agentcore: register({
+    isolation:
+      'A session of Amazon Bedrock AgentCore Code Interpreter: a microVM at the vendor, whose networks are not sealed.',
+    config: agentcoreConfigSchema,
+    load: () => import('./agentcore/index.ts'),
+  }),
   e2b: register({
     isolation: 'A Firecracker microVM at E2B; the vendor’s machines, not yours.',
     config: e2bConfigSchema,
@@ -46,6 +54,11 @@ export const BACKENDS = {
     isolation: 'A pod of Agent Sandbox, claimed from a warm pool; as strong as its runtime class.',
     config: kubernetesConfigSchema,
     load: () => import('./kubernetes/index.ts'),
+  }),
+  azure: register({
+    isolation: 'A dynamic session of Azure Container Apps, in a Hyper-V machine of its own at the vendor.',
+    config: azureConfigSchema,
+    load: () => import('./azure/index.ts'),
   }),
   fake: register({
     isolation:

@@ -21,12 +21,15 @@ _OWN_MOUNTS = ("tmpfs", "ramfs", "mqueue")
 
 
 class Cell:
-    def __init__(self, options, work, split):
+    """`owns_mounts`: every writable mount of its own is the program's, not only what stands beside the work directory."""
+
+    def __init__(self, options, work, split, owns_mounts=None):
         self.options = options
         self.work = work
         self.split = split
-        self.owns_ipc = split or os.getpid() == 1
-        self.roots = [Root(path) for path in _places(options, work)]
+        owns_mounts = os.getpid() == 1 if owns_mounts is None else owns_mounts
+        self.owns_ipc = split or owns_mounts
+        self.roots = [Root(path) for path in _places(options, work, owns_mounts)]
         self.ipc_table = _ProcTable() if os.path.isdir("/proc/sysvipc") else _CountedIds()
         self.ipc = self.ipc_table.objects(self.uid()) if self.owns_ipc else set()
         self.agent = fingerprint(os.getpid())
@@ -185,9 +188,9 @@ def _opened(parent, name, device):
     return fd
 
 
-def _places(options, work):
+def _places(options, work, owns_mounts):
     places = [work]
-    if os.getpid() == 1:
+    if owns_mounts:
         own = [path for path, kind in _mounts() if kind in _OWN_MOUNTS and _is_programs(path)]
         places += own + [path for path in _above(work) if any(path.startswith(root + "/") for root in own)]
     beside = os.path.dirname(work).rstrip("/") + "/"

@@ -1,0 +1,137 @@
+/**
+ * One execution in an interpreter session, in the way that the pool understands. Which one it is, is learnt once per pool: a wrong shape
+ * is refused with `SessionPropertiesMissing` before anything runs, and then the other is used from there on.
+ */
+import { CofferdamError, isCofferdamError } from '@cofferdam/contract'
+import { z } from 'zod'
+import type { AzureConfig } from './config.ts'
+import { json, type PoolApi, type PoolCall } from './pool-api.ts'
+
+/** Asked for in every call: without it the service cuts at 4,096 characters. */
+export const OUTPUT_MAX = 256 * 1024
+/** What fits into an answer of the older way, which cannot be told how much to keep. */
+const OLD_OUTPUT_MAX = 4096
+const NEW_VERSION = '2025-10-02-preview'
+const OLD_VERSION = '2024-08-02-preview'
+/** The service ends an execution after 220 s. */
+export const LONGEST_MS = 215_000
+
+export type Dialect = 'new' | 'old' | 'shell'
+
+const text = z.string().nullish()
+const newSchema = z.object({
+  status: z.string().max(100),
+  result: z.object({ stdout: text, stderr: text }).nullish(),
+})
+const oldSchema = z.object({
+  properties: z.object({ status: z.string().max(100), stdout: text, stderr: text }),
+})
+
+export interface Executed {
+  /** The service's word for how it ended: false for a failure, a timeout or too little memory, all of which come as HTTP 200. */
+  succeeded: boolean
+  stdout: string
+  stderr: string
+}
+
+export interface Executions {
+  /** Runs a command of the session's machine. Throws like `PoolApi.call`; `LostAnswer` when it may have run. */
+  run(
+    identifier: string,
+    argv: readonly string[],
+    options: { seconds: number; isRepeatable: boolean; signal?: AbortSignal },
+  ): Promise<Executed>
+  /** Characters of stdout that come through. */
+  readonly outputMax: number
+  readonly dialect: Dialect
+}
+
+/** Creates the executions of one pool. */
+export function createExecutions(
+  api: PoolApi,
+  config: Pick<AzureConfig, 'interpreter' | 'dialect' | 'api_timeout_ms'>,
+): Executions {
+  let dialect: Dialect = config.interpreter === 'shell' ? 'shell' : config.dialect === 'old' ? 'old' : 'new'
+  const isFixed = config.interpreter === 'shell' || config.dialect !== 'auto'
+
+  async function ask(
+    call: Omit<PoolCall, 'path' | 'query' | 'json' | 'method'>,
+    argv: readonly string[],
+    seconds: number,
+  ): Promise<Executed> {
+    const isOld = dialect === 'old'
+    const answer = await api.call({
+      ...call,
+      method: 'POST',
+      path: isOld ? '/code/execute' : '/executions',
+      query: { 'api-version': isOld ? OLD_VERSION : NEW_VERSION },
+      json: bodyOf(dialect, argv, seconds),
+    })
+    return isOld ? fromOld(answer.body) : fromNew(answer.body, dialect === 'shell')
+  }
+
+  return {
+    get dialect() {
+      return dialect
+    },
+    get outputMax() {
+      return dialect === 'old' ? OLD_OUTPUT_MAX : OUTPUT_MAX
+    },
+    async run(identifier, argv, { seconds, ...call }) {
+      const timed = { ...call, identifier, timeoutMs: seconds * 1000 + config.api_timeout_ms }
+      try {
+        return await ask(timed, argv, seconds)
+      } catch (error) {
+        const isShape = isCofferdamError(error) && error.details['azure'] === 'SessionPropertiesMissing'
+        if (!isShape || isFixed) throw error
+        dialect = dialect === 'old' ? 'new' : 'old'
+        return await ask(timed, argv, seconds)
+      }
+    },
+  }
+}
+
+function bodyOf(dialect: Dialect, argv: readonly string[], seconds: number): unknown {
+  const timeoutInSeconds = Math.ceil(seconds)
+  if (dialect === 'shell')
+    return { execCommandAndArgs: argv, timeoutInSeconds, outputStreamsMaxLength: OUTPUT_MAX }
+  const fields = {
+    codeInputType: 'Inline',
+    executionType: 'Synchronous',
+    code: pythonOf(argv),
+    timeoutInSeconds,
+  }
+  return dialect === 'old' ? { properties: fields } : { ...fields, outputStreamsMaxLength: OUTPUT_MAX }
+}
+
+/** In a process of its own: what runs must not depend on, or change, the names of the service's interpreter. */
+const pythonOf = (argv: readonly string[]): string => `import base64, json, subprocess
+_ = subprocess.run(json.loads(base64.b64decode("${Buffer.from(JSON.stringify(argv)).toString('base64')}")), stdin=subprocess.DEVNULL, capture_output=True)
+print(_.stdout.decode("utf-8", "replace"), end="")
+if _.returncode: raise SystemExit(_.stderr.decode("utf-8", "replace")[-2000:])
+`
+
+function fromNew(body: Buffer, isShell: boolean): Executed {
+  const parsed = newSchema.safeParse(json(body))
+  if (!parsed.success) throw otherShape()
+  const { status, result } = parsed.data
+  // A shell pool says the exit code there.
+  const succeeded = isShell
+    ? status === '0' || status === 'Succeeded'
+    : status === 'Succeeded' || status === 'Success'
+  return { succeeded, stdout: result?.stdout ?? '', stderr: result?.stderr ?? '' }
+}
+
+function fromOld(body: Buffer): Executed {
+  const parsed = oldSchema.safeParse(json(body))
+  if (!parsed.success) throw otherShape()
+  const { status, stdout, stderr } = parsed.data.properties
+  return {
+    succeeded: status === 'Success' || status === 'Succeeded',
+    stdout: stdout ?? '',
+    stderr: stderr ?? '',
+  }
+}
+
+const otherShape = (): CofferdamError =>
+  new CofferdamError('protocol_violation', 'Azure: an answer to an execution that is none.')

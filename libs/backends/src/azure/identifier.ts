@@ -1,0 +1,78 @@
+/**
+ * Names of sessions at the service. A name opens the session to whoever may use the pool, so it is made with a secret that only
+ * workers have, from what a ref or a registry entry may hold openly, and stands in no log.
+ *
+ *   j1<owner><mac>   for one execution: the owner stands in it, so that others find what a dead worker left
+ *   s1<mac>          for a session, which belongs to no worker
+ */
+import { createHash, createHmac } from 'node:crypto'
+import { readFile } from 'node:fs/promises'
+import { CofferdamError, type WorkerId } from '@cofferdam/contract'
+
+/** Digits of 176 and 128 bits in base 36: 2 + 35 + 25 stay below 64 characters, all of them allowed everywhere. */
+const OWNER_DIGITS = 35
+const MAC_DIGITS = 25
+const SECRET_MIN = 32
+
+export interface Identifiers {
+  /** For one execution's sandbox. */
+  ofJob(owner: WorkerId, seed: string): Promise<string>
+  ofSession(seed: string): Promise<string>
+}
+
+/** What a session's name is made from besides the secret: not secret itself, and no key of a caller's in clear. */
+export const sessionSeed = (tenantId: string, key: string, epoch: number): string =>
+  createHash('sha256')
+    .update(JSON.stringify([tenantId, key, epoch]))
+    .digest('hex')
+
+/** Creates the maker of names; reads the secret each time, for it is asked rarely and may be rotated. */
+export function createIdentifiers(secretFile: string | undefined): Identifiers {
+  async function mac(text: string): Promise<string> {
+    const digest = createHmac('sha256', await secretIn(secretFile))
+      .update(text)
+      .digest()
+    return base36(digest.subarray(0, 16), MAC_DIGITS)
+  }
+  return {
+    async ofJob(owner, seed) {
+      const [, fleet, id] = /^wrk_([0-9a-f]{12})_([0-9a-f]{32})$/.exec(owner) ?? []
+      if (fleet === undefined || id === undefined)
+        throw new CofferdamError('invalid_request', 'Azure: the owner is no worker’s id.')
+      return `j1${base36(Buffer.from(fleet + id, 'hex'), OWNER_DIGITS)}${await mac(`job|${owner}|${seed}`)}`
+    },
+    ofSession: async (seed) => `s1${await mac(`session|${seed}`)}${await mac(`session-2|${seed}`)}`,
+  }
+}
+
+/** The owner that a name of one execution tells; null for any other name. */
+export function ownerOf(identifier: string): WorkerId | null {
+  const digits = /^j1([0-9a-z]{35})[0-9a-z]{25}$/.exec(identifier)?.[1]
+  if (digits === undefined) return null
+  const hex = digits
+    .split('')
+    .reduce((sum, digit) => sum * 36n + BigInt(Number.parseInt(digit, 36)), 0n)
+    .toString(16)
+    .padStart(44, '0')
+  return hex.length === 44 ? `wrk_${hex.slice(0, 12)}_${hex.slice(12)}` : null
+}
+
+/** What may be logged of a name. */
+export const hashOf = (identifier: string): string =>
+  createHash('sha256').update(identifier).digest('hex').slice(0, 16)
+
+const base36 = (bytes: Uint8Array, digits: number): string =>
+  BigInt(`0x${Buffer.from(bytes).toString('hex')}`)
+    .toString(36)
+    .padStart(digits, '0')
+
+async function secretIn(file: string | undefined): Promise<Buffer> {
+  if (file === undefined)
+    throw new CofferdamError('backend_unavailable', 'Azure: identifier_secret_file is not set.')
+  const secret = await readFile(file).catch((error: unknown) => {
+    throw new CofferdamError('backend_unavailable', `Azure: ${file} cannot be read.`, { cause: error })
+  })
+  if (secret.length < SECRET_MIN)
+    throw new CofferdamError('backend_unavailable', `Azure: ${file} holds less than ${SECRET_MIN} bytes.`)
+  return secret
+}

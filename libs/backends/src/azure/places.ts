@@ -1,0 +1,269 @@
+/**
+ * Where an execution's sandbox comes from: a session at the service for it alone, or the fleet's session of a name, which any worker
+ * can attach to while it holds the lease.
+ *
+ *   claim ──▶ no entry ──fresh, next epoch──▶ turn ──clean──▶ released, kept ──▶ lease given back
+ *         └─▶ entry ──attach──▶ turn              └─unclean, lost, fenced──▶ ended at the service, forgotten
+ *                 └─not to be had: ended, then fresh
+ */
+import {
+  CofferdamError,
+  isCofferdamError,
+  newSessionId,
+  type SandboxSpec,
+  type SessionEntry,
+  type SessionLease,
+  type SessionRegistry,
+} from '@cofferdam/contract'
+import { languageOf } from '@cofferdam/guest'
+import type { Place, SlotSpec } from '../warm/index.ts'
+import type { RemoteSlot } from '../remote/remote-slot.ts'
+import { sessionSeed, type Identifiers } from './identifier.ts'
+import { startSlot, type AzureSlot, type SlotParts, type SlotWish } from './start-slot.ts'
+
+/** Below the executor's patience with a dispose (5 s), of which a part is two calls to the service. */
+const CLEAN_MS = 3_500
+const HOUR_MS = 3_600_000
+/** Before the end of the hour that is paid for: time for the reaper's tick and the call itself. */
+const HOUR_MARGIN_MS = 120_000
+
+export interface PlaceParts extends SlotParts {
+  backend: string
+  identifiers: Identifiers
+  sessions: SessionRegistry | null
+  preloads: Readonly<Record<string, readonly string[]>>
+}
+
+/** Opens it. Throws like `startSlot`; `conflict` for a session of other limits or scope, or that stays held. */
+export async function takePlace(
+  parts: PlaceParts,
+  spec: SandboxSpec,
+  signal: AbortSignal,
+): Promise<Place<RemoteSlot>> {
+  return spec.session === null ? await ownPlace(parts, spec, signal) : await sessionPlace(parts, spec, signal)
+}
+
+/** The session's name at the service, from what a ref or an entry holds. */
+export async function identifierOf(
+  identifiers: Identifiers,
+  handle: Record<string, string | number>,
+): Promise<string | null> {
+  const { owner, seed } = handle
+  if (typeof seed !== 'string' || !/^(sbx_[0-9a-f]{32}|[0-9a-f]{64})$/.test(seed)) return null
+  if (owner === undefined) return await identifiers.ofSession(seed)
+  return await identifiers.ofJob(owner as SandboxSpec['owner'], seed)
+}
+
+async function ownPlace(
+  parts: PlaceParts,
+  spec: SandboxSpec,
+  signal: AbortSignal,
+): Promise<Place<RemoteSlot>> {
+  const handle = { owner: spec.owner, seed: spec.sandboxId }
+  const identifier = await parts.identifiers.ofJob(spec.owner, spec.sandboxId)
+  const wish: SlotWish = {
+    spec: slotSpec(parts, spec),
+    identifier,
+    handle,
+    fence: 0,
+    deadlines: deadlinesOf(spec),
+    pod: null,
+  }
+  const { slot } = await startSlot(parts, wish, signal)
+  return {
+    slot,
+    warm: false,
+    session: null,
+    keepsInterpreter: false,
+    settle: () => undefined,
+    end: () => slot.destroy(),
+  }
+}
+
+async function sessionPlace(
+  parts: PlaceParts,
+  spec: SandboxSpec,
+  signal: AbortSignal,
+): Promise<Place<RemoteSlot>> {
+  const { session, tenantId } = spec
+  if (session === null || parts.sessions === null) throw new CofferdamError('capability_missing')
+  const name = { tenantId, backend: parts.backend, key: session.key }
+  // As long as the execution itself may take: whoever holds it runs one of its own.
+  const waitMs = spec.limits.hard_timeout_ms
+  const lease = await parts.sessions.claim(name, spec.owner, { waitMs, signal })
+  try {
+    const bound = AbortSignal.any([signal, lease.signal])
+    const { entry } = lease
+    if (entry !== null) {
+      refuseOther(entry, spec)
+      const again = await attach(parts, spec, lease, entry, bound)
+      if (again !== null) return turn(parts, spec, lease, again, entry)
+    }
+    const { started, fresh } = await renew(parts, spec, lease, bound)
+    return turn(parts, spec, lease, started, fresh)
+  } catch (error) {
+    await lease[Symbol.asyncDispose]()
+    signal.throwIfAborted()
+    throw error
+  }
+}
+
+/** Null when the session cannot be had any more, which is then ended: nothing of it may be taken for the next one. */
+async function attach(
+  parts: PlaceParts,
+  spec: SandboxSpec,
+  lease: SessionLease,
+  entry: SessionEntry,
+  signal: AbortSignal,
+): Promise<AzureSlot | null> {
+  const { boot, incarnation } = entry.handle
+  const identifier = await identifierOf(parts.identifiers, entry.handle)
+  if (identifier === null) return null
+  const wish: SlotWish = {
+    spec: slotSpec(parts, spec),
+    identifier,
+    handle: entry.handle,
+    fence: lease.fence,
+    deadlines: deadlinesOf(spec),
+    pod: { boot: String(boot), incarnation: String(incarnation) },
+  }
+  return await startSlot(parts, wish, signal).catch((error: unknown) => {
+    signal.throwIfAborted()
+    if (isCofferdamError(error) && error.code === 'sandbox_lost') return null
+    throw error
+  })
+}
+
+async function renew(
+  parts: PlaceParts,
+  spec: SandboxSpec,
+  lease: SessionLease,
+  signal: AbortSignal,
+): Promise<{ started: AzureSlot; fresh: SessionEntry }> {
+  const epoch = lease.nextEpoch
+  const seed = sessionSeed(spec.tenantId, lease.name.key, epoch)
+  const identifier = await parts.identifiers.ofSession(seed)
+  // Written first: whoever comes after a worker that dies here finds what it may have left.
+  const now = Date.now()
+  const begun: SessionEntry = {
+    sessionId: newSessionId(),
+    scope: spec.session?.scope ?? 'files',
+    epoch,
+    handle: { seed, boot: '', incarnation: '', limits: limitsOf(spec) },
+    createdAtMs: now,
+    usedAtMs: now,
+    idleAtMs: now + parts.config.ready_timeout_ms,
+    expiresAtMs: now + parts.config.cooldown_ms,
+  }
+  await lease.keep(begun)
+  const wish: SlotWish = {
+    spec: slotSpec(parts, spec),
+    identifier,
+    handle: { seed },
+    fence: lease.fence,
+    deadlines: deadlinesOf(spec),
+    pod: null,
+  }
+  const started = await startSlot(parts, wish, signal)
+  return { started, fresh: { ...begun, handle: { ...begun.handle, ...started.pod } } }
+}
+
+function turn(
+  parts: PlaceParts,
+  spec: SandboxSpec,
+  lease: SessionLease,
+  { slot, release }: AzureSlot,
+  entry: SessionEntry,
+): Place<RemoteSlot> {
+  const isFresh = entry !== lease.entry
+  const onLost = (): void => slot.session.close(new CofferdamError('fenced'))
+  lease.signal.addEventListener('abort', onLost, { once: true })
+  if (lease.signal.aborted) onLost()
+  let ending: Promise<void> | null = null
+
+  async function end(lost: boolean): Promise<void> {
+    try {
+      if (lost || !(await isKept())) await discard()
+    } finally {
+      lease.signal.removeEventListener('abort', onLost)
+      await lease[Symbol.asyncDispose]()
+    }
+  }
+  async function isKept(): Promise<boolean> {
+    try {
+      await slot.clean(entry.scope, AbortSignal.timeout(CLEAN_MS))
+      slot.session.close()
+      await release(entry.scope)
+      await lease.keep({ ...entry, ...deadlinesAfter(parts, spec, entry) })
+      return true
+    } catch (error) {
+      parts.logger.warn(
+        { err: error, session: entry.sessionId },
+        'azure: a session could not be kept and is ended',
+      )
+      return false
+    }
+  }
+  async function discard(): Promise<void> {
+    await slot.destroy()
+    // Fenced: the name is another's by now, and so is its entry.
+    await lease.forget().catch(() => undefined)
+  }
+
+  return {
+    slot,
+    warm: !isFresh,
+    session: { id: entry.sessionId, fresh: isFresh },
+    keepsInterpreter: entry.scope === 'interpreter',
+    settle: () => undefined,
+    end: (lost) => (ending ??= end(lost)),
+  }
+}
+
+/** From now on: until when it is kept without use, and when the service ends it by itself. */
+function deadlinesAfter({ config }: PlaceParts, spec: SandboxSpec, entry: SessionEntry) {
+  const now = Date.now()
+  const idleAtMs = now + (spec.session?.idleMs ?? config.idle_ms)
+  const hours = Math.ceil((now - entry.createdAtMs + 1) / HOUR_MS)
+  const paidUntilMs = entry.createdAtMs + hours * HOUR_MS - HOUR_MARGIN_MS
+  return {
+    usedAtMs: now,
+    idleAtMs: config.reap === 'paid-hour' ? Math.max(idleAtMs, paidUntilMs) : idleAtMs,
+    expiresAtMs: now + config.cooldown_ms,
+  }
+}
+
+const deadlinesOf = ({ limits }: SandboxSpec) => ({
+  softMs: limits.soft_timeout_ms,
+  hardMs: limits.hard_timeout_ms,
+})
+
+function slotSpec({ preloads }: PlaceParts, spec: SandboxSpec): SlotSpec {
+  const language = languageOf(spec.program)
+  const { memory_mib, cpus, pids, disk_mib } = spec.limits
+  return {
+    slotId: spec.sandboxId,
+    owner: spec.owner,
+    language,
+    preload: language === 'python' && spec.preload !== null ? (preloads[spec.preload] ?? []) : [],
+    limits: { memory_mib, cpus, pids, disk_mib },
+    cell: spec.reuse !== 'job',
+  }
+}
+
+const limitsOf = ({ limits: { memory_mib, cpus, pids, disk_mib } }: SandboxSpec): string =>
+  [memory_mib, cpus, pids, disk_mib].join('/')
+
+/** A session is one place: it cannot have other limits or keep other things for one of its executions. */
+function refuseOther(entry: SessionEntry, spec: SandboxSpec): void {
+  if (entry.scope !== spec.session?.scope)
+    throw new CofferdamError(
+      'conflict',
+      `The session was opened with scope "${entry.scope}". Use another session key, or the same scope.`,
+    )
+  if (entry.handle['limits'] !== limitsOf(spec))
+    throw new CofferdamError(
+      'conflict',
+      'The session was opened with other limits (memory_mib, cpus, pids, disk_mib). Ask for the same, or use another session key.',
+    )
+}

@@ -1,0 +1,60 @@
+/** Sessions as the service lists and ends them. */
+import { CofferdamError } from '@cofferdam/contract'
+import { z } from 'zod'
+import { json, MANAGEMENT_VERSION, saysGone, type PoolApi } from './pool-api.ts'
+
+/** A pool has 600 sessions at most, a page 300. */
+const PAGES_MAX = 10
+
+const pageSchema = z.object({
+  value: z.array(z.object({ identifier: z.string().max(256), etag: z.string().max(256).nullish() })),
+  nextLink: z.string().nullish(),
+})
+
+export interface SessionsAtPool {
+  /** Ends a session; false when there was none. Resolves when the service says that it is gone. */
+  end(identifier: string): Promise<boolean>
+  list(signal?: AbortSignal): Promise<string[]>
+}
+
+/** Creates the calls; the two kinds of pool end a session by different ones. */
+export function createSessionsAtPool(api: PoolApi, kind: 'container' | 'interpreter'): SessionsAtPool {
+  const query = { 'api-version': MANAGEMENT_VERSION }
+  return {
+    async end(identifier) {
+      try {
+        const end =
+          kind === 'container'
+            ? ({ method: 'POST', path: '/.management/stopSession' } as const)
+            : ({ method: 'DELETE', path: '/session' } as const)
+        // The identifier goes as any other field: the call itself is none to the session.
+        await api.ending(identifier, () =>
+          api.call({ ...end, query: { ...query, identifier }, isRepeatable: true }),
+        )
+        return true
+      } catch (error) {
+        if (saysGone(error)) return false
+        throw error
+      }
+    },
+    async list(signal) {
+      const found: string[] = []
+      for (let page = 0; page < PAGES_MAX; page += 1) {
+        const answer = await api.call({
+          method: kind === 'container' ? 'POST' : 'GET',
+          path: kind === 'container' ? '/.management/listSessions' : '/listSessions',
+          // Asked for by number: a link would have to be proven to lead to the same place before a token goes there.
+          query: { ...query, skip: String(found.length) },
+          isRepeatable: true,
+          ...(signal === undefined ? {} : { signal }),
+        })
+        const parsed = pageSchema.safeParse(json(answer.body))
+        if (!parsed.success)
+          throw new CofferdamError('protocol_violation', 'Azure: a list of sessions that is none.')
+        found.push(...parsed.data.value.map(({ identifier }) => identifier))
+        if (parsed.data.nextLink == null || parsed.data.value.length === 0) return found
+      }
+      return found
+    },
+  }
+}
