@@ -5,6 +5,7 @@ import {
   acceptedSchema,
   CofferdamError,
   executionStateSchema,
+  parseOfAnyRelease,
   resultSchema,
   type Accepted,
   type ExecutionId,
@@ -53,14 +54,14 @@ export function createHttpClient({ baseUrl, apiKey, fetch: fetchOf = fetch }: Ht
     })
     const answer: unknown = await response.json()
     return response.status === 200
-      ? { result: resultSchema.loose().parse(answer) as ExecutionResult }
-      : { accepted: acceptedSchema.loose().parse(answer) }
+      ? { result: parseOfAnyRelease(resultSchema, answer) }
+      : { accepted: parseOfAnyRelease(acceptedSchema, answer) }
   }
 
   async function get(id: ExecutionId, signal?: AbortSignal): Promise<ExecutionState | null> {
     try {
       const response = await sendRepeatedly(target, { method: 'GET', path: `/executions/${id}`, signal })
-      return executionStateSchema.loose().parse(await response.json()) as ExecutionState
+      return parseOfAnyRelease(executionStateSchema, await response.json())
     } catch (error) {
       if (error instanceof CofferdamError && error.code === 'not_found') return null
       throw error

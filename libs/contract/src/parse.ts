@@ -20,6 +20,18 @@ export function parse<T extends z.ZodType>(schema: T, input: unknown, what = 're
   })
 }
 
+/**
+ * Reads what another release of ours may have written, which may have fields that this one does not know, at any depth: they
+ * pass through. For schemas without defaults and transforms. Throws the ZodError of anything else that is wrong.
+ */
+export function parseOfAnyRelease<T extends z.ZodType>(schema: T, input: unknown): z.output<T> {
+  const outcome = schema.safeParse(input)
+  if (outcome.success) return outcome.data
+  const isOnlyNewer = outcome.error.issues.every(({ code }) => code === 'unrecognized_keys')
+  if (isOnlyNewer) return input as z.output<T>
+  throw outcome.error
+}
+
 function flatten(issues: readonly z.core.$ZodIssue[], input: unknown): Problem[] {
   return issues.slice(0, 20).map((issue) => ({
     field: issue.path.length === 0 ? '(root)' : issue.path.map(String).join('.').slice(0, 200),

@@ -1,5 +1,6 @@
 /** Reads `results`: what callers see of ended executions. */
 import {
+  parseOfAnyRelease,
   resultSchema,
   uuidToExecutionId,
   type Artifact,
@@ -102,7 +103,7 @@ function listedResult(row: ResultRow, keys: OutputKeys): Pick<StoredResult, 'res
     return toStoredResult(row, keys)
   } catch (error) {
     if (row.sealed === null) throw error
-    const result = resultSchema.parse(row.result)
+    const result = parseOfAnyRelease(resultSchema, row.result)
     return {
       result: { ...result, ...markCut('stdout'), ...markCut('stderr') },
       moved: { stdout: null, stderr: null },
@@ -113,7 +114,7 @@ function listedResult(row: ResultRow, keys: OutputKeys): Pick<StoredResult, 'res
 function toStoredResult(row: ResultRow, keys: OutputKeys): StoredResult {
   return {
     attempt: row.attempt,
-    result: unsealResult(resultSchema.parse(row.result), row.tenant_id, row.sealed, keys),
+    result: unsealResult(parseOfAnyRelease(resultSchema, row.result), row.tenant_id, row.sealed, keys),
     artifactRefs: artifactRefs(row.artifacts),
     moved: { stdout: row.stdout_spill_ref, stderr: row.stderr_spill_ref },
   }

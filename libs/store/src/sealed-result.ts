@@ -2,7 +2,12 @@
  * The parts of a result that come from the program, encrypted beside the rest of the row: what it printed and returned,
  * the tests it reports and the text of its failure. Numbers, names and times stay in clear, for they are searched.
  */
-import { resultSchema, type AttemptRecord, type ExecutionResult } from '@cofferdam/contract'
+import {
+  parseOfAnyRelease,
+  resultSchema,
+  type AttemptRecord,
+  type ExecutionResult,
+} from '@cofferdam/contract'
 import type { OutputKeys } from './output-keys.ts'
 import { openBytes, sealBytes, type SealedPlace } from './sealed-format.ts'
 
@@ -54,7 +59,7 @@ export function unsealResult(
   if (sealed === null) return result
   const where = placeOf({ audit: { tenant_id: tenantId }, result })
   const text: unknown = JSON.parse(openBytes(keys, where, Buffer.from(sealed, 'base64')).toString('utf8'))
-  return resultSchema.parse({ ...result, ...(text as object) })
+  return parseOfAnyRelease(resultSchema, { ...result, ...(text as object) })
 }
 
 function placeOf(record: {

@@ -32,6 +32,17 @@ async function allPages(filter: InvocationFilter): Promise<string[]> {
   return found
 }
 
+it('shows results of a newer release with the fields that this one does not know', async () => {
+  const sample = sampleAttempt({ tenant: 'newer', atMs: NOON })
+  const usage = { ...sample.result.usage, energy_joules: 4 }
+  const result = { ...sample.result, usage, weather: { clouds: 3 } } as typeof sample.result
+  await t.store.record({ ...sample, result })
+  const { execution_id: id } = result
+  expect((await t.store.findAttempt(id, 1))?.result).toMatchObject({ usage, weather: { clouds: 3 } })
+  const { rows } = await t.store.listExecutions({ tenantId: 'newer', limit: 5 })
+  expect(rows[0]?.result).toMatchObject({ usage, weather: { clouds: 3 } })
+})
+
 describe('listAudit', () => {
   it('pages through everything once, newest first, across partitions and attempts', async () => {
     const samples = Array.from({ length: 23 }, (_, i) => ({
