@@ -43,7 +43,7 @@ it('two workers provision every tenant whose sandbox is on, once, and delete gar
   const garbage = double.stock.create({
     name: 'cofferdam_gone_0123456789abcdef_pub',
     networkConfiguration: { networkMode: 'PUBLIC' },
-  }) as { codeInterpreterId: string }
+  })
   double.stock.age(garbage.codeInterpreterId, 7_200_000)
   const logger = { info: vi.fn<() => void>(), warn: vi.fn<() => void>() }
   const errors: unknown[] = []

@@ -341,7 +341,7 @@ describe('garbage', () => {
     const report = await provisioner().reconcile({ garbage: 'delete' })
     expect(report?.garbage?.map(({ action }) => action)).toEqual(['deleted', 'young'])
     expect(double.stock.ready()).not.toContain(garbage[0])
-    expect(double.stock.ready()).toContain((foreign as { codeInterpreterId: string }).codeInterpreterId)
+    expect(double.stock.ready()).toContain(foreign.codeInterpreterId)
     expect(double.stock.ready()).toEqual(expect.arrayContaining(await find(tenant)))
   })
 

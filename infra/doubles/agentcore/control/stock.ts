@@ -39,7 +39,7 @@ export class Stock {
     this.#arnPrefix = `arn:aws:bedrock-agentcore:${region}:${account}:code-interpreter-custom/`
   }
 
-  create(asked: Json): object {
+  create(asked: Json): { codeInterpreterId: string } {
     this.#take('create')
     const { name, clientToken: token, executionRoleArn: role } = asked
     const network = asked['networkConfiguration'] as { networkMode?: unknown } | undefined
@@ -125,7 +125,7 @@ export class Stock {
     if (one !== undefined) one.createdAtMs -= byMs
   }
 
-  #made(one: Interpreter): object {
+  #made(one: Interpreter): { codeInterpreterId: string } {
     const { id: codeInterpreterId, createdAtMs } = one
     return {
       codeInterpreterId,

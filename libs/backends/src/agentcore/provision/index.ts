@@ -2,7 +2,7 @@
  * Provisioning at AgentCore: interpreters of tenants are made, checked, forgotten and collected. README.md says who may run
  * it and with which rights. Loads no SDK before the first call.
  */
-import type { ENVIRONMENTS } from '@cofferdam/contract'
+import { CofferdamError, type ENVIRONMENTS } from '@cofferdam/contract'
 import { isAwsFailure } from './aws-failure.ts'
 import { collectGarbage, type FoundGarbage, type GarbageLine } from './collect-garbage.ts'
 import { agentcoreProvisionConfigSchema, type AgentcoreProvisionConfig } from './config.ts'
@@ -38,10 +38,11 @@ export interface ReconcileOptions {
 export interface AgentcoreProvisioner extends AsyncDisposable {
   /**
    * One round: fills what is missing, forgets ids that the service knows no more. Null when another process is at it.
-   * Throws `store_unavailable`; what AWS refuses stands in the lines, but for the list that garbage is found in.
+   * Throws `store_unavailable`. What AWS refuses stands in the lines; where that is the list that garbage is found in, it
+   * throws `backend_unavailable`.
    */
   reconcile(options?: ReconcileOptions): Promise<ProvisionReport | null>
-  /** Deletes all that a tenant has at the service, role included, then its rows. Returns the ids. Null as above. */
+  /** Deletes all that a tenant has at the service, role included, then its rows. Returns the ids. Null as above; throws as above. */
   remove(tenantId: string, signal?: AbortSignal): Promise<string[] | null>
 }
 
@@ -73,7 +74,7 @@ export function createAgentcoreProvisioner(
 
   return {
     reconcile: ({ tenantId, request = [], dryRun = false, garbage = 'keep', signal = never() } = {}) =>
-      rows.inTurn(async () => {
+      inTurn(rows, async () => {
         const parts = await partsOf(signal)
         if (!dryRun) for (const wish of request) await rows.request(wish.tenantId, wish.environments, actor)
         const wanted = await allRows(rows, tenantId)
@@ -86,7 +87,7 @@ export function createAgentcoreProvisioner(
         return { interpreters, garbage: found }
       }),
     remove: (tenantId, signal = never()) =>
-      rows.inTurn(async () => {
+      inTurn(rows, async () => {
         const parts = await partsOf(signal)
         const gone = await deleteOf(parts, tenantId)
         await roles.remove(tenantId)
@@ -97,6 +98,16 @@ export function createAgentcoreProvisioner(
       if (opened !== undefined) (await opened)[Symbol.dispose]()
       await roles[Symbol.asyncDispose]()
     },
+  }
+}
+
+/** What AWS refuses leaves as an error of ours: its words are for operators and name actions and ARNs. */
+async function inTurn<T>(rows: InterpreterRows, work: () => Promise<T>): Promise<T | null> {
+  try {
+    return await rows.inTurn(work)
+  } catch (error) {
+    if (!isAwsFailure(error)) throw error
+    throw new CofferdamError('backend_unavailable', `AgentCore: ${error.message}`, { cause: error })
   }
 }
 
