@@ -16,14 +16,14 @@ const MOVED = `(function()
   return { math.floor(at / 1000), at % 1000 * 1000 }
 end)()`
 
-/** How this process reads a script from now on. */
 const readFileSync = fs.readFileSync
-fs.readFileSync = ((file: fs.PathOrFileDescriptor, options?: BufferEncoding) => {
+const reading: (...args: Parameters<typeof readFileSync>) => string | Buffer = (file, options) => {
   const content = readFileSync(file, options)
   return typeof content === 'string' && String(file).endsWith('.lua')
     ? content.replaceAll(`redis.call('TIME')`, MOVED)
     : content
-}) as typeof fs.readFileSync
+}
+fs.readFileSync = reading as typeof readFileSync
 syncBuiltinESMExports()
 
 /** What `Date.now` says to be while the clock stands there; the result puts it back. */

@@ -9,6 +9,8 @@ import { connect, createServer, type Server, type Socket } from 'node:net'
 export interface NetHost {
   /** Put before a command, it runs on this host. */
   within: readonly string[]
+  /** Whether that process runs on it. */
+  holds(pid: number): boolean
   cut(): void
   heal(): void
 }
@@ -60,6 +62,7 @@ export async function createNetHosts(count: number): Promise<NetHosts> {
     inside('link', 'set', 'eth0', 'up')
     return {
       within: ['ip', 'netns', 'exec', name],
+      holds: (pid) => ip('netns', 'identify', String(pid)).trim() === name,
       cut: () => void ip('link', 'set', cable, 'down'),
       heal: () => void ip('link', 'set', cable, 'up'),
     }

@@ -1,4 +1,8 @@
 /** Workers on three hosts: executions spread; what a cut-off worker runs is lost to the others, and its late word counts for nothing. */
+import { existsSync } from 'node:fs'
+import { chmod, mkdtemp, readdir, readFile, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import path from 'node:path'
 import type { Accepted } from '@cofferdam/contract'
 import { connectRedis, createProducer, type QueueStats } from '@cofferdam/queue'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
@@ -24,7 +28,7 @@ describe.skipIf(why !== null)(`three hosts${why === null ? '' : ` (${why})`}`, (
     const { user, database, socket } = partsOf(fleet.databaseUrl)
     const postgres = await net.offer(socket)
     const env = {
-      COFFERDAM_BACKENDS: 'fake',
+      COFFERDAM_BACKENDS: 'fake,none',
       COFFERDAM_SLOTS: '4',
       REDIS_URL: `redis://${redis}`,
       DATABASE_URL: `postgres://${user}@${postgres}/${database}`,
@@ -119,6 +123,55 @@ describe.skipIf(why !== null)(`three hosts${why === null ? '' : ` (${why})`}`, (
       results,
     )
   }, 400_000)
+
+  it('stops a program by itself before another host runs it again', async () => {
+    // Programs of `none` have users of their own.
+    const folder = await mkdtemp(path.join(tmpdir(), 'cofferdam-beats-'))
+    owned.defer(() => rm(folder, { recursive: true }))
+    await chmod(folder, 0o777)
+    const source = `import os, time
+with open(${JSON.stringify(folder)} + "/" + str(os.getpid()), "a", buffering=1) as file:
+    while True:
+        print(time.monotonic_ns(), file=file)
+        time.sleep(0.02)`
+    const { execution_id } = await fleet.client.enqueue({
+      tenant_id: 'hosts',
+      agent_id: 'a',
+      backend: 'none',
+      program: { type: 'script', language: 'python', source },
+      limits: { soft_timeout_ms: 150_000, hard_timeout_ms: 160_000 },
+      retry: { max_attempts: 2, on: ['worker_lost'] },
+    })
+    // In the order in which they began, each with its first and its last beat.
+    const runs = async (): Promise<{ pid: string; first: number; last: number }[]> => {
+      const found = await Promise.all(
+        (await readdir(folder)).map(async (pid) => {
+          const beats = (await readFile(path.join(folder, pid), 'utf8')).split('\n').slice(0, -1)
+          return { pid, first: Number(beats[0]), last: Number(beats.at(-1)) }
+        }),
+      )
+      return found.filter(({ first }) => !Number.isNaN(first)).toSorted((a, b) => a.first - b.first)
+    }
+    await expect.poll(async () => (await runs()).length, { timeout: 30_000 }).toBe(1)
+    const [first] = await runs()
+    const host = net.hosts.find((one) => one.holds(Number(first?.pid)))
+    expect(host).toBeDefined()
+    host?.cut()
+    await expect.poll(async () => (await runs()).length, { timeout: 60_000, interval: 200 }).toBe(2)
+    await fleet.client.cancel(execution_id)
+    expect((await fleet.client.wait(execution_id, { timeoutMs: 30_000 }))?.attempt).toBe(2)
+    const [stopped, again] = await runs()
+    console.info(`stopped ${((again?.first ?? 0) - (stopped?.last ?? 0)) / 1e6} ms before it ran again`)
+    expect(stopped?.last).toBeLessThan(again?.first ?? 0)
+    expect(existsSync(`/proc/${stopped?.pid}`)).toBe(false)
+    host?.heal()
+    await expect
+      .poll(async () => (await stats()).workers.filter(({ last_seen_ms }) => last_seen_ms < 3000).length, {
+        timeout: 90_000,
+        interval: 500,
+      })
+      .toBe(3)
+  }, 300_000)
 
   it('leaves when it is asked to, also while it is cut off', async () => {
     const cutOff = workers[1]

@@ -15,7 +15,7 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import { StopReason, type AttemptRecord, type WorkerId } from '@cofferdam/contract'
 import type { Redis } from 'ioredis'
-import { LOCK_MS, SWEEP_MS } from './bounds.ts'
+import { LOCK_MS, QUEUE_BOUNDS, SWEEP_MS } from './bounds.ts'
 import { createControlListener } from './control.ts'
 import { isRedisAway } from './connect.ts'
 import { createFillable } from './fillable.ts'
@@ -27,6 +27,7 @@ import { drainOutbox } from './outbox.ts'
 import { renewLocks } from './renew-locks.ts'
 import { createRoomGate, type Room } from './room.ts'
 import { run, SCRIPTS, type Reply } from './scripts.ts'
+import { createSelfFence } from './self-fence.ts'
 import { createSlots } from './slots.ts'
 import { createServerLife } from './server-life.ts'
 import { sweep, type LostExecution } from './sweep.ts'
@@ -62,6 +63,8 @@ export interface ConsumerDeps {
   logger?: QueueLogger
   /** How long a worker may be silent before its executions are redelivered, milliseconds; default 9,000. */
   lockMs?: number
+  /** After how long a silence of Redis what nobody would run again is stopped, too, milliseconds; default 60,000. */
+  silenceMs?: number
   /** Period of heartbeat, sweep and outbox, milliseconds; default 1,000. */
   sweepMs?: number
 }
@@ -91,6 +94,8 @@ export function createConsumer(deps: ConsumerDeps): Consumer {
     // While Redis is away every loop fails at every turn; the connection's state is told elsewhere.
     if (!isRedisAway(error)) log?.warn({ err: error, worker_id: workerId }, 'queue upkeep failed')
   }
+  const { silenceMs = QUEUE_BOUNDS.writePatienceMs } = deps
+  const fence = createSelfFence({ lockMs, silenceMs, turnMs: sweepMs })
   const slots = createSlots(deps.slots, lanes, deps.routineSlots)
   const room = createRoomGate(deps.room)
   const fillable = createFillable(deps.slots, room)
@@ -226,6 +231,7 @@ export function createConsumer(deps: ConsumerDeps): Consumer {
   async function heartbeat(isStopping = fetching.signal.aborted): Promise<void> {
     const held = running().filter(({ over }) => !over)
     const can = isStopping ? 0 : fillable.read()
+    const sentMs = performance.now()
     const answer = await beat(redis, {
       workerId,
       fillable: can,
@@ -236,6 +242,10 @@ export function createConsumer(deps: ConsumerDeps): Consumer {
       slots: isStopping ? 0 : deps.slots,
     })
     lastBeatMs = performance.now()
+    fence.renewed(
+      held.filter(({ job }) => job.token === ''),
+      sentMs,
+    )
     const { lost, cancelled, dueMs } = answer
     for (const lane of lanes) if (answer.handed[lane] > 0) handed.wake(lane)
     for (const one of held) {
@@ -243,6 +253,13 @@ export function createConsumer(deps: ConsumerDeps): Consumer {
       if (cancelled.has(one.name)) one.stop(new StopReason('cancelled'))
     }
     if (dueMs !== null) control.dueIn(dueMs)
+  }
+
+  async function renew(): Promise<void> {
+    const sentMs = performance.now()
+    const held = [...heldJobs.values()]
+    await renewLocks(redis, sources, heldJobs, lockMs)
+    fence.renewed(held, sentMs)
   }
 
   async function sweepOnce(): Promise<void> {
@@ -271,7 +288,8 @@ export function createConsumer(deps: ConsumerDeps): Consumer {
       every(sweepMs, heartbeat),
       every(sweepMs, sweepOnce),
       every(sweepMs, () => drainOutbox(redis, workerId, deps.onOutbox)),
-      every(lockMs / 3, () => renewLocks(redis, sources, heldJobs, lockMs)),
+      every(lockMs / 3, renew),
+      every(sweepMs, async () => fence.check(running())),
       ...sources.map(fetchLoop),
       ...lanes.map((lane) => handed.serve(lane, fetching.signal)),
     ]
