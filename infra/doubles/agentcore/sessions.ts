@@ -4,7 +4,6 @@
  */
 import { createHash, randomBytes } from 'node:crypto'
 import { request as httpRequest, type IncomingMessage } from 'node:http'
-import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
 import { SOCKET, startJail, type Jail } from '../jail.ts'
 import { Failure } from './failure.ts'
@@ -183,14 +182,17 @@ export async function callTool(
   const answered = Promise.withResolvers<IncomingMessage>()
   request.once('error', answered.reject).once('response', answered.resolve)
   request.end(body)
-  const response = await answered.promise
-  // A jail that ends breaks it off; what is missing then is said below.
-  response.once('error', () => undefined)
-  // Made where it is read: lines that come before a reader does are lost.
-  for await (const line of createInterface({ input: response })) {
-    const said = JSON.parse(line) as { text?: string; result?: Record<string, unknown> }
-    if (said.result !== undefined) return said.result
-    if (said.text !== undefined) onText?.(said.text)
+  const parts: Buffer[] = []
+  for await (const chunk of (await answered.promise) as AsyncIterable<Buffer>) {
+    parts.push(chunk)
+    if (!chunk.includes('\n')) continue
+    const lines = Buffer.concat(parts.splice(0)).toString().split('\n')
+    parts.push(Buffer.from(lines.pop() ?? ''))
+    for (const line of lines) {
+      const said = JSON.parse(line) as { text?: string; result?: Record<string, unknown> }
+      if (said.result !== undefined) return said.result
+      if (said.text !== undefined) onText?.(said.text)
+    }
   }
   throw new Error('the jail ended')
 }
