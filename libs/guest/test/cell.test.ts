@@ -149,19 +149,24 @@ except OSError as e: told.append(e.errno)`,
         except OSError as e: told.append(e.errno)`,
 }
 /** The program aims at every other child of the agent that runs Python: the fork server and what waits. */
-const attack = (body: string): Program =>
-  python(`import ctypes, os, resource, signal, struct
+const attack = (body: string): Program => python(attackSource(body, 'os.getppid()'))
+/** The same out of a shell, so that a fork for the next Python program waits beside it. */
+const attackBeside = (body: string): Program =>
+  bash(
+    `exec 3<<'END'\n${attackSource(body, 'parent_of(os.getppid())')}\nEND\n/usr/bin/python3 /dev/fd/3; true`,
+  )
+const attackSource = (body: string, agent: string): string => `import ctypes, os, resource, signal, struct
 libc = ctypes.CDLL(None)
 def parent_of(pid):
     return [int(line.split()[1]) for line in open("/proc/%d/status" % pid) if line.startswith("PPid:")][0]
-agent, others = os.getppid(), []
+agent, others = ${agent}, []
 for pid in map(int, filter(str.isdigit, os.listdir("/proc"))):
     try:
-        if pid != os.getpid() and parent_of(pid) == agent: others.append(pid)
+        if pid not in (os.getpid(), os.getppid()) and parent_of(pid) == agent: others.append(pid)
     except OSError: pass
 told = [len(others)]
 ${body}
-print(told)`)
+print(told)`
 
 for (const place of PLACES)
   describe.skipIf(place.skip)(`a cell in ${place.name}`, () => {
@@ -199,6 +204,21 @@ for (const place of PLACES)
         expect(hit.stdout.replace("'done oom_score_adj'", '')).not.toMatch(/done|[^-\d]0[,\]]/)
       await stop(cell)
     })
+
+    test.each(attacks)(
+      'lets no program beside a waiting fork change the next run by %s',
+      async (_name, body) => {
+        const cell = await startCell(place)
+        const before = (await cell.run(python(STATE))).stdout
+        const hit = await cell.run(attackBeside(body))
+        // The fork server, and the fork that waits; a kill takes the shell, too, and with it what was told.
+        if (hit.stdout !== '') expect(hit.stdout).toMatch(/^\[2/)
+        await cell.session.clean('none')
+        const after = await cell.run(python(STATE))
+        expect({ stdout: after.stdout, stderr: after.stderr }).toEqual({ stdout: before, stderr: '' })
+        await stop(cell)
+      },
+    )
 
     test('wipes what hides: deep trees, closed directories, odd names, links, and much of it', async () => {
       const cell = await startCell(place, place.hasOwnPids ? {} : { work: memoryFolder() })

@@ -53,7 +53,7 @@ class Cell:
 
     def prove(self, keep, has_ipc):
         """Nothing runs that could make System V objects: where none were left, none can be."""
-        if self.was_in_reach and fingerprint(os.getpid()) != self.agent:
+        if self.was_in_reach and fingerprint(os.getpid(), self.agent) != self.agent:
             # A nice value cannot be lowered again without a capability.
             raise WorkError(IO_ERROR, "a program changed the agent's limits or scheduling")
         until = time.monotonic() + SETTLE_S

@@ -19,10 +19,15 @@ def _call(name, *numbers):
     return _ctypes.call_function(_ctypes.dlsym(_handle, name), numbers)
 
 
-def _libc():
-    import ctypes
+_opened = []
 
-    return ctypes.CDLL(None, use_errno=True)
+
+def _libc():
+    if not _opened:
+        import ctypes
+
+        _opened.append(ctypes.CDLL(None, use_errno=True))
+    return _opened[0]
 
 
 def prctl(option, value):

@@ -405,7 +405,8 @@ class Agent:
         self.run, self.state = None, "idle"
         if self.clean_after is not None:
             self.clean()
-        if self.options.cell and not (run.alive and run.language != "python"):
+        # Nothing is made to wait beside what may still run: the clean that follows proves it, or ends this cell.
+        if self.options.cell and run.proven_gone and not (run.alive and run.language != "python"):
             self.prepare(run.language)
 
     # ---- between two executions of a cell

@@ -99,7 +99,8 @@ class Warm:
 
     def adopt(self, child, language):
         self.child = child
-        child.language, child.entry, child.told, child.mark = language, ENTRIES[language], b"", None
+        child.language, child.entry, child.told = language, ENTRIES[language], b""
+        child.is_fork, child.mark = False, None
 
     def on_told(self):
         """Something that starts said a word, or died. True when what waits is ready, None when it failed, else False."""
@@ -147,8 +148,7 @@ class Warm:
             self.preloaded = set(words[2].split(",")) if len(words) > 2 and words[2] else set()
             if child.pid is None:
                 child.pid = int(words[1])
-                # With two uids nobody can change it.
-                child.mark = () if self.split else self.zygotes.fingerprint(child.pid)
+                child.is_fork = True
 
     # ---- taking
 
@@ -172,12 +172,14 @@ class Warm:
 
     def is_exposed(self):
         """What waits has the program's uid already: a kill of all that have it would take it too."""
-        return self.child is not None and self.child.mark is None
+        return self.child is not None and not self.child.is_fork
 
     def release(self):
-        """A program that takes none begins: what it could reach goes."""
+        """A program that takes none begins: what it could reach goes, and what stays is looked at before and after."""
         if self.options.cell and self.is_exposed():
             self.drop()
+        elif self.child is not None and self.child.is_fork and not self.split and self.child.mark is None:
+            self.child.mark = self.zygotes.fingerprint(self.child.pid)
 
     def take(self, run, env_of_run):
         """The waiting interpreter, when a run in it is the same as in one of its own; else None."""
@@ -195,12 +197,14 @@ class Warm:
         if fits:
             self.child = None
             return child
-        if child.mark is None or not self.is_untouched(child):
+        if not child.is_fork or not self.is_untouched(child):
             self.drop()
+        self.release()
         return None
 
     def is_untouched(self, child):
-        return child.mark is None or self.split or self.zygotes.is_intact(child.pid, child.mark)
+        """With two uids nobody can change it, and no program that ran beside it means none that could have."""
+        return child.mark is None or self.zygotes.is_intact(child.pid, child.mark)
 
     def is_shadowed(self):
         """True when a file of the program has the name of a module that is imported already."""

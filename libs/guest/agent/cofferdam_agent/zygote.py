@@ -7,6 +7,7 @@ takes its place before the next fork.
 """
 import _signal as signal
 import _socket
+import errno
 import os
 import resource
 import struct
@@ -78,13 +79,21 @@ class Zygote:
             self.rules = -1
 
 
-def fingerprint(pid):
-    """What another process of the same uid could change from outside and a fork would inherit."""
-    found = [_ask(os.getpriority, os.PRIO_PROCESS, pid), _ask(os.sched_getscheduler, pid)]
-    found += [_ask(lambda: os.sched_getparam(pid).sched_priority), _ask(os.sched_getaffinity, pid)]
-    found.append(linux.scheduling(pid))
-    found += [_ask(_text, "/proc/%d/%s" % (pid, name)) for name in _FILES]
-    return found + [_ask(resource.prlimit, pid, limit) for limit in _LIMITS]
+def fingerprint(pid, mark=None):
+    """What another process of the same uid could change from outside and a fork would inherit.
+
+    What was refused when `mark` was taken is not asked again: whoever has our uid and filter is refused it as well.
+    """
+    asked = [(os.getpriority, os.PRIO_PROCESS, pid), (os.sched_getscheduler, pid), (_sched_priority, pid)]
+    asked += [(os.sched_getaffinity, pid), (linux.scheduling, pid)]
+    asked += [(_text, "/proc/%d/%s" % (pid, name)) for name in _FILES]
+    asked += [(resource.prlimit, pid, limit) for limit in _LIMITS]
+    before = [None] * len(asked) if mark is None else mark
+    return [known if type(known) is _Refused else _ask(*ask) for ask, known in zip(asked, before)]
+
+
+def _sched_priority(pid):
+    return os.sched_getparam(pid).sched_priority
 
 
 def _text(path):
@@ -95,11 +104,15 @@ def _text(path):
         os.close(fd)
 
 
+class _Refused(int):
+    """The errno of a question that this jail answers to nobody inside."""
+
+
 def _ask(call, *args):
     try:
         return call(*args)
     except OSError as error:
-        return error.errno  # A jail that refuses it to the agent refuses it to programs.
+        return _Refused(error.errno) if error.errno in (errno.EPERM, errno.EACCES, errno.ENOSYS) else ("errno", error.errno)
 
 
 def is_intact(pid, mark):
@@ -108,4 +121,4 @@ def is_intact(pid, mark):
             return False
     except ChildProcessError:
         return False
-    return fingerprint(pid) == mark
+    return fingerprint(pid, mark) == mark

@@ -193,10 +193,15 @@ def serve_forks(ready):
 
     # Twice, so that the program becomes a child of the agent, which alone waits for it.
     between = os.getpid()
+    ending, held = os.pipe()
     if os.fork():
         os._exit(0)
     os.setsid()
     channel.detach()
+    # Its end closes the pipe a moment before it hands us on: waited for, not spun for, on a busy host.
+    os.close(held)
+    os.read(ending, 1)
+    os.close(ending)
     for number, fd in zip((0, 1, 2, CONTROL_IN, CONTROL_OUT, RULES), fds):
         os.dup2(fd, number, number < 3)
         os.close(fd)
