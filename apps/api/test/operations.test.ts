@@ -96,8 +96,9 @@ describe('backends', () => {
     expect(reply.status).toBe(200)
     const result = resultSchema.parse(reply.json)
     expect(result).toMatchObject({ ok: true, stdout: 'print(1+1)\n' })
-    const request = await scene.producer.request(result.execution_id)
-    expect(request).toMatchObject({ tenant_id: 'acme', backend: 'fake', agent_id: 'cofferdam-backend-test' })
+    const state = await scene.producer.get(result.execution_id)
+    expect(state).toMatchObject({ tenant_id: 'acme', agent_id: 'cofferdam-backend-test' })
+    expect(result.backend).toBe('fake')
     const foreign = await scene.call({
       method: 'POST',
       url: '/v1/backends/fake/test',

@@ -24,6 +24,7 @@ export async function endUnstarted(
       redis.time(),
     ])
     const [state, attempt, enqueued, traceparent, stored, tenant, agent] = fields
+    if (state === 'ended') return 'ended'
     if (state == null || stored == null) return 'not_found'
     const record = composeUnstarted({
       ...ending,

@@ -94,7 +94,7 @@ export interface Producer extends AsyncDisposable {
   put(request: ExecutionRequest, options?: { traceparent?: string; awaitReply?: boolean }): Promise<Accepted>
   /** What is known now; null when Redis does not know it (any more). */
   get(id: ExecutionId): Promise<ExecutionState | null>
-  /** The request as it was put; null when Redis does not know it (any more). */
+  /** The request as it was put; null when Redis does not know it (any more), or when it ended. */
   request(id: ExecutionId): Promise<ExecutionRequest | null>
   /** The result; null when it did not end within `timeoutMs`. Throws not_found, or the reason of the aborted signal. */
   wait(id: ExecutionId, options: { timeoutMs: number; signal?: AbortSignal }): Promise<ExecutionResult | null>

@@ -11,16 +11,22 @@ local function append_event(id, event, enqueued)
   redis.call('XADD', K.events .. id, 'MAXLEN', '~', C.event_entries, '*', 'd', event)
 end
 
--- Makes the result visible, closes the live stream and tells the waiters. `tail` is the JSON of the `ended` event
+-- Makes the result visible, lets the request go, closes the live stream and tells the waiters. `tail` is the JSON of the `ended` event
 -- after its `at_ms`, `callback` is `cb` of the record, `enqueued` as of append_event.
 local function finish(id, tenant, result, tail, now, callback, enqueued)
   redis.call('SET', K.result .. id, result, 'PX', C.ended_ttl)
   redis.call('HSET', K.record .. id, 's', 'ended', 'en', now)
+  redis.call('HDEL', K.record .. id, 'req')
   redis.call('PEXPIRE', K.record .. id, C.ended_ttl)
   redis.call('ZREM', K.live .. tenant, id)
   redis.call('ZREM', K.all_live, id)
   if callback then redis.call('RPUSH', K.callbacks_due, id .. ' ' .. tenant .. ' ' .. callback) end
   append_event(id, string.format('{"type":"ended","at_ms":%.0f,', now) .. tail, enqueued)
+  -- Nothing is appended any more: a copy has the size of what is in it, not the 4 KiB that Redis sets aside (measured: 824 of
+  -- 4,728 bytes, for 5 us).
+  local copy = K.events .. id .. ':copy'
+  redis.call('COPY', K.events .. id, copy)
+  redis.call('RENAME', copy, K.events .. id)
   redis.call('PEXPIRE', K.events .. id, C.ended_ttl)
   local channels = redis.call('SMEMBERS', K.waiters .. id)
   if #channels > 0 then
