@@ -7,6 +7,7 @@ import { UsageError } from '../usage-error.ts'
 /** Folders of infra/doubles with a `main.ts`. */
 const DOUBLES: Record<string, { summary: string; needs: readonly string[]; takes?: readonly string[] }> = {
   agentcore: { summary: 'Amazon Bedrock AgentCore Code Interpreter', needs: [] },
+  azure: { summary: 'Azure dynamic sessions: interpreter pools and custom containers', needs: [] },
   e2b: { summary: 'E2B: control API and sandboxes', needs: [] },
   kubernetes: {
     summary: 'an API server with Agent Sandbox, whose pods run here',

@@ -123,6 +123,10 @@ export function createAzureBackend(
     async owners() {
       return [...new Set((await ours()).map(({ owner }) => owner))]
     },
+    async endSession(_name, entry) {
+      const identifier = await identifierOf(identifiers, entry.handle)
+      return identifier === null ? false : await atPool.end(identifier)
+    },
     async [Symbol.asyncDispose]() {},
   }
 

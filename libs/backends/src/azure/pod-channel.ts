@@ -28,11 +28,15 @@ export function openPodChannel(calls: PodCalls, pollMs = POLL_MS): PodChannel {
   let sentAt = 0
   let sending: Promise<void> = Promise.resolve()
 
-  async function* received(): AsyncGenerator<Buffer> {
-    while (!stop.signal.aborted) {
-      const bytes = await calls.receive(readAt, pollMs, stop.signal)
-      readAt += bytes.length
-      if (bytes.length > 0) yield bytes
+  async function pull(): Promise<void> {
+    try {
+      while (!stop.signal.aborted) {
+        const bytes = await calls.receive(readAt, pollMs, stop.signal)
+        readAt += bytes.length
+        if (bytes.length > 0) return void readable.push(bytes)
+      }
+    } catch (error) {
+      if (!stop.signal.aborted) readable.destroy(error as Error)
     }
   }
   async function send(bytes: Buffer): Promise<void> {
@@ -53,10 +57,15 @@ export function openPodChannel(calls: PodCalls, pollMs = POLL_MS): PodChannel {
     await calls.send(sentAt, new Uint8Array(), stop.signal).catch(() => undefined)
   }
 
-  const readable = Readable.from(received(), { objectMode: false, highWaterMark: 256 * 1024 })
-  readable.once('close', () => {
-    clearInterval(alive)
-    stop.abort()
+  const readable = new Readable({
+    highWaterMark: 256 * 1024,
+    read: () => void pull(),
+    // At once, and not when the poll comes back: whatever is asked after the session's end would begin another one.
+    destroy(error, done) {
+      clearInterval(alive)
+      stop.abort()
+      done(error)
+    },
   })
   const sendThen = callbackify(inOrder)
   const writable = new Writable({
