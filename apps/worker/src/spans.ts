@@ -1,7 +1,14 @@
 /** The worker's spans: one consumer span per attempt, whose parent is the producer's traceparent. */
 import type { Ending, WorkerId } from '@cofferdam/contract'
 import type { Taken } from '@cofferdam/queue'
-import { ATTRIBUTES, contextFromTraceparent, SPANS, withSpan, type SpanName } from '@cofferdam/telemetry'
+import {
+  ATTRIBUTES,
+  contextFromTraceparent,
+  recordError,
+  SPANS,
+  withSpan,
+  type SpanName,
+} from '@cofferdam/telemetry'
 import { isSpanContextValid, SpanKind, trace } from '@opentelemetry/api'
 
 const tracer = trace.getTracer('cofferdam.worker')
@@ -27,9 +34,18 @@ export function inExecutionSpan(taken: Taken, workerId: WorkerId, work: () => Pr
   })
 }
 
-/** Runs `work` inside a child span of the active one. */
-export const inSpan = <T>(name: SpanName, work: () => Promise<T>): Promise<T> =>
-  withSpan(tracer, name, {}, work)
+/** Runs `work` in a child span of the active one, which stays the active one: nothing below these has spans of its own. */
+export async function inSpan<T>(name: SpanName, work: () => Promise<T>): Promise<T> {
+  const span = tracer.startSpan(name)
+  try {
+    return await work()
+  } catch (error) {
+    recordError(span, error)
+    throw error
+  } finally {
+    span.end()
+  }
+}
 
 /** Says on the attempt's span how it ended: what is sent to the collector is decided by it. */
 export const markEnding = (ending: Ending): void =>

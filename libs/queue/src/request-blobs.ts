@@ -17,6 +17,9 @@ export interface StoredRequest {
 
 /** Splits a request into a small JSON text and its large parts. */
 export function dehydrate(request: ExecutionRequest): StoredRequest {
+  const whole = JSON.stringify(request)
+  // Then no part of it is large: a text is never longer than its JSON.
+  if (!isLarge(whole, BOUNDS.inlineBytes)) return { json: whole, blobs: new Map() }
   const blobs = new Map<string, string>()
   const keep = (content: string): { $blob: string } => {
     const sha = createHash('sha256').update(content).digest('hex')

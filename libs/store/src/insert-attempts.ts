@@ -4,6 +4,7 @@
  */
 import { uuidToExecutionId } from '@cofferdam/contract'
 import { CompiledQuery, type Kysely } from 'kysely'
+import { arrayLiteral } from './array-literal.ts'
 import { AUDIT_COLUMNS, dayOf, KEY_NAMES, RESULT_COLUMNS, type StorableAttempt } from './attempt-columns.ts'
 import { constraintOf, sqlState } from './store-errors.ts'
 import type { Database } from './tables.ts'
@@ -61,7 +62,7 @@ export async function insertAttempts(
 }
 
 async function insert(db: Kysely<Database>, attempts: readonly StorableAttempt[]): Promise<Set<string>> {
-  const parameters = COLUMNS.map((column) => attempts.map((attempt) => column.value(attempt)))
+  const parameters = COLUMNS.map((column) => arrayLiteral(attempts.map((attempt) => column.value(attempt))))
   const { rows } = await db.executeQuery<{ execution_id: string; attempt: number }>(
     CompiledQuery.raw(RECORD_STATEMENT, parameters),
   )

@@ -21,16 +21,21 @@ export async function moveLargeText(
 ): Promise<StorableAttempt> {
   // What has to be encrypted and cannot be is not stored at all, here or there.
   const isLost = mustSeal(record) && keys.current === null
-  const stdoutSpillRef = isLost ? null : await spill(record, 'stdout', blobs)
-  const stderrSpillRef = isLost ? null : await spill(record, 'stderr', blobs)
-  const result: ExecutionResult = {
-    ...record.result,
-    ...(stdoutSpillRef === null ? {} : { stdout: head(record.result.stdout) }),
-    ...(stderrSpillRef === null ? {} : { stderr: head(record.result.stderr) }),
-  }
-  const stored = mustSeal(record)
-    ? sealResult({ ...record, result }, keys)
-    : { record: { ...record, result }, sealed: null }
+  const isMoved = (stream: Stream): boolean => !isLost && isLong(record.result[stream])
+  const stdoutSpillRef = isMoved('stdout') ? await spill(record, 'stdout', blobs) : null
+  const stderrSpillRef = isMoved('stderr') ? await spill(record, 'stderr', blobs) : null
+  const cut =
+    stdoutSpillRef === null && stderrSpillRef === null
+      ? record
+      : {
+          ...record,
+          result: {
+            ...record.result,
+            ...(stdoutSpillRef === null ? {} : { stdout: head(record.result.stdout) }),
+            ...(stderrSpillRef === null ? {} : { stderr: head(record.result.stderr) }),
+          },
+        }
+  const stored = mustSeal(record) ? sealResult(cut, keys) : { record: cut, sealed: null }
   return {
     record: stored.record,
     executionId: record.result.execution_id,
@@ -75,9 +80,10 @@ async function restored(
 /** For lists, and for text whose blob is gone: only the head is there, and it says so. */
 export const markCut = (stream: Stream): Partial<ExecutionResult> => ({ [`${stream}_truncated`]: true })
 
-async function spill(record: AttemptRecord, stream: Stream, blobs: BlobStore): Promise<string | null> {
-  const bytes = Buffer.from(record.result[stream])
-  if (bytes.length <= INLINE_BYTES) return null
+const isLong = (text: string): boolean =>
+  text.length * 3 > INLINE_BYTES && Buffer.byteLength(text) > INLINE_BYTES
+
+async function spill(record: AttemptRecord, stream: Stream, blobs: BlobStore): Promise<string> {
   try {
     const sink = await blobs.create({
       tenantId: record.audit.tenant_id,
@@ -87,7 +93,7 @@ async function spill(record: AttemptRecord, stream: Stream, blobs: BlobStore): P
       encrypt: record.encrypt === true,
     })
     try {
-      await sink.write(bytes)
+      await sink.write(Buffer.from(record.result[stream]))
       return await sink.commit()
     } catch (error) {
       await sink.abort()
