@@ -145,6 +145,11 @@ function capsWith(caps: CapsUse | null, charge: Charge | null): CapsUse | null {
   }
 }
 
+function passedOver({ passedOver: backends = [] }: Outcome): string | null {
+  const words = backends.map(({ backend, reason }) => `${backend} ${reason}`)
+  return words.length === 0 ? null : words.join(', ').slice(0, BOUNDS.passedOverLength)
+}
+
 function auditRow(
   facts: AttemptFacts,
   result: ExecutionResult,
@@ -168,6 +173,7 @@ function auditRow(
     backend: outcome.backend,
     isolation: outcome.isolation,
     interpreter_id: outcome.interpreterId ?? null,
+    passed_over: passedOver(outcome),
     started_at: new Date(facts.startedAtMs).toISOString(),
     finished_at: new Date(Math.max(facts.finishedAtMs, facts.startedAtMs)).toISOString(),
     duration_ms: durationMs,

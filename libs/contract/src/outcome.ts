@@ -42,6 +42,8 @@ export interface Outcome {
   /** `host:port` of every connection that was opened, in order of first use, at most 256. */
   outboundHosts: string[]
   sessionId: SessionId | null
+  /** Preferred backends that could not open a sandbox before this one did, or before the attempt gave up. */
+  passedOver?: readonly { backend: string; reason: string }[]
   tests?: TestReport
   install?: InstallReport
   workspace?: WorkspaceReport

@@ -156,6 +156,8 @@ export const auditRowSchema = z.strictObject({
   backend: z.string().nullable(),
   isolation: isolationSchema.nullable(),
   interpreter_id: z.string().nullable(),
+  /** Preferred backends that could not open a sandbox, each with the word for why; null when there were none. */
+  passed_over: z.string().max(BOUNDS.passedOverLength).nullable().default(null),
   started_at: z.iso.datetime(),
   finished_at: z.iso.datetime(),
   duration_ms: z.number().min(0),

@@ -40,6 +40,8 @@ export interface AcquireParts extends Pick<HoldOptions, 'proofMs' | 'onLeaked'> 
   clock: Clock
   probes: ProbeCache
   circuits: CircuitBreaker
+  /** Hears of each candidate that could not be used, in order. */
+  onPassedOver(rejection: Rejection): void
 }
 
 /** Returns the open sandbox, owned. Throws a provisioning failure that names every backend and why not. */
@@ -51,18 +53,22 @@ export async function acquireSandbox(
   signal: AbortSignal,
 ): Promise<HeldSandbox> {
   const rejections = [...selection.rejections]
+  const passOver = (rejection: Rejection): void => {
+    rejections.push(rejection)
+    parts.onPassedOver(rejection)
+  }
   let opens = 0
   for (const backend of selection.candidates) {
     if (opens === MAX_OPENS) break
     const refusal = await unavailable(parts, backend, signal)
     if (refusal !== null) {
-      rejections.push({ backend: backend.name, ...refusal })
+      passOver({ backend: backend.name, ...refusal })
       continue
     }
     opens += 1
     const opened = await tryOpen(parts, backend, spec, memory, selection.minIsolation, signal)
     if (!('reason' in opened)) return opened
-    rejections.push({ backend: backend.name, ...opened })
+    passOver({ backend: backend.name, ...opened })
   }
   throw nothingLeft(rejections)
 }

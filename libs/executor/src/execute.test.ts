@@ -260,8 +260,35 @@ describe('where it runs', () => {
       scriptedBackend({ name: 'c' }),
     ]
     const { executor } = harness(backends)
-    expect(await executor.execute(attemptOf())).toMatchObject({ ending: 'ok', backend: 'c' })
+    expect(await executor.execute(attemptOf())).toMatchObject({
+      ending: 'ok',
+      backend: 'c',
+      passedOver: [
+        { backend: 'a', reason: 'sandbox_open_failed' },
+        { backend: 'b', reason: 'backend_unavailable' },
+      ],
+    })
   })
+
+  it.each(['conflict', 'not_found'] as const)(
+    'ends with %s of a session where it is, and rests no backend for it',
+    async (code) => {
+      const own = scriptedBackend({
+        name: 'own',
+        open: () => Promise.reject(new CofferdamError(code, 'The session says no.')),
+      })
+      const other = scriptedBackend({ name: 'other' })
+      const { executor } = harness([own, other], { circuit: { threshold: 2 } })
+      for (let n = 0; n < 5; n++)
+        expect(await executor.execute(attemptOf())).toMatchObject({
+          ending: 'provisioning',
+          reason: code,
+          failureReason: 'The session says no.',
+          began: false,
+        })
+      expect([own.specs.length, other.specs.length]).toEqual([5, 0])
+    },
+  )
 
   it('gives up after three opens and names each', async () => {
     const backends = ['a', 'b', 'c', 'd'].map((name) => failing(name, 'sandbox_open_failed'))

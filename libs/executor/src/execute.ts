@@ -31,11 +31,11 @@ import { prepareSandbox } from './prepare-sandbox.ts'
 import { ProvisioningFailure } from './provisioning-failure.ts'
 import { compileRules } from './redaction-rules.ts'
 import { runProgram } from './run-program.ts'
-import { selectBackends } from './select-backend.ts'
+import { selectBackends, type Rejection } from './select-backend.ts'
 import { packageAccess } from './tasks/package-access.ts'
 import { TaskRefusal } from './tasks/task-refusal.ts'
 import { carrierOf, planTask, refuseTask } from './tasks/task.ts'
-import { ATTRIBUTE, SPAN, startAttemptSpans, type AttemptSpans } from './spans.ts'
+import { ATTRIBUTE, EVENT, SPAN, startAttemptSpans, type AttemptSpans } from './spans.ts'
 
 /** An answer that takes longer waits for a store; the sandbox is then destroyed beside it. */
 const ANSWER_FIRST_MS = 100
@@ -44,6 +44,7 @@ const ANSWER_FIRST_MS = 100
 interface Progress {
   place: Place | null
   began: boolean
+  passedOver: { backend: string; reason: string }[]
 }
 
 /**
@@ -61,7 +62,7 @@ export async function execute(
     [ATTRIBUTE.executionId]: attempt.executionId,
     [ATTRIBUTE.attempt]: attempt.attempt,
   })
-  const progress: Progress = { place: null, began: false }
+  const progress: Progress = { place: null, began: false, passedOver: [] }
   try {
     refuseTask(request, tenant, parts.egress)
     const wayOut = openWayOut(parts.egress, request, tenant, signal)
@@ -70,7 +71,13 @@ export async function execute(
     const selection = selectBackends(parts, request, tenant, wayOut.network)
     await using held = await spans.within(SPAN.acquire, async (span) => {
       const opened = await acquireSandbox(
-        acquireParts(parts, attempt),
+        {
+          ...acquireParts(parts, attempt),
+          onPassedOver: (rejection) => {
+            progress.passedOver.push({ backend: rejection.backend, reason: rejection.reason })
+            span.addEvent(EVENT.passedOver, passedOverAttributes(rejection))
+          },
+        },
         selection,
         specOf(parts, attempt, spans, wayOut.network),
         memory,
@@ -81,7 +88,8 @@ export async function execute(
       return opened
     })
     spans.run.setAttributes(attributesOf(held))
-    if (request.program.type === 'files') return await onFiles(parts, attempt, held, request.program)
+    if (request.program.type === 'files')
+      return { ...(await onFiles(parts, attempt, held, request.program)), ...fallback(progress) }
     const task = await spans.within(SPAN.prepare, async () => {
       await prepareSandbox(parts.clock, held.sandbox, request, signal, attempt.checkpoint?.restore ?? [])
       return await planTask({
@@ -100,7 +108,10 @@ export async function execute(
     await attempt.onBegin(ref, { backend: ref.backend, isolation })
     progress.began = true
     const rules = compileRules(tenant.redact, request.env ?? {})
-    const outcome = await runProgram({ parts, attempt, held, rules, spans, egress, task })
+    const outcome = {
+      ...(await runProgram({ parts, attempt, held, rules, spans, egress, task })),
+      ...fallback(progress),
+    }
     onOutcome(outcome)
     await untilAnswered(parts, attempt)
     return outcome
@@ -185,6 +196,14 @@ function acquireParts(parts: ExecutorParts, { executionId, attempt }: Attempt) {
   }
 }
 
+const fallback = ({ passedOver }: Progress): Pick<Outcome, 'passedOver'> =>
+  passedOver.length === 0 ? {} : { passedOver }
+
+const passedOverAttributes = ({ backend, reason }: Rejection) => ({
+  [ATTRIBUTE.backend]: backend,
+  [ATTRIBUTE.reason]: reason,
+})
+
 function attributesOf({ sandbox }: HeldSandbox) {
   return {
     [ATTRIBUTE.backend]: sandbox.ref.backend,
@@ -199,6 +218,7 @@ function endedEarly(parts: ExecutorParts, attempt: Attempt, progress: Progress, 
   const ended = (...[ending, reason, message]: Parameters<typeof outcomeWithoutRun>): Outcome => ({
     ...outcomeWithoutRun(ending, reason, message),
     ...progress.place,
+    ...fallback(progress),
     began: progress.began,
   })
   const cause = progress.began ? null : stopCauseFrom(error, attempt.signal)

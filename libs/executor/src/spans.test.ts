@@ -104,6 +104,15 @@ describe('spans of an attempt', () => {
     expect(named('program.run')?.events).toEqual(['program.started', 'soft_timeout'])
   })
 
+  it('show the backends that were passed over', async () => {
+    const broken = scriptedBackend({
+      name: 'broken',
+      open: () => Promise.reject(new CofferdamError('sandbox_open_failed')),
+    })
+    await harness([broken, scriptedBackend()]).executor.execute(attemptOf())
+    expect(named('sandbox.acquire')?.events).toEqual(['backend.passed_over'])
+  })
+
   it('leave program.run open, and so unexported, when no program ran', async () => {
     const backend = scriptedBackend({ open: () => Promise.reject(new CofferdamError('sandbox_open_failed')) })
     await harness([backend]).executor.execute(attemptOf())

@@ -25,10 +25,13 @@ export const ATTRIBUTE = {
   warm: 'cofferdam.warm',
   ending: 'cofferdam.ending',
   exitCode: 'process.exit.code',
+  reason: 'cofferdam.reason',
 } as const
 
-/** Event names of `program.run`. */
+/** Event names of `sandbox.acquire` and `program.run`. */
 export const EVENT = {
+  /** A preferred backend could not open a sandbox; the next one is tried. */
+  passedOver: 'backend.passed_over',
   started: 'program.started',
   soft: 'soft_timeout',
   hard: 'hard_timeout',

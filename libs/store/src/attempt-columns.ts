@@ -56,6 +56,7 @@ type TextField =
   | 'backend'
   | 'isolation'
   | 'interpreter_id'
+  | 'passed_over'
   | 'exit_status'
   | 'ending'
   | 'error_class'
@@ -98,6 +99,7 @@ const TEXT_FIELDS: TextField[] = [
   'backend',
   'isolation',
   'interpreter_id',
+  'passed_over',
   'exit_status',
   'ending',
   'error_class',

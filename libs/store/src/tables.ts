@@ -91,6 +91,7 @@ export interface InvocationsTable {
   backend: string | null
   isolation: string | null
   interpreter_id: string | null
+  passed_over: string | null
   started_at: string
   finished_at: string
   duration_ms: number

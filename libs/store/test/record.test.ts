@@ -98,12 +98,14 @@ describe('record', () => {
     const record = sampleAttempt({ ending: 'error', stdout: 'a\0b\ud800' })
     record.audit.failure_reason = 'bad\0byte'
     record.audit.outbound_hosts = ['a\0b']
+    record.audit.passed_over = 'gvisor circuit_open'
     record.result.value = { text: 'nul \0 here' }
     await t.store.record(record)
     const found = await t.store.findAttempt(record.result.execution_id, 1)
     expect(found?.result).toEqual(record.result)
     expect(found?.audit.failure_reason).toBe('bad\uFFFDbyte')
     expect(found?.audit.outbound_hosts).toEqual(['a\uFFFDb'])
+    expect(found?.audit.passed_over).toBe('gvisor circuit_open')
   })
 
   it('puts large text back whole, cuts it in lists, and shows the head when the blob is gone', async () => {

@@ -82,6 +82,7 @@ export const SPAN_FACTS: Readonly<Record<SpanName, SpanFacts>> = {
     from: 'worker',
     parent: '`cofferdam.execution`',
     attributes: [...ABOUT_EXECUTION, ...WHERE],
+    events: ['backend.passed_over'],
     about: 'A sandbox is opened, or bound from a warm slot.',
   },
   'sandbox.prepare': {
@@ -120,6 +121,8 @@ export const SPAN_FACTS: Readonly<Record<SpanName, SpanFacts>> = {
 export const EVENT_FACTS: Readonly<Record<EventName, string>> = {
   exception:
     'What was thrown: `exception.type`, `exception.message`, `exception.stacktrace`. Withheld from tenants’ keys, but its type.',
+  'backend.passed_over':
+    'A preferred backend could not open a sandbox (`cofferdam.backend`, `cofferdam.reason`); the next one was tried. Also in the audit row, as `passed_over`.',
   'program.started': 'The program was handed over: the point of no return.',
   soft_timeout: 'The soft deadline passed; the program was asked to stop.',
   hard_timeout: 'The hard deadline passed; the process tree was killed.',
@@ -154,6 +157,8 @@ export const ATTRIBUTE_FACTS: Readonly<Record<AttributeName, string>> = {
   'cofferdam.lane': '`interactive` or `routine`',
   'cofferdam.cap.dimension': '`tenant_daily`, `agent_hourly`, … or `unknown` while Redis cannot say',
   'cofferdam.cap.kill_switch': 'true when the cap is 0',
+  'cofferdam.reason':
+    'why a backend was passed over: `backend_unavailable`, `circuit_open`, `sandbox_open_failed`, …',
   'cofferdam.state': 'of what the metric counts; its values stand beside each metric',
   'cofferdam.pool.why':
     'why a waiting slot was given up: `age`, `idle`, `surplus`, `pressure`, `died`, `runs` or `unclean`',

@@ -107,6 +107,11 @@ export const LOG_FACTS: Readonly<Record<string, LogFacts>> = {
     from: 'worker',
     about: 'A worker had died on this host.',
   },
+  'ended an idle session': {
+    level: 'info',
+    from: 'worker',
+    about: 'Nobody had used it for its idle time, or its vendor’s time was over.',
+  },
   'a concurrency lease ran out before its renewal': {
     level: 'warn',
     from: 'worker',

@@ -27,6 +27,7 @@ export type SpanName = (typeof SPANS)[keyof typeof SPANS]
 export const EVENTS = {
   /** OpenTelemetry's own: what was thrown. */
   exception: 'exception',
+  passedOver: 'backend.passed_over',
   started: 'program.started',
   softTimeout: 'soft_timeout',
   hardTimeout: 'hard_timeout',
@@ -66,6 +67,8 @@ export const ATTRIBUTES = {
   lane: 'cofferdam.lane',
   dimension: 'cofferdam.cap.dimension',
   killSwitch: 'cofferdam.cap.kill_switch',
+  /** The word for why a backend was passed over. */
+  reason: 'cofferdam.reason',
   /** Of what a metric counts: the values stand in catalog.ts. */
   state: 'cofferdam.state',
   /** Why a waiting slot was given up: `age`, `idle`, `surplus`, `pressure`, `died`, `runs` or `unclean`. */

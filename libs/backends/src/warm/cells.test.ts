@@ -283,3 +283,40 @@ test('close destroys idle and busy cells, opens no more and leaves no timer', as
   await expect(take(inSession('a'))).rejects.toMatchObject({ code: 'shutting_down' })
   expect([cells.count, on.held(), vi.getTimerCount()]).toEqual([0, 0, 0])
 })
+
+const files = (key: string): SandboxSpec => ({
+  ...inSession(key),
+  program: { type: 'files', op: 'list' },
+  limits: { ...inSession(key).limits, memory_mib: 16 },
+})
+
+test('what is done with files finds the session whatever its limits, and makes none', async () => {
+  const on = stage({ instant: true })
+  const { cells, take } = open(on)
+  await expect(take(files('a'))).rejects.toMatchObject({ code: 'not_found' })
+  expect(cells.count).toBe(0)
+  const first = await take(inSession('a'))
+  const waiting = take(files('a'))
+  await first.end(false)
+  const turn = await waiting
+  expect([turn.slot === first.slot, turn.session?.fresh]).toEqual([true, false])
+  const behind = take(files('a'))
+  await turn.end(true)
+  await expect(behind).rejects.toMatchObject({ code: 'not_found' })
+  expect(cells.count).toBe(0)
+})
+
+test('a session is told of when its turn begins and ends, and when it is gone', async () => {
+  const on = stage({ instant: true })
+  const told: string[] = []
+  on.deps.onSession = ({ tenantId, backend, key }, state) =>
+    void told.push(
+      `${tenantId}/${backend}/${key} ${state === null ? 'gone' : state.isBusy ? 'busy' : 'idle'}`,
+    )
+  const { take } = open(on)
+  const turn = await take(inSession('a'))
+  await turn.end(false)
+  await (await take(inSession('a'))).end(true)
+  const name = `${inSession('a').tenantId}/memory/a`
+  expect(told).toEqual([`${name} busy`, `${name} idle`, `${name} busy`, `${name} gone`])
+})
