@@ -125,6 +125,8 @@ describe('infra/prometheus', () => {
   })
 })
 
+const REMOTE = ['e2b', 'kubernetes', 'agentcore', 'azure']
+
 describe('docker-compose.yml', () => {
   const { services, networks } = yaml('docker-compose.yml')
   const each = Object.entries(services as Record<string, Any>)
@@ -148,8 +150,8 @@ describe('docker-compose.yml', () => {
     '%s is published on loopback alone, and shares no namespace of the host',
     (_name, service) => {
       for (const port of service.ports ?? []) expect(port).toMatch(/^127\.0\.0\.1:\d+:\d+$/)
-      for (const key of ['network_mode', 'pid', 'ipc', 'uts', 'userns_mode', 'devices'])
-        expect(service[key]).toBeUndefined()
+      for (const key of ['pid', 'ipc', 'uts', 'userns_mode', 'devices']) expect(service[key]).toBeUndefined()
+      expect(service.network_mode ?? 'service:').toMatch(/^service:/)
     },
   )
 
@@ -160,6 +162,16 @@ describe('docker-compose.yml', () => {
     expect(holders.map(([name, service]) => [name, service.profiles])).toEqual([
       ['worker-docker', ['docker']],
     ])
+  })
+
+  it('lifts the system call filter of doubles alone, which only their own worker reaches', () => {
+    const lifted = each.filter(([, service]) => JSON.stringify(service.security_opt).includes('unconfined'))
+    expect(lifted.map(([name]) => name)).toEqual(REMOTE.map((name) => `double-${name}`))
+    for (const [, service] of lifted) {
+      expect(service).toMatchObject({ profiles: ['doubles'], network_mode: 'service:worker-doubles' })
+      expect(service.ports).toBeUndefined()
+    }
+    expect(services['worker-doubles'].environment.COFFERDAM_BACKENDS).toBe(REMOTE.join())
   })
 
   it('keeps the stores and the collector on a network without a way out', () => {
