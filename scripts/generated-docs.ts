@@ -2,7 +2,7 @@
  * The pages under docs/ that are made of tables in the code. scripts/check.ts compares them with what stands there,
  * `npm run check -- --write` writes them.
  */
-import { BACKENDS, backendsConfigSchema } from '@cofferdam/backends'
+import { agentcoreProvisionConfigSchema, BACKENDS, backendsConfigSchema } from '@cofferdam/backends'
 import type { ConfigField } from '@cofferdam/config'
 import {
   ENDINGS,
@@ -133,6 +133,7 @@ function fieldRow(field: ConfigField): string {
 interface JsonSchema {
   type?: string
   properties?: Record<string, JsonSchema>
+  required?: string[]
   default?: unknown
   description?: string
   enum?: unknown[]
@@ -146,22 +147,31 @@ const typeWords = (schema: JsonSchema): string =>
 
 function backendSections(): string[] {
   const whole = z.toJSONSchema(backendsConfigSchema, { io: 'input', unrepresentable: 'any' }) as JsonSchema
-  return Object.entries(BACKENDS).flatMap(([name, { isolation }]) => {
-    const keys = Object.entries(whole.properties?.[name]?.properties ?? {})
-    const rows = keys.map(([key, schema]) =>
-      row(
-        `\`${key}\``,
-        typeWords(schema),
-        schema.default === undefined ? '' : `\`${JSON.stringify(schema.default)}\``,
-        schema.description ?? '',
-      ),
-    )
-    const settings =
-      rows.length === 0
-        ? ['No settings.']
-        : [row('key', 'type', 'default', ''), row('---', '---', '---', '---'), ...rows]
-    return [`### \`${name}\``, '', isolation, '', ...settings, '']
-  })
+  return Object.entries(BACKENDS).flatMap(([name, { isolation }]) => [
+    `### \`${name}\``,
+    '',
+    isolation,
+    '',
+    ...keyTable(whole.properties?.[name] ?? {}),
+    '',
+  ])
+}
+
+function keyTable({ properties = {}, required = [] }: JsonSchema): string[] {
+  const rows = Object.entries(properties).map(([key, schema]) =>
+    row(
+      `\`${key}\``,
+      typeWords(schema),
+      schema.default === undefined
+        ? required.includes(key)
+          ? 'required'
+          : ''
+        : `\`${JSON.stringify(schema.default)}\``,
+      schema.description ?? '',
+    ),
+  )
+  if (rows.length === 0) return ['No settings.']
+  return [row('key', 'type', 'default', ''), row('---', '---', '---', '---'), ...rows]
 }
 
 function configurationPage(): string {
@@ -201,6 +211,15 @@ function configurationPage(): string {
     'defaults). The doubles `fake` and `hostile` are for tests and run nothing that deserves the name of a sandbox.',
     '',
     ...backendSections(),
+    '### `provisioning.agentcore`',
+    '',
+    'How tenants get code interpreters of their own, for `cofferdam provision agentcore` and for workers where `every_ms` is set',
+    '(docs/operations/agentcore.md). Left out: nothing is provisioned.',
+    '',
+    ...keyTable(
+      z.toJSONSchema(agentcoreProvisionConfigSchema, { io: 'input', unrepresentable: 'any' }) as JsonSchema,
+    ),
+    '',
     '### `prices`',
     '',
     'What attempts cost, by backend, in units of no currency; `default` holds for backends that are not named. Workers compute it',

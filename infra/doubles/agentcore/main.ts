@@ -1,7 +1,7 @@
 /** `node infra/doubles/agentcore/main.ts [--port N]`: AgentCore Code Interpreter on this machine, until it is stopped. */
 import { parseArgs } from 'node:util'
 import { missing } from '../jail.ts'
-import { EXAMPLE_SECRETS, startAgentcoreDouble } from './agentcore-double.ts'
+import { startAccountDouble } from './control/control-plane.ts'
 
 const { values } = parseArgs({ options: { port: { type: 'string', default: '0' } } })
 const why = missing()
@@ -9,13 +9,15 @@ if (why !== null || !/^\d{1,5}$/.test(values.port)) {
   console.error(why ?? 'expected --port N')
   process.exit(2)
 }
-const double = await startAgentcoreDouble({ port: Number(values.port) })
+const double = await startAccountDouble(Number(values.port))
+// Any identifier will do: whoever tries the data plane need not provision first.
+double.data.interpreters = null
 console.log(
   JSON.stringify({
     double: 'agentcore',
     origin: double.origin,
-    access_key_id: EXAMPLE_SECRETS.accessKeyId,
-    secret_access_key: EXAMPLE_SECRETS.secretAccessKey,
+    access_key_id: double.secrets.accessKeyId,
+    secret_access_key: double.secrets.secretAccessKey,
   }),
 )
 for (const signal of ['SIGINT', 'SIGTERM'] as const)

@@ -255,16 +255,30 @@ describe('a role per tenant', () => {
 })
 
 describe('the reconciler', () => {
+  /** As if every id had been written long ago. */
+  const LONG_AGO: InterpreterRows = {
+    list: async (options) =>
+      (await store.codeInterpreters.list(options)).map((row) => ({
+        ...row,
+        provisioned_at: row.provisioned_at === null ? null : '2020-01-01T00:00:00.000Z',
+      })),
+    request: (...args) => store.codeInterpreters.request(...args),
+    provisioned: (...args) => store.codeInterpreters.provisioned(...args),
+    forget: (...args) => store.codeInterpreters.forget(...args),
+    remove: (...args) => store.codeInterpreters.remove(...args),
+    isNamed: (id) => store.codeInterpreters.isNamed(id),
+    inTurn: (work) => store.codeInterpreters.inTurn(work),
+  }
+
   it('forgets what the service knows no more, and makes it anew under another token', async () => {
     const tenant = await newTenant()
     await provisioner().reconcile(wanting(tenant))
     const before = await find(tenant)
     double.stock.delete(before[0] ?? '')
-    await backdated(tenant)
-    const dry = await provisioner().reconcile({ dryRun: true })
+    const dry = await provisioner({}, LONG_AGO).reconcile({ dryRun: true })
     expect(dry?.interpreters.map(({ action }) => action)).toEqual(['would-forget', 'kept'])
     expect(await find(tenant)).toEqual(before)
-    const report = await provisioner().reconcile()
+    const report = await provisioner({}, LONG_AGO).reconcile()
     expect(report?.interpreters.map(({ action }) => action)).toEqual(['created', 'kept'])
     const after = await find(tenant)
     expect([after[0] === before[0], after[1] === before[1]]).toEqual([false, true])
@@ -369,15 +383,3 @@ describe('a removal', () => {
     expect(await provisioner(settings).remove(tenant)).toEqual([])
   })
 })
-
-/** As if the ids of the tenant had been written long ago. */
-async function backdated(tenantId: string): Promise<void> {
-  const { default: pg } = await import('pg')
-  const client = new pg.Client({ connectionString: database.url })
-  await client.connect()
-  await client.query(
-    `update code_interpreters set provisioned_at = provisioned_at - interval '1 day' where tenant_id = $1`,
-    [tenantId],
-  )
-  await client.end()
-}

@@ -125,7 +125,7 @@ export class Stock {
     if (one !== undefined) one.createdAtMs -= byMs
   }
 
-  #made(one: Interpreter): { codeInterpreterId: string } {
+  #made(one: Interpreter) {
     const { id: codeInterpreterId, createdAtMs } = one
     return {
       codeInterpreterId,
