@@ -36,11 +36,15 @@ describe('the OpenAPI document', () => {
         .map(({ method, path }) => `${method.toUpperCase()} ${path}`)
         .sort(),
     ).toEqual([
+      'DELETE /api/sandbox/provision',
       'DELETE /v1/routines/{id}',
       'DELETE /v1/sessions/{backend}/{key}',
       'DELETE /v1/sessions/{backend}/{key}/files/{path}',
       'DELETE /v1/tenants/{id}/callback-secret',
       'DELETE /v1/tenants/{id}/keys/{key_id}',
+      'DELETE /v1/tenants/{id}/workspaces/{name}',
+      'GET /api/sandbox/config',
+      'GET /api/sandbox/config/events',
       'GET /healthz',
       'GET /metrics',
       'GET /readyz',
@@ -73,8 +77,13 @@ describe('the OpenAPI document', () => {
       'GET /v1/tenants/{id}/templates',
       'GET /v1/tenants/{id}/templates/{template}',
       'GET /v1/tenants/{id}/usage',
+      'GET /v1/tenants/{id}/workspaces',
+      'GET /v1/tenants/{id}/workspaces/{name}',
       'PATCH /v1/routines/{id}',
       'PATCH /v1/tenants/{id}/policy',
+      'POST /api/sandbox/config',
+      'POST /api/sandbox/provision',
+      'POST /api/sandbox/test',
       'POST /v1/backends/{name}/test',
       'POST /v1/executions',
       'POST /v1/executions/{id}/cancel',
@@ -88,6 +97,7 @@ describe('the OpenAPI document', () => {
       'PUT /v1/tenants/{id}/caps',
       'PUT /v1/tenants/{id}/policy',
       'PUT /v1/tenants/{id}/templates/{template}',
+      'PUT /v1/tenants/{id}/workspaces/{name}',
     ])
   })
 

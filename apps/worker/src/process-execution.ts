@@ -49,7 +49,7 @@ export async function processExecution(taken: Taken, deps: WorkerDeps): Promise<
       taken,
       policy.tenant,
       admission,
-      { answered: answered.promise, checkpoint },
+      { answered: answered.promise, checkpoint, workspace: deps.workspaces.open(taken) },
       deps,
     )
     try {
@@ -77,7 +77,7 @@ function startAttempt(
   taken: Taken,
   tenant: TenantPolicy,
   admitted: Admitted,
-  around: Pick<Attempt, 'answered' | 'checkpoint'>,
+  around: Pick<Attempt, 'answered' | 'checkpoint' | 'workspace'>,
   deps: WorkerDeps,
 ): RunningAttempt {
   return deps.executor.start({

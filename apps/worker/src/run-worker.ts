@@ -30,6 +30,7 @@ import workspace from '../package.json' with { type: 'json' }
 import type { WorkerConfig } from './config.ts'
 import { carry } from './carry.ts'
 import { createCheckpoints } from './checkpoints.ts'
+import { createWorkspaces } from './workspaces.ts'
 import { createMemoryRoom } from './memory-room.ts'
 import { readFleetId } from './fleet-id.ts'
 import { createInterpreterLookup } from './interpreter-lookup.ts'
@@ -164,6 +165,7 @@ export async function runWorker(config: WorkerConfig, options: WorkerOptions = {
     policies: createPolicyCache({ redis, store, onCaps: applyCaps }),
     leases,
     checkpoints: createCheckpoints({ redis, blobs: store.blobs, onError }),
+    workspaces: createWorkspaces({ redis, store: store.workspaces }),
     metrics: { ended: (record) => telemetry.instruments.ended(record) },
     logger,
     defaultRetentionDays: DEFAULT_RETENTION_DAYS,

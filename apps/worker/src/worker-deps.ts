@@ -7,6 +7,7 @@ import type { Logger } from '@cofferdam/telemetry'
 import type { Checkpoints } from './checkpoints.ts'
 import type { LeaseKeeper } from './lease-keeper.ts'
 import type { PolicyCache } from './policy-cache.ts'
+import type { Workspaces } from './workspaces.ts'
 
 export interface WorkerDeps {
   workerId: WorkerId
@@ -19,6 +20,7 @@ export interface WorkerDeps {
   policies: PolicyCache
   leases: LeaseKeeper
   checkpoints: Checkpoints
+  workspaces: Workspaces
   metrics: { ended(record: AttemptRecord): void }
   logger: Logger
   /** Retention of audit rows of tenants whose policy cannot be read (DESIGN §7: 30 days). */

@@ -47,9 +47,19 @@ export type SyncDirection = (typeof SYNC_DIRECTIONS)[number]
 export const CONFLICT_POLICIES = ['keep-both', 'fail', 'host-wins', 'sandbox-wins'] as const
 export type ConflictPolicy = (typeof CONFLICT_POLICIES)[number]
 
+/** Whether a text names paths of a workspace: it has a part, and none leads out. */
+export function isPattern(text: string): boolean {
+  const parts = text.split('/').filter((part) => part !== '' && part !== '.')
+  // eslint-disable-next-line no-control-regex
+  return parts.length > 0 && !text.startsWith('/') && !/[\0\\]/.test(text) && !parts.includes('..')
+}
+
 export const syncRuleSchema = z.strictObject({
   /** Path from the workspace's root; `*` within a name, `**` for any folders. A folder stands for all that is in it. */
-  pattern: z.string().min(1).max(BOUNDS.pathLength),
+  pattern: z
+    .string()
+    .max(BOUNDS.pathLength)
+    .refine(isPattern, 'expected a relative path without "..", backslashes or NUL; * and ** are wildcards'),
   direction: z.enum(SYNC_DIRECTIONS),
   /** Lets sandboxes write files that steer programs outside of them, such as `mcp_servers.json`. */
   control: z.boolean().optional(),

@@ -16,6 +16,7 @@ import type { CircuitBreaker } from './circuit-breaker.ts'
 import type { Clock } from './clock.ts'
 import type { MemoryBudget } from './memory-budget.ts'
 import type { ProbeCache } from './probe-cache.ts'
+import type { WorkspaceTurn } from './workspace-turn.ts'
 
 export interface Attempt {
   executionId: ExecutionId
@@ -35,6 +36,8 @@ export interface Attempt {
   onOutput(stream: 'stdout' | 'stderr', text: string): void
   /** Files that this attempt finds and leaves; undefined: none. */
   checkpoint?: Checkpoint | undefined
+  /** Files of the tenant around the program; undefined: none. */
+  workspace?: WorkspaceTurn | undefined
   /** What the program says of its progress, redacted; at most ten times a second. What it throws is ignored. */
   onProgress?: (progress: Progress) => void
   /** Things that the caller should know and that change no ending, e.g. a variable that was left out. */

@@ -36,6 +36,7 @@ import { packageAccess } from './tasks/package-access.ts'
 import { TaskRefusal } from './tasks/task-refusal.ts'
 import { carrierOf, planTask, refuseTask } from './tasks/task.ts'
 import { ATTRIBUTE, EVENT, SPAN, startAttemptSpans, type AttemptSpans } from './spans.ts'
+import { enterWorkspace } from './workspace-turn.ts'
 
 /** An answer that takes longer waits for a store; the sandbox is then destroyed beside it. */
 const ANSWER_FIRST_MS = 100
@@ -91,6 +92,7 @@ export async function execute(
     if (request.program.type === 'files')
       return { ...(await onFiles(parts, attempt, held, request.program)), ...fallback(progress) }
     const task = await spans.within(SPAN.prepare, async () => {
+      await enterWorkspace(parts.clock, attempt.workspace, held.sandbox, signal)
       await prepareSandbox(parts.clock, held.sandbox, request, signal, attempt.checkpoint?.restore ?? [])
       return await planTask({
         program: request.program,

@@ -9,6 +9,7 @@ import {
   type Exit,
   type Outcome,
   type RunIo,
+  type WorkspaceReport,
 } from '@cofferdam/contract'
 import { withDeadline } from './abortable.ts'
 import { keepCheckpoints, type CheckpointKeeper } from './checkpoint.ts'
@@ -27,6 +28,7 @@ import { ATTRIBUTE, EVENT, type AttemptSpans } from './spans.ts'
 import { createPrintedTail } from './tasks/printed-tail.ts'
 import type { Task } from './tasks/task.ts'
 import { decideEnding, type Evidence } from './verdict.ts'
+import { leaveWorkspace } from './workspace-turn.ts'
 
 /** 16 MiB of artifacts in 256 files, from a remote sandbox; the program's own time is over by then. */
 const ARTIFACTS_TIMEOUT_MS = 30_000
@@ -74,8 +76,10 @@ export async function runProgram(run: ProgramRun): Promise<Outcome> {
   await takeReport(run, end)
   const artifacts = await takeArtifacts(run, end)
   if (isFenced(run.attempt)) return await abandon(run, output, artifacts)
+  const workspace = await takeWorkspace(run, end)
   const exit = end.exit === null ? null : checkedExit(end.exit, run.parts.clock.nowMs() - startedMs)
   const outcome = await conclude(run, output, { ...end, exit }, artifacts, printed.text())
+  if (workspace !== undefined) outcome.workspace = workspace
   endSpan(run, outcome)
   return outcome
 }
@@ -160,6 +164,20 @@ async function takeArtifacts(run: ProgramRun, end: RunEnd): Promise<StoredArtifa
     blobs: parts.blobs,
     key: { ...keyOf(attempt), encrypt: attempt.tenant.encrypt_outputs },
     signal: bound.signal,
+    ...listeners(run),
+  })
+}
+
+/** Last of what is taken: the workspace then holds what the result says. */
+async function takeWorkspace(run: ProgramRun, end: RunEnd): Promise<WorkspaceReport | undefined> {
+  const { parts, attempt, held } = run
+  if (attempt.workspace === undefined) return undefined
+  return await leaveWorkspace({
+    clock: parts.clock,
+    turn: attempt.workspace,
+    sandbox: held.sandbox,
+    end,
+    signal: attempt.signal,
     ...listeners(run),
   })
 }

@@ -75,6 +75,8 @@ export const KEYS = {
   callbacksDue: at('callbacks-due'),
   /** `<id>` → blob reference of the files that an attempt left to the next. */
   checkpoint: at('ck:'),
+  /** + tenant, session and name: what a session's sandbox holds of a workspace (apps/worker/src/workspaces.ts). */
+  workspace: at('ws:'),
   /** `<id>` → hash: what became of its callback. */
   callbackStatus: at('cb:'),
   outboxLock: at('outbox-lock'),

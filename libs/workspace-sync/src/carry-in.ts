@@ -15,10 +15,20 @@ export interface CarriedIn {
   manifest: Manifest
   files: ProgramFile[]
   removed: string[]
+  /** What of the workspace the rules keep out of the sandbox. */
+  unseen: Manifest
 }
 
 /** Others may commit between the reads of manifest and contents; each round means that one did. */
 const MAX_ROUNDS = 8
+
+/**
+ * What a sandbox's files are held against: what it was given; and for what it makes and may not see, such as results that only
+ * go out, what the workspace had of them when it began.
+ */
+export function baseOf({ manifest, unseen }: CarriedIn, sandbox: Manifest): Manifest {
+  return new Map([...manifest, ...[...unseen].filter(([path]) => sandbox.has(path))])
+}
 
 /** `held` is what the sandbox holds already: nothing for a fresh one. Throws `store_unavailable` and `conflict`. */
 export async function carryIn(
@@ -39,7 +49,8 @@ export async function carryIn(
       bytes: contents.get(sha256) ?? new Uint8Array(),
       ...((mode & 0o100) === 0 ? {} : { executable: true }),
     }))
-    return { version: now.version, manifest, files, removed: deleted }
+    const unseen = new Map([...now.manifest].filter(([path]) => !manifest.has(path)))
+    return { version: now.version, manifest, files, removed: deleted, unseen }
   }
   throw new CofferdamError('conflict', 'The workspace changes faster than it can be read.')
 }

@@ -1,7 +1,7 @@
 /** Carries a workspace of files into sandboxes and merges back what changed there, losing nothing. */
 export { ArchiveRefusal, type ArchiveRefusalReason } from './archive-refusal.ts'
 export { carryBack, type CarryBackInput } from './carry-back.ts'
-export { carryIn, type CarriedIn } from './carry-in.ts'
+export { baseOf, carryIn, type CarriedIn } from './carry-in.ts'
 export { readDirectory, writeDirectory, type ReadDirectory } from './directory.ts'
 export { DEFAULT_ARCHIVE_LIMITS, type ArchiveLimits } from './limits.ts'
 export { diffManifests, EMPTY_MANIFEST, factsOf, manifestOf, sha256Of } from './manifest.ts'

@@ -5,7 +5,7 @@
  *   never-list (not to be overridden) ─► first rule that matches ─► no rule: never
  *                                          └─ a control file, and the rule does not name control: into sandboxes only
  */
-import { BOUNDS, CofferdamError, type SyncDirection, type SyncRule } from '@cofferdam/contract'
+import { BOUNDS, CofferdamError, isPattern, type SyncDirection, type SyncRule } from '@cofferdam/contract'
 import { foldGlob, foldPart, matchesPart } from './fold-names.ts'
 import { CONTROL_NAMES, NEVER_NAMES } from './guarded-names.ts'
 
@@ -71,13 +71,7 @@ const allows = (direction: SyncDirection, way: 'in' | 'out'): boolean =>
 /** The parts of a pattern: `./a//b/` is `a/b`. Throws `invalid_request` for one that leads out of the workspace. */
 export function patternParts(pattern: string): string[] {
   const parts = pattern.split('/').filter((part) => part !== '' && part !== '.')
-  const isBad =
-    parts.length === 0 ||
-    pattern.length > BOUNDS.pathLength ||
-    pattern.startsWith('/') ||
-    // eslint-disable-next-line no-control-regex
-    /[\0\\]/.test(pattern) ||
-    parts.includes('..')
+  const isBad = pattern.length > BOUNDS.pathLength || !isPattern(pattern)
   if (isBad)
     throw new CofferdamError(
       'invalid_request',
@@ -89,10 +83,9 @@ export function patternParts(pattern: string): string[] {
 /** A pattern matches a path and all that lies below it. Quadratic at worst: both are bounded by BOUNDS.pathLength. */
 function matchesPath(pattern: readonly string[], path: readonly string[]): boolean {
   // reached[j]: the pattern's parts so far match the first j parts of the path.
-  let reached = new Array<boolean>(path.length + 1).fill(false)
-  reached[0] = true
+  let reached = Array.from({ length: path.length + 1 }, (_, at) => at === 0)
   for (const part of pattern) {
-    const next = new Array<boolean>(path.length + 1).fill(false)
+    const next = Array.from({ length: path.length + 1 }, () => false)
     for (let at = 0; at <= path.length; at += 1) {
       if (part === '**') next[at] = reached[at] === true || (at > 0 && next[at - 1] === true)
       else if (at > 0) next[at] = reached[at - 1] === true && matchesPart(part, path[at - 1] ?? '')

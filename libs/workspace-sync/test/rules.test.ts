@@ -101,7 +101,7 @@ test('no spelling of a name on the never-list goes in or comes out, whatever the
   )
   const folders = fc.array(fc.constantFrom('a', 'deep', '.hidden', 'Ä', '日本'), { maxLength: 4 })
   const disguise = (text: string, choices: readonly number[]): string =>
-    [...text]
+    Array.from(text)
       .map((char, at) => {
         const choice = choices[at % choices.length] ?? 0
         const wide = /[a-z]/.test(char) ? String.fromCodePoint((char.codePointAt(0) ?? 0) + 0xfee0) : char

@@ -26,6 +26,7 @@ import { tenantKeys } from './tenant-keys.ts'
 import { tenantPolicyEvents } from './tenant-policy-events.ts'
 import { tenantTemplates } from './tenant-templates.ts'
 import { tenantUsage } from './tenant-usage.ts'
+import { tenantWorkspaces } from './tenant-workspaces.ts'
 import { tenants } from './tenants.ts'
 
 const V1 = [
@@ -48,6 +49,7 @@ const V1 = [
   tenantKeys,
   tenantTemplates,
   tenantCallbackSecret,
+  tenantWorkspaces,
   routines,
   audit,
   backends,

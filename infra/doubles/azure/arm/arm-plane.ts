@@ -175,7 +175,7 @@ export class ArmPlane {
     if (!this.groups.has(fold(group))) throw notFound('ResourceGroupNotFound')
     if (!/^[a-z][a-z0-9]{2,62}$/.test(name))
       throw new Refusal(400, 'InvalidParameter', 'The name does not match ^[a-z][a-z0-9]*$.')
-    const { location, properties, tags = {} } = body as unknown as ArmPool
+    const { location, properties, tags = {} } = body as unknown as Omit<ArmPool, 'tags'> & Partial<ArmPool>
     const pool: ArmPool = {
       id: path,
       type: 'Microsoft.App/sessionPools',

@@ -1,0 +1,159 @@
+/** GET /v1/tenants/{id}/workspaces, and GET, PUT, DELETE of one of them as a zip archive. */
+import { CofferdamError, nameSchema } from '@cofferdam/contract'
+import {
+  ArchiveRefusal,
+  isNever,
+  manifestOf,
+  packArchive,
+  sha256Of,
+  unpackArchive,
+} from '@cofferdam/workspace-sync'
+import { z } from 'zod'
+import { requireTenant } from '../authenticate.ts'
+import type { App, RouteContext } from '../route-context.ts'
+import { FAILURES, tenantParams } from '../wire-schemas.ts'
+
+const workspaceParams = tenantParams.extend({ name: nameSchema })
+/** 16 MiB of files that do not compress, and the archive's own headers. */
+const MAX_ARCHIVE_BASE64 = 24 * 1024 * 1024
+/** Others may commit between reads of manifest and contents. */
+const MAX_ROUNDS = 8
+
+const summarySchema = z.strictObject({
+  name: z.string(),
+  version: z.int(),
+  files: z.int(),
+  bytes: z.int(),
+  updated_at: z.iso.datetime(),
+})
+
+/** Adds the routes. */
+export function tenantWorkspaces(app: App, context: RouteContext): void {
+  const { workspaces } = context.store
+
+  app.get(
+    '/tenants/:id/workspaces',
+    {
+      schema: {
+        operationId: 'listWorkspaces',
+        tags: ['workspaces'],
+        summary: 'The workspaces of a tenant, by name, at most 1,000.',
+        params: tenantParams,
+        response: { 200: z.strictObject({ workspaces: z.array(summarySchema) }), ...FAILURES },
+      },
+    },
+    async (request) => {
+      requireTenant(request, request.params.id)
+      return { workspaces: await workspaces.list(request.params.id) }
+    },
+  )
+
+  app.get(
+    '/tenants/:id/workspaces/:name',
+    {
+      schema: {
+        operationId: 'getWorkspace',
+        tags: ['workspaces'],
+        summary: 'All files of a workspace as a zip archive, with its version.',
+        params: workspaceParams,
+        response: {
+          200: z.strictObject({ version: z.int(), archive_base64: z.string() }),
+          ...FAILURES,
+        },
+      },
+    },
+    async (request) => {
+      const { id, name } = request.params
+      requireTenant(request, id)
+      const at = { tenantId: id, name }
+      for (let round = 0; round < MAX_ROUNDS; round += 1) {
+        const { version, manifest } = await workspaces.read(at)
+        if (version === 0) throw new CofferdamError('not_found', 'The tenant has no workspace of that name.')
+        const hashes = [...new Set([...manifest.values()].map(({ sha256 }) => sha256))]
+        const contents = await workspaces.contents(at, hashes)
+        if (contents.size < hashes.length) continue
+        const files = [...manifest].map(([path, { sha256, mode }]) => ({
+          path,
+          bytes: contents.get(sha256) ?? new Uint8Array(),
+          executable: (mode & 0o100) !== 0,
+        }))
+        return { version, archive_base64: (await packArchive(files)).toString('base64') }
+      }
+      throw new CofferdamError('conflict', 'The workspace changes faster than it can be read.')
+    },
+  )
+
+  app.put(
+    '/tenants/:id/workspaces/:name',
+    {
+      schema: {
+        operationId: 'putWorkspace',
+        tags: ['workspaces'],
+        summary: 'Replace all files of a workspace by those of a zip archive, or make it.',
+        description:
+          'All or nothing. An archive with names that lead out, links, devices, names that are one file on some systems, more than a workspace may hold, or what looks like secrets is refused.',
+        params: workspaceParams,
+        body: z.strictObject({
+          archive_base64: z.base64().max(MAX_ARCHIVE_BASE64),
+          expected_version: z.int().min(0).meta({
+            description: 'The version that it replaces, 0 for a new one; 409 when it is another by now.',
+          }),
+        }),
+        response: { 200: z.strictObject({ version: z.int(), files: z.int() }), ...FAILURES },
+      },
+    },
+    async (request) => {
+      const { id, name } = request.params
+      requireTenant(request, id)
+      const { archive_base64, expected_version } = request.body
+      const files = await unpacked(Buffer.from(archive_base64, 'base64'))
+      const version = await workspaces.commit(
+        { tenantId: id, name },
+        {
+          expectedVersion: expected_version,
+          manifest: manifestOf(files),
+          contents: new Map(files.map(({ bytes }) => [sha256Of(bytes), bytes])),
+        },
+      )
+      if (version === null)
+        throw new CofferdamError('conflict', 'The workspace is at another version by now: read it again.')
+      return { version, files: files.length }
+    },
+  )
+
+  app.delete(
+    '/tenants/:id/workspaces/:name',
+    {
+      schema: {
+        operationId: 'deleteWorkspace',
+        tags: ['workspaces'],
+        summary: 'Forget a workspace and its files. May be repeated.',
+        params: workspaceParams,
+        response: { 204: z.undefined().describe('There is none.'), ...FAILURES },
+      },
+    },
+    async (request, reply) => {
+      const { id, name } = request.params
+      requireTenant(request, id)
+      await workspaces.remove({ tenantId: id, name })
+      return reply.code(204).send()
+    },
+  )
+}
+
+async function unpacked(archive: Buffer) {
+  try {
+    const files = await unpackArchive(archive)
+    const secret = files.find(({ path }) => isNever(path))
+    if (secret !== undefined)
+      throw new CofferdamError(
+        'invalid_request',
+        `${secret.path} looks like a secret: workspaces never carry them.`,
+      )
+    return files
+  } catch (error) {
+    if (error instanceof ArchiveRefusal)
+      throw new CofferdamError('invalid_request', error.message, { details: { reason: error.reason } })
+    throw error
+  }
+}

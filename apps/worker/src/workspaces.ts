@@ -1,0 +1,156 @@
+/**
+ * Workspaces around executions. A fresh sandbox is given the workspace; one of a session is given what differs from what it
+ * was left with. After the program its files are merged back, under compare-and-swap of the workspace's version.
+ *
+ *   Redis, per session and workspace: what the sandbox holds, and whether a program may have changed it since.
+ *   clean ──enter──► open ──leave──► clean
+ *                     └─ worker died, or the merge failed ─► merged by the next execution of the session, before it begins
+ *
+ * Where Redis has forgotten, the base is empty: every file that differs is a conflict then, and nothing is lost.
+ */
+import {
+  fileBytes,
+  programSource,
+  type ExecutionRequest,
+  type FileFacts,
+  type Manifest,
+  type Sandbox,
+  type WorkspaceReport,
+  type WorkspaceStore,
+} from '@cofferdam/contract'
+import type { WorkspaceTurn } from '@cofferdam/executor'
+import { KEYS, type Taken } from '@cofferdam/queue'
+import {
+  baseOf,
+  carryBack,
+  carryIn,
+  compileRules,
+  EMPTY_MANIFEST,
+  type CarriedIn,
+} from '@cofferdam/workspace-sync'
+import type { Redis } from 'ioredis'
+import { z } from 'zod'
+import { readSandbox, type Inputs } from './read-sandbox.ts'
+
+/** Longer than a session lives: a day of running, an hour of idling. */
+const KEPT_MS = 48 * 3_600_000
+
+const rememberedSchema = z.object({
+  clean: z.boolean(),
+  files: z.array(z.tuple([z.string(), z.string(), z.int(), z.int()])),
+})
+
+/** What a session's sandbox was left with. */
+interface Remembered {
+  clean: boolean
+  held: Manifest
+}
+
+export interface Workspaces {
+  /** Undefined when the request names none. Throws `invalid_request` for rules that are none. */
+  open(taken: Pick<Taken, 'request' | 'executionId'>): WorkspaceTurn | undefined
+}
+
+export function createWorkspaces(deps: { redis: Redis; store: WorkspaceStore }): Workspaces {
+  const { redis, store } = deps
+  const keyOf = (sandbox: Sandbox, tenantId: string, name: string): string | null =>
+    sandbox.session === null ? null : `${KEYS.workspace}${tenantId}:${sandbox.session.id}:${name}`
+
+  async function recall(key: string | null, isFresh: boolean): Promise<Remembered> {
+    const nothing = { clean: isFresh, held: EMPTY_MANIFEST }
+    if (key === null || isFresh) return nothing
+    const text = await redis.get(key)
+    const parsed = rememberedSchema.safeParse(text === null ? null : JSON.parse(text))
+    if (!parsed.success) return nothing
+    const { clean, files } = parsed.data
+    return { clean, held: new Map(files.map(([path, sha256, size, mode]) => [path, { sha256, size, mode }])) }
+  }
+
+  async function remember(key: string | null, { clean, held }: Remembered): Promise<void> {
+    if (key === null) return
+    const files = [...held].map(([path, { sha256, size, mode }]) => [path, sha256, size, mode])
+    await redis.set(key, JSON.stringify({ clean, files }), 'PX', KEPT_MS)
+  }
+
+  return {
+    open({ request, executionId }) {
+      const field = request.workspace
+      if (field === undefined) return undefined
+      const rules = compileRules(field.rules)
+      const workspace = { tenantId: request.tenant_id, name: field.name }
+      const inputs = inputsOf(request)
+
+      /** Merges what the sandbox holds; resolves with what it holds of the workspace as well. */
+      const take = async (
+        sandbox: Sandbox,
+        baseFor: (manifest: Manifest) => Manifest,
+        known: Manifest,
+        signal: AbortSignal,
+      ): Promise<{ report: WorkspaceReport; held: Manifest }> => {
+        const found = await readSandbox({ sandbox, base: known, rules, inputs, signal })
+        signal.throwIfAborted()
+        const report = await carryBack(store, {
+          workspace,
+          base: baseFor(found.manifest),
+          sandbox: found.manifest,
+          bytesOf: (path) => found.bytes.get(path) ?? new Uint8Array(),
+          rules,
+          onConflict: field.on_conflict,
+          job: executionId,
+          refused: found.refused,
+        })
+        const { manifest: host } = await store.read(workspace)
+        // What the workspace does not know stays the session's own: it is never removed from the sandbox.
+        const held = new Map<string, FileFacts>(
+          [...found.manifest].filter(([path]) => host.has(path) || known.has(path)),
+        )
+        return { report, held }
+      }
+
+      let carried: CarriedIn | null = null
+      return {
+        name: field.name,
+        async enter(sandbox, signal) {
+          const key = keyOf(sandbox, request.tenant_id, field.name)
+          let { clean, held } = await recall(key, sandbox.session?.fresh ?? true)
+          if (!clean) ({ held } = await take(sandbox, () => held, held, signal))
+          carried = await carryIn(store, workspace, rules, held)
+          signal.throwIfAborted()
+          await remember(key, { clean: false, held })
+          for (const path of carried.removed) await sandbox.remove(path)
+          if (carried.files.length > 0) await sandbox.write(carried.files)
+          // Looked for in between, so that the request's own files are a write within its own bounds.
+          if (carried.files.length > 0) await sandbox.list(['*'], 1)
+          await remember(key, { clean: false, held: carried.manifest })
+        },
+        async leave(sandbox, signal) {
+          const given = carried
+          if (given === null) throw new Error('a workspace was left that was not entered')
+          const { report, held } = await take(
+            sandbox,
+            (found) => baseOf(given, found),
+            given.manifest,
+            signal,
+          )
+          // Nothing was merged: the next execution of the session has it before it again.
+          await remember(keyOf(sandbox, request.tenant_id, field.name), {
+            clean: report.status !== 'failed',
+            held: report.status === 'failed' ? given.manifest : held,
+          })
+          return report
+        },
+      }
+    },
+  }
+}
+
+/** The program under whatever name the backend gave it, and the request's own files. */
+function inputsOf({ program, files = [] }: ExecutionRequest): Inputs {
+  const source = Buffer.from(programSource(program))
+  const own = new Map(files.map((file) => [file.path, fileBytes(file)]))
+  return {
+    mayBe: (path, size) => (!path.includes('/') && size === source.length) || own.get(path)?.length === size,
+    are: (path, bytes) =>
+      (!path.includes('/') && source.equals(bytes)) || own.get(path)?.equals(bytes) === true,
+  }
+}

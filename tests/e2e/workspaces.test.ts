@@ -1,0 +1,242 @@
+/** Workspaces over real workers and sandboxes: what goes in, what comes back, and who else is at them meanwhile. */
+import { createHash } from 'node:crypto'
+import { mkdtemp, writeFile } from 'node:fs/promises'
+import path from 'node:path'
+import type { ExecutionRequestInput, ExecutionResult, FileFacts } from '@cofferdam/contract'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { startAzureDouble, type AzureDouble } from '../../infra/doubles/azure/azure-double.ts'
+import { startFleet, type Fleet } from '../fleet.ts'
+
+let fleet: Fleet
+let double: AzureDouble
+beforeAll(async () => {
+  ;[fleet, double] = await Promise.all([
+    startFleet(),
+    startAzureDouble({ pools: [{ name: 'custom', kind: 'CustomContainer' }] }),
+  ])
+  await fleet.createTenant('acme', { caps: { tenant_daily: 10_000, agent_hourly: 10_000 } })
+  const folder = await mkdtemp(path.join(fleet.dataDir, 'config-'))
+  await writeFile(path.join(folder, 'header'), 'double-identity-header')
+  await writeFile(path.join(folder, 'secret'), 'x'.repeat(48))
+  const azure = {
+    enabled: true,
+    container_endpoint: double.endpoint('custom'),
+    identifier_secret_file: path.join(folder, 'secret'),
+    credentials: ['managed-identity'],
+    identity_endpoint: double.identityEndpoint,
+    identity_header_file: path.join(folder, 'header'),
+  }
+  const file = path.join(folder, 'cofferdam.config.yaml')
+  await writeFile(file, JSON.stringify({ backends: { process: {}, azure } }))
+  const env = { COFFERDAM_CONFIG: file, COFFERDAM_SLOTS: '2' }
+  await Promise.all([fleet.startWorker(env), fleet.startWorker(env)])
+})
+afterAll(async () => {
+  await fleet?.[Symbol.asyncDispose]()
+  await double?.[Symbol.asyncDispose]()
+})
+
+const at = (name: string) => ({ tenantId: 'acme', name })
+
+/** Changes the workspace as its owner does, outside of any sandbox. */
+async function edit(name: string, texts: Record<string, string | null>): Promise<void> {
+  const { version, manifest } = await fleet.store.workspaces.read(at(name))
+  const files = new Map<string, FileFacts>(manifest)
+  const contents = new Map<string, Uint8Array>()
+  for (const [file, text] of Object.entries(texts)) {
+    const sha256 = createHash('sha256')
+      .update(text ?? '')
+      .digest('hex')
+    if (text === null) files.delete(file)
+    else files.set(file, { sha256, size: Buffer.byteLength(text), mode: 0o644 })
+    if (text !== null) contents.set(sha256, Buffer.from(text))
+  }
+  const change = { expectedVersion: version, manifest: files, contents }
+  expect(await fleet.store.workspaces.commit(at(name), change)).toBe(version + 1)
+}
+
+async function texts(name: string): Promise<Record<string, string>> {
+  const { manifest } = await fleet.store.workspaces.read(at(name))
+  const hashes = [...new Set([...manifest.values()].map(({ sha256 }) => sha256))]
+  const contents = await fleet.store.workspaces.contents(at(name), hashes)
+  return Object.fromEntries(
+    [...manifest].map(([file, { sha256 }]) => [file, Buffer.from(contents.get(sha256) ?? '').toString()]),
+  )
+}
+
+const request = (
+  workspace: NonNullable<ExecutionRequestInput['workspace']>,
+  source: string,
+  more: Partial<ExecutionRequestInput> = {},
+): ExecutionRequestInput => ({
+  tenant_id: 'acme',
+  agent_id: 'a',
+  backend: 'process',
+  program: { type: 'script', language: 'python', source },
+  workspace,
+  ...more,
+})
+const run = (...args: Parameters<typeof request>): Promise<ExecutionResult> =>
+  fleet.client.run(request(...args), { timeoutMs: 90_000 })
+
+describe.each(['process', 'azure'])('a workspace on %s', (backend) => {
+  const name = `w-${backend}`
+
+  it('goes in, and what is written, made and deleted comes back', async () => {
+    await edit(name, {
+      'notes/a.md': 'one',
+      'b.txt': 'b',
+      'gone.txt': 'x',
+      '.env': 'SECRET=canary',
+      'skills/s.md': 's',
+    })
+    const source = `
+import os
+print(sorted(os.path.join(d, f)[2:] for d, _, fs in os.walk('.') for f in fs if not f.startswith('main')))
+open('notes/a.md', 'a').write(' two')
+os.remove('gone.txt')
+os.makedirs('new/deep')
+open('new/deep/file', 'w').write('made')
+open('skills/s.md', 'w').write('evil rewritten')
+os.makedirs('.ssh')
+open('.ssh/id', 'w').write('k')
+os.symlink('/etc/passwd', 'passwd')
+open('in.txt').read()
+`
+    const result = await run({ name }, source, { backend, files: [{ path: 'in.txt', content: 'beside' }] })
+    expect(result).toMatchObject({ ok: true, stderr: '' })
+    expect(result.stdout).not.toContain('.env')
+    expect(result.stdout).toContain('notes/a.md')
+    expect(result.workspace).toMatchObject({
+      name,
+      status: 'merged',
+      version: 2,
+      applied: [
+        { path: 'gone.txt', change: 'deleted' },
+        { path: 'new/deep/file', change: 'written' },
+        { path: 'notes/a.md', change: 'written' },
+      ],
+      conflicted: [],
+      omitted: 0,
+    })
+    expect(result.workspace?.refused.toSorted((a, b) => (a.path < b.path ? -1 : 1))).toEqual([
+      { path: '.ssh/id', reason: 'never_list' },
+      { path: 'skills/s.md', reason: 'control_file' },
+    ])
+    expect(await texts(name)).toEqual({
+      'notes/a.md': 'one two',
+      'b.txt': 'b',
+      'new/deep/file': 'made',
+      '.env': 'SECRET=canary',
+      'skills/s.md': 's',
+    })
+  })
+
+  it('is kept level with a session: edits from outside go in before the next call, conflicts keep both', async () => {
+    await edit(`${name}-s`, { 'a.txt': '1', 'host.txt': '1' })
+    const session = { key: `s-${backend}` }
+    const first = await run({ name: `${name}-s` }, "open('a.txt','w').write('2')", { backend, session })
+    expect(first.workspace?.applied).toEqual([{ path: 'a.txt', change: 'written' }])
+
+    await edit(`${name}-s`, { 'host.txt': 'edited', 'fresh.txt': 'f', 'a.txt': null })
+    const second = await run(
+      { name: `${name}-s` },
+      "import os\nprint(open('host.txt').read(), open('fresh.txt').read(), os.path.exists('a.txt'))",
+      { backend, session },
+    )
+    expect([second.stdout, second.session_id]).toEqual(['edited f False\n', first.session_id])
+    expect(second.workspace).toMatchObject({ status: 'unchanged', applied: [], conflicted: [] })
+  })
+})
+
+describe('a workspace', () => {
+  /** Runs until `meanwhile` has been done to the workspace. */
+  async function whileRunning(
+    input: ExecutionRequestInput,
+    meanwhile: () => Promise<void>,
+  ): Promise<ExecutionResult> {
+    const { execution_id: id } = await fleet.client.enqueue(input)
+    for await (const { event } of fleet.client.stream(id)) if (event.type === 'output') break
+    await meanwhile()
+    const result = await fleet.client.wait(id, { timeoutMs: 60_000 })
+    if (result === null) throw new Error('it did not end')
+    return result
+  }
+  const slowly = "import time\nprint('running', flush=True)\ntime.sleep(3)\nopen('a.txt','w').write('box')"
+
+  it('that was changed outside meanwhile keeps both versions', async () => {
+    await edit('both', { 'a.txt': '1' })
+    const result = await whileRunning(request({ name: 'both' }, slowly), () =>
+      edit('both', { 'a.txt': 'host' }),
+    )
+    const kept = `a.txt.conflict-${result.execution_id}`
+    expect(result.workspace?.conflicted).toEqual([{ path: 'a.txt', kept_as: kept }])
+    expect(await texts('both')).toEqual({ 'a.txt': 'host', [kept]: 'box' })
+  })
+
+  it('that was changed outside meanwhile stays as it is under policy fail, which fails no program', async () => {
+    await edit('fails', { 'a.txt': '1' })
+    const result = await whileRunning(request({ name: 'fails', on_conflict: 'fail' }, slowly), () =>
+      edit('fails', { 'a.txt': 'host' }),
+    )
+    expect(result).toMatchObject({ ok: true, workspace: { status: 'failed', reason: 'conflict' } })
+    expect(await texts('fails')).toEqual({ 'a.txt': 'host' })
+  })
+
+  it('loses nothing when executions on two workers are at it at once', async () => {
+    const jobs = Array.from({ length: 8 }, (_, index) =>
+      run(
+        { name: 'crowd' },
+        `open('own-${index}','w').write('${index}')\nopen('all','w').write('by ${index}')`,
+      ),
+    )
+    const results = await Promise.all(jobs)
+    expect(results.map(({ workspace }) => workspace?.status)).toEqual(results.map(() => 'merged'))
+    const all = await texts('crowd')
+    for (const [index, { workspace }] of results.entries()) {
+      expect(all[`own-${index}`]).toBe(String(index))
+      // Written over what it had seen, or kept beside what another wrote meanwhile.
+      const [conflict] = workspace?.conflicted ?? []
+      if (conflict !== undefined) expect(all[conflict.kept_as ?? '']).toBe(`by ${index}`)
+      else expect(workspace?.applied).toContainEqual({ path: 'all', change: 'written' })
+    }
+  })
+
+  it('stays as it was when the program has to be killed, and the result says so', async () => {
+    await edit('killed', { 'a.txt': '1' })
+    const source =
+      "import signal, time\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\nopen('a.txt','w').write('2')\nwhile True: time.sleep(1)"
+    const limits = { soft_timeout_ms: 1000, hard_timeout_ms: 2000 }
+    const result = await run({ name: 'killed' }, source, { limits })
+    expect(result).toMatchObject({
+      ending: 'hard_timeout',
+      workspace: { status: 'failed', reason: 'sandbox_gone' },
+    })
+    expect(await texts('killed')).toEqual({ 'a.txt': '1' })
+  })
+
+  it('gives out by its rules: results only come out, and again', async () => {
+    await edit('ways', { 'in.txt': 'i', 'out/old.csv': 'o', 'other.txt': 'x' })
+    const rules = [
+      { pattern: 'in.txt', direction: 'in' as const },
+      { pattern: 'out/**/*.csv', direction: 'out' as const },
+    ]
+    const source = (text: string) =>
+      `import os\nprint(os.path.exists('in.txt'), os.path.exists('out'), os.path.exists('other.txt'))\nos.makedirs('out')\nopen('out/new.csv','w').write('${text}')\nopen('in.txt','w').write('changed')`
+    for (const text of ['first', 'second']) {
+      const result = await run({ name: 'ways', rules }, source(text))
+      expect(result.stdout).toBe('True False False\n')
+      expect(result.workspace).toMatchObject({
+        applied: [{ path: 'out/new.csv', change: 'written' }],
+        conflicted: [],
+        refused: [{ path: 'in.txt', reason: 'rule' }],
+      })
+    }
+    expect(await texts('ways')).toEqual({
+      'in.txt': 'i',
+      'out/old.csv': 'o',
+      'other.txt': 'x',
+      'out/new.csv': 'second',
+    })
+  })
+})
