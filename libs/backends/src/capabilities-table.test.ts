@@ -8,6 +8,9 @@ test('README.md shows what the backends declare', async () => {
   const backends = await createBackends({
     docker: {},
     gvisor: {},
+    agentcore: {},
+    // As with a custom-container pool; an interpreter pool can less (src/azure/README.md).
+    azure: { container_endpoint: 'https://pool.invalid' },
     e2b: {},
     kubernetes: {},
     fake: {},

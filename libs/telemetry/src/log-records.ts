@@ -158,6 +158,21 @@ export const LOG_FACTS: Readonly<Record<string, LogFacts>> = {
     from: 'worker',
     about: 'The janitor tries again.',
   },
+  'agentcore: a session was not ready; a fresh one is tried': {
+    level: 'info',
+    from: 'worker',
+    about: 'Its first call did not end with our marker. Often: the interpreter’s image or role is broken.',
+  },
+  'agentcore: a session whose start failed may run on until its time ends': {
+    level: 'warn',
+    from: 'worker',
+    about: 'Nobody knows its id, and it could not be looked for; the service ends it a minute after its deadline.',
+  },
+  'agentcore: a session was not stopped; it ends at its time': {
+    level: 'warn',
+    from: 'worker',
+    about: 'The janitor tries again once its worker is gone; the service ends it a minute after its deadline.',
+  },
   'e2b: a sandbox whose creation failed may run on until its life ends': {
     level: 'warn',
     from: 'worker',

@@ -10,7 +10,7 @@ import { isRefused, isThrottled, lostSandbox } from './classify-failure.ts'
 import { cellCode, cellCommand, preamble, readyMarker } from './cell-source.ts'
 import type { ToolResult } from './consume-stream.ts'
 import { readAnswer, type Answer } from './read-answer.ts'
-import type { Service, SessionId } from './service.ts'
+import type { DataPlane, SessionPlace } from './data-plane.ts'
 
 /** A call that was refused for the rate is made again so often; with the pauses below, some 3 s. */
 const THROTTLED_MAX = 4
@@ -33,7 +33,7 @@ export interface ProgramRequest {
 }
 
 export interface CellSession {
-  readonly id: SessionId
+  readonly id: SessionPlace
   readonly nonce: string
   /** Nothing happened to it that leaves open what runs there. */
   readonly isSound: boolean
@@ -51,7 +51,11 @@ export interface CellSession {
 }
 
 /** Proves that the session is ready: exit code 0, no error, and the marker as the last line. Throws otherwise. */
-export async function proveReady(service: Service, id: SessionId, signal: AbortSignal): Promise<CellSession> {
+export async function proveReady(
+  service: DataPlane,
+  id: SessionPlace,
+  signal: AbortSignal,
+): Promise<CellSession> {
   const nonce = randomBytes(12).toString('hex')
   const given = { code: preamble(nonce), language: 'python' } as const
   const result = await service.call(id, 'executeCode', given, signal)
@@ -71,13 +75,13 @@ const lastLine = ({ stderr, exitCode }: ToolResult): string =>
   stderr.trimEnd().split('\n').at(-1)?.slice(0, 200) || `exit code ${exitCode}, without its marker`
 
 /** A session that was proven ready before, by this worker or another. */
-export function createCellSession(service: Service, id: SessionId, nonce: string): CellSession {
+export function createCellSession(service: DataPlane, id: SessionPlace, nonce: string): CellSession {
   let isSound = true
   let uploads = 0
 
   async function call(
     name: ToolName,
-    given: Parameters<Service['call']>[2],
+    given: Parameters<DataPlane['call']>[2],
     signal: AbortSignal,
   ): Promise<ToolResult> {
     for (let attempt = 1; ; attempt += 1) {

@@ -24,7 +24,7 @@ import { endKept, openKept, putBack, stopKept, type KeptSession } from './kept-s
 import { createLocalRateGate } from './local-rate-gate.ts'
 import { openSession, type OpenParts } from './open-session.ts'
 import { AgentcoreSandbox } from './sandbox.ts'
-import { createService, type Listed, type SessionId } from './service.ts'
+import { createDataPlane, type Listed, type SessionPlace } from './data-plane.ts'
 import { ownedName, ownerIn } from './session-name.ts'
 
 /** Beyond the hard deadline: the worker ends a session itself, the service's clock is for workers that died. */
@@ -42,7 +42,7 @@ export function createAgentcoreBackend(
 ): Backend {
   const settings = agentcoreConfigSchema.parse(config)
   const logger = deps.logger ?? SILENT
-  const service = createService(settings, deps.rate ?? createLocalRateGate())
+  const service = createDataPlane(settings, deps.rate ?? createLocalRateGate())
   const parts: OpenParts = { service, readyMs: settings.ready_timeout_ms, logger }
   const interpreters = lookup(settings, deps.interpreters)
   const capabilities = capabilitiesOf(settings, deps)
@@ -230,7 +230,7 @@ async function interpreterGone(
   })
 }
 
-function sessionIn(ref: SandboxRef, name: string): SessionId {
+function sessionIn(ref: SandboxRef, name: string): SessionPlace {
   const { interpreter, session } = ref.handle
   if (typeof interpreter === 'string' && typeof session === 'string' && /^[0-9a-zA-Z]{1,40}$/.test(session))
     return { interpreter, session }
@@ -253,6 +253,7 @@ function capabilitiesOf(settings: AgentcoreConfig, deps: BackendDeps): Capabilit
     preloads: [],
     value: settings.languages.includes('python'),
     interrupt: false,
+    remote: true,
     maxMs: LIFE_MS.most - LIFE_MARGIN_MS,
     enforces: [],
     measures: ['wall_ms'],

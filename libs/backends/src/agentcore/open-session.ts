@@ -9,7 +9,7 @@
 import type { BackendLogger } from '../deps.ts'
 import { proveReady, type CellSession } from './cell-session.ts'
 import { isRefused, openFailure } from './classify-failure.ts'
-import type { Service, SessionId } from './service.ts'
+import type { DataPlane, SessionPlace } from './data-plane.ts'
 import { clientToken } from './session-name.ts'
 
 export interface StartWish {
@@ -21,7 +21,7 @@ export interface StartWish {
 }
 
 export interface OpenParts {
-  service: Service
+  service: DataPlane
   readyMs: number
   logger: BackendLogger
 }
@@ -54,7 +54,11 @@ export async function openSession(
   }
 }
 
-async function start({ service, logger }: OpenParts, wish: StartWish, attempt: number): Promise<SessionId> {
+async function start(
+  { service, logger }: OpenParts,
+  wish: StartWish,
+  attempt: number,
+): Promise<SessionPlace> {
   const { interpreter, name, seconds } = wish
   try {
     return await service.start({ interpreter, name, seconds, token: clientToken(...wish.token, attempt) })
@@ -71,7 +75,7 @@ async function start({ service, logger }: OpenParts, wish: StartWish, attempt: n
   }
 }
 
-async function discard({ service, logger }: OpenParts, id: SessionId): Promise<void> {
+async function discard({ service, logger }: OpenParts, id: SessionPlace): Promise<void> {
   await service
     .stop(id)
     .catch((error: unknown) =>
@@ -83,7 +87,7 @@ async function discard({ service, logger }: OpenParts, id: SessionId): Promise<v
 }
 
 /** Stops all that run under a name; how many did. */
-export async function stopByName(service: Service, interpreter: string, name: string): Promise<number> {
+export async function stopByName(service: DataPlane, interpreter: string, name: string): Promise<number> {
   const found = (await service.list(interpreter)).filter((one) => one.name === name)
   const stopped = await Promise.all(found.map((one) => service.stop(one)))
   return stopped.filter(Boolean).length

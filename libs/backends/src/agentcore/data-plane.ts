@@ -21,31 +21,31 @@ const PAGE = 100
 const PAGES_MAX = 1000
 
 /** Which session, and of which interpreter. */
-export interface SessionId {
+export interface SessionPlace {
   interpreter: string
   session: string
 }
 
-export interface Listed extends SessionId {
+export interface Listed extends SessionPlace {
   name: string | undefined
 }
 
-export interface Service {
+export interface DataPlane {
   /** One session for one token, however often it is asked for. */
-  start(wish: { interpreter: string; name: string; seconds: number; token: string }): Promise<SessionId>
+  start(wish: { interpreter: string; name: string; seconds: number; token: string }): Promise<SessionPlace>
   /** False when there was none (any more). */
-  stop(id: SessionId): Promise<boolean>
+  stop(id: SessionPlace): Promise<boolean>
   /** All that run. */
   list(interpreter: string): Promise<Listed[]>
   /** One call that is sent once. The stream is read to its end, or the request is aborted. */
-  call(id: SessionId, name: ToolName, given: ToolArguments, signal: AbortSignal): Promise<ToolResult>
+  call(id: SessionPlace, name: ToolName, given: ToolArguments, signal: AbortSignal): Promise<ToolResult>
   /** One short call, to see whether address, keys and interpreter are good. */
   ping(interpreter: string, signal: AbortSignal): Promise<void>
   close(): void
 }
 
 /** Creates it; talks to nothing before the first call. */
-export function createService(config: AgentcoreConfig, rate: RateGate): Service {
+export function createDataPlane(config: AgentcoreConfig, rate: RateGate): DataPlane {
   let loaded: ReturnType<typeof clients> | null = null
   const load = () => (loaded ??= clients(config))
   const account = `agentcore:${config.region ?? ''}:${config.endpoint ?? ''}`
