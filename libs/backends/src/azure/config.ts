@@ -21,7 +21,7 @@ export const azureConfigSchema = z.strictObject({
   interpreter: z.enum(['python', 'shell']).default('python'),
   /**
    * What an interpreter pool starts in the background survives the execution that started it. Not documented by the vendor: try it
-   * with the backend's test first. It gives streaming, interrupts, sessions, a way out to the network, and runs of more than 215 s.
+   * with the backend's test first. It gives streaming, interrupts, sessions, and runs of more than 215 s.
    */
   detached: z.boolean().default(false),
   /** `auto` asks in the newest way first, and in the older one when the pool says SessionPropertiesMissing. */

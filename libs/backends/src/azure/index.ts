@@ -151,7 +151,8 @@ function capabilitiesOf(
       settings.languages ??
       (kind === 'container' ? ['python', 'javascript', 'typescript', 'bash'] : ['python', 'bash']),
     programs: ['script', 'command'],
-    network: isLive ? ['none', 'public', 'allow'] : ['none'],
+    // Carried by executions a connection would have some hundred KiB a second.
+    network: kind === 'container' ? ['none', 'public', 'allow'] : ['none'],
     stdin: true,
     files: true,
     artifacts: true,
