@@ -46,6 +46,44 @@ describe('selectBackends', () => {
     expect(select(request, tenant).names).toEqual(names)
   })
 
+  // Tiers of a workspace as docs/sandboxes.md translates them (seed 001); tiers 1 and 2 run nothing: sandbox_enabled is false.
+  it.each<[string, string[], Isolation, Partial<ExecutionRequestInput>, string[]]>([
+    ['3 on one machine', ['container'], 'container', {}, ['container']],
+    ['3 in production', ['microvm', 'container', 'process'], 'container', {}, ['microvm', 'container']],
+    ['3 that asks for none', ['container', 'none'], 'container', { backend: 'none' }, []],
+    ['4', order, 'none', { backend: 'none' }, ['none']],
+  ])('gives tier %s of the backends %j what fits it', (_tier, configured, min, request, names) => {
+    const parsed = executionRequestSchema.parse({
+      tenant_id: 'acme',
+      agent_id: 'a',
+      program: { type: 'script', language: 'python', source: '' },
+      ...request,
+    })
+    const tenant = tenantOf({ min_isolation: min })
+    const { candidates } = selectBackends({ backends, order: configured }, parsed, tenant, 'none')
+    expect(candidates.map(({ name }) => name)).toEqual(names)
+  })
+
+  it('finds a session’s files where sessions are, whatever programs are run there', () => {
+    const program = { type: 'files', op: 'list' } as const
+    const withSessions = scriptedBackend({ name: 'own', capabilities: { programs: [], sessions: ['files'] } })
+    const without = scriptedBackend({ name: 'single', capabilities: { sessions: [] } })
+    const parsed = executionRequestSchema.parse({
+      tenant_id: 'acme',
+      agent_id: 'a',
+      program,
+      session: { key: 'k' },
+    })
+    const found = new Map([withSessions, without].map((backend) => [backend.name, backend]))
+    const selection = selectBackends(
+      { backends: found, order: [...found.keys()] },
+      parsed,
+      tenantOf({ min_isolation: 'none' }),
+      'none',
+    )
+    expect(selection.candidates.map(({ name }) => name)).toEqual(['own'])
+  })
+
   it('gives a reason for each backend that it refuses', () => {
     expect(select({ network: 'public' }, 'container').rejections).toEqual([
       {
