@@ -16,13 +16,25 @@ export function sendError(error: unknown, request: FastifyRequest, reply: Fastif
   if (http >= 500) request.log.error({ err: error, trace_id: request.traceId }, 'request failed')
   else request.log.debug({ code: body.error.code, trace_id: request.traceId }, body.error.message)
   if (http === 401) void reply.header('www-authenticate', 'Bearer realm="cofferdam"')
-  if (body.error.retry === 'later' && http >= 429) void reply.header('retry-after', '1')
+  if (body.error.retry === 'later' && http >= 429)
+    void reply.header('retry-after', retryAfterSeconds(translated))
   if (http === 413) void reply.header('connection', 'close')
   void reply
     .code(statusOf(translated) ?? http)
     .type('application/json; charset=utf-8')
     .serializer(JSON.stringify)
     .send(body)
+}
+
+/** Beyond a minute a forecast is none: workers come and go. */
+const RETRY_AFTER_MAX_S = 60
+
+/** Of a full queue when room comes, by its forecast; everything else that passes is over in a moment or not foreseen. */
+function retryAfterSeconds(error: unknown): number {
+  if (!isCofferdamError(error) || error.code !== 'queue_full') return 1
+  const { room_in_ms: roomInMs } = error.details
+  const seconds = typeof roomInMs === 'number' ? Math.ceil(roomInMs / 1000) : RETRY_AFTER_MAX_S
+  return Math.min(RETRY_AFTER_MAX_S, Math.max(1, seconds))
 }
 
 /** What fastify and node throw, in our words; anything unknown stays as it is and becomes `internal`. */

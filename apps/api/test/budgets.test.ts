@@ -51,7 +51,7 @@ describe('RateLimit headers', () => {
     )
     const full = await enqueue('x', later)
     expect(full.status).toBe(429)
-    expect(full.headers).toMatchObject({ 'retry-after': '1', 'ratelimit-policy': policy })
+    expect(full.headers).toMatchObject({ 'retry-after': '60', 'ratelimit-policy': policy })
     await scene.call({ method: 'POST', url: `/v1/executions/${accepted.json.execution_id}/cancel` })
     const got = await scene.call({ url: `/v1/executions/${accepted.json.execution_id}` })
     expect(got.json.result.ending).toBe('cancelled')

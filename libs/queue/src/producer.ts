@@ -88,7 +88,7 @@ export interface LivePage {
 export interface Producer extends AsyncDisposable {
   /**
    * Accepts an execution durably. With `awaitReply` a following `wait` needs no round trip of its own.
-   * Throws queue_full (details: queued, limit), idempotency_conflict (details: execution_id), queue_unavailable
+   * Throws queue_full (details: queued, limit, and room_in_ms, the forecast, null when unknown), idempotency_conflict (details: execution_id), queue_unavailable
    * (nothing was accepted, unless the connection broke in between: use an idempotency key to repeat safely).
    */
   put(request: ExecutionRequest, options?: { traceparent?: string; awaitReply?: boolean }): Promise<Accepted>
@@ -183,7 +183,11 @@ export function createProducer({ redis, subscriber, now = Date.now, ids }: Produ
   function acceptedOf(code: string, rest: Reply[]): Accepted {
     if (code === 'full')
       throw new CofferdamError('queue_full', undefined, {
-        details: { queued: numberOrNull(rest[0]), limit: numberOrNull(rest[1]) },
+        details: {
+          queued: numberOrNull(rest[0]),
+          limit: numberOrNull(rest[1]),
+          room_in_ms: nonNegative(rest[2]),
+        },
       })
     if (code === 'conflict')
       throw new CofferdamError('idempotency_conflict', undefined, {

@@ -1,7 +1,7 @@
-import type { ExecutionId } from '@cofferdam/contract'
+import type { CofferdamError, ExecutionId } from '@cofferdam/contract'
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest'
 import { FLEET_DEFAULTS } from '@cofferdam/contract'
-import type { Producer, Taken } from '../src/index.ts'
+import { KEYS, type Producer, type Taken } from '../src/index.ts'
 import { endWith, gate, requestOf } from './fixtures.ts'
 import { startBench, type Bench } from './support.ts'
 
@@ -164,6 +164,32 @@ describe('limits of a tenant', () => {
     await producer.put(requestOf({ tenant_id: 'other' }))
     await producer.setTenantLimits('acme', WEIGHT_1)
     await producer.put(requestOf())
+  })
+
+  it('say with a refusal when room comes, by the forecast of what waits first', async () => {
+    const producer = bench.producer()
+    await producer.setTenantLimits('acme', { ...WEIGHT_1, concurrency: 1, max_queued: 2 })
+    const roomInMs = async (): Promise<unknown> => {
+      const refused: unknown = await producer.put(requestOf()).catch((error: unknown) => error)
+      return (refused as CofferdamError).details['room_in_ms']
+    }
+    await flood(producer, 'acme', 2)
+    // No worker serves the lane.
+    expect(await roomInMs()).toBeNull()
+    // Each run has taken 7 s on the average.
+    await bench.redis.hset(KEYS.clock, 'avg:interactive', 7)
+    const release = gate()
+    bench.consumer({
+      slots: 1,
+      async process(taken) {
+        await release.opened
+        await endWith('ok')(taken)
+      },
+    })
+    await vi.waitFor(async () => expect((await producer.stats()).lanes.interactive.queued).toBe(1), 5000)
+    await producer.put(requestOf())
+    expect(await roomInMs()).toBe(7000)
+    release.open()
   })
 
   it.each([0, 1, 10_000])(

@@ -5,7 +5,7 @@
 --          13 callback URL or ''
 --          14 life of the server or ''
 -- Returns  {'accepted' | 'duplicate', id, status, position, eta_ms or -1}
---          {'conflict', id of the other execution} | {'full', waiting, limit}
+--          {'conflict', id of the other execution} | {'full', waiting, limit, ms until there is room or -1}
 -- Invariants: one idempotency key names one execution; repeating a call changes nothing; a refused call writes nothing; a tenant never has more
 --          than its depth limit waiting (unless the execution starts at once).
 -- Complexity: O(log n) plus the picks.
@@ -55,7 +55,9 @@ if delay == 0 and waiting == 0 and (sk == '' or redis.call('HEXISTS', K.session 
   calm = nobody_waits()
   room = room_at_once(lane, tenant, concurrency, calm)
 end
-if waiting >= max_queued and not room then return { 'full', waiting, max_queued } end
+if waiting >= max_queued and not room then
+  return { 'full', waiting, max_queued, waiting == 0 and 0 or forecast_room(tenant, now) }
+end
 local at_once = room and sk == '' and (calm or
   redis.call('EXISTS', K.ring .. (lane == 'routine' and 'interactive' or 'routine')) == 0 and next_due(now) ~= 0)
 

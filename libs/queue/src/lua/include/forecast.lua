@@ -76,3 +76,17 @@ forecast = function(lane, tenant, agent, id, now, sk, worker)
   )
   return position, math.ceil(math.max(seconds * 1000, (tonumber(s[3]) or now) - now))
 end
+
+-- Milliseconds until the first of a tenant's waiting executions starts, and so makes room for another; -1 when that is unknown.
+local function forecast_room(tenant, now)
+  local first = -1
+  for _, lane in ipairs({ 'interactive', 'routine' }) do
+    local agent = redis.call('ZRANGE', K.turns .. lane .. ':' .. tenant, 0, 0)[1]
+    local id = agent and redis.call('ZRANGE', K.backlog .. lane .. ':' .. tenant .. ':' .. agent, 0, 0)[1]
+    if id then
+      local _, eta = forecast(lane, tenant, agent, id, now, false, false)
+      if eta >= 0 and (first < 0 or eta < first) then first = eta end
+    end
+  end
+  return first
+end
