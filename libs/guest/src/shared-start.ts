@@ -24,8 +24,9 @@ const BASE_ENV = {
  * program's filter; null for all others, which `agentArgv` starts. It waits for `release(options)`.
  */
 export function sharedStart(options: AgentOptions): SharedStart | null {
-  if (options.language !== 'python' || options.cell === true || options.env?.['PYTHONPATH'] !== undefined)
-    return null
+  if (options.language !== 'python' || options.cell === true) return null
+  // What Python reads of them would hold for the agent, too.
+  if (Object.keys(options.env ?? {}).some((name) => name.startsWith('PYTHON'))) return null
   const preload = options.preload ?? []
   return {
     argv: [options.python, 'main.py'],

@@ -20,8 +20,8 @@ test('is only for a sandbox that serves one Python program', () => {
     { language: 'python', cell: true },
   ] as const)
     expect(sharedStart({ ...common, ...other })).toBeNull()
-  // The gate's folder would have to stand in front of it.
-  expect(sharedStart({ ...common, language: 'python', env: { PYTHONPATH: '/x' } })).toBeNull()
+  for (const name of ['PYTHONPATH', 'PYTHONINSPECT'])
+    expect(sharedStart({ ...common, language: 'python', env: { [name]: '1' } })).toBeNull()
 })
 
 test('tells the agent nothing by what the program can read of its own start', () => {
