@@ -9,6 +9,8 @@ import type { CodeInterpreter, CodeInterpreters } from '@cofferdam/store'
 
 /** An id that was replaced is seen as such at the latest after this, or when the service says that it knows it no more. */
 const FRESH_MS = 30_000
+/** The data plane may not know yet what the control plane calls READY: no 404 is believed so soon after. */
+const SETTLE_MS = 120_000
 /** About 200 bytes each; the service has 1,000 in an account. */
 const KEPT_MAX = 2000
 
@@ -42,7 +44,9 @@ export function createInterpreterLookup(deps: {
     },
     async forget(tenantId, environment, id) {
       kept.delete(keyOf(tenantId, environment))
-      await deps.rows.forget(tenantId, environment, id, deps.actor)
+      const row = (await deps.rows.list({ tenantId })).find((one) => one.environment === environment)
+      const isYoung = now() - Date.parse(row?.provisioned_at ?? '') < SETTLE_MS
+      if (!isYoung) await deps.rows.forget(tenantId, environment, id, deps.actor)
     },
     async all() {
       const ids: string[] = []

@@ -6,7 +6,7 @@ import { createInterpreterLookup } from '../src/interpreter-lookup.ts'
 const ROW = {
   environment: 'default-public',
   generation: 1,
-  provisioned_at: null,
+  provisioned_at: '2026-01-01T00:00:00.000Z',
   sandbox_enabled: true,
 } as const
 
@@ -60,6 +60,18 @@ it('goes on with what it knows while Postgres is away, and knows nothing of othe
   rows.away = true
   expect(await lookup.find('acme', 'default-public')).toBe('a-1')
   await expect(lookup.find('globex', 'default-public')).rejects.toMatchObject({ code: 'store_unavailable' })
+})
+
+it('believes no 404 of an interpreter that was provisioned a moment ago', async () => {
+  const rows = rowsOf({ acme: 'a-1' })
+  const at = Date.parse(ROW.provisioned_at)
+  let now = at + 60_000
+  const lookup = createInterpreterLookup({ rows, actor: 'w', now: () => now })
+  await lookup.forget('acme', 'default-public', 'a-1')
+  expect(rows.forgotten).toEqual([])
+  now = at + 180_000
+  await lookup.forget('acme', 'default-public', 'a-1')
+  expect(rows.forgotten).toHaveLength(1)
 })
 
 it('uses no id any more that the service does not know', async () => {

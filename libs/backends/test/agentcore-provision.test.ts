@@ -159,6 +159,24 @@ describe('a tenant', () => {
     ])
   })
 
+  it('gets a new one where the service answers its token with one that is gone', async () => {
+    const tenant = await newTenant()
+    const dies = { ...store.codeInterpreters, provisioned: () => Promise.reject(new Error('killed here')) }
+    await expect(provisioner({}, dies).reconcile(wanting(tenant))).rejects.toThrow('killed here')
+    const [orphan = ''] = double.stock.ready()
+    double.stock.delete(orphan)
+    double.stock.age(orphan, HOUR_MS)
+    const quick = { ready_timeout_ms: 100 }
+    const first = await provisioner(quick).reconcile()
+    expect(first?.interpreters).toMatchObject([
+      { state: 'provisioning', action: 'failed' },
+      { state: 'ready' },
+    ])
+    const second = await provisioner(quick).reconcile()
+    expect(second?.interpreters).toMatchObject([{ action: 'created' }, { action: 'kept' }])
+    expect(double.stock.ready()).not.toContain(orphan)
+  })
+
   it('is not left with what cannot start: a failed creation is deleted and made again', async () => {
     const tenant = await newTenant({})
     double.knobs.failCreations = 1

@@ -34,7 +34,7 @@ export interface ProvisionLine {
   state: 'not-requested' | 'disabled' | 'provisioning' | 'ready'
   interpreter_id: string | null
   /** What was done, or with `would-` would have been. */
-  action: 'none' | 'kept' | 'created' | 'adopted' | 'forgotten' | 'would-create' | 'would-forget' | 'failed'
+  action: 'none' | 'kept' | 'created' | 'adopted' | 'would-create' | 'would-forget' | 'failed'
   /** Why it is not ready, in words. */
   detail: string | null
 }
