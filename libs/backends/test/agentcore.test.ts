@@ -365,7 +365,7 @@ describe.skipIf(why !== null && process.env['COFFERDAM_REQUIRE'] !== 'all')(`age
     })
 
     it('of a worker that died in its turn is stopped, not attached to', async () => {
-      const [dying, other] = [await keeping(300), await keeping(300)]
+      const [dying, other] = [await keeping(1000), await keeping()]
       const sandbox = await open(MARK, dying.session, dying.by)
       dying.redis.disconnect()
       const second = await open(MARK, dying.session, other.by)

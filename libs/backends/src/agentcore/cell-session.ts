@@ -3,6 +3,7 @@
  * what runs there ends its use: `isSound` is false from then on, and nobody runs a second program in it.
  */
 import { randomBytes } from 'node:crypto'
+import { posix } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { ToolName } from '@aws-sdk/client-bedrock-agentcore'
 import { CofferdamError, isCofferdamError, type ProgramFile } from '@cofferdam/contract'
@@ -34,7 +35,8 @@ export interface ProgramRequest {
 
 export interface CellSession {
   readonly id: SessionPlace
-  readonly nonce: string
+  /** Where its cell stands in it. */
+  readonly base: string
   /** Nothing happened to it that leaves open what runs there. */
   readonly isSound: boolean
   /** It must serve no other program. */
@@ -59,8 +61,8 @@ export async function proveReady(
   const nonce = randomBytes(12).toString('hex')
   const given = { code: preamble(nonce), language: 'python' } as const
   const result = await service.call(id, 'executeCode', given, signal)
-  const last = result.stdout.trimEnd().split(/\r?\n/).at(-1)
-  if (result.exitCode !== 0 || result.isError || last !== readyMarker(nonce))
+  const [base = '', last] = result.stdout.trimEnd().split(/\r?\n/).slice(-2)
+  if (result.exitCode !== 0 || result.isError || last !== readyMarker(nonce) || !isPlainPath(base))
     throw new CofferdamError(
       'sandbox_open_failed',
       `AgentCore: the session is not ready: ${lastLine(result)}`,
@@ -68,14 +70,18 @@ export async function proveReady(
         details: { reason: 'readiness' },
       },
     )
-  return createCellSession(service, id, nonce)
+  return createCellSession(service, id, base)
 }
+
+/** Absolute, and nothing that a shell would read otherwise. */
+const isPlainPath = (path: string): boolean => /^\/[\w./-]{1,500}$/.test(path)
 
 const lastLine = ({ stderr, exitCode }: ToolResult): string =>
   stderr.trimEnd().split('\n').at(-1)?.slice(0, 200) || `exit code ${exitCode}, without its marker`
 
 /** A session that was proven ready before, by this worker or another. */
-export function createCellSession(service: DataPlane, id: SessionPlace, nonce: string): CellSession {
+export function createCellSession(service: DataPlane, id: SessionPlace, base: string): CellSession {
+  const tag = randomBytes(6).toString('hex')
   let isSound = true
   let uploads = 0
 
@@ -120,16 +126,16 @@ export function createCellSession(service: DataPlane, id: SessionPlace, nonce: s
       return await call('executeCode', { code: cellCode(request), language: 'python' }, signal)
     // The cell stops its program itself; this is for one that cannot.
     const limits = { softS: Math.ceil((softMs + graceMs) / 1000) + 1, graceS: 2 }
-    const command = cellCommand(nonce, request, limits)
+    const command = cellCommand(base, request, limits)
     const given = command.length <= COMMAND_MAX ? command : await asFile(command, signal)
     if (carrier === 'command') return await call('executeCommand', { command: given }, signal)
     return await inBackground(given, signal)
   }
 
   async function asFile(command: string, signal: AbortSignal): Promise<string> {
-    const path = `cofferdam-${nonce}-${(uploads += 1)}.sh`
+    const path = `cofferdam-${tag}-${(uploads += 1)}.sh`
     await call('writeFiles', { content: [{ path, blob: Buffer.from(command) }] }, signal)
-    return `sh ./${path}`
+    return `sh ${posix.dirname(base)}/${path}`
   }
 
   async function inBackground(command: string, signal: AbortSignal): Promise<ToolResult> {
@@ -154,7 +160,7 @@ export function createCellSession(service: DataPlane, id: SessionPlace, nonce: s
 
   return {
     id,
-    nonce,
+    base,
     get isSound() {
       return isSound
     },
@@ -163,7 +169,7 @@ export function createCellSession(service: DataPlane, id: SessionPlace, nonce: s
     },
 
     async upload(files, signal) {
-      const archive = `cofferdam-${nonce}-${(uploads += 1)}.files`
+      const archive = `cofferdam-${tag}-${(uploads += 1)}.files`
       const head = files.map(({ path, bytes, executable }) => ({
         path,
         size: bytes.length,

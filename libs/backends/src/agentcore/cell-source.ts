@@ -50,21 +50,20 @@ __cofferdam_ready__()
 }
 
 /** Beside the files of the tools, whose paths are relative to where the interpreter was started. */
-export const folderOf = (nonce: string): string => `.cofferdam-${nonce}`
+const folderOf = (nonce: string): string => `.cofferdam-${nonce}`
 
 /** A request as a cell of the session's interpreter. */
 export const cellCode = (request: object): string =>
   `__import__("sys").modules["cofferdam_cell.cell"].answer("${encoded(request)}")`
 
-/** A request as a command, by an interpreter of its own; \`timeout\` ends what does not end itself. */
+/** A request as a command, by an interpreter of its own; `timeout` ends what does not end itself. `base`: a path that needs no quotes. */
 export function cellCommand(
-  nonce: string,
+  base: string,
   request: object,
   limits: { softS: number; graceS: number },
 ): string {
-  const folder = folderOf(nonce)
   return [
-    `timeout -k ${limits.graceS} ${limits.softS} python3 -I ${folder}/lib/cofferdam_cell/run.py "$PWD/${folder}" <<'END'`,
+    `timeout -k ${limits.graceS} ${limits.softS} python3 -I ${base}/lib/cofferdam_cell/run.py ${base} <<'END'`,
     encoded(request),
     'END',
   ].join('\n')

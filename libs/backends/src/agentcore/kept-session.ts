@@ -75,12 +75,12 @@ async function attach(
 ): Promise<KeptSession | null> {
   const { entry } = lease
   if (entry === null) return null
-  const { session, nonce } = entry.handle
+  const { session, base } = entry.handle
   const lastsUntilMs = Date.now() + spec.limits.hard_timeout_ms + MARGIN_MS
-  if (typeof session === 'string' && typeof nonce === 'string' && (entry.expiresAtMs ?? 0) > lastsUntilMs) {
+  if (typeof session === 'string' && typeof base === 'string' && (entry.expiresAtMs ?? 0) > lastsUntilMs) {
     if (entry.scope !== spec.session?.scope || entry.handle['interpreter'] !== interpreter)
       throw new CofferdamError('conflict', 'The session is open with another scope or network.')
-    const cell = createCellSession(parts.service, { interpreter, session }, nonce)
+    const cell = createCellSession(parts.service, { interpreter, session }, base)
     const isAlive = await cell.ask(SIGN_OF_LIFE, SIGN_MAX, signal).then(
       () => true,
       () => false,
@@ -128,7 +128,7 @@ async function make(
     await lease.forget()
     throw error
   })
-  const handle = { interpreter, name, session: session.id.session, nonce: session.nonce }
+  const handle = { interpreter, name, session: session.id.session, base: session.base }
   return { session, lease, entry: { ...promised, handle }, fresh: true }
 }
 

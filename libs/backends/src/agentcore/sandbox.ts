@@ -272,8 +272,14 @@ function fromAnswer({ head, stdout, stderr }: Answer): Ended {
   }
 }
 
-/** The interpreter or the cell was ended from inside: what the tool itself says is all that there is. */
+/** The interpreter or the cell was killed, or did not end in time: what the tool itself says is all that there is. */
+const KILLED: readonly (number | null | undefined)[] = [124, 137]
+
 function withoutAnswer(result: ToolResult | null): Ended {
+  if (!KILLED.includes(result?.exitCode))
+    throw new CofferdamError('sandbox_lost', 'AgentCore: the cell of the session did not answer.', {
+      details: { reason: 'no_answer', exit_code: result?.exitCode ?? null },
+    })
   const [stdout, stderr] = [Buffer.from(result?.stdout ?? ''), Buffer.from(result?.stderr ?? '')]
   return {
     exitCode: result?.exitCode ?? null,

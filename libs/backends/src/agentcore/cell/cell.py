@@ -146,7 +146,8 @@ def answer(text):
 
 
 def ready(base, marker):
-    """In the session's own interpreter, before anything else: what it says last is what the worker waits for."""
+    """In the session's own interpreter, before anything else: says where it is, and last what the worker waits for."""
     open_cell(base, sys.stdout)
     install(_cell.redactor)
+    print(base)
     print(marker)

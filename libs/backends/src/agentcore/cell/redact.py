@@ -77,16 +77,22 @@ class RedactingBuffer(io.RawIOBase):
         self._flush()
 
 
-def redacting(redactor, stream):
-    """A text stream in front of `stream`, `.buffer` included."""
-    decode = codecs.getincrementaldecoder("utf-8")("replace").decode
-    buffer = RedactingBuffer(redactor, lambda data: stream.write(decode(data)), stream.flush)
-    return io.TextIOWrapper(buffer, encoding="utf-8", errors="replace", newline="", write_through=True)
+class RedactingStream(io.TextIOWrapper):
+    """What else its stream can do it can too: a kernel tells its stdout which cell it prints for (ipykernel, `set_parent`)."""
+
+    def __init__(self, redactor, stream):
+        self._stream = stream
+        decode = codecs.getincrementaldecoder("utf-8")("replace").decode
+        buffer = RedactingBuffer(redactor, lambda data: stream.write(decode(data)), stream.flush)
+        super().__init__(buffer, encoding="utf-8", errors="replace", newline="", write_through=True)
+
+    def __getattr__(self, name):
+        return getattr(object.__getattribute__(self, "_stream"), name)
 
 
 def install(redactor):
     """Puts it in front of both streams and publishes it as `sitecustomize`; asserts that it works."""
-    streams = redacting(redactor, sys.stdout), redacting(redactor, sys.stderr)
+    streams = RedactingStream(redactor, sys.stdout), RedactingStream(redactor, sys.stderr)
     module = types.ModuleType("sitecustomize")
     module.installed = lambda: (sys.stdout, sys.stderr) == streams
     module.register_token = redactor.register
@@ -100,7 +106,7 @@ def prove():
     said, own = [], Redactor()
     own.register("a canary and no secret")
     sink = types.SimpleNamespace(write=said.append, flush=lambda: None)
-    stream = redacting(own, sink)
+    stream = RedactingStream(own, sink)
     for part in ("x a canary ", "and no", " secret\n"):
         stream.write(part)
         stream.flush()
