@@ -16,6 +16,7 @@ import { measureLeaks } from './measure-leaks.ts'
 import { measureLimits } from './measure-limits.ts'
 import { measureNoop } from './measure-noop.ts'
 import { measureSlots } from './measure-slots.ts'
+import { measureTenants } from './measure-tenants.ts'
 import { measureThroughput } from './measure-throughput.ts'
 import { measureWarm } from './measure-warm.ts'
 import { printTable } from './print-table.ts'
@@ -31,6 +32,7 @@ const PHASES: Record<string, Phase> = {
   audit: measureAudit,
   fairness: measureFairness,
   backlog: measureBacklog,
+  tenants: measureTenants,
   limits: measureLimits,
   slots: measureSlots,
   leaks: measureLeaks,

@@ -1,0 +1,99 @@
+/**
+ * 10,000 tenants with a few waiting executions each, half of them of weight 2, through the queue and one consumer that ends
+ * everything at once: in which order they start, what they hold in Redis, and what an execution costs Redis.
+ */
+import { newWorkerId } from '@cofferdam/contract'
+import { connectRedis, createConsumer } from '@cofferdam/queue'
+import { openQueue, runOf } from './flood.ts'
+import type { BenchContext, Measured } from './report.ts'
+import { sampleAttempt } from './sample-attempt.ts'
+import { round } from './statistics.ts'
+
+const TENANTS = 10_000
+const EACH = 3
+const SLOTS = 16
+const MIB = 1_048_576
+
+export async function measureTenants(context: BenchContext): Promise<Record<string, Measured>> {
+  await using queue = openQueue(context.fleet)
+  await queue.empty()
+  const weightOf = (n: number): number => 1 + (n % 2)
+  const name = (n: number): string => `many-${n}`
+  for (let n = 0; n < TENANTS; n += 1)
+    await queue.producer.setTenantLimits(name(n), {
+      weight: weightOf(n),
+      concurrency: null,
+      max_queued: null,
+    })
+  const emptyBytes = await queue.usedMemory()
+  const startMicros = await queue.scriptMicros()
+  // All of one tenant, then all of the next: in the order of arrival nobody would be served once before others are thrice.
+  await queue.flood(
+    Array.from({ length: TENANTS * EACH }, (_, n) =>
+      runOf(name(Math.floor(n / EACH)), `agent-${n % EACH}`, 0),
+    ),
+  )
+  const fullBytes = await queue.usedMemory()
+  const fullMicros = await queue.scriptMicros()
+  const startedMs = performance.now()
+  const started = await drain(context, TENANTS * EACH)
+  const seconds = (performance.now() - startedMs) / 1000
+  const overMicros = await queue.scriptMicros()
+  await queue.passTime()
+  const leftBytes = await queue.usedMemory()
+  await queue.empty()
+
+  const counts = new Map<string, number>()
+  let early = 0
+  const seconds2: number[] = []
+  const seconds1: number[] = []
+  for (const [place, tenant] of started.entries()) {
+    const count = (counts.get(tenant) ?? 0) + 1
+    counts.set(tenant, count)
+    if (count > 1 && counts.size < TENANTS) early += 1
+    if (count === 2) (weightOf(Number(tenant.slice(5))) === 2 ? seconds2 : seconds1).push(place)
+  }
+  const count = (value: number): Measured => ({ unit: 'count', value })
+  const micros = (value: number): Measured => ({ unit: 'us', value: round(value) })
+  return {
+    'tenants.10000.served_again_before_all_were_served': count(early),
+    'tenants.10000.second_start_of_weight_1_before_the_last_of_weight_2': count(
+      seconds1.filter((place) => place < (seconds2.at(-1) ?? 0)).length,
+    ),
+    'tenants.10000.memory': { unit: 'MiB', value: round((fullBytes - emptyBytes) / MIB) },
+    'tenants.10000.memory_left': { unit: 'MiB', value: round((leftBytes - emptyBytes) / MIB) },
+    'tenants.10000.enqueue_cost': micros((fullMicros - startMicros) / (TENANTS * EACH)),
+    'tenants.10000.run_cost': micros((overMicros - fullMicros) / (TENANTS * EACH)),
+    'tenants.10000.runs': { unit: 'per_second', value: round((TENANTS * EACH) / seconds) },
+  }
+}
+
+/** Ends everything that starts; tenants in the order of their starts. */
+async function drain({ fleet }: BenchContext, expected: number): Promise<string[]> {
+  const redis = connectRedis(fleet.redisUrl, 'worker')
+  const subscriber = connectRedis(fleet.redisUrl, 'subscriber')
+  const all = Promise.withResolvers<void>()
+  const started: string[] = []
+  let over = 0
+  const consumer = createConsumer({
+    redis,
+    subscriber,
+    workerId: newWorkerId('0123456789ab'),
+    slots: SLOTS,
+    lanes: ['interactive'],
+    async process(taken) {
+      const { tenant_id, agent_id } = taken.request
+      started.push(tenant_id)
+      await taken.settle(sampleAttempt(tenant_id, agent_id), { slotMs: 20 })
+      over += 1
+      if (over === expected) all.resolve()
+    },
+    onOutbox: async () => undefined,
+  })
+  consumer.start()
+  await all.promise
+  await consumer.drain({ graceMs: 1000 })
+  redis.disconnect()
+  subscriber.disconnect()
+  return started
+}
