@@ -84,6 +84,20 @@ export const WORKER_FIELDS = {
       'How often this worker looks for idle sessions that any worker can attach to, and ends them, milliseconds.',
     example: '10000',
   },
+  identityEndpoint: {
+    variable: 'IDENTITY_ENDPOINT',
+    schema: z.url({ protocol: /^https?$/ }).optional(),
+    description:
+      'Where the managed identity of this worker gives tokens, for the azure backend; App Service and Container Apps set it.',
+    example: 'http://127.0.0.1:41000/msi/token',
+  },
+  identityHeader: {
+    variable: 'IDENTITY_HEADER',
+    schema: z.string().min(1).optional(),
+    description: 'What that endpoint wants to see; App Service and Container Apps set it.',
+    example: '853b9a84-5bfa-4b22-a3f3-0b9a43d9ad8a',
+    secret: true,
+  },
   drainMs: {
     variable: 'COFFERDAM_DRAIN_MS',
     schema: wholeNumber(0, 3_600_000).default(25_000),

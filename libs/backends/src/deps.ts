@@ -20,6 +20,8 @@ export interface BackendDeps {
   sessions?: SessionRegistry
   /** Rates of a vendor's account that all workers share; without it each worker keeps to them alone. */
   rate?: RateGate
+  /** Where this worker's managed identity at Azure gives tokens, as App Service and Container Apps tell it; before the azure backend's settings. */
+  identity?: { endpoint: string; header: string }
   /** Which code interpreter is whose, for the agentcore backend; without it every tenant is refused there. */
   interpreters?: Interpreters
 }

@@ -56,22 +56,24 @@ describe('azure tokens', () => {
     vi.stubEnv('IDENTITY_ENDPOINT', double.identityEndpoint)
     vi.stubEnv('IDENTITY_HEADER', header)
     const theirs = await new ManagedIdentityCredential().getToken(`${SESSIONS_AUDIENCE}/.default`)
-    const tokens = createTokens(
-      createCredentials(
-        settings({
-          az: join(folder, 'az'),
-          identity_endpoint: double.identityEndpoint,
-          identity_header_file: file('header', header),
-        }),
-      ),
-    )
+    const az = join(folder, 'az')
+    const bySettings = {
+      identity_endpoint: double.identityEndpoint,
+      identity_header_file: file('header', header),
+    }
+    const tokens = createTokens(createCredentials(settings({ az, ...bySettings })))
     const ours = await tokens.get(SESSIONS_AUDIENCE, never)
     expect([await listed(theirs.token), await listed(ours)]).toEqual([200, 200])
     expect(tokens.answeredBy).toBe('managed-identity')
+    const told = createTokens(
+      createCredentials(settings({ az }), { endpoint: double.identityEndpoint, header }),
+    )
+    expect(await listed(await told.get(SESSIONS_AUDIENCE, never))).toBe(200)
     const asked = double.requests
       .filter((line) => line.includes('/msi/token'))
       .map((line) => new URL(line.slice(4), 'http://x').searchParams)
     expect(asked.map((query) => [query.get('resource'), query.get('api-version')])).toEqual([
+      [SESSIONS_AUDIENCE, '2019-08-01'],
       [SESSIONS_AUDIENCE, '2019-08-01'],
       [SESSIONS_AUDIENCE, '2019-08-01'],
     ])

@@ -166,12 +166,25 @@ export const LOG_FACTS: Readonly<Record<string, LogFacts>> = {
   'agentcore: a session whose start failed may run on until its time ends': {
     level: 'warn',
     from: 'worker',
-    about: 'Nobody knows its id, and it could not be looked for; the service ends it a minute after its deadline.',
+    about:
+      'Nobody knows its id, and it could not be looked for; the service ends it a minute after its deadline.',
   },
   'agentcore: a session was not stopped; it ends at its time': {
     level: 'warn',
     from: 'worker',
-    about: 'The janitor tries again once its worker is gone; the service ends it a minute after its deadline.',
+    about:
+      'The janitor tries again once its worker is gone; the service ends it a minute after its deadline.',
+  },
+  'azure: a session could not be kept and is ended': {
+    level: 'warn',
+    from: 'worker',
+    about:
+      'It was not proven clean, the lease was lost, or the pool does not answer; the next execution gets a fresh one.',
+  },
+  'azure: a session that failed to start may wait until its cooldown ends': {
+    level: 'warn',
+    from: 'worker',
+    about: 'The pool did not take its end; the service ends it by itself.',
   },
   'e2b: a sandbox whose creation failed may run on until its life ends': {
     level: 'warn',

@@ -7,6 +7,7 @@ import { readFile } from 'node:fs/promises'
 import { promisify } from 'node:util'
 import { CofferdamError } from '@cofferdam/contract'
 import { z } from 'zod'
+import type { BackendDeps } from '../deps.ts'
 import type { AzureConfig, CREDENTIALS } from './config.ts'
 
 export interface AccessToken {
@@ -36,13 +37,13 @@ const cliSchema = z.object({
 const oauthSchema = z.object({ access_token: text, expires_in: z.coerce.number().positive() })
 const identitySchema = z.object({ access_token: text, expires_on: z.coerce.number().positive() })
 
-/** Creates what the settings name, in their order. */
-export function createCredentials(config: AzureConfig): Credential[] {
+/** Creates what the settings name, in their order. `identity` is what the worker was told of its own. */
+export function createCredentials(config: AzureConfig, identity?: BackendDeps['identity']): Credential[] {
   const makers: Record<Credential['name'], Credential['token']> = {
     'azure-cli': (audience, signal) => fromCli(config.az, audience, signal),
     'client-secret': (audience, signal) => fromSecret(config, audience, signal),
     'workload-identity': (audience, signal) => fromFederation(config, audience, signal),
-    'managed-identity': (audience, signal) => fromManagedIdentity(config, audience, signal),
+    'managed-identity': (audience, signal) => fromManagedIdentity(config, identity, audience, signal),
   }
   return config.credentials.map((name) => ({ name, token: makers[name] }))
 }
@@ -117,17 +118,21 @@ async function fromAuthority(
 }
 
 async function fromManagedIdentity(
-  { identity_endpoint: endpoint, identity_header_file: headerFile, client_id: clientId }: AzureConfig,
+  config: AzureConfig,
+  told: BackendDeps['identity'],
   audience: string,
   signal: AbortSignal,
 ): Promise<AccessToken | null> {
   const name = 'managed-identity'
+  const { identity_header_file: headerFile, client_id: clientId } = config
+  const endpoint = told?.endpoint ?? config.identity_endpoint
+  const header = told?.header ?? (headerFile === undefined ? null : await secretIn(headerFile))
   const url = new URL(endpoint ?? IMDS)
   url.searchParams.set('resource', audience)
-  url.searchParams.set('api-version', headerFile === undefined ? '2018-02-01' : '2019-08-01')
+  url.searchParams.set('api-version', header === null ? '2018-02-01' : '2019-08-01')
   if (clientId !== undefined) url.searchParams.set('client_id', clientId)
   const headers: Record<string, string> =
-    headerFile === undefined ? { Metadata: 'true' } : { 'X-IDENTITY-HEADER': await secretIn(headerFile) }
+    header === null ? { Metadata: 'true' } : { 'X-IDENTITY-HEADER': header }
   const response = await fetch(url, {
     headers,
     redirect: 'error',

@@ -36,7 +36,7 @@ export function createAzureBackend(
   const settings = azureConfigSchema.parse(config)
   const endpoint = settings.container_endpoint ?? settings.interpreter_endpoint
   const kind = settings.container_endpoint === undefined ? 'interpreter' : 'container'
-  const tokens = createTokens(createCredentials(settings))
+  const tokens = createTokens(createCredentials(settings, deps.identity))
   const identifiers = createIdentifiers(settings.identifier_secret_file)
   const api = createPoolApi({
     endpoint: endpoint ?? 'https://unset.invalid',
