@@ -2,7 +2,12 @@
  * The pages under docs/ that are made of tables in the code. scripts/check.ts compares them with what stands there,
  * `npm run check -- --write` writes them.
  */
-import { agentcoreProvisionConfigSchema, BACKENDS, backendsConfigSchema } from '@cofferdam/backends'
+import {
+  agentcoreProvisionConfigSchema,
+  azureProvisionConfigSchema,
+  BACKENDS,
+  backendsConfigSchema,
+} from '@cofferdam/backends'
 import type { ConfigField } from '@cofferdam/config'
 import {
   ENDINGS,
@@ -218,6 +223,14 @@ function configurationPage(): string {
     '',
     ...keyTable(
       z.toJSONSchema(agentcoreProvisionConfigSchema, { io: 'input', unrepresentable: 'any' }) as JsonSchema,
+    ),
+    '',
+    '### `provisioning.azure`',
+    '',
+    'In whose subscription the API makes session pools, and with which credentials (docs/workspaces.md). Left out: it makes none.',
+    '',
+    ...keyTable(
+      z.toJSONSchema(azureProvisionConfigSchema, { io: 'input', unrepresentable: 'any' }) as JsonSchema,
     ),
     '',
     '### `prices`',

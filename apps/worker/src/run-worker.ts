@@ -4,7 +4,7 @@
  */
 import { join } from 'node:path'
 import { createAdmission, createRateGate, LEASE_MS } from '@cofferdam/admission'
-import { createBackends } from '@cofferdam/backends'
+import { createBackends, type BackendDeps } from '@cofferdam/backends'
 import { createEgress, createJudgedDial } from '@cofferdam/egress'
 import { newWorkerId, type TenantCaps, type WorkerId } from '@cofferdam/contract'
 import {
@@ -30,6 +30,7 @@ import workspace from '../package.json' with { type: 'json' }
 import type { WorkerConfig } from './config.ts'
 import { carry } from './carry.ts'
 import { createCheckpoints } from './checkpoints.ts'
+import { withProvisionedPool } from './provisioned-pool.ts'
 import { createWorkspaces } from './workspaces.ts'
 import { createMemoryRoom } from './memory-room.ts'
 import { readFleetId } from './fleet-id.ts'
@@ -115,7 +116,15 @@ export async function runWorker(config: WorkerConfig, options: WorkerOptions = {
   })
   const interpreters = createInterpreterLookup({ rows: store.codeInterpreters, actor: workerId })
   const rate = createRateGate({ redis: control })
-  const backends = await createBackends(config.backends, { logger, warm, sessions, interpreters, rate })
+  const sections = await withProvisionedPool(config.backends, store.sandboxConfig, onError)
+  const backends = await createBackends(sections, {
+    logger,
+    warm,
+    sessions,
+    interpreters,
+    rate,
+    ...identityOf(config),
+  })
   owned.defer(async () => {
     for (const backend of backends.values()) await backend[Symbol.asyncDispose]()
   })
@@ -302,4 +311,12 @@ function telemetryOptions(
     recentSpans: 0,
     logger,
   }
+}
+
+/** A managed identity is told by both or not at all. */
+function identityOf({
+  identityEndpoint: endpoint,
+  identityHeader: header,
+}: WorkerConfig): Pick<BackendDeps, 'identity'> {
+  return endpoint === undefined || header === undefined ? {} : { identity: { endpoint, header } }
 }

@@ -51,8 +51,8 @@ export async function leaveWorkspace(options: {
   sandbox: Sandbox
   end: RunEnd
   signal: AbortSignal
-  onNotice(message: string): void
-  onError(error: unknown, message: string): void
+  onNotice: (message: string) => void
+  onError: (error: unknown, message: string) => void
 }): Promise<WorkspaceReport> {
   const { clock, turn, sandbox, end, signal, onNotice, onError } = options
   const failed = (reason: string): WorkspaceReport => {
