@@ -1,0 +1,137 @@
+/** The end of a session that any worker can attach to, asked for by a caller: real registry, a backend that remembers. */
+import {
+  executionRequestSchema,
+  newExecutionId,
+  newSessionId,
+  newWorkerId,
+  CofferdamError,
+  type AttemptRecord,
+  type Backend,
+  type SessionName,
+} from '@cofferdam/contract'
+import { createFakeBackend } from '@cofferdam/backends'
+import { testRedis, type TestServer } from '@cofferdam/embedded/testing'
+import type { Taken } from '@cofferdam/queue'
+import { createSessionRegistry, type Sessions } from '@cofferdam/sessions'
+import { Redis } from 'ioredis'
+import { randomUUID } from 'node:crypto'
+import { afterAll, beforeAll, expect, it } from 'vitest'
+import { operateOnSession } from '../src/operate-on-session.ts'
+import type { PolicyNow } from '../src/read-policy.ts'
+import type { WorkerDeps } from '../src/worker-deps.ts'
+
+let server: TestServer
+let redis: Redis
+let sessions: Sessions
+beforeAll(async () => {
+  server = await testRedis()
+  redis = new Redis(server.url.replace(/^unix:\/\//, ''))
+  sessions = createSessionRegistry({ redis })
+})
+afterAll(async () => {
+  redis.disconnect()
+  await server.stop()
+})
+
+const workerId = newWorkerId('0123456789ab')
+const signal = new AbortController().signal
+
+/** A session that was kept, at a backend whose vendor does as `end` says. */
+async function stage(end: () => Promise<boolean>) {
+  const backendName = `vendor-${randomUUID().slice(0, 8)}`
+  const ended: string[] = []
+  const backend: Backend = Object.assign(createFakeBackend({}, backendName), {
+    endSession: async ({ key }: SessionName) => {
+      ended.push(key)
+      return await end()
+    },
+  })
+  const name = { tenantId: 'acme', backend: backendName, key: 'main' }
+  const sessionId = newSessionId()
+  await using lease = await sessions.claim(name, workerId, { waitMs: 0, signal })
+  const far = Date.now() + 3_600_000
+  await lease.keep({
+    sessionId,
+    scope: 'files',
+    epoch: lease.nextEpoch,
+    handle: {},
+    createdAtMs: 1,
+    usedAtMs: 1,
+    idleAtMs: far,
+    expiresAtMs: null,
+  })
+  return { backend, name, sessionId, ended }
+}
+
+/** Carries `end` of the session as a worker does, and returns what was recorded. */
+async function askedToEnd(backend: Backend, tenantDaily: number | null = null): Promise<AttemptRecord> {
+  const settled: AttemptRecord[] = []
+  const taken = {
+    executionId: newExecutionId(),
+    request: executionRequestSchema.parse({
+      tenant_id: 'acme',
+      agent_id: 'sessions',
+      program: { type: 'files', op: 'end' },
+      session: { key: 'main' },
+      backend: backend.name,
+    }),
+    attempt: 1,
+    enqueuedAtMs: 1000,
+    takenAtMs: 2000,
+    nowMs: () => 3000,
+    signal,
+    settle: async (record: AttemptRecord) => void settled.push(record),
+  } as unknown as Taken
+  const deps = {
+    workerId,
+    sessions,
+    backends: new Map([[backend.name, backend]]),
+    admission: { getCaps: async () => ({ tenant_daily: tenantDaily }) },
+    store: { record: async () => ({ inserted: true }) },
+    metrics: { ended: () => undefined },
+    prices: {},
+  } as unknown as WorkerDeps
+  const policy = { allowed: true, tenant: {}, environment: 'default-public', retentionDays: 30 }
+  await operateOnSession(taken, policy as Extract<PolicyNow, { allowed: true }>, deps)
+  const [record] = settled
+  if (record === undefined) throw new Error('nothing was settled')
+  return record
+}
+
+it('ends it at its backend without opening it, forgets it, and charges nothing', async () => {
+  const { backend, name, sessionId, ended } = await stage(async () => true)
+  const { result, audit } = await askedToEnd(backend)
+  expect(result).toMatchObject({ ending: 'ok', session_id: sessionId, backend: backend.name })
+  expect(result.error_message).toBe(undefined)
+  expect([audit.quota_charged, audit.backend, ended]).toEqual([false, backend.name, ['main']])
+  expect(await sessions.find(name)).toBe(null)
+})
+
+it('says conflict while another worker uses it, and ends nothing', async () => {
+  const { backend, name, ended } = await stage(async () => true)
+  await using _held = await sessions.claim(name, newWorkerId('0123456789ab'), { waitMs: 0, signal })
+  expect((await askedToEnd(backend)).result).toMatchObject({ ending: 'error', reason: 'conflict' })
+  expect(ended).toEqual([])
+})
+
+it('keeps it listed when its end is not known, and tells so', async () => {
+  const { backend, name } = await stage(async () => {
+    throw new CofferdamError('backend_unavailable', 'The vendor is away.')
+  })
+  expect((await askedToEnd(backend)).result).toMatchObject({
+    ending: 'error',
+    reason: 'backend_unavailable',
+    error_message: 'The vendor is away.',
+  })
+  expect(await sessions.find(name)).toMatchObject({ key: 'main', holder: null })
+})
+
+it('does nothing for a tenant that is switched off', async () => {
+  const { backend, name, ended } = await stage(async () => true)
+  expect((await askedToEnd(backend, 0)).result).toMatchObject({
+    ending: 'cap_exceeded',
+    reason: 'kill_switch',
+  })
+  expect(ended).toEqual([])
+  expect(await sessions.find(name)).not.toBe(null)
+})
