@@ -245,11 +245,14 @@ describe.skipIf(why !== null && process.env['COFFERDAM_REQUIRE'] !== 'all')(`age
       double.fault(invoke('empty'))
       expect(await run(await open(MARK), MARK)).toMatchObject({ stdout: 'done\n' })
       expect(double.sessions.started - before).toBe(2)
+      double.fault(invoke('http', { error: 'ThrottlingException' }))
+      await (await open(MARK))[Symbol.asyncDispose]()
+      expect(double.sessions.started - before).toBe(3)
       double.fault(invoke('truncated', { times: 2 }))
       await expect(open(MARK)).rejects.toMatchObject({
         details: { reason: expect.stringMatching(/^readiness:/) as string },
       })
-      expect(double.sessions.started - before).toBe(4)
+      expect(double.sessions.started - before).toBe(5)
     })
 
     it('belongs to its tenant’s interpreter; without one nothing is started, and one that is gone is forgotten', async () => {

@@ -58,9 +58,12 @@ export async function proveReady(
   id: SessionPlace,
   signal: AbortSignal,
 ): Promise<CellSession> {
-  const nonce = randomBytes(12).toString('hex')
-  const given = { code: preamble(nonce), language: 'python' } as const
-  const result = await service.call(id, 'executeCode', given, signal)
+  let nonce = ''
+  const result = await patiently(async () => {
+    // A stream that was throttled does not tell whether the last one was installed.
+    nonce = randomBytes(12).toString('hex')
+    return await service.call(id, 'executeCode', { code: preamble(nonce), language: 'python' }, signal)
+  }, signal)
   const [base = '', last] = result.stdout.trimEnd().split(/\r?\n/).slice(-2)
   if (result.exitCode !== 0 || result.isError || last !== readyMarker(nonce) || !isPlainPath(base))
     throw new CofferdamError(
@@ -90,15 +93,7 @@ export function createCellSession(service: DataPlane, id: SessionPlace, base: st
     given: Parameters<DataPlane['call']>[2],
     signal: AbortSignal,
   ): Promise<ToolResult> {
-    for (let attempt = 1; ; attempt += 1) {
-      try {
-        return await service.call(id, name, given, signal)
-      } catch (error) {
-        signal.throwIfAborted()
-        if (!isThrottled(error) || attempt === THROTTLED_MAX) throw error
-        await pause(PAUSE_MS * 2 ** (attempt - 1) * (0.5 + Math.random()), signal)
-      }
-    }
+    return await patiently(async () => await service.call(id, name, given, signal), signal)
   }
 
   async function answered(result: ToolResult, asked: string, most: number): Promise<Answer | null> {
@@ -218,6 +213,19 @@ export function createCellSession(service: DataPlane, id: SessionPlace, base: st
         }
       }
     },
+  }
+}
+
+/** Again while it is refused for the rate, a few times. */
+async function patiently<T>(work: () => Promise<T>, signal: AbortSignal): Promise<T> {
+  for (let attempt = 1; ; attempt += 1) {
+    try {
+      return await work()
+    } catch (error) {
+      signal.throwIfAborted()
+      if (!isThrottled(error) || attempt === THROTTLED_MAX) throw error
+      await pause(PAUSE_MS * 2 ** (attempt - 1) * (0.5 + Math.random()), signal)
+    }
   }
 }
 

@@ -31,6 +31,7 @@ import { ownedName, ownerIn } from './session-name.ts'
 const LIFE_MARGIN_MS = 60_000
 /** Bounds of the service: 8 hours for a session, and a minute as the least that is of use. */
 const LIFE_MS = { least: 60_000, most: 28_800_000 }
+const LISTS_AT_ONCE = 4
 const FIX =
   'Give the worker AWS credentials (backends.agentcore.credentials_file, or the SDK’s own chain) and a region; or try it with `cofferdam double agentcore`.'
 
@@ -111,8 +112,11 @@ export function createAgentcoreBackend(
 
   /** Everything of this fleet's workers, in every interpreter that is known. */
   async function owned(): Promise<(Listed & { owner: WorkerId })[]> {
-    const lists = await Promise.all((await known()).map(async (id) => await listed(id)))
-    return lists.flat().flatMap((one) => {
+    const ids = await known()
+    const found: Listed[] = []
+    // A thousand interpreters are a thousand calls: few at once, so that none waits for its turn longer than anyone would.
+    while (ids.length > 0) found.push(...(await Promise.all(ids.splice(0, LISTS_AT_ONCE).map(listed))).flat())
+    return found.flatMap((one) => {
       const owner = ownerIn(settings.session_prefix, one.name)
       return owner === null ? [] : [{ ...one, owner }]
     })
