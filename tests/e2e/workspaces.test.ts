@@ -2,6 +2,7 @@
 import { createHash } from 'node:crypto'
 import { mkdtemp, writeFile } from 'node:fs/promises'
 import path from 'node:path'
+import { loadConfig, runApi } from '@cofferdam/api'
 import type { ExecutionRequestInput, ExecutionResult, FileFacts } from '@cofferdam/contract'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { startAzureDouble, type AzureDouble } from '../../infra/doubles/azure/azure-double.ts'
@@ -238,5 +239,48 @@ describe('a workspace', () => {
       'other.txt': 'x',
       'out/new.csv': 'second',
     })
+  })
+})
+
+describe("Polyclaw's test of its sandbox", () => {
+  it('runs a command in a fresh session, with the whitelisted files, and tells its phases', async () => {
+    const { key } = await fleet.store.keys.create('admin', 'test')
+    const environment = {
+      REDIS_URL: fleet.redisUrl,
+      DATABASE_URL: fleet.databaseUrl,
+      COFFERDAM_DATA_DIR: fleet.dataDir,
+      COFFERDAM_PORT: '0',
+      COFFERDAM_LOG_LEVEL: 'silent',
+    }
+    const api = await runApi(loadConfig(environment))
+    try {
+      await edit('polyclaw', { 'notes/n.md': 'note', 'mcp_servers.json': '{}', 'other.txt': 'stays out' })
+      const response = await fetch(`${api.url}/api/sandbox/test`, {
+        method: 'POST',
+        headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
+        body: JSON.stringify({
+          command:
+            'find . -type f | sort; echo $WORD; echo more >> notes/n.md; echo x > mcp_servers.json; exit 3',
+          timeout: 30,
+          env_vars: { WORD: 'from the request' },
+        }),
+      })
+      const answer = (await response.json()) as Record<string, unknown>
+      expect(answer).toMatchObject({
+        status: 'error',
+        success: false,
+        exit_code: 3,
+        stderr: '',
+        files_synced_back: 1,
+        credential: 'managed-identity',
+      })
+      expect(String(answer['stdout'])).toContain('./mcp_servers.json\n./notes/n.md\nfrom the request\n')
+      expect(String(answer['stdout'])).not.toContain('other.txt')
+      const phases = (answer['phases'] as { name: string }[]).map((phase) => phase.name)
+      expect(phases.toSorted()).toEqual(['allocate', 'download', 'exec', 'upload'])
+      expect(await texts('polyclaw')).toMatchObject({ 'notes/n.md': 'notemore\n', 'mcp_servers.json': '{}' })
+    } finally {
+      await api.close()
+    }
   })
 })

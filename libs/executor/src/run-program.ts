@@ -24,7 +24,7 @@ import { placeOf, type HeldSandbox } from './held-sandbox.ts'
 import { createOutput, type Output, type StreamName } from './output.ts'
 import { watchProgress } from './progress.ts'
 import type { RedactionRules } from './redaction-rules.ts'
-import { ATTRIBUTE, EVENT, type AttemptSpans } from './spans.ts'
+import { ATTRIBUTE, EVENT, SPAN, type AttemptSpans } from './spans.ts'
 import { createPrintedTail } from './tasks/printed-tail.ts'
 import type { Task } from './tasks/task.ts'
 import { decideEnding, type Evidence } from './verdict.ts'
@@ -172,14 +172,15 @@ async function takeArtifacts(run: ProgramRun, end: RunEnd): Promise<StoredArtifa
 async function takeWorkspace(run: ProgramRun, end: RunEnd): Promise<WorkspaceReport | undefined> {
   const { parts, attempt, held } = run
   if (attempt.workspace === undefined) return undefined
-  return await leaveWorkspace({
+  const leaving = {
     clock: parts.clock,
     turn: attempt.workspace,
     sandbox: held.sandbox,
     end,
     signal: attempt.signal,
     ...listeners(run),
-  })
+  }
+  return await run.spans.within(SPAN.workspace, () => leaveWorkspace(leaving))
 }
 
 async function conclude(

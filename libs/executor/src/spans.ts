@@ -14,6 +14,7 @@ export const SPAN = {
   acquire: 'sandbox.acquire',
   prepare: 'sandbox.prepare',
   run: 'program.run',
+  workspace: 'workspace.take',
 } as const
 
 /** Attribute names of these spans. */

@@ -101,6 +101,13 @@ export const SPAN_FACTS: Readonly<Record<SpanName, SpanFacts>> = {
     about:
       'The program. Its id is `TRACEPARENT` inside the sandbox, so a program’s own spans are its children. It exists before the hand-over, which `program.started` marks; without a hand-over it is never sent.',
   },
+  'workspace.take': {
+    kind: 'internal',
+    from: 'worker',
+    parent: '`cofferdam.execution`',
+    attributes: ABOUT_EXECUTION,
+    about: 'What a program changed of a workspace is read and merged; only where a request names one.',
+  },
   'audit.record': {
     kind: 'internal',
     from: 'worker',

@@ -18,6 +18,8 @@ export const SPANS = {
   prepare: 'sandbox.prepare',
   /** The program runs; the sandbox gets this span as TRACEPARENT. */
   run: 'program.run',
+  /** A workspace's changes come out and are merged. */
+  workspace: 'workspace.take',
   audit: 'audit.record',
   publish: 'result.publish',
 } as const
