@@ -34,8 +34,6 @@ if not os.path.isdir(folder):
             out.write(base64.b64decode(content))
         if "/bin/" in name:
             os.chmod(path, 0o755)
-    for name in wish["places"]:
-        os.makedirs(name, exist_ok=True)
     os.rename(making, folder)
     os.unlink(wish["bundle"])
 if wish["pod"] and not os.path.exists(wish["socket"]):
@@ -67,8 +65,8 @@ export interface Told {
 
 export interface InterpreterSession {
   readonly incarnation: string
-  /** Where programs work, and what else is theirs. */
-  readonly places: { work: string; home: string; tmp: string }
+  /** Where programs work. */
+  readonly work: string
   /** Brings the agent, and with `pod` leaves http_pod.py behind. */
   provision(pod: boolean, signal: AbortSignal): Promise<void>
   /** One wish to in-session.py; `data` goes along with it. Throws `sandbox_lost` when the session is another one. */
@@ -97,7 +95,6 @@ export function createInterpreterSession(parts: {
   const name = `cofd-${incarnation}`
   const folder = `${DATA}/${name}`
   const socket = `/tmp/${name}.sock`
-  const places = { work: `${DATA}/work`, home: `${DATA}/home`, tmp: `${DATA}/tmp` }
   let files = 0
 
   async function upload(
@@ -152,7 +149,7 @@ export function createInterpreterSession(parts: {
 
   const session: InterpreterSession = {
     incarnation,
-    places,
+    work: `${DATA}/work`,
     async provision(pod, signal) {
       const bundle = JSON.parse(guestBundle().toString()) as Record<string, string>
       const inSession = readFileSync(new URL('in-session.py', import.meta.url)).toString('base64')
@@ -165,7 +162,7 @@ export function createInterpreterSession(parts: {
         signal,
         true,
       )
-      const wish = { folder, socket, pod, bundle: `${folder}.json`, places: Object.values(places) }
+      const wish = { folder, socket, pod, bundle: `${folder}.json` }
       const { answer, executed } = await execute(['-c', UNPACK], wish, {
         seconds: SHORT_S,
         isRepeatable: true,

@@ -98,13 +98,11 @@ async function reached(parts: SlotParts, wish: SlotWish, signal: AbortSignal): P
     python: config.python,
     ...(wish.pod === null ? {} : { incarnation: wish.pod.incarnation }),
   })
-  const { work, home, tmp } = session.places
   const options = agentOptions({
     ...agentWish(wish.spec),
-    work,
+    work: session.work,
     node: config.node,
     scope: true,
-    env: { HOME: home, TMPDIR: tmp },
     rlimits: { fsize: wish.spec.limits.disk_mib * MiB },
   })
   if (wish.pod === null) await session.provision(config.detached, signal)
