@@ -1,6 +1,10 @@
 /** What the registry promises, one sentence at a time, against a real server. */
 import { fork, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { startRedis } from '@cofferdam/embedded'
 import { isolatedRedis, testRedis, type TestServer } from '@cofferdam/embedded/testing'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { entryAt, freshName, openSessions, sessionKey, type Opened } from './open-sessions.ts'
@@ -144,6 +148,28 @@ describe('a lease', () => {
     child.kill('SIGKILL')
     await using lease = await a.claim(name, 10_000)
     expect(lease.entry).toMatchObject({ handle: { id: 'of-the-dead' } })
+  })
+
+  it('goes on over a server that restarts with its memory', async () => {
+    const dataDir = mkdtempSync(join(tmpdir(), 'cofferdam-sessions-'))
+    let own = await startRedis({ dataDir, durable: true })
+    const [open, other] = [openSessions(own.url), openSessions(own.url)]
+    const name = freshName()
+    await using lease = await open.claim(name)
+    const entry = entryAt(lease.nextEpoch, FAR)
+    await lease.keep(entry)
+    await own.stop()
+    own = await startRedis({ dataDir, durable: true })
+    await expect(other.claim(name)).rejects.toMatchObject({ code: 'conflict' })
+    await lease.keep({ ...entry, usedAtMs: entry.usedAtMs + 1 })
+    await lease[Symbol.asyncDispose]()
+    await using next = await other.claim(name)
+    expect([next.entry?.sessionId, next.fence > lease.fence]).toEqual([entry.sessionId, true])
+    await next[Symbol.asyncDispose]()
+    open.close()
+    other.close()
+    await own.stop()
+    rmSync(dataDir, { recursive: true, force: true })
   })
 
   it('survives a server that restarts without its memory, and takes its entry along', async () => {
