@@ -3,6 +3,11 @@ import { mkdtemp, writeFile } from 'node:fs/promises'
 import path from 'node:path'
 import type { ExecutionRequestInput, ExecutionResult } from '@cofferdam/contract'
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
+import {
+  EXAMPLE_SECRETS,
+  startAgentcoreDouble,
+  type AgentcoreDouble,
+} from '../../infra/doubles/agentcore/agentcore-double.ts'
 import { startE2bDouble, type E2bDouble } from '../../infra/doubles/e2b/e2b-double.ts'
 import { missing, NODE } from '../../infra/doubles/jail.ts'
 import {
@@ -20,6 +25,7 @@ describe.skipIf(why !== null && process.env['COFFERDAM_REQUIRE'] !== 'all')(
   { timeout: 120_000 },
   () => {
     let fleet: Fleet
+    let agentcore: AgentcoreDouble
     let e2b: E2bDouble
     let cluster: KubernetesDouble
     let worker: FleetWorker
@@ -29,7 +35,20 @@ describe.skipIf(why !== null && process.env['COFFERDAM_REQUIRE'] !== 'all')(
       const keyFile = path.join(folder, 'key')
       await writeFile(keyFile, e2b.apiKey)
       const file = path.join(folder, 'cofferdam.config.yaml')
+      const keys = path.join(folder, 'aws')
+      const { accessKeyId, secretAccessKey } = EXAMPLE_SECRETS
+      await writeFile(
+        keys,
+        `[default]\naws_access_key_id=${accessKeyId}\naws_secret_access_key=${secretAccessKey}\n`,
+      )
       const backends = {
+        agentcore: {
+          region: 'eu-central-1',
+          endpoint: agentcore.origin,
+          credentials_file: keys,
+          interpreters: { 'internal-only': 'internal-0123456789' },
+          node: NODE,
+        },
         e2b: { api_key_file: keyFile, api_url: e2b.origin, sandbox_url: e2b.origin, node: NODE },
         kubernetes: { api_server: cluster.origin, token_file: null },
       }
@@ -38,8 +57,9 @@ describe.skipIf(why !== null && process.env['COFFERDAM_REQUIRE'] !== 'all')(
     }
 
     beforeAll(async () => {
-      ;[fleet, e2b, cluster] = await Promise.all([
+      ;[fleet, agentcore, e2b, cluster] = await Promise.all([
         startFleet(),
+        startAgentcoreDouble(),
         startE2bDouble(),
         startKubernetesDouble({ replicas: 1 }),
       ])
@@ -48,7 +68,7 @@ describe.skipIf(why !== null && process.env['COFFERDAM_REQUIRE'] !== 'all')(
     }, 120_000)
     afterAll(async () => {
       await fleet?.[Symbol.asyncDispose]()
-      await Promise.all([e2b?.[Symbol.asyncDispose](), cluster?.[Symbol.asyncDispose]()])
+      await Promise.all([agentcore, e2b, cluster].map((double) => double?.[Symbol.asyncDispose]()))
     })
 
     const run = (
@@ -68,6 +88,7 @@ describe.skipIf(why !== null && process.env['COFFERDAM_REQUIRE'] !== 'all')(
       )
 
     it.each([
+      ['agentcore', 'microvm'],
       ['e2b', 'microvm'],
       ['kubernetes', 'container'],
     ])(
@@ -85,7 +106,7 @@ describe.skipIf(why !== null && process.env['COFFERDAM_REQUIRE'] !== 'all')(
       },
     )
 
-    it.each(['e2b', 'kubernetes'])('%s ends at its deadlines', async (backend) => {
+    it.each(['agentcore', 'e2b', 'kubernetes'])('%s ends at its deadlines', async (backend) => {
       const soft = await run(backend, "import time\nprint('up', flush=True)\ntime.sleep(60)", {
         limits: { soft_timeout_ms: 500, hard_timeout_ms: 20_000 },
       })
@@ -110,7 +131,7 @@ describe.skipIf(why !== null && process.env['COFFERDAM_REQUIRE'] !== 'all')(
 
     it('leaves nothing of a killed worker at the vendors: the next one sweeps', async () => {
       const sleeping = await Promise.all(
-        ['e2b', 'kubernetes'].map((backend) =>
+        ['agentcore', 'e2b', 'kubernetes'].map((backend) =>
           fleet.client.enqueue({
             tenant_id: 'acme',
             agent_id: 'a',
@@ -124,17 +145,23 @@ describe.skipIf(why !== null && process.env['COFFERDAM_REQUIRE'] !== 'all')(
           }),
         ),
       )
-      for (const { execution_id: id } of sleeping)
+      // AgentCore's output comes at the end.
+      for (const { execution_id: id } of sleeping.slice(1))
         for await (const { event } of fleet.client.stream(id)) if (event.type === 'output') break
-      const old = new Set([...e2b.running().map(({ id }) => id), ...cluster.claims().map(({ name }) => name)])
+      await vi.waitFor(() => expect(agentcore.calls.at(-1)?.tool).toBe('executeCode'), SWEPT_MS)
+      const running = (): string[] => [
+        ...agentcore.sessions.running().map(({ id }) => id),
+        ...e2b.running().map(({ id }) => id),
+        ...cluster.claims().map(({ name }) => name),
+      ]
+      const old = new Set(running())
       await worker.kill()
       worker = await startWorker()
       for (const { execution_id: id } of sleeping)
         expect(await fleet.client.wait(id, { timeoutMs: SWEPT_MS })).toMatchObject({ ending: 'worker_lost' })
       await vi.waitFor(
         () => {
-          const now = [...e2b.running().map(({ id }) => id), ...cluster.claims().map(({ name }) => name)]
-          expect(now.filter((name) => old.has(name))).toEqual([])
+          expect(running().filter((name) => old.has(name))).toEqual([])
         },
         { timeout: SWEPT_MS, interval: 200 },
       )

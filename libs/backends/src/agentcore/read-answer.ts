@@ -22,6 +22,7 @@ const headSchema = z.object({
       signal: z.string().max(16).nullish(),
       value: z.string().nullish(),
       stopped: z.boolean().optional(),
+      killed: z.boolean().optional(),
       oom: count.optional(),
       wall_ms: z.number().min(0).optional(),
     })

@@ -1,4 +1,6 @@
 /** A Sandbox in a session of the service. After dispose this object reaches nothing any more. */
+import { randomUUID } from 'node:crypto'
+import { setTimeout as sleep } from 'node:timers/promises'
 import {
   BOUNDS,
   CofferdamError,
@@ -13,7 +15,6 @@ import {
   type SandboxSpec,
   type Usage,
 } from '@cofferdam/contract'
-import { randomUUID } from 'node:crypto'
 import type { CellSession } from './cell-session.ts'
 import type { ToolResult } from './consume-stream.ts'
 import { describeProgram } from './describe-program.ts'
@@ -29,6 +30,8 @@ const PIECE = 64 * 1024
 /** The part of the time between the soft and the hard deadline in which the cell stops a program; the rest is for its answer. */
 const GRACE_SHARE = 0.8
 const GRACE_MIN_MS = 100
+/** When a caller that has a hard deadline must have given up. */
+const LATE_MS = 500
 const NO_USAGE: Usage = {
   cpu_ms: null,
   peak_memory_bytes: null,
@@ -149,7 +152,11 @@ export class AgentcoreSandbox implements Sandbox {
     }
     // What did not end by itself may have left anything running.
     if (answer.head.exit?.stopped === true) this.#parts.session.spoil()
-    return await handOver(io, fromAnswer(answer), wallMs)
+    const exit = await handOver(io, fromAnswer(answer), wallMs)
+    // It was killed a little early, so that its output could still come: the hard deadline is what ended it.
+    if (answer.head.exit?.killed === true)
+      await sleep(limits.hard_timeout_ms + LATE_MS - wallMs, undefined, { signal }).catch(() => undefined)
+    return exit
   }
 
   /** The end is in the program's own hands, at its soft deadline: no other call reaches a session that is busy. */

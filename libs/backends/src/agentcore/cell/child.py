@@ -45,14 +45,14 @@ class Stops:
         now = time.monotonic()
         soft, grace = now + soft_ms / 1000, grace_ms / 1000
         self._left = [(soft, signal.SIGINT), (soft + grace / 2, signal.SIGTERM), (soft + grace, signal.SIGKILL)]
-        self.stopped = False
+        self.stopped = self.killed = False
 
     def wait_s(self):
         return max(0, self._left[0][0] - time.monotonic()) if self._left else None
 
     def due(self, group):
         while self._left and self._left[0][0] <= time.monotonic():
-            self.stopped = True
+            self.stopped, self.killed = True, len(self._left) == 1
             send(group, self._left.pop(0)[1])
 
 
@@ -82,15 +82,16 @@ def run_child(job, work, spool):
         err.take(("%s: %s\n" % (job["program"].get("argv", ["?"])[0], error.strerror)).encode())
         return {"code": 127 if isinstance(error, FileNotFoundError) else 126}, out, err
     os.close(value_in)
-    value, stopped = pump(process, job, {process.stdout: out.take, process.stderr: err.take}, data, value_out)
+    value, stops = pump(process, job, {process.stdout: out.take, process.stderr: err.take}, data, value_out)
     code = process.returncode
     after = oom_kills()
     return {
         "code": code if code >= 0 else None,
         "signal": None if code >= 0 else signal_name(-code),
         "value": value.decode("utf-8", "replace") if 0 < len(value) < VALUE_MAX else None,
-        "stopped": stopped,
-        "oom": 0 if before is None or after is None or code != -signal.SIGKILL or stopped else after - before,
+        "stopped": stops.stopped,
+        "killed": stops.killed,
+        "oom": 0 if before is None or after is None or code != -signal.SIGKILL or stops.stopped else after - before,
         "wall_ms": (time.monotonic() - started) * 1000,
     }, out, err  # fmt: skip
 
@@ -103,7 +104,7 @@ def signal_name(number):
 
 
 def pump(process, job, takers, data, value_out):
-    """Moves bytes until the program has ended and its streams are read; returns its value, and whether it was stopped."""
+    """Moves bytes until the program has ended and its streams are read; returns its value, and how it was stopped."""
     stops = Stops(job["soft_ms"], job["grace_ms"])
     ended_out, ended_in = os.pipe()
     waiter = threading.Thread(target=lambda: (process.wait(), os.close(ended_in)), daemon=True)
@@ -150,7 +151,7 @@ def pump(process, job, takers, data, value_out):
     for stream in (process.stdin, *takers):
         if stream is not None:
             close(stream)
-    return bytes(value), stops.stopped
+    return bytes(value), stops
 
 
 def feed(pipe, left):
