@@ -136,7 +136,12 @@ open('in.txt').read()
   it('is kept level with a session: edits from outside go in before the next call, conflicts keep both', async () => {
     await edit(`${name}-s`, { 'a.txt': '1', 'host.txt': '1' })
     const session = { key: `s-${backend}` }
-    const first = await run({ name: `${name}-s` }, "open('a.txt','w').write('2')", { backend, session })
+    const files = [{ path: 'beside.txt', content: 'stays beside' }]
+    const first = await run({ name: `${name}-s` }, "open('a.txt','w').write('2')", {
+      backend,
+      session,
+      files,
+    })
     expect(first.workspace?.applied).toEqual([{ path: 'a.txt', change: 'written' }])
 
     await edit(`${name}-s`, { 'host.txt': 'edited', 'fresh.txt': 'f', 'a.txt': null })
@@ -182,6 +187,24 @@ describe('a workspace', () => {
     )
     expect(result).toMatchObject({ ok: true, workspace: { status: 'failed', reason: 'conflict' } })
     expect(await texts('fails')).toEqual({ 'a.txt': 'host' })
+  })
+
+  it('whose merge failed in a session is merged before its next execution, or not begun', async () => {
+    const session = { key: 'unmerged' }
+    const field = { name: 'unmerged', on_conflict: 'fail' as const }
+    await edit('unmerged', { 'a.txt': '1' })
+    await whileRunning(request(field, slowly, { session }), () => edit('unmerged', { 'a.txt': 'host' }))
+    // The workspace's a.txt would stand over what only this sandbox has.
+    const refused = await run(field, 'print(1)', { session })
+    expect(refused).toMatchObject({ ending: 'provisioning', stdout: '' })
+    expect(refused.error_message).toContain('in conflict')
+    const merged = await run({ name: 'unmerged' }, "print(open('a.txt').read())", { session })
+    const kept = `a.txt.conflict-${merged.execution_id}`
+    expect(merged).toMatchObject({
+      stdout: 'host\n',
+      workspace: { status: 'merged', conflicted: [{ path: 'a.txt', kept_as: kept }] },
+    })
+    expect(await texts('unmerged')).toEqual({ 'a.txt': 'host', [kept]: 'box' })
   })
 
   it('loses nothing when executions on two workers are at it at once', async () => {

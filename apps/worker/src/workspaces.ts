@@ -9,6 +9,7 @@
  * Where Redis has forgotten, the base is empty: every file that differs is a conflict then, and nothing is lost.
  */
 import {
+  CofferdamError,
   fileBytes,
   programSource,
   type ExecutionRequest,
@@ -26,6 +27,7 @@ import {
   carryIn,
   compileRules,
   EMPTY_MANIFEST,
+  sha256Of,
   type CarriedIn,
 } from '@cofferdam/workspace-sync'
 import type { Redis } from 'ioredis'
@@ -38,12 +40,15 @@ const KEPT_MS = 48 * 3_600_000
 const rememberedSchema = z.object({
   clean: z.boolean(),
   files: z.array(z.tuple([z.string(), z.string(), z.int(), z.int()])),
+  inputs: z.array(z.tuple([z.string(), z.string(), z.int()])),
 })
 
 /** What a session's sandbox was left with. */
 interface Remembered {
   clean: boolean
   held: Manifest
+  /** What its requests put in beside the workspace: no results, as long as they are as they came. */
+  inputs: Input[]
 }
 
 export interface Workspaces {
@@ -57,19 +62,20 @@ export function createWorkspaces(deps: { redis: Redis; store: WorkspaceStore }):
     sandbox.session === null ? null : `${KEYS.workspace}${tenantId}:${sandbox.session.id}:${name}`
 
   async function recall(key: string | null, isFresh: boolean): Promise<Remembered> {
-    const nothing = { clean: isFresh, held: EMPTY_MANIFEST }
+    const nothing = { clean: isFresh, held: EMPTY_MANIFEST, inputs: [] }
     if (key === null || isFresh) return nothing
     const text = await redis.get(key)
     const parsed = rememberedSchema.safeParse(text === null ? null : JSON.parse(text))
     if (!parsed.success) return nothing
-    const { clean, files } = parsed.data
-    return { clean, held: new Map(files.map(([path, sha256, size, mode]) => [path, { sha256, size, mode }])) }
+    const { files, ...rest } = parsed.data
+    const held = new Map(files.map(([path, sha256, size, mode]) => [path, { sha256, size, mode }]))
+    return { ...rest, held }
   }
 
-  async function remember(key: string | null, { clean, held }: Remembered): Promise<void> {
+  async function remember(key: string | null, { held, ...rest }: Remembered): Promise<void> {
     if (key === null) return
     const files = [...held].map(([path, { sha256, size, mode }]) => [path, sha256, size, mode])
-    await redis.set(key, JSON.stringify({ clean, files }), 'PX', KEPT_MS)
+    await redis.set(key, JSON.stringify({ ...rest, files }), 'PX', KEPT_MS)
   }
 
   return {
@@ -78,7 +84,7 @@ export function createWorkspaces(deps: { redis: Redis; store: WorkspaceStore }):
       if (field === undefined) return undefined
       const rules = compileRules(field.rules)
       const workspace = { tenantId: request.tenant_id, name: field.name }
-      const inputs = inputsOf(request)
+      let inputs = inputsOf(request)
 
       /** Merges what the sandbox holds; resolves with what it holds of the workspace as well. */
       const take = async (
@@ -87,7 +93,7 @@ export function createWorkspaces(deps: { redis: Redis; store: WorkspaceStore }):
         known: Manifest,
         signal: AbortSignal,
       ): Promise<{ report: WorkspaceReport; held: Manifest }> => {
-        const found = await readSandbox({ sandbox, base: known, rules, inputs, signal })
+        const found = await readSandbox({ sandbox, base: known, rules, inputs: matcherOf(inputs), signal })
         signal.throwIfAborted()
         const report = await carryBack(store, {
           workspace,
@@ -108,20 +114,33 @@ export function createWorkspaces(deps: { redis: Redis; store: WorkspaceStore }):
       }
 
       let carried: CarriedIn | null = null
+      /** What an earlier execution of the session left unmerged. */
+      let recovered: WorkspaceReport | null = null
       return {
         name: field.name,
         async enter(sandbox, signal) {
           const key = keyOf(sandbox, request.tenant_id, field.name)
-          let { clean, held } = await recall(key, sandbox.session?.fresh ?? true)
-          if (!clean) ({ held } = await take(sandbox, () => held, held, signal))
+          const remembered = await recall(key, sandbox.session?.fresh ?? true)
+          let { held } = remembered
+          inputs = [...remembered.inputs, ...inputs].slice(-MAX_INPUTS)
+          if (!remembered.clean) {
+            const left = await take(sandbox, () => held, held, signal)
+            // What goes in next would stand over it.
+            if (left.report.status === 'failed')
+              throw new CofferdamError(
+                'conflict',
+                'the session holds changes of an earlier execution that are in conflict; ask with another on_conflict',
+              )
+            ;({ held, report: recovered } = left)
+          }
           carried = await carryIn(store, workspace, rules, held)
           signal.throwIfAborted()
-          await remember(key, { clean: false, held })
+          await remember(key, { clean: false, held, inputs })
           for (const path of carried.removed) await sandbox.remove(path)
           if (carried.files.length > 0) await sandbox.write(carried.files)
           // Looked for in between, so that the request's own files are a write within its own bounds.
           if (carried.files.length > 0) await sandbox.list(['*'], 1)
-          await remember(key, { clean: false, held: carried.manifest })
+          await remember(key, { clean: false, held: carried.manifest, inputs })
         },
         async leave(sandbox, signal) {
           const given = carried
@@ -136,21 +155,46 @@ export function createWorkspaces(deps: { redis: Redis; store: WorkspaceStore }):
           await remember(keyOf(sandbox, request.tenant_id, field.name), {
             clean: report.status !== 'failed',
             held: report.status === 'failed' ? given.manifest : held,
+            inputs,
           })
-          return report
+          return recovered === null ? report : together(recovered, report)
         },
       }
     },
   }
 }
 
-/** The program under whatever name the backend gave it, and the request's own files. */
-function inputsOf({ program, files = [] }: ExecutionRequest): Inputs {
-  const source = Buffer.from(programSource(program))
-  const own = new Map(files.map((file) => [file.path, fileBytes(file)]))
+/** What was merged before the program and what after it, in one. */
+function together(before: WorkspaceReport, after: WorkspaceReport): WorkspaceReport {
   return {
-    mayBe: (path, size) => (!path.includes('/') && size === source.length) || own.get(path)?.length === size,
-    are: (path, bytes) =>
-      (!path.includes('/') && source.equals(bytes)) || own.get(path)?.equals(bytes) === true,
+    ...after,
+    status: after.status === 'unchanged' ? before.status : after.status,
+    applied: [...before.applied, ...after.applied],
+    conflicted: [...before.conflicted, ...after.conflicted],
+    // Told again after the program, for it is still there.
+    omitted: before.omitted + after.omitted,
+  }
+}
+
+/** What a request puts in beside the workspace: its files, and its program under whatever name the backend gives it (''). */
+type Input = [path: string, sha256: string, size: number]
+
+/** Of a session's requests the newest: as many files as two of the largest bring. */
+const MAX_INPUTS = 2000
+
+function inputsOf({ program, files = [] }: ExecutionRequest): Input[] {
+  const input = (path: string, bytes: Uint8Array): Input => [path, sha256Of(bytes), bytes.length]
+  return [
+    input('', Buffer.from(programSource(program))),
+    ...files.map((file) => input(file.path, fileBytes(file))),
+  ]
+}
+
+function matcherOf(inputs: readonly Input[]): Inputs {
+  const at = (path: string): Input[] =>
+    inputs.filter(([own]) => own === path || (own === '' && !path.includes('/')))
+  return {
+    mayBe: (path, size) => at(path).some(([, , own]) => own === size),
+    are: (path, bytes) => at(path).some(([, own]) => own === sha256Of(bytes)),
   }
 }
