@@ -111,7 +111,7 @@ describe.skipIf(why !== null && process.env['COFFERDAM_REQUIRE'] !== 'all')(`age
     const root = dirname(
       dirname(double.sessions.byId(String(sandbox.ref.handle['session']))?.jail.socket ?? ''),
     )
-    return globSync('home/.cofferdam-*/work/effect', { cwd: root })
+    return globSync(['home', '.cofferdam-*', 'work', 'effect'].join('/'), { cwd: root })
       .map((path) => readFileSync(join(root, path), 'utf8'))
       .join('|')
   }
