@@ -168,6 +168,25 @@ told = [len(others)]
 ${body}
 print(told)`
 
+const WAKES_ITSELF = `import ctypes, os, resource, signal, struct, threading, time
+libc, agent = ctypes.CDLL(None), os.getppid()
+def children():
+    with open("/proc/%d/task/%d/children" % (agent, agent)) as found: return set(map(int, found.read().split()))
+known = children()
+def aim():
+    rounds = 0
+    while True:
+        rounds += 1
+        for pid in children() - known:
+            try: resource.prlimit(pid, resource.RLIMIT_NOFILE, (10, 10))
+            except OSError: pass
+        if rounds > 50: open("woken", "w").close()
+        time.sleep(0.002)
+timer = ctypes.c_void_p()
+libc.timer_create(1, struct.pack("<qii48x", 0, signal.SIGCONT, 0), ctypes.byref(timer))
+libc.timer_settime(timer, 0, struct.pack("<qqqq", 0, 20_000_000, 0, 20_000_000), None)
+threading.Thread(target=aim, daemon=True).start()`
+
 for (const place of PLACES)
   describe.skipIf(place.skip)(`a cell in ${place.name}`, () => {
     test('gives every run what the first one had, and no process of an earlier one', async () => {
@@ -219,6 +238,20 @@ for (const place of PLACES)
         await stop(cell)
       },
     )
+
+    test('lets no interpreter that a session kept change what waits for the next one', async () => {
+      const cell = await startCell(place)
+      const before = (await cell.run(python(STATE))).stdout
+      // Stopped after its run, it is woken by a timer of its own, and its thread aims at whoever is new.
+      await cell.run(python(WAKES_ITSELF), {}, {}, { keepInterpreter: true })
+      await expect
+        .poll(async () => (await cell.session.list(['woken'], 2)).length, { timeout: 10_000 })
+        .toBe(1)
+      await cell.session.clean('none')
+      const after = await cell.run(python(STATE))
+      expect({ stdout: after.stdout, stderr: after.stderr }).toEqual({ stdout: before, stderr: '' })
+      await stop(cell)
+    })
 
     test('wipes what hides: deep trees, closed directories, odd names, links, and much of it', async () => {
       const cell = await startCell(place, place.hasOwnPids ? {} : { work: memoryFolder() })

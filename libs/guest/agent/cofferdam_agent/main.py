@@ -44,6 +44,8 @@ class Agent:
         self.run = None
         self.clean_after = None
         self.kept = {}
+        # The language whose next interpreter was not made to wait beside these.
+        self.put_off = None
         # A kill(-1) that spares what waits: only PID 1 may take the program's uid for a moment without danger.
         can_spare = self.split and os.getpid() == 1 and self.warm.has_forks
         self.kill_all = self.kill_all_of_program if can_spare else None
@@ -407,7 +409,14 @@ class Agent:
             self.clean()
         # Nothing is made to wait beside what may still run: the clean that follows proves it, or ends this cell.
         if self.options.cell and run.proven_gone and not (run.alive and run.language != "python"):
-            self.prepare(run.language)
+            self.prepare_beside_kept(run.language)
+
+    def prepare_beside_kept(self, language):
+        """What a session keeps is stopped, but a timer of its own can wake it (SIGCONT): nothing waits within its reach."""
+        is_out_of_reach = self.split and self.warm.has_forks and language == "python"
+        self.put_off = language if self.kept and not is_out_of_reach else None
+        if self.put_off is None:
+            self.prepare(language)
 
     # ---- between two executions of a cell
 
@@ -433,6 +442,8 @@ class Agent:
                 raise WorkError(IO_ERROR, "processes are left")
             self.cell.clean(keep)
             self.channel.send("Z", bytes([OK]))
+            if self.put_off is not None:
+                self.prepare_beside_kept(self.put_off)
         except WorkError as error:
             self.send_refusal(error)
 
