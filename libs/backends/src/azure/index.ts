@@ -161,6 +161,7 @@ function capabilitiesOf(
     preloads,
     value: true,
     interrupt: isLive,
+    remote: true,
     maxMs: isLive ? null : LONGEST_MS,
     enforces: [],
     measures: ['cpu_ms', 'peak_memory_bytes', 'wall_ms'],
