@@ -20,7 +20,7 @@ const ROUND = 100
 const AT_ONCE = 8
 
 export interface SessionReaper extends AsyncDisposable {
-  /** One round over all backends; resolves with the number of sessions that were ended. Never rejects. */
+  /** One round over all backends, or the one under way; resolves with the number of sessions that were ended. Never rejects. */
   round(): Promise<number>
 }
 
@@ -35,16 +35,19 @@ export function createSessionReaper(deps: {
 }): SessionReaper {
   const stop = new AbortController()
   const reapable = [...deps.backends.values()].filter((backend) => backend.endSession !== undefined)
-  let running = Promise.resolve(0)
-  // One after the other: a round that takes longer than a tick must not meet itself.
-  const round = (): Promise<number> => (running = running.then(reapAll))
+  let running: Promise<number> | null = null
+  // A round that takes longer than a tick must not meet itself; the ticks of that time are not made up for.
+  const round = (): Promise<number> =>
+    (running ??= reapAll().finally(() => {
+      running = null
+    }))
   const timer = setInterval(() => void round(), deps.tickMs)
   timer.unref()
 
   async function reapAll(): Promise<number> {
-    let ended = 0
-    for (const backend of reapable) ended += await reapBackend(backend)
-    return ended
+    // At once: a vendor that hangs holds up its own sessions alone.
+    const ended = await Promise.all(reapable.map(reapBackend))
+    return ended.reduce((sum, count) => sum + count, 0)
   }
 
   async function reapBackend(backend: Backend): Promise<number> {

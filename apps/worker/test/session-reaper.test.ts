@@ -11,7 +11,7 @@ import { testRedis, type TestServer } from '@cofferdam/embedded/testing'
 import { createSessionRegistry, type Sessions } from '@cofferdam/sessions'
 import { Redis } from 'ioredis'
 import { randomUUID } from 'node:crypto'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
 import { createSessionReaper } from '../src/session-reaper.ts'
 
 let server: TestServer
@@ -60,11 +60,16 @@ async function idle(backends: ReadonlyMap<string, Backend>, key: string, idleAtM
 const claim = async (name: SessionName) =>
   await sessions.claim(name, self, { waitMs: 0, signal: new AbortController().signal })
 
-function reaper(backends: ReadonlyMap<string, Backend>, tickMs = NEVER, errors: unknown[] = []) {
+function reaper(
+  backends: ReadonlyMap<string, Backend>,
+  tickMs = NEVER,
+  errors: unknown[] = [],
+  registry = sessions,
+) {
   const ended: string[] = []
   const made = createSessionReaper({
     backends,
-    sessions,
+    sessions: registry,
     self,
     tickMs,
     onEnded: ({ key }) => ended.push(key),
@@ -139,5 +144,56 @@ describe('the session reaper', () => {
     await made[Symbol.asyncDispose]()
     expect(errors).toEqual([])
     expect(await sessions.find(name)).toMatchObject({ key: 'main', holder: null })
+  })
+
+  it('makes up for no tick that passed while a vendor kept it waiting, and closes at once after', async () => {
+    const asked = Promise.withResolvers<undefined>()
+    const backends = vendor(async (_name, signal) => {
+      asked.resolve(undefined)
+      return await new Promise((_resolve, reject) => {
+        signal.addEventListener('abort', () => reject(signal.reason))
+      })
+    })
+    await idle(backends, 'main')
+    let looks = 0
+    const counted: Sessions = {
+      ...sessions,
+      overdue: async (backend, limit) => {
+        looks += 1
+        return await sessions.overdue(backend, limit)
+      },
+    }
+    vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] })
+    try {
+      const { made } = reaper(backends, 10, [], counted)
+      vi.advanceTimersByTime(10)
+      await asked.promise
+      vi.advanceTimersByTime(500)
+      await made[Symbol.asyncDispose]()
+    } finally {
+      vi.useRealTimers()
+    }
+    expect(looks).toBe(1)
+  })
+
+  it('lets no vendor that hangs hold up the sessions of another', async () => {
+    const ended = Promise.withResolvers<string>()
+    const hanging = vendor(
+      async (_name, signal) =>
+        await new Promise((_resolve, reject) => {
+          signal.addEventListener('abort', () => reject(signal.reason))
+        }),
+    )
+    const other = vendor(async ({ key }) => {
+      ended.resolve(key)
+      return true
+    })
+    await idle(hanging, 'stuck')
+    await idle(other, 'next')
+    const { made } = reaper(new Map([...hanging, ...other]))
+    const round = made.round()
+    expect(await ended.promise).toBe('next')
+    await made[Symbol.asyncDispose]()
+    expect(await round).toBe(1)
   })
 })
