@@ -150,11 +150,13 @@ export function createLease({
     async forget() {
       assertHeld()
       await fenced('forget', [session, keys.tenant(name.tenantId)], [memberOf(name), REMEMBER_MS])
+      const forgotten = current
       current = null
-      // Harmless when it fails: the reaper finds nothing to end and drops it.
-      await calls
-        .bounded(redis.zrem(keys.due(name.backend), dueMemberOf(name)), 'a session deadline')
-        .catch(() => {})
+      if (forgotten === null) return
+      // Harmless when it fails: the reaper finds nothing to end and drops it. Given up, it may happen when the next holder
+      // has written its own deadline: that one stays.
+      const line = [dueMemberOf(name), deadlineOf(forgotten), '']
+      await calls.script('move-due', [keys.due(name.backend)], line).catch(() => {})
     },
     async [Symbol.asyncDispose]() {
       if (isReleased) return

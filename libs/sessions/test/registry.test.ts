@@ -299,3 +299,29 @@ describe('a session that only its worker reaches', () => {
     expect(await a.sessions.find(name)).toMatchObject({ owner: null, holder: a.worker })
   })
 })
+
+describe('a call that was given up', () => {
+  it('takes nothing of what the next holder wrote when it happens after all', async () => {
+    const name = freshName()
+    const slow = openSessions(server.url, { timeoutMs: 50 })
+    await using lease = await slow.claim(name)
+    await lease.keep(entryAt(lease.nextEpoch, FAR))
+    const due = `{cofferdam}:sessions-due:${name.backend}`
+    // What it says of the deadline is on its way until `arrive`.
+    const send = slow.redis.sendCommand.bind(slow.redis)
+    const late: (() => unknown)[] = []
+    slow.redis.sendCommand = (command, stream) => {
+      if (!command.args.flat().includes(due)) return send(command, stream)
+      late.push(() => send(command, stream))
+      return command.promise
+    }
+    await lease.forget()
+    await lease[Symbol.asyncDispose]()
+    await using next = await b.claim(name)
+    await next.keep(entryAt(next.nextEpoch, FAR + 1))
+    expect(late).toHaveLength(1)
+    await Promise.all(late.map((arrive) => arrive()))
+    expect(Number(await b.redis.zscore(due, `${name.tenantId}:${name.key}`))).toBe(FAR + 1)
+    slow.close()
+  })
+})
