@@ -45,6 +45,15 @@ describe('routines over HTTP', () => {
 
     expect((await scene.call({ method: 'DELETE', url, headers: scene.acme })).status).toBe(204)
     expect((await scene.call({ method: 'GET', url, headers: scene.acme })).status).toBe(404)
+
+    const events = await scene.call({ method: 'GET', url: `${url}/events`, headers: scene.acme })
+    expect(events.json.events).toMatchObject([
+      { event_type: 'deleted', source: 'api', actor: expect.stringMatching(/^key:/), after: null },
+      { event_type: 'changed', before: { enabled: true }, after: { enabled: false } },
+      { event_type: 'created', before: null },
+    ])
+    const others = await scene.call({ method: 'GET', url: `${url}/events`, headers: scene.globex })
+    expect(others.status).toBe(404)
   })
 
   it('are not seen, changed or run by another tenant, and made by none for another', async () => {

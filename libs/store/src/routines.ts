@@ -18,7 +18,7 @@ import {
 import { sql, type Kysely, type Selectable, type Transaction } from 'kysely'
 import { asTenant } from './connect.ts'
 import { sqlState, translating } from './store-errors.ts'
-import type { Database, RoutineRunsTable, RoutinesTable } from './tables.ts'
+import type { Database, RoutineEventsTable, RoutineRunsTable, RoutinesTable } from './tables.ts'
 
 /** A routine as it is stored. */
 export interface StoredRoutine {
@@ -36,6 +36,9 @@ export interface StoredRoutine {
   created_at: string
   updated_at: string
 }
+
+/** One change of a routine, as the database wrote it. */
+export type RoutineEvent = Selectable<RoutineEventsTable>
 
 /** What decides about one trigger of a routine, while no other trigger of it is decided about. */
 export interface RoutineTurn {
@@ -62,6 +65,8 @@ export interface Routines {
   remove(tenantId: string | null, id: RoutineId, actor: string): Promise<boolean>
   /** The newest runs first, at most `limit`. */
   runs(tenantId: string | null, id: RoutineId, limit: number): Promise<RoutineRun[]>
+  /** Who changed what of it, the newest first, at most `limit`; also of one that is deleted. */
+  events(tenantId: string | null, id: RoutineId, limit: number): Promise<RoutineEvent[]>
   /** Of each routine its newest run. */
   lastRuns(tenantId: string | null, ids: readonly RoutineId[]): Promise<Map<RoutineId, RoutineRun>>
   /** Enabled routines with a schedule, by id, at most 1,000 behind `after`. */
@@ -173,6 +178,16 @@ export function createRoutines(app: Kysely<Database>, fleet: Kysely<Database>): 
         const rows = await newestRuns(db, id).limit(limit).execute()
         return rows.map(toRun)
       }),
+    events: (tenantId, id, limit) =>
+      reading(tenantId, (db) =>
+        db
+          .selectFrom('routine_events')
+          .selectAll()
+          .where('routine_id', '=', id)
+          .orderBy('id', 'desc')
+          .limit(limit)
+          .execute(),
+      ),
     lastRuns: (tenantId, ids) =>
       reading(tenantId, async (db) => {
         if (ids.length === 0) return new Map()

@@ -46,6 +46,11 @@ export interface TenantPolicyEventsTable {
   created_at: Stamp
 }
 
+export interface RoutineEventsTable extends Omit<TenantPolicyEventsTable, 'event_type'> {
+  routine_id: string
+  event_type: 'created' | 'changed' | 'deleted'
+}
+
 export interface TemplatesTable {
   tenant_id: string
   template_id: string
@@ -246,6 +251,7 @@ export interface Database {
   code_interpreters: CodeInterpretersTable
   routines: RoutinesTable
   routine_runs: RoutineRunsTable
+  routine_events: RoutineEventsTable
   callback_secrets: CallbackSecretsTable
   tenants: TenantsTable
   tenant_policy_events: TenantPolicyEventsTable

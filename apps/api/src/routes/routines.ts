@@ -23,6 +23,17 @@ import type { App, RouteContext } from '../route-context.ts'
 import { DEFAULT_PAGE, FAILURES, limitQuery, nextCursorSchema } from '../wire-schemas.ts'
 
 const params = z.strictObject({ id: routineIdSchema })
+const eventSchema = z.strictObject({
+  id: z.int(),
+  routine_id: z.string(),
+  tenant_id: z.string(),
+  actor: z.string().meta({ description: 'key:ID for the API, the database role for raw SQL.' }),
+  event_type: z.enum(['created', 'changed', 'deleted']),
+  before: z.unknown(),
+  after: z.unknown(),
+  source: z.enum(['api', 'reconciler', 'sql']),
+  created_at: z.iso.datetime(),
+})
 /** As long as other changes wait for Redis (make-live.ts). */
 const CLOCK_MS = 3000
 
@@ -31,6 +42,7 @@ export function routines(app: App, context: RouteContext): void {
   addCollection(app, context)
   addOne(app, context)
   addRuns(app, context)
+  addEvents(app, context)
 }
 
 function addCollection(app: App, context: RouteContext): void {
@@ -217,6 +229,29 @@ function addRuns(app: App, context: RouteContext): void {
       const { id } = request.params
       required(await store.routines.get(scope, id))
       return { runs: await store.routines.runs(scope, id, request.query.limit ?? DEFAULT_PAGE) }
+    },
+  )
+}
+
+/** Changes; of one that is deleted, too. */
+function addEvents(app: App, { store }: RouteContext): void {
+  app.get(
+    '/routines/:id/events',
+    {
+      schema: {
+        operationId: 'listRoutineEvents',
+        tags: ['routines'],
+        summary: 'Who changed what of a routine, the newest first; also of one that is deleted.',
+        params,
+        querystring: z.strictObject({ limit: limitQuery.optional() }),
+        response: { 200: z.strictObject({ events: z.array(eventSchema) }), ...FAILURES },
+      },
+    },
+    async (request) => {
+      const { limit = DEFAULT_PAGE } = request.query
+      const events = await store.routines.events(tenantScope(request), request.params.id, limit)
+      if (events.length === 0) throw notFound()
+      return { events }
     },
   )
 }

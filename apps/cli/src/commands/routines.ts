@@ -26,11 +26,13 @@ const VERBS: Record<string, { words: string[]; run: Verb }> = {
   run: { words: ['ID'], run: runNow },
   enable: { words: ['ID'], run: (api, id, _, { terminal }) => switchTo(true, api, id, terminal) },
   disable: { words: ['ID'], run: (api, id, _, { terminal }) => switchTo(false, api, id, terminal) },
+  events: { words: ['ID'], run: events },
   delete: { words: ['ID'], run: remove },
 }
 
 export const command: Command = {
-  usage: 'list | create FILE [flags] [-- ARGV…] | show ID | run ID | enable ID | disable ID | delete ID',
+  usage:
+    'list | create FILE [flags] [-- ARGV…] | show ID | run ID | enable ID | disable ID | events ID | delete ID',
   details:
     'A routine is a program that runs by a schedule or when somebody says so, in a lane of its own, for up to 24 hours.\n' +
     'Without --cron and --every it is run by hand.',
@@ -180,6 +182,42 @@ async function switchTo(enabled: boolean, api: ApiConnection, id: string, termin
   const routine = parse(routineSchema, await api.call('PATCH', pathOf(id), { enabled }), 'the answer')
   terminal.value(routine)
   print(routine, terminal)
+}
+
+const eventsSchema = z.object({
+  events: z.array(
+    z.object({
+      created_at: z.string(),
+      event_type: z.string(),
+      actor: z.string(),
+      source: z.string(),
+      before: z.unknown(),
+      after: z.unknown(),
+    }),
+  ),
+})
+
+async function events(api: ApiConnection, id: string, _: CommandLine, { terminal }: Context): Promise<void> {
+  const found = parse(eventsSchema, await api.call('GET', `${pathOf(id)}/events`), 'the answer').events
+  terminal.value(found)
+  const rows = found.map(({ created_at, event_type, actor, source, before, after }) => [
+    created_at,
+    event_type,
+    actor,
+    source,
+    changedParts(before, after),
+  ])
+  for (const text of table(['TIME', 'WHAT', 'WHO', 'BY', 'CHANGED'], rows)) terminal.line(text)
+}
+
+/** Names of the fields that differ; the whole of both is in --json. */
+function changedParts(before: unknown, after: unknown): string {
+  if (before === null || after === null || typeof before !== 'object' || typeof after !== 'object') return '-'
+  const was = before as Record<string, unknown>
+  return Object.entries(after)
+    .filter(([name, value]) => JSON.stringify(value) !== JSON.stringify(was[name]))
+    .map(([name]) => name)
+    .join(', ')
 }
 
 async function remove(api: ApiConnection, id: string, _: CommandLine, { terminal }: Context): Promise<void> {
