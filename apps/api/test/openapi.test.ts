@@ -62,6 +62,7 @@ describe('the OpenAPI document', () => {
       'GET /v1/queue',
       'GET /v1/routines',
       'GET /v1/routines/{id}',
+      'GET /v1/routines/{id}/events',
       'GET /v1/routines/{id}/runs',
       'GET /v1/sessions',
       'GET /v1/sessions/{backend}/{key}',
