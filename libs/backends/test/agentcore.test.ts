@@ -367,6 +367,22 @@ describe.skipIf(why !== null && process.env['COFFERDAM_REQUIRE'] !== 'all')(`age
       }
     })
 
+    it('is given back when it cannot be written down for the next one', async () => {
+      const [one, other] = [await keeping(1500), await keeping()]
+      const sandbox = await open(MARK, one.session, one.by)
+      // Redis leaves out the deadline alone: the lease would be renewed for as long as the worker lives.
+      const send = one.redis.sendCommand.bind(one.redis)
+      one.redis.sendCommand = (command, stream) =>
+        command.name === 'zadd' ? command.promise : send(command, stream)
+      await expect(sandbox[Symbol.asyncDispose]()).rejects.toMatchObject({ code: 'queue_unavailable' })
+      opened.splice(opened.indexOf(sandbox), 1)
+      const name = { tenantId: 't', backend: 'agentcore', key: one.key }
+      expect(await other.registry.find(name)).toMatchObject({ holder: null })
+      const second = await open(MARK, one.session, other.by)
+      expect(second.session?.fresh).toBe(true)
+      second.retire?.()
+    })
+
     it('of a worker that died in its turn is stopped, not attached to', async () => {
       const [dying, other] = [await keeping(1000), await keeping()]
       const sandbox = await open(MARK, dying.session, dying.by)

@@ -135,8 +135,12 @@ async function make(
 /** Keeps it for the next one. */
 export async function putBack({ lease, entry }: KeptSession, spec: SandboxSpec): Promise<void> {
   const usedAtMs = Date.now()
-  await lease.keep({ ...entry, usedAtMs, idleAtMs: usedAtMs + idleMsOf(spec) })
-  await lease[Symbol.asyncDispose]()
+  try {
+    await lease.keep({ ...entry, usedAtMs, idleAtMs: usedAtMs + idleMsOf(spec) })
+  } finally {
+    // Also when Redis was too slow for that: else it is renewed, and nobody's, until this worker ends.
+    await lease[Symbol.asyncDispose]()
+  }
 }
 
 /** Ends it, and forgets it. Throws when its end is not known; the reaper then ends it by its name. */
