@@ -1,7 +1,7 @@
 /** What only the Azure backend can do wrong: answers that are lost, sessions that are replaced, dialects, secrets, leases. */
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import type { Backend, Exit, Program, Sandbox, SandboxSpec } from '@cofferdam/contract'
+import type { Backend, Exit, Program, Sandbox, SandboxSpec, SessionEntry } from '@cofferdam/contract'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { missing } from '../../../infra/doubles/jail.ts'
 import { NO_FAULTS, type Faults } from '../../../infra/doubles/azure/faults.ts'
@@ -315,6 +315,37 @@ describe.skipIf(why !== null && process.env['COFFERDAM_REQUIRE'] !== 'all')(
         sessions.expire(NAME)
         await running
         await sandbox[Symbol.asyncDispose]()
+      })
+
+      it('are left to the next holder when the lease is lost after they were given back', async () => {
+        const sessions = memorySessions()
+        let isLost = false
+        const slow: typeof sessions = {
+          ...sessions,
+          async claim(...asked) {
+            const lease = await sessions.claim(...asked)
+            const keep = lease.keep.bind(lease)
+            return Object.assign(lease, {
+              keep: async (entry: SessionEntry) => {
+                if (isLost) sessions.expire(NAME)
+                await keep(entry)
+              },
+            })
+          },
+        }
+        const one = createAzureBackend(places.settings('custom'), { sessions: slow })
+        const two = createAzureBackend(places.settings('custom'), { sessions })
+        const made = await open(one, python('x = 20'), session)
+        await printed(made, python('x = 20'))
+        await made[Symbol.asyncDispose]()
+        const first = await open(one, python('x += 1'), session)
+        await printed(first, python('x += 1'))
+        isLost = true
+        await first[Symbol.asyncDispose]()
+        const second = await open(two, python('print(x)'), session)
+        expect(await printed(second, python('print(x)'))).toBe('21\n')
+        await second[Symbol.asyncDispose]()
+        await two.kill(second.ref)
       })
 
       it('begin anew under another name when the service ended them', async () => {

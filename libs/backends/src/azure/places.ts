@@ -180,6 +180,8 @@ function turn(
   lease.signal.addEventListener('abort', onLost, { once: true })
   if (lease.signal.aborted) onLost()
   let ending: Promise<void> | null = null
+  /** Its turn is over and it is proven clean: from then on the next holder may be in it. */
+  let isFree = false
 
   async function end(lost: boolean): Promise<void> {
     try {
@@ -194,6 +196,7 @@ function turn(
       await slot.clean(entry.scope, AbortSignal.timeout(CLEAN_MS))
       slot.session.close()
       await release(entry.scope)
+      isFree = true
       await lease.keep({ ...entry, ...deadlinesAfter(parts, spec, entry) })
       return true
     } catch (error) {
@@ -205,6 +208,8 @@ function turn(
     }
   }
   async function discard(): Promise<void> {
+    // Its entry stands as it was: the next holder uses it, or the reaper ends it.
+    if (isFree && lease.signal.aborted) return
     await slot.destroy()
     // Fenced: the name is another's by now, and so is its entry.
     await lease.forget().catch(() => undefined)
