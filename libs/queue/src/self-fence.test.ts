@@ -78,6 +78,16 @@ it('lets Redis answer first when the process itself slept', () => {
   expect(one.stopped).not.toBeNull()
 })
 
+it('stops it also where every turn comes late, as in a process that is always behind', () => {
+  const one = held(AGAIN)
+  fence.renewed([one], 0)
+  while (nowMs < 30_000 && one.stopped === null) {
+    nowMs += 3000
+    fence.check([one])
+  }
+  expect(one.stopped).not.toBeNull()
+})
+
 it('leaves alone what is over', () => {
   const one = Object.assign(held(AGAIN), { over: true })
   fence.renewed([one], 0)

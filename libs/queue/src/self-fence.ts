@@ -26,6 +26,7 @@ export function createSelfFence(
 ): SelfFence {
   const renewedMs = new WeakMap<HeldExecution, number>()
   let checkedMs = now()
+  let slept = false
 
   return {
     renewed(held, sentMs) {
@@ -33,8 +34,8 @@ export function createSelfFence(
     },
     check(held) {
       const atMs = now()
-      // This process itself slept: Redis may answer at once, and knows better.
-      const slept = atMs - checkedMs > 2 * turnMs
+      // This process itself slept: Redis may answer at once, and knows better. Once: one that is always late must stop, too.
+      slept = !slept && atMs - checkedMs > 2 * turnMs
       checkedMs = atMs
       for (const one of held) {
         const sinceMs = renewedMs.get(one)
