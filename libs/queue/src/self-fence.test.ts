@@ -17,9 +17,9 @@ interface Held extends HeldExecution {
   stopped: StopReason | null
 }
 
-function held(retry?: ExecutionRequest['retry'], attempt = 1): Held {
+function held(retry?: ExecutionRequest['retry'], attempt = 1, type = 'script'): Held {
   const one = {
-    taken: { request: retry === undefined ? {} : { retry }, attempt },
+    taken: { request: { program: { type }, ...(retry === undefined ? {} : { retry }) }, attempt },
     over: false,
     stopped: null as StopReason | null,
     stop: (reason: StopReason) => {
@@ -45,6 +45,12 @@ it('stops what another worker would run again before its lock is over', () => {
   fence.renewed([one], 0)
   expect(stoppedAt(one)).toBe(8000)
   expect(one.stopped?.stopCause).toBe('lock_lost')
+})
+
+it('stops an operation on files, too, for its next owner does it again', () => {
+  const one = held(undefined, 1, 'files')
+  fence.renewed([one], 0)
+  expect(stoppedAt(one)).toBe(8000)
 })
 
 it('stops what nobody runs again only after a minute', () => {

@@ -48,6 +48,8 @@ export function createSelfFence(
 }
 
 function runsAgain({ taken: { request, attempt } }: HeldExecution): boolean {
-  const { retry } = request
+  const { program, retry } = request
+  // Files of a session have no point of no return: whoever takes such an execution next does it all again.
+  if (program.type === 'files') return true
   return retry !== undefined && attempt < retry.max_attempts && retry.on.includes('worker_lost')
 }

@@ -99,8 +99,8 @@ export function createSessionRegistry(deps: SessionsDeps): Sessions {
       const found = await Promise.all(
         page.map(async ({ member }) => {
           const name = nameOfMember(tenantId, member)
-          const { info } = await readSession(redis, calls, name, nowMs)
-          if (info === null)
+          const { info, isForeign } = await readSession(redis, calls, name, nowMs)
+          if (info === null && !isForeign)
             await calls.script('prune', [keys.session(name), keys.tenant(tenantId)], [member])
           return info
         }),
@@ -122,7 +122,8 @@ export function createSessionRegistry(deps: SessionsDeps): Sessions {
       const names = await Promise.all(
         pairs(looked).map(async ({ member, score }) => {
           const name = nameOfDueMember(backend, member)
-          const { info, heldUntilMs } = await readSession(redis, calls, name, nowMs)
+          const { info, isForeign, heldUntilMs } = await readSession(redis, calls, name, nowMs)
+          if (isForeign) return null
           const deadlineMs = info === null ? null : deadlineOf(info)
           // Whoever holds it may be writing its entry now; looked at again when the lease has ended.
           const nextMs = heldUntilMs ?? deadlineMs

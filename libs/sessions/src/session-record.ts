@@ -2,6 +2,7 @@
 import {
   executionIdSchema,
   CofferdamError,
+  isCofferdamError,
   SESSION_SCOPES,
   type SessionEntry,
   type SessionInfo,
@@ -45,12 +46,23 @@ export function readEntry(text: string): SessionEntry | null {
   throw new CofferdamError('internal', 'A session has an entry that is none.', { cause: found.error })
 }
 
+function ownEntry(text: string): SessionEntry | null {
+  try {
+    return readEntry(text)
+  } catch (error) {
+    if (isCofferdamError(error) && error.code === 'internal') return null
+    throw error
+  }
+}
+
 /** When the session ends by itself or may be ended. */
 export const deadlineOf = (entry: SessionEntry): number =>
   Math.min(entry.idleAtMs, entry.expiresAtMs ?? Infinity)
 
 export interface SessionRecord {
   info: SessionInfo | null
+  /** There is an entry, of a release that writes others than this one: shown to nobody here, and left alone. */
+  isForeign: boolean
   /** End of the lease that holds it now, milliseconds; null while nobody does. */
   heldUntilMs: number | null
 }
@@ -67,11 +79,11 @@ export async function readSession(
     'reading a session',
   )
   const heldUntilMs = typeof holder === 'string' && Number(till) > nowMs ? Number(till) : null
-  const entry = readEntry(entryJson ?? '')
-  if (entry === null) return { info: null, heldUntilMs }
+  const entry = ownEntry(entryJson ?? '')
+  if (entry === null) return { info: null, isForeign: (entryJson ?? '') !== '', heldUntilMs }
   const bound = (owner ?? null) as WorkerId | null
   const user = heldUntilMs !== null ? (holder as WorkerId) : busy === '1' ? bound : null
-  return { info: { ...name, ...entry, holder: user, owner: bound }, heldUntilMs }
+  return { info: { ...name, ...entry, holder: user, owner: bound }, isForeign: false, heldUntilMs }
 }
 
 /** The server's clock, milliseconds. */

@@ -242,6 +242,25 @@ describe('sessions that are overdue', () => {
   })
 })
 
+describe('an entry of a newer release', () => {
+  it('hides no other session, and is neither reaped nor forgotten here', async () => {
+    const name = freshName()
+    const known = { ...name, key: 'known' }
+    for (const one of [name, known]) {
+      await using lease = await a.claim(one)
+      await lease.keep(entryAt(lease.nextEpoch, 1_700_000_001_000))
+    }
+    const written = (await a.redis.hget(sessionKey(name), 'entry')) ?? ''
+    await a.redis.hset(sessionKey(name), 'entry', written.replace(/"scope":"\w+"/, '"scope":"of-tomorrow"'))
+
+    expect((await b.sessions.list(name.tenantId)).sessions).toMatchObject([{ key: 'known' }])
+    expect(await b.sessions.find(name)).toBeNull()
+    expect(await b.sessions.overdue(name.backend, 10)).toEqual([known])
+    expect(await a.redis.zcard(`{cofferdam}:sessions-due:${name.backend}`)).toBe(2)
+    expect(await a.redis.zcard(`cfd:{${name.tenantId}}:sessions`)).toBe(2)
+  })
+})
+
 describe('the list of a tenant', () => {
   it('comes newest first in pages, each session once', async () => {
     const tenantId = freshName().tenantId
