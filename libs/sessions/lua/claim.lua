@@ -4,17 +4,18 @@
 -- ARGV  1 holder  2 lease, ms  3 how long a session without an entry is remembered, ms
 -- Returns {'held', milliseconds until the lease ends} | {'claimed', fence, next epoch, entry or ''}
 -- Invariants
---   - The fence is above every earlier one of the name, and not below the server's clock: it also rises over the loss of
---     the key, unless the clock was set back meanwhile.
+--   - The fence is above every earlier one of the name, and not below the server's clock in microseconds (no two claims
+--     happen in one): it also rises over the loss of the key, unless the clock was set back meanwhile.
 --   - The next epoch is above every epoch that was kept, and above what an earlier holder was told.
 -- Complexity O(1).
 
 local t = redis.call('TIME')
-local now = t[1] * 1000 + math.floor(t[2] / 1000)
+local micros = t[1] * 1000000 + t[2]
+local now = math.floor(micros / 1000)
 local x = redis.call('HMGET', KEYS[1], 'fence', 'holder', 'till', 'epoch', 'entry')
 if x[2] and tonumber(x[3]) > now then return {'held', tonumber(x[3]) - now} end
 local epoch = tonumber(x[4] or '0') + 1
-local fence = math.max(tonumber(x[1] or '0') + 1, epoch, now)
+local fence = math.max(tonumber(x[1] or '0') + 1, epoch, micros)
 redis.call('HDEL', KEYS[1], 'owner', 'busy')
 redis.call('HSET', KEYS[1], 'fence', string.format('%d', fence), 'holder', ARGV[1],
   'till', string.format('%d', now + tonumber(ARGV[2])))
