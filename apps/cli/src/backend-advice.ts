@@ -6,10 +6,10 @@ import type { BackendFinding } from './local-backends.ts'
 export const bestOf = (findings: readonly BackendFinding[]): BackendFinding | null =>
   findings.find((finding) => finding.probe.ok && finding.safe) ?? null
 
-/** One line per backend that would be stronger than `used` but cannot run here. */
+/** One line per backend of this host that would be stronger than `used` but cannot run; doctor's list has the remote ones. */
 export function whyNotStronger(findings: readonly BackendFinding[], used: BackendFinding): string[] {
-  return findings.flatMap(({ name, isolation, probe }) =>
-    probe.ok || isolation === used.isolation || !isAtLeast(isolation, used.isolation)
+  return findings.flatMap(({ name, isolation, remote, probe }) =>
+    probe.ok || remote || isolation === used.isolation || !isAtLeast(isolation, used.isolation)
       ? []
       : [`${name} (${isolation}): ${probe.why}\n      → ${probe.fix}`],
   )
@@ -17,8 +17,8 @@ export function whyNotStronger(findings: readonly BackendFinding[], used: Backen
 
 /** What to install where no safe backend works. */
 export function howToGetOne(findings: readonly BackendFinding[], platform: NodeJS.Platform): string[] {
-  const reasons = findings.flatMap(({ name, safe, probe }) =>
-    probe.ok || !safe ? [] : [`  ${name}: ${probe.why}\n    → ${probe.fix}`],
+  const reasons = findings.flatMap(({ name, safe, remote, probe }) =>
+    probe.ok || remote || !safe ? [] : [`  ${name}: ${probe.why}\n    → ${probe.fix}`],
   )
   const install =
     platform === 'linux'

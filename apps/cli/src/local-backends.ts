@@ -22,6 +22,8 @@ export interface BackendFinding {
   probe: Probe
   /** Strong enough to be used without an explicit policy. */
   safe: boolean
+  /** A vendor's or a cluster's: who wants it sets it up, and nobody is told to. */
+  remote: boolean
 }
 
 /** The worker's own settings; its servers need not be set for what runs no queue. */
@@ -57,6 +59,7 @@ export async function findBackends(
         summary: Object.entries(BACKENDS).find(([known]) => known === name)?.[1].isolation ?? '',
         probe,
         safe: isAtLeast(backend.isolation, SAFE_ISOLATION),
+        remote: backend.capabilities.remote === true,
       }
     }),
   )
