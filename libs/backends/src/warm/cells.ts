@@ -22,6 +22,8 @@ import {
 } from '@cofferdam/contract'
 import { SILENT, type BackendLogger } from '../deps.ts'
 import type { CellSettings } from './config.ts'
+import { noSession, unlike } from './session-refusals.ts'
+import { shownCell } from './shown-cell.ts'
 import { bytesOf, type Slot, type SlotKind, type SlotLimits, type SlotSpec } from './slot.ts'
 import type { WarmDeps, WarmEvent } from './warm-deps.ts'
 
@@ -165,15 +167,6 @@ export function createCells<S extends CellSlot>(parts: {
     return null
   }
 
-  /** What is done with files only ever finds a session; it makes none. */
-  async function openFor(...parameters: Parameters<typeof openCell>): Promise<Cell<S>> {
-    const [domain, spec] = parameters
-    if (spec.program.type !== 'files') return await openCell(...parameters)
-    domain.count -= 1
-    freed(domain)
-    throw noSession()
-  }
-
   /** Opens a cell that is counted already. */
   async function openCell(
     domain: Domain<S>,
@@ -183,6 +176,8 @@ export function createCells<S extends CellSlot>(parts: {
   ): Promise<Cell<S>> {
     try {
       if (closed) throw new CofferdamError('shutting_down')
+      // What is done with files only ever finds a session; it makes none.
+      if (spec.program.type === 'files') throw noSession()
       if (cellCount() > settings.max) evict()
       const slot = await parts.start({ ...kind, slotId: newSandboxId(), owner: spec.owner }, signal)
       if (closed) {
@@ -248,26 +243,8 @@ export function createCells<S extends CellSlot>(parts: {
   type Why = Extract<WarmEvent, { type: 'dropped' }>['why']
 
   /** Tells of a session's cell as it is now. */
-  function show(
-    { session }: Domain<S>,
-    { id, scope, startedMs, idleMs, idleSinceMs, executionId }: Cell<S>,
-  ): void {
-    if (session === null) return
-    const usedAtMs = idleSinceMs ?? Date.now()
-    deps.onSession?.(session, {
-      entry: {
-        sessionId: id,
-        scope,
-        epoch: 0,
-        handle: {},
-        createdAtMs: startedMs,
-        usedAtMs,
-        executionId,
-        idleAtMs: Math.min(usedAtMs + idleMs, startedMs + settings.max_age_ms),
-        expiresAtMs: startedMs + settings.max_age_ms,
-      },
-      isBusy: idleSinceMs === null,
-    })
+  function show({ session }: Domain<S>, cell: Cell<S>): void {
+    if (session !== null) deps.onSession?.(session, shownCell(cell, settings.max_age_ms))
   }
 
   /** Takes the cell out at once, so that nobody gets it; resolves when it is proven gone. */
@@ -326,14 +303,9 @@ export function createCells<S extends CellSlot>(parts: {
     async take(spec, kind, signal) {
       signal.throwIfAborted()
       if (closed) throw new CofferdamError('shutting_down')
-      const isFiles = spec.program.type === 'files'
       const domain = domainOf(spec, kind)
-      if (isFiles && domain.count === 0) {
-        domains.delete(domain.key)
-        throw noSession()
-      }
-      const taken = (await turnIn(domain, signal)) ?? (await openFor(domain, spec, kind, signal))
-      const problem = spec.session === null || isFiles ? null : unlike(taken, spec.session.scope, kind.limits)
+      const taken = (await turnIn(domain, signal)) ?? (await openCell(domain, spec, kind, signal))
+      const problem = unlike(taken, spec, kind.limits)
       if (problem !== null) {
         // Nothing ran: it is as clean as it was.
         await rest(domain, taken)
@@ -363,22 +335,4 @@ export function createCells<S extends CellSlot>(parts: {
       while (work.size > 0) await Promise.all(work)
     },
   }
-}
-
-const noSession = (): CofferdamError =>
-  new CofferdamError('not_found', 'The session has no sandbox any more.')
-
-/** A session is one place: it cannot have other limits or keep other things for one of its executions. */
-function unlike(
-  cell: { scope: SessionScope; limits: SlotLimits },
-  scope: SessionScope,
-  limits: SlotLimits,
-): string | null {
-  if (cell.scope !== scope)
-    return `The session was opened with scope "${cell.scope}", not "${scope}". Use another session key, or the same scope.`
-  const other = (['memory_mib', 'cpus', 'pids', 'disk_mib'] as const).filter(
-    (name) => cell.limits[name] !== limits[name],
-  )
-  if (other.length === 0) return null
-  return `The session was opened with ${other.map((name) => `${name} ${cell.limits[name]}`).join(', ')}. Ask for the same limits, or use another session key.`
 }

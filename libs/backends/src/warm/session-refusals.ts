@@ -1,0 +1,26 @@
+/** Why a session is not for an execution that asks for it. */
+import { CofferdamError, type SandboxSpec, type SessionScope } from '@cofferdam/contract'
+import type { SlotLimits } from './slot.ts'
+
+/** There is nothing whose files could be looked at. */
+export const noSession = (): CofferdamError =>
+  new CofferdamError('not_found', 'The session has no sandbox any more.')
+
+/**
+ * A session is one place: it cannot have other limits or keep other things for one of its executions. Null where it fits;
+ * what is done with its files takes it as it is.
+ */
+export function unlike(
+  cell: { scope: SessionScope; limits: SlotLimits },
+  { session, program }: Pick<SandboxSpec, 'session' | 'program'>,
+  limits: SlotLimits,
+): string | null {
+  if (session === null || program.type === 'files') return null
+  if (cell.scope !== session.scope)
+    return `The session was opened with scope "${cell.scope}", not "${session.scope}". Use another session key, or the same scope.`
+  const other = (['memory_mib', 'cpus', 'pids', 'disk_mib'] as const).filter(
+    (name) => cell.limits[name] !== limits[name],
+  )
+  if (other.length === 0) return null
+  return `The session was opened with ${other.map((name) => `${name} ${cell.limits[name]}`).join(', ')}. Ask for the same limits, or use another session key.`
+}
