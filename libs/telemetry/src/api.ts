@@ -12,11 +12,11 @@ export {
   ATTRIBUTE_FACTS,
   EVENT_FACTS,
   METRIC_FACTS,
-  prometheusName,
   SPAN_FACTS,
   type MetricFacts,
   type SpanFacts,
 } from './catalog.ts'
+export { prometheusName } from './prometheus-name.ts'
 export { LOG_FACTS, type LogFacts } from './log-records.ts'
 export { ATTRIBUTES, EVENTS, METRICS, SPANS, type MetricName, type SpanName } from './names.ts'
 export { contextFromTraceparent, traceparentOf } from './traceparent.ts'

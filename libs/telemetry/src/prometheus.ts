@@ -11,7 +11,7 @@ import {
   type MetricData,
   type ResourceMetrics,
 } from '@opentelemetry/sdk-metrics'
-import { prometheusWord, unitSuffix } from './catalog.ts'
+import { prometheusWord, unitSuffix } from './prometheus-name.ts'
 import type { Exemplar, Exemplars } from './exemplars.ts'
 import type { GuardText } from './guard-text.ts'
 import { redactMetrics } from './redact-metrics.ts'
