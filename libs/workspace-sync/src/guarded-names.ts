@@ -3,9 +3,8 @@
  * otherwise take a secret out, or have a program outside of the sandbox steered from inside.
  */
 
-/** Neither packed nor taken back. */
-export const NEVER_NAMES: readonly string[] = [
-  // Polyclaw's blacklist (seed 004): folders of credentials and caches of one machine.
+/** Polyclaw's blacklist (seed 004): folders of credentials and caches of one machine. */
+export const BLACKLIST: readonly string[] = [
   '.azure',
   '.cache',
   '.config',
@@ -13,6 +12,11 @@ export const NEVER_NAMES: readonly string[] = [
   '.net',
   '.npm',
   '.pki',
+]
+
+/** Neither packed nor taken back. */
+export const NEVER_NAMES: readonly string[] = [
+  ...BLACKLIST,
   // Credentials of other tools, by where they keep them.
   '.aws',
   '.docker',

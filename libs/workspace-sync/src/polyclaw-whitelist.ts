@@ -23,17 +23,6 @@ export const DEFAULT_WHITELIST: readonly string[] = [
   'SOUL.md',
 ]
 
-/** As the seed lists them; they stand in the never-list. */
-export const BLACKLIST: readonly string[] = [
-  '.azure',
-  '.cache',
-  '.config',
-  '.IdentityService',
-  '.net',
-  '.npm',
-  '.pki',
-]
-
 /** An entry in the spelling that is stored: `./notes/` is `notes`. Throws `invalid_request` for what is no path. */
 export function whitelistEntry(text: string): string {
   patternParts(text)
