@@ -106,3 +106,15 @@ export const COMPONENTS: readonly (readonly [string, z.ZodType])[] = [
   ['TenantCaps', tenantCapsSchema],
   ['TenantPolicy', tenantPolicySchema],
 ]
+
+/** A change that the database wrote down, and what it may have been in `event_type`. */
+export const changeEventSchema = <T extends z.ZodType>(eventType: T) =>
+  z.strictObject({
+    id: z.int(),
+    actor: z.string().meta({ description: 'key:ID for the API, the database role for raw SQL.' }),
+    event_type: eventType,
+    before: z.unknown(),
+    after: z.unknown(),
+    source: z.enum(['api', 'reconciler', 'sql']),
+    created_at: z.iso.datetime(),
+  })

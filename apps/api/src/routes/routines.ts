@@ -20,19 +20,12 @@ import { z } from 'zod'
 import { actorOf, requireTenant, tenantFilter, tenantScope } from '../authenticate.ts'
 import { requireCallbackSecret } from '../callback-secret.ts'
 import type { App, RouteContext } from '../route-context.ts'
-import { DEFAULT_PAGE, FAILURES, limitQuery, nextCursorSchema } from '../wire-schemas.ts'
+import { changeEventSchema, DEFAULT_PAGE, FAILURES, limitQuery, nextCursorSchema } from '../wire-schemas.ts'
 
 const params = z.strictObject({ id: routineIdSchema })
-const eventSchema = z.strictObject({
-  id: z.int(),
-  routine_id: z.string(),
+const eventSchema = changeEventSchema(z.enum(['created', 'changed', 'deleted'])).extend({
   tenant_id: z.string(),
-  actor: z.string().meta({ description: 'key:ID for the API, the database role for raw SQL.' }),
-  event_type: z.enum(['created', 'changed', 'deleted']),
-  before: z.unknown(),
-  after: z.unknown(),
-  source: z.enum(['api', 'reconciler', 'sql']),
-  created_at: z.iso.datetime(),
+  routine_id: z.string(),
 })
 /** As long as other changes wait for Redis (make-live.ts). */
 const CLOCK_MS = 3000

@@ -8,7 +8,7 @@ import { actorOf } from '../authenticate.ts'
 import { isProvisioned } from '../pool-work.ts'
 import type { App, RouteContext } from '../route-context.ts'
 import { sandboxChangeSchema, settingsAfter } from '../sandbox-settings.ts'
-import { DEFAULT_PAGE, FAILURES, limitQuery, nextCursorSchema } from '../wire-schemas.ts'
+import { changeEventSchema, DEFAULT_PAGE, FAILURES, limitQuery, nextCursorSchema } from '../wire-schemas.ts'
 
 export const sandboxConfigSchema = z.strictObject({
   enabled: z.boolean(),
@@ -37,15 +37,7 @@ export const sandboxConfigSchema = z.strictObject({
     .meta({ description: 'Resources of ours at Azure that may still be there, and cost money.' }),
 })
 
-const eventSchema = z.strictObject({
-  id: z.int(),
-  actor: z.string().meta({ description: 'key:ID for the API, the database role for raw SQL.' }),
-  event_type: z.enum(['changed', 'making', 'made', 'removing', 'removed', 'failed']),
-  before: z.unknown(),
-  after: z.unknown(),
-  source: z.enum(['api', 'reconciler', 'sql']),
-  created_at: z.iso.datetime(),
-})
+const eventSchema = changeEventSchema(z.enum(['changed', 'making', 'made', 'removing', 'removed', 'failed']))
 
 /** `"3"`, `W/"3"` as proxies make of it, or `*`. */
 const ifMatchSchema = z.object({

@@ -2,18 +2,18 @@
 import { z } from 'zod'
 import { requireTenant } from '../authenticate.ts'
 import type { App, RouteContext } from '../route-context.ts'
-import { DEFAULT_PAGE, FAILURES, limitQuery, nextCursorSchema, tenantParams } from '../wire-schemas.ts'
+import {
+  changeEventSchema,
+  DEFAULT_PAGE,
+  FAILURES,
+  limitQuery,
+  nextCursorSchema,
+  tenantParams,
+} from '../wire-schemas.ts'
 
-const eventSchema = z.strictObject({
-  id: z.int(),
-  tenant_id: z.string(),
-  actor: z.string().meta({ description: 'key:ID for the API, the database role for raw SQL.' }),
-  event_type: z.string().meta({ description: 'created, deleted, template, or the part that changed.' }),
-  before: z.unknown(),
-  after: z.unknown(),
-  source: z.enum(['api', 'reconciler', 'sql']),
-  created_at: z.iso.datetime(),
-})
+const eventSchema = changeEventSchema(
+  z.string().meta({ description: 'created, deleted, template, or the part that changed.' }),
+).extend({ tenant_id: z.string() })
 
 const query = z.strictObject({
   limit: limitQuery.optional(),

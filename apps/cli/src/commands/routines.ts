@@ -11,6 +11,7 @@ import { openApi, type ApiConnection } from '../api-connection.ts'
 import { buildRequest } from '../build-request.ts'
 import { API_FLAGS, type Command, type CommandLine, type Context } from '../command.ts'
 import { EXIT } from '../exit-status.ts'
+import { showChanges } from '../show-changes.ts'
 import { durationFlag, hasFlag, textFlag } from '../parse-command-line.ts'
 import { PROGRAM_FLAGS } from '../program-flags.ts'
 import { table } from '../table.ts'
@@ -184,40 +185,8 @@ async function switchTo(enabled: boolean, api: ApiConnection, id: string, termin
   print(routine, terminal)
 }
 
-const eventsSchema = z.object({
-  events: z.array(
-    z.object({
-      created_at: z.string(),
-      event_type: z.string(),
-      actor: z.string(),
-      source: z.string(),
-      before: z.unknown(),
-      after: z.unknown(),
-    }),
-  ),
-})
-
 async function events(api: ApiConnection, id: string, _: CommandLine, { terminal }: Context): Promise<void> {
-  const found = parse(eventsSchema, await api.call('GET', `${pathOf(id)}/events`), 'the answer').events
-  terminal.value(found)
-  const rows = found.map(({ created_at, event_type, actor, source, before, after }) => [
-    created_at,
-    event_type,
-    actor,
-    source,
-    changedParts(before, after),
-  ])
-  for (const text of table(['TIME', 'WHAT', 'WHO', 'BY', 'CHANGED'], rows)) terminal.line(text)
-}
-
-/** Names of the fields that differ; the whole of both is in --json. */
-function changedParts(before: unknown, after: unknown): string {
-  if (before === null || after === null || typeof before !== 'object' || typeof after !== 'object') return '-'
-  const was = before as Record<string, unknown>
-  return Object.entries(after)
-    .filter(([name, value]) => JSON.stringify(value) !== JSON.stringify(was[name]))
-    .map(([name]) => name)
-    .join(', ')
+  showChanges(await api.call('GET', `${pathOf(id)}/events`), terminal)
 }
 
 async function remove(api: ApiConnection, id: string, _: CommandLine, { terminal }: Context): Promise<void> {

@@ -12,6 +12,7 @@ import { z } from 'zod'
 import { openApi, type ApiConnection } from '../api-connection.ts'
 import { API_FLAGS, type Command, type CommandLine } from '../command.ts'
 import { EXIT } from '../exit-status.ts'
+import { showChanges } from '../show-changes.ts'
 import { numberFlag, textFlag } from '../parse-command-line.ts'
 import { table } from '../table.ts'
 import type { Terminal } from '../terminal.ts'
@@ -184,19 +185,6 @@ async function show(
   print(parse(tenantSchema, await api.call('GET', pathOf(words)), 'the answer'), terminal)
 }
 
-const eventsSchema = z.object({
-  events: z.array(
-    z.object({
-      created_at: z.string(),
-      event_type: z.string(),
-      actor: z.string(),
-      source: z.string(),
-      before: z.unknown(),
-      after: z.unknown(),
-    }),
-  ),
-})
-
 async function events(
   api: ApiConnection,
   words: readonly string[],
@@ -204,17 +192,7 @@ async function events(
   terminal: Terminal,
 ): Promise<void> {
   const limit = numberFlag(line, 'limit', { min: 1, max: 500 }) ?? 50
-  const answer = await api.call('GET', `${pathOf(words)}/policy/events?limit=${limit}`)
-  const found = parse(eventsSchema, answer, 'the answer').events
-  terminal.value(found)
-  const rows = found.map((event) => [
-    event.created_at,
-    event.event_type,
-    event.actor,
-    event.source,
-    `${JSON.stringify(event.before)} → ${JSON.stringify(event.after)}`,
-  ])
-  for (const text of table(['TIME', 'WHAT', 'WHO', 'BY', 'BEFORE → AFTER'], rows)) terminal.line(text)
+  showChanges(await api.call('GET', `${pathOf(words)}/policy/events?limit=${limit}`), terminal)
 }
 
 async function set(
