@@ -4,8 +4,8 @@
  * Postgres is away the last known ids are used: an interpreter never becomes another tenant's.
  */
 import type { Interpreters } from '@cofferdam/backends'
-import { isCofferdamError } from '@cofferdam/contract'
-import type { CodeInterpreter, CodeInterpreters } from '@cofferdam/store'
+import { isCofferdamError, type WantedInterpreter } from '@cofferdam/contract'
+import type { CodeInterpreters } from '@cofferdam/store'
 
 /** An id that was replaced is seen as such at the latest after this, or when the service says that it knows it no more. */
 const FRESH_MS = 30_000
@@ -50,7 +50,7 @@ export function createInterpreterLookup(deps: {
     },
     async all() {
       const ids: string[] = []
-      for (let after: CodeInterpreter | undefined; ;) {
+      for (let after: WantedInterpreter | undefined; ;) {
         const page = await deps.rows.list(after === undefined ? {} : { after })
         ids.push(...page.flatMap(({ interpreter_id: id }) => id ?? []))
         after = page.at(-1)

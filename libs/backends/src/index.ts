@@ -6,7 +6,6 @@ export {
   type AgentcoreProvisionConfig,
   type AgentcoreProvisioner,
   type GarbageLine,
-  type InterpreterRows,
   type ProvisionLine,
   type ProvisionReport,
   type ReconcileOptions,

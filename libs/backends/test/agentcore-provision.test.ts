@@ -1,4 +1,5 @@
 /** Provisioning against the account's double, through the vendor's clients, with the rows in a real Postgres. */
+import type { InterpreterRows } from '@cofferdam/contract'
 import { createStore, type Store } from '@cofferdam/store'
 import { createTestDatabase, type TestDatabase } from '@cofferdam/store/testing'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
@@ -14,7 +15,6 @@ import {
   agentcoreProvisionConfigSchema,
   createAgentcoreProvisioner,
   type AgentcoreProvisioner,
-  type InterpreterRows,
 } from '../src/index.ts'
 
 const HOUR_MS = 3_600_000

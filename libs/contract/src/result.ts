@@ -5,7 +5,7 @@ import { endingSchema, errorClassSchema, exitStatusSchema } from './endings.ts'
 import { executionIdSchema } from './ids.ts'
 import { isolationSchema } from './isolation.ts'
 import { BOUNDS } from './limits.ts'
-import { PACKAGE_MANAGERS, TEST_FRAMEWORKS } from './request.ts'
+import { PACKAGE_MANAGERS, TEST_FRAMEWORKS } from './program.ts'
 import { workspaceReportSchema } from './workspace.ts'
 
 export const usageSchema = z.strictObject({

@@ -1,56 +1,14 @@
 /** Code interpreters of tenants at AgentCore. The database writes the events (0013-code-interpreters.sql). */
-import { CofferdamError, type ENVIRONMENTS } from '@cofferdam/contract'
+import { CofferdamError, type Environment, type InterpreterRows } from '@cofferdam/contract'
 import { sql, type Kysely, type Transaction } from 'kysely'
 import { sqlState, translating } from './store-errors.ts'
 import type { Database } from './tables.ts'
 import { nameActor } from './tenants.ts'
 
-type Environment = (typeof ENVIRONMENTS)[number]
-
-/** One wanted interpreter. */
-export interface CodeInterpreter {
-  tenant_id: string
-  environment: Environment
-  /** Null: not there (yet). */
-  interpreter_id: string | null
-  /** Rises whenever an id is forgotten. */
-  generation: number
-  provisioned_at: string | null
-  /** Whether the tenant may run code at all. */
-  sandbox_enabled: boolean
-}
-
-/** Every method throws `store_unavailable`. */
-export interface CodeInterpreters {
+/** What provisioning needs, and what the data plane asks. */
+export interface CodeInterpreters extends InterpreterRows {
   /** Null when the tenant has none in this environment. */
   find(tenantId: string, environment: Environment): Promise<string | null>
-  /** All that are wanted, of one tenant or by tenant and environment at most 1,000 behind `after`. */
-  list(options: {
-    tenantId?: string
-    after?: Pick<CodeInterpreter, 'tenant_id' | 'environment'>
-  }): Promise<CodeInterpreter[]>
-  /** Wants these; those that are wanted already stay as they are. Throws `not_found` for an unknown tenant. */
-  request(tenantId: string, environments: readonly Environment[], actor: string): Promise<void>
-  /**
-   * Writes the id that was made for a row as it was read. False when the row is gone, was forgotten since, or holds another
-   * id: then what was made is nobody's. Throws `conflict` when another row names the id.
-   */
-  provisioned(
-    row: Pick<CodeInterpreter, 'tenant_id' | 'environment' | 'generation'>,
-    id: string,
-    actor: string,
-  ): Promise<boolean>
-  /**
-   * The service does not know `id` any more. False when the row names another by now. Null where none was written yet: what
-   * the row's generation made is gone.
-   */
-  forget(tenantId: string, environment: Environment, id: string | null, actor: string): Promise<boolean>
-  /** Nothing is wanted for the tenant any more. */
-  remove(tenantId: string, actor: string): Promise<void>
-  /** Whether any row names it. */
-  isNamed(id: string): Promise<boolean>
-  /** Runs `work` while no other process does; null when another one is at it. */
-  inTurn<T>(work: () => Promise<T>): Promise<T | null>
 }
 
 const PAGE = 1000

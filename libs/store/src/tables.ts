@@ -1,6 +1,7 @@
 /** The tables as kysely sees them; the SQL in ../migrations is the truth. Times come back as ISO text, see connect.ts. */
 import type { ConcurrencyRule, Isolation, Network, Schedule, TenantPolicy } from '@cofferdam/contract'
 import type { ColumnType, Generated, Selectable } from 'kysely'
+import type { SandboxSettings } from './sandbox-config.ts'
 
 /** Written as JSON text. */
 type Json<T> = ColumnType<T, string, string>
@@ -205,16 +206,8 @@ export interface WorkspaceContentsTable {
   sealed: boolean
 }
 
-export interface SandboxConfigTable {
+export interface SandboxConfigTable extends SandboxSettings {
   version: number
-  enabled: boolean
-  sync_data: boolean
-  session_pool_endpoint: string
-  whitelist: string[]
-  resource_group: string
-  location: string
-  pool_name: string
-  pool_id: string
   fleet_owner: string
   work: 'making' | 'removing' | null
   plan: ColumnType<unknown, never, string | null>

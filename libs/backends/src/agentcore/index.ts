@@ -9,6 +9,7 @@ import {
   refuseMissing,
   type Backend,
   type Capabilities,
+  type Environment,
   type Probe,
   type Sandbox,
   type SandboxRef,
@@ -19,7 +20,7 @@ import type { z } from 'zod'
 import { SILENT, type BackendDeps } from '../deps.ts'
 import { isGone, openFailure } from './classify-failure.ts'
 import { agentcoreConfigSchema, type AgentcoreConfig } from './config.ts'
-import { environmentFor, requireInterpreter, type Environment, type Interpreters } from './interpreters.ts'
+import { environmentFor, requireInterpreter, type Interpreters } from './interpreters.ts'
 import { endKept, openKept, putBack, stopKept, type KeptSession } from './kept-session.ts'
 import { createLocalRateGate } from './local-rate-gate.ts'
 import { openSession, type OpenParts } from './open-session.ts'

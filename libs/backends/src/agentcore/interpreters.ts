@@ -5,9 +5,7 @@
  * Nothing runs in another tenant's interpreter, nor in the service's shared one: a tenant without an interpreter of its
  * own is refused (`interpreter_not_ready`) before anything is started, and is not charged.
  */
-import { assertNever, CofferdamError, type ENVIRONMENTS, type Network } from '@cofferdam/contract'
-
-export type Environment = (typeof ENVIRONMENTS)[number]
+import { assertNever, CofferdamError, type Environment, type Network } from '@cofferdam/contract'
 
 /** What the backend asks of provisioning; `BackendDeps.interpreters`. */
 export interface Interpreters {

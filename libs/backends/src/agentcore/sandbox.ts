@@ -5,6 +5,7 @@ import {
   BOUNDS,
   CofferdamError,
   pathSchema,
+  unmeasuredUsage,
   type Entry,
   type Exit,
   type Program,
@@ -32,15 +33,6 @@ const GRACE_SHARE = 0.8
 const GRACE_MIN_MS = 100
 /** When a caller that has a hard deadline must have given up. */
 const LATE_MS = 500
-const NO_USAGE: Usage = {
-  cpu_ms: null,
-  peak_memory_bytes: null,
-  read_bytes: null,
-  write_bytes: null,
-  pids_peak: null,
-  disk_bytes: null,
-  wall_ms: 0,
-}
 
 export interface SandboxParts {
   name: string
@@ -193,7 +185,7 @@ export class AgentcoreSandbox implements Sandbox {
 
   async usage(): Promise<Usage> {
     this.#check()
-    return { ...NO_USAGE, wall_ms: this.#wallMs }
+    return unmeasuredUsage(this.#wallMs)
   }
 
   /** The session must not be used for another execution. */
@@ -258,7 +250,7 @@ async function handOver(io: RunIo, { stdout, stderr, ...exit }: Ended, wallMs: n
     ['stderr', stderr],
   ] as const)
     for (let at = 0; at < bytes.length; at += PIECE) await io.onOutput(stream, bytes.subarray(at, at + PIECE))
-  return { ...exit, usage: { ...NO_USAGE, wall_ms: wallMs } }
+  return { ...exit, usage: unmeasuredUsage(wallMs) }
 }
 
 function fromAnswer({ head, stdout, stderr }: Answer): Ended {

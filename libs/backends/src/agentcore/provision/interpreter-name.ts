@@ -5,7 +5,7 @@
  *   <prefix>_<what is readable of the tenant's id>_<16 hex of its hash>_<pub|int>      at most 48 characters
  */
 import { createHash } from 'node:crypto'
-import type { Environment } from '../interpreters.ts'
+import type { Environment } from '@cofferdam/contract'
 
 /** 48 (the service's bound) less prefix 12, hash 16, ending 3 and three underscores. */
 const READABLE = 14

@@ -9,12 +9,11 @@
  * is deleted again.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { Environment } from '../interpreters.ts'
+import type { Environment, InterpreterRows, WantedInterpreter } from '@cofferdam/contract'
 import { AwsFailure, isAwsFailure } from './aws-failure.ts'
 import type { AgentcoreProvisionConfig } from './config.ts'
 import type { ControlPlane, InterpreterFacts, InterpreterWish } from './control-plane.ts'
 import { creationToken, interpreterName } from './interpreter-name.ts'
-import type { InterpreterRows, WantedInterpreter } from './interpreter-rows.ts'
 import type { TenantRoles } from './tenant-roles.ts'
 
 export interface ProvisionParts {
