@@ -4,7 +4,8 @@
  *   every tick, per backend: overdue? ─▶ claim without waiting ─ held: somebody uses it, next time
  *                                          └─▶ still overdue ─▶ the backend ends it ─▶ forgotten
  *
- * Any number of workers do this at once: the claim decides. What cannot be ended now stays overdue and is tried again.
+ * Any number of workers do this at once: the claim decides. What cannot be ended now stays overdue and is tried again,
+ * after pauses that grow (contract: `overdue`).
  */
 import {
   isCofferdamError,
@@ -70,8 +71,7 @@ export function createSessionReaper(deps: {
   async function reap(backend: Backend, name: SessionName): Promise<boolean> {
     try {
       await using lease = await deps.sessions.claim(name, deps.self, { waitMs: 0, signal: stop.signal })
-      const { entry } = lease
-      if (entry === null || Math.min(entry.idleAtMs, entry.expiresAtMs ?? Infinity) > Date.now()) return false
+      if (!lease.isOverdue) return false
       await endSession(backend, lease, stop.signal)
       deps.onEnded(name)
       return true

@@ -127,6 +127,9 @@ describe('the session reaper', () => {
     expect(errors).toMatchObject([{ message: 'the vendor is away' }])
     expect(await sessions.find(name)).not.toBe(null)
     isAway = false
+    expect(await made.round()).toBe(0)
+    // The pause is over.
+    await redis.zadd(`{cofferdam}:sessions-due:${name.backend}`, 1, `${name.tenantId}:${name.key}`)
     expect(await made.round()).toBe(1)
   })
 

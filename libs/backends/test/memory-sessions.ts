@@ -81,6 +81,7 @@ export function memorySessions(): MemorySessions {
         name,
         fence,
         entry: kept.entry,
+        isOverdue: (kept.entry?.idleAtMs ?? Infinity) <= Date.now(),
         nextEpoch: kept.epoch + 1,
         signal: lost.signal,
         keep: (entry) => write(entry),

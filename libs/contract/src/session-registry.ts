@@ -43,6 +43,8 @@ export interface SessionLease extends AsyncDisposable {
   readonly fence: number
   /** What was there when it was claimed; null for a session that has no sandbox. */
   readonly entry: SessionEntry | null
+  /** Its idle deadline or its vendor's end had passed when it was claimed, by the registry's clock. */
+  readonly isOverdue: boolean
   /** The epoch for a fresh sandbox: higher than that of every earlier one of this name, also of those kept under this lease. */
   readonly nextEpoch: number
   /** Aborts when the lease could not be renewed in time. */
@@ -74,6 +76,9 @@ export interface SessionRegistry {
   /** Sessions of a tenant, newest first, at most 500 a page; `cursor` continues. */
   list(tenantId: string, cursor?: string): Promise<{ sessions: SessionInfo[]; cursor: string | null }>
   find(name: SessionName): Promise<SessionInfo | null>
-  /** Names of a backend whose idle deadline or vendor's end has passed and that nobody holds, at most `limit`. */
+  /**
+   * Names of a backend whose idle deadline or vendor's end has passed and that nobody holds, at most `limit`. Whoever asks
+   * is to end them: one that stays is named again after a pause that grows, so that it does not stand in the way of others.
+   */
   overdue(backend: string, limit: number): Promise<SessionName[]>
 }

@@ -2,7 +2,7 @@
 --
 -- KEYS  1 session  hash  fence, holder, till (end of the lease, ms), epoch (highest ever kept), entry (JSON)
 -- ARGV  1 holder  2 lease, ms  3 how long a session without an entry is remembered, ms
--- Returns {'held', milliseconds until the lease ends} | {'claimed', fence, next epoch, entry or ''}
+-- Returns {'held', milliseconds until the lease ends} | {'claimed', fence, next epoch, entry or '', the server's clock, ms}
 -- Invariants
 --   - The fence is above every earlier one of the name, and not below the server's clock in microseconds (no two claims
 --     happen in one): it also rises over the loss of the key, unless the clock was set back meanwhile.
@@ -20,4 +20,4 @@ redis.call('HDEL', KEYS[1], 'owner', 'busy')
 redis.call('HSET', KEYS[1], 'fence', string.format('%d', fence), 'holder', ARGV[1],
   'till', string.format('%d', now + tonumber(ARGV[2])))
 if redis.call('PTTL', KEYS[1]) < tonumber(ARGV[3]) then redis.call('PEXPIRE', KEYS[1], ARGV[3]) end
-return {'claimed', fence, fence, x[5] or ''}
+return {'claimed', fence, fence, x[5] or '', now}

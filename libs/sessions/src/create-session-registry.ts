@@ -31,6 +31,8 @@ const LAST_ASK_MS = 250
 const PAGE = 500
 /** Lines read per name asked for, because some are held or moved. */
 const LOOK_AHEAD = 4
+/** A session that was named as overdue is named again when it is so twice as long, after this at most. */
+const LONGEST_PAUSE_MS = 600_000
 /** What one worker shows of its own: three times the pause after which it says it again. */
 export const SHOWN_MS = 60_000
 
@@ -58,6 +60,9 @@ export interface Sessions extends SessionRegistry {
 export function createSessionRegistry(deps: SessionsDeps): Sessions {
   const { redis, leaseMs = LEASE_MS } = deps
   const calls = createCalls(redis, Math.min(deps.timeoutMs ?? TIMEOUT_MS, leaseMs / 3))
+
+  /** One that cannot be ended leaves its place to others; one whose worker died on it is free after a lease. */
+  const pauseAfter = (overdueMs: number): number => Math.min(Math.max(leaseMs, overdueMs), LONGEST_PAUSE_MS)
 
   async function tryClaim(name: SessionName, holder: WorkerId) {
     const sentMs = performance.now()
@@ -119,20 +124,22 @@ export function createSessionRegistry(deps: SessionsDeps): Sessions {
         redis.zrangebyscore(due, '-inf', nowMs, 'WITHSCORES', 'LIMIT', 0, limit * LOOK_AHEAD),
         'sessions that are due',
       )
-      const names = await Promise.all(
+      const found = await Promise.all(
         pairs(looked).map(async ({ member, score }) => {
           const name = nameOfDueMember(backend, member)
           const { info, isForeign, heldUntilMs } = await readSession(redis, calls, name, nowMs)
           if (isForeign) return null
           const deadlineMs = info === null ? null : deadlineOf(info)
+          if (heldUntilMs === null && deadlineMs !== null && deadlineMs <= nowMs)
+            return { name, line: [member, score, nowMs + pauseAfter(nowMs - deadlineMs)] }
           // Whoever holds it may be writing its entry now; looked at again when the lease has ended.
-          const nextMs = heldUntilMs ?? deadlineMs
-          if (heldUntilMs === null && deadlineMs !== null && deadlineMs <= nowMs) return name
-          await calls.script('move-due', [due], [member, score, nextMs ?? ''])
+          await calls.script('move-due', [due], [member, score, heldUntilMs ?? deadlineMs ?? ''])
           return null
         }),
       )
-      return names.filter((name) => name !== null).slice(0, limit)
+      const named = found.filter((one) => one !== null).slice(0, limit)
+      await Promise.all(named.map(({ line }) => calls.script('move-due', [due], line)))
+      return named.map(({ name }) => name)
     },
 
     async announce(name, owner, state) {

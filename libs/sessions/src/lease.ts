@@ -54,6 +54,7 @@ export function createLease({
   const entry = readEntry(String(reply[3]))
   const lost = new AbortController()
   const session = keys.session(name)
+  const isOverdue = entry !== null && deadlineOf(entry) <= Number(reply[4])
   let current = entry
   let isReleased = false
   let aliveUntilMs = sentMs + leaseMs * 0.9
@@ -137,6 +138,7 @@ export function createLease({
     name,
     fence,
     entry,
+    isOverdue,
     get nextEpoch() {
       return nextEpoch
     },

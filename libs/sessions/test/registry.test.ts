@@ -180,7 +180,7 @@ describe('a lease', () => {
     const entry = entryAt(lease.nextEpoch, FAR)
     await lease.keep(entry)
     await open.redis.flushall()
-    await expect.poll(async () => await open.sessions.find(name), { timeout: 10_000 }).toMatchObject(entry)
+    await expect.poll(async () => await open.sessions.find(name), { timeout: 20_000 }).toMatchObject(entry)
     expect(lease.signal.aborted).toBe(false)
     expect((await open.sessions.list(name.tenantId)).sessions).toHaveLength(1)
     open.close()
@@ -216,10 +216,36 @@ describe('sessions that are overdue', () => {
     // The line was moved to the end of the lease that held it then.
     await a.redis.zadd(`{cofferdam}:sessions-due:${name.backend}`, PAST, `${name.tenantId}:main`)
     expect(await b.sessions.overdue(name.backend, 10)).toEqual([name])
-    await using reaper = await b.claim(name)
+    const reaper = await b.claim(name)
     await reaper.forget()
+    await reaper[Symbol.asyncDispose]()
+    // What is left of it, the next look drops.
+    await a.redis.zadd(`{cofferdam}:sessions-due:${name.backend}`, PAST, `${name.tenantId}:main`)
     expect(await b.sessions.overdue(name.backend, 10)).toEqual([])
     expect(await a.redis.zcard(`{cofferdam}:sessions-due:${name.backend}`)).toBe(0)
+  })
+
+  it('give way to others when they stay: each is named again after a pause, a used one at its new deadline', async () => {
+    const one = freshName()
+    const names = ['s1', 's2', 's3'].map((key) => ({ ...one, key }))
+    for (const [at, name] of names.entries()) {
+      await using lease = await a.claim(name)
+      await lease.keep(entryAt(lease.nextEpoch, PAST + at))
+    }
+    expect(await b.sessions.overdue(one.backend, 2)).toEqual(names.slice(0, 2))
+    expect(await a.sessions.overdue(one.backend, 2)).toEqual(names.slice(2))
+    expect(await b.sessions.overdue(one.backend, 2)).toEqual([])
+    const scores = await a.redis.zrange(`{cofferdam}:sessions-due:${one.backend}`, 0, -1, 'WITHSCORES')
+    const [seconds] = await a.redis.time()
+    for (const score of scores.filter((_, at) => at % 2 === 1)) {
+      expect(Number(score)).toBeGreaterThan(Number(seconds) * 1000)
+      expect(Number(score)).toBeLessThanOrEqual((Number(seconds) + 1) * 1000 + 600_000)
+    }
+    await using used = await a.claim(names[1] ?? one)
+    expect(used.isOverdue).toBe(true)
+    await used.keep(entryAt(used.nextEpoch, PAST + 9))
+    await used[Symbol.asyncDispose]()
+    expect(await b.sessions.overdue(one.backend, 2)).toEqual([names[1]])
   })
 
   it('are not those that are used again, nor those of another backend', async () => {
