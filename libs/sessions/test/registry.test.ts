@@ -235,7 +235,7 @@ describe('sessions that are overdue', () => {
     expect(await b.sessions.overdue(one.backend, 2)).toEqual(names.slice(0, 2))
     expect(await a.sessions.overdue(one.backend, 2)).toEqual(names.slice(2))
     expect(await b.sessions.overdue(one.backend, 2)).toEqual([])
-    const scores = await a.redis.zrange(`{cofferdam}:sessions-due:${one.backend}`, 0, -1, 'WITHSCORES')
+    const scores = await a.redis.zrange(`{cofferdam}:sessions-due:${one.backend}`, '0', '-1', 'WITHSCORES')
     const [seconds] = await a.redis.time()
     for (const score of scores.filter((_, at) => at % 2 === 1)) {
       expect(Number(score)).toBeGreaterThan(Number(seconds) * 1000)
