@@ -1,6 +1,7 @@
 /** What both mirror doubles share: a loopback HTTP server that closes completely, the files of a folder, and the command line. */
 import { readdirSync, readFileSync } from 'node:fs'
 import { createServer, type RequestListener } from 'node:http'
+import { createServer as createTlsServer } from 'node:https'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
@@ -11,12 +12,19 @@ export interface MirrorServer extends AsyncDisposable {
   requests: string[]
 }
 
-export async function listen(port: number, answer: RequestListener): Promise<MirrorServer> {
+/** PEM, for clients that take their token nowhere without TLS. */
+export interface ServerTls {
+  key: string
+  cert: string
+}
+
+export async function listen(port: number, answer: RequestListener, tls?: ServerTls): Promise<MirrorServer> {
   const requests: string[] = []
-  const server = createServer((request, response) => {
+  const noted: RequestListener = (request, response) => {
     requests.push(request.url ?? '')
     answer(request, response)
-  })
+  }
+  const server = tls === undefined ? createServer(noted) : createTlsServer(tls, noted)
   const { promise, resolve, reject } = Promise.withResolvers<undefined>()
   server.once('error', reject).listen(port, '127.0.0.1', () => resolve(undefined))
   await promise

@@ -7,7 +7,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { installGuest } from '@cofferdam/guest'
-import { listen, type MirrorServer } from '../mirror-server.ts'
+import { listen, type MirrorServer, type ServerTls } from '../mirror-server.ts'
 import { ArmPlane } from './arm/arm-plane.ts'
 import { CodePlane } from './code-plane.ts'
 import { handleContainerCall } from './container-plane.ts'
@@ -22,6 +22,8 @@ const POOL_PATH = /^\/subscriptions\/[\w-]+\/resourceGroups\/[\w.()-]+\/sessionP
 
 export interface AzureDouble extends AsyncDisposable {
   readonly origin: string
+  /** Null without certificate. */
+  readonly tlsOrigin: string | null
   readonly identity: Identity
   /** The management plane: groups, pools as resources, roles. Pools made there are pools of the double. */
   readonly arm: ArmPlane
@@ -45,6 +47,8 @@ export interface AzureDoubleOptions {
   port?: number
   /** Default: `python` (PythonLTS), `shell` (Shell) and `custom` (CustomContainer). */
   pools?: PoolOptions[]
+  /** The same over TLS at a second port: Microsoft's clients of ARM send no token without it. */
+  tls?: ServerTls
 }
 
 interface Pool {
@@ -90,7 +94,6 @@ export async function startAzureDouble(options: AzureDoubleOptions = {}): Promis
 
   const arm = new ArmPlane({
     identity,
-    origin: () => origin,
     host: {
       addPool: (name, { containerType }) => double.addPool({ name, kind: containerType as PoolKind }),
       removePool: (name) => double.removePool(name),
@@ -113,9 +116,11 @@ export async function startAzureDouble(options: AzureDoubleOptions = {}): Promis
   })
   const server = await listen(options.port ?? 0, main)
   const origin = `http://127.0.0.1:${server.port}`
+  const tlsServer = options.tls === undefined ? null : await listen(0, main, options.tls)
 
   const double: AzureDouble = {
     origin,
+    tlsOrigin: tlsServer === null ? null : `https://127.0.0.1:${tlsServer.port}`,
     identity,
     arm,
     identityEndpoint: `${origin}/msi/token`,
@@ -155,6 +160,7 @@ export async function startAzureDouble(options: AzureDoubleOptions = {}): Promis
     async [Symbol.asyncDispose]() {
       await Promise.all([...pools.keys()].map((name) => double.removePool(name)))
       await server[Symbol.asyncDispose]()
+      await tlsServer?.[Symbol.asyncDispose]()
       await rm(agentFolder, { recursive: true, force: true })
     },
   }

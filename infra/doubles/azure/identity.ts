@@ -10,6 +10,9 @@ import { reply, textOf } from './exchange.ts'
 export const SESSIONS_AUDIENCE = 'https://dynamicsessions.io'
 export const ARM_AUDIENCE = 'https://management.azure.com'
 
+/** The principal that every token is given to. */
+export const PRINCIPAL = '00000000-0000-0000-0000-0000000000aa'
+
 /** As long as a real one. */
 const LIFE_SECONDS = 3600
 
@@ -38,7 +41,7 @@ export class Identity {
     this.given[way] = (this.given[way] ?? 0) + 1
     const expiresOn = Math.floor(Date.now() / 1000) + this.lifeSeconds
     const part = (value: unknown): string => Buffer.from(JSON.stringify(value)).toString('base64url')
-    const signed = `${part({ alg: 'HS256', typ: 'JWT' })}.${part({ aud: audience, exp: expiresOn, jti: randomBytes(8).toString('hex') })}`
+    const signed = `${part({ alg: 'HS256', typ: 'JWT' })}.${part({ aud: audience, oid: PRINCIPAL, exp: expiresOn, jti: randomBytes(8).toString('hex') })}`
     return { token: `${signed}.${this.#sign(signed)}`, expiresOn }
   }
 

@@ -2,10 +2,11 @@
  * The management plane of the double: resource groups, session pools with their long-running operations, role assignments.
  * Knobs make operations slow, fail them, or lose their answers. Paths and bodies as in ARM's REST reference.
  */
-import { randomUUID } from 'node:crypto'
 import type { IncomingMessage, ServerResponse } from 'node:http'
+import { TLSSocket } from 'node:tls'
 import { Dropped, jsonOf, Refusal, reply } from '../exchange.ts'
 import { ARM_AUDIENCE, type Identity } from '../identity.ts'
+import { Operations, placeHeaders, type ArmAnswer } from './operations.ts'
 
 /** What a group holds besides pools; tests put one there as somebody else's. */
 export interface ArmResource {
@@ -19,13 +20,6 @@ export interface ArmPool extends ArmResource {
   properties: Record<string, unknown>
 }
 
-interface Operation {
-  /** Answers of `InProgress` before the end. */
-  left: number
-  status: 'Succeeded' | 'Failed'
-  finish(): void
-}
-
 export interface ArmFaults {
   /** Answers of `InProgress` of every operation. */
   polls: number
@@ -35,8 +29,10 @@ export interface ArmFaults {
   deaf_delete: boolean
   /** The next so many calls whose `METHOD path` contains this are dropped after they took effect. */
   drop_after: { contains: string; times: number } | null
-  /** The next so many calls are answered with 429 and no Retry-After. */
+  /** The next so many calls are answered with 429. */
   throttle: number
+  /** Its Retry-After, seconds; null for none, which Microsoft's client takes as final. */
+  retry_after: number | null
   /** Pools report their management endpoint only from the second GET on. */
   late_endpoint: boolean
   /** A role for a principal that is just made: so many answers of PrincipalNotFound. */
@@ -49,10 +45,9 @@ const GROUP = /^\/subscriptions\/([\w-]+)\/resourcegroups\/([\w.()-]+)$/i
 const RESOURCES = /^\/subscriptions\/([\w-]+)\/resourcegroups\/([\w.()-]+)\/resources$/i
 const POOL =
   /^(\/subscriptions\/([\w-]+)\/resourcegroups\/([\w.()-]+))\/providers\/microsoft\.app\/sessionpools\/([\w-]+)$/i
+const POOLS =
+  /^(\/subscriptions\/[\w-]+(?:\/resourcegroups\/[\w.()-]+)?)\/providers\/microsoft\.app\/sessionpools$/i
 const ROLE = /^(.+\/sessionpools\/[\w-]+)\/providers\/microsoft\.authorization\/roleassignments\/([\w-]+)$/i
-const OPERATION =
-  /^\/subscriptions\/[\w-]+\/providers\/Microsoft\.App\/locations\/[\w-]+\/operationStatuses\/([\w-]+)$/
-const RESULT = /^\/subscriptions\/[\w-]+\/operationresults\/([\w-]+)$/
 
 /** Makes and takes away what stands behind a pool; resolves to its management endpoint. */
 export interface PoolHost {
@@ -72,18 +67,17 @@ export class ArmPlane {
     deaf_delete: false,
     drop_after: null,
     throttle: 0,
+    retry_after: null,
     late_endpoint: false,
     principal_late: 0,
     foreign_poll: null,
   }
   readonly #identity: Identity
-  readonly #origin: () => string
   readonly #host: PoolHost
-  readonly #operations = new Map<string, Operation>()
+  readonly #operations = new Operations()
 
-  constructor(deps: { identity: Identity; origin: () => string; host: PoolHost }) {
+  constructor(deps: { identity: Identity; host: PoolHost }) {
     this.#identity = deps.identity
-    this.#origin = deps.origin
     this.#host = deps.host
   }
 
@@ -91,38 +85,43 @@ export class ArmPlane {
   async handle(request: IncomingMessage, response: ServerResponse): Promise<boolean> {
     const url = new URL(request.url ?? '/', 'http://double')
     const path = url.pathname
-    if (![GROUP, RESOURCES, POOL, ROLE, OPERATION, RESULT].some((known) => known.test(path))) return false
+    const isResource = [GROUP, RESOURCES, POOLS, POOL, ROLE].some((known) => known.test(path))
+    if (!isResource && !this.#operations.isPlace(path)) return false
     const why = this.#identity.refusal(request, ARM_AUDIENCE)
     if (why !== null) throw new Refusal(401, 'InvalidAuthenticationToken', why)
     if (!url.searchParams.has('api-version'))
       throw new Refusal(400, 'MissingApiVersionParameter', 'The api-version query parameter is required.')
     if (this.faults.throttle > 0) {
       this.faults.throttle -= 1
-      throw new Refusal(429, 'TooManyRequests', 'The request is being throttled.')
+      const { retry_after: seconds } = this.faults
+      const headers: Record<string, string> = seconds === null ? {} : { 'Retry-After': String(seconds) }
+      throw new Refusal(429, 'TooManyRequests', 'The request is being throttled.', headers)
     }
-    const body = request.method === 'PUT' ? await jsonOf(request) : {}
+    const body = ['PUT', 'PATCH'].includes(request.method ?? '') ? await jsonOf(request) : {}
     const answer = await this.#answer(request.method ?? '', path, body)
+    const headers =
+      answer.place === undefined
+        ? {}
+        : placeHeaders(answer.place, this.faults.foreign_poll ?? originOf(request))
     const { drop_after: drop } = this.faults
     if (drop !== null && drop.times > 0 && `${request.method} ${path}`.includes(drop.contains)) {
       drop.times -= 1
       throw new Dropped()
     }
-    reply(response, answer.status, answer.body, answer.headers)
+    reply(response, answer.status, answer.body, headers)
     return true
   }
 
-  async #answer(method: string, path: string, body: Record<string, unknown>): Promise<Answer> {
-    const [, , group] = RESOURCES.exec(path) ?? []
-    if (group !== undefined) return this.#list(path.replace(/\/resources$/i, ''))
+  async #answer(method: string, path: string, body: Record<string, unknown>): Promise<ArmAnswer> {
+    if (this.#operations.isPlace(path)) return await this.#operations.poll(path)
+    if (RESOURCES.test(path)) return this.#list(path.replace(/\/resources$/i, ''))
+    if (POOLS.test(path)) return this.#poolsBelow(POOLS.exec(path)?.[1] ?? '')
     if (ROLE.test(path)) return this.#role(method, path, body)
     if (POOL.test(path)) return await this.#pool(method, path, body)
-    if (GROUP.test(path)) return await this.#group(method, path, body)
-    const [, status] = OPERATION.exec(path) ?? []
-    if (status !== undefined) return this.#poll(status, true)
-    return this.#poll(RESULT.exec(path)?.[1] ?? '', false)
+    return await this.#group(method, path, body)
   }
 
-  #list(group: string): Answer {
+  #list(group: string): ArmAnswer {
     if (!this.groups.has(fold(group))) throw notFound('ResourceGroupNotFound')
     const within = [...this.pools.values(), ...this.others].filter(({ id }) =>
       fold(id).startsWith(`${fold(group)}/`),
@@ -130,7 +129,7 @@ export class ArmPlane {
     return { status: 200, body: { value: within.map(({ id, type, tags }) => ({ id, type, tags })) } }
   }
 
-  async #group(method: string, path: string, body: Record<string, unknown>): Promise<Answer> {
+  async #group(method: string, path: string, body: Record<string, unknown>): Promise<ArmAnswer> {
     const there = this.groups.get(fold(path))
     switch (method) {
       case 'PUT': {
@@ -146,7 +145,7 @@ export class ArmPlane {
         return { status: 200, body: withState(there) }
       default:
         if (there === undefined) throw notFound('ResourceGroupNotFound')
-        return this.#begin(202, 'result', async () => {
+        return this.#operations.begin(202, 'result', this.faults.polls, async () => {
           for (const [key, pool] of this.pools)
             if (key.startsWith(`${fold(path)}/`)) await this.#drop(key, pool)
           this.groups.delete(fold(path))
@@ -154,47 +153,76 @@ export class ArmPlane {
     }
   }
 
-  async #pool(method: string, path: string, body: Record<string, unknown>): Promise<Answer> {
-    const [, group = '', , , name = ''] = POOL.exec(path) ?? []
+  #poolsBelow(scope: string): ArmAnswer {
+    const isGroup = /\/resourcegroups\//i.test(scope)
+    if (isGroup && !this.groups.has(fold(scope))) throw notFound('ResourceGroupNotFound')
+    const value = [...this.pools].flatMap(([key, pool]) =>
+      key.startsWith(`${fold(scope)}/`) ? [shown(pool)] : [],
+    )
+    return { status: 200, body: { value } }
+  }
+
+  async #pool(method: string, path: string, body: Record<string, unknown>): Promise<ArmAnswer> {
     const key = fold(path)
     const there = this.pools.get(key)
-    if (method === 'GET') {
-      if (there === undefined) throw notFound('ResourceNotFound')
-      const shown = structuredClone(there)
-      if (this.faults.late_endpoint) delete shown.properties['poolManagementEndpoint']
-      this.faults.late_endpoint = false
-      return { status: 200, body: { ...shown, name } }
+    switch (method) {
+      case 'PUT':
+        return this.#putPool(path, body as unknown as Partial<ArmPool>, there)
+      case 'GET': {
+        if (there === undefined) throw notFound('ResourceNotFound')
+        const pool = shown(there)
+        if (this.faults.late_endpoint) delete pool.properties['poolManagementEndpoint']
+        this.faults.late_endpoint = false
+        return { status: 200, body: pool }
+      }
+      case 'PATCH': {
+        if (there === undefined) throw notFound('ResourceNotFound')
+        const { tags, properties = {} } = body as Partial<ArmPool>
+        Object.assign(there.properties, properties)
+        there.tags = tags ?? there.tags
+        const ended = this.#operations.begin(202, 'status', this.faults.polls, async () => undefined)
+        return { ...ended, body: shown(there) }
+      }
+      case 'DELETE':
+        if (there === undefined) return { status: 204 }
+        if (!this.faults.deaf_delete) there.properties['provisioningState'] = 'Deleting'
+        return this.#operations.begin(202, 'result', this.faults.polls, async () => {
+          if (!this.faults.deaf_delete) await this.#drop(key, there)
+        })
+      default:
+        throw new Refusal(405, 'MethodNotAllowed', 'A session pool knows PUT, PATCH, GET and DELETE.')
     }
-    if (method === 'DELETE') {
-      if (there === undefined) return { status: 204 }
-      if (!this.faults.deaf_delete) there.properties['provisioningState'] = 'Deleting'
-      return this.#begin(202, 'result', async () => {
-        if (!this.faults.deaf_delete) await this.#drop(key, there)
-      })
-    }
+  }
+
+  #putPool(path: string, body: Partial<ArmPool>, there: ArmPool | undefined): ArmAnswer {
+    const [, group = '', , , name = ''] = POOL.exec(path) ?? []
     if (!this.groups.has(fold(group))) throw notFound('ResourceGroupNotFound')
     if (!/^[a-z][a-z0-9]{2,62}$/.test(name))
       throw new Refusal(400, 'InvalidParameter', 'The name does not match ^[a-z][a-z0-9]*$.')
-    const { location, properties, tags = {} } = body as unknown as Omit<ArmPool, 'tags'> & Partial<ArmPool>
+    const { location = '', properties = {}, tags = {} } = body
+    if (there !== undefined && there.location !== location)
+      throw new Refusal(409, 'InvalidResourceLocation', 'The pool is in another location.')
+    const endpoint = there?.properties['poolManagementEndpoint']
     const pool: ArmPool = {
       id: path,
       type: 'Microsoft.App/sessionPools',
       location,
       tags,
-      properties: { ...properties, provisioningState: 'InProgress' },
-    }
-    this.pools.set(key, pool)
-    const failing = this.faults.fail_pool
-    const answer = this.#begin(
-      201,
-      'status',
-      async () => {
-        pool.properties['provisioningState'] = failing ? 'Failed' : 'Succeeded'
-        if (!failing) pool.properties['poolManagementEndpoint'] = await this.#host.addPool(name, properties)
+      properties: {
+        ...properties,
+        ...(endpoint === undefined ? {} : { poolManagementEndpoint: endpoint }),
+        provisioningState: 'InProgress',
       },
-      failing ? 'Failed' : 'Succeeded',
-    )
-    return { ...answer, body: { ...pool, name } }
+    }
+    this.pools.set(fold(path), pool)
+    const end = this.faults.fail_pool ? 'Failed' : 'Succeeded'
+    const finish = async (): Promise<void> => {
+      if (end === 'Succeeded')
+        pool.properties['poolManagementEndpoint'] ??= await this.#host.addPool(name, properties)
+      pool.properties['provisioningState'] = end
+    }
+    const status = there === undefined ? 201 : 200
+    return { ...this.#operations.begin(status, 'status', this.faults.polls, finish, end), body: shown(pool) }
   }
 
   async #drop(key: string, { id }: ArmPool): Promise<void> {
@@ -202,10 +230,15 @@ export class ArmPlane {
     await this.#host.removePool(id.split('/').at(-1) ?? '')
   }
 
-  #role(method: string, path: string, body: Record<string, unknown>): Answer {
+  #role(method: string, path: string, body: Record<string, unknown>): ArmAnswer {
     const [, scope = ''] = ROLE.exec(path) ?? []
-    if (method !== 'PUT') throw new Refusal(405, 'MethodNotAllowed', 'The double knows PUT of a role.')
     if (!this.pools.has(fold(scope))) throw notFound('ResourceNotFound')
+    if (method === 'GET') {
+      const role = this.roles.get(fold(path))
+      if (role === undefined) throw notFound('RoleAssignmentNotFound')
+      return { status: 200, body: { id: path, properties: role } }
+    }
+    if (method !== 'PUT') throw new Refusal(405, 'MethodNotAllowed', 'A role knows PUT and GET here.')
     if (this.faults.principal_late > 0) {
       this.faults.principal_late -= 1
       throw new Refusal(400, 'PrincipalNotFound', 'Principal does not exist in the directory.')
@@ -222,68 +255,12 @@ export class ArmPlane {
     this.roles.set(fold(path), properties)
     return { status: same === undefined ? 201 : 200, body: { id: path, properties } }
   }
-
-  /** Starts an operation; its end comes with the poll after `faults.polls` others. */
-  #begin(
-    status: number,
-    kind: 'status' | 'result',
-    finish: () => Promise<void>,
-    end: Operation['status'] = 'Succeeded',
-  ): Answer {
-    const id = randomUUID()
-    let ended = false
-    this.#operations.set(id, {
-      left: this.faults.polls,
-      status: end,
-      finish: () => {
-        if (!ended) this.#finishing.push(finish())
-        ended = true
-      },
-    })
-    const origin = this.faults.foreign_poll ?? this.#origin()
-    const place = `${origin}/subscriptions/00000000-0000-0000-0000-000000000000`
-    const headers: Record<string, string> =
-      kind === 'status'
-        ? {
-            'Azure-AsyncOperation': `${place}/providers/Microsoft.App/locations/double/operationStatuses/${id}?api-version=2025-07-01`,
-          }
-        : { Location: `${place}/operationresults/${id}?api-version=2021-04-01` }
-    return { status, headers: { ...headers, 'Retry-After': '0' } }
-  }
-
-  readonly #finishing: Promise<void>[] = []
-
-  async #poll(id: string, isStatus: boolean): Promise<Answer> {
-    const operation = this.#operations.get(id)
-    if (operation === undefined) throw notFound('OperationNotFound')
-    operation.left -= 1
-    const isOver = operation.left < 0
-    if (isOver) operation.finish()
-    await Promise.all(this.#finishing.splice(0))
-    if (!isStatus) {
-      if (isOver) return { status: 200 }
-      const Location = `${this.#origin()}/subscriptions/0/operationresults/${id}?api-version=2021-04-01`
-      return { status: 202, headers: { Location, 'Retry-After': '0' } }
-    }
-    const error = { code: 'PoolFailed', message: 'The pool could not be made.' }
-    return {
-      status: 200,
-      headers: { 'Retry-After': '0' },
-      body: {
-        id,
-        status: isOver ? operation.status : 'InProgress',
-        ...(isOver && operation.status === 'Failed' ? { error } : {}),
-      },
-    }
-  }
 }
 
-interface Answer {
-  status: number
-  body?: unknown
-  headers?: Record<string, string>
-}
-
+/** As the caller knows us. */
+const originOf = ({ headers, socket }: IncomingMessage): string =>
+  `${socket instanceof TLSSocket ? 'https' : 'http'}://${headers.host ?? ''}`
 const fold = (id: string): string => id.toLowerCase()
 const withState = (group: object) => ({ ...group, properties: { provisioningState: 'Succeeded' } })
+const shown = (pool: ArmPool) => ({ ...structuredClone(pool), name: pool.id.split('/').at(-1) })
 const notFound = (code: string) => new Refusal(404, code, 'There is no such thing.')

@@ -1,0 +1,81 @@
+/**
+ * Long-running operations of the double's management plane: begun by a call, over after some answers of `InProgress`. Whoever began
+ * one is told where to ask, by `Azure-AsyncOperation` (a status in the body) or by `Location` (202 until it is over).
+ */
+import { randomUUID } from 'node:crypto'
+import { Refusal } from '../exchange.ts'
+
+/** How the end of an operation is asked for. */
+type Way = 'status' | 'result'
+
+export interface ArmAnswer {
+  status: number
+  body?: unknown
+  /** Where the caller asks next. */
+  place?: { way: Way; id: string } | 'here'
+}
+
+interface Operation {
+  /** Answers of `InProgress` before the end. */
+  left: number
+  end: 'Succeeded' | 'Failed'
+  finish(): Promise<void>
+}
+
+const PLACES: Record<Way, RegExp> = {
+  status:
+    /^\/subscriptions\/[\w-]+\/providers\/Microsoft\.App\/locations\/[\w-]+\/operationStatuses\/([\w-]+)$/,
+  result: /^\/subscriptions\/[\w-]+\/operationresults\/([\w-]+)$/,
+}
+const SUBSCRIPTION = '/subscriptions/00000000-0000-0000-0000-000000000000'
+
+/** Headers that say where to ask, at a server of this origin. */
+export function placeHeaders(place: NonNullable<ArmAnswer['place']>, origin: string): Record<string, string> {
+  const again = { 'Retry-After': '0' }
+  if (place === 'here') return again
+  const { way, id } = place
+  const url = `${origin}${SUBSCRIPTION}`
+  return way === 'status'
+    ? {
+        ...again,
+        'Azure-AsyncOperation': `${url}/providers/Microsoft.App/locations/double/operationStatuses/${id}?api-version=2025-07-01`,
+      }
+    : { ...again, Location: `${url}/operationresults/${id}?api-version=2021-04-01` }
+}
+
+/** What is under way. */
+export class Operations {
+  readonly #operations = new Map<string, Operation>()
+
+  isPlace(path: string): boolean {
+    return PLACES.status.test(path) || PLACES.result.test(path)
+  }
+
+  /** Its end, and `finish`, come with the poll after `polls` others. */
+  begin(
+    status: number,
+    way: Way,
+    polls: number,
+    finish: () => Promise<void>,
+    end: Operation['end'] = 'Succeeded',
+  ): ArmAnswer {
+    const id = randomUUID()
+    let finished: Promise<void> | null = null
+    this.#operations.set(id, { left: polls, end, finish: () => (finished ??= finish()) })
+    return { status, place: { way, id } }
+  }
+
+  async poll(path: string): Promise<ArmAnswer> {
+    const way = PLACES.status.test(path) ? 'status' : 'result'
+    const id = PLACES[way].exec(path)?.[1] ?? ''
+    const operation = this.#operations.get(id)
+    if (operation === undefined) throw new Refusal(404, 'OperationNotFound', 'There is no such operation.')
+    operation.left -= 1
+    const isOver = operation.left < 0
+    if (isOver) await operation.finish()
+    if (way === 'result') return isOver ? { status: 200 } : { status: 202, place: { way, id } }
+    const status = isOver ? operation.end : 'InProgress'
+    const error = { code: 'PoolFailed', message: 'The pool could not be made.' }
+    return { status: 200, place: 'here', body: { id, status, ...(status === 'Failed' ? { error } : {}) } }
+  }
+}
