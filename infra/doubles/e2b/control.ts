@@ -4,8 +4,7 @@
  */
 import { randomBytes } from 'node:crypto'
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import type { Jail } from '../jail.ts'
-import { newSandboxId, startMachine } from './machine.ts'
+import { newSandboxId, startMachine, type Machine } from './machine.ts'
 
 const BODY_MAX = 1024 * 1024
 /** Of the real service: /v2 gives 300 s when nothing is said, v1 15 s. */
@@ -20,7 +19,7 @@ export interface Box {
   metadata: Record<string, string>
   startedAt: number
   endAt: number
-  machine: Jail
+  machine: Machine
   expiry: NodeJS.Timeout
 }
 
@@ -32,7 +31,7 @@ export interface Faults {
   retry_after: number | null
   /** Drops the connection of so many creates after the sandbox was made. */
   drop_creates: number
-  /** Cuts the next process stream after so many bytes; null for not at all. */
+  /** Cuts the next stream of a process or of the interpreter after so many bytes; null for not at all. */
   cut_stream_after: number | null
   /** Milliseconds before every answer of the control API. */
   latency_ms: number
@@ -108,7 +107,7 @@ export class Control {
     const isSecure = isV2 || body['secure'] === true
     const token = isSecure ? randomBytes(20).toString('hex') : ''
     const template = body['templateID']
-    const machine = await startMachine(token, {
+    const machine = await startMachine(template, token, {
       ...textsIn(body['envVars']),
       E2B_SANDBOX: 'true',
       E2B_SANDBOX_ID: id,
@@ -157,7 +156,7 @@ export class Control {
   async end(box: Box): Promise<void> {
     clearTimeout(box.expiry)
     this.boxes.delete(box.id)
-    await box.machine[Symbol.asyncDispose]()
+    await box.machine.jail[Symbol.asyncDispose]()
   }
 
   async close(): Promise<void> {

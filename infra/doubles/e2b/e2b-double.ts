@@ -1,6 +1,6 @@
 /**
- * A loopback server that is E2B for its clients: control API, and envd of every sandbox behind the same origin, found by the
- * headers `E2b-Sandbox-Id` and `E2b-Sandbox-Port` or by the host name `<port>-<id>.…`.
+ * A loopback server that is E2B for its clients: control API, and behind the same origin envd and code interpreter of every
+ * sandbox, found by the headers `E2b-Sandbox-Id` and `E2b-Sandbox-Port` or by the host name `<port>-<id>.…`.
  */
 import { request as httpRequest, type IncomingMessage, type ServerResponse } from 'node:http'
 import { Transform } from 'node:stream'
@@ -8,9 +8,11 @@ import { pipeline } from 'node:stream/promises'
 import { listen } from '../mirror-server.ts'
 import { Control, fail, NO_FAULTS, readJson, reply, type Faults } from './control.ts'
 
-const ENVD_PORT = '49983'
 /** Paths of envd that no client of the service reaches. */
 const INTERNAL = /^\/(init|freeze|collapse|fsfreeze)\b/
+
+/** Paths whose answers go on for as long as something runs. */
+const STREAMS = /^\/(process\.Process\/(Start|Connect)|execute)\b/
 
 export interface E2bDouble extends AsyncDisposable {
   /** For `E2B_API_URL` and `E2B_SANDBOX_URL`. */
@@ -81,10 +83,13 @@ async function toSandbox(
   response: ServerResponse,
 ): Promise<void> {
   const box = control.boxes.get(id)
-  if (box === undefined || port !== ENVD_PORT || INTERNAL.test(request.url ?? ''))
+  if (box === undefined || INTERNAL.test(request.url ?? ''))
     return reply(response, 502, { sandboxId: id, message: 'The sandbox was not found', code: 502 })
+  const socketPath = box.machine.ports.get(port)
+  if (socketPath === undefined)
+    return reply(response, 502, { sandboxId: id, message: 'The port is not open', port, code: 502 })
   const upstream = httpRequest({
-    socketPath: box.machine.socket,
+    socketPath,
     method: request.method,
     path: request.url,
     headers: request.headers,
@@ -98,8 +103,7 @@ async function toSandbox(
   const [incoming] = await Promise.all([answered, pipeline(request, upstream)])
   response.writeHead(incoming.statusCode ?? 502, incoming.headers)
   response.flushHeaders()
-  const cut =
-    request.url?.startsWith('/process.Process/Start') === true ? control.faults.cut_stream_after : null
+  const cut = STREAMS.test(request.url ?? '') ? control.faults.cut_stream_after : null
   if (cut !== null) control.faults.cut_stream_after = null
   await pipeline(incoming, cutAfter(cut, response), response).catch(() => response.destroy())
 }

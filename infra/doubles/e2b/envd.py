@@ -1,5 +1,5 @@
 """What envd is inside of an E2B sandbox, as far as SDKs and backends use it: Connect-JSON `process.Process` and
-`filesystem.Filesystem`, `/files`, `/health`. Start: `python3 -I envd.py SOCKET`; ENVD_TOKEN is the access token.
+`filesystem.Filesystem`, `/files`, `/health`. Start: `python3 -I envd.py SOCKET [SOCKET OF THE CODE INTERPRETER]`; ENVD_TOKEN is the access token.
 
 It runs inside the sandbox: pids, paths and users are the sandbox's own. Not spoken: pty, watching, signed URLs (unimplemented).
 """
@@ -16,12 +16,13 @@ import subprocess
 import sys
 import threading
 import time
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from socketserver import UnixStreamServer
 from urllib.parse import parse_qs, urlsplit
 
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+
+from unix_http import JsonHandler, Server  # noqa: E402
+
 TOKEN = os.environ.pop("ENVD_TOKEN", "")
-BODY_MAX = 256 * 1024 * 1024
 CHUNK = 32 * 1024
 HTTP_OF = {"not_found": 404, "already_exists": 409, "invalid_argument": 400, "unauthenticated": 401, "unimplemented": 501}
 SIGNALS = {"SIGNAL_SIGTERM": signal.SIGTERM, "SIGNAL_SIGKILL": signal.SIGKILL}
@@ -34,7 +35,7 @@ class Refused(Exception):
 
 
 class Process:
-    """One started program. Its events are kept for one reader at a time; a late reader still gets the end."""
+    """One started program. Each reader gets what comes while it listens, and the end; what comes while nobody does is lost."""
 
     def __init__(self, wish):
         config = wish["process"]
@@ -56,33 +57,47 @@ class Process:
         except FileNotFoundError as error:
             raise Refused("not_found", str(error))
         self.pid = self.child.pid
-        self.readers = {}
-        self.ended = None
+        self.change, self.readers, self.open = threading.Condition(), [], 2
 
-    def events(self):
-        """Yields the end too. A reader that stops reading holds the program up, as a full pipe does."""
-        lock, streams = threading.Condition(), [("stdout", self.child.stdout), ("stderr", self.child.stderr)]
-        queue, left = [], [len(streams)]
+    def begin(self):
+        for name, pipe in (("stdout", self.child.stdout), ("stderr", self.child.stderr)):
+            threading.Thread(target=self.pump, args=(name, pipe), daemon=True).start()
 
-        def pump(name, pipe):
-            for chunk in iter(lambda: pipe.read1(CHUNK), b""):
-                with lock:
-                    lock.wait_for(lambda: len(queue) < 4)
+    def pump(self, name, pipe):
+        """A reader that stops reading holds the program up, as a full pipe does."""
+        for chunk in iter(lambda: pipe.read1(CHUNK), b""):
+            with self.change:
+                self.change.wait_for(lambda: all(len(queue) < 4 for queue in self.readers))
+                for queue in self.readers:
                     queue.append({"data": {name: base64.b64encode(chunk).decode()}})
-                    lock.notify_all()
-            with lock:
-                left[0] -= 1
-                lock.notify_all()
+                self.change.notify_all()
+        with self.change:
+            self.open -= 1
+            self.change.notify_all()
 
-        for name, pipe in streams:
-            threading.Thread(target=pump, args=(name, pipe), daemon=True).start()
+    def subscribe(self):
+        queue = []
+        with self.change:
+            self.readers.append(queue)
+        return queue
+
+    def events(self, queue):
+        try:
+            yield from self.heard(queue)
+        finally:
+            with self.change:
+                self.readers = [one for one in self.readers if one is not queue]
+                self.change.notify_all()
+        yield {"end": self.end()}
+
+    def heard(self, queue):
         over_at = None
         while True:
-            with lock:
-                lock.wait_for(lambda: queue or left[0] == 0, timeout=0.1)
+            with self.change:
+                self.change.wait_for(lambda: queue or self.open == 0, timeout=0.1)
                 ready, queue[:] = queue[:], []
-                done = left[0] == 0
-                lock.notify_all()
+                done = self.open == 0
+                self.change.notify_all()
             yield from ready
             if ready:
                 continue
@@ -91,7 +106,6 @@ class Process:
             over_at = (over_at or time.monotonic()) if over else None
             if done or (over and self.child.returncode < 0 and time.monotonic() - over_at > 0.2):
                 break
-        yield {"end": self.end()}
 
     def end(self):
         code = self.child.wait()
@@ -127,16 +141,19 @@ def find(selector):
 def start(wish):
     process = Process(wish)
     processes[process.pid] = process
-    yield {"event": {"start": {"pid": process.pid}}}
-    for event in process.events():
-        yield {"event": event}
-    process.ended = True
+    yield from followed(process, process.begin)
 
 
 def connect(wish):
-    process = find(wish["process"])
+    yield from followed(find(wish["process"]), lambda: None)
+
+
+def followed(process, begin):
+    queue = process.subscribe()
     yield {"event": {"start": {"pid": process.pid}}}
-    yield {"event": {"end": process.end()}}
+    begin()
+    for event in process.events(queue):
+        yield {"event": event}
 
 
 def send_input(wish):
@@ -255,25 +272,9 @@ UNARY = {
 STREAMS = {"/process.Process/Start": start, "/process.Process/Connect": connect}
 
 
-class Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-
-    def address_string(self):
-        return "gateway"
-
-    def log_message(self, *_args):
-        pass
-
-    def answer(self, status, body=b"", kind="application/json"):
-        self.send_response(status)
-        if body:
-            self.send_header("Content-Type", kind)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
+class Handler(JsonHandler):
     def refuse(self, code, message):
-        self.answer(HTTP_OF.get(code, 500), json.dumps({"code": code, "message": message}).encode())
+        self.answer_json(HTTP_OF.get(code, 500), {"code": code, "message": message})
 
     def allowed(self):
         if not TOKEN or self.headers.get("X-Access-Token") == TOKEN:
@@ -281,18 +282,6 @@ class Handler(BaseHTTPRequestHandler):
         self.read_body()
         self.refuse("unauthenticated", "missing or wrong access token")
         return False
-
-    def read_body(self):
-        if "chunked" in self.headers.get("Transfer-Encoding", ""):
-            parts, size = [], 0
-            while True:
-                length = int(self.rfile.readline().split(b";")[0], 16)
-                parts.append(self.rfile.read(length))
-                self.rfile.readline()
-                size += length
-                if length == 0 or size > BODY_MAX:
-                    return b"".join(parts)
-        return self.rfile.read(min(int(self.headers.get("Content-Length") or 0), BODY_MAX))
 
     def do_GET(self):
         url = urlsplit(self.path)
@@ -349,10 +338,7 @@ class Handler(BaseHTTPRequestHandler):
 
     def stream(self, messages):
         # What is refused before the first message is a message too: a stream's errors stand in its last one.
-        self.send_response(200)
-        self.send_header("Content-Type", "application/connect+json")
-        self.send_header("Transfer-Encoding", "chunked")
-        self.end_headers()
+        self.begin_stream("application/connect+json")
         last = {}
         try:
             for message in messages:
@@ -363,33 +349,18 @@ class Handler(BaseHTTPRequestHandler):
             # Whoever read is gone; the program runs on.
             self.close_connection = True
             return
+        finally:
+            messages.close()
         self.envelope(2, last)
-        self.wfile.write(b"0\r\n\r\n")
+        self.end_stream()
 
     def envelope(self, flags, message):
         payload = json.dumps(message).encode()
-        framed = bytes([flags]) + len(payload).to_bytes(4, "big") + payload
-        self.wfile.write(b"%x\r\n" % len(framed) + framed + b"\r\n")
-        self.wfile.flush()
+        self.chunk(bytes([flags]) + len(payload).to_bytes(4, "big") + payload)
 
 
-class Server(ThreadingHTTPServer, UnixStreamServer):
-    address_family = UnixStreamServer.address_family
-    daemon_threads = True
-    request_queue_size = 64
+if len(sys.argv) > 2:
+    import interpreter
 
-    def server_bind(self):
-        UnixStreamServer.server_bind(self)
-        self.server_name, self.server_port = "envd", 49983
-
-    def get_request(self):
-        request, _ = self.socket.accept()
-        return request, ("gateway", 0)
-
-    def handle_error(self, request, client_address):
-        """A client that went away is no error of ours."""
-        if not isinstance(sys.exc_info()[1], (BrokenPipeError, ConnectionResetError)):
-            super().handle_error(request, client_address)
-
-
+    interpreter.listen(sys.argv[2])
 Server(sys.argv[1], Handler).serve_forever()

@@ -1,20 +1,48 @@
-/** One sandbox of the double: envd.py in a jail with a home of its own. */
+/** One sandbox of the double: envd.py in a jail with a home of its own, and the code interpreter beside it in templates that have it. */
 import { randomBytes } from 'node:crypto'
+import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { SOCKET, startJail, type Jail } from '../jail.ts'
 
-const ENVD = fileURLToPath(new URL('envd.py', import.meta.url))
+const HERE = fileURLToPath(new URL('.', import.meta.url))
+/** The vendor's template for its code interpreter, and whatever is built on it under such a name. */
+const HAS_INTERPRETER = /^code-interpreter\b/
+const INTERPRETER = 'interpreter'
+
+export interface Machine {
+  jail: Jail
+  /** Sockets by the port that clients ask for. */
+  ports: ReadonlyMap<string, string>
+}
 
 /** Starts one; resolves when its envd listens. `environment` is what every process of it gets. */
-export async function startMachine(token: string, environment: Record<string, string>): Promise<Jail> {
-  return await startJail({
+export async function startMachine(
+  template: string,
+  token: string,
+  environment: Record<string, string>,
+): Promise<Machine> {
+  const withInterpreter = HAS_INTERPRETER.test(template)
+  const jail = await startJail({
     hostname: 'e2b',
     uid: 1000,
     isInit: false,
-    command: ['/usr/bin/python3', '-I', '/opt/envd.py', SOCKET],
-    shows: [[ENVD, '/opt/envd.py']],
+    command: [
+      '/usr/bin/python3',
+      '-I',
+      '/opt/e2b/envd.py',
+      SOCKET,
+      ...(withInterpreter ? [join(dirname(SOCKET), INTERPRETER)] : []),
+    ],
+    shows: [[HERE, '/opt/e2b']],
     environment: { ENVD_TOKEN: token, ...environment },
   })
+  return {
+    jail,
+    ports: new Map([
+      ['49983', jail.socket],
+      ...(withInterpreter ? [['49999', join(dirname(jail.socket), INTERPRETER)] as const] : []),
+    ]),
+  }
 }
 
 /** `[a-z0-9]{20}`: it is a DNS label's beginning. */
