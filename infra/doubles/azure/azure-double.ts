@@ -39,8 +39,16 @@ export interface AzureDouble extends AsyncDisposable {
   removePool(name: string): Promise<void>
   /** What goes wrong from now on. */
   fault(faults: Partial<Faults>): void
+  /** Stops the next call of the data plane whose path holds this, before it is carried out, until it is let go. */
+  hold(path: string): HeldCall
   /** Every request so far, as `METHOD path?query`. */
   readonly requests: string[]
+}
+
+export interface HeldCall {
+  /** Resolves when such a call has come. */
+  readonly arrived: Promise<void>
+  letGo(): void
 }
 
 export interface AzureDoubleOptions {
@@ -68,6 +76,7 @@ export async function startAzureDouble(options: AzureDoubleOptions = {}): Promis
   const faults: Faults = { ...NO_FAULTS }
   const pools = new Map<string, Pool>()
   const requests: string[] = []
+  const holds: { path: string; arrived: PromiseWithResolvers<void>; gate: PromiseWithResolvers<void> }[] = []
   const agentFolder = await mkdtemp(join(tmpdir(), 'cofferdam-double-agent-'))
   await chmod(agentFolder, 0o755)
   await installGuest(agentFolder, '/usr/bin/python3')
@@ -87,6 +96,12 @@ export async function startAzureDouble(options: AzureDoubleOptions = {}): Promis
     const identifier = url.searchParams.get('identifier') ?? ''
     if (identifier !== '' && !/^[A-Za-z0-9\-._~:;()[\]@!$&'*+,=]{4,128}$/.test(identifier))
       throw new Refusal(400, 'SessionRequestValidationFailed', 'The identifier is not allowed.')
+    const held = holds.find(({ path }) => url.pathname.includes(path))
+    if (held !== undefined) {
+      holds.splice(holds.indexOf(held), 1)
+      held.arrived.resolve()
+      await held.gate.promise
+    }
     await beforeCall(faults, sessions, identifier)
     if (url.pathname.includes(faults.drop_path) && happens(faults, 'drop_before')) throw new Dropped()
     return identifier
@@ -128,6 +143,11 @@ export async function startAzureDouble(options: AzureDoubleOptions = {}): Promis
     endpoint: (name) => of(name).endpoint,
     pool: (name) => of(name).sessions,
     codePlane: (name) => of(name).plane,
+    hold(path) {
+      const [arrived, gate] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
+      holds.push({ path, arrived, gate })
+      return { arrived: arrived.promise, letGo: () => gate.resolve() }
+    },
     fault: (change) => void Object.assign(faults, change),
     async addPool(wish) {
       const sessions = new SessionPool(wish, agentFolder)

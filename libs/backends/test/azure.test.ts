@@ -348,6 +348,50 @@ describe.skipIf(why !== null && process.env['COFFERDAM_REQUIRE'] !== 'all')(
         await two.kill(second.ref)
       })
 
+      it.each([
+        ['cancelled', '/v1/attach'],
+        ['cancelled', '/v1/receive'],
+        ['fenced', '/v1/receive'],
+      ] as const)('stay what they were when an attempt is %s in the middle of %s', async (why, call) => {
+        const sessions = memorySessions()
+        const backend = createAzureBackend(places.settings('custom'), { sessions })
+        const first = await open(backend, python('x = 20'), session)
+        await printed(first, python('x = 20'))
+        await first[Symbol.asyncDispose]()
+        const held = places.double.hold(call)
+        const stop = new AbortController()
+        const opening = backend.open({ ...jobSpec(FLEET, python('x')), ...session }, stop.signal)
+        const failed = expect(opening).rejects.toMatchObject({
+          code: why === 'cancelled' ? 'cancelled by the test' : 'fenced',
+        })
+        await held.arrived
+        if (why === 'cancelled') stop.abort({ code: 'cancelled by the test' })
+        else sessions.expire(NAME)
+        held.letGo()
+        await failed
+        const second = await open(backend, python('print(x + 1)'), session)
+        expect(second.session).toEqual({ id: first.session?.id, fresh: false })
+        expect(await printed(second, python('print(x + 1)'))).toBe('21\n')
+        await second[Symbol.asyncDispose]()
+        await backend.kill(second.ref)
+      })
+
+      it('stay what they were when the pool cannot be reached just then', async () => {
+        const sessions = memorySessions()
+        const backend = createAzureBackend(places.settings('custom'), { sessions })
+        const first = await open(backend, python('x = 20'), session)
+        await printed(first, python('x = 20'))
+        await first[Symbol.asyncDispose]()
+        places.double.fault({ throttle: 4, retry_after: 0 })
+        await expect(open(backend, python('x'), session)).rejects.toMatchObject({
+          code: 'backend_unavailable',
+        })
+        const second = await open(backend, python('print(x + 1)'), session)
+        expect(await printed(second, python('print(x + 1)'))).toBe('21\n')
+        await second[Symbol.asyncDispose]()
+        await backend.kill(second.ref)
+      })
+
       it('begin anew under another name when the service ended them', async () => {
         const sessions = memorySessions()
         const backend = createAzureBackend(places.settings('custom'), { sessions })

@@ -4,7 +4,8 @@
  *
  *   claim ──▶ no entry ──fresh, next epoch──▶ turn ──clean──▶ released, kept ──▶ lease given back
  *         └─▶ entry ──attach──▶ turn              └─unclean, lost, fenced──▶ ended at the service, forgotten
- *                 └─not to be had: ended, then fresh
+ *                 ├─not to be had: ended, then fresh
+ *                 └─stopped, or the service is not well: left as it was for the next holder
  */
 import {
   CofferdamError,
@@ -19,10 +20,12 @@ import { languageOf } from '@cofferdam/guest'
 import type { Place, SlotSpec } from '../warm/index.ts'
 import type { RemoteSlot } from '../remote/remote-slot.ts'
 import { sessionSeed, type Identifiers } from './identifier.ts'
-import { startSlot, type AzureSlot, type SlotParts, type SlotWish } from './start-slot.ts'
+import { endOrWarn, startSlot, type AzureSlot, type SlotParts, type SlotWish } from './start-slot.ts'
 
 /** Below the executor's patience with a dispose (5 s), of which a part is two calls to the service. */
 const CLEAN_MS = 3_500
+/** An attach that takes so long after its attempt was stopped is given up: the session stays, and may be another one for its next holder. */
+const LET_GO_MS = 5_000
 const HOUR_MS = 3_600_000
 /** Before the end of the hour that is paid for: time for the reaper's tick and the call itself. */
 const HOUR_MARGIN_MS = 120_000
@@ -97,6 +100,8 @@ async function sessionPlace(
     if (entry !== null) {
       refuseOther(entry, spec)
       const again = await attach(parts, spec, lease, entry, bound)
+      if (again !== null && bound.aborted) await letGo(parts, again, entry)
+      bound.throwIfAborted()
       if (again !== null) return turn(parts, spec, lease, again, entry)
     }
     const { started, fresh } = await renew(parts, spec, lease, bound)
@@ -108,7 +113,10 @@ async function sessionPlace(
   }
 }
 
-/** Null when the session cannot be had any more, which is then ended: nothing of it may be taken for the next one. */
+/**
+ * Null when the session cannot be had any more, which is then ended: nothing of it may be taken for the next one. What ends the
+ * attempt meanwhile ends no session: whose call is on its way finishes it, to be able to give the session back.
+ */
 async function attach(
   parts: PlaceParts,
   spec: SandboxSpec,
@@ -119,6 +127,7 @@ async function attach(
   const { boot, incarnation } = entry.handle
   const identifier = await identifierOf(parts.identifiers, entry.handle)
   if (identifier === null) return null
+  using patience = abortedAfter(signal, LET_GO_MS)
   const wish: SlotWish = {
     spec: slotSpec(parts, spec),
     identifier,
@@ -127,11 +136,46 @@ async function attach(
     deadlines: deadlinesOf(spec),
     pod: { boot: String(boot), incarnation: String(incarnation) },
   }
-  return await startSlot(parts, wish, signal).catch((error: unknown) => {
+  return await startSlot(parts, wish, patience.signal).catch(async (error: unknown) => {
     signal.throwIfAborted()
-    if (isCofferdamError(error) && error.code === 'sandbox_lost') return null
+    const code = isCofferdamError(error) ? error.code : null
+    if (code !== 'backend_unavailable') await endOrWarn(parts, identifier)
+    if (code === 'sandbox_lost') return null
     throw error
   })
+}
+
+/** Nothing of the attempt reached the session: it is as clean as it was found. */
+async function letGo(
+  parts: PlaceParts,
+  { slot, release }: AzureSlot,
+  { scope, sessionId }: SessionEntry,
+): Promise<void> {
+  slot.session.close()
+  await release(scope).catch((error: unknown) =>
+    parts.logger.warn(
+      { err: error, session: sessionId },
+      'azure: a session could not be given back; its next holder makes another',
+    ),
+  )
+}
+
+/** Aborts `ms` after `signal` does, with its reason. */
+function abortedAfter(signal: AbortSignal, ms: number): { signal: AbortSignal } & Disposable {
+  const late = new AbortController()
+  let timer: NodeJS.Timeout | undefined
+  const onAbort = (): void => {
+    timer = setTimeout(() => late.abort(signal.reason), ms)
+  }
+  signal.addEventListener('abort', onAbort, { once: true })
+  if (signal.aborted) onAbort()
+  return {
+    signal: late.signal,
+    [Symbol.dispose]() {
+      signal.removeEventListener('abort', onAbort)
+      clearTimeout(timer)
+    },
+  }
 }
 
 async function renew(

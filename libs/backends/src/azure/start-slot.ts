@@ -1,7 +1,7 @@
 /**
  * One session up to the point where its agent says that it is ready, whichever way the agent is reached.
  *
- *   (first call allocates)──provision──attach──R──▶ slot       any failure or abort: the session is ended, then thrown
+ *   (first call allocates)──provision──attach──R──▶ slot       any failure or abort: a session that was begun here is ended, then thrown
  */
 import { randomBytes } from 'node:crypto'
 import type { Readable, Writable } from 'node:stream'
@@ -53,26 +53,33 @@ export interface AzureSlot {
   release: (keep: Kept) => Promise<void>
 }
 
-/** Throws `backend_unavailable`, `sandbox_open_failed`, or the reason of `signal`; nothing is left at the service then. */
+/**
+ * Throws `backend_unavailable`, `sandbox_open_failed`, `sandbox_lost`, or the reason of `signal`. Nothing new is left at the service
+ * then; what becomes of a session that was there before is the caller's to say.
+ */
 export async function startSlot(parts: SlotParts, wish: SlotWish, signal: AbortSignal): Promise<AzureSlot> {
   signal.throwIfAborted()
   const inTime = AbortSignal.any([signal, AbortSignal.timeout(parts.config.ready_timeout_ms)])
   try {
     return await reached(parts, wish, inTime)
   } catch (error) {
-    const { identifier } = wish
-    await parts.atPool
-      .end(identifier)
-      .catch((cause: unknown) =>
-        parts.logger.warn(
-          { err: cause, session: hashOf(identifier) },
-          'azure: a session that failed to start may wait until its cooldown ends',
-        ),
-      )
+    if (wish.pod === null) await endOrWarn(parts, wish.identifier)
     signal.throwIfAborted()
     if (isCofferdamError(error) && OPEN_ERRORS.has(error.code)) throw error
     throw new CofferdamError('sandbox_open_failed', 'azure: the session did not start', { cause: error })
   }
+}
+
+/** Ends what did not start; where even that fails, the service does it by itself. */
+export async function endOrWarn({ atPool, logger }: SlotParts, identifier: string): Promise<void> {
+  await atPool
+    .end(identifier)
+    .catch((cause: unknown) =>
+      logger.warn(
+        { err: cause, session: hashOf(identifier) },
+        'azure: a session that failed to start may wait until its cooldown ends',
+      ),
+    )
 }
 
 const OPEN_ERRORS: ReadonlySet<string> = new Set([
