@@ -36,7 +36,7 @@ describe('the event buffer', () => {
       calls.push(call)
     }, vi.fn())
     buffer.emit(output('a'))
-    await vi.waitFor(() => expect(calls).toEqual([1]))
+    await vi.waitFor(() => expect(calls).toEqual([1]), 15_000)
     for (let n = 0; n < 3; n += 1) {
       buffer.emit(output('b'))
       void buffer.flush()

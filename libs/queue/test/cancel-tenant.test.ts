@@ -81,7 +81,7 @@ describe('cancelling what a tenant has in the queue', () => {
       cancelling: 0,
     })
     expect(aborted).toEqual([])
-    expect((await producer.wait(waiting[0]!, { timeoutMs: 1000 }))?.error_message).toBe('switched off')
+    expect((await producer.wait(waiting[0]!, { timeoutMs: 30_000 }))?.error_message).toBe('switched off')
     expect(await cancelAll(producer, 'acme', { state: 'running' })).toMatchObject({
       cancelled: 0,
       cancelling: 2,

@@ -30,7 +30,7 @@ const outboxRecords = async (): Promise<AttemptRecord[]> =>
 
 async function expectCancelled(id: ExecutionId): Promise<void> {
   const producer = bench.producer()
-  expect(await producer.wait(id, { timeoutMs: 1000 })).toMatchObject({
+  expect(await producer.wait(id, { timeoutMs: 30_000 })).toMatchObject({
     ok: false,
     ending: 'cancelled',
     exit_status: 'cancelled',
@@ -62,7 +62,7 @@ describe('cancelling', () => {
   it('ends a queued execution at once, and tells who waits', async () => {
     const producer = bench.producer()
     const { execution_id } = await producer.put(requestOf(), { awaitReply: true })
-    const waiting = producer.wait(execution_id, { timeoutMs: 10_000 })
+    const waiting = producer.wait(execution_id, { timeoutMs: 30_000 })
     expect(await bench.producer().cancel(execution_id, 'not needed')).toBe('cancelled')
     expect(await waiting).toMatchObject({ ending: 'cancelled' })
     await expectCancelled(execution_id)
@@ -78,7 +78,7 @@ describe('cancelling', () => {
     const process = vi.fn(endWith('ok'))
     bench.consumer({ process })
     const next = await producer.put(requestOf(), { awaitReply: true })
-    await producer.wait(next.execution_id, { timeoutMs: 10_000 })
+    await producer.wait(next.execution_id, { timeoutMs: 30_000 })
     expect(process.mock.calls.map(([taken]) => taken.executionId)).toEqual([next.execution_id])
   })
 
@@ -103,7 +103,7 @@ describe('cancelling', () => {
     await taken.opened
     expect(await producer.cancel(execution_id)).toBe('cancelling')
     cancelled.open()
-    expect(await producer.wait(execution_id, { timeoutMs: 10_000 })).toMatchObject({ ending: 'cancelled' })
+    expect(await producer.wait(execution_id, { timeoutMs: 30_000 })).toMatchObject({ ending: 'cancelled' })
     expect(begun).not.toHaveBeenCalled()
   })
 
@@ -122,7 +122,7 @@ describe('cancelling', () => {
     const { execution_id } = await producer.put(requestOf(), { awaitReply: true })
     await begun.opened
     expect(await producer.cancel(execution_id)).toBe('cancelling')
-    expect(await producer.wait(execution_id, { timeoutMs: 10_000 })).toMatchObject({ ending: 'cancelled' })
+    expect(await producer.wait(execution_id, { timeoutMs: 30_000 })).toMatchObject({ ending: 'cancelled' })
   })
 
   it('reaches a worker that missed the message, by its heartbeat', async () => {
@@ -139,6 +139,6 @@ describe('cancelling', () => {
     const { execution_id } = await producer.put(requestOf(), { awaitReply: true })
     await begun.opened
     await bench.redis.hset(`{cofferdam}:x:${execution_id}`, 'can', 'quietly')
-    expect(await producer.wait(execution_id, { timeoutMs: 10_000 })).toMatchObject({ ending: 'cancelled' })
+    expect(await producer.wait(execution_id, { timeoutMs: 30_000 })).toMatchObject({ ending: 'cancelled' })
   })
 })

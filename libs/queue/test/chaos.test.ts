@@ -88,7 +88,7 @@ describe('workers that are killed and drained at random, with puts, sessions, ca
       for (const { execution_id } of results.filter((result) => result !== null))
         expect(
           (
-            await Array.fromAsync(producer.events(execution_id, { signal: AbortSignal.timeout(10_000) }))
+            await Array.fromAsync(producer.events(execution_id, { signal: AbortSignal.timeout(30_000) }))
           ).filter(({ event }) => event.type === 'ended'),
         ).toHaveLength(1)
 

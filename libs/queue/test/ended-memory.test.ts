@@ -27,7 +27,7 @@ describe('an ended execution with a program of 1 KB', () => {
     const { execution_id: id } = await producer.put(request())
     expect(await producer.cancel(id)).toBe('cancelled')
     expect(await bytesOf(id)).toBeLessThan(3072)
-    expect((await producer.wait(id, { timeoutMs: 1000 }))?.ending).toBe('cancelled')
+    expect((await producer.wait(id, { timeoutMs: 30_000 }))?.ending).toBe('cancelled')
     expect(await producer.cancel(id)).toBe('ended')
     expect(await producer.request(id)).toBeNull()
   })
@@ -42,10 +42,10 @@ describe('an ended execution with a program of 1 KB', () => {
       },
     })
     const { execution_id: id } = await producer.put(request(), { awaitReply: true })
-    expect((await producer.wait(id, { timeoutMs: 20_000 }))?.ok).toBe(true)
+    expect((await producer.wait(id, { timeoutMs: 30_000 }))?.ok).toBe(true)
     expect(await bytesOf(id)).toBeLessThan(4096)
     const seen: string[] = []
-    for await (const { event } of producer.events(id, { signal: AbortSignal.timeout(5000) }))
+    for await (const { event } of producer.events(id, { signal: AbortSignal.timeout(30_000) }))
       seen.push(event.type)
     expect(seen).toEqual(['queued', 'started', 'output', 'ended'])
     expect(await bench.redis.pttl(KEYS.events + id)).toBeGreaterThan(3_000_000)

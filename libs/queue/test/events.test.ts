@@ -11,7 +11,7 @@ beforeAll(async () => {
 afterEach(() => bench.clear())
 afterAll(() => bench[Symbol.asyncDispose]())
 
-const patience = () => AbortSignal.timeout(15_000)
+const patience = () => AbortSignal.timeout(30_000)
 const output = (text: string) => ({ type: 'output', at_ms: 1, stream: 'stdout', text }) as const
 const textOf = (events: StoredEvent[]): string =>
   events.map(({ event }) => (event.type === 'output' ? event.text : '')).join('')
@@ -53,13 +53,13 @@ describe('live events', () => {
       },
     })
     const accepted = await Promise.all(Array.from({ length: 20 }, () => producer.put(requestOf())))
-    const clients = async () => ((await bench.redis.client('LIST')) as string).split('\n').length
-    const before = await clients()
+    const connections = async () =>
+      ((await bench.redis.client('LIST')) as string).split('name=cofferdam-events ').length - 1
     const readers = accepted.flatMap(({ execution_id }) => [
       follow(producer, execution_id),
       follow(producer, execution_id),
     ])
-    await vi.waitFor(async () => expect(await clients()).toBe(before + 1), 5000)
+    await vi.waitFor(async () => expect(await connections()).toBe(1), 20_000)
     start.open()
     const all = await Promise.all(readers)
     for (const [n, events] of all.entries()) {
@@ -71,7 +71,7 @@ describe('live events', () => {
       ])
     }
     // The connection goes with the last reader.
-    await vi.waitFor(async () => expect(await clients()).toBe(before), 10_000)
+    await vi.waitFor(async () => expect(await connections()).toBe(0), 20_000)
   })
 
   it('join output into entries of at most 16 KiB, cut at UTF-8 edges, in order', async () => {
@@ -120,7 +120,7 @@ describe('live events', () => {
       },
     })
     const { execution_id } = await producer.put(requestOf())
-    await producer.wait(execution_id, { timeoutMs: 15_000 })
+    await producer.wait(execution_id, { timeoutMs: 30_000 })
     const events = await follow(producer, execution_id)
     expect(events[0]?.event).toMatchObject({
       type: 'notice',
@@ -151,7 +151,7 @@ describe('live events', () => {
     // What another worker's take does.
     await bench.redis.hincrby(`{cofferdam}:x:${execution_id}`, 'f', 1)
     proceed.open()
-    await vi.waitFor(async () => expect((await producer.get(execution_id))?.status).toBe('ended'), 15_000)
+    await vi.waitFor(async () => expect((await producer.get(execution_id))?.status).toBe('ended'), 20_000)
     expect((await follow(producer, execution_id)).map(({ event }) => event.type)).toEqual([
       'queued',
       'output',

@@ -133,14 +133,14 @@ describe('position and ETA', () => {
         await producer.setTenantLimits(tenant, { weight, concurrency: 1000, max_queued: null })
       const clock = new Clock()
       bench.consumer({ slots: SLOTS, lanes: ['interactive'], process: clock.process })
-      await vi.waitFor(async () => expect((await producer.stats()).workers).toHaveLength(1), 10_000)
+      await vi.waitFor(async () => expect((await producer.stats()).workers).toHaveLength(1), 20_000)
       const learnt = await put(producer, tenants, 60)
       await clock.runUntil(learnt)
       clock.endAll()
       await vi.waitFor(
         async () =>
           expect((await producer.stats()).lanes.interactive).toMatchObject({ running: 0, queued: 0 }),
-        10_000,
+        20_000,
       )
       const fromMs = clock.nowMs
       const from = clock.starts.length

@@ -67,7 +67,7 @@ describe('an idempotency key', () => {
     const producer = bench.producer()
     bench.consumer()
     const first = await producer.put(requestOf({ idempotency_key: 'k' }), { awaitReply: true })
-    await producer.wait(first.execution_id, { timeoutMs: 10_000 })
+    await producer.wait(first.execution_id, { timeoutMs: 30_000 })
     const again = await producer.put(requestOf({ idempotency_key: 'k' }), { awaitReply: true })
     expect(again).toMatchObject({ execution_id: first.execution_id, deduplicated: true, status: 'ended' })
     expect(await producer.wait(again.execution_id, { timeoutMs: 0 })).toMatchObject({ ok: true })
@@ -77,7 +77,7 @@ describe('an idempotency key', () => {
     const [first, second] = [bench.producer(), bench.producer()]
     await first.put(requestOf({ idempotency_key: 'k' }))
     const duplicate = await second.put(requestOf({ idempotency_key: 'k' }), { awaitReply: true })
-    const waiting = second.wait(duplicate.execution_id, { timeoutMs: 10_000 })
+    const waiting = second.wait(duplicate.execution_id, { timeoutMs: 30_000 })
     bench.consumer()
     expect(await waiting).toMatchObject({ ok: true })
   })

@@ -60,8 +60,8 @@ describe('the keys of the queue', () => {
     for (const { execution_id } of [...accepted, cancelled])
       expect(await producer.wait(execution_id, { timeoutMs: 30_000 })).not.toBeNull()
     const { execution_id } = accepted[0]!
-    for await (const _ of producer.events(execution_id, { signal: AbortSignal.timeout(10_000) })) continue
-    await vi.waitFor(async () => expect((await producer.stats()).outbox).toBe(0), 10_000)
+    for await (const _ of producer.events(execution_id, { signal: AbortSignal.timeout(30_000) })) continue
+    await vi.waitFor(async () => expect((await producer.stats()).outbox).toBe(0), 20_000)
     await consumer.drain({ graceMs: 1000 })
 
     const keys = await bench.redis.keys('*')

@@ -23,11 +23,11 @@ describe('an execution', () => {
       },
     })
     const accepted = await producer.put(requestOf(), { awaitReply: true })
-    const result = await producer.wait(accepted.execution_id, { timeoutMs: 10_000 })
+    const result = await producer.wait(accepted.execution_id, { timeoutMs: 30_000 })
     expect(result).toMatchObject({ ok: true, ending: 'ok', stdout: 'hello', attempt: 1 })
 
     const events: StoredEvent[] = []
-    for await (const event of producer.events(accepted.execution_id, { signal: AbortSignal.timeout(5000) }))
+    for await (const event of producer.events(accepted.execution_id, { signal: AbortSignal.timeout(30_000) }))
       events.push(event)
     expect(events.map(({ event }) => event.type)).toEqual(['queued', 'started', 'output', 'output', 'ended'])
     expect(events[2]?.event).toMatchObject({ stream: 'stdout', text: 'hello' })
@@ -42,9 +42,9 @@ describe('an execution', () => {
     expect(await producer.get(id)).toBeNull()
     expect(await producer.request(id)).toBeNull()
     expect(await producer.cancel(id)).toBe('not_found')
-    await expect(producer.wait(id, { timeoutMs: 1000 })).rejects.toMatchObject({ code: 'not_found' })
+    await expect(producer.wait(id, { timeoutMs: 30_000 })).rejects.toMatchObject({ code: 'not_found' })
     const follow = async () => {
-      for await (const _ of producer.events(id, { signal: AbortSignal.timeout(5000) })) continue
+      for await (const _ of producer.events(id, { signal: AbortSignal.timeout(30_000) })) continue
     }
     await expect(follow()).rejects.toMatchObject({ code: 'not_found' })
   })
@@ -61,8 +61,8 @@ describe('an execution', () => {
       first.execution_id,
     ])
     bench.consumer()
-    expect(await producer.wait(second.execution_id, { timeoutMs: 10_000 })).toMatchObject({ ok: true })
-    await vi.waitFor(async () => expect(await producer.live('acme', 10)).toEqual([]))
+    expect(await producer.wait(second.execution_id, { timeoutMs: 30_000 })).toMatchObject({ ok: true })
+    await vi.waitFor(async () => expect(await producer.live('acme', 10)).toEqual([]), 20_000)
   })
 
   it('carries large parts by reference and hands them over whole', async () => {
@@ -86,7 +86,7 @@ describe('an execution', () => {
         await endWith('ok')(taken)
       },
     })
-    await producer.wait(execution_id, { timeoutMs: 10_000 })
+    await producer.wait(execution_id, { timeoutMs: 30_000 })
     expect(seen).toHaveBeenCalledWith(request)
   })
 
@@ -96,21 +96,22 @@ describe('an execution', () => {
     await bench.redis.del(await bench.redis.keys('{cofferdam}:blob:*'))
     const onOutbox = vi.fn(async () => undefined)
     bench.consumer({ onOutbox })
-    expect(await producer.wait(execution_id, { timeoutMs: 10_000 })).toMatchObject({
+    expect(await producer.wait(execution_id, { timeoutMs: 30_000 })).toMatchObject({
       ending: 'provisioning',
       reason: 'request_lost',
     })
-    await vi.waitFor(() => expect(onOutbox).toHaveBeenCalled(), 5000)
+    await vi.waitFor(() => expect(onOutbox).toHaveBeenCalled(), 20_000)
   })
 
   it('runs no earlier than its delay', async () => {
     const producer = bench.producer()
-    bench.consumer()
     const putAtMs = Date.now()
     const accepted = await producer.put(requestOf({ delay_ms: 400 }), { awaitReply: true })
     expect(accepted).toMatchObject({ status: 'delayed', position: null, eta_ms: 400 })
     expect(await producer.get(accepted.execution_id)).toMatchObject({ status: 'delayed', attempt: 0 })
-    await producer.wait(accepted.execution_id, { timeoutMs: 10_000 })
+    // Without a worker it is delayed for as long as the lines above take.
+    bench.consumer()
+    await producer.wait(accepted.execution_id, { timeoutMs: 30_000 })
     expect(Date.now() - putAtMs).toBeGreaterThanOrEqual(399)
   })
 
@@ -132,7 +133,7 @@ describe('an execution', () => {
       },
     })
     for (const { execution_id } of accepted)
-      expect(await producer.wait(execution_id, { timeoutMs: 20_000 })).toMatchObject({ ok: true })
+      expect(await producer.wait(execution_id, { timeoutMs: 30_000 })).toMatchObject({ ok: true })
     expect(most.routine).toBeLessThanOrEqual(2)
     expect(most.interactive).toBeLessThanOrEqual(4)
   })

@@ -24,16 +24,16 @@ describe('the outbox', () => {
     for (let n = 0; n < 30; n += 1) {
       const { execution_id } = await producer.put(requestOf(), { awaitReply: true })
       ids.add(execution_id)
-      expect(await producer.wait(execution_id, { timeoutMs: 10_000 })).toMatchObject({ ok: true })
+      expect(await producer.wait(execution_id, { timeoutMs: 30_000 })).toMatchObject({ ok: true })
     }
-    await vi.waitFor(() => expect(away).toHaveBeenCalled(), 5000)
+    await vi.waitFor(() => expect(away).toHaveBeenCalled(), 20_000)
     expect((await producer.stats()).outbox).toBe(30)
     await first.drain({ graceMs: 0 })
     const stored: string[] = []
     bench.consumer({
       onOutbox: async (records) => void stored.push(...records.map(({ audit }) => audit.execution_id)),
     })
-    await vi.waitFor(async () => expect((await producer.stats()).outbox).toBe(0), 5000)
+    await vi.waitFor(async () => expect((await producer.stats()).outbox).toBe(0), 20_000)
     expect(new Set(stored)).toEqual(ids)
     expect(stored).toHaveLength(30)
   })
@@ -51,10 +51,10 @@ describe('the outbox', () => {
     })
     poison = (await producer.put(requestOf(), { awaitReply: true })).execution_id
     const others = await Promise.all(Array.from({ length: 25 }, () => producer.put(requestOf())))
-    await vi.waitFor(() => expect(stored.size).toBe(25), 10_000)
+    await vi.waitFor(() => expect(stored.size).toBe(25), 20_000)
     expect([...stored].toSorted()).toEqual(others.map(({ execution_id }) => execution_id).toSorted())
-    await vi.waitFor(async () => expect((await producer.stats()).outbox).toBe(1), 5000)
+    await vi.waitFor(async () => expect((await producer.stats()).outbox).toBe(1), 20_000)
     poison = ''
-    await vi.waitFor(async () => expect((await producer.stats()).outbox).toBe(0), 5000)
+    await vi.waitFor(async () => expect((await producer.stats()).outbox).toBe(0), 20_000)
   })
 })

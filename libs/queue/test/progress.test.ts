@@ -22,7 +22,7 @@ it('progress is a live event, and the last of it stands in the state while it ru
   })
   const { execution_id: id } = await producer.put(requestOf({ lane: 'routine' }))
   const seen: unknown[] = []
-  for await (const { event } of producer.events(id, { signal: AbortSignal.timeout(20_000) })) {
+  for await (const { event } of producer.events(id, { signal: AbortSignal.timeout(30_000) })) {
     if (event.type === 'progress') seen.push([event.fraction, event.message])
     if (seen.length < 2 || event.type === 'ended') continue
     const progress = { fraction: 0.5, message: 'fit "ting"', at: '1970-01-01T00:00:02.000Z' }

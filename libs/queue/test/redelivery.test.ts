@@ -17,6 +17,8 @@ afterEach(async () => {
 })
 afterAll(() => bench[Symbol.asyncDispose]())
 
+/** That of the doomed worker: its heir finds it dead soon. */
+const LOCK_MS = 1500
 const DOOMED: WorkerId = 'wrk_0123456789ab_doomed'
 
 /** Lets a process of its own take the next execution, and kills it with SIGKILL. */
@@ -48,7 +50,7 @@ describe('an execution whose worker was killed', () => {
     const producer = bench.producer()
     const { id } = await takeAndDie('taken', () => producer.put(requestOf()))
     const seen: Parameters<typeof observer>[0] = []
-    bench.consumer({ process: observer(seen) })
+    bench.consumer({ process: observer(seen), lockMs: LOCK_MS })
     expect(await producer.wait(id, { timeoutMs: 30_000 })).toMatchObject({ ok: true, attempt: 1 })
     expect(seen).toEqual([{ attempt: 1, interrupted: null, fence: 2 }])
   })
@@ -57,7 +59,7 @@ describe('an execution whose worker was killed', () => {
     const producer = bench.producer()
     const { id, ref } = await takeAndDie('begun', () => producer.put(requestOf()))
     const seen: Parameters<typeof observer>[0] = []
-    bench.consumer({ process: observer(seen) })
+    bench.consumer({ process: observer(seen), lockMs: LOCK_MS })
     expect(await producer.wait(id, { timeoutMs: 30_000 })).toMatchObject({
       ending: 'worker_lost',
       attempt: 1,
@@ -78,7 +80,7 @@ describe('an execution whose worker was killed', () => {
     ])
     await vi.waitFor(
       async () => expect((await producer.stats()).workers.map((w) => w.worker_id)).not.toContain(DOOMED),
-      15_000,
+      20_000,
     )
   })
 
@@ -88,7 +90,7 @@ describe('an execution whose worker was killed', () => {
     await bench.redis.del(...(await bench.redis.keys('{cofferdam}:interactive:*')))
     const seen: Parameters<typeof observer>[0] = []
     const onLost = vi.fn<(lost: LostExecution) => Promise<void>>(async () => undefined)
-    bench.consumer({ process: observer(seen), onLost })
+    bench.consumer({ process: observer(seen), onLost, lockMs: LOCK_MS })
     expect(await producer.wait(id, { timeoutMs: 30_000 })).toMatchObject({ ending: 'worker_lost' })
     expect(seen[0]?.interrupted?.ref).toEqual(ref)
     expect(onLost.mock.calls[0]?.[0]).toMatchObject({
@@ -105,7 +107,7 @@ describe('a lost job', () => {
   it('is added again by the sweep', async () => {
     const producer = bench.producer()
     const idle = bench.consumer({ slots: 1 })
-    await vi.waitFor(async () => expect((await producer.stats()).workers).toHaveLength(1), 5000)
+    await vi.waitFor(async () => expect((await producer.stats()).workers).toHaveLength(1), 20_000)
     await idle.drain({ graceMs: 0 })
     // The window is opened by hand, so that the put releases while nobody takes.
     await bench.redis.hset('{cofferdam}:window', 'total', 2, 'interactive', 2, 'routine', 1)
@@ -137,7 +139,7 @@ describe('process', () => {
     })
     expect(seen).toHaveBeenCalledTimes(1)
     expect(error).toHaveBeenCalled()
-    await vi.waitFor(() => expect(onOutbox).toHaveBeenCalledTimes(1), 5000)
+    await vi.waitFor(() => expect(onOutbox).toHaveBeenCalledTimes(1), 20_000)
   })
 })
 
@@ -182,10 +184,12 @@ describe('ownership', () => {
     const { execution_id } = await producer.put(requestOf(), { awaitReply: true })
     await begun.opened
     const lock = `{cofferdam}:interactive:${execution_id}:lock`
+    // Nobody looks for jobs without a lock meanwhile: whoever looked between two renewals would rightly take over.
+    await bench.redis.set('{cofferdam}:interactive:stalled-check', 1)
     await bench.redis.del(lock)
-    await vi.waitFor(async () => expect(await bench.redis.exists(lock)).toBe(1), 5000)
+    await vi.waitFor(async () => expect(await bench.redis.exists(lock)).toBe(1), 20_000)
     end.open()
-    expect(await producer.wait(execution_id, { timeoutMs: 10_000 })).toMatchObject({ ok: true })
+    expect(await producer.wait(execution_id, { timeoutMs: 30_000 })).toMatchObject({ ok: true })
     expect(signals).toEqual([false, 1])
   })
 })

@@ -48,10 +48,14 @@ describe('a restart of Redis', () => {
       producer.wait(execution_id, { timeoutMs: 50_000 }),
     )
     const events = producer.events(queued.execution_id, { signal: AbortSignal.timeout(50_000) })
-    // A reader that comes while Redis is away is told so; this one is there already.
+    // A reader that comes while Redis is away is told so; this one is there already: it blocks on the stream.
     const reader = events[Symbol.asyncIterator]()
     const seen = [(await reader.next()).value]
     const reading = Array.fromAsync({ [Symbol.asyncIterator]: () => reader })
+    await vi.waitFor(
+      async () => expect(await producing!.client('LIST')).toMatch(/name=cofferdam-events .*cmd=xread/),
+      20_000,
+    )
 
     await server.stop()
     await expect(producer.put(requestOf())).rejects.toMatchObject({ code: 'queue_unavailable' })

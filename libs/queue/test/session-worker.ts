@@ -3,7 +3,7 @@ import type { WorkerId } from '@cofferdam/contract'
 import { connectRedis, createConsumer } from '../src/index.ts'
 import { recordOf, SANDBOX_INFO, sandboxRef } from './fixtures.ts'
 
-const [url = '', workerId = ''] = process.argv.slice(2)
+const [url = '', workerId = '', lockMs = ''] = process.argv.slice(2)
 const redis = connectRedis(url, 'worker')
 const consumer = createConsumer({
   redis,
@@ -24,7 +24,7 @@ const consumer = createConsumer({
     await taken.settle(recordOf(taken, 'ok'), { slotMs: 5 })
   },
   onOutbox: async () => undefined,
-  lockMs: 1500,
+  lockMs: Number(lockMs),
   sweepMs: 100,
 })
 consumer.start()

@@ -50,8 +50,9 @@ function startConsumers(
   )
 }
 
-async function startWorker(name: string): Promise<ChildProcess> {
-  const args = [bench.url, `wrk_0123456789ab_${name}`]
+/** Of `lockMs`; by default the product's, since a worker that stands still for longer rightly loses its sessions. */
+async function startWorker(name: string, lockMs = 9000): Promise<ChildProcess> {
+  const args = [bench.url, `wrk_0123456789ab_${name}`, String(lockMs)]
   const child = fork(new URL('./session-worker.ts', import.meta.url), args, { execArgv: [] })
   children.push(child)
   await once(child, 'message', { signal: AbortSignal.timeout(30_000) })
@@ -151,9 +152,9 @@ describe('executions of one session', () => {
       await release.opened
       await endWith('ok')(taken)
     })
-    await vi.waitFor(async () => expect((await producer.stats()).workers).toHaveLength(1), 5000)
+    await vi.waitFor(async () => expect((await producer.stats()).workers).toHaveLength(1), 20_000)
     const accepted = [await producer.put(inSession('one'))]
-    await vi.waitFor(() => expect(ran).toHaveLength(1), 5000)
+    await vi.waitFor(() => expect(ran).toHaveLength(1), 20_000)
     for (let n = 0; n < 3; n += 1) accepted.push(await producer.put(inSession('one')))
     await expect(producer.put(inSession('one'))).rejects.toMatchObject({
       code: 'queue_full',
@@ -209,7 +210,7 @@ describe('cancelling an execution of a session', () => {
     )
     await allEnd(producer, [await producer.put(inSession('one'))])
     const blocker = await producer.put(requestOf({ agent_id: 'slow' }))
-    await vi.waitFor(() => expect(ran).toHaveLength(2), 5000)
+    await vi.waitFor(() => expect(ran).toHaveLength(2), 20_000)
     // The only slot is taken: the front waits in the hand, the others behind it.
     const [front, second, third] = [
       await producer.put(inSession('one')),
@@ -229,7 +230,7 @@ describe('cancelling an execution of a session', () => {
     release = gate()
     const running = await producer.put(inSession('one', 'acme', { agent_id: 'slow' }))
     const behind = await producer.put(inSession('one'))
-    await vi.waitFor(() => expect(ran.at(-1)?.id).toBe(running.execution_id), 5000)
+    await vi.waitFor(() => expect(ran.at(-1)?.id).toBe(running.execution_id), 20_000)
     expect(await producer.cancel(running.execution_id)).toBe('cancelling')
     release.open()
     await allEnd(producer, [running, behind])
@@ -253,7 +254,7 @@ describe('a session whose worker goes away', () => {
     )
     await allEnd(producer, [await producer.put(inSession('one'))])
     const blocker = await producer.put(requestOf({ agent_id: 'slow' }))
-    await vi.waitFor(() => expect(ran).toHaveLength(2), 5000)
+    await vi.waitFor(() => expect(ran).toHaveLength(2), 20_000)
     const waiting = [await producer.put(inSession('one')), await producer.put(inSession('one'))]
     startConsumers(['b'], ran)
     const drained = first!.drain({ graceMs: 30_000 })
@@ -269,21 +270,24 @@ describe('a session whose worker goes away', () => {
 
   it('runs elsewhere within lock and sweep time after kill -9, and what had begun there ends worker_lost', async () => {
     const producer = bench.producer()
-    const owner = await startWorker('owner')
+    const owner = await startWorker('owner', 1500)
     await allEnd(producer, [await producer.put(inSession('one'))])
-    await startWorker('heir')
+    await startWorker('heir', 1500)
     // Runs for 0 to 10 ms each: the kill meets one that is taken, in the hand, or behind the session.
     const accepted = await Promise.all(Array.from({ length: 60 }, () => producer.put(inSession('one'))))
     await vi.waitFor(
       async () => expect(await bench.redis.llen('test:ran:acme:one')).toBeGreaterThan(5),
-      10_000,
+      20_000,
     )
     owner.kill('SIGKILL')
     const killedMs = Date.now()
+    const runBy = async (name: string) =>
+      (await bench.redis.lrange('test:ran:acme:one', 0, -1)).filter((entry) => entry.includes(name)).length
+    await vi.waitFor(async () => expect(await runBy('_heir ')).toBeGreaterThan(0), 20_000)
+    expect(Date.now() - killedMs).toBeLessThan(15_000)
     const results = await Promise.all(
       accepted.map((a) => producer.wait(a.execution_id, { timeoutMs: 30_000 })),
     )
-    expect(Date.now() - killedMs).toBeLessThan(15_000)
     const endings = results.map((result) => result?.ending)
     expect(endings.filter((ending) => ending === 'worker_lost').length).toBeLessThanOrEqual(1)
     expect(endings.filter((ending) => ending !== 'ok' && ending !== 'worker_lost')).toEqual([])
@@ -299,7 +303,7 @@ describe('a session whose worker goes away', () => {
 describe('many sessions on three workers in processes of their own', () => {
   it('200 sessions of 5 executions: every one ends once, in order, never two at once, each session on one worker', async () => {
     const producer = bench.producer()
-    await Promise.all(['a', 'b', 'c'].map(startWorker))
+    await Promise.all(['a', 'b', 'c'].map((name) => startWorker(name)))
     const bySession = new Map<string, ExecutionId[]>()
     const accepted: Accepted[] = []
     for (let n = 0; n < 5; n += 1)
@@ -336,18 +340,27 @@ describe('a flood of sessions of one tenant', () => {
     async (_what, sessions) => {
       const producer = bench.producer()
       const ran: Ran[] = []
-      const SERVICE_MS = 20
       const starts: string[] = []
+      // Closed while the light tenant puts, and again as soon as its execution starts.
+      let service = gate()
+      let held = 0
+      service.open()
       startConsumers(['a'], ran, async (taken) => {
         starts.push(taken.request.tenant_id)
-        await new Promise((resolve) => setTimeout(resolve, SERVICE_MS))
-        await endWith('ok', SERVICE_MS)(taken)
+        if (taken.request.tenant_id === 'light') service = gate()
+        else {
+          held += 1
+          await service.opened
+          held -= 1
+        }
+        await endWith('ok', 20)(taken)
       })
       // Each session has its sandbox on the worker already: the flood goes through its hand.
       const warm = await Promise.all(
         Array.from({ length: sessions }, (_, n) => producer.put(inSession(`s${n}`, 'heavy'))),
       )
       await allEnd(producer, warm)
+      service = gate()
       const flood = await Promise.all(
         Array.from({ length: 600 }, (_, n) => producer.put(inSession(`s${n % sessions}`, 'heavy'))),
       )
@@ -356,13 +369,16 @@ describe('a flood of sessions of one tenant', () => {
         inSession('own', 'light'),
         inSession('own', 'light'),
       ]) {
+        await vi.waitFor(() => expect(held).toBe(Math.min(4, sessions)), 20_000)
         const before = starts.length
         const { execution_id } = await producer.put(request, { awaitReply: true })
+        service.open()
         expect(await producer.wait(execution_id, { timeoutMs: 30_000 })).toMatchObject({ ok: true })
-        // Four slots: two service times are eight starts, and those that began while put travelled.
-        expect(starts.indexOf('light', before) - before).toBeLessThanOrEqual(10)
+        // Four slots: two service times are eight starts.
+        expect(starts.indexOf('light', before) - before).toBeLessThanOrEqual(8)
       }
       for (const one of flood) await producer.cancel(one.execution_id)
+      service.open()
       await Promise.all(flood.map((one) => producer.wait(one.execution_id, { timeoutMs: 30_000 })))
       await expectNothingLeft(producer, ['heavy', 'light'])
     },

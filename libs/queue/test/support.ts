@@ -17,7 +17,10 @@ export interface Bench extends AsyncDisposable {
   /** A connection for looking around. */
   redis: Redis
   producer(): Producer
-  /** A consumer with short periods (lock 1.5 s, sweep 100 ms) that ends everything with `ok` unless told otherwise. */
+  /**
+   * A consumer that sweeps every 100 ms and ends everything with `ok` unless told otherwise. It has the lock time of the
+   * product: a short one would be lost on a machine that stands still for a second.
+   */
   consumer(deps?: Partial<ConsumerDeps>): Consumer
   /** Closes what the test opened and empties Redis. */
   clear(): Promise<void>
@@ -62,7 +65,6 @@ export async function startBench(): Promise<Bench> {
         process: endWith('ok'),
         onOutbox: async () => undefined,
         onLost: async () => undefined,
-        lockMs: 1500,
         sweepMs: 100,
         ...deps,
       })

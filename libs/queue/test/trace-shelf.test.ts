@@ -16,7 +16,7 @@ beforeAll(async () => {
 afterAll(() => owned.disposeAsync())
 beforeEach(async () => {
   errors.splice(0)
-  await expect.poll(() => redis.status).toBe('ready')
+  await expect.poll(() => redis.status, { timeout: 20_000 }).toBe('ready')
   await redis.flushdb()
 })
 
@@ -55,7 +55,7 @@ describe('the shelf', () => {
   it('keeps it soon, without being closed', async () => {
     await using shelf = open()
     offer(shelf, 'exe_1')
-    await expect.poll(() => readShelvedTrace(redis, 'exe_1'), { timeout: 5000 }).toEqual([{ of: 'exe_1' }])
+    await expect.poll(() => readShelvedTrace(redis, 'exe_1'), { timeout: 20_000 }).toEqual([{ of: 'exe_1' }])
   })
 
   it('takes a bounded number at once, and failures in place of what went well', async () => {
@@ -89,7 +89,7 @@ describe('the shelf', () => {
       const before = Date.now()
       await run(redis, SCRIPTS.shelve, KEYS.window, [id, '[1]', 8, 3, 60_000])
       // Kept by the millisecond: the next one is younger.
-      await expect.poll(() => Date.now() > before).toBe(true)
+      await expect.poll(() => Date.now() > before, { timeout: 20_000 }).toBe(true)
     }
     expect(await redis.zrange(KEYS.traces, 0, '-1')).toEqual(['b', 'c', 'd'])
     expect(await readShelvedTrace(redis, 'a')).toEqual([])
