@@ -5,13 +5,15 @@
  */
 import type { ExecutionId } from '@cofferdam/contract'
 import { uuidv7Hex } from '@cofferdam/contract'
+import type { Refused } from '../src/index.ts'
 import { openAdmission } from './open-admission.ts'
 
 export interface CapClientOrders {
   url: string
   tenantId: string
   clients: number
-  attemptsPerClient: number
+  /** Each client ends after so many attempts, when the day refuses it, or not before it is killed. */
+  end: number | 'refused' | 'killed'
   agents: number
   /** Executions that every process tries. */
   shared: ExecutionId[]
@@ -37,14 +39,19 @@ process.stdout.write(`${JSON.stringify(totals)}\n`)
 async function client(): Promise<void> {
   const { tenantId, leaseMs, dayMs, hourMs } = orders
   const open = openAdmission(orders.url, { leaseMs, dayMs, hourMs })
-  for (let i = 0; i < orders.attemptsPerClient; i++) await one(open.admission, tenantId)
+  const attempts = typeof orders.end === 'number' ? orders.end : Infinity
+  for (let i = 0; i < attempts; i++) {
+    const refusedBy = await one(open.admission, tenantId)
+    if (orders.end === 'refused' && refusedBy === 'tenant_daily') break
+  }
   open.close()
 }
 
+/** What refused it; null when it was admitted. */
 async function one(
   admission: ReturnType<typeof openAdmission>['admission'],
   tenantId: string,
-): Promise<void> {
+): Promise<Refused['dimension'] | null> {
   const executionId = pickExecution()
   // One agent per execution, as in life: its hour is where a refund goes back to.
   const agentId = `agent-${Number.parseInt(executionId.slice(-6), 16) % orders.agents}`
@@ -52,7 +59,7 @@ async function one(
   const verdict = await admission.admit(key)
   if (!verdict.admitted) {
     totals.refused[verdict.dimension] = (totals.refused[verdict.dimension] ?? 0) + 1
-    return
+    return verdict.dimension
   }
   if (verdict.charged === 'now') totals.charged++
   if (random() < 0.25) {
@@ -61,6 +68,7 @@ async function one(
     if (await admission.refund(key)) totals.refunded++
   }
   if (random() < 0.7) await admission.release(verdict.lease)
+  return null
 }
 
 function pickExecution(): ExecutionId {

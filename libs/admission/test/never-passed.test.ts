@@ -29,7 +29,12 @@ afterAll(async () => {
 })
 
 /** 32 clients in 4 processes on one tenant; each process is a promise of its totals, null when it was killed. */
-async function fight(tenantId: string, caps: Partial<TenantCaps>, seed: number, attemptsPerClient = 60) {
+async function fight(
+  tenantId: string,
+  caps: Partial<TenantCaps>,
+  seed: number,
+  ends: (process: number) => CapClientOrders['end'] = () => 60,
+) {
   await open.admission.setCaps(tenantId, { ...DEFAULT_TENANT_CAPS, concurrency: 1000, ...caps })
   const shared = Array.from({ length: 100 }, () => newExecutionId())
   return Array.from({ length: 4 }, (_, i) => {
@@ -37,7 +42,7 @@ async function fight(tenantId: string, caps: Partial<TenantCaps>, seed: number, 
       url: server.url,
       tenantId,
       clients: 8,
-      attemptsPerClient,
+      end: ends(i),
       agents: AGENTS,
       shared,
       leaseMs: LEASE_MS,
@@ -121,7 +126,9 @@ describe('32 clients in 4 processes', () => {
 
   it('leave exact counts when processes are killed in the middle', async () => {
     const tenant = 'killed'
-    const fighters = await fight(tenant, { tenant_daily: 400, agent_hourly: 60, concurrency: 200 }, 300, 250)
+    // Those that are to be killed go on until they are, however late that is.
+    const caps = { tenant_daily: 400, agent_hourly: 60, concurrency: 200 }
+    const fighters = await fight(tenant, caps, 300, (process) => (process < 3 ? 'killed' : 250))
     for (const [i, { child, ended }] of fighters.slice(0, 3).entries()) {
       // Each dies in the middle of its work: after some more charges were seen.
       await vi.waitFor(
@@ -144,7 +151,8 @@ describe('32 clients in 4 processes', () => {
 
   it('stop within one call of each when the kill switch falls', async () => {
     const tenant = 'switched'
-    const fighters = await fight(tenant, { tenant_daily: 100_000, agent_hourly: 100_000 }, 400)
+    const caps = { tenant_daily: 100_000, agent_hourly: 100_000 }
+    const fighters = await fight(tenant, caps, 400, () => 'refused')
     await vi.waitFor(async () => expect((await seen(open.redis, tenant)).entries).toBeGreaterThan(20), {
       timeout: 60_000,
       interval: 2,

@@ -93,8 +93,8 @@ describe('the client over HTTP', () => {
 
   it('runs in one request when the result comes within the wait', async () => {
     const { server, client } = await connect(json(200, result))
-    expect(await client.run(input, { timeoutMs: 5000 })).toEqual(result)
-    expect(server.seen.map(({ path }) => path)).toEqual(['/v1/executions?wait=5000ms'])
+    expect(await client.run(input, { timeoutMs: 20_000 })).toEqual(result)
+    expect(server.seen.map(({ path }) => path)).toEqual(['/v1/executions?wait=20000ms'])
   })
 
   it('polls for the result when it does not, through an API that goes away for a moment', async () => {

@@ -59,7 +59,7 @@ describe('the client over Redis', () => {
   it('runs, waits, streams and looks up like the one over HTTP', async () => {
     await using _worker = startWorker()
     await using client = createClient({ redisUrl: server.url })
-    const result = await client.run(input, { timeoutMs: 10_000 })
+    const result = await client.run(input, { timeoutMs: 30_000 })
     expect(result).toMatchObject({ ok: true, attempt: 1 })
     const id = result.execution_id
     expect(await client.wait(id)).toEqual(result)

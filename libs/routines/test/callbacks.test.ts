@@ -125,7 +125,7 @@ describe('a callback', () => {
   it('stops at 410, and when its time is over', async () => {
     statuses = [410]
     const gone = await execute(`http://127.0.0.1:${port()}/`)
-    serve({ timing: { giveUpMs: 400 } })
+    serve({ timing: { giveUpMs: 3000 } })
     expect(await ended(gone, 'failed')).toMatchObject({ attempts: 1, last_status: 410 })
     statuses = Array.from({ length: 50 }, () => 503)
     const late = await execute(`http://127.0.0.1:${port()}/`)
@@ -171,7 +171,7 @@ describe('a callback', () => {
     const running = await execute(`http://127.0.0.1:${port()}/`, 'acme', 'wait')
     expect(await readCallbackStatus(stage.redis, running)).toMatchObject({ state: 'waiting' })
     await stage.producer.cancel(running)
-    await stage.producer.wait(running, { timeoutMs: 10_000 })
+    await stage.producer.wait(running, { timeoutMs: 30_000 })
     statuses = [201]
     serve()
     await ended(running, 'delivered')
@@ -181,6 +181,8 @@ describe('a callback', () => {
   it('of one tenant with a silent receiver does not hold up those of another', async () => {
     await stage.store.callbackSecrets.rotate('globex')
     const silent = createServer(() => undefined)
+    let givenUp = 0
+    silent.on('connection', (socket) => socket.once('close', () => (givenUp += 1)))
     silent.listen(0, '127.0.0.1')
     await once(silent, 'listening')
     owned.defer(async () => {
@@ -191,10 +193,9 @@ describe('a callback', () => {
     serve({ allow: [`127.0.0.1/32:${port()}`, `127.0.0.1/32:${silentPort}`] })
     await Promise.all(Array.from({ length: 40 }, () => execute(`http://127.0.0.1:${silentPort}/`)))
     const id = await execute(`http://127.0.0.1:${port()}/`, 'globex')
-    const startedMs = Date.now()
     await ended(id, 'delivered')
-    // A post to the silent one takes 15 s.
-    expect(Date.now() - startedMs).toBeLessThan(10_000)
+    // None of the posts to the silent one is over: they take 15 s.
+    expect(givenUp).toBe(0)
     silent.closeAllConnections()
   })
 })

@@ -20,7 +20,7 @@ describe('a trigger of a routine', () => {
     expect(ids.size).toBe(1)
     expect(runs[0]).toMatchObject({ outcome: 'enqueued', scheduled_at: '2026-11-20T08:00:00.000Z' })
     const executionId = runs[0]!.execution_id!
-    await stage.producer.wait(executionId, { timeoutMs: 10_000 })
+    await stage.producer.wait(executionId, { timeoutMs: 30_000 })
     const { audit } = (await stage.store.findExecution('acme', executionId))!
     expect(audit).toHaveLength(1)
     expect(audit[0]).toMatchObject({ invocation_source: 'scheduled', tenant_id: 'acme' })
@@ -90,7 +90,7 @@ describe('while an earlier run lives', () => {
     expect(second).toMatchObject({ outcome: 'skipped', execution_id: null })
     expect(second?.reason).toBe(`${first?.execution_id} has not ended.`)
     await stage.producer.cancel(first!.execution_id!)
-    await stage.producer.wait(first!.execution_id!, { timeoutMs: 10_000 })
+    await stage.producer.wait(first!.execution_id!, { timeoutMs: 30_000 })
     const third = await fireRoutine(deps(), id, tickOf(3000))
     expect(third?.outcome).toBe('enqueued')
     await stage.producer.cancel(third!.execution_id!)

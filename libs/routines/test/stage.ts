@@ -25,12 +25,7 @@ export interface Stage extends AsyncDisposable {
   producer: Producer
   connect(role: 'producer' | 'worker' | 'subscriber'): Redis
   /** A worker; source `wait` runs until it is cancelled, anything else ends at once. */
-  work(options?: {
-    slots?: number
-    lockMs?: number
-    sweepMs?: number
-    onTaken?: (taken: Taken) => void
-  }): AsyncDisposable
+  work(options?: { slots?: number; sweepMs?: number; onTaken?: (taken: Taken) => void }): AsyncDisposable
   routine(extra?: object, source?: string): Promise<StoredRoutine>
 }
 
@@ -58,7 +53,7 @@ export async function openStage(): Promise<Stage> {
     store,
     producer,
     connect: (role) => kept.adopt(connectRedis(server.url, role), (one) => one.disconnect()),
-    work({ slots = 4, lockMs = 1500, sweepMs = 100, onTaken } = {}) {
+    work({ slots = 4, sweepMs = 100, onTaken } = {}) {
       const consumer = kept.use(
         createConsumer({
           redis: kept.adopt(connectRedis(server.url, 'worker'), (one) => one.disconnect()),
@@ -73,7 +68,6 @@ export async function openStage(): Promise<Stage> {
           onOutbox: async (records) => {
             for (const record of records) await store.record(record)
           },
-          lockMs,
           sweepMs,
         }),
       )
@@ -137,11 +131,11 @@ async function end(taken: Taken, store: Store): Promise<void> {
 
 /** Polls until `look` says something; fails with what it waited for. */
 export async function until<T>(what: string, look: () => Promise<T | null | undefined | false>): Promise<T> {
-  const deadline = Date.now() + 20_000
+  const deadline = Date.now() + 40_000
   for (;;) {
     const seen = await look()
     if (seen !== null && seen !== undefined && seen !== false) return seen
-    if (Date.now() > deadline) throw new Error(`waited 20 s for ${what}`)
+    if (Date.now() > deadline) throw new Error(`waited 40 s for ${what}`)
     await new Promise((resolve) => setTimeout(resolve, 20))
   }
 }

@@ -49,7 +49,12 @@ describe('a schedule', () => {
     const routine = await stage.routine({ schedule: { every_ms: 1000 } })
     await using _ticks = serve(100)
     await until('a first run', async () => (await runsOf(stage, routine.routine_id)).length > 0)
-    await stage.redis.flushall()
+    // Between two ticks: one that is under way would tell that its job is gone.
+    const lose = `if redis.call('LLEN', KEYS[1]) > 0 then return 0 end; redis.call('FLUSHALL'); return 1`
+    await until(
+      'no tick',
+      async () => (await stage.redis.eval(lose, 1, '{cofferdam}:routine-ticks:active')) === 1,
+    )
     const before = (await runsOf(stage, routine.routine_id)).length
     stage.work()
     const after = await until('another run', async () => {

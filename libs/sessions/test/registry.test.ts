@@ -24,6 +24,8 @@ afterAll(async () => {
 })
 
 const FAR = Date.now() + 3_600_000
+/** A lease that ends while the test waits. A call may take a third of it, and a machine stand still for more. */
+const LEASE_MS = 2400
 
 describe('a claim', () => {
   it('gives the session to one of two workers and what was kept to the next', async () => {
@@ -97,11 +99,11 @@ describe('a claim', () => {
 describe('a lease', () => {
   it('tells its holder that it ended before another can have it, when no renewal is answered', async () => {
     const own = await isolatedRedis()
-    const [slow, quick] = [openSessions(own.url, { leaseMs: 600 }), openSessions(own.url, { leaseMs: 600 })]
+    const [slow, quick] = [openSessions(own.url, { leaseMs: LEASE_MS }), openSessions(own.url)]
     const name = freshName()
     const lease = await slow.claim(name)
     slow.redis.disconnect()
-    const waiting = quick.claim(name, 10_000)
+    const waiting = quick.claim(name, 30_000)
     const told = once(lease.signal, 'abort').then(() => 'told')
     expect(await Promise.race([told, waiting.then(() => 'taken')])).toBe('told')
     await expect(lease.keep(entryAt(1, FAR))).rejects.toMatchObject({ code: 'fenced' })
@@ -111,10 +113,10 @@ describe('a lease', () => {
   })
 
   it('is renewed for as long as it is held', async () => {
-    const open = openSessions(server.url, { leaseMs: 300 })
+    const open = openSessions(server.url, { leaseMs: LEASE_MS })
     const name = freshName()
     await using lease = await open.claim(name)
-    await expect(b.claim(name, 900)).rejects.toMatchObject({ code: 'conflict' })
+    await expect(b.claim(name, 2 * LEASE_MS)).rejects.toMatchObject({ code: 'conflict' })
     expect(lease.signal.aborted).toBe(false)
     await lease.keep(entryAt(lease.nextEpoch, FAR))
     await lease[Symbol.asyncDispose]()
@@ -146,7 +148,7 @@ describe('a lease', () => {
     await once(child, 'message')
     await expect(a.claim(name)).rejects.toMatchObject({ code: 'conflict' })
     child.kill('SIGKILL')
-    await using lease = await a.claim(name, 10_000)
+    await using lease = await a.claim(name, 30_000)
     expect(lease.entry).toMatchObject({ handle: { id: 'of-the-dead' } })
   })
 
@@ -189,7 +191,8 @@ describe('a lease', () => {
 
   it('is lost to whoever claimed first after such a restart', async () => {
     const own = await isolatedRedis()
-    const [former, next] = [openSessions(own.url, { leaseMs: 3000 }), openSessions(own.url)]
+    // The former one asks again after a third of this: the next one is there before.
+    const [former, next] = [openSessions(own.url, { leaseMs: 6000 }), openSessions(own.url)]
     const name = freshName()
     const lease = await former.claim(name)
     await former.redis.flushall()
@@ -348,7 +351,7 @@ describe('a session that only its worker reaches', () => {
 describe('a call that was given up', () => {
   it('takes nothing of what the next holder wrote when it happens after all', async () => {
     const name = freshName()
-    const slow = openSessions(server.url, { timeoutMs: 50 })
+    const slow = openSessions(server.url, { timeoutMs: 1000 })
     await using lease = await slow.claim(name)
     await lease.keep(entryAt(lease.nextEpoch, FAR))
     const due = `{cofferdam}:sessions-due:${name.backend}`
