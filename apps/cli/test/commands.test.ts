@@ -3,6 +3,7 @@ import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, wri
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
+import { runHere } from './command-here.ts'
 import {
   processesNaming,
   run as runCommand,
@@ -42,7 +43,8 @@ describe.skipIf(best === null)(`the command (${why || 'with a backend'})`, () =>
   let up: Running
   let report: Report
   const here = (env: Record<string, string> = {}): Place => place({ COFFERDAM_URL: report.url, ...env })
-  const run = (args: readonly string[], input = '') => runCommand(args, here(), input)
+  const run = (args: readonly string[], input = '') => runHere(args, here(), input)
+  const runProcess = (args: readonly string[], input = '') => runCommand(args, here(), input)
   const start = (args: readonly string[], input = '') => startCommand(args, here(), input)
   const json = async (...args: string[]): Promise<unknown> => {
     const { stdout, stderr, status } = await run([...args, '--json'])
@@ -94,7 +96,7 @@ describe.skipIf(best === null)(`the command (${why || 'with a backend'})`, () =>
         ['up', '--once'],
         ['up', '--once', '--clean'],
       ]) {
-        const { status, stderr } = await run(args)
+        const { status, stderr } = await runProcess(args)
         expect(status).toBe(1)
         expect(stderr).toContain(`is in use by another process (pid ${up.child.pid})`)
       }
@@ -125,14 +127,14 @@ describe.skipIf(best === null)(`the command (${why || 'with a backend'})`, () =>
   describe('run', () => {
     it("shows the program's output as it is and ends with its status", async () => {
       write('three.py', 'import sys\nprint("to stdout")\nprint("to stderr", file=sys.stderr)\nsys.exit(3)\n')
-      const { status, stdout, stderr } = await run(['run', 'three.py'])
+      const { status, stdout, stderr } = await runProcess(['run', 'three.py'])
       expect(status).toBe(3)
       expect(stdout).toBe('to stdout\n')
       expect(stderr).toMatch(/^to stderr\n✗ error/)
     })
 
     it('prints nothing of its own for a success in a pipe', async () => {
-      expect(await run(['run', '-', '--language', 'python'], 'print(6*7)')).toEqual({
+      expect(await runProcess(['run', '-', '--language', 'python'], 'print(6*7)')).toEqual({
         status: 0,
         signal: null,
         stdout: '42\n',
@@ -158,7 +160,7 @@ describe.skipIf(best === null)(`the command (${why || 'with a backend'})`, () =>
         '--artifact',
         '*.txt',
       ]
-      const { status, stdout } = await run([...args, '--save', 'saved', '--', '-x', 'y'], 'typed')
+      const { status, stdout } = await runProcess([...args, '--save', 'saved', '--', '-x', 'y'], 'typed')
       expect({ status, stdout }).toEqual({ status: 0, stdout: "['-x', 'y'] typed file v=1\n" })
       expect(readFileSync(path.join(cwd, 'saved/out.txt'), 'utf8')).toBe('made')
     })
@@ -236,7 +238,7 @@ describe.skipIf(best === null)(`the command (${why || 'with a backend'})`, () =>
     const { stdout } = await run(['enqueue', 'slow.sh'])
     const id = stdout.trim()
     expect(id).toMatch(/^exe_[0-9a-f]{32}$/)
-    const followed = await run(['logs', id, '--follow'])
+    const followed = await runProcess(['logs', id, '--follow'])
     expect(followed).toMatchObject({ status: 6, stdout: 'begun\ndone\n' })
     expect(await run(['logs', id])).toMatchObject({ status: 0, stdout: 'begun\ndone\n' })
     expect(await json('status', id)).toMatchObject({
@@ -322,7 +324,7 @@ describe.skipIf(best === null)(`the command (${why || 'with a backend'})`, () =>
     for (const code of [1, 2, 3])
       await run(['run', '-', '-l', 'bash', '--tenant', 'exported'], `exit ${code}`)
     const file = path.join(base, 'rows.ndjson')
-    const all = await run(['audit', '--tenant', 'exported', '--export', '-'])
+    const all = await runProcess(['audit', '--tenant', 'exported', '--export', '-'])
     const lines = all.stdout.trim().split('\n')
     expect(lines.map((one) => JSON.parse(one).exit_code)).toEqual([3, 2, 1])
     expect(all.stderr).toContain('3 rows written.')
@@ -361,23 +363,20 @@ describe.skipIf(best === null)(`the command (${why || 'with a backend'})`, () =>
     const key = (await run(['tenant', 'new-key', 'keyed'])).stdout.trim()
     expect(key).toMatch(/^cfd_[0-9a-f]{40}$/)
     const withKey = here({ COFFERDAM_API_KEY: key })
-    expect((await runCommand(['run', '-', '-l', 'bash', '--tenant', 'keyed'], withKey, 'true')).status).toBe(
-      0,
-    )
+    expect((await runHere(['run', '-', '-l', 'bash', '--tenant', 'keyed'], withKey, 'true')).status).toBe(0)
     for (const args of [
       ['tenant', 'list'],
       ['run', '-', '-l', 'bash', '--tenant', 'demo'],
     ]) {
-      const { status, stderr } = await runCommand(args, withKey, 'true')
+      const { status, stderr } = await runHere(args, withKey, 'true')
       expect(status).toBe(1)
       expect(stderr).toContain('cofferdam: ')
     }
     const [listed] = (await json('tenant', 'keys', 'keyed')) as { id: string }[]
     await run(['tenant', 'revoke-key', 'keyed', listed?.id ?? ''])
-    await vi.waitFor(
-      async () => expect((await runCommand(['caps', 'get', 'keyed'], withKey)).status).toBe(1),
-      { timeout: 20_000 },
-    )
+    await vi.waitFor(async () => expect((await runHere(['caps', 'get', 'keyed'], withKey)).status).toBe(1), {
+      timeout: 20_000,
+    })
   })
 
   it('says what is wrong with an id, a key and an address', async () => {
@@ -385,16 +384,17 @@ describe.skipIf(best === null)(`the command (${why || 'with a backend'})`, () =>
     const unknown = await run(['status', 'exe_00000000000070008000000000000000', '--json'])
     expect(unknown.status).toBe(1)
     expect(JSON.parse(unknown.stderr)).toMatchObject({ error: { code: 'not_found' } })
-    const badKey = await runCommand(['audit'], here({ COFFERDAM_API_KEY: `cfd_${'0'.repeat(40)}` }))
+    const badKey = await runHere(['audit'], here({ COFFERDAM_API_KEY: `cfd_${'0'.repeat(40)}` }))
     expect(badKey.status).toBe(1)
     const nobody = await run(['audit', '--url', 'http://127.0.0.1:9'])
     expect(nobody.status).toBe(1)
     expect(nobody.stderr).toContain('No API answers at http://127.0.0.1:9')
-    const noKey = await runCommand(['audit'], place({ COFFERDAM_DATA_DIR: path.join(base, 'nowhere') }))
+    const noKey = await runHere(['audit'], place({ COFFERDAM_DATA_DIR: path.join(base, 'nowhere') }))
     expect(noKey.status).toBe(2)
     expect(noKey.stderr).toContain('No API key')
   })
 
+  // Four starts, of which each probes every backend: minutes where the machine is a tenth as fast.
   it('drains and leaves no process at a Ctrl-C, comes up again with what it had, and is removed by --clean', async () => {
     const { stdout } = await run(['enqueue', '-', '-l', 'bash'], 'echo on; sleep 2; echo off')
     const id = stdout.trim()
@@ -420,5 +420,5 @@ describe.skipIf(best === null)(`the command (${why || 'with a backend'})`, () =>
     up = startCommand(['up', '--port', '0', '--json'], place())
     await vi.waitFor(() => (report = JSON.parse(up.stdout) as Report), { timeout: 110_000, interval: 100 })
     expect((await run(['status', id])).status).toBe(1)
-  })
+  }, 240_000)
 })

@@ -3,7 +3,8 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { afterAll, beforeAll, expect, it, vi } from 'vitest'
-import { processesNaming, run as runCommand, start, type Place, type Running } from './command-process.ts'
+import { runHere } from './command-here.ts'
+import { processesNaming, start, type Place, type Running } from './command-process.ts'
 
 const base = mkdtempSync(path.join(tmpdir(), 'cofferdam-cli-routines-'))
 const dataDir = path.join(base, 'data')
@@ -16,7 +17,7 @@ const place = (env: Record<string, string> = {}): Place => ({
 
 let up: Running
 let url: string
-const run = (...args: string[]) => runCommand(args, place({ COFFERDAM_URL: url }))
+const run = (...args: string[]) => runHere(args, place({ COFFERDAM_URL: url }))
 const json = async (...args: string[]): Promise<Record<string, unknown>> => {
   const { stdout, stderr, status } = await run(...args, '--json')
   expect({ status, stderr }).toEqual({ status: 0, stderr: '' })

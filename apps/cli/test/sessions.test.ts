@@ -3,7 +3,8 @@ import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'nod
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { afterAll, beforeAll, expect, it, vi } from 'vitest'
-import { processesNaming, run as runCommand, start, type Place, type Running } from './command-process.ts'
+import { runHere } from './command-here.ts'
+import { processesNaming, start, type Place, type Running } from './command-process.ts'
 
 const base = mkdtempSync(path.join(tmpdir(), 'cofferdam-cli-sessions-'))
 const dataDir = path.join(base, 'data')
@@ -16,7 +17,7 @@ const place = (env: Record<string, string> = {}): Place => ({
 
 let up: Running
 let url: string
-const run = (...args: string[]) => runCommand(args, place({ COFFERDAM_URL: url }))
+const run = (...args: string[]) => runHere(args, place({ COFFERDAM_URL: url }))
 const sessions = (...args: string[]) => run('sessions', ...args, '--tenant', 'demo')
 
 beforeAll(async () => {
