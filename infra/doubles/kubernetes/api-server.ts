@@ -1,16 +1,12 @@
 /**
- * The part of a Kubernetes API server that clients of Agent Sandbox meet: create, get, list, watch, merge patch, scale, delete,
- * discovery; errors as `Status` objects.
+ * The part of a Kubernetes API server that clients of Agent Sandbox meet: create, get, list, watch, merge patch, scale, delete;
+ * errors as `Status` objects.
  */
 import type { IncomingMessage, ServerResponse } from 'node:http'
+import { discovery, groupOf, isServed, VERSION } from './discovery.ts'
 import { PLURALS, type KubeObject, type ObjectStore, type StoreEvent } from './object-store.ts'
 
 const BODY_MAX = 1024 * 1024
-const GROUPS: Record<string, string[]> = {
-  'agents.x-k8s.io': ['Sandbox'],
-  'extensions.agents.x-k8s.io': ['SandboxClaim', 'SandboxWarmPool', 'SandboxTemplate'],
-}
-const VERSION = 'v1beta1'
 
 export interface ApiFaults {
   /** So many watches are answered with 410 Gone as their first event. */
@@ -23,7 +19,8 @@ export interface ApiFaults {
 
 interface Asked {
   plural: string
-  namespace: string
+  /** Undefined: of all. */
+  namespace: string | undefined
   name: string | undefined
   subresource: string | undefined
   query: URLSearchParams
@@ -44,29 +41,30 @@ export class ApiServer {
     if (this.#token !== null && request.headers.authorization !== `Bearer ${this.#token}`)
       return status(response, 401, 'Unauthorized', 'Unauthorized')
     const found = discovery(url.pathname)
-    if (found !== null) return json(response, 200, found)
+    if (found !== null) return void response.writeHead(200, { 'Content-Type': found.type }).end(found.body)
     const asked = parsePath(url)
     if (asked === null)
       return status(response, 404, 'NotFound', 'the server could not find the requested resource')
     const body = await readBody(request)
     if (body === null) return status(response, 400, 'BadRequest', 'the body is not JSON')
-    if (asked.name === undefined) {
-      if (request.method === 'POST') return this.#create(response, asked, body)
+    const { plural, namespace, name } = asked
+    if (namespace === undefined || name === undefined) {
+      if (request.method === 'POST' && namespace !== undefined)
+        return this.#create(response, plural, namespace, body)
       if (request.method === 'GET' && asked.query.get('watch') !== null)
         return this.#watch(request, response, asked)
       if (request.method === 'GET') return this.#list(response, asked)
       return status(response, 405, 'MethodNotAllowed', `${request.method} is not served here`)
     }
-    const object = this.store.get(asked.plural, asked.namespace, asked.name)
-    if (object === undefined)
-      return status(response, 404, 'NotFound', `${asked.plural} "${asked.name}" not found`)
+    const object = this.store.get(plural, namespace, name)
+    if (object === undefined) return status(response, 404, 'NotFound', `${plural} "${name}" not found`)
     if (request.method === 'GET') return json(response, 200, object)
     if (request.method === 'PATCH') return this.#patch(request, response, asked, object, body)
     if (request.method === 'DELETE') return this.#delete(response, asked, object)
     return status(response, 405, 'MethodNotAllowed', `${request.method} is not served here`)
   }
 
-  #create(response: ServerResponse, { plural, namespace }: Asked, body: Record<string, unknown>): void {
+  #create(response: ServerResponse, plural: string, namespace: string, body: Record<string, unknown>): void {
     if (this.faults.throttle_creates > 0) {
       this.faults.throttle_creates -= 1
       return status(response, 429, 'TooManyRequests', 'too many requests, please try again later')
@@ -126,7 +124,8 @@ export class ApiServer {
       return
     }
     const onEvent = (event: StoreEvent): void => {
-      if (event.plural !== plural || event.object.metadata.namespace !== namespace) return
+      if (event.plural !== plural) return
+      if (namespace !== undefined && event.object.metadata.namespace !== namespace) return
       if (selects(query, event.object)) send(event.type, event.object)
     }
     if (from === 0)
@@ -192,38 +191,13 @@ export class ApiServer {
 
 function parsePath({ pathname, searchParams }: URL): Asked | null {
   const match =
-    /^\/apis\/([a-z0-9.-]+)\/(v[a-z0-9]+)\/namespaces\/([^/]+)\/([a-z]+)(?:\/([^/]+)(?:\/([a-z]+))?)?$/.exec(
+    /^\/apis\/([a-z0-9.-]+)\/(v[a-z0-9]+)(?:\/namespaces\/([^/]+))?\/([a-z]+)(?:\/([^/]+)(?:\/([a-z]+))?)?$/.exec(
       pathname,
     )
-  const [, group = '', version, namespace = '', plural = '', name, subresource] = match ?? []
-  const isServed = (GROUPS[group] ?? []).some((kind) => PLURALS[kind] === plural) && version === VERSION
-  return isServed ? { plural, namespace, name, subresource, query: searchParams } : null
-}
-
-const groupOf = (plural: string): string =>
-  Object.entries(GROUPS).find(([, kinds]) => kinds.some((kind) => PLURALS[kind] === plural))?.[0] ?? ''
-
-/** What kubectl asks before it asks for anything. */
-function discovery(path: string): object | null {
-  if (path === '/version') return { major: '1', minor: '32', gitVersion: 'v1.32.0-cofferdam-double' }
-  if (path === '/api') return { kind: 'APIVersions', versions: ['v1'], serverAddressByClientCIDRs: [] }
-  if (path === '/api/v1') return { kind: 'APIResourceList', groupVersion: 'v1', resources: [] }
-  const groups = Object.keys(GROUPS).map((name) => {
-    const version = { groupVersion: `${name}/${VERSION}`, version: VERSION }
-    return { name, versions: [version], preferredVersion: version }
-  })
-  if (path === '/apis') return { kind: 'APIGroupList', apiVersion: 'v1', groups }
-  const [, group = ''] = /^\/apis\/([^/]+)\/v1beta1$/.exec(path) ?? []
-  const kinds = GROUPS[group]
-  if (kinds === undefined) return null
-  const resources = kinds.map((kind) => ({
-    name: PLURALS[kind],
-    singularName: kind.toLowerCase(),
-    namespaced: true,
-    kind,
-    verbs: ['create', 'delete', 'get', 'list', 'patch', 'watch'],
-  }))
-  return { kind: 'APIResourceList', apiVersion: 'v1', groupVersion: `${group}/${VERSION}`, resources }
+  const [, group = '', version = '', namespace, plural = '', name, subresource] = match ?? []
+  return isServed(group, version, plural)
+    ? { plural, namespace, name, subresource, query: searchParams }
+    : null
 }
 
 function selects(query: URLSearchParams, { metadata }: KubeObject): boolean {

@@ -1,0 +1,51 @@
+/** What a client asks before it asks for anything: versions, groups, resources, schemas. Served are the kinds of Agent Sandbox. */
+import { PLURALS } from './object-store.ts'
+
+/** The one version of every group. */
+export const VERSION = 'v1beta1'
+const GROUPS: Record<string, string[]> = {
+  'agents.x-k8s.io': ['Sandbox'],
+  'extensions.agents.x-k8s.io': ['SandboxClaim', 'SandboxWarmPool', 'SandboxTemplate'],
+}
+
+/** The group of a kind's name in paths. */
+export const groupOf = (plural: string): string =>
+  Object.keys(GROUPS).find((group) => isServed(group, VERSION, plural)) ?? ''
+
+/** True for what the double has. */
+export const isServed = (group: string, version: string, plural: string): boolean =>
+  version === VERSION && (GROUPS[group] ?? []).some((kind) => PLURALS[kind] === plural)
+
+/** The answer to a question of discovery; null for any other path. */
+export function discovery(path: string): { type: string; body: string } | null {
+  // A document of schemas that has none: kubectl then leaves the checking of objects to the server.
+  if (path === '/openapi/v2')
+    return { type: 'application/com.github.proto-openapi.spec.v2.v1.0+protobuf', body: '' }
+  const found = listing(path)
+  return found === null ? null : { type: 'application/json', body: JSON.stringify(found) }
+}
+
+function listing(path: string): object | null {
+  if (path === '/version') return { major: '1', minor: '32', gitVersion: 'v1.32.0-cofferdam-double' }
+  if (path === '/api') return { kind: 'APIVersions', versions: [], serverAddressByClientCIDRs: [] }
+  // kubectl looks whether it was the namespace that it did not find: any is there.
+  const [, namespace] = /^\/api\/v1\/namespaces\/([^/]+)$/.exec(path) ?? []
+  if (namespace !== undefined)
+    return { kind: 'Namespace', apiVersion: 'v1', metadata: { name: namespace }, status: { phase: 'Active' } }
+  const groups = Object.keys(GROUPS).map((name) => {
+    const version = { groupVersion: `${name}/${VERSION}`, version: VERSION }
+    return { name, versions: [version], preferredVersion: version }
+  })
+  if (path === '/apis') return { kind: 'APIGroupList', apiVersion: 'v1', groups }
+  const [, group = '', version = ''] = /^\/apis\/([^/]+)\/([^/]+)$/.exec(path) ?? []
+  const kinds = version === VERSION ? GROUPS[group] : undefined
+  if (kinds === undefined) return null
+  const resources = kinds.map((kind) => ({
+    name: PLURALS[kind],
+    singularName: kind.toLowerCase(),
+    namespaced: true,
+    kind,
+    verbs: ['create', 'delete', 'get', 'list', 'patch', 'watch'],
+  }))
+  return { kind: 'APIResourceList', apiVersion: 'v1', groupVersion: `${group}/${version}`, resources }
+}
