@@ -40,6 +40,8 @@ export interface ControlApi {
   ): Promise<Created>
   /** Lets it live so long from now on. Throws `sandbox_lost` when it is gone. */
   keep(id: string, lifeMs: number): Promise<void>
+  /** One that runs, with what opens its envd; it lives so long from now on at least. Throws `sandbox_lost` when it is gone. */
+  connect(id: string, lifeMs: number, signal: AbortSignal): Promise<Created>
   /** False when there was none (any more). */
   kill(id: string): Promise<boolean>
   /** All running or paused ones whose metadata has these entries. */
@@ -98,6 +100,19 @@ export function createControlApi(options: {
     }
   }
 
+  /** Of one that is going (409) no more is to be had than of one that is gone. */
+  async function living(
+    id: string,
+    action: 'timeout' | 'connect',
+    lifeMs: number,
+    signal: AbortSignal | null,
+  ): Promise<Answer> {
+    const body = { timeout: seconds(lifeMs) }
+    const answer = await call('POST', `/sandboxes/${id}/${action}`, { body, signal, also: [404, 409] })
+    if (ok(answer.status)) return answer
+    throw new CofferdamError('sandbox_lost', `E2B: sandbox ${id} is gone.`)
+  }
+
   async function list(metadata: Record<string, string>): Promise<Listed[]> {
     const found: Listed[] = []
     let next: string | null = null
@@ -127,12 +142,9 @@ export function createControlApi(options: {
       return parsed(createdSchema, await call('POST', '/v2/sandboxes', { body, signal, repeats: false }))
     },
     async keep(id, lifeMs) {
-      const answer = await call('POST', `/sandboxes/${id}/timeout`, {
-        body: { timeout: seconds(lifeMs) },
-        also: [404],
-      })
-      if (answer.status === 404) throw new CofferdamError('sandbox_lost', `E2B: sandbox ${id} is gone.`)
+      await living(id, 'timeout', lifeMs, null)
     },
+    connect: async (id, lifeMs, signal) => parsed(createdSchema, await living(id, 'connect', lifeMs, signal)),
     kill: async (id) => ok((await call('DELETE', `/sandboxes/${id}`, { also: [404] })).status),
     list,
     async ping(signal) {

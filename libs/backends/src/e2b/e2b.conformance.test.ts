@@ -6,8 +6,10 @@ import { afterAll } from 'vitest'
 import { startE2bDouble } from '../../../../infra/doubles/e2b/e2b-double.ts'
 import { NODE } from '../../../../infra/doubles/jail.ts'
 import { exerciseBackend } from '../../conformance/index.ts'
+import { memorySessions } from '../../test/memory-sessions.ts'
 import { createE2bBackend } from './index.ts'
 
+const sessions = memorySessions()
 const folder = mkdtempSync(join(tmpdir(), 'cofferdam-e2b-'))
 const double = await startE2bDouble()
 writeFileSync(join(folder, 'key'), double.apiKey)
@@ -17,13 +19,16 @@ afterAll(async () => {
 })
 
 const factory = (): ReturnType<typeof createE2bBackend> =>
-  createE2bBackend({
-    api_key_file: join(folder, 'key'),
-    api_url: double.origin,
-    sandbox_url: double.origin,
-    node: NODE,
-    languages: ['python', 'javascript', 'typescript', 'bash'],
-  })
+  createE2bBackend(
+    {
+      api_key_file: join(folder, 'key'),
+      api_url: double.origin,
+      sandbox_url: double.origin,
+      node: NODE,
+      languages: ['python', 'javascript', 'typescript', 'bash'],
+    },
+    { sessions },
+  )
 
 await exerciseBackend('e2b', factory, {
   leftovers: async (owner) =>

@@ -42,6 +42,8 @@ export interface Envd {
   upload(files: readonly { path: string; source: string }[], signal: AbortSignal): Promise<void>
   /** Starts a process; resolves when envd says that it runs. Its stream ends with `sandbox_lost` when it is cut off. */
   start(argv: readonly string[], tag: string, signal: AbortSignal): Promise<Channel>
+  /** The same to a process that was started under this tag, from now on. Throws `sandbox_lost` when there is none. */
+  connect(tag: string, signal: AbortSignal): Promise<Channel>
 }
 
 /** Where envd of a sandbox listens: a host name of its own, or one origin for all, which routes by our headers. */
@@ -84,6 +86,39 @@ export function createEnvd(address: EnvdAddress, timeoutMs: number): Envd {
     await settled(response)
   }
 
+  /** A process's stream; `signal` ends the wait for its beginning, and nothing later. */
+  async function stream(
+    method: 'Start' | 'Connect',
+    message: unknown,
+    signal: AbortSignal,
+  ): Promise<Channel> {
+    const stop = new AbortController()
+    const onAbort = (): void => stop.abort(signal.reason)
+    signal.addEventListener('abort', onAbort, { once: true })
+    try {
+      signal.throwIfAborted()
+      const response = await fetch(url(`/process.Process/${method}`), {
+        method: 'POST',
+        headers: {
+          ...headers,
+          'Content-Type': 'application/connect+json',
+          'Connect-Protocol-Version': '1',
+        },
+        body: new Uint8Array(encodeMessage(message)),
+        signal: stop.signal,
+        redirect: 'error',
+      })
+      if (!response.ok || response.body === null) await settled(response)
+      return await openChannel(response.body ?? Readable.from([]), { rpc, stop })
+    } catch (error) {
+      stop.abort()
+      signal.throwIfAborted()
+      throw error
+    } finally {
+      signal.removeEventListener('abort', onAbort)
+    }
+  }
+
   return {
     async upload(files, signal) {
       const form = new FormData()
@@ -98,34 +133,10 @@ export function createEnvd(address: EnvdAddress, timeoutMs: number): Envd {
       await settled(response)
     },
 
-    async start([cmd = '', ...args], tag, signal) {
-      const stop = new AbortController()
-      const onAbort = (): void => stop.abort(signal.reason)
-      signal.addEventListener('abort', onAbort, { once: true })
-      try {
-        signal.throwIfAborted()
-        // No deadline of Connect's: that would end the agent, whose life is the sandbox's.
-        const response = await fetch(url('/process.Process/Start'), {
-          method: 'POST',
-          headers: {
-            ...headers,
-            'Content-Type': 'application/connect+json',
-            'Connect-Protocol-Version': '1',
-          },
-          body: new Uint8Array(encodeMessage({ process: { cmd, args, envs: {} }, tag, stdin: true })),
-          signal: stop.signal,
-          redirect: 'error',
-        })
-        if (!response.ok || response.body === null) await settled(response)
-        return await openChannel(response.body ?? Readable.from([]), { rpc, stop })
-      } catch (error) {
-        stop.abort()
-        signal.throwIfAborted()
-        throw error
-      } finally {
-        signal.removeEventListener('abort', onAbort)
-      }
-    },
+    // No deadline of Connect's: that would end the agent, whose life is the sandbox's.
+    start: ([cmd = '', ...args], tag, signal) =>
+      stream('Start', { process: { cmd, args, envs: {} }, tag, stdin: true }, signal),
+    connect: (tag, signal) => stream('Connect', { process: { tag } }, signal),
   }
 }
 

@@ -10,6 +10,7 @@ import {
   type Backend,
   type Capabilities,
   type Probe,
+  type SandboxSpec,
   type WorkerId,
 } from '@cofferdam/contract'
 import type { z } from 'zod'
@@ -17,9 +18,10 @@ import { SILENT, type BackendDeps } from '../deps.ts'
 import { RemoteSandbox } from '../remote/remote-sandbox.ts'
 import type { RemoteSlot } from '../remote/remote-slot.ts'
 import { remoteWarm } from '../remote/remote-warm.ts'
-import { createWarmth, type WarmDeps } from '../warm/index.ts'
+import { createWarmth, type Place, type WarmDeps } from '../warm/index.ts'
 import { e2bConfigSchema, type E2bConfig } from './config.ts'
 import { createControlApi } from './control-api.ts'
+import { endKept, takeTurn } from './kept-session.ts'
 import { OWNER, startSlot } from './start-slot.ts'
 
 /** Beyond the hard deadline: the worker ends a sandbox itself, the vendor's clock is for workers that died. */
@@ -40,14 +42,38 @@ export function createE2bBackend(
     apiKey: () => readKey(settings.api_key_file),
     timeoutMs: settings.api_timeout_ms,
   })
+  const parts = { api, config: settings, logger }
   const warmth = createWarmth<RemoteSlot>({
     backend: name,
-    start: (spec, signal) => startSlot({ api, config: settings, logger }, spec, signal),
+    start: (spec, signal) => startSlot(parts, spec, { [OWNER]: spec.owner }, signal),
     // A machine that waits is paid for.
     deps: deps.warm === undefined ? null : withoutPools(remoteWarm(deps.warm)),
     logger,
   })
-  const capabilities = capabilitiesOf(settings)
+  const capabilities = capabilitiesOf(settings, deps)
+
+  async function ownPlace(spec: SandboxSpec, signal: AbortSignal): Promise<Place<RemoteSlot>> {
+    const place = await warmth.take(spec, signal)
+    try {
+      await place.slot.keep(spec.limits.hard_timeout_ms + LIFE_MARGIN_MS)
+      signal.throwIfAborted()
+      return place
+    } catch (error) {
+      await place.end(true)
+      throw isCofferdamError(error) && error.code === 'sandbox_lost'
+        ? new CofferdamError('sandbox_open_failed', `${name}: the sandbox was gone before it was used`, {
+            cause: error,
+          })
+        : error
+    }
+  }
+
+  async function turnIn(spec: SandboxSpec, signal: AbortSignal): Promise<Place<RemoteSlot>> {
+    if (deps.sessions === undefined)
+      throw new CofferdamError('capability_missing', `${name} keeps no sessions.`)
+    const keeping = { ...parts, backend: name, registry: deps.sessions, marginMs: LIFE_MARGIN_MS }
+    return await takeTurn(keeping, spec, signal)
+  }
 
   return {
     name,
@@ -77,18 +103,7 @@ export function createE2bBackend(
     async open(spec, signal) {
       signal.throwIfAborted()
       refuseMissing(name, capabilities, spec)
-      const place = await warmth.take(spec, signal)
-      try {
-        await place.slot.keep(spec.limits.hard_timeout_ms + LIFE_MARGIN_MS)
-        signal.throwIfAborted()
-      } catch (error) {
-        await place.end(true)
-        throw isCofferdamError(error) && error.code === 'sandbox_lost'
-          ? new CofferdamError('sandbox_open_failed', `${name}: the sandbox was gone before it was used`, {
-              cause: error,
-            })
-          : error
-      }
+      const place = await (spec.session === null ? ownPlace : turnIn)(spec, signal)
       return new RemoteSandbox({ name, isolation: 'microvm', measures: capabilities.measures }, spec, place)
     },
 
@@ -107,6 +122,7 @@ export function createE2bBackend(
       const all = await api.list({})
       return [...new Set(all.flatMap(({ metadata }) => metadata?.[OWNER] ?? []))] as WorkerId[]
     },
+    endSession: (_name, entry) => endKept(api, entry.handle),
     [Symbol.asyncDispose]: () => warmth.close(),
   }
 }
@@ -116,7 +132,7 @@ const withoutPools = (warm: WarmDeps): WarmDeps => ({
   config: { ...warm.config, pools: { ...warm.config.pools, enabled: false } },
 })
 
-function capabilitiesOf(settings: E2bConfig): Capabilities {
+function capabilitiesOf(settings: E2bConfig, deps: BackendDeps): Capabilities {
   return {
     languages: settings.languages,
     programs: ['script', 'command'],
@@ -125,8 +141,8 @@ function capabilitiesOf(settings: E2bConfig): Capabilities {
     files: true,
     artifacts: true,
     streaming: true,
-    // The agent is one process among others of its user there: it could not prove a cell clean.
-    sessions: [],
+    // The agent is one process among others of its user there: it could not prove that files alone are left.
+    sessions: deps.sessions === undefined ? [] : ['interpreter'],
     preloads: [],
     value: true,
     interrupt: true,

@@ -1,12 +1,13 @@
 /**
- * One sandbox at E2B up to the point where its interpreter waits.
+ * One sandbox at E2B up to the point where its interpreter waits, or an agent that waits in one since another worker's turn.
  *
  *   create ──upload agent──start──(frames)──R──▶ slot        any failure or abort: killed at the vendor, then thrown
+ *   join ──(R again)──P──A──▶ slot                           any failure: thrown, and nothing was run
  *
  * It is created with a short life: a worker that dies here costs a minute. Each execution then asks for the life that it needs.
  */
-import { CofferdamError, isCofferdamError, type SandboxId, type WorkerId } from '@cofferdam/contract'
-import { agentArgv, createGuestSession, guestFiles } from '@cofferdam/guest'
+import { CofferdamError, isCofferdamError } from '@cofferdam/contract'
+import { agentArgv, createGuestSession, guestFiles, type GuestReady } from '@cofferdam/guest'
 import type { BackendLogger } from '../deps.ts'
 import type { Channel } from '../remote/channel.ts'
 import { createRemoteSlot, type RemoteSlot } from '../remote/remote-slot.ts'
@@ -32,14 +33,22 @@ export interface StartParts {
   logger: BackendLogger
 }
 
-/** Throws `backend_unavailable`, `sandbox_open_failed`, or the reason of `signal`; nothing is left at the vendor then. */
-export async function startSlot(parts: StartParts, spec: SlotSpec, signal: AbortSignal): Promise<RemoteSlot> {
+/**
+ * `metadata` is what it is found by besides its slot. Throws `backend_unavailable`, `sandbox_open_failed`, or the reason of
+ * `signal`; nothing is left at the vendor then.
+ */
+export async function startSlot(
+  parts: StartParts,
+  spec: SlotSpec,
+  metadata: Record<string, string>,
+  signal: AbortSignal,
+): Promise<RemoteSlot> {
   const { config } = parts
   signal.throwIfAborted()
   const inTime = AbortSignal.any([signal, AbortSignal.timeout(config.ready_timeout_ms)])
   let created: Created | null = null
   try {
-    created = await create(parts, spec.owner, spec.slotId, inTime)
+    created = await create(parts, { ...metadata, [SLOT]: spec.slotId }, inTime)
     const envd = createEnvd(envdAddress(created, config), config.api_timeout_ms)
     await envd.upload(
       guestFiles().map(({ name, source }) => ({ path: `${GUEST}/${name}`, source })),
@@ -59,29 +68,74 @@ export async function startSlot(parts: StartParts, spec: SlotSpec, signal: Abort
   }
 }
 
+/**
+ * Speaks again with the agent that was started for `slot` in a sandbox that runs. `ready` is what it said then, for it says
+ * it once. Throws when it does not answer.
+ */
+export async function joinSlot(
+  parts: StartParts,
+  spec: SlotSpec,
+  at: { created: Created; slot: string; ready: GuestReady },
+  signal: AbortSignal,
+): Promise<RemoteSlot> {
+  const { config } = parts
+  const inTime = AbortSignal.any([signal, AbortSignal.timeout(config.ready_timeout_ms)])
+  const channel = await createEnvd(envdAddress(at.created, config), config.api_timeout_ms).connect(
+    at.slot,
+    inTime,
+  )
+  const slot = await handshake(parts, spec, at.created.sandboxID, saidBefore(channel, at.ready), inTime)
+  const stop = (): void => slot.session.close()
+  inTime.addEventListener('abort', stop, { once: true })
+  try {
+    if (inTime.aborted) stop()
+    // Its answer proves that the stream leads to an agent that waits.
+    await slot.session.usage()
+    return slot
+  } catch (error) {
+    slot.session.close()
+    signal.throwIfAborted()
+    throw error
+  } finally {
+    inTime.removeEventListener('abort', stop)
+  }
+}
+
+/** The channel with the agent's first frame in front: type, length, JSON (libs/guest/src/protocol.ts). */
+function saidBefore(channel: Channel, ready: GuestReady): Channel {
+  const json = Buffer.from(JSON.stringify(ready))
+  const head = Buffer.alloc(5)
+  head.write('R')
+  head.writeUInt32LE(json.length, 1)
+  channel.readable.unshift(Buffer.concat([head, json]))
+  return channel
+}
+
 /** Asks for one, and for its id again where the answer was lost: what was made must not be left running. */
 async function create(
   { api, config, logger }: StartParts,
-  owner: WorkerId,
-  slotId: SandboxId,
+  metadata: Record<string, string> & { [SLOT]: string },
   signal: AbortSignal,
 ): Promise<Created> {
-  const metadata = { [OWNER]: owner, [SLOT]: slotId }
   try {
     return await api.create({ template: config.template, lifeMs: START_LIFE_MS, metadata }, signal)
   } catch (error) {
     if (isRefusal(error)) throw error
-    await api
-      .list({ [SLOT]: slotId })
-      .then((found) => Promise.all(found.map(({ sandboxID }) => api.kill(sandboxID))))
-      .catch((cause: unknown) =>
-        logger.warn(
-          { err: cause, slot: slotId },
-          'e2b: a sandbox whose creation failed may run on until its life ends',
-        ),
-      )
+    await killBySlot(api, metadata[SLOT]).catch((cause: unknown) =>
+      logger.warn(
+        { err: cause, slot: metadata[SLOT] },
+        'e2b: a sandbox whose creation failed may run on until its life ends',
+      ),
+    )
     throw error
   }
+}
+
+/** Kills whatever was made for a slot, also when its id was never learnt; true when something was there. */
+export async function killBySlot(api: ControlApi, slot: string): Promise<boolean> {
+  const found = await api.list({ [SLOT]: slot })
+  const killed = await Promise.all(found.map(({ sandboxID }) => api.kill(sandboxID)))
+  return killed.includes(true)
 }
 
 /** The service answered, and made none. */
