@@ -18,6 +18,7 @@ import { closeAttempt } from './close-attempt.ts'
 import { endSession } from './end-session.ts'
 import { wasDrained } from './give-back.ts'
 import type { PolicyNow } from './read-policy.ts'
+import { refusesBackend } from './refuses-backend.ts'
 import type { WorkerDeps } from './worker-deps.ts'
 
 export async function operateOnSession(
@@ -58,6 +59,7 @@ async function outcomeOf(
     owner: deps.workerId,
     signal: taken.signal,
     traceparent: taken.traceparent,
+    refusesBackend: refusesBackend(taken, deps),
     onBegin: async () => undefined,
     onOutput: () => undefined,
   })

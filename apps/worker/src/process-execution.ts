@@ -25,6 +25,7 @@ import { operateOnSession } from './operate-on-session.ts'
 import { readPolicy } from './read-policy.ts'
 import { recoverInterrupted, republishForgotten } from './recover.ts'
 import { refuseByAdmission, refuseByPolicy } from './refuse.ts'
+import { refusesBackend } from './refuses-backend.ts'
 import { inExecutionSpan, inSpan } from './spans.ts'
 import type { WorkerDeps } from './worker-deps.ts'
 
@@ -89,6 +90,7 @@ function startAttempt(
     signal: taken.signal,
     traceparent: taken.traceparent,
     ...around,
+    refusesBackend: refusesBackend(taken, deps),
     onBegin: (ref, place) => taken.begin(ref, { ...place, chargedAtMs: admitted.chargedAtMs }),
     onProgress: (progress) => taken.emit({ type: 'progress', at_ms: Date.now(), ...progress }),
     onNotice: (message) => taken.emit({ type: 'notice', at_ms: Date.now(), message }),

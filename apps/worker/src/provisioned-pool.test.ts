@@ -18,8 +18,8 @@ const never = (error: unknown): never => {
 
 test('an enabled backend that names no pool takes the provisioned one', async () => {
   expect(await withProvisionedPool({ process: {}, azure: { enabled: true } }, configs, never)).toEqual({
-    process: {},
-    azure: { enabled: true, interpreter_endpoint: 'https://pool.example' },
+    sections: { process: {}, azure: { enabled: true, interpreter_endpoint: 'https://pool.example' } },
+    endpoint: 'https://pool.example',
   })
 })
 
@@ -30,13 +30,16 @@ test.each([
   { azure: { enabled: true, container_endpoint: 'https://own.example' } },
 ])('a backend that is absent, off, or has a pool of its own stays as it is: %j', async (backends) => {
   const unread = { get: () => Promise.reject(new Error('it was asked')) }
-  expect(await withProvisionedPool(backends, unread, never)).toEqual(backends)
+  expect(await withProvisionedPool(backends, unread, never)).toEqual({ sections: backends, endpoint: null })
 })
 
 test('a store that is away leaves the backend without a pool, and is told of', async () => {
   const told: unknown[] = []
   const away = { get: () => Promise.reject(new Error('away')) }
   const backends = { azure: { enabled: true } }
-  expect(await withProvisionedPool(backends, away, (error) => told.push(error))).toEqual(backends)
+  expect(await withProvisionedPool(backends, away, (error) => told.push(error))).toEqual({
+    sections: backends,
+    endpoint: null,
+  })
   expect(told).toHaveLength(1)
 })

@@ -3,7 +3,7 @@
  * again in the opposite order: stop taking, let run, end the rest, close.
  */
 import { join } from 'node:path'
-import { createAdmission, createRateGate, LEASE_MS } from '@cofferdam/admission'
+import { createAdmission, createRateGate, createSandboxSwitch, LEASE_MS } from '@cofferdam/admission'
 import { createBackends, type BackendDeps } from '@cofferdam/backends'
 import { createEgress, createJudgedDial } from '@cofferdam/egress'
 import { newWorkerId, type TenantCaps, type WorkerId } from '@cofferdam/contract'
@@ -116,7 +116,7 @@ export async function runWorker(config: WorkerConfig, options: WorkerOptions = {
   })
   const interpreters = createInterpreterLookup({ rows: store.codeInterpreters, actor: workerId })
   const rate = createRateGate({ redis: control })
-  const sections = await withProvisionedPool(config.backends, store.sandboxConfig, onError)
+  const { sections, endpoint } = await withProvisionedPool(config.backends, store.sandboxConfig, onError)
   const backends = await createBackends(sections, {
     logger,
     warm,
@@ -163,6 +163,13 @@ export async function runWorker(config: WorkerConfig, options: WorkerOptions = {
       onError,
     }),
   )
+  const polyclawSwitch = (pool: string) =>
+    createSandboxSwitch({
+      redis,
+      endpoint: pool,
+      read: async () => (await store.sandboxConfig.get()).settings,
+      onError,
+    })
   const room = createMemoryRoom(executor, config.lanes.length > 1 ? ROUTINE_MEMORY_SHARE : 1)
   const deps: WorkerDeps = {
     workerId,
@@ -174,6 +181,7 @@ export async function runWorker(config: WorkerConfig, options: WorkerOptions = {
     policies: createPolicyCache({ redis, store, onCaps: applyCaps }),
     leases,
     checkpoints: createCheckpoints({ redis, blobs: store.blobs, onError }),
+    switches: endpoint === null ? new Map() : new Map([['azure', polyclawSwitch(endpoint)]]),
     workspaces: createWorkspaces({ redis, store: store.workspaces }),
     metrics: { ended: (record) => telemetry.instruments.ended(record) },
     logger,

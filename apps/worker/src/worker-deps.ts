@@ -1,5 +1,5 @@
 /** What carrying an execution needs; made once in run-worker.ts. */
-import type { Admission } from '@cofferdam/admission'
+import type { Admission, SandboxSwitch } from '@cofferdam/admission'
 import type { AttemptRecord, Backend, Prices, SessionRegistry, WorkerId } from '@cofferdam/contract'
 import type { Executor } from '@cofferdam/executor'
 import type { Store } from '@cofferdam/store'
@@ -27,6 +27,8 @@ export interface WorkerDeps {
   defaultRetentionDays: number
   /** What attempts cost, by backend. */
   prices: Prices
+  /** Backends that a switch of their own may refuse, by name. */
+  switches: ReadonlyMap<string, SandboxSwitch>
   /** Whether a key for encrypted outputs is configured. */
   canEncrypt: boolean
 }

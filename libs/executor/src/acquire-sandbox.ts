@@ -40,6 +40,8 @@ export interface AcquireParts extends Pick<HoldOptions, 'proofMs' | 'onLeaked'> 
   clock: Clock
   probes: ProbeCache
   circuits: CircuitBreaker
+  /** Why the attempt may not use the backend; null when it may. */
+  refuses(this: void, backend: string): Promise<string | null>
   /** Hears of each candidate that could not be used, in order. */
   onPassedOver(rejection: Rejection): void
 }
@@ -75,12 +77,14 @@ export async function acquireSandbox(
 
 type Refusal = Omit<Rejection, 'backend'>
 
-/** Asks probe, then circuit: the circuit's trial must be claimed only when the open follows. */
+/** Asks policy, probe, then circuit: what is switched off is asked nothing, and a circuit's trial must be claimed only when the open follows. */
 async function unavailable(
-  { probes, circuits }: AcquireParts,
+  { probes, circuits, refuses }: AcquireParts,
   backend: Backend,
   signal: AbortSignal,
 ): Promise<Refusal | null> {
+  const why = await unlessAborted(refuses(backend.name), signal)
+  if (why !== null) return { reason: 'sandbox_disabled', detail: why }
   const probe = await probes.probe(backend, signal)
   if (!probe.ok) return { reason: 'backend_unavailable', detail: `cannot run here: ${probe.why}` }
   if (circuits.tryEnter(backend.name)) return null

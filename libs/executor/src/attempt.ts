@@ -28,6 +28,8 @@ export interface Attempt {
   signal: AbortSignal
   /** Parent of the attempt's spans when no span is active. */
   traceparent: string | null
+  /** Asked before a backend is: why this attempt may not use it, in public words; null, or left out, when it may. */
+  refusesBackend?: (backend: string) => Promise<string | null>
   /** The point of no return: awaited before the program is handed over. */
   onBegin(ref: SandboxRef, place: { backend: string; isolation: string }): Promise<void>
   /** Settles when the outcome has been stored and told: the sandbox of a single use is destroyed after that, or soon anyway. */

@@ -161,7 +161,7 @@ describe('deadlines', () => {
     expect(errors).toEqual(['a sandbox was not proven gone'])
     expect(executor.memory.usedBytes).toBe(256 * MiB)
     disposed.resolve()
-    await vi.waitFor(() => expect(executor.memory.usedBytes).toBe(0))
+    await vi.waitFor(() => expect(executor.memory.usedBytes).toBe(0), 15_000)
     expect(clock.pending).toBe(0)
   })
 
@@ -398,6 +398,26 @@ describe('where it runs', () => {
       })
   })
 
+  it('asks nothing of a backend that is switched off for the attempt, and takes the next', async () => {
+    const off = scriptedBackend({ name: 'off' })
+    const on = scriptedBackend({ name: 'on' })
+    const { executor } = harness([off, on])
+    const refusesBackend = async (name: string) => (name === 'off' ? 'is switched off' : null)
+    expect(await executor.execute(attemptOf({}, { refusesBackend }))).toMatchObject({
+      ending: 'ok',
+      backend: 'on',
+      passedOver: [{ backend: 'off', reason: 'sandbox_disabled' }],
+    })
+    expect(await executor.execute(attemptOf({ backend: 'off' }, { refusesBackend }))).toMatchObject({
+      ending: 'provisioning',
+      began: false,
+      reason: 'sandbox_disabled',
+      failureReason: 'No backend can run this: off is switched off.',
+    })
+    expect(off.probes).toBe(0)
+    expect(off.specs).toHaveLength(0)
+  })
+
   it('gives up an open that hangs, and destroys a sandbox that comes late', async () => {
     const clock = createManualClock()
     const late = Promise.withResolvers<void>()
@@ -408,7 +428,7 @@ describe('where it runs', () => {
     expect(await running).toMatchObject({ ending: 'provisioning', reason: 'sandbox_open_failed' })
     expect(executor.memory.usedBytes).toBe(256 * MiB)
     late.resolve()
-    await vi.waitFor(() => expect(executor.memory.usedBytes).toBe(0))
+    await vi.waitFor(() => expect(executor.memory.usedBytes).toBe(0), 15_000)
     expect(backend.live).toBe(0)
   })
 
@@ -436,7 +456,10 @@ describe('where it runs', () => {
     const { executor } = harness([backend], { memory: createMemoryBudget(300 * MiB) })
     const first = executor.execute(attemptOf())
     const second = executor.execute(attemptOf())
-    await vi.waitFor(() => expect(executor.memory).toMatchObject({ usedBytes: 256 * MiB, waiting: 1 }))
+    await vi.waitFor(
+      () => expect(executor.memory).toMatchObject({ usedBytes: 256 * MiB, waiting: 1 }),
+      15_000,
+    )
     gate.resolve()
     expect([(await first).ending, (await second).ending]).toEqual(['ok', 'ok'])
     expect(await executor.execute(attemptOf({ limits: { memory_mib: 512 } }))).toMatchObject({

@@ -74,6 +74,7 @@ export async function execute(
       const opened = await acquireSandbox(
         {
           ...acquireParts(parts, attempt),
+          refuses: async (backend) => (await attempt.refusesBackend?.(backend)) ?? null,
           onPassedOver: (rejection) => {
             progress.passedOver.push({ backend: rejection.backend, reason: rejection.reason })
             span.addEvent(EVENT.passedOver, passedOverAttributes(rejection))

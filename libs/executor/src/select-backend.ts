@@ -25,6 +25,7 @@ export type RejectionReason =
   | 'capability_missing'
   | 'isolation_unavailable'
   | 'backend_unavailable'
+  | 'sandbox_disabled'
   | 'circuit_open'
   | 'interpreter_not_ready'
   | 'sandbox_open_failed'
@@ -129,6 +130,7 @@ const NEAREST_FIRST: readonly RejectionReason[] = [
   'interpreter_not_ready',
   'circuit_open',
   'backend_unavailable',
+  'sandbox_disabled',
   'isolation_unavailable',
   'capability_missing',
 ]

@@ -1,5 +1,6 @@
 /** POST /api/sandbox/test: one command in a fresh session, and how each phase of it went (seed 004). Admin. */
 import { setTimeout as sleep } from 'node:timers/promises'
+import { grantSandboxTest } from '@cofferdam/admission'
 import { CofferdamError, executionRequestSchema, nameSchema, traceSpanSchema } from '@cofferdam/contract'
 import { readShelvedTrace } from '@cofferdam/queue'
 import type { SandboxSettings } from '@cofferdam/store'
@@ -81,8 +82,11 @@ export function sandboxTest(app: App, context: RouteContext): void {
     async (request, reply) => {
       const { command, timeout, env_vars, tenant_id } = request.body
       const { settings } = await context.store.sandboxConfig.get()
+      const tenant = tenant_id ?? (await onlyTenant(context))
+      const waitMs = Math.round(timeout * 1000) + AROUND_MS
       const execution = executionRequestSchema.parse({
-        tenant_id: tenant_id ?? (await onlyTenant(context)),
+        tenant_id: tenant,
+        idempotency_key: await grantSandboxTest(context.redis, tenant, waitMs),
         agent_id: TEST_AGENT,
         backend: BACKEND,
         program: { type: 'command', shell: command },
@@ -91,7 +95,6 @@ export function sandboxTest(app: App, context: RouteContext): void {
         ...workspaceOf(settings),
         traceparent: readTraceparent(request.headers.traceparent) ?? undefined,
       })
-      const waitMs = Math.round(timeout * 1000) + AROUND_MS
       const { status, body } = await enqueueAndWait(context, request, reply, execution, waitMs)
       if (status === 202)
         throw new CofferdamError('wait_timeout', undefined, { details: { execution_id: body.execution_id } })

@@ -1,0 +1,59 @@
+/** Polyclaw's switch over a real Redis: who may pass while it is off, and what holds when nobody answers. */
+import { startRedis } from '@cofferdam/embedded'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import type { Redis } from 'ioredis'
+import { afterAll, beforeAll, expect, it } from 'vitest'
+import { connect } from './open-admission.ts'
+import { createSandboxSwitch, grantSandboxTest } from '../src/sandbox-switch.ts'
+
+const POOL = 'https://pool.example'
+const dataDir = mkdtempSync(join(tmpdir(), 'cofferdam-switch-'))
+let server: Awaited<ReturnType<typeof startRedis>>
+let redis: Redis
+const told: unknown[] = []
+
+beforeAll(async () => {
+  server = await startRedis({ dataDir, durable: false })
+  redis = connect(server.url)
+})
+afterAll(async () => {
+  redis.disconnect()
+  await server.stop()
+  rmSync(dataDir, { recursive: true, force: true })
+})
+
+const switched = (
+  read: () => Promise<{ enabled: boolean; session_pool_endpoint: string }>,
+  answerMs = 30_000,
+) => createSandboxSwitch({ redis, endpoint: POOL, read, onError: (error) => told.push(error), answerMs })
+const at = (enabled: boolean, session_pool_endpoint = POOL) =>
+  switched(async () => ({ enabled, session_pool_endpoint }))
+
+it('lets everything pass while it is on for this pool, and nothing for another one', async () => {
+  expect(await at(true).refuses({ tenant_id: 'acme' })).toBeNull()
+  expect(await at(true, 'https://other.example').refuses({ tenant_id: 'acme' })).toContain('another pool')
+  expect(await at(true, '').refuses({ tenant_id: 'acme' })).toContain('another pool')
+})
+
+it('lets a granted test of that tenant pass while it is off, and no other request', async () => {
+  const key = await grantSandboxTest(redis, 'acme', 60_000)
+  const off = at(false)
+  expect(await off.refuses({ tenant_id: 'acme', idempotency_key: key })).toBeNull()
+  for (const request of [
+    { tenant_id: 'acme' },
+    { tenant_id: 'acme', idempotency_key: `${key}0` },
+    { tenant_id: 'globex', idempotency_key: key },
+  ])
+    expect(await off.refuses(request)).toContain('is disabled')
+  expect(
+    await at(false, 'https://other.example').refuses({ tenant_id: 'acme', idempotency_key: key }),
+  ).toContain('another pool')
+})
+
+it('refuses where the configuration cannot be read, or does not come', async () => {
+  for (const read of [() => Promise.reject(new Error('away')), () => new Promise<never>(() => undefined)])
+    expect(await switched(read, 50).refuses({ tenant_id: 'acme' })).toContain('cannot be read')
+  expect(told).toHaveLength(2)
+})
