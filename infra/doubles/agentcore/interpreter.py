@@ -4,6 +4,7 @@ POST /call {name, arguments, previews} answers lines of JSON: {"text"} while a c
 in the shape that the service was seen to answer. Calls come one at a time; the caller sees to that.
 """
 import base64
+import codecs
 import json
 import os
 import signal
@@ -25,13 +26,19 @@ class Stream:
     """What came out of one pipe since the last mark, in pieces: joined once, at the end."""
 
     def __init__(self, pipe, changed, on_text=None):
-        self.parts, self.mark, self.done, self.closed = [], None, False, False
-        self.tail, self.pipe, self.changed, self.on_text = b"", pipe, changed, on_text
+        self.pipe, self.changed, self.closed = pipe, changed, False
+        self.begin(None, on_text)
         self.thread = threading.Thread(target=self.read, daemon=True)
         self.thread.start()
 
     def begin(self, mark, on_text):
         self.parts, self.mark, self.done, self.tail, self.on_text = [], mark, False, b"", on_text
+        self.decoder, self.unsaid = codecs.getincrementaldecoder("utf-8")("replace"), b""
+
+    def end(self):
+        """Of what comes later nobody hears."""
+        with self.changed:
+            self.on_text = None
 
     def read(self):
         while True:
@@ -42,17 +49,34 @@ class Stream:
                 elif self.mark is not None and self.mark in self.tail + data:
                     both = self.tail + data
                     whole = b"".join(self.parts)
-                    keep = both[: both.index(self.mark)]
+                    end = both.index(self.mark)
+                    keep = both[:end]
+                    self.say(both[len(self.tail) - len(self.unsaid) : end])
                     self.parts = [whole[: len(whole) - len(self.tail)], keep]
                     self.done = True
                 else:
                     self.parts.append(data)
                     self.tail = (self.tail + data)[-len(self.mark or b"") :] if self.mark else b""
-                    if self.on_text is not None:
-                        self.on_text(data.decode("utf-8", "replace"))
+                    self.preview(data)
                 self.changed.notify_all()
                 if not data:
                     return
+
+    def preview(self, data):
+        """All but what may be the beginning of the mark or of a character."""
+        if self.on_text is None:
+            return
+        data = self.unsaid + data
+        cut = data.rfind(b"\0") if self.mark is not None else -1
+        if cut < max(0, len(data) - len(self.mark or b"")):
+            cut = len(data)
+        self.unsaid = data[cut:]
+        self.say(data[:cut])
+
+    def say(self, data):
+        text = self.decoder.decode(data)
+        if text and self.on_text is not None:
+            self.on_text(text)
 
     def text(self):
         return b"".join(self.parts).decode("utf-8", "replace")
@@ -94,6 +118,7 @@ class Kernel:
             pass
         with self.changed:
             self.changed.wait_for(lambda: self.dead or (self.out.done and self.err.done))
+            self.out.on_text = None
             if self.dead and not (self.out.done and self.err.done):
                 self.changed.wait_for(lambda: self.out.closed and self.err.closed, DRAIN_S)
                 return 137, self.out.text(), self.err.text()
@@ -106,13 +131,13 @@ class Kernel:
 class Task:
     """A command with both streams in one, as on a terminal."""
 
-    def __init__(self, command):
+    def __init__(self, command, on_text=None):
         self.id, self.started, self.status = str(uuid.uuid4()), time.monotonic(), "working"
         self.process = subprocess.Popen(
             ["/bin/bash", "-c", command], cwd=HOME, env=ENVIRONMENT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT, start_new_session=True,
         )  # fmt: skip
-        self.out = Stream(self.process.stdout, threading.Condition())
+        self.out = Stream(self.process.stdout, threading.Condition(), on_text)
         self.seconds = 0.0
         self.ended = threading.Event()
         threading.Thread(target=self.watch, daemon=True).start()
@@ -121,6 +146,7 @@ class Task:
         code = self.process.wait()
         self.seconds = time.monotonic() - self.started
         self.out.thread.join(DRAIN_S)
+        self.out.end()
         if self.status == "working":
             self.status = "completed" if code == 0 else "failed"
         self.ended.set()
@@ -183,7 +209,7 @@ class Session:
         return finished(ran.returncode & 255, out, err, time.monotonic() - started)
 
     def executeCommand(self, given, on_text):
-        task = Task(given["command"])
+        task = Task(given["command"], on_text and (lambda text: on_text(text.replace("\n", "\r\n"))))
         task.ended.wait()
         output, code = task.output(), task.code()
         return finished(code, output, "", task.seconds) if code == 0 else finished(code, "", output, task.seconds)

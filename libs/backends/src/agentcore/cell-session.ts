@@ -5,11 +5,12 @@
 import { randomBytes } from 'node:crypto'
 import { posix } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { ToolName } from '@aws-sdk/client-bedrock-agentcore'
+import type { ToolArguments, ToolName } from '@aws-sdk/client-bedrock-agentcore'
 import { CofferdamError, isCofferdamError, type ProgramFile } from '@cofferdam/contract'
 import { isRefused, isThrottled, lostSandbox } from './classify-failure.ts'
 import { cellCode, cellCommand, preamble, readyMarker } from './cell-source.ts'
-import type { ToolResult } from './consume-stream.ts'
+import type { OnText, ToolResult } from './consume-stream.ts'
+import { createLiveLines, withoutLines, type Piece } from './live-lines.ts'
 import { readAnswer, type Answer } from './read-answer.ts'
 import type { DataPlane, SessionPlace } from './data-plane.ts'
 
@@ -18,8 +19,11 @@ const THROTTLED_MAX = 4
 const PAUSE_MS = 200
 /** A command line that one argument of Linux takes (MAX_ARG_STRLEN 128 KiB), with room for the shell around it. */
 const COMMAND_MAX = 100 * 1024
-/** A background program is asked after from this to that often. */
+/** A background program is asked after from this to that often, and for so much of what it printed since. */
 const POLL_MS = { first: 1000, longest: 5000 }
+const SHOWN_MAX = 1024 * 1024
+/** Of lines that show output while a call runs; they come twice, as all of an answer does. */
+const LIVE_MAX = 1024 * 1024
 /** An outcome is asked for again while the program that was lost from sight may still run. */
 const OUTCOME_POLL_MS = 500
 
@@ -31,6 +35,8 @@ export interface ProgramRequest {
   carrier: 'cell' | 'command' | 'task'
   maxOutput: number
   job: object
+  /** Hears what it prints while it runs, redacted: from its beginning, without gaps, and not all of it. */
+  onLive: (piece: Piece) => Promise<void>
 }
 
 export interface CellSession {
@@ -90,10 +96,11 @@ export function createCellSession(service: DataPlane, id: SessionPlace, base: st
 
   async function call(
     name: ToolName,
-    given: Parameters<DataPlane['call']>[2],
+    given: ToolArguments,
     signal: AbortSignal,
+    onText?: OnText,
   ): Promise<ToolResult> {
-    return await patiently(async () => await service.call(id, name, given, signal), signal)
+    return await patiently(async () => await service.call(id, name, given, signal, onText), signal)
   }
 
   async function answered(result: ToolResult, asked: string, most: number): Promise<Answer | null> {
@@ -112,19 +119,28 @@ export function createCellSession(service: DataPlane, id: SessionPlace, base: st
   }
 
   async function carry(
-    { once, carrier, softMs, graceMs, job }: ProgramRequest,
+    { once, carrier, softMs, graceMs, job, onLive }: ProgramRequest,
     asked: string,
     signal: AbortSignal,
   ): Promise<ToolResult> {
-    const request = { ...job, once, nonce: asked }
-    if (carrier === 'cell')
-      return await call('executeCode', { code: cellCode(request), language: 'python' }, signal)
+    const request = { ...job, once, nonce: asked, live: carrier === 'task' ? 0 : LIVE_MAX }
+    const lines = createLiveLines(asked)
+    const onText: OnText = async (source, text) => {
+      for (const piece of lines.take(source, text)) await onLive(piece)
+    }
+    async function heard(tool: ToolName, given: ToolArguments): Promise<ToolResult> {
+      const result = await call(tool, given, signal, onText)
+      // The service strips the newline at the end of a stream, where the last line of a program that died may stand.
+      for (const source of ['stdout', 'stderr'] as const) await onText(source, '\n')
+      return result
+    }
+    if (carrier === 'cell') return await heard('executeCode', { code: cellCode(request), language: 'python' })
     // The cell stops its program itself; this is for one that cannot.
     const limits = { softS: Math.ceil((softMs + graceMs) / 1000) + 1, graceS: 2 }
     const command = cellCommand(base, request, limits)
     const given = command.length <= COMMAND_MAX ? command : await asFile(command, signal)
-    if (carrier === 'command') return await call('executeCommand', { command: given }, signal)
-    return await inBackground(given, signal)
+    if (carrier === 'command') return await heard('executeCommand', { command: given })
+    return await inBackground(given, onLive, signal)
   }
 
   async function asFile(command: string, signal: AbortSignal): Promise<string> {
@@ -133,13 +149,29 @@ export function createCellSession(service: DataPlane, id: SessionPlace, base: st
     return `sh ${posix.dirname(base)}/${path}`
   }
 
-  async function inBackground(command: string, signal: AbortSignal): Promise<ToolResult> {
+  async function inBackground(
+    command: string,
+    onLive: ProgramRequest['onLive'],
+    signal: AbortSignal,
+  ): Promise<ToolResult> {
     const { taskId } = await call('startCommandExecution', { command }, signal)
     if (taskId === null) throw new CofferdamError('protocol_violation', 'AgentCore: a task without an id.')
+    const from = { stdout: 0, stderr: 0 }
     for (let wait = POLL_MS.first; ; wait = Math.min(wait * 1.5, POLL_MS.longest)) {
       await pause(wait, signal)
       const result = await call('getTask', { taskId }, signal)
       if (result.taskStatus !== 'submitted' && result.taskStatus !== 'working') return result
+      // Beside a program in the background the session takes other calls.
+      const shown = await ask(
+        { op: 'shown', from: [from.stdout, from.stderr], most: SHOWN_MAX },
+        2 * SHOWN_MAX,
+        signal,
+      ).catch(() => null)
+      for (const stream of ['stdout', 'stderr'] as const) {
+        const bytes = shown?.[stream] ?? Buffer.alloc(0)
+        from[stream] += bytes.length
+        if (bytes.length > 0) await onLive({ stream, bytes })
+      }
     }
   }
 
@@ -198,7 +230,8 @@ export function createCellSession(service: DataPlane, id: SessionPlace, base: st
           const answer = await answered(result, asked, request.maxOutput)
           // Begun by an earlier try of this call, which a throttled stream did not tell.
           if (answer?.head.outcome !== undefined) throw new Error('begun before')
-          return { answer, result }
+          const [stdout, stderr] = [withoutLines(result.stdout, asked), withoutLines(result.stderr, asked)]
+          return { answer, result: { ...result, stdout, stderr } }
         } catch (error) {
           isSound = false
           signal.throwIfAborted()

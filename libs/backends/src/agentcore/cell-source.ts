@@ -6,7 +6,7 @@ import { readFileSync } from 'node:fs'
 import { guestFiles } from '@cofferdam/guest'
 
 const CELL = new URL('cell/', import.meta.url)
-const OWN = ['__init__', 'capture', 'cell', 'child', 'kept', 'redact', 'run', 'script'] as const
+const OWN = ['__init__', 'capture', 'cell', 'child', 'kept', 'live', 'redact', 'run', 'script'] as const
 /** The guest agent's, which follow no link on the way in or out. */
 const SHARED = ['glob', 'workdir'] as const
 

@@ -25,8 +25,22 @@ export interface ToolResult {
   content: ContentBlock[]
 }
 
-/** Reads the stream to its end. Throws what the SDK throws for exception and error frames, and `sandbox_lost` for no result. */
-export async function consumeStream(stream: AsyncIterable<CodeInterpreterStreamOutput>): Promise<ToolResult> {
+/** Where text stood: in an event without structured content, or in a stream of one that has it. */
+export type TextSource = 'text' | 'stdout' | 'stderr'
+/** Hears text as it arrives; the next event is read when it resolves. Text that came as `text` mostly comes again in a stream. */
+export type OnText = (source: TextSource, text: string) => Promise<void>
+
+/** The service's most for an answer (100 MB), which it may send twice: as text and as structured content. */
+const ANSWER_MAX = 2 * 100_000_000
+
+/**
+ * Reads the stream to its end. Throws what the SDK throws for exception and error frames, `sandbox_lost` for no result,
+ * `protocol_violation` for one that does not end, and what `onText` throws.
+ */
+export async function consumeStream(
+  stream: AsyncIterable<CodeInterpreterStreamOutput>,
+  onText?: OnText,
+): Promise<ToolResult> {
   const held: ToolResult = {
     stdout: '',
     stderr: '',
@@ -37,18 +51,27 @@ export async function consumeStream(stream: AsyncIterable<CodeInterpreterStreamO
     content: [],
   }
   let results = 0
+  let size = 0
   let isStructured = false
   for await (const { result } of stream) {
     if (result === undefined) continue
     results += 1
+    size += sizeOf(result)
+    if (size > ANSWER_MAX)
+      throw new CofferdamError('protocol_violation', 'AgentCore: an answer that does not end.')
+    const { stdout, stderr } = held
     isStructured = add(held, result) || isStructured
+    if (onText === undefined) continue
+    if (result.structuredContent === undefined) await onText('text', textOf(result.content))
+    await onText('stdout', held.stdout.slice(stdout.length))
+    await onText('stderr', held.stderr.slice(stderr.length))
   }
   if (results === 0)
     throw new CofferdamError('sandbox_lost', 'AgentCore: the stream ended without a result.', {
       details: { reason: 'empty_stream' },
     })
   if (isStructured) return held
-  const text = held.content.map((block) => block.text ?? '').join('')
+  const text = textOf(held.content)
   return { ...held, exitCode: held.isError ? 1 : 0, [held.isError ? 'stderr' : 'stdout']: text }
 }
 
@@ -65,5 +88,11 @@ function add(held: ToolResult, result: CodeInterpreterResult): boolean {
   held.taskStatus = part.taskStatus ?? held.taskStatus
   return true
 }
+
+const textOf = (content: readonly ContentBlock[] = []): string =>
+  content.map((block) => block.text ?? '').join('')
+
+const sizeOf = ({ content, structuredContent: part }: CodeInterpreterResult): number =>
+  textOf(content).length + (part?.stdout?.length ?? 0) + (part?.stderr?.length ?? 0)
 
 const grown = (held: string, part: string): string => (part.startsWith(held) ? part : held + part)

@@ -7,7 +7,7 @@ import type { BedrockAgentCoreClientConfig, ToolArguments, ToolName } from '@aws
 import { CofferdamError, type RateGate } from '@cofferdam/contract'
 import { isGone } from './classify-failure.ts'
 import type { AgentcoreConfig } from './config.ts'
-import { consumeStream, type ToolResult } from './consume-stream.ts'
+import { consumeStream, type OnText, type ToolResult } from './consume-stream.ts'
 import { credentialsFrom } from './credentials.ts'
 
 /** Executions of a worker at once; the SDK's own agent has 50 sockets and lets the others wait. */
@@ -38,7 +38,13 @@ export interface DataPlane {
   /** All that run. */
   list(interpreter: string): Promise<Listed[]>
   /** One call that is sent once. The stream is read to its end, or the request is aborted. */
-  call(id: SessionPlace, name: ToolName, given: ToolArguments, signal: AbortSignal): Promise<ToolResult>
+  call(
+    id: SessionPlace,
+    name: ToolName,
+    given: ToolArguments,
+    signal: AbortSignal,
+    onText?: OnText,
+  ): Promise<ToolResult>
   /** One short call, to see whether address, keys and interpreter are good. */
   ping(interpreter: string, signal: AbortSignal): Promise<void>
   close(): void
@@ -112,7 +118,7 @@ export function createDataPlane(config: AgentcoreConfig, rate: RateGate): DataPl
       throw new CofferdamError('backend_unavailable', 'AgentCore: the list of sessions does not end.')
     },
 
-    async call({ interpreter, session }, name, given, signal) {
+    async call({ interpreter, session }, name, given, signal, onText) {
       await turn('Invoke', signal)
       const { sdk, invoke } = await load()
       signal.throwIfAborted()
@@ -128,7 +134,7 @@ export function createDataPlane(config: AgentcoreConfig, rate: RateGate): DataPl
           }),
           { abortSignal: AbortSignal.any([request.signal, signal]) },
         )
-        return await consumeStream(answer.stream ?? (async function* () {})())
+        return await consumeStream(answer.stream ?? (async function* () {})(), onText)
       } catch (error) {
         signal.throwIfAborted()
         throw error

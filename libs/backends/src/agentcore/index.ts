@@ -159,7 +159,7 @@ export function createAgentcoreBackend(
         features: [
           'a microVM of Amazon Bedrock AgentCore per sandbox, 2 vCPU and 8 GB whatever a request asks for',
           'without network: the service’s SANDBOX mode, which still reaches S3 and the role’s own credentials; with network: its PUBLIC mode, past the worker’s proxy',
-          'output comes at the end; a program is stopped at its soft deadline from inside, and by its session’s end',
+          'output while a program runs, where the service sends it ahead of the result; a program is stopped at its soft deadline from inside, and by its session’s end',
           `the service ends a session ${LIFE_MARGIN_MS / 1000} s after its hard deadline, should no worker do it`,
         ],
       }
@@ -251,8 +251,8 @@ function capabilitiesOf(settings: AgentcoreConfig, deps: BackendDeps): Capabilit
     stdin: true,
     files: true,
     artifacts: true,
-    // A call answers at its end.
-    streaming: false,
+    // As the service passes it on; what runs in the background is asked for it.
+    streaming: true,
     // A session keeps all that its machine has; nothing in it could be proven clean.
     sessions: deps.sessions === undefined ? [] : ['interpreter'],
     preloads: [],

@@ -17,8 +17,9 @@ import {
   type Usage,
 } from '@cofferdam/contract'
 import type { CellSession } from './cell-session.ts'
-import type { ToolResult } from './consume-stream.ts'
 import { describeProgram } from './describe-program.ts'
+import { fromAnswer, withoutAnswer } from './exit-evidence.ts'
+import { createLiveOutput } from './live-output.ts'
 import type { Answer } from './read-answer.ts'
 
 /**
@@ -26,8 +27,6 @@ import type { Answer } from './read-answer.ts'
  * memory before the first byte is handed over (10 MB of such text took 0.3 GB, measured).
  */
 const OUTPUT_MAX = 8 * 1024 * 1024
-/** Pieces in which output is handed over. */
-const PIECE = 64 * 1024
 /** The part of the time between the soft and the hard deadline in which the cell stops a program; the rest is for its answer. */
 const GRACE_SHARE = 0.8
 const GRACE_MIN_MS = 100
@@ -112,6 +111,10 @@ export class AgentcoreSandbox implements Sandbox {
       stdout: Math.min(io.maxOutputBytes.stdout, OUTPUT_MAX),
       stderr: Math.min(io.maxOutputBytes.stderr, OUTPUT_MAX),
     }
+    const output = createLiveOutput(io, most)
+    // A reader that fails ends the run: its program may wait for that reader for ever.
+    const reader = new AbortController()
+    const both = AbortSignal.any([signal, reader.signal])
     const inCell = program.type === 'script' && program.language === 'python'
     const isLong = limits.hard_timeout_ms > this.#parts.callMaxMs
     const { answer, result } = await this.#parts.session.run(
@@ -134,17 +137,24 @@ export class AgentcoreSandbox implements Sandbox {
           grace_ms: graceMs,
           max: most,
         },
+        async onLive(piece) {
+          both.throwIfAborted()
+          await output.take(piece).catch((error: unknown) => {
+            reader.abort(error)
+            throw error
+          })
+        },
       },
-      signal,
+      both,
     )
     const wallMs = performance.now() - startedAt
-    if (answer === null) {
-      this.#parts.session.spoil()
-      return await handOver(io, withoutAnswer(result), wallMs)
-    }
     // What did not end by itself may have left anything running.
-    if (answer.head.exit?.stopped === true) this.#parts.session.spoil()
-    const exit = await handOver(io, fromAnswer(answer), wallMs)
+    if (answer === null || answer.head.exit?.stopped === true) this.#parts.session.spoil()
+    const { stdout, stderr, ...ended } =
+      answer === null ? withoutAnswer(result, output.handed, most) : fromAnswer(answer)
+    await (answer === null ? output.append({ stdout, stderr }) : output.finish({ stdout, stderr }))
+    const exit = { ...ended, usage: unmeasuredUsage(wallMs) }
+    if (answer === null) return exit
     // It was killed a little early, so that its output could still come: the hard deadline is what ended it.
     if (answer.head.exit?.killed === true)
       await sleep(limits.hard_timeout_ms + LATE_MS - wallMs, undefined, { signal }).catch(() => undefined)
@@ -239,57 +249,6 @@ export class AgentcoreSandbox implements Sandbox {
     } finally {
       both.removeEventListener('abort', onAbort)
     }
-  }
-}
-
-type Ended = Omit<Exit, 'usage'> & { stdout: Buffer; stderr: Buffer }
-
-async function handOver(io: RunIo, { stdout, stderr, ...exit }: Ended, wallMs: number): Promise<Exit> {
-  for (const [stream, bytes] of [
-    ['stdout', stdout],
-    ['stderr', stderr],
-  ] as const)
-    for (let at = 0; at < bytes.length; at += PIECE) await io.onOutput(stream, bytes.subarray(at, at + PIECE))
-  return { ...exit, usage: unmeasuredUsage(wallMs) }
-}
-
-function fromAnswer({ head, stdout, stderr }: Answer): Ended {
-  const { exit, bytes, dropped } = head
-  if (exit === undefined || bytes === undefined || dropped === undefined)
-    throw new CofferdamError('protocol_violation', 'AgentCore: an outcome without its parts.')
-  return {
-    exitCode: exit.code,
-    signal: exit.signal ?? null,
-    outputBytes: { stdout: bytes[0], stderr: bytes[1] },
-    outputDropped: { stdout: dropped[0], stderr: dropped[1] },
-    oomKills: exit.oom ?? 0,
-    pidsLimitHit: false,
-    diskLimitHit: head.disk_full ?? false,
-    ...(exit.value == null ? {} : { valueJson: exit.value }),
-    stdout,
-    stderr,
-  }
-}
-
-/** The interpreter or the cell was killed, or did not end in time: what the tool itself says is all that there is. */
-const KILLED: readonly (number | null | undefined)[] = [124, 137]
-
-function withoutAnswer(result: ToolResult | null): Ended {
-  if (!KILLED.includes(result?.exitCode))
-    throw new CofferdamError('sandbox_lost', 'AgentCore: the cell of the session did not answer.', {
-      details: { reason: 'no_answer', exit_code: result?.exitCode ?? null },
-    })
-  const [stdout, stderr] = [Buffer.from(result?.stdout ?? ''), Buffer.from(result?.stderr ?? '')]
-  return {
-    exitCode: result?.exitCode ?? null,
-    signal: null,
-    outputBytes: { stdout: stdout.length, stderr: stderr.length },
-    outputDropped: { stdout: false, stderr: false },
-    oomKills: 0,
-    pidsLimitHit: false,
-    diskLimitHit: false,
-    stdout,
-    stderr,
   }
 }
 

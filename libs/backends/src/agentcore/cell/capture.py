@@ -1,33 +1,55 @@
-"""What a program writes: as much as was asked for is kept, all of it is counted, none of it makes the program wait."""
+"""What a program writes: as much as was asked for is kept, redacted, all of it is counted, none of it makes the program wait."""
 import os
+import select
+import threading
+
+from .redact import Redaction
 
 
 class Capture:
-    """`spool`: a file that shows it while the program runs."""
+    """`spool`: a file that shows it while the program runs; `live` hears it under its `name`."""
 
-    def __init__(self, limit, spool):
-        self._left, self._parts, self.bytes, self.dropped = limit, [], 0, False
-        self._spool = os.open(spool, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    def __init__(self, name, limit, spool, redactor, live):
+        self._name, self._left, self._parts, self.bytes, self.dropped = name, limit, [], 0, False
+        self._redaction, self._live = Redaction(redactor), live
+        # A thread that reads for what outlived the program may come when all is over.
+        self._lock = threading.Lock()
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
+        self._spool = os.open(os.path.join(spool, name), flags, 0o600)
 
     def take(self, data):
-        self.bytes += len(data)
-        kept = data[: self._left]
-        self._left -= len(kept)
-        self.dropped = self.dropped or len(kept) < len(data)
-        if kept and self._spool is not None:
-            self._parts.append(kept)
-            os.write(self._spool, kept)
+        with self._lock:
+            self.bytes += len(data)
+            kept = data[: self._left]
+            self._left -= len(kept)
+            self.dropped = self.dropped or len(kept) < len(data)
+            if self._spool is not None:
+                self._show(self._redaction.take(kept))
+
+    def _show(self, data):
+        if data:
+            self._parts.append(data)
+            os.write(self._spool, data)
+            self._live.take(self._name, data)
 
     def drain(self, fd):
         """Until the other end is closed."""
+        poll = select.poll()
+        poll.register(fd, select.POLLIN)
         while True:
-            data = os.read(fd, 65536)
-            if not data:
+            wait_s = self._live.wait_s()
+            ready = poll.poll(None if wait_s is None else wait_s * 1000)
+            self._live.say_due()
+            data = os.read(fd, 65536) if ready else None
+            if data == b"":
                 return
-            self.take(data)
+            if data:
+                self.take(data)
 
     def close(self):
         """What comes later is counted by nobody: something that outlived the program still writes."""
-        os.close(self._spool)
-        self._spool = None
+        with self._lock:
+            self._show(self._redaction.end())
+            os.close(self._spool)
+            self._spool = None
         return b"".join(self._parts)

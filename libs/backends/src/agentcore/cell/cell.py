@@ -14,12 +14,15 @@ import struct
 import sys
 import zlib
 
+from .capture import Capture
 from .child import run_child
 from .kept import Kept
+from .live import Live
 from .redact import Redactor, install
 from .workdir import NOT_FOUND, REFUSED, TOO_LARGE, Workdir, WorkError
 
 CODES = {NOT_FOUND: "not_found", TOO_LARGE: "payload_too_large", REFUSED: "invalid_request"}
+STREAMS = ("stdout", "stderr")
 _cell = None
 
 
@@ -83,17 +86,34 @@ class Cell:
         if "source" in program:
             self.put(program["entry"], program.pop("source").encode("utf-8", "surrogatepass"), False)
         request["stdin"] = base64.b64decode(request["stdin"])
+        live = Live(request["nonce"], request.get("live", 0), self.say)
+        out, err = (Capture(name, request["max"][name], self.spool, self.redactor, live) for name in STREAMS)
         run = self.kept.run if request["keep"] else run_child
-        end, out, err = run(request, self.work.path, self.spool)
+        end = run(request, self.work.path, out, err, live)
         head = {
             "exit": end,
             "bytes": [out.bytes, err.bytes],
             "dropped": [out.dropped, err.dropped],
             "disk_full": self.work.is_full(),
         }
-        answer = head, self.redactor.redact(out.close()), self.redactor.redact(err.close())
+        answer = head, out.close(), err.close()
         write_whole(os.path.join(self.base, "outcome-" + request["once"]), pack(*answer))
         return answer
+
+    def do_shown(self, request):
+        """What a program in the background has printed since, redacted as it was written."""
+        return ({}, *(self.shown(name, at, request["most"]) for name, at in zip(STREAMS, request["from"])))
+
+    def shown(self, name, at, most):
+        try:
+            # A program may have put anything there; nobody waits for it.
+            fd = os.open(os.path.join(self.spool, name), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return b""
+        try:
+            return os.pread(fd, most, at)
+        finally:
+            os.close(fd)
 
     def do_outcome(self, request):
         """What became of a program that may have begun."""

@@ -7,8 +7,6 @@ import sys
 import threading
 import time
 
-from .capture import Capture
-
 # Processes that outlive the program may hold its streams open; what is in the pipes is there by then.
 DRAIN_S = 0.2
 READ = 65536
@@ -63,11 +61,10 @@ def send(group, number):
         pass
 
 
-def run_child(job, work, spool):
-    """Evidence of the program's end, and what it wrote."""
+def run_child(job, work, out, err, live):
+    """Evidence of the program's end."""
     value_out, value_in = os.pipe()
     before, started = oom_kills(), time.monotonic()
-    out, err = (Capture(job["max"][name], os.path.join(spool, name)) for name in ("stdout", "stderr"))
     env = {"PATH": os.environ.get("PATH", os.defpath), **job["env"]}
     data = job["stdin"]
     try:
@@ -80,9 +77,9 @@ def run_child(job, work, spool):
         os.close(value_in)
         # As a shell says it.
         err.take(("%s: %s\n" % (job["program"].get("argv", ["?"])[0], error.strerror)).encode())
-        return {"code": 127 if isinstance(error, FileNotFoundError) else 126}, out, err
+        return {"code": 127 if isinstance(error, FileNotFoundError) else 126}
     os.close(value_in)
-    value, stops = pump(process, job, {process.stdout: out.take, process.stderr: err.take}, data, value_out)
+    value, stops = pump(process, job, {process.stdout: out.take, process.stderr: err.take}, data, value_out, live)
     code = process.returncode
     after = oom_kills()
     return {
@@ -93,7 +90,7 @@ def run_child(job, work, spool):
         "killed": stops.killed,
         "oom": 0 if before is None or after is None or code != -signal.SIGKILL or stops.stopped else after - before,
         "wall_ms": (time.monotonic() - started) * 1000,
-    }, out, err  # fmt: skip
+    }  # fmt: skip
 
 
 def signal_name(number):
@@ -103,7 +100,7 @@ def signal_name(number):
         return "SIG%d" % number
 
 
-def pump(process, job, takers, data, value_out):
+def pump(process, job, takers, data, value_out, live):
     """Moves bytes until the program has ended and its streams are read; returns its value, and how it was stopped."""
     stops = Stops(job["soft_ms"], job["grace_ms"])
     ended_out, ended_in = os.pipe()
@@ -120,9 +117,10 @@ def pump(process, job, takers, data, value_out):
             selector.register(process.stdin, selectors.EVENT_WRITE)
         open_streams = set(takers)
         while open_streams or ended_at is None:
-            wait_s = stops.wait_s() if ended_at is None else max(0, ended_at + DRAIN_S - time.monotonic())
-            ready = selector.select(wait_s)
+            waits = (stops.wait_s(), live.wait_s()) if ended_at is None else (max(0, ended_at + DRAIN_S - time.monotonic()),)
+            ready = selector.select(min((wait_s for wait_s in waits if wait_s is not None), default=None))
             if ended_at is None:
+                live.say_due()
                 stops.due(process.pid)
             elif not ready:
                 break

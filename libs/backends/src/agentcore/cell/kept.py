@@ -10,7 +10,6 @@ import traceback
 import types
 
 from . import script
-from .capture import Capture
 
 DRAIN_S = 0.2
 
@@ -20,12 +19,11 @@ class Kept:
         self._module = types.ModuleType("__main__")
         self._number = 0
 
-    def run(self, job, work, spool):
-        """Evidence of the program's end, and what it wrote."""
+    def run(self, job, work, out, err, live):
+        """Evidence of the program's end."""
         self._number += 1
         started, told, stops = time.monotonic(), [], []
-        out, err = (Capture(job["max"][name], os.path.join(spool, name)) for name in ("stdout", "stderr"))
-        with Streams(out, err, job["stdin"]), Place(self._module, work, job["env"]), Alarm(job, stops):
+        with Streams(out, err, job["stdin"], live), Place(self._module, work, job["env"]), Alarm(job, stops):
             with open(job["program"]["entry"], "rb") as file:
                 source = file.read()
             os.unlink(job["program"]["entry"])
@@ -33,7 +31,7 @@ class Kept:
             code = self._execute(source, told.append)
         value = script.encode(told[-1]) if told else None
         end = {"code": code, "signal": None, "value": value, "stopped": bool(stops), "oom": 0}
-        return {**end, "wall_ms": (time.monotonic() - started) * 1000}, out, err
+        return {**end, "wall_ms": (time.monotonic() - started) * 1000}
 
     def _execute(self, source, tell):
         name = "<run %d>" % self._number
@@ -58,14 +56,15 @@ class Kept:
 class Streams:
     """Descriptors 0 to 2 and their objects are the program's; afterwards they are what they were."""
 
-    def __init__(self, out, err, data):
-        self._captures, self._data = (out, err), data
+    def __init__(self, out, err, data, live):
+        self._captures, self._data, self._live = (out, err), data, live
 
     def __enter__(self):
         self._objects = sys.stdin, sys.stdout, sys.stderr
         for stream in self._objects[1:]:
             stream.flush()
         self._fds = [os.dup(fd) for fd in (0, 1, 2)]
+        self._live.through(self._fds[1])
         self._threads = []
         with tempfile.TemporaryFile() as file:
             file.write(self._data)
@@ -89,6 +88,7 @@ class Streams:
             except (OSError, ValueError, AttributeError):
                 pass
         sys.stdin, sys.stdout, sys.stderr = self._objects
+        self._live.end()
         for fd, saved in enumerate(self._fds):
             os.dup2(saved, fd)
             os.close(saved)

@@ -12,6 +12,8 @@ import types
 from urllib.parse import quote
 
 MARK = b"<redacted>"
+# What may be the beginning of a secret waits for the bytes after it, up to so many; the worker's redactor does the same.
+HOLD_MAX = 8192
 # Shorter values stand in ordinary text by chance.
 SECRET_MIN = 12
 LOOKS = re.compile(
@@ -20,6 +22,30 @@ LOOKS = re.compile(
     rb"|-----BEGIN [A-Z ]{0,30}PRIVATE KEY-----.*?(?:-----END [A-Z ]{0,30}PRIVATE KEY-----|\Z)",
     re.S,
 )
+
+HEADS = [b"Bearer ", b"eyJ", *(b"gh%c_" % kind for kind in b"oprsu"), b"github_pat_", b"glpat-", *(b"xox%c-" % kind for kind in b"abep"), b"ya29."]
+HEADS += [b"AKIA", b"ASIA", b"AIza"]
+BEGUN = re.compile(
+    rb"\b(?:%s|(?:%s)\Z)"
+    % (b"|".join(map(re.escape, HEADS)), b"|".join(re.escape(head[:size]) for head in HEADS for size in range(1, len(head))))
+)  # fmt: skip
+# Dashes behind KEY end a key and begin none.
+KEY_BEGUN = re.compile(
+    b"".join(rb"(?<!KEY%s)" % (b"-" * behind) for behind in range(5))
+    + rb"-{1,5}\Z|-----B[A-Z ]{0,46}-{0,4}\Z|-----BEGIN [A-Z ]{0,30}PRIVATE KEY-----(?:(?!-----END [A-Z ]{0,30}PRIVATE KEY-----).)*\Z",
+    re.S,
+)  # fmt: skip
+TOKEN = bytes(range(48, 58)) + bytes(range(65, 91)) + bytes(range(97, 123)) + b"_.~+/=-"
+
+
+def open_look(data):
+    """How many bytes at the end begin a token by its looks and do not end it."""
+    tail = data[-HOLD_MAX:]
+    run = len(tail.rstrip(TOKEN))
+    starts = [found.start() for found in (BEGUN.search(tail, run), KEY_BEGUN.search(tail)) if found is not None]
+    if tail[:run].endswith(b"Bearer "):
+        starts.append(run - len(b"Bearer "))
+    return len(tail) - min(starts, default=len(tail))
 
 
 def forms(secret):
@@ -41,19 +67,38 @@ class Redactor:
         self._known = re.compile(b"|".join(re.escape(form) for form in longest_first))
 
     def redact(self, data):
-        if self._known is not None:
-            data = self._known.sub(MARK, data)
-        return LOOKS.sub(MARK, data)
+        return LOOKS.sub(MARK, self.without_known(data))
+
+    def without_known(self, data):
+        return data if self._known is None else self._known.sub(MARK, data)
 
     def open_end(self, data):
         """How many bytes at the end begin a registered form and do not complete it."""
         longest = 0
         for form in self._forms:
-            for size in range(min(len(form) - 1, len(data)), longest, -1):
-                if data.endswith(form[:size]):
+            for size in range(min(len(form) - 1, len(data), HOLD_MAX), longest, -1):
+                # Its first byte tells most of them apart.
+                if data[-size] == form[0] and data.endswith(form[:size]):
                     longest = size
                     break
         return longest
+
+
+class Redaction:
+    """One stream of a program, piece by piece."""
+
+    def __init__(self, redactor):
+        self._redactor, self._held = redactor, b""
+
+    def take(self, data):
+        whole = self._redactor.without_known(self._held + data)
+        cut = len(whole) - max(self._redactor.open_end(whole), open_look(whole))
+        self._held = whole[cut:]
+        return LOOKS.sub(MARK, whole[:cut])
+
+    def end(self):
+        held, self._held = self._held, b""
+        return LOOKS.sub(MARK, held)
 
 
 class RedactingBuffer(io.RawIOBase):

@@ -1,0 +1,73 @@
+"""What a program prints while it runs, as lines of the tool's own output: a preview, for the answer has all of it.
+
+    @cofferdam-live:NONCE:NUMBER:STREAM:base64@
+"""
+import base64
+import itertools
+import os
+import select
+import threading
+import time
+
+# A line is one atomic write to a pipe (PIPE_BUF, 4096).
+PIECE = 2900
+LINE_MORE = 100
+# Many small writes become one line; the first after a pause goes at once.
+GAP_S = 0.1
+
+
+class Live:
+    """`left`: bytes of lines that a program may cause; beyond them its output comes with the answer alone."""
+
+    def __init__(self, nonce, left, say):
+        self._head, self._left, self._say, self._fd = "@cofferdam-live:%s:" % nonce, left, say, None
+        self._number, self._said_at, self._waiting = 0, 0, []
+        self._lock = threading.Lock()
+
+    def through(self, fd):
+        """From now on past the interpreter's stream, which is the program's until the end."""
+        with self._lock:
+            self._fd = fd
+
+    def end(self):
+        with self._lock:
+            self._left, self._waiting = 0, []
+
+    def take(self, name, data):
+        with self._lock:
+            self._left -= len(data) * 4 // 3 + LINE_MORE
+            if self._left >= 0:
+                self._waiting.append((name, data))
+        self.say_due()
+
+    def wait_s(self):
+        """When to come again; None while nothing waits."""
+        return max(0, self._said_at + GAP_S - time.monotonic()) if self._waiting else None
+
+    def say_due(self):
+        with self._lock:
+            if not self._waiting or self._said_at + GAP_S > time.monotonic():
+                return
+            for name, parts in itertools.groupby(self._waiting, lambda part: part[0]):
+                data = b"".join(data for _, data in parts)
+                for at in range(0, len(data), PIECE):
+                    self._line(name, base64.b64encode(data[at : at + PIECE]).decode())
+            self._waiting, self._said_at = [], time.monotonic()
+
+    def _line(self, name, text):
+        line = "%s%d:%s:%s@\n" % (self._head, self._number, name, text)
+        self._number += 1
+        if self._fd is None:
+            self._say.write(line)
+            self._say.flush()
+        elif can_write(self._fd):
+            os.write(self._fd, line.encode())
+        else:
+            # Nobody reads there, and the program must not wait for it. The number that is missing ends the preview.
+            self._left = 0
+
+
+def can_write(fd):
+    poll = select.poll()
+    poll.register(fd, select.POLLOUT)
+    return any(events & select.POLLOUT for _, events in poll.poll(0))

@@ -1,0 +1,53 @@
+/** How a program ended and what it printed, by its cell's answer or, where that died, by what the tool says. */
+import { CofferdamError, type Exit } from '@cofferdam/contract'
+import type { ToolResult } from './consume-stream.ts'
+import type { Answer } from './read-answer.ts'
+
+export type Ended = Omit<Exit, 'usage'> & { stdout: Buffer; stderr: Buffer }
+
+/** Throws `protocol_violation` for an answer to something else. */
+export function fromAnswer({ head, stdout, stderr }: Answer): Ended {
+  const { exit, bytes, dropped } = head
+  if (exit === undefined || bytes === undefined || dropped === undefined)
+    throw new CofferdamError('protocol_violation', 'AgentCore: an outcome without its parts.')
+  return {
+    exitCode: exit.code,
+    signal: exit.signal ?? null,
+    outputBytes: { stdout: bytes[0], stderr: bytes[1] },
+    outputDropped: { stdout: dropped[0], stderr: dropped[1] },
+    oomKills: exit.oom ?? 0,
+    pidsLimitHit: false,
+    diskLimitHit: head.disk_full ?? false,
+    ...(exit.value == null ? {} : { valueJson: exit.value }),
+    stdout,
+    stderr,
+  }
+}
+
+/** The interpreter or the cell was killed, or did not end in time: what the tool itself says is all that there is. */
+const KILLED: readonly (number | null | undefined)[] = [124, 137]
+
+/** `stdout` and `stderr` come after what was shown while it ran. Throws `sandbox_lost` where nothing says that anybody was killed. */
+export function withoutAnswer(
+  result: ToolResult | null,
+  shown: Exit['outputBytes'],
+  most: Exit['outputBytes'],
+): Ended {
+  if (!KILLED.includes(result?.exitCode))
+    throw new CofferdamError('sandbox_lost', 'AgentCore: the cell of the session did not answer.', {
+      details: { reason: 'no_answer', exit_code: result?.exitCode ?? null },
+    })
+  const [stdout, stderr] = [Buffer.from(result?.stdout ?? ''), Buffer.from(result?.stderr ?? '')]
+  const bytes = { stdout: shown.stdout + stdout.length, stderr: shown.stderr + stderr.length }
+  return {
+    exitCode: result?.exitCode ?? null,
+    signal: null,
+    outputBytes: bytes,
+    outputDropped: { stdout: bytes.stdout > most.stdout, stderr: bytes.stderr > most.stderr },
+    oomKills: 0,
+    pidsLimitHit: false,
+    diskLimitHit: false,
+    stdout,
+    stderr,
+  }
+}
