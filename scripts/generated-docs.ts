@@ -227,7 +227,8 @@ function configurationPage(): string {
     '',
     '### `provisioning.azure`',
     '',
-    'In whose subscription the API makes session pools, and with which credentials (docs/workspaces.md). Left out: it makes none.',
+    'In whose subscription the API and `cofferdam provision azure` make session pools, and with which credentials',
+    '(docs/operations/azure.md). Left out: they make none.',
     '',
     ...keyTable(
       z.toJSONSchema(azureProvisionConfigSchema, { io: 'input', unrepresentable: 'any' }) as JsonSchema,

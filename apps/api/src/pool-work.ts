@@ -8,22 +8,14 @@
  *              └─ pool not proven gone ─► orphan; the configuration stays
  */
 import { randomBytes } from 'node:crypto'
-import { poolIdOf, type PoolPlan, type PoolProvisioner } from '@cofferdam/backends'
+import { poolIdOf, type FoundPool, type PoolPlan, type PoolProvisioner } from '@cofferdam/backends'
 import { CofferdamError, isCofferdamError } from '@cofferdam/contract'
 import type { SandboxConfig, SandboxConfigs, SandboxSettings } from '@cofferdam/store'
 import { z } from 'zod'
+import { POOL_DEFAULTS, type PoolWish } from './pool-wish.ts'
 
 /** Renewed before each call and poll of Azure; the longest call with its tries takes less. */
 const LEASE_MS = 10 * 60_000
-
-/** As the seed names them. */
-export const POOL_DEFAULTS = { location: 'eastus', resource_group: 'polyclaw-sandbox-rg' } as const
-
-export interface PoolWish {
-  location?: string | undefined
-  resource_group?: string | undefined
-  pool_name?: string | undefined
-}
 
 export interface PoolWorkDeps {
   configs: SandboxConfigs
@@ -116,6 +108,27 @@ export async function removeSandboxPool(deps: PoolWorkDeps): Promise<RemovedPool
   const resource_group = await removeGroupOf(deps, plan, keep)
   await configs.finish(claimed.lease, actor, CLEARED)
   return { status: 'removed', resource_group }
+}
+
+/** What making or removing would do now, and to what. */
+export type PoolPreview =
+  | { status: 'already_provisioned' | 'not_provisioned' }
+  | { status: 'would_make' | 'would_remove'; plan: PoolPlan; group: FoundPool; pool: FoundPool }
+
+/** Asks Azure and changes nothing. Throws what making and removing would refuse without asking Azure, and what Azure refuses. */
+export async function previewSandboxPool(
+  { configs, provisioner, signal }: Omit<PoolWorkDeps, 'actor'>,
+  work: { kind: 'making'; wish: PoolWish } | { kind: 'removing' },
+): Promise<PoolPreview> {
+  const now = await configs.get()
+  if (work.kind === 'making' && isProvisioned(now.settings)) return { status: 'already_provisioned' }
+  const plan =
+    work.kind === 'making'
+      ? planFor(now, work.wish, provisioner.subscription)
+      : planOf(now, provisioner.subscription)
+  if (plan === null) return { status: 'not_provisioned' }
+  const status = work.kind === 'making' ? 'would_make' : 'would_remove'
+  return { status, plan, ...(await provisioner.find(plan, signal)) }
 }
 
 /** What is left over from a process that died is finished first, under its names. */

@@ -39,7 +39,7 @@ export const COMMANDS: Readonly<Record<string, CommandEntry>> = {
   },
   tenant: { summary: 'create, list and change tenants', load: () => import('./commands/tenant.ts') },
   provision: {
-    summary: 'give tenants places of their own at a vendor',
+    summary: 'make and remove places to run at a vendor',
     load: () => import('./commands/provision.ts'),
   },
   doctor: {

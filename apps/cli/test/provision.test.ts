@@ -1,4 +1,4 @@
-/** `cofferdam provision agentcore` as an operator runs it, against the account's double and a real Postgres. */
+/** `cofferdam provision` as an operator runs it, against the vendors' doubles and a real Postgres. */
 import { createStore } from '@cofferdam/store'
 import { createTestDatabase, type TestDatabase } from '@cofferdam/store/testing'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
@@ -9,29 +9,50 @@ import {
   startAccountDouble,
   type AccountDouble,
 } from '../../../infra/doubles/agentcore/control/control-plane.ts'
+import { startAzureDouble, type AzureDouble } from '../../../infra/doubles/azure/azure-double.ts'
+import { PRINCIPAL } from '../../../infra/doubles/azure/identity.ts'
 import { run, type Ended } from './command-process.ts'
+
+const SUBSCRIPTION = '11111111-2222-3333-4444-555555555555'
 
 let database: TestDatabase
 let double: AccountDouble
+let azure: AzureDouble
 const cwd = mkdtempSync(join(tmpdir(), 'cofferdam-provision-'))
 beforeAll(async () => {
   database = await createTestDatabase()
   double = await startAccountDouble()
+  azure = await startAzureDouble({ pools: [] })
+  const header = join(cwd, 'header')
+  writeFileSync(header, azure.identity.settings.identityHeader)
   await using store = await createStore({ databaseUrl: database.url, blobDir: join(cwd, 'blobs') })
   for (const tenant of ['acme', 'globex']) await store.tenants.create({ tenant_id: tenant }, 'test')
   writeFileSync(
     join(cwd, 'cofferdam.config.yaml'),
-    `provisioning:\n  agentcore:\n    region: ${double.region}\n    control_url: ${double.origin}\n    poll_ms: 5\n`,
+    JSON.stringify({
+      provisioning: {
+        agentcore: { region: double.region, control_url: double.origin, poll_ms: 5 },
+        azure: {
+          subscription: SUBSCRIPTION,
+          arm_endpoint: azure.origin,
+          credentials: ['managed-identity'],
+          identity_endpoint: azure.identityEndpoint,
+          identity_header_file: header,
+          retry_ms: 1,
+        },
+      },
+    }),
   )
 })
 afterAll(async () => {
   await double[Symbol.asyncDispose]()
+  await azure[Symbol.asyncDispose]()
   await database.drop()
   rmSync(cwd, { recursive: true, force: true })
 })
 
-const provision = (...args: string[]): Promise<Ended> =>
-  run(['provision', 'agentcore', ...args], {
+const provisionAt = (vendor: string, ...args: string[]): Promise<Ended> =>
+  run(['provision', vendor, ...args], {
     cwd,
     env: {
       DATABASE_URL: database.url,
@@ -39,6 +60,8 @@ const provision = (...args: string[]): Promise<Ended> =>
       AWS_SECRET_ACCESS_KEY: double.secrets.secretAccessKey,
     },
   })
+
+const provision = (...args: string[]): Promise<Ended> => provisionAt('agentcore', ...args)
 
 it('shows what it would do, does it, shows why something is not ready, and removes it', async () => {
   const dry = await provision('--all', '--dry-run')
@@ -72,6 +95,61 @@ it('shows what it would do, does it, shows why something is not ready, and remov
   const removed = await provision('--tenant', 'acme', '--remove')
   expect(removed).toMatchObject({ status: 0, stdout: '2 interpreters of acme deleted.\n' })
   expect(double.stock.ready()).toHaveLength(2)
+})
+
+it('makes the pool of the fleet at Azure once, and removes it with its group', async () => {
+  const names = ['--resource-group', 'rg1', '--pool-name', 'poolone']
+  const dry = await provisionAt('azure', ...names, '--dry-run')
+  expect(dry).toMatchObject({ status: 0, stderr: '' })
+  expect(dry.stdout).toMatch(/group +rg1 +absent +would-create +-\npool +poolone +absent +would-create +-\n/)
+  expect([azure.arm.groups.size, azure.arm.pools.size]).toEqual([0, 0])
+
+  const made = await provisionAt('azure', ...names)
+  expect(made).toMatchObject({ status: 0, stderr: '' })
+  expect(made.stdout).toMatch(/pool +poolone +ready +created +-\n/)
+  expect(made.stdout).toContain(`Endpoint: ${azure.endpoint('poolone')}\nDisabled: `)
+  expect([...azure.arm.roles.values()]).toMatchObject([{ principalId: PRINCIPAL }])
+  const again = await provisionAt('azure', '--json')
+  expect(JSON.parse(again.stdout)).toMatchObject({
+    status: 'already_provisioned',
+    endpoint: azure.endpoint('poolone'),
+    enabled: false,
+    orphans: [],
+  })
+
+  const wouldRemove = await provisionAt('azure', '--remove', '--dry-run')
+  expect(wouldRemove.stdout).toMatch(/group +rg1 +ours +would-delete .*\npool +poolone +ours +would-delete/)
+  azure.arm.faults.deaf_delete = true
+  const deaf = await provisionAt('azure', '--remove')
+  expect(deaf.status).toBe(1)
+  expect(deaf.stderr).toContain('still there')
+  azure.arm.faults.deaf_delete = false
+  const removed = await provisionAt('azure', '--remove', '--json')
+  expect(removed.status).toBe(0)
+  expect(JSON.parse(removed.stdout)).toMatchObject({
+    status: 'removed',
+    resources: [
+      { resource: 'pool', name: 'poolone', state: 'gone', action: 'deleted' },
+      { resource: 'group', name: 'rg1', state: 'gone', action: 'deleted' },
+    ],
+    endpoint: null,
+    orphans: [],
+  })
+  expect([azure.arm.groups.size, azure.arm.pools.size]).toEqual([0, 0])
+})
+
+it('takes only names and flags that fit the vendor', async () => {
+  for (const [words, said] of [
+    [['azure', '--gc'], 'takes no --gc'],
+    [['agentcore', '--location', 'eastus'], 'takes no --location'],
+    [['azure', '--pool-name', 'Bad_Name'], '--pool-name: expected 3-63'],
+    [['azure', '--remove', '--pool-name', 'other'], 'name no other'],
+    [['elsewhere'], 'knows agentcore and azure'],
+  ] as const) {
+    const [vendor, ...args] = words
+    const ended = await provisionAt(vendor, ...args)
+    expect([ended.status, ended.stderr]).toEqual([2, expect.stringContaining(said)])
+  }
 })
 
 it('says what is missing in the configuration', async () => {

@@ -7,6 +7,7 @@ import {
   isBackendName,
   warmConfigSchema,
   type AgentcoreProvisionConfig,
+  type AzureProvisionConfig,
   type BackendsConfigInput,
   type WarmConfig,
 } from '@cofferdam/backends'
@@ -118,7 +119,6 @@ const fileSchema = z.strictObject({
   provisioning: z
     .strictObject({
       agentcore: agentcoreProvisionConfigSchema.optional(),
-      // The API's: workers make no pools.
       azure: azureProvisionConfigSchema.optional(),
     })
     .prefault({}),
@@ -148,6 +148,8 @@ export type WorkerConfig = ReturnType<typeof readConfig<typeof WORKER_FIELDS>>['
 /** The `provisioning` section. */
 export interface Provisioning {
   agentcore?: AgentcoreProvisionConfig | undefined
+  /** Whose subscription the fleet's pool is made in. Workers make none: API and command do. */
+  azure?: AzureProvisionConfig | undefined
 }
 
 /**

@@ -175,6 +175,12 @@ export const LOG_FACTS: Readonly<Record<string, LogFacts>> = {
     about:
       'The janitor tries again once its worker is gone; the service ends it a minute after its deadline.',
   },
+  'azure: a session could not be given back; its next holder makes another': {
+    level: 'warn',
+    from: 'worker',
+    about:
+      'The attempt was stopped on its way into it, and the agent there does not answer; the next execution of the session gets a fresh one.',
+  },
   'azure: a session could not be kept and is ended': {
     level: 'warn',
     from: 'worker',

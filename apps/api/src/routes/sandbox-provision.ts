@@ -1,31 +1,11 @@
 /** POST and DELETE /api/sandbox/provision: Azure's session pool, made and removed (seed 004). Admin. */
 import { z } from 'zod'
 import { actorOf } from '../authenticate.ts'
-import { makeSandboxPool, POOL_DEFAULTS, removeSandboxPool } from '../pool-work.ts'
+import { poolWishSchema } from '../pool-wish.ts'
+import { makeSandboxPool, removeSandboxPool } from '../pool-work.ts'
 import type { App, RouteContext } from '../route-context.ts'
 import { FAILURES } from '../wire-schemas.ts'
 import { requireProvisioner, sandboxConfigSchema, shown } from './sandbox-config.ts'
-
-const wishSchema = z.strictObject({
-  location: z
-    .string()
-    .regex(/^[a-z0-9]{2,40}$/, 'expected a region such as eastus')
-    .optional()
-    .meta({ description: `Default ${POOL_DEFAULTS.location}.` }),
-  resource_group: z
-    .string()
-    .regex(/^[\w.()-]{0,89}[\w()-]$/, 'expected 1-90 letters, digits or _ . ( ) -, not ending with a dot')
-    .optional()
-    .meta({ description: `Default ${POOL_DEFAULTS.resource_group}; made when it does not exist.` }),
-  pool_name: z
-    .string()
-    .regex(
-      /^[a-z][a-z0-9-]{1,61}[a-z0-9]$/,
-      'expected 3-63 lower-case letters, digits or -, starting with a letter',
-    )
-    .optional()
-    .meta({ description: 'Default: one made at random.' }),
-})
 
 /** Adds the routes. */
 export function sandboxProvision(app: App, context: RouteContext): void {
@@ -41,7 +21,7 @@ export function sandboxProvision(app: App, context: RouteContext): void {
         summary: 'Make a session pool at Azure and keep its endpoint; nothing when there is one. Admin.',
         description:
           'Takes minutes. The pool (PythonLTS, no way out to the network, 300 s of cool-down) and a group that is made bear the tag fleet-owner. What fails is undone; what cannot be undone is listed as an orphan. When the process dies, the same request goes on where it stopped.',
-        body: wishSchema.optional(),
+        body: poolWishSchema.optional(),
         response: {
           200: z.strictObject({
             status: z.enum(['made', 'already_provisioned']),

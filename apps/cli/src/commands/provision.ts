@@ -1,141 +1,80 @@
-import {
-  createAgentcoreProvisioner,
-  interpretersFor,
-  type ProvisionReport,
-  type ReconcileOptions,
-} from '@cofferdam/backends'
-import { CofferdamError } from '@cofferdam/contract'
-import { createStore, type Store } from '@cofferdam/store'
-import { loadProvisioning } from '@cofferdam/worker'
-import { userInfo } from 'node:os'
-import path from 'node:path'
-import type { Command } from '../command.ts'
-import { EXIT } from '../exit-status.ts'
-import { hasFlag, textFlag } from '../parse-command-line.ts'
-import { table } from '../table.ts'
-import type { Terminal } from '../terminal.ts'
+import { type Command, type CommandLine, type Context } from '../command.ts'
 import { UsageError } from '../usage-error.ts'
 
+interface Vendor {
+  flags: readonly string[]
+  run(context: Context, line: CommandLine): Promise<number>
+}
+
+const VENDORS: Readonly<Record<string, Vendor>> = {
+  agentcore: {
+    flags: ['tenant', 'all', 'dry-run', 'gc', 'remove'],
+    run: async (...asked) => await (await import('../provision-agentcore.ts')).provisionAgentcore(...asked),
+  },
+  azure: {
+    flags: ['location', 'resource-group', 'pool-name', 'dry-run', 'remove'],
+    run: async (...asked) => await (await import('../provision-azure.ts')).provisionAzure(...asked),
+  },
+}
+const COMMON = ['json', 'help']
+
 export const command: Command = {
-  usage: 'agentcore [--tenant ID | --all] [--dry-run] [--gc] [--remove]',
+  usage:
+    'agentcore [--tenant ID | --all] [--dry-run] [--gc] [--remove] | azure [--location REGION] [--resource-group NAME] [--pool-name NAME] [--dry-run] [--remove]',
   details:
-    'Gives tenants code interpreters of their own at Amazon Bedrock AgentCore, and keeps the rows of DATABASE_URL and the service\n' +
-    'in step: makes what is missing, forgets what the service knows no more. May be repeated, and goes on where it ended.\n' +
-    'Settings: provisioning.agentcore of cofferdam.config.yaml; credentials: where the AWS SDK looks for them. Exit status 1\n' +
-    'when something is not ready. Rights, roles and what to do about failures: docs/operations/agentcore.md.',
+    'agentcore: gives tenants code interpreters of their own at Amazon Bedrock AgentCore, and keeps the rows of DATABASE_URL and the\n' +
+    'service in step: makes what is missing, forgets what the service knows no more. Exit status 1 when something is not ready.\n' +
+    'Rights, roles and what to do about failures: docs/operations/agentcore.md.\n' +
+    'azure: makes the one session pool of the fleet, grants the role on it, and keeps its endpoint in the sandbox configuration, as\n' +
+    'POST /api/sandbox/provision does; --remove takes it away again. It stays disabled until that configuration enables it. Rights and\n' +
+    'what to do about failures: docs/operations/azure.md.\n' +
+    'Both may be repeated, and go on where they ended. Settings: provisioning.agentcore and provisioning.azure of\n' +
+    'cofferdam.config.yaml; credentials: where the AWS SDK looks for them, and those that provisioning.azure names.',
   flags: {
-    tenant: { type: 'string', value: 'ID', description: 'also wants this tenant’s, and works on no other’s' },
-    all: { type: 'boolean', description: 'also wants those of every tenant whose sandbox is on' },
+    tenant: {
+      type: 'string',
+      value: 'ID',
+      description: 'agentcore: also wants this tenant’s, and works on no other’s',
+    },
+    all: { type: 'boolean', description: 'agentcore: also wants those of every tenant whose sandbox is on' },
     'dry-run': { type: 'boolean', description: 'say what would be done; change nothing' },
     gc: {
       type: 'boolean',
-      description: 'also delete interpreters with our prefix that no row names, an hour old or older',
+      description:
+        'agentcore: also delete interpreters with our prefix that no row names, an hour old or older',
     },
-    remove: { type: 'boolean', description: 'with --tenant: delete its interpreters and its role' },
+    remove: {
+      type: 'boolean',
+      description:
+        'agentcore, with --tenant: delete its interpreters and its role; azure: delete the pool, and its group when ours and empty',
+    },
+    location: { type: 'string', value: 'REGION', description: 'azure: where (default: eastus)' },
+    'resource-group': {
+      type: 'string',
+      value: 'NAME',
+      description: 'azure: its group, made when there is none (default: polyclaw-sandbox-rg)',
+    },
+    'pool-name': { type: 'string', value: 'NAME', description: 'azure: its name (default: made at random)' },
   },
   words: { min: 1, max: 1 },
   examples: [
     'cofferdam provision agentcore --tenant acme',
     'cofferdam provision agentcore --all --gc --dry-run',
     'cofferdam provision agentcore --tenant acme --remove',
+    'cofferdam provision azure --dry-run',
+    'cofferdam provision azure --location westeurope --resource-group sandboxes',
+    'cofferdam provision azure --remove',
   ],
-  async run({ config, terminal, stop }, line) {
-    if (line.words[0] !== 'agentcore')
-      throw new UsageError(`cofferdam provision knows agentcore, not ${JSON.stringify(line.words[0])}.`)
-    const tenantId = textFlag(line, 'tenant')
-    const [all, dryRun, remove] = [hasFlag(line, 'all'), hasFlag(line, 'dry-run'), hasFlag(line, 'remove')]
-    if (all && tenantId !== undefined) throw new UsageError('Either --tenant ID or --all, not both.')
-    if (remove && (tenantId === undefined || dryRun || hasFlag(line, 'gc')))
-      throw new UsageError('--remove takes --tenant ID and nothing else.')
-    const { agentcore } = loadProvisioning(config.environment)
-    if (agentcore === undefined)
-      throw new CofferdamError(
-        'config_invalid',
-        'cofferdam.config.yaml has no section provisioning.agentcore; its region at least is needed (docs/configuration.md).',
-      )
-    if (config.databaseUrl === undefined)
-      throw new CofferdamError(
-        'config_invalid',
-        'DATABASE_URL is not set (example: postgres://cofferdam@127.0.0.1/cofferdam).',
-      )
-    await using store = await createStore({
-      databaseUrl: config.databaseUrl,
-      blobDir: path.join(config.dataDir, 'blobs'),
-    })
-    await store.ping()
-    await using provisioner = createAgentcoreProvisioner(agentcore, {
-      rows: store.codeInterpreters,
-      actor: `cofferdam provision by ${userInfo().username}`,
-    })
-
-    if (remove) {
-      const removed = await provisioner.remove(tenantId ?? '', stop)
-      if (removed === null) throw isBusy()
-      terminal.value({ removed })
-      terminal.line(`${removed.length} interpreters of ${tenantId} deleted.`)
-      return EXIT.ok
-    }
-    const report = await provisioner.reconcile({
-      ...(tenantId === undefined ? {} : { tenantId }),
-      request: await wishesOf(store, tenantId, all),
-      dryRun,
-      garbage: hasFlag(line, 'gc') ? 'delete' : 'keep',
-      signal: stop,
-    })
-    if (report === null) throw isBusy()
-    terminal.value(report)
-    show(report, terminal)
-    const isDone = report.interpreters.every(({ state }) => state === 'ready' || state === 'disabled')
-    return isDone || dryRun ? EXIT.ok : EXIT.platform
+  async run(context, line) {
+    const [name = ''] = line.words
+    const vendor = Object.hasOwn(VENDORS, name) ? VENDORS[name] : undefined
+    if (vendor === undefined)
+      throw new UsageError(`cofferdam provision knows agentcore and azure, not ${JSON.stringify(name)}.`)
+    const known = [...vendor.flags, ...COMMON]
+    const other = Object.keys(line.flags).find(
+      (flag) => line.flags[flag] !== undefined && !known.includes(flag),
+    )
+    if (other !== undefined) throw new UsageError(`cofferdam provision ${name} takes no --${other}.`)
+    return await vendor.run(context, line)
   },
 }
-
-/** What is to be asked for beyond what was asked for earlier. */
-async function wishesOf(
-  store: Store,
-  tenantId: string | undefined,
-  all: boolean,
-): Promise<NonNullable<ReconcileOptions['request']>> {
-  if (tenantId !== undefined) {
-    const tenant = await store.tenants.get(tenantId)
-    if (tenant === null) throw new CofferdamError('not_found', `There is no tenant ${tenantId}.`)
-    return [{ tenantId, environments: interpretersFor(tenant.policy.environments) }]
-  }
-  const wishes = []
-  for (let after: string | undefined; all;) {
-    const page = await store.tenants.list(after === undefined ? {} : { after })
-    for (const { policy } of page)
-      if (policy.sandbox_enabled)
-        wishes.push({ tenantId: policy.tenant_id, environments: interpretersFor(policy.environments) })
-    after = page.at(-1)?.policy.tenant_id
-    if (after === undefined) break
-  }
-  return wishes
-}
-
-function show({ interpreters, garbage }: ProvisionReport, terminal: Terminal): void {
-  const rows = interpreters.map((line) => [
-    line.tenant_id,
-    line.environment,
-    line.state,
-    line.action,
-    line.interpreter_id,
-    line.detail,
-  ])
-  if (rows.length === 0) terminal.line('No tenant wants an interpreter: name one with --tenant, or --all.')
-  else
-    for (const text of table(['TENANT', 'ENVIRONMENT', 'STATE', 'DONE', 'INTERPRETER', 'WHY'], rows))
-      terminal.line(text)
-  if (garbage === null) return
-  terminal.line('')
-  terminal.line(garbage.length === 0 ? 'No garbage.' : 'Interpreters that no row names:')
-  const found = garbage.map((line) => [
-    line.interpreter_id,
-    `${Math.floor(line.age_ms / 60_000)} min`,
-    line.action,
-  ])
-  if (found.length > 0) for (const text of table(['INTERPRETER', 'AGE', 'DONE'], found)) terminal.line(text)
-}
-
-const isBusy = (): CofferdamError =>
-  new CofferdamError('conflict', 'Another process is provisioning now; ask again when it is done.')

@@ -25,6 +25,7 @@ const listSchema = z.object({
   nextLink: z.string().nullish(),
 })
 export type ArmPool = z.output<typeof poolSchema>
+export type ArmTags = z.output<typeof tagsSchema>
 
 /** Names of one pool; compared without case, as ARM does. */
 export interface PoolPlace {

@@ -7,9 +7,11 @@ import { createTokens } from '../tokens.ts'
 import { ARM_DEFAULTS, createArmClient } from './arm-client.ts'
 import type { AzureProvisionConfig } from './config.ts'
 import {
+  findPool,
   makePool,
   removeGroup,
   removePool,
+  type Found,
   type MadePool,
   type PoolPlan,
   type PoolSteps,
@@ -20,6 +22,8 @@ export type PoolWork = Pick<PoolSteps, 'keep' | 'signal'>
 
 export interface PoolProvisioner {
   readonly subscription: string
+  /** Looks and changes nothing. Throws ArmFailure, `backend_unavailable` without a token. */
+  find(plan: PoolPlan, signal: AbortSignal): Promise<{ group: Found; pool: Found }>
   /** Throws ArmFailure, `conflict` for somebody else's pool, `backend_unavailable` without a token. */
   make(plan: PoolPlan, work: PoolWork): Promise<MadePool>
   /** Resolves when it is proven gone. Throws like `make`. */
@@ -43,6 +47,7 @@ export function createPoolProvisioner(config: AzureProvisionConfig): PoolProvisi
   const stepsOf = (work: PoolWork): PoolSteps => ({ ...work, arm, principals: [] })
   return {
     subscription,
+    find: (plan, signal) => findPool({ arm, signal }, plan),
     make: async (plan, work) => {
       const granted = principals ?? [ownId(await tokens.get(arm_audience, work.signal))]
       return await makePool({ ...stepsOf(work), principals: granted }, plan)

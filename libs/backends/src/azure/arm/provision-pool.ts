@@ -22,6 +22,7 @@ import {
   putExecutorRole,
   putGroup,
   putPool,
+  type ArmTags,
   type PoolPlace,
 } from './pool-calls.ts'
 
@@ -56,6 +57,21 @@ const ENDPOINT_TRIES = 10
 /** A deletion that is over is seen by everyone shortly after. */
 const GONE_TRIES = 10
 
+/** Whose a resource is: ours is what bears our tag. */
+export type Found = 'absent' | 'ours' | 'foreign'
+
+/** Looks and changes nothing. Throws ArmFailure. */
+export async function findPool(
+  { arm, signal }: Pick<PoolSteps, 'arm' | 'signal'>,
+  plan: PoolPlan,
+): Promise<{ group: Found; pool: Found }> {
+  const [group, pool] = [await getGroup(arm, plan, signal), await getPool(arm, plan, signal)]
+  return { group: foundOf(group, plan), pool: foundOf(pool, plan) }
+}
+
+const foundOf = (there: { tags?: ArmTags } | null, { owner }: PoolPlan): Found =>
+  there === null ? 'absent' : there.tags?.[OWNER_TAG] === owner ? 'ours' : 'foreign'
+
 /** Throws ArmFailure or `conflict`; what it made stays then, for `removePool`. */
 export async function makePool(steps: PoolSteps, plan: PoolPlan): Promise<MadePool> {
   const { arm, signal } = steps
@@ -65,7 +81,7 @@ export async function makePool(steps: PoolSteps, plan: PoolPlan): Promise<MadePo
     await putGroup(arm, plan, { location: plan.location, tags }, signal)
   await steps.keep('pool')
   const there = await getPool(arm, plan, signal)
-  if (there !== null) refuseForeign(there.tags, plan)
+  refuseForeign(there, plan)
   if (there?.properties.provisioningState !== 'Succeeded') {
     const started = await putPool(arm, plan, { location: plan.location, tags }, signal)
     await untilOver(arm, `the pool ${plan.pool_name}`, started, signal, () => steps.keep('pool'))
@@ -108,7 +124,7 @@ export async function removePool(steps: PoolSteps, plan: PoolPlan): Promise<void
   await steps.keep('pool')
   const there = await getPool(arm, plan, signal)
   if (there === null) return
-  refuseForeign(there.tags, plan)
+  refuseForeign(there, plan)
   const started = await deletePool(arm, plan, signal)
   await untilOver(arm, `the pool ${plan.pool_name}`, started, signal, () => steps.keep('pool'))
   await untilGone(
@@ -125,7 +141,7 @@ export async function removeGroup(steps: PoolSteps, plan: PoolPlan): Promise<'go
   await steps.keep('group')
   const group = await getGroup(arm, plan, signal)
   if (group === null) return 'gone'
-  if (group.tags?.[OWNER_TAG] !== plan.owner || !(await isGroupEmpty(arm, plan, signal))) return 'kept'
+  if (foundOf(group, plan) !== 'ours' || !(await isGroupEmpty(arm, plan, signal))) return 'kept'
   const started = await deleteGroup(arm, plan, signal)
   await untilOver(arm, `the group ${plan.resource_group}`, started, signal, () => steps.keep('group'))
   await untilGone(
@@ -151,8 +167,8 @@ async function untilGone(
   throw new ArmFailure(what, 200, 'StillThere', 'it was deleted and is still there')
 }
 
-function refuseForeign(tags: Record<string, string> | null | undefined, plan: PoolPlan): void {
-  if (tags?.[OWNER_TAG] === plan.owner) return
+function refuseForeign(there: { tags?: ArmTags } | null, plan: PoolPlan): void {
+  if (foundOf(there, plan) !== 'foreign') return
   throw new CofferdamError(
     'conflict',
     `The pool ${poolIdOf(plan)} does not bear our tag ${OWNER_TAG}=${plan.owner}: it is somebody else's, and stays as it is.`,

@@ -1,0 +1,26 @@
+/** The records of what was provisioned, for commands that talk to Postgres themselves. */
+import { userInfo } from 'node:os'
+import path from 'node:path'
+import { CofferdamError } from '@cofferdam/contract'
+import { createStore, type Store } from '@cofferdam/store'
+import type { CliConfig } from './config.ts'
+
+/** Throws `config_invalid` without DATABASE_URL, `store_unavailable` when it does not answer. */
+export async function openStore({ databaseUrl, dataDir }: CliConfig): Promise<Store> {
+  if (databaseUrl === undefined)
+    throw new CofferdamError(
+      'config_invalid',
+      'DATABASE_URL is not set (example: postgres://cofferdam@127.0.0.1/cofferdam).',
+    )
+  const store = await createStore({ databaseUrl, blobDir: path.join(dataDir, 'blobs') })
+  try {
+    await store.ping()
+    return store
+  } catch (error) {
+    await store[Symbol.asyncDispose]()
+    throw error
+  }
+}
+
+/** Who did it, for the events. */
+export const provisioningActor = (): string => `cofferdam provision by ${userInfo().username}`
