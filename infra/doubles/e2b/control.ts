@@ -27,20 +27,32 @@ export interface Box {
 export interface Faults {
   /** Answers so many creates with 429. */
   throttle_creates: number
+  /** Answers so many connects with 429. */
+  throttle_connects: number
   /** Seconds in `Retry-After`; null for none. */
   retry_after: number | null
   /** Drops the connection of so many creates after the sandbox was made. */
   drop_creates: number
+  /** Never answers so many creates, though their sandboxes are made. */
+  hold_creates: number
+  /** Answers so many changes of a sandbox's time with 409, as for one that is going. */
+  conflict_timeouts: number
   /** Cuts the next stream of a process or of the interpreter after so many bytes; null for not at all. */
   cut_stream_after: number | null
+  /** Streams come in pieces of so many bytes until this is 0 again. */
+  piece_bytes: number
   /** Milliseconds before every answer of the control API. */
   latency_ms: number
 }
 export const NO_FAULTS: Faults = {
   throttle_creates: 0,
+  throttle_connects: 0,
   retry_after: null,
   drop_creates: 0,
+  hold_creates: 0,
+  conflict_timeouts: 0,
   cut_stream_after: null,
+  piece_bytes: 0,
   latency_ms: 0,
 }
 
@@ -84,6 +96,9 @@ export class Control {
       return reply(response, 204)
     }
     const seconds = secondsIn(body)
+    if (route === 'POST :id/timeout' && this.#happens('conflict_timeouts'))
+      return fail(response, 409, 'sandbox is being killed')
+    if (route === 'POST :id/connect' && this.#happens('throttle_connects')) return this.#throttle(response)
     if (route === 'POST :id/timeout') {
       this.#live(box, seconds ?? 0)
       return reply(response, 204)
@@ -97,11 +112,7 @@ export class Control {
   }
 
   async #create(response: ServerResponse, body: Record<string, unknown>, isV2: boolean): Promise<void> {
-    if (this.faults.throttle_creates > 0) {
-      this.faults.throttle_creates -= 1
-      if (this.faults.retry_after !== null) response.setHeader('Retry-After', String(this.faults.retry_after))
-      return fail(response, 429, 'Rate limit exceeded, please try again later')
-    }
+    if (this.#happens('throttle_creates')) return this.#throttle(response)
     if (typeof body['templateID'] !== 'string') return fail(response, 400, 'templateID is required')
     const id = newSandboxId()
     const isSecure = isV2 || body['secure'] === true
@@ -126,12 +137,25 @@ export class Control {
     this.boxes.set(id, box)
     this.#created += 1
     this.#live(box, secondsIn(body) ?? (isV2 ? DEFAULT_SECONDS.v2 : DEFAULT_SECONDS.v1))
-    if (this.faults.drop_creates > 0) {
-      this.faults.drop_creates -= 1
+    if (this.#happens('hold_creates')) return
+    if (this.#happens('drop_creates')) {
       response.destroy()
       return
     }
     reply(response, 201, created(box))
+  }
+
+  #happens(
+    fault: 'throttle_creates' | 'throttle_connects' | 'drop_creates' | 'hold_creates' | 'conflict_timeouts',
+  ): boolean {
+    if (this.faults[fault] <= 0) return false
+    this.faults[fault] -= 1
+    return true
+  }
+
+  #throttle(response: ServerResponse): void {
+    if (this.faults.retry_after !== null) response.setHeader('Retry-After', String(this.faults.retry_after))
+    fail(response, 429, 'Rate limit exceeded, please try again later')
   }
 
   #list(response: ServerResponse, query: URLSearchParams): void {

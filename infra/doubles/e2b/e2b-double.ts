@@ -103,9 +103,25 @@ async function toSandbox(
   const [incoming] = await Promise.all([answered, pipeline(request, upstream)])
   response.writeHead(incoming.statusCode ?? 502, incoming.headers)
   response.flushHeaders()
-  const cut = STREAMS.test(request.url ?? '') ? control.faults.cut_stream_after : null
+  const isStream = STREAMS.test(request.url ?? '')
+  const cut = isStream ? control.faults.cut_stream_after : null
   if (cut !== null) control.faults.cut_stream_after = null
-  await pipeline(incoming, cutAfter(cut, response), response).catch(() => response.destroy())
+  const pieces = inPieces(isStream ? control.faults.piece_bytes : 0)
+  await pipeline(incoming, pieces, cutAfter(cut, response), response).catch(() => response.destroy())
+}
+
+/** Each piece on its own, so that characters and messages come apart; 0 for as they are. */
+function inPieces(bytes: number): Transform {
+  return new Transform({
+    async transform(chunk: Buffer, _encoding, done) {
+      for (let at = 0; at < chunk.length; at += bytes || chunk.length) {
+        this.push(chunk.subarray(at, at + (bytes || chunk.length)))
+        // Written together they would come together.
+        if (bytes > 0) await new Promise((resolve) => setImmediate(resolve))
+      }
+      done()
+    },
+  })
 }
 
 /** Lets so many bytes through and then breaks the connection. */

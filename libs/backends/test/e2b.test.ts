@@ -84,6 +84,19 @@ describe.skipIf(why !== null && process.env['COFFERDAM_REQUIRE'] !== 'all')(`e2b
     await expect(printed(sandbox, program)).rejects.toMatchObject({ code: 'sandbox_lost' })
   })
 
+  it('puts together again what comes apart on its way, within characters and messages', async () => {
+    const program = python("print('é漢😀' * 50)")
+    double.fault({ piece_bytes: 3 })
+    await using sandbox = await open(program)
+    expect(await printed(sandbox, program)).toBe(`${'é漢😀'.repeat(50)}\n`)
+    double.fault({ piece_bytes: 0 })
+  })
+
+  it('runs nothing, and leaves nothing, when the service says that a fresh sandbox is going', async () => {
+    double.fault({ conflict_timeouts: 1 })
+    await expect(open(python('1'))).rejects.toMatchObject({ code: 'sandbox_open_failed' })
+  })
+
   it('loses a sandbox that the vendor ends', async () => {
     const program = python("import time; print('up', flush=True); time.sleep(60)")
     await using sandbox = await open(program)

@@ -1,0 +1,270 @@
+/** Sessions at E2B: one sandbox for a name whichever worker comes, and workers that die at any point of a turn. */
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { createInterface } from 'node:readline'
+import { fileURLToPath } from 'node:url'
+import { type Backend, type Sandbox, type SandboxSpec, type SessionEntry } from '@cofferdam/contract'
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { NO_FAULTS } from '../../../infra/doubles/e2b/control.ts'
+import { startE2bDouble, type E2bDouble } from '../../../infra/doubles/e2b/e2b-double.ts'
+import { missing } from '../../../infra/doubles/jail.ts'
+import { createE2bBackend } from '../src/e2b/index.ts'
+import { memorySessions, type MemorySessions } from './memory-sessions.ts'
+import { jobSpec, printed, python } from './remote-run.ts'
+
+const why = missing()
+const NAME = { tenantId: 't', backend: 'e2b', key: 'k' }
+const IN_SESSION = {
+  reuse: 'session',
+  session: { key: 'k', scope: 'interpreter', idleMs: null },
+} as const satisfies Partial<SandboxSpec>
+/** Tells how often it ran in this session. */
+const COUNT = "n = globals().get('n', 0) + 1\nprint(n)"
+const HANG = "import time\nprint('up', flush=True)\ntime.sleep(600)"
+const DYING = fileURLToPath(new URL('e2b-worker-that-dies.ts', import.meta.url))
+
+describe.skipIf(why !== null && process.env['COFFERDAM_REQUIRE'] !== 'all')(`e2b ${why ?? ''}`, () => {
+  const folder = mkdtempSync(join(tmpdir(), 'cofferdam-e2b-'))
+  const keyFile = join(folder, 'key')
+  let double: E2bDouble
+  let sessions: MemorySessions
+  let one: Backend
+  let two: Backend
+
+  const settings = () => ({ api_key_file: keyFile, api_url: double.origin, sandbox_url: double.origin })
+  const spec = (change: Partial<SandboxSpec> = IN_SESSION): SandboxSpec => ({
+    ...jobSpec('e2be2be2be2b', python('')),
+    ...change,
+  })
+  const open = (by: Backend, change?: Partial<SandboxSpec>): Promise<Sandbox> =>
+    by.open(spec(change), AbortSignal.timeout(60_000))
+  /** What the counting program prints in one turn, and whose it was. */
+  async function count(by: Backend): Promise<{ said: string; session: Sandbox['session'] }> {
+    await using sandbox = await open(by)
+    return { said: await printed(sandbox, python(COUNT)), session: sandbox.session }
+  }
+  const running = (): string[] => double.running().map(({ id }) => id)
+
+  beforeAll(async () => {
+    double = await startE2bDouble()
+    writeFileSync(keyFile, double.apiKey)
+  })
+  beforeEach(() => {
+    sessions = memorySessions()
+    one = createE2bBackend(settings(), { sessions })
+    two = createE2bBackend(settings(), { sessions })
+  })
+  afterEach(async () => {
+    double.fault(NO_FAULTS)
+    const entry = await sessions.find(NAME)
+    if (entry !== null) await two.endSession?.(NAME, entry, AbortSignal.timeout(30_000))
+    expect(running(), 'left at the vendor').toEqual([])
+    await Promise.all([one, two].map((backend) => backend[Symbol.asyncDispose]()))
+  })
+  afterAll(async () => {
+    await double[Symbol.asyncDispose]()
+    rmSync(folder, { recursive: true })
+  })
+
+  describe('a session', () => {
+    it('goes on at another worker, and ends for whoever asks', async () => {
+      const first = await count(one)
+      const second = await count(two)
+      expect([first.said, second.said]).toEqual(['1\n', '2\n'])
+      expect(second.session).toEqual({ id: first.session?.id, fresh: false })
+      const entry = await sessions.find(NAME)
+      if (entry === null) return expect.fail('it is not in the registry')
+      expect(running()).toEqual([entry.handle['sandbox']])
+      expect(await one.endSession?.(NAME, entry, AbortSignal.timeout(30_000))).toBe(true)
+      expect(await one.endSession?.(NAME, entry, AbortSignal.timeout(30_000))).toBe(false)
+    })
+
+    it('serves two workers that race for it one after the other, in one sandbox', async () => {
+      const before = double.created
+      const said = await Promise.all([count(one), count(two), count(one), count(two)])
+      expect(said.map((turn) => turn.said).toSorted()).toEqual(['1\n', '2\n', '3\n', '4\n'])
+      expect(new Set(said.map(({ session }) => session?.id)).size).toBe(1)
+      expect(double.created - before).toBe(1)
+    })
+
+    it('has neither key nor token in its entry', async () => {
+      await count(one)
+      const entry = await sessions.find(NAME)
+      const sandbox = String(entry?.handle['sandbox'])
+      const asked = await fetch(`${double.origin}/v2/sandboxes/${sandbox}/connect`, {
+        method: 'POST',
+        headers: { 'X-API-KEY': double.apiKey },
+        body: '{}',
+      })
+      const { envdAccessToken } = (await asked.json()) as { envdAccessToken: string }
+      expect(envdAccessToken).toMatch(/^[0-9a-f]{40}$/)
+      expect(JSON.stringify(entry)).not.toContain(envdAccessToken)
+      expect(JSON.stringify(entry)).not.toContain(double.apiKey)
+    })
+
+    it('stops at once when its lease is lost, and is not left behind', async () => {
+      const sandbox = await open(one)
+      const isUp = Promise.withResolvers<undefined>()
+      const lost = expect(
+        sandbox.run(python(HANG), {
+          onOutput: () => isUp.resolve(undefined),
+          maxOutputBytes: { stdout: 1000, stderr: 1000 },
+          signal: AbortSignal.timeout(60_000),
+        }),
+      ).rejects.toMatchObject({ code: 'fenced' })
+      await isUp.promise
+      sessions.expire(NAME)
+      await lost
+      const next = await count(two)
+      expect([next.said, next.session?.fresh]).toEqual(['1\n', true])
+      await sandbox[Symbol.asyncDispose]()
+      expect(running()).toEqual([(await sessions.find(NAME))?.handle['sandbox']])
+    })
+
+    it('begins anew, under another id, when the vendor ended it between two turns', async () => {
+      const first = await count(one)
+      await double.end(running()[0] ?? '')
+      const second = await count(two)
+      expect([second.said, second.session?.fresh]).toEqual(['1\n', true])
+      expect(second.session?.id).not.toBe(first.session?.id)
+    })
+
+    it('begins anew when it could end before the program’s deadline', async () => {
+      const short = createE2bBackend({ ...settings(), max_life_ms: 60_000 }, { sessions })
+      const turns = [await count(short), await count(short)]
+      expect(turns.map(({ said, session }) => [said, session?.fresh])).toEqual([
+        ['1\n', true],
+        ['1\n', true],
+      ])
+      await short[Symbol.asyncDispose]()
+    })
+
+    it('is left as it was while the service takes no more, and found again', async () => {
+      await count(one)
+      double.fault({ throttle_connects: 3, retry_after: 0 })
+      await expect(open(two)).rejects.toMatchObject({ code: 'backend_unavailable' })
+      expect((await count(two)).said).toBe('2\n')
+    })
+
+    it('is not joined over a stream that breaks, nor kept when its time cannot be set', async () => {
+      await count(one)
+      double.fault({ cut_stream_after: 8 })
+      expect((await count(two)).said).toBe('1\n')
+      const sandbox = await open(one)
+      double.fault({ conflict_timeouts: 1 })
+      await sandbox[Symbol.asyncDispose]()
+      expect(running()).toEqual([])
+      expect(await sessions.find(NAME)).toBeNull()
+    })
+
+    it('refuses other limits, and files of a session that is not there', async () => {
+      const list = { type: 'files', op: 'list' } as const
+      await expect(open(one, { ...IN_SESSION, program: list })).rejects.toMatchObject({ code: 'not_found' })
+      await count(one)
+      const limits = { ...spec().limits, pids: 7 }
+      await expect(open(two, { ...IN_SESSION, limits })).rejects.toMatchObject({ code: 'conflict' })
+      expect((await count(two)).said).toBe('2\n')
+    })
+  })
+
+  describe('a worker that is killed', () => {
+    /** All that it said until it was killed: when its words are those that are waited for, or when something else happened. */
+    async function killedAt(
+      change: Partial<SandboxSpec>,
+      sources: string[],
+      time: ((said: Said[]) => boolean) | Promise<unknown>,
+    ): Promise<{ said: Said[]; owner: SandboxSpec['owner'] }> {
+      const wish = spec(change)
+      const given = JSON.stringify({ settings: settings(), spec: wish, sources })
+      const child = spawn(process.execPath, [DYING, given], { stdio: ['ignore', 'pipe', 'inherit'] })
+      const ended = once(child, 'exit')
+      const said: Said[] = []
+      const spoken = Promise.withResolvers<undefined>()
+      spoken.promise.catch(() => undefined)
+      async function hear(): Promise<void> {
+        for await (const line of createInterface({ input: child.stdout })) {
+          said.push(JSON.parse(line) as Said)
+          if (typeof time === 'function' && time(said)) spoken.resolve(undefined)
+        }
+        spoken.reject(new Error('it ended by itself'))
+      }
+      const heard = hear()
+      try {
+        await (typeof time === 'function' ? spoken.promise : time)
+      } finally {
+        child.kill('SIGKILL')
+        await Promise.all([ended, heard])
+      }
+      return { said, owner: wish.owner }
+    }
+    interface Said {
+      kept?: SessionEntry
+      printed?: string
+      over?: true
+    }
+    /** The registry as the dead worker left it. */
+    async function leave(said: Said[]): Promise<SessionEntry> {
+      const entry = said.findLast(({ kept }) => kept !== undefined)?.kept
+      if (entry === undefined) return expect.fail('it kept nothing')
+      await using lease = await sessions.claim(NAME, spec().owner, {
+        waitMs: 0,
+        signal: AbortSignal.timeout(30_000),
+      })
+      await lease.keep(entry)
+      return entry
+    }
+    const nextIsMade = async (): Promise<void> => {
+      const before = double.created
+      await expect.poll(() => double.created, { timeout: 60_000 }).toBe(before + 1)
+    }
+    const isUp = (said: Said[]): boolean => said.at(-1)?.printed === 'up\n'
+
+    it('before it learns of the sandbox: the next holder kills that and begins anew', async () => {
+      double.fault({ hold_creates: 1 })
+      const { said } = await killedAt(IN_SESSION, [COUNT], nextIsMade())
+      const entry = await leave(said)
+      expect(entry.handle['sandbox']).toBeUndefined()
+      const next = await count(two)
+      expect([next.said, next.session?.fresh]).toEqual(['1\n', true])
+      expect(running()).toHaveLength(1)
+    })
+
+    it('while a program runs: nobody joins its sandbox, which is killed, and the program does not run again', async () => {
+      const { said } = await killedAt(IN_SESSION, [COUNT, HANG], isUp)
+      const entry = await leave(said)
+      expect(running()).toEqual([entry.handle['sandbox']])
+      const next = await count(two)
+      expect([next.said, next.session?.fresh]).toEqual(['1\n', true])
+      expect(running()).toEqual([(await sessions.find(NAME))?.handle['sandbox']])
+      expect(running()).not.toContain(entry.handle['sandbox'])
+    })
+
+    it('between two turns: the session goes on', async () => {
+      const { said } = await killedAt(IN_SESSION, [COUNT], (words) => words.at(-1)?.over === true)
+      await leave(said)
+      const next = await count(two)
+      expect([next.said, next.session?.fresh]).toEqual(['2\n', false])
+    })
+
+    it('in its turn and never followed: the reaper’s call ends what it left', async () => {
+      const { said } = await killedAt(IN_SESSION, [HANG], isUp)
+      const entry = await leave(said)
+      expect(await two.endSession?.(NAME, entry, AbortSignal.timeout(30_000))).toBe(true)
+    })
+
+    it('outside of sessions, before it learns of the sandbox or while a program runs: a sweep ends what it left', async () => {
+      for (const [held, time] of [
+        [1, nextIsMade()],
+        [0, isUp],
+      ] as const) {
+        double.fault({ hold_creates: held })
+        const { owner } = await killedAt({}, [HANG], time)
+        expect(running()).toHaveLength(1)
+        expect(await two.sweep(owner)).toEqual({ destroyed: 1 })
+      }
+    })
+  })
+})
