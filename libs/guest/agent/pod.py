@@ -5,6 +5,10 @@ socket. The worker sends one line of JSON, {"pod": NAME, "options": [MORE OF THE
 address may have come to another pod meanwhile: who asks for another name is refused. A probe that says nothing costs nothing.
 
 The agent is then this process, PID 1: when the connection ends it ends everything, the container, and so the pod.
+
+A session that outlives its worker has {"fence": N} in that line too, and 32 bytes of a key after it; the answer is then {"pod", "keeps": true}. A
+connection that ends when all is proven clean leaves the agent waiting for the next worker with that key (door.py); at any other time it
+ends everything, as above.
 """
 import json
 import os
@@ -14,6 +18,9 @@ import sys
 HELLO_MAX = 16384
 # A worker sends its line at once; a kubelet's probe sends none.
 HELLO_SECONDS = 5
+# A worker whose host is gone says nothing more: after half a minute its program ends.
+SILENCE = {"TCP_KEEPIDLE": 15, "TCP_KEEPINTVL": 5, "TCP_KEEPCNT": 3}
+HERE = os.path.dirname(os.path.abspath(__file__))
 
 
 def listen(where):
@@ -30,8 +37,21 @@ def listen(where):
     return server
 
 
-def hello(connection):
-    """The options of the agent, or None for who is no worker of ours. Reads byte by byte: what follows is the agent's."""
+def settle(connection):
+    # No timeout any more: the agent reads and writes blocking descriptors.
+    connection.setblocking(True)
+    if connection.family != socket.AF_UNIX:
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        for name, value in SILENCE.items():
+            connection.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+
+
+def hello(connection, server):
+    """The options of the agent and a session's door (or None); None for who is no worker of ours.
+
+    Reads byte by byte: what follows is the agent's.
+    """
     connection.settimeout(HELLO_SECONDS)
     line = b""
     while not line.endswith(b"\n"):
@@ -40,14 +60,27 @@ def hello(connection):
             return None
         line += byte
     asked = json.loads(line)
-    name, options = asked["pod"], asked["options"]
+    name, options, fence = asked["pod"], asked["options"], asked.get("fence")
     if name != socket.gethostname():
         connection.sendall(json.dumps({"error": "this is another pod"}).encode() + b"\n")
         return None
     if not all(isinstance(option, str) for option in options):
         raise ValueError("options")
-    connection.sendall(json.dumps({"pod": name}).encode() + b"\n")
-    return options
+    door, answer = None, {"pod": name}
+    if fence is not None:
+        door, answer["keeps"] = door_for(connection, server, name, fence), True
+    connection.sendall(json.dumps(answer).encode() + b"\n")
+    return options, door
+
+
+def door_for(connection, server, name, fence):
+    sys.dont_write_bytecode = True
+    if HERE not in sys.path:
+        sys.path.insert(0, HERE)
+    # Imported here: for sessions alone.
+    from cofferdam_agent.door import Door, Key
+
+    return Door(server, settle, name, int(fence), Key(connection))
 
 
 def main():
@@ -55,22 +88,23 @@ def main():
     while True:
         connection, _ = server.accept()
         try:
-            options = hello(connection)
+            said = hello(connection, server)
         except (OSError, ValueError, KeyError, TypeError):
-            options = None
-        if options is not None:
+            said = None
+        if said is not None:
             break
         connection.close()
-    server.close()
-    # No timeout any more: the agent reads and writes blocking descriptors.
-    connection.setblocking(True)
-    if connection.family != socket.AF_UNIX:
-        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    options, door = said
+    settle(connection)
     for number in (0, 1):
         os.dup2(connection.fileno(), number)
     connection.close()
-    agent = os.path.join(os.path.dirname(os.path.abspath(__file__)), "agent.py")
-    os.execv(sys.executable, [sys.executable, "-I", "-S", agent, *sys.argv[2:], *options])
+    if door is not None:
+        from cofferdam_agent.main import main as become
+
+        become([*sys.argv[2:], *options], door=door)
+    server.close()
+    os.execv(sys.executable, [sys.executable, "-I", "-S", os.path.join(HERE, "agent.py"), *sys.argv[2:], *options])
 
 
 main()

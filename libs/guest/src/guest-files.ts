@@ -21,6 +21,7 @@ const NAMES = [
   'cofferdam_agent/backup.py',
   'cofferdam_agent/cell.py',
   'cofferdam_agent/channel.py',
+  'cofferdam_agent/door.py',
   'cofferdam_agent/glob.py',
   'cofferdam_agent/jsontext.py',
   'cofferdam_agent/kept.py',

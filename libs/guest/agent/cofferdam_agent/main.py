@@ -3,6 +3,7 @@
     start ──(runner waits in its gate)── R ── idle
     idle ──J── binding ──F*── G ── running ──main process ended── ending ──pipes empty── X ── idle
     idle ──C── Z (with F* before it)          any state ──P── A          any error, end of input ── kill all, exit
+    idle, proven clean, with a door: end of input ── the door's next worker ── R ── idle
 
 One program at a time. Everything is driven by one poll; only killing leftovers blocks, for at most two seconds.
 """
@@ -51,6 +52,10 @@ class Agent:
         self.kill_all = self.kill_all_of_program if can_spare else None
         self.last = (0, 0, None, None, 0, None, None)
         self.ready_sent = False
+        # What R said, for a worker that comes later.
+        self.ready_words = b""
+        # Proven clean, and nothing was asked since.
+        self.rests = False
         self.started = started
         self.wake, wake_write = os.pipe()
         for fd in (self.wake, wake_write):
@@ -89,25 +94,31 @@ class Agent:
         if self.ready_sent:
             return
         self.ready_sent = True
-        self.channel.send(
-            "R",
-            jsontext.encode(
-                {
-                    "protocol": PROTOCOL,
-                    "agentPython": spawn.version(),
-                    "languages": languages,
-                    "cgroup": self.meters.version,
-                    "uidSplit": self.split,
-                    "ownsPids": os.getpid() == 1,
-                    "features": ["connections", "reports", "backups"],
-                    "bootMs": int((time.monotonic() - self.started) * 1000),
-                }
-            ),
+        self.ready_words = jsontext.encode(
+            {
+                "protocol": PROTOCOL,
+                "agentPython": spawn.version(),
+                "languages": languages,
+                "cgroup": self.meters.version,
+                "uidSplit": self.split,
+                "ownsPids": os.getpid() == 1,
+                "features": ["connections", "reports", "backups"],
+                "bootMs": int((time.monotonic() - self.started) * 1000),
+            }
         )
+        self.channel.send("R", self.ready_words)
+
+    def attach(self, channel):
+        """Another worker goes on where the last one left."""
+        for fd in {self.channel.fd_in, self.channel.fd_out}:
+            os.close(fd)
+        self.channel, self.tunnel = channel, None
+        self.channel.send("R", self.ready_words)
 
     # ---- frames from the worker
 
     def on_frame(self, kind, payload):
+        self.rests = False
         if self.state == "hold":
             if kind != "G":
                 raise Closed("frame %s while held" % kind)
@@ -442,6 +453,7 @@ class Agent:
                 raise WorkError(IO_ERROR, "processes are left")
             self.cell.clean(keep)
             self.channel.send("Z", bytes([OK]))
+            self.rests = True
             if self.put_off is not None:
                 self.prepare_beside_kept(self.put_off)
         except WorkError as error:
@@ -556,7 +568,7 @@ def _can_setuid():
     return False
 
 
-def _close_inherited():
+def _close_inherited(spared):
     """Whatever else the worker had open without close-on-exec must not reach a program."""
     try:
         open_now = [int(name) for name in os.listdir("/proc/self/fd")]
@@ -564,19 +576,22 @@ def _close_inherited():
         os.closerange(3, 65536)
         return
     for fd in open_now:
-        if fd > 2:
+        if fd > 2 and fd != spared:
             try:
                 os.close(fd)
             except OSError:
                 pass
 
 
-def main(argv, waiting=None):
-    """`waiting`: pid and our five pipe ends of an interpreter that began with this process (cofferdam_start)."""
+def main(argv, waiting=None, door=None):
+    """`waiting`: pid and our five pipe ends of an interpreter that began with this process (cofferdam_start).
+
+    `door`: where the next worker of a session comes in (see door.py).
+    """
     started = time.monotonic()
     options = Options(argv)
     if waiting is None:
-        _close_inherited()
+        _close_inherited(None if door is None else door.server.fileno())
     # Before: a process that is not dumpable cannot open its own counters.
     counters = meters.Meters(options.cgroup)
     linux.prctl(linux.PR_SET_DUMPABLE, 0)
@@ -597,7 +612,14 @@ def main(argv, waiting=None):
     try:
         agent = Agent(options, Channel(*fds), counters, started, waiting)
         while True:
-            agent.step()
+            try:
+                agent.step()
+            except Closed:
+                # A worker that goes within a turn takes the program, and this sandbox, with it.
+                if door is None or not agent.rests:
+                    raise
+                connection = door.next().detach()
+                agent.attach(Channel(connection, connection))
     except Closed:
         pass
     except BaseException:
