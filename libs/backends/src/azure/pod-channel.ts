@@ -4,20 +4,13 @@
  * the other for what it reads, both numbered by bytes, so that a lost answer costs time and never a byte.
  */
 import { Readable, Writable } from 'node:stream'
-import { setImmediate as nextTurn } from 'node:timers/promises'
 import { callbackify } from 'node:util'
 import type { PodCalls } from './pod-calls.ts'
 
 /** An ingress is known to end requests after 240 s; far below it, and often enough to show that the worker lives. */
 const POLL_MS = 20_000
-/** What an answer is followed by is known at once: the next request of a worker that read it. Far below one execution at Azure. */
-const GIVE_WAY_MS = 50
-/** More than this at once, and more is likely to wait. */
-const SMALL_ANSWER = 64 * 1024
 /** The pod takes 1 MiB. */
 const SEND_MAX = 512 * 1024
-/** Of something long, until the pod is read again: it holds 1 MiB, and an agent whose answers nobody takes reads nothing more. */
-const SENDS_BETWEEN = 2
 /** The pod gives its worker up after 90 s. */
 const ALIVE_MS = 20_000
 
@@ -28,56 +21,27 @@ export interface PodChannel {
   readonly readAt: number
 }
 
-/**
- * Opens the stream of an attached pod; it ends with the error of the first call that fails for good. `turnMs` is given where the
- * session carries out one call after the other: so long a poll may hold up what is sent behind it.
- */
-export function openPodChannel(calls: PodCalls, turnMs: number | null = null): PodChannel {
+/** Opens the stream of an attached pod; it ends with the error of the first call that fails for good. */
+export function openPodChannel(calls: PodCalls, pollMs = POLL_MS): PodChannel {
   const stop = new AbortController()
   let readAt = 0
   let sentAt = 0
   let sending: Promise<void> = Promise.resolve()
-  let call: Promise<unknown> | null = null
-  let isAnswered = false
-  let wake = (): void => undefined
 
   async function pull(): Promise<void> {
     try {
       while (!stop.signal.aborted) {
-        const waitMs = turnMs === null ? POLL_MS : await turn(turnMs)
-        if (stop.signal.aborted) return
-        const bytes = await calls.receive(readAt, waitMs, stop.signal)
+        const bytes = await calls.receive(readAt, pollMs, stop.signal)
         readAt += bytes.length
-        isAnswered = bytes.length > 0 && bytes.length <= SMALL_ANSWER
         if (bytes.length > 0) return void readable.push(bytes)
       }
     } catch (error) {
       if (!stop.signal.aborted) readable.destroy(error as Error)
     }
   }
-  /** Lets go first what is sent upon an answer; resolves with how long the next poll may wait. */
-  async function turn(longestMs: number): Promise<number> {
-    if (isAnswered && call === null)
-      await new Promise<void>((resolve) => {
-        const timer = setTimeout(resolve, GIVE_WAY_MS)
-        wake = () => {
-          clearTimeout(timer)
-          resolve()
-        }
-      })
-    for (let sends = 0; call !== null && sends < SENDS_BETWEEN; sends += 1) {
-      // Its failure is told to who wrote, and what was written behind it follows in this turn of the loop.
-      await call.catch(() => undefined)
-      await nextTurn()
-    }
-    return call === null ? longestMs : 0
-  }
   async function send(bytes: Buffer): Promise<void> {
     for (let at = 0; at < bytes.length;) {
-      const sent = calls.send(sentAt, bytes.subarray(at, at + SEND_MAX), stop.signal)
-      call = sent
-      wake()
-      const has = await sent.finally(() => (call = null))
+      const has = await calls.send(sentAt, bytes.subarray(at, at + SEND_MAX), stop.signal)
       at += has - sentAt
       sentAt = has
     }
@@ -100,7 +64,6 @@ export function openPodChannel(calls: PodCalls, turnMs: number | null = null): P
     destroy(error, done) {
       clearInterval(alive)
       stop.abort()
-      wake()
       done(error)
     },
   })
