@@ -1,4 +1,4 @@
-import { describe, expect, it } from 'vitest'
+import { describe, expect, it, onTestFinished, vi } from 'vitest'
 import { createRecordBatcher } from './batch-records.ts'
 
 const refused = (code: string): Error => Object.assign(new Error('no'), { code })
@@ -30,6 +30,28 @@ describe('createRecordBatcher', () => {
     expect(Math.max(...batches.map((batch) => batch.length))).toBe(100)
     expect(batches.length).toBeLessThan(10)
     expect(batches.flat()).toHaveLength(350)
+  })
+
+  it('lets records under load wait for company: until 50 are there, or for 10 ms', async () => {
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance'] })
+    onTestFinished(() => void vi.useRealTimers())
+    const { batches, batcher } = writer(allNew)
+    const sizes = (): number[] => batches.map((batch) => batch.length)
+    // The first goes alone, the others when it is answered: from then on there is load.
+    await Promise.all(names(6).map((name) => batcher.add(name, name)))
+    const early = batcher.add('early', 'early')
+    expect(sizes()).toEqual([1, 5])
+    const late = names(49).map((name) => batcher.add(name, name))
+    expect(sizes()).toEqual([1, 5, 50])
+    await Promise.all([early, ...late])
+    const lonely = batcher.add('lonely', 'lonely')
+    vi.advanceTimersByTime(9)
+    expect(sizes()).toEqual([1, 5, 50])
+    vi.advanceTimersByTime(1)
+    await lonely
+    // Its batch says that the load is over.
+    await batcher.add('next', 'next')
+    expect(sizes()).toEqual([1, 5, 50, 1, 1])
   })
 
   it('writes a record that stands twice in a batch once and tells the first', async () => {

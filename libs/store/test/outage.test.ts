@@ -6,8 +6,8 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { createStore, migrate, type Store } from '../src/index.ts'
 import { sampleAttempt } from './sample-attempt.ts'
 
-/** statementMs + connectMs + 250 ms of silence, and as much again for a slow machine. */
-const FAST_MS = 6500
+/** statementMs + connectMs + 250 ms of silence, and four times as much again for a slow machine: it would wait for ever. */
+const FAST_MS = 16_000
 let dir: string
 let server: RunningServer
 let store: Store
