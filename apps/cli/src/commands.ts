@@ -37,6 +37,10 @@ export const COMMANDS: Readonly<Record<string, CommandEntry>> = {
     summary: 'list and end sessions, and reach their files',
     load: () => import('./commands/sessions.ts'),
   },
+  workspace: {
+    summary: 'carry a folder into a workspace of a tenant, and back',
+    load: () => import('./commands/workspace.ts'),
+  },
   tenant: { summary: 'create, list and change tenants', load: () => import('./commands/tenant.ts') },
   provision: {
     summary: 'make and remove places to run at a vendor',

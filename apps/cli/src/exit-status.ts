@@ -7,6 +7,8 @@ export const EXIT = {
   /** The platform failed or refused. */
   platform: 1,
   usage: 2,
+  /** Both sides changed the same; both versions are kept, and a person decides. */
+  conflict: 3,
   /** As timeout(1) has it. */
   timeout: 124,
   /** 128 + SIGINT. */

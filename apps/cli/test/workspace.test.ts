@@ -1,0 +1,236 @@
+/** Folders and workspaces on the command line, over a real API, Redis and Postgres. */
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  readlinkSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
+import { createServer, type Server } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { tmpdir } from 'node:os'
+import path from 'node:path'
+import { loadConfig, runApi, type RunningApi } from '@cofferdam/api'
+import { startRedis } from '@cofferdam/embedded'
+import { createStore, type Store } from '@cofferdam/store'
+import { createTestDatabase, type TestDatabase } from '@cofferdam/store/testing'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { runHere } from './command-here.ts'
+import type { Ended } from './command-process.ts'
+
+const base = mkdtempSync(path.join(tmpdir(), 'cofferdam-cli-workspace-'))
+let database: TestDatabase
+let redis: Awaited<ReturnType<typeof startRedis>>
+let store: Store
+let api: RunningApi
+let key: string
+
+beforeAll(async () => {
+  ;[database, redis] = await Promise.all([
+    createTestDatabase(),
+    startRedis({ dataDir: path.join(base, 'redis'), durable: false }),
+  ])
+  store = await createStore({ databaseUrl: database.url, blobDir: path.join(base, 'blobs') })
+  await store.tenants.create({ tenant_id: 'demo' }, 'test')
+  key = (await store.keys.create('admin', 'test')).key
+  api = await runApi(
+    loadConfig({
+      REDIS_URL: redis.url,
+      DATABASE_URL: database.url,
+      COFFERDAM_DATA_DIR: base,
+      COFFERDAM_PORT: '0',
+      COFFERDAM_LOG_LEVEL: 'silent',
+    }),
+  )
+})
+afterAll(async () => {
+  await api?.close()
+  await store?.[Symbol.asyncDispose]()
+  await Promise.all([database?.drop(), redis?.stop()])
+  rmSync(base, { recursive: true, force: true })
+})
+
+const workspace = (...args: string[]): Promise<Ended> =>
+  runHere(['workspace', ...args], { cwd: base, env: { COFFERDAM_URL: api.url, COFFERDAM_API_KEY: key } })
+
+function folder(name: string, files: Record<string, string> = {}): string {
+  const made = path.join(base, name)
+  mkdirSync(made, { recursive: true })
+  for (const [file, text] of Object.entries(files)) write(made, file, text)
+  return made
+}
+function write(root: string, file: string, text: string): void {
+  mkdirSync(path.dirname(path.join(root, file)), { recursive: true })
+  writeFileSync(path.join(root, file), text)
+}
+const text = (root: string, file: string): string => readFileSync(path.join(root, file), 'utf8')
+
+it('pushes a folder, pulls it elsewhere, and carries changes and deletions both ways', async () => {
+  const here = folder('here', {
+    'notes/a.md': 'a',
+    'run.sh': '#!/bin/sh',
+    '.env': 'SECRET=1',
+    'skills/s.md': 's',
+  })
+  chmodSync(path.join(here, 'run.sh'), 0o755)
+  symlinkSync('/etc/passwd', path.join(here, 'link'))
+  const pushed = await workspace('push', 'notes', 'here')
+  expect(pushed).toMatchObject({ status: 0, stdout: 'Version 1: 3 changed, 0 deleted in notes.\n' })
+  expect(pushed.stderr).toContain('Left out: ".env" (never_list)')
+  expect(pushed.stderr).toContain('Left out: "link" (not_a_file)')
+
+  expect(await workspace('pull', 'notes', 'there')).toMatchObject({ status: 0, stderr: '' })
+  const there = path.join(base, 'there')
+  expect([text(there, 'notes/a.md'), text(there, 'skills/s.md')]).toEqual(['a', 's'])
+  expect(statSync(path.join(there, 'run.sh')).mode & 0o777).toBe(0o755)
+  expect(existsSync(path.join(there, '.env'))).toBe(false)
+
+  write(there, 'new.txt', 'new')
+  rmSync(path.join(there, 'notes'), { recursive: true })
+  expect((await workspace('push', 'notes', 'there')).stdout).toBe(
+    'Version 2: 1 changed, 1 deleted in notes.\n',
+  )
+  expect((await workspace('pull', 'notes', 'here')).stdout).toContain('Version 2: 1 written, 1 deleted in ')
+  expect([existsSync(path.join(here, 'notes')), text(here, 'new.txt')]).toEqual([false, 'new'])
+  expect((await workspace('push', 'notes', 'here')).stdout).toBe('Nothing changed since version 2.\n')
+})
+
+it('merges what different sides changed, and pushes it at once', async () => {
+  const one = folder('merge-1', { a: '1', b: '1' })
+  await workspace('push', 'merge', 'merge-1')
+  await workspace('pull', 'merge', 'merge-2')
+  write(one, 'a', '2')
+  await workspace('push', 'merge', 'merge-1')
+  const two = path.join(base, 'merge-2')
+  write(two, 'b', '2')
+  expect(await workspace('push', 'merge', 'merge-2')).toMatchObject({ status: 0 })
+  expect([text(two, 'a'), text(two, 'b')]).toEqual(['2', '2'])
+  await workspace('pull', 'merge', 'merge-1')
+  expect(text(one, 'b')).toBe('2')
+})
+
+it('keeps both versions of what both changed, says so by its exit status, and pushes nothing before', async () => {
+  const one = folder('both-1', { a: 'base', gone: 'base' })
+  await workspace('push', 'both', 'both-1')
+  await workspace('pull', 'both', 'both-2')
+  write(one, 'a', 'theirs')
+  rmSync(path.join(one, 'gone'))
+  await workspace('push', 'both', 'both-1')
+  const two = path.join(base, 'both-2')
+  write(two, 'a', 'mine')
+  write(two, 'gone', 'mine')
+  const refused = await workspace('push', 'both', 'both-2', '--json')
+  expect(refused.status).toBe(3)
+  expect(JSON.parse(refused.stdout)).toMatchObject({
+    version: 2,
+    conflicted: [
+      { path: 'gone', kept_as: null },
+      { path: 'a', kept_as: 'a.conflict-v2' },
+    ],
+  })
+  expect([text(two, 'a'), text(two, 'a.conflict-v2'), text(two, 'gone')]).toEqual(['mine', 'theirs', 'mine'])
+  expect((await store.workspaces.read({ tenantId: 'demo', name: 'both' })).version).toBe(2)
+  rmSync(path.join(two, 'a.conflict-v2'))
+  expect((await workspace('push', 'both', 'both-2')).stdout).toBe(
+    'Version 3: 2 changed, 0 deleted in both.\n',
+  )
+})
+
+it('writes through no link, over nothing that stands in the way, and into no folder of another workspace', async () => {
+  folder('plain', { 'deep/a': 'a' })
+  await workspace('push', 'plain', 'plain')
+  const trap = folder('trap')
+  const outside = folder('outside')
+  symlinkSync(outside, path.join(trap, 'deep'))
+  const refused = await workspace('pull', 'plain', 'trap')
+  expect([refused.status, refused.stderr]).toEqual([1, expect.stringContaining('"deep" stands in the way')])
+  expect([readlinkSync(path.join(trap, 'deep')), existsSync(path.join(outside, 'a'))]).toEqual([
+    outside,
+    false,
+  ])
+  const other = await workspace('pull', 'another', 'plain')
+  expect([other.status, other.stderr]).toEqual([1, expect.stringContaining('stands for the workspace plain')])
+  expect((await workspace('pull', 'absent', 'nowhere')).stderr).toContain('has no workspace absent')
+  await store.workspaces.remove({ tenantId: 'demo', name: 'plain' })
+  write(path.join(base, 'plain'), 'deep/a', 'changed')
+  expect(await workspace('push', 'plain', 'plain')).toMatchObject({ status: 1 })
+  expect(text(path.join(base, 'plain'), 'deep/a')).toBe('changed')
+})
+
+describe('from an API that lies', () => {
+  let liar: Server
+  let archive: string
+  beforeAll(async () => {
+    const { promise, resolve } = Promise.withResolvers<void>()
+    liar = createServer((_request, response) => response.end(archive)).listen(0, '127.0.0.1', resolve)
+    await promise
+  })
+  afterAll(() => void liar.close())
+  const pullFrom = (name: string): Promise<Ended> =>
+    runHere(['workspace', 'pull', 'w', name], {
+      cwd: base,
+      env: {
+        COFFERDAM_URL: `http://127.0.0.1:${(liar.address() as AddressInfo).port}`,
+        COFFERDAM_API_KEY: key,
+      },
+    })
+
+  it.each(['../escaped', '/tmp/cofferdam-escaped', 'a/../../escaped', 'C:\\escaped'])(
+    'takes nothing of an archive that names %s',
+    async (name) => {
+      archive = JSON.stringify({ version: 1, archive_base64: zipOf(name, 'x').toString('base64') })
+      const ended = await pullFrom('lied-to')
+      expect([ended.status, ended.stderr]).toEqual([
+        1,
+        expect.stringContaining('A name is absolute, leads out'),
+      ])
+      expect(existsSync(path.join(base, 'escaped'))).toBe(false)
+      expect(existsSync(path.join(base, 'lied-to', '.cofferdam-workspace.json'))).toBe(false)
+    },
+  )
+
+  it('takes an archive that is none of those', async () => {
+    archive = JSON.stringify({ version: 1, archive_base64: zipOf('fine', 'x').toString('base64') })
+    expect(await pullFrom('fine')).toMatchObject({ status: 0 })
+    expect(text(path.join(base, 'fine'), 'fine')).toBe('x')
+  })
+
+  it('reads no more than a workspace can hold', async () => {
+    archive = 'x'.repeat(33 * 1024 * 1024)
+    const ended = await pullFrom('flooded')
+    expect([ended.status, ended.stderr]).toEqual([1, expect.stringContaining('sent more than')])
+  })
+})
+
+/** One stored file under any name: what our own packer would refuse. */
+function zipOf(name: string, content: string): Buffer {
+  const [raw, body] = [Buffer.from(name), Buffer.from(content)]
+  const shared = Buffer.alloc(26)
+  shared.writeUInt16LE(20, 0)
+  shared.writeUInt16LE(0x800, 2)
+  shared.writeUInt16LE(0x21, 8)
+  shared.writeUInt32LE(0x8cdc1683, 10)
+  shared.writeUInt32LE(body.length, 14)
+  shared.writeUInt32LE(body.length, 18)
+  shared.writeUInt16LE(raw.length, 22)
+  const local = Buffer.concat([Buffer.from('PK\u0003\u0004', 'latin1'), shared, raw, body])
+  const central = Buffer.concat([
+    Buffer.from('PK\u0001\u0002', 'latin1'),
+    Buffer.from([20, 3]),
+    shared,
+    Buffer.alloc(14),
+    raw,
+  ])
+  const end = Buffer.alloc(22)
+  end.write('PK\u0005\u0006', 'latin1')
+  end.writeUInt16LE(1, 8)
+  end.writeUInt16LE(1, 10)
+  end.writeUInt32LE(central.length, 12)
+  end.writeUInt32LE(local.length, 16)
+  return Buffer.concat([local, central, end])
+}
