@@ -15,6 +15,7 @@ import { fleetOf, type TenantCaps, type TenantPolicy } from '@cofferdam/contract
 import { createClient, type Client } from '@cofferdam/client'
 import { connectRedis } from '@cofferdam/queue'
 import { createStore, migrate, type Store } from '@cofferdam/store'
+import { DAY_MS, untilWindowLasts } from '../libs/embedded/src/window-end.ts'
 
 const WORKER = fileURLToPath(new URL('../apps/worker/src/main.ts', import.meta.url))
 
@@ -66,6 +67,8 @@ export interface FleetOptions {
 
 /** Starts the stores; `durable` as in production. Workers are started by the caller. */
 export async function startFleet(options: FleetOptions = {}): Promise<Fleet> {
+  // Most files that use a fleet are done by then.
+  await untilWindowLasts(DAY_MS, 120_000)
   const durable = options.durable ?? false
   const dataDir = await mkdtemp(path.join(os.tmpdir(), 'cofferdam-fleet-'))
   const redisOptions = { dataDir: path.join(dataDir, 'redis'), durable }

@@ -1,12 +1,12 @@
 /** What API and worker really send: only what the catalog has, no planted secret, failures at any share, the waterfall. */
 import { randomBytes } from 'node:crypto'
-import { createServer, type AddressInfo } from 'node:net'
 import { loadConfig, runApi, type RunningApi } from '@cofferdam/api'
 import { executionTraceSchema, type ExecutionRequestInput, type ExecutionTrace } from '@cofferdam/contract'
 import { createLogger, METRIC_FACTS, prometheusName, SPAN_FACTS, SPANS } from '@cofferdam/telemetry'
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { startReceiver, type Receiver } from '../../libs/telemetry/test/otlp-receiver.ts'
 import { startFleet, type Fleet, type FleetWorker } from '../fleet.ts'
+import { freePort } from '@cofferdam/embedded/testing'
 
 let fleet: Fleet
 let worker: FleetWorker
@@ -88,14 +88,6 @@ async function traceOf(id: string, key = adminKey): Promise<ExecutionTrace | num
     headers: { authorization: `Bearer ${key}` },
   })
   return response.status === 200 ? executionTraceSchema.parse(await response.json()) : response.status
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer()
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-  const { port } = server.address() as AddressInfo
-  await new Promise((resolve) => server.close(resolve))
-  return port
 }
 
 const ofTrace = (traceId: string) => receiver.spans.filter((span) => span.traceId === traceId)
@@ -185,7 +177,7 @@ it('sends and shows nothing that the catalog does not have', async () => {
 it('answers probes: ready while it beats', async () => {
   const probe = async (path: string) => (await fetch(`http://127.0.0.1:${metricsPort}${path}`)).status
   expect(await probe('/healthz')).toBe(200)
-  await expect.poll(() => probe('/readyz'), { timeout: 10_000 }).toBe(200)
+  await expect.poll(() => probe('/readyz'), { timeout: 20_000 }).toBe(200)
 })
 
 it('shows the waterfall of an execution to its tenant and to nobody else, without a collector', async () => {
@@ -196,7 +188,7 @@ it('shows the waterfall of an execution to its tenant and to nobody else, withou
     return typeof trace === 'number' ? [] : trace.spans.map((span) => `${span.service} ${span.name}`)
   }
   // Parents before children; siblings that began in the same millisecond stand in any order.
-  await expect.poll(async () => (await names()).length, { timeout: 10_000 }).toBe(9)
+  await expect.poll(async () => (await names()).length, { timeout: 20_000 }).toBe(9)
   const shown = await names()
   expect(shown.slice(0, 3)).toEqual([
     'cofferdam-api POST /v1/executions',
@@ -233,11 +225,11 @@ it('lets no canary through: spans, metrics, logs, the waterfall', async () => {
   await expect
     .poll(
       async () => (await traces()).every((trace) => typeof trace !== 'number' && trace.spans.length > 5),
-      { timeout: 15_000 },
+      { timeout: 20_000 },
     )
     .toBe(true)
   await expect
-    .poll(() => receiver.bodies.some(({ path }) => path === '/v1/traces'), { timeout: 15_000 })
+    .poll(() => receiver.bodies.some(({ path }) => path === '/v1/traces'), { timeout: 20_000 })
     .toBe(true)
 
   const sinks: Record<string, string> = {

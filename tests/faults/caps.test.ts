@@ -14,7 +14,8 @@ import {
 import pg from 'pg'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { startFleet, type Fleet, type FleetWorker } from '../fleet.ts'
-import { auditRows, endingsOf, expectExactBooks, fakeRequest } from './accounts.ts'
+import { DAY_MS, HOUR_MS, untilWindowLasts } from '@cofferdam/embedded/testing'
+import { auditRows, chargedToday, endingsOf, expectExactBooks, fakeRequest } from './accounts.ts'
 
 let fleet: Fleet
 let config: string
@@ -47,7 +48,7 @@ async function setCaps(tenantId: string, caps: TenantCaps): Promise<void> {
 }
 
 const sumOf = (rows: readonly AuditRow[]) => {
-  const charged = rows.filter((row) => row.quota_charged)
+  const charged = chargedToday(rows, new Date(Math.ceil(Date.now() / DAY_MS) * DAY_MS).toISOString())
   return {
     runs: charged.length,
     cpuMs: charged.reduce((total, row) => total + (row.charged_cpu_ms ?? 0), 0),
@@ -121,6 +122,7 @@ describe('the counters of a tenant', () => {
   }, 300_000)
 
   it('are its audit rows again after Redis lost everything, before anything is admitted', async () => {
+    await untilWindowLasts(DAY_MS, 60_000)
     await fleet.createTenant('forgotten', { policy: NONE, caps: { ...METERED, tenant_daily: 30 } })
     const worker = await startWorker()
     const run = async (count: number) => {
@@ -144,13 +146,12 @@ describe('the counters of a tenant', () => {
     await expect.poll(async () => counters('forgotten'), { timeout: 20_000 }).toEqual(sumOf(rows))
     expect(sumOf(rows)).toMatchObject({ runs: 30, cpuMs: 300 })
     for (const agent of ['a0', 'a1', 'a2']) {
+      const { agent_hourly: hour } = await fleet.admission.usage('forgotten', agent)
+      const fromMs = Date.parse(hour?.resets_at ?? '') - HOUR_MS
       const inThisHour = rows.filter(
-        (row) =>
-          row.agent_id === agent &&
-          row.charged_at !== null &&
-          Math.floor(Date.parse(row.charged_at) / 3_600_000) === Math.floor(Date.now() / 3_600_000),
+        (row) => row.agent_id === agent && row.charged_at !== null && Date.parse(row.charged_at) >= fromMs,
       )
-      expect((await fleet.admission.usage('forgotten', agent)).agent_hourly?.used).toBe(inThisHour.length)
+      expect(hour?.used).toBe(inThisHour.length)
     }
     await Promise.all(workers.map((one) => one.stop()))
   }, 300_000)
@@ -158,6 +159,7 @@ describe('the counters of a tenant', () => {
 
 describe('a cap of CPU seconds', () => {
   it('makes executions wait for what others have reserved, and refuses only what cannot fit', async () => {
+    await untilWindowLasts(DAY_MS, 30_000)
     await fleet.createTenant('tight', { policy: NONE, caps: { ...CAPS, tenant_daily_cpu_seconds: 20 } })
     const worker = await startWorker()
     const of = (hard_timeout_ms: number, extra: object = {}) => ({
@@ -191,12 +193,15 @@ describe('a cap of CPU seconds', () => {
 })
 
 describe('a cap of 0', () => {
-  /** A flood with most of it waiting, some in the run queue, some in workers' hands. */
+  /**
+   * A flood with most of it waiting, some in the run queue, some in workers' hands: of a second each, so that a slow machine
+   * switches off long before the last of them.
+   */
   async function flood(tenantId: string): Promise<Accepted[]> {
     await fleet.createTenant(tenantId, { policy: NONE, caps: CAPS })
     const accepted = await Promise.all(
       Array.from({ length: 300 }, (_, i) =>
-        fleet.client.enqueue(fakeRequest(tenantId, [{ sleep_ms: 60 }], `agent-${i % 3}`)),
+        fleet.client.enqueue(fakeRequest(tenantId, [{ sleep_ms: 1000 }], `agent-${i % 3}`)),
       ),
     )
     await expect
@@ -204,7 +209,7 @@ describe('a cap of 0', () => {
         timeout: 60_000,
         interval: 5,
       })
-      .toBeGreaterThan(20)
+      .toBeGreaterThan(10)
     return accepted
   }
 
@@ -236,8 +241,9 @@ describe('a cap of 0', () => {
     await client.end()
     const results = await endingsOf(fleet, accepted, RECOVERY_MS)
     expect(results.filter((result) => result.kill_switch === true).length).toBeGreaterThan(100)
-    // 1,000 ms of the cache, and the way from there to the charge.
-    expect(await lastCharge('by-sql')).toBeLessThanOrEqual(committedAtMs + 1100)
+    // 1,000 ms of the cache (to the millisecond in policy-cache.test.ts), and the way from there to the charge, which takes
+    // a busy machine seconds.
+    expect(await lastCharge('by-sql')).toBeLessThanOrEqual(committedAtMs + 5000)
     await worker.stop()
   }, 300_000)
 })

@@ -7,7 +7,7 @@ import { DEFAULT_TENANT_CAPS, type Accepted, type Ending, type TenantCaps } from
 import { connectRedis, KEYS } from '@cofferdam/queue'
 import type { Redis } from 'ioredis'
 import type { Fleet, FleetWorker } from '../fleet.ts'
-import { auditRows, fakeRequest } from './accounts.ts'
+import { auditRows, chargedToday, fakeRequest } from './accounts.ts'
 
 export interface ChaosPlan {
   executions: number
@@ -118,7 +118,15 @@ export async function runChaos(fleet: Fleet, plan: ChaosPlan): Promise<ChaosAcco
     return last?.attempt === row.attempt && last.ending !== row.ending
   }).length
   let chargedByCounter = 0
-  for (const tenant of TENANTS) chargedByCounter += (await fleet.admission.usage(tenant)).tenant_daily.used
+  let chargedByRows = 0
+  for (const tenant of TENANTS) {
+    const { tenant_daily } = await fleet.admission.usage(tenant)
+    chargedByCounter += tenant_daily.used
+    chargedByRows += chargedToday(
+      rows.filter((row) => row.tenant_id === tenant),
+      tenant_daily.resets_at,
+    ).length
+  }
   return {
     accepted: accepted.length,
     ended: shown.size,
@@ -126,7 +134,7 @@ export async function runChaos(fleet: Fleet, plan: ChaosPlan): Promise<ChaosAcco
     attempts,
     contradictions,
     chargedByCounter,
-    chargedByRows: rows.filter((row) => row.quota_charged).length,
+    chargedByRows,
     killed,
     endings,
     tookMs: Date.now() - startedMs,

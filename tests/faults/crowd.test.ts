@@ -40,16 +40,18 @@ it('does not let a flood of one tenant delay another', async () => {
   await fleet.createTenant('flood', { policy, caps: generous })
   await fleet.createTenant('light', { policy, caps: generous })
   const flood: Accepted[] = []
+  // 32 slots work on it for 25 s, however long it takes to put it.
   for (let i = 0; i < 400; i++)
-    flood.push(await fleet.client.enqueue(fakeRequest('flood', [{ sleep_ms: 200 }], `agent-${i % 100}`)))
+    flood.push(await fleet.client.enqueue(fakeRequest('flood', [{ sleep_ms: 2000 }], `agent-${i % 100}`)))
   for (let i = 0; i < 5; i++) {
     const light = await fleet.client.run(fakeRequest('light', []), { timeoutMs: 60_000 })
     expect(light.ok).toBe(true)
   }
   const waiting = (await fleet.client.get(flood.at(-1)?.execution_id ?? 'exe_')) ?? null
   expect(waiting?.status, 'the flood was over before the light tenant was served').not.toBe('ended')
+  for (const { execution_id } of flood) await fleet.client.cancel(execution_id)
   const results = await endingsOf(fleet, flood, 120_000)
-  expect(results.every((r) => r.ok)).toBe(true)
+  expect(results.filter((r) => !r.ok && r.ending !== 'cancelled')).toEqual([])
 })
 
 it('ends a cancelled execution that waits at once, with an audit row of its tenant’s retention', async () => {

@@ -44,7 +44,7 @@ it.each([
     expect(results.map(({ ending, attempt }) => [ending, attempt])).toEqual(
       Array(4).fill(['provisioning', 1]),
     )
-    await expect.poll(() => Promise.all(tenants.map(chargedRuns))).toEqual([0, 0, 0, 0])
+    await expect.poll(() => Promise.all(tenants.map(chargedRuns)), { timeout: 20_000 }).toEqual([0, 0, 0, 0])
 
     stopping.worker.process.kill('SIGCONT')
     await stopping.abortedAt(UNBEGUN)

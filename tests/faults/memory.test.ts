@@ -93,7 +93,7 @@ it('shows what waits for memory as queued, and loses nothing when its worker is 
   const waiting: Accepted[] = []
   for (let n = 0; n < 6; n++) waiting.push(await fleet.client.enqueue(asking('waits', 1024, 1)))
   const states = () => Promise.all(waiting.map((a) => fleet.client.get(a.execution_id)))
-  await expect.poll(async () => (await states())[5]?.position, { timeout: 10_000 }).toBeGreaterThan(0)
+  await expect.poll(async () => (await states())[5]?.position, { timeout: 20_000 }).toBeGreaterThan(0)
   for (const state of await states()) expect(state).toMatchObject({ status: 'queued', started_at: null })
   await victim.kill()
   await startWorker()

@@ -7,7 +7,7 @@ import type { Accepted } from '@cofferdam/contract'
 import { connectRedis, createProducer, type QueueStats } from '@cofferdam/queue'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { startFleet, type Fleet, type FleetWorker } from '../fleet.ts'
-import { auditRows, endingsOf, expectExactBooks, fakeRequest } from './accounts.ts'
+import { auditRows, chargedToday, endingsOf, expectExactBooks, fakeRequest } from './accounts.ts'
 import { createNetHosts, whyNoNetHosts, type NetHosts } from './net-hosts.ts'
 
 const why = whyNoNetHosts()
@@ -109,7 +109,9 @@ describe.skipIf(why !== null)(`three hosts${why === null ? '' : ` (${why})`}`, (
     const rows = await auditRows(fleet, 'hosts')
     expect(rows.length - before).toBe(12)
     expect(rows.filter(({ ending }) => ending === 'worker_lost')).toHaveLength(4)
-    expect((await fleet.admission.usage('hosts')).tenant_daily.used).toBe(rows.length)
+    const { tenant_daily: day } = await fleet.admission.usage('hosts')
+    expect(day.used).toBe(chargedToday(rows, day.resets_at).length)
+    expect(rows.every((row) => row.quota_charged)).toBe(true)
 
     // And it works again.
     const fresh = await Promise.all(
@@ -175,8 +177,9 @@ with open(${JSON.stringify(folder)} + "/" + str(os.getpid()), "a", buffering=1) 
 
   it('leaves when it is asked to, also while it is cut off', async () => {
     const cutOff = workers[1]
+    // All of them are running still when their worker is cut off.
     const accepted = await Promise.all(
-      Array.from({ length: 12 }, () => fleet.client.enqueue(fakeRequest('hosts', [{ sleep_ms: 3000 }]))),
+      Array.from({ length: 12 }, () => fleet.client.enqueue(fakeRequest('hosts', [{ sleep_ms: 15_000 }]))),
     )
     for (const { execution_id } of accepted)
       for await (const { event } of fleet.client.stream(execution_id)) if (event.type === 'started') break

@@ -48,7 +48,7 @@ it('ends executions while Postgres hangs', async () => {
   for (const pid of frozen) process.kill(pid, 'SIGSTOP')
   let during: Accepted[] = []
   try {
-    expect(await readFile(`/proc/${frozen[0]}/stat`, 'utf8')).toMatch(/\) T /)
+    await expect.poll(() => readFile(`/proc/${frozen[0]}/stat`, 'utf8'), { timeout: 20_000 }).toMatch(/\) T /)
     during = await enqueue('hangs', 12)
     const results = await endingsOf(fleet, during, 60_000)
     expect(results.map((result) => result.ending)).toEqual(during.map(() => 'ok'))

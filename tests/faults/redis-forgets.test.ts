@@ -32,15 +32,19 @@ const rowsNow = async (fleet: Fleet, tenantId: string): Promise<Map<string, stri
 it('keeps what had ended, and ends the rest once, when the last second of its log is lost', async () => {
   await using fleet = await startFleet({ durable: true })
   await fleet.createTenant('tail', GENEROUS)
+  // Ten a second, from when all are there.
+  const accepted = await enqueue(fleet, 'tail', 40, 400)
   await fleet.startWorker(WORKER)
-  const accepted = await enqueue(fleet, 'tail', 40, 60)
+  const rowsOf = (atLeast: number) =>
+    expect
+      .poll(async () => (await rowsNow(fleet, 'tail')).size, { timeout: 60_000, interval: 20 })
+      .toBeGreaterThanOrEqual(atLeast)
+  await rowsOf(4)
   // The log as it is now; everything after it will be lost, while Postgres keeps what was recorded meanwhile.
   const log = await newestLog(path.join(fleet.dataDir, 'redis', 'appendonlydir'))
   const kept = (await stat(log)).size
   const before = await rowsNow(fleet, 'tail')
-  await expect
-    .poll(async () => (await rowsNow(fleet, 'tail')).size, { timeout: 30_000, interval: 20 })
-    .toBeGreaterThanOrEqual(before.size + 8)
+  await rowsOf(before.size + 8)
   await fleet.changeRedis(async () => truncate(log, kept))
   const recorded = await rowsNow(fleet, 'tail')
 

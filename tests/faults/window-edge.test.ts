@@ -143,7 +143,9 @@ it('gives back what was charged before midnight without touching what was charge
   await moveClock(MIDNIGHT_MS)
   const { json: after } = await call('/executions', program(SLOW, 'a'))
   const { execution_id: kept } = after as { execution_id: string }
-  await expect.poll(async () => (await fleet.admission.usage(SLOW, 'a')).tenant_daily.used).toBe(1)
+  await expect
+    .poll(async () => (await fleet.admission.usage(SLOW, 'a')).tenant_daily.used, { timeout: 20_000 })
+    .toBe(1)
   await worker.goOn(['after admit'])
   const ending = (id: string) =>
     expect.poll(async () => (await state(id)).result?.ending, { timeout: 20_000 })

@@ -11,6 +11,9 @@ import type { RunningServer } from './running-server.ts'
 import { startPostgres } from './start-postgres.ts'
 import { startRedis } from './start-redis.ts'
 
+export { freePort } from './free-port.ts'
+export { DAY_MS, HOUR_MS, untilWindowLasts } from './window-end.ts'
+
 /**
  * The seed of random schedules: the same in every run, so that a red run tells of the change and not of luck.
  * `COFFERDAM_MODEL_SEED=<number>` plays another, `COFFERDAM_MODEL_SEED=random` searches.

@@ -2,7 +2,6 @@
 import { spawn, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdir } from 'node:fs/promises'
-import { createServer } from 'node:net'
 import { setTimeout as pause } from 'node:timers/promises'
 import { Redis } from 'ioredis'
 
@@ -14,27 +13,6 @@ export interface RedisProcess {
   /** SIGKILL, unless it is gone already. */
   kill(): Promise<void>
   signal(name: NodeJS.Signals): void
-}
-
-/** A port that was free a moment ago, with the one 10,000 above it free, too (a cluster's bus). */
-export async function freePort(): Promise<number> {
-  for (;;) {
-    const port = 20_000 + Math.floor(Math.random() * 25_000)
-    if ((await isFree(port)) && (await isFree(port + 10_000))) return port
-  }
-}
-
-async function isFree(port: number): Promise<boolean> {
-  const server = createServer()
-  try {
-    server.listen(port, '127.0.0.1')
-    await Promise.race([once(server, 'listening'), once(server, 'error').then(([e]) => Promise.reject(e))])
-    return true
-  } catch {
-    return false
-  } finally {
-    server.close()
-  }
 }
 
 /** Starts a server (`--sentinel` with a file among `args`) and waits until it answers. It dies with this process. */

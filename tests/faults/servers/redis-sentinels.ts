@@ -2,7 +2,8 @@
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import os from 'node:os'
 import path from 'node:path'
-import { freePort, startRedisProcess, until, type RedisProcess } from './redis-process.ts'
+import { freePort } from '../../../libs/embedded/src/free-port.ts'
+import { startRedisProcess, until, type RedisProcess } from './redis-process.ts'
 
 export interface WatchedRedis extends AsyncDisposable {
   /** As REDIS_URL takes it. */

@@ -1,0 +1,27 @@
+/** For servers that must be told their port before they start. */
+import { once } from 'node:events'
+import { createServer } from 'node:net'
+
+/**
+ * A port that was free a moment ago, with the one 10,000 above it free, too (the bus of a Redis cluster). Both lie below
+ * those that Linux gives to connections (32768 and up), so that none of these takes it before the server does.
+ */
+export async function freePort(): Promise<number> {
+  for (;;) {
+    const port = 20_000 + Math.floor(Math.random() * 2700)
+    if ((await isFree(port)) && (await isFree(port + 10_000))) return port
+  }
+}
+
+async function isFree(port: number): Promise<boolean> {
+  const server = createServer()
+  try {
+    server.listen(port, '127.0.0.1')
+    await Promise.race([once(server, 'listening'), once(server, 'error').then(([e]) => Promise.reject(e))])
+    return true
+  } catch {
+    return false
+  } finally {
+    server.close()
+  }
+}
