@@ -42,7 +42,7 @@ describe('an event stream', () => {
       for (; sent < 200; sent += 1) await stream.send(event)
     })()
     // 200 events are 80 MB: far more than the sockets take while nobody reads.
-    await vi.waitFor(() => expect(raw.writableNeedDrain).toBe(true))
+    await vi.waitFor(() => expect(raw.writableNeedDrain).toBe(true), 15_000)
     expect(sent).toBeLessThan(200)
     expect(raw.writableLength).toBeLessThan(2_000_000)
     response.resume()
@@ -57,7 +57,7 @@ describe('an event stream', () => {
     const writing = (async () => {
       while (!abort.signal.aborted) await stream.send(event)
     })()
-    await vi.waitFor(() => expect(raw.writableNeedDrain).toBe(true))
+    await vi.waitFor(() => expect(raw.writableNeedDrain).toBe(true), 15_000)
     abort.abort()
     await writing
     await stream.send(event)
@@ -71,7 +71,7 @@ describe('an event stream', () => {
     let text = ''
     response.setEncoding('utf8').on('data', (chunk: string) => (text += chunk))
     await stream.send({ id: '7-1', type: 'notice', data: { message: 'a\n\nid: 9' } })
-    await vi.waitFor(() => expect(text).toContain(': \n\n'))
+    await vi.waitFor(() => expect(text).toContain(': \n\n'), 15_000)
     expect(text).toContain('id: 7-1\nevent: notice\ndata: {"message":"a\\n\\nid: 9"}\n\n')
   })
 })

@@ -120,7 +120,7 @@ describe('cancelling what a tenant has', () => {
     })
     const stopped = await cancel({ state: 'running', agent_id: 'a', reason: 'budget is gone' })
     expect(stopped.json).toMatchObject({ cancelled: 0, cancelling: 1 })
-    const result = await scene.producer.wait(running.json.execution_id, { timeoutMs: 20_000 })
+    const result = await scene.producer.wait(running.json.execution_id, { timeoutMs: 30_000 })
     expect(result?.ending).toBe('cancelled')
     expect((await cancel({ state: 'all' })).json).toMatchObject({ cancelled: 0, cancelling: 1 })
   })

@@ -46,12 +46,16 @@ describe('metrics', () => {
 
 describe('GET /v1/queue', () => {
   it('shows lanes and workers to admins', async () => {
-    const { json } = await scene.call({ url: '/v1/queue' })
-    expect(json).toMatchObject({
-      lanes: { interactive: { queued: 0 }, routine: { queued: 0 } },
-      workers: [{ slots: 4 }],
-      outbox: 0,
-    })
+    // From the worker's first heartbeat on.
+    await vi.waitFor(
+      async () =>
+        expect((await scene.call({ url: '/v1/queue' })).json).toMatchObject({
+          lanes: { interactive: { queued: 0 }, routine: { queued: 0 } },
+          workers: [{ slots: 4 }],
+          outbox: 0,
+        }),
+      20_000,
+    )
   })
 })
 

@@ -80,7 +80,7 @@ describe('routines over HTTP', () => {
     expect(first.json).toMatchObject({ outcome: 'enqueued', scheduled_at: null })
     const again = await scene.call({ method: 'POST', url, payload: { key: 'a' }, headers: scene.acme })
     expect(again.json).toEqual(first.json)
-    await scene.producer.wait(first.json.execution_id, { timeoutMs: 10_000 })
+    await scene.producer.wait(first.json.execution_id, { timeoutMs: 30_000 })
     const other = await scene.call({ method: 'POST', url, headers: scene.acme })
     expect(other.json.execution_id).not.toBe(first.json.execution_id)
     const runs = await scene.call({ method: 'GET', url: `${url}s`, headers: scene.acme })

@@ -1,12 +1,11 @@
 /** The API as `cofferdam up` and as a process run it. */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { createServer, type AddressInfo } from 'node:net'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { isolatedRedis } from '@cofferdam/embedded/testing'
+import { freePort, isolatedRedis } from '@cofferdam/embedded/testing'
 import { createStore } from '@cofferdam/store'
 import { createTestDatabase } from '@cofferdam/store/testing'
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
@@ -148,11 +147,3 @@ describe('the process', () => {
     expect(seen.out).toMatch(/COFFERDAM_LOG_LEVEL="warn" +# environment/)
   })
 })
-
-async function freePort(): Promise<number> {
-  const server = createServer()
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-  const { port } = server.address() as AddressInfo
-  await new Promise((resolve) => server.close(resolve))
-  return port
-}

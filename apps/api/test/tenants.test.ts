@@ -1,5 +1,6 @@
 import { tenantCapsSchema, tenantPolicySchema } from '@cofferdam/contract'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { HOUR_MS, untilWindowLasts } from '@cofferdam/embedded/testing'
 import { execution, openScene, type Scene } from './scene.ts'
 
 let scene: Scene
@@ -194,6 +195,7 @@ describe('caps', () => {
   })
 
   it('show what is used of them', async () => {
+    await untilWindowLasts(HOUR_MS, 10_000)
     const key = { tenantId: 'acme', agentId: 'agent-9', executionId: 'exe_1', attempt: 1 } as const
     const admitted = await scene.admission.admit(key)
     expect(admitted.admitted).toBe(true)

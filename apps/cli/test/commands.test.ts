@@ -11,6 +11,7 @@ import {
   type Place,
   type Running,
 } from './command-process.ts'
+import { DAY_MS, untilWindowLasts } from '@cofferdam/embedded/testing'
 
 const base = mkdtempSync(path.join(tmpdir(), 'cofferdam-cli-'))
 const dataDir = path.join(base, 'data')
@@ -173,7 +174,7 @@ describe.skipIf(best === null)(`the command (${why || 'with a backend'})`, () =>
 
     it('ends with 124 when the time is up', async () => {
       const { status, stdout } = await run(
-        ['run', '-', '-l', 'python', '-t', '1s'],
+        ['run', '-', '-l', 'python', '-t', '3s'],
         'import time\nprint("on", flush=True)\ntime.sleep(60)',
       )
       expect({ status, stdout }).toEqual({ status: 124, stdout: 'on\n' })
@@ -266,6 +267,7 @@ describe.skipIf(best === null)(`the command (${why || 'with a backend'})`, () =>
   })
 
   it('shows and sets caps that hold at once', async () => {
+    await untilWindowLasts(DAY_MS, 20_000)
     await run(['tenant', 'create', 'capped'])
     expect(await json('caps', 'set', 'capped', '--daily', '0')).toMatchObject({
       caps: { tenant_daily: 0 },
@@ -396,7 +398,7 @@ describe.skipIf(best === null)(`the command (${why || 'with a backend'})`, () =>
 
   // Four starts, of which each probes every backend: minutes where the machine is a tenth as fast.
   it('drains and leaves no process at a Ctrl-C, comes up again with what it had, and is removed by --clean', async () => {
-    const { stdout } = await run(['enqueue', '-', '-l', 'bash'], 'echo on; sleep 2; echo off')
+    const { stdout } = await run(['enqueue', '-', '-l', 'bash'], 'echo on; sleep 5; echo off')
     const id = stdout.trim()
     await vi.waitFor(async () => expect(await json('status', id)).toMatchObject({ status: 'running' }), {
       timeout: 30_000,

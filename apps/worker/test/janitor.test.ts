@@ -40,7 +40,7 @@ it('destroys what dead workers of its own fleet left, and nothing else', async (
         reuse: 'job',
         session: null,
       },
-      AbortSignal.timeout(5000),
+      AbortSignal.timeout(30_000),
     )
   const swept: unknown[] = []
   await using janitor = createJanitor({

@@ -9,7 +9,7 @@ import {
   unmeasuredUsage,
   type AttemptRecord,
 } from '@cofferdam/contract'
-import { isolatedRedis } from '@cofferdam/embedded/testing'
+import { DAY_MS, HOUR_MS, isolatedRedis, untilWindowLasts } from '@cofferdam/embedded/testing'
 import { connectRedis } from '@cofferdam/queue'
 import { createStore, type Store } from '@cofferdam/store'
 import { createTestDatabase } from '@cofferdam/store/testing'
@@ -17,9 +17,6 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import os from 'node:os'
 import path from 'node:path'
 import { expect, it } from 'vitest'
-
-const HOUR_MS = 3_600_000
-const DAY_MS = 24 * HOUR_MS
 
 function row(tenant: string, agent: string, chargedAtMs: number | null, cpuMs: number): AttemptRecord {
   const atMs = (chargedAtMs ?? Date.now()) - 5
@@ -63,9 +60,7 @@ it('counts each row in the window of its charge, to the millisecond, once for ho
     'test',
   )
   // The windows of a moment that the test does not leave: an hour that ends while it runs is waited out first.
-  const intoHour = Date.now() % HOUR_MS
-  if (HOUR_MS - intoHour < 20_000)
-    await expect.poll(() => Date.now() % HOUR_MS < intoHour, { timeout: 30_000 }).toBe(true)
+  await untilWindowLasts(HOUR_MS, 30_000)
   const hour = Math.floor(Date.now() / HOUR_MS) * HOUR_MS
   const day = Math.floor(Date.now() / DAY_MS) * DAY_MS
   const rows = [

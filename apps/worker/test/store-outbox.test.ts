@@ -8,7 +8,7 @@ import {
   type AttemptRecord,
   type ExecutionId,
 } from '@cofferdam/contract'
-import { isolatedRedis } from '@cofferdam/embedded/testing'
+import { HOUR_MS, isolatedRedis, untilWindowLasts } from '@cofferdam/embedded/testing'
 import { connectRedis } from '@cofferdam/queue'
 import { createStore } from '@cofferdam/store'
 import { createTestDatabase } from '@cofferdam/store/testing'
@@ -54,6 +54,7 @@ it('gives back what its row does not charge, and settles what it does, once', as
   owned.defer(() => server.stop())
   const database = await createTestDatabase()
   owned.defer(() => database.drop())
+  await untilWindowLasts(HOUR_MS, 20_000)
   const store = owned.use(await createStore({ databaseUrl: database.url, blobDir }))
   await store.tenants.create({ tenant_id: 'acme', caps: { tenant_daily_cpu_seconds: 100 } }, 'test')
   const redis = owned.adopt(connectRedis(server.url, 'worker'), (one) => one.disconnect())

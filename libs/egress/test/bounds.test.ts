@@ -146,7 +146,7 @@ describe('names', () => {
     })
     await new Promise<void>((done) => server.bind(0, '127.0.0.1', done))
     const resolve = createResolve([`127.0.0.1:${(server.address() as AddressInfo).port}`])
-    expect(await resolve('kubernetes.default', AbortSignal.timeout(5000))).toEqual([])
+    expect(await resolve('kubernetes.default', AbortSignal.timeout(30_000))).toEqual([])
     expect(new Set(asked)).toEqual(new Set(['kubernetes.default']))
     expect(await resolve('silent.example', AbortSignal.timeout(50))).toEqual([])
     await new Promise<void>((done) => server.close(done))

@@ -14,7 +14,7 @@ import { attemptOf, harness, MiB } from './attempts.ts'
 const opened: Backend[] = []
 afterEach(async () => {
   for (const backend of opened.splice(0)) {
-    await vi.waitFor(async () => expect(await backend.owners()).toEqual([]))
+    await vi.waitFor(async () => expect(await backend.owners()).toEqual([]), 20_000)
     await backend[Symbol.asyncDispose]()
   }
 })
@@ -103,7 +103,7 @@ describe('over the hostile backend', () => {
     }
     expect(outcome.usage?.wall_ms ?? 0).toBeGreaterThanOrEqual(0)
     expect(leaked).toHaveLength(tricks.dispose_throws === true ? 1 : 0)
-    await vi.waitFor(() => expect(executor.memory.usedBytes).toBe(0))
+    await vi.waitFor(() => expect(executor.memory.usedBytes).toBe(0), 20_000)
   })
 
   it('that floods without waiting is bounded', async () => {

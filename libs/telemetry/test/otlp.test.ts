@@ -157,7 +157,7 @@ describe('over OTLP/HTTP', () => {
   it('sends without being asked, within about a second', async () => {
     const telemetry = await start()
     await execution(telemetry.tracer('t'))
-    await vi.waitFor(() => expect(receiver.spans).toHaveLength(5), { timeout: 15_000 })
+    await vi.waitFor(() => expect(receiver.spans).toHaveLength(5), { timeout: 20_000 })
   })
 
   it('carries the trace into a sandbox and back out of one', async () => {
