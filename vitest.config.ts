@@ -1,10 +1,11 @@
 /**
- * Four projects, in the order in which they run: unit and integration side by side, then conformance, then e2e.
- * Conformance and e2e run one file after the other: they measure deadlines and start sandboxes, and a second file
- * beside them on a 2-core machine would only make both late.
+ * Four projects in two groups: unit and integration two files at a time, then conformance and e2e three at a time, for those mostly
+ * wait: for daemons, leases and programs that sleep. No file may depend on being alone: what it measures must hold on a machine ten
+ * times as slow, and what it makes on the host has names of its own.
  */
 import { existsSync } from 'node:fs'
 import { defineConfig } from 'vitest/config'
+import { LongestFirst } from './scripts/longest-first.ts'
 
 const NEVER = ['**/node_modules/**', '**/.data/**']
 /** Starts one throw-away Redis and Postgres a run, and stops them at its end. */
@@ -17,6 +18,7 @@ export default defineConfig({
     // A slow, shared 2-core machine runs at a tenth of a quiet one at times; a hang still ends within minutes.
     teardownTimeout: 60_000,
     passWithNoTests: true,
+    sequence: { sequencer: LongestFirst },
     projects: [
       {
         test: {
@@ -48,7 +50,7 @@ export default defineConfig({
           exclude: NEVER,
           testTimeout: 120_000,
           hookTimeout: 180_000,
-          fileParallelism: false,
+          maxWorkers: 3,
           sequence: { groupOrder: 1 },
         },
       },
@@ -60,8 +62,8 @@ export default defineConfig({
           globalSetup,
           testTimeout: 180_000,
           hookTimeout: 240_000,
-          fileParallelism: false,
-          sequence: { groupOrder: 2 },
+          maxWorkers: 3,
+          sequence: { groupOrder: 1 },
         },
       },
     ],
