@@ -44,7 +44,8 @@ export function abort(h: Harness): void {
     const startedAt = performance.now()
     stop.abort(reason)
     await expect(ended).rejects.toBe(reason)
-    expect(performance.now() - startedAt).toBeLessThan(1000)
+    // At once on an idle machine; only "does not wait for the program" can be asserted on every one.
+    expect(performance.now() - startedAt).toBeLessThan(20_000)
     await sandbox[Symbol.asyncDispose]()
   })
 

@@ -41,7 +41,7 @@ export function interrupt(h: Harness): void {
     const startedAt = performance.now()
     await sandbox[Symbol.asyncDispose]()
     // The promise is 250 ms on an idle machine (DESIGN §10.7); tests share theirs, so only "does not wait for the program" is asserted.
-    expect(performance.now() - startedAt).toBeLessThan(5000)
+    expect(performance.now() - startedAt).toBeLessThan(20_000)
     await expect(ended).rejects.toMatchObject({ code: 'sandbox_lost' })
   })
 }
