@@ -15,7 +15,7 @@ import sys
 import threading
 import uuid
 
-from unix_http import JsonHandler, Server
+from unix_http import JsonHandler, LoopbackServer, Server
 
 KERNEL = os.path.join(os.path.dirname(os.path.abspath(__file__)), "kernel.py")
 HOME = os.path.expanduser("~")
@@ -205,5 +205,6 @@ def is_python(language):
 
 
 def listen(path):
-    """Serves in threads of its own."""
-    threading.Thread(target=Server(path, Handler).serve_forever, daemon=True).start()
+    """Serves in threads of its own: clients outside through the socket, programs inside at the port."""
+    for server in (LoopbackServer(("127.0.0.1", 49999), Handler), Server(path, Handler)):
+        threading.Thread(target=server.serve_forever, daemon=True).start()

@@ -155,12 +155,12 @@ def run(code, names, count):
     if last is not None:
         value = eval(compile(ast.Expression(last.value), name, "eval"), names)
         if value is not None and not is_silent:
-            names["_"] = value
+            names["_"] = names["_oh"][count] = value
             show(value, True)
 
 
 def main():
-    cells, names, count = os.fdopen(int(sys.argv[1]), "rb"), {"__name__": "__main__"}, 0
+    cells, names, count = os.fdopen(int(sys.argv[1]), "rb"), {"__name__": "__main__", "_oh": {}}, 0
     builtins.display = display
     streams = sys.stdout, sys.stderr = Stream("stdout", 1), Stream("stderr", 2)
     below = [Descriptor(stream.fd, stream) for stream in streams]

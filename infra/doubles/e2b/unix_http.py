@@ -1,4 +1,4 @@
-"""HTTP on a unix socket, as both of the sandbox's services speak it: JSON answers, bodies with or without a length, streams in chunks."""
+"""HTTP on a unix socket or the loopback, as both of the sandbox's services speak it: JSON answers, bodies with or without a length, streams in chunks."""
 import json
 import sys
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -53,10 +53,18 @@ class JsonHandler(BaseHTTPRequestHandler):
         self.wfile.write(b"0\r\n\r\n")
 
 
-class Server(ThreadingHTTPServer, UnixStreamServer):
-    address_family = UnixStreamServer.address_family
+class LoopbackServer(ThreadingHTTPServer):
     daemon_threads = True
     request_queue_size = 64
+
+    def handle_error(self, request, client_address):
+        """A client that went away is no error of ours."""
+        if not isinstance(sys.exc_info()[1], (BrokenPipeError, ConnectionResetError)):
+            super().handle_error(request, client_address)
+
+
+class Server(LoopbackServer, UnixStreamServer):
+    address_family = UnixStreamServer.address_family
 
     def server_bind(self):
         UnixStreamServer.server_bind(self)
@@ -65,8 +73,3 @@ class Server(ThreadingHTTPServer, UnixStreamServer):
     def get_request(self):
         request, _ = self.socket.accept()
         return request, ("gateway", 0)
-
-    def handle_error(self, request, client_address):
-        """A client that went away is no error of ours."""
-        if not isinstance(sys.exc_info()[1], (BrokenPipeError, ConnectionResetError)):
-            super().handle_error(request, client_address)

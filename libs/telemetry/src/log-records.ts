@@ -202,6 +202,17 @@ export const LOG_FACTS: Readonly<Record<string, LogFacts>> = {
     from: 'worker',
     about: 'The janitor tries again.',
   },
+  'e2b: a session could not be kept and is ended': {
+    level: 'warn',
+    from: 'worker',
+    about:
+      'It was not proven clean, the lease was lost, or E2B does not answer; the next execution gets a fresh one.',
+  },
+  'e2b: a session does not answer and is ended': {
+    level: 'warn',
+    from: 'worker',
+    about: 'Its sandbox runs, but nobody speaks there; this execution gets a fresh one.',
+  },
   'orphaned cgroups were not swept': {
     level: 'warn',
     from: 'worker',

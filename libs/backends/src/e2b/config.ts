@@ -15,6 +15,11 @@ export const e2bConfigSchema = z.strictObject({
   sandbox_url: z.url({ protocol: /^https?$/ }).optional(),
   /** Template with Python 3.8 or newer. For JavaScript and TypeScript also Node.js, 22.18 or newer. */
   template: z.string().min(1).max(128).default('base'),
+  /**
+   * The template is E2B's code interpreter (`code-interpreter-v1`, or one built on it), and Python programs run in its kernel: with what is
+   * installed there, and with rich results as files.
+   */
+  code_interpreter: z.boolean().default(false),
   /** Languages that the template has. */
   languages: z
     .array(z.enum(['python', 'javascript', 'typescript', 'bash']))

@@ -10,6 +10,7 @@ import { writableOf, type Channel } from '../remote/channel.ts'
 import { decodeMessages, encodeMessage } from './connect-messages.ts'
 
 const ENVD_PORT = '49983'
+export const INTERPRETER_PORT = '49999'
 /** Of stdin in one call: base64 makes 350 KiB of it, well below what proxies take. */
 const INPUT_MAX = 256 * 1024
 /** The agent's last words, for the error that it ended with. */
@@ -30,10 +31,11 @@ const lastSchema = z.object({
   error: z.object({ code: z.string().max(64), message: z.string().max(10_000).optional() }).optional(),
 })
 
-/** How one sandbox's envd is reached. */
+/** How one port of a sandbox is reached, envd's where none is named. */
 export interface EnvdAddress {
   sandboxId: string
   origin: string
+  port: string
   accessToken: string | null
 }
 
@@ -54,23 +56,41 @@ export function envdAddress(
     domain?: string | null | undefined
   },
   config: { domain: string; sandbox_url?: string | undefined },
+  port = ENVD_PORT,
 ): EnvdAddress {
   const { sandboxID: sandboxId } = created
   const domain = created.domain ?? config.domain
   return {
     sandboxId,
-    origin: config.sandbox_url ?? `https://${ENVD_PORT}-${sandboxId}.${domain}`,
+    origin: config.sandbox_url ?? `https://${port}-${sandboxId}.${domain}`,
+    port,
     accessToken: created.envdAccessToken ?? null,
   }
 }
 
+/** Throws `sandbox_open_failed` when nothing answers as the code interpreter does. */
+export async function requireInterpreter(address: EnvdAddress, signal: AbortSignal): Promise<void> {
+  const response = await fetch(new URL('/health', address.origin), {
+    headers: headersFor(address),
+    signal,
+    redirect: 'error',
+  })
+  await response.body?.cancel()
+  if (!response.ok)
+    throw new CofferdamError('sandbox_open_failed', 'E2B: the template has no code interpreter.', {
+      details: { status: response.status },
+    })
+}
+
+const headersFor = ({ sandboxId, port, accessToken }: EnvdAddress): Record<string, string> => ({
+  'E2b-Sandbox-Id': sandboxId,
+  'E2b-Sandbox-Port': port,
+  ...(accessToken === null ? {} : { 'X-Access-Token': accessToken }),
+})
+
 /** Creates the client of one sandbox's envd. */
 export function createEnvd(address: EnvdAddress, timeoutMs: number): Envd {
-  const headers: Record<string, string> = {
-    'E2b-Sandbox-Id': address.sandboxId,
-    'E2b-Sandbox-Port': ENVD_PORT,
-    ...(address.accessToken === null ? {} : { 'X-Access-Token': address.accessToken }),
-  }
+  const headers = headersFor(address)
   const url = (path: string): URL => new URL(path, address.origin)
   const inTime = (signal: AbortSignal): AbortSignal =>
     AbortSignal.any([signal, AbortSignal.timeout(timeoutMs)])

@@ -21,6 +21,7 @@ import { remoteWarm } from '../remote/remote-warm.ts'
 import { createWarmth, type Place, type WarmDeps } from '../warm/index.ts'
 import { e2bConfigSchema, type E2bConfig } from './config.ts'
 import { createControlApi } from './control-api.ts'
+import { InterpreterSandbox } from './interpreter-sandbox.ts'
 import { endKept, takeTurn } from './kept-session.ts'
 import { OWNER, startSlot } from './start-slot.ts'
 
@@ -104,7 +105,8 @@ export function createE2bBackend(
       signal.throwIfAborted()
       refuseMissing(name, capabilities, spec)
       const place = await (spec.session === null ? ownPlace : turnIn)(spec, signal)
-      return new RemoteSandbox({ name, isolation: 'microvm', measures: capabilities.measures }, spec, place)
+      const Made = settings.code_interpreter ? InterpreterSandbox : RemoteSandbox
+      return new Made({ name, isolation: 'microvm', measures: capabilities.measures }, spec, place)
     },
 
     async kill(ref) {
@@ -137,7 +139,8 @@ function capabilitiesOf(settings: E2bConfig, deps: BackendDeps): Capabilities {
     languages: settings.languages,
     programs: ['script', 'command'],
     network: ['none', 'public', 'allow'],
-    stdin: true,
+    // A kernel gives its programs none.
+    stdin: !settings.code_interpreter,
     files: true,
     artifacts: true,
     streaming: true,
@@ -149,7 +152,8 @@ function capabilitiesOf(settings: E2bConfig, deps: BackendDeps): Capabilities {
     remote: true,
     maxMs: settings.max_life_ms - LIFE_MARGIN_MS,
     enforces: [],
-    measures: ['cpu_ms', 'peak_memory_bytes', 'wall_ms'],
+    // The kernel is no child of the agent.
+    measures: settings.code_interpreter ? ['wall_ms'] : ['cpu_ms', 'peak_memory_bytes', 'wall_ms'],
   }
 }
 

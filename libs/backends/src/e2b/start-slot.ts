@@ -14,7 +14,7 @@ import { createRemoteSlot, type RemoteSlot } from '../remote/remote-slot.ts'
 import type { SlotSpec } from '../warm/index.ts'
 import type { E2bConfig } from './config.ts'
 import type { ControlApi, Created } from './control-api.ts'
-import { createEnvd, envdAddress } from './envd.ts'
+import { createEnvd, envdAddress, INTERPRETER_PORT, requireInterpreter } from './envd.ts'
 
 /** Where the agent's files go; the home of E2B's default user. */
 const GUEST = '/home/user/.cofferdam'
@@ -54,6 +54,8 @@ export async function startSlot(
       guestFiles().map(({ name, source }) => ({ path: `${GUEST}/${name}`, source })),
       inTime,
     )
+    if (config.code_interpreter)
+      await requireInterpreter(envdAddress(created, config, INTERPRETER_PORT), inTime)
     const channel = await envd.start(agentCommand(config, spec), spec.slotId, inTime)
     return await handshake(parts, spec, created.sandboxID, channel, inTime)
   } catch (error) {

@@ -1,0 +1,148 @@
+"""The program of the guest agent where Python runs in the template's own code interpreter: hands the source over and says what comes of it.
+
+Its input is JSON: {"source", "argv", "env"}. Output passes through as it comes, results become files below `results/`, the value is
+the last expression here. An interrupt closes the connection, which interrupts the kernel. Whatever the kernel says may be
+forged by the program: it can only make this process fail, which is the program's own.
+"""
+import base64
+import http.client
+import json
+import os
+import re
+import sys
+
+# A frame holds a result in all its forms; more is not shown, and ends the run.
+FRAME_MAX = 32 * 1024 * 1024
+# No report has more figures; the rest is counted on stderr.
+RESULTS_MAX = 100
+FOLDER = "results"
+# Forms of a result as files; those in base64 are bytes.
+TEXTS = {"html": "html", "markdown": "md", "svg": "svg", "latex": "tex", "javascript": "js", "text": "txt"}
+BYTES = {"png": "png", "jpeg": "jpg", "pdf": "pdf"}
+OBJECTS = {"json": "json", "data": "data.json", "chart": "chart.json"}
+
+# Runs in the kernel, in names of its own: what the last program was given goes, what this one is given comes.
+SET_UP = """
+import builtins, json, os, sys
+for name, value in getattr(builtins, "__cofferdam_env__", {}).items():
+    os.environ.pop(name, None) if value is None else os.environ.update({name: value})
+given = json.loads(%r)
+builtins.__cofferdam_env__ = {name: os.environ.get(name) for name in given["env"]}
+os.environ.update(given["env"])
+os.chdir(given["cwd"])
+sys.argv[:] = given["argv"]
+"""
+# What the last program yielded, exactly: the text of a result has lost its quotes. As the agent does it, by repr where JSON has no word for it.
+TELL = """
+import json
+try:
+    text = json.dumps(given)
+except (TypeError, ValueError, RecursionError):
+    text = json.dumps(repr(given))
+print(text if len(text) <= 65536 else "null")
+"""
+# Names of variables by which programs find the way out, which is open on the loopback while this process runs.
+PROXIES = ("http_proxy", "https_proxy", "all_proxy", "no_proxy")
+
+
+class Broken(Exception):
+    pass
+
+
+def frames(code):
+    """What the kernel says, until it says that this was all."""
+    connection = http.client.HTTPConnection("127.0.0.1", 49999)
+    try:
+        connection.request("POST", "/execute", json.dumps({"code": code}), {"Content-Type": "application/json"})
+        response = connection.getresponse()
+        if response.status != 200:
+            raise Broken("the code interpreter answered %d" % response.status)
+        while True:
+            line = response.readline(FRAME_MAX)
+            if not line.endswith(b"\n"):
+                raise Broken("the code interpreter broke off")
+            frame = json.loads(line)
+            if frame["type"] == "end_of_execution":
+                return
+            yield frame
+    except (OSError, ValueError, KeyError, TypeError, http.client.HTTPException) as error:
+        raise Broken("the code interpreter broke off: %r" % error)
+    finally:
+        connection.close()
+
+
+def quietly(code, names="{}"):
+    """One of ours: an expression without a value, so that the names of the program stay as they are."""
+    printed = ""
+    for frame in frames("exec(%r, %s)" % (code, names)):
+        if frame["type"] == "error":
+            raise Broken("the code interpreter refused: %s" % frame.get("value"))
+        printed += frame["text"] if frame["type"] == "stdout" else ""
+    return printed
+
+
+def clear():
+    """What an earlier run of a session left, so that it is nobody's result a second time."""
+    for name in os.listdir(FOLDER) if os.path.isdir(FOLDER) else []:
+        if re.match(r"\d+\.(data\.|chart\.)?[a-z]+$", name):
+            os.unlink(os.path.join(FOLDER, name))
+
+
+def keep(number, result):
+    os.makedirs(FOLDER, exist_ok=True)
+    for forms, encode in ((TEXTS, str.encode), (BYTES, base64.b64decode), (OBJECTS, lambda value: json.dumps(value).encode())):
+        for form, ending in forms.items():
+            if result.get(form) is not None:
+                with open(os.path.join(FOLDER, "%d.%s" % (number, ending)), "wb") as out:
+                    out.write(encode(result[form]))
+
+
+def exit_code(error):
+    if error["name"] == "SystemExit":
+        return int(error["value"]) & 255 if error["value"].lstrip("-").isdigit() else int(error["value"] not in ("", "None"))
+    return 130 if error["name"] == "KeyboardInterrupt" else 1
+
+
+def run(given):
+    """(exit code, value or None)"""
+    code, cell, count, has_value = 0, 0, 0, False
+    for frame in frames(given["source"]):
+        kind = frame["type"]
+        if kind in ("stdout", "stderr"):
+            stream = sys.stdout.buffer if kind == "stdout" else sys.stderr.buffer
+            stream.write(frame["text"].encode("utf-8", "replace"))
+            stream.flush()
+        elif kind == "result":
+            count, has_value = count + 1, has_value or frame.get("is_main_result") is True
+            if count <= RESULTS_MAX:
+                keep(count, frame)
+        elif kind == "number_of_executions":
+            cell = int(frame["execution_count"])
+        elif kind == "error":
+            code = exit_code(frame)
+            if frame["name"] != "SystemExit":
+                sys.stderr.write("%s\n" % (frame["traceback"].rstrip("\n") or "%s: %s" % (frame["name"], frame["value"])))
+    if count > RESULTS_MAX:
+        sys.stderr.write("%d results are not shown\n" % (count - RESULTS_MAX))
+    # `_` may be the program's own variable; the kernel's list of what cells yielded is not.
+    return code, json.loads(quietly(TELL, '{"given": _oh[%d]}' % cell)) if has_value and code == 0 else None
+
+
+def main():
+    given = json.loads(sys.stdin.buffer.read())
+    env = dict(given["env"], **{name: value for name, value in os.environ.items() if name.lower() in PROXIES})
+    clear()
+    try:
+        quietly(SET_UP % json.dumps({"env": env, "cwd": os.getcwd(), "argv": ["", *given["argv"]]}))
+        return run(given)
+    except KeyboardInterrupt:
+        return 130, None
+    except Broken as error:
+        sys.stderr.write("%s\n" % error)
+        return 1, None
+
+
+cofferdam_code, cofferdam_value = main()
+if cofferdam_code:
+    raise SystemExit(cofferdam_code)
+cofferdam_value
