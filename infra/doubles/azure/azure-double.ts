@@ -103,7 +103,10 @@ export async function startAzureDouble(options: AzureDoubleOptions = {}): Promis
       await held.gate.promise
     }
     await beforeCall(faults, sessions, identifier)
-    if (url.pathname.includes(faults.drop_path) && happens(faults, 'drop_before')) throw new Dropped()
+    if (!url.pathname.includes(faults.drop_path)) return identifier
+    if (happens(faults, 'drop_before')) throw new Dropped()
+    if (identifier !== '' && happens(faults, 'expire'))
+      throw new Refusal(409, 'SessionExpired', 'The session has expired.')
     return identifier
   }
 

@@ -1,7 +1,7 @@
 /** The data plane of code-interpreter and shell pools: three execute dialects of Python, the shell's, files and sessions. */
 import { randomUUID } from 'node:crypto'
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import { bytesOf, callJail, Dropped, jsonOf, Refusal, reply } from './exchange.ts'
+import { bytesOf, callJail, Dropped, jsonOf, Refusal, reply, replyHalf } from './exchange.ts'
 import { happens, type Faults } from './faults.ts'
 import { interpret, type Session, type SessionPool } from './session-pool.ts'
 
@@ -247,6 +247,7 @@ export class CodePlane {
   #answer(response: ServerResponse, code: number, body: unknown, headers: Record<string, string> = {}): void {
     const isMeant = (response.req.url ?? '').includes(this.#faults.drop_path)
     if (isMeant && happens(this.#faults, 'drop_after')) throw new Dropped()
+    if (isMeant && happens(this.#faults, 'halve_after')) return replyHalf(response, code, body)
     reply(response, code, body, headers)
   }
 }

@@ -46,7 +46,10 @@ export async function handleContainerCall(
   ]).catch((error: unknown) => {
     throw error instanceof Refusal ? error : new Refusal(502, 'BadGateway', 'The container does not answer.')
   })
-  if (path.includes(faults.drop_path) && happens(faults, 'drop_after')) throw new Dropped()
+  const isMeant = path.includes(faults.drop_path)
+  if (isMeant && happens(faults, 'drop_after')) throw new Dropped()
+  if (isMeant && answer.status === 200 && happens(faults, 'halve_after'))
+    answer.body = answer.body.subarray(0, answer.body.length >> 1)
   response.writeHead(answer.status, {
     'Content-Type': answer.headers['content-type'] ?? 'application/octet-stream',
     'Content-Length': String(answer.body.length),

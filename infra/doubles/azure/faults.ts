@@ -24,7 +24,11 @@ export interface Faults {
   drop_after: number
   /** So many calls are lost before they are carried out. */
   drop_before: number
-  /** A fault that drops applies to paths that hold this; empty for all. */
+  /** Of so many calls that were carried out half of the answer comes, called whole. */
+  halve_after: number
+  /** So many calls of a session are answered 409, as of one whose time is up. */
+  expire: number
+  /** A fault that drops, halves or expires applies to paths that hold this; empty for all. */
   drop_path: string
   latency_ms: number
 }
@@ -41,6 +45,8 @@ export const NO_FAULTS: Faults = {
   truncate_to: 4096,
   drop_after: 0,
   drop_before: 0,
+  halve_after: 0,
+  expire: 0,
   drop_path: '',
   latency_ms: 0,
 }
@@ -54,6 +60,8 @@ type Count =
   | 'truncate_executions'
   | 'drop_after'
   | 'drop_before'
+  | 'halve_after'
+  | 'expire'
 
 /** True, and one less left, when this is to go wrong now. */
 export function happens(faults: Faults, name: Count): boolean {

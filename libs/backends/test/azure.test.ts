@@ -153,6 +153,8 @@ describe.skipIf(why !== null && process.env['COFFERDAM_REQUIRE'] !== 'all')(
       ['its answer is lost', { drop_after: 1 }],
       ['its request is lost', { drop_before: 1 }],
       ['the pool throttles', { throttle: 1, retry_after: 0 }],
+      ['the pool throttles and does not say for how long', { throttle: 1, retry_after: null }],
+      ['half of an answer comes as if it were all', { halve_after: 1 }],
       ['the pool fails', { fail: 1 }],
       ['the output is cut', { truncate_executions: 1, truncate_to: 20 }],
     ]
@@ -170,6 +172,36 @@ describe.skipIf(why !== null && process.env['COFFERDAM_REQUIRE'] !== 'all')(
       places.double.fault(NO_FAULTS)
       expect(Buffer.from(await sandbox.read('n', 10)).toString()).toBe('x')
     })
+
+    it.each(['interpreter', 'container'] as const)(
+      '%s: gives up a session whose time is up, and does not run its program elsewhere',
+      async (kind) => {
+        const backend = kind === 'interpreter' ? interpreter : container
+        await using sandbox = await open(backend, counting)
+        await sandbox.list(['*'], 1)
+        places.double.fault({ expire: 1, drop_path: kind === 'container' ? '/v1/send' : '/executions' })
+        await expect(printed(sandbox, counting)).rejects.toMatchObject({ code: 'sandbox_lost' })
+      },
+    )
+
+    it('a container’s output is whole, in order and once when answers with it are lost or halved', async () => {
+      const program = python("import sys\nfor n in range(2000): print(n, '€' * 50)\nsys.stdout.flush()")
+      await using sandbox = await open(container, program)
+      places.double.fault({ drop_after: 2, halve_after: 2, drop_path: '/v1/receive' })
+      const lines = Array.from({ length: 2000 }, (_, n) => `${n} ${'€'.repeat(50)}\n`)
+      expect(await printed(sandbox, program)).toBe(lines.join(''))
+    })
+
+    it.each(['interpreter', 'container'] as const)(
+      '%s: carries characters that come in pieces as the bytes that they are',
+      async (kind) => {
+        const program = python(
+          "import sys\nfor byte in '€𝄞'.encode() + b'\\xff': sys.stdout.buffer.write(bytes([byte])); sys.stdout.flush()",
+        )
+        const { stdout } = await ran(kind === 'interpreter' ? interpreter : container, program)
+        expect(Buffer.from(stdout, 'latin1').toString('hex')).toBe('e282acf09d849eff')
+      },
+    )
 
     it.each(['interpreter', 'container'] as const)(
       '%s: runs nothing in the empty session that silently replaced its own',
@@ -346,6 +378,27 @@ describe.skipIf(why !== null && process.env['COFFERDAM_REQUIRE'] !== 'all')(
         expect(await printed(second, python('print(x)'))).toBe('21\n')
         await second[Symbol.asyncDispose]()
         await two.kill(second.ref)
+      })
+
+      it('take turns when two workers race for them: none is lost, none runs twice', async () => {
+        const sessions = memorySessions()
+        const workers = [1, 2].map(() => createAzureBackend(places.settings('custom'), { sessions }))
+        const program = python(
+          "globals().setdefault('seen', []).append(len(seen) if 'seen' in globals() else 0)\nprint(seen)",
+        )
+        const turns = await Promise.all(
+          [0, 1, 2, 3, 4, 5].map(async (n) => {
+            const sandbox = await open(workers[n % 2] as Backend, program, session)
+            const text = await printed(sandbox, program)
+            await sandbox[Symbol.asyncDispose]()
+            return text
+          }),
+        )
+        expect(turns.toSorted((a, b) => a.length - b.length).at(-1)).toBe('[0, 1, 2, 3, 4, 5]\n')
+        expect(new Set(turns).size).toBe(6)
+        const entry = await sessions.find(NAME)
+        if (entry === null) throw new Error('no entry')
+        await workers[0]?.endSession?.(NAME, entry, AbortSignal.timeout(20_000))
       })
 
       it.each([

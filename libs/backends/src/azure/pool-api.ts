@@ -128,12 +128,11 @@ export function createPoolApi(parts: {
         redirect: 'error',
         signal: AbortSignal.any([stop, timeout]),
       })
-      return {
-        status: response.status,
-        type: response.headers.get('content-type') ?? '',
-        body: await bounded(response),
-        ...retryAfterOf(response),
-      }
+      const type = response.headers.get('content-type') ?? ''
+      const bytes = await bounded(response)
+      // A proxy may cut an answer and still call it whole.
+      if (response.ok && type.includes('json') && json(bytes) === null) throw new Error('the answer is cut')
+      return { status: response.status, type, body: bytes, ...retryAfterOf(response) }
     } catch (error) {
       if (error instanceof CofferdamError) throw error
       throw new LostAnswer(error)
@@ -201,7 +200,8 @@ export function createPoolApi(parts: {
         const waitMs = answer.retryAfterMs ?? PAUSE_MS * 2 ** attempt
         // Refused before anything was done; a server's own failure says nothing of that.
         const mayRepeat = answer.status === 429 || (answer.status >= 500 && call.isRepeatable)
-        if (!mayRepeat || attempt >= ATTEMPTS || waitMs > LONGEST_PAUSE_MS) throw refusalOf(answer)
+        if (!mayRepeat || attempt >= ATTEMPTS || waitMs > LONGEST_PAUSE_MS)
+          throw refusalOf(answer, call.identifier !== undefined)
         if (answer.status >= 500) await refuseGone(call)
         await pause(waitMs, signal)
       }
@@ -242,7 +242,10 @@ export const saysGone = (error: unknown): boolean =>
   (error.details['azure'] === 'SessionWithIdentifierNotFound' || error.details['status'] === 404)
 
 /** The service's refusal as an error of ours. Its message is left out: it may quote the identifier. */
-function refusalOf({ status, body, retryAfterMs }: PoolAnswer & { retryAfterMs?: number }): CofferdamError {
+function refusalOf(
+  { status, body, retryAfterMs }: PoolAnswer & { retryAfterMs?: number },
+  isOfSession: boolean,
+): CofferdamError {
   const parsed = errorSchema.safeParse(json(body))
   const { code, target, traceId } = parsed.success ? parsed.data.error : { code: '' }
   const details = {
@@ -252,12 +255,14 @@ function refusalOf({ status, body, retryAfterMs }: PoolAnswer & { retryAfterMs?:
     ...(traceId == null ? {} : { trace: traceId }),
     ...(retryAfterMs === undefined ? {} : { retry_after_ms: retryAfterMs }),
   }
-  const [ours, words] = classOf(status, code)
+  const [ours, words] = classOf(status, code, isOfSession)
   return new CofferdamError(ours, `Azure: ${words} (${status}${code === '' ? '' : ` ${code}`}).`, { details })
 }
 
-function classOf(status: number, code: string): [CofferdamError['code'], string] {
+function classOf(status: number, code: string, isOfSession: boolean): [CofferdamError['code'], string] {
   if (code === 'SessionWithIdentifierNotFound') return ['sandbox_lost', 'the session is gone']
+  // Its time is up, or it is being taken down: in no case does it do what was asked.
+  if (isOfSession && (status === 409 || status === 410)) return ['sandbox_lost', 'the session is over']
   if (status === 401) return ['backend_unavailable', 'the pool does not take the token']
   if (status === 403)
     return ['backend_unavailable', 'the role "Azure ContainerApps Session Executor" on the pool is missing']
