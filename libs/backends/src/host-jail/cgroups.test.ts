@@ -1,6 +1,6 @@
 import { spawn, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
-import { existsSync, rmdirSync } from 'node:fs'
+import { existsSync, readdirSync, readlinkSync, rmdirSync } from 'node:fs'
 import { newSandboxId } from '@cofferdam/contract'
 import { afterEach, describe, expect, test, vi } from 'vitest'
 import type { SlotLimits } from '../warm/index.ts'
@@ -10,7 +10,7 @@ const LIMITS: SlotLimits = { memory_mib: 64, cpus: 1, pids: 16, disk_mib: 16 }
 const HOUR_MS = 3_600_000
 const cgroups = createCgroups(null)
 
-describe.skipIf(cgroups === null)('groups that nobody stands for any more', () => {
+describe.skipIf(cgroups === null)('groups', () => {
   const children: ChildProcess[] = []
   const made: Cgroup[] = []
   afterEach(async () => {
@@ -20,7 +20,10 @@ describe.skipIf(cgroups === null)('groups that nobody stands for any more', () =
       child.kill('SIGKILL')
       await exited
     }
-    for (const group of made.splice(0)) await group.remove()
+    for (const group of made.splice(0)) {
+      group.close()
+      await group.remove()
+    }
     cgroups?.close()
   })
 
@@ -33,7 +36,7 @@ describe.skipIf(cgroups === null)('groups that nobody stands for any more', () =
   const isThere = (group: Cgroup): boolean[] => group.folders.map((folder) => existsSync(folder))
   const all = (group: Cgroup, there: boolean): boolean[] => group.folders.map(() => there)
 
-  test('go when they are old, also where some controllers have none any more', async () => {
+  test('that nobody stands for go when they are old, also where some controllers have none any more', async () => {
     const [whole, part] = [await groupOf(HOUR_MS), await groupOf(HOUR_MS)]
     rmdirSync(part.folders[0] ?? '')
     await cgroups?.sweep(Date.now())
@@ -62,4 +65,42 @@ describe.skipIf(cgroups === null)('groups that nobody stands for any more', () =
     expect(isThere(group)).toEqual(all(group, false))
     await vi.waitFor(() => expect(child.signalCode).toBe('SIGKILL'))
   })
+
+  test('count anew at every reading, from files that stay open until they are closed', async () => {
+    const group = await groupOf(0)
+    const child = spawn('sh', ['-c', 'read go; while :; do :; done'], { stdio: ['pipe', 'ignore', 'ignore'] })
+    children.push(child)
+    await group.join(child.pid ?? 0)
+    const before = group.read()
+    child.stdin.write('go\n')
+    await vi.waitFor(() => expect(group.read().cpuUs).toBeGreaterThan(before.cpuUs + 1000))
+    expect(openFilesOf(group)).not.toEqual([])
+    group.close()
+    expect(openFilesOf(group)).toEqual([])
+    expect(group.read()).toMatchObject({ cpuUs: 0, memoryPeak: 0, oomKills: 0, pidsHits: 0 })
+    expect(openFilesOf(group)).toEqual([])
+  })
+
+  test('count each process once, and at once', async () => {
+    const group = await groupOf(0)
+    expect(group.countPids()).toBe(0)
+    for (let n = 1; n <= 2; n++) {
+      const child = spawn('sleep', ['600'], { stdio: 'ignore' })
+      children.push(child)
+      await group.join(child.pid ?? 0)
+      expect(group.countPids()).toBe(n)
+    }
+  })
 })
+
+/** Of this process. */
+function openFilesOf(group: Cgroup): string[] {
+  const paths = readdirSync('/proc/self/fd').map((fd) => {
+    try {
+      return readlinkSync(`/proc/self/fd/${fd}`)
+    } catch {
+      return '' // The listing's own.
+    }
+  })
+  return paths.filter((path) => group.folders.some((folder) => path.startsWith(`${folder}/`)))
+}

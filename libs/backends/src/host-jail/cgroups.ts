@@ -4,7 +4,7 @@
  *
  * Joining costs 7-19 ms per process on an idle host (the kernel waits for an RCU grace period, local-isolation.md §2), so it
  * happens while the agent's interpreter starts, before any program process exists. Making and removing a group waits for the same lock,
- * so none of it happens on the worker's own thread. Counters need no lock and are read at once: 20 µs each.
+ * so none of it happens on the worker's own thread. Counters need no lock and are read at once, from files that stay open.
  */
 import { readFileSync, rmdirSync, writeFileSync } from 'node:fs'
 import { mkdir, readdir, rmdir, writeFile } from 'node:fs/promises'
@@ -13,6 +13,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { idTimeMs } from '@cofferdam/contract'
 import type { SlotLimits } from '../warm/index.ts'
 import { findCgroupLayout, type CgroupLayout, type Controller } from './cgroup-layout.ts'
+import { createHeldFiles } from './held-files.ts'
 import { isSlotId } from './records.ts'
 
 const MiB = 1024 * 1024
@@ -52,6 +53,10 @@ export interface Cgroup extends FoundCgroup {
   read(): CgroupCounters
   /** Lets `memoryPeak` begin anew, where the kernel can. */
   resetPeak(): void
+  /** How many processes are in it, by one controller alone: all were moved into every one, and nobody inside can leave one. */
+  countPids(): number
+  /** Counters read as nothing from now on. To be called by whoever had it made, also where it was never read. */
+  close(): void
 }
 
 export interface Cgroups {
@@ -133,11 +138,13 @@ function text(path: string): string {
     return ''
   }
 }
-const numberIn = (path: string): number => Number(text(path)) || 0
-function fieldIn(path: string, name: string): number {
-  const line = text(path)
+const pidsIn = (folder: string): string[] =>
+  text(join(folder, 'cgroup.procs'))
     .split('\n')
-    .find((l) => l.startsWith(`${name} `))
+    .filter((line) => line !== '')
+const numberIn = (said: string): number => Number(said) || 0
+function fieldIn(said: string, name: string): number {
+  const line = said.split('\n').find((l) => l.startsWith(`${name} `))
   return Number(line?.slice(name.length + 1) ?? 0) || 0
 }
 
@@ -170,6 +177,8 @@ async function limit(layout: CgroupLayout, id: string, limits: SlotLimits, cell:
 function groupOf(layout: CgroupLayout, id: string): Cgroup {
   const at = (controller: Controller, file: string): string => join(layout.folder[controller], id, file)
   const isV2 = layout.version === 'v2'
+  const held = createHeldFiles()
+  const said = (controller: Controller, file: string): string => held.read(at(controller, file))
   return {
     async join(pid) {
       // One after the other: the second and later moves find the grace period over and cost microseconds.
@@ -177,13 +186,15 @@ function groupOf(layout: CgroupLayout, id: string): Cgroup {
     },
     read: () => ({
       cpuUs: isV2
-        ? fieldIn(at('cpu', 'cpu.stat'), 'usage_usec')
-        : Math.round(numberIn(at('cpuacct', 'cpuacct.usage')) / 1000),
-      memoryPeak: numberIn(at('memory', isV2 ? 'memory.peak' : 'memory.max_usage_in_bytes')),
-      oomKills: fieldIn(at('memory', isV2 ? 'memory.events' : 'memory.oom_control'), 'oom_kill'),
-      pidsHits: fieldIn(at('pids', 'pids.events'), 'max'),
-      pidsPeak: isV2 ? numberIn(at('pids', 'pids.peak')) || null : null,
+        ? fieldIn(said('cpu', 'cpu.stat'), 'usage_usec')
+        : Math.round(numberIn(said('cpuacct', 'cpuacct.usage')) / 1000),
+      memoryPeak: numberIn(said('memory', isV2 ? 'memory.peak' : 'memory.max_usage_in_bytes')),
+      oomKills: fieldIn(said('memory', isV2 ? 'memory.events' : 'memory.oom_control'), 'oom_kill'),
+      pidsHits: fieldIn(said('pids', 'pids.events'), 'max'),
+      pidsPeak: isV2 ? numberIn(said('pids', 'pids.peak')) || null : null,
     }),
+    countPids: () => pidsIn(join(layout.folder.pids, id)).length,
+    close: () => held.close(),
     resetPeak() {
       if (isV2) return
       try {
@@ -201,8 +212,7 @@ export function cgroupAt(folders: readonly string[]): FoundCgroup {
   return {
     folders,
     pids() {
-      const listed = folders.flatMap((folder) => text(join(folder, 'cgroup.procs')).split('\n'))
-      return [...new Set(listed)].filter((line) => line !== '').map(Number)
+      return [...new Set(folders.flatMap(pidsIn))].map(Number)
     },
     async remove() {
       // A zombie that its parent has not reaped yet keeps the group busy for a moment.

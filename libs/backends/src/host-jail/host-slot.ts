@@ -75,6 +75,6 @@ export class HostSlot implements CellSlot {
   #countProcesses(): number {
     const { cgroup, identity, spec } = this.parts
     if (!spec.cell) return 0
-    return cgroup === null ? descendants(identity.pid).length + 1 : cgroup.pids().length
+    return cgroup === null ? descendants(identity.pid).length + 1 : cgroup.countPids()
   }
 }

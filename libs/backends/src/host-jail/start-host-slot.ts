@@ -88,7 +88,7 @@ export async function startHostSlot(
       folder: rung.ownDisks.length === 0 ? home : null,
       disks: rung.ownDisks.map((path) => join('/proc', String(pid), 'root', path)),
       lastWords,
-      end: () => ends.endSlot(remains),
+      end: () => ends.endSlot(remains).finally(() => cgroup?.close()),
     })
     // A child that dies by itself closes its pipes, and the session with them.
     child.once('exit', () => session?.close())
@@ -96,7 +96,8 @@ export async function startHostSlot(
   } catch (error) {
     session?.close()
     // A group that is made after its end would stay.
-    await makingGroup?.catch(() => {})
+    const made = await makingGroup?.catch(() => null)
+    made?.close()
     await ends.endSlot(remains)
     signal.throwIfAborted()
     if (isCofferdamError(error) && error.code !== 'sandbox_lost') throw withLastWords(error, lastWords())
