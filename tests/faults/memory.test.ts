@@ -37,7 +37,7 @@ it('keeps the fair order of a large and a small tenant, and tells position and E
   await fleet.createTenant('large', GENEROUS)
   await fleet.createTenant('small', GENEROUS)
   await startWorker()
-  const LARGE_MS = 300
+  const LARGE_MS = 500
   const large: Accepted[] = []
   const small: Accepted[] = []
   for (let n = 0; n < 12; n++) large.push(await fleet.client.enqueue(asking('large', 2048, LARGE_MS)))
@@ -67,10 +67,11 @@ it('keeps the fair order of a large and a small tenant, and tells position and E
   const largeStarts = (await Promise.all(large.map(startedAtMs))).toSorted((a, b) => a - b)
   const smallStarts = (await Promise.all(small.map(startedAtMs))).toSorted((a, b) => a - b)
   // Neither starves: the small ones run beside the large ones, and never hold the next large one off for long.
-  for (const [n, at] of largeStarts.entries())
-    if (n > 0) expect(at - (largeStarts[n - 1] ?? 0)).toBeLessThan(LARGE_MS * 5)
-  for (const [n, at] of smallStarts.entries())
-    if (n > 0) expect(at - (smallStarts[n - 1] ?? 0)).toBeLessThan(LARGE_MS * 5)
+  // By what a large one takes on this machine.
+  const gaps = (starts: number[]): number[] => starts.slice(1).map((at, n) => at - (starts[n] ?? 0))
+  const usual = gaps(largeStarts).toSorted((a, b) => a - b)[largeStarts.length >> 1] ?? NaN
+  expect(Math.max(...gaps(largeStarts))).toBeLessThan(usual * 5)
+  expect(Math.max(...gaps(smallStarts))).toBeLessThan(usual * 5)
   // Ahead of the first small one were those that the window let out before it came, and one that waited for memory.
   expect(smallStarts[0]).toBeLessThan(largeStarts[5] ?? 0)
   await expectExactBooks(fleet, 'large', large, results.slice(0, large.length))
