@@ -94,7 +94,7 @@ describe.each(['docker', 'process'])('on %s', { timeout: 120_000 }, (backend) =>
       backend,
       'python',
       'import signal\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\nwhile True: pass',
-      { ...files, limits: { soft_timeout_ms: 300, hard_timeout_ms: 600 } },
+      { ...files, limits: { soft_timeout_ms: 2000, hard_timeout_ms: 3000 } },
     )
     expect(hung).toMatchObject({ ending: 'hard_timeout', session_id: first.session_id })
     const next = await run(backend, 'python', 'import os; print(os.path.exists("note.txt"))', files)
@@ -159,8 +159,9 @@ describe.each(['docker', 'process'])('on %s', { timeout: 120_000 }, (backend) =>
     const result = await run(backend, 'python', 'while True: pass', { limits: { cpu_time_ms: 300 } })
     expect(result).toMatchObject({ ending: 'hard_timeout', exit_status: 'timeout', reason: 'cpu_time_limit' })
     expect(result.duration_ms).toBeLessThan(20_000)
-    const sleeper = 'import time; time.sleep(0.6); print("rested")'
-    expect(await run(backend, 'python', sleeper, { limits: { cpu_time_ms: 400 } })).toMatchObject({
+    // An interpreter starts with 30 ms of CPU time, or with ten times as much.
+    const sleeper = 'import time; time.sleep(2.2); print("rested")'
+    expect(await run(backend, 'python', sleeper, { limits: { cpu_time_ms: 2000 } })).toMatchObject({
       stdout: 'rested\n',
     })
   })

@@ -108,13 +108,13 @@ describe.skipIf(why !== null && process.env['COFFERDAM_REQUIRE'] !== 'all')(
 
     it.each(['agentcore', 'e2b', 'kubernetes'])('%s ends at its deadlines', async (backend) => {
       const soft = await run(backend, "import time\nprint('up', flush=True)\ntime.sleep(60)", {
-        limits: { soft_timeout_ms: 500, hard_timeout_ms: 20_000 },
+        limits: { soft_timeout_ms: 3000, hard_timeout_ms: 30_000 },
       })
       expect(soft).toMatchObject({ ending: 'soft_timeout', stdout: 'up\n' })
       const hard = await run(
         backend,
         "import signal, time\nfor s in (signal.SIGINT, signal.SIGTERM): signal.signal(s, signal.SIG_IGN)\nprint('up', flush=True)\nwhile True: time.sleep(1)",
-        { limits: { soft_timeout_ms: 500, hard_timeout_ms: 1500 } },
+        { limits: { soft_timeout_ms: 3000, hard_timeout_ms: 4000 } },
       )
       expect(hard).toMatchObject({ ending: 'hard_timeout', stdout: 'up\n' })
     })

@@ -80,7 +80,7 @@ describe.each(['process', 'docker', 'gvisor', 'none'])('progress in %s', (backen
   })
 
   it('is a heartbeat: a program that stays silent is stopped, one that reports is not', async () => {
-    const limits = { heartbeat_timeout_ms: 1500 }
+    const limits = { heartbeat_timeout_ms: 3000 }
     const silent = python(
       'import cofferdam, time\ncofferdam.progress(0.1)\nprint("on it", flush=True)\ntime.sleep(25)',
       {
@@ -89,7 +89,7 @@ describe.each(['process', 'docker', 'gvisor', 'none'])('progress in %s', (backen
       },
     )
     const busy = python(
-      'import cofferdam, time\nfor n in range(10):\n    cofferdam.progress(n / 10)\n    time.sleep(0.3)\nprint("done")',
+      'import cofferdam, time\nfor n in range(10):\n    cofferdam.progress(n / 10)\n    time.sleep(0.4)\nprint("done")',
       { backend, limits },
     )
     const [stopped, done] = await Promise.all([fleet.client.run(silent), fleet.client.run(busy)])
@@ -98,7 +98,7 @@ describe.each(['process', 'docker', 'gvisor', 'none'])('progress in %s', (backen
       reason: 'heartbeat_timeout',
       stdout: 'on it\n',
     })
-    expect(stopped.error_message).toMatch(/reported no progress for 1500 ms/)
+    expect(stopped.error_message).toMatch(/reported no progress for 3000 ms/)
     expect(done).toMatchObject({ ending: 'ok', stdout: 'done\n' })
   })
 })
@@ -144,7 +144,7 @@ describe('checkpoints', () => {
     worker = await fleet.startWorker(BACKENDS)
     const result = await fleet.client.wait(id, { timeoutMs: 120_000 })
     expect(result).toMatchObject({ ok: true, attempt: 2, stdout: 'from 1\n' })
-    await expect.poll(() => keysOf(id)).toEqual([])
+    await expect.poll(() => keysOf(id), { timeout: 20_000 }).toEqual([])
   }, 240_000)
 })
 

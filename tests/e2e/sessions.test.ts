@@ -85,7 +85,7 @@ describe.each(['docker', 'process'])('a session on %s', { timeout: 120_000 }, (b
   it('is listed while it stands, with whoever uses it, and shown to nobody else', async () => {
     const first = await run(`${backend}-seen`, 'print(1)', { backend })
     const path = `/${backend}/${backend}-seen`
-    await expect.poll(async () => (await call('GET', path)).json?.state, { timeout: 10_000 }).toBe('idle')
+    await expect.poll(async () => (await call('GET', path)).json?.state, { timeout: 20_000 }).toBe('idle')
     const seen = (await call('GET', path)).json
     expect(seen).toMatchObject({
       tenant_id: 'acme',
@@ -148,7 +148,9 @@ describe.each(['docker', 'process'])('a session on %s', { timeout: 120_000 }, (b
     const key = `${backend}-ended`
     const first = await run(key, 'open("note.txt", "w").write("kept")', { backend })
     expect((await call('DELETE', `/${backend}/${key}`)).status).toBe(204)
-    await expect.poll(async () => (await call('GET', `/${backend}/${key}`)).status).toBe(404)
+    await expect
+      .poll(async () => (await call('GET', `/${backend}/${key}`)).status, { timeout: 20_000 })
+      .toBe(404)
     expect((await call('DELETE', `/${backend}/${key}`)).status).toBe(404)
     const next = await run(key, 'import os; print(os.path.exists("note.txt"))', { backend })
     expect(next.stdout).toBe('False\n')
@@ -168,8 +170,10 @@ it('never follows a link out of the work directory, nor writes through one', asy
 
 it('waits for its turn behind what runs in the session', async () => {
   await run('busy', 'pass')
-  const running = run('busy', 'import time; time.sleep(1.5); open("late.txt", "w").write("done")')
-  await expect.poll(async () => (await call('GET', '/process/busy')).json?.state).toBe('running')
+  const running = run('busy', 'import time; time.sleep(4); open("late.txt", "w").write("done")')
+  await expect
+    .poll(async () => (await call('GET', '/process/busy')).json?.state, { timeout: 20_000 })
+    .toBe('running')
   const got = await call('GET', '/process/busy/files/late.txt')
   expect([got.status, got.text]).toEqual([200, 'done'])
   expect(await running).toMatchObject({ ok: true })
@@ -193,12 +197,16 @@ it(
   { timeout: 180_000 },
   async () => {
     await run('left', 'pass')
-    await expect.poll(async () => (await call('GET', '/process/left')).json?.state).toBe('idle')
+    await expect
+      .poll(async () => (await call('GET', '/process/left')).json?.state, { timeout: 20_000 })
+      .toBe('idle')
     expect(await worker.stop()).toBe(0)
     expect((await call('GET', '')).json.sessions).toEqual([])
     worker = await fleet.startWorker({ COFFERDAM_BACKENDS: 'process' })
     await run('left', 'pass')
-    await expect.poll(async () => (await call('GET', '/process/left')).json?.state).toBe('idle')
+    await expect
+      .poll(async () => (await call('GET', '/process/left')).json?.state, { timeout: 20_000 })
+      .toBe('idle')
     await worker.kill()
     worker = await fleet.startWorker({ COFFERDAM_BACKENDS: 'process' })
     // It may be shown for up to a minute; its files are gone with it, and nothing makes a sandbox to look.

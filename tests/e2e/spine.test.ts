@@ -101,7 +101,8 @@ describe.each(['docker', 'process'])('on %s', (backend) => {
   it('keeps what a program printed before its soft deadline', async () => {
     const result = await run(
       script(backend, 'python', 'import time\nprint("before", flush=True)\ntime.sleep(60)', {
-        limits: { soft_timeout_ms: 1000, hard_timeout_ms: 20_000 },
+        // An interpreter starts in 50 ms, and in ten times as long on a slow machine.
+        limits: { soft_timeout_ms: 3000, hard_timeout_ms: 30_000 },
       }),
     )
     expect(result).toMatchObject({
@@ -117,11 +118,11 @@ describe.each(['docker', 'process'])('on %s', (backend) => {
     const marker = `9${Math.floor(Math.random() * 1e8)}`
     const source = `trap '' INT TERM HUP\necho started\nsetsid sleep ${marker} &\n(trap '' INT TERM; while :; do sleep ${marker}; done) &\nwhile :; do :; done`
     const result = await run(
-      script(backend, 'bash', source, { limits: { soft_timeout_ms: 700, hard_timeout_ms: 1500 } }),
+      script(backend, 'bash', source, { limits: { soft_timeout_ms: 2000, hard_timeout_ms: 3000 } }),
     )
     expect(result).toMatchObject({ ending: 'hard_timeout', exit_status: 'timeout', stdout: 'started\n' })
     await expect
-      .poll(() => commandLines().filter((line) => line.includes(marker)), { timeout: 10_000 })
+      .poll(() => commandLines().filter((line) => line.includes(marker)), { timeout: 20_000 })
       .toEqual([])
   })
 

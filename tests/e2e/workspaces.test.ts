@@ -230,7 +230,7 @@ describe('a workspace', () => {
     await edit('killed', { 'a.txt': '1' })
     const source =
       "import signal, time\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\nopen('a.txt','w').write('2')\nwhile True: time.sleep(1)"
-    const limits = { soft_timeout_ms: 1000, hard_timeout_ms: 2000 }
+    const limits = { soft_timeout_ms: 3000, hard_timeout_ms: 4000 }
     const result = await run({ name: 'killed' }, source, { limits })
     expect(result).toMatchObject({
       ending: 'hard_timeout',
