@@ -33,7 +33,7 @@ export function createHeldFiles(): HeldFiles {
     read(path) {
       if (isClosed) return ''
       try {
-        return memory.latin1Slice(0, readSync(opened(path), memory, 0, memory.length, 0))
+        return memory.toString('latin1', 0, readSync(opened(path), memory, 0, memory.length, 0))
       } catch {
         return ''
       }
