@@ -213,6 +213,27 @@ export const LOG_FACTS: Readonly<Record<string, LogFacts>> = {
     from: 'worker',
     about: 'Its sandbox runs, but nobody speaks there; this execution gets a fresh one.',
   },
+  'kubernetes: a session begins anew': {
+    level: 'info',
+    from: 'worker',
+    about: 'Its pod is gone, does not answer, or has another key; this execution gets a fresh one.',
+  },
+  'kubernetes: a session could not be proven clean and is ended': {
+    level: 'warn',
+    from: 'worker',
+    about: 'The next execution of the session gets a fresh one.',
+  },
+  'kubernetes: a session may begin anew': {
+    level: 'warn',
+    from: 'worker',
+    about:
+      'Whether the registry took the end of a turn is not known; when it did not, the next execution gets a fresh pod.',
+  },
+  'kubernetes: a session that did not start is left to the reaper': {
+    level: 'warn',
+    from: 'worker',
+    about: 'Neither its claim was seen to be gone nor its entry; both are ended once they are overdue.',
+  },
   'orphaned cgroups were not swept': {
     level: 'warn',
     from: 'worker',

@@ -5,10 +5,11 @@
  *      │ a reason that does not heal, or the deadline ─▶ deleted, told
  *      │ watch ended, or 410 Gone ─▶ read the claim, watch on from there
  *
- * Its `shutdownTime` is the backstop for a worker that died; the worker itself deletes it.
+ * Its `shutdownTime` is the backstop for a worker that died; the worker itself deletes it. A session's claim has no owner's
+ * label, so that no janitor takes it for what a dead worker left: the registry says who may use it.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
-import { CofferdamError, type SandboxId, type WorkerId } from '@cofferdam/contract'
+import { CofferdamError, type SandboxId, type SessionId, type WorkerId } from '@cofferdam/contract'
 import { z } from 'zod'
 import type { KubernetesConfig } from './config.ts'
 import type { KubeAnswer, KubeApi } from './kube-api.ts'
@@ -16,6 +17,7 @@ import type { KubeAnswer, KubeApi } from './kube-api.ts'
 const GROUP = 'extensions.agents.x-k8s.io'
 export const OWNER_LABEL = 'cofferdam.dev/owner'
 const SLOT_LABEL = 'cofferdam.dev/slot'
+const SESSION_LABEL = 'cofferdam.dev/session'
 
 /** Reasons of `Ready: False` that no waiting heals (v1.0.x; the official clients give up on the same). */
 const TERMINAL = new Set([
@@ -43,6 +45,7 @@ const claimSchema = z.object({
     name: z.string(),
     resourceVersion: z.string(),
     labels: z.record(z.string(), z.string()).optional(),
+    deletionTimestamp: z.string().optional(),
   }),
   status: z
     .object({
@@ -75,11 +78,24 @@ export interface ClaimedPod {
   ip: string
 }
 
+/** What a claim is made for: it is named after `slot`, and belongs to a worker or to a session. */
+export type ClaimWish = { slot: SandboxId } & ({ owner: WorkerId } | { session: SessionId })
+
+/** The name of the claim that is made for it. */
+export const claimName = (slot: SandboxId): string => `cofferdam-${slot.replaceAll('_', '-')}`
+
+/** The claim that a ref's or an entry's handle names; null when it names none of ours. */
+export function claimOf({ claim }: Record<string, string | number>): string | null {
+  return typeof claim === 'string' && /^cofferdam-[a-z0-9-]{1,64}$/.test(claim) ? claim : null
+}
+
 export interface Claims {
   /** Throws `sandbox_open_failed` | `backend_unavailable` or the reason of `signal`; the claim is deleted then. */
-  acquire(owner: WorkerId, slot: SandboxId, lifeMs: number, signal: AbortSignal): Promise<ClaimedPod>
+  acquire(wish: ClaimWish, lifeMs: number, signal: AbortSignal): Promise<ClaimedPod>
   /** Moves the backstop to so long from now. Throws `sandbox_lost` when the claim is gone. */
   keep(claim: string, lifeMs: number): Promise<void>
+  /** The same for a claim that was acquired before; its pod, or null when it is gone, going or not to be had any more. */
+  find(claim: string, lifeMs: number): Promise<ClaimedPod | null>
   /** Deletes it with all that hangs on it, and resolves when the API server knows it no more. False when there was none. */
   release(claim: string): Promise<boolean>
   list(owner: WorkerId | null): Promise<{ claim: string; owner: WorkerId }[]>
@@ -93,11 +109,12 @@ export function createClaims(api: KubeApi, config: KubernetesConfig): Claims {
   const claimsPath = `${root}/sandboxclaims`
   const pathOf = (claim: string): string => `${claimsPath}/${claim}`
 
-  async function create(name: string, owner: WorkerId, slot: SandboxId, lifeMs: number): Promise<Claim> {
+  async function create(name: string, wish: ClaimWish, lifeMs: number): Promise<Claim> {
+    const whose = 'owner' in wish ? { [OWNER_LABEL]: wish.owner } : { [SESSION_LABEL]: wish.session }
     const body = {
       apiVersion: `${GROUP}/${config.api_version}`,
       kind: 'SandboxClaim',
-      metadata: { name, labels: { [OWNER_LABEL]: owner, [SLOT_LABEL]: slot } },
+      metadata: { name, labels: { ...whose, [SLOT_LABEL]: wish.slot } },
       spec: {
         warmPoolRef: { name: config.warm_pool },
         lifecycle: { shutdownTime: timeIn(lifeMs), shutdownPolicy: 'Delete' },
@@ -163,6 +180,15 @@ export function createClaims(api: KubeApi, config: KubernetesConfig): Claims {
     }
   }
 
+  async function prolong(claim: string, lifeMs: number): Promise<KubeAnswer> {
+    const answer = await api.call('PATCH', pathOf(claim), {
+      body: { spec: { lifecycle: { shutdownTime: timeIn(lifeMs) } } },
+      contentType: 'application/merge-patch+json',
+    })
+    if (answer.status >= 300 && answer.status !== 404) throw refused(answer)
+    return answer
+  }
+
   async function release(claim: string): Promise<boolean> {
     const answer = await api.call('DELETE', pathOf(claim), {
       body: { kind: 'DeleteOptions', apiVersion: 'v1', propagationPolicy: 'Foreground' },
@@ -182,23 +208,24 @@ export function createClaims(api: KubeApi, config: KubernetesConfig): Claims {
   }
 
   return {
-    async acquire(owner, slot, lifeMs, signal) {
-      const name = `cofferdam-${slot.replaceAll('_', '-')}`
+    async acquire(wish, lifeMs, signal) {
+      const name = claimName(wish.slot)
       try {
-        return await untilReady(await create(name, owner, slot, lifeMs), signal)
+        return await untilReady(await create(name, wish, lifeMs), signal)
       } catch (error) {
         await release(name)
         throw error
       }
     },
     async keep(claim, lifeMs) {
-      const answer = await api.call('PATCH', pathOf(claim), {
-        body: { spec: { lifecycle: { shutdownTime: timeIn(lifeMs) } } },
-        contentType: 'application/merge-patch+json',
-      })
-      if (answer.status === 404)
+      if ((await prolong(claim, lifeMs)).status === 404)
         throw new CofferdamError('sandbox_lost', `Kubernetes: the claim ${claim} is gone.`)
-      if (answer.status >= 300) throw refused(answer)
+    },
+    async find(claim, lifeMs) {
+      const answer = await prolong(claim, lifeMs)
+      if (answer.status === 404) return null
+      const found = claimIn(answer)
+      return found.metadata.deletionTimestamp === undefined && endOf(found) === null ? podOf(found) : null
     },
     release,
     async list(owner) {
@@ -228,19 +255,23 @@ export function createClaims(api: KubeApi, config: KubernetesConfig): Claims {
 const timeIn = (ms: number): string => new Date(Date.now() + ms).toISOString().replace(/\.\d+Z$/, 'Z')
 
 /** The pod of a claim that is ready; null while it is not. Throws for what never will be. */
-function podOf({ metadata, status }: Claim): ClaimedPod | null {
-  const ready = status?.conditions?.find(({ type }) => type === 'Ready')
-  const { name, podIPs } = status?.sandbox ?? {}
+function podOf(claim: Claim): ClaimedPod | null {
+  const end = endOf(claim)
+  if (end !== null) throw new CofferdamError('sandbox_open_failed', `Kubernetes: the claim ended with ${end}`)
+  const { name, podIPs } = claim.status?.sandbox ?? {}
   const ip = podIPs?.[0]
-  if (ready?.status === 'True' && name !== undefined && ip !== undefined)
-    return { claim: metadata.name, name, ip }
-  if (ready?.status === 'False' && TERMINAL.has(ready.reason ?? ''))
-    throw new CofferdamError(
-      'sandbox_open_failed',
-      `Kubernetes: the claim ended with ${ready.reason}: ${(ready.message ?? '').slice(0, 300)}`,
-    )
-  return null
+  if (readinessOf(claim)?.status !== 'True' || name === undefined || ip === undefined) return null
+  return { claim: claim.metadata.name, name, ip }
 }
+
+/** What a claim ended with; null while it may still be, or become, ready. */
+function endOf(claim: Claim): string | null {
+  const ready = readinessOf(claim)
+  if (ready?.status !== 'False' || !TERMINAL.has(ready.reason ?? '')) return null
+  return `${ready.reason}: ${(ready.message ?? '').slice(0, 300)}`
+}
+
+const readinessOf = ({ status }: Claim) => status?.conditions?.find(({ type }) => type === 'Ready')
 
 function claimIn(answer: KubeAnswer): Claim {
   if (answer.status >= 300) throw refused(answer)

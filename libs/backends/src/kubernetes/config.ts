@@ -39,6 +39,11 @@ export const kubernetesConfigSchema = z.strictObject({
   runtime: z.enum(['cofferdam', 'sandboxd', 'python-runtime-sandbox']).default('cofferdam'),
   /** Of an image that is not ours. */
   foreign: foreignSchema.prefault({}),
+  /**
+   * With it sessions outlive their worker and any worker attaches to them: at least 32 bytes, the same for all workers. Keys of
+   * sessions' pods are made with it. Null: a session ends with its worker.
+   */
+  session_secret_file: z.string().startsWith('/').max(4096).nullable().default(null),
   /** Where pod.py listens. */
   port: z.int().min(1).max(65_535).default(7071),
   /** What separates programs from the node, by the template's runtime class. */

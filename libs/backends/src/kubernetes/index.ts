@@ -11,22 +11,27 @@ import {
   type Backend,
   type Capabilities,
   type Probe,
+  type SandboxSpec,
 } from '@cofferdam/contract'
 import type { z } from 'zod'
 import { SILENT, type BackendDeps } from '../deps.ts'
 import { RemoteSandbox } from '../remote/remote-sandbox.ts'
 import { remoteWarm } from '../remote/remote-warm.ts'
 import type { RemoteSlot } from '../remote/remote-slot.ts'
-import { createWarmth } from '../warm/index.ts'
-import { createClaims } from './claims.ts'
+import { createWarmth, type Place } from '../warm/index.ts'
+import { claimOf, createClaims } from './claims.ts'
 import { kubernetesConfigSchema, type KubernetesConfig } from './config.ts'
+import { createKeptSessions } from './kept-sessions.ts'
 import { createKubeApi } from './kube-api.ts'
+import { sessionKey } from './session-keys.ts'
 import { startSlot } from './start-slot.ts'
 
 /** Beyond the hard deadline: the worker deletes a claim itself, the cluster's clock is for workers that died. */
 const LIFE_MARGIN_MS = 30_000
 /** A cell waits no longer for its session's next execution (the bound of `session.idle_ms`). */
 const WAIT_MS = 3_600_000
+/** What a session waits for its next execution when neither it nor the worker says: as cells do by default. */
+const IDLE_MS = 300_000
 
 /** Makes the backend; talks to nothing before `probe` or `open`. `config` takes its defaults from the schema. */
 export function createKubernetesBackend(
@@ -43,8 +48,39 @@ export function createKubernetesBackend(
     deps: deps.warm === undefined ? null : remoteWarm(deps.warm),
     logger: deps.logger ?? SILENT,
   })
+  const { isolation, session_secret_file: secretFile, runtime } = settings
+  const kept =
+    secretFile === null || deps.sessions === undefined || runtime !== 'cofferdam'
+      ? null
+      : createKeptSessions({
+          backend: name,
+          config: settings,
+          secretFile,
+          claims,
+          registry: deps.sessions,
+          preloads: warmth.preloadSets,
+          idleMs: deps.warm?.config.cells.idle_ms ?? IDLE_MS,
+          logger: deps.logger ?? SILENT,
+        })
   const capabilities = capabilitiesOf(settings, warmth.preloads)
-  const { isolation } = settings
+
+  /** One of this worker's own: a pod for one execution, or a cell. */
+  async function ownPlace(spec: SandboxSpec, signal: AbortSignal): Promise<Place<RemoteSlot>> {
+    const place = await warmth.take(spec, signal)
+    try {
+      const waits = spec.reuse === 'job' ? 0 : WAIT_MS
+      await place.slot.keep(spec.limits.hard_timeout_ms + LIFE_MARGIN_MS + waits)
+      signal.throwIfAborted()
+      return place
+    } catch (error) {
+      await place.end(true)
+      throw isCofferdamError(error) && error.code === 'sandbox_lost'
+        ? new CofferdamError('sandbox_open_failed', `${name}: the pod was gone before it was used`, {
+            cause: error,
+          })
+        : error
+    }
+  }
 
   return {
     name,
@@ -55,6 +91,7 @@ export function createKubernetesBackend(
       signal.throwIfAborted()
       try {
         await claims.ping(signal)
+        if (secretFile !== null) await sessionKey(secretFile, settings.namespace, '')
       } catch (error) {
         signal.throwIfAborted()
         return {
@@ -69,6 +106,9 @@ export function createKubernetesBackend(
           `a pod of ${settings.namespace}/${settings.warm_pool} per sandbox; isolation as its runtime class gives it, taken to be ${isolation}`,
           'memory, CPU, processes and disk are the template’s; network by the worker’s proxy over the agent’s channel',
           `the cluster deletes a claim ${LIFE_MARGIN_MS / 1000} s after its hard deadline, should no worker do it`,
+          kept === null
+            ? 'sessions end with their worker, for session_secret_file is not set'
+            : 'any worker attaches to a session',
         ],
       }
     },
@@ -78,24 +118,13 @@ export function createKubernetesBackend(
     async open(spec, signal) {
       signal.throwIfAborted()
       refuseMissing(name, capabilities, spec)
-      const place = await warmth.take(spec, signal)
-      try {
-        const waits = spec.reuse === 'job' ? 0 : WAIT_MS
-        await place.slot.keep(spec.limits.hard_timeout_ms + LIFE_MARGIN_MS + waits)
-        signal.throwIfAborted()
-      } catch (error) {
-        await place.end(true)
-        throw isCofferdamError(error) && error.code === 'sandbox_lost'
-          ? new CofferdamError('sandbox_open_failed', `${name}: the pod was gone before it was used`, {
-              cause: error,
-            })
-          : error
-      }
+      const place =
+        kept !== null && spec.session !== null ? await kept.take(spec, signal) : await ownPlace(spec, signal)
       return new RemoteSandbox({ name, isolation, measures: capabilities.measures }, spec, place)
     },
     async kill(ref) {
-      const { claim } = ref.handle
-      if (typeof claim !== 'string' || !/^cofferdam-[a-z0-9-]{1,64}$/.test(claim))
+      const claim = claimOf(ref.handle)
+      if (claim === null)
         throw new CofferdamError('invalid_request', `${name}: the ref of ${ref.id} names no claim.`)
       return await claims.release(claim)
     },
@@ -107,6 +136,7 @@ export function createKubernetesBackend(
     async owners() {
       return [...new Set((await claims.list(null)).map(({ owner }) => owner))]
     },
+    ...(kept === null ? {} : { endSession: (_name, entry) => kept.end(entry) }),
     [Symbol.asyncDispose]: () => warmth.close(),
   }
 }

@@ -2,21 +2,36 @@
  * Conformance of `kubernetes` against the double, whose pods really run what they are given; and against a cluster where
  * COFFERDAM_KUBERNETES names a file with the backend's settings as JSON (README.md).
  */
-import { readFileSync } from 'node:fs'
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { afterAll } from 'vitest'
 import { startKubernetesDouble } from '../../../../infra/doubles/kubernetes/kubernetes-double.ts'
 import { exerciseBackend } from '../../conformance/index.ts'
+import { memorySessions } from '../../test/memory-sessions.ts'
 import { createClaims } from './claims.ts'
 import { kubernetesConfigSchema } from './config.ts'
 import { createKubernetesBackend } from './index.ts'
 import { createKubeApi } from './kube-api.ts'
 
 const double = await startKubernetesDouble({ replicas: 2 })
-afterAll(() => double[Symbol.asyncDispose]())
+const folder = mkdtempSync(join(tmpdir(), 'cofferdam-kubernetes-'))
+const session_secret_file = join(folder, 'secret')
+writeFileSync(session_secret_file, 'a-secret-of-the-fleet-that-is-long-enough')
+// Sessions of the fleet, as where a secret is set; cells of a worker's own are exercised by scope `tenant`.
+const sessions = memorySessions()
+afterAll(async () => {
+  await double[Symbol.asyncDispose]()
+  rmSync(folder, { recursive: true })
+})
 
 await exerciseBackend(
   'kubernetes',
-  () => createKubernetesBackend({ api_server: double.origin, token_file: null }),
+  () =>
+    createKubernetesBackend(
+      { api_server: double.origin, token_file: null, session_secret_file },
+      { sessions },
+    ),
   {
     leftovers: async (owner) =>
       double.claims().flatMap(({ name, labels }) => (labels['cofferdam.dev/owner'] === owner ? [name] : [])),

@@ -3,31 +3,29 @@
  *
  *   claim ──dial──hello──(frames)──R──▶ slot        any failure or abort: the claim is deleted, then thrown
  *     └──(another's image) agent put in ─┘
+ *   pod of a session ──dial──hello again──R──▶ slot      any failure: the connection is closed, then thrown
  */
 import { readFile } from 'node:fs/promises'
 import { createConnection, type Socket } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { CofferdamError, isCofferdamError } from '@cofferdam/contract'
+import { CofferdamError, isCofferdamError, type SessionId } from '@cofferdam/contract'
 import { agentOptions, createGuestSession, type AgentOptions } from '@cofferdam/guest'
-import { z } from 'zod'
 import type { Channel } from '../remote/channel.ts'
 import { createRemoteSlot, type RemoteSlot } from '../remote/remote-slot.ts'
 import type { SlotSpec } from '../warm/index.ts'
-import type { ClaimedPod, Claims } from './claims.ts'
+import type { ClaimedPod, Claims, ClaimWish } from './claims.ts'
 import type { KubernetesConfig } from './config.ts'
 import { startByPythonRuntime } from './foreign/python-runtime.ts'
 import { startBySandboxd, type SandboxdSettings } from './foreign/sandboxd.ts'
+import { greetAgain, greetFresh, type SessionHold } from './greet-pod.ts'
 
 /** Beyond the start and the wait in a pool: the first execution then asks for the life that it needs. */
 const START_MARGIN_MS = 60_000
-const HELLO_MAX = 4096
 /** A pod may be Ready before its first process listens. */
 const REDIAL_MS = 50
 /** Where the agent goes in another's image; gone with the pod. */
 const FOLDER = '/tmp/.cofferdam'
 const MiB = 1024 * 1024
-
-const helloSchema = z.union([z.object({ error: z.string() }), z.object({ pod: z.string() })])
 
 export interface StartParts {
   claims: Claims
@@ -36,19 +34,27 @@ export interface StartParts {
   waitMs: number
 }
 
+/** What makes a slot the fleet's: whose its claim is, and what the next worker takes its pod with. */
+export interface SessionClaim extends SessionHold {
+  session: SessionId
+}
+
 /** Throws `backend_unavailable`, `sandbox_open_failed`, or the reason of `signal`; nothing is left in the cluster then. */
 export async function startSlot(
   { claims, config, waitMs }: StartParts,
   spec: SlotSpec,
   signal: AbortSignal,
+  kept: SessionClaim | null = null,
 ): Promise<RemoteSlot> {
   signal.throwIfAborted()
   const inTime = AbortSignal.any([signal, AbortSignal.timeout(config.ready_timeout_ms)])
   let pod: ClaimedPod | null = null
   try {
     const lifeMs = config.ready_timeout_ms + waitMs + START_MARGIN_MS
-    pod = await claims.acquire(spec.owner, spec.slotId, lifeMs, inTime)
-    return await handshake(claims, spec, pod, await channelTo(pod, config, spec, inTime), inTime)
+    const slot = spec.slotId
+    const wish: ClaimWish = kept === null ? { slot, owner: spec.owner } : { slot, session: kept.session }
+    pod = await claims.acquire(wish, lifeMs, inTime)
+    return await handshake(claims, spec, pod, await channelTo(pod, config, spec, kept, inTime), inTime)
   } catch (error) {
     if (pod !== null) await claims.release(pod.claim)
     signal.throwIfAborted()
@@ -61,11 +67,26 @@ export async function startSlot(
   }
 }
 
+/** A slot again of a session's pod in which no worker is. Throws what went wrong, or the reason of `signal`. */
+export async function attachSlot(
+  { claims, config }: Pick<StartParts, 'claims' | 'config'>,
+  spec: SlotSpec,
+  pod: ClaimedPod,
+  hold: SessionHold,
+  signal: AbortSignal,
+): Promise<RemoteSlot> {
+  // It listens since its first worker: who refuses now will not hear later.
+  const socket = await connected(pod.ip, config.port, signal)
+  const channel = await greeted(socket, () => greetAgain(socket, pod, hold, signal))
+  return await handshake(claims, spec, pod, channel, signal)
+}
+
 /** The agent's channel, by what the pod's image runs. */
 async function channelTo(
   pod: ClaimedPod,
   config: KubernetesConfig,
   spec: SlotSpec,
+  hold: SessionHold | null,
   signal: AbortSignal,
 ): Promise<Channel> {
   const { runtime, port, foreign } = config
@@ -77,8 +98,17 @@ async function channelTo(
   if (runtime === 'python-runtime-sandbox')
     await startByPythonRuntime(pod, [String(port)], { ...foreign, folder: FOLDER }, signal)
   const socket = await dial(pod, port, signal)
-  await hello(socket, pod, agentOptions(options), signal)
-  return { readable: socket, writable: socket, stderrTail: () => '' }
+  return await greeted(socket, () => greetFresh(socket, pod, agentOptions(options), hold, signal))
+}
+
+async function greeted(socket: Socket, greet: () => Promise<void>): Promise<Channel> {
+  try {
+    await greet()
+    return { readable: socket, writable: socket, stderrTail: () => '' }
+  } catch (error) {
+    socket.destroy()
+    throw error
+  }
 }
 
 function foreignAgent({ python, node }: KubernetesConfig['foreign'], spec: SlotSpec): Partial<AgentOptions> {
@@ -127,42 +157,6 @@ async function connected(host: string, port: number, signal: AbortSignal): Promi
     throw error
   } finally {
     signal.removeEventListener('abort', onAbort)
-  }
-}
-
-/** An address may meanwhile be another pod's: only the one that bears the sandbox's name gets anything from us. */
-async function hello(socket: Socket, pod: ClaimedPod, options: string[], signal: AbortSignal): Promise<void> {
-  socket.write(`${JSON.stringify({ pod: pod.name, options })}\n`)
-  let line = Buffer.alloc(0)
-  while (!line.includes(0x0a)) {
-    const chunk = await nextByte(socket, signal)
-    if (chunk === null || line.length > HELLO_MAX)
-      throw new CofferdamError('sandbox_open_failed', `kubernetes: ${pod.name} closed the connection.`)
-    line = Buffer.concat([line, chunk])
-  }
-  const answer = helloSchema.safeParse(JSON.parse(line.toString('utf8')))
-  if (!answer.success || 'error' in answer.data || answer.data.pod !== pod.name)
-    throw new CofferdamError(
-      'sandbox_open_failed',
-      `kubernetes: what answers at ${pod.ip} is not ${pod.name}.`,
-    )
-}
-
-/** One byte at a time, for the rest is the agent's; null at the end. */
-async function nextByte(socket: Socket, signal: AbortSignal): Promise<Buffer | null> {
-  for (;;) {
-    const byte = socket.read(1) as Buffer | null
-    if (byte !== null) return byte
-    if (socket.readableEnded || socket.destroyed) return null
-    signal.throwIfAborted()
-    const { promise, resolve } = Promise.withResolvers<undefined>()
-    const done = (): void => resolve(undefined)
-    const events = ['readable', 'end', 'close', 'error'] as const
-    for (const event of events) socket.once(event, done)
-    signal.addEventListener('abort', done, { once: true })
-    await promise
-    for (const event of events) socket.off(event, done)
-    signal.removeEventListener('abort', done)
   }
 }
 
