@@ -153,7 +153,7 @@ export async function startAgentcoreDouble(options: AgentcoreOptions = {}): Prom
       if (session.ended !== null) throw endOf(session, 'stopped')
       return await invoke(session, call, { fault, previews: double.previews, response })
     }
-    const fault = faults.take(operation)
+    const fault = faults.take(operation, '', text)
     if (fault?.kind === 'delay') await sleep(fault.ms ?? 0)
     if (fault?.kind === 'http')
       throw new Failure(fault.error ?? 'InternalServerException', fault.message ?? 'on purpose')

@@ -24,6 +24,10 @@ const POLL_MS = { first: 1000, longest: 5000 }
 const SHOWN_MAX = 1024 * 1024
 /** Of lines that show output while a call runs; they come twice, as all of an answer does. */
 const LIVE_MAX = 1024 * 1024
+/** An empty listing: the cheapest sign of life. One that takes longer is none. */
+const SIGN_OF_LIFE = { op: 'list', globs: [], most: 0 }
+const SIGN_MAX = 1024
+const SIGN_MS = 10_000
 /** An outcome is asked for again while the program that was lost from sight may still run. */
 const OUTCOME_POLL_MS = 500
 
@@ -51,6 +55,8 @@ export interface CellSession {
   upload(files: readonly ProgramFile[], signal: AbortSignal): Promise<string>
   /** A request that changes nothing when it is sent twice; `most` bounds the bytes of its answer. */
   ask(request: object, most: number, signal: AbortSignal): Promise<Answer>
+  /** Whether it answers. */
+  isAlive(signal: AbortSignal): Promise<boolean>
   /** Runs a program at most once. Null when the interpreter ended without an answer; then the tool's own result says how. */
   run(
     request: ProgramRequest,
@@ -219,6 +225,14 @@ export function createCellSession(service: DataPlane, id: SessionPlace, base: st
         signal.throwIfAborted()
         throw lostSandbox(error)
       }
+    },
+
+    async isAlive(signal) {
+      const inTime = AbortSignal.any([signal, AbortSignal.timeout(SIGN_MS)])
+      return await ask(SIGN_OF_LIFE, SIGN_MAX, inTime).then(
+        () => true,
+        () => false,
+      )
     },
 
     async run(request, signal) {

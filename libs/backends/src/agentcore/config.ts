@@ -48,5 +48,12 @@ export const agentcoreConfigSchema = z.strictObject({
   call_max_ms: z.int().min(1000).max(840_000).default(840_000),
   /** How long a session that is kept lives, from its start; the service ends it then, used or not. At most 8 hours. */
   kept_life_ms: z.int().min(60_000).max(28_800_000).default(3_600_000),
+  /**
+   * Sessions that a worker starts ahead, so that an execution needs no Start: at most so many, one in each of the interpreters
+   * that were asked for last. The vendor is paid for what waits. 0: none.
+   */
+  warm_sessions: z.int().min(0).max(100).default(0),
+  /** A session that waited this long is stopped, and another one started in its place. */
+  warm_max_age_ms: z.int().min(1000).max(3_600_000).default(300_000),
 })
 export type AgentcoreConfig = z.output<typeof agentcoreConfigSchema>

@@ -25,6 +25,7 @@ import { endKept, openKept, putBack, stopKept, type KeptSession } from './kept-s
 import { createLocalRateGate } from './local-rate-gate.ts'
 import { openSession, type OpenParts } from './open-session.ts'
 import { AgentcoreSandbox } from './sandbox.ts'
+import { createWarmSessions } from './warm-sessions.ts'
 import { createDataPlane, type Listed, type SessionPlace } from './data-plane.ts'
 import { ownedName, ownerIn } from './session-name.ts'
 
@@ -48,25 +49,36 @@ export function createAgentcoreBackend(
   const parts: OpenParts = { service, readyMs: settings.ready_timeout_ms, logger }
   const interpreters = lookup(settings, deps.interpreters)
   const capabilities = capabilitiesOf(settings, deps)
+  const warm = createWarmSessions({
+    ...parts,
+    backend: name,
+    prefix: settings.session_prefix,
+    max: settings.warm_sessions,
+    maxAgeMs: settings.warm_max_age_ms,
+    lifeMs: settings.warm_max_age_ms + settings.call_max_ms + LIFE_MARGIN_MS,
+    deps: deps.warm,
+  })
   /** Interpreters that this worker used: leftovers are looked for there too. */
   const used = new Set<string>()
 
   async function openJob(spec: SandboxSpec, interpreter: string, signal: AbortSignal): Promise<Sandbox> {
     const { owner, executionId, attempt } = spec
     const lifeMs = Math.max(LIFE_MS.least, spec.limits.hard_timeout_ms + LIFE_MARGIN_MS)
+    const waiting =
+      owner === deps.warm?.owner ? await warm.take(interpreter, Date.now() + lifeMs, signal) : null
     const wish = {
       interpreter,
       name: ownedName(settings.session_prefix, owner, executionId, attempt),
       seconds: Math.ceil(Math.min(lifeMs, LIFE_MS.most) / 1000),
       token: [executionId, attempt, owner],
     }
-    const session = await openSession(parts, wish, signal)
+    const session = waiting ?? (await openSession(parts, wish, signal))
     const end = async (): Promise<void> => void (await service.stop(session.id))
     if (signal.aborted) {
       await end()
       signal.throwIfAborted()
     }
-    return sandboxOf(spec, { session, kept: null, revoked: null, end })
+    return sandboxOf(spec, { session, kept: null, warm: waiting !== null, revoked: null, end })
   }
 
   async function openTurn(spec: SandboxSpec, interpreter: string, signal: AbortSignal): Promise<Sandbox> {
@@ -83,6 +95,7 @@ export function createAgentcoreBackend(
     return sandboxOf(spec, {
       session: kept.session,
       kept: { id: kept.entry.sessionId, fresh: kept.fresh },
+      warm: false,
       revoked: kept.lease.signal,
       async end(isLost) {
         await (isLost ? endKept(parts, kept) : putBack(kept, spec))
@@ -92,7 +105,10 @@ export function createAgentcoreBackend(
 
   const sandboxOf = (
     spec: SandboxSpec,
-    turn: Pick<ConstructorParameters<typeof AgentcoreSandbox>[1], 'session' | 'kept' | 'revoked' | 'end'>,
+    turn: Pick<
+      ConstructorParameters<typeof AgentcoreSandbox>[1],
+      'session' | 'kept' | 'warm' | 'revoked' | 'end'
+    >,
   ): Sandbox => {
     const handle = { interpreter: turn.session.id.interpreter, session: turn.session.id.session }
     const ref = { backend: name, id: spec.sandboxId, handle }
@@ -109,6 +125,14 @@ export function createAgentcoreBackend(
     const { 'default-public': open, 'internal-only': closed } = settings.interpreters
     const all = [open, closed, ...used, ...((await deps.interpreters?.all?.()) ?? [])]
     return [...new Set(all.filter((id) => id !== undefined))]
+  }
+
+  async function keepKnown(): Promise<void> {
+    try {
+      for (const interpreter of (await known()).slice(0, settings.warm_sessions)) warm.keep(interpreter)
+    } catch (error) {
+      logger.warn({ err: error }, 'a warm slot did not start')
+    }
   }
 
   /** Everything of this fleet's workers, in every interpreter that is known. */
@@ -165,6 +189,10 @@ export function createAgentcoreBackend(
       }
     },
 
+    prewarm() {
+      if (settings.warm_sessions > 0) void keepKnown()
+    },
+
     async open(spec, signal) {
       signal.throwIfAborted()
       refuseMissing(name, capabilities, spec)
@@ -204,6 +232,7 @@ export function createAgentcoreBackend(
       return await stopKept(parts, entry.handle)
     },
     async [Symbol.asyncDispose]() {
+      await warm.close()
       service.close()
     },
   }

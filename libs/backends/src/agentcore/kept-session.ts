@@ -24,9 +24,6 @@ const CLAIM_MS = 60_000
 const IDLE_MS = 300_000
 /** The service ends a session up to 3 s late (measured by others); ours is to end before. */
 const MARGIN_MS = 60_000
-/** An empty listing: the cheapest sign of life. */
-const SIGN_OF_LIFE = { op: 'list', globs: [], most: 0 }
-const SIGN_MAX = 1024
 
 export interface KeptSession {
   session: CellSession
@@ -81,10 +78,7 @@ async function attach(
     if (entry.scope !== spec.session?.scope || entry.handle['interpreter'] !== interpreter)
       throw new CofferdamError('conflict', 'The session is open with another scope or network.')
     const cell = createCellSession(parts.service, { interpreter, session }, base)
-    const isAlive = await cell.ask(SIGN_OF_LIFE, SIGN_MAX, signal).then(
-      () => true,
-      () => false,
-    )
+    const isAlive = await cell.isAlive(signal)
     signal.throwIfAborted()
     if (isAlive) {
       await lease.keep(inTurn(entry, spec))

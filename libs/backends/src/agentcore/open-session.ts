@@ -75,7 +75,8 @@ async function start(
   }
 }
 
-async function discard({ service, logger }: OpenParts, id: SessionPlace): Promise<void> {
+/** Stops it; a failure is logged, for nobody waits. */
+export async function discard({ service, logger }: OpenParts, id: SessionPlace): Promise<void> {
   await service
     .stop(id)
     .catch((error: unknown) =>

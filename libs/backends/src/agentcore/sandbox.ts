@@ -38,6 +38,7 @@ export interface SandboxParts {
   session: CellSession
   ref: SandboxRef
   kept: Sandbox['session']
+  warm: boolean
   node: string
   callMaxMs: number
   /** Aborts when the session must not be used any more. */
@@ -51,7 +52,7 @@ export class AgentcoreSandbox implements Sandbox {
   readonly id: SandboxSpec['sandboxId']
   readonly ref: SandboxRef
   readonly isolation = 'microvm'
-  readonly warm = false
+  readonly warm: boolean
   readonly session: Sandbox['session']
   readonly #parts: SandboxParts
   readonly #spec: SandboxSpec
@@ -70,6 +71,7 @@ export class AgentcoreSandbox implements Sandbox {
     this.id = spec.sandboxId
     this.ref = parts.ref
     this.session = parts.kept
+    this.warm = parts.warm
     this.#parts = parts
     this.#spec = spec
     parts.revoked?.addEventListener('abort', () => this.#close(), { once: true })

@@ -2,7 +2,7 @@
  * What a session is called and started under. The name says whose it is, so that any worker finds what a dead one left; the
  * token makes a Start that is sent again, also by another process, the same session.
  */
-import { createHash } from 'node:crypto'
+import { createHash, randomBytes } from 'node:crypto'
 import type { ExecutionId, WorkerId } from '@cofferdam/contract'
 
 /** `<prefix>-<worker>-<execution>-<attempt>`: at most 8 + 50 + 37 + 4 of the 100 characters that the service takes. */
@@ -13,6 +13,10 @@ export const ownedName = (
   attempt: number,
 ): string => `${prefix}-${owner}-${executionId}-${attempt % 1000}`
 
+/** One that waits for an execution of its worker: `<prefix>-<worker>-warm_<16 digits>`. */
+export const warmName = (prefix: string, owner: WorkerId): string =>
+  `${prefix}-${owner}-warm_${randomBytes(8).toString('hex')}`
+
 /** A session that outlives its execution belongs to no worker: `<prefix>-kept-<hash of tenant, key and epoch>`. */
 export const keptName = (prefix: string, tenantId: string, key: string, epoch: number): string =>
   `${prefix}-kept-${digest(tenantId, key, String(epoch)).slice(0, 40)}`
@@ -20,7 +24,7 @@ export const keptName = (prefix: string, tenantId: string, key: string, epoch: n
 /** The worker that a name of ours names; null for any other. */
 export function ownerIn(prefix: string, name: string | undefined): WorkerId | null {
   if (name?.startsWith(`${prefix}-`) !== true) return null
-  const found = /^(wrk_[0-9a-f]{12}_[0-9a-f]{32})-exe_/.exec(name.slice(prefix.length + 1))
+  const found = /^(wrk_[0-9a-f]{12}_[0-9a-f]{32})-(?:exe|warm)_/.exec(name.slice(prefix.length + 1))
   return found === null ? null : (found[1] as WorkerId)
 }
 
