@@ -61,6 +61,8 @@ def frames(code):
             line = response.readline(FRAME_MAX)
             if not line.endswith(b"\n"):
                 raise Broken("the code interpreter broke off")
+            if line == b"\n":
+                continue
             frame = json.loads(line)
             if frame["type"] == "end_of_execution":
                 return

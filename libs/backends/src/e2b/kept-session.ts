@@ -99,7 +99,7 @@ async function join(
     const said = JSON.parse(ready) as GuestReady
     return await joinSlot(parts, slotSpec(spec), { created, slot, ready: said }, signal)
   } catch (error) {
-    signal.throwIfAborted()
+    // Also when nobody waits any more: what was asked of its agent may still be answered, to whoever joins next.
     parts.logger.warn({ err: error, session: entry.sessionId }, 'e2b: a session does not answer and is ended')
     return null
   }
@@ -111,6 +111,7 @@ async function begin(
   lease: SessionLease,
   signal: AbortSignal,
 ): Promise<{ slot: RemoteSlot; entry: SessionEntry }> {
+  signal.throwIfAborted()
   const nowMs = Date.now()
   // Written first: whoever comes after a worker that dies here finds by its slot what it may have left.
   const promised: SessionEntry = {
