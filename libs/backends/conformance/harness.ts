@@ -30,6 +30,11 @@ export interface ExerciseOptions {
   printedSoFar?: (sandbox: Sandbox) => Promise<string>
   /** True when another instance cannot know the sandboxes of this one (they live in memory). Default: false. */
   refsAreLocal?: boolean
+  /**
+   * True where the service begins another sandbox for whoever asks for one that is over: a worker that lives and asks in the moment of
+   * a kill brings it back, empty, until it hears of that. What strangers ended is then gone a moment later.
+   */
+  beginsAnew?: boolean
   /** True when programs show in the host's /proc. Default: true below gVisor. */
   visibleOnHost?: boolean
   /** Sandboxes opened at once. Default: 4. */

@@ -1,10 +1,13 @@
 /** open, run, dispose: in order, twice, at odd moments. */
 import { newSandboxId } from '@cofferdam/contract'
-import { expect, test } from 'vitest'
+import { expect, test, vi } from 'vitest'
 import { hostProcesses, type Harness } from '../harness.ts'
 
 export function lifecycle(h: Harness): void {
   const { backend, programs } = h
+  /** At once, but where a sandbox that is over can come back for a moment. */
+  const gone = (check: () => Promise<void>): Promise<void> =>
+    h.options.beginsAnew === true ? vi.waitFor(check, { timeout: 20_000, interval: 50 }) : check()
 
   test('opens a sandbox that carries the id it was given and a ref that fits into a Redis field', async () => {
     const sandboxId = newSandboxId()
@@ -63,7 +66,7 @@ export function lifecycle(h: Harness): void {
     const { ended } = await h.start(sandbox, program, 'ready')
     expect(await other.kill(JSON.parse(JSON.stringify(sandbox.ref)))).toBe(true)
     await expect(ended).rejects.toMatchObject({ code: 'sandbox_lost' })
-    expect(await other.kill(sandbox.ref)).toBe(false)
+    await gone(async () => expect(await other.kill(sandbox.ref)).toBe(false))
   })
 
   test('sweeps what one owner left, and nothing of another', async () => {
@@ -76,8 +79,11 @@ export function lifecycle(h: Harness): void {
     ])
     expect(new Set(await other.owners())).toEqual(new Set([...(await other.owners()), h.owner(), left]))
     expect(await other.sweep(left)).toEqual({ destroyed: 2 })
-    expect(await other.owners()).not.toContain(left)
-    expect(await other.sweep(left)).toEqual({ destroyed: 0 })
+    await gone(async () => {
+      const [owners, swept] = [await other.owners(), await other.sweep(left)]
+      expect(owners).not.toContain(left)
+      expect(swept).toEqual({ destroyed: 0 })
+    })
     expect((await h.run(mine, programs.exit(0))).exit.exitCode).toBe(0)
   })
 
