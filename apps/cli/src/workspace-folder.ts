@@ -89,6 +89,10 @@ export async function readFolder(folder: string, options: { make: boolean }): Pr
   return { files: found.files.filter((file) => !isState(file.path)), refused: found.refused }
 }
 
+/** True for the path itself, and for what lies below it where it is a folder. */
+export const isAtOrBelow = (file: string, folder: string): boolean =>
+  file === folder || file.startsWith(`${folder}/`)
+
 /** What became of a pull. */
 export type Pulled = Pick<MergeResult, 'applied' | 'conflicted'>
 
@@ -121,7 +125,7 @@ export async function pullInto(
       `${JSON.stringify(unfit.path)} cannot be taken into ${folder} (${unfit.reason}). Nothing was changed.`,
     )
   const inTheWay = refused.find(({ path: left }) =>
-    [...result.taken.keys()].some((taken) => taken === left || taken.startsWith(`${left}/`)),
+    [...result.taken.keys()].some((taken) => isAtOrBelow(taken, left)),
   )
   if (inTheWay !== undefined)
     throw new CommandFailure(

@@ -153,6 +153,11 @@ it('writes through no link, over nothing that stands in the way, and into no fol
     outside,
     false,
   ])
+  rmSync(path.join(base, 'plain', 'deep'), { recursive: true })
+  symlinkSync(outside, path.join(base, 'plain', 'deep'))
+  const hidden = await workspace('push', 'plain', 'plain')
+  expect([hidden.status, hidden.stderr]).toEqual([1, expect.stringContaining('would delete it there')])
+  rmSync(path.join(base, 'plain', 'deep'))
   const other = await workspace('pull', 'another', 'plain')
   expect([other.status, other.stderr]).toEqual([1, expect.stringContaining('stands for the workspace plain')])
   expect((await workspace('pull', 'absent', 'nowhere')).stderr).toContain('has no workspace absent')

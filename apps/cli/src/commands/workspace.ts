@@ -8,6 +8,7 @@ import { EXIT } from '../exit-status.ts'
 import { textFlag } from '../parse-command-line.ts'
 import { UsageError } from '../usage-error.ts'
 import {
+  isAtOrBelow,
   pullInto,
   readCommon,
   readFolder,
@@ -85,6 +86,11 @@ async function push(call: Call): Promise<number> {
     const { files, refused } = await readFolder(folder, { make: false })
     const manifest = manifestOf(files)
     const { changed, deleted } = diffManifests(common.manifest, manifest)
+    const hidden = refused.find(({ path: left }) => deleted.some((file) => isAtOrBelow(file, left)))
+    if (hidden !== undefined)
+      throw new CommandFailure(
+        `${JSON.stringify(hidden.path)} is in the workspace and cannot be carried (${hidden.reason}): a push would delete it there. Remove it to mean that.`,
+      )
     const isSame = common.version > 0 && changed.size + deleted.length === 0
     const version = isSame ? common.version : await remote.replace(common.version, files)
     if (version !== null) {
