@@ -180,7 +180,7 @@ describe.skipIf(why !== null && process.env['COFFERDAM_REQUIRE'] !== 'all')(
       expect(await events(id, 'stopTask', { taskId })).toMatchObject([{ isError: true }])
       const short = (await task('startCommandExecution', { command: 'echo done' }))?.taskId ?? ''
       await expect
-        .poll(async () => await task('getTask', { taskId: short }))
+        .poll(async () => await task('getTask', { taskId: short }), { timeout: 20_000 })
         .toMatchObject({ taskStatus: 'completed', stdout: 'done', exitCode: 0 })
     })
 
@@ -324,7 +324,9 @@ describe.skipIf(why !== null && process.env['COFFERDAM_REQUIRE'] !== 'all')(
       const id = await start()
       const running = python(id, 'import time; time.sleep(60)')
       const ended = expect(running).rejects.toMatchObject({ name: 'ResourceNotFoundException' })
-      await expect.poll(() => double.calls.at(-1)?.operation).toBe('InvokeCodeInterpreter')
+      await expect
+        .poll(() => double.calls.at(-1)?.operation, { timeout: 20_000 })
+        .toBe('InvokeCodeInterpreter')
       await client.send(
         new StopCodeInterpreterSessionCommand({ codeInterpreterIdentifier: INTERPRETER, sessionId: id }),
       )
@@ -340,7 +342,9 @@ describe.skipIf(why !== null && process.env['COFFERDAM_REQUIRE'] !== 'all')(
       } as const
       const aborted = events(id, 'executeCode', given, { signal: stop.signal })
       const failed = expect(aborted).rejects.toMatchObject({ name: 'AbortError' })
-      await expect.poll(() => double.calls.at(-1)?.operation).toBe('InvokeCodeInterpreter')
+      await expect
+        .poll(() => double.calls.at(-1)?.operation, { timeout: 20_000 })
+        .toBe('InvokeCodeInterpreter')
       stop.abort()
       await failed
       expect((await command(id, 'cat effect'))?.structuredContent?.stdout).toBe('x')

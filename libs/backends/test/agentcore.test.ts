@@ -311,11 +311,11 @@ describe.skipIf(why !== null && process.env['COFFERDAM_REQUIRE'] !== 'all')(`age
       const reason = new Error('the hard deadline')
       const ended = expect(running).rejects.toBe(reason)
       await expect
-        .poll(() => double.calls.filter(({ tool }) => tool === 'executeCode').length)
+        .poll(() => double.calls.filter(({ tool }) => tool === 'executeCode').length, { timeout: 20_000 })
         .toBeGreaterThan(0)
       stop.abort(reason)
       await ended
-      await expect.poll(() => double.sessions.running()).toEqual([])
+      await expect.poll(() => double.sessions.running(), { timeout: 20_000 }).toEqual([])
     })
   })
 

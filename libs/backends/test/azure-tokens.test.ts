@@ -147,7 +147,7 @@ describe('azure tokens', () => {
       expect([await tokens.get('a', never), count()]).toEqual(['t1', 1])
       now += 1
       expect(await tokens.get('a', never)).toBe('t1')
-      await vi.waitFor(async () => expect(await tokens.get('a', never)).toBe('t2'))
+      await vi.waitFor(async () => expect(await tokens.get('a', never)).toBe('t2'), 20_000)
       expect(count()).toBe(2)
     })
 

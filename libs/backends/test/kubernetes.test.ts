@@ -125,6 +125,9 @@ describe.skipIf(why !== null && process.env['COFFERDAM_REQUIRE'] !== 'all')(`kub
     writeFileSync(tokenFile, TOKEN)
     expect(probed).toMatchObject({ ok: false, why: expect.stringContaining('401') as string })
     expect(JSON.stringify(probed)).not.toContain('another-secret-token')
-    await vi.waitFor(async () => expect((await backend.probe(AbortSignal.timeout(5000))).ok).toBe(true))
+    await vi.waitFor(
+      async () => expect((await backend.probe(AbortSignal.timeout(5000))).ok).toBe(true),
+      20_000,
+    )
   })
 })

@@ -278,7 +278,7 @@ while True:
     const exited = new Promise((resolve) => worker.once('exit', resolve))
     worker.kill('SIGKILL')
     await exited
-    await vi.waitFor(() => expect(commandLines(marker)).toEqual([]), { timeout: 10_000, interval: 20 })
+    await vi.waitFor(() => expect(commandLines(marker)).toEqual([]), { timeout: 20_000, interval: 20 })
     expect(await backend.owners()).toContain(dead)
     expect(await backend.sweep(dead)).toEqual({ destroyed: 1 })
     expect(await backend.owners()).not.toContain(dead)
@@ -314,7 +314,7 @@ while True:
       expect(groups()).toEqual([])
       rmdirSync(`${parent}/cofferdam`)
     } finally {
-      await vi.waitFor(() => rmdirSync(parent), { timeout: 10_000, interval: 20 })
+      await vi.waitFor(() => rmdirSync(parent), { timeout: 20_000, interval: 20 })
     }
   })
 
@@ -357,7 +357,7 @@ while True:
     worker.kill('SIGKILL')
     await exited
     await vi.waitFor(() => expect(waiting.filter((pid) => existsSync(`/proc/${pid}`))).toEqual([]), {
-      timeout: 10_000,
+      timeout: 20_000,
       interval: 20,
     })
     expect(await backend.owners()).toContain(dead)

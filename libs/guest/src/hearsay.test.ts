@@ -51,7 +51,7 @@ function guest(features: string[] = ['reports', 'backups']) {
 }
 
 const lostBy = async (closed: ReturnType<typeof vi.fn>): Promise<void> => {
-  await vi.waitFor(() => expect(closed).toHaveBeenCalledOnce())
+  await vi.waitFor(() => expect(closed).toHaveBeenCalledOnce(), 15_000)
   expect(closed.mock.calls[0]?.[0]).toMatchObject({ code: 'protocol_violation' })
 }
 
@@ -59,16 +59,16 @@ describe('a guest that speaks of progress', () => {
   it('is heard while the program that may report runs', async () => {
     const { run, say, heard, sent } = guest()
     run(PROGRAM)
-    await vi.waitFor(() => expect(sent()).toContain('"report":true'))
+    await vi.waitFor(() => expect(sent()).toContain('"report":true'), 15_000)
     say('U', '0.5 half')
     say('U', 'nonsense')
-    await vi.waitFor(() => expect(heard).toEqual([{ fraction: 0.5, message: 'half' }]))
+    await vi.waitFor(() => expect(heard).toEqual([{ fraction: 0.5, message: 'half' }]), 15_000)
   })
 
   it('is not asked, and is destroyed for speaking, when the program has not named it', async () => {
     const { run, say, closed, sent } = guest()
     run(PLAIN)
-    await vi.waitFor(() => expect(sent()).toContain('"op":"run"'))
+    await vi.waitFor(() => expect(sent()).toContain('"op":"run"'), 15_000)
     expect(sent()).not.toContain('report')
     say('U', '0.5 half')
     await lostBy(closed)
@@ -77,7 +77,7 @@ describe('a guest that speaks of progress', () => {
   it('is not asked when it is older than progress', async () => {
     const { run, sent } = guest([])
     run(PROGRAM)
-    await vi.waitFor(() => expect(sent()).toContain('"op":"run"'))
+    await vi.waitFor(() => expect(sent()).toContain('"op":"run"'), 15_000)
     expect(sent()).not.toContain('report')
   })
 
@@ -88,7 +88,7 @@ describe('a guest that speaks of progress', () => {
     const { run, say, closed, sent } = guest()
     if (runs) {
       run(PROGRAM)
-      await vi.waitFor(() => expect(sent()).toContain('"report":true'))
+      await vi.waitFor(() => expect(sent()).toContain('"report":true'), 15_000)
     }
     say('U', report)
     await lostBy(closed)

@@ -82,7 +82,10 @@ async function guest(
     {},
   )
   running.catch(() => {})
-  await vi.waitFor(() => expect(toAgent.readableLength + Buffer.concat(chunks).length).toBeGreaterThan(0))
+  await vi.waitFor(
+    () => expect(toAgent.readableLength + Buffer.concat(chunks).length).toBeGreaterThan(0),
+    15_000,
+  )
   return { session, connections, running, sent: () => Buffer.concat(chunks), say, toHost, toAgent }
 }
 
@@ -138,7 +141,7 @@ test('ends the session for a connection of a run that may not connect, and betwe
   expect(after.connections[0]?.destroyed).toBe(true)
   expect(after.session.closed).toBe(false)
   after.say('D', data(1, 1))
-  await vi.waitFor(() => expect(after.session.closed).toBe(true))
+  await vi.waitFor(() => expect(after.session.closed).toBe(true), 15_000)
 })
 
 test('takes exactly the window, and gives no credit until somebody reads', async () => {
@@ -147,7 +150,7 @@ test('takes exactly the window, and gives no credit until somebody reads', async
   const before = g.sent().length
   for (let n = 0; n < 4; n++) g.say('D', data(1, 65_532))
   g.say('D', data(1, WINDOW - 4 * 65_532))
-  await vi.waitFor(() => expect(g.connections).toHaveLength(1))
+  await vi.waitFor(() => expect(g.connections).toHaveLength(1), 15_000)
   g.say('P')
   await new Promise((resolve) => setImmediate(resolve))
   expect(g.sent().length).toBe(before)
@@ -156,28 +159,28 @@ test('takes exactly the window, and gives no credit until somebody reads', async
 test('ignores what crossed the end that it has just said, and frees the place', async () => {
   const g = await guest()
   open(g, 64)
-  await vi.waitFor(() => expect(g.connections).toHaveLength(64))
+  await vi.waitFor(() => expect(g.connections).toHaveLength(64), 15_000)
   g.connections[0]!.destroy()
-  await vi.waitFor(() => expect(g.sent().includes(frame('Q', quit(1, 1)))).toBe(true))
+  await vi.waitFor(() => expect(g.sent().includes(frame('Q', quit(1, 1)))).toBe(true), 15_000)
   g.say('D', data(1, 1000))
   g.say('W', u32(1, 5))
   g.say('Q', quit(1, 0))
   g.say('N', u32(65))
-  await vi.waitFor(() => expect(g.connections).toHaveLength(65))
+  await vi.waitFor(() => expect(g.connections).toHaveLength(65), 15_000)
   expect(g.session.closed).toBe(false)
 })
 
 test('sends no more than the credit, and the rest when more comes', async () => {
   const g = await guest()
   open(g, 1)
-  await vi.waitFor(() => expect(g.connections).toHaveLength(1))
+  await vi.waitFor(() => expect(g.connections).toHaveLength(1), 15_000)
   const before = g.sent().length
   g.connections[0]!.end(Buffer.alloc(WINDOW + 100))
   // Four frames of 64 KiB with head and id.
-  await vi.waitFor(() => expect(g.sent().length - before).toBe(WINDOW + 4 * 9))
+  await vi.waitFor(() => expect(g.sent().length - before).toBe(WINDOW + 4 * 9), 15_000)
   g.say('W', u32(1, 100))
   const rest = 100 + 9 + frame('Q', quit(1, 0)).length
-  await vi.waitFor(() => expect(g.sent().length - before).toBe(WINDOW + 4 * 9 + rest))
+  await vi.waitFor(() => expect(g.sent().length - before).toBe(WINDOW + 4 * 9 + rest), 15_000)
 })
 
 test('holds little for a flood of one-byte frames that nobody reads', async () => {

@@ -148,7 +148,7 @@ test('kills everything when its channel closes in the middle', async () => {
   }
   const running = agent.run(program)
   running.catch(() => {})
-  await vi.waitFor(() => expect(processesWith('sleep\x00987605').length).toBe(2), 10_000)
+  await vi.waitFor(() => expect(processesWith('sleep\x00987605').length).toBe(2), 20_000)
   await stop(agent)
   expect(processesWith('sleep\x00987605')).toEqual([])
   await expect(running).rejects.toMatchObject({ code: 'sandbox_lost' })

@@ -245,7 +245,7 @@ for (const place of PLACES)
       // Stopped after its run, it is woken by a timer of its own, and its thread aims at whoever is new.
       await cell.run(python(WAKES_ITSELF), {}, {}, { keepInterpreter: true })
       await expect
-        .poll(async () => (await cell.session.list(['woken'], 2)).length, { timeout: 10_000 })
+        .poll(async () => (await cell.session.list(['woken'], 2)).length, { timeout: 20_000 })
         .toBe(1)
       await cell.session.clean('none')
       const after = await cell.run(python(STATE))

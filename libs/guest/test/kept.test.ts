@@ -225,7 +225,7 @@ test('clean keeps the interpreter with its files, or ends it', async () => {
   expect((await step('print("x" in globals(), open("f").read())')).stdout).toBe('False f\n')
   await agent.session.clean('none')
   expect((await step('import os\nprint(os.listdir())')).stdout).toBe("['main.py']\n")
-  await vi.waitFor(() => expect(childrenOf(agent.child.pid!).length).toBeGreaterThan(0))
+  await vi.waitFor(() => expect(childrenOf(agent.child.pid!).length).toBeGreaterThan(0), 20_000)
   await stop(agent)
 })
 

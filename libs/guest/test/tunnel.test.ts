@@ -305,7 +305,9 @@ print(c.recv(10))`),
           else connection.write('x')
         })
         if (agent.connections.length === 3)
-          void vi.waitFor(() => expect(errors).toContain('ECONNRESET')).then(() => connection.end('seen'))
+          void vi
+            .waitFor(() => expect(errors).toContain('ECONNRESET'), 20_000)
+            .then(() => connection.end('seen'))
       },
     )
     expect(stdout).toBe("reset\nb'seen'\n")

@@ -63,7 +63,7 @@ describe.skipIf(cgroups === null)('groups', () => {
     setTimeout(() => child.kill('SIGKILL'), 500)
     expect(await group.remove()).toBe(true)
     expect(isThere(group)).toEqual(all(group, false))
-    await vi.waitFor(() => expect(child.signalCode).toBe('SIGKILL'))
+    await vi.waitFor(() => expect(child.signalCode).toBe('SIGKILL'), 15_000)
   })
 
   test('count anew at every reading, from files that stay open until they are closed', async () => {
@@ -73,7 +73,7 @@ describe.skipIf(cgroups === null)('groups', () => {
     await group.join(child.pid ?? 0)
     const before = group.read()
     child.stdin.write('go\n')
-    await vi.waitFor(() => expect(group.read().cpuUs).toBeGreaterThan(before.cpuUs + 1000))
+    await vi.waitFor(() => expect(group.read().cpuUs).toBeGreaterThan(before.cpuUs + 1000), 15_000)
     expect(openFilesOf(group)).not.toEqual([])
     group.close()
     expect(openFilesOf(group)).toEqual([])

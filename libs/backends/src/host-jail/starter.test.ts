@@ -82,7 +82,7 @@ test('serves more processes than one helper has channels, and keeps no helper fo
   const before = helpers()
   const made = starter()
   for (let i = 0; i < 70; i++) expect((await ran(await made.start(sh('exit 0'))))[0]).toBe(0)
-  await vi.waitFor(() => expect(helpers().length - before.length).toBe(1), 5000)
+  await vi.waitFor(() => expect(helpers().length - before.length).toBe(1), 15_000)
   await made.close()
   expect(helpers()).toEqual(before)
 })
