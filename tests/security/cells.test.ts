@@ -44,10 +44,17 @@ function cellOf(target: Target, scope: Scope | 'tenant', key = marker()): Cell {
 const leaving = (name: string, what: 'places' | 'processes'): ReturnType<typeof python> =>
   ({ ...program('leave_behind'), argv: [name, what] }) as ReturnType<typeof python>
 
+const looks = new Map<string, Promise<Look>>()
 /** A fresh place as it looks to the same program; one per scope, for the paths and counts of a target are always the same. */
-const fresh = async (target: Target, scope: Scope | 'tenant'): Promise<Look> => {
-  const { look } = await cellOf(target, scope).look()
-  return look
+function fresh(target: Target, scope: Scope | 'tenant'): Promise<Readonly<Look>> {
+  const key = `${target.name} ${scope}`
+  const found =
+    looks.get(key) ??
+    cellOf(target, scope)
+      .look()
+      .then(({ look }) => look)
+  looks.set(key, found)
+  return found
 }
 
 /** Attacks after which a cell may be lost, but never dirty. `SELF` dies of each or ends by itself. */
