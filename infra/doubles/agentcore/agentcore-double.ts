@@ -61,6 +61,8 @@ export interface Call {
   tool: string
   /** The beginning of the body as it came. */
   text: string
+  /** The header of that name; empty without it. */
+  traceparent: string
 }
 
 /** Keys that stand in examples and mean nothing anywhere. */
@@ -142,7 +144,8 @@ export async function startAgentcoreDouble(options: AgentcoreOptions = {}): Prom
       new URL(request.url ?? '/', 'http://double').searchParams.get('sessionId') ??
       String(request.headers[SESSION_HEADER] ?? '')
     const text = body.toString('utf8', 0, CALL_TEXT_MAX)
-    calls.push({ operation, sessionId, tool: toolOf(json), text })
+    const { traceparent = '' } = request.headers
+    calls.push({ operation, sessionId, tool: toolOf(json), text, traceparent: String(traceparent) })
     if (calls.length > CALLS_MAX) calls.shift()
     if (operation === 'InvokeCodeInterpreter') {
       if (!/^[0-9a-zA-Z]{1,40}$/.test(sessionId))

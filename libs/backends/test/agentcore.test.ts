@@ -128,6 +128,8 @@ describe.skipIf(why !== null && process.env['COFFERDAM_REQUIRE'] !== 'all')(`age
       ['fails at the service before it began', invoke('http', { error: 'InternalServerException' })],
       ['loses its connection before it ran', invoke('cut-before')],
       ['loses its connection after it ran', invoke('cut-after')],
+      ['fails by its first frame', invoke('exception', { error: 'internalServerException' })],
+      ['meets a conflict', invoke('http', { error: 'ConflictException' })],
       ['is cut within a frame', invoke('truncated')],
       ['gets an empty stream', invoke('empty')],
       ['gets an exception behind an event', invoke('exception', { after: 1 })],
@@ -155,6 +157,7 @@ describe.skipIf(why !== null && process.env['COFFERDAM_REQUIRE'] !== 'all')(`age
       ['not at all', 'may not be invoked', [invoke('http', { error: 'AccessDeniedException' })]],
       ['not at all', 'is found invalid', [invoke('http', { error: 'ValidationException' })]],
       ['not at all', 'has no session any more', [invoke('http', { error: 'ResourceNotFoundException' })]],
+      ['not at all', 'meets conflicts alone', [invoke('http', { error: 'ConflictException', times: 9 })]],
       ['not at all', 'never gets through', [invoke('cut-before', { times: 9 })]],
       ['once', 'gets no answer ever', [invoke('cut-after', { times: 9 })]],
       ['once', 'gets empty streams alone', [invoke('empty', { times: 9 })]],
@@ -303,6 +306,19 @@ describe.skipIf(why !== null && process.env['COFFERDAM_REQUIRE'] !== 'all')(`age
       expect({ signal: exit.signal, stdout }).toEqual({ signal: 'SIGKILL', stdout: 'up\n' })
     })
 
+    it('of the session itself end what runs in it, and are told as the reason', async () => {
+      const program = python('import time\ntime.sleep(60)')
+      const sandbox = await open(program)
+      const before = double.calls.length
+      const ended = expect(run(sandbox, program)).rejects.toMatchObject({
+        code: 'sandbox_lost',
+        details: { reason: 'session_timeout' },
+      })
+      await expect.poll(() => double.calls.length).toBeGreaterThan(before)
+      await double.sessions.byId(String(sandbox.ref.handle['session']))?.end('expired')
+      await ended
+    })
+
     it('stop the session when nobody waits any more', async () => {
       const program = python('import time\ntime.sleep(60)')
       const sandbox = await open(program)
@@ -449,6 +465,21 @@ print('ghp_' + 'a1' * 18)
       expect(stdout).toBe('<redacted> <redacted> <redacted>\n<redacted>\n<redacted>\n')
       expect(stderr).toBe('<redacted>\n')
     })
+  })
+
+  it('has its calls for an execution under the span that the program has', async () => {
+    const span = '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01'
+    const program = python('import os\nprint(os.environ["TRACEPARENT"])')
+    const before = double.calls.length
+    for (const TRACEPARENT of [span, 'no span\r\nx: y']) {
+      const sandbox = await open(program, { env: { TRACEPARENT } })
+      expect((await run(sandbox, program)).exit.exitCode).toBe(0)
+    }
+    const told = double.calls.slice(before).filter(({ traceparent }) => traceparent !== '')
+    expect(told.map(({ operation, traceparent }) => [operation, traceparent])).toEqual([
+      ['StartCodeInterpreterSession', span],
+      ['InvokeCodeInterpreter', span],
+    ])
   })
 
   it('says what is wrong with its credentials file', async () => {

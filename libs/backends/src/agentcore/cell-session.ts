@@ -12,7 +12,7 @@ import { cellCode, cellCommand, preamble, readyMarker } from './cell-source.ts'
 import type { OnText, ToolResult } from './consume-stream.ts'
 import { createLiveLines, withoutLines, type Piece } from './live-lines.ts'
 import { readAnswer, type Answer } from './read-answer.ts'
-import type { DataPlane, SessionPlace } from './data-plane.ts'
+import type { CallMore, DataPlane, SessionPlace } from './data-plane.ts'
 
 /** A call that was refused for the rate is made again so often; with the pauses below, some 3 s. */
 const THROTTLED_MAX = 4
@@ -41,6 +41,7 @@ export interface ProgramRequest {
   job: object
   /** Hears what it prints while it runs, redacted: from its beginning, without gaps, and not all of it. */
   onLive: (piece: Piece) => Promise<void>
+  traceParent: string | undefined
 }
 
 export interface CellSession {
@@ -104,9 +105,9 @@ export function createCellSession(service: DataPlane, id: SessionPlace, base: st
     name: ToolName,
     given: ToolArguments,
     signal: AbortSignal,
-    onText?: OnText,
+    more: CallMore = {},
   ): Promise<ToolResult> {
-    return await patiently(async () => await service.call(id, name, given, signal, onText), signal)
+    return await patiently(async () => await service.call(id, name, given, signal, more), signal)
   }
 
   async function answered(result: ToolResult, asked: string, most: number): Promise<Answer | null> {
@@ -125,7 +126,7 @@ export function createCellSession(service: DataPlane, id: SessionPlace, base: st
   }
 
   async function carry(
-    { once, carrier, softMs, graceMs, job, onLive }: ProgramRequest,
+    { once, carrier, softMs, graceMs, job, onLive, traceParent }: ProgramRequest,
     asked: string,
     signal: AbortSignal,
   ): Promise<ToolResult> {
@@ -135,7 +136,7 @@ export function createCellSession(service: DataPlane, id: SessionPlace, base: st
       for (const piece of lines.take(source, text)) await onLive(piece)
     }
     async function heard(tool: ToolName, given: ToolArguments): Promise<ToolResult> {
-      const result = await call(tool, given, signal, onText)
+      const result = await call(tool, given, signal, { onText, traceParent })
       // The service strips the newline at the end of a stream, where the last line of a program that died may stand.
       for (const source of ['stdout', 'stderr'] as const) await onText(source, '\n')
       return result
@@ -146,7 +147,7 @@ export function createCellSession(service: DataPlane, id: SessionPlace, base: st
     const command = cellCommand(base, request, limits)
     const given = command.length <= COMMAND_MAX ? command : await asFile(command, signal)
     if (carrier === 'command') return await heard('executeCommand', { command: given })
-    return await inBackground(given, onLive, signal)
+    return await inBackground({ command: given, onLive, traceParent }, signal)
   }
 
   async function asFile(command: string, signal: AbortSignal): Promise<string> {
@@ -156,11 +157,10 @@ export function createCellSession(service: DataPlane, id: SessionPlace, base: st
   }
 
   async function inBackground(
-    command: string,
-    onLive: ProgramRequest['onLive'],
+    { command, onLive, traceParent }: Pick<ProgramRequest, 'onLive' | 'traceParent'> & { command: string },
     signal: AbortSignal,
   ): Promise<ToolResult> {
-    const { taskId } = await call('startCommandExecution', { command }, signal)
+    const { taskId } = await call('startCommandExecution', { command }, signal, { traceParent })
     if (taskId === null) throw new CofferdamError('protocol_violation', 'AgentCore: a task without an id.')
     const from = { stdout: 0, stderr: 0 }
     for (let wait = POLL_MS.first; ; wait = Math.min(wait * 1.5, POLL_MS.longest)) {

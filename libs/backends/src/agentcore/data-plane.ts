@@ -30,9 +30,21 @@ export interface Listed extends SessionPlace {
   name: string | undefined
 }
 
+export interface CallMore {
+  onText?: OnText
+  /** The span that the service's own become children of, in its form of the W3C. */
+  traceParent?: string | undefined
+}
+
 export interface DataPlane {
   /** One session for one token, however often it is asked for. */
-  start(wish: { interpreter: string; name: string; seconds: number; token: string }): Promise<SessionPlace>
+  start(wish: {
+    interpreter: string
+    name: string
+    seconds: number
+    token: string
+    traceParent?: string | undefined
+  }): Promise<SessionPlace>
   /** False when there was none (any more). */
   stop(id: SessionPlace): Promise<boolean>
   /** All that run. */
@@ -43,7 +55,7 @@ export interface DataPlane {
     name: ToolName,
     given: ToolArguments,
     signal: AbortSignal,
-    onText?: OnText,
+    more?: CallMore,
   ): Promise<ToolResult>
   /** One short call, to see whether address, keys and interpreter are good. */
   ping(interpreter: string, signal: AbortSignal): Promise<void>
@@ -61,7 +73,7 @@ export function createDataPlane(config: AgentcoreConfig, rate: RateGate): DataPl
   const inTime = (): AbortSignal => AbortSignal.timeout(config.api_timeout_ms)
 
   return {
-    async start({ interpreter, name, seconds, token }) {
+    async start({ interpreter, name, seconds, token, traceParent }) {
       const signal = inTime()
       await turn('Start', signal)
       const { sdk, lifecycle } = await load()
@@ -71,6 +83,7 @@ export function createDataPlane(config: AgentcoreConfig, rate: RateGate): DataPl
           name,
           sessionTimeoutSeconds: seconds,
           clientToken: token,
+          traceParent,
         }),
         { abortSignal: signal },
       )
@@ -118,7 +131,7 @@ export function createDataPlane(config: AgentcoreConfig, rate: RateGate): DataPl
       throw new CofferdamError('backend_unavailable', 'AgentCore: the list of sessions does not end.')
     },
 
-    async call({ interpreter, session }, name, given, signal, onText) {
+    async call({ interpreter, session }, name, given, signal, { onText, traceParent } = {}) {
       await turn('Invoke', signal)
       const { sdk, invoke } = await load()
       signal.throwIfAborted()
@@ -131,6 +144,7 @@ export function createDataPlane(config: AgentcoreConfig, rate: RateGate): DataPl
             sessionId: session,
             name,
             arguments: given,
+            traceParent,
           }),
           { abortSignal: AbortSignal.any([request.signal, signal]) },
         )

@@ -27,6 +27,7 @@ import { openSession, type OpenParts } from './open-session.ts'
 import { AgentcoreSandbox } from './sandbox.ts'
 import { createWarmSessions } from './warm-sessions.ts'
 import { createDataPlane, type Listed, type SessionPlace } from './data-plane.ts'
+import { traceParentOf } from './trace-parent.ts'
 import { ownedName, ownerIn } from './session-name.ts'
 
 /** Beyond the hard deadline: the worker ends a session itself, the service's clock is for workers that died. */
@@ -71,6 +72,7 @@ export function createAgentcoreBackend(
       name: ownedName(settings.session_prefix, owner, executionId, attempt),
       seconds: Math.ceil(Math.min(lifeMs, LIFE_MS.most) / 1000),
       token: [executionId, attempt, owner],
+      traceParent: traceParentOf(spec),
     }
     const session = waiting ?? (await openSession(parts, wish, signal))
     const end = async (): Promise<void> => void (await service.stop(session.id))

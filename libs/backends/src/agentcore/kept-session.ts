@@ -17,6 +17,7 @@ import {
 import { createCellSession, type CellSession } from './cell-session.ts'
 import { openSession, stopByName, type OpenParts } from './open-session.ts'
 import { keptName } from './session-name.ts'
+import { traceParentOf } from './trace-parent.ts'
 
 /** An execution waits this long for the one before it in its session; then the queue may bring it again. */
 const CLAIM_MS = 60_000
@@ -117,6 +118,7 @@ async function make(
     name,
     seconds: Math.ceil(parts.lifeMs / 1000),
     token: [spec.tenantId, key, lease.nextEpoch],
+    traceParent: traceParentOf(spec),
   }
   const session = await openSession(parts, wish, signal).catch(async (error: unknown) => {
     await lease.forget()

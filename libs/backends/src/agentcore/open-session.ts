@@ -18,6 +18,7 @@ export interface StartWish {
   seconds: number
   /** Parts of the client token: the same for the same attempt, whoever sends it again. */
   token: readonly (string | number)[]
+  traceParent?: string | undefined
 }
 
 export interface OpenParts {
@@ -59,9 +60,10 @@ async function start(
   wish: StartWish,
   attempt: number,
 ): Promise<SessionPlace> {
-  const { interpreter, name, seconds } = wish
+  const { interpreter, name, seconds, traceParent } = wish
+  const token = clientToken(...wish.token, attempt)
   try {
-    return await service.start({ interpreter, name, seconds, token: clientToken(...wish.token, attempt) })
+    return await service.start({ interpreter, name, seconds, token, traceParent })
   } catch (error) {
     // Without a refusal it may have been made all the same.
     if (!isRefused(error))

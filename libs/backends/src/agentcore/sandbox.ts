@@ -20,6 +20,7 @@ import type { CellSession } from './cell-session.ts'
 import { describeProgram } from './describe-program.ts'
 import { fromAnswer, withoutAnswer } from './exit-evidence.ts'
 import { createLiveOutput } from './live-output.ts'
+import { traceParentOf } from './trace-parent.ts'
 import type { Answer } from './read-answer.ts'
 
 /**
@@ -126,6 +127,7 @@ export class AgentcoreSandbox implements Sandbox {
         graceMs,
         carrier: isLong && !keep ? 'task' : inCell ? 'cell' : 'command',
         maxOutput: most.stdout + most.stderr,
+        traceParent: traceParentOf(this.#spec),
         job: {
           op: 'run',
           archive,
