@@ -128,7 +128,7 @@ describe('a routine while Redis is away', () => {
     const startedMs = Date.now()
     const made = await away.call({ method: 'POST', url: '/v1/routines', payload: nightly() })
     expect(made.status).toBe(201)
-    expect(Date.now() - startedMs).toBeLessThan(15_000)
+    expect(Date.now() - startedMs).toBeLessThan(30_000)
     expect((await away.store.routines.scheduled(null)).map((one) => one.routine_id)).toEqual([
       made.json.routine_id,
     ])

@@ -209,7 +209,7 @@ describe('every command that bash runs was found', () => {
     expect(ranByBash("echo 'aa'")).toEqual([])
   })
 
-  it('in texts of the grammar', { timeout: 120_000 }, () => {
+  it('in texts of the grammar', { timeout: 400_000 }, () => {
     let ran = 0
     fc.assert(
       fc.property(grammar, (text) => {
@@ -224,7 +224,7 @@ describe('every command that bash runs was found', () => {
     expect(ran).toBeGreaterThan(RUNS / 2)
   })
 
-  it('in a soup of quotes, operators and names', { timeout: 120_000 }, () => {
+  it('in a soup of quotes, operators and names', { timeout: 400_000 }, () => {
     fc.assert(
       fc.property(soup, (text) => {
         expect([text, missed(text)]).toEqual([text, []])

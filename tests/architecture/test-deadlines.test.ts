@@ -1,0 +1,64 @@
+/**
+ * A wait in a test ends with the event that it waits for; its deadline only matters when the test fails. One that is shorter
+ * than a slow machine's pause (vitest's own is a second) fails on a correct product.
+ */
+import { globSync, readFileSync } from 'node:fs'
+import { fileURLToPath } from 'node:url'
+import { expect, it } from 'vitest'
+
+const ROOT = fileURLToPath(new URL('../..', import.meta.url))
+/** Ten times what the longest of these waits takes on a quiet machine. */
+const LEAST_MS = 10_000
+const WAITS = /\b(?:vi\.waitFor|expect\s*\.poll)\(/g
+
+/** The last argument of the call whose parenthesis opens at `from`. Strings and comments in it have even brackets. */
+function lastArgument(text: string, from: number): string {
+  let depth = 0
+  let last = from + 1
+  let first = true
+  for (let at = from; at < text.length; at += 1) {
+    const sign = text[at] ?? ''
+    if ('([{'.includes(sign)) depth += 1
+    if (')]}'.includes(sign)) depth -= 1
+    const isComma = sign === ',' && depth === 1
+    if (isComma && /^\s*\)/.test(text.slice(at + 1))) return first ? '' : text.slice(last, at)
+    if (depth === 0) return first ? '' : text.slice(last, at)
+    if (!isComma) continue
+    first = false
+    last = at + 1
+  }
+  throw new Error('a bracket is not closed')
+}
+
+/** What is wrong with the waits of a file; a deadline that has a name is taken to be considered. */
+function problemsOf(file: string, text: string): string[] {
+  return [...text.matchAll(WAITS)].flatMap((wait) => {
+    const options = lastArgument(text, wait.index + wait[0].length - 1)
+    const [, figure, name] = /(?:^|\btimeout: )\s*(?:([\d_]+)|([A-Z_]+))/.exec(options) ?? []
+    if (name !== undefined || Number(figure?.replaceAll('_', '')) >= LEAST_MS) return []
+    const line = text.slice(0, wait.index).split('\n').length
+    return [`${file}:${line}: waits for ${figure ?? 'one second'}, not for ${LEAST_MS} ms at least`]
+  })
+}
+
+it.each([
+  ['vi.waitFor(() => f(1, 2), 20_000)', true],
+  ['vi.waitFor(() => f(), { timeout: 10_000, interval: 5 })', true],
+  ['vi.waitFor(() => f(), SOON)', true],
+  ['await expect\n  .poll(() => f(), { timeout: 30_000 })\n  .toBe(1)', true],
+  ['vi.waitFor(() => f(1, 2))', false],
+  ['vi.waitFor(\n  () => f(),\n)', false],
+  ['vi.waitFor(() => f(), 5000)', false],
+  ['expect.poll(() => f(), { interval: 20_000 })', false],
+])('judges %j', (text, isGood) => {
+  expect(problemsOf('x.test.ts', text).length === 0).toBe(isGood)
+})
+
+it('no test waits with a deadline that a slow machine meets', () => {
+  const files = globSync('{apps,libs,tests}/**/*.ts', {
+    cwd: ROOT,
+    exclude: (name) => name.endsWith('node_modules'),
+  }).filter((file) => /\.test\.ts$|\/test\/|^tests\//.test(file) && !file.endsWith('test-deadlines.test.ts'))
+  expect(files.length).toBeGreaterThan(100)
+  expect(files.flatMap((file) => problemsOf(file, readFileSync(ROOT + file, 'utf8')))).toEqual([])
+})
