@@ -311,11 +311,11 @@ describe.skipIf(why !== null && process.env['COFFERDAM_REQUIRE'] !== 'all')(
     })
 
     it('ends a session at its time: 409 for the call that runs, 404 for those after', async () => {
-      const id = await start({ sessionTimeoutSeconds: 1 })
+      const id = await start({ sessionTimeoutSeconds: 3 })
       const late = python(id, 'import time; time.sleep(60)')
       await expect(late).rejects.toMatchObject({
         name: 'ConflictException',
-        message: expect.stringContaining('session timeout of 1 seconds') as string,
+        message: expect.stringContaining('session timeout of 3 seconds') as string,
       })
       await expect(python(id, '1')).rejects.toMatchObject({ name: 'ResourceNotFoundException' })
     })
@@ -337,7 +337,7 @@ describe.skipIf(why !== null && process.env['COFFERDAM_REQUIRE'] !== 'all')(
       const id = await start()
       const stop = new AbortController()
       const given = {
-        code: 'import time; time.sleep(0.5); open("effect", "w").write("x")',
+        code: 'import time; time.sleep(2); open("effect", "w").write("x")',
         language: 'python',
       } as const
       const aborted = events(id, 'executeCode', given, { signal: stop.signal })
