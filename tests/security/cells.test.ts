@@ -46,7 +46,7 @@ const leaving = (name: string, what: 'places' | 'processes'): ReturnType<typeof 
 
 const looks = new Map<string, Promise<Look>>()
 /** A fresh place as it looks to the same program; one per scope, for the paths and counts of a target are always the same. */
-function fresh(target: Target, scope: Scope | 'tenant'): Promise<Readonly<Look>> {
+function fresh(target: Target, scope: Scope | 'tenant'): Promise<Look> {
   const key = `${target.name} ${scope}`
   const found =
     looks.get(key) ??
