@@ -2,7 +2,9 @@
 import { mkdtemp, writeFile } from 'node:fs/promises'
 import path from 'node:path'
 import type { ExecutionRequestInput, ExecutionResult } from '@cofferdam/contract'
-import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
+import { connectRedis } from '@cofferdam/queue'
+import { createSessionRegistry } from '@cofferdam/sessions'
+import { afterAll, beforeAll, describe, expect, it, onTestFinished, vi } from 'vitest'
 import {
   EXAMPLE_SECRETS,
   startAgentcoreDouble,
@@ -33,7 +35,9 @@ describe.skipIf(why !== null && process.env['COFFERDAM_REQUIRE'] !== 'all')(
     const startWorker = async (): Promise<FleetWorker> => {
       const folder = await mkdtemp(path.join(fleet.dataDir, 'config-'))
       const keyFile = path.join(folder, 'key')
+      const secretFile = path.join(folder, 'secret')
       await writeFile(keyFile, e2b.apiKey)
+      await writeFile(secretFile, 'of-the-whole-fleet-and-long-enough')
       const file = path.join(folder, 'cofferdam.config.yaml')
       const keys = path.join(folder, 'aws')
       const { accessKeyId, secretAccessKey } = EXAMPLE_SECRETS
@@ -50,10 +54,14 @@ describe.skipIf(why !== null && process.env['COFFERDAM_REQUIRE'] !== 'all')(
           node: NODE,
         },
         e2b: { api_key_file: keyFile, api_url: e2b.origin, sandbox_url: e2b.origin, node: NODE },
-        kubernetes: { api_server: cluster.origin, token_file: null },
+        kubernetes: { api_server: cluster.origin, token_file: null, session_secret_file: secretFile },
       }
       await writeFile(file, JSON.stringify({ backends }))
-      return await fleet.startWorker({ COFFERDAM_CONFIG: file, COFFERDAM_SLOTS: '4' })
+      return await fleet.startWorker({
+        COFFERDAM_CONFIG: file,
+        COFFERDAM_SLOTS: '4',
+        COFFERDAM_SESSION_REAP_MS: '500',
+      })
     }
 
     beforeAll(async () => {
@@ -119,14 +127,26 @@ describe.skipIf(why !== null && process.env['COFFERDAM_REQUIRE'] !== 'all')(
       expect(hard).toMatchObject({ ending: 'hard_timeout', stdout: 'up\n' })
     })
 
-    it('keeps a session in one pod', async () => {
-      const session = { session: { key: 'repl', scope: 'interpreter' } } as const
-      const first = await run('kubernetes', 'x = 20', session)
+    it('keeps a session in one pod, also when its worker is killed between two turns, and ends it when it is idle', async () => {
+      const redis = connectRedis(fleet.redisUrl, 'worker')
+      onTestFinished(() => redis.disconnect())
+      const sessions = createSessionRegistry({ redis })
+      const session = { key: 'repl', scope: 'interpreter' } as const
+      const first = await run('kubernetes', 'x = 20', { session })
       expect(first).toMatchObject({ ok: true })
-      expect(await run('kubernetes', 'x + 1', session)).toMatchObject({
+      const name = { tenantId: 'acme', backend: 'kubernetes', key: 'repl' }
+      await vi.waitFor(
+        async () => expect(await sessions.find(name)).toMatchObject({ holder: null }),
+        SWEPT_MS,
+      )
+      await worker.kill()
+      worker = await startWorker()
+      expect(await run('kubernetes', 'x + 1', { session: { ...session, idle_ms: 1000 } })).toMatchObject({
         value: 21,
         session_id: first.session_id,
       })
+      await vi.waitFor(() => expect(cluster.claims()).toEqual([]), { timeout: SWEPT_MS, interval: 100 })
+      await vi.waitFor(async () => expect(await sessions.find(name)).toBeNull(), SWEPT_MS)
     })
 
     it('leaves nothing of a killed worker at the vendors: the next one sweeps', async () => {
