@@ -18,6 +18,7 @@ import {
   startKubernetesDouble,
   type KubernetesDouble,
 } from '../../../infra/doubles/kubernetes/kubernetes-double.ts'
+import { claimName } from '../src/kubernetes/claims.ts'
 import { greetAgain, greetFresh } from '../src/kubernetes/greet-pod.ts'
 import { createKubernetesBackend } from '../src/kubernetes/index.ts'
 import { sessionKey } from '../src/kubernetes/session-keys.ts'
@@ -215,6 +216,27 @@ describe.skipIf(why !== null && process.env['COFFERDAM_REQUIRE'] !== 'all')(
       await double.killPod(String(ref.handle['claim']))
       expect(await turn(two, APPEND)).toMatchObject({ said: 'x 1\n', fresh: true })
       expect(double.claims()).toHaveLength(1)
+    })
+
+    it('take the claim of their name that is there already: 409 is the answer to a create that was made before', async () => {
+      newKey()
+      const spec = specOf('print(6 * 7)')
+      const claim = claimName(spec.sandboxId)
+      const path = `/apis/extensions.agents.x-k8s.io/v1beta1/namespaces/${NAMESPACE}/sandboxclaims`
+      const made = await fetch(double.origin + path, {
+        method: 'POST',
+        headers: { 'Content-Type': 'application/json' },
+        body: JSON.stringify({
+          apiVersion: 'extensions.agents.x-k8s.io/v1beta1',
+          kind: 'SandboxClaim',
+          metadata: { name: claim },
+          spec: { warmPoolRef: { name: 'cofferdam' } },
+        }),
+      })
+      expect(made.status).toBe(201)
+      await using sandbox = await one.backend.open(spec, AbortSignal.timeout(40_000))
+      expect(await printed(sandbox, spec.program)).toBe('42\n')
+      expect(double.claims().map(({ name: found }) => found)).toEqual([claim])
     })
 
     describe('a worker that is killed', () => {
