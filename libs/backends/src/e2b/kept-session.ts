@@ -128,6 +128,7 @@ async function begin(
   const slot = await startSlot(parts, slotSpec(spec), {}, signal)
   try {
     await slot.keep(spec.limits.hard_timeout_ms + parts.marginMs)
+    signal.throwIfAborted()
     const { sandbox = '' } = slot.handle
     const entry = { ...promised, handle: { ...promised.handle, sandbox } }
     await lease.keep(entry)
