@@ -1,15 +1,13 @@
 /** Sessions of `kubernetes` that any worker attaches to: two workers with a registry each on one Redis, and what may go wrong between them. */
-import { fork, spawn } from 'node:child_process'
+import { fork } from 'node:child_process'
 import { once } from 'node:events'
-import { chmodSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { createConnection, createServer, type AddressInfo, type Socket } from 'node:net'
-import { hostname, tmpdir } from 'node:os'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { createConnection, type Socket } from 'node:net'
+import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
-import { fileURLToPath } from 'node:url'
 import type { Backend, SandboxSpec, SessionLease, SessionRegistry } from '@cofferdam/contract'
 import { testRedis, type TestServer } from '@cofferdam/embedded/testing'
-import { agentOptions, createGuestSession } from '@cofferdam/guest'
 import { connectRedis } from '@cofferdam/queue'
 import { createSessionRegistry } from '@cofferdam/sessions'
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest'
@@ -19,7 +17,7 @@ import {
   type KubernetesDouble,
 } from '../../../infra/doubles/kubernetes/kubernetes-double.ts'
 import { claimName } from '../src/kubernetes/claims.ts'
-import { greetAgain, greetFresh } from '../src/kubernetes/greet-pod.ts'
+import { greetAgain } from '../src/kubernetes/greet-pod.ts'
 import { createKubernetesBackend } from '../src/kubernetes/index.ts'
 import { sessionKey } from '../src/kubernetes/session-keys.ts'
 import { jobSpec, printed, python } from './remote-run.ts'
@@ -145,8 +143,8 @@ describe.skipIf(why !== null && process.env['COFFERDAM_REQUIRE'] !== 'all')(
       })
     }
     const shutdownInMs = (): number => Date.parse(double.claims()[0]?.shutdownTime ?? '') - Date.now()
-    const connected = async (ip: string, port = 7071): Promise<Socket> => {
-      const socket = createConnection(port, ip)
+    const connected = async (ip: string): Promise<Socket> => {
+      const socket = createConnection(7071, ip)
       socket.on('error', () => undefined)
       await once(socket, 'connect')
       return socket
@@ -466,105 +464,5 @@ print(b'fence' in open('/proc/1/cmdline', 'rb').read())`,
         expect(await turn(two, APPEND)).toMatchObject({ said: 'xx 2\n', fresh: false })
       })
     })
-
-    it('have a port that no program can listen on, from the first worker to the second', async () => {
-      newKey()
-      // As the image starts it, but on this host: the double's pods listen on sockets.
-      const place = mkdtempSync(join(folder, 'pod-'))
-      for (const path of [folder, place]) chmodSync(path, 0o777)
-      const port = await freePort()
-      const script = fileURLToPath(new URL('../../guest/agent/pod.py', import.meta.url))
-      const argv = ['-I', '-S', '-B', script, String(port), '--work', join(place, 'work')]
-      const process = spawn('/usr/bin/python3', argv, { stdio: 'inherit' })
-      const exited = once(process, 'exit')
-      const pod = { claim: 'cofferdam-c', name: hostname(), ip: '127.0.0.1' }
-      const right = Buffer.alloc(32, 7)
-      const signal = AbortSignal.timeout(40_000)
-      const options = agentOptions({ language: 'python', cell: true })
-      async function said(readable: Socket, source: string): Promise<string> {
-        const session = createGuestSession({ readable, writable: readable })
-        await session.ready(signal)
-        const parts: string[] = []
-        const onOutput = (_: string, chunk: Uint8Array): void =>
-          void parts.push(Buffer.from(chunk).toString())
-        const maxOutputBytes = { stdout: 1000, stderr: 1000 }
-        await session.run(python(source), { onOutput, maxOutputBytes, signal }, {})
-        await session.clean('files', signal)
-        session.close()
-        return parts.join('')
-      }
-      const bind = `import errno, socket
-def bound(family, host, option):
-    other = socket.socket(family)
-    if option: other.setsockopt(socket.SOL_SOCKET, option, 1)
-    try: other.bind((host, ${port})); other.listen()
-    except OSError as error: return errno.errorcode[error.errno]
-    return 'bound'
-open('n', 'w').write('kept')
-print({bound(socket.AF_INET, host, option) for host in ('', '127.0.0.1', '127.0.0.2') for option in (0, socket.SO_REUSEADDR, socket.SO_REUSEPORT)})`
-      const first = await vi.waitFor(() => connected('127.0.0.1', port), SOON)
-      await greetFresh(first, pod, options, { key: right, fence: 1 }, signal)
-      expect(await said(first, bind)).toBe("{'EADDRINUSE'}\n")
-      const again = await connected('127.0.0.1', port)
-      await greetAgain(again, pod, { key: right, fence: 2 }, signal)
-      expect(await said(again, "print(open('n').read())")).toBe('kept\n')
-      const last = await connected('127.0.0.1', port)
-      await greetAgain(last, pod, { key: right, fence: 3 }, signal)
-      const session = createGuestSession({ readable: last, writable: last })
-      await session.ready(signal)
-      // Not clean any more, so nobody is waited for.
-      await session.list(['*'], 10)
-      session.close()
-      expect(await exited).toEqual([0, null])
-    })
-
-    describe('what answers in a pod’s place', () => {
-      /** A server that hears one line and answers with another. */
-      async function impostor(answer: object): Promise<{ port: number; heard: string[]; close: () => void }> {
-        const heard: string[] = []
-        const listening = createServer((socket) => {
-          socket.on('error', () => undefined)
-          socket.on('data', (data) => {
-            heard.push(String(data))
-            socket.write(`${JSON.stringify(answer)}\n`)
-          })
-        }).listen(0, '127.0.0.1')
-        await once(listening, 'listening')
-        return { port: (listening.address() as AddressInfo).port, heard, close: () => listening.close() }
-      }
-      const pod = { claim: 'cofferdam-c', name: 'p', ip: '127.0.0.1' }
-      const hold = { key: Buffer.alloc(32, 7), fence: 1 }
-      const inTime = (): AbortSignal => AbortSignal.timeout(20_000)
-
-      it('gets neither proof nor frames when it does not have the key', async () => {
-        newKey()
-        const other = await impostor({ nonce: 'n', proof: 'a'.repeat(64) })
-        const socket = await connected('127.0.0.1', other.port)
-        await expect(greetAgain(socket, pod, hold, inTime())).rejects.toMatchObject({
-          code: 'sandbox_open_failed',
-        })
-        socket.destroy()
-        expect(other.heard).toHaveLength(1)
-        expect(other.heard[0]).not.toContain('proof')
-        other.close()
-      })
-
-      it('is told apart when it is an image from before: a session is not started in it', async () => {
-        newKey()
-        const older = await impostor({ pod: 'p' })
-        const socket = await connected('127.0.0.1', older.port)
-        await expect(greetFresh(socket, pod, [], hold, inTime())).rejects.toThrow(/image is older/)
-        socket.destroy()
-        older.close()
-      })
-    })
   },
 )
-
-async function freePort(): Promise<number> {
-  const listening = createServer().listen(0)
-  await once(listening, 'listening')
-  const { port } = listening.address() as AddressInfo
-  await new Promise((resolve) => listening.close(resolve))
-  return port
-}
