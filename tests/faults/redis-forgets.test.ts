@@ -70,7 +70,7 @@ it('goes on with the replica that the Sentinels promote when the master is kille
   await until(
     'client',
     async () => (await fleet.client.get(accepted[0]?.execution_id ?? 'exe_')) !== null,
-    20_000,
+    60_000,
   )
 
   const results: ExecutionResult[] = await endingsOf(fleet, accepted, 60_000)
@@ -79,7 +79,7 @@ it('goes on with the replica that the Sentinels promote when the master is kille
   const later = await enqueue(fleet, 'failover', 3, 1)
   expect((await endingsOf(fleet, later, 30_000)).map((result) => result.ending)).toEqual(['ok', 'ok', 'ok'])
   await expectNothingHeld(fleet)
-}, 120_000)
+}, 240_000)
 
 async function newestLog(dir: string): Promise<string> {
   const files = (await readdir(dir)).filter((name) => name.endsWith('.incr.aof')).toSorted()

@@ -27,14 +27,15 @@ export async function startWatchedRedis(): Promise<WatchedRedis> {
     await writeFile(
       file,
       `port ${port}\nbind 127.0.0.1\ndir ${root}\nsentinel monitor watched 127.0.0.1 ${master.port} 2\n` +
-        'sentinel down-after-milliseconds watched 800\nsentinel failover-timeout watched 5000\n',
+        // Three seconds: for less a busy machine's master is taken for dead before the test kills it.
+        'sentinel down-after-milliseconds watched 3000\nsentinel failover-timeout watched 10000\n',
     )
     sentinels.push(await startRedisProcess(root, port, [file, '--sentinel']))
   }
   await until(
     'replica',
     async () => String(await replica.command('INFO', 'replication')).includes('link_status:up'),
-    20_000,
+    40_000,
   )
   for (const sentinel of sentinels)
     await until(
@@ -44,21 +45,21 @@ export async function startWatchedRedis(): Promise<WatchedRedis> {
         const of = (name: string) => facts[facts.indexOf(name) + 1]
         return of('num-slaves') === '1' && of('num-other-sentinels') === '2'
       },
-      20_000,
+      40_000,
     )
   return {
     url: `redis+sentinel://${sentinels.map(({ port }) => `127.0.0.1:${port}`).join(',')}/watched/0`,
     master,
     replica,
     async failedOver() {
-      await until('promotion', async () => String(await replica.command('ROLE')).startsWith('master'), 30_000)
+      await until('promotion', async () => String(await replica.command('ROLE')).startsWith('master'), 60_000)
       for (const sentinel of sentinels)
         await until(
           'word of the promotion',
           async () =>
             ((await sentinel.command('SENTINEL', 'GET-MASTER-ADDR-BY-NAME', 'watched')) as string[])[1] ===
             `${replica.port}`,
-          20_000,
+          40_000,
         )
     },
     async [Symbol.asyncDispose]() {
