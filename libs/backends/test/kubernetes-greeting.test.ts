@@ -5,8 +5,7 @@ import { chmodSync, mkdtempSync, rmSync } from 'node:fs'
 import { createConnection, createServer, type AddressInfo, type Socket } from 'node:net'
 import { hostname, tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { fileURLToPath } from 'node:url'
-import { agentOptions, createGuestSession } from '@cofferdam/guest'
+import { agentOptions, createGuestSession, installGuest } from '@cofferdam/guest'
 import { afterAll, describe, expect, it, vi } from 'vitest'
 import { missing } from '../../../infra/doubles/jail.ts'
 import { greetAgain, greetFresh } from '../src/kubernetes/greet-pod.ts'
@@ -35,8 +34,9 @@ describe.skipIf(why !== null && process.env['COFFERDAM_REQUIRE'] !== 'all')(
       const place = mkdtempSync(join(folder, 'pod-'))
       for (const path of [folder, place]) chmodSync(path, 0o777)
       const port = await freePort()
-      const script = fileURLToPath(new URL('../../guest/agent/pod.py', import.meta.url))
-      const argv = ['-I', '-S', '-B', script, String(port), '--work', join(place, 'work')]
+      const guest = join(folder, 'guest')
+      await installGuest(guest, '/usr/bin/python3')
+      const argv = ['-I', '-S', join(guest, 'pod.py'), String(port), '--work', join(place, 'work')]
       const process = spawn('/usr/bin/python3', argv, { stdio: 'inherit' })
       const exited = once(process, 'exit')
       const pod = { claim: 'cofferdam-c', name: hostname(), ip: '127.0.0.1' }
