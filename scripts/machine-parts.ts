@@ -106,7 +106,7 @@ export async function findParts(options: {
   onProgress: (what: string) => void
 }): Promise<Part[]> {
   const bwrapArgs = ['--ro-bind', '/', '/', '--unshare-all', '--die-with-parent', '--', '/bin/true']
-  const [redis, postgres, daemon, python, bwrap, runsc, ip] = await Promise.all([
+  const [redis, postgres, daemon, python, bwrap, runsc, ip, kubectl] = await Promise.all([
     server(startRedis),
     server(startPostgres),
     dockerDaemon(options.dockerSocket),
@@ -114,6 +114,7 @@ export async function findParts(options: {
     command('bwrap', bwrapArgs),
     command('runsc', ['--version']),
     command('ip', ['-V']),
+    command('kubectl', ['version', '--client']),
   ])
   if (daemon.ok) options.onProgress('docker answers; building the sandbox image unless it is there …')
   const image = await sandboxImage(options.root, daemon)
@@ -130,6 +131,11 @@ export async function findParts(options: {
     },
     { name: 'runsc', ...runsc, fix: 'apt-get install runsc, then `runsc install` for Docker' },
     { name: 'ip', ...ip, fix: 'apt-get install iproute2 (hosts of the partition test)' },
+    {
+      name: 'kubectl',
+      ...kubectl,
+      fix: 'apt-get install kubernetes-client (checks the double of Kubernetes)',
+    },
     { name: 'python3', ...python, fix: 'apt-get install python3 (3.10 or newer)' },
   ]
 }
