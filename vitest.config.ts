@@ -1,5 +1,5 @@
 /**
- * Four projects in two groups: unit and integration two files at a time, then conformance and e2e three at a time, for those mostly
+ * Four projects in two groups: unit and integration two files at a time, then conformance and e2e, two files at a time each. Those mostly
  * wait: for daemons, leases and programs that sleep. No file may depend on being alone: what it measures must hold on a machine ten
  * times as slow, and what it makes on the host has names of its own.
  */
@@ -50,7 +50,7 @@ export default defineConfig({
           exclude: NEVER,
           testTimeout: 120_000,
           hookTimeout: 180_000,
-          maxWorkers: 3,
+          maxWorkers: 2,
           sequence: { groupOrder: 1 },
         },
       },
@@ -62,7 +62,7 @@ export default defineConfig({
           globalSetup,
           testTimeout: 180_000,
           hookTimeout: 240_000,
-          maxWorkers: 3,
+          maxWorkers: 2,
           sequence: { groupOrder: 1 },
         },
       },

@@ -32,7 +32,7 @@ describe('createRecordBatcher', () => {
     expect(batches.flat()).toHaveLength(350)
   })
 
-  it('lets records under load wait for company: until 50 are there, or for 10 ms', async () => {
+  it('lets records under load wait for company: until 50 are there, or for 5 ms', async () => {
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance'] })
     onTestFinished(() => void vi.useRealTimers())
     const { batches, batcher } = writer(allNew)
@@ -45,7 +45,7 @@ describe('createRecordBatcher', () => {
     expect(sizes()).toEqual([1, 5, 50])
     await Promise.all([early, ...late])
     const lonely = batcher.add('lonely', 'lonely')
-    vi.advanceTimersByTime(9)
+    vi.advanceTimersByTime(4)
     expect(sizes()).toEqual([1, 5, 50])
     vi.advanceTimersByTime(1)
     await lonely
