@@ -237,7 +237,7 @@ describe.skipIf(why !== null && process.env['COFFERDAM_REQUIRE'] !== 'all')(
         .running()
         .flatMap(({ jail }) => {
           const root = dirname(dirname(jail.socket))
-          return globSync('*/.cofferdam-*/work/effect', { cwd: root }).map((path) =>
+          return globSync('home/.cofferdam-*/*/effect', { cwd: root }).map((path) =>
             readFileSync(join(root, path), 'utf8'),
           )
         })
