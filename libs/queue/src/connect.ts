@@ -148,19 +148,27 @@ export function createGuard(redis: Redis): Guard {
   }
 }
 
+/**
+ * Timers come before sockets: one timer would give up on a Redis that answered while the process stood still. Of this many
+ * steps a standstill takes one, however long it was, and what arrived meanwhile is read in the next.
+ */
+const PATIENCE_LOOKS = 20
+
 async function ready(redis: Redis): Promise<void> {
   if (redis.status === 'end') throw new Error('Connection is closed.')
   if (redis.status === 'wait') redis.connect().catch(() => undefined)
   const answer = Promise.withResolvers<void>()
-  const timer = setTimeout(
-    () => answer.reject(new Error(`no connection to Redis within ${QUEUE_BOUNDS.connectPatienceMs} ms`)),
-    QUEUE_BOUNDS.connectPatienceMs,
-  )
+  let looks = PATIENCE_LOOKS
+  const timer = setInterval(() => {
+    looks -= 1
+    if (looks === 0)
+      answer.reject(new Error(`no connection to Redis within ${QUEUE_BOUNDS.connectPatienceMs} ms`))
+  }, QUEUE_BOUNDS.connectPatienceMs / PATIENCE_LOOKS)
   redis.once('ready', answer.resolve)
   try {
     await answer.promise
   } finally {
-    clearTimeout(timer)
+    clearInterval(timer)
     redis.off('ready', answer.resolve)
   }
 }
