@@ -247,8 +247,9 @@ sys.path.insert(0, sys.argv[1])
 from cell.redact import Redaction, Redactor
 random.seed(5)
 redactor = Redactor()
-redactor.register("s3cret-value-of-tenant")
-parts = [b"plain text e ", b"s3cret-value-of-tenant ", b"ghp_" + b"a1" * 18 + b" ", b"Bearer abcdefghijklmnopqrstuvwxyz012345\\n", b"AKIAABCDEFGHIJKLMNOP ",
+for secret in ("s3cret-value-of-tenant", "s3cret-value-of-tenant/and-one-that-begins-with-it", "tenant/and-overlaps"):
+    redactor.register(secret)
+parts = [b"plain text e ", b"s3cret-value-of-tenant ", b"s3cret-value-of-tenant/and-one-that-begins-with-it ", b"s3cret-value-of-tenant/and-o", b"ghp_" + b"a1" * 18 + b" ", b"Bearer abcdefghijklmnopqrstuvwxyz012345\\n", b"AKIAABCDEFGHIJKLMNOP ",
          b"eyJhbGciOiJIUzI1NiIsInR5.eyJzdWIi.abcdefghijklmnopqrstuv ", b"-----BEGIN RSA PRIVATE KEY-----\\nMIIB\\n-----END RSA PRIVATE KEY-----\\n",
          b"----- progress -----\\n", b"-----BEGIN CERTIFICATE-----\\nMII\\n-----END CERTIFICATE-----\\n", b"xoxb-1234567890-abc\\n"]
 for _ in range(2000):

@@ -23,11 +23,17 @@ LOOKS = re.compile(
     re.S,
 )
 
-HEADS = [b"Bearer ", b"eyJ", *(b"gh%c_" % kind for kind in b"oprsu"), b"github_pat_", b"glpat-", *(b"xox%c-" % kind for kind in b"abep"), b"ya29."]
+HEADS = [b"eyJ", *(b"gh%c_" % kind for kind in b"oprsu"), b"github_pat_", b"glpat-", *(b"xox%c-" % kind for kind in b"abep"), b"ya29."]
 HEADS += [b"AKIA", b"ASIA", b"AIza"]
+
+
+def begins(head):
+    return b"|".join(re.escape(head[:size]) for size in range(1, len(head)))
+
+
+# Bearer counts behind a letter as well.
 BEGUN = re.compile(
-    rb"\b(?:%s|(?:%s)\Z)"
-    % (b"|".join(map(re.escape, HEADS)), b"|".join(re.escape(head[:size]) for head in HEADS for size in range(1, len(head))))
+    rb"(?:%s)\Z|\b(?:%s|(?:%s)\Z)" % (begins(b"Bearer "), b"|".join(map(re.escape, HEADS)), b"|".join(map(begins, HEADS)))
 )  # fmt: skip
 # Dashes behind KEY end a key and begin none.
 KEY_BEGUN = re.compile(
@@ -83,22 +89,33 @@ class Redactor:
                     break
         return longest
 
+    def decided(self, data):
+        """How many bytes what follows cannot change: a form that is whole may be the beginning of a longer one."""
+        cut = len(data) - self.open_end(data)
+        if self._known is None or cut == len(data):
+            return cut
+        return next((found.start() for found in self._known.finditer(data) if found.start() < cut < found.end()), cut)
+
 
 class Redaction:
-    """One stream of a program, piece by piece."""
+    """One stream of a program, piece by piece: without registered values first, then without tokens by their looks."""
 
     def __init__(self, redactor):
-        self._redactor, self._held = redactor, b""
+        self._redactor, self._raw, self._held = redactor, b"", b""
 
     def take(self, data):
-        whole = self._redactor.without_known(self._held + data)
-        cut = len(whole) - max(self._redactor.open_end(whole), open_look(whole))
+        raw = self._raw + data
+        cut = self._redactor.decided(raw)
+        self._raw = raw[cut:]
+        whole = self._held + self._redactor.without_known(raw[:cut])
+        cut = len(whole) - open_look(whole)
         self._held = whole[cut:]
         return LOOKS.sub(MARK, whole[:cut])
 
     def end(self):
-        held, self._held = self._held, b""
-        return LOOKS.sub(MARK, held)
+        rest = self._held + self._redactor.without_known(self._raw)
+        self._raw = self._held = b""
+        return LOOKS.sub(MARK, rest)
 
 
 class RedactingBuffer(io.RawIOBase):
