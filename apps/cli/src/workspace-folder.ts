@@ -7,7 +7,7 @@
  *
  * What the workspace holds was written by sandboxes and is believed in nothing: names are checked, links are never followed.
  */
-import { mkdir, open, readFile, rename } from 'node:fs/promises'
+import { lstat, mkdir, open, readFile, rename } from 'node:fs/promises'
 import path from 'node:path'
 import type { FileFacts, Manifest, ProgramFile } from '@cofferdam/contract'
 import {
@@ -54,7 +54,7 @@ export async function readCommon(folder: string, { tenantId, name }: WorkspaceOf
   const file = path.join(folder, STATE_FILE)
   const text = await readFile(file, 'utf8').catch((error: NodeJS.ErrnoException) => {
     if (error.code === 'ENOENT') return null
-    throw error
+    throw foreseen(error, folder)
   })
   if (text === null) return { version: 0, manifest: EMPTY_MANIFEST }
   const parsed = stateSchema.safeParse(text.length > STATE_MAX ? null : jsonOf(text))
@@ -84,14 +84,38 @@ export async function writeCommon(
 
 /** The folder's files, and what of it no workspace carries. Makes the folder with `make`. */
 export async function readFolder(folder: string, options: { make: boolean }): Promise<ReadDirectory> {
-  if (options.make) await mkdir(folder, { recursive: true })
-  const found = await readDirectory(folder, RULES)
-  return { files: found.files.filter((file) => !isState(file.path)), refused: found.refused }
+  try {
+    if (options.make) await mkdir(folder, { recursive: true })
+    const found = await readDirectory(folder, RULES)
+    return { files: found.files.filter((file) => !isState(file.path)), refused: found.refused }
+  } catch (error) {
+    throw foreseen(error, folder)
+  }
+}
+
+/** What the person at the keyboard can mend; the rest passes as it is. */
+function foreseen(error: unknown, folder: string): unknown {
+  const code = error instanceof Error && 'code' in error ? error.code : ''
+  if (code === 'ENOENT') return new CommandFailure(`There is no folder ${folder}.`, { cause: error })
+  const isOdd = code === 'ENOTDIR' || code === 'EEXIST'
+  if (isOdd) return new CommandFailure(`${folder} is no folder.`, { cause: error })
+  if (code === 'EACCES')
+    return new CommandFailure(`${folder} cannot be read whole: permission denied.`, { cause: error })
+  return error
 }
 
 /** True for the path itself, and for what lies below it where it is a folder. */
 export const isAtOrBelow = (file: string, folder: string): boolean =>
   file === folder || file.startsWith(`${folder}/`)
+
+/**
+ * True when the workspace is as the two had it last. The version alone does not tell: one that was removed and made again counts
+ * from 1 again, and a push under the old number would overwrite it.
+ */
+export function isCommon(now: Remote, common: Common): boolean {
+  const { changed, deleted } = diffManifests(common.manifest, manifestOf(ownFiles(now)))
+  return now.version === common.version && changed.size + deleted.length === 0
+}
 
 /** What became of a pull. */
 export type Pulled = Pick<MergeResult, 'applied' | 'conflicted'>
@@ -106,10 +130,10 @@ export async function pullInto(
   common: Common,
   now: Remote,
 ): Promise<Pulled> {
-  const remote = { ...now, files: now.files.filter((file) => !isState(file.path)) }
-  const manifest = manifestOf(remote.files)
+  const taken = ownFiles(now)
+  const manifest = manifestOf(taken)
   const { files, refused } = await readFolder(folder, { make: true })
-  const theirs = new Map(remote.files.map((file) => [file.path, file]))
+  const theirs = new Map(taken.map((file) => [file.path, file]))
   const host = manifestOf(files)
   const result = merge({
     base: common.manifest,
@@ -117,28 +141,47 @@ export async function pullInto(
     sandbox: manifest,
     rules: RULES,
     onConflict: 'keep-both',
-    job: `v${remote.version}`,
+    job: `v${now.version}`,
   })
   const [unfit] = result.refused
   if (unfit !== undefined)
     throw new CommandFailure(
       `${JSON.stringify(unfit.path)} cannot be taken into ${folder} (${unfit.reason}). Nothing was changed.`,
     )
-  const inTheWay = refused.find(({ path: left }) =>
-    [...result.taken.keys()].some((taken) => isAtOrBelow(taken, left)),
-  )
+  const inTheWay = await standsInTheWay(folder, [...result.taken.keys()], host, refused)
   if (inTheWay !== undefined)
     throw new CommandFailure(
-      `${JSON.stringify(inTheWay.path)} stands in the way of the workspace's file: move it aside. Nothing was changed.`,
+      `${JSON.stringify(inTheWay)} stands in the way of the workspace's file: move it aside. Nothing was changed.`,
     )
   const written: ProgramFile[] = [...result.taken].flatMap(([to, from]) => {
     const file = theirs.get(from)
     return file === undefined ? [] : [{ ...file, path: to }]
   })
   await writeDirectory(folder, { files: written, deleted: diffManifests(host, result.manifest).deleted })
-  await writeCommon(folder, of, { version: remote.version, manifest })
+  await writeCommon(folder, of, { version: now.version, manifest })
   return result
 }
+
+/** What is neither merged nor seen by the merge, at a place that a file is to have: links, secrets, empty folders. */
+async function standsInTheWay(
+  folder: string,
+  taken: readonly string[],
+  host: Manifest,
+  refused: ReadDirectory['refused'],
+): Promise<string | undefined> {
+  for (const file of taken) {
+    const left = refused.find(({ path: name }) => isAtOrBelow(file, name) || isAtOrBelow(name, file))
+    if (left !== undefined) return left.path
+    // With files in it, these are deleted first, and the folder with them.
+    const there = await lstat(path.join(folder, file)).catch(() => null)
+    if (there?.isDirectory() === true && ![...host.keys()].some((name) => isAtOrBelow(name, file)))
+      return file
+  }
+  return undefined
+}
+
+/** Without what would take the place of the file that says what the two have in common. */
+const ownFiles = ({ files }: Remote): ProgramFile[] => files.filter((file) => !isState(file.path))
 
 /** In any spelling: on some file systems they are one file. */
 const isState = (file: string): boolean => file.toLowerCase().startsWith(STATE_FILE)

@@ -167,6 +167,48 @@ it('writes through no link, over nothing that stands in the way, and into no fol
   expect(text(path.join(base, 'plain'), 'deep/a')).toBe('changed')
 })
 
+it('overwrites nothing in a workspace that was removed and made again under the same version', async () => {
+  const one = folder('again-1', { a: 'first' })
+  await workspace('push', 'again', 'again-1')
+  await store.workspaces.remove({ tenantId: 'demo', name: 'again' })
+  folder('again-2', { a: 'second', b: 'theirs' })
+  expect((await workspace('push', 'again', 'again-2')).stdout).toContain('Version 1: ')
+  write(one, 'a', 'mine')
+  expect(await workspace('push', 'again', 'again-1')).toMatchObject({ status: 3 })
+  expect([text(one, 'a'), text(one, 'a.conflict-v1'), text(one, 'b')]).toEqual(['mine', 'second', 'theirs'])
+  expect(await workspace('push', 'again', 'again-1')).toMatchObject({ status: 0 })
+  expect(await workspace('pull', 'again', 'again-2')).toMatchObject({ status: 0 })
+  expect(text(path.join(base, 'again-2'), 'b')).toBe('theirs')
+})
+
+it('says what is wrong with a folder, makes none to push, and pushes an empty one', async () => {
+  const missing = await workspace('push', 'odd', 'not-there')
+  expect(missing).toMatchObject({ status: 1, stderr: `cofferdam: There is no folder ${base}/not-there.\n` })
+  expect(existsSync(path.join(base, 'not-there'))).toBe(false)
+  write(base, 'a-file', 'x')
+  expect(await workspace('push', 'odd', folder('odd'))).toMatchObject({ status: 0 })
+  for (const verb of ['push', 'pull']) {
+    const { status, stderr } = await workspace(verb, 'odd', 'a-file')
+    expect({ status, stderr }).toEqual({ status: 1, stderr: `cofferdam: ${base}/a-file is no folder.\n` })
+  }
+  expect(await workspace('push', 'odd', 'odd')).toMatchObject({
+    stdout: 'Nothing changed since version 1.\n',
+  })
+})
+
+it.each([
+  ['an empty folder', 'z', (at: string) => mkdirSync(path.join(at, 'z'))],
+  ['a folder of a secret', 'z/.env', (at: string) => write(at, 'z/.env', 'SECRET=1')],
+])('takes nothing at all where %s stands in the place of a file', async (_what, named, put) => {
+  const name = `half-${named.length}`
+  await workspace('push', name, folder(name, { a: 'a', z: 'z' }))
+  const at = folder(`${name}-here`)
+  put(at)
+  const { status, stderr } = await workspace('pull', name, at)
+  expect([status, stderr]).toEqual([1, expect.stringContaining(`"${named}" stands in the way`)])
+  expect(existsSync(path.join(at, 'a'))).toBe(false)
+})
+
 describe('from an API that lies', () => {
   let liar: Server
   let archive: string

@@ -9,6 +9,7 @@ import { textFlag } from '../parse-command-line.ts'
 import { UsageError } from '../usage-error.ts'
 import {
   isAtOrBelow,
+  isCommon,
   pullInto,
   readCommon,
   readFolder,
@@ -92,35 +93,37 @@ async function push(call: Call): Promise<number> {
         `${JSON.stringify(hidden.path)} is in the workspace and cannot be carried (${hidden.reason}): a push would delete it there. Remove it to mean that.`,
       )
     const isSame = common.version > 0 && changed.size + deleted.length === 0
-    const version = isSame ? common.version : await remote.replace(common.version, files)
-    if (version !== null) {
-      await writeCommon(folder, of, { version, manifest })
-      for (const left of refused.slice(0, MAX_LISTED))
-        context.terminal.note(`Left out: ${JSON.stringify(left.path)} (${left.reason})`)
-      context.terminal.value({ version, changed: changed.size, deleted: deleted.length, left_out: refused })
-      context.terminal.line(
-        isSame
-          ? `Nothing changed since version ${version}.`
-          : `Version ${version}: ${changed.size} changed, ${deleted.length} deleted in ${of.name}.`,
-      )
-      return EXIT.ok
-    }
-    const now = await remote.read()
-    if (now === null)
+    const now = isSame ? null : await remote.read()
+    if (!isSame && now === null && common.version > 0)
       throw new CommandFailure(
         `The workspace ${of.name} is gone. Remove .cofferdam-workspace.json from ${folder} to make it again.`,
       )
-    const pulled = await pullInto(folder, of, common, now)
-    if (pulled.conflicted.length > 0) {
-      tell(
-        context,
-        now.version,
-        pulled,
-        'Nothing was pushed: the workspace changed the same files meanwhile.',
-      )
-      return EXIT.conflict
+    if (now !== null && !isCommon(now, common)) {
+      const pulled = await pullInto(folder, of, common, now)
+      if (pulled.conflicted.length > 0) {
+        tell(
+          context,
+          now.version,
+          pulled,
+          'Nothing was pushed: the workspace changed the same files meanwhile.',
+        )
+        return EXIT.conflict
+      }
+      common = await readCommon(folder, of)
+      continue
     }
-    common = await readCommon(folder, of)
+    const version = isSame ? common.version : await remote.replace(common.version, files)
+    if (version === null) continue
+    await writeCommon(folder, of, { version, manifest })
+    for (const left of refused.slice(0, MAX_LISTED))
+      context.terminal.note(`Left out: ${JSON.stringify(left.path)} (${left.reason})`)
+    context.terminal.value({ version, changed: changed.size, deleted: deleted.length, left_out: refused })
+    context.terminal.line(
+      isSame
+        ? `Nothing changed since version ${version}.`
+        : `Version ${version}: ${changed.size} changed, ${deleted.length} deleted in ${of.name}.`,
+    )
+    return EXIT.ok
   }
   throw new CommandFailure('The workspace changes faster than it can be pushed: try again.')
 }
