@@ -401,6 +401,38 @@ describe.skipIf(why !== null && process.env['COFFERDAM_REQUIRE'] !== 'all')(`age
       second.retire?.()
     })
 
+    it('stays known by its name while nobody knows whether it was begun', async () => {
+      const { by, session, key, registry } = await keeping()
+      const name = { tenantId: 't', backend: 'agentcore', key }
+      double.fault(
+        { operation: 'StartCodeInterpreterSession', kind: 'cut-after', times: 3 },
+        { operation: 'ListCodeInterpreterSessions', kind: 'cut-before', times: 6 },
+      )
+      await expect(open(MARK, session, by)).rejects.toMatchObject({ code: 'backend_unavailable' })
+      expect(double.sessions.running()).toHaveLength(1)
+      double.fault()
+      const entry = await registry.find(name)
+      if (entry === null) return expect.fail('it is forgotten, and paid for until its time ends')
+      expect(await by.endSession?.(name, entry, AbortSignal.timeout(20_000))).toBe(true)
+      // Where its end is known, nothing is left of it.
+      double.fault({ operation: 'StartCodeInterpreterSession', kind: 'cut-after', times: 3 })
+      await expect(
+        open(MARK, { ...session, session: { ...session.session, key: `${key}2` } }, by),
+      ).rejects.toThrow()
+      expect(await registry.find({ ...name, key: `${key}2` })).toBeNull()
+    })
+
+    it('outlives the refusal of its next execution for the rate', async () => {
+      const { by, session } = await keeping()
+      const first = await open(MARK, session, by)
+      await first[Symbol.asyncDispose]()
+      double.fault(invoke('http', { error: 'ThrottlingException', times: 4 }))
+      await expect(open(MARK, session, by)).rejects.toMatchObject({ code: 'backend_unavailable' })
+      const second = await open(MARK, session, by)
+      expect(second.session?.fresh).toBe(false)
+      second.retire?.()
+    })
+
     it('of a worker that died in its turn is stopped, not attached to', async () => {
       const [dying, other] = [await keeping(3000), await keeping()]
       const sandbox = await open(MARK, dying.session, dying.by)

@@ -7,7 +7,7 @@ import { posix } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { ToolArguments, ToolName } from '@aws-sdk/client-bedrock-agentcore'
 import { CofferdamError, isCofferdamError, type ProgramFile } from '@cofferdam/contract'
-import { isRefused, isThrottled, lostSandbox } from './classify-failure.ts'
+import { isRefused, isThrottled, lostSandbox, openFailure } from './classify-failure.ts'
 import { cellCode, cellCommand, preamble, readyMarker } from './cell-source.ts'
 import type { OnText, ToolResult } from './consume-stream.ts'
 import { createLiveLines, withoutLines, type Piece } from './live-lines.ts'
@@ -24,10 +24,10 @@ const POLL_MS = { first: 1000, longest: 5000 }
 const SHOWN_MAX = 1024 * 1024
 /** Of lines that show output while a call runs; they come twice, as all of an answer does. */
 const LIVE_MAX = 1024 * 1024
-/** An empty listing: the cheapest sign of life. One that takes longer is none. */
+/** An empty listing: the cheapest sign of life. One that takes longer, beyond the 10 s of a turn in the rate, is none. */
 const SIGN_OF_LIFE = { op: 'list', globs: [], most: 0 }
 const SIGN_MAX = 1024
-const SIGN_MS = 10_000
+const SIGN_MS = 15_000
 /** An outcome is asked for again while the program that was lost from sight may still run. */
 const OUTCOME_POLL_MS = 500
 
@@ -56,7 +56,7 @@ export interface CellSession {
   upload(files: readonly ProgramFile[], signal: AbortSignal): Promise<string>
   /** A request that changes nothing when it is sent twice; `most` bounds the bytes of its answer. */
   ask(request: object, most: number, signal: AbortSignal): Promise<Answer>
-  /** Whether it answers. */
+  /** Whether it answers. Throws `backend_unavailable` when the rate lets nobody ask. */
   isAlive(signal: AbortSignal): Promise<boolean>
   /** Runs a program at most once. Null when the interpreter ended without an answer; then the tool's own result says how. */
   run(
@@ -229,10 +229,15 @@ export function createCellSession(service: DataPlane, id: SessionPlace, base: st
 
     async isAlive(signal) {
       const inTime = AbortSignal.any([signal, AbortSignal.timeout(SIGN_MS)])
-      return await ask(SIGN_OF_LIFE, SIGN_MAX, inTime).then(
-        () => true,
-        () => false,
-      )
+      try {
+        await ask(SIGN_OF_LIFE, SIGN_MAX, inTime)
+        return true
+      } catch (error) {
+        // It was not asked: nothing of that is the session's.
+        if (isThrottled(error) || (isCofferdamError(error) && error.code === 'backend_unavailable'))
+          throw openFailure(error, 'sign_of_life')
+        return false
+      }
     },
 
     async run(request, signal) {

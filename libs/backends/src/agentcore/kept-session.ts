@@ -63,7 +63,7 @@ export async function openKept(
   }
 }
 
-/** Null when there is none that can be used; it has been stopped then. */
+/** Null when there is none that can be used; it has been stopped then. Throws, and leaves it as it is, when nobody could ask. */
 async function attach(
   parts: KeepParts,
   lease: SessionLease,
@@ -121,7 +121,10 @@ async function make(
     traceParent: traceParentOf(spec),
   }
   const session = await openSession(parts, wish, signal).catch(async (error: unknown) => {
-    await lease.forget()
+    // What may be there still is known by its name until the next one, or the reaper, could stop it.
+    await stopKept(parts, promised.handle)
+      .then(() => lease.forget())
+      .catch(() => undefined)
     throw error
   })
   const handle = { interpreter, name, session: session.id.session, base: session.base }

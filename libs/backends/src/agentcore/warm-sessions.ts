@@ -136,7 +136,7 @@ export function createWarmSessions(parts: WarmParts): WarmSessions {
       const lasts = (place?.waiting?.endsAtMs ?? 0) >= lastsUntilMs
       const session = place !== undefined && lasts ? taken(place) : null
       keep(interpreter)
-      const isAlive = session !== null && (await session.isAlive(signal))
+      const isAlive = session !== null && (await session.isAlive(signal).catch(() => false))
       observe({ type: 'taken', backend, warm: isAlive })
       if (isAlive && !signal.aborted) return session
       if (session !== null) await drop(session, 'died')
