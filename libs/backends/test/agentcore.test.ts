@@ -433,6 +433,22 @@ describe.skipIf(why !== null && process.env['COFFERDAM_REQUIRE'] !== 'all')(`age
       second.retire?.()
     })
 
+    it('whose interpreter is gone went with it, also where nobody learnt its id', async () => {
+      const { by, session, key, registry } = await keeping()
+      const name = { tenantId: 't', backend: 'agentcore', key }
+      const sandbox = await open(MARK, session, by)
+      const entry = await registry.find(name)
+      if (entry === null) return expect.fail('it is not in the registry')
+      expect(entry.handle).not.toHaveProperty('session')
+      double.interpreters = new Set()
+      await expect(
+        by.endSession?.(name, entry, AbortSignal.timeout(20_000)).finally(() => {
+          double.interpreters = null
+        }),
+      ).resolves.toBe(false)
+      sandbox.retire?.()
+    })
+
     it('of a worker that died in its turn is stopped, not attached to', async () => {
       const [dying, other] = [await keeping(3000), await keeping()]
       const sandbox = await open(MARK, dying.session, dying.by)

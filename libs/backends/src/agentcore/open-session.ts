@@ -8,7 +8,7 @@
  */
 import type { BackendLogger } from '../deps.ts'
 import { proveReady, type CellSession } from './cell-session.ts'
-import { isRefused, openFailure } from './classify-failure.ts'
+import { isGone, isRefused, openFailure } from './classify-failure.ts'
 import type { DataPlane, SessionPlace } from './data-plane.ts'
 import { clientToken } from './session-name.ts'
 
@@ -89,9 +89,13 @@ export async function discard({ service, logger }: OpenParts, id: SessionPlace):
     )
 }
 
-/** Stops all that run under a name; how many did. */
+/** Stops all that run under a name; how many did. An interpreter that is gone has none. */
 export async function stopByName(service: DataPlane, interpreter: string, name: string): Promise<number> {
-  const found = (await service.list(interpreter)).filter((one) => one.name === name)
+  const listed = await service.list(interpreter).catch((error: unknown) => {
+    if (isGone(error)) return []
+    throw error
+  })
+  const found = listed.filter((one) => one.name === name)
   const stopped = await Promise.all(found.map((one) => service.stop(one)))
   return stopped.filter(Boolean).length
 }
