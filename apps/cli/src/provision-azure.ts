@@ -54,7 +54,14 @@ export async function provisionAzure(
   const before = (await store.sandboxConfig.get()).settings
   if (hasFlag(line, 'dry-run')) {
     const preview = await previewSandboxPool(deps, remove ? { kind: 'removing' } : { kind: 'making', wish })
-    await tell(store, terminal, preview.status, 'plan' in preview ? previewed(preview) : recorded(before))
+    // What was left half made keeps the name that it was given.
+    const isRandom = wish.pool_name === undefined && (await store.sandboxConfig.get()).work === null
+    await tell(
+      store,
+      terminal,
+      preview.status,
+      'plan' in preview ? previewed(preview, isRandom) : recorded(before),
+    )
     return EXIT.ok
   }
   terminal.progress('A session pool takes minutes …')
@@ -111,7 +118,12 @@ function removedOf(before: SandboxSettings, { resource_group: group }: RemovedPo
 
 const FOREIGN = 'somebody else’s: it bears no tag of ours'
 
-function previewed({ status, plan, group, pool }: Extract<PoolPreview, { plan: object }>): Resource[] {
+const RANDOM = 'a name made at random: another one when it is done, unless --pool-name says it'
+
+function previewed(
+  { status, plan, group, pool }: Extract<PoolPreview, { plan: object }>,
+  isRandom: boolean,
+): Resource[] {
   const makes = status === 'would_make'
   const action: Record<'group' | 'pool', Record<FoundPool, string>> = {
     group: makes
@@ -135,7 +147,7 @@ function previewed({ status, plan, group, pool }: Extract<PoolPreview, { plan: o
       name: plan.pool_name,
       state: pool,
       action: action.pool[pool],
-      detail: pool === 'foreign' ? FOREIGN : null,
+      detail: pool === 'foreign' ? FOREIGN : makes && isRandom ? RANDOM : null,
     },
   ]
 }

@@ -11,6 +11,7 @@ import {
 } from '../../../infra/doubles/agentcore/control/control-plane.ts'
 import { startAzureDouble, type AzureDouble } from '../../../infra/doubles/azure/azure-double.ts'
 import { PRINCIPAL } from '../../../infra/doubles/azure/identity.ts'
+import { runHere } from './command-here.ts'
 import { run, type Ended } from './command-process.ts'
 
 const SUBSCRIPTION = '11111111-2222-3333-4444-555555555555'
@@ -51,8 +52,9 @@ afterAll(async () => {
   rmSync(cwd, { recursive: true, force: true })
 })
 
-const provisionAt = (vendor: string, ...args: string[]): Promise<Ended> =>
-  run(['provision', vendor, ...args], {
+/** In a process of its own: AWS's SDK looks into its environment for credentials. */
+const provision = (...args: string[]): Promise<Ended> =>
+  run(['provision', 'agentcore', ...args], {
     cwd,
     env: {
       DATABASE_URL: database.url,
@@ -61,7 +63,11 @@ const provisionAt = (vendor: string, ...args: string[]): Promise<Ended> =>
     },
   })
 
-const provision = (...args: string[]): Promise<Ended> => provisionAt('agentcore', ...args)
+const provisionHere = (vendor: string, ...args: string[]): Promise<Ended> =>
+  runHere(['provision', vendor, ...args], {
+    cwd,
+    env: { DATABASE_URL: database.url, COFFERDAM_CONFIG: join(cwd, 'cofferdam.config.yaml') },
+  })
 
 it('shows what it would do, does it, shows why something is not ready, and removes it', async () => {
   const dry = await provision('--all', '--dry-run')
@@ -99,17 +105,19 @@ it('shows what it would do, does it, shows why something is not ready, and remov
 
 it('makes the pool of the fleet at Azure once, and removes it with its group', async () => {
   const names = ['--resource-group', 'rg1', '--pool-name', 'poolone']
-  const dry = await provisionAt('azure', ...names, '--dry-run')
+  const dry = await provisionHere('azure', ...names, '--dry-run')
   expect(dry).toMatchObject({ status: 0, stderr: '' })
   expect(dry.stdout).toMatch(/group +rg1 +absent +would-create +-\npool +poolone +absent +would-create +-\n/)
   expect([azure.arm.groups.size, azure.arm.pools.size]).toEqual([0, 0])
+  const unnamed = await provisionHere('azure', '--dry-run')
+  expect(unnamed.stdout).toMatch(/pool +cofferdam[0-9a-f]+ +absent +would-create +a name made at random/)
 
-  const made = await provisionAt('azure', ...names)
+  const made = await provisionHere('azure', ...names)
   expect(made).toMatchObject({ status: 0, stderr: '' })
   expect(made.stdout).toMatch(/pool +poolone +ready +created +-\n/)
   expect(made.stdout).toContain(`Endpoint: ${azure.endpoint('poolone')}\nDisabled: `)
   expect([...azure.arm.roles.values()]).toMatchObject([{ principalId: PRINCIPAL }])
-  const again = await provisionAt('azure', '--json')
+  const again = await provisionHere('azure', '--json')
   expect(JSON.parse(again.stdout)).toMatchObject({
     status: 'already_provisioned',
     endpoint: azure.endpoint('poolone'),
@@ -117,14 +125,14 @@ it('makes the pool of the fleet at Azure once, and removes it with its group', a
     orphans: [],
   })
 
-  const wouldRemove = await provisionAt('azure', '--remove', '--dry-run')
+  const wouldRemove = await provisionHere('azure', '--remove', '--dry-run')
   expect(wouldRemove.stdout).toMatch(/group +rg1 +ours +would-delete .*\npool +poolone +ours +would-delete/)
   azure.arm.faults.deaf_delete = true
-  const deaf = await provisionAt('azure', '--remove')
+  const deaf = await provisionHere('azure', '--remove')
   expect(deaf.status).toBe(1)
   expect(deaf.stderr).toContain('still there')
   azure.arm.faults.deaf_delete = false
-  const removed = await provisionAt('azure', '--remove', '--json')
+  const removed = await provisionHere('azure', '--remove', '--json')
   expect(removed.status).toBe(0)
   expect(JSON.parse(removed.stdout)).toMatchObject({
     status: 'removed',
@@ -147,7 +155,7 @@ it('takes only names and flags that fit the vendor', async () => {
     [['elsewhere'], 'knows agentcore and azure'],
   ] as const) {
     const [vendor, ...args] = words
-    const ended = await provisionAt(vendor, ...args)
+    const ended = await provisionHere(vendor, ...args)
     expect([ended.status, ended.stderr]).toEqual([2, expect.stringContaining(said)])
   }
 })

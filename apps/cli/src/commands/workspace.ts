@@ -141,6 +141,6 @@ function tell({ terminal }: Context, version: number, pulled: Pulled, words: str
     terminal.note(
       beside === null
         ? `Conflict: ${JSON.stringify(name)} is deleted in the workspace; yours stays.`
-        : `Conflict: ${JSON.stringify(name)} is yours; the workspace's is ${JSON.stringify(beside)}.`,
+        : `Conflict: ${JSON.stringify(name)} stays as you have it, also deleted; the workspace's is ${JSON.stringify(beside)}.`,
     )
 }
