@@ -66,7 +66,7 @@ beforeAll(async () => {
     COFFERDAM_BACKENDS: 'docker,gvisor,process',
     COFFERDAM_SLOTS: '3',
   })
-}, 120_000)
+})
 afterAll(() => stack.disposeAsync())
 
 const run = (

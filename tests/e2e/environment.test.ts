@@ -25,7 +25,7 @@ beforeAll(async () => {
     AWS_SECRET_ACCESS_KEY: WORKERS_OWN,
     SOME_PLAIN_NAME: `${WORKERS_OWN}-plain`,
   })
-}, 120_000)
+})
 afterAll(() => fleet?.[Symbol.asyncDispose]())
 
 const run = (backend: string, source: string, env: Record<string, string> = {}) =>

@@ -28,7 +28,7 @@ beforeAll(async () => {
   for (const tenant of ['acme', 'globex'])
     await fleet.createTenant(tenant, { caps: { tenant_daily: 10_000, agent_hourly: 10_000 } })
   worker = await startWorker()
-}, 120_000)
+})
 afterAll(() => fleet?.[Symbol.asyncDispose]())
 
 type Language = 'python' | 'javascript' | 'typescript' | 'bash'

@@ -25,7 +25,7 @@ beforeAll(async () => {
   await fleet.createTenant('tidy', {
     policy: { min_isolation: 'none', commands: { allow: null, block: ['rm', 'git push'] } },
   })
-}, 120_000)
+})
 afterAll(() => fleet?.[Symbol.asyncDispose]())
 
 const script = (tenantId: string, source: string, extra: object = {}) => ({
@@ -142,7 +142,7 @@ describe('a worker with an output key', () => {
 describe('a worker with gVisor and an output key', () => {
   it(
     'runs code of a regulated tenant, keeps it for seven days and encrypted',
-    { timeout: 120_000 },
+    { timeout: 240_000 },
     async () => {
       const fresh = await startFleet()
       await using _fresh = fresh

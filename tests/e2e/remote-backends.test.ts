@@ -73,7 +73,7 @@ describe.skipIf(why !== null && process.env['COFFERDAM_REQUIRE'] !== 'all')(
       ])
       await fleet.createTenant('acme', { caps: { tenant_daily: 10_000, agent_hourly: 10_000 } })
       worker = await startWorker()
-    }, 120_000)
+    })
     afterAll(async () => {
       await fleet?.[Symbol.asyncDispose]()
       await Promise.all([agentcore, e2b, cluster].map((double) => double?.[Symbol.asyncDispose]()))

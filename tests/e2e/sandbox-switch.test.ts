@@ -79,7 +79,7 @@ describe.skipIf(why !== null && process.env['COFFERDAM_REQUIRE'] !== 'all')(
       const file = path.join(folder, 'cofferdam.config.yaml')
       await writeFile(file, JSON.stringify({ backends: { process: {}, azure } }))
       await fleet.startWorker({ COFFERDAM_CONFIG: file, COFFERDAM_SLOTS: '2' })
-    }, 120_000)
+    })
     afterAll(async () => {
       await api?.close()
       await fleet?.[Symbol.asyncDispose]()

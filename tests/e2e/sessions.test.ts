@@ -28,7 +28,7 @@ beforeAll(async () => {
       COFFERDAM_LOG_LEVEL: 'error',
     }),
   )
-}, 120_000)
+})
 afterAll(async () => {
   await api?.close()
   await fleet?.[Symbol.asyncDispose]()

@@ -54,7 +54,7 @@ it('keeps what had ended, and ends the rest once, when the last second of its lo
   const after = await rowsNow(fleet, 'tail')
   for (const [id, at] of recorded) expect(after.get(id), id).toBe(at)
   await expectNothingHeld(fleet)
-}, 120_000)
+}, 240_000)
 
 it('goes on with the replica that the Sentinels promote when the master is killed', async () => {
   await using redis = await startWatchedRedis()

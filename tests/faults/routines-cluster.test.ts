@@ -48,4 +48,4 @@ it('a routine fires by its schedule, and its results are posted', async () => {
   const runs = await fleet.store.routines.runs(null, routine.routine_id, 100)
   expect(runs.flatMap((run) => run.execution_id ?? [])).toEqual(expect.arrayContaining(posted))
   expect(new Set(posted).size).toBe(posted.length)
-}, 180_000)
+}, 240_000)
