@@ -51,16 +51,17 @@ export async function consumeStream(
     content: [],
   }
   let results = 0
-  let size = 0
+  let textSize = 0
   let isStructured = false
   for await (const { result } of stream) {
     if (result === undefined) continue
     results += 1
-    size += sizeOf(result)
-    if (size > ANSWER_MAX)
-      throw new CofferdamError('protocol_violation', 'AgentCore: an answer that does not end.')
     const { stdout, stderr } = held
     isStructured = add(held, result) || isStructured
+    textSize += textOf(result.content).length
+    // What is held, not what came: a result that grows comes again and again.
+    if (textSize + held.stdout.length + held.stderr.length > ANSWER_MAX)
+      throw new CofferdamError('protocol_violation', 'AgentCore: an answer that does not end.')
     if (onText === undefined) continue
     if (result.structuredContent === undefined) await onText('text', textOf(result.content))
     await onText('stdout', held.stdout.slice(stdout.length))
@@ -91,8 +92,5 @@ function add(held: ToolResult, result: CodeInterpreterResult): boolean {
 
 const textOf = (content: readonly ContentBlock[] = []): string =>
   content.map((block) => block.text ?? '').join('')
-
-const sizeOf = ({ content, structuredContent: part }: CodeInterpreterResult): number =>
-  textOf(content).length + (part?.stdout?.length ?? 0) + (part?.stderr?.length ?? 0)
 
 const grown = (held: string, part: string): string => (part.startsWith(held) ? part : held + part)
