@@ -10,6 +10,7 @@ import type { Interrupted, Taken } from '@cofferdam/queue'
 import { setTimeout as delay } from 'node:timers/promises'
 import { admissionKey } from './admission-key.ts'
 import { closeAttempt, publish } from './close-attempt.ts'
+import { killLeftSandbox } from './kill-left-sandbox.ts'
 import { retentionOf } from './read-policy.ts'
 import { settleUnleased } from './settle-unleased.ts'
 import type { WorkerDeps } from './worker-deps.ts'
@@ -23,7 +24,7 @@ export async function recoverInterrupted(
   deps: WorkerDeps,
 ): Promise<void> {
   const recorded = await findRecord(taken, interrupted.attempt, deps)
-  await killOldSandbox(interrupted, deps)
+  await killOldSandbox(taken, interrupted, deps)
   const key = { ...admissionKey(taken), attempt: interrupted.attempt }
   if (recorded !== null) return settleUnleased(key, await publish(taken, recorded, deps), deps)
   const outcome: Outcome = {
@@ -65,15 +66,12 @@ async function findRecord(taken: Taken, attempt: number, deps: WorkerDeps): Prom
   }
 }
 
-async function killOldSandbox(interrupted: Interrupted, deps: WorkerDeps): Promise<void> {
-  if (interrupted.ref === null) return
-  const backend = deps.backends.get(interrupted.ref.backend)
+async function killOldSandbox(taken: Taken, interrupted: Interrupted, deps: WorkerDeps): Promise<void> {
   try {
-    // A backend that this worker has not got is swept by the janitor of one that has.
-    await backend?.kill(interrupted.ref)
+    await killLeftSandbox(taken, interrupted, deps)
   } catch (error) {
     deps.logger.error(
-      { err: error, sandbox: interrupted.ref.id },
+      { err: error, sandbox: interrupted.ref?.id },
       'the sandbox of a dead worker could not be killed; the janitor tries again',
     )
   }
