@@ -160,6 +160,15 @@ describe.skipIf(why !== null && process.env['COFFERDAM_REQUIRE'] !== 'all')(`e2b
       expect(await sessions.find(NAME)).toBeNull()
     })
 
+    it('waits as long as it was asked to, also after a look at its files that says nothing of that', async () => {
+      const waits = { ...IN_SESSION, session: { ...IN_SESSION.session, idleMs: 3_000_000 } }
+      await (await open(one, waits))[Symbol.asyncDispose]()
+      const list = { type: 'files', op: 'list' } as const
+      await (await open(two, { ...IN_SESSION, program: list }))[Symbol.asyncDispose]()
+      const entry = await sessions.find(NAME)
+      expect((entry?.idleAtMs ?? 0) - (entry?.usedAtMs ?? 0)).toBe(3_000_000)
+    })
+
     it('refuses other limits, and files of a session that is not there', async () => {
       const list = { type: 'files', op: 'list' } as const
       await expect(open(one, { ...IN_SESSION, program: list })).rejects.toMatchObject({ code: 'not_found' })

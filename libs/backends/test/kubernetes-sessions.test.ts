@@ -208,6 +208,18 @@ describe.skipIf(why !== null && process.env['COFFERDAM_REQUIRE'] !== 'all')(
       expect(await turn(one, APPEND)).toMatchObject({ said: 'x 1\n', fresh: true })
     })
 
+    it('wait as long as they were asked to, also after a look at their files that says nothing of that', async () => {
+      newKey()
+      const spec = specOf('x = 1')
+      const waits = { ...spec, session: { key, scope: 'interpreter', idleMs: 3_000_000 } } as const
+      const look = { ...spec, program: { type: 'files', op: 'list' } } as const
+      for (const asked of [waits, look])
+        await (await one.backend.open(asked, AbortSignal.timeout(40_000)))[Symbol.asyncDispose]()
+      const { idleAtMs, usedAtMs } = await entry()
+      expect(idleAtMs - usedAtMs).toBe(3_000_000)
+      expect(shutdownInMs()).toBeGreaterThan(3_000_000)
+    })
+
     it('begin anew, and leave no claim, when their pod died between two turns', async () => {
       newKey()
       const { ref } = await turn(one, APPEND)
@@ -301,6 +313,21 @@ describe.skipIf(why !== null && process.env['COFFERDAM_REQUIRE'] !== 'all')(
         await vi.waitFor(() => expect(podOf(String(sandbox.ref.handle['claim']))).toBeUndefined(), SOON)
         await sandbox[Symbol.asyncDispose]()
         expect(double.claims()).toEqual([])
+      })
+
+      it('keeps a stalled worker from setting the pod’s time, which is the next holder’s', async () => {
+        newKey()
+        const spec = specOf(APPEND)
+        const waits = { ...spec, session: { key, scope: 'interpreter', idleMs: 3_000_000 } } as const
+        await (await one.backend.open(waits, AbortSignal.timeout(40_000)))[Symbol.asyncDispose]()
+        const stalled = worker((registry) => ({
+          ...registry,
+          claim: async (...asked) =>
+            Object.assign(await registry.claim(...asked), { signal: AbortSignal.abort(new Error('lost')) }),
+        }))
+        const brief = { ...spec, session: { key, scope: 'interpreter', idleMs: 1000 } } as const
+        await expect(stalled.backend.open(brief, AbortSignal.timeout(40_000))).rejects.toThrow('lost')
+        expect(shutdownInMs()).toBeGreaterThan(2_000_000)
       })
 
       it('keeps a stalled worker from connecting, and what the next one did stays', async () => {

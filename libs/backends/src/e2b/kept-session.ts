@@ -167,7 +167,9 @@ function turn(
       await slot.clean(entry.scope, AbortSignal.timeout(CLEAN_MS))
       slot.session.close()
       const usedAtMs = Date.now()
-      const idleMs = spec.session?.idleMs ?? IDLE_MS
+      // One that says nothing, as a look at its files does, leaves the session's own.
+      const restedMs = isFresh ? IDLE_MS : entry.idleAtMs - entry.usedAtMs
+      const idleMs = spec.session?.idleMs ?? restedMs
       const lifeMs = Math.min(idleMs + REAP_MARGIN_MS, (entry.expiresAtMs ?? 0) - usedAtMs)
       await slot.keep(lifeMs)
       const handle = { ...entry.handle, ready: JSON.stringify(slot.ready) }

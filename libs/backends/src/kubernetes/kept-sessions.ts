@@ -59,6 +59,8 @@ export interface KeptSessions {
 interface Begun {
   slot: RemoteSlot
   entry: SessionEntry
+  /** How long it waits for its next execution. */
+  idleMs: number
   fresh: boolean
 }
 
@@ -73,7 +75,7 @@ export function createKeptSessions(parts: KeptParts): KeptSessions {
     const lease = await parts.registry.claim(name, spec.owner, { waitMs, signal })
     try {
       const both = AbortSignal.any([signal, lease.signal])
-      return turn(spec, lease, (await goOn(spec, lease, both)) ?? (await beginAnew(spec, lease, both)))
+      return turn(lease, (await goOn(spec, lease, both)) ?? (await beginAnew(spec, lease, both)))
     } catch (error) {
       await lease[Symbol.asyncDispose]()
       signal.throwIfAborted()
@@ -105,14 +107,18 @@ export function createKeptSessions(parts: KeptParts): KeptSessions {
   ): Promise<Begun | null> {
     const claim = claimOf(entry.handle)
     const key = await keyOf(claim ?? '')
-    const pod = claim === null ? null : await claims.find(claim, lifeOf(spec))
+    // Its time in the cluster is set by whoever holds it: one that stood still meanwhile would cut the next one's turn short.
+    signal.throwIfAborted()
+    // As it rests: an execution that says nothing, as a look at its files does, leaves the session's own.
+    const idleMs = spec.session?.idleMs ?? entry.idleAtMs - entry.usedAtMs
+    const pod = claim === null ? null : await claims.find(claim, lifeOf(spec, idleMs))
     if (pod === null) return null
-    const inTurn = { ...entry, ...deadlines(spec), handle: { ...entry.handle, rests: 0 } }
+    const inTurn = { ...entry, ...deadlines(spec, idleMs), handle: { ...entry.handle, rests: 0 } }
     await lease.keep(inTurn)
     const inTime = AbortSignal.any([signal, AbortSignal.timeout(ATTACH_MS)])
     try {
       const slot = await attachSlot(parts, slotSpec(spec), pod, { key, fence: lease.fence }, inTime)
-      return { slot, entry: inTurn, fresh: false }
+      return { slot, entry: inTurn, idleMs, fresh: false }
     } catch (error) {
       if (signal.aborted) {
         // Nothing was asked of it, so it waits on, whatever it heard of us.
@@ -130,9 +136,10 @@ export function createKeptSessions(parts: KeptParts): KeptSessions {
     const slot = slotSpec(spec)
     const claim = claimName(slot.slotId)
     const key = await keyOf(claim)
-    const waitMs = lifeOf(spec)
+    const idleMs = spec.session?.idleMs ?? parts.idleMs
+    const waitMs = lifeOf(spec, idleMs)
     const entry: SessionEntry = {
-      ...deadlines(spec, config.ready_timeout_ms),
+      ...deadlines(spec, idleMs, config.ready_timeout_ms),
       sessionId: newSessionId(),
       scope: spec.session?.scope ?? 'files',
       epoch: lease.nextEpoch,
@@ -143,7 +150,8 @@ export function createKeptSessions(parts: KeptParts): KeptSessions {
     await lease.keep(entry)
     const kept = { session: entry.sessionId, key, fence: lease.fence }
     try {
-      return { slot: await startSlot({ claims, config, waitMs }, slot, signal, kept), entry, fresh: true }
+      const started = await startSlot({ claims, config, waitMs }, slot, signal, kept)
+      return { slot: started, entry, idleMs, fresh: true }
     } catch (error) {
       await end(entry)
         .then(() => lease.forget())
@@ -157,7 +165,7 @@ export function createKeptSessions(parts: KeptParts): KeptSessions {
     }
   }
 
-  function turn(spec: SandboxSpec, lease: SessionLease, { slot, entry, fresh }: Begun): Place<RemoteSlot> {
+  function turn(lease: SessionLease, { slot, entry, idleMs, fresh }: Begun): Place<RemoteSlot> {
     const onLost = (): void => slot.session.close(new CofferdamError('fenced'))
     lease.signal.addEventListener('abort', onLost, { once: true })
     if (lease.signal.aborted) onLost()
@@ -186,8 +194,12 @@ export function createKeptSessions(parts: KeptParts): KeptSessions {
       // From here on its pod waits for the next worker.
       slot.session.close()
       const usedAtMs = Date.now()
-      const idleAtMs = usedAtMs + idleOf(spec)
-      const atRest = { ...entry, usedAtMs, idleAtMs, handle: { ...entry.handle, rests: 1 } }
+      const atRest = {
+        ...entry,
+        usedAtMs,
+        idleAtMs: usedAtMs + idleMs,
+        handle: { ...entry.handle, rests: 1 },
+      }
       // When that is not known to be written, whoever comes next, or the reaper, decides by what stands there.
       await lease
         .keep(atRest)
@@ -224,18 +236,17 @@ export function createKeptSessions(parts: KeptParts): KeptSessions {
     owner: spec.owner,
   })
 
-  const idleOf = (spec: SandboxSpec): number => spec.session?.idleMs ?? parts.idleMs
-
   /** Of a claim: a turn, the wait after it, and the margin. */
-  const lifeOf = (spec: SandboxSpec): number => spec.limits.hard_timeout_ms + idleOf(spec) + LIFE_MARGIN_MS
+  const lifeOf = (spec: SandboxSpec, idleMs: number): number =>
+    spec.limits.hard_timeout_ms + idleMs + LIFE_MARGIN_MS
 
   /** Of an entry whose turn begins now; `moreMs` is what its start may take besides. */
-  function deadlines(spec: SandboxSpec, moreMs = 0) {
+  function deadlines(spec: SandboxSpec, idleMs: number, moreMs = 0) {
     const usedAtMs = Date.now()
     return {
       usedAtMs,
-      idleAtMs: usedAtMs + moreMs + spec.limits.hard_timeout_ms + idleOf(spec),
-      expiresAtMs: usedAtMs + lifeOf(spec),
+      idleAtMs: usedAtMs + moreMs + spec.limits.hard_timeout_ms + idleMs,
+      expiresAtMs: usedAtMs + moreMs + lifeOf(spec, idleMs),
       executionId: spec.executionId,
     }
   }
