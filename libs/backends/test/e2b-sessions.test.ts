@@ -6,7 +6,13 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
-import { type Backend, type Sandbox, type SandboxSpec, type SessionEntry } from '@cofferdam/contract'
+import {
+  CofferdamError,
+  type Backend,
+  type Sandbox,
+  type SandboxSpec,
+  type SessionEntry,
+} from '@cofferdam/contract'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { NO_FAULTS } from '../../../infra/doubles/e2b/control.ts'
 import { startE2bDouble, type E2bDouble } from '../../../infra/doubles/e2b/e2b-double.ts'
@@ -167,6 +173,27 @@ describe.skipIf(why !== null && process.env['COFFERDAM_REQUIRE'] !== 'all')(`e2b
       await (await open(two, { ...IN_SESSION, program: list }))[Symbol.asyncDispose]()
       const entry = await sessions.find(NAME)
       expect((entry?.idleAtMs ?? 0) - (entry?.usedAtMs ?? 0)).toBe(3_000_000)
+    })
+
+    it('is the next holder’s when nobody answers that it was written', async () => {
+      const unanswered = createE2bBackend(settings(), {
+        sessions: {
+          ...sessions,
+          async claim(...asked) {
+            const lease = await sessions.claim(...asked)
+            const keep = lease.keep.bind(lease)
+            return Object.assign(lease, {
+              async keep(entry: SessionEntry) {
+                await keep(entry)
+                if (entry.handle['ready'] !== undefined) throw new CofferdamError('queue_unavailable')
+              },
+            })
+          },
+        },
+      })
+      const first = await count(unanswered)
+      expect(await count(two)).toEqual({ said: '2\n', session: { id: first.session?.id, fresh: false } })
+      await unanswered[Symbol.asyncDispose]()
     })
 
     it('refuses other limits, and files of a session that is not there', async () => {

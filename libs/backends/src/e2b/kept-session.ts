@@ -154,26 +154,23 @@ function turn(
   if (lease.signal.aborted) onLost()
   let ending: Promise<void> | null = null
 
+  // One that says nothing, as a look at its files does, leaves the session's own.
+  const idleMs = spec.session?.idleMs ?? (isFresh ? IDLE_MS : entry.idleAtMs - entry.usedAtMs)
+
   async function end(lost: boolean): Promise<void> {
     try {
-      if (lost || !(await isKept())) await discard()
+      if (!lost && (await isClean())) await putBack()
+      else await discard()
     } finally {
       lease.signal.removeEventListener('abort', onLost)
       await lease[Symbol.asyncDispose]()
     }
   }
-  async function isKept(): Promise<boolean> {
+  async function isClean(): Promise<boolean> {
     try {
       await slot.clean(entry.scope, AbortSignal.timeout(CLEAN_MS))
       slot.session.close()
-      const usedAtMs = Date.now()
-      // One that says nothing, as a look at its files does, leaves the session's own.
-      const restedMs = isFresh ? IDLE_MS : entry.idleAtMs - entry.usedAtMs
-      const idleMs = spec.session?.idleMs ?? restedMs
-      const lifeMs = Math.min(idleMs + REAP_MARGIN_MS, (entry.expiresAtMs ?? 0) - usedAtMs)
-      await slot.keep(lifeMs)
-      const handle = { ...entry.handle, ready: JSON.stringify(slot.ready) }
-      await lease.keep({ ...entry, handle, usedAtMs, idleAtMs: usedAtMs + idleMs })
+      await slot.keep(Math.min(idleMs + REAP_MARGIN_MS, (entry.expiresAtMs ?? 0) - Date.now()))
       return true
     } catch (error) {
       parts.logger.warn(
@@ -182,6 +179,16 @@ function turn(
       )
       return false
     }
+  }
+  async function putBack(): Promise<void> {
+    const usedAtMs = Date.now()
+    const handle = { ...entry.handle, ready: JSON.stringify(slot.ready) }
+    // When that is not known to be written, the next holder may have joined: it, or the reaper, decides by what stands there.
+    await lease
+      .keep({ ...entry, handle, usedAtMs, idleAtMs: usedAtMs + idleMs })
+      .catch((error: unknown) =>
+        parts.logger.warn({ err: error, session: entry.sessionId }, 'e2b: a session may begin anew'),
+      )
   }
   async function discard(): Promise<void> {
     // Also when fenced: whoever comes next does not join a turn that never ended, but would kill the same sandbox.
