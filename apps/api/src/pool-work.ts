@@ -121,6 +121,8 @@ export async function previewSandboxPool(
   work: { kind: 'making'; wish: PoolWish } | { kind: 'removing' },
 ): Promise<PoolPreview> {
   const now = await configs.get()
+  if (now.work?.held === true)
+    throw new CofferdamError('conflict', 'The pool is being made or removed by another request just now.')
   if (work.kind === 'making' && isProvisioned(now.settings)) return { status: 'already_provisioned' }
   const plan =
     work.kind === 'making'

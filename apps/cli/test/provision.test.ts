@@ -146,6 +146,17 @@ it('makes the pool of the fleet at Azure once, and removes it with its group', a
   expect([azure.arm.groups.size, azure.arm.pools.size]).toEqual([0, 0])
 })
 
+it('says in a dry run, too, that another is at it', async () => {
+  await using store = await createStore({ databaseUrl: database.url, blobDir: join(cwd, 'blobs') })
+  const plan = { kind: 'making', plan: {} } as const
+  const claimed = await store.sandboxConfig.claim('another', 600_000, () => plan)
+  for (const args of [[], ['--dry-run'], ['--remove', '--dry-run']]) {
+    const ended = await provisionHere('azure', ...args)
+    expect([ended.status, ended.stderr]).toEqual([1, expect.stringContaining('is being made or removed by')])
+  }
+  await store.sandboxConfig.finish(claimed?.lease ?? '', 'another', {})
+})
+
 it('takes only names and flags that fit the vendor', async () => {
   for (const [words, said] of [
     [['azure', '--gc'], 'takes no --gc'],
