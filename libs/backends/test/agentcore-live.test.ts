@@ -267,3 +267,27 @@ print("checked")
   )
   expect(checked).toBe('checked\n')
 })
+
+test('a disk that the program filled loses nothing of what it says', () => {
+  const kept = execFileSync(
+    'python3',
+    [
+      '-B',
+      '-c',
+      `
+import sys
+sys.path.insert(0, sys.argv[1])
+from cell.capture import Capture
+from cell.live import Live
+from cell.redact import Redactor
+capture = Capture("full", 100, "/dev", Redactor(), Live("nonce", 0, None))
+capture.take(b"said ")
+capture.take(b"it all")
+print(capture.close().decode())
+`,
+      CELL,
+    ],
+    { encoding: 'utf8' },
+  )
+  expect(kept).toBe('said it all\n')
+})

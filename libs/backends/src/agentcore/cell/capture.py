@@ -11,7 +11,7 @@ class Capture:
 
     def __init__(self, name, limit, spool, redactor, live):
         self._name, self._left, self._parts, self.bytes, self.dropped = name, limit, [], 0, False
-        self._redaction, self._live = Redaction(redactor), live
+        self._redaction, self._live, self._shows = Redaction(redactor), live, True
         # A thread that reads for what outlived the program may come when all is over.
         self._lock = threading.Lock()
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
@@ -27,10 +27,15 @@ class Capture:
                 self._show(self._redaction.take(kept))
 
     def _show(self, data):
-        if data:
-            self._parts.append(data)
-            os.write(self._spool, data)
-            self._live.take(self._name, data)
+        if not data:
+            return
+        self._parts.append(data)
+        self._live.take(self._name, data)
+        try:
+            self._shows = self._shows and os.write(self._spool, data) == len(data)
+        except OSError:
+            # The program filled the disk: what it says goes with the answer alone.
+            self._shows = False
 
     def drain(self, fd):
         """Until the other end is closed."""

@@ -97,7 +97,10 @@ class Cell:
             "disk_full": self.work.is_full(),
         }
         answer = head, out.close(), err.close()
-        write_whole(os.path.join(self.base, "outcome-" + request["once"]), pack(*answer))
+        try:
+            write_whole(os.path.join(self.base, "outcome-" + request["once"]), pack(*answer))
+        except OSError:
+            pass  # On a full disk nothing can be kept for a second question; the answer to this one says that it is full.
         return answer
 
     def do_shown(self, request):
