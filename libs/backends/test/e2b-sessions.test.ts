@@ -145,6 +145,11 @@ describe.skipIf(why !== null && process.env['COFFERDAM_REQUIRE'] !== 'all')(`e2b
         ['1\n', true],
         ['1\n', true],
       ])
+      // Its files can be had until then.
+      const list = { type: 'files', op: 'list' } as const
+      const left = running()
+      await (await open(short, { ...IN_SESSION, program: list }))[Symbol.asyncDispose]()
+      expect(running()).toEqual(left)
       await short[Symbol.asyncDispose]()
     })
 

@@ -84,11 +84,14 @@ async function join(
   const { sandbox, slot, ready } = entry.handle
   const lifeMs = spec.limits.hard_timeout_ms + parts.marginMs
   const isKept = typeof sandbox === 'string' && typeof slot === 'string' && typeof ready === 'string'
-  if (!isKept || (entry.expiresAtMs ?? 0) < Date.now() + lifeMs) return null
+  const leftMs = (entry.expiresAtMs ?? 0) - Date.now()
+  // What is done with files takes seconds, and must not cost them.
+  const neededMs = spec.program.type === 'files' ? 0 : lifeMs
+  if (!isKept || leftMs <= neededMs) return null
   refuseOther(entry, spec)
   let created: Created
   try {
-    created = await parts.api.connect(sandbox, lifeMs, signal)
+    created = await parts.api.connect(sandbox, Math.min(lifeMs, leftMs), signal)
   } catch (error) {
     if (isLost(error)) return null
     // It was not touched: whoever comes next finds it as it was.
