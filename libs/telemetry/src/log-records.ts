@@ -213,6 +213,12 @@ export const LOG_FACTS: Readonly<Record<string, LogFacts>> = {
     from: 'worker',
     about: 'Its sandbox runs, but nobody speaks there; this execution gets a fresh one.',
   },
+  'e2b: a session may begin anew': {
+    level: 'warn',
+    from: 'worker',
+    about:
+      'Whether the registry took the end of a turn is not known; when it did not, the next execution gets a fresh sandbox.',
+  },
   'kubernetes: a session begins anew': {
     level: 'info',
     from: 'worker',
