@@ -371,6 +371,20 @@ describe.skipIf(why !== null && process.env['COFFERDAM_REQUIRE'] !== 'all')(`age
       expect(await other.by.endSession?.(name, entry, AbortSignal.timeout(5000))).toBe(true)
     })
 
+    it('waits as long as it was asked to, also after a look at its files that says nothing of that', async () => {
+      const { by, session, registry, key } = await keeping()
+      const waits = { ...session, session: { ...session.session, idleMs: 3_000_000 } }
+      await (await open(MARK, waits, by))[Symbol.asyncDispose]()
+      const looking = await open(MARK, { ...session, program: { type: 'files', op: 'list' } }, by)
+      expect(looking.session?.fresh).toBe(false)
+      await looking[Symbol.asyncDispose]()
+      const name = { tenantId: 't', backend: 'agentcore', key }
+      const entry = await registry.find(name)
+      if (entry === null) return expect.fail('it is not in the registry')
+      expect(entry.idleAtMs - entry.usedAtMs).toBe(3_000_000)
+      expect(await by.endSession?.(name, entry, AbortSignal.timeout(20_000))).toBe(true)
+    })
+
     it('whose interpreter dies, or whose program had to be stopped, is not used again', async () => {
       const { by, session } = await keeping()
       const limits = { ...DEFAULT_LIMITS, soft_timeout_ms: 2000, hard_timeout_ms: 10_000 }

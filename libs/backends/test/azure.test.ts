@@ -328,6 +328,19 @@ describe.skipIf(why !== null && process.env['COFFERDAM_REQUIRE'] !== 'all')(
         expect(await one.endSession?.(NAME, entry, AbortSignal.timeout(5000))).toBe(true)
       })
 
+      it('wait as long as they were asked to, also after a look at their files that says nothing of that', async () => {
+        const sessions = memorySessions()
+        const backend = createAzureBackend(places.settings('custom'), { sessions })
+        const waits = { ...session, session: { ...session.session, idleMs: 3_000_000 } }
+        await (await open(backend, python('1'), waits))[Symbol.asyncDispose]()
+        const looking = await open(backend, { type: 'files', op: 'list' }, session)
+        expect(looking.session?.fresh).toBe(false)
+        await looking[Symbol.asyncDispose]()
+        const entry = await sessions.find(NAME)
+        expect((entry?.idleAtMs ?? 0) - (entry?.usedAtMs ?? 0)).toBe(3_000_000)
+        await backend.kill(looking.ref)
+      })
+
       it('are kept to just before the end of the hour that is paid for, where that is wanted', async () => {
         const sessions = memorySessions()
         const backend = createAzureBackend(places.settings('custom', { reap: 'paid-hour' }), { sessions })

@@ -109,7 +109,7 @@ async function make(
     handle: { interpreter, name },
     createdAtMs: nowMs,
     usedAtMs: nowMs,
-    idleAtMs: nowMs + idleMsOf(spec) + spec.limits.hard_timeout_ms,
+    idleAtMs: nowMs + idleMsOf(spec, null) + spec.limits.hard_timeout_ms,
     expiresAtMs: nowMs + parts.lifeMs,
   }
   await lease.keep(promised)
@@ -132,10 +132,11 @@ async function make(
 }
 
 /** Keeps it for the next one. */
-export async function putBack({ lease, entry }: KeptSession, spec: SandboxSpec): Promise<void> {
+export async function putBack({ lease, entry, fresh }: KeptSession, spec: SandboxSpec): Promise<void> {
   const usedAtMs = Date.now()
   try {
-    await lease.keep({ ...entry, usedAtMs, idleAtMs: usedAtMs + idleMsOf(spec) })
+    const idleMs = idleMsOf(spec, fresh ? null : entry)
+    await lease.keep({ ...entry, usedAtMs, idleAtMs: usedAtMs + idleMs })
   } finally {
     // Also when Redis was too slow for that: else it is renewed, and nobody's, until this worker ends.
     await lease[Symbol.asyncDispose]()
@@ -157,7 +158,7 @@ export async function endKept({ service }: OpenParts, { lease, session }: KeptSe
 function inTurn(entry: SessionEntry, spec: SandboxSpec): SessionEntry {
   const { interpreter = '', name = '' } = entry.handle
   const usedAtMs = Date.now()
-  const idleAtMs = usedAtMs + spec.limits.hard_timeout_ms + idleMsOf(spec)
+  const idleAtMs = usedAtMs + spec.limits.hard_timeout_ms + idleMsOf(spec, entry)
   return { ...entry, handle: { interpreter, name }, usedAtMs, idleAtMs }
 }
 
@@ -169,4 +170,6 @@ export async function stopKept({ service }: OpenParts, handle: SessionEntry['han
   return typeof name === 'string' && (await stopByName(service, interpreter, name)) > 0
 }
 
-const idleMsOf = (spec: SandboxSpec): number => spec.session?.idleMs ?? IDLE_MS
+/** Who says nothing, as a look at its files does, leaves that of the session as it rested. */
+const idleMsOf = (spec: SandboxSpec, rested: SessionEntry | null): number =>
+  spec.session?.idleMs ?? (rested === null ? IDLE_MS : rested.idleAtMs - rested.usedAtMs)

@@ -241,7 +241,7 @@ function turn(
       slot.session.close()
       await release(entry.scope)
       isFree = true
-      await lease.keep({ ...entry, ...deadlinesAfter(parts, spec, entry) })
+      await lease.keep({ ...entry, ...deadlinesAfter(parts, spec, entry, isFresh) })
       return true
     } catch (error) {
       parts.logger.warn(
@@ -270,9 +270,11 @@ function turn(
 }
 
 /** From now on: until when it is kept without use, and when the service ends it by itself. */
-function deadlinesAfter({ config }: PlaceParts, spec: SandboxSpec, entry: SessionEntry) {
+function deadlinesAfter({ config }: PlaceParts, spec: SandboxSpec, entry: SessionEntry, isFresh: boolean) {
   const now = Date.now()
-  const idleAtMs = now + (spec.session?.idleMs ?? config.idle_ms)
+  // Who says nothing, as a look at its files does, leaves that of the session as it rested; a paid hour is no wish.
+  const restedMs = isFresh || config.reap === 'paid-hour' ? config.idle_ms : entry.idleAtMs - entry.usedAtMs
+  const idleAtMs = now + (spec.session?.idleMs ?? restedMs)
   const hours = Math.ceil((now - entry.createdAtMs + 1) / HOUR_MS)
   const paidUntilMs = entry.createdAtMs + hours * HOUR_MS - HOUR_MARGIN_MS
   return {
