@@ -1,7 +1,7 @@
 /**
- * Four projects in two groups: unit and integration two files at a time, then conformance and e2e, two files at a time each. Those mostly
- * wait: for daemons, leases and programs that sleep. No file may depend on being alone: what it measures must hold on a machine ten
- * times as slow, and what it makes on the host has names of its own.
+ * Five projects in three groups: unit and integration, two files at a time; then conformance and e2e, two at a time, for those mostly
+ * wait: for daemons, leases and programs that sleep; then faults, alone, for those compare order and pace. All the same no file may
+ * depend on being alone: what it measures must hold on a machine ten times as slow, and what it makes on the host has names of its own.
  */
 import { existsSync } from 'node:fs'
 import { defineConfig } from 'vitest/config'
@@ -57,13 +57,25 @@ export default defineConfig({
       {
         test: {
           name: 'e2e',
-          include: ['tests/{e2e,faults,model,security,architecture}/**/*.test.ts'],
+          include: ['tests/{e2e,security,architecture}/**/*.test.ts'],
           exclude: NEVER,
           globalSetup,
           testTimeout: 180_000,
           hookTimeout: 240_000,
           maxWorkers: 2,
           sequence: { groupOrder: 1 },
+        },
+      },
+      {
+        test: {
+          name: 'faults',
+          include: ['tests/{faults,model}/**/*.test.ts'],
+          exclude: NEVER,
+          globalSetup,
+          testTimeout: 180_000,
+          hookTimeout: 240_000,
+          fileParallelism: false,
+          sequence: { groupOrder: 2 },
         },
       },
     ],

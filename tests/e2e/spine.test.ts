@@ -1,7 +1,8 @@
 /** One execution, end to end, as a client sees it, on each local backend that isolates. */
 import { execFileSync } from 'node:child_process'
 import { readdirSync, readFileSync } from 'node:fs'
-import type { ExecutionRequestInput } from '@cofferdam/contract'
+import { fleetOf, type ExecutionRequestInput, type WorkerId } from '@cofferdam/contract'
+import { connectRedis } from '@cofferdam/queue'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { startReceiver, type Receiver } from '../../libs/telemetry/test/otlp-receiver.ts'
 import { startFleet, type Fleet, type FleetWorker } from '../fleet.ts'
@@ -265,6 +266,12 @@ it('holds a cap exactly, says when it resets, and switches off at 0', async () =
 
 it('leaves no container behind', async () => {
   await worker.stop()
-  const left = execFileSync('docker', ['ps', '-aq', '--filter', `label=cofferdam.owner`]).toString()
-  expect(left).toBe('')
+  // Of this fleet: another file's containers may run beside.
+  const redis = connectRedis(fleet.redisUrl, 'worker')
+  const fleetId = await redis.get('{cofferdam}:fleet')
+  redis.disconnect()
+  const owners = ['ps', '-a', '--filter', 'label=cofferdam.owner', '--format', '{{.Label "cofferdam.owner"}}']
+  const left = execFileSync('docker', owners, { encoding: 'utf8' }).split('\n').filter(Boolean)
+  expect(fleetId).toMatch(/^[0-9a-f]{12}$/)
+  expect(left.filter((owner) => fleetOf(owner as WorkerId) === fleetId)).toEqual([])
 })

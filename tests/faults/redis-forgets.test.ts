@@ -74,7 +74,12 @@ it('goes on with the replica that the Sentinels promote when the master is kille
   )
 
   const results: ExecutionResult[] = await endingsOf(fleet, accepted, 60_000)
-  expect(results.filter((result) => !['ok', 'worker_lost'].includes(result.ending))).toEqual([])
+  // What was at its checks for more than 5 s of the failover ended there, uncharged.
+  const endings = results.map(({ ending, reason }) => (reason === 'policy_unavailable' ? reason : ending))
+  expect(endings.filter((ending) => !['ok', 'worker_lost', 'policy_unavailable'].includes(ending))).toEqual(
+    [],
+  )
+  expect(endings).toContain('ok')
   await expectExactBooks(fleet, 'failover', accepted, results)
   const later = await enqueue(fleet, 'failover', 3, 1)
   expect((await endingsOf(fleet, later, 30_000)).map((result) => result.ending)).toEqual(['ok', 'ok', 'ok'])
