@@ -126,12 +126,14 @@ async function tryOpen(
   }
 }
 
+const OF_THE_SESSION: ReadonlySet<string> = new Set(['conflict', 'not_found', 'fenced'])
+
 /**
- * The session is there and cannot be had like this (other limits, in use), or is asked for and gone: no other backend has it,
- * and it says nothing of this one. Falling back would make a second session of the same name.
+ * The session is there and cannot be had like this (other limits, in use, another worker's meanwhile), or is asked for and gone: no
+ * other backend has it, and it says nothing of this one. Falling back would make a second session of the same name.
  */
 const isOfTheSession = (error: unknown): error is CofferdamError =>
-  isCofferdamError(error) && (error.code === 'conflict' || error.code === 'not_found')
+  isCofferdamError(error) && OF_THE_SESSION.has(error.code)
 
 function refusalOf(error: unknown): Refusal {
   if (!isCofferdamError(error)) {

@@ -270,7 +270,7 @@ describe('where it runs', () => {
     })
   })
 
-  it.each(['conflict', 'not_found'] as const)(
+  it.each(['conflict', 'not_found', 'fenced'] as const)(
     'ends with %s of a session where it is, and rests no backend for it',
     async (code) => {
       const own = scriptedBackend({

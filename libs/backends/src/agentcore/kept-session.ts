@@ -17,10 +17,9 @@ import {
 import { createCellSession, type CellSession } from './cell-session.ts'
 import { openSession, stopByName, type OpenParts } from './open-session.ts'
 import { keptName } from './session-name.ts'
+import { claimSession } from '../remote/claim-session.ts'
 import { traceParentOf } from './trace-parent.ts'
 
-/** An execution waits this long for the one before it in its session; then the queue may bring it again. */
-const CLAIM_MS = 60_000
 /** When the request does not say how long an idle session is kept. */
 const IDLE_MS = 300_000
 /** The service ends a session up to 3 s late (measured by others); ours is to end before. */
@@ -47,9 +46,8 @@ export async function openKept(
   interpreter: string,
   signal: AbortSignal,
 ): Promise<KeptSession> {
-  const { key, scope } = spec.session ?? { key: '', scope: 'interpreter' as const }
-  const name = { tenantId: spec.tenantId, backend: parts.backend, key }
-  const lease = await parts.registry.claim(name, spec.owner, { waitMs: CLAIM_MS, signal })
+  const { scope } = spec.session ?? { scope: 'interpreter' as const }
+  const lease = await claimSession(parts.registry, parts.backend, spec, signal)
   try {
     const both = AbortSignal.any([signal, lease.signal])
     const attached = await attach(parts, lease, spec, interpreter, both)

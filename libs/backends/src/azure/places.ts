@@ -18,6 +18,7 @@ import {
 } from '@cofferdam/contract'
 import { languageOf } from '@cofferdam/guest'
 import type { Place, SlotSpec } from '../warm/index.ts'
+import { claimSession } from '../remote/claim-session.ts'
 import type { RemoteSlot } from '../remote/remote-slot.ts'
 import { sessionSeed, type Identifiers } from './identifier.ts'
 import { endOrWarn, startSlot, type AzureSlot, type SlotParts, type SlotWish } from './start-slot.ts'
@@ -88,12 +89,8 @@ async function sessionPlace(
   spec: SandboxSpec,
   signal: AbortSignal,
 ): Promise<Place<RemoteSlot>> {
-  const { session, tenantId } = spec
-  if (session === null || parts.sessions === null) throw new CofferdamError('capability_missing')
-  const name = { tenantId, backend: parts.backend, key: session.key }
-  // As long as the execution itself may take: whoever holds it runs one of its own.
-  const waitMs = spec.limits.hard_timeout_ms
-  const lease = await parts.sessions.claim(name, spec.owner, { waitMs, signal })
+  if (parts.sessions === null) throw new CofferdamError('capability_missing')
+  const lease = await claimSession(parts.sessions, parts.backend, spec, signal)
   try {
     const bound = AbortSignal.any([signal, lease.signal])
     const { entry } = lease

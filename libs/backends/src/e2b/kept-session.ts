@@ -19,6 +19,7 @@ import {
   type SessionRegistry,
 } from '@cofferdam/contract'
 import { languageOf, type GuestReady } from '@cofferdam/guest'
+import { claimSession } from '../remote/claim-session.ts'
 import type { RemoteSlot } from '../remote/remote-slot.ts'
 import type { Place, SlotSpec } from '../warm/index.ts'
 import type { ControlApi, Created } from './control-api.ts'
@@ -44,10 +45,7 @@ export async function takeTurn(
   spec: SandboxSpec,
   signal: AbortSignal,
 ): Promise<Place<RemoteSlot>> {
-  const name = { tenantId: spec.tenantId, backend: parts.backend, key: spec.session?.key ?? '' }
-  // As long as the execution itself may take: whoever holds it runs one of its own.
-  const waitMs = spec.limits.hard_timeout_ms
-  const lease = await parts.registry.claim(name, spec.owner, { waitMs, signal })
+  const lease = await claimSession(parts.registry, parts.backend, spec, signal)
   try {
     const bound = AbortSignal.any([signal, lease.signal])
     const { entry } = lease

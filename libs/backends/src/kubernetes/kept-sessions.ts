@@ -20,6 +20,7 @@ import {
   type SessionRegistry,
 } from '@cofferdam/contract'
 import type { BackendLogger } from '../deps.ts'
+import { claimSession } from '../remote/claim-session.ts'
 import type { RemoteSlot } from '../remote/remote-slot.ts'
 import type { Place, Preloads } from '../warm/index.ts'
 import { noSession, unlike } from '../warm/session-refusals.ts'
@@ -69,10 +70,7 @@ export function createKeptSessions(parts: KeptParts): KeptSessions {
   const { claims, config, logger } = parts
 
   async function take(spec: SandboxSpec, signal: AbortSignal): Promise<Place<RemoteSlot>> {
-    const name = { tenantId: spec.tenantId, backend: parts.backend, key: spec.session?.key ?? '' }
-    // As long as the execution itself may take: whoever holds it runs one of its own.
-    const waitMs = spec.limits.hard_timeout_ms
-    const lease = await parts.registry.claim(name, spec.owner, { waitMs, signal })
+    const lease = await claimSession(parts.registry, parts.backend, spec, signal)
     try {
       const both = AbortSignal.any([signal, lease.signal])
       return turn(lease, (await goOn(spec, lease, both)) ?? (await beginAnew(spec, lease, both)))
