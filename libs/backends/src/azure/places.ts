@@ -20,6 +20,7 @@ import { languageOf } from '@cofferdam/guest'
 import type { Place, SlotSpec } from '../warm/index.ts'
 import { claimSession } from '../remote/claim-session.ts'
 import type { RemoteSlot } from '../remote/remote-slot.ts'
+import { sessionTurn } from '../remote/session-turn.ts'
 import { sessionSeed, type Identifiers } from './identifier.ts'
 import { endOrWarn, startSlot, type AzureSlot, type SlotParts, type SlotWish } from './start-slot.ts'
 
@@ -217,53 +218,31 @@ function turn(
   entry: SessionEntry,
 ): Place<RemoteSlot> {
   const isFresh = entry !== lease.entry
-  const onLost = (): void => slot.session.close(new CofferdamError('fenced'))
-  lease.signal.addEventListener('abort', onLost, { once: true })
-  if (lease.signal.aborted) onLost()
-  let ending: Promise<void> | null = null
   /** Its turn is over and it is proven clean: from then on the next holder may be in it. */
   let isFree = false
 
-  async function end(lost: boolean): Promise<void> {
-    try {
-      if (lost || !(await isKept())) await discard()
-    } finally {
-      lease.signal.removeEventListener('abort', onLost)
-      await lease[Symbol.asyncDispose]()
-    }
+  async function keep(): Promise<void> {
+    await slot.clean(entry.scope, AbortSignal.timeout(CLEAN_MS))
+    slot.session.close()
+    await release(entry.scope)
+    isFree = true
+    await lease.keep({ ...entry, ...deadlinesAfter(parts, spec, entry, isFresh) })
   }
-  async function isKept(): Promise<boolean> {
-    try {
-      await slot.clean(entry.scope, AbortSignal.timeout(CLEAN_MS))
-      slot.session.close()
-      await release(entry.scope)
-      isFree = true
-      await lease.keep({ ...entry, ...deadlinesAfter(parts, spec, entry, isFresh) })
-      return true
-    } catch (error) {
+
+  return sessionTurn({
+    lease,
+    slot,
+    entry,
+    isFresh,
+    keep,
+    // Its entry stands as it was: the next holder uses it, or the reaper ends it.
+    isLeft: () => isFree && lease.signal.aborted,
+    onUnkept: (error) =>
       parts.logger.warn(
         { err: error, session: entry.sessionId },
         'azure: a session could not be kept and is ended',
-      )
-      return false
-    }
-  }
-  async function discard(): Promise<void> {
-    // Its entry stands as it was: the next holder uses it, or the reaper ends it.
-    if (isFree && lease.signal.aborted) return
-    await slot.destroy()
-    // Fenced: the name is another's by now, and so is its entry.
-    await lease.forget().catch(() => undefined)
-  }
-
-  return {
-    slot,
-    warm: !isFresh,
-    session: { id: entry.sessionId, fresh: isFresh },
-    keepsInterpreter: entry.scope === 'interpreter',
-    settle: () => undefined,
-    end: (lost) => (ending ??= end(lost)),
-  }
+      ),
+  })
 }
 
 /** From now on: until when it is kept without use, and when the service ends it by itself. */

@@ -21,6 +21,7 @@ import {
 import { languageOf, type GuestReady } from '@cofferdam/guest'
 import { claimSession } from '../remote/claim-session.ts'
 import type { RemoteSlot } from '../remote/remote-slot.ts'
+import { sessionTurn } from '../remote/session-turn.ts'
 import type { Place, SlotSpec } from '../warm/index.ts'
 import type { ControlApi, Created } from './control-api.ts'
 import { joinSlot, killBySlot, startSlot, type StartParts } from './start-slot.ts'
@@ -150,38 +151,13 @@ function turn(
   lease: SessionLease,
   { slot, entry, isFresh }: { slot: RemoteSlot; entry: SessionEntry; isFresh: boolean },
 ): Place<RemoteSlot> {
-  const onLost = (): void => slot.session.close(new CofferdamError('fenced'))
-  lease.signal.addEventListener('abort', onLost, { once: true })
-  if (lease.signal.aborted) onLost()
-  let ending: Promise<void> | null = null
-
   // One that says nothing, as a look at its files does, leaves the session's own.
   const idleMs = spec.session?.idleMs ?? (isFresh ? IDLE_MS : entry.idleAtMs - entry.usedAtMs)
 
-  async function end(lost: boolean): Promise<void> {
-    try {
-      if (!lost && (await isClean())) await putBack()
-      else await discard()
-    } finally {
-      lease.signal.removeEventListener('abort', onLost)
-      await lease[Symbol.asyncDispose]()
-    }
-  }
-  async function isClean(): Promise<boolean> {
-    try {
-      await slot.clean(entry.scope, AbortSignal.timeout(CLEAN_MS))
-      slot.session.close()
-      await slot.keep(Math.min(idleMs + REAP_MARGIN_MS, (entry.expiresAtMs ?? 0) - Date.now()))
-      return true
-    } catch (error) {
-      parts.logger.warn(
-        { err: error, session: entry.sessionId },
-        'e2b: a session could not be kept and is ended',
-      )
-      return false
-    }
-  }
-  async function putBack(): Promise<void> {
+  async function keep(): Promise<void> {
+    await slot.clean(entry.scope, AbortSignal.timeout(CLEAN_MS))
+    slot.session.close()
+    await slot.keep(Math.min(idleMs + REAP_MARGIN_MS, (entry.expiresAtMs ?? 0) - Date.now()))
     const usedAtMs = Date.now()
     const handle = { ...entry.handle, ready: JSON.stringify(slot.ready) }
     // When that is not known to be written, the next holder may have joined: it, or the reaper, decides by what stands there.
@@ -191,20 +167,19 @@ function turn(
         parts.logger.warn({ err: error, session: entry.sessionId }, 'e2b: a session may begin anew'),
       )
   }
-  async function discard(): Promise<void> {
-    // Also when fenced: whoever comes next does not join a turn that never ended, but would kill the same sandbox.
-    await slot.destroy()
-    await lease.forget().catch(() => undefined)
-  }
 
-  return {
+  return sessionTurn({
+    lease,
     slot,
-    warm: !isFresh,
-    session: { id: entry.sessionId, fresh: isFresh },
-    keepsInterpreter: true,
-    settle: () => undefined,
-    end: (lost) => (ending ??= end(lost)),
-  }
+    entry,
+    isFresh,
+    keep,
+    onUnkept: (error) =>
+      parts.logger.warn(
+        { err: error, session: entry.sessionId },
+        'e2b: a session could not be kept and is ended',
+      ),
+  })
 }
 
 /** As it stands while a program runs in it. */

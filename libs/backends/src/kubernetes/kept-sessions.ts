@@ -22,6 +22,7 @@ import {
 import type { BackendLogger } from '../deps.ts'
 import { claimSession } from '../remote/claim-session.ts'
 import type { RemoteSlot } from '../remote/remote-slot.ts'
+import { sessionTurn } from '../remote/session-turn.ts'
 import type { Place, Preloads } from '../warm/index.ts'
 import { noSession, unlike } from '../warm/session-refusals.ts'
 import { kindOf, type SlotLimits, type SlotSpec } from '../warm/slot.ts'
@@ -164,61 +165,32 @@ export function createKeptSessions(parts: KeptParts): KeptSessions {
   }
 
   function turn(lease: SessionLease, { slot, entry, idleMs, fresh }: Begun): Place<RemoteSlot> {
-    const onLost = (): void => slot.session.close(new CofferdamError('fenced'))
-    lease.signal.addEventListener('abort', onLost, { once: true })
-    if (lease.signal.aborted) onLost()
-    let ending: Promise<void> | null = null
-
-    async function endTurn(lost: boolean): Promise<void> {
-      try {
-        if (!lost && (await isClean())) await putBack()
-        else await discard()
-      } finally {
-        lease.signal.removeEventListener('abort', onLost)
-        await lease[Symbol.asyncDispose]()
-      }
-    }
-    async function isClean(): Promise<boolean> {
-      try {
-        await slot.clean(entry.scope, AbortSignal.timeout(CLEAN_MS))
-        return true
-      } catch (error) {
-        const said = { err: error, session: entry.sessionId }
-        logger.warn(said, 'kubernetes: a session could not be proven clean and is ended')
-        return false
-      }
-    }
-    async function putBack(): Promise<void> {
+    async function keep(): Promise<void> {
+      await slot.clean(entry.scope, AbortSignal.timeout(CLEAN_MS))
       // From here on its pod waits for the next worker.
       slot.session.close()
       const usedAtMs = Date.now()
-      const atRest = {
-        ...entry,
-        usedAtMs,
-        idleAtMs: usedAtMs + idleMs,
-        handle: { ...entry.handle, rests: 1 },
-      }
+      const handle = { ...entry.handle, rests: 1 }
       // When that is not known to be written, whoever comes next, or the reaper, decides by what stands there.
       await lease
-        .keep(atRest)
+        .keep({ ...entry, usedAtMs, idleAtMs: usedAtMs + idleMs, handle })
         .catch((error: unknown) =>
           logger.warn({ err: error, session: entry.sessionId }, 'kubernetes: a session may begin anew'),
         )
     }
-    async function discard(): Promise<void> {
-      // Its claim is ours alone, also when the name is another's by now.
-      await slot.destroy()
-      await lease.forget().catch(() => undefined)
-    }
 
-    return {
+    return sessionTurn({
+      lease,
       slot,
-      warm: !fresh,
-      session: { id: entry.sessionId, fresh: fresh || entry.scope === 'none' },
-      keepsInterpreter: entry.scope === 'interpreter',
-      settle: () => undefined,
-      end: (lost) => (ending ??= endTurn(lost)),
-    }
+      entry,
+      isFresh: fresh,
+      keep,
+      onUnkept: (error) =>
+        logger.warn(
+          { err: error, session: entry.sessionId },
+          'kubernetes: a session could not be proven clean and is ended',
+        ),
+    })
   }
 
   async function end(entry: SessionEntry): Promise<boolean> {
