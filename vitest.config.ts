@@ -1,7 +1,8 @@
 /**
- * Five projects in three groups: unit and integration, two files at a time; then conformance and e2e, two at a time, for those mostly
- * wait: for daemons, leases and programs that sleep; then faults, alone, for those compare order and pace. All the same no file may
- * depend on being alone: what it measures must hold on a machine ten times as slow, and what it makes on the host has names of its own.
+ * Projects in three groups. First unit and integration, two files at a time; then e2e and the conformance of backends whose sandboxes are
+ * elsewhere, two at a time, for those mostly wait; then alone, file after file, what measures deadlines, drives this machine to its limits or
+ * compares order and pace: the conformance of local backends, security, faults. All the same no file may depend on being alone: what it
+ * measures must hold on a machine ten times as slow, and what it makes on the host has names of its own.
  */
 import { existsSync } from 'node:fs'
 import { defineConfig } from 'vitest/config'
@@ -11,11 +12,18 @@ const NEVER = ['**/node_modules/**', '**/.data/**']
 /** Starts one throw-away Redis and Postgres a run, and stops them at its end. */
 const TEST_SERVERS = './libs/embedded/src/test-servers.ts'
 const globalSetup = existsSync(new URL(TEST_SERVERS, import.meta.url)) ? [TEST_SERVERS] : []
+const REMOTE = 'libs/backends/src/{agentcore,azure,e2b,kubernetes}/**/*.conformance.test.ts'
+
+// A slow, shared 2-core machine runs at a tenth of a quiet one at times; a hang still ends within minutes.
+const FIRST = { maxWorkers: 2, sequence: { groupOrder: 0 } }
+const CONFORMANCE = { testTimeout: 120_000, hookTimeout: 180_000 }
+const FLEET = { globalSetup, testTimeout: 180_000, hookTimeout: 240_000 }
+const IN_PAIRS = { maxWorkers: 2, sequence: { groupOrder: 1 } }
+const ALONE = { fileParallelism: false, sequence: { groupOrder: 2 } }
 
 export default defineConfig({
   test: {
     pool: 'forks',
-    // A slow, shared 2-core machine runs at a tenth of a quiet one at times; a hang still ends within minutes.
     teardownTimeout: 60_000,
     passWithNoTests: true,
     sequence: { sequencer: LongestFirst },
@@ -27,8 +35,7 @@ export default defineConfig({
           exclude: [...NEVER, '**/*.conformance.test.ts'],
           testTimeout: 20_000,
           hookTimeout: 30_000,
-          maxWorkers: 2,
-          sequence: { groupOrder: 0 },
+          ...FIRST,
         },
       },
       {
@@ -39,31 +46,43 @@ export default defineConfig({
           globalSetup,
           testTimeout: 60_000,
           hookTimeout: 120_000,
-          maxWorkers: 2,
-          sequence: { groupOrder: 0 },
+          ...FIRST,
+        },
+      },
+      {
+        test: {
+          name: 'conformance-remote',
+          include: [REMOTE],
+          exclude: NEVER,
+          ...CONFORMANCE,
+          ...IN_PAIRS,
+        },
+      },
+      {
+        test: {
+          name: 'e2e',
+          include: ['tests/{e2e,architecture}/**/*.test.ts'],
+          exclude: NEVER,
+          ...FLEET,
+          ...IN_PAIRS,
         },
       },
       {
         test: {
           name: 'conformance',
           include: ['libs/backends/src/**/*.conformance.test.ts'],
-          exclude: NEVER,
-          testTimeout: 120_000,
-          hookTimeout: 180_000,
-          maxWorkers: 2,
-          sequence: { groupOrder: 1 },
+          exclude: [...NEVER, REMOTE],
+          ...CONFORMANCE,
+          ...ALONE,
         },
       },
       {
         test: {
-          name: 'e2e',
-          include: ['tests/{e2e,security,architecture}/**/*.test.ts'],
+          name: 'security',
+          include: ['tests/security/**/*.test.ts'],
           exclude: NEVER,
-          globalSetup,
-          testTimeout: 180_000,
-          hookTimeout: 240_000,
-          maxWorkers: 2,
-          sequence: { groupOrder: 1 },
+          ...FLEET,
+          ...ALONE,
         },
       },
       {
@@ -71,11 +90,8 @@ export default defineConfig({
           name: 'faults',
           include: ['tests/{faults,model}/**/*.test.ts'],
           exclude: NEVER,
-          globalSetup,
-          testTimeout: 180_000,
-          hookTimeout: 240_000,
-          fileParallelism: false,
-          sequence: { groupOrder: 2 },
+          ...FLEET,
+          ...ALONE,
         },
       },
     ],
