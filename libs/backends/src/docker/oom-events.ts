@@ -13,15 +13,16 @@ import { daemonMessage, type Daemon } from './daemon.ts'
 const REMEMBERED = 1024
 // One event is a few hundred bytes; a line longer than this is not one.
 const LINE_BYTES = 65_536
-// How long an `oom` event may come after the container's `die`: mostly it is 20-60 ms earlier, with gVisor once 100 ms later.
-const GRACE_MS = 500
+// How long an `oom` event may come after the container's `die`: mostly it is 20-60 ms earlier, with gVisor once 100 ms later, and on a
+// busy machine more than 500.
+const GRACE_MS = 3_000
 // A daemon under load says late that a container died; without that word there is no sense in waiting on.
 const DEATH_WITHIN_MS = 5_000
 
 export interface OomEvents {
   /** Listens from now on; opens the stream again when it broke. Never throws: without it an OOM shows as `sandbox_lost`. */
   listen(): Promise<void>
-  /** True when the kernel killed for memory in that container; waits for the event until 500 ms after the container's death. */
+  /** True when the kernel killed for memory in that container; waits for the event until 3 s after the container's death. */
   happened(containerName: string): Promise<boolean>
   /** What happened in that container so far is no evidence any more. */
   forget(containerName: string): void
