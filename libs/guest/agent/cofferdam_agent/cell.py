@@ -29,7 +29,7 @@ class Cell:
         self.split = split
         owns_mounts = os.getpid() == 1 if owns_mounts is None else owns_mounts
         self.owns_ipc = split or owns_mounts
-        self.roots = [Root(path) for path in _places(options, work, owns_mounts)]
+        self.roots = [Root(path, owns_mounts) for path in _places(options, work, owns_mounts)]
         self.ipc_table = _ProcTable() if os.path.isdir("/proc/sysvipc") else _CountedIds()
         self.ipc = self.ipc_table.objects(self.uid()) if self.owns_ipc else set()
         self.agent = fingerprint(os.getpid())
@@ -93,7 +93,7 @@ class Cell:
 class Root:
     """A directory that a program can write, and what it was when the cell was fresh."""
 
-    def __init__(self, path):
+    def __init__(self, path, owns_mounts):
         self.path = path
         self.fd = os.open(path, DIR_FLAGS)
         self.names = set(os.listdir(self.fd))
@@ -102,8 +102,8 @@ class Root:
         self.flags = _flags(self.fd)
         found = os.fstat(self.fd)
         self.device, self.inode = found.st_dev, found.st_ino
-        # Only a file system of the sandbox's own says something by how full it is.
-        self.used = _used(self.fd) if _type_of(path) in _OWN_MOUNTS else None
+        # Only a file system of the sandbox's own says something by how full it is: others fill the host's, too.
+        self.used = _used(self.fd) if owns_mounts and _is_own(_mount_of(path)) else None
 
     def is_fresh(self, spared):
         """`spared` is a directory below, or this one, that keeps what is in it; or False."""
@@ -191,7 +191,7 @@ def _opened(parent, name, device):
 def _places(options, work, owns_mounts):
     places = [work]
     if owns_mounts:
-        own = [path for path, kind in _mounts() if kind in _OWN_MOUNTS and _is_programs(path)]
+        own = [mount[0] for mount in _mounts() if mount[1] in _OWN_MOUNTS and _is_programs(mount[0])]
         places += own + [path for path in _above(work) if any(path.startswith(root + "/") for root in own)]
     beside = os.path.dirname(work).rstrip("/") + "/"
     for name in ("HOME", "TMPDIR"):
@@ -224,29 +224,36 @@ def _is_writable(path):
 
 
 def _mounts():
-    """(where, type) of every mount, the topmost of each place last."""
+    """(where, type, root in its file system) of every mount, the topmost of each place last."""
     found = []
     try:
         with open("/proc/self/mountinfo", "rb") as listing:
             for line in listing:
                 before, _, after = line.partition(b" - ")
-                where = os.fsdecode(before.split()[4].replace(b"\\040", b" "))
-                found.append((where, os.fsdecode(after.split()[0])))
+                root, where = before.split()[3:5]
+                where = os.fsdecode(where.replace(b"\\040", b" "))
+                found.append((where, os.fsdecode(after.split()[0]), os.fsdecode(root)))
     except (OSError, IndexError):
         pass
     return found
 
 
 def has_queues():
-    return any(kind == "mqueue" for _, kind in _mounts())
+    return any(mount[1] == "mqueue" for mount in _mounts())
 
 
-def _type_of(path):
-    best = ("", None)
-    for where, kind in _mounts():
+def _mount_of(path):
+    best = ("", None, None)
+    for mount in _mounts():
+        where = mount[0]
         if (path == where or path.startswith(where.rstrip("/") + "/")) and len(where) >= len(best[0]):
-            best = (where, kind)
-    return best[1]
+            best = mount
+    return best
+
+
+def _is_own(mount):
+    """A folder of another's tmpfs, bound in, has that folder as its root."""
+    return mount[1] in _OWN_MOUNTS and mount[2] == "/"
 
 
 def _used(fd):
