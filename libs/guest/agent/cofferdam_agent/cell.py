@@ -233,7 +233,7 @@ def _mounts():
                 root, where = before.split()[3:5]
                 where = os.fsdecode(where.replace(b"\\040", b" "))
                 found.append((where, os.fsdecode(after.split()[0]), os.fsdecode(root)))
-    except (OSError, IndexError):
+    except (OSError, IndexError, ValueError):
         pass
     return found
 
