@@ -46,12 +46,14 @@ export interface Attempt {
   onNotice?: (message: string) => void
 }
 
-/** A sandbox that was not proven gone in time. The janitor kills it by its ref. */
+/** A sandbox that was not proven gone in time. Whoever made the executor kills it by its ref. */
 export interface LeakedSandbox {
   ref: SandboxRef
   executionId: ExecutionId
   attempt: number
   why: unknown
+  /** Its end, which may still be under way. */
+  ending: Promise<void>
 }
 
 /** The two calls of a pino logger that are used here. */

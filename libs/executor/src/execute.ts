@@ -192,9 +192,9 @@ function acquireParts(parts: ExecutorParts, { executionId, attempt }: Attempt) {
   return {
     ...parts,
     proofMs: parts.disposeProofMs,
-    onLeaked: ({ ref }: HeldSandbox['sandbox'], why: unknown) => {
+    onLeaked: ({ ref }: HeldSandbox['sandbox'], why: unknown, ending: Promise<void>) => {
       parts.log.error({ err: why, ref, executionId, attempt }, 'a sandbox was not proven gone')
-      parts.onLeaked({ ref, executionId, attempt, why })
+      parts.onLeaked({ ref, executionId, attempt, why, ending })
     },
   }
 }

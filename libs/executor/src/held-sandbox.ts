@@ -1,7 +1,7 @@
 /**
  * The executor's ownership of one open sandbox. Disposing it destroys the sandbox and waits for the proof, but only
- * so long: a sandbox that is not proven gone is reported as leaked (the janitor kills it by its ref) and goes on
- * holding its memory until it is gone after all, or until the janitor must have acted.
+ * so long: a sandbox that is not proven gone is reported as leaked (its worker kills it by its ref, again and again) and goes on
+ * holding its memory until it is gone after all, or for a minute.
  *
  *   held ──dispose──▶ destroying ──proof within `proofMs`──▶ gone
  *                         └──no proof, or dispose threw──▶ leaked (reported once)
@@ -38,8 +38,8 @@ export interface HoldOptions {
   proofMs: number
   memory: MemoryLease
   openMs: number
-  /** Called at most once, when the sandbox is not proven gone. */
-  onLeaked: (sandbox: Sandbox, why: unknown) => void
+  /** Called at most once, when the sandbox is not proven gone; `ending` is its disposal, which may still be under way. */
+  onLeaked: (sandbox: Sandbox, why: unknown, ending: Promise<void>) => void
 }
 
 /** Takes ownership of `sandbox`. */
@@ -54,10 +54,10 @@ async function destroyProven(sandbox: Sandbox, options: HoldOptions): Promise<vo
   const disposal = disposeOf(sandbox)
   memory.holdUntil(settlesWithin(clock, LEAK_HOLD_MS, disposal))
   if (!(await settlesWithin(clock, proofMs, disposal))) {
-    onLeaked(sandbox, new Error(`its disposal gave no proof within ${proofMs} ms`))
+    onLeaked(sandbox, new Error(`its disposal gave no proof within ${proofMs} ms`), disposal)
     return
   }
-  await disposal.catch((error: unknown) => onLeaked(sandbox, error))
+  await disposal.catch((error: unknown) => onLeaked(sandbox, error, disposal))
 }
 
 async function disposeOf(sandbox: Sandbox): Promise<void> {

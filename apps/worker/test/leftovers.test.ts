@@ -1,0 +1,69 @@
+import type { SandboxId, SandboxRef } from '@cofferdam/contract'
+import { expect, test } from 'vitest'
+import { createLeftovers, type Leftovers } from '../src/leftovers.ts'
+
+const refOf = (id: string): SandboxRef => ({ backend: 'vendor', id: id as SandboxId, handle: {} })
+
+/** A vendor whose first `failures` kills fail. */
+function vendor(failures: number) {
+  const killed: string[] = []
+  const seen = { killed, gone: [] as string[], errors: 0 }
+  const leftovers = createLeftovers({
+    backend: (name) =>
+      name === 'vendor'
+        ? {
+            kill: async ({ id }) => {
+              killed.push(id)
+              if (killed.length <= failures) throw new Error('away')
+              return true
+            },
+          }
+        : undefined,
+    onGone: ({ id }) => void seen.gone.push(id),
+    onError: () => void (seen.errors += 1),
+    pauseMs: 1,
+  })
+  return { leftovers, seen }
+}
+
+const untilEmpty = (leftovers: Leftovers) => expect.poll(() => leftovers.size, { timeout: 20_000 }).toBe(0)
+
+test('what was left is killed again until its backend takes the kill', async () => {
+  const { leftovers, seen } = vendor(3)
+  leftovers.add(refOf('a'))
+  await untilEmpty(leftovers)
+  expect(seen).toEqual({ killed: ['a', 'a', 'a', 'a'], gone: ['a'], errors: 3 })
+  await leftovers[Symbol.asyncDispose]()
+})
+
+test('an end that is late and succeeds after all is left alone: a session may have been kept by it', async () => {
+  const { leftovers, seen } = vendor(0)
+  const ending = Promise.withResolvers<void>()
+  leftovers.add(refOf('a'), ending.promise)
+  expect(leftovers.size).toBe(1)
+  ending.resolve()
+  await untilEmpty(leftovers)
+  expect(seen.killed).toEqual([])
+  await leftovers[Symbol.asyncDispose]()
+})
+
+test('an end that failed is followed by a kill', async () => {
+  const { leftovers, seen } = vendor(0)
+  leftovers.add(refOf('a'), Promise.reject(new Error('the vendor was away')))
+  await untilEmpty(leftovers)
+  expect(seen.gone).toEqual(['a'])
+  await leftovers[Symbol.asyncDispose]()
+})
+
+test('a worker that closes tries once more, and then leaves it to others', async () => {
+  const { leftovers, seen } = vendor(Number.POSITIVE_INFINITY)
+  leftovers.add(refOf('a'))
+  await expect.poll(() => seen.errors, { timeout: 20_000 }).toBeGreaterThan(0)
+  await leftovers[Symbol.asyncDispose]()
+  expect(leftovers.size).toBe(0)
+  const tries = seen.errors
+  leftovers.add(refOf('b'))
+  expect(leftovers.size).toBe(0)
+  expect(seen.errors).toBe(tries + 1)
+  expect(seen.killed).not.toContain('b')
+})
