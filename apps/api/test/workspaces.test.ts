@@ -41,6 +41,28 @@ test('an archive goes in under a version and comes out again', async () => {
   expect(list.json.workspaces).toMatchObject([{ name: 'w', version: 2, files: 1, bytes: 5 }])
 })
 
+test('what was removed and made again under the same version has another revision, and is not replaced', async () => {
+  const read = async () => (await scene.call({ method: 'GET', url: url('r'), headers: scene.acme })).json
+  const replace = async (expected_revision: string) =>
+    (
+      await scene.call({
+        method: 'PUT',
+        url: url('r'),
+        headers: scene.acme,
+        payload: { archive_base64: await archiveOf({ a: 'mine' }), expected_version: 1, expected_revision },
+      })
+    ).status
+  await put('r', { a: 'first' }, 0)
+  const first = await read()
+  await scene.call({ method: 'DELETE', url: url('r'), headers: scene.acme })
+  await put('r', { a: 'second' }, 0)
+  const second = await read()
+  expect([first.version, second.version]).toEqual([1, 1])
+  expect(await replace(first.revision)).toBe(409)
+  expect((await read()).revision).toBe(second.revision)
+  expect(await replace(second.revision)).toBe(200)
+})
+
 test('secrets and what is no archive are refused, and change nothing', async () => {
   const secret = await put('s', { 'deep/.SSH/id': 'k' }, 0)
   expect([secret.status, secret.json.error.message]).toEqual([

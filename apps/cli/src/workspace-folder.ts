@@ -157,7 +157,12 @@ export async function pullInto(
     const file = theirs.get(from)
     return file === undefined ? [] : [{ ...file, path: to }]
   })
-  await writeDirectory(folder, { files: written, deleted: diffManifests(host, result.manifest).deleted })
+  // What its owner saves meanwhile is seen by the next pull.
+  await writeDirectory(
+    folder,
+    { files: written, deleted: diffManifests(host, result.manifest).deleted },
+    host,
+  )
   await writeCommon(folder, of, { version: now.version, manifest })
   return result
 }

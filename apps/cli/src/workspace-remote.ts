@@ -10,18 +10,27 @@ const ANSWER_MAX = BOUNDS.workspaceBytes * 2
 
 export interface Remote {
   version: number
+  /** What stands for exactly this; undefined from an API that is older. */
+  revision?: string | undefined
   files: ProgramFile[]
 }
 
 export interface RemoteWorkspace {
   /** Null when there is none. Throws CommandFailure for an archive that no workspace of ours would be. */
   read(): Promise<Remote | null>
-  /** The new version; null when the workspace is not at `expectedVersion` (0: there is none). Throws CommandFailure for files that do not fit. */
-  replace(expectedVersion: number, files: readonly ProgramFile[]): Promise<number | null>
+  /** The new version; null when the workspace is not `expected` any more (null: there is none). Throws CommandFailure for files that do not fit. */
+  replace(
+    expected: Pick<Remote, 'version' | 'revision'> | null,
+    files: readonly ProgramFile[],
+  ): Promise<number | null>
 }
 
 // Read leniently: an API that is newer may say more.
-const readSchema = z.object({ version: z.int(), archive_base64: z.base64() })
+const readSchema = z.object({
+  version: z.int(),
+  revision: z.string().optional(),
+  archive_base64: z.base64(),
+})
 const replacedSchema = z.object({ version: z.int() })
 
 /** Talks to nobody before it is asked. */
@@ -30,20 +39,24 @@ export function remoteWorkspace(api: ApiConnection, tenantId: string, name: stri
   return {
     async read() {
       try {
-        const { version, archive_base64: archive } = parse(
+        const { archive_base64: archive, ...read } = parse(
           readSchema,
           JSON.parse((await bounded(api.stream(route))).toString()),
           'the answer',
         )
-        return { version, files: await carried(unpackArchive(Buffer.from(archive, 'base64'))) }
+        return { ...read, files: await carried(unpackArchive(Buffer.from(archive, 'base64'))) }
       } catch (error) {
         if (isCofferdamError(error) && error.code === 'not_found') return null
         throw error
       }
     },
-    async replace(expectedVersion, files) {
+    async replace(expected, files) {
       const archive = (await carried(packArchive(files))).toString('base64')
-      const body = { archive_base64: archive, expected_version: expectedVersion }
+      const body = {
+        archive_base64: archive,
+        expected_version: expected?.version ?? 0,
+        ...(expected?.revision === undefined ? {} : { expected_revision: expected.revision }),
+      }
       try {
         return parse(replacedSchema, await api.call('PUT', route, body), 'the answer').version
       } catch (error) {

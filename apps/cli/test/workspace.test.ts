@@ -181,6 +181,42 @@ it('overwrites nothing in a workspace that was removed and made again under the 
   expect(text(path.join(base, 'again-2'), 'b')).toBe('theirs')
 })
 
+it('overwrites nothing that was made again between its look and its push', async () => {
+  const one = folder('between-1', { a: 'first' })
+  await workspace('push', 'between', 'between-1')
+  write(one, 'a', 'mine')
+  let looks = 0
+  const { promise, resolve } = Promise.withResolvers<void>()
+  // Passes all on; after the first look somebody else removes the workspace and makes it again.
+  const proxy = createServer((request, response) => {
+    void (async () => {
+      const body = request.method === 'PUT' ? Buffer.concat(await Array.fromAsync(request)) : undefined
+      const answer = await fetch(`${api.url}${request.url}`, {
+        method: request.method ?? 'GET',
+        headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
+        ...(body === undefined ? {} : { body }),
+      })
+      const bytes = Buffer.from(await answer.arrayBuffer())
+      if (request.method === 'GET' && (looks += 1) === 1) {
+        await store.workspaces.remove({ tenantId: 'demo', name: 'between' })
+        expect((await workspace('push', 'between', folder('between-2', { a: 'theirs' }))).status).toBe(0)
+      }
+      response.writeHead(answer.status, { 'content-type': 'application/json' }).end(bytes)
+    })()
+  }).listen(0, '127.0.0.1', resolve)
+  await promise
+  const pushed = await runHere(['workspace', 'push', 'between', 'between-1'], {
+    cwd: base,
+    env: {
+      COFFERDAM_URL: `http://127.0.0.1:${(proxy.address() as AddressInfo).port}`,
+      COFFERDAM_API_KEY: key,
+    },
+  })
+  proxy.close()
+  expect(pushed.status).toBe(3)
+  expect([text(one, 'a'), text(one, 'a.conflict-v1')]).toEqual(['mine', 'theirs'])
+})
+
 it('says what is wrong with a folder, makes none to push, and pushes an empty one', async () => {
   const missing = await workspace('push', 'odd', 'not-there')
   expect(missing).toMatchObject({ status: 1, stderr: `cofferdam: There is no folder ${base}/not-there.\n` })

@@ -30,12 +30,18 @@ export interface WorkspaceStore {
   /** The bytes of those hashes that the workspace holds. */
   contents(workspace: WorkspaceName, sha256s: readonly string[]): Promise<Map<string, Uint8Array>>
   /**
-   * Replaces the manifest when the version is still `expectedVersion`; null when it is not. `contents` brings the bytes that
-   * the workspace does not hold yet; what no path names any more goes.
+   * Replaces the manifest when the version is still `expectedVersion` and, where it is given, the manifest `expectedManifest`: a workspace
+   * that was removed and made again counts from 1 again. Null when it is not. `contents` brings the bytes that the workspace does not hold
+   * yet; what no path names any more goes.
    */
   commit(
     workspace: WorkspaceName,
-    change: { expectedVersion: number; manifest: Manifest; contents: ReadonlyMap<string, Uint8Array> },
+    change: {
+      expectedVersion: number
+      expectedManifest?: Manifest
+      manifest: Manifest
+      contents: ReadonlyMap<string, Uint8Array>
+    },
   ): Promise<number | null>
 }
 

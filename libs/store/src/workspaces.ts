@@ -78,14 +78,7 @@ export function createWorkspaces(app: Kysely<Database>, keys: OutputKeys): Works
       }),
     commit: ({ tenantId, name }, change) =>
       as(tenantId, async (tx) => {
-        const files = JSON.stringify(
-          [...change.manifest].map(([path, { sha256, size, mode }]): StoredFile => [
-            path,
-            sha256,
-            size,
-            mode,
-          ]),
-        )
+        const files = storedText(change.manifest)
         const version = change.expectedVersion + 1
         if (change.expectedVersion === 0) {
           const { numInsertedOrUpdatedRows = 0n } = await tx
@@ -95,14 +88,17 @@ export function createWorkspaces(app: Kysely<Database>, keys: OutputKeys): Works
             .executeTakeFirstOrThrow()
           if (numInsertedOrUpdatedRows === 0n) return null
         } else {
-          const { numUpdatedRows } = await tx
+          const now = await find(tx, tenantId, name).forUpdate().executeTakeFirst()
+          if (now?.version !== change.expectedVersion) return null
+          const { expectedManifest: expected } = change
+          // As it was read from here: the order is the same, too.
+          if (expected !== undefined && JSON.stringify(now.files) !== storedText(expected)) return null
+          await tx
             .updateTable('workspaces')
             .set({ version, files, updated_at: new Date() })
             .where('tenant_id', '=', tenantId)
             .where('name', '=', name)
-            .where('version', '=', change.expectedVersion)
-            .executeTakeFirstOrThrow()
-          if (numUpdatedRows === 0n) return null
+            .execute()
         }
         await writeContents(tx, keys, { tenantId, name }, change.contents)
         await keepContents(tx, { tenantId, name }, change.manifest)
@@ -141,6 +137,11 @@ const find = (tx: Transaction<Database>, tenantId: string, name: string) =>
     .select(['version', 'files'])
     .where('tenant_id', '=', tenantId)
     .where('name', '=', name)
+
+const storedText = (manifest: Manifest): string =>
+  JSON.stringify(
+    [...manifest].map(([path, { sha256, size, mode }]): StoredFile => [path, sha256, size, mode]),
+  )
 
 const manifestOf = (files: readonly StoredFile[]): Manifest =>
   new Map(files.map(([path, sha256, size, mode]) => [path, { sha256, size, mode }]))

@@ -45,6 +45,20 @@ test('a workspace begins at version 0, and each commit is one more', async () =>
   expect(await workspaces.list('acme')).toMatchObject([{ name: 'first', version: 2, files: 1, bytes: 3 }])
 })
 
+test('a workspace that was removed and made again is not taken for the one that was read, though it counts from 1 again', async () => {
+  const { workspaces } = t.store
+  const at = { tenantId: 'acme', name: 'again' }
+  await workspaces.commit(at, change(0, { b: 'old', a: 'old' }))
+  const { version, manifest: read } = await workspaces.read(at)
+  await workspaces.remove(at)
+  await workspaces.commit(at, change(0, { b: 'new', a: 'old' }))
+  const late = change(version, { a: 'late' })
+  expect(await workspaces.commit(at, { ...late, expectedManifest: read })).toBeNull()
+  const { manifest: now } = await workspaces.read(at)
+  expect([...now.keys()]).toEqual(['b', 'a'])
+  expect(await workspaces.commit(at, { ...late, expectedManifest: now })).toBe(2)
+})
+
 test('a commit that names contents which nobody brought changes nothing', async () => {
   const at = { tenantId: 'acme', name: 'whole' }
   const { manifest } = change(0, { a: 'missing' })

@@ -49,6 +49,7 @@ export async function carryBack(store: WorkspaceStore, input: CarryBackInput): P
     }
     const committed = await store.commit(input.workspace, {
       expectedVersion: version,
+      expectedManifest: host,
       manifest: result.manifest,
       contents,
     })

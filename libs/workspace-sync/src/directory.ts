@@ -1,17 +1,13 @@
-/**
- * A workspace in a directory of this machine. Every step of a path is opened by the handle of the folder before it and
- * never through a link, so that a link that stands there, or is put there meanwhile, leads nowhere. Node has no openat:
- * /proc/self/fd stands in for it, which is why this is for Linux alone.
- */
-import { randomBytes } from 'node:crypto'
+/** Reads a workspace out of a directory of this machine, through no link (open-below.ts). */
 import { constants } from 'node:fs'
-import { mkdir, open, readdir, rename, rmdir, unlink, type FileHandle } from 'node:fs/promises'
+import { open, readdir, type FileHandle } from 'node:fs/promises'
 import { CofferdamError, type ProgramFile } from '@cofferdam/contract'
 import { DEFAULT_ARCHIVE_LIMITS, MAX_FOLDER_ENTRIES, type ArchiveLimits } from './limits.ts'
+import { below, openFolder, openRoot } from './open-below.ts'
 import { isCarriable } from './path-index.ts'
 import type { CompiledRules, RuleRefusal } from './rules.ts'
 
-const { O_RDONLY, O_WRONLY, O_CREAT, O_EXCL, O_DIRECTORY, O_NOFOLLOW, O_NONBLOCK } = constants
+const { O_RDONLY, O_NOFOLLOW, O_NONBLOCK } = constants
 /** Deep enough for any project; a path of 512 bytes has at most 256 parts. */
 const MAX_DEPTH = 256
 
@@ -46,7 +42,7 @@ export async function readDirectory(
       } else if (refusal !== null) found.refused.push({ path, reason: refusal })
       else if (!entry.isFile()) found.refused.push({ path, reason: 'not_a_file' })
       else {
-        const file = await readFile(folder, entry.name, path, limits)
+        const file = await readFileBelow(folder, entry.name, path, limits)
         total += file.bytes.length
         found.files.push(file)
         if (total > limits.totalBytes || found.files.length > limits.entries)
@@ -59,84 +55,8 @@ export async function readDirectory(
   return found
 }
 
-/** Writes and deletes below `root`, which exists. Each file is whole or not there; throws at the first that cannot be. */
-export async function writeDirectory(
-  root: string,
-  change: { files: readonly ProgramFile[]; deleted: readonly string[] },
-): Promise<void> {
-  await using handle = await openRoot(root)
-  for (const path of change.deleted) await deleteFile(handle, checked(path))
-  for (const file of change.files) await writeFile(handle, file)
-}
-
-async function writeFile(root: FileHandle, { path, bytes, executable }: ProgramFile): Promise<void> {
-  const { folder, name } = await openParent(root, checked(path), true)
-  await using parent = folder
-  const temporary = `.writing-${randomBytes(8).toString('hex')}`
-  const mode = executable === true ? 0o755 : 0o644
-  try {
-    await using file = await open(
-      `${below(parent)}/${temporary}`,
-      O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW,
-      mode,
-    )
-    await file.writeFile(bytes)
-    await file.sync()
-    // The link itself is replaced where the name is one.
-    await rename(`${below(parent)}/${temporary}`, `${below(parent)}/${name}`)
-  } catch (error) {
-    await unlink(`${below(parent)}/${temporary}`).catch(() => undefined)
-    throw refused(error, path)
-  }
-  await parent.sync()
-}
-
-async function deleteFile(root: FileHandle, path: string): Promise<void> {
-  try {
-    const { folder, name } = await openParent(root, path, false)
-    await using parent = folder
-    await unlink(`${below(parent)}/${name}`)
-  } catch (error) {
-    if (!hasCode(error, 'ENOENT')) throw refused(error, path)
-    return
-  }
-  await removeEmptyFolders(root, path)
-}
-
-/** A workspace knows no empty folders. */
-async function removeEmptyFolders(root: FileHandle, path: string): Promise<void> {
-  const parts = path.split('/').slice(0, -1)
-  while (parts.length > 0) {
-    const { folder, name } = await openParent(root, parts.join('/'), false)
-    await using parent = folder
-    try {
-      await rmdir(`${below(parent)}/${name}`)
-    } catch {
-      return
-    }
-    parts.pop()
-  }
-}
-
-async function openParent(root: FileHandle, path: string, make: boolean) {
-  const parts = path.split('/')
-  const name = parts.pop() ?? ''
-  let folder = await open(below(root), O_RDONLY | O_DIRECTORY)
-  for (const part of parts) {
-    const outer = folder
-    try {
-      if (make) await mkdir(`${below(outer)}/${part}`, 0o755).catch(unless('EEXIST'))
-      folder = await openFolder(outer, part)
-    } catch (error) {
-      throw hasCode(error, 'ENOENT') ? error : refused(error, path)
-    } finally {
-      await outer.close()
-    }
-  }
-  return { folder, name }
-}
-
-async function readFile(
+/** One file of an open folder; `path` is for messages. Throws ENOENT, ELOOP for a link, and `conflict` when it changes meanwhile. */
+export async function readFileBelow(
   folder: FileHandle,
   name: string,
   path: string,
@@ -163,49 +83,5 @@ async function readFile(
   }
 }
 
-const openRoot = (root: string): Promise<FileHandle> => {
-  if (process.platform !== 'linux')
-    throw new CofferdamError(
-      'capability_missing',
-      'Workspaces in directories are for Linux: they need /proc/self/fd.',
-    )
-  return open(root, O_RDONLY | O_DIRECTORY)
-}
-
-const openFolder = (folder: FileHandle, name: string): Promise<FileHandle> =>
-  open(`${below(folder)}/${name}`, O_RDONLY | O_DIRECTORY | O_NOFOLLOW)
-
-const below = ({ fd }: FileHandle): string => `/proc/self/fd/${fd}`
-
-function checked(path: string): string {
-  if (isCarriable(path)) return path
-  throw new CofferdamError(
-    'invalid_request',
-    `${JSON.stringify(path.slice(0, 100))} is no path of a workspace.`,
-  )
-}
-
 const byName = (a: { name: string }, b: { name: string }): number => (a.name < b.name ? -1 : 1)
 const tooLarge = (message: string) => new CofferdamError('payload_too_large', message)
-const hasCode = (error: unknown, code: string): boolean =>
-  error instanceof Error && 'code' in error && error.code === code
-
-function unless(code: string): (error: unknown) => void {
-  return (error) => {
-    if (!hasCode(error, code)) throw error
-  }
-}
-
-/** Links and files where folders belong are the caller's to remove; the rest passes as it is. */
-function refused(error: unknown, path: string): unknown {
-  const isOdd = ['ELOOP', 'ENOTDIR', 'EISDIR', 'ENOTEMPTY', 'EEXIST'].some((code) => hasCode(error, code))
-  return isOdd
-    ? new CofferdamError(
-        'conflict',
-        `${path} cannot be written: a link or another thing stands in its way.`,
-        {
-          cause: error,
-        },
-      )
-    : error
-}

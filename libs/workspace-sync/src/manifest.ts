@@ -35,3 +35,10 @@ export function diffManifests(before: Manifest, after: Manifest): ManifestDiff {
   const changed = new Map([...after].filter(([path, facts]) => !sameFacts(before.get(path), facts)))
   return { changed, deleted: [...before.keys()].filter((path) => !after.has(path)) }
 }
+
+/** One text for the same files under the same version, whatever their order: what stands for a workspace as it was read. */
+export function revisionOf(version: number, manifest: Manifest): string {
+  const facts = [...manifest].map(([path, { sha256, size, mode }]) => [path, sha256, size, mode] as const)
+  const sorted = facts.toSorted(([a], [b]) => (a < b ? -1 : 1))
+  return sha256Of(Buffer.from(JSON.stringify([version, sorted])))
+}

@@ -38,7 +38,7 @@ export function rulesOfWhitelist(whitelist: readonly string[]): SyncRule[] {
 }
 
 /** True for what the seed's API refuses with 400, in any spelling and at any depth. */
-export function isBlacklisted(entry: string): boolean {
+function isBlacklisted(entry: string): boolean {
   return isNever(entry) && !DEFAULT_WHITELIST.includes(entry)
 }
 

@@ -10,7 +10,7 @@ import { foldGlob, foldPart, matchesPart } from './fold-names.ts'
 import { CONTROL_NAMES, NEVER_NAMES } from './guarded-names.ts'
 
 /** What holds where a request brings no rules of its own. */
-export const DEFAULT_RULES: readonly SyncRule[] = [{ pattern: '**', direction: 'both' }]
+const DEFAULT_RULES: readonly SyncRule[] = [{ pattern: '**', direction: 'both' }]
 
 /** Why a path may not go a way; null when it may. */
 export type RuleRefusal = 'never_list' | 'control_file' | 'no_rule' | 'rule'

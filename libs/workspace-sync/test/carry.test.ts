@@ -62,6 +62,14 @@ test('two executions at once that change one file leave both versions', async ()
   expect(store.texts()).toEqual({ a: 'second', 'a.conflict-j1': 'first' })
 })
 
+test('a workspace that is removed and made again under the same number is merged with, not written over', async () => {
+  const store = memoryStore({ a: '1', b: '1' })
+  const end = await execution(store, { a: 'mine', b: '1' }, 'j1')
+  store.contend = async () => store.remake({ b: 'theirs', c: 'theirs' })
+  expect(await end()).toMatchObject({ status: 'merged', version: 2 })
+  expect(store.texts()).toEqual({ 'a.conflict-j1': 'mine', b: 'theirs', c: 'theirs' })
+})
+
 test('twelve replicas at one workspace lose nothing', async () => {
   const store = memoryStore({ shared: 'base' })
   const jobs = await Promise.all(

@@ -2,7 +2,7 @@
 import { mkdir, mkdtemp, readdir, readFile, rm, stat, symlink, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { compileRules, readDirectory, writeDirectory } from '@cofferdam/workspace-sync'
+import { compileRules, manifestOf, readDirectory, writeDirectory } from '@cofferdam/workspace-sync'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 
 let outer: string
@@ -27,6 +27,27 @@ test('writes whole files with their modes, deletes, and leaves no empty folders'
   await writeDirectory(root, { files: [file('run.sh', 'new')], deleted: ['a/b/c.txt', 'a/b/never-was'] })
   expect(await readdir(root)).toEqual(['run.sh'])
   expect(await readFile(join(root, 'run.sh'), 'utf8')).toBe('new')
+})
+
+test('what somebody changed since it was read stays as they left it', async () => {
+  await writeDirectory(root, { files: [file('a', 'old'), file('gone', 'old')], deleted: [] })
+  const found = manifestOf([file('a', 'old'), file('gone', 'old')])
+  // Deleted and made again: the same name, size and mode.
+  for (const name of ['a', 'gone']) await rm(join(root, name))
+  await writeDirectory(root, {
+    files: [file('a', 'own'), file('gone', 'own'), file('new', 'own')],
+    deleted: [],
+  })
+  for (const change of [
+    { files: [file('a', 'theirs')], deleted: [] },
+    { files: [], deleted: ['gone'] },
+    { files: [file('new', 'theirs')], deleted: [] },
+  ])
+    await expect(writeDirectory(root, change, found)).rejects.toMatchObject({ code: 'conflict' })
+  for (const name of ['a', 'gone', 'new']) expect(await readFile(join(root, name), 'utf8')).toBe('own')
+  expect((await readdir(root)).toSorted()).toEqual(['a', 'gone', 'new'])
+  await writeDirectory(root, { files: [file('a', 'theirs')], deleted: [] }, manifestOf([file('a', 'own')]))
+  expect(await readFile(join(root, 'a'), 'utf8')).toBe('theirs')
 })
 
 test('a link in the way of a folder is refused, and a link with the name of a file is replaced', async () => {

@@ -1,23 +1,28 @@
 /** The store of a workspace as the contract describes it, in memory. `contend` runs before each commit, as another replica would. */
 import type { Manifest, WorkspaceStore } from '@cofferdam/contract'
-import { manifestOf, sha256Of } from '@cofferdam/workspace-sync'
+import { manifestOf, revisionOf, sha256Of } from '@cofferdam/workspace-sync'
 
 export interface MemoryStore extends WorkspaceStore {
   /** The workspace as text, by path. */
   texts(): Record<string, string>
   contend: (() => Promise<void>) | null
+  /** As when it is removed and made again: it counts from 1 again. */
+  remake(files: Record<string, string>): void
 }
 
 export function memoryStore(files: Record<string, string> = {}): MemoryStore {
-  let version = 1
-  let manifest: Manifest = manifestOf(
-    Object.entries(files).map(([path, text]) => ({ path, bytes: Buffer.from(text) })),
-  )
-  let held = new Map<string, Uint8Array>(
-    Object.values(files).map((text) => [sha256Of(Buffer.from(text)), Buffer.from(text)]),
-  )
+  let version: number
+  let manifest: Manifest
+  let held: Map<string, Uint8Array>
+  const remake = (texts: Record<string, string>): void => {
+    version = 1
+    manifest = manifestOf(Object.entries(texts).map(([path, text]) => ({ path, bytes: Buffer.from(text) })))
+    held = new Map(Object.values(texts).map((text) => [sha256Of(Buffer.from(text)), Buffer.from(text)]))
+  }
+  remake(files)
   const store: MemoryStore = {
     contend: null,
+    remake,
     read: async () => ({ version, manifest }),
     contents: async (_workspace, hashes) => new Map([...held].filter(([sha256]) => hashes.includes(sha256))),
     async commit(_workspace, change) {
@@ -25,6 +30,9 @@ export function memoryStore(files: Record<string, string> = {}): MemoryStore {
       store.contend = null
       await contend?.()
       if (change.expectedVersion !== version) return null
+      const { expectedManifest: expected } = change
+      if (expected !== undefined && revisionOf(version, expected) !== revisionOf(version, manifest))
+        return null
       const all = new Map([...held, ...change.contents])
       held = new Map(
         [...change.manifest.values()].map(({ sha256 }) => {

@@ -5,6 +5,7 @@ import {
   isNever,
   manifestOf,
   packArchive,
+  revisionOf,
   sha256Of,
   unpackArchive,
 } from '@cofferdam/workspace-sync'
@@ -57,7 +58,11 @@ export function tenantWorkspaces(app: App, context: RouteContext): void {
         summary: 'All files of a workspace as a zip archive, with its version.',
         params: workspaceParams,
         response: {
-          200: z.strictObject({ version: z.int(), archive_base64: z.string() }),
+          200: z.strictObject({
+            version: z.int(),
+            revision: z.string().meta({ description: 'Stands for exactly these files under this version.' }),
+            archive_base64: z.string(),
+          }),
           ...FAILURES,
         },
       },
@@ -77,7 +82,9 @@ export function tenantWorkspaces(app: App, context: RouteContext): void {
           bytes: contents.get(sha256) ?? new Uint8Array(),
           executable: (mode & 0o100) !== 0,
         }))
-        return { version, archive_base64: (await packArchive(files)).toString('base64') }
+        const archive = await packArchive(files)
+        const revision = revisionOf(version, manifest)
+        return { version, revision, archive_base64: archive.toString('base64') }
       }
       throw new CofferdamError('conflict', 'The workspace changes faster than it can be read.')
     },
@@ -98,6 +105,10 @@ export function tenantWorkspaces(app: App, context: RouteContext): void {
           expected_version: z.int().min(0).meta({
             description: 'The version that it replaces, 0 for a new one; 409 when it is another by now.',
           }),
+          expected_revision: z.string().max(64).optional().meta({
+            description:
+              'The revision that was read; 409 when it is another by now. A workspace that was deleted and made again counts its versions from 1 again.',
+          }),
         }),
         response: { 200: z.strictObject({ version: z.int(), files: z.int() }), ...FAILURES },
       },
@@ -105,16 +116,18 @@ export function tenantWorkspaces(app: App, context: RouteContext): void {
     async (request) => {
       const { id, name } = request.params
       requireTenant(request, id)
-      const { archive_base64, expected_version } = request.body
+      const { archive_base64, expected_version, expected_revision: revision } = request.body
       const files = await unpacked(Buffer.from(archive_base64, 'base64'))
-      const version = await workspaces.commit(
-        { tenantId: id, name },
-        {
-          expectedVersion: expected_version,
-          manifest: manifestOf(files),
-          contents: new Map(files.map(({ bytes }) => [sha256Of(bytes), bytes])),
-        },
-      )
+      const at = { tenantId: id, name }
+      const replaced = revision === undefined ? null : await workspaces.read(at)
+      const isOther = replaced !== null && revisionOf(replaced.version, replaced.manifest) !== revision
+      const change = {
+        expectedVersion: expected_version,
+        ...(replaced === null ? {} : { expectedManifest: replaced.manifest }),
+        manifest: manifestOf(files),
+        contents: new Map(files.map(({ bytes }) => [sha256Of(bytes), bytes])),
+      }
+      const version = isOther ? null : await workspaces.commit(at, change)
       if (version === null)
         throw new CofferdamError('conflict', 'The workspace is at another version by now: read it again.')
       return { version, files: files.length }

@@ -112,7 +112,7 @@ async function push(call: Call): Promise<number> {
       common = await readCommon(folder, of)
       continue
     }
-    const version = isSame ? common.version : await remote.replace(common.version, files)
+    const version = isSame ? common.version : await remote.replace(now, files)
     if (version === null) continue
     await writeCommon(folder, of, { version, manifest })
     for (const left of refused.slice(0, MAX_LISTED))
