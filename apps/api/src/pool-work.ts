@@ -84,6 +84,8 @@ export interface RemovedPool {
   status: 'removed' | 'not_provisioned'
   /** `kept`: not ours, or not empty. `orphaned`: ours, and not proven gone. */
   resource_group: 'gone' | 'kept' | 'orphaned' | null
+  /** What it was, also where it was left half made and no setting names it; null when there was none. */
+  plan: PoolPlan | null
 }
 
 /** Throws `conflict` while another works on it or the pool is somebody else's, and what Azure refused. */
@@ -93,7 +95,7 @@ export async function removeSandboxPool(deps: PoolWorkDeps): Promise<RemovedPool
     const plan = planOf(now, provisioner.subscription)
     return plan === null ? null : { kind: 'removing', plan }
   })
-  if (claimed === null) return { status: 'not_provisioned', resource_group: null }
+  if (claimed === null) return { status: 'not_provisioned', resource_group: null, plan: null }
   const plan = planSchema.parse(claimed.plan)
   const keep = (step: string): Promise<void> => configs.renew(claimed.lease, step, LEASE_MS)
   try {
@@ -107,7 +109,7 @@ export async function removeSandboxPool(deps: PoolWorkDeps): Promise<RemovedPool
   await configs.resolveOrphan(poolIdOf(plan))
   const resource_group = await removeGroupOf(deps, plan, keep)
   await configs.finish(claimed.lease, actor, CLEARED)
-  return { status: 'removed', resource_group }
+  return { status: 'removed', resource_group, plan }
 }
 
 /** What making or removing would do now, and to what. */

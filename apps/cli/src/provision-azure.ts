@@ -51,23 +51,23 @@ export async function provisionAzure(
     signal: stop,
     actor: provisioningActor(),
   }
-  const before = (await store.sandboxConfig.get()).settings
   if (hasFlag(line, 'dry-run')) {
+    const before = await store.sandboxConfig.get()
     const preview = await previewSandboxPool(deps, remove ? { kind: 'removing' } : { kind: 'making', wish })
     // What was left half made keeps the name that it was given.
-    const isRandom = wish.pool_name === undefined && (await store.sandboxConfig.get()).work === null
+    const isRandom = wish.pool_name === undefined && before.work === null
     await tell(
       store,
       terminal,
       preview.status,
-      'plan' in preview ? previewed(preview, isRandom) : recorded(before),
+      'plan' in preview ? previewed(preview, isRandom) : recorded(before.settings),
     )
     return EXIT.ok
   }
   terminal.progress('A session pool takes minutes …')
   if (remove) {
     const removed = await removeSandboxPool(deps)
-    await tell(store, terminal, removed.status, removedOf(before, removed))
+    await tell(store, terminal, removed.status, removedOf(removed))
     return removed.resource_group === 'orphaned' ? EXIT.platform : EXIT.ok
   }
   const status = await makeSandboxPool(deps, wish)
@@ -98,17 +98,17 @@ const recorded = ({ pool_name, resource_group }: SandboxSettings, action = 'none
         { resource: 'pool', name: pool_name, state: 'ready', action, detail: null },
       ]
 
-function removedOf(before: SandboxSettings, { resource_group: group }: RemovedPool): Resource[] {
-  const [, pool] = recorded(before, 'deleted')
-  if (pool === undefined || group === null) return []
+/** Also of a pool that was left half made, which no setting names. */
+function removedOf({ plan, resource_group: group }: RemovedPool): Resource[] {
+  if (plan === null || group === null) return []
   const detail = { gone: null, kept: 'not ours, or it holds something else', orphaned: 'not proven gone' }[
     group
   ]
   return [
-    { ...pool, state: 'gone' },
+    { resource: 'pool', name: plan.pool_name, state: 'gone', action: 'deleted', detail: null },
     {
       resource: 'group',
-      name: before.resource_group,
+      name: plan.resource_group,
       state: group,
       action: group === 'gone' ? 'deleted' : 'none',
       detail,

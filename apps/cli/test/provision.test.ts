@@ -146,6 +146,23 @@ it('makes the pool of the fleet at Azure once, and removes it with its group', a
   expect([azure.arm.groups.size, azure.arm.pools.size]).toEqual([0, 0])
 })
 
+it('removes what a process that died left half made, and says what that was', async () => {
+  await using store = await createStore({ databaseUrl: database.url, blobDir: join(cwd, 'blobs') })
+  const { fleetOwner } = await store.sandboxConfig.get()
+  const plan = {
+    subscription: '11111111-2222-3333-4444-555555555555',
+    resource_group: 'rg2',
+    pool_name: 'halfmade',
+    location: 'eastus',
+    owner: fleetOwner,
+  }
+  await store.sandboxConfig.claim('a process that died', 0, () => ({ kind: 'making', plan }))
+  const removed = await provisionHere('azure', '--remove')
+  expect(removed).toMatchObject({ status: 0, stderr: '' })
+  expect(removed.stdout).toMatch(/pool +halfmade +gone +deleted +-\ngroup +rg2 +gone +deleted +-\n/)
+  expect((await provisionHere('azure', '--remove')).stdout).toBe('There is no pool.\n')
+})
+
 it('says in a dry run, too, that another is at it', async () => {
   await using store = await createStore({ databaseUrl: database.url, blobDir: join(cwd, 'blobs') })
   const plan = { kind: 'making', plan: {} } as const

@@ -62,8 +62,8 @@ export function sandboxProvision(app: App, context: RouteContext): void {
     },
     async (request, reply) => {
       const deps = { configs, provisioner: requireProvisioner(context), signal: context.draining }
-      const removed = await removeSandboxPool({ ...deps, actor: actorOf(request) })
-      return { ...removed, config: await shown(context, reply, await configs.get()) }
+      const { status, resource_group } = await removeSandboxPool({ ...deps, actor: actorOf(request) })
+      return { status, resource_group, config: await shown(context, reply, await configs.get()) }
     },
   )
 }
