@@ -1,4 +1,4 @@
-/** infra/aws: what the JSON grants, that Terraform uses these files and no others, and that provisioning makes the same roles. */
+/** infra/aws: what the JSON grants, that the code calls just this, that Terraform uses these files and no others, and that provisioning makes the same roles. */
 import { globSync, readFileSync } from 'node:fs'
 import { basename, matchesGlob } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -7,6 +7,7 @@ import { interpreterName, roleName } from '../../libs/backends/src/agentcore/pro
 import { executionPolicy, trustPolicy } from '../../libs/backends/src/agentcore/provision/role-policy.ts'
 
 const FOLDER = fileURLToPath(new URL('../../infra/aws/agentcore/', import.meta.url))
+const BACKEND = fileURLToPath(new URL('../../libs/backends/src/agentcore/', import.meta.url))
 const SCOPE: Record<string, string> = {
   partition: 'aws',
   region: 'eu-west-1',
@@ -28,6 +29,16 @@ const rendered = (name: string): { Version: string; Statement: Statement[] } =>
   JSON.parse(
     text(`policies/${name}`).replaceAll(/\$\{(\w+)\}/g, (_, key: string) => SCOPE[key] ?? `no ${key}`),
   ) as { Version: string; Statement: Statement[] }
+/** Commands of the SDK that the backend's files of this pattern make, each once. */
+const commandsIn = (pattern: string): string[] => [
+  ...new Set(
+    globSync(pattern, { cwd: BACKEND }).flatMap((file) =>
+      [...readFileSync(BACKEND + file, 'utf8').matchAll(/\bnew (?:sdk\.)?(\w+)Command\(/g)].map(
+        ([, command = '']) => command,
+      ),
+    ),
+  ),
+]
 const terraform = ['main.tf', 'variables.tf', 'outputs.tf'].map(text).join('\n')
 
 describe('the policies', () => {
@@ -35,7 +46,7 @@ describe('the policies', () => {
     [
       'worker.json',
       [
-        'Allow GetCodeInterpreterSession InvokeCodeInterpreter ListCodeInterpreterSessions StartCodeInterpreterSession StopCodeInterpreterSession ' +
+        'Allow InvokeCodeInterpreter ListCodeInterpreterSessions StartCodeInterpreterSession StopCodeInterpreterSession ' +
           `${CUSTOM}cofferdam_*`,
       ],
     ],
@@ -54,6 +65,12 @@ describe('the policies', () => {
       ],
     ],
     ['pass-role.json', ['Allow iam:PassRole arn:aws:iam::123456789012:role/cofferdam/*']],
+    [
+      'service-linked-role.json',
+      [
+        'Allow iam:CreateServiceLinkedRole arn:aws:iam::123456789012:role/aws-service-role/network.bedrock-agentcore.amazonaws.com/AWSServiceRoleForBedrockAgentCoreNetwork',
+      ],
+    ],
     ['execution.json', ['Deny * *']],
   ])('%s grants this and no more', (name, granted) => {
     const { Version, Statement: statements } = rendered(name)
@@ -77,7 +94,35 @@ describe('the policies', () => {
     expect(matchesGlob(role, rendered('provisioner-roles.json').Statement[0]?.Resource ?? '')).toBe(true)
   })
 
+  it.each([
+    ['worker.json', 'bedrock-agentcore', '*.ts', []],
+    ['provisioner.json', 'bedrock-agentcore', 'provision/control-plane.ts', []],
+    ['provisioner-roles.json', 'iam', 'provision/tenant-roles.ts', []],
+    // Not calls of their own: what the service checks when an interpreter is given a role, or is the first one in a VPC.
+    ['pass-role.json', 'iam', null, ['iam:PassRole']],
+    ['service-linked-role.json', 'iam', null, ['iam:CreateServiceLinkedRole']],
+  ])(
+    'of %s name the calls that the code makes, all of them and no others',
+    (name, service, from, implied) => {
+      const granted = rendered(name).Statement.flatMap(({ Action }) => Action)
+      const called = from === null ? [] : commandsIn(from).map((command) => `${service}:${command}`)
+      expect(granted.toSorted()).toEqual([...called, ...implied].toSorted())
+    },
+  )
+
+  it('leave out no file that calls AWS', () => {
+    const calling = globSync('**/*.ts', { cwd: BACKEND }).filter((file) => commandsIn(file).length > 0)
+    expect(calling.toSorted()).toEqual([
+      'data-plane.ts',
+      'provision/control-plane.ts',
+      'provision/tenant-roles.ts',
+    ])
+  })
+
   it('hand roles to the service alone', () => {
+    expect(rendered('service-linked-role.json').Statement[0]?.Condition).toEqual({
+      StringEquals: { 'iam:AWSServiceName': 'network.bedrock-agentcore.amazonaws.com' },
+    })
     expect(rendered('pass-role.json').Statement[0]?.Condition).toEqual({
       StringEquals: { 'iam:PassedToService': 'bedrock-agentcore.amazonaws.com' },
     })

@@ -53,6 +53,14 @@ resource "aws_iam_policy" "pass_role" {
   policy      = templatefile("${path.module}/policies/pass-role.json", local.scope)
 }
 
+resource "aws_iam_policy" "service_linked_role" {
+  count = var.internal_network == "vpc" ? 1 : 0
+
+  name        = "${var.prefix}-service-linked-role"
+  description = "Lets AgentCore make its interfaces in a VPC, the first time."
+  policy      = templatefile("${path.module}/policies/service-linked-role.json", local.scope)
+}
+
 resource "aws_iam_role" "execution" {
   count = var.execution_role == "shared" ? 1 : 0
 
@@ -96,4 +104,11 @@ resource "aws_iam_role_policy_attachment" "pass_role" {
 
   role       = each.value
   policy_arn = aws_iam_policy.pass_role[0].arn
+}
+
+resource "aws_iam_role_policy_attachment" "service_linked_role" {
+  for_each = toset(var.internal_network == "vpc" ? var.provisioner_roles : [])
+
+  role       = each.value
+  policy_arn = aws_iam_policy.service_linked_role[0].arn
 }

@@ -25,6 +25,17 @@ variable "execution_role" {
   }
 }
 
+variable "internal_network" {
+  description = "Where interpreters without network run: sandbox, or vpc for provisioning.agentcore.internal_network with subnets."
+  type        = string
+  default     = "sandbox"
+
+  validation {
+    condition     = contains(["sandbox", "vpc"], var.internal_network)
+    error_message = "sandbox or vpc."
+  }
+}
+
 variable "worker_roles" {
   description = "Names of the IAM roles that workers run with."
   type        = list(string)
