@@ -7,7 +7,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { listen } from '../mirror-server.ts'
 import { Failure, fail, reply } from './failure.ts'
-import { FaultList, type Fault, type Operation } from './faults.ts'
+import { FaultList, httpFailure, type Fault, type Operation } from './faults.ts'
 import { endOf, invoke, toolCall } from './invoke.ts'
 import { Sessions, type Session } from './sessions.ts'
 import { refusal, type Secrets } from './sigv4.ts'
@@ -63,6 +63,8 @@ export interface Call {
   text: string
   /** The header of that name; empty without it. */
   traceparent: string
+  /** The connection that it came by, as the client's port. */
+  port: number
 }
 
 /** Keys that stand in examples and mean nothing anywhere. */
@@ -145,7 +147,8 @@ export async function startAgentcoreDouble(options: AgentcoreOptions = {}): Prom
       String(request.headers[SESSION_HEADER] ?? '')
     const text = body.toString('utf8', 0, CALL_TEXT_MAX)
     const { traceparent = '' } = request.headers
-    calls.push({ operation, sessionId, tool: toolOf(json), text, traceparent: String(traceparent) })
+    const port = request.socket.remotePort ?? 0
+    calls.push({ operation, sessionId, tool: toolOf(json), text, traceparent: String(traceparent), port })
     if (calls.length > CALLS_MAX) calls.shift()
     if (operation === 'InvokeCodeInterpreter') {
       if (!/^[0-9a-zA-Z]{1,40}$/.test(sessionId))
@@ -158,8 +161,7 @@ export async function startAgentcoreDouble(options: AgentcoreOptions = {}): Prom
     }
     const fault = faults.take(operation, '', text)
     if (fault?.kind === 'delay') await sleep(fault.ms ?? 0)
-    if (fault?.kind === 'http')
-      throw new Failure(fault.error ?? 'InternalServerException', fault.message ?? 'on purpose')
+    if (fault?.kind === 'http') throw httpFailure(fault)
     if (fault?.kind === 'cut-before') return void response.destroy()
     const said = await administer(operation, interpreter, sessionId, json)
     if (fault?.kind === 'cut-after') return void response.destroy()

@@ -14,11 +14,14 @@ const STATUS: Record<string, number> = {
 export class Failure extends Error {
   readonly type: string
   readonly reason: string | undefined
+  /** Of a ValidationException: the field that is meant. */
+  readonly field: string | undefined
 
-  constructor(type: string, message: string, reason?: string) {
+  constructor(type: string, message: string, reason?: string, field?: string) {
     super(message)
     this.type = type
     this.reason = reason
+    this.field = field
   }
 }
 
@@ -29,6 +32,10 @@ export const reply = (response: ServerResponse, status: number, body: object): v
 /** As restJson1 says it: the class in a header, the words in the body. */
 export function fail(response: ServerResponse, failure: Failure): void {
   response.setHeader('x-amzn-errortype', `${failure.type}:http://internal.amazon.com/coral/`)
-  const { reason, message } = failure
-  reply(response, STATUS[failure.type] ?? 500, { message, ...(reason === undefined ? {} : { reason }) })
+  const { reason, field, message } = failure
+  reply(response, STATUS[failure.type] ?? 500, {
+    message,
+    ...(reason === undefined ? {} : { reason }),
+    ...(field === undefined ? {} : { fieldList: [{ name: field, message }] }),
+  })
 }

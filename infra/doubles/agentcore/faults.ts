@@ -1,4 +1,5 @@
 /** What goes wrong on purpose, as a list: the first entry that fits a call is used up by it. */
+import { Failure } from './failure.ts'
 
 export type Operation =
   | 'StartCodeInterpreterSession'
@@ -36,13 +37,23 @@ export interface Fault {
     | 'split'
     /** A frame of a type that no model has comes first. */
     | 'unknown-event'
+    /** `result` is the answer, and nothing runs. */
+    | 'result'
     /** Nothing but late, by `ms`. */
     | 'delay'
   error?: string
   message?: string
+  /** Of a ValidationException. */
+  reason?: string
+  field?: string
   after?: number
+  result?: object
   ms?: number
 }
+
+/** What a fault of kind `http` says. */
+export const httpFailure = ({ error, message, reason, field }: Fault): Failure =>
+  new Failure(error ?? 'InternalServerException', message ?? 'on purpose', reason, field)
 
 /** The faults still to come. */
 export class FaultList {

@@ -3,7 +3,7 @@ import type { ServerResponse } from 'node:http'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { event, exception, unmodelled } from './event-stream.ts'
 import { Failure } from './failure.ts'
-import type { Fault } from './faults.ts'
+import { httpFailure, type Fault } from './faults.ts'
 import { callTool, type Session } from './sessions.ts'
 
 type Arguments = Record<string, unknown>
@@ -51,12 +51,12 @@ export async function invoke(
   { fault, previews, response }: { fault: Fault | null; previews: boolean; response: ServerResponse },
 ): Promise<void> {
   if (fault?.kind === 'delay') await sleep(fault.ms ?? 0)
-  if (fault?.kind === 'http')
-    throw new Failure(fault.error ?? 'InternalServerException', fault.message ?? 'on purpose')
+  if (fault?.kind === 'http') throw httpFailure(fault)
   if (fault?.kind === 'cut-before') return void response.destroy()
   const stream = createStream(response, session.id)
   const isFrame = fault?.kind === 'exception' || fault?.kind === 'error-frame'
   if (isFrame && (fault.after ?? 0) === 0) return stream.end(frameOf(fault))
+  if (fault?.kind === 'result') return stream.end(event(fault.result ?? {}))
   const onText = previews ? (text: string) => stream.write(event(preview(text))) : null
   const ran = session.turn(async () => await callTool(session, call, onText))
   ran.catch(() => undefined)

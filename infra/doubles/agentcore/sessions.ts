@@ -163,7 +163,7 @@ const isToken = (token: unknown): token is string =>
   /^[a-zA-Z0-9](-*[a-zA-Z0-9])*$/.test(token)
 
 const invalid = (field: string): Failure =>
-  new Failure('ValidationException', `The value of ${field} is not valid`, 'FieldValidationFailed')
+  new Failure('ValidationException', `The value of ${field} is not valid`, 'FieldValidationFailed', field)
 
 /** Calls a tool in a session's jail; `onText` hears previews. Rejects when the jail ends. */
 export async function callTool(

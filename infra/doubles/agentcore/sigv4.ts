@@ -35,14 +35,16 @@ export function refusal(
   if (secrets === null) return null
   if (accessKeyId !== secrets.accessKeyId) return 'The security token included in the request is invalid.'
   const scope = `${day}/${region}/${service}/aws4_request`
-  const text = ['AWS4-HMAC-SHA256', date, scope, sha256(canonical(request, body, names))].join('\n')
+  const should = canonical(request, body, names)
+  const text = ['AWS4-HMAC-SHA256', date, scope, sha256(should)].join('\n')
   const key = [day, region, service, 'aws4_request'].reduce<Buffer | string>(
     hmac,
     `AWS4${secrets.secretAccessKey}`,
   )
   return hmac(key, text).toString('hex') === signature
     ? null
-    : 'The request signature we calculated does not match the signature you provided.'
+    : // All that was signed comes back, its security token included, as the real service has it.
+      `The request signature we calculated does not match the signature you provided. Check your AWS Secret Access Key and signing method.\n\nThe Canonical String for this request should have been\n'${should}'\n\nThe String-to-Sign should have been\n'${text}'\n`
 }
 
 function canonical(request: IncomingMessage, body: Buffer, names: readonly string[]): string {

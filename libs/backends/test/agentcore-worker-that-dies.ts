@@ -1,22 +1,34 @@
 /**
- * Run as a process of its own, to be killed: a worker with the AgentCore backend, which keeps sessions ready and, unless it is only
- * to wait, runs one program in a session that it starts. Prints what that prints.
+ * Run as a process of its own, to be killed: a worker with the AgentCore backend, which keeps sessions ready, or runs one program
+ * in a session that it starts; with the URL of a Redis, in one that is kept. Prints what the program prints, `ended` when it has
+ * ended and `rests` when its sandbox is given back, and stays.
  */
 import type { SandboxSpec } from '@cofferdam/contract'
+import { connectRedis } from '@cofferdam/queue'
+import { createSessionRegistry } from '@cofferdam/sessions'
 import { warmPlaces } from '../conformance/index.ts'
 import { createAgentcoreBackend } from '../src/agentcore/index.ts'
 
-const [given = '{}'] = process.argv.slice(2)
-const { settings, spec, waits } = JSON.parse(given) as {
+/** What it is told, as JSON in its argument. */
+export interface DyingWorker {
   settings: Parameters<typeof createAgentcoreBackend>[0]
   spec: SandboxSpec
-  waits: boolean
+  /** Runs nothing, and keeps sessions ready. */
+  waits?: boolean
+  redisUrl?: string
 }
-const backend = createAgentcoreBackend(settings, { warm: warmPlaces(spec.owner) })
-if (waits) {
-  backend.prewarm?.()
-  setInterval(() => {}, 60_000)
-} else {
+
+const [given = '{}'] = process.argv.slice(2)
+const { settings, spec, waits = false, redisUrl } = JSON.parse(given) as DyingWorker
+const backend = createAgentcoreBackend(settings, {
+  warm: warmPlaces(spec.owner),
+  ...(redisUrl === undefined
+    ? {}
+    : { sessions: createSessionRegistry({ redis: connectRedis(redisUrl, 'worker') }) }),
+})
+setInterval(() => {}, 60_000)
+if (waits) backend.prewarm?.()
+else {
   const { signal } = new AbortController()
   const sandbox = await backend.open(spec, signal)
   await sandbox.run(spec.program, {
@@ -24,5 +36,7 @@ if (waits) {
     maxOutputBytes: { stdout: 1000, stderr: 1000 },
     signal,
   })
+  process.stdout.write('ended\n')
   await sandbox[Symbol.asyncDispose]()
+  process.stdout.write('rests\n')
 }

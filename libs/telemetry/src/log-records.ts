@@ -163,17 +163,17 @@ export const LOG_FACTS: Readonly<Record<string, LogFacts>> = {
     from: 'worker',
     about: 'Its first call did not end with our marker. Often: the interpreter’s image or role is broken.',
   },
-  'agentcore: a session whose start failed may run on until its time ends': {
+  'agentcore: a session whose start failed may run on': {
     level: 'warn',
     from: 'worker',
     about:
-      'Nobody knows its id, and it could not be looked for; the service ends it a minute after its deadline.',
+      'Nobody knows its id, and it could not be looked for. Its worker looks for it again with every round of the janitor; at the latest the service ends it a minute after its deadline.',
   },
-  'agentcore: a session was not stopped; it ends at its time': {
+  'agentcore: a session was not stopped; it is asked for again': {
     level: 'warn',
     from: 'worker',
     about:
-      'The janitor tries again once its worker is gone; the service ends it a minute after its deadline.',
+      'Its worker tries again with every round of the janitor, others once it is gone; at the latest the service ends it a minute after its deadline.',
   },
   'azure: a session could not be given back; its next holder makes another': {
     level: 'warn',

@@ -4,24 +4,21 @@
  */
 import { randomBytes } from 'node:crypto'
 import { posix } from 'node:path'
-import { setTimeout as sleep } from 'node:timers/promises'
 import type { ToolArguments, ToolName } from '@aws-sdk/client-bedrock-agentcore'
 import { CofferdamError, isCofferdamError, type ProgramFile } from '@cofferdam/contract'
+import { runInBackground } from './background-program.ts'
 import { isRefused, isThrottled, lostSandbox, openFailure } from './classify-failure.ts'
 import { cellCode, cellCommand, preamble, readyMarker } from './cell-source.ts'
 import type { OnText, ToolResult } from './consume-stream.ts'
 import { createLiveLines, withoutLines, type Piece } from './live-lines.ts'
+import { patiently, pause, THROTTLED_MAX } from './patiently.ts'
 import { readAnswer, type Answer } from './read-answer.ts'
 import type { CallMore, DataPlane, SessionPlace } from './data-plane.ts'
 
-/** A call that was refused for the rate is made again so often; with the pauses below, some 3 s. */
-const THROTTLED_MAX = 4
-const PAUSE_MS = 200
+/** A turn in the fleet's own rate: with a sandbox somebody waits longer than where another backend may serve (10 s). */
+const TURN_MS = 60_000
 /** A command line that one argument of Linux takes (MAX_ARG_STRLEN 128 KiB), with room for the shell around it. */
 const COMMAND_MAX = 100 * 1024
-/** A background program is asked after from this to that often, and for so much of what it printed since. */
-const POLL_MS = { first: 1000, longest: 5000 }
-const SHOWN_MAX = 1024 * 1024
 /** Of lines that show output while a call runs; they come twice, as all of an answer does. */
 const LIVE_MAX = 1024 * 1024
 /** An empty listing: the cheapest sign of life. One that takes longer, beyond the 10 s of a turn in the rate, is none. */
@@ -29,7 +26,7 @@ const SIGN_OF_LIFE = { op: 'list', globs: [], most: 0 }
 const SIGN_MAX = 1024
 const SIGN_MS = 15_000
 /** An outcome is asked for again while the program that was lost from sight may still run. */
-const OUTCOME_POLL_MS = 500
+const OUTCOME_POLL_MS = { first: 500, longest: 5000 }
 
 export interface ProgramRequest {
   once: string
@@ -72,18 +69,19 @@ export async function proveReady(
   signal: AbortSignal,
 ): Promise<CellSession> {
   let nonce = ''
-  const result = await patiently(async () => {
+  const install = async (): Promise<ToolResult> => {
     // A stream that was throttled does not tell whether the last one was installed.
     nonce = randomBytes(12).toString('hex')
     return await service.call(id, 'executeCode', { code: preamble(nonce), language: 'python' }, signal)
-  }, signal)
+  }
+  const result = await patiently(install, signal, THROTTLED_MAX.before)
   const [base = '', last] = result.stdout.trimEnd().split(/\r?\n/).slice(-2)
   if (result.exitCode !== 0 || result.isError || last !== readyMarker(nonce) || !isPlainPath(base))
     throw new CofferdamError(
       'sandbox_open_failed',
       `AgentCore: the session is not ready: ${lastLine(result)}`,
       {
-        details: { reason: 'readiness' },
+        details: { reason: `readiness:${result.exitCode === 0 && !result.isError ? 'marker' : 'failed'}` },
       },
     )
   return createCellSession(service, id, base)
@@ -107,8 +105,17 @@ export function createCellSession(service: DataPlane, id: SessionPlace, base: st
     signal: AbortSignal,
     more: CallMore = {},
   ): Promise<ToolResult> {
-    return await patiently(async () => await service.call(id, name, given, signal, more), signal)
+    const calling = { turnMs: TURN_MS, ...more }
+    return await patiently(
+      async () => await service.call(id, name, given, signal, calling),
+      signal,
+      THROTTLED_MAX.after,
+    )
   }
+
+  /** Nothing of the execution has begun: nobody waits as long as for a program. */
+  const callBefore: typeof call = async (name, given, signal) =>
+    await patiently(async () => await service.call(id, name, given, signal), signal, THROTTLED_MAX.before)
 
   async function answered(result: ToolResult, asked: string, most: number): Promise<Answer | null> {
     const answer = await readAnswer(result, asked, most)
@@ -116,10 +123,10 @@ export function createCellSession(service: DataPlane, id: SessionPlace, base: st
     throw cellFailure(answer.head)
   }
 
-  async function ask(request: object, most: number, signal: AbortSignal): Promise<Answer> {
+  async function ask(request: object, most: number, signal: AbortSignal, by = call): Promise<Answer> {
     const asked = randomBytes(12).toString('hex')
     const given = { code: cellCode({ ...request, nonce: asked }), language: 'python' } as const
-    const answer = await answered(await call('executeCode', given, signal), asked, most)
+    const answer = await answered(await by('executeCode', given, signal), asked, most)
     if (answer !== null) return answer
     isSound = false
     throw new CofferdamError('sandbox_lost', 'AgentCore: the interpreter of the session is gone.')
@@ -147,43 +154,20 @@ export function createCellSession(service: DataPlane, id: SessionPlace, base: st
     const command = cellCommand(base, request, limits)
     const given = command.length <= COMMAND_MAX ? command : await asFile(command, signal)
     if (carrier === 'command') return await heard('executeCommand', { command: given })
-    return await inBackground({ command: given, onLive, traceParent }, signal)
+    return await runInBackground({ call, ask }, { command: given, onLive, traceParent }, signal)
   }
 
   async function asFile(command: string, signal: AbortSignal): Promise<string> {
     const path = `cofferdam-${tag}-${(uploads += 1)}.sh`
-    await call('writeFiles', { content: [{ path, blob: Buffer.from(command) }] }, signal)
+    // It holds the program's variables, and a session that is kept serves another execution.
+    const blob = Buffer.from(`rm -f "$0"\n${command}`)
+    await call('writeFiles', { content: [{ path, blob }] }, signal)
     return `sh ${posix.dirname(base)}/${path}`
-  }
-
-  async function inBackground(
-    { command, onLive, traceParent }: Pick<ProgramRequest, 'onLive' | 'traceParent'> & { command: string },
-    signal: AbortSignal,
-  ): Promise<ToolResult> {
-    const { taskId } = await call('startCommandExecution', { command }, signal, { traceParent })
-    if (taskId === null) throw new CofferdamError('protocol_violation', 'AgentCore: a task without an id.')
-    const from = { stdout: 0, stderr: 0 }
-    for (let wait = POLL_MS.first; ; wait = Math.min(wait * 1.5, POLL_MS.longest)) {
-      await pause(wait, signal)
-      const result = await call('getTask', { taskId }, signal)
-      if (result.taskStatus !== 'submitted' && result.taskStatus !== 'working') return result
-      // Beside a program in the background the session takes other calls.
-      const shown = await ask(
-        { op: 'shown', from: [from.stdout, from.stderr], most: SHOWN_MAX },
-        2 * SHOWN_MAX,
-        signal,
-      ).catch(() => null)
-      for (const stream of ['stdout', 'stderr'] as const) {
-        const bytes = shown?.[stream] ?? Buffer.alloc(0)
-        from[stream] += bytes.length
-        if (bytes.length > 0) await onLive({ stream, bytes })
-      }
-    }
   }
 
   /** What became of a program whose answer was lost. Null: it never began. */
   async function outcome(once: string, most: number, signal: AbortSignal): Promise<Answer | null> {
-    for (let wait = OUTCOME_POLL_MS; ; wait = Math.min(wait * 1.5, POLL_MS.longest)) {
+    for (let wait = OUTCOME_POLL_MS.first; ; wait = Math.min(wait * 1.5, OUTCOME_POLL_MS.longest)) {
       const answer = await ask({ op: 'outcome', once }, most, signal)
       if (answer.head.outcome === undefined) return answer
       if (answer.head.outcome === 'not_begun') return null
@@ -230,7 +214,7 @@ export function createCellSession(service: DataPlane, id: SessionPlace, base: st
     async isAlive(signal) {
       const inTime = AbortSignal.any([signal, AbortSignal.timeout(SIGN_MS)])
       try {
-        await ask(SIGN_OF_LIFE, SIGN_MAX, inTime)
+        await ask(SIGN_OF_LIFE, SIGN_MAX, inTime, callBefore)
         return true
       } catch (error) {
         // It was not asked: nothing of that is the session's.
@@ -268,30 +252,10 @@ export function createCellSession(service: DataPlane, id: SessionPlace, base: st
   }
 }
 
-/** Again while it is refused for the rate, a few times. */
-async function patiently<T>(work: () => Promise<T>, signal: AbortSignal): Promise<T> {
-  for (let attempt = 1; ; attempt += 1) {
-    try {
-      return await work()
-    } catch (error) {
-      signal.throwIfAborted()
-      if (!isThrottled(error) || attempt === THROTTLED_MAX) throw error
-      await pause(PAUSE_MS * 2 ** (attempt - 1) * (0.5 + Math.random()), signal)
-    }
-  }
-}
-
 function cellFailure({ failed, message = '' }: Answer['head']): CofferdamError {
   const code =
     failed === 'not_found' || failed === 'payload_too_large' || failed === 'invalid_request'
       ? failed
       : 'internal'
   return new CofferdamError(code, message.slice(0, 300))
-}
-
-/** Rejects with the signal's reason. */
-async function pause(ms: number, signal: AbortSignal): Promise<void> {
-  await sleep(ms, undefined, { signal }).catch(() => {
-    signal.throwIfAborted()
-  })
 }

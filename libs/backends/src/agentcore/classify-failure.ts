@@ -6,13 +6,15 @@
  *   ThrottlingException                      yes       backend_unavailable
  *   ServiceQuotaExceededException            yes       backend_unavailable
  *   AccessDeniedException                    yes       backend_unavailable   keeps what AWS says: it names action and ARN
- *   ValidationException                      yes       sandbox_open_failed
+ *   ValidationException                      yes       sandbox_open_failed   with its reason and the names of its fields
  *   ResourceNotFoundException                yes       sandbox_open_failed   the interpreter's or the session's
- *   ConflictException                        no        sandbox_open_failed   the session's time may be over
+ *   keys unknown, expired or wrong           yes       backend_unavailable   by the service, or by the SDK before it asks
+ *   ConflictException                        no        sandbox_open_failed   the session's time may be over: then the program's is
  *   InternalServerException, 5xx             no        backend_unavailable
  *   connection lost, cut or empty stream     no        backend_unavailable
  */
 import { CofferdamError, isCofferdamError, type ErrorCode } from '@cofferdam/contract'
+import type { Refused } from './hide-keys.ts'
 
 interface Row {
   /** Nothing was begun: the call may be made again, or elsewhere. */
@@ -27,6 +29,11 @@ const TABLE: Record<string, Row> = {
   ValidationException: { refused: true, code: 'sandbox_open_failed' },
   ResourceNotFoundException: { refused: true, code: 'sandbox_open_failed' },
   ConflictException: { refused: false, code: 'sandbox_open_failed' },
+  UnauthorizedException: { refused: true, code: 'backend_unavailable' },
+  UnrecognizedClientException: { refused: true, code: 'backend_unavailable' },
+  InvalidSignatureException: { refused: true, code: 'backend_unavailable' },
+  ExpiredTokenException: { refused: true, code: 'backend_unavailable' },
+  CredentialsProviderError: { refused: true, code: 'backend_unavailable' },
 }
 const UNKNOWN: Row = { refused: false, code: 'backend_unavailable' }
 /** Of the text that AWS sends: enough for an action and an ARN. */
@@ -43,6 +50,9 @@ export const isRefused = (error: unknown): boolean => rowOf(error).refused
 /** Refused for now; the same call may be taken in a moment. */
 export const isThrottled = (error: unknown): boolean => nameOf(error) === 'ThrottlingException'
 
+/** Something else is happening to the session. */
+export const isConflict = (error: unknown): boolean => nameOf(error) === 'ConflictException'
+
 /** There is no such session or interpreter (any more). */
 export const isGone = (error: unknown): boolean => nameOf(error) === 'ResourceNotFoundException'
 
@@ -52,7 +62,7 @@ export function openFailure(error: unknown, step: string): CofferdamError {
   const { code } = rowOf(error)
   return new CofferdamError(code, `AgentCore: ${step}: ${said(error)}`, {
     cause: error,
-    details: { reason: `${step}:${nameOf(error)}` },
+    details: { ...refusalOf(error), reason: `${step}:${nameOf(error)}` },
   })
 }
 
@@ -61,15 +71,18 @@ export function lostSandbox(error: unknown): CofferdamError {
   if (isCofferdamError(error)) return error
   return new CofferdamError('sandbox_lost', `AgentCore: ${said(error)}`, {
     cause: error,
-    details: { reason: lossReason(error) },
+    details: { ...refusalOf(error), reason: lossReason(error) },
   })
 }
 
 function lossReason(error: unknown): string {
   if (isGone(error)) return 'session_lost'
-  const isTime = nameOf(error) === 'ConflictException' && /time/i.test(String(error))
+  const isTime = isConflict(error) && /time/i.test(String(error))
   return isTime ? 'session_timeout' : nameOf(error)
 }
+
+/** Why a request was found invalid, where the service said so. */
+const refusalOf = (error: unknown): Refused['refusal'] => (error as Refused | null)?.refusal
 
 /** AWS's words name actions and resources; key ids are cut out all the same. */
 function said(error: unknown): string {

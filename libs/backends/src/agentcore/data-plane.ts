@@ -1,21 +1,18 @@
 /**
- * The five operations of the data plane, by two clients: one that repeats calls, for sessions, and one that never does, for what
- * runs programs (with the SDK's default a connection that broke after a run executed the program twice). Every call waits for
- * its turn in the account's rate. The SDK is loaded by the first call.
+ * The operations of the data plane: those of sessions by a client that repeats calls, those that run programs by one that never
+ * does. Every call waits for its turn in the account's rate. The SDK is loaded by the first call.
  */
-import type { BedrockAgentCoreClientConfig, ToolArguments, ToolName } from '@aws-sdk/client-bedrock-agentcore'
+import type { ToolArguments, ToolName } from '@aws-sdk/client-bedrock-agentcore'
 import { CofferdamError, type RateGate } from '@cofferdam/contract'
-import { isGone } from './classify-failure.ts'
+import { isConflict, isGone } from './classify-failure.ts'
 import type { AgentcoreConfig } from './config.ts'
 import { consumeStream, type OnText, type ToolResult } from './consume-stream.ts'
-import { credentialsFrom } from './credentials.ts'
+import { hidingKeys } from './hide-keys.ts'
+import { openClients } from './sdk-clients.ts'
 
-/** Executions of a worker at once; the SDK's own agent has 50 sockets and lets the others wait. */
-const SOCKETS = 500
-const CONNECT_MS = 5_000
-/** Longer than this nobody waits for a turn: the worker has other backends and the queue has patience. */
+/** Longer than this nobody waits for a turn while nothing of a user has begun: the worker has other backends and the queue has patience. */
 const TURN_MS = 10_000
-const ATTEMPTS = 3
+const STOPS_MAX = 2
 /** The service's most for a page, and 1,000 sessions for an account with as many ended ones again. */
 const PAGE = 100
 const PAGES_MAX = 1000
@@ -34,6 +31,8 @@ export interface CallMore {
   onText?: OnText
   /** The span that the service's own become children of, in its form of the W3C. */
   traceParent?: string | undefined
+  /** How long the call may wait for its turn in the account's rate. */
+  turnMs?: number
 }
 
 export interface DataPlane {
@@ -64,12 +63,12 @@ export interface DataPlane {
 
 /** Creates it; talks to nothing before the first call. */
 export function createDataPlane(config: AgentcoreConfig, rate: RateGate): DataPlane {
-  let loaded: ReturnType<typeof clients> | null = null
-  const load = () => (loaded ??= clients(config))
+  let loaded: ReturnType<typeof openClients> | null = null
+  const load = () => (loaded ??= openClients(config))
   const account = `agentcore:${config.region ?? ''}:${config.endpoint ?? ''}`
 
-  const turn = async (operation: string, signal: AbortSignal): Promise<void> =>
-    await rate.take(`${account}:${operation}`, config.calls_per_second, { waitMs: TURN_MS, signal })
+  const turn = async (operation: string, signal: AbortSignal, waitMs = TURN_MS): Promise<void> =>
+    await rate.take(`${account}:${operation}`, config.calls_per_second, { waitMs, signal })
   const inTime = (): AbortSignal => AbortSignal.timeout(config.api_timeout_ms)
 
   return {
@@ -77,33 +76,34 @@ export function createDataPlane(config: AgentcoreConfig, rate: RateGate): DataPl
       const signal = inTime()
       await turn('Start', signal)
       const { sdk, lifecycle } = await load()
-      const { sessionId } = await lifecycle.send(
-        new sdk.StartCodeInterpreterSessionCommand({
-          codeInterpreterIdentifier: interpreter,
-          name,
-          sessionTimeoutSeconds: seconds,
-          clientToken: token,
-          traceParent,
-        }),
-        { abortSignal: signal },
+      const starting = new sdk.StartCodeInterpreterSessionCommand({
+        codeInterpreterIdentifier: interpreter,
+        name,
+        sessionTimeoutSeconds: seconds,
+        clientToken: token,
+        traceParent,
+      })
+      const { sessionId } = await hidingKeys(lifecycle, () =>
+        lifecycle.send(starting, { abortSignal: signal }),
       )
       return { interpreter, session: checkedId(sessionId) }
     },
 
     async stop({ interpreter, session }) {
       const signal = inTime()
-      await turn('Stop', signal)
       const { sdk, lifecycle } = await load()
-      const stopping = new sdk.StopCodeInterpreterSessionCommand({
-        codeInterpreterIdentifier: interpreter,
-        sessionId: session,
-      })
-      try {
-        await lifecycle.send(stopping, { abortSignal: signal })
-        return true
-      } catch (error) {
-        if (isGone(error)) return false
-        throw error
+      const stopping = { codeInterpreterIdentifier: interpreter, sessionId: session }
+      for (let attempt = 1; ; attempt += 1) {
+        await turn('Stop', signal)
+        const command = new sdk.StopCodeInterpreterSessionCommand(stopping)
+        try {
+          await hidingKeys(lifecycle, () => lifecycle.send(command, { abortSignal: signal }))
+          return true
+        } catch (error) {
+          if (isGone(error)) return false
+          // It may be ending, or starting, just now: asked once more, and what is gone by then is gone.
+          if (!isConflict(error) || attempt === STOPS_MAX) throw error
+        }
       }
     },
 
@@ -114,15 +114,13 @@ export function createDataPlane(config: AgentcoreConfig, rate: RateGate): DataPl
       for (let page = 0; page < PAGES_MAX; page += 1) {
         const signal = inTime()
         await turn('List', signal)
-        const answer = await lifecycle.send(
-          new sdk.ListCodeInterpreterSessionsCommand({
-            codeInterpreterIdentifier: interpreter,
-            status: 'READY',
-            maxResults: PAGE,
-            ...(nextToken === undefined ? {} : { nextToken }),
-          }),
-          { abortSignal: signal },
-        )
+        const listing = new sdk.ListCodeInterpreterSessionsCommand({
+          codeInterpreterIdentifier: interpreter,
+          status: 'READY',
+          maxResults: PAGE,
+          ...(nextToken === undefined ? {} : { nextToken }),
+        })
+        const answer = await hidingKeys(lifecycle, () => lifecycle.send(listing, { abortSignal: signal }))
         for (const { sessionId, name } of answer.items ?? [])
           found.push({ interpreter, session: checkedId(sessionId), name })
         nextToken = answer.nextToken
@@ -131,24 +129,25 @@ export function createDataPlane(config: AgentcoreConfig, rate: RateGate): DataPl
       throw new CofferdamError('backend_unavailable', 'AgentCore: the list of sessions does not end.')
     },
 
-    async call({ interpreter, session }, name, given, signal, { onText, traceParent } = {}) {
-      await turn('Invoke', signal)
+    async call({ interpreter, session }, name, given, signal, { onText, traceParent, turnMs } = {}) {
+      await turn('Invoke', signal, turnMs)
       const { sdk, invoke } = await load()
       signal.throwIfAborted()
       // An iterator that is left keeps its socket busy; an aborted request does not.
       const request = new AbortController()
       try {
-        const answer = await invoke.send(
-          new sdk.InvokeCodeInterpreterCommand({
-            codeInterpreterIdentifier: interpreter,
-            sessionId: session,
-            name,
-            arguments: given,
-            traceParent,
-          }),
-          { abortSignal: AbortSignal.any([request.signal, signal]) },
-        )
-        return await consumeStream(answer.stream ?? (async function* () {})(), onText)
+        const invoking = new sdk.InvokeCodeInterpreterCommand({
+          codeInterpreterIdentifier: interpreter,
+          sessionId: session,
+          name,
+          arguments: given,
+          traceParent,
+        })
+        const abortSignal = AbortSignal.any([request.signal, signal])
+        return await hidingKeys(invoke, async () => {
+          const { stream } = await invoke.send(invoking, { abortSignal })
+          return await consumeStream(stream ?? (async function* () {})(), onText)
+        })
       } catch (error) {
         signal.throwIfAborted()
         throw error
@@ -161,8 +160,11 @@ export function createDataPlane(config: AgentcoreConfig, rate: RateGate): DataPl
       const both = AbortSignal.any([signal, inTime()])
       await turn('List', both)
       const { sdk, lifecycle } = await load()
-      const asking = { codeInterpreterIdentifier: interpreter, maxResults: 1 }
-      await lifecycle.send(new sdk.ListCodeInterpreterSessionsCommand(asking), { abortSignal: both })
+      const asking = new sdk.ListCodeInterpreterSessionsCommand({
+        codeInterpreterIdentifier: interpreter,
+        maxResults: 1,
+      })
+      await hidingKeys(lifecycle, () => lifecycle.send(asking, { abortSignal: both }))
     },
 
     close() {
@@ -174,25 +176,6 @@ export function createDataPlane(config: AgentcoreConfig, rate: RateGate): DataPl
         () => undefined,
       )
     },
-  }
-}
-
-async function clients(config: AgentcoreConfig) {
-  const sdk = await import('@aws-sdk/client-bedrock-agentcore')
-  const agent = { keepAlive: true, maxSockets: SOCKETS }
-  const common: BedrockAgentCoreClientConfig = {
-    ...(config.region === undefined ? {} : { region: config.region }),
-    ...(config.endpoint === undefined ? {} : { endpoint: config.endpoint }),
-    ...(config.credentials_file === undefined
-      ? {}
-      : { credentials: credentialsFrom(config.credentials_file, config.profile) }),
-    // No time-out of its own: a quiet program is silence, and every call has a signal.
-    requestHandler: { httpAgent: agent, httpsAgent: agent, connectionTimeout: CONNECT_MS },
-  }
-  return {
-    sdk,
-    lifecycle: new sdk.BedrockAgentCoreClient({ ...common, maxAttempts: ATTEMPTS }),
-    invoke: new sdk.BedrockAgentCoreClient({ ...common, maxAttempts: 1 }),
   }
 }
 

@@ -27,11 +27,18 @@ export function fromAnswer({ head, stdout, stderr }: Answer): Ended {
 /** The interpreter or the cell was killed, or did not end in time: what the tool itself says is all that there is. */
 const KILLED: readonly (number | null | undefined)[] = [124, 137]
 
-/** `stdout` and `stderr` come after what was shown while it ran. Throws `sandbox_lost` where nothing says that anybody was killed. */
+/** The interpreter was killed by SIGKILL. Nobody but the kernel, for memory, does that of itself. */
+const KILLED_FOR_MEMORY = 137
+
+/**
+ * `stdout` and `stderr` come after what was shown while it ran; `isStopped`: its deadline had passed, so that we stopped it. Throws
+ * `sandbox_lost` where nothing says that anybody was killed.
+ */
 export function withoutAnswer(
   result: ToolResult | null,
   shown: Exit['outputBytes'],
   most: Exit['outputBytes'],
+  isStopped: boolean,
 ): Ended {
   if (!KILLED.includes(result?.exitCode))
     throw new CofferdamError('sandbox_lost', 'AgentCore: the cell of the session did not answer.', {
@@ -44,7 +51,7 @@ export function withoutAnswer(
     signal: null,
     outputBytes: bytes,
     outputDropped: { stdout: bytes.stdout > most.stdout, stderr: bytes.stderr > most.stderr },
-    oomKills: 0,
+    oomKills: result?.exitCode === KILLED_FOR_MEMORY && !isStopped ? 1 : 0,
     pidsLimitHit: false,
     diskLimitHit: false,
     stdout,

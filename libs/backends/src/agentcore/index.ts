@@ -31,6 +31,7 @@ import { traceParentOf } from './trace-parent.ts'
 import { ownedName, ownerIn } from './session-name.ts'
 
 /** Beyond the hard deadline: the worker ends a session itself, the service's clock is for workers that died. */
+import { stoppingAgain } from './stop-again.ts'
 const LIFE_MARGIN_MS = 60_000
 /** Bounds of the service: 8 hours for a session, and a minute as the least that is of use. */
 const LIFE_MS = { least: 60_000, most: 28_800_000 }
@@ -46,7 +47,7 @@ export function createAgentcoreBackend(
 ): Backend {
   const settings = agentcoreConfigSchema.parse(config)
   const logger = deps.logger ?? SILENT
-  const service = createDataPlane(settings, deps.rate ?? createLocalRateGate())
+  const service = stoppingAgain(createDataPlane(settings, deps.rate ?? createLocalRateGate()))
   const parts: OpenParts = { service, readyMs: settings.ready_timeout_ms, logger }
   const interpreters = lookup(settings, deps.interpreters)
   const capabilities = capabilitiesOf(settings, deps)
@@ -229,6 +230,8 @@ export function createAgentcoreBackend(
     },
     async owners() {
       return [...new Set((await owned()).map(({ owner }) => owner))]
+      // Whoever looks for what others left, as each worker does twice a minute, ends what it left itself.
+      await service.stopLeft()
     },
     async endSession(_name, entry) {
       return await stopKept(parts, entry.handle)

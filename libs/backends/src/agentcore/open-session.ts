@@ -11,6 +11,7 @@ import { proveReady, type CellSession } from './cell-session.ts'
 import { isGone, isRefused, openFailure } from './classify-failure.ts'
 import type { DataPlane, SessionPlace } from './data-plane.ts'
 import { clientToken } from './session-name.ts'
+import type { StoppingPlane } from './stop-again.ts'
 
 export interface StartWish {
   interpreter: string
@@ -22,7 +23,7 @@ export interface StartWish {
 }
 
 export interface OpenParts {
-  service: DataPlane
+  service: StoppingPlane
   readyMs: number
   logger: BackendLogger
 }
@@ -66,25 +67,25 @@ async function start(
     return await service.start({ interpreter, name, seconds, token, traceParent })
   } catch (error) {
     // Without a refusal it may have been made all the same.
-    if (!isRefused(error))
-      await stopByName(service, interpreter, name).catch((cause: unknown) =>
-        logger.warn(
-          { err: cause, name },
-          'agentcore: a session whose start failed may run on until its time ends',
-        ),
-      )
+    if (!isRefused(error)) {
+      const stop = async (): Promise<unknown> => await stopByName(service, interpreter, name)
+      await stop().catch((cause: unknown) => {
+        service.later(name, stop)
+        logger.warn({ err: cause, name }, 'agentcore: a session whose start failed may run on')
+      })
+    }
     throw openFailure(error, 'session_start')
   }
 }
 
-/** Stops it; a failure is logged, for nobody waits. */
+/** Stops it; a failure is logged, for nobody waits, and it is stopped later. */
 export async function discard({ service, logger }: OpenParts, id: SessionPlace): Promise<void> {
   await service
     .stop(id)
     .catch((error: unknown) =>
       logger.warn(
         { err: error, session: id.session },
-        'agentcore: a session was not stopped; it ends at its time',
+        'agentcore: a session was not stopped; it is asked for again',
       ),
     )
 }

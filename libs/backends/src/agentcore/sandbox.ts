@@ -155,7 +155,7 @@ export class AgentcoreSandbox implements Sandbox {
     // What did not end by itself may have left anything running.
     if (answer === null || answer.head.exit?.stopped === true) this.#parts.session.spoil()
     const { stdout, stderr, ...ended } =
-      answer === null ? withoutAnswer(result, output.handed, most) : fromAnswer(answer)
+      answer === null ? withoutAnswer(result, output.handed, most, wallMs >= softMs) : fromAnswer(answer)
     await (answer === null ? output.append({ stdout, stderr }) : output.finish({ stdout, stderr }))
     const exit = { ...ended, usage: unmeasuredUsage(wallMs) }
     if (answer === null) return exit

@@ -1,4 +1,5 @@
 /** What a refusal of AWS means to provisioning. Sorted by name: `$retryable` is not set on all that may be retried. */
+import { hidingKeys, type KeyedClient } from '../hide-keys.ts'
 
 export type AwsFailureKind =
   | 'throttled'
@@ -49,9 +50,9 @@ const KINDS: Readonly<Record<string, AwsFailureKind>> = {
 const SAID_MAX = 400
 
 /** Runs one call of an SDK; what it throws becomes an `AwsFailure`. `what` begins the message: `CreateRole`. */
-export async function calling<T>(what: string, call: () => Promise<T>): Promise<T> {
+export async function calling<T>(client: KeyedClient, what: string, call: () => Promise<T>): Promise<T> {
   try {
-    return await call()
+    return await hidingKeys(client, call)
   } catch (error) {
     const name = error instanceof Error ? error.name : 'unknown error'
     const said = error instanceof Error ? error.message.slice(0, SAID_MAX) : String(error)

@@ -5,6 +5,10 @@ import type { AgentcoreProvisionConfig } from './config.ts'
 
 type Connection = Pick<AgentcoreProvisionConfig, 'region' | 'credentials_file' | 'profile'>
 
+/** What answers in a second, as every call of both does, and says nothing for so long, will not answer. */
+const SILENT_MS = 30_000
+const CONNECT_MS = 5_000
+
 /** What both clients are made with. Creation is 5/s per account: five attempts wait about 8 s for their turn in the SDK. */
 export function clientOptions(
   { region, credentials_file: file, profile }: Connection,
@@ -13,6 +17,11 @@ export function clientOptions(
   return {
     region,
     maxAttempts: 5,
+    requestHandler: {
+      connectionTimeout: CONNECT_MS,
+      requestTimeout: SILENT_MS,
+      throwOnRequestTimeout: true,
+    },
     ...(endpoint === undefined ? {} : { endpoint }),
     ...(file === undefined ? {} : { credentials: credentialsFrom(file, profile) }),
   }
@@ -68,7 +77,7 @@ export async function openControlPlane(
 
   return {
     create: ({ name, network, executionRoleArn, clientToken }) =>
-      calling('CreateCodeInterpreter', async () => {
+      calling(client, 'CreateCodeInterpreter', async () => {
         const made = await client.send(
           new sdk.CreateCodeInterpreterCommand({
             name,
@@ -88,7 +97,7 @@ export async function openControlPlane(
       }),
     get: (id) =>
       goneIsNull(() =>
-        calling('GetCodeInterpreter', async () => {
+        calling(client, 'GetCodeInterpreter', async () => {
           const found = await client.send(new sdk.GetCodeInterpreterCommand({ codeInterpreterId: id }))
           return {
             id: present(found.codeInterpreterId, 'id'),
@@ -104,7 +113,7 @@ export async function openControlPlane(
       let nextToken: string | undefined
       for (let page = 0; page < PAGES_MAX; page += 1) {
         const token = nextToken
-        const answer = await calling('ListCodeInterpreters', () =>
+        const answer = await calling(client, 'ListCodeInterpreters', () =>
           client.send(
             new sdk.ListCodeInterpretersCommand({
               maxResults: PAGE,
@@ -127,7 +136,7 @@ export async function openControlPlane(
     },
     delete: async (id) =>
       (await goneIsNull(() =>
-        calling('DeleteCodeInterpreter', async () => {
+        calling(client, 'DeleteCodeInterpreter', async () => {
           await client.send(new sdk.DeleteCodeInterpreterCommand({ codeInterpreterId: id }))
           return true
         }),

@@ -1,5 +1,6 @@
 /** A role of each tenant's own, where the configuration asks for it. The SDK is loaded when the first role is needed. */
 import { isDeepStrictEqual } from 'node:util'
+import type { KeyedClient } from '../hide-keys.ts'
 import { AwsFailure, calling, isAwsFailure } from './aws-failure.ts'
 import type { AgentcoreProvisionConfig } from './config.ts'
 import { clientOptions } from './control-plane.ts'
@@ -33,7 +34,7 @@ export function createTenantRoles(config: AgentcoreProvisionConfig): TenantRoles
       const { sdk, client } = await iam()
       const name = roleName(config.prefix, tenantId)
       const made = await createOrGet(await iam(), config, name, trust)
-      await calling('PutRolePolicy', () =>
+      await calling(client, 'PutRolePolicy', () =>
         client.send(
           new sdk.PutRolePolicyCommand({
             RoleName: name,
@@ -47,10 +48,10 @@ export function createTenantRoles(config: AgentcoreProvisionConfig): TenantRoles
     async remove(tenantId) {
       const { sdk, client } = await iam()
       const RoleName = roleName(config.prefix, tenantId)
-      await unlessGone('DeleteRolePolicy', () =>
+      await unlessGone(client, 'DeleteRolePolicy', () =>
         client.send(new sdk.DeleteRolePolicyCommand({ RoleName, PolicyName: POLICY_NAME })),
       )
-      await unlessGone('DeleteRole', () => client.send(new sdk.DeleteRoleCommand({ RoleName })))
+      await unlessGone(client, 'DeleteRole', () => client.send(new sdk.DeleteRoleCommand({ RoleName })))
     },
     async [Symbol.asyncDispose]() {
       if (opened !== undefined) (await opened).client.destroy()
@@ -71,7 +72,7 @@ async function createOrGet(
   trust: object,
 ): Promise<{ arn: string; isNew: boolean }> {
   try {
-    const { Role } = await calling('CreateRole', () =>
+    const { Role } = await calling(client, 'CreateRole', () =>
       client.send(
         new sdk.CreateRoleCommand({
           RoleName: name,
@@ -85,7 +86,9 @@ async function createOrGet(
   } catch (error) {
     if (!isAwsFailure(error, 'conflict')) throw error
   }
-  const { Role } = await calling('GetRole', () => client.send(new sdk.GetRoleCommand({ RoleName: name })))
+  const { Role } = await calling(client, 'GetRole', () =>
+    client.send(new sdk.GetRoleCommand({ RoleName: name })),
+  )
   // IAM gives the document back URL-encoded.
   const found = parsedOrNull(decodeURIComponent(Role?.AssumeRolePolicyDocument ?? ''))
   if (Role?.Arn === undefined || !isDeepStrictEqual(found, trust))
@@ -97,9 +100,9 @@ async function createOrGet(
   return { arn: Role.Arn, isNew: false }
 }
 
-async function unlessGone(what: string, call: () => Promise<unknown>): Promise<void> {
+async function unlessGone(client: KeyedClient, what: string, call: () => Promise<unknown>): Promise<void> {
   try {
-    await calling(what, call)
+    await calling(client, what, call)
   } catch (error) {
     if (!isAwsFailure(error, 'gone')) throw error
   }

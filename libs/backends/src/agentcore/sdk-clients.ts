@@ -1,0 +1,32 @@
+/**
+ * Two clients of the data plane: `lifecycle` repeats calls, for a Start has its token and a Stop may come twice; `invoke` never
+ * does, because with the SDK's default a connection that broke after a run executed the program twice (measured).
+ */
+import type { BedrockAgentCoreClientConfig } from '@aws-sdk/client-bedrock-agentcore'
+import type { AgentcoreConfig } from './config.ts'
+import { credentialsFrom } from './credentials.ts'
+
+/** Executions of a worker at once; the SDK's own agent has 50 sockets and lets the others wait. */
+const SOCKETS = 500
+const CONNECT_MS = 5_000
+const ATTEMPTS = 3
+
+/** Loads the SDK; talks to nothing. */
+export async function openClients(config: AgentcoreConfig) {
+  const sdk = await import('@aws-sdk/client-bedrock-agentcore')
+  const agent = { keepAlive: true, maxSockets: SOCKETS }
+  const common: BedrockAgentCoreClientConfig = {
+    ...(config.region === undefined ? {} : { region: config.region }),
+    ...(config.endpoint === undefined ? {} : { endpoint: config.endpoint }),
+    ...(config.credentials_file === undefined
+      ? {}
+      : { credentials: credentialsFrom(config.credentials_file, config.profile) }),
+    // No time-out of its own: a quiet program is silence, and every call has a signal.
+    requestHandler: { httpAgent: agent, httpsAgent: agent, connectionTimeout: CONNECT_MS },
+  }
+  return {
+    sdk,
+    lifecycle: new sdk.BedrockAgentCoreClient({ ...common, maxAttempts: ATTEMPTS }),
+    invoke: new sdk.BedrockAgentCoreClient({ ...common, maxAttempts: 1 }),
+  }
+}
