@@ -238,6 +238,11 @@ describe('a sandbox that is lost', () => {
     [new CofferdamError('sandbox_lost'), 'sandbox_lost', 'sandbox_lost'],
     [new CofferdamError('protocol_violation'), 'sandbox_lost', 'protocol_violation'],
     [new CofferdamError('sandbox_lost', undefined, { details: { oomKills: 1 } }), 'oom', null],
+    [
+      new CofferdamError('sandbox_lost', undefined, { details: { reason: 'session_timeout' } }),
+      'hard_timeout',
+      'session_timeout',
+    ],
     [new TypeError('a bug'), 'sandbox_lost', 'internal'],
   ])('after %s ends %s', async (error, ending, reason) => {
     const { outcome } = await executed(async ({ out }) => {

@@ -1,6 +1,6 @@
 /** What an agent reads about a failed attempt: what happened, the figure that was hit, and what to change. Public. */
 import { BOUNDS, assertNever, type Exit, type Limits } from '@cofferdam/contract'
-import type { Verdict } from './verdict.ts'
+import { SESSION_TIMEOUT, type Verdict } from './verdict.ts'
 
 export interface FailureFacts {
   limits: Limits
@@ -32,6 +32,8 @@ function sentence(ending: Verdict['ending'], reason: string | null, facts: Failu
     case 'hard_timeout':
       if (reason === 'cpu_time_limit')
         return `The program was killed after using more than ${limits.cpu_time_ms ?? 0} ms of CPU time.`
+      if (reason === SESSION_TIMEOUT)
+        return 'The vendor ended the sandbox at the end of its time, and the program with it.'
       return `The program was killed at its hard deadline of ${limits.hard_timeout_ms} ms; it did not end when asked to at ${limits.soft_timeout_ms} ms.`
     case 'oom':
       return `The program ran out of memory; its limit is ${limits.memory_mib} MiB. Use less, or raise limits.memory_mib.`

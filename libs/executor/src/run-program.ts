@@ -27,7 +27,7 @@ import type { RedactionRules } from './redaction-rules.ts'
 import { ATTRIBUTE, EVENT, SPAN, type AttemptSpans } from './spans.ts'
 import { createPrintedTail } from './tasks/printed-tail.ts'
 import type { Task } from './tasks/task.ts'
-import { decideEnding, type Evidence } from './verdict.ts'
+import { decideEnding, SESSION_TIMEOUT, type Evidence } from './verdict.ts'
 import { leaveWorkspace } from './workspace-turn.ts'
 
 /** 16 MiB of artifacts in 256 files, from a remote sandbox; the program's own time is over by then. */
@@ -226,11 +226,17 @@ async function conclude(
   }
 }
 
-/** A backend that saw the kernel kill for memory says so in the error's details, for the channel may close first. */
+/**
+ * A backend that saw the kernel kill for memory says so in the error's details, for the channel may close first; so does one whose vendor
+ * ended the sandbox at its time.
+ */
 function lossOf(failure: unknown): NonNullable<Evidence['lost']> {
   if (!isCofferdamError(failure)) return { reason: 'internal', oomKills: 0 }
-  const { oomKills } = failure.details as { oomKills?: Exit['oomKills'] }
-  return { reason: failure.code, oomKills: typeof oomKills === 'number' ? oomKills : 0 }
+  const { oomKills, reason } = failure.details as { oomKills?: Exit['oomKills']; reason?: unknown }
+  return {
+    reason: reason === SESSION_TIMEOUT ? SESSION_TIMEOUT : failure.code,
+    oomKills: typeof oomKills === 'number' ? oomKills : 0,
+  }
 }
 
 const isFenced = ({ signal }: Attempt): boolean => signal.aborted && stopCauseOf(signal) === 'lock_lost'

@@ -77,6 +77,12 @@ describe('decideEnding', () => {
       'sandbox_lost',
       'protocol_violation',
     ],
+    [
+      'its vendor ended the sandbox at its time',
+      { lost: { ...lost, reason: 'session_timeout' } },
+      'hard_timeout',
+      'session_timeout',
+    ],
     ['its sandbox died after the soft stop', { lost, softStopped: true }, 'sandbox_lost', 'sandbox_lost'],
   ])('when %s: %o ends %s', (_case, evidence, ending, reason) => {
     expect(decideEnding({ ...nothing, ...evidence })).toEqual({ ending, reason })

@@ -1,7 +1,7 @@
 /**
  * From evidence to ending: a table, first match wins. Order and reasons come from local-isolation.md §6 (what we did
  * ourselves comes first, then the kernel's memory kill, then the soft stop, then what the program did) and
- * agentcore-and-thinkwork.md §10.4 (`MemoryError`). Signal 9 alone proves nothing: a program may kill itself.
+ * agentcore-and-thinkwork.md §10.4 (`MemoryError`, a vendor's own time-out). Signal 9 alone proves nothing: a program may kill itself.
  */
 import type { Ending, Exit, StopCause } from '@cofferdam/contract'
 
@@ -32,6 +32,9 @@ interface Row {
   reason?: string | ((evidence: Evidence) => string | null)
 }
 
+/** The loss of a sandbox whose vendor said that its time was over: nobody's fault but the program's. */
+export const SESSION_TIMEOUT = 'session_timeout'
+
 const failed = ({ exit }: Evidence) => exit !== null && (exit.exitCode !== 0 || exit.signal !== null)
 const killed = ({ exit }: Evidence) => exit !== null && (exit.signal === 'SIGKILL' || exit.exitCode === 137)
 
@@ -43,6 +46,7 @@ const TABLE: readonly Row[] = [
   { when: (e) => e.stop === 'drain', ending: 'worker_lost', reason: 'drained' },
   { when: (e) => killed(e) && (e.exit?.oomKills ?? 0) > 0, ending: 'oom' },
   { when: (e) => (e.lost?.oomKills ?? 0) > 0, ending: 'oom' },
+  { when: (e) => e.lost?.reason === SESSION_TIMEOUT, ending: 'hard_timeout', reason: SESSION_TIMEOUT },
   {
     when: (e) => e.stop === 'heartbeat' || (e.silent === true && e.exit !== null),
     ending: 'soft_timeout',
