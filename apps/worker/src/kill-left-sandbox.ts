@@ -1,11 +1,13 @@
 /**
  * The sandbox of an execution whose owner vanished, killed through its ref. One of its own is killed at once. A session that any worker
- * attaches to is not its own: another execution may be in it by now, whose program must not die of this.
+ * attaches to is not its own: another execution may be in it by now, whose program must not die of this, and what earlier ones
+ * left in it is to stay. Its entry says whose turn it is.
  *
  *   of no session, or of one that a worker alone reaches ─► killed
- *   session held by the vanished owner ─► killed
- *               by another worker ─► left: that one goes on in it, or found a turn without an end and ended it
- *               by nobody ─► killed while it is claimed, so that nobody attaches meanwhile
+ *   at rest: its turn had ended, only its outcome was not told ─► left
+ *   in another's turn, or held by another worker, who finds a turn without an end and ends it ─► left
+ *   in its turn, held by the vanished owner ─► killed
+ *                        by nobody ─► killed while it is claimed, so that nobody attaches meanwhile
  */
 import { isCofferdamError, type Backend, type SandboxRef, type SessionInfo } from '@cofferdam/contract'
 import type { Interrupted, Taken } from '@cofferdam/queue'
@@ -13,7 +15,7 @@ import type { WorkerDeps } from './worker-deps.ts'
 
 /** Throws what backend and registry throw. */
 export async function killLeftSandbox(
-  taken: Pick<Taken, 'request' | 'signal'>,
+  taken: Pick<Taken, 'executionId' | 'request' | 'signal'>,
   { ref, worker }: Pick<Interrupted, 'ref' | 'worker'>,
   deps: Pick<WorkerDeps, 'backends' | 'sessions' | 'workerId'>,
 ): Promise<void> {
@@ -21,7 +23,9 @@ export async function killLeftSandbox(
   const backend = ref === null ? undefined : deps.backends.get(ref.backend)
   if (ref === null || backend === undefined) return
   const session = await sharedSession(taken, backend, deps)
-  if (session === null || session.holder === worker) await backend.kill(ref)
+  if (session === null) await backend.kill(ref)
+  else if (session.turn !== taken.executionId) return
+  else if (session.holder === worker) await backend.kill(ref)
   else if (session.holder === null) await killClaimed(taken, session, backend, ref, deps)
 }
 
@@ -37,7 +41,7 @@ async function sharedSession(
 
 /** What stands in the entry of a session whose sandbox is gone is found out by whoever comes next. */
 async function killClaimed(
-  { signal }: Pick<Taken, 'signal'>,
+  { executionId, signal }: Pick<Taken, 'executionId' | 'signal'>,
   { tenantId, backend: vendor, key }: SessionInfo,
   backend: Backend,
   ref: SandboxRef,
@@ -45,8 +49,9 @@ async function killClaimed(
 ): Promise<void> {
   const name = { tenantId, backend: vendor, key }
   try {
-    await using _lease = await sessions.claim(name, workerId, { waitMs: 0, signal })
-    await backend.kill(ref)
+    await using lease = await sessions.claim(name, workerId, { waitMs: 0, signal })
+    // As it stands now that its owner, should it live, can write no more.
+    if (lease.entry?.turn === executionId) await backend.kill(ref)
   } catch (error) {
     // Another worker was faster: it is that one's now.
     if (!isCofferdamError(error) || error.code !== 'conflict') throw error

@@ -1,10 +1,12 @@
 /** What is killed when an execution's owner vanished: real registry, a backend that remembers. */
 import {
   executionRequestSchema,
+  newExecutionId,
   newSandboxId,
   newSessionId,
   newWorkerId,
   type Backend,
+  type ExecutionId,
   type WorkerId,
 } from '@cofferdam/contract'
 import { createFakeBackend } from '@cofferdam/backends'
@@ -30,11 +32,12 @@ afterAll(async () => {
 
 const self = newWorkerId('0123456789ab')
 const vanished = newWorkerId('0123456789ab')
+const executionId = newExecutionId()
 const signal = new AbortController().signal
 const ref = { backend: 'vendor', id: newSandboxId(), handle: { claim: 'c' } }
 
-/** Takes the session of this key, which has a sandbox then. */
-async function hold(key: string, holder: WorkerId) {
+/** Takes the session of this key, which has a sandbox then, and writes whose turn it is (null: it rests). */
+async function hold(key: string, holder: WorkerId, turn: ExecutionId | null = executionId) {
   const name = { tenantId: 'acme', backend: 'vendor', key }
   const lease = await sessions.claim(name, holder, { waitMs: 0, signal })
   await lease.keep({
@@ -46,6 +49,7 @@ async function hold(key: string, holder: WorkerId) {
     usedAtMs: 1,
     idleAtMs: Date.now() + 3_600_000,
     expiresAtMs: null,
+    ...(turn === null ? {} : { turn }),
   })
   return lease
 }
@@ -67,7 +71,7 @@ async function isKilled(key: string | null, while_: () => Promise<void> = async 
   })
   const backends = new Map([['vendor', backend]])
   await killLeftSandbox(
-    { request, signal },
+    { executionId, request, signal },
     { ref, worker: vanished },
     { backends, sessions, workerId: self },
   )
@@ -78,17 +82,45 @@ it('is its own sandbox, whether it was of no session or of one that is known no 
   expect([await isKilled(null), await isKilled('never-kept')]).toEqual([true, true])
 })
 
-it('is a session that the vanished owner still holds', async () => {
+it('is a session that the vanished owner still holds in its turn', async () => {
   await using _lease = await hold('theirs', vanished)
   expect(await isKilled('theirs')).toBe(true)
 })
 
-it('is not a session in which another worker has a turn', async () => {
-  await using _lease = await hold('taken', newWorkerId('0123456789ab'))
-  expect(await isKilled('taken')).toBe(false)
+it('is not a session in which another worker has a turn, nor one that another holds to end it', async () => {
+  const other = newWorkerId('0123456789ab')
+  await using _turn = await hold('taken', other, newExecutionId())
+  await using _claimed = await hold('found', other)
+  expect([await isKilled('taken'), await isKilled('found')]).toEqual([false, false])
 })
 
-it('is a session that nobody holds, and nobody attaches to it meanwhile', async () => {
+it('is not a session that rests: its turn had ended, and what it keeps stays', async () => {
+  await (await hold('rests', vanished, null))[Symbol.asyncDispose]()
+  await using _held = await hold('rests-held', vanished, null)
+  expect([await isKilled('rests'), await isKilled('rests-held')]).toEqual([false, false])
+})
+
+it('is not a session that nobody holds, in which another turn never ended', async () => {
+  await (await hold('other', vanished, newExecutionId()))[Symbol.asyncDispose]()
+  expect(await isKilled('other')).toBe(false)
+})
+
+it('is not a session that its owner rested after all, before it could be claimed', async () => {
+  const lease = await hold('late', vanished)
+  const found = await sessions.find(lease.name)
+  await lease[Symbol.asyncDispose]()
+  await (await hold('late', vanished, null))[Symbol.asyncDispose]()
+  const find = sessions.find.bind(sessions)
+  // What was read is older than what stands there.
+  sessions.find = async () => (found === null ? null : { ...found, holder: null })
+  try {
+    expect(await isKilled('late')).toBe(false)
+  } finally {
+    sessions.find = find
+  }
+})
+
+it('is a session in its turn that nobody holds, and nobody attaches to it meanwhile', async () => {
   await (await hold('free', vanished))[Symbol.asyncDispose]()
   const name = { tenantId: 'acme', backend: 'vendor', key: 'free' }
   const killed = await isKilled('free', async () =>

@@ -16,7 +16,7 @@ import type { Fault } from '../../../infra/doubles/agentcore/faults.ts'
 import { missing, NODE } from '../../../infra/doubles/jail.ts'
 import { createAgentcoreBackend } from '../src/agentcore/index.ts'
 import { createLiveLines } from '../src/agentcore/live-lines.ts'
-import { memorySessions } from './memory-sessions.ts'
+import { redisSessions, type TestSessions } from './redis-sessions.ts'
 import { jobSpec, python } from './remote-run.ts'
 
 const why = missing()
@@ -37,6 +37,7 @@ describe.skipIf(why !== null && process.env['COFFERDAM_REQUIRE'] !== 'all')(
     const keys = join(folder, 'credentials')
     const opened: AsyncDisposable[] = []
     let double: AgentcoreDouble
+    let sessions: TestSessions
 
     beforeAll(async () => {
       const { accessKeyId, secretAccessKey } = EXAMPLE_SECRETS
@@ -45,6 +46,7 @@ describe.skipIf(why !== null && process.env['COFFERDAM_REQUIRE'] !== 'all')(
         `[default]\naws_access_key_id = ${accessKeyId}\naws_secret_access_key = ${secretAccessKey}\n`,
       )
       double = await startAgentcoreDouble({ ratePerSecond: 1000 })
+      sessions = await redisSessions()
     })
     afterEach(async () => {
       double.fault()
@@ -54,6 +56,7 @@ describe.skipIf(why !== null && process.env['COFFERDAM_REQUIRE'] !== 'all')(
     })
     afterAll(async () => {
       await double[Symbol.asyncDispose]()
+      await sessions[Symbol.asyncDispose]()
       rmSync(folder, { recursive: true })
     })
 
@@ -68,7 +71,7 @@ describe.skipIf(why !== null && process.env['COFFERDAM_REQUIRE'] !== 'all')(
           node: NODE,
           ...config,
         },
-        { sessions: memorySessions() },
+        { sessions },
       )
       const sandbox = await by.open(
         { ...jobSpec('aceaceaceace', program), ...change },

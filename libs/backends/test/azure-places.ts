@@ -10,7 +10,7 @@ import { exerciseBackend } from '../conformance/index.ts'
 import { createAzureBackend } from '../src/azure/index.ts'
 import type { BackendDeps } from '../src/deps.ts'
 import { ownerOf } from '../src/azure/identifier.ts'
-import { memorySessions } from './memory-sessions.ts'
+import { redisSessions } from './redis-sessions.ts'
 
 export const SECRET = 'identifier-secret-canary-0123456789abcdef'
 
@@ -64,8 +64,12 @@ export async function startAzurePlaces(maxSessions = 40): Promise<AzurePlaces> {
 /** The conformance suite for one kind of pool. */
 export async function exerciseAzure(pool: 'python' | 'shell' | 'custom', more: Settings = {}): Promise<void> {
   const places = await startAzurePlaces()
-  afterAll(() => places[Symbol.asyncDispose]())
-  const deps: BackendDeps = { sessions: memorySessions() }
+  const sessions = await redisSessions()
+  afterAll(async () => {
+    await places[Symbol.asyncDispose]()
+    await sessions[Symbol.asyncDispose]()
+  })
+  const deps: BackendDeps = { sessions }
   const factory = (): Backend => createAzureBackend(places.settings(pool, more), deps)
   const all = (): Promise<{ identifier: string }[]> => places.double.pool(pool).list()
   await exerciseBackend('azure', factory, {

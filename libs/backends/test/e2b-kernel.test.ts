@@ -7,7 +7,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { startE2bDouble, type E2bDouble } from '../../../infra/doubles/e2b/e2b-double.ts'
 import { missing } from '../../../infra/doubles/jail.ts'
 import { createE2bBackend } from '../src/e2b/index.ts'
-import { memorySessions } from './memory-sessions.ts'
+import { redisSessions, type TestSessions } from './redis-sessions.ts'
 import { jobSpec, python } from './remote-run.ts'
 
 const why = missing()
@@ -15,7 +15,7 @@ const SETTINGS = { template: 'code-interpreter-v1', code_interpreter: true }
 
 describe.skipIf(why !== null && process.env['COFFERDAM_REQUIRE'] !== 'all')(`e2b ${why ?? ''}`, () => {
   const folder = mkdtempSync(join(tmpdir(), 'cofferdam-e2b-'))
-  const sessions = memorySessions()
+  let sessions: TestSessions
   let double: E2bDouble
   let backend: Backend
 
@@ -31,6 +31,7 @@ describe.skipIf(why !== null && process.env['COFFERDAM_REQUIRE'] !== 'all')(`e2b
     )
   beforeAll(async () => {
     double = await startE2bDouble()
+    sessions = await redisSessions()
     writeFileSync(join(folder, 'key'), double.apiKey)
     backend = made(SETTINGS)
   })
@@ -40,6 +41,7 @@ describe.skipIf(why !== null && process.env['COFFERDAM_REQUIRE'] !== 'all')(`e2b
   afterAll(async () => {
     await backend[Symbol.asyncDispose]()
     await double[Symbol.asyncDispose]()
+    await sessions[Symbol.asyncDispose]()
     rmSync(folder, { recursive: true })
   })
 

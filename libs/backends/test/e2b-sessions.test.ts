@@ -14,11 +14,11 @@ import {
   type SessionEntry,
 } from '@cofferdam/contract'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
-import { NO_FAULTS } from '../../../infra/doubles/e2b/control.ts'
+import { NO_FAULTS } from '../../../infra/doubles/e2b/faults.ts'
 import { startE2bDouble, type E2bDouble } from '../../../infra/doubles/e2b/e2b-double.ts'
 import { missing } from '../../../infra/doubles/jail.ts'
 import { createE2bBackend } from '../src/e2b/index.ts'
-import { memorySessions, type MemorySessions } from './memory-sessions.ts'
+import { redisSessions, type TestSessions } from './redis-sessions.ts'
 import { jobSpec, printed, python } from './remote-run.ts'
 
 const why = missing()
@@ -36,7 +36,7 @@ describe.skipIf(why !== null && process.env['COFFERDAM_REQUIRE'] !== 'all')(`e2b
   const folder = mkdtempSync(join(tmpdir(), 'cofferdam-e2b-'))
   const keyFile = join(folder, 'key')
   let double: E2bDouble
-  let sessions: MemorySessions
+  let sessions: TestSessions
   let one: Backend
   let two: Backend
 
@@ -56,10 +56,10 @@ describe.skipIf(why !== null && process.env['COFFERDAM_REQUIRE'] !== 'all')(`e2b
 
   beforeAll(async () => {
     double = await startE2bDouble()
+    sessions = await redisSessions()
     writeFileSync(keyFile, double.apiKey)
   })
   beforeEach(() => {
-    sessions = memorySessions()
     one = createE2bBackend(settings(), { sessions })
     two = createE2bBackend(settings(), { sessions })
   })
@@ -67,11 +67,13 @@ describe.skipIf(why !== null && process.env['COFFERDAM_REQUIRE'] !== 'all')(`e2b
     double.fault(NO_FAULTS)
     const entry = await sessions.find(NAME)
     if (entry !== null) await two.endSession?.(NAME, entry, AbortSignal.timeout(30_000))
+    await sessions.clear()
     expect(running(), 'left at the vendor').toEqual([])
     await Promise.all([one, two].map((backend) => backend[Symbol.asyncDispose]()))
   })
   afterAll(async () => {
     await double[Symbol.asyncDispose]()
+    await sessions[Symbol.asyncDispose]()
     rmSync(folder, { recursive: true })
   })
 
@@ -122,7 +124,7 @@ describe.skipIf(why !== null && process.env['COFFERDAM_REQUIRE'] !== 'all')(`e2b
         }),
       ).rejects.toMatchObject({ code: 'fenced' })
       await isUp.promise
-      sessions.expire(NAME)
+      await sessions.expire(NAME)
       await lost
       const next = await count(two)
       expect([next.said, next.session?.fresh]).toEqual(['1\n', true])
@@ -190,7 +192,7 @@ describe.skipIf(why !== null && process.env['COFFERDAM_REQUIRE'] !== 'all')(`e2b
             return Object.assign(lease, {
               async keep(entry: SessionEntry) {
                 await keep(entry)
-                if (entry.handle['ready'] !== undefined) throw new CofferdamError('queue_unavailable')
+                if (entry.turn === undefined) throw new CofferdamError('queue_unavailable')
               },
             })
           },
@@ -212,14 +214,14 @@ describe.skipIf(why !== null && process.env['COFFERDAM_REQUIRE'] !== 'all')(`e2b
   })
 
   describe('a worker that is killed', () => {
-    /** All that it said until it was killed: when its words are those that are waited for, or when something else happened. */
+    /** Killed when its words are those that are waited for, or when something else happened; whose sandboxes it had. */
     async function killedAt(
       change: Partial<SandboxSpec>,
       sources: string[],
       time: ((said: Said[]) => boolean) | Promise<unknown>,
-    ): Promise<{ said: Said[]; owner: SandboxSpec['owner'] }> {
+    ): Promise<SandboxSpec['owner']> {
       const wish = spec(change)
-      const given = JSON.stringify({ settings: settings(), spec: wish, sources })
+      const given = JSON.stringify({ settings: settings(), redisUrl: sessions.url, spec: wish, sources })
       const child = spawn(process.execPath, [DYING, given], { stdio: ['ignore', 'pipe', 'inherit'] })
       const ended = once(child, 'exit')
       const said: Said[] = []
@@ -239,23 +241,17 @@ describe.skipIf(why !== null && process.env['COFFERDAM_REQUIRE'] !== 'all')(`e2b
         child.kill('SIGKILL')
         await Promise.all([ended, heard])
       }
-      return { said, owner: wish.owner }
+      return wish.owner
     }
     interface Said {
-      kept?: SessionEntry
       printed?: string
       over?: true
     }
-    /** The registry as the dead worker left it. */
-    async function leave(said: Said[]): Promise<SessionEntry> {
-      const entry = said.findLast(({ kept }) => kept !== undefined)?.kept
-      if (entry === undefined) return expect.fail('it kept nothing')
-      await using lease = await sessions.claim(NAME, spec().owner, {
-        waitMs: 0,
-        signal: AbortSignal.timeout(30_000),
-      })
-      await lease.keep(entry)
-      return entry
+    /** The dead worker's lease is over; its entry as it left it. */
+    async function left(): Promise<SessionEntry> {
+      await sessions.expire(NAME)
+      const entry = await sessions.find(NAME)
+      return entry ?? expect.fail('it kept nothing')
     }
     const nextIsMade = async (): Promise<void> => {
       const before = double.created
@@ -265,8 +261,8 @@ describe.skipIf(why !== null && process.env['COFFERDAM_REQUIRE'] !== 'all')(`e2b
 
     it('before it learns of the sandbox: the next holder kills that and begins anew', async () => {
       double.fault({ hold_creates: 1 })
-      const { said } = await killedAt(IN_SESSION, [COUNT], nextIsMade())
-      const entry = await leave(said)
+      await killedAt(IN_SESSION, [COUNT], nextIsMade())
+      const entry = await left()
       expect(entry.handle['sandbox']).toBeUndefined()
       const next = await count(two)
       expect([next.said, next.session?.fresh]).toEqual(['1\n', true])
@@ -274,8 +270,8 @@ describe.skipIf(why !== null && process.env['COFFERDAM_REQUIRE'] !== 'all')(`e2b
     })
 
     it('while a program runs: nobody joins its sandbox, which is killed, and the program does not run again', async () => {
-      const { said } = await killedAt(IN_SESSION, [COUNT, HANG], isUp)
-      const entry = await leave(said)
+      await killedAt(IN_SESSION, [COUNT, HANG], isUp)
+      const entry = await left()
       expect(running()).toEqual([entry.handle['sandbox']])
       const next = await count(two)
       expect([next.said, next.session?.fresh]).toEqual(['1\n', true])
@@ -284,15 +280,15 @@ describe.skipIf(why !== null && process.env['COFFERDAM_REQUIRE'] !== 'all')(`e2b
     })
 
     it('between two turns: the session goes on', async () => {
-      const { said } = await killedAt(IN_SESSION, [COUNT], (words) => words.at(-1)?.over === true)
-      await leave(said)
+      await killedAt(IN_SESSION, [COUNT], (words) => words.at(-1)?.over === true)
+      await left()
       const next = await count(two)
       expect([next.said, next.session?.fresh]).toEqual(['2\n', false])
     })
 
     it('in its turn and never followed: the reaper’s call ends what it left', async () => {
-      const { said } = await killedAt(IN_SESSION, [HANG], isUp)
-      const entry = await leave(said)
+      await killedAt(IN_SESSION, [HANG], isUp)
+      const entry = await left()
       expect(await two.endSession?.(NAME, entry, AbortSignal.timeout(30_000))).toBe(true)
     })
 
@@ -302,7 +298,7 @@ describe.skipIf(why !== null && process.env['COFFERDAM_REQUIRE'] !== 'all')(`e2b
         [0, isUp],
       ] as const) {
         double.fault({ hold_creates: held })
-        const { owner } = await killedAt({}, [HANG], time)
+        const owner = await killedAt({}, [HANG], time)
         expect(running()).toHaveLength(1)
         expect(await two.sweep(owner)).toEqual({ destroyed: 1 })
       }

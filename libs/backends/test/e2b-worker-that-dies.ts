@@ -1,34 +1,23 @@
 /**
  * Run as a process of its own, to be killed: a worker with the E2B backend that runs one program after the other, in turns of a
- * session or in sandboxes of their own. Says as lines of JSON what it keeps in the registry, what programs print, and when a turn is over.
+ * session or in sandboxes of their own. Says as lines of JSON what programs print, and when a turn is over.
  */
-import type { SessionEntry, SandboxSpec } from '@cofferdam/contract'
+import type { SandboxSpec } from '@cofferdam/contract'
+import { connectRedis } from '@cofferdam/queue'
+import { createSessionRegistry } from '@cofferdam/sessions'
 import { createE2bBackend } from '../src/e2b/index.ts'
-import { memorySessions } from './memory-sessions.ts'
 import { python } from './remote-run.ts'
 
 const [given = '{}'] = process.argv.slice(2)
-const { settings, spec, sources } = JSON.parse(given) as {
+const { settings, redisUrl, spec, sources } = JSON.parse(given) as {
   settings: Parameters<typeof createE2bBackend>[0]
+  redisUrl: string
   spec: SandboxSpec
   sources: string[]
 }
 const say = (what: object): void => void process.stdout.write(`${JSON.stringify(what)}\n`)
-const sessions = memorySessions()
-const spoken: typeof sessions = {
-  ...sessions,
-  async claim(...asked) {
-    const lease = await sessions.claim(...asked)
-    const keep = lease.keep.bind(lease)
-    return Object.assign(lease, {
-      async keep(entry: SessionEntry) {
-        await keep(entry)
-        say({ kept: entry })
-      },
-    })
-  },
-}
-const backend = createE2bBackend(settings, { sessions: spoken })
+const sessions = createSessionRegistry({ redis: connectRedis(redisUrl, 'worker') })
+const backend = createE2bBackend(settings, { sessions })
 const { signal } = new AbortController()
 for (const source of sources) {
   const sandbox = await backend.open({ ...spec, program: python(source) }, signal)

@@ -5,6 +5,8 @@
  *                        │                   └──idle deadline passed──► claimed by the reaper ──forget──► absent
  *                        └──forget──► absent
  *
+ * Kept means at rest: an entry that says a turn belongs to its holder, or to one that died in it.
+ *
  * One holder at a time: a claim is a lease with a fence that only rises. Whoever lost its lease writes nothing any more
  * (`fenced`), and what it still runs is its own to stop: `signal` says so before the lease can be another's.
  */
@@ -30,9 +32,17 @@ export interface SessionEntry {
   usedAtMs: number
   /** Its last execution, where the backend keeps it. */
   executionId?: ExecutionId
+  /**
+   * Who has its turn in it: from before anything is asked of its sandbox until the write that rests it, so absent while it rests.
+   * Nobody joins a sandbox whose entry says a turn: the next holder ends it, for its program may still run. `ending`: somebody
+   * ends it.
+   */
+  turn?: ExecutionId | 'ending'
+  /** Runs that it had, where the backend counts them. */
+  runs?: number
   /** From then on the reaper may end it. */
   idleAtMs: number
-  /** When the vendor ends it by itself; null when it does not. */
+  /** When it ends at the latest, by its vendor or for its age; null when neither is known. */
   expiresAtMs: number | null
 }
 

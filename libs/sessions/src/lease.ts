@@ -109,13 +109,15 @@ export function createLease({
   }
 
   /** When to look at it is written first: a holder that dies in between leaves a look too many, never one too few. */
-  async function write(next: SessionEntry): Promise<void> {
+  async function write(next: SessionEntry, written: SessionEntry | null = null): Promise<void> {
     const text = entryText(next)
     const deadlineMs = deadlineOf(next)
-    await calls.bounded(
-      redis.zadd(keys.due(name.backend), deadlineMs, dueMemberOf(name)),
-      'a session deadline',
-    )
+    // One that stands stays: the look at it may have been put off (`overdue`).
+    if (written === null || deadlineOf(written) !== deadlineMs)
+      await calls.bounded(
+        redis.zadd(keys.due(name.backend), deadlineMs, dueMemberOf(name)),
+        'a session deadline',
+      )
     await fenced(
       'keep',
       [session, keys.tenant(name.tenantId)],
@@ -145,7 +147,7 @@ export function createLease({
     signal: lost.signal,
     async keep(next) {
       assertHeld()
-      await write(next)
+      await write(next, current)
       current = next
       nextEpoch = Math.max(nextEpoch, next.epoch + 1)
     },

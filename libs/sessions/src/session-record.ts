@@ -26,6 +26,8 @@ const entrySchema = z.object({
   createdAtMs: z.number(),
   usedAtMs: z.number(),
   executionId: executionIdSchema.exactOptional(),
+  turn: z.union([executionIdSchema, z.literal('ending')]).exactOptional(),
+  runs: z.int().nonnegative().exactOptional(),
   idleAtMs: z.number(),
   expiresAtMs: z.number().nullable(),
 })

@@ -163,29 +163,23 @@ export const LOG_FACTS: Readonly<Record<string, LogFacts>> = {
     from: 'worker',
     about: 'Its first call did not end with our marker. Often: the interpreter’s image or role is broken.',
   },
-  'agentcore: a session whose start failed may run on': {
+  'agentcore: a session whose start failed may run on until its time ends': {
     level: 'warn',
     from: 'worker',
     about:
-      'Nobody knows its id, and it could not be looked for. Its worker looks for it again with every round of the janitor; at the latest the service ends it a minute after its deadline.',
+      'Nobody knows its id, and it could not be looked for; the service ends it a minute after its deadline.',
   },
-  'agentcore: a session was not stopped; it is asked for again': {
+  'agentcore: a session was not stopped; it ends at its time': {
     level: 'warn',
     from: 'worker',
     about:
-      'Its worker tries again with every round of the janitor, others once it is gone; at the latest the service ends it a minute after its deadline.',
+      'The janitor tries again once its worker is gone; the service ends it a minute after its deadline.',
   },
   'azure: a session could not be given back; its next holder makes another': {
     level: 'warn',
     from: 'worker',
     about:
       'The attempt was stopped on its way into it, and the agent there does not answer; the next execution of the session gets a fresh one.',
-  },
-  'azure: a session could not be kept and is ended': {
-    level: 'warn',
-    from: 'worker',
-    about:
-      'It was not proven clean, the lease was lost, or the pool does not answer; the next execution gets a fresh one.',
   },
   'azure: a session that failed to start may wait until its cooldown ends': {
     level: 'warn',
@@ -202,43 +196,33 @@ export const LOG_FACTS: Readonly<Record<string, LogFacts>> = {
     from: 'worker',
     about: 'The janitor tries again.',
   },
-  'e2b: a session could not be kept and is ended': {
-    level: 'warn',
-    from: 'worker',
-    about:
-      'It was not proven clean, the lease was lost, or E2B does not answer; the next execution gets a fresh one.',
-  },
   'e2b: a session does not answer and is ended': {
     level: 'warn',
     from: 'worker',
     about: 'Its sandbox runs, but nobody speaks there; this execution gets a fresh one.',
-  },
-  'e2b: a session may begin anew': {
-    level: 'warn',
-    from: 'worker',
-    about:
-      'Whether the registry took the end of a turn is not known; when it did not, the next execution gets a fresh sandbox.',
   },
   'kubernetes: a session begins anew': {
     level: 'info',
     from: 'worker',
     about: 'Its pod is gone, does not answer, or has another key; this execution gets a fresh one.',
   },
-  'kubernetes: a session could not be proven clean and is ended': {
-    level: 'warn',
-    from: 'worker',
-    about: 'The next execution of the session gets a fresh one.',
-  },
-  'kubernetes: a session may begin anew': {
+  'a session could not be kept and is ended': {
     level: 'warn',
     from: 'worker',
     about:
-      'Whether the registry took the end of a turn is not known; when it did not, the next execution gets a fresh pod.',
+      'It was not proven clean, the lease was lost, or its vendor does not answer; the next execution gets a fresh one.',
   },
-  'kubernetes: a session that did not start is left to the reaper': {
+  'a session may begin anew': {
     level: 'warn',
     from: 'worker',
-    about: 'Neither its claim was seen to be gone nor its entry; both are ended once they are overdue.',
+    about:
+      'Whether the registry took the end of a turn is not known; when it did not, the next execution gets a fresh sandbox.',
+  },
+  'a session that did not start is left to the reaper': {
+    level: 'warn',
+    from: 'worker',
+    about:
+      'Neither its sandbox was seen to be gone nor its entry; the next execution, or the reaper, ends both.',
   },
   'orphaned cgroups were not swept': {
     level: 'warn',

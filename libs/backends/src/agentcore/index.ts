@@ -18,10 +18,12 @@ import {
 } from '@cofferdam/contract'
 import type { z } from 'zod'
 import { SILENT, type BackendDeps } from '../deps.ts'
+import { sessionLimits } from '../remote/session-entry.ts'
+import { takeTurn } from '../remote/take-turn.ts'
 import { isGone, openFailure } from './classify-failure.ts'
 import { agentcoreConfigSchema, type AgentcoreConfig } from './config.ts'
 import { environmentFor, requireInterpreter, type Interpreters } from './interpreters.ts'
-import { endKept, openKept, putBack, stopKept, type KeptSession } from './kept-session.ts'
+import { createKeeper, stopKept } from './kept-session.ts'
 import { createLocalRateGate } from './local-rate-gate.ts'
 import { openSession, type OpenParts } from './open-session.ts'
 import { AgentcoreSandbox } from './sandbox.ts'
@@ -91,10 +93,11 @@ export function createAgentcoreBackend(
       ...parts,
       registry: deps.sessions,
       backend: name,
+      limits: sessionLimits(deps),
       prefix: settings.session_prefix,
       lifeMs: settings.kept_life_ms,
     }
-    const kept: KeptSession = await openKept(keeping, spec, interpreter, signal)
+    const turn = await takeTurn(createKeeper(keeping, interpreter), spec, signal)
     return sandboxOf(spec, {
       session: kept.session,
       kept: { id: kept.entry.sessionId, fresh: kept.fresh },

@@ -7,7 +7,7 @@
  */
 import { createHash, createHmac } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
-import { CofferdamError, type WorkerId } from '@cofferdam/contract'
+import { CofferdamError, type SandboxRef, type WorkerId } from '@cofferdam/contract'
 
 /** Digits of 176 and 128 bits in base 36: 2 + 35 + 25 stay below 64 characters, all of them allowed everywhere. */
 const OWNER_DIGITS = 35
@@ -43,6 +43,17 @@ export function createIdentifiers(secretFile: string | undefined): Identifiers {
     },
     ofSession: async (seed) => `s1${await mac(`session|${seed}`)}${await mac(`session-2|${seed}`)}`,
   }
+}
+
+/** The session's name at the service, from what a ref or an entry holds. */
+export async function identifierOf(
+  identifiers: Identifiers,
+  handle: SandboxRef['handle'],
+): Promise<string | null> {
+  const { owner, seed } = handle
+  if (typeof seed !== 'string' || !/^(sbx_[0-9a-f]{32}|[0-9a-f]{64})$/.test(seed)) return null
+  if (owner === undefined) return await identifiers.ofSession(seed)
+  return await identifiers.ofJob(owner as WorkerId, seed)
 }
 
 /** The owner that a name of one execution tells; null for any other name. */

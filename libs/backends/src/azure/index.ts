@@ -14,11 +14,13 @@ import {
 import type { z } from 'zod'
 import { SILENT, type BackendDeps } from '../deps.ts'
 import { RemoteSandbox } from '../remote/remote-sandbox.ts'
+import { sessionLimits } from '../remote/session-entry.ts'
 import { azureConfigSchema, type AzureConfig } from './config.ts'
 import { createCredentials } from './credentials.ts'
 import { createExecutions, LONGEST_MS } from './dialects.ts'
-import { createIdentifiers, ownerOf } from './identifier.ts'
-import { identifierOf, takePlace, type PlaceParts } from './places.ts'
+import { createFleetPoolBackend } from './fleet-pool.ts'
+import { createIdentifiers, identifierOf, ownerOf } from './identifier.ts'
+import { takePlace, type PlaceParts } from './places.ts'
 import { createPoolApi } from './pool-api.ts'
 import { createSessionsAtPool } from './sessions-at-pool.ts'
 import { createTokens, SESSIONS_AUDIENCE } from './tokens.ts'
@@ -56,6 +58,7 @@ export function createAzureBackend(
     executions,
     identifiers,
     sessions: deps.sessions ?? null,
+    limits: sessionLimits(deps, settings.idle_ms),
     preloads,
     logger: deps.logger ?? SILENT,
   }

@@ -6,15 +6,16 @@ import { afterAll } from 'vitest'
 import { startE2bDouble } from '../../../../infra/doubles/e2b/e2b-double.ts'
 import { NODE } from '../../../../infra/doubles/jail.ts'
 import { exerciseBackend } from '../../conformance/index.ts'
-import { memorySessions } from '../../test/memory-sessions.ts'
+import { redisSessions } from '../../test/redis-sessions.ts'
 import { createE2bBackend } from './index.ts'
 
-const sessions = memorySessions()
+const sessions = await redisSessions()
 const folder = mkdtempSync(join(tmpdir(), 'cofferdam-e2b-'))
 const double = await startE2bDouble()
 writeFileSync(join(folder, 'key'), double.apiKey)
 afterAll(async () => {
   await double[Symbol.asyncDispose]()
+  await sessions[Symbol.asyncDispose]()
   rmSync(folder, { recursive: true })
 })
 

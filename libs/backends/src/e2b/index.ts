@@ -18,11 +18,14 @@ import { SILENT, type BackendDeps } from '../deps.ts'
 import { RemoteSandbox } from '../remote/remote-sandbox.ts'
 import type { RemoteSlot } from '../remote/remote-slot.ts'
 import { remoteWarm } from '../remote/remote-warm.ts'
+import { sessionLimits } from '../remote/session-entry.ts'
+import { sessionPlace } from '../remote/session-place.ts'
+import { takeTurn } from '../remote/take-turn.ts'
 import { createWarmth, type Place, type WarmDeps } from '../warm/index.ts'
 import { e2bConfigSchema, type E2bConfig } from './config.ts'
 import { createControlApi } from './control-api.ts'
 import { InterpreterSandbox } from './interpreter-sandbox.ts'
-import { endKept, takeTurn } from './kept-session.ts'
+import { createKeeper, endKept, IDLE_MS } from './kept-session.ts'
 import { OWNER, startSlot } from './start-slot.ts'
 
 /** Beyond the hard deadline: the worker ends a sandbox itself, the vendor's clock is for workers that died. */
@@ -69,11 +72,21 @@ export function createE2bBackend(
     }
   }
 
+  const keeper =
+    deps.sessions === undefined
+      ? null
+      : createKeeper({
+          ...parts,
+          backend: name,
+          registry: deps.sessions,
+          limits: sessionLimits(deps, IDLE_MS),
+          marginMs: LIFE_MARGIN_MS,
+        })
+
   async function turnIn(spec: SandboxSpec, signal: AbortSignal): Promise<Place<RemoteSlot>> {
-    if (deps.sessions === undefined)
-      throw new CofferdamError('capability_missing', `${name} keeps no sessions.`)
-    const keeping = { ...parts, backend: name, registry: deps.sessions, marginMs: LIFE_MARGIN_MS }
-    return await takeTurn(keeping, spec, signal)
+    if (keeper === null) throw new CofferdamError('capability_missing', `${name} keeps no sessions.`)
+    const turn = await takeTurn(keeper, spec, signal)
+    return sessionPlace(turn, turn.held)
   }
 
   return {

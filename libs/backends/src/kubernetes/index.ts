@@ -17,6 +17,7 @@ import type { z } from 'zod'
 import { SILENT, type BackendDeps } from '../deps.ts'
 import { RemoteSandbox } from '../remote/remote-sandbox.ts'
 import { remoteWarm } from '../remote/remote-warm.ts'
+import { sessionLimits } from '../remote/session-entry.ts'
 import type { RemoteSlot } from '../remote/remote-slot.ts'
 import { createWarmth, type Place } from '../warm/index.ts'
 import { claimOf, createClaims } from './claims.ts'
@@ -30,8 +31,6 @@ import { startSlot } from './start-slot.ts'
 const LIFE_MARGIN_MS = 30_000
 /** A cell waits no longer for its session's next execution (the bound of `session.idle_ms`). */
 const WAIT_MS = 3_600_000
-/** What a session waits for its next execution when neither it nor the worker says: as cells do by default. */
-const IDLE_MS = 300_000
 
 /** Makes the backend; talks to nothing before `probe` or `open`. `config` takes its defaults from the schema. */
 export function createKubernetesBackend(
@@ -59,7 +58,7 @@ export function createKubernetesBackend(
           claims,
           registry: deps.sessions,
           preloads: warmth.preloadSets,
-          idleMs: deps.warm?.config.cells.idle_ms ?? IDLE_MS,
+          limits: sessionLimits(deps),
           logger: deps.logger ?? SILENT,
         })
   const capabilities = capabilitiesOf(settings, warmth.preloads)

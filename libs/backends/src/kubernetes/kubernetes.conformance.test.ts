@@ -8,7 +8,8 @@ import { join } from 'node:path'
 import { afterAll } from 'vitest'
 import { startKubernetesDouble } from '../../../../infra/doubles/kubernetes/kubernetes-double.ts'
 import { exerciseBackend } from '../../conformance/index.ts'
-import { memorySessions } from '../../test/memory-sessions.ts'
+import { startKubectlProxy } from '../../test/kubectl-proxy.ts'
+import { redisSessions } from '../../test/redis-sessions.ts'
 import { createClaims } from './claims.ts'
 import { kubernetesConfigSchema } from './config.ts'
 import { createKubernetesBackend } from './index.ts'
@@ -19,9 +20,10 @@ const folder = mkdtempSync(join(tmpdir(), 'cofferdam-kubernetes-'))
 const session_secret_file = join(folder, 'secret')
 writeFileSync(session_secret_file, 'a-secret-of-the-fleet-that-is-long-enough')
 // Sessions of the fleet, as where a secret is set; cells of a worker's own are exercised by scope `tenant`.
-const sessions = memorySessions()
+const sessions = await redisSessions()
 afterAll(async () => {
   await double[Symbol.asyncDispose]()
+  await sessions[Symbol.asyncDispose]()
   rmSync(folder, { recursive: true })
 })
 
