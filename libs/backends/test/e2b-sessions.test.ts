@@ -219,9 +219,16 @@ describe.skipIf(why !== null && process.env['COFFERDAM_REQUIRE'] !== 'all')(`e2b
       change: Partial<SandboxSpec>,
       sources: string[],
       time: ((said: Said[]) => boolean) | Promise<unknown>,
+      stopBefore: number | null = null,
     ): Promise<SandboxSpec['owner']> {
       const wish = spec(change)
-      const given = JSON.stringify({ settings: settings(), redisUrl: sessions.url, spec: wish, sources })
+      const given = JSON.stringify({
+        settings: settings(),
+        redisUrl: sessions.url,
+        spec: wish,
+        sources,
+        stopBefore,
+      })
       const child = spawn(process.execPath, [DYING, given], { stdio: ['ignore', 'pipe', 'inherit'] })
       const ended = once(child, 'exit')
       const said: Said[] = []
@@ -246,6 +253,7 @@ describe.skipIf(why !== null && process.env['COFFERDAM_REQUIRE'] !== 'all')(`e2b
     interface Said {
       printed?: string
       over?: true
+      here?: true
     }
     /** The dead worker's lease is over; its entry as it left it. */
     async function left(): Promise<SessionEntry> {
@@ -281,6 +289,14 @@ describe.skipIf(why !== null && process.env['COFFERDAM_REQUIRE'] !== 'all')(`e2b
 
     it('between two turns: the session goes on', async () => {
       await killedAt(IN_SESSION, [COUNT], (words) => words.at(-1)?.over === true)
+      await left()
+      const next = await count(two)
+      expect([next.said, next.session?.fresh]).toEqual(['2\n', false])
+    })
+
+    it('on its way into the next turn, when it has joined and asked nothing yet: the session goes on', async () => {
+      // Two entries of the start and one of the rest, then the lease asked and the turn.
+      await killedAt(IN_SESSION, [COUNT, COUNT], (words) => words.at(-1)?.here === true, 5)
       await left()
       const next = await count(two)
       expect([next.said, next.session?.fresh]).toEqual(['2\n', false])
