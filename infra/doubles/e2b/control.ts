@@ -4,6 +4,7 @@
  */
 import { randomBytes } from 'node:crypto'
 import type { IncomingMessage, ServerResponse } from 'node:http'
+import { happens, NO_FAULTS, type Faults } from './faults.ts'
 import { newSandboxId, startMachine, type Machine } from './machine.ts'
 
 const BODY_MAX = 1024 * 1024
@@ -15,45 +16,14 @@ const ENVD_VERSION = '0.5.7'
 export interface Box {
   id: string
   token: string
+  /** Without it no port but envd's is reached; null where everyone may. */
+  trafficToken: string | null
   template: string
   metadata: Record<string, string>
   startedAt: number
   endAt: number
   machine: Machine
   expiry: NodeJS.Timeout
-}
-
-/** What the service does wrong on purpose; every field is used up as it happens. */
-export interface Faults {
-  /** Answers so many creates with 429. */
-  throttle_creates: number
-  /** Answers so many connects with 429. */
-  throttle_connects: number
-  /** Seconds in `Retry-After`; null for none. */
-  retry_after: number | null
-  /** Drops the connection of so many creates after the sandbox was made. */
-  drop_creates: number
-  /** Never answers so many creates, though their sandboxes are made. */
-  hold_creates: number
-  /** Answers so many changes of a sandbox's time with 409, as for one that is going. */
-  conflict_timeouts: number
-  /** Cuts the next stream of a process or of the interpreter after so many bytes; null for not at all. */
-  cut_stream_after: number | null
-  /** Streams come in pieces of so many bytes until this is 0 again. */
-  piece_bytes: number
-  /** Milliseconds before every answer of the control API. */
-  latency_ms: number
-}
-export const NO_FAULTS: Faults = {
-  throttle_creates: 0,
-  throttle_connects: 0,
-  retry_after: null,
-  drop_creates: 0,
-  hold_creates: 0,
-  conflict_timeouts: 0,
-  cut_stream_after: null,
-  piece_bytes: 0,
-  latency_ms: 0,
 }
 
 export class Control {
@@ -76,7 +46,9 @@ export class Control {
     const body = await readJson(request)
     if (this.faults.latency_ms > 0)
       await new Promise((resolve) => setTimeout(resolve, this.faults.latency_ms))
-    if (request.headers['x-api-key'] !== this.apiKey) return fail(response, 401, 'Invalid API key')
+    const key = request.headers['x-api-key']
+    if (key !== this.apiKey)
+      return fail(response, 401, this.faults.echo_key ? `Invalid API key ${String(key)}` : 'Invalid API key')
     const isV2 = url.pathname.startsWith('/v2/')
     const named = /^(?:\/v2)?\/sandboxes(?:\/([a-z0-9]+)(?:\/([a-z]+))?)?$/.exec(url.pathname)
     const [, id, action] = named ?? []
@@ -91,14 +63,16 @@ export class Control {
     if (box === undefined)
       return fail(response, 404, `sandbox "${id}" doesn't exist or you don't have access to it`)
     if (route === 'GET :id') return reply(response, 200, detail(box))
+    if (route === 'DELETE :id' && happens(this.faults, 'throttle_kills')) return this.throttle(response)
     if (route === 'DELETE :id') {
       await this.end(box)
       return reply(response, 204)
     }
     const seconds = secondsIn(body)
-    if (route === 'POST :id/timeout' && this.#happens('conflict_timeouts'))
+    if (route === 'POST :id/timeout' && happens(this.faults, 'conflict_timeouts'))
       return fail(response, 409, 'sandbox is being killed')
-    if (route === 'POST :id/connect' && this.#happens('throttle_connects')) return this.#throttle(response)
+    if (route === 'POST :id/connect' && happens(this.faults, 'throttle_connects'))
+      return this.throttle(response)
     if (route === 'POST :id/timeout') {
       this.#live(box, seconds ?? 0)
       return reply(response, 204)
@@ -112,11 +86,13 @@ export class Control {
   }
 
   async #create(response: ServerResponse, body: Record<string, unknown>, isV2: boolean): Promise<void> {
-    if (this.#happens('throttle_creates')) return this.#throttle(response)
+    if (happens(this.faults, 'throttle_creates')) return this.throttle(response)
     if (typeof body['templateID'] !== 'string') return fail(response, 400, 'templateID is required')
+    if (happens(this.faults, 'lose_creates')) response.destroy()
     const id = newSandboxId()
     const isSecure = isV2 || body['secure'] === true
     const token = isSecure ? randomBytes(20).toString('hex') : ''
+    const { network } = body as { network?: { allowPublicTraffic?: unknown } }
     const template = body['templateID']
     const machine = await startMachine(template, token, {
       ...textsIn(body['envVars']),
@@ -127,6 +103,7 @@ export class Control {
     const box: Box = {
       id,
       token,
+      trafficToken: network?.allowPublicTraffic === false ? randomBytes(20).toString('hex') : null,
       template,
       metadata: textsIn(body['metadata']),
       startedAt: Date.now(),
@@ -137,29 +114,26 @@ export class Control {
     this.boxes.set(id, box)
     this.#created += 1
     this.#live(box, secondsIn(body) ?? (isV2 ? DEFAULT_SECONDS.v2 : DEFAULT_SECONDS.v1))
-    if (this.#happens('hold_creates')) return
-    if (this.#happens('drop_creates')) {
+    if (response.destroyed || happens(this.faults, 'hold_creates')) return
+    if (happens(this.faults, 'break_creates')) return fail(response, 502, 'Bad gateway')
+    if (happens(this.faults, 'drop_creates')) {
       response.destroy()
       return
     }
     reply(response, 201, created(box))
   }
 
-  #happens(
-    fault: 'throttle_creates' | 'throttle_connects' | 'drop_creates' | 'hold_creates' | 'conflict_timeouts',
-  ): boolean {
-    if (this.faults[fault] <= 0) return false
-    this.faults[fault] -= 1
-    return true
-  }
-
-  #throttle(response: ServerResponse): void {
+  /** Answers that it is too much for now, with or without saying for how long. */
+  throttle(response: ServerResponse): void {
     if (this.faults.retry_after !== null) response.setHeader('Retry-After', String(this.faults.retry_after))
     fail(response, 429, 'Rate limit exceeded, please try again later')
   }
 
   #list(response: ServerResponse, query: URLSearchParams): void {
-    const wanted = new URLSearchParams(query.get('metadata') ?? '')
+    const filter = query.get('metadata')
+    // As the service's own parser: there is a pair, or there is no filter.
+    if (filter === '') return fail(response, 400, 'invalid key value pair in query')
+    const wanted = new URLSearchParams(this.faults.ignore_filters ? '' : (filter ?? ''))
     const matches = [...this.boxes.values()]
       .filter(({ metadata }) => [...wanted].every(([name, value]) => metadata[name] === value))
       .toSorted((a, b) => b.startedAt - a.startedAt)
@@ -194,6 +168,7 @@ const created = (box: Box): object => ({
   clientID: 'double',
   envdVersion: ENVD_VERSION,
   ...(box.token === '' ? {} : { envdAccessToken: box.token }),
+  ...(box.trafficToken === null ? {} : { trafficAccessToken: box.trafficToken }),
 })
 
 const detail = (box: Box): object => ({

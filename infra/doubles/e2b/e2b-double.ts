@@ -6,10 +6,17 @@ import { request as httpRequest, type IncomingMessage, type ServerResponse } fro
 import { Transform } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import { listen } from '../mirror-server.ts'
-import { Control, fail, NO_FAULTS, readJson, reply, type Faults } from './control.ts'
+import { Control, fail, readJson, reply } from './control.ts'
+import { happens, NO_FAULTS, type Faults } from './faults.ts'
 
 /** Paths of envd that no client of the service reaches. */
 const INTERNAL = /^\/(init|freeze|collapse|fsfreeze)\b/
+
+const PROCESS_STREAMS = /^\/process\.Process\/(Start|Connect)\b/
+const INPUT = '/process.Process/SendInput'
+const ENVD_PORT = '49983'
+const SECURED =
+  "Sandbox is secured with traffic access token. Token header 'e2b-traffic-access-token' is missing"
 
 /** Paths whose answers go on for as long as something runs. */
 const STREAMS = /^\/(process\.Process\/(Start|Connect)|execute)\b/
@@ -22,6 +29,8 @@ export interface E2bDouble extends AsyncDisposable {
   running(): { id: string; metadata: Record<string, string> }[]
   /** How many were ever made. */
   readonly created: number
+  /** Paths as they were asked, in order. */
+  readonly requests: readonly string[]
   /** What goes wrong from now on. */
   fault(faults: Partial<Faults>): void
   /** Ends a sandbox as the service itself would. */
@@ -40,6 +49,7 @@ export async function startE2bDouble(port = 0, apiKey = `e2b_${'0'.repeat(40)}`)
   return {
     origin: `http://127.0.0.1:${server.port}`,
     apiKey,
+    requests: server.requests,
     running: () => [...control.boxes.values()].map(({ id, metadata }) => ({ id, metadata })),
     get created() {
       return control.created
@@ -85,9 +95,17 @@ async function toSandbox(
   const box = control.boxes.get(id)
   if (box === undefined || INTERNAL.test(request.url ?? ''))
     return reply(response, 502, { sandboxId: id, message: 'The sandbox was not found', code: 502 })
+  const gate = box.trafficToken !== null && port !== ENVD_PORT ? box.trafficToken : null
+  if (gate !== null && request.headers['e2b-traffic-access-token'] !== gate)
+    return reply(response, 403, { sandboxId: id, message: SECURED, code: 403 })
   const socketPath = box.machine.ports.get(port)
   if (socketPath === undefined)
     return reply(response, 502, { sandboxId: id, message: 'The port is not open', port, code: 502 })
+  if (happens(control.faults, 'throttle_sandboxes')) return control.throttle(response)
+  if (PROCESS_STREAMS.test(request.url ?? '') && happens(control.faults, 'refuse_streams')) {
+    request.resume()
+    return refuseStream(response)
+  }
   const upstream = httpRequest({
     socketPath,
     method: request.method,
@@ -101,6 +119,10 @@ async function toSandbox(
     upstream.once('error', reject)
   })
   const [incoming] = await Promise.all([answered, pipeline(request, upstream)])
+  if (request.url === INPUT && happens(control.faults, 'fail_inputs')) {
+    incoming.resume()
+    return fail(response, 500, 'internal error')
+  }
   response.writeHead(incoming.statusCode ?? 502, incoming.headers)
   response.flushHeaders()
   const isStream = STREAMS.test(request.url ?? '')
@@ -108,6 +130,15 @@ async function toSandbox(
   if (cut !== null) control.faults.cut_stream_after = null
   const pieces = inPieces(isStream ? control.faults.piece_bytes : 0)
   await pipeline(incoming, pieces, cutAfter(cut, response), response).catch(() => response.destroy())
+}
+
+/** A stream whose only message is its last one. */
+function refuseStream(response: ServerResponse): void {
+  const last = Buffer.from('{"error": {"code": "resource_exhausted", "message": "too many requests"}}')
+  const head = Buffer.alloc(5)
+  head.writeUInt8(2)
+  head.writeUInt32BE(last.length, 1)
+  response.writeHead(200, { 'Content-Type': 'application/connect+json' }).end(Buffer.concat([head, last]))
 }
 
 /** Each piece on its own, so that characters and messages come apart; 0 for as they are. */

@@ -23,6 +23,8 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from unix_http import JsonHandler, Server  # noqa: E402
 
 TOKEN = os.environ.pop("ENVD_TOKEN", "")
+# What every process of the sandbox gets.
+GIVEN = {name: value for name, value in os.environ.items() if name.startswith("E2B_")}
 CHUNK = 32 * 1024
 HTTP_OF = {"not_found": 404, "already_exists": 409, "invalid_argument": 400, "unauthenticated": 401, "unimplemented": 501}
 SIGNALS = {"SIGNAL_SIGTERM": signal.SIGTERM, "SIGNAL_SIGKILL": signal.SIGKILL}
@@ -289,6 +291,8 @@ class Handler(JsonHandler):
             return self.answer(204)
         if not self.allowed():
             return None
+        if url.path == "/envs":
+            return self.answer_json(200, GIVEN)
         if url.path != "/files":
             return self.answer(404, b'{"code":404,"message":"no such path"}')
         path = expand(parse_qs(url.query).get("path", [""])[0])
@@ -362,5 +366,5 @@ class Handler(JsonHandler):
 if len(sys.argv) > 2:
     import interpreter
 
-    interpreter.listen(sys.argv[2])
+    interpreter.listen(sys.argv[2], TOKEN, GIVEN)
 Server(sys.argv[1], Handler).serve_forever()

@@ -31,6 +31,7 @@ class Context:
     def __init__(self, cwd):
         self.id, self.cwd, self.turn = str(uuid.uuid4()), cwd, threading.Lock()
         self.child = None
+        self.is_given = False
 
     def shown(self):
         return {"id": self.id, "language": "python", "cwd": self.cwd}
@@ -39,7 +40,11 @@ class Context:
         cells, to_kernel = os.pipe()
         self.events, said = os.pipe()
         self.child = subprocess.Popen(
-            [sys.executable, KERNEL, str(cells), str(said)], cwd=self.cwd, stdin=subprocess.DEVNULL, pass_fds=(cells, said)
+            [sys.executable, KERNEL, str(cells), str(said)],
+            cwd=self.cwd,
+            stdin=subprocess.DEVNULL,
+            pass_fds=(cells, said),
+            env={name: value for name, value in os.environ.items() if not name.startswith("E2B_")},
         )
         os.close(cells)
         os.close(said)
@@ -54,9 +59,11 @@ class Context:
         os.close(self.events)
         self.child = None
 
-    def execute(self, cell, client, send):
-        """One cell from its first frame to its last."""
+    def execute(self, cell, given, client, send):
+        """One cell from its first frame to its last. `given` is for the context's first one, which leaves it to all."""
         with self.turn:
+            if not self.is_given:
+                self.is_given, cell["given"] = True, given
             if self.child is not None and self.child.poll() is not None:
                 self.end()
             if self.child is None:
@@ -170,10 +177,16 @@ class Handler(JsonHandler):
         cell = {"code": wish["code"], "env": wish.get("env_vars") or {}}
         self.begin_stream("application/json")
         try:
-            context.execute(cell, self.connection, self.chunk)
+            context.execute(cell, self.given(), self.connection, self.chunk)
             self.end_stream()
         except (BrokenPipeError, ConnectionResetError):
             self.close_connection = True
+
+    def given(self):
+        """What envd answers to whoever asks for the environment with this token, refusals included: so the service does it."""
+        if not self.token or self.headers.get("X-Access-Token") == self.token:
+            return self.envs
+        return {"code": "401", "message": "unauthorized access"}
 
     def create(self, wish):
         if not is_python(wish.get("language")):
@@ -204,7 +217,8 @@ def is_python(language):
     return (language or "python").lower().strip() == "python"
 
 
-def listen(path):
+def listen(path, token, envs):
     """Serves in threads of its own: clients outside through the socket, programs inside at the port."""
+    Handler.token, Handler.envs = token, envs
     for server in (LoopbackServer(("127.0.0.1", 49999), Handler), Server(path, Handler)):
         threading.Thread(target=server.serve_forever, daemon=True).start()

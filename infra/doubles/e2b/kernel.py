@@ -166,6 +166,7 @@ def main():
     below = [Descriptor(stream.fd, stream) for stream in streams]
     for line in cells:
         cell, count = json.loads(line), count + 1
+        os.environ.update(cell.get("given", {}))
         before = {name: os.environ.get(name) for name in cell["env"]}
         os.environ.update(cell["env"])
         try:

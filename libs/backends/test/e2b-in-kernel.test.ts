@@ -103,6 +103,12 @@ describe.skipIf(!existsSync(PYTHON) && process.env['COFFERDAM_REQUIRE'] !== 'all
       }
     })
 
+    it('fails when it is told that the kernel ended, whatever follows', async () => {
+      const ended = line({ type: 'unexpected_end_of_execution' })
+      const ran = await run({ text: `${BEGUN}${ended}${END}` })
+      expect([ran.code, ran.stderr]).toEqual([1, 'the kernel ended\n'])
+    })
+
     it('fails when it is refused, or told what no kernel says', async () => {
       const refused = await run({ status: 404, text: 'Context not found' })
       expect([refused.code, refused.stderr]).toEqual([1, 'the code interpreter answered 404\n'])

@@ -122,6 +122,40 @@ display(Chart())
     expect(Buffer.from(await sandbox.read('made', 10)).toString()).toBe('x')
   })
 
+  it('passes bytes that are text, and shows a program nothing of the service’s environment', async () => {
+    const source = `
+import json, os, shutil, sys
+sys.stdout.buffer.write('é漢'.encode()[:4])
+sys.stdout.buffer.write('é漢'.encode()[4:])
+print(json.dumps([name for name in os.environ if name.startswith('E2B_') or name in ('code', 'message')]))`
+    expect((await once(source)).stdout).toBe('é漢[]\n')
+  })
+
+  it('waits for the clean-up of a program that is stopped', async () => {
+    const source =
+      "import time\nprint('up')\ntry:\n  while True: time.sleep(0.01)\nexcept KeyboardInterrupt:\n  open('cleaned', 'w').close()"
+    await using sandbox = await open(source)
+    const { exit } = await run(sandbox, source, () => void sandbox.interrupt())
+    expect(exit.exitCode).toBe(130)
+    expect(await sandbox.list(['cleaned'], 1)).toHaveLength(1)
+  })
+
+  it('ends a session whose program does not stop when it is told to', async () => {
+    const source =
+      "import time\nprint('up')\nwhile True:\n  try: time.sleep(0.01)\n  except KeyboardInterrupt: pass"
+    const wish = jobSpec('e2be2be2be2b', python(source))
+    const sandbox = await open(source, {
+      reuse: 'session',
+      session: { key: 'stubborn', scope: 'interpreter', idleMs: null },
+      // A quarter of a second until it is told again.
+      limits: { ...wish.limits, soft_timeout_ms: 1000, hard_timeout_ms: 1500 },
+    })
+    const { exit } = await run(sandbox, source, () => void sandbox.interrupt())
+    expect(exit.signal).toBe('SIGTERM')
+    await sandbox[Symbol.asyncDispose]()
+    expect(await sessions.find({ tenantId: 't', backend: 'e2b', key: 'stubborn' })).toBeNull()
+  })
+
   it('stops a program that is told to, and streams what it says before', async () => {
     const source = "import time\nprint('up')\nwhile True: time.sleep(0.01)"
     await using sandbox = await open(source)

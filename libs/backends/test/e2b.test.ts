@@ -69,11 +69,75 @@ describe.skipIf(why !== null && process.env['COFFERDAM_REQUIRE'] !== 'all')(`e2b
     double.fault({ throttle_creates: 0, retry_after: null })
   })
 
-  it('leaves nothing when the answer to a create is lost, and does not create twice', async () => {
+  it.each(['drop_creates', 'break_creates'])(
+    'leaves nothing when the answer to a create is lost (%s), and does not create twice',
+    async (fault) => {
+      const before = double.created
+      double.fault({ [fault]: 1 })
+      await expect(open(python('1'))).rejects.toMatchObject({ code: 'backend_unavailable' })
+      expect(double.created - before).toBe(1)
+    },
+  )
+
+  it('ends what a lost create makes later, with the janitor’s next look', async () => {
     const before = double.created
-    double.fault({ drop_creates: 1 })
+    double.fault({ lose_creates: 1 })
     await expect(open(python('1'))).rejects.toMatchObject({ code: 'backend_unavailable' })
-    expect(double.created - before).toBe(1)
+    await expect.poll(() => double.created, { timeout: 20_000 }).toBe(before + 1)
+    expect(await backend.owners()).toEqual([])
+  })
+
+  it('leaves nothing when it is given up while the service makes a sandbox', async () => {
+    const asked = double.requests.length
+    const stop = new AbortController()
+    double.fault({ latency_ms: 300 })
+    const opening = open(python('1'), stop.signal)
+    opening.catch(() => undefined)
+    await expect.poll(() => double.requests.length, { timeout: 20_000 }).toBeGreaterThan(asked)
+    stop.abort(new Error('given up'))
+    const sandbox = await opening.catch((error: unknown) => error)
+    if (sandbox instanceof Error) expect(sandbox.message).toBe('given up')
+    else await (sandbox as Sandbox)[Symbol.asyncDispose]()
+    double.fault({ latency_ms: 0 })
+  })
+
+  it('asks again for a kill that was refused, until the service confirms it', async () => {
+    const sandbox = await open(python('1'))
+    double.fault({ throttle_kills: 3, retry_after: 0 })
+    await expect(sandbox[Symbol.asyncDispose]()).rejects.toMatchObject({ code: 'backend_unavailable' })
+    expect(double.running()).toHaveLength(1)
+    expect(await backend.owners()).toEqual([])
+    double.fault({ retry_after: null })
+  })
+
+  it('waits for a proxy that takes no more for now, on every way into a sandbox', async () => {
+    double.fault({ throttle_sandboxes: 1, retry_after: 0 })
+    const program = python('print(1 + 1)')
+    await using sandbox = await open(program)
+    double.fault({ throttle_sandboxes: 1 })
+    expect(await printed(sandbox, program)).toBe('2\n')
+    double.fault({ retry_after: null })
+  })
+
+  it('calls a sandbox lost whose input may not have arrived, and sends nothing twice', async () => {
+    const program = python('import time; time.sleep(60)')
+    await using sandbox = await open(program)
+    double.fault({ fail_inputs: 1 })
+    const inputs = (): number => double.requests.filter((path) => path.endsWith('/SendInput')).length
+    const before = inputs()
+    await expect(printed(sandbox, program)).rejects.toMatchObject({ code: 'sandbox_lost' })
+    expect(inputs() - before).toBe(1)
+  })
+
+  it('lets nobody into a sandbox but who has its tokens', async () => {
+    await using sandbox = await open(python('1'))
+    for (const [port, path, status] of [
+      ['49983', '/files?path=/etc/hostname', 401],
+      ['8000', '/', 403],
+    ] as const) {
+      const headers = { 'E2b-Sandbox-Id': String(sandbox.ref.handle['sandbox']), 'E2b-Sandbox-Port': port }
+      expect((await fetch(`${double.origin}${path}`, { headers })).status).toBe(status)
+    }
   })
 
   it('calls a stream that is cut off lost, never a success', async () => {
@@ -83,6 +147,14 @@ describe.skipIf(why !== null && process.env['COFFERDAM_REQUIRE'] !== 'all')(`e2b
     await using sandbox = await open(program)
     await expect(printed(sandbox, program)).rejects.toMatchObject({ code: 'sandbox_lost' })
   })
+
+  it.each([{ cut_stream_after: 0 }, { refuse_streams: 1 }])(
+    'runs nothing, and leaves nothing, when a stream is over before it began (%j)',
+    async (fault) => {
+      double.fault(fault)
+      await expect(open(python('1'))).rejects.toMatchObject({ code: 'sandbox_open_failed' })
+    },
+  )
 
   it('puts together again what comes apart on its way, within characters and messages', async () => {
     const program = python("print('é漢😀' * 50)")
@@ -129,6 +201,14 @@ describe.skipIf(why !== null && process.env['COFFERDAM_REQUIRE'] !== 'all')(`e2b
     await other[Symbol.asyncDispose]()
   })
 
+  it('sweeps no other’s sandboxes, whatever the service lists', async () => {
+    await using sandbox = await open(python('1'))
+    double.fault({ ignore_filters: true })
+    expect(await backend.sweep(spec(python('1')).owner)).toEqual({ destroyed: 0 })
+    double.fault({ ignore_filters: false })
+    expect(double.running().map(({ id }) => id)).toEqual([sandbox.ref.handle['sandbox']])
+  })
+
   it('shows the key neither in the sandbox nor in refs and errors', async () => {
     const program = python(LOOK)
     await using sandbox = await open(program)
@@ -136,9 +216,11 @@ describe.skipIf(why !== null && process.env['COFFERDAM_REQUIRE'] !== 'all')(`e2b
     expect(stdout).toContain('PATH')
     expect(stdout + JSON.stringify(sandbox.ref)).not.toContain(double.apiKey)
     writeFileSync(keyFile, 'e2b_wrong_and_secret_0123456789')
+    double.fault({ echo_key: true })
     const refused = await open(python('1')).catch((error: unknown) => error)
     const probed = await backend.probe(AbortSignal.timeout(5000))
     writeFileSync(keyFile, double.apiKey)
+    double.fault({ echo_key: false })
     expect(refused).toMatchObject({ code: 'backend_unavailable' })
     expect(probed.ok).toBe(false)
     expect(

@@ -1,14 +1,15 @@
 """The program of the guest agent where Python runs in the template's own code interpreter: hands the source over and says what comes of it.
 
-Its input is JSON: {"source", "argv", "env"}. Output passes through as it comes, results become files below `results/`, the value is
-the last expression here. An interrupt closes the connection, which interrupts the kernel. Whatever the kernel says may be
-forged by the program: it can only make this process fail, which is the program's own.
+Its input is JSON: {"source", "argv", "env", "token"}. Output passes through as it comes, results become files below `results/`, the
+value is the last expression here. An interrupt closes the connection, which interrupts the kernel; this process ends when the kernel
+is free again. Whatever the kernel says may be forged by the program: it can only make this process fail, which is the program's own.
 """
 import base64
 import http.client
 import json
 import os
 import re
+import signal
 import sys
 
 # A frame holds a result in all its forms; more is not shown, and ends the run.
@@ -21,9 +22,26 @@ TEXTS = {"html": "html", "markdown": "md", "svg": "svg", "latex": "tex", "javasc
 BYTES = {"png": "png", "jpeg": "jpg", "pdf": "pdf"}
 OBJECTS = {"json": "json", "data": "data.json", "chart": "chart.json"}
 
-# Runs in the kernel, in names of its own: what the last program was given goes, what this one is given comes.
+# Runs in the kernel, in names of its own: what the last program was given, and what the service gave its kernels, goes; what this one is
+# given comes. The streams of a kernel take text alone: bytes that are text pass as well.
 SET_UP = """
-import builtins, json, os, sys
+import builtins, codecs, io, json, os, sys
+class Bytes(io.RawIOBase):
+    def __init__(self, stream):
+        self.stream, self.decoder = stream, codecs.getincrementaldecoder("utf-8")("replace")
+    def writable(self):
+        return True
+    def write(self, data):
+        data = bytes(data)
+        self.stream.write(self.decoder.decode(data))
+        return len(data)
+    def flush(self):
+        self.stream.flush()
+for stream in (sys.stdout, sys.stderr):
+    if not hasattr(stream, "buffer"):
+        stream.buffer = Bytes(stream)
+for name in [name for name in os.environ if name.startswith("E2B_")]:
+    del os.environ[name]
 for name, value in getattr(builtins, "__cofferdam_env__", {}).items():
     os.environ.pop(name, None) if value is None else os.environ.update({name: value})
 given = json.loads(%r)
@@ -49,11 +67,14 @@ class Broken(Exception):
     pass
 
 
+headers = {"Content-Type": "application/json"}
+
+
 def frames(code):
     """What the kernel says, until it says that this was all."""
     connection = http.client.HTTPConnection("127.0.0.1", 49999)
     try:
-        connection.request("POST", "/execute", json.dumps({"code": code}), {"Content-Type": "application/json"})
+        connection.request("POST", "/execute", json.dumps({"code": code}), headers)
         response = connection.getresponse()
         if response.status != 200:
             raise Broken("the code interpreter answered %d" % response.status)
@@ -66,6 +87,8 @@ def frames(code):
             frame = json.loads(line)
             if frame["type"] == "end_of_execution":
                 return
+            if frame["type"] == "unexpected_end_of_execution":
+                raise Broken("the kernel ended")
             yield frame
     except (OSError, ValueError, KeyError, TypeError, http.client.HTTPException) as error:
         raise Broken("the code interpreter broke off: %r" % error)
@@ -133,10 +156,18 @@ def run(given):
 def main():
     given = json.loads(sys.stdin.buffer.read())
     env = dict(given["env"], **{name: value for name, value in os.environ.items() if name.lower() in PROXIES})
+    if given.get("token"):
+        headers["X-Access-Token"] = given["token"]
     clear()
     try:
         quietly(SET_UP % json.dumps({"env": env, "cwd": os.getcwd(), "argv": ["", *given["argv"]]}))
-        return run(given)
+        try:
+            return run(given)
+        except KeyboardInterrupt:
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
+            # Cells take turns: when this one is over, that one is.
+            quietly("")
+            return 130, None
     except KeyboardInterrupt:
         return 130, None
     except Broken as error:

@@ -26,6 +26,7 @@ import { e2bConfigSchema, type E2bConfig } from './config.ts'
 import { createControlApi } from './control-api.ts'
 import { InterpreterSandbox } from './interpreter-sandbox.ts'
 import { createKeeper, endKept, IDLE_MS } from './kept-session.ts'
+import { createLeftBehind } from './left-behind.ts'
 import { OWNER, startSlot } from './start-slot.ts'
 
 /** Beyond the hard deadline: the worker ends a sandbox itself, the vendor's clock is for workers that died. */
@@ -41,12 +42,14 @@ export function createE2bBackend(
 ): Backend {
   const settings = e2bConfigSchema.parse(config)
   const logger = deps.logger ?? SILENT
-  const api = createControlApi({
-    origin: settings.api_url ?? `https://api.${settings.domain}`,
-    apiKey: () => readKey(settings.api_key_file),
-    timeoutMs: settings.api_timeout_ms,
-  })
-  const parts = { api, config: settings, logger }
+  const origin = settings.api_url ?? `https://api.${settings.domain}`
+  const apiKey = (): Promise<string> => readKey(settings.api_key_file)
+  const left = createLeftBehind(
+    createControlApi({ origin, apiKey, timeoutMs: settings.api_timeout_ms }),
+    settings.max_life_ms,
+  )
+  const { api } = left
+  const parts = { api, left, config: settings, logger }
   const warmth = createWarmth<RemoteSlot>({
     backend: name,
     start: (spec, signal) => startSlot(parts, spec, { [OWNER]: spec.owner }, signal),
@@ -106,7 +109,8 @@ export function createE2bBackend(
       return {
         ok: true,
         features: [
-          `a microVM of ${settings.domain} from template ${settings.template} per sandbox, without internet access of its own`,
+          `a microVM from template ${settings.template} per sandbox, without internet access of its own and closed to strangers`,
+          `its control API at ${origin}, its sandboxes at ${settings.sandbox_url ?? `https://<port>-<id>.${settings.domain}`}`,
           'network by the worker’s proxy over the agent’s channel, with the same rules as everywhere',
           'memory, CPU and disk are the template’s; CPU time and peak memory by the agent’s word',
           `the vendor ends a sandbox ${LIFE_MARGIN_MS / 1000} s after its hard deadline, should no worker do it`,
@@ -134,6 +138,7 @@ export function createE2bBackend(
       return { destroyed: killed.filter(Boolean).length }
     },
     async owners() {
+      await left.endAll()
       const all = await api.list({})
       return [...new Set(all.flatMap(({ metadata }) => metadata?.[OWNER] ?? []))] as WorkerId[]
     },

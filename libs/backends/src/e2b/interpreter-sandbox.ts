@@ -7,12 +7,14 @@ import { CofferdamError, type Exit, type Program, type RunIo, type SandboxSpec }
 import { RemoteSandbox } from '../remote/remote-sandbox.ts'
 import type { RemoteSlot } from '../remote/remote-slot.ts'
 import type { Place } from '../warm/index.ts'
+import { accessTokenOf } from './access-token.ts'
 
 const IN_KERNEL = new URL('in-kernel.py', import.meta.url)
 
 /** See `Sandbox` in the contract. */
 export class InterpreterSandbox extends RemoteSandbox {
   readonly #env: Record<string, string>
+  readonly #slot: RemoteSlot
 
   constructor(
     backend: ConstructorParameters<typeof RemoteSandbox>[0],
@@ -22,17 +24,27 @@ export class InterpreterSandbox extends RemoteSandbox {
     // The kernel keeps the names; of what hands programs over nothing is to be kept.
     super(backend, spec, isForKernel(spec.program) ? { ...place, keepsInterpreter: false } : place)
     this.#env = spec.env
+    this.#slot = place.slot
   }
 
   override async run(program: Program, io: RunIo): Promise<Exit> {
     if (!isForKernel(program)) return await super.run(program, io)
     if (io.stdin !== undefined)
       throw new CofferdamError('capability_missing', 'A code interpreter gives its programs no input.')
-    const given = { source: program.source, argv: program.argv ?? [], env: this.#env }
-    return await super.run(
+    const given = {
+      source: program.source,
+      argv: program.argv ?? [],
+      env: this.#env,
+      // The interpreter asks for what its own sandbox is opened with.
+      token: accessTokenOf(this.#slot),
+    }
+    const exit = await super.run(
       { type: 'script', language: 'python', source: readFileSync(IN_KERNEL, 'utf8') },
       { ...io, stdin: Buffer.from(JSON.stringify(given)) },
     )
+    // Killed before the kernel was known to be free: what came next would wait behind this program.
+    if (exit.signal !== null) this.retire()
+    return exit
   }
 }
 

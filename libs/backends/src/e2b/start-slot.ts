@@ -7,21 +7,21 @@
  * It is created with a short life: a worker that dies here costs a minute. Each execution then asks for the life that it needs.
  */
 import { CofferdamError, isCofferdamError } from '@cofferdam/contract'
-import { agentArgv, createGuestSession, guestFiles, type GuestReady } from '@cofferdam/guest'
+import { createGuestSession, guestFiles, type GuestReady } from '@cofferdam/guest'
 import type { BackendLogger } from '../deps.ts'
 import type { Channel } from '../remote/channel.ts'
 import { createRemoteSlot, type RemoteSlot } from '../remote/remote-slot.ts'
 import type { SlotSpec } from '../warm/index.ts'
+import { keepAccessToken } from './access-token.ts'
+import { agentCommand, GUEST } from './agent-command.ts'
 import type { E2bConfig } from './config.ts'
-import type { ControlApi, Created } from './control-api.ts'
-import { createEnvd, envdAddress, INTERPRETER_PORT, requireInterpreter } from './envd.ts'
+import { madeNone, type ControlApi, type Created } from './control-api.ts'
+import { envdAddress, requireInterpreter } from './envd-address.ts'
+import { createEnvd } from './envd.ts'
+import type { LeftBehind } from './left-behind.ts'
 
-/** Where the agent's files go; the home of E2B's default user. */
-const GUEST = '/home/user/.cofferdam'
-const WORK = '/tmp/work'
-const MiB = 1024 * 1024
-/** From the request to the first execution's own life. */
-const START_LIFE_MS = 120_000
+/** Beyond the longest start: the first execution then asks for the life that it needs. */
+const START_MARGIN_MS = 60_000
 
 /** Metadata by which a sandbox is found again. */
 export const OWNER = 'cofferdam_owner'
@@ -29,6 +29,7 @@ export const SLOT = 'cofferdam_slot'
 
 export interface StartParts {
   api: ControlApi
+  left: LeftBehind
   config: E2bConfig
   logger: BackendLogger
 }
@@ -54,10 +55,9 @@ export async function startSlot(
       guestFiles().map(({ name, source }) => ({ path: `${GUEST}/${name}`, source })),
       inTime,
     )
-    if (config.code_interpreter)
-      await requireInterpreter(envdAddress(created, config, INTERPRETER_PORT), inTime)
+    if (config.code_interpreter) await requireInterpreter(created, config, inTime)
     const channel = await envd.start(agentCommand(config, spec), spec.slotId, inTime)
-    return await handshake(parts, spec, created.sandboxID, channel, inTime)
+    return await handshake(parts, spec, created, channel, inTime)
   } catch (error) {
     if (created !== null) await discard(parts, created.sandboxID)
     signal.throwIfAborted()
@@ -86,7 +86,7 @@ export async function joinSlot(
     at.slot,
     inTime,
   )
-  const slot = await handshake(parts, spec, at.created.sandboxID, saidBefore(channel, at.ready), inTime)
+  const slot = await handshake(parts, spec, at.created, saidBefore(channel, at.ready), inTime)
   const stop = (): void => slot.session.close()
   inTime.addEventListener('abort', stop, { once: true })
   try {
@@ -115,20 +115,23 @@ function saidBefore(channel: Channel, ready: GuestReady): Channel {
 
 /** Asks for one, and for its id again where the answer was lost: what was made must not be left running. */
 async function create(
-  { api, config, logger }: StartParts,
+  { api, left, config, logger }: StartParts,
   metadata: Record<string, string> & { [SLOT]: string },
   signal: AbortSignal,
 ): Promise<Created> {
+  const lifeMs = config.ready_timeout_ms + START_MARGIN_MS
   try {
-    return await api.create({ template: config.template, lifeMs: START_LIFE_MS, metadata }, signal)
+    return await api.create({ template: config.template, lifeMs, metadata }, signal)
   } catch (error) {
-    if (isRefusal(error)) throw error
-    await killBySlot(api, metadata[SLOT]).catch((cause: unknown) =>
-      logger.warn(
-        { err: cause, slot: metadata[SLOT] },
-        'e2b: a sandbox whose creation failed may run on until its life ends',
-      ),
-    )
+    if (madeNone(error)) throw error
+    await left
+      .killMade({ [SLOT]: metadata[SLOT] }, lifeMs)
+      .catch((cause: unknown) =>
+        logger.warn(
+          { err: cause, slot: metadata[SLOT] },
+          'e2b: a sandbox whose creation failed may run on until its life ends',
+        ),
+      )
     throw error
   }
 }
@@ -140,10 +143,6 @@ export async function killBySlot(api: ControlApi, slot: string): Promise<boolean
   return killed.includes(true)
 }
 
-/** The service answered, and made none. */
-const isRefusal = (error: unknown): boolean =>
-  isCofferdamError(error) && error.details['status'] !== undefined
-
 async function discard({ api, logger }: StartParts, id: string): Promise<void> {
   await api
     .kill(id)
@@ -152,27 +151,10 @@ async function discard({ api, logger }: StartParts, id: string): Promise<void> {
     )
 }
 
-function agentCommand(config: E2bConfig, spec: SlotSpec): string[] {
-  return agentArgv({
-    python: config.python,
-    node: config.node,
-    guestDir: GUEST,
-    language: spec.language,
-    preload: spec.preload,
-    cell: spec.cell,
-    work: WORK,
-    // All that a signal could reach is inside the machine, which is the program's own.
-    confined: false,
-    scope: true,
-    env: { HOME: '/home/user', TMPDIR: '/tmp' },
-    rlimits: { fsize: spec.limits.disk_mib * MiB },
-  })
-}
-
 async function handshake(
   { api }: StartParts,
   spec: SlotSpec,
-  id: string,
+  { sandboxID: id, envdAccessToken }: Created,
   channel: Channel,
   signal: AbortSignal,
 ): Promise<RemoteSlot> {
@@ -183,17 +165,18 @@ async function handshake(
     onClosed: closed.resolve,
   })
   try {
-    const ready = await session.ready(signal)
-    return createRemoteSlot({
+    const slot = createRemoteSlot({
       spec,
       session,
-      ready,
+      ready: await session.ready(signal),
       handle: { sandbox: id },
       closed: closed.promise,
       keep: (ms) => api.keep(id, ms),
       stderrTail: () => channel.stderrTail(),
       destroy: () => api.kill(id),
     })
+    keepAccessToken(slot, envdAccessToken ?? '')
+    return slot
   } catch (error) {
     session.close()
     const said = channel.stderrTail()
