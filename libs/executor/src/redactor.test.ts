@@ -67,6 +67,7 @@ describe('patterns', () => {
       '<a class="sk-toggleable__label-arrow-with-words">',
     ],
     [`cfd_${'0123456789'.repeat(4)}`, '<redacted>'],
+    [`e2b_${'0123456789'.repeat(4)} e2b_slot`, '<redacted> e2b_slot'],
     ['postgres://user:p@ss@host/db', 'postgres://<redacted>@host/db'],
     ['https://host:8080/x git+ssh://git@host/y', 'https://host:8080/x git+ssh://git@host/y'],
     [`https://${token}@host`, 'https://<redacted>@host'],

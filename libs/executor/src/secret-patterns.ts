@@ -222,6 +222,7 @@ export const SECRET_PATTERNS: readonly SecretPattern[] = [
   token('ASIA', { body: UPPER_DIGIT, min: 16 }),
   token('AIza', { body: TOKEN, min: 35 }),
   token('sk-', { body: TOKEN, min: 20, needs: DIGIT, atBoundary: true }),
+  token('e2b_', { body: HEX, min: 40, atBoundary: true }),
   // Our own API keys.
   token('cfd_', { body: HEX, min: 40 }),
 ]
