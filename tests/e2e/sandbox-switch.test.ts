@@ -51,7 +51,12 @@ describe.skipIf(why !== null && process.env['COFFERDAM_REQUIRE'] !== 'all')(
     beforeAll(async () => {
       ;[fleet, double] = await Promise.all([
         startFleet(),
-        startAzureDouble({ pools: [{ name: 'python', kind: 'PythonLTS' }] }),
+        startAzureDouble({
+          pools: [
+            { name: 'python', kind: 'PythonLTS' },
+            { name: 'other', kind: 'PythonLTS' },
+          ],
+        }),
       ])
       await fleet.createTenant('acme', { caps: { tenant_daily: 1000, agent_hourly: 1000 } })
       key = (await fleet.store.keys.create('admin', 'test')).key
@@ -115,14 +120,18 @@ describe.skipIf(why !== null && process.env['COFFERDAM_REQUIRE'] !== 'all')(
       expect(await run()).toMatchObject({ ok: false, ending: 'provisioning' })
     })
 
-    it('holds for what runs next, on and off, and for a pool that is another one by now', async () => {
+    it('holds for what runs next, on and off, and so does another pool, without a restart of the worker', async () => {
       await call('POST', 'config', { enabled: true })
       expect(await run()).toMatchObject({ ok: true, backend: 'azure', stdout: '42\n' })
       await call('POST', 'config', { enabled: false })
       expect(await run()).toMatchObject({ ok: false, ending: 'provisioning' })
-      await call('POST', 'config', { enabled: true, session_pool_endpoint: 'https://other.example' })
-      expect((await run()).error_message).toContain('configured with another pool')
-      await call('POST', 'config', { session_pool_endpoint: double.endpoint('python') })
+      const before = double.pool('python').allocated
+      await call('POST', 'config', { enabled: true, session_pool_endpoint: double.endpoint('other') })
+      expect(await run()).toMatchObject({ ok: true, stdout: '42\n' })
+      expect([double.pool('python').allocated, double.pool('other').allocated]).toEqual([before, 1])
+      await call('POST', 'config', { enabled: false, session_pool_endpoint: '' })
+      expect((await run()).error_message).toContain('has no pool')
+      await call('POST', 'config', { enabled: true, session_pool_endpoint: double.endpoint('python') })
       expect(await run()).toMatchObject({ ok: true })
     })
 

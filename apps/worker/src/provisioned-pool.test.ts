@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { withProvisionedPool } from './provisioned-pool.ts'
+import { provisionedPool } from './provisioned-pool.ts'
 
 const settings = {
   enabled: false,
@@ -11,16 +11,19 @@ const settings = {
   pool_name: '',
   pool_id: '',
 }
-const configs = { get: async () => ({ settings, version: 1, fleetOwner: 'f', work: null }) }
-const never = (error: unknown): never => {
-  throw error
-}
 
-test('an enabled backend that names no pool takes the provisioned one', async () => {
-  expect(await withProvisionedPool({ process: {}, azure: { enabled: true } }, configs, never)).toEqual({
-    sections: { process: {}, azure: { enabled: true, interpreter_endpoint: 'https://pool.example' } },
-    endpoint: 'https://pool.example',
-  })
+test('an enabled backend that names no pool goes where the configuration says, whenever it is asked', async () => {
+  const now = { ...settings }
+  const pool = provisionedPool(
+    { process: {}, azure: { enabled: true } },
+    { get: async () => ({ settings: now, version: 1, fleetOwner: 'f', work: null }) },
+  )
+  expect(await pool?.configured()).toBe('https://pool.example')
+  now.session_pool_endpoint = 'https://other.example'
+  expect(await pool?.configured()).toBe('https://other.example')
+  expect(pool?.allowed).toBe('')
+  pool?.allow('https://other.example')
+  expect(pool?.allowed).toBe('https://other.example')
 })
 
 test.each([
@@ -28,18 +31,7 @@ test.each([
   { azure: {} },
   { azure: { enabled: true, interpreter_endpoint: 'https://own.example' } },
   { azure: { enabled: true, container_endpoint: 'https://own.example' } },
-])('a backend that is absent, off, or has a pool of its own stays as it is: %j', async (backends) => {
+])('a backend that is absent, off, or has a pool of its own stays as it is: %j', (backends) => {
   const unread = { get: () => Promise.reject(new Error('it was asked')) }
-  expect(await withProvisionedPool(backends, unread, never)).toEqual({ sections: backends, endpoint: null })
-})
-
-test('a store that is away leaves the backend without a pool, and is told of', async () => {
-  const told: unknown[] = []
-  const away = { get: () => Promise.reject(new Error('away')) }
-  const backends = { azure: { enabled: true } }
-  expect(await withProvisionedPool(backends, away, (error) => told.push(error))).toEqual({
-    sections: backends,
-    endpoint: null,
-  })
-  expect(told).toHaveLength(1)
+  expect(provisionedPool(backends, unread)).toBeNull()
 })

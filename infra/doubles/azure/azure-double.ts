@@ -102,7 +102,7 @@ export async function startAzureDouble(options: AzureDoubleOptions = {}): Promis
       held.arrived.resolve()
       await held.gate.promise
     }
-    await beforeCall(faults, sessions, identifier)
+    await beforeCall(faults, sessions, url.pathname, identifier)
     if (!url.pathname.includes(faults.drop_path)) return identifier
     if (happens(faults, 'drop_before')) throw new Dropped()
     if (identifier !== '' && happens(faults, 'expire'))

@@ -1,7 +1,7 @@
 /** The data plane of code-interpreter and shell pools: three execute dialects of Python, the shell's, files and sessions. */
 import { randomUUID } from 'node:crypto'
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import { bytesOf, callJail, Dropped, jsonOf, Refusal, reply, replyHalf } from './exchange.ts'
+import { bytesOf, callJail, Dropped, jsonOf, Refusal, reply, replyHalf, replyPage } from './exchange.ts'
 import { happens, type Faults } from './faults.ts'
 import { interpret, type Session, type SessionPool } from './session-pool.ts'
 
@@ -32,7 +32,7 @@ export type Dialect = 'oldest' | 'old' | 'new'
 export class CodePlane {
   readonly pool: SessionPool
   readonly #faults: Faults
-  /** Dialects of Python that it understands; others are refused with SessionPropertiesMissing. */
+  /** Dialects of Python that it understands: executions in others are refused with SessionPropertiesMissing, their paths of files are not there. */
   dialects: Dialect[] = ['oldest', 'old', 'new']
   /** Executions that began, whatever became of their answers. */
   executions = 0
@@ -199,6 +199,9 @@ export class CodePlane {
     identifier: string,
   ): Promise<void> {
     const { method } = request
+    const isOld = path.startsWith('/files/upload') || path.startsWith('/files/content/')
+    if (this.pool.kind !== 'Shell' && !this.dialects.includes(isOld ? 'old' : 'new'))
+      throw new Refusal(404, 'SessionRequestNotSupported', 'There is no such path.')
     const session = await this.pool.of(identifier)
     const folder = query.get('path') ?? ''
     const inJail = (name: string): string =>
@@ -248,6 +251,7 @@ export class CodePlane {
     const isMeant = (response.req.url ?? '').includes(this.#faults.drop_path)
     if (isMeant && happens(this.#faults, 'drop_after')) throw new Dropped()
     if (isMeant && happens(this.#faults, 'halve_after')) return replyHalf(response, code, body)
+    if (isMeant && happens(this.#faults, 'page_after')) return replyPage(response, this.#faults.page_status)
     reply(response, code, body, headers)
   }
 }

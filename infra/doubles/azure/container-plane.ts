@@ -1,7 +1,7 @@
 /** The data plane of a custom-container pool: every path goes to the session's container, but those below `/.management`. */
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { shown } from './code-plane.ts'
-import { bytesOf, callJail, Dropped, Refusal, reply } from './exchange.ts'
+import { bytesOf, callJail, Dropped, Refusal, reply, replyPage } from './exchange.ts'
 import { happens, type Faults } from './faults.ts'
 import type { SessionPool } from './session-pool.ts'
 
@@ -48,6 +48,7 @@ export async function handleContainerCall(
   })
   const isMeant = path.includes(faults.drop_path)
   if (isMeant && happens(faults, 'drop_after')) throw new Dropped()
+  if (isMeant && happens(faults, 'page_after')) return replyPage(response, faults.page_status)
   if (isMeant && answer.status === 200 && happens(faults, 'halve_after'))
     answer.body = answer.body.subarray(0, answer.body.length >> 1)
   response.writeHead(answer.status, {

@@ -42,6 +42,12 @@ export function replyHalf(response: ServerResponse, status: number, body: unknow
   response.end(half)
 }
 
+/** A page that something between client and service puts in place of the answer. */
+export function replyPage(response: ServerResponse, status: number): void {
+  response.writeHead(status, { 'Content-Type': 'text/html' })
+  response.end('<!doctype html><title>Our services are not available right now</title>')
+}
+
 /** Answers whatever went wrong in the shape of the service. */
 export function replyError(response: ServerResponse, error: unknown): void {
   if (error instanceof Dropped || response.headersSent) return void response.destroy()

@@ -26,9 +26,13 @@ export interface Faults {
   drop_before: number
   /** Of so many calls that were carried out half of the answer comes, called whole. */
   halve_after: number
+  /** Of so many calls that were carried out the answer is a proxy's own page. */
+  page_after: number
+  /** With this status. */
+  page_status: number
   /** So many calls of a session are answered 409, as of one whose time is up. */
   expire: number
-  /** A fault that drops, halves or expires applies to paths that hold this; empty for all. */
+  /** A fault that throttles, fails, drops, halves, pages or expires applies to paths that hold this; empty for all. */
   drop_path: string
   latency_ms: number
 }
@@ -46,6 +50,8 @@ export const NO_FAULTS: Faults = {
   drop_after: 0,
   drop_before: 0,
   halve_after: 0,
+  page_after: 0,
+  page_status: 200,
   expire: 0,
   drop_path: '',
   latency_ms: 0,
@@ -61,6 +67,7 @@ type Count =
   | 'drop_after'
   | 'drop_before'
   | 'halve_after'
+  | 'page_after'
   | 'expire'
 
 /** True, and one less left, when this is to go wrong now. */
@@ -71,7 +78,12 @@ export function happens(faults: Faults, name: Count): boolean {
 }
 
 /** What may go wrong with any call before it is looked at. */
-export async function beforeCall(faults: Faults, pool: SessionPool, identifier: string): Promise<void> {
+export async function beforeCall(
+  faults: Faults,
+  pool: SessionPool,
+  path: string,
+  identifier: string,
+): Promise<void> {
   if (faults.latency_ms > 0) await sleep(faults.latency_ms)
   if (happens(faults, 'forbid'))
     throw new Refusal(
@@ -79,10 +91,11 @@ export async function beforeCall(faults: Faults, pool: SessionPool, identifier: 
       'Forbidden',
       'The principal lacks Azure ContainerApps Session Executor on the pool.',
     )
-  if (happens(faults, 'throttle')) {
+  const isMeant = path.includes(faults.drop_path)
+  if (isMeant && happens(faults, 'throttle')) {
     const headers = faults.retry_after === null ? {} : { 'Retry-After': String(faults.retry_after) }
     throw new Refusal(429, 'TooManyRequests', 'Too many requests.', headers as Record<string, string>)
   }
-  if (happens(faults, 'fail')) throw new Refusal(500, 'InternalServerError', 'Something failed.')
+  if (isMeant && happens(faults, 'fail')) throw new Refusal(500, 'InternalServerError', 'Something failed.')
   if (identifier !== '' && happens(faults, 'vanish')) await pool.end(identifier)
 }

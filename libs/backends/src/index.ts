@@ -13,9 +13,10 @@ export {
 export { azureProvisionConfigSchema, type AzureProvisionConfig } from './azure/arm/config.ts'
 export { createPoolProvisioner, type PoolProvisioner } from './azure/arm/pool-provisioner.ts'
 export { poolIdOf } from './azure/arm/pool-calls.ts'
+export type { FleetPool } from './azure/fleet-pool.ts'
 export type { Found as FoundPool, PoolPlan } from './azure/arm/provision-pool.ts'
 export { capabilitiesTable } from './capabilities-table.ts'
-export { backendsConfigSchema, type BackendsConfig, type BackendsConfigInput } from './config.ts'
+export { backendsConfigSchema, type BackendsConfigInput } from './config.ts'
 export { createBackends } from './create-backends.ts'
 export type { BackendDeps, BackendLogger } from './deps.ts'
 export {

@@ -48,10 +48,13 @@ const answerSchema = z.strictObject({
     )
     .meta({ description: 'As the worker traced them; empty when it kept no trace.' }),
   credential: z.string().nullable().meta({ description: 'Which way the token came, as workers last said.' }),
-  dialect: z
-    .string()
+  dialect: z.string().nullable().meta({
+    description: 'The wire that the pool speaks, as workers last said; null of a custom container.',
+  }),
+  output_cap: z
+    .int()
     .nullable()
-    .meta({ description: 'The wire that the pool speaks, as workers last said.' }),
+    .meta({ description: 'Characters of output that an answer of the pool holds; more comes as a file.' }),
 })
 
 /** Adds the route. */
@@ -157,7 +160,12 @@ async function saidByWorkers(context: RouteContext) {
       workers.flatMap(({ report }) => featuresSchema.safeParse(report.probe).data?.features ?? []),
     )
   const said = (pattern: RegExp): string | null => pattern.exec(features.join('\n'))?.[1] ?? null
-  return { credential: said(/^token by (\S+)/m), dialect: said(/\bdialect (\S+)/m) }
+  const cap = said(/\b(\d+) characters of output/)
+  return {
+    credential: said(/^token by (\S+)/m),
+    dialect: said(/\bdialect (\w+)/),
+    output_cap: cap === null ? null : Number(cap),
+  }
 }
 
 const featuresSchema = z.object({ features: z.array(z.string()) })

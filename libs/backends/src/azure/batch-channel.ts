@@ -8,8 +8,8 @@
  */
 import { PassThrough, Writable } from 'node:stream'
 import { CofferdamError } from '@cofferdam/contract'
-import { isOutOfMemory, type InterpreterSession, type Told } from './interpreter-session.ts'
-import { LostAnswer } from './pool-api.ts'
+import { isOutOfMemory, wasCut, type InterpreterSession, type Told } from './interpreter-session.ts'
+import { LostAnswer, RUNNING_PATIENCE_MS } from './pool-api.ts'
 
 /** A request whose fate is known to be "never began" is made again; three in a row are an outage. */
 const ATTEMPTS = 3
@@ -61,16 +61,19 @@ export function openBatchChannel(
         seconds: hard + AGENT_S,
         isRepeatable: false,
         data: frames,
+        patienceMs: isRun ? RUNNING_PATIENCE_MS : 0,
         signal: stop.signal,
       })
     } catch (error) {
       stop.signal.throwIfAborted()
       if (!mayHaveRun(error)) throw error
       // Executions of a session come one after the other, so the answer to this one says what became of that one.
-      return await session.tell(
+      const told = await session.tell(
         { op: 'result', number },
-        { seconds: COLLECT_S, isRepeatable: true, signal: stop.signal },
+        { seconds: COLLECT_S, isRepeatable: true, patienceMs: RUNNING_PATIENCE_MS, signal: stop.signal },
       )
+      // It was carried out: a program that took its claim away is not run again.
+      return told.state === 'never' && wasCut(error) ? { ...told, state: 'lost' } : told
     }
   }
 

@@ -5,7 +5,8 @@
 import { CofferdamError, isCofferdamError } from '@cofferdam/contract'
 import { z } from 'zod'
 import type { AzureConfig } from './config.ts'
-import { json, type PoolApi, type PoolCall } from './pool-api.ts'
+import type { PoolApi, PoolCall } from './pool-api.ts'
+import { json } from './pool-refusals.ts'
 
 /** Asked for in every call: without it the service cuts at 4,096 characters. */
 export const OUTPUT_MAX = 256 * 1024
@@ -39,8 +40,13 @@ export interface Executions {
   run(
     identifier: string,
     argv: readonly string[],
-    options: { seconds: number; isRepeatable: boolean; signal?: AbortSignal },
+    options: { seconds: number; isRepeatable: boolean; patienceMs?: number; signal?: AbortSignal },
   ): Promise<Executed>
+  /**
+   * Does `work`, a call that is spelled differently by the dialects and runs nothing, in the way that the pool understands: once more in the
+   * other one where this one is refused.
+   */
+  spelled<T>(work: (dialect: Dialect) => Promise<T>): Promise<T>
   /** Characters of stdout that come through. */
   readonly outputMax: number
   readonly dialect: Dialect
@@ -52,22 +58,45 @@ export function createExecutions(
   config: Pick<AzureConfig, 'interpreter' | 'dialect' | 'api_timeout_ms'>,
 ): Executions {
   let dialect: Dialect = config.interpreter === 'shell' ? 'shell' : config.dialect === 'old' ? 'old' : 'new'
+  /** A call in it was answered. */
+  let isLearnt = false
   const isFixed = config.interpreter === 'shell' || config.dialect !== 'auto'
 
   async function ask(
+    asked: Dialect,
     call: Omit<PoolCall, 'path' | 'query' | 'json' | 'method'>,
     argv: readonly string[],
     seconds: number,
   ): Promise<Executed> {
-    const isOld = dialect === 'old'
+    const isOld = asked === 'old'
     const answer = await api.call({
       ...call,
       method: 'POST',
       path: isOld ? '/code/execute' : '/executions',
-      query: { 'api-version': isOld ? OLD_VERSION : NEW_VERSION },
-      json: bodyOf(dialect, argv, seconds),
+      query: { 'api-version': versionOf(asked) },
+      json: bodyOf(asked, argv, seconds),
     })
-    return isOld ? fromOld(answer.body) : fromNew(answer.body, dialect === 'shell')
+    return isOld ? fromOld(answer.body) : fromNew(answer.body, asked === 'shell')
+  }
+
+  /** Others may have learnt it meanwhile: the other dialect is that than which was asked in, not than which is known now. */
+  async function inDialect<T>(
+    work: (asked: Dialect) => Promise<T>,
+    refusesShape: (error: unknown) => boolean,
+  ): Promise<T> {
+    const asked = dialect
+    try {
+      const done = await work(asked)
+      isLearnt = true
+      return done
+    } catch (error) {
+      if (isFixed || !refusesShape(error)) throw error
+      const other = asked === 'old' ? 'new' : 'old'
+      const done = await work(other)
+      isLearnt = true
+      dialect = other
+      return done
+    }
   }
 
   return {
@@ -79,17 +108,23 @@ export function createExecutions(
     },
     async run(identifier, argv, { seconds, ...call }) {
       const timed = { ...call, identifier, timeoutMs: seconds * 1000 + config.api_timeout_ms }
-      try {
-        return await ask(timed, argv, seconds)
-      } catch (error) {
-        const isShape = isCofferdamError(error) && error.details['azure'] === 'SessionPropertiesMissing'
-        if (!isShape || isFixed) throw error
-        dialect = dialect === 'old' ? 'new' : 'old'
-        return await ask(timed, argv, seconds)
-      }
+      return await inDialect((asked) => ask(asked, timed, argv, seconds), lacksProperties)
     },
+    // A path that is not there says nothing of the dialect once that is known: it is a file's that is gone.
+    spelled: (work) =>
+      inDialect(work, (error) => lacksProperties(error) || (!isLearnt && isUnknownPath(error))),
   }
 }
+
+/** The api-version that goes with a dialect. */
+export const versionOf = (dialect: Dialect): string => (dialect === 'old' ? OLD_VERSION : NEW_VERSION)
+
+/** Refused before anything ran. */
+const lacksProperties = (error: unknown): boolean =>
+  isCofferdamError(error) && error.details['azure'] === 'SessionPropertiesMissing'
+
+const isUnknownPath = (error: unknown): boolean =>
+  isCofferdamError(error) && (error.details['status'] === 404 || error.details['status'] === 405)
 
 function bodyOf(dialect: Dialect, argv: readonly string[], seconds: number): unknown {
   const timeoutInSeconds = Math.ceil(seconds)

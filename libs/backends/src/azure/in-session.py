@@ -143,6 +143,16 @@ def exchange(wish, frames):
     return bytes(answer), why
 
 
+def forget(names):
+    """Files that carried earlier wishes and answers: the next execution of the session finds nothing of them."""
+    for name in names:
+        try:
+            os.unlink(os.path.join(DATA, name))
+        except OSError:
+            pass
+
+
 if __name__ == "__main__":
     asked = json.loads(base64.b64decode(sys.argv[1]))
+    forget(asked["forget"])
     {"ask": ask, "batch": batch, "result": result}[asked["op"]](asked)

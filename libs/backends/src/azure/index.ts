@@ -4,6 +4,7 @@
  */
 import {
   CofferdamError,
+  inTime,
   isCofferdamError,
   refuseMissing,
   type Backend,
@@ -23,9 +24,12 @@ import { createIdentifiers, identifierOf, ownerOf } from './identifier.ts'
 import { takePlace, type PlaceParts } from './places.ts'
 import { createPoolApi } from './pool-api.ts'
 import { createSessionsAtPool } from './sessions-at-pool.ts'
+import { warnOfLeft } from './start-slot.ts'
 import { createTokens, SESSIONS_AUDIENCE } from './tokens.ts'
 
 const ISOLATION = 'microvm'
+/** A worker that stops waits so long for what was asked late and is ended again; the cooldown ends the rest. */
+const LAST_ENDS_MS = 3000
 const FIX =
   'Set backends.azure: enabled, container_endpoint or interpreter_endpoint (the pool’s poolManagementEndpoint) and identifier_secret_file; grant "Azure ContainerApps Session Executor" on the pool; or try it with `cofferdam double azure`.'
 
@@ -38,6 +42,7 @@ export function createAzureBackend(
   const settings = azureConfigSchema.parse(config)
   const endpoint = settings.container_endpoint ?? settings.interpreter_endpoint
   const kind = settings.container_endpoint === undefined ? 'interpreter' : 'container'
+  const { logger = SILENT } = deps
   const tokens = createTokens(createCredentials(settings, deps.identity))
   const identifiers = createIdentifiers(settings.identifier_secret_file)
   const api = createPoolApi({
@@ -46,6 +51,7 @@ export function createAzureBackend(
     tokens,
     timeoutMs: settings.api_timeout_ms,
     roleGrantedAtMs: settings.role_granted_at === undefined ? null : Date.parse(settings.role_granted_at),
+    onUnended: (identifier, error) => warnOfLeft(logger, identifier, error),
   })
   const executions = kind === 'container' ? null : createExecutions(api, settings)
   const atPool = createSessionsAtPool(api, kind)
@@ -60,7 +66,7 @@ export function createAzureBackend(
     sessions: deps.sessions ?? null,
     limits: sessionLimits(deps, settings.idle_ms),
     preloads,
-    logger: deps.logger ?? SILENT,
+    logger,
   }
   const capabilities = capabilitiesOf(settings, kind, deps.sessions !== undefined, Object.keys(preloads))
 
@@ -98,6 +104,11 @@ export function createAzureBackend(
             ? 'a session of a custom-container pool per sandbox, in a Hyper-V machine of its own; the agent’s frames over plain requests'
             : `a session of a ${settings.interpreter} pool per sandbox, in a Hyper-V machine of its own; the agent’s frames by executions${settings.detached ? ', the agent living on between them' : ''}`,
           `token by ${tokens.answeredBy ?? 'nobody'} for ${SESSIONS_AUDIENCE}`,
+          ...(executions === null
+            ? []
+            : [
+                `executions in dialect ${executions.dialect}, ${executions.outputMax} characters of output each`,
+              ]),
           'memory, CPU and disk are the pool’s; CPU time and peak memory by the agent’s word',
           `the service ends a session ${settings.cooldown_ms / 1000} s after its last call, should no worker do it`,
         ],
@@ -130,7 +141,9 @@ export function createAzureBackend(
       const identifier = await identifierOf(identifiers, entry.handle)
       return identifier === null ? false : await atPool.end(identifier)
     },
-    async [Symbol.asyncDispose]() {},
+    async [Symbol.asyncDispose]() {
+      await inTime(api.idle(), LAST_ENDS_MS, () => new Error('not answered')).catch(() => undefined)
+    },
   }
 
   async function ours(): Promise<{ identifier: string; owner: WorkerId }[]> {
@@ -171,6 +184,11 @@ function capabilitiesOf(
   }
 }
 
-/** What the registry calls. */
-export const createBackend = (config: AzureConfig, deps: BackendDeps, name: string): Backend =>
-  createAzureBackend(config, deps, name)
+/** What the registry calls. A section that names no pool follows the fleet's, where there is one. */
+export function createBackend(config: AzureConfig, deps: BackendDeps, name: string): Backend {
+  const { fleetPool, logger = SILENT } = deps
+  const at = (endpoint = config.interpreter_endpoint): Backend =>
+    createAzureBackend({ ...config, interpreter_endpoint: endpoint }, deps, name)
+  const namesPool = (config.container_endpoint ?? config.interpreter_endpoint) !== undefined
+  return fleetPool === undefined || namesPool ? at() : createFleetPoolBackend(at, fleetPool, logger)
+}

@@ -7,8 +7,10 @@ import { readFileSync } from 'node:fs'
 import { CofferdamError, isCofferdamError } from '@cofferdam/contract'
 import { guestBundle } from '@cofferdam/guest'
 import { z } from 'zod'
-import type { Executed, Executions } from './dialects.ts'
-import { json, LostAnswer, MANAGEMENT_VERSION, type PoolApi } from './pool-api.ts'
+import { multipart } from '../remote/multipart.ts'
+import { versionOf, type Executed, type Executions } from './dialects.ts'
+import { LostAnswer, RUNNING_PATIENCE_MS, type PoolApi, type PoolCall } from './pool-api.ts'
+import { json } from './pool-refusals.ts'
 import type { AskPod } from './pod-calls.ts'
 
 const DATA = '/mnt/data'
@@ -63,6 +65,11 @@ export interface Told {
   data: Buffer
 }
 
+/** How one execution of ours is asked for; see PoolCall. */
+export interface Timing extends Pick<PoolCall, 'isRepeatable' | 'patienceMs' | 'signal'> {
+  seconds: number
+}
+
 export interface InterpreterSession {
   readonly incarnation: string
   /** Where programs work. */
@@ -70,10 +77,7 @@ export interface InterpreterSession {
   /** Brings the agent, and with `pod` leaves http_pod.py behind. */
   provision(pod: boolean, signal: AbortSignal): Promise<void>
   /** One wish to in-session.py; `data` goes along with it. Throws `sandbox_lost` when the session is another one. */
-  tell(
-    wish: Record<string, unknown>,
-    options: { seconds: number; isRepeatable: boolean; data?: Uint8Array; signal?: AbortSignal },
-  ): Promise<Told>
+  tell(wish: Record<string, unknown>, options: Timing & { data?: Uint8Array }): Promise<Told>
   /** Questions to the pod that was left behind. */
   readonly ask: AskPod
 }
@@ -96,37 +100,40 @@ export function createInterpreterSession(parts: {
   const folder = `${DATA}/${name}`
   const socket = `/tmp/${name}.sock`
   let files = 0
+  /** Files that carried what went to and fro: read, and to be removed along with the next call. */
+  const spent: string[] = []
 
   async function upload(
     file: string,
     bytes: Uint8Array,
-    signal?: AbortSignal,
-    allocates = false,
+    more: Pick<PoolCall, 'allocates' | 'patienceMs' | 'signal'>,
   ): Promise<void> {
-    const form = new FormData()
-    form.append('file', new Blob([bytes as Uint8Array<ArrayBuffer>]), file)
-    const isOld = executions.dialect === 'old'
-    await api.call({
-      method: 'POST',
-      path: isOld ? '/files/upload' : '/files',
-      query: { 'api-version': MANAGEMENT_VERSION },
-      identifier,
-      form,
-      isRepeatable: true,
-      allocates,
-      ...(signal === undefined ? {} : { signal }),
-    })
+    const { body, type } = multipart([{ path: file, bytes }])
+    await executions.spelled((dialect) =>
+      api.call({
+        ...more,
+        method: 'POST',
+        path: dialect === 'old' ? '/files/upload' : '/files',
+        query: { 'api-version': versionOf(dialect) },
+        identifier,
+        bytes: body,
+        type,
+        isRepeatable: true,
+      }),
+    )
   }
-  async function download(file: string, signal?: AbortSignal): Promise<Buffer> {
-    const isOld = executions.dialect === 'old'
-    const answer = await api.call({
-      method: 'GET',
-      path: isOld ? `/files/content/${file}` : `/files/${file}/content`,
-      query: { 'api-version': MANAGEMENT_VERSION },
-      identifier,
-      isRepeatable: true,
-      ...(signal === undefined ? {} : { signal }),
-    })
+  async function download(file: string, more: Pick<PoolCall, 'patienceMs' | 'signal'>): Promise<Buffer> {
+    const answer = await executions.spelled((dialect) =>
+      api.call({
+        ...more,
+        method: 'GET',
+        path: dialect === 'old' ? `/files/content/${file}` : `/files/${file}/content`,
+        query: { 'api-version': versionOf(dialect) },
+        identifier,
+        isRepeatable: true,
+        maxBytes: FILE_MAX,
+      }),
+    )
     return answer.body
   }
   /** Between the nonces, whatever else was printed; null when it is not all there. */
@@ -138,7 +145,7 @@ export function createInterpreterSession(parts: {
   async function execute(
     program: readonly string[],
     wish: Record<string, unknown>,
-    options: { seconds: number; isRepeatable: boolean; signal?: AbortSignal },
+    options: Timing,
   ): Promise<{ answer: z.output<typeof answerSchema> | null; executed: Executed }> {
     const nonce = `[${randomBytes(12).toString('hex')}]`
     const encoded = Buffer.from(JSON.stringify({ ...wish, nonce })).toString('base64')
@@ -156,12 +163,10 @@ export function createInterpreterSession(parts: {
       const packed = Object.fromEntries(
         Object.entries(bundle).map(([file, content]) => [`guest/${file}`, content]),
       )
-      await upload(
-        `${name}.json`,
-        Buffer.from(JSON.stringify({ ...packed, 'in-session.py': inSession })),
+      await upload(`${name}.json`, Buffer.from(JSON.stringify({ ...packed, 'in-session.py': inSession })), {
+        allocates: true,
         signal,
-        true,
-      )
+      })
       const wish = { folder, socket, pod, bundle: `${folder}.json` }
       const { answer, executed } = await execute(['-c', UNPACK], wish, {
         seconds: SHORT_S,
@@ -180,14 +185,14 @@ export function createInterpreterSession(parts: {
 
     async tell(wish, { data = new Uint8Array(), ...options }) {
       files += 1
-      const given: Record<string, unknown> = {}
-      if (data.length > INLINE_MAX) {
-        given['file'] = `${name}-in-${files}`
-        await upload(`${name}-in-${files}`, data, options.signal)
-      } else given['bytes'] = Buffer.from(data).toString('base64')
+      const [brought, out] = [`${name}-in-${files}`, `${name}-out-${files}`]
+      const isFile = data.length > INLINE_MAX
+      const { seconds: _, isRepeatable: __, ...more } = options
+      if (isFile) await upload(brought, data, more)
+      const given = isFile ? { file: brought } : { bytes: Buffer.from(data).toString('base64') }
       // Base64 and the rest of the line must fit into what comes through.
       const inline = Math.floor((executions.outputMax - 1024) * 0.7)
-      const asked = { ...wish, ...given, inline, out: `${name}-out-${files}` }
+      const asked = { ...wish, ...given, inline, out, forget: spent.splice(0) }
       const program = [`${folder}/in-session.py`]
       let { answer, executed } = await execute(program, asked, options)
       // Cut on its way: the same again as a file, where that has no second effect.
@@ -197,7 +202,8 @@ export function createInterpreterSession(parts: {
       const content =
         answer.file === undefined
           ? Buffer.from(answer.bytes ?? '', 'base64')
-          : await download(answer.file, options.signal)
+          : await download(answer.file, more)
+      spent.push(...(isFile ? [brought] : []), ...(answer.file === undefined ? [] : [answer.file]))
       if (answer.size !== undefined && content.length !== answer.size)
         throw new CofferdamError('sandbox_lost', 'Azure: a file of the session is not whole.')
       return { state: answer.state ?? '', status: answer.status ?? 0, data: content }
@@ -210,6 +216,7 @@ export function createInterpreterSession(parts: {
         seconds: waitMs / 1000 + SHORT_S,
         isRepeatable: true,
         data: body,
+        ...(path === 'receive' || path === 'send' ? { patienceMs: RUNNING_PATIENCE_MS } : {}),
         ...(signal === undefined ? {} : { signal }),
       })
       return { status, body: data }
@@ -218,9 +225,14 @@ export function createInterpreterSession(parts: {
   return session
 }
 
+const CUT = 'the output was cut'
+
+/** True for an execution that was carried out, and whose words did not come through. */
+export const wasCut = (error: unknown): boolean => error instanceof LostAnswer && error.cause === CUT
+
 /** Why an execution of ours said nothing: the service ended it, cut it, or it is another session. */
 function unheard({ succeeded, stderr }: Executed): CofferdamError {
-  if (succeeded) return new LostAnswer('the output was cut')
+  if (succeeded) return new LostAnswer(CUT)
   if (stderr.includes('Execution aborted'))
     return new CofferdamError('sandbox_lost', 'Azure: the session ran out of memory.', {
       details: { azure: 'Execution aborted' },

@@ -2,7 +2,8 @@
 import { CofferdamError } from '@cofferdam/contract'
 import type { Kept } from '@cofferdam/guest'
 import { z } from 'zod'
-import { json, type PoolAnswer, type PoolApi } from './pool-api.ts'
+import { RUNNING_PATIENCE_MS, type PoolAnswer, type PoolApi } from './pool-api.ts'
+import { json } from './pool-refusals.ts'
 
 export interface PodCalls {
   /**
@@ -102,6 +103,8 @@ export function askContainer(api: PoolApi, identifier: string, timeoutMs: number
         isRepeatable: true,
         allocates: path === 'attach',
         isPoll: path === 'receive',
+        // A program runs behind these; taking and giving back the pod is the queue's to wait for.
+        ...(path === 'receive' || path === 'send' ? { patienceMs: RUNNING_PATIENCE_MS } : {}),
         timeoutMs: timeoutMs + waitMs,
         ...(signal === undefined ? {} : { signal }),
       },

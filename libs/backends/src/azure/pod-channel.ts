@@ -2,9 +2,14 @@
  * A byte stream to the agent made of plain requests. Whether Azure forwards web sockets or a response that stays open is not
  * documented, so nothing here needs more than a request and its answer: one long poll for what the agent writes, one POST after
  * the other for what it reads, both numbered by bytes, so that a lost answer costs time and never a byte.
+ *
+ * Where executions carry the requests, the session does one at a time, and a poll would hold up what is sent behind it. There nobody
+ * polls while the agent owes no answer, and while something waits to be sent a poll takes what there is and returns.
  */
 import { Readable, Writable } from 'node:stream'
 import { callbackify } from 'node:util'
+import { isCofferdamError } from '@cofferdam/contract'
+import { countOwedAnswers } from './owed-answers.ts'
 import type { PodCalls } from './pod-calls.ts'
 
 /** An ingress is known to end requests after 240 s; far below it, and often enough to show that the worker lives. */
@@ -21,40 +26,69 @@ export interface PodChannel {
   readonly readAt: number
 }
 
-/** Opens the stream of an attached pod; it ends with the error of the first call that fails for good. */
-export function openPodChannel(calls: PodCalls, pollMs = POLL_MS): PodChannel {
+/**
+ * Opens the stream of an attached pod; it ends with the error of the first call that fails for good. `oneAtATime`: a poll that waits would
+ * hold up other calls, and takes at most so long.
+ */
+export function openPodChannel(calls: PodCalls, oneAtATime?: { pollMs: number }): PodChannel {
   const stop = new AbortController()
+  const owed = oneAtATime === undefined ? null : countOwedAnswers()
   let readAt = 0
   let sentAt = 0
   let sending: Promise<void> = Promise.resolve()
+  let waiting = 0
+  let wake: (() => void) | null = null
 
   async function pull(): Promise<void> {
     try {
       while (!stop.signal.aborted) {
-        const bytes = await calls.receive(readAt, pollMs, stop.signal)
+        await isOwed()
+        const waitMs = oneAtATime === undefined ? POLL_MS : waiting > 0 ? 0 : oneAtATime.pollMs
+        const bytes = await calls.receive(readAt, waitMs, stop.signal)
         readAt += bytes.length
+        owed?.heard(bytes)
         if (bytes.length > 0) return void readable.push(bytes)
       }
     } catch (error) {
       if (!stop.signal.aborted) readable.destroy(error as Error)
     }
   }
+  /** Resolves when the agent is to say something, or the stream is over. */
+  async function isOwed(): Promise<void> {
+    while (owed?.none === true && !stop.signal.aborted)
+      await new Promise<void>((resolve) => {
+        wake = resolve
+      })
+  }
   async function send(bytes: Buffer): Promise<void> {
+    owed?.sent(bytes)
     for (let at = 0; at < bytes.length;) {
       const has = await calls.send(sentAt, bytes.subarray(at, at + SEND_MAX), stop.signal)
       at += has - sentAt
       sentAt = has
+      // Between the pieces: an agent that is not heard stops reading.
+      if (at < bytes.length) wake?.()
     }
   }
   const inOrder = (bytes: Buffer): Promise<void> => {
-    sending = sending.then(() => send(bytes))
+    waiting += 1
+    sending = sending
+      .then(() => send(bytes))
+      .finally(() => {
+        waiting -= 1
+        // Behind it and not before: the poll would be there first.
+        wake?.()
+      })
     return sending
   }
   // Also while a slow reader holds the poll up.
   const alive = setInterval(() => void inOrderAlive(), ALIVE_MS)
   alive.unref()
   const inOrderAlive = async (): Promise<void> => {
-    await calls.send(sentAt, new Uint8Array(), stop.signal).catch(() => undefined)
+    await calls.send(sentAt, new Uint8Array(), stop.signal).catch((error: unknown) => {
+      // Nobody else may be asking who would find out.
+      if (isCofferdamError(error) && error.code === 'sandbox_lost') readable.destroy(error)
+    })
   }
 
   const readable = new Readable({
@@ -64,6 +98,7 @@ export function openPodChannel(calls: PodCalls, pollMs = POLL_MS): PodChannel {
     destroy(error, done) {
       clearInterval(alive)
       stop.abort()
+      wake?.()
       done(error)
     },
   })

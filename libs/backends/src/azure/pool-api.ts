@@ -3,32 +3,26 @@
  * anything happened. A call whose answer was lost is made again only where that has no second effect.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
-import { CofferdamError } from '@cofferdam/contract'
-import { z } from 'zod'
+import { CofferdamError, unlessAborted } from '@cofferdam/contract'
+import { createEndingSessions } from './ending-sessions.ts'
+import { bounded, json, refusalOf, retryAfterMs, saysGone } from './pool-refusals.ts'
 import { SESSIONS_AUDIENCE, type Tokens } from './tokens.ts'
 
 /** An answer that we read: a file of 8 MiB as base64 in JSON, and some. */
 const ANSWER_MAX = 16 * 1024 * 1024
 const ATTEMPTS = 4
 const PAUSE_MS = 250
+/** Where the service names no time. */
+const LONGEST_OWN_PAUSE_MS = 5000
 /** A service that asks for more is out of service for us: the queue has more patience than a worker's slot. */
 const LONGEST_PAUSE_MS = 10_000
+/** While a program runs: its pod gives its worker up after 90 s without a call. */
+export const RUNNING_PATIENCE_MS = 60_000
 /** The management calls of both kinds of pool. */
 export const MANAGEMENT_VERSION = '2025-10-02-preview'
-/** A session that is ended waits so long for what is on its way to it: less than the executor waits for the end (5 s). */
-const SETTLE_MS = 3000
 /** After a role was granted it takes minutes until it holds everywhere. */
 const ROLE_SPREADS_MS = 10 * 60_000
 const ROLE_PAUSE_MS = 30_000
-
-const errorSchema = z.object({
-  error: z.object({
-    code: z.string().max(200),
-    message: z.string().optional(),
-    target: z.string().max(200).nullish(),
-    traceId: z.string().max(200).nullish(),
-  }),
-})
 
 export interface PoolCall {
   method: 'GET' | 'POST' | 'DELETE'
@@ -38,7 +32,8 @@ export interface PoolCall {
   identifier?: string
   json?: unknown
   bytes?: Uint8Array
-  form?: FormData
+  /** Content type of `bytes`. */
+  type?: string
   /** Making the call twice is as good as once. */
   isRepeatable: boolean
   /** It may begin a session. Any other call looks whether there still is one before it is made again, for it would get an empty one. */
@@ -47,6 +42,10 @@ export interface PoolCall {
   isPoll?: boolean
   /** Ends the call; default the settings' `api_timeout_ms`. */
   timeoutMs?: number
+  /** For so long it is made again, beyond the usual tries, where the pool throttles or does not answer: something runs that waits for it. */
+  patienceMs?: number
+  /** Of the answer; default ANSWER_MAX. */
+  maxBytes?: number
   signal?: AbortSignal
 }
 
@@ -55,6 +54,9 @@ export interface PoolAnswer {
   type: string
   body: Buffer
 }
+
+/** With what the service says of when to come again; null where it says nothing. */
+export type TimedAnswer = PoolAnswer & { retryAfterMs: number | null }
 
 export interface PoolApi {
   readonly endpoint: string
@@ -65,6 +67,8 @@ export interface PoolApi {
    * another session. Callers that gave up do not stop a call on its way.
    */
   ending<T>(identifier: string, work: () => Promise<T>): Promise<T>
+  /** Resolves when nothing is left to be ended. */
+  idle(): Promise<void>
 }
 
 /** No answer came, or not all of it: what was asked for may have been done. */
@@ -83,45 +87,35 @@ export function createPoolApi(parts: {
   /** Epoch milliseconds; null when 403 is never waited for. */
   roleGrantedAtMs: number | null
   rolePauseMs?: number
+  /** Hears of a session that began anew after its end, and could not be ended. */
+  onUnended?: (identifier: string, error: unknown) => void
 }): PoolApi {
   const { endpoint, tokens } = parts
-  const underWay = new Map<string, Set<UnderWay>>()
+  const ending = createEndingSessions(parts.onUnended ?? (() => undefined))
 
   /** One request. It goes on when its caller gives up, until it is answered or its session is ended. */
-  async function once(call: PoolCall, token: string): Promise<PoolAnswer> {
+  async function once(call: PoolCall, token: string): Promise<TimedAnswer> {
     call.signal?.throwIfAborted()
     const stop = new AbortController()
     const answer = request(call, token, stop.signal)
     const { identifier, isPoll = false, signal } = call
-    if (identifier !== undefined) track(identifier, { isPoll, stop, settled: answer.catch(() => undefined) })
-    return signal === undefined ? await answer : await orAborted(answer, signal)
+    if (identifier !== undefined) ending.follow(identifier, { isPoll, stop, answer })
+    return signal === undefined ? await answer : await unlessAborted(answer, signal)
   }
 
-  function track(identifier: string, one: UnderWay): void {
-    const all = underWay.get(identifier) ?? new Set()
-    underWay.set(identifier, all.add(one))
-    void one.settled.then(() => {
-      all.delete(one)
-      if (all.size === 0 && underWay.get(identifier) === all) underWay.delete(identifier)
-    })
-  }
-
-  async function request(call: PoolCall, token: string, stop: AbortSignal): Promise<PoolAnswer> {
+  async function request(call: PoolCall, token: string, stop: AbortSignal): Promise<TimedAnswer> {
     const url = new URL(endpoint + call.path)
     for (const [name, value] of Object.entries(call.query ?? {})) url.searchParams.set(name, value)
     if (call.identifier !== undefined) url.searchParams.set('identifier', call.identifier)
     const timeout = AbortSignal.timeout(call.timeoutMs ?? parts.timeoutMs)
-    const body =
-      call.json !== undefined
-        ? JSON.stringify(call.json)
-        : (call.form ?? (call.bytes as Uint8Array<ArrayBuffer>))
+    const body = call.json === undefined ? (call.bytes as Uint8Array<ArrayBuffer>) : JSON.stringify(call.json)
     try {
       const response = await fetch(url, {
         method: call.method,
         headers: {
           Authorization: `Bearer ${token}`,
           ...(call.json === undefined ? {} : { 'Content-Type': 'application/json' }),
-          ...(call.bytes === undefined ? {} : { 'Content-Type': 'application/octet-stream' }),
+          ...(call.bytes === undefined ? {} : { 'Content-Type': call.type ?? 'application/octet-stream' }),
         },
         ...(body === undefined ? {} : { body }),
         // A redirect would take the token to another place.
@@ -129,12 +123,16 @@ export function createPoolApi(parts: {
         signal: AbortSignal.any([stop, timeout]),
       })
       const type = response.headers.get('content-type') ?? ''
-      const bytes = await bounded(response)
-      // A proxy may cut an answer and still call it whole.
+      const bytes = await bounded(response, call.maxBytes ?? ANSWER_MAX)
+      // A proxy may cut an answer and still call it whole, put a page of its own in its place, or give up waiting for it.
       if (response.ok && type.includes('json') && json(bytes) === null) throw new Error('the answer is cut')
-      return { status: response.status, type, body: bytes, ...retryAfterOf(response) }
+      if (response.ok && type.includes('text/html')) throw new Error('the answer is somebody else’s page')
+      if (response.status === 408) throw new Error('the answer did not come in time')
+      return { status: response.status, type, body: bytes, retryAfterMs: retryAfterMs(response) }
     } catch (error) {
       if (error instanceof CofferdamError) throw error
+      // Ended on this side: made again it would begin another one.
+      if (stop.aborted) throw ended()
       throw new LostAnswer(error)
     }
   }
@@ -157,33 +155,26 @@ export function createPoolApi(parts: {
 
   const api: PoolApi = {
     endpoint,
-    async ending(identifier, work) {
-      const all = [...(underWay.get(identifier) ?? [])]
-      const bound = AbortSignal.timeout(SETTLE_MS)
-      // A poll came to its session long ago, and ends with it.
-      await orAborted(
-        Promise.all(all.filter(({ isPoll }) => !isPoll).map(({ settled }) => settled)),
-        bound,
-      ).catch(() => undefined)
-      try {
-        return await work()
-      } finally {
-        for (const { stop } of all) stop.abort()
-      }
-    },
+    ending: (identifier, work) => ending.end(identifier, work),
+    idle: () => ending.idle(),
     async call(call, isOwn = () => false) {
-      const never = new AbortController().signal
-      const signal = call.signal ?? never
+      const { identifier, signal = new AbortController().signal } = call
+      if (identifier !== undefined && call.allocates === true) ending.begin(identifier)
       let hasNewToken = false
+      const patientUntil = performance.now() + (call.patienceMs ?? 0)
+      const mayWait = (attempt: number, ms: number): boolean =>
+        (attempt < ATTEMPTS && ms <= LONGEST_PAUSE_MS) || performance.now() + ms < patientUntil
       for (let attempt = 1; ; attempt += 1) {
         const token = await tokens.get(SESSIONS_AUDIENCE, signal)
-        let answer: PoolAnswer & { retryAfterMs?: number }
+        if (identifier !== undefined && ending.isOver(identifier)) throw ended()
+        let answer: TimedAnswer
         try {
           answer = await once(call, token)
         } catch (error) {
-          if (!(error instanceof LostAnswer) || !call.isRepeatable || attempt >= ATTEMPTS) throw error
+          const waitMs = Math.min(PAUSE_MS * attempt, LONGEST_OWN_PAUSE_MS)
+          if (!(error instanceof LostAnswer) || !call.isRepeatable || !mayWait(attempt, waitMs)) throw error
           await refuseGone(call)
-          await pause(PAUSE_MS * attempt, signal)
+          await pause(waitMs, signal)
           continue
         }
         if ((answer.status >= 200 && answer.status < 300) || isOwn(answer)) return answer
@@ -195,13 +186,14 @@ export function createPoolApi(parts: {
         if (answer.status === 403 && isSpreading(parts.roleGrantedAtMs)) {
           tokens.refused(SESSIONS_AUDIENCE, token)
           await pause(parts.rolePauseMs ?? ROLE_PAUSE_MS, signal)
+          // It is bounded by the time since the grant.
+          attempt -= 1
           continue
         }
-        const waitMs = answer.retryAfterMs ?? PAUSE_MS * 2 ** attempt
+        const waitMs = answer.retryAfterMs ?? Math.min(PAUSE_MS * 2 ** attempt, LONGEST_OWN_PAUSE_MS)
         // Refused before anything was done; a server's own failure says nothing of that.
         const mayRepeat = answer.status === 429 || (answer.status >= 500 && call.isRepeatable)
-        if (!mayRepeat || attempt >= ATTEMPTS || waitMs > LONGEST_PAUSE_MS)
-          throw refusalOf(answer, call.identifier !== undefined)
+        if (!mayRepeat || !mayWait(attempt, waitMs)) throw refusalOf(answer, call)
         if (answer.status >= 500) await refuseGone(call)
         await pause(waitMs, signal)
       }
@@ -210,90 +202,11 @@ export function createPoolApi(parts: {
   return api
 }
 
-interface UnderWay {
-  isPoll: boolean
-  stop: AbortController
-  settled: Promise<unknown>
-}
-
-async function orAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
-  const { promise, reject } = Promise.withResolvers<never>()
-  const onAbort = (): void => reject(signal.reason)
-  signal.addEventListener('abort', onAbort, { once: true })
-  if (signal.aborted) onAbort()
-  work.catch(() => undefined)
-  try {
-    return await Promise.race([work, promise])
-  } finally {
-    signal.removeEventListener('abort', onAbort)
-  }
-}
+const ended = (): CofferdamError => new CofferdamError('sandbox_lost', 'Azure: the session was ended.')
 
 const isSpreading = (grantedAtMs: number | null): boolean =>
   grantedAtMs !== null && Date.now() - grantedAtMs < ROLE_SPREADS_MS
 
 async function pause(ms: number, signal: AbortSignal): Promise<void> {
   await sleep(ms, undefined, { signal }).catch(() => signal.throwIfAborted())
-}
-
-/** True when the service says that there is no such session (any more). */
-export const saysGone = (error: unknown): boolean =>
-  error instanceof CofferdamError &&
-  (error.details['azure'] === 'SessionWithIdentifierNotFound' || error.details['status'] === 404)
-
-/** The service's refusal as an error of ours. Its message is left out: it may quote the identifier. */
-function refusalOf(
-  { status, body, retryAfterMs }: PoolAnswer & { retryAfterMs?: number },
-  isOfSession: boolean,
-): CofferdamError {
-  const parsed = errorSchema.safeParse(json(body))
-  const { code, target, traceId } = parsed.success ? parsed.data.error : { code: '' }
-  const details = {
-    status,
-    azure: code,
-    ...(target == null ? {} : { target }),
-    ...(traceId == null ? {} : { trace: traceId }),
-    ...(retryAfterMs === undefined ? {} : { retry_after_ms: retryAfterMs }),
-  }
-  const [ours, words] = classOf(status, code, isOfSession)
-  return new CofferdamError(ours, `Azure: ${words} (${status}${code === '' ? '' : ` ${code}`}).`, { details })
-}
-
-function classOf(status: number, code: string, isOfSession: boolean): [CofferdamError['code'], string] {
-  if (code === 'SessionWithIdentifierNotFound') return ['sandbox_lost', 'the session is gone']
-  // Its time is up, or it is being taken down: in no case does it do what was asked.
-  if (isOfSession && (status === 409 || status === 410)) return ['sandbox_lost', 'the session is over']
-  if (status === 401) return ['backend_unavailable', 'the pool does not take the token']
-  if (status === 403)
-    return ['backend_unavailable', 'the role "Azure ContainerApps Session Executor" on the pool is missing']
-  if (status === 413) return ['payload_too_large', 'the upload is too large']
-  if (status === 429) return ['backend_unavailable', 'the pool has no session free, or throttles']
-  if (status >= 500) return ['backend_unavailable', 'the pool failed']
-  return ['sandbox_open_failed', 'the pool refuses the call']
-}
-
-function retryAfterOf(response: Response): { retryAfterMs?: number } {
-  const seconds = Number(response.headers.get('retry-after') ?? Number.NaN)
-  return Number.isFinite(seconds) && seconds >= 0 ? { retryAfterMs: seconds * 1000 } : {}
-}
-
-async function bounded(response: Response): Promise<Buffer> {
-  const parts: Uint8Array[] = []
-  let size = 0
-  for await (const part of response.body ?? []) {
-    size += part.length
-    if (size > ANSWER_MAX)
-      throw new CofferdamError('protocol_violation', `Azure: an answer above ${ANSWER_MAX} bytes.`)
-    parts.push(part)
-  }
-  return Buffer.concat(parts, size)
-}
-
-/** JSON of an answer; null where it is none. */
-export function json(body: Buffer): unknown {
-  try {
-    return JSON.parse(body.toString('utf8'))
-  } catch {
-    return null
-  }
 }

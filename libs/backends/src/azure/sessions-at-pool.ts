@@ -1,7 +1,8 @@
 /** Sessions as the service lists and ends them. */
 import { CofferdamError } from '@cofferdam/contract'
 import { z } from 'zod'
-import { json, MANAGEMENT_VERSION, saysGone, type PoolApi } from './pool-api.ts'
+import { MANAGEMENT_VERSION, type PoolApi } from './pool-api.ts'
+import { json, saysGone } from './pool-refusals.ts'
 
 /** A pool has 600 sessions at most, a page 300. */
 const PAGES_MAX = 10

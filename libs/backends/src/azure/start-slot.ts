@@ -71,15 +71,16 @@ export async function startSlot(parts: SlotParts, wish: SlotWish, signal: AbortS
 }
 
 /** Ends what did not start; where even that fails, the service does it by itself. */
-export async function endOrWarn({ atPool, logger }: SlotParts, identifier: string): Promise<void> {
-  await atPool
-    .end(identifier)
-    .catch((cause: unknown) =>
-      logger.warn(
-        { err: cause, session: hashOf(identifier) },
-        'azure: a session that failed to start may wait until its cooldown ends',
-      ),
-    )
+async function endOrWarn({ atPool, logger }: SlotParts, identifier: string): Promise<void> {
+  await atPool.end(identifier).catch((error: unknown) => warnOfLeft(logger, identifier, error))
+}
+
+/** For a session of ours that could not be ended. */
+export function warnOfLeft(logger: BackendLogger, identifier: string, error: unknown): void {
+  logger.warn(
+    { err: error, session: hashOf(identifier) },
+    'azure: a session that failed to start may wait until its cooldown ends',
+  )
 }
 
 const OPEN_ERRORS: ReadonlySet<string> = new Set([
@@ -116,7 +117,12 @@ async function reached(parts: SlotParts, wish: SlotWish, signal: AbortSignal): P
   const { incarnation } = session
   if (config.detached) {
     const calls = createPodCalls(session.ask, randomBytes(16).toString('hex'))
-    return await attached(parts, wish, { calls, options, incarnation, pollMs: EXECUTED_POLL_MS }, signal)
+    return await attached(
+      parts,
+      wish,
+      { calls, options, incarnation, oneAtATime: { pollMs: EXECUTED_POLL_MS } },
+      signal,
+    )
   }
   const channel = openBatchChannel(session, options, wish.deadlines)
   return await slotOf(
@@ -135,12 +141,12 @@ const refuseRelease = (): Promise<void> =>
 async function attached(
   parts: SlotParts,
   wish: SlotWish,
-  way: { calls: PodCalls; options: string[]; incarnation: string; pollMs?: number },
+  way: { calls: PodCalls; options: string[]; incarnation: string; oneAtATime?: { pollMs: number } },
   signal: AbortSignal,
 ): Promise<AzureSlot> {
   const { calls, options, incarnation } = way
   const { boot } = await calls.attach({ fence: wish.fence, boot: wish.pod?.boot ?? null, options }, signal)
-  const channel: PodChannel = openPodChannel(calls, way.pollMs)
+  const channel: PodChannel = openPodChannel(calls, way.oneAtATime)
   const release = (keep: Kept): Promise<void> => calls.release(channel.readAt, keep)
   return await slotOf(parts, wish, { channel, pod: { boot, incarnation }, release }, signal)
 }

@@ -1,5 +1,5 @@
 /** Tokens by audience: asked for once, however many want one, renewed before they expire, and used to their end when that fails. */
-import { CofferdamError, isCofferdamError } from '@cofferdam/contract'
+import { CofferdamError, isCofferdamError, unlessAborted } from '@cofferdam/contract'
 import type { AccessToken, Credential } from './credentials.ts'
 
 /** The data plane's audience; a token for another is refused with 401. */
@@ -84,23 +84,11 @@ export function createTokens(credentials: readonly Credential[], nowMs: () => nu
         return current.token
       }
       const given = asked(audience, entry)
-      return (await orAborted(given, signal)).token
+      return (await unlessAborted(given, signal)).token
     },
     refused(audience, token) {
       const entry = held.get(audience)
       if (entry?.current?.token === token) entry.current = null
     },
-  }
-}
-
-async function orAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
-  const { promise, reject } = Promise.withResolvers<never>()
-  const onAbort = (): void => reject(signal.reason)
-  signal.addEventListener('abort', onAbort, { once: true })
-  work.catch(() => undefined)
-  try {
-    return await Promise.race([work, promise])
-  } finally {
-    signal.removeEventListener('abort', onAbort)
   }
 }

@@ -1,0 +1,120 @@
+/** What the service and all that stands before it may do while something runs, or is being begun: nothing is lost, nothing is left. */
+import { BOUNDS, type Backend, type Program, type Sandbox, type SandboxSpec } from '@cofferdam/contract'
+import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest'
+import { missing } from '../../../infra/doubles/jail.ts'
+import { NO_FAULTS } from '../../../infra/doubles/azure/faults.ts'
+import { createAzureBackend } from '../src/azure/index.ts'
+import { startAzurePlaces, type AzurePlaces } from './azure-places.ts'
+import { redisSessions } from './redis-sessions.ts'
+import { jobSpec, printed, python } from './remote-run.ts'
+
+const why = missing()
+const FLEET = 'c4c4c4c4c4c4'
+
+describe.skipIf(why !== null && process.env['COFFERDAM_REQUIRE'] !== 'all')(
+  `azure’s service ${why ?? ''}`,
+  { timeout: 120_000 },
+  () => {
+    let places: AzurePlaces
+    beforeAll(async () => {
+      places = await startAzurePlaces()
+    })
+    afterEach(async () => {
+      places.double.fault(NO_FAULTS)
+      for (const pool of ['python', 'custom'])
+        await vi.waitFor(async () => expect(await places.double.pool(pool).list()).toEqual([]))
+    })
+    afterAll(() => places[Symbol.asyncDispose]())
+
+    const open = (
+      backend: Backend,
+      program: Program,
+      more: Partial<SandboxSpec> = {},
+      signal = AbortSignal.timeout(30_000),
+    ): Promise<Sandbox> => backend.open({ ...jobSpec(FLEET, program), ...more }, signal)
+
+    it.each(['python', 'custom'] as const)(
+      '%s: a program goes on while the pool throttles, longer than anything new would wait',
+      async (pool) => {
+        const backend = createAzureBackend(places.settings(pool))
+        const program = python("import time; time.sleep(0.2); print('whole')")
+        await using sandbox = await open(backend, program)
+        await sandbox.list(['*'], 1)
+        const path = pool === 'custom' ? '/v1/receive' : '/executions'
+        places.double.fault({ throttle: 12, retry_after: 0, drop_path: path })
+        expect(await printed(sandbox, program)).toBe('whole\n')
+      },
+    )
+
+    it('two that are first at a pool of the older dialect both learn it', async () => {
+      const plane = places.double.codePlane('python')
+      plane.dialects = ['old']
+      try {
+        const backend = createAzureBackend(places.settings('python'))
+        const ran = await Promise.all(
+          [1, 2].map(async (n) => {
+            const program = python(`print(${n})`)
+            await using sandbox = await open(backend, program)
+            return await printed(sandbox, program)
+          }),
+        )
+        expect(ran).toEqual(['1\n', '2\n'])
+      } finally {
+        plane.dialects = ['oldest', 'old', 'new']
+      }
+    })
+
+    it.each([
+      ['python', '/files'],
+      ['custom', '/v1/attach'],
+    ] as const)('%s: what an attempt that was stopped begins after all is ended', async (pool, path) => {
+      const backend = createAzureBackend(places.settings(pool))
+      const sessions = places.double.pool(pool)
+      const before = sessions.allocated
+      const held = places.double.hold(path)
+      const stop = new AbortController()
+      const opening = expect(open(backend, python('1'), {}, stop.signal)).rejects.toThrow('stopped')
+      await held.arrived
+      stop.abort(new Error('stopped'))
+      await opening
+      expect(sessions.allocated).toBe(before)
+      held.letGo()
+      await vi.waitFor(() => expect(sessions.allocated).toBe(before + 1), { timeout: 20_000 })
+      await vi.waitFor(async () => expect(await sessions.list()).toEqual([]), { timeout: 20_000 })
+      expect(sessions.allocated).toBe(before + 1)
+    })
+
+    it('gives all of a program’s output that is kept for later fetching', async () => {
+      const bytes = BOUNDS.fullOutputBytes
+      const program = python(`import sys; sys.stdout.write('x' * ${bytes})`)
+      const backend = createAzureBackend(places.settings('python'))
+      await using sandbox = await open(backend, program)
+      let got = 0
+      const exit = await sandbox.run(program, {
+        onOutput: (_stream, chunk) => void (got += chunk.length),
+        maxOutputBytes: { stdout: bytes, stderr: bytes },
+        signal: AbortSignal.timeout(100_000),
+      })
+      expect([exit.exitCode, got]).toEqual([0, bytes])
+    })
+
+    it('leaves a later execution of a session nothing of what went to and fro before it', async () => {
+      await using sessions = await redisSessions()
+      const backend = createAzureBackend(places.settings('python', { detached: true }), { sessions })
+      const session = { reuse: 'session', session: { key: 'k', scope: 'files', idleMs: null } } as const
+      const big = python("print(open('in').read()[:3], 'x' * 300_000)")
+      const first = await open(backend, big, session)
+      await first.write([{ path: 'in', bytes: Buffer.alloc(200_000, 's') }])
+      expect((await printed(first, big)).slice(0, 4)).toBe('sss ')
+      await first[Symbol.asyncDispose]()
+      const look = python(
+        "import glob; print([p for p in glob.glob('/mnt/data/*') if '-in-' in p or '-out-' in p])",
+      )
+      const second = await open(backend, look, session)
+      expect(second.session).toMatchObject({ id: first.session?.id, fresh: false })
+      expect(await printed(second, look)).toBe('[]\n')
+      await second[Symbol.asyncDispose]()
+      await backend.kill(second.ref)
+    })
+  },
+)
