@@ -1,0 +1,42 @@
+import { expect, it } from 'vitest'
+import { boundedAnswer, inTime, unlessAborted } from './waiting.ts'
+
+const never = (): Promise<never> => new Promise(() => {})
+
+it('stops waiting with the reason of the signal, whether it aborted before or aborts later', async () => {
+  const stop = new AbortController()
+  const waiting = unlessAborted(never(), stop.signal)
+  const reason = new Error('enough')
+  stop.abort(reason)
+  await expect(waiting).rejects.toBe(reason)
+  await expect(unlessAborted(never(), stop.signal)).rejects.toBe(reason)
+})
+
+it('settles as what it waits for, when that comes first', async () => {
+  const { signal } = new AbortController()
+  expect(await unlessAborted(Promise.resolve(1), signal)).toBe(1)
+  expect(await inTime(Promise.resolve(2), 60_000, () => new Error('late'))).toBe(2)
+  await expect(unlessAborted(Promise.reject(new Error('it')), signal)).rejects.toThrow('it')
+})
+
+it('gives up after its time, and what fails later harms nobody', async () => {
+  const work = Promise.withResolvers<void>()
+  await expect(inTime(work.promise, 1, () => new Error('late'))).rejects.toThrow('late')
+  work.reject(new Error('nobody hears it'))
+})
+
+it('says that the queue is away when a call fails or is too slow, and tells how the call ended after all', async () => {
+  const slow = Promise.withResolvers<string>()
+  const heard: (string | null)[] = []
+  await expect(
+    boundedAnswer(slow.promise, 1, 'a script', (answer) => heard.push(answer)),
+  ).rejects.toMatchObject({ code: 'queue_unavailable', message: 'a script did not answer in 1 ms' })
+  expect(heard).toEqual([])
+  slow.resolve('done')
+  await slow.promise
+  expect(heard).toEqual(['done'])
+  await expect(
+    boundedAnswer(Promise.reject(new Error('closed')), 60_000, 'a script', (answer) => heard.push(answer)),
+  ).rejects.toMatchObject({ code: 'queue_unavailable', message: 'a script failed' })
+  expect(heard).toEqual(['done', null])
+})
