@@ -18,23 +18,7 @@ export const TO_HOST_MAX = 64 * 1024
 export const TO_AGENT_MAX = 1024 * 1024
 const HEAD_BYTES = 5
 
-export const TO_HOST_TYPES = [
-  'R',
-  'O',
-  'E',
-  'T',
-  'V',
-  'F',
-  'Z',
-  'X',
-  'A',
-  'U',
-  'B',
-  'N',
-  'D',
-  'W',
-  'Q',
-] as const
+const TO_HOST_TYPES = ['R', 'O', 'E', 'T', 'V', 'F', 'Z', 'X', 'A', 'U', 'B', 'N', 'D', 'W', 'Q'] as const
 export type ToHostType = (typeof TO_HOST_TYPES)[number]
 export type ToAgentType = 'J' | 'F' | 'G' | 'I' | 'S' | 'C' | 'P' | 'K' | 'B' | 'D' | 'W' | 'Q'
 

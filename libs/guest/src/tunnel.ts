@@ -7,7 +7,7 @@
  * guest says so: at most 64 windows of bytes wait here.
  */
 import type { Duplex, Writable } from 'node:stream'
-import { violation, type ToHostType } from './protocol.ts'
+import { violation } from './protocol.ts'
 import { Connection, type Lane } from './tunnel-connection.ts'
 
 /** Where programs find the proxy: on 127.0.0.1 of their sandbox. */
@@ -28,9 +28,6 @@ export interface Tunnel {
   /** The run is over, or the session: destroys all connections. The guest is told nothing. */
   end(): void
 }
-
-export const isTunnelFrame = (type: ToHostType): type is 'N' | 'D' | 'W' | 'Q' =>
-  type === 'N' || type === 'D' || type === 'W' || type === 'Q'
 
 /** One per session: ids go on over its runs. */
 export function createTunnel(writable: Writable): Tunnel {
