@@ -1,75 +1,100 @@
 /**
- * The controller of Agent Sandbox, as far as claims see it: pools are filled with ready pods, a claim adopts a spare or
- * starts one of its own name, times out, and takes its pod with it when it goes.
+ * The controllers of Agent Sandbox, as far as claims see them: pools are filled with ready pods, a claim adopts a spare or starts one
+ * of its own name, and times out.
  */
-import { startPod, type Pod, type Runtime } from './pod.ts'
-import type { KubeObject, Metadata, ObjectStore } from './object-store.ts'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { endOwned, finishDeletion, FOREGROUND, isGoing } from './garbage-collector.ts'
+import type { KubeObject, ObjectStore, StoreEvent } from './object-store.ts'
+import type { Runtime } from './pod.ts'
+import { ownerOf, ready, SandboxPods, type PodEnd, type Running } from './sandbox-pods.ts'
 
 export interface ControllerFaults {
   /** So many claims first lose their spare to another (`AdoptionConflict`), then get the next one. */
   lose_adoption: number
+  /** So many claims are ready at first with the address of a pod that is gone. */
+  stale_pods: number
   /** So many claims end with this reason. */
   refuse_claims: number
   refuse_reason: string
 }
 
-interface Held {
-  pod: Pod
-  /** Null while it is a spare. */
-  claim: string | null
-}
-
-const API = 'extensions.agents.x-k8s.io/v1beta1'
 /** A look at `shutdownTime`s; the real controller requeues at the exact time. */
 const EXPIRY_MS = 200
+/** An address at which nothing listens, and how long a claim says it. */
+const NOBODY = '127.1.255.254'
+const STALE_MS = 200
 
 export class Controller {
   readonly #store: ObjectStore
-  readonly #agentFolder: string
-  readonly #runtime: Runtime
-  readonly #pods = new Map<string, Held>()
+  readonly #pods: SandboxPods
   readonly #work = new Set<Promise<unknown>>()
   readonly #expiry: NodeJS.Timeout
   readonly #unlisten: () => void
-  faults: ControllerFaults = { lose_adoption: 0, refuse_claims: 0, refuse_reason: 'TemplateNotFound' }
+  faults: ControllerFaults = {
+    lose_adoption: 0,
+    stale_pods: 0,
+    refuse_claims: 0,
+    refuse_reason: 'TemplateNotFound',
+  }
+  /** New claims wait for it. */
+  #gate = Promise.withResolvers<undefined>()
   #isClosed = false
   #count = 0
 
   constructor(store: ObjectStore, agentFolder: string, runtime: Runtime) {
-    this.#runtime = runtime
     this.#store = store
-    this.#agentFolder = agentFolder
-    this.#unlisten = store.onEvent(({ type, plural, object }) => {
-      if (plural === 'sandboxclaims' && type === 'ADDED') this.#run(this.#bind(object))
-      if (
-        plural === 'sandboxclaims' &&
-        type === 'MODIFIED' &&
-        object.metadata.deletionTimestamp !== undefined
-      )
-        this.#run(this.#finish(object))
-      if (plural === 'sandboxwarmpools' && type !== 'DELETED') this.#run(this.#fill(object))
-    })
+    this.#pods = new SandboxPods(store, { agentFolder, runtime, onEnd: (end) => this.#podEnded(end) })
+    this.#unlisten = store.onEvent((event) => this.#onEvent(event))
     this.#expiry = setInterval(() => this.#expire(), EXPIRY_MS)
     this.#expiry.unref()
+    this.#gate.resolve(undefined)
+  }
+
+  /** New claims get no pod until the answer is called. */
+  hold(): () => void {
+    this.#gate = Promise.withResolvers<undefined>()
+    return () => this.#gate.resolve(undefined)
   }
 
   /** Names of pods that run, with the claim that they belong to. */
   running(): { pod: string; claim: string | null }[] {
-    return [...this.#pods].map(([pod, { claim }]) => ({ pod, claim }))
+    return this.#pods.all().map(({ sandbox, owner }) => ({
+      pod: sandbox,
+      claim: owner.kind === 'SandboxClaim' ? owner.name : null,
+    }))
   }
 
   /** Ends a pod as a node failure would. */
   async killPod(claim: string): Promise<void> {
-    const found = [...this.#pods].find(([, held]) => held.claim === claim)
-    await found?.[1].pod[Symbol.asyncDispose]()
+    const found = this.#podOf(claim)
+    if (found !== undefined) await this.#pods.end(found)
+  }
+
+  /** Gives a claim another pod, as when two adopted one and this claim lost; the first one runs on for nobody. */
+  async movePod(claim: string): Promise<void> {
+    const found = this.#podOf(claim)
+    const object = found === undefined ? undefined : this.#store.get('sandboxclaims', found.namespace, claim)
+    if (found === undefined || object === undefined) return
+    this.#pods.adopt(found, { ...ownerOf(object), name: 'another', uid: 'another' })
+    this.#say(object, ready('False', 'AdoptionConflict'), {})
+    const next = await this.#pods.start(`${claim}-again`, found.namespace, ownerOf(object))
+    if (next !== undefined) this.#bound(object, next)
   }
 
   async close(): Promise<void> {
     this.#isClosed = true
     clearInterval(this.#expiry)
     this.#unlisten()
+    this.#gate.resolve(undefined)
     while (this.#work.size > 0) await Promise.all(this.#work)
-    await Promise.all([...this.#pods.values()].map(({ pod }) => pod[Symbol.asyncDispose]()))
+    await Promise.all(this.#pods.all().map((running) => this.#pods.end(running)))
+  }
+
+  #onEvent({ type, plural, object }: StoreEvent): void {
+    if (plural === 'sandboxclaims' && type === 'ADDED') this.#run(this.#bind(object))
+    if (plural === 'sandboxwarmpools' && type !== 'DELETED') this.#run(this.#fill(object))
+    if (type === 'DELETED') this.#run(endOwned(this.#pods, object))
+    if (type === 'MODIFIED' && isGoing(object)) this.#run(finishDeletion(this.#store, this.#pods, object))
   }
 
   #run(work: Promise<unknown>): void {
@@ -79,140 +104,110 @@ export class Controller {
     this.#work.add(settled)
   }
 
+  #podOf(claim: string): Running | undefined {
+    return this.#pods.all().find(({ owner }) => owner.kind === 'SandboxClaim' && owner.name === claim)
+  }
+
+  #poolOf({ spec, metadata }: KubeObject): KubeObject | undefined {
+    const name = String((spec['warmPoolRef'] as { name?: unknown } | undefined)?.name)
+    return this.#store.get('sandboxwarmpools', metadata.namespace, name)
+  }
+
   async #fill(pool: KubeObject): Promise<void> {
-    const { name, namespace } = pool.metadata
+    const { name, namespace, uid } = pool.metadata
     const wanted = Number(pool.spec['replicas'] ?? 1)
-    while (!this.#isClosed && this.#spares(pool).length < wanted)
-      await this.#startPod(
+    const current = (): KubeObject | undefined => this.#store.get('sandboxwarmpools', namespace, name)
+    while (!this.#isClosed && this.#pods.count(uid) < wanted && current() !== undefined)
+      await this.#pods.start(
         `${name}-${(this.#count++).toString(36).padStart(5, '0')}`,
         namespace,
         ownerOf(pool),
       )
-    const ready = this.#spares(pool).length
-    const current = this.#store.get('sandboxwarmpools', namespace, name)
-    if (current !== undefined && current.status?.['readyReplicas'] !== ready)
-      this.#store.update(current, { status: { replicas: ready, readyReplicas: ready } })
-  }
-
-  #spares(pool: KubeObject): KubeObject[] {
-    return this.#store
-      .list('sandboxes', pool.metadata.namespace)
-      .filter(
-        ({ metadata }) =>
-          metadata.ownerReferences?.[0]?.uid === pool.metadata.uid && this.#pods.has(metadata.name),
-      )
-  }
-
-  async #startPod(
-    name: string,
-    namespace: string,
-    owner: NonNullable<Metadata['ownerReferences']>[number],
-  ): Promise<KubeObject | undefined> {
-    const sandbox = this.#store.create({
-      apiVersion: 'agents.x-k8s.io/v1beta1',
-      kind: 'Sandbox',
-      metadata: { name, namespace, ownerReferences: [owner] },
-      spec: { operatingMode: 'Running' },
-    })
-    if (sandbox === undefined) return undefined
-    const pod = await startPod(name, this.#agentFolder, this.#runtime)
-    this.#pods.set(name, { pod, claim: null })
-    void pod.ended.then(() => this.#podEnded(name, namespace))
-    return this.#store.update(sandbox, {
-      status: { podIPs: [pod.ip], conditions: [ready('True', 'DependenciesReady')] },
-    })
-  }
-
-  #podEnded(name: string, namespace: string): void {
-    const held = this.#pods.get(name)
-    this.#pods.delete(name)
-    const sandbox = this.#store.get('sandboxes', namespace, name)
-    if (sandbox !== undefined) this.#store.remove(sandbox)
-    const claim =
-      held?.claim === null || held === undefined
-        ? undefined
-        : this.#store.get('sandboxclaims', namespace, held.claim)
-    if (claim === undefined || this.#isClosed) return
-    if (claim.metadata.deletionTimestamp === undefined) this.#say(claim, ready('False', 'PodSucceeded'))
-    else this.#store.remove(claim)
+    await Promise.all(
+      this.#pods
+        .of(uid)
+        .slice(wanted)
+        .map((surplus) => this.#pods.end(surplus)),
+    )
+    const count = this.#pods.of(uid).length
+    const status = { replicas: count, readyReplicas: count, selector: `cofferdam-double/pool=${name}` }
+    const now = current()
+    if (now === undefined) await endOwned(this.#pods, pool)
+    else if (now.status?.['readyReplicas'] !== count) this.#store.update(now, { status })
   }
 
   async #bind(claim: KubeObject): Promise<void> {
-    const { namespace, name } = claim.metadata
+    await this.#gate.promise
+    const { namespace, name, uid } = claim.metadata
     if (this.faults.refuse_claims > 0) {
       this.faults.refuse_claims -= 1
       return this.#say(claim, ready('False', this.faults.refuse_reason))
     }
-    const poolName = String((claim.spec['warmPoolRef'] as { name?: unknown } | undefined)?.name)
-    const pool = this.#store.get('sandboxwarmpools', namespace, poolName)
+    const pool = this.#poolOf(claim)
     if (pool === undefined) return this.#say(claim, ready('False', 'WarmPoolNotFound'))
     if (this.faults.lose_adoption > 0) {
       this.faults.lose_adoption -= 1
       this.#say(claim, ready('False', 'AdoptionConflict'))
     }
-    const [spare] = this.#spares(pool)
-    // Taken at once: two claims of one moment must not get one pod.
-    const taken =
-      spare === undefined
-        ? await this.#startPod(name, namespace, ownerOf(claim))
-        : this.#store.update(spare, { metadata: { ownerReferences: [ownerOf(claim)] } })
-    this.#run(this.#fill(pool))
-    const held = taken === undefined ? undefined : this.#pods.get(taken.metadata.name)
-    if (taken === undefined || held === undefined) return this.#say(claim, ready('False', 'SandboxMissing'))
-    held.claim = name
-    const current = this.#store.get('sandboxclaims', namespace, name)
-    if (current === undefined || current.metadata.deletionTimestamp !== undefined) {
-      await held.pod[Symbol.asyncDispose]()
-      if (current !== undefined) this.#store.remove(current)
-      return
+    if (this.faults.stale_pods > 0) {
+      this.faults.stale_pods -= 1
+      this.#say(claim, ready('True', 'DependenciesReady'), { name: `${name}-gone`, podIPs: [NOBODY] })
+      await sleep(STALE_MS)
+      this.#say(claim, ready('False', 'AdoptionConflict'), {})
     }
-    this.#say(current, ready('True', 'DependenciesReady'), {
-      name: taken.metadata.name,
-      podIPs: [held.pod.ip],
-    })
+    const isThere = (): boolean => {
+      const found = this.#store.get('sandboxclaims', namespace, name)?.metadata
+      return found?.uid === uid && found.deletionTimestamp === undefined
+    }
+    if (!isThere()) return
+    const [spare] = forcesColdStart(claim) ? [] : this.#pods.of(pool.metadata.uid)
+    // Taken at once: two claims of one moment must not get one pod.
+    if (spare !== undefined) this.#pods.adopt(spare, ownerOf(claim))
+    const taken = spare ?? (await this.#pods.start(name, namespace, ownerOf(claim)))
+    this.#run(this.#fill(pool))
+    if (taken === undefined) this.#say(claim, ready('False', 'SandboxMissing'))
+    else if (isThere()) this.#bound(claim, taken)
+    else await this.#pods.end(taken)
   }
 
-  #say(claim: KubeObject, condition: object, sandbox?: object): void {
-    this.#store.update(claim, {
-      status: { ...claim.status, conditions: [condition], ...(sandbox === undefined ? {} : { sandbox }) },
-    })
+  #bound(claim: KubeObject, { sandbox, pod }: Running): void {
+    this.#say(claim, ready('True', 'DependenciesReady'), { name: sandbox, podIPs: [pod.ip] })
   }
 
-  /** A claim that is to go: its pod first. */
-  async #finish(claim: KubeObject): Promise<void> {
-    const found = [...this.#pods.values()].find((held) => held.claim === claim.metadata.name)
-    if (found === undefined) this.#store.remove(claim)
-    else await found.pod[Symbol.asyncDispose]()
+  #say({ metadata }: KubeObject, condition: object, sandbox?: object): void {
+    const claim = this.#store.get('sandboxclaims', metadata.namespace, metadata.name)
+    if (claim?.metadata.uid !== metadata.uid) return
+    const status = { ...claim.status, conditions: [condition], ...(sandbox === undefined ? {} : { sandbox }) }
+    this.#store.update(claim, { status })
+  }
+
+  #podEnded({ namespace, owner, reason }: PodEnd): void {
+    const claim = this.#store.get('sandboxclaims', namespace, owner.name)
+    if (this.#isClosed || claim?.metadata.uid !== owner.uid || isExpired(claim)) return
+    this.#say(claim, ready('False', reason))
   }
 
   #expire(): void {
     for (const claim of this.#store.list('sandboxclaims')) {
-      const lifecycle = claim.spec['lifecycle'] as
-        | { shutdownTime?: string; shutdownPolicy?: string }
-        | undefined
-      if (lifecycle?.shutdownTime === undefined || Date.parse(lifecycle.shutdownTime) > Date.now()) continue
-      if (claim.metadata.deletionTimestamp !== undefined) continue
-      if (lifecycle.shutdownPolicy?.startsWith('Delete') === true)
-        this.#store.update(claim, { metadata: { deletionTimestamp: new Date().toISOString() } })
-      else this.#say(claim, ready('False', 'ClaimExpired'))
+      const { shutdownTime, shutdownPolicy } = (claim.spec['lifecycle'] ?? {}) as Record<
+        string,
+        string | undefined
+      >
+      if (shutdownTime === undefined || Date.parse(shutdownTime) > Date.now()) continue
+      if (claim.metadata.deletionTimestamp !== undefined || isExpired(claim)) continue
+      this.#say(claim, ready('False', 'ClaimExpired'))
+      if (shutdownPolicy === 'Delete') this.#store.delete(claim)
+      else if (shutdownPolicy === 'DeleteForeground') this.#store.delete(claim, FOREGROUND)
+      else this.#run(endOwned(this.#pods, claim))
     }
   }
 }
 
-const ready = (status: 'True' | 'False', reason: string): object => ({
-  type: 'Ready',
-  status,
-  reason,
-  message: reason,
-  lastTransitionTime: new Date().toISOString(),
-})
+/** A pod that runs already has neither these variables nor these volumes. */
+const forcesColdStart = ({ spec }: KubeObject): boolean =>
+  [spec['env'], spec['volumeClaimTemplates']].some((given) => Array.isArray(given) && given.length > 0)
 
-const ownerOf = ({
-  kind,
-  metadata,
-}: KubeObject): { apiVersion: string; kind: string; name: string; uid: string } => ({
-  apiVersion: API,
-  kind,
-  name: metadata.name,
-  uid: metadata.uid,
-})
+function isExpired({ status }: KubeObject): boolean {
+  const conditions = (status?.['conditions'] ?? []) as { reason?: string }[]
+  return conditions.some(({ reason }) => reason === 'ClaimExpired')
+}

@@ -8,6 +8,27 @@ const GROUPS: Record<string, string[]> = {
   'extensions.agents.x-k8s.io': ['SandboxClaim', 'SandboxWarmPool', 'SandboxTemplate'],
 }
 
+/** Kinds by their name in paths. */
+export const KINDS: Record<string, string> = Object.fromEntries(
+  Object.entries(PLURALS).map(([kind, plural]) => [plural, kind]),
+)
+const SHORT_NAMES: Record<string, string[]> = {
+  SandboxClaim: ['sandboxclaim'],
+  SandboxWarmPool: ['swp'],
+  SandboxTemplate: ['sandboxtemplate'],
+  Sandbox: ['sandbox'],
+}
+const SUBRESOURCES: Record<string, string[]> = {
+  Sandbox: ['status'],
+  SandboxClaim: ['status'],
+  SandboxWarmPool: ['status', 'scale'],
+  SandboxTemplate: [],
+}
+
+/** True for a way to a part of an object that there is. */
+export const hasSubresource = (plural: string, name: string): boolean =>
+  SUBRESOURCES[KINDS[plural] ?? '']?.includes(name) === true
+
 /** The group of a kind's name in paths. */
 export const groupOf = (plural: string): string =>
   Object.keys(GROUPS).find((group) => isServed(group, VERSION, plural)) ?? ''
@@ -40,12 +61,22 @@ function listing(path: string): object | null {
   const [, group = '', version = ''] = /^\/apis\/([^/]+)\/([^/]+)$/.exec(path) ?? []
   const kinds = version === VERSION ? GROUPS[group] : undefined
   if (kinds === undefined) return null
-  const resources = kinds.map((kind) => ({
-    name: PLURALS[kind],
-    singularName: kind.toLowerCase(),
-    namespaced: true,
-    kind,
-    verbs: ['create', 'delete', 'get', 'list', 'patch', 'watch'],
-  }))
+  const resources = kinds.flatMap((kind) => [
+    {
+      name: PLURALS[kind],
+      singularName: kind.toLowerCase(),
+      shortNames: SHORT_NAMES[kind],
+      namespaced: true,
+      kind,
+      verbs: ['create', 'delete', 'get', 'list', 'patch', 'update', 'watch'],
+    },
+    ...(SUBRESOURCES[kind] ?? []).map((part) => ({
+      name: `${PLURALS[kind]}/${part}`,
+      singularName: '',
+      namespaced: true,
+      ...(part === 'scale' ? { group: 'autoscaling', version: 'v1', kind: 'Scale' } : { kind }),
+      verbs: ['get', 'patch', 'update'],
+    })),
+  ])
   return { kind: 'APIResourceList', apiVersion: 'v1', groupVersion: `${group}/${version}`, resources }
 }

@@ -8,6 +8,7 @@ import { ApiServer, type ApiFaults } from './api-server.ts'
 import { Controller, type ControllerFaults } from './controller.ts'
 import type { Runtime } from './pod.ts'
 import { ObjectStore } from './object-store.ts'
+import type { WatchFaults } from './watch-stream.ts'
 
 export interface KubernetesDouble extends AsyncDisposable {
   /** The API server. */
@@ -16,9 +17,19 @@ export interface KubernetesDouble extends AsyncDisposable {
   running(): { pod: string; claim: string | null }[]
   claims(): { name: string; labels: Record<string, string>; shutdownTime: string }[]
   /** What goes wrong from now on. */
-  fault(faults: Partial<ApiFaults & ControllerFaults>): void
+  fault(faults: Partial<ApiFaults & ControllerFaults & WatchFaults>): void
   /** Ends the pod of a claim as a node failure would. */
   killPod(claim: string): Promise<void>
+  /** Gives a claim another pod, as when another claim adopted the first one as well. */
+  movePod(claim: string): Promise<void>
+  /** New claims get no pod until the answer is called. */
+  holdClaims(): () => void
+  /** Watches that are open now, and that were opened so far. */
+  watches(): { open: number; count: number }
+  /** Sends a bookmark to every watch that asked for them. */
+  bookmark(): void
+  /** Paths with queries as they were asked, in order. */
+  readonly requests: readonly string[]
   /** Forgets old events: watches from before are answered with 410. */
   compact(): void
 }
@@ -68,10 +79,14 @@ export async function startKubernetesDouble(
         shutdownTime: String((spec['lifecycle'] as { shutdownTime?: string } | undefined)?.shutdownTime),
       })),
     fault(faults) {
-      Object.assign(api.faults, faults)
-      Object.assign(controller.faults, faults)
+      for (const one of [api, controller, api.watches]) Object.assign(one.faults, faults)
     },
     killPod: (claim) => controller.killPod(claim),
+    movePod: (claim) => controller.movePod(claim),
+    holdClaims: () => controller.hold(),
+    watches: () => ({ open: api.watches.open, count: api.watches.count }),
+    bookmark: () => api.watches.bookmark(),
+    requests: server.requests,
     compact: () => store.compact(),
     async [Symbol.asyncDispose]() {
       await controller.close()

@@ -17,7 +17,16 @@ export interface Metadata {
   deletionTimestamp?: string
   labels?: Record<string, string>
   annotations?: Record<string, string>
-  ownerReferences?: { kind: string; name: string; uid: string }[]
+  /** While it has one, a deleted object stays. */
+  finalizers?: string[]
+  ownerReferences?: {
+    apiVersion: string
+    kind: string
+    name: string
+    uid: string
+    controller: boolean
+    blockOwnerDeletion: boolean
+  }[]
 }
 export interface KubeObject {
   apiVersion: string
@@ -31,6 +40,8 @@ export interface StoreEvent {
   type: 'ADDED' | 'MODIFIED' | 'DELETED'
   plural: string
   object: KubeObject
+  /** As it was before; undefined for a new one. */
+  before: KubeObject | undefined
 }
 
 /** Name of a kind in paths. */
@@ -82,7 +93,7 @@ export class ObjectStore {
     return this.#write('ADDED', plural, { ...given, metadata })
   }
 
-  /** Writes a changed copy; `generation` counts when the spec differs. */
+  /** Writes a changed copy; `generation` counts when the spec differs. One that was deleted goes with its last finalizer. */
   update(
     object: KubeObject,
     change: Partial<Pick<KubeObject, 'spec' | 'status'>> & { metadata?: Partial<Metadata> },
@@ -96,7 +107,17 @@ export class ObjectStore {
       ...change.metadata,
       generation: current.metadata.generation + (isNewSpec ? 1 : 0),
     }
-    return this.#write('MODIFIED', PLURALS[object.kind] ?? '', { ...current, ...change, metadata })
+    const isOver = metadata.deletionTimestamp !== undefined && (metadata.finalizers ?? []).length === 0
+    const changed = { ...current, ...change, metadata }
+    return this.#write(isOver ? 'DELETED' : 'MODIFIED', PLURALS[object.kind] ?? '', changed)
+  }
+
+  /** Deletes it once it has no finalizer; `finalizer` is put on first. What is being deleted already stays as it is. */
+  delete(object: KubeObject, finalizer?: string): KubeObject {
+    const { metadata } = object
+    if (metadata.deletionTimestamp !== undefined) return object
+    const finalizers = [...(metadata.finalizers ?? []), ...(finalizer === undefined ? [] : [finalizer])]
+    return this.update(object, { metadata: { deletionTimestamp: new Date().toISOString(), finalizers } })
   }
 
   remove(object: KubeObject): void {
@@ -129,9 +150,10 @@ export class ObjectStore {
       metadata: { ...object.metadata, resourceVersion: String(this.#version) },
     }
     const key = `${plural}/${object.metadata.namespace}/${object.metadata.name}`
+    const before = this.#objects.get(key)
     if (type === 'DELETED') this.#objects.delete(key)
     else this.#objects.set(key, written)
-    const event: StoreEvent = { version: this.#version, type, plural, object: written }
+    const event: StoreEvent = { version: this.#version, type, plural, object: written, before }
     this.#log.push(event)
     if (this.#log.length > LOG_MAX) this.#forgotten = this.#log.shift()?.version ?? 0
     for (const listener of this.#listeners) listener(event)

@@ -13,6 +13,9 @@ import {
   startKubernetesDouble,
   type KubernetesDouble,
 } from '../../../infra/doubles/kubernetes/kubernetes-double.ts'
+import { createKubernetesBackend } from '../src/kubernetes/index.ts'
+import { startKubectlProxy } from './kubectl-proxy.ts'
+import { jobSpec, printed, python } from './remote-run.ts'
 
 const run = promisify(execFile)
 const why = missing()
@@ -87,7 +90,7 @@ describe.skipIf(why !== null && !isRequired)(`clients of Kubernetes ${why ?? ''}
       expect(await kubectl('apply', '-f', file('applied', { team: 'b' }))).toMatch(/applied configured/)
       expect(await kubectl('get', 'sandboxclaims', '-A', '-l', 'team=b', '-o', 'name')).toMatch(/\/applied$/m)
       expect(await kubectl('get', 'sandboxclaims', '-l', 'team=a', '-o', 'name')).toBe('')
-      await kubectl('delete', '-f', file('applied', {}), '--timeout=60s')
+      await kubectl('delete', '-f', file('applied', {}), '--cascade=foreground', '--timeout=60s')
       expect(double.running()).not.toContainEqual({ pod: expect.any(String), claim: 'applied' })
       await expect(kubectl('get', 'sandboxclaim', 'applied')).rejects.toThrow(/not found/)
     })
@@ -120,6 +123,102 @@ describe.skipIf(why !== null && !isRequired)(`clients of Kubernetes ${why ?? ''}
         await ended
         await kubectl('delete', 'sandboxclaim', 'watched')
       }
+    })
+
+    it('shows tables with the columns of the kinds', async () => {
+      await kubectl('create', '-f', file('shown', {}))
+      await kubectl('wait', '--for=condition=Ready', 'sandboxclaim/shown', '--timeout=60s')
+      const [head = '', row = ''] = (await kubectl('get', 'sandboxclaims')).split('\n')
+      expect(head.split(/\s+/)).toEqual(['NAME', 'READY', 'SANDBOX', 'REASON', 'AGE'])
+      expect(row).toMatch(/^shown +True +\S+ +DependenciesReady +\d+s/)
+      expect(await kubectl('get', 'swp')).toMatch(/NAME +READY +DESIRED +AGE\ncofferdam /)
+      await kubectl('delete', 'sandboxclaim', 'shown')
+    })
+
+    it('patches with either patch, replaces, and is told of a version that is not the last', async () => {
+      await kubectl('create', '-f', file('changed', { a: '1' }))
+      const operations = JSON.stringify([
+        { op: 'test', path: '/metadata/labels/a', value: '1' },
+        { op: 'replace', path: '/metadata/labels/a', value: '2' },
+        { op: 'add', path: '/metadata/labels/b', value: '3' },
+      ])
+      await kubectl('patch', 'sandboxclaim', 'changed', '--type=json', '-p', operations)
+      const failing = kubectl('patch', 'sandboxclaim', 'changed', '--type=json', '-p', operations)
+      await expect(failing).rejects.toThrow(/test failed/)
+      await kubectl(
+        'patch',
+        'sandboxclaim',
+        'changed',
+        '--type=merge',
+        '-p',
+        '{"metadata":{"labels":{"b":null}}}',
+      )
+      const whole = await kubectl('get', 'sandboxclaim', 'changed', '-o', 'json')
+      expect(JSON.parse(whole)).toMatchObject({
+        metadata: { labels: { a: '2' } },
+        spec: { warmPoolRef: { name: 'cofferdam' } },
+      })
+      expect(whole).not.toContain('"b"')
+      const path = join(folder, 'whole.json')
+      writeFileSync(path, whole.replace('"a": "2"', '"a": "4"'))
+      await kubectl('label', 'sandboxclaim', 'changed', 'other=yes')
+      await expect(kubectl('replace', '-f', path)).rejects.toThrow(/Conflict|has been modified/)
+      await kubectl('delete', 'sandboxclaim', 'changed')
+    })
+
+    it('keeps an object that has a finalizer until it has none', async () => {
+      await kubectl('create', '-f', file('held', {}))
+      const finalizers = (list: string[]): Promise<string> =>
+        kubectl(
+          'patch',
+          'sandboxclaim',
+          'held',
+          '--type=merge',
+          '-p',
+          JSON.stringify({ metadata: { finalizers: list } }),
+        )
+      await finalizers(['example.com/held'])
+      await kubectl('delete', 'sandboxclaim', 'held', '--wait=false')
+      const time = await kubectl(
+        'get',
+        'sandboxclaim',
+        'held',
+        '-o',
+        'jsonpath={.metadata.deletionTimestamp}',
+      )
+      expect(time).toMatch(/^\d{4}-/)
+      await finalizers([])
+      await kubectl('wait', '--for=delete', 'sandboxclaim/held', '--timeout=60s')
+    })
+
+    it('refuses what the schemas do not allow, field by field', async () => {
+      const wrong = (name: string, spec: object): string => {
+        const path = join(folder, `${name}.json`)
+        writeFileSync(path, JSON.stringify({ ...claim(name), spec }))
+        return path
+      }
+      const policy = { warmPoolRef: { name: 'p' }, lifecycle: { shutdownPolicy: 'Perhaps' } }
+      await expect(kubectl('create', '-f', wrong('policy', policy))).rejects.toThrow(
+        /spec\.lifecycle\.shutdownPolicy: Unsupported value: "Perhaps": supported values: "Delete"/,
+      )
+      await expect(kubectl('create', '-f', wrong('empty', {}))).rejects.toThrow(
+        /spec\.warmPoolRef: Required value/,
+      )
+      const timed = { warmPoolRef: { name: 'p' }, lifecycle: { shutdownTime: 'tomorrow' } }
+      await expect(kubectl('create', '-f', wrong('timed', timed))).rejects.toThrow(/shutdownTime/)
+      await expect(
+        kubectl('patch', 'swp', 'cofferdam', '--type=merge', '-p', '{"spec":{"replicas":-1}}'),
+      ).rejects.toThrow(/greater than or equal to 0/)
+    })
+
+    it('gives a worker outside of the cluster its way in, by the kubeconfig alone', async () => {
+      await using proxy = await startKubectlProxy(config)
+      await using backend = createKubernetesBackend({ api_server: proxy.origin, token_file: null })
+      const program = python('print(6 * 7)')
+      const sandbox = await backend.open(jobSpec('4be24be24be2', program), AbortSignal.timeout(40_000))
+      expect(await printed(sandbox, program)).toBe('42\n')
+      await sandbox[Symbol.asyncDispose]()
+      expect(double.claims()).toEqual([])
     })
 
     it('scales a warm pool', async () => {
@@ -168,6 +267,57 @@ describe.skipIf(why !== null && !isRequired)(`clients of Kubernetes ${why ?? ''}
           timeout: 30_000,
         })
         .toMatchObject({ items: [] })
+    })
+
+    it('changes by JSON Patch, its default, and by replacing; a lost field is told', async () => {
+      const objects = config.makeApiClient(CustomObjectsApi)
+      const created = (await objects.createNamespacedCustomObject({ ...CLAIMS, body: claim('written') })) as {
+        metadata: { resourceVersion: string; generation: number }
+        spec: { lifecycle?: object }
+      }
+      const name = { ...CLAIMS, name: 'written' }
+      const add = [{ op: 'add', path: '/spec/lifecycle', value: { ttlSecondsAfterFinished: 60 } }]
+      expect(await objects.patchNamespacedCustomObject({ ...name, body: add })).toMatchObject({
+        metadata: { generation: 2 },
+        spec: { lifecycle: { ttlSecondsAfterFinished: 60, shutdownPolicy: 'Retain' } },
+      })
+      const stale = objects.replaceNamespacedCustomObject({ ...name, body: created })
+      await expect(stale).rejects.toMatchObject({ code: 409 })
+      const unnamed = { ...created, metadata: { name: 'written' } }
+      await expect(objects.replaceNamespacedCustomObject({ ...name, body: unnamed })).rejects.toMatchObject({
+        code: 422,
+      })
+      const strict = {
+        ...CLAIMS,
+        fieldValidation: 'Strict',
+        body: { ...claim('strict'), spec: { warmPoolRef: { name: 'p' }, ttl: 1 } },
+      }
+      await expect(objects.createNamespacedCustomObject(strict)).rejects.toMatchObject({ code: 400 })
+      await objects.deleteNamespacedCustomObject(name)
+    })
+
+    it('hears bookmarks, and of what leaves its selection', async () => {
+      const objects = config.makeApiClient(CustomObjectsApi)
+      await objects.createNamespacedCustomObject({ ...CLAIMS, body: claim('left', { team: 'l' }) })
+      const seen: string[] = []
+      const path = `/apis/${CLAIMS.group}/${CLAIMS.version}/namespaces/${NAMESPACE}/sandboxclaims`
+      const stop = await new Watch(config).watch(
+        path,
+        { labelSelector: 'team in (l, m)', allowWatchBookmarks: true },
+        (type) => void seen.push(type),
+        () => undefined,
+      )
+      try {
+        await expect.poll(() => seen, { timeout: 30_000 }).toContain('ADDED')
+        double.bookmark()
+        await expect.poll(() => seen, { timeout: 30_000 }).toContain('BOOKMARK')
+        const other = [{ op: 'replace', path: '/metadata/labels/team', value: 'x' }]
+        await objects.patchNamespacedCustomObject({ ...CLAIMS, name: 'left', body: other })
+        await expect.poll(() => seen, { timeout: 30_000 }).toContain('DELETED')
+      } finally {
+        stop.abort()
+      }
+      await objects.deleteNamespacedCustomObject({ ...CLAIMS, name: 'left' })
     })
 
     it('gets errors as it expects them', async () => {

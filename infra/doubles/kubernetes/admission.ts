@@ -1,0 +1,38 @@
+/** What an API server lets in: specs that fit the schemas, or a refusal that names the fields. */
+import type { ServerResponse } from 'node:http'
+import { Refusal } from './answers.ts'
+import { groupOf, KINDS } from './discovery.ts'
+import type { Cause } from './schema-check.ts'
+import { checkSpec } from './schemas.ts'
+
+/** A spec as it is stored; says what was taken out of it. Throws Refusal for what the schema does not allow. */
+export function checkedSpec(
+  plural: string,
+  name: string,
+  spec: unknown,
+  query: URLSearchParams,
+  response: ServerResponse,
+): Record<string, unknown> {
+  const { value, causes, unknown } = checkSpec(KINDS[plural] ?? '', spec)
+  const told = unknown.map((field) => `unknown field "${field}"`)
+  if (told.length > 0 && query.get('fieldValidation') === 'Strict')
+    throw new Refusal(400, 'BadRequest', `strict decoding error: ${told.join(', ')}`)
+  if (causes.length > 0) throw invalid(plural, name, causes)
+  if (told.length > 0 && query.get('fieldValidation') !== 'Ignore')
+    response.setHeader(
+      'Warning',
+      told.map((text) => `299 - ${JSON.stringify(text)}`),
+    )
+  return value as Record<string, unknown>
+}
+
+/** What is wrong with an object, field by field. */
+export function invalid(plural: string, name: string, causes: readonly Cause[]): Refusal {
+  const text = causes.map(({ field, message }) => `${field}: ${message}`).join(', ')
+  return new Refusal(422, 'Invalid', `${KINDS[plural]}.${groupOf(plural)} "${name}" is invalid: ${text}`, {
+    causes,
+  })
+}
+
+/** As messages name a kind. */
+export const shown = (plural: string): string => `${plural}.${groupOf(plural)}`

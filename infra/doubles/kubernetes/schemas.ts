@@ -1,0 +1,119 @@
+/**
+ * Schemas of Agent Sandbox v1beta1 (helm/crds of kubernetes-sigs/agent-sandbox), without what is Kubernetes' own: of a pod's spec only
+ * that it has containers with names, of volumes and policies that they are objects.
+ */
+import { check, type Checked, type Schema } from './schema-check.ts'
+
+const text: Schema = { type: 'string' }
+const texts: Schema = { type: 'object', additionalProperties: text }
+const time: Schema = { type: 'string', format: 'date-time' }
+const any: Schema = { type: 'object', preserves: true }
+const podMetadata: Schema = { type: 'object', properties: { annotations: texts, labels: texts } }
+const named: Schema = { type: 'object', required: ['name'], properties: { name: text } }
+const oneOf = (names: string[], standard?: string): Schema => ({
+  type: 'string',
+  enum: names,
+  ...(standard === undefined ? {} : { default: standard }),
+})
+
+const volumeClaimTemplates: Schema = {
+  type: 'array',
+  items: { type: 'object', required: ['spec'], properties: { metadata: any, spec: any } },
+}
+const blueprint: Record<string, Schema> = {
+  podTemplate: {
+    type: 'object',
+    required: ['spec'],
+    properties: {
+      metadata: podMetadata,
+      spec: {
+        type: 'object',
+        required: ['containers'],
+        preserves: true,
+        properties: {
+          containers: {
+            type: 'array',
+            items: { type: 'object', required: ['name'], preserves: true, properties: { name: text } },
+          },
+        },
+      },
+    },
+  },
+  service: { type: 'boolean' },
+  volumeClaimTemplates,
+}
+
+const SPECS: Record<string, Schema> = {
+  SandboxClaim: {
+    type: 'object',
+    required: ['warmPoolRef'],
+    properties: {
+      warmPoolRef: named,
+      lifecycle: {
+        type: 'object',
+        properties: {
+          shutdownTime: time,
+          shutdownPolicy: oneOf(['Delete', 'DeleteForeground', 'Retain'], 'Retain'),
+          ttlSecondsAfterFinished: { type: 'integer', minimum: 0 },
+        },
+      },
+      additionalPodMetadata: podMetadata,
+      env: {
+        type: 'array',
+        items: {
+          type: 'object',
+          required: ['name', 'value'],
+          properties: { name: text, value: text, containerName: text },
+        },
+      },
+      volumeClaimTemplates,
+    },
+  },
+  SandboxWarmPool: {
+    type: 'object',
+    required: ['sandboxTemplateRef'],
+    properties: {
+      replicas: { type: 'integer', minimum: 0, default: 1 },
+      sandboxTemplateRef: named,
+      updateStrategy: {
+        type: 'object',
+        properties: { type: oneOf(['Recreate', 'OnReplenish'], 'OnReplenish') },
+      },
+    },
+  },
+  SandboxTemplate: {
+    type: 'object',
+    required: ['podTemplate'],
+    properties: {
+      ...blueprint,
+      networkPolicy: {
+        type: 'object',
+        properties: { ingress: { type: 'array', items: any }, egress: { type: 'array', items: any } },
+      },
+      networkPolicyManagement: oneOf(['Managed', 'Unmanaged'], 'Managed'),
+      envVarsInjectionPolicy: oneOf(['Allowed', 'Overrides', 'Disallowed'], 'Disallowed'),
+      volumeClaimTemplatesPolicy: oneOf(['Disallowed', 'Allowed', 'Overrides'], 'Disallowed'),
+    },
+  },
+  Sandbox: {
+    type: 'object',
+    required: ['podTemplate'],
+    properties: {
+      ...blueprint,
+      operatingMode: oneOf(['Running', 'Suspended'], 'Running'),
+      shutdownTime: time,
+      shutdownPolicy: oneOf(['Delete', 'Retain'], 'Retain'),
+    },
+  },
+}
+
+/** The spec of an object of that kind, as it would be stored. */
+export function checkSpec(kind: string, spec: unknown): Checked {
+  if (spec === undefined)
+    return {
+      value: {},
+      causes: [{ reason: 'FieldValueRequired', field: 'spec', message: 'Required value' }],
+      unknown: [],
+    }
+  return check(SPECS[kind] ?? any, spec, 'spec')
+}

@@ -1,0 +1,109 @@
+/** A watch: what changes of the objects that it selects, from a version on, as lines of JSON. */
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import { gone, statusObject } from './answers.ts'
+import { groupOf, KINDS, VERSION } from './discovery.ts'
+import type { KubeObject, ObjectStore, StoreEvent } from './object-store.ts'
+import { selectorOf, type Selects } from './selectors.ts'
+import { tableOf, wantsTable } from './tables.ts'
+
+export interface WatchFaults {
+  /** So many watches are answered with 410 Gone as their first event. */
+  gone_watches: number
+  /** So many times a watch breaks off in place of its next event. */
+  cut_watches: number
+}
+
+/** What the double has open, so that tests can count and bookmark. */
+export class WatchStreams {
+  readonly #store: ObjectStore
+  readonly #bookmarks = new Set<() => void>()
+  readonly #open = new Set<ServerResponse>()
+  faults: WatchFaults = { gone_watches: 0, cut_watches: 0 }
+  /** Opened so far. */
+  count = 0
+
+  constructor(store: ObjectStore) {
+    this.#store = store
+  }
+
+  /** How many are open. */
+  get open(): number {
+    return this.#open.size
+  }
+
+  /** Tells every watch that asked for it the version up to which it has heard all. */
+  bookmark(): void {
+    for (const send of this.#bookmarks) send()
+  }
+
+  /** Throws BadSelector. */
+  serve(
+    request: IncomingMessage,
+    response: ServerResponse,
+    plural: string,
+    namespace: string | undefined,
+    query: URLSearchParams,
+  ): void {
+    const selects = selectorOf(query)
+    const asTable = wantsTable(request.headers.accept)
+    this.count += 1
+    response.writeHead(200, { 'Content-Type': 'application/json' })
+    response.flushHeaders()
+    const send = (type: string, object: object): void =>
+      void response.write(`${JSON.stringify({ type, object })}\n`)
+    const from = Number(query.get('resourceVersion') ?? 0)
+    const missed = from === 0 ? [] : this.#store.since(from)
+    const isGone = this.faults.gone_watches > 0
+    if (isGone) this.faults.gone_watches -= 1
+    if (missed === null || isGone) {
+      send('ERROR', statusObject(gone()))
+      response.end()
+      return
+    }
+    const tell = (type: string, object: KubeObject): void => {
+      if (this.faults.cut_watches === 0) return send(type, asTable ? tableOf(plural, [object], {}) : object)
+      this.faults.cut_watches -= 1
+      response.destroy()
+    }
+    const onEvent = (event: StoreEvent): void => {
+      if (event.plural !== plural || response.destroyed) return
+      if (namespace !== undefined && event.object.metadata.namespace !== namespace) return
+      const type = typeFor(event, selects)
+      if (type !== null) tell(type, event.object)
+    }
+    const bookmark = (): void => {
+      const metadata = { resourceVersion: String(this.#store.version), creationTimestamp: null }
+      const kind = KINDS[plural]
+      send('BOOKMARK', { apiVersion: `${groupOf(plural)}/${VERSION}`, kind, metadata })
+    }
+    const wantsBookmarks = query.get('allowWatchBookmarks') === 'true' && !asTable
+    if (from === 0)
+      for (const object of this.#store.list(plural, namespace)) if (selects(object)) tell('ADDED', object)
+    for (const event of missed) onEvent(event)
+    const unlisten = this.#store.onEvent(onEvent)
+    this.#open.add(response)
+    if (wantsBookmarks) this.#bookmarks.add(bookmark)
+    const end = (): void => {
+      // As the real one, so that an idle client goes on from here.
+      if (wantsBookmarks) bookmark()
+      response.end()
+    }
+    const timer = setTimeout(end, Number(query.get('timeoutSeconds') ?? 300) * 1000)
+    timer.unref()
+    response.once('close', () => {
+      clearTimeout(timer)
+      unlisten()
+      this.#bookmarks.delete(bookmark)
+      this.#open.delete(response)
+    })
+  }
+}
+
+/** What an event is for who selects: an object comes with a label and goes with it. */
+function typeFor({ type, object, before }: StoreEvent, selects: Selects): string | null {
+  const was = before !== undefined && selects(before)
+  const is = selects(object)
+  if (type === 'DELETED') return was || is ? 'DELETED' : null
+  if (is) return was ? 'MODIFIED' : 'ADDED'
+  return was ? 'DELETED' : null
+}

@@ -1,0 +1,185 @@
+/** What changes objects: create, replace, the patches, scale and delete, with the checks of a real API server. */
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import { checkedSpec, invalid, shown } from './admission.ts'
+import { Refusal } from './answers.ts'
+import { groupOf, KINDS, VERSION } from './discovery.ts'
+import { FOREGROUND } from './garbage-collector.ts'
+import type { KubeObject, Metadata, ObjectStore } from './object-store.ts'
+import { BadPatch, jsonPatch, mergePatch } from './patches.ts'
+
+/** Which object a request is about, and with what query. */
+export interface Target {
+  plural: string
+  namespace: string
+  subresource: string | undefined
+  query: URLSearchParams
+}
+
+/** Set by the server alone. */
+const SYSTEM = [
+  'name',
+  'namespace',
+  'uid',
+  'resourceVersion',
+  'generation',
+  'creationTimestamp',
+  'deletionTimestamp',
+] as const
+const NAME = /^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$/
+
+/** Makes an object. Throws Refusal. */
+export function create(
+  store: ObjectStore,
+  response: ServerResponse,
+  { plural, namespace, query }: Target,
+  body: Record<string, unknown>,
+): KubeObject {
+  const given = body as unknown as KubeObject
+  const kind = KINDS[plural] ?? ''
+  const apiVersion = `${groupOf(plural)}/${VERSION}`
+  if (given.kind !== kind || (given.apiVersion ?? apiVersion) !== apiVersion)
+    throw new Refusal(
+      400,
+      'BadRequest',
+      `the object provided is unrecognized: expected ${apiVersion} ${kind}`,
+    )
+  const generated = given.metadata as { generateName?: string; name?: string } | undefined
+  const name =
+    generated?.name ?? (generated?.generateName === undefined ? '' : generated.generateName + suffix())
+  if (!NAME.test(name))
+    throw invalid(plural, name, [
+      {
+        reason: 'FieldValueRequired',
+        field: 'metadata.name',
+        message: 'Required value: name or generateName is required',
+      },
+    ])
+  const spec = checkedSpec(plural, name, given.spec, query, response)
+  const metadata = { ...given.metadata, name, namespace }
+  for (const key of ['resourceVersion', 'deletionTimestamp'] as const)
+    delete (metadata as Partial<Metadata>)[key]
+  const created = store.create({ apiVersion, kind, spec, metadata })
+  if (created === undefined)
+    throw new Refusal(409, 'AlreadyExists', `${shown(plural)} "${name}" already exists`)
+  return created
+}
+
+/** Replaces an object, or its status or scale. Throws Refusal. */
+export function replace(
+  store: ObjectStore,
+  response: ServerResponse,
+  target: Target,
+  object: KubeObject,
+  body: Record<string, unknown>,
+): object {
+  const version = (body['metadata'] as Partial<Metadata> | undefined)?.resourceVersion
+  if (version === undefined && target.subresource === undefined)
+    throw invalid(target.plural, object.metadata.name, [
+      {
+        reason: 'FieldValueInvalid',
+        field: 'metadata.resourceVersion',
+        message: 'Invalid value: 0x0: must be specified for an update',
+      },
+    ])
+  return write(store, response, target, object, body)
+}
+
+/** Applies a patch by its content type. Throws Refusal. */
+export function patch(
+  store: ObjectStore,
+  request: IncomingMessage,
+  response: ServerResponse,
+  target: Target,
+  object: KubeObject,
+  body: unknown,
+): object {
+  const type = request.headers['content-type'] ?? ''
+  const base = target.subresource === 'scale' ? scaleOf(object) : object
+  if (type.startsWith('application/merge-patch+json'))
+    return write(store, response, target, object, mergePatch(withoutVersion(base), body))
+  if (type.startsWith('application/json-patch+json')) {
+    try {
+      return write(store, response, target, object, jsonPatch(base, body))
+    } catch (error) {
+      if (!(error instanceof BadPatch)) throw error
+      throw new Refusal(
+        422,
+        'Invalid',
+        `the server rejected our request due to an error in our request: ${error.message}`,
+      )
+    }
+  }
+  const text = `the body of the request was in an unknown format - accepted media types include: application/json-patch+json, application/merge-patch+json`
+  throw new Refusal(415, 'UnsupportedMediaType', text)
+}
+
+/** Deletes: at once, or when its finalizers are gone. Throws Refusal. */
+export function remove(
+  store: ObjectStore,
+  { plural, query }: Target,
+  object: KubeObject,
+  body: Record<string, unknown>,
+): object {
+  const { name, uid, resourceVersion } = object.metadata
+  const asked = (body['preconditions'] ?? {}) as { uid?: string; resourceVersion?: string }
+  if ((asked.uid ?? uid) !== uid || (asked.resourceVersion ?? resourceVersion) !== resourceVersion)
+    throw new Refusal(
+      409,
+      'Conflict',
+      `Precondition failed: ${shown(plural)} "${name}" is another one by now`,
+    )
+  const policy = body['propagationPolicy'] ?? query.get('propagationPolicy')
+  const left = store.delete(object, policy === 'Foreground' ? FOREGROUND : undefined)
+  if ((left.metadata.finalizers ?? []).length > 0) return left
+  const details = { name, group: groupOf(plural), kind: plural, uid }
+  return { kind: 'Status', apiVersion: 'v1', metadata: {}, status: 'Success', details }
+}
+
+/** The scale of a pool, which is all of it that a scaler sees. */
+export function scaleOf({ metadata, spec, status }: KubeObject): object {
+  const { name, namespace, uid, resourceVersion, creationTimestamp } = metadata
+  return {
+    kind: 'Scale',
+    apiVersion: 'autoscaling/v1',
+    metadata: { name, namespace, uid, resourceVersion, creationTimestamp },
+    spec: { replicas: Number(spec['replicas'] ?? 1) },
+    status: { replicas: Number(status?.['replicas'] ?? 0), selector: status?.['selector'] ?? '' },
+  }
+}
+
+function write(
+  store: ObjectStore,
+  response: ServerResponse,
+  { plural, subresource, query }: Target,
+  object: KubeObject,
+  wanted: unknown,
+): object {
+  const { name, resourceVersion } = object.metadata
+  const given = wanted as Partial<KubeObject>
+  const version = (given.metadata as Partial<Metadata> | undefined)?.resourceVersion
+  if (version !== undefined && version !== resourceVersion)
+    throw new Refusal(
+      409,
+      'Conflict',
+      `Operation cannot be fulfilled on ${shown(plural)} "${name}": the object has been modified; please apply your changes to the latest version and try again`,
+    )
+  // Each way changes its own part alone.
+  if (subresource === 'status') return store.update(object, { status: given.status ?? {} })
+  const spec = subresource === 'scale' ? { ...object.spec, replicas: given.spec?.['replicas'] } : given.spec
+  const checked = checkedSpec(plural, name, spec, query, response)
+  if (subresource === 'scale') return scaleOf(store.update(object, { spec: checked }))
+  const system = Object.fromEntries(SYSTEM.map((key) => [key, object.metadata[key]]))
+  const cleared = Object.fromEntries(Object.keys(object.metadata).map((key) => [key, undefined]))
+  return store.update(object, {
+    spec: checked,
+    metadata: { ...cleared, ...given.metadata, ...system } as Partial<Metadata>,
+  })
+}
+
+const suffix = (): string => Math.random().toString(36).slice(2, 7)
+
+/** A merge patch that names no version is about whatever there is. */
+function withoutVersion(object: object): object {
+  const { metadata, ...rest } = object as KubeObject
+  return { ...rest, metadata: { ...metadata, resourceVersion: undefined } }
+}
