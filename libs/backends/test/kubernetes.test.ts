@@ -67,12 +67,18 @@ describe.skipIf(why !== null && process.env['COFFERDAM_REQUIRE'] !== 'all')(`kub
 
   it('adopts the claim of its own whose creation was not answered', async () => {
     double.fault({ drop_creates: 1 })
-    // The first answer is lost; nothing of it may be left, whatever comes of it.
-    const program = python('1')
-    await open(program).then(
-      (sandbox) => sandbox[Symbol.asyncDispose](),
-      () => undefined,
-    )
+    await works()
+  })
+
+  it('goes to the pod that the claim has in the end when it lost the first one before anybody was in', async () => {
+    double.fault({ stale_pods: 1 })
+    await works()
+  })
+
+  it('waits for an API server that is busy for a moment, and leaves nothing when it is busy with a deletion', async () => {
+    double.fault({ throttle_creates: 1, busy_deletes: 2 })
+    await works()
+    double.fault({ drop_deletes: 1 })
     await works()
   })
 
@@ -85,8 +91,9 @@ describe.skipIf(why !== null && process.env['COFFERDAM_REQUIRE'] !== 'all')(`kub
   })
 
   it('says that the cluster is busy when it is', async () => {
-    double.fault({ throttle_creates: 1 })
+    double.fault({ throttle_creates: Infinity })
     await expect(open(python('1'))).rejects.toMatchObject({ code: 'backend_unavailable' })
+    double.fault({ throttle_creates: 0 })
   })
 
   it('loses a pod that dies while its program runs', async () => {
@@ -95,6 +102,29 @@ describe.skipIf(why !== null && process.env['COFFERDAM_REQUIRE'] !== 'all')(`kub
     const lost = expect(printed(sandbox, program)).rejects.toMatchObject({ code: 'sandbox_lost' })
     await double.killPod(String(sandbox.ref.handle['claim']))
     await lost
+  })
+
+  it('loses a pod that is its claim’s no more, without a word from the pod itself', async () => {
+    const program = python("import time; print('up', flush=True); time.sleep(60)")
+    await using sandbox = await open(program)
+    const claim = String(sandbox.ref.handle['claim'])
+    const up = Promise.withResolvers<undefined>()
+    const running = sandbox.run(program, {
+      onOutput: () => up.resolve(undefined),
+      maxOutputBytes: { stdout: 100, stderr: 100 },
+      signal: AbortSignal.timeout(40_000),
+    })
+    const lost = expect(running).rejects.toMatchObject({ code: 'sandbox_lost' })
+    await up.promise
+    await double.movePod(claim)
+    await lost
+    // The program went with its connection, though no claim of ours names that pod any more.
+    await vi.waitFor(() => expect(double.running().map((pod) => pod.claim)).not.toContain('another'), 20_000)
+  })
+
+  it('has no watch open when nothing is claimed', async () => {
+    await works()
+    await vi.waitFor(() => expect(double.watches().open).toBe(0), 20_000)
   })
 
   it('has a backstop in the cluster soon after the hard deadline', async () => {

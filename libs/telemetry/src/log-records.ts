@@ -163,17 +163,22 @@ export const LOG_FACTS: Readonly<Record<string, LogFacts>> = {
     from: 'worker',
     about: 'Its first call did not end with our marker. Often: the interpreter’s image or role is broken.',
   },
-  'agentcore: a session whose start failed may run on until its time ends': {
+  'agentcore: a session whose start failed may run on': {
     level: 'warn',
     from: 'worker',
     about:
-      'Nobody knows its id, and it could not be looked for; the service ends it a minute after its deadline.',
+      'Nobody knows its id, and it could not be looked for. Its worker looks for it again with every round of the janitor; at the latest the service ends it a minute after its deadline.',
   },
-  'agentcore: a session was not stopped; it ends at its time': {
+  'agentcore: a session was not stopped; it is asked for again': {
     level: 'warn',
     from: 'worker',
     about:
-      'The janitor tries again once its worker is gone; the service ends it a minute after its deadline.',
+      'Its worker tries again with every round of the janitor, others once it is gone; at the latest the service ends it a minute after its deadline.',
+  },
+  'azure: a pool that was configured before does not answer': {
+    level: 'warn',
+    from: 'worker',
+    about: 'What is left there could not be looked for; its cooldown ends it. Nothing new goes there.',
   },
   'azure: a session could not be given back; its next holder makes another': {
     level: 'warn',
@@ -224,6 +229,18 @@ export const LOG_FACTS: Readonly<Record<string, LogFacts>> = {
     about:
       'Neither its sandbox was seen to be gone nor its entry; the next execution, or the reaper, ends both.',
   },
+  'kubernetes: a claim that failed is left to the cluster’s clock': {
+    level: 'warn',
+    from: 'worker',
+    about:
+      'Its pod could not be used, and the API server did not take the deletion for half a minute; `shutdownTime` ends both, some minutes later.',
+  },
+  'kubernetes: the watch of claims does not hold': {
+    level: 'warn',
+    from: 'worker',
+    about:
+      'The API server ended or refused it eight times in a row; claims are heard of late, by lists. Look at the rights of the worker’s service account and at the API server.',
+  },
   'orphaned cgroups were not swept': {
     level: 'warn',
     from: 'worker',
@@ -250,7 +267,18 @@ export const LOG_FACTS: Readonly<Record<string, LogFacts>> = {
   'a sandbox was not proven gone': {
     level: 'error',
     from: 'worker',
-    about: 'Something of a program may still run. Look on the host before you trust it.',
+    about:
+      'Something of a program may still run. Its worker kills it again until it is gone; where that is not logged, look on the host before you trust it.',
+  },
+  'a sandbox is still not proven gone': {
+    level: 'warn',
+    from: 'worker',
+    about: 'Its backend did not take the kill. It is asked again, after a minute at the latest.',
+  },
+  'ended a sandbox that was not proven gone': {
+    level: 'info',
+    from: 'worker',
+    about: 'A kill after the end of its execution was heard.',
   },
   'a listener threw': {
     level: 'error',

@@ -11,7 +11,7 @@ import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto'
 import type { Socket } from 'node:net'
 import { CofferdamError } from '@cofferdam/contract'
 import { z } from 'zod'
-import type { ClaimedPod } from './claims.ts'
+import type { ClaimedPod } from './claim-state.ts'
 
 const ANSWER_MAX = 4096
 

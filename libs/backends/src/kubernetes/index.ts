@@ -39,7 +39,7 @@ export function createKubernetesBackend(
   name = 'kubernetes',
 ): Backend {
   const settings = kubernetesConfigSchema.parse(config)
-  const claims = createClaims(createKubeApi(settings), settings)
+  const claims = createClaims(createKubeApi(settings), settings, deps.logger)
   const waitMs = deps.warm?.config.pools.max_age_ms ?? 0
   const warmth = createWarmth<RemoteSlot>({
     backend: name,

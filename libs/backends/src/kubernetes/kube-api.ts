@@ -1,4 +1,4 @@
-/** The few calls of the Kubernetes API that a backend needs, over Node's own client: JSON in, JSON out, and one watch. */
+/** The few calls of the Kubernetes API that a backend needs, over Node's own client: JSON in, JSON out, and watches. */
 import { readFile } from 'node:fs/promises'
 import { request as httpRequest, type IncomingMessage } from 'node:http'
 import { request as httpsRequest } from 'node:https'
@@ -9,6 +9,12 @@ import type { KubernetesConfig } from './config.ts'
 const ANSWER_MAX = 16 * 1024 * 1024
 /** One event of a watch holds one object. */
 const EVENT_MAX = 1024 * 1024
+
+/** Errors of a connection that there never was. */
+const NOT_CONNECTED = new Set(['ECONNREFUSED', 'ENOTFOUND', 'EAI_AGAIN'])
+
+/** The API server has heard nothing of a call. */
+export class NothingSent extends CofferdamError {}
 
 export interface KubeAnswer {
   status: number
@@ -21,7 +27,7 @@ export interface WatchEvent {
 }
 
 export interface KubeApi {
-  /** Resolves with whatever status; rejects when there was no answer. */
+  /** Resolves with whatever status; rejects when there was no answer, with NothingSent when there was no question. */
   call(method: string, path: string, options?: CallOptions): Promise<KubeAnswer>
   /** Events until the server ends the watch or `signal` aborts. Throws for an answer that is no watch. */
   watch(path: string, signal: AbortSignal): AsyncGenerator<WatchEvent>
@@ -68,12 +74,13 @@ export function createKubeApi(config: KubernetesConfig): KubeApi {
     return await promise
   }
 
-  const unreachable = (error: unknown): CofferdamError =>
-    error instanceof CofferdamError
-      ? error
-      : new CofferdamError('backend_unavailable', `Kubernetes: ${config.api_server} does not answer.`, {
-          cause: error,
-        })
+  function unreachable(error: unknown): CofferdamError {
+    if (error instanceof CofferdamError) return error
+    const message = `Kubernetes: ${config.api_server} does not answer.`
+    return NOT_CONNECTED.has((error as NodeJS.ErrnoException).code ?? '')
+      ? new NothingSent('backend_unavailable', message, { cause: error })
+      : new CofferdamError('backend_unavailable', message, { cause: error })
+  }
 
   return {
     async call(method, path, { signal = null, ...options } = {}) {

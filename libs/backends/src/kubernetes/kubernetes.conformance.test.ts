@@ -1,6 +1,6 @@
 /**
  * Conformance of `kubernetes` against the double, whose pods really run what they are given; and against a cluster where
- * COFFERDAM_KUBERNETES names a file with the backend's settings as JSON (README.md).
+ * COFFERDAM_KUBECONFIG names a kubeconfig, or COFFERDAM_KUBERNETES a file with the backend's settings as JSON (README.md).
  */
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -42,9 +42,13 @@ await exerciseBackend(
   },
 )
 
-const cluster = process.env['COFFERDAM_KUBERNETES']
-if (cluster !== undefined) {
-  const settings = kubernetesConfigSchema.parse(JSON.parse(readFileSync(cluster, 'utf8')))
+const { COFFERDAM_KUBECONFIG: kubeconfig, COFFERDAM_KUBERNETES: file } = process.env
+if (kubeconfig !== undefined || file !== undefined) {
+  const given = file === undefined ? {} : (JSON.parse(readFileSync(file, 'utf8')) as object)
+  const proxy = kubeconfig === undefined ? null : await startKubectlProxy(kubeconfig)
+  afterAll(async () => await proxy?.[Symbol.asyncDispose]())
+  const reached = proxy === null ? {} : { api_server: proxy.origin, token_file: null }
+  const settings = kubernetesConfigSchema.parse({ ...given, ...reached })
   const claims = createClaims(createKubeApi(settings), settings)
   await exerciseBackend('kubernetes', () => createKubernetesBackend(settings), {
     leftovers: async (owner) => (await claims.list(owner)).map(({ claim }) => claim),

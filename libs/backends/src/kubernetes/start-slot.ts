@@ -2,27 +2,29 @@
  * One claimed pod up to the point where its interpreter waits.
  *
  *   claim ──dial──hello──(frames)──R──▶ slot        any failure or abort: the claim is deleted, then thrown
+ *     │  ▲└ no way in, and the claim has another pod by now
  *     └──(another's image) agent put in ─┘
  *   pod of a session ──dial──hello again──R──▶ slot      any failure: the connection is closed, then thrown
+ *
+ * From the claim's pod on the claim is followed as long as there is a channel: one that loses its pod ends it.
  */
 import { readFile } from 'node:fs/promises'
-import { createConnection, type Socket } from 'node:net'
-import { setTimeout as sleep } from 'node:timers/promises'
+import type { Socket } from 'node:net'
 import { CofferdamError, isCofferdamError, type SessionId } from '@cofferdam/contract'
 import { agentOptions, createGuestSession, type AgentOptions } from '@cofferdam/guest'
 import type { Channel } from '../remote/channel.ts'
 import { createRemoteSlot, type RemoteSlot } from '../remote/remote-slot.ts'
 import type { SlotSpec } from '../warm/index.ts'
-import type { ClaimedPod, Claims, ClaimWish } from './claims.ts'
+import type { ClaimedPod } from './claim-state.ts'
+import type { Claims, ClaimWish } from './claims.ts'
 import type { KubernetesConfig } from './config.ts'
+import { connected, dialled } from './dial-pod.ts'
 import { startByPythonRuntime } from './foreign/python-runtime.ts'
 import { startBySandboxd, type SandboxdSettings } from './foreign/sandboxd.ts'
 import { greetAgain, greetFresh, type SessionHold } from './greet-pod.ts'
 
 /** Beyond the start and the wait in a pool: the first execution then asks for the life that it needs. */
 const START_MARGIN_MS = 60_000
-/** A pod may be Ready before its first process listens. */
-const REDIAL_MS = 50
 /** Where the agent goes in another's image; gone with the pod. */
 const FOLDER = '/tmp/.cofferdam'
 const MiB = 1024 * 1024
@@ -39,7 +41,14 @@ export interface SessionClaim extends SessionHold {
   session: SessionId
 }
 
-/** Throws `backend_unavailable`, `sandbox_open_failed`, or the reason of `signal`; nothing is left in the cluster then. */
+/** A pod whose claim is followed. */
+interface HeldPod {
+  claims: Claims
+  pod: ClaimedPod
+  lost: AbortSignal
+}
+
+/** Throws `backend_unavailable`, `sandbox_open_failed`, or the reason of `signal`; its claim is given up then. */
 export async function startSlot(
   { claims, config, waitMs }: StartParts,
   spec: SlotSpec,
@@ -53,10 +62,20 @@ export async function startSlot(
     const lifeMs = config.ready_timeout_ms + waitMs + START_MARGIN_MS
     const slot = spec.slotId
     const wish: ClaimWish = kept === null ? { slot, owner: spec.owner } : { slot, session: kept.session }
-    pod = await claims.acquire(wish, lifeMs, inTime)
-    return await handshake(claims, spec, pod, await channelTo(pod, config, spec, kept, inTime), inTime)
+    for (pod = await claims.acquire(wish, lifeMs, inTime); ;) {
+      const held = { claims, pod, lost: claims.lossOf(pod) }
+      const here = AbortSignal.any([inTime, held.lost])
+      const channel = await channelTo(pod, config, spec, kept, here).catch(async (error: unknown) => {
+        // Nobody took us in: the claim may have lost this pod and got another one.
+        const next = inTime.aborted ? null : await claims.nextPod(held.pod, inTime)
+        if (next === null) throw error
+        pod = next
+        return null
+      })
+      if (channel !== null) return await handshake(held, spec, channel, here)
+    }
   } catch (error) {
-    if (pod !== null) await claims.release(pod.claim)
+    if (pod !== null) await claims.giveUp(pod.claim)
     signal.throwIfAborted()
     if (
       isCofferdamError(error) &&
@@ -75,10 +94,17 @@ export async function attachSlot(
   hold: SessionHold,
   signal: AbortSignal,
 ): Promise<RemoteSlot> {
-  // It listens since its first worker: who refuses now will not hear later.
-  const socket = await connected(pod.ip, config.port, signal)
-  const channel = await greeted(socket, () => greetAgain(socket, pod, hold, signal))
-  return await handshake(claims, spec, pod, channel, signal)
+  const held = { claims, pod, lost: claims.lossOf(pod) }
+  const here = AbortSignal.any([signal, held.lost])
+  try {
+    // It listens since its first worker: who refuses now will not hear later.
+    const socket = await connected(pod.ip, config.port, here)
+    const channel = await greeted(socket, () => greetAgain(socket, pod, hold, here))
+    return await handshake(held, spec, channel, here)
+  } catch (error) {
+    claims.letGo(pod.claim)
+    throw error
+  }
 }
 
 /** The agent's channel, by what the pod's image runs. */
@@ -97,7 +123,7 @@ async function channelTo(
     return await startBySandboxd(pod, agentOptions(options), await sandboxdOf(foreign), signal)
   if (runtime === 'python-runtime-sandbox')
     await startByPythonRuntime(pod, [String(port)], { ...foreign, folder: FOLDER }, signal)
-  const socket = await dial(pod, port, signal)
+  const socket = await dialled(pod.ip, port, signal)
   return await greeted(socket, () => greetFresh(socket, pod, agentOptions(options), hold, signal))
 }
 
@@ -129,47 +155,19 @@ async function sandboxdOf(foreign: KubernetesConfig['foreign']): Promise<Sandbox
   return { root, python, folder: FOLDER, token }
 }
 
-async function dial({ ip }: ClaimedPod, port: number, signal: AbortSignal): Promise<Socket> {
-  for (;;) {
-    signal.throwIfAborted()
-    const socket = await connected(ip, port, signal).catch((error: NodeJS.ErrnoException) => {
-      if (error.code !== 'ECONNREFUSED') throw error
-      return null
-    })
-    if (socket !== null) return socket
-    await sleep(REDIAL_MS, undefined, { signal }).catch(() => signal.throwIfAborted())
-  }
-}
-
-async function connected(host: string, port: number, signal: AbortSignal): Promise<Socket> {
-  // Not with the signal as an option: that would end the connection also after it was made.
-  const socket = createConnection({ host, port, noDelay: true, keepAlive: true })
-  const { promise, resolve, reject } = Promise.withResolvers<undefined>()
-  const onAbort = (): void => reject(signal.reason)
-  signal.addEventListener('abort', onAbort, { once: true })
-  socket.once('connect', () => resolve(undefined))
-  socket.once('error', reject)
-  try {
-    await promise
-    return socket
-  } catch (error) {
-    socket.destroy()
-    throw error
-  } finally {
-    signal.removeEventListener('abort', onAbort)
-  }
-}
-
 async function handshake(
-  claims: Claims,
+  { claims, pod, lost }: HeldPod,
   spec: SlotSpec,
-  pod: ClaimedPod,
   channel: Channel,
   signal: AbortSignal,
 ): Promise<RemoteSlot> {
   const closed = Promise.withResolvers<CofferdamError>()
   const { readable, writable } = channel
   const session = createGuestSession({ readable, writable, onClosed: closed.resolve })
+  const onLost = (): void => session.close(lost.reason)
+  lost.addEventListener('abort', onLost, { once: true })
+  if (lost.aborted) onLost()
+  void closed.promise.then(() => claims.letGo(pod.claim))
   try {
     return createRemoteSlot({
       spec,

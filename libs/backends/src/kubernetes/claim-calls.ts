@@ -1,0 +1,185 @@
+/** What is asked of the API server about SandboxClaims of one namespace, and how sure its answers are. */
+import { setTimeout as sleep } from 'node:timers/promises'
+import { CofferdamError } from '@cofferdam/contract'
+import { z } from 'zod'
+import { claimSchema, type Claim } from './claim-state.ts'
+import type { ReadClaim } from './claim-waits.ts'
+import type { KubernetesConfig } from './config.ts'
+import { NothingSent, type KubeAnswer, type KubeApi, type WatchEvent } from './kube-api.ts'
+import { patiently } from './patient-call.ts'
+
+const GROUP = 'extensions.agents.x-k8s.io'
+const PAGE = 200
+/** A pod whose first process ended with its channel is gone in a second; a node that is busy takes longer. */
+const GONE_MS = 30_000
+/** A server that is busy for longer leaves the execution to another backend. */
+const BUSY_MS = 3_000
+
+const listSchema = z.object({
+  metadata: z.object({ resourceVersion: z.string().optional(), continue: z.string().optional() }).optional(),
+  items: z.array(claimSchema),
+})
+const statusSchema = z.object({ reason: z.string().optional(), message: z.string().optional() })
+
+/** What a claim is made with. */
+export interface ClaimBody {
+  name: string
+  labels: Record<string, string>
+  /** When the cluster deletes it by itself. */
+  shutdownTime: string
+}
+
+/** All of them throw `backend_unavailable` where a cluster that is well would have answered otherwise. */
+export interface ClaimCalls {
+  /** Makes it, or takes over the one of that name. Throws NothingSent when nothing can be there; otherwise something may. */
+  make(claim: ClaimBody): Promise<Claim>
+  /** Null for one that is gone. */
+  read: ReadClaim
+  /** A merge patch of it as it is then; null for one that is gone. */
+  patch(name: string, change: object): Promise<Claim | null>
+  /** Deletes it with all that hangs on it and resolves when it is gone; false when there was none. */
+  remove(name: string): Promise<boolean>
+  list(labels: string, signal?: AbortSignal): Promise<{ claims: Claim[]; version: string }>
+  watch(labels: string, version: string, seconds: number, signal: AbortSignal): AsyncGenerator<WatchEvent>
+  /** One short look that needs the rights and the pool. */
+  ping(signal: AbortSignal): Promise<void>
+}
+
+/** Creates the calls. */
+export function createClaimCalls(api: KubeApi, config: KubernetesConfig): ClaimCalls {
+  const root = `/apis/${GROUP}/${config.api_version}/namespaces/${config.namespace}`
+  const all = `${root}/sandboxclaims`
+  const pathOf = (name: string): string => `${all}/${name}`
+
+  const patched = async (name: string, change: object): Promise<KubeAnswer> =>
+    await patiently(
+      () => api.call('PATCH', pathOf(name), { body: change, contentType: 'application/merge-patch+json' }),
+      BUSY_MS,
+    )
+
+  async function make({ name, labels, shutdownTime }: ClaimBody): Promise<Claim> {
+    const metadata = { labels }
+    const lifecycle = { shutdownTime, shutdownPolicy: 'Delete' }
+    const body = {
+      apiVersion: `${GROUP}/${config.api_version}`,
+      kind: 'SandboxClaim',
+      metadata: { ...metadata, name },
+      spec: { warmPoolRef: { name: config.warm_pool }, lifecycle },
+    }
+    let isSent = false
+    const post = async (): Promise<KubeAnswer> => {
+      const answer = await api.call('POST', all, { body }).catch((error: unknown) => {
+        isSent ||= !(error instanceof NothingSent)
+        throw error
+      })
+      isSent = true
+      return answer
+    }
+    // Made again when its answer was lost: the next one then says that it is there.
+    const answer = await patiently(post, BUSY_MS).catch((error: unknown) => {
+      if (error instanceof NothingSent && isSent)
+        throw new CofferdamError('backend_unavailable', error.message, { cause: error })
+      throw error
+    })
+    if (answer.status !== 409) return claimIn(answer)
+    // By an earlier try, for a name is given once.
+    return claimIn(await patched(name, { metadata, spec: { lifecycle } }))
+  }
+
+  async function remove(name: string): Promise<boolean> {
+    const end = performance.now() + GONE_MS
+    const get = (): Promise<KubeAnswer> => api.call('GET', pathOf(name))
+    let asked = 0
+    const answer = await patiently(async () => {
+      asked += 1
+      return await api.call('DELETE', pathOf(name), {
+        body: { kind: 'DeleteOptions', apiVersion: 'v1', propagationPolicy: 'Foreground' },
+      })
+    }, GONE_MS)
+    // After an answer that was lost it may have been there.
+    if (answer.status === 404) return asked > 1
+    if (answer.status >= 300) throw refused(answer)
+    for (let pause = 20; ; pause = Math.min(pause * 2, 500)) {
+      if ((await patiently(get, end - performance.now())).status === 404) return true
+      if (performance.now() > end)
+        throw new CofferdamError(
+          'internal',
+          `Kubernetes: the claim ${name} is still there after ${GONE_MS} ms.`,
+        )
+      await sleep(pause)
+    }
+  }
+
+  return {
+    make,
+    async read(name) {
+      return claimOrNone(await patiently(() => api.call('GET', pathOf(name)), BUSY_MS))
+    },
+    async patch(name, change) {
+      return claimOrNone(await patched(name, change))
+    },
+    remove,
+    async list(labels, signal) {
+      const claims: Claim[] = []
+      for (let next = ''; ;) {
+        const query = new URLSearchParams({ labelSelector: labels, limit: String(PAGE) })
+        if (next !== '') query.set('continue', next)
+        const answer = await api.call('GET', `${all}?${query.toString()}`, { signal: signal ?? null })
+        if (answer.status !== 200) throw refused(answer)
+        const { items, metadata } = parsed(listSchema, answer, 'list of SandboxClaims')
+        claims.push(...items)
+        next = metadata?.continue ?? ''
+        // Later pages are of the first one's version.
+        if (next === '') return { claims, version: metadata?.resourceVersion ?? '' }
+      }
+    },
+    watch(labels, version, seconds, signal) {
+      const query = new URLSearchParams({
+        watch: 'true',
+        allowWatchBookmarks: 'true',
+        labelSelector: labels,
+        resourceVersion: version,
+        timeoutSeconds: String(seconds),
+      })
+      return api.watch(`${all}?${query.toString()}`, signal)
+    },
+    async ping(signal) {
+      for (const path of [`${root}/sandboxwarmpools/${config.warm_pool}`, `${all}?limit=1`]) {
+        const answer = await api.call('GET', path, { signal })
+        if (answer.status !== 200) throw refused(answer)
+      }
+    },
+  }
+}
+
+const claimOrNone = (answer: KubeAnswer): Claim | null => (answer.status === 404 ? null : claimIn(answer))
+
+function claimIn(answer: KubeAnswer): Claim {
+  if (answer.status >= 300) throw refused(answer)
+  return parsed(claimSchema, answer, 'SandboxClaim')
+}
+
+function parsed<Schema extends z.ZodType>(
+  schema: Schema,
+  { body }: KubeAnswer,
+  what: string,
+): z.output<Schema> {
+  const found = schema.safeParse(body)
+  if (!found.success)
+    throw new CofferdamError('protocol_violation', `Kubernetes: an answer that is no ${what}.`, {
+      cause: found.error,
+    })
+  return found.data
+}
+
+function refused({ status, body }: KubeAnswer): CofferdamError {
+  const said = statusSchema.safeParse(body)
+  const reason = said.success ? (said.data.message ?? said.data.reason ?? '') : ''
+  const code =
+    status === 401 || status === 403 || status === 429 || status >= 500
+      ? 'backend_unavailable'
+      : 'sandbox_open_failed'
+  return new CofferdamError(code, `Kubernetes answered ${status}: ${reason.slice(0, 300)}`, {
+    details: { status },
+  })
+}
