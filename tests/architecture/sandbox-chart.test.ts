@@ -2,6 +2,7 @@
 import { globSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { kubernetesConfigSchema } from '../../libs/backends/src/kubernetes/config.ts'
+import { checkSpec } from '../../infra/doubles/kubernetes/schemas.ts'
 import { expect, test } from 'vitest'
 import { parse, parseAllDocuments } from 'yaml'
 
@@ -29,6 +30,7 @@ function rendered(): Record<string, Record<string, unknown>> {
     for (const document of parseAllDocuments(text)) {
       expect(document.errors, file).toEqual([])
       const object = document.toJS() as Record<string, unknown>
+      expect(found, 'kinds so far').not.toHaveProperty(String(object['kind']))
       found[String(object['kind'])] = object
     }
   }
@@ -43,6 +45,43 @@ test('the pool that the backend claims from by default is the one that the chart
     metadata: { name: config.warm_pool, namespace: config.namespace },
     spec: { sandboxTemplateRef: { name: 'cofferdam' } },
   })
+})
+
+test('what the chart makes is what Agent Sandbox’s schemas allow', () => {
+  const { SandboxTemplate, SandboxWarmPool } = rendered()
+  for (const object of [SandboxTemplate, SandboxWarmPool])
+    expect(checkSpec(String(object?.['kind']), object?.['spec'])).toMatchObject({ causes: [], unknown: [] })
+})
+
+test('into a sandbox come the worker’s pods alone, to where its agent listens; nothing comes out', () => {
+  const { SandboxTemplate, NetworkPolicy } = rendered()
+  // Keys of sessions and all that a program reads and writes cross the pod network in clear on this port.
+  const { port } = kubernetesConfigSchema.parse({})
+  expect(SandboxTemplate).toHaveProperty('spec.networkPolicy', {
+    ingress: [
+      {
+        from: [
+          {
+            namespaceSelector: { matchLabels: { 'kubernetes.io/metadata.name': 'cofferdam' } },
+            podSelector: { matchLabels: { app: 'cofferdam-worker' } },
+          },
+        ],
+        ports: [{ protocol: 'TCP', port }],
+      },
+    ],
+    egress: [],
+  })
+  // No rule at all: what has no policy of its own, such as a pod of another template, has no way in or out either.
+  expect(NetworkPolicy?.['spec']).toEqual({ podSelector: {}, policyTypes: ['Ingress', 'Egress'] })
+  const pod = JSON.stringify(SandboxTemplate?.['spec'])
+  for (const way of ['hostNetwork', 'hostPort', 'hostPID', 'hostIPC', '"service"'])
+    expect(pod).not.toContain(way)
+  const worker = parseAllDocuments(readFileSync(join(CHART, '../worker.yaml'), 'utf8'))[0]?.toJS() as {
+    metadata: object
+    spec: { template: { metadata: object } }
+  }
+  expect(worker.metadata).toMatchObject({ namespace: 'cofferdam' })
+  expect(worker.spec.template.metadata).toMatchObject({ labels: { app: 'cofferdam-worker' } })
 })
 
 test('pods of the template hold no right, write nowhere but /tmp, and reach nothing', () => {
