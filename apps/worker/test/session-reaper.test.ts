@@ -102,6 +102,36 @@ describe('the session reaper', () => {
     expect([asked, errors]).toEqual([[], []])
   })
 
+  it('ends nothing when it stood still after its claim and was replaced: the session may be the next one’s', async () => {
+    const asked: string[] = []
+    const backends = vendor(async ({ key }) => asked.push(key) > 0)
+    const name = await idle(backends, 'main')
+    const stalled: Sessions = {
+      ...sessions,
+      async claim(...wish) {
+        const lease = await sessions.claim(...wish)
+        await redis.hset(`cfd:{${name.tenantId}}:session:${name.backend}:${name.key}`, 'till', 1)
+        await (await claim(name))[Symbol.asyncDispose]()
+        return lease
+      },
+    }
+    const { made, errors } = reaper(backends, NEVER, [], stalled)
+    await using _ = made
+    expect(await made.round()).toBe(0)
+    expect(errors).toMatchObject([{ code: 'fenced' }])
+    expect([asked, (await sessions.find(name))?.turn]).toEqual([[], undefined])
+  })
+
+  it('lets nobody join what it is about to end', async () => {
+    const turns: unknown[] = []
+    const backends = vendor(async (ending) => turns.push((await sessions.find(ending))?.turn) > 0)
+    await idle(backends, 'main')
+    const { made } = reaper(backends)
+    await using _ = made
+    expect(await made.round()).toBe(1)
+    expect(turns).toEqual(['ending'])
+  })
+
   it('ends each once when three workers look at the same moment', async () => {
     const asked: string[] = []
     const backends = vendor(async ({ key }) => asked.push(key) > 0)

@@ -15,7 +15,7 @@ export interface AtRest {
    * Writes the turn, which only the lease's holder can. Awaited once by whoever attaches: as late as can be, for a worker that dies
    * before it costs nobody the session, but before anything that a replaced holder must not ask.
    */
-  begins(change?: Pick<SessionEntry, 'expiresAtMs'>): Promise<void>
+  begins: (change?: Pick<SessionEntry, 'expiresAtMs'>) => Promise<void>
 }
 
 /** One that is promised in the registry and is to be made. */

@@ -38,7 +38,7 @@ export interface KeptTurn<Held> extends Pick<Begun<Held>, 'held' | 'entry' | 'is
   /** Aborts when the session must not be used any more. */
   readonly revoked: AbortSignal
   /** Gives the lease back, whatever fails; `isLost` when what is held cannot be used again. May be asked again when it rejected. */
-  end(isLost: boolean): Promise<void>
+  end: (isLost: boolean) => Promise<void>
 }
 
 /** Throws `conflict` for a session of another kind or that stays held, `not_found` for files of none, and as the keeper's start. */
