@@ -9,6 +9,8 @@ import { tableOf, wantsTable } from './tables.ts'
 export interface WatchFaults {
   /** So many watches are answered with 410 Gone as their first event. */
   gone_watches: number
+  /** So many watches are never answered. */
+  mute_watches: number
   /** So many times a watch breaks off in place of its next event. */
   cut_watches: number
 }
@@ -18,7 +20,7 @@ export class WatchStreams {
   readonly #store: ObjectStore
   readonly #bookmarks = new Set<() => void>()
   readonly #open = new Set<ServerResponse>()
-  faults: WatchFaults = { gone_watches: 0, cut_watches: 0 }
+  faults: WatchFaults = { gone_watches: 0, mute_watches: 0, cut_watches: 0 }
   /** Opened so far. */
   count = 0
 
@@ -47,6 +49,10 @@ export class WatchStreams {
     const selects = selectorOf(query)
     const asTable = wantsTable(request.headers.accept)
     this.count += 1
+    if (this.faults.mute_watches > 0) {
+      this.faults.mute_watches -= 1
+      return
+    }
     response.writeHead(200, { 'Content-Type': 'application/json' })
     response.flushHeaders()
     const send = (type: string, object: object): void =>

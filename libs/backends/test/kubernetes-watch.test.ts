@@ -40,7 +40,8 @@ describe.skipIf(why !== null && process.env['COFFERDAM_REQUIRE'] !== 'all')(
     })
 
     const urlOf = (claim: string): string => `${double.origin}${PATH}/sandboxclaims/${claim}`
-    const config = () => kubernetesConfigSchema.parse({ api_server: double.origin, token_file: null })
+    const config = (more = {}) =>
+      kubernetesConfigSchema.parse({ api_server: double.origin, token_file: null, ...more })
 
     /** A worker's claims; `around` stands between them and the API server. */
     function worker(around: (api: KubeApi) => KubeApi = (api) => api): Claims {
@@ -89,7 +90,7 @@ describe.skipIf(why !== null && process.env['COFFERDAM_REQUIRE'] !== 'all')(
       expect(pods.map(({ name }) => name)).toEqual(all.map(({ claim }) => `pod-of-${claim}`))
       expect(double.watches().open).toBe(1)
       const asked = double.requests.slice(before).filter((path) => !path.endsWith('/status'))
-      const creates = asked.filter((path) => path.endsWith('/sandboxclaims'))
+      const creates = asked.filter((path) => path.includes('/sandboxclaims?timeout='))
       expect(creates).toHaveLength(12)
       // A list and a watch; on a machine where this takes longer than one watch, another watch.
       expect(asked.length - creates.length).toBeLessThan(6)
@@ -203,6 +204,17 @@ describe.skipIf(why !== null && process.env['COFFERDAM_REQUIRE'] !== 'all')(
       await becomesReady(claim)
       expect(await pod).toMatchObject({ claim })
       expect(lists()).toHaveLength(before)
+      claims.letGo(claim)
+    })
+
+    it('gives a watch up that is not answered, and lists', async () => {
+      double.fault({ mute_watches: 1 })
+      const settings = config({ api_timeout_ms: 2_000 })
+      const claims = createClaims(createKubeApi(settings), settings)
+      const { claim, pod } = waited(claims)
+      await isMade(claim)
+      await becomesReady(claim)
+      expect(await pod).toMatchObject({ claim })
       claims.letGo(claim)
     })
 

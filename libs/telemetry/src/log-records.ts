@@ -233,7 +233,7 @@ export const LOG_FACTS: Readonly<Record<string, LogFacts>> = {
     level: 'warn',
     from: 'worker',
     about:
-      'Its pod could not be used, and the API server did not take the deletion for half a minute; `shutdownTime` ends both, some minutes later.',
+      'Its pod could not be used, and the API server did not take the deletion for ten seconds; `shutdownTime` ends both, some minutes later.',
   },
   'kubernetes: the watch of claims does not hold': {
     level: 'warn',
@@ -263,6 +263,12 @@ export const LOG_FACTS: Readonly<Record<string, LogFacts>> = {
     level: 'warn',
     from: 'worker',
     about: 'Executions start cold meanwhile. Often: run `cofferdam doctor` on that host.',
+  },
+  'usage is shown as it was counted': {
+    level: 'warn',
+    from: 'api and worker',
+    about:
+      'A worker died before it settled, and the audit rows could not be asked. What it had reserved still counts.',
   },
   'a sandbox was not proven gone': {
     level: 'error',

@@ -14,6 +14,8 @@ const PAGE = 200
 const GONE_MS = 30_000
 /** A server that is busy for longer leaves the execution to another backend. */
 const BUSY_MS = 3_000
+/** After it the worker's janitor asks again, or the cluster's clock ends it. */
+const DELETE_MS = 10_000
 
 const listSchema = z.object({
   metadata: z.object({ resourceVersion: z.string().optional(), continue: z.string().optional() }).optional(),
@@ -50,6 +52,8 @@ export function createClaimCalls(api: KubeApi, config: KubernetesConfig): ClaimC
   const root = `/apis/${GROUP}/${config.api_version}/namespaces/${config.namespace}`
   const all = `${root}/sandboxclaims`
   const pathOf = (name: string): string => `${all}/${name}`
+  /** The server gives a create up before we do, so that none is carried out after its claim was given up. */
+  const serverSeconds = Math.max(1, Math.floor(config.api_timeout_ms / 1000) - 1)
 
   const patched = async (name: string, change: object): Promise<KubeAnswer> =>
     await patiently(
@@ -68,10 +72,12 @@ export function createClaimCalls(api: KubeApi, config: KubernetesConfig): ClaimC
     }
     let isSent = false
     const post = async (): Promise<KubeAnswer> => {
-      const answer = await api.call('POST', all, { body }).catch((error: unknown) => {
-        isSent ||= !(error instanceof NothingSent)
-        throw error
-      })
+      const answer = await api
+        .call('POST', `${all}?timeout=${serverSeconds}s`, { body })
+        .catch((error: unknown) => {
+          isSent ||= !(error instanceof NothingSent)
+          throw error
+        })
       isSent = true
       return answer
     }
@@ -95,7 +101,7 @@ export function createClaimCalls(api: KubeApi, config: KubernetesConfig): ClaimC
       return await api.call('DELETE', pathOf(name), {
         body: { kind: 'DeleteOptions', apiVersion: 'v1', propagationPolicy: 'Foreground' },
       })
-    }, GONE_MS)
+    }, DELETE_MS)
     // After an answer that was lost it may have been there.
     if (answer.status === 404) return asked > 1
     if (answer.status >= 300) throw refused(answer)

@@ -2,8 +2,8 @@
  * One watch for all claims of a worker, however many there are: the API server tells what changes of those that bear its label.
  *
  *   first follower ─▶ list ─▶ watch from the list's version ──ended, broke off──▶ pause, watch from what was heard last
- *                      ▲                    └──ERROR (410 Gone), twice in a row──▶ pause ─┐
- *                      └──────────────────────────────────────────────────────────────────┘   last one gone: stopped
+ *                      ▲                    └──ERROR (410 Gone), nothing heard, twice in a row──▶ pause ─┐
+ *                      └─────────────────────────────────────────────────────────────────────────────────┘   last one gone: stopped
  *
  * Whoever follows a name before it makes the claim misses nothing: what the list does not have yet, the watch tells.
  */
@@ -97,17 +97,19 @@ export function createClaimWatch(source: ClaimSource): ClaimWatch {
     for (let bad = 0; !signal.aborted;) {
       const since = performance.now()
       let problem: unknown = null
+      let isHeard = false
       try {
         version ??= await listed(signal)
         const all = AbortSignal.any([signal, AbortSignal.timeout(QUIET_MS)])
         for await (const event of source.watch(version, WATCH_SECONDS, all)) {
           if (signal.aborted) return
           version = passOn(event, version)
+          isHeard = true
         }
       } catch (error) {
         if (signal.aborted) return
         problem = error
-        if (error instanceof WatchRefused) version = null
+        if (error instanceof WatchRefused || !isHeard) version = null
       }
       bad = performance.now() - since > STEADY_MS ? 1 : bad + 1
       // Whatever it is that the server does not like, a list begins anew.

@@ -9,6 +9,8 @@ import type { KubernetesConfig } from './config.ts'
 const ANSWER_MAX = 16 * 1024 * 1024
 /** One event of a watch holds one object. */
 const EVENT_MAX = 1024 * 1024
+/** Of a server that is busy; a claim that is ready meanwhile is heard of by the next list. */
+const HEAD_MS = 5_000
 
 /** Errors of a connection that there never was. */
 const NOT_CONNECTED = new Set(['ECONNREFUSED', 'ENOTFOUND', 'EAI_AGAIN'])
@@ -96,7 +98,9 @@ export function createKubeApi(config: KubernetesConfig): KubeApi {
     },
     async *watch(path, signal) {
       try {
-        const response = await send('GET', path, { signal })
+        const response = await begun(Math.min(HEAD_MS, config.api_timeout_ms), (opening) =>
+          send('GET', path, { signal: AbortSignal.any([signal, opening]) }),
+        )
         if (response.statusCode !== 200) {
           yield { type: 'ERROR', object: await jsonOf(response) }
           return
@@ -107,6 +111,20 @@ export function createKubeApi(config: KubernetesConfig): KubeApi {
         throw unreachable(error)
       }
     },
+  }
+}
+
+/** A watch whose head has come: a server says at once that it watches, however long it then has nothing to tell. */
+async function begun(
+  inMs: number,
+  open: (signal: AbortSignal) => Promise<IncomingMessage>,
+): Promise<IncomingMessage> {
+  const opening = new AbortController()
+  const timer = setTimeout(() => opening.abort(new Error('no head of a watch')), inMs)
+  try {
+    return await open(opening.signal)
+  } finally {
+    clearTimeout(timer)
   }
 }
 
