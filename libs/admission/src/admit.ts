@@ -19,7 +19,7 @@ import type { Unseeded } from './seed.ts'
 import { readVerdict, type Admitted, type Refused } from './verdict.ts'
 
 /** When to ask again after trouble of ours (agentcore-and-thinkwork.md §10.2). */
-export const UNKNOWN_RETRY_MS = 60_000
+const UNKNOWN_RETRY_MS = 60_000
 
 /** Seeding is repeated when caps were set meanwhile or the server restarted again; more often than this is trouble. */
 const MAX_TRIES = 5

@@ -1,5 +1,5 @@
 /** The factory of admission: binds the scripts to a connection and names every number that they run with. */
-import { BOUNDS, FLEET_DEFAULTS, MAX_LIMITS, type TenantCaps } from '@cofferdam/contract'
+import { BOUNDS, FLEET_DEFAULTS, MAX_LIMITS, boundedAnswer, type TenantCaps } from '@cofferdam/contract'
 import type { Redis } from 'ioredis'
 import { randomBytes } from 'node:crypto'
 import { admit, refundKeys, type AdmitDeps } from './admit.ts'
@@ -148,13 +148,13 @@ export function createAdmission(deps: AdmissionDeps): Admission {
       return reply.code === 'refunded'
     },
     async chargedAtMs(key) {
-      const entry = await within(redis.get(keys.charge(key)), timeoutMs, 'reading the charge ledger')
+      const entry = await boundedAnswer(redis.get(keys.charge(key)), timeoutMs, 'reading the charge ledger')
       return entry === null ? null : Number(entry.split(':')[2])
     },
     async usage(tenantId, agentId) {
       return readUsage(scripts, tenantId, agentId, { serverRun: await serverRun(), dayMs, hourMs, defaults })
     },
     setCaps: (tenantId, caps) => writeCaps(scripts, tenantId, caps, newToken()),
-    getCaps: (tenantId) => within(readCaps(redis, tenantId), timeoutMs, 'reading caps'),
+    getCaps: (tenantId) => boundedAnswer(readCaps(redis, tenantId), timeoutMs, 'reading caps'),
   }
 }

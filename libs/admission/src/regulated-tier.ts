@@ -8,7 +8,7 @@ import { isAtLeast, type Isolation, type Template } from '@cofferdam/contract'
 /** gVisor is the weakest level at which the program does not speak to the host's kernel. */
 const MIN_ISOLATION: Isolation = 'gvisor'
 /** A week: long enough to look into what went wrong on a Friday, a quarter of the default of 30 days. */
-export const REGULATED_RETENTION_DAYS = 7
+const REGULATED_RETENTION_DAYS = 7
 
 /**
  * The settings that the template lacks, in words; empty when it is safe. The template itself has to say each: what the

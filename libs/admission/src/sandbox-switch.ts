@@ -1,17 +1,16 @@
 /**
  * Polyclaw's switch of its sandbox (seed 004: disabled by default), as it stands when an execution would use that sandbox. Off,
- * pointing at another pool, or not to be read means no.
+ * pointing at no pool, or not to be read means no.
  *
- *   enabled, at this pool ─► may     off ─► no, but for the operator's own test, which says whether to switch it on
- *   another pool, or no answer ─► no
+ *   enabled ─► may, in the pool that it names     off ─► no, but for the operator's own test, which says whether to switch it on
+ *   no pool, or no answer ─► no
  *
  * A test is known by a grant: the API leaves it in Redis under an idempotency key that nobody can guess before.
  */
 import { createHash, randomUUID } from 'node:crypto'
-import type { ExecutionRequest } from '@cofferdam/contract'
+import { boundedAnswer, type ExecutionRequest } from '@cofferdam/contract'
 import type { Redis } from 'ioredis'
 import { keys } from './keys.ts'
-import { within } from './within.ts'
 
 /** Longer than a healthy Postgres or Redis ever takes; what runs at a vendor has the time. */
 const ANSWER_MS = 5000
@@ -21,24 +20,25 @@ export interface SandboxSwitch {
   refuses(request: Pick<ExecutionRequest, 'tenant_id' | 'idempotency_key'>): Promise<string | null>
 }
 
-/** `endpoint` is the pool that this worker would use. */
+/** `allow` hears the pool that was named when an execution was let through, before that learns of it. */
 export function createSandboxSwitch(deps: {
   redis: Redis
-  endpoint: string
+  allow(endpoint: string): void
   read(): Promise<{ enabled: boolean; session_pool_endpoint: string }>
   onError(error: unknown): void
   answerMs?: number
 }): SandboxSwitch {
-  const { redis, endpoint, answerMs = ANSWER_MS } = deps
+  const { redis, answerMs = ANSWER_MS } = deps
   return {
     async refuses(request) {
       try {
-        const now = await within(deps.read(), answerMs, 'the sandbox configuration')
-        if (now.session_pool_endpoint !== endpoint)
-          return 'is configured with another pool since this worker started'
-        if (now.enabled || (await within(isTest(redis, request), answerMs, 'the grant of a test')))
-          return null
-        return 'is disabled in the sandbox configuration'
+        const now = await boundedAnswer(deps.read(), answerMs, 'the sandbox configuration')
+        if (now.session_pool_endpoint === '') return 'has no pool in the sandbox configuration'
+        const isAllowed =
+          now.enabled || (await boundedAnswer(isTest(redis, request), answerMs, 'the grant of a test'))
+        if (!isAllowed) return 'is disabled in the sandbox configuration'
+        deps.allow(now.session_pool_endpoint)
+        return null
       } catch (error) {
         deps.onError(error)
         return 'may be disabled: the sandbox configuration cannot be read'

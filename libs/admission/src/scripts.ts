@@ -2,10 +2,9 @@
  * The Lua scripts as typed calls: EVALSHA through ioredis, which loads a script again after a server restart.
  * Every key is declared. Each call is bounded in time, because a connection with an offline queue waits for ever.
  */
-import { CofferdamError } from '@cofferdam/contract'
+import { CofferdamError, boundedAnswer } from '@cofferdam/contract'
 import type { Redis } from 'ioredis'
 import { readFileSync } from 'node:fs'
-import { within } from './within.ts'
 
 const NAMES = [
   'admit',
@@ -47,7 +46,7 @@ export function defineScripts(redis: Redis, timeoutMs: number): Scripts {
       const command = commands.get(name)
       if (command === undefined) throw new CofferdamError('internal', `no script named ${name}`)
       const pending = command([keys.length, ...keys, ...args])
-      return within(pending, timeoutMs, `admission script ${name}`, late)
+      return boundedAnswer(pending, timeoutMs, `admission script ${name}`, late)
     },
   }
 }

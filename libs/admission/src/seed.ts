@@ -8,11 +8,10 @@
  * Relies on countCharged counting by the Redis clock that it is given. Attempts that are charged but not yet recorded
  * are unknown to it: after a loss of data at most the executions in flight are missing from the counters.
  */
-import { CofferdamError, type TenantCaps } from '@cofferdam/contract'
+import { CofferdamError, boundedAnswer, type TenantCaps } from '@cofferdam/contract'
 import { capsFields } from './caps.ts'
 import { attemptOfMember, keys, leaseMember, type AttemptKey } from './keys.ts'
 import type { Scripts } from './scripts.ts'
-import { within } from './within.ts'
 
 /** Charged attempts of the windows around one moment, counted from the audit rows (`quota_charged`, by `charged_at`). */
 export interface ChargedCounts {
@@ -63,7 +62,7 @@ export function createSeeding(deps: SeedDeps): (tenantId: string, told: Unseeded
 async function seedTenant(tenantId: string, told: Unseeded, deps: SeedDeps): Promise<void> {
   // Before the counts: what is settled after this was among them or will be counted by its settlement.
   const unsettled = await unsettledAttempts(tenantId, deps)
-  const [counts, caps] = await within(
+  const [counts, caps] = await boundedAnswer(
     Promise.all([deps.countCharged(tenantId, told.nowMs, unsettled), deps.loadCaps(tenantId)]),
     deps.timeoutMs,
     'counting charged attempts',

@@ -3,9 +3,8 @@
  * last second of writes (AOF everysec), and a promoted replica what it had not received; both have another run id. A
  * cluster's life is that of all its masters: when one restarts or is replaced, every tenant is compared again.
  */
-import { CofferdamError } from '@cofferdam/contract'
+import { CofferdamError, boundedAnswer } from '@cofferdam/contract'
 import { Cluster, type Redis } from 'ioredis'
-import { within } from './within.ts'
 
 /** What stands for the run id where the server hides it: only a loss of the marker itself is noticed then. */
 const HIDDEN = 'hidden'
@@ -25,7 +24,7 @@ export function createServerRun(redis: Redis, timeoutMs: number): () => Promise<
   const read = cluster === null ? () => readRunId(redis) : () => readRunIds(cluster, watched, forget)
   return () => {
     if (known !== null) return known
-    const asked = within(read(), timeoutMs, 'INFO server')
+    const asked = boundedAnswer(read(), timeoutMs, 'INFO server')
     known = asked
     asked.catch(() => {
       if (known === asked) known = null

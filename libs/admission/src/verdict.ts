@@ -21,7 +21,7 @@ export interface Admitted {
   lease: Lease
 }
 
-export const DIMENSIONS = [...CAP_DIMENSIONS, 'tenant_concurrency'] as const
+const DIMENSIONS = [...CAP_DIMENSIONS, 'tenant_concurrency'] as const
 export type Dimension = (typeof DIMENSIONS)[number]
 
 /** Refused: holds no lease, and is not charged unless another owner of the attempt is at work right now. */

@@ -2,7 +2,7 @@
  * The one way out. Order matters: name and port are judged before the name is resolved (a lookup alone can carry data out),
  * every address before anything is connected, and the connection goes to those very addresses: nothing resolves twice.
  */
-import type { Network } from '@cofferdam/contract'
+import { unlessAborted, type Network } from '@cofferdam/contract'
 import ipaddr from 'ipaddr.js'
 import { connect, type LookupFunction, type Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
@@ -75,7 +75,8 @@ export function createDial({ network, config, addresses, resolve, ledger }: Dial
     const deadline = AbortSignal.timeout(config.connect_timeout_ms)
     const ended = AbortSignal.any([signal, deadline])
     try {
-      const found = await orAbort(lookUp(target, ended), ended)
+      // A resolver that does not listen to its signal holds nobody up.
+      const found = await unlessAborted(lookUp(target, ended), ended)
       const judged = judge(target, found.slice(0, MAX_ADDRESSES))
       ledger.reached(target.text)
       const socket = await connected(target, judged, ended)
@@ -94,19 +95,6 @@ export function createDial({ network, config, addresses, resolve, ledger }: Dial
       if (error instanceof Refused) throw error
       throw new Refused(target.text, 'unreachable', 'the connection was not made', error)
     }
-  }
-}
-
-/** A resolver that does not listen to its signal holds nobody up. */
-async function orAbort<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
-  const { promise, reject } = Promise.withResolvers<never>()
-  const abort = (): void => reject(signal.reason as Error)
-  signal.addEventListener('abort', abort, { once: true })
-  if (signal.aborted) abort()
-  try {
-    return await Promise.race([work, promise])
-  } finally {
-    signal.removeEventListener('abort', abort)
   }
 }
 

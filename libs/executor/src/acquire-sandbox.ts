@@ -10,8 +10,9 @@ import {
   type Isolation,
   type Sandbox,
   type SandboxSpec,
+  unlessAborted,
 } from '@cofferdam/contract'
-import { unlessAborted, withDeadline } from './abortable.ts'
+import { withDeadline } from './with-deadline.ts'
 import type { CircuitBreaker } from './circuit-breaker.ts'
 import { settlesWithin, type Clock } from './clock.ts'
 import { LEAK_HOLD_MS, holdSandbox, type HeldSandbox, type HoldOptions } from './held-sandbox.ts'
@@ -28,7 +29,7 @@ import {
 /** Opens that may fail before the attempt gives up: with three, an execution waits at most three open timeouts. */
 const MAX_OPENS = 3
 /** A cold image start or a microVM under emulation takes seconds; a minute means that it will not come. */
-export const OPEN_TIMEOUT_MS = 60_000
+const OPEN_TIMEOUT_MS = 60_000
 
 /** It is the request that does not fit, or the tenant that is not provisioned: other requests may well be served. */
 const SAYS_NOTHING_OF_THE_BACKEND: ReadonlySet<string> = new Set<RejectionReason>([

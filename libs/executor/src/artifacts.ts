@@ -14,8 +14,8 @@ import {
   type Entry,
   type Program,
   type Sandbox,
+  unlessAborted,
 } from '@cofferdam/contract'
-import { unlessAborted } from './abortable.ts'
 
 export type StoredArtifact = Artifact & { ref: string }
 

@@ -2,8 +2,7 @@
  * Files that an attempt leaves to the next one: copied every so often while the program runs, where the backend can, and at
  * the end of a run that was not ok while its sandbox still stands. Never changes how a program ends.
  */
-import { BOUNDS, pathSchema, type ProgramFile, type Sandbox } from '@cofferdam/contract'
-import { unlessAborted } from './abortable.ts'
+import { BOUNDS, pathSchema, type ProgramFile, type Sandbox, unlessAborted } from '@cofferdam/contract'
 import type { Clock } from './clock.ts'
 
 /** What the caller keeps of one attempt for the next. */
@@ -30,10 +29,10 @@ export interface CheckpointKeeper extends AsyncDisposable {
   atEnd(signal: AbortSignal): Promise<void>
 }
 
-/** Copies until disposed; the copy that is under way then is finished first. */
+/** Copies until disposed. Then nobody waits for a copy any more, since the sandbox may never answer; one that is being kept is kept. */
 export function keepCheckpoints(deps: CheckpointDeps): CheckpointKeeper {
   const { sandbox, checkpoint, clock, onNotice, onError } = deps
-  let isOver = false
+  const over = new AbortController()
   let copying: Promise<void> = Promise.resolve()
   let clear: () => void = () => undefined
 
@@ -42,26 +41,24 @@ export function keepCheckpoints(deps: CheckpointDeps): CheckpointKeeper {
     onNotice('A checkpoint could not be kept.')
   }
   const copy = async (kept: Checkpoint): Promise<void> => {
-    const files = await sandbox.snapshot?.({
-      globs: kept.globs,
-      maxFiles: BOUNDS.checkpointFiles,
-      maxBytes: BOUNDS.checkpointBytes,
-    })
+    const bounds = { maxFiles: BOUNDS.checkpointFiles, maxBytes: BOUNDS.checkpointBytes }
+    const asked = sandbox.snapshot?.({ globs: kept.globs, ...bounds }) ?? Promise.resolve([])
     // A run that has ended meanwhile saves at its end, if at all.
-    if (files !== undefined && files.length > 0 && !isOver) await kept.save(files)
+    const files = await unlessAborted(asked, over.signal)
+    if (files.length > 0) await kept.save(files)
   }
   const copyLater = (kept: Checkpoint, everyMs: number): void => {
     clear = clock.after(everyMs, () => {
       copying = copy(kept)
         // The sandbox is just ending: its end says why.
-        .catch((error: unknown) => (isOver ? undefined : failed(error)))
+        .catch((error: unknown) => (over.signal.aborted ? undefined : failed(error)))
         .then(() => {
-          if (!isOver) copyLater(kept, everyMs)
+          if (!over.signal.aborted) copyLater(kept, everyMs)
         })
     })
   }
   const stop = async (): Promise<void> => {
-    isOver = true
+    over.abort()
     clear()
     await copying
   }

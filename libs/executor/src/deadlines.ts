@@ -16,8 +16,7 @@
  * Halted means: nobody waits for the program any more and the caller destroys its sandbox. The first cause that
  * stopped the program stays its cause.
  */
-import { StopReason, stopCauseOf, type Exit, type StopCause } from '@cofferdam/contract'
-import { unlessAborted } from './abortable.ts'
+import { StopReason, stopCauseOf, type Exit, type StopCause, unlessAborted } from '@cofferdam/contract'
 import type { Clock } from './clock.ts'
 
 /** Long enough for a `finally` block, short enough that a cancel feels immediate. */

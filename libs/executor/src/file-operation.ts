@@ -20,8 +20,9 @@ import {
   type Program,
   type Sandbox,
   type SessionScope,
+  unlessAborted,
 } from '@cofferdam/contract'
-import { unlessAborted, withDeadline } from './abortable.ts'
+import { withDeadline } from './with-deadline.ts'
 import type { Clock } from './clock.ts'
 
 /** 8 MiB to or from a remote sandbox, as for what goes in before a program. */

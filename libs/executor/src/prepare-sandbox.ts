@@ -5,8 +5,9 @@ import {
   type ExecutionRequest,
   type ProgramFile,
   type Sandbox,
+  unlessAborted,
 } from '@cofferdam/contract'
-import { unlessAborted, withDeadline } from './abortable.ts'
+import { withDeadline } from './with-deadline.ts'
 import type { Clock } from './clock.ts'
 import { ProvisioningFailure } from './provisioning-failure.ts'
 

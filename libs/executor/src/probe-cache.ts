@@ -2,8 +2,9 @@
  * Probes of backends, remembered for a while and never run twice at once. A probe that throws or hangs counts as
  * "cannot run here": selection must not fail for it.
  */
+import { unlessAborted } from '@cofferdam/contract'
 import type { Backend, Probe } from '@cofferdam/contract'
-import { withDeadline, unlessAborted } from './abortable.ts'
+import { withDeadline } from './with-deadline.ts'
 import type { Clock } from './clock.ts'
 
 /** A good answer is good for this long (the figure stands in the Backend contract). */

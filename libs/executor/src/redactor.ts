@@ -12,7 +12,7 @@ import { findAt, nextCandidate } from './find-secret.ts'
 import type { RedactionRules } from './redaction-rules.ts'
 import { KEY_BODY, type Match } from './secret-patterns.ts'
 
-export const REDACTED = '<redacted>'
+const REDACTED = '<redacted>'
 const MARKER = Buffer.from(REDACTED)
 /** Matchers look back at most this far, to tell `sk-…` from `task-…`. */
 const LOOK_BEHIND = 3

@@ -11,7 +11,7 @@ import {
   type RunIo,
   type WorkspaceReport,
 } from '@cofferdam/contract'
-import { withDeadline } from './abortable.ts'
+import { withDeadline } from './with-deadline.ts'
 import { keepCheckpoints, type CheckpointKeeper } from './checkpoint.ts'
 import { collectArtifacts, type StoredArtifact } from './artifacts.ts'
 import type { Attempt, ExecutorParts } from './attempt.ts'

@@ -2,8 +2,8 @@
  * A workspace around the program: put into the sandbox before it, merged back after it. What it does stands with the caller;
  * here stands when, and that it never takes longer than it may.
  */
-import { isCofferdamError, type Sandbox, type WorkspaceReport } from '@cofferdam/contract'
-import { unlessAborted, withDeadline } from './abortable.ts'
+import { isCofferdamError, type Sandbox, type WorkspaceReport, unlessAborted } from '@cofferdam/contract'
+import { withDeadline } from './with-deadline.ts'
 import type { Clock } from './clock.ts'
 import type { RunEnd } from './deadlines.ts'
 import { ProvisioningFailure } from './provisioning-failure.ts'

@@ -69,6 +69,8 @@ export interface Script {
   files?: Record<string, string>
   list?: () => Promise<Entry[]>
   read?: (path: string, maxBytes: number) => Promise<Uint8Array>
+  /** Left out: the sandbox copies nothing beside a run. */
+  snapshot?: () => Promise<ProgramFile[]>
   dispose?: () => Promise<void>
 }
 
@@ -155,6 +157,7 @@ export function scriptedBackend(script: Script = {}): ScriptedBackend {
         return Object.entries(script.files ?? {}).map(([path, text]) => ({ path, size: text.length }))
       },
       async remove() {},
+      ...(script.snapshot === undefined ? {} : { snapshot: script.snapshot }),
       usage: async () => exitOf().usage,
       [Symbol.asyncDispose]: () => (disposal ??= dispose()),
     }

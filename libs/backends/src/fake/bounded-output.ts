@@ -1,5 +1,5 @@
 /** Output of a fake program: handed over up to the bound of its stream, counted beyond it. */
-import type { Exit, RunIo } from '@cofferdam/contract'
+import { unlessAborted, type Exit, type RunIo } from '@cofferdam/contract'
 
 // 64 KiB: the pipe buffer on Linux, so the chunks look like those of a real program.
 const CHUNK_BYTES = 65_536
@@ -26,7 +26,9 @@ export class BoundedOutput {
     const kept = bytes.subarray(0, room)
     for (let at = 0; at < kept.length; at += CHUNK_BYTES) {
       this.#stop.throwIfAborted()
-      await untilAborted(this.#stop, this.#io.onOutput(stream, kept.slice(at, at + CHUNK_BYTES)))
+      const taken = this.#io.onOutput(stream, kept.slice(at, at + CHUNK_BYTES))
+      // A slow reader is waited for, but not longer than until the abort.
+      if (taken !== undefined) await unlessAborted(taken, this.#stop)
     }
   }
 
@@ -53,18 +55,5 @@ export class BoundedOutput {
         stderr: this.#written.stderr > maxOutputBytes.stderr,
       },
     }
-  }
-}
-
-/** Waits for a slow reader, but not longer than until the abort. */
-async function untilAborted(signal: AbortSignal, work: void | Promise<void>): Promise<void> {
-  if (work === undefined) return
-  const { promise, reject } = Promise.withResolvers<never>()
-  const onAbort = (): void => reject(signal.reason)
-  signal.addEventListener('abort', onAbort, { once: true })
-  try {
-    await Promise.race([work, promise])
-  } finally {
-    signal.removeEventListener('abort', onAbort)
   }
 }

@@ -9,7 +9,7 @@ import { descendants } from './process-identity.ts'
 /** A look at 10,000 files takes some 100 ms of which little is CPU; programs fill disks at 1 GB/s: 250 MB too much at worst. */
 const INTERVAL_MS = 250
 /** Files, folders and links: what a jail with a tmpfs of its own gets (nr_inodes=16k), for the same reason: inodes are the host's. */
-export const FILES_MAX = 16_384
+const FILES_MAX = 16_384
 
 export interface FolderWatch {
   readonly kills: number

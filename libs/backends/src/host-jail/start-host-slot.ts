@@ -7,7 +7,7 @@
  */
 import { chownSync, mkdirSync } from 'node:fs'
 import { join } from 'node:path'
-import { CofferdamError, isCofferdamError } from '@cofferdam/contract'
+import { CofferdamError, isCofferdamError, unlessAborted } from '@cofferdam/contract'
 import { createGuestSession, type GuestSession } from '@cofferdam/guest'
 import type { SlotSpec } from '../warm/index.ts'
 import type { Cgroup, Cgroups } from './cgroups.ts'
@@ -70,7 +70,7 @@ export async function startHostSlot(
       writable: child.stdin,
       onClosed: () => slot?.closed(),
     })
-    const pid = await orAborted(launched.agentPid, signal)
+    const pid = await unlessAborted(launched.agentPid, signal)
     const identity = agentOf(child.pid, pid, place)
     if (identity === null) throw new Error(`the agent ended at once, or ${pid} is none of our processes`)
     remains.identity = identity
@@ -137,17 +137,4 @@ function withLastWords(error: CofferdamError, said: string): CofferdamError {
     cause: error,
     details: { ...error.details, said },
   })
-}
-
-async function orAborted<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
-  promise.catch(() => {})
-  const aborted = Promise.withResolvers<never>()
-  const onAbort = (): void => aborted.reject(signal.reason as Error)
-  signal.addEventListener('abort', onAbort, { once: true })
-  try {
-    signal.throwIfAborted()
-    return await Promise.race([promise, aborted.promise])
-  } finally {
-    signal.removeEventListener('abort', onAbort)
-  }
 }

@@ -18,7 +18,7 @@ const lineSchema = z.union([
 /** A report that is none is not worth reading on: 8 MiB of broken lines took 6 s. */
 const MAX_BROKEN = 100
 /** The shortest true lines of 8 MiB. */
-export const MAX_TESTS = 100_000
+const MAX_TESTS = 100_000
 
 /** True when the report came to its end; a line that is none of ours is passed over and makes it incomplete. */
 export function readEvents(text: string, draft: ReportDraft): boolean {

@@ -73,7 +73,7 @@ function isCrowded(json: unknown): boolean {
 const STATUS: Readonly<Record<string, 'passed' | 'failed'>> = { passed: 'passed', failed: 'failed' }
 
 /** The first place in a stack that lies in the file. */
-export function lineIn(stack: string, file: string): number | null {
+function lineIn(stack: string, file: string): number | null {
   const name = file.slice(file.lastIndexOf('/') + 1)
   // Whole messages can be megabytes; a stack stands in the first 64 KiB.
   for (const line of stack.slice(0, 65_536).split('\n')) {

@@ -88,7 +88,7 @@ function failureOf(test: TestCase, place: Place): TestReport['failures'][number]
 }
 
 /** A path relative to the work directory; null when it lies outside, or is none. */
-export function inWork(path: string | null | undefined, { root, project }: Place): string | null {
+function inWork(path: string | null | undefined, { root, project }: Place): string | null {
   if (path === null || path === undefined || path === '' || path.length > 4096) return null
   const plain = path.startsWith('file://') ? decoded(path.slice('file://'.length)) : path
   if (!plain.startsWith('/')) return checked(posix.join(project, plain))

@@ -11,9 +11,10 @@ import {
   type Program,
   type Sandbox,
   type TenantPolicy,
+  unlessAborted,
 } from '@cofferdam/contract'
 import type { Egress } from '@cofferdam/egress'
-import { unlessAborted, withDeadline } from '../abortable.ts'
+import { withDeadline } from '../with-deadline.ts'
 import type { Clock } from '../clock.ts'
 import { failureReason, type FailureFacts } from '../failure-reason.ts'
 import { ProvisioningFailure } from '../provisioning-failure.ts'
