@@ -6,6 +6,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { CofferdamError, isCofferdamError } from '@cofferdam/contract'
 import { z } from 'zod'
 import { ATTEMPTS, pauseAfter } from './throttled.ts'
+import { whyFailed } from './why-failed.ts'
 
 /** No answer that we read is larger; a page of sandboxes has 100 entries. */
 const ANSWER_MAX = 4 * 1024 * 1024
@@ -67,8 +68,10 @@ export function createCall(options: {
       if (answer !== null && (isOk(answer.status) || also.includes(answer.status))) return answer
       const mayRepeat = answer === null || answer.status === 429 || (repeats && answer.status >= 500)
       const pauseMs = mayRepeat ? pauseAfter(attempt, answer?.headers ?? null) : null
-      if (pauseMs === null) throw answer === null ? unreachable(null) : refused(answer)
-      await sleep(pauseMs, undefined, { signal: signal ?? undefined }).catch(() => signal?.throwIfAborted())
+      if (answer !== null && pauseMs === null) throw refused(answer)
+      await sleep(pauseMs ?? 0, undefined, { signal: signal ?? undefined }).catch(() =>
+        signal?.throwIfAborted(),
+      )
     }
   }
 }
@@ -87,7 +90,11 @@ async function bounded(response: Response): Promise<string> {
 
 function unreachable(error: unknown): CofferdamError {
   if (isCofferdamError(error)) return error
-  return new CofferdamError('backend_unavailable', 'E2B: the control API does not answer.', { cause: error })
+  return new CofferdamError(
+    'backend_unavailable',
+    `E2B: the control API does not answer (${whyFailed(error)}).`,
+    { cause: error },
+  )
 }
 
 /** The service's own words name templates and limits. */

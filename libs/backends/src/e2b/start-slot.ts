@@ -19,6 +19,7 @@ import { madeNone, type ControlApi, type Created } from './control-api.ts'
 import { envdAddress, requireInterpreter } from './envd-address.ts'
 import { createEnvd } from './envd.ts'
 import type { LeftBehind } from './left-behind.ts'
+import { whyFailed } from './why-failed.ts'
 
 /** Beyond the longest start: the first execution then asks for the life that it needs. */
 const START_MARGIN_MS = 60_000
@@ -66,7 +67,9 @@ export async function startSlot(
       (error.code === 'backend_unavailable' || error.code === 'sandbox_open_failed')
     )
       throw error
-    throw new CofferdamError('sandbox_open_failed', 'e2b: the sandbox did not start', { cause: error })
+    throw new CofferdamError('sandbox_open_failed', `e2b: the sandbox did not start: ${whyFailed(error)}`, {
+      cause: error,
+    })
   }
 }
 
