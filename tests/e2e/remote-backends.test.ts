@@ -19,7 +19,7 @@ import {
 import { startFleet, type Fleet, type FleetWorker } from '../fleet.ts'
 
 const why = missing()
-/** Heartbeats must be missed, then the janitor of the other worker looks; the promise is a minute (DESIGN §10.6). */
+/** Heartbeats must be missed, then the janitor of the other worker looks; by default the promise is a minute (DESIGN §10.6). */
 const SWEPT_MS = 60_000
 
 describe.skipIf(why !== null && process.env['COFFERDAM_REQUIRE'] !== 'all')(
@@ -61,6 +61,7 @@ describe.skipIf(why !== null && process.env['COFFERDAM_REQUIRE'] !== 'all')(
         COFFERDAM_CONFIG: file,
         COFFERDAM_SLOTS: '4',
         COFFERDAM_SESSION_REAP_MS: '500',
+        COFFERDAM_SWEEP_MS: '500',
       })
     }
 

@@ -23,6 +23,7 @@ import {
 import { CofferdamError, pricesSchema, type Prices } from '@cofferdam/contract'
 import { egressConfigSchema, type EgressConfig } from '@cofferdam/egress'
 import { callbacksConfigSchema, type CallbacksConfig } from '@cofferdam/routines'
+import { JANITOR_MS } from './janitor.ts'
 import { z } from 'zod'
 
 /** Strongest first; each is used only where its probe says that it works. */
@@ -84,6 +85,13 @@ export const WORKER_FIELDS = {
     description:
       'How often this worker looks for idle sessions that any worker can attach to, and ends them, milliseconds.',
     example: '10000',
+  },
+  sweepMs: {
+    variable: 'COFFERDAM_SWEEP_MS',
+    schema: wholeNumber(100, JANITOR_MS).default(JANITOR_MS),
+    description:
+      'How often this worker looks for sandboxes that dead workers left, and destroys them, milliseconds; each look asks every backend.',
+    example: '30000',
   },
   identityEndpoint: {
     variable: 'IDENTITY_ENDPOINT',

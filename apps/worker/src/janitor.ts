@@ -1,12 +1,12 @@
 /**
- * Destroys what dead workers left: at start and every minute, each backend says which owners have sandboxes there,
+ * Destroys what dead workers left: at start and again and again, each backend says which owners have sandboxes there,
  * and those that no longer send heartbeats are swept. A sandbox never outlives its owner by more than
- * heartbeat time-out + INTERVAL_MS (promise 6 of SPECIFICATION.md).
+ * heartbeat time-out + JANITOR_MS (promise 6 of SPECIFICATION.md).
  */
 import { fleetOf, type Backend, type WorkerId } from '@cofferdam/contract'
 
 /** Half of the promised minute; the heartbeat time-out is the other part. */
-const INTERVAL_MS = 30_000
+export const JANITOR_MS = 30_000
 
 export interface Janitor extends AsyncDisposable {
   /** One round over all backends; resolves with the number of sandboxes destroyed. */
@@ -17,24 +17,35 @@ export interface Janitor extends AsyncDisposable {
 export function createJanitor(deps: {
   backends: ReadonlyMap<string, Backend>
   self: WorkerId
+  /** At most JANITOR_MS, for the promise. */
+  everyMs: number
   liveWorkers(): Promise<ReadonlySet<string>>
   onSwept(backend: string, owner: WorkerId, destroyed: number): void
   onError(error: unknown): void
 }): Janitor {
   let round = Promise.resolve(0)
+  let waiting = 0
   // One after the other: two rounds at once would both find, and count, the same leftovers.
-  const sweep = (): Promise<number> => (round = round.then(sweepAll))
+  const sweep = (): Promise<number> => {
+    waiting += 1
+    round = round.then(sweepAll)
+    return round
+  }
   void sweep()
-  const timer = setInterval(() => void sweep(), INTERVAL_MS)
+  const timer = setInterval(() => {
+    if (waiting === 0) void sweep()
+  }, deps.everyMs)
   timer.unref()
 
   /** Never rejects. */
   async function sweepAll(): Promise<number> {
-    let destroyed = 0
-    for (const backend of deps.backends.values()) destroyed += await sweepBackend(backend)
-    return destroyed
+    // At once: a backend that hangs holds up its own leftovers alone.
+    const destroyed = await Promise.all([...deps.backends.values()].map(sweepBackend))
+    waiting -= 1
+    return destroyed.reduce((sum, count) => sum + count, 0)
   }
 
+  /** Never rejects. */
   async function sweepBackend(backend: Backend): Promise<number> {
     let destroyed = 0
     try {

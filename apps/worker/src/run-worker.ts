@@ -5,48 +5,32 @@
 import { join } from 'node:path'
 import { createAdmission, createRateGate, createSandboxSwitch, LEASE_MS } from '@cofferdam/admission'
 import { createBackends, type BackendDeps } from '@cofferdam/backends'
-import { createEgress, createJudgedDial } from '@cofferdam/egress'
-import { newWorkerId, type TenantCaps, type WorkerId } from '@cofferdam/contract'
-import {
-  compileRules,
-  createExecutor,
-  createMemoryBudget,
-  redactText,
-  type BackendReport,
-} from '@cofferdam/executor'
+import { createEgress } from '@cofferdam/egress'
+import { newWorkerId, type Backend, type TenantCaps, type WorkerId } from '@cofferdam/contract'
+import { createExecutor, createMemoryBudget, type BackendReport } from '@cofferdam/executor'
 import { connectRedis, createConsumer, createProducer, createTraceShelf } from '@cofferdam/queue'
-import { serveCallbacks, serveTicks } from '@cofferdam/routines'
 import { createSessionRegistry } from '@cofferdam/sessions'
 import { createStore } from '@cofferdam/store'
-import {
-  createLogger,
-  createMetricsServer,
-  startTelemetry,
-  type Logger,
-  type Telemetry,
-  type TelemetryOptions,
-} from '@cofferdam/telemetry'
-import workspace from '../package.json' with { type: 'json' }
+import { createLogger, createMetricsServer, startTelemetry, type Telemetry } from '@cofferdam/telemetry'
 import type { WorkerConfig } from './config.ts'
 import { carry } from './carry.ts'
 import { createCheckpoints } from './checkpoints.ts'
-import { withProvisionedPool } from './provisioned-pool.ts'
+import { provisionedPool, type ProvisionedPool } from './provisioned-pool.ts'
 import { createWorkspaces } from './workspaces.ts'
 import { createMemoryRoom } from './memory-room.ts'
 import { readFleetId } from './fleet-id.ts'
 import { createInterpreterLookup } from './interpreter-lookup.ts'
-import { createJanitor } from './janitor.ts'
 import { createCapsWriter } from './write-caps.ts'
 import { createLeaseKeeper } from './lease-keeper.ts'
-import { keepProvisioned } from './keep-provisioned.ts'
-import { keepRetention } from './keep-retention.ts'
-import { createSessionReaper } from './session-reaper.ts'
+import { createLeftovers } from './leftovers.ts'
+import { keepFleet } from './keep-fleet.ts'
 import { showSessions } from './show-sessions.ts'
 import { prewarmPreferred, warmPlaces } from './warm-places.ts'
 import { storeOutbox } from './store-outbox.ts'
 import { createPolicyCache } from './policy-cache.ts'
 import { publishBackends } from './publish-backends.ts'
 import type { WorkerDeps } from './worker-deps.ts'
+import { redactKnownSecrets, telemetryOptions } from './worker-telemetry.ts'
 
 /** The store's default (DESIGN §7), for executions whose tenant cannot be read. */
 const DEFAULT_RETENTION_DAYS = 30
@@ -74,8 +58,11 @@ export interface WorkerOptions {
 /** Starts a worker. Rejects when Redis does not answer; Postgres may come later. */
 export async function runWorker(config: WorkerConfig, options: WorkerOptions = {}): Promise<RunningWorker> {
   await using owned = new AsyncDisposableStack()
-  const redact = createRedact()
-  const logger = createLogger({ service: 'cofferdam-worker', level: config.logLevel, redact })
+  const logger = createLogger({
+    service: 'cofferdam-worker',
+    level: config.logLevel,
+    redact: redactKnownSecrets,
+  })
   const connections: { disconnect(): void }[] = []
   const connect = (role: 'worker' | 'producer' | 'subscriber') => {
     const connection = owned.adopt(connectRedis(config.redisUrl, role), (redis) => redis.disconnect())
@@ -90,7 +77,7 @@ export async function runWorker(config: WorkerConfig, options: WorkerOptions = {
 
   const workerId = newWorkerId(await readFleetId(redis))
   const telemetry =
-    options.telemetry ?? owned.use(await startTelemetry(telemetryOptions(config, workerId, logger, redact)))
+    options.telemetry ?? owned.use(await startTelemetry(telemetryOptions(config, workerId, logger)))
   const onError = (error: unknown) =>
     logger.error({ err: error, worker_id: workerId }, 'background work failed')
   const store = owned.use(
@@ -116,18 +103,25 @@ export async function runWorker(config: WorkerConfig, options: WorkerOptions = {
   })
   const interpreters = createInterpreterLookup({ rows: store.codeInterpreters, actor: workerId })
   const rate = createRateGate({ redis: control })
-  const { sections, endpoint } = await withProvisionedPool(config.backends, store.sandboxConfig, onError)
-  const backends = await createBackends(sections, {
+  const pool = provisionedPool(config.backends, store.sandboxConfig)
+  const leftovers = owned.use(
+    createLeftovers({
+      backend: (name) => backends.get(name),
+      onGone: (ref) => logger.info({ ref }, 'ended a sandbox that was not proven gone'),
+      onError: (error, ref) => logger.warn({ err: error, ref }, 'a sandbox is still not proven gone'),
+    }),
+  )
+  const backends: ReadonlyMap<string, Backend> = await createBackends(config.backends, {
     logger,
+    onLeft: (ref) => leftovers.add(ref),
     warm,
     sessions,
     interpreters,
     rate,
+    ...(pool === null ? {} : { fleetPool: pool }),
     ...identityOf(config),
   })
-  owned.defer(async () => {
-    for (const backend of backends.values()) await backend[Symbol.asyncDispose]()
-  })
+  for (const backend of backends.values()) owned.use(backend)
   const egress = owned.use(createEgress({ config: config.egress }))
   const executor = createExecutor({
     backends,
@@ -136,6 +130,7 @@ export async function runWorker(config: WorkerConfig, options: WorkerOptions = {
     memory,
     egress,
     log: logger,
+    onLeaked: ({ ref, ending }) => leftovers.add(ref, ending),
   })
   const stopObserving = telemetry.instruments.observeMemory(() => ({
     usedBytes: executor.memory.usedBytes,
@@ -163,11 +158,11 @@ export async function runWorker(config: WorkerConfig, options: WorkerOptions = {
       onError,
     }),
   )
-  const polyclawSwitch = (pool: string) =>
+  const polyclawSwitch = (of: ProvisionedPool) =>
     createSandboxSwitch({
       redis,
-      endpoint: pool,
       read: async () => (await store.sandboxConfig.get()).settings,
+      allow: (endpoint) => of.allow(endpoint),
       onError,
     })
   const room = createMemoryRoom(executor, config.lanes.length > 1 ? ROUTINE_MEMORY_SHARE : 1)
@@ -181,7 +176,7 @@ export async function runWorker(config: WorkerConfig, options: WorkerOptions = {
     policies: createPolicyCache({ redis, store, onCaps: applyCaps }),
     leases,
     checkpoints: createCheckpoints({ redis, blobs: store.blobs, onError }),
-    switches: endpoint === null ? new Map() : new Map([['azure', polyclawSwitch(endpoint)]]),
+    switches: new Map(pool === null ? [] : [['azure', polyclawSwitch(pool)]]),
     workspaces: createWorkspaces({ redis, store: store.workspaces }),
     metrics: { ended: (record) => telemetry.instruments.ended(record) },
     logger,
@@ -204,40 +199,7 @@ export async function runWorker(config: WorkerConfig, options: WorkerOptions = {
   })
   const published = owned.use(await publishBackends({ redis: control, executor, workerId, onError }))
   prewarmPreferred(backends, published.reports)
-  owned.use(
-    createJanitor({
-      backends,
-      self: workerId,
-      liveWorkers: async () => new Set((await producer.stats()).workers.map((worker) => worker.worker_id)),
-      onSwept: (backend, owner, destroyed) =>
-        logger.warn({ backend, owner, destroyed }, 'destroyed what a dead worker left'),
-      onError,
-    }),
-  )
-  owned.use(
-    createSessionReaper({
-      backends,
-      sessions,
-      self: workerId,
-      tickMs: config.sessionReapMs,
-      onEnded: ({ backend, tenantId, key }) =>
-        logger.info({ backend, tenant_id: tenantId, session: key }, 'ended an idle session'),
-      onError,
-    }),
-  )
-  owned.use(keepRetention({ retention: store.retention, onError }))
-  const { agentcore } = config.provisioning
-  if (agentcore?.every_ms !== undefined)
-    owned.use(
-      keepProvisioned({
-        config: agentcore,
-        everyMs: agentcore.every_ms,
-        store,
-        actor: workerId,
-        logger,
-        onError,
-      }),
-    )
+  owned.use(keepFleet({ config, workerId, backends, sessions, store, producer, redis, logger, onError }))
   let isDraining = false
   if (config.metricsPort !== undefined)
     owned.use(
@@ -255,9 +217,6 @@ export async function runWorker(config: WorkerConfig, options: WorkerOptions = {
       beatAgeMs: consumer.beatAgeMs,
     })),
   )
-  owned.use(serveTicks({ redis, routines: store.routines, producer, onError }))
-  const dial = createJudgedDial({ privateAllow: config.callbacks.private_allow })
-  owned.use(serveCallbacks({ redis, producer, store, dial, onError }))
   owned.use(consumer)
   consumer.start()
   logger.info(
@@ -278,8 +237,11 @@ export async function runWorker(config: WorkerConfig, options: WorkerOptions = {
         await consumer.drain({ graceMs: config.drainMs })
         // Commands to a Redis that is silent (a partition) wait for ever: cut off, they fail, and closing goes on.
         const silent = setTimeout(() => connections.forEach((each) => each.disconnect()), CLOSE_MS)
-        await resources.disposeAsync()
-        clearTimeout(silent)
+        try {
+          await resources.disposeAsync()
+        } finally {
+          clearTimeout(silent)
+        }
       })()
       return closing
     },
@@ -293,32 +255,6 @@ function whyNotReady(beatAgeMs: number | null, isDraining: boolean): string | nu
   if (isDraining) return 'draining'
   if (beatAgeMs === null) return 'no heartbeat yet'
   return beatAgeMs > BEAT_LATE_MS ? `Redis took the last heartbeat ${Math.round(beatAgeMs)} ms ago` : null
-}
-
-/** Takes secrets of known forms out of whatever leaves in logs, spans and metrics. */
-function createRedact(): (text: string) => string {
-  const rules = compileRules([], {})
-  return (text) => redactText(rules, text).text
-}
-
-function telemetryOptions(
-  config: WorkerConfig,
-  instance: string,
-  logger: Logger,
-  redact: (text: string) => string,
-): TelemetryOptions {
-  return {
-    service: 'cofferdam-worker',
-    version: workspace.version,
-    instance,
-    ...(config.otlpEndpoint === undefined ? {} : { otlpEndpoint: config.otlpEndpoint }),
-    redact,
-    ...(config.traceSampleRatio === undefined ? {} : { sampleRatio: config.traceSampleRatio }),
-    slowMs: config.traceSlowMs,
-    // Nobody asks a worker: what is shown of its spans goes through Redis (createTraceShelf).
-    recentSpans: 0,
-    logger,
-  }
 }
 
 /** A managed identity is told by both or not at all. */

@@ -4,55 +4,79 @@ import {
   newExecutionId,
   newSandboxId,
   newWorkerId,
+  type Backend,
+  type Probe,
   type WorkerId,
 } from '@cofferdam/contract'
-import { expect, it } from 'vitest'
-import { createJanitor } from '../src/janitor.ts'
+import { expect, it, vi } from 'vitest'
+import { createJanitor, JANITOR_MS } from '../src/janitor.ts'
 
 const { program, limits } = executionRequestSchema.parse({
   tenant_id: 't',
   agent_id: 'a',
   program: { type: 'script', language: 'python', source: '' },
 })
+const FLEET = 'aaaaaaaaaaaa'
 
-it('destroys what dead workers of its own fleet left, and nothing else', async () => {
-  await using backend = createFakeBackend()
-  const fleet = 'aaaaaaaaaaaa'
-  const [self, alive, dead, stranger] = [fleet, fleet, fleet, 'bbbbbbbbbbbb'].map((f) => newWorkerId(f)) as [
-    WorkerId,
-    WorkerId,
-    WorkerId,
-    WorkerId,
-  ]
-  for (const owner of [self, alive, dead, dead, stranger])
-    await backend.open(
-      {
-        sandboxId: newSandboxId(),
-        executionId: newExecutionId(),
-        attempt: 1,
-        tenantId: 't',
-        owner,
-        program,
-        limits,
-        network: 'none',
-        env: {},
-        preload: null,
-        reuse: 'job',
-        session: null,
-      },
-      AbortSignal.timeout(30_000),
-    )
+async function leaveSandbox(backend: Backend, owner: WorkerId): Promise<void> {
+  await backend.open(
+    {
+      sandboxId: newSandboxId(),
+      executionId: newExecutionId(),
+      attempt: 1,
+      tenantId: 't',
+      owner,
+      program,
+      limits,
+      network: 'none',
+      env: {},
+      preload: null,
+      reuse: 'job',
+      session: null,
+    },
+    AbortSignal.timeout(30_000),
+  )
+}
+
+function janitorOf(backends: Record<string, Backend>, self: WorkerId, alive: readonly WorkerId[]) {
   const swept: unknown[] = []
-  await using janitor = createJanitor({
-    backends: new Map([['fake', backend]]),
+  const janitor = createJanitor({
+    backends: new Map(Object.entries(backends)),
     self,
-    liveWorkers: async () => new Set([self, alive]),
+    everyMs: JANITOR_MS,
+    liveWorkers: async () => new Set(alive),
     onSwept: (...args) => swept.push(args),
     onError: (error) => {
       throw error
     },
   })
+  return { janitor, swept }
+}
+
+it('destroys what dead workers of its own fleet left, and nothing else', async () => {
+  await using backend = createFakeBackend()
+  const [self, alive, dead, stranger] = [
+    newWorkerId(FLEET),
+    newWorkerId(FLEET),
+    newWorkerId(FLEET),
+    newWorkerId('bbbbbbbbbbbb'),
+  ]
+  for (const owner of [self, alive, dead, dead, stranger]) await leaveSandbox(backend, owner)
+  const { janitor, swept } = janitorOf({ fake: backend }, self, [self, alive])
+  await using _closed = janitor
   await janitor.sweep()
   expect(swept).toEqual([['fake', dead, 2]])
   expect((await backend.owners()).sort()).toEqual([self, alive, stranger].sort())
+})
+
+it('sweeps the other backends while one does not answer', async () => {
+  await using backend = createFakeBackend()
+  const self = newWorkerId(FLEET)
+  await leaveSandbox(backend, newWorkerId(FLEET))
+  const answer = Promise.withResolvers<Probe>()
+  const silent: Backend = Object.create(backend, { probe: { value: () => answer.promise } })
+  const { janitor } = janitorOf({ silent, fake: backend }, self, [self])
+  await using _closed = janitor
+  await vi.waitFor(async () => expect(await backend.owners()).toEqual([]), 10_000)
+  answer.resolve({ ok: false, why: 'late', fix: 'none' })
 })

@@ -1,0 +1,68 @@
+/**
+ * What a worker does for its fleet beside executions. Any worker may do any of it, again and again: what dead workers left is
+ * destroyed, idle sessions are ended, old partitions dropped, interpreters provisioned; routines that are due are put into
+ * the queue, and results posted to whoever asked for that.
+ */
+import { createJudgedDial } from '@cofferdam/egress'
+import type { Backend, SessionRegistry, WorkerId } from '@cofferdam/contract'
+import type { Producer } from '@cofferdam/queue'
+import { serveCallbacks, serveTicks } from '@cofferdam/routines'
+import type { Store } from '@cofferdam/store'
+import type { Logger } from '@cofferdam/telemetry'
+import type { Redis } from 'ioredis'
+import type { WorkerConfig } from './config.ts'
+import { createJanitor } from './janitor.ts'
+import { keepProvisioned } from './keep-provisioned.ts'
+import { keepRetention } from './keep-retention.ts'
+import { createSessionReaper } from './session-reaper.ts'
+
+export interface FleetDeps {
+  config: Pick<WorkerConfig, 'sweepMs' | 'sessionReapMs' | 'provisioning' | 'callbacks'>
+  workerId: WorkerId
+  backends: ReadonlyMap<string, Backend>
+  sessions: SessionRegistry
+  store: Store
+  producer: Producer
+  /** Connection of role `worker`. */
+  redis: Redis
+  logger: Logger
+  onError(this: void, error: unknown): void
+}
+
+/** Begins with all of it; disposing waits for what is under way. */
+export function keepFleet(deps: FleetDeps): AsyncDisposable {
+  const { config, workerId, backends, sessions, store, producer, redis, logger, onError } = deps
+  const kept = new AsyncDisposableStack()
+  kept.use(
+    createJanitor({
+      backends,
+      self: workerId,
+      everyMs: config.sweepMs,
+      liveWorkers: async () => new Set((await producer.stats()).workers.map((worker) => worker.worker_id)),
+      onSwept: (backend, owner, destroyed) =>
+        logger.warn({ backend, owner, destroyed }, 'destroyed what a dead worker left'),
+      onError,
+    }),
+  )
+  kept.use(
+    createSessionReaper({
+      backends,
+      sessions,
+      self: workerId,
+      tickMs: config.sessionReapMs,
+      onEnded: ({ backend, tenantId, key }) =>
+        logger.info({ backend, tenant_id: tenantId, session: key }, 'ended an idle session'),
+      onError,
+    }),
+  )
+  kept.use(keepRetention({ retention: store.retention, onError }))
+  const { agentcore } = config.provisioning
+  if (agentcore?.every_ms !== undefined) {
+    const { every_ms: everyMs } = agentcore
+    kept.use(keepProvisioned({ config: agentcore, everyMs, store, actor: workerId, logger, onError }))
+  }
+  kept.use(serveTicks({ redis, routines: store.routines, producer, onError }))
+  const dial = createJudgedDial({ privateAllow: config.callbacks.private_allow })
+  kept.use(serveCallbacks({ redis, producer, store, dial, onError }))
+  return kept
+}
