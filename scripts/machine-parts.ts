@@ -60,7 +60,7 @@ async function server(
 }
 
 /** Asks the Docker daemon for its version over the socket; needs no client program. */
-export function dockerDaemon(socketPath: string): Promise<Finding> {
+function dockerDaemon(socketPath: string): Promise<Finding> {
   if (!existsSync(socketPath)) return Promise.resolve({ ok: false, found: `no socket ${socketPath}` })
   const { promise, resolve } = Promise.withResolvers<Finding>()
   const request = get({ socketPath, path: '/version', timeout: 10_000 }, (response) => {

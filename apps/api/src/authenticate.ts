@@ -49,7 +49,7 @@ export async function identify(request: FastifyRequest, keys: KeyCache): Promise
 }
 
 /** The authenticated caller. */
-export function callerOf(request: FastifyRequest): Caller {
+function callerOf(request: FastifyRequest): Caller {
   if (request.caller === null) throw new CofferdamError('unauthenticated')
   return request.caller
 }

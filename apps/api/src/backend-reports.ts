@@ -8,7 +8,7 @@ import type { Redis } from 'ioredis'
 import { z } from 'zod'
 
 /** Key of the hash worker id → reports. */
-export const BACKENDS_KEY = '{cofferdam}:backends'
+const BACKENDS_KEY = '{cofferdam}:backends'
 
 /** Loose: workers of another version may say more or less about a backend than this one knows. */
 export const backendReportSchema = z.looseObject({

@@ -2,7 +2,7 @@
 import { z } from 'zod'
 
 /** The longest a request may wait for an ending: load balancers commonly cut idle connections after 60 s. */
-export const MAX_WAIT_MS = 60_000
+const MAX_WAIT_MS = 60_000
 
 /**
  * Milliseconds of `30s`, `1.5s`, `1500ms` or `0`; null when the text is none of them.

@@ -38,7 +38,7 @@ function retryAfterSeconds(error: unknown): number {
 }
 
 /** What fastify and node throw, in our words; anything unknown stays as it is and becomes `internal`. */
-export function translate(error: unknown): unknown {
+function translate(error: unknown): unknown {
   // These are told to operators, by the log.
   if (isCofferdamError(error) && (error.code === 'internal' || error.code === 'config_invalid')) {
     return new CofferdamError('internal', undefined, { cause: error })

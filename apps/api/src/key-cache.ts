@@ -12,7 +12,7 @@ import { createHash } from 'node:crypto'
 import type { ApiKeyScope } from '@cofferdam/contract'
 
 /** How long a verified key stays valid after it was revoked elsewhere. */
-export const KEY_TTL_MS = 5000
+const KEY_TTL_MS = 5000
 
 /** Keys in use at once; the least recently used go first. 4,096 entries are below 1 MiB. */
 const MAX_KEYS = 4096

@@ -8,7 +8,7 @@
  * until a worker next reads the tenant from Postgres.
  */
 import { isDeepStrictEqual } from 'node:util'
-import { CofferdamError, type TenantCaps } from '@cofferdam/contract'
+import { CofferdamError, inTime, type TenantCaps } from '@cofferdam/contract'
 import type { RouteContext } from './route-context.ts'
 
 /** A Redis that does not answer is given this long before the caller is told. */
@@ -25,8 +25,7 @@ export async function forgetPolicy(
   tenantId: string,
   repeat = SAME_AGAIN,
 ): Promise<void> {
-  const tag = `cfd:{${tenantId}}`
-  await within('policy', repeat, () => context.redis.del(`${tag}:policy`, `${tag}:templates`))
+  await within('policy', repeat, () => context.redis.del(`cfd:{${tenantId}}:policy`))
 }
 
 /**
@@ -55,17 +54,13 @@ export async function applyCaps(
 }
 
 async function within(what: 'policy' | 'caps', repeat: string, work: () => Promise<unknown>): Promise<void> {
-  const late = Promise.withResolvers<never>()
-  const timer = setTimeout(() => late.reject(new Error(`no answer in ${ANSWER_MS} ms`)), ANSWER_MS)
   try {
-    await Promise.race([work(), late.promise])
+    await inTime(work(), ANSWER_MS, () => new Error(`no answer in ${ANSWER_MS} ms`))
   } catch (cause) {
     throw new CofferdamError(
       'queue_unavailable',
       `The ${what} is stored in Postgres, but Redis did not take it: it is not live everywhere yet. ${repeat}`,
       { details: { stored: true, live: false }, cause },
     )
-  } finally {
-    clearTimeout(timer)
   }
 }

@@ -4,8 +4,8 @@
  */
 import {
   CofferdamError,
-  ERRORS,
   executionRequestSchema,
+  isErrorCode,
   nameSchema,
   type Accepted,
   type ErrorCode,
@@ -101,6 +101,6 @@ export async function operateOnSession(
 
 /** The platform's word for why; what policy or a cap refused is a state of the tenant that does not allow it. */
 function codeOf({ reason = 'internal', ending }: ExecutionResult): ErrorCode {
-  if (reason in ERRORS) return reason as ErrorCode
+  if (isErrorCode(reason)) return reason
   return ending === 'error' || ending === 'sandbox_lost' ? 'internal' : 'conflict'
 }

@@ -287,8 +287,6 @@ const idOf = (tenant: { policy: { tenant_id: string } }): string => tenant.polic
 /** What the worker's policy cache leaves in Redis. */
 async function cachePolicy(tenant: string): Promise<void> {
   await scene.redis.hset(`cfd:{${tenant}}:policy`, '', '{}')
-  await scene.redis.hset(`cfd:{${tenant}}:templates`, 't', '{}')
 }
 
-const cachedKeys = (tenant: string): Promise<number> =>
-  scene.redis.exists(`cfd:{${tenant}}:policy`, `cfd:{${tenant}}:templates`)
+const cachedKeys = (tenant: string): Promise<number> => scene.redis.exists(`cfd:{${tenant}}:policy`)

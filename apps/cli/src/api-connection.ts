@@ -1,7 +1,7 @@
 /** Talks to the API where no library method exists: JSON in, JSON out, failures as `CofferdamError`. */
 import { readFileSync } from 'node:fs'
 import path from 'node:path'
-import { CofferdamError, errorBodySchema, ERRORS, type ErrorCode } from '@cofferdam/contract'
+import { CofferdamError, errorBodySchema, isErrorCode } from '@cofferdam/contract'
 import { CommandFailure } from './command-failure.ts'
 import type { CommandLine, Context } from './command.ts'
 import { textFlag } from './parse-command-line.ts'
@@ -122,7 +122,7 @@ function errorOf(status: number, text: string): CofferdamError {
   if (!body.success)
     return new CofferdamError('internal', `The API answered ${status}: ${text.slice(0, 200)}`)
   const { code, message, details } = body.data.error
-  const known: ErrorCode = code in ERRORS ? (code as ErrorCode) : 'internal'
+  const known = isErrorCode(code) ? code : 'internal'
   return new CofferdamError(known, message, details === undefined ? {} : { details })
 }
 

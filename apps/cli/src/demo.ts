@@ -9,7 +9,7 @@ import {
 import type { Terminal } from './terminal.ts'
 
 /** What it runs: something printed, and a value handed back. */
-export const DEMO_SOURCE = `import sys
+const DEMO_SOURCE = `import sys
 print("Hello from Python", sys.version.split()[0], "in a sandbox")
 1 + 1
 `

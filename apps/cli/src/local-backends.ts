@@ -1,6 +1,6 @@
 /** The backends of this machine as a worker of this environment would have them. */
 import { BACKENDS, createBackends, type BackendsConfigInput } from '@cofferdam/backends'
-import { isAtLeast, ISOLATIONS, type Backend, type Isolation, type Probe } from '@cofferdam/contract'
+import { inTime, isAtLeast, ISOLATIONS, type Backend, type Isolation, type Probe } from '@cofferdam/contract'
 import { loadConfig as loadWorkerConfig } from '@cofferdam/worker'
 import type { Environment } from './config.ts'
 
@@ -8,7 +8,7 @@ import type { Environment } from './config.ts'
 const DOUBLES = ['fake', 'hostile']
 
 /** The weakest level that is used without somebody's explicit policy (DESIGN §5). */
-export const SAFE_ISOLATION: Isolation = 'jail'
+const SAFE_ISOLATION: Isolation = 'jail'
 
 /** A first Docker answer on a cold daemon takes seconds; a self-jail probe starts a process or two. */
 const PROBE_MS = 30_000
@@ -68,19 +68,15 @@ export async function findBackends(
 
 async function probeOf(backend: Backend, stop: AbortSignal): Promise<Probe> {
   const late = new AbortController()
-  const { promise: overdue, reject } = Promise.withResolvers<never>()
-  const timer = setTimeout(() => {
-    const error = new Error(`the probe did not end within ${PROBE_MS / 1000} s`)
-    late.abort(error)
-    reject(error)
-  }, PROBE_MS)
   try {
-    // Raced: a probe that does not listen to its signal must not hold up the others.
-    return await Promise.race([backend.probe(AbortSignal.any([stop, late.signal])), overdue])
+    // A probe that does not listen to its signal must not hold up the others.
+    return await inTime(backend.probe(AbortSignal.any([stop, late.signal])), PROBE_MS, () => {
+      const error = new Error(`the probe did not end within ${PROBE_MS / 1000} s`)
+      late.abort(error)
+      return error
+    })
   } catch (error) {
     const why = error instanceof Error ? error.message : String(error)
     return { ok: false, why, fix: 'see the message; run cofferdam doctor again' }
-  } finally {
-    clearTimeout(timer)
   }
 }

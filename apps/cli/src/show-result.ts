@@ -10,14 +10,14 @@ export function durationWords(ms: number): string {
 }
 
 /** `512 B`, `1.5 KiB`, `3.0 MiB`. */
-export function bytesWords(bytes: number): string {
+function bytesWords(bytes: number): string {
   if (bytes < 1024) return `${bytes} B`
   const [value, unit] = bytes < 1_048_576 ? [bytes / 1024, 'KiB'] : [bytes / 1_048_576, 'MiB']
   return `${value.toFixed(1)} ${unit}`
 }
 
 /** The ending and what led to it, in one line. */
-export function endingWords(result: ExecutionResult): string {
+function endingWords(result: ExecutionResult): string {
   const how = result.signal === null ? result.ending : `${result.ending} (${result.signal})`
   const why = result.error_message ?? result.reason
   return why === undefined ? how : `${how}: ${why}`

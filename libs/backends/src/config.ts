@@ -14,6 +14,5 @@ const shape = Object.fromEntries(
  * the doubles `fake` and `hostile` therefore never run unless somebody wrote their names.
  */
 export const backendsConfigSchema = z.strictObject(shape)
-export type BackendsConfig = z.output<typeof backendsConfigSchema>
 /** What stands in a file, with defaults left out. */
 export type BackendsConfigInput = z.input<typeof backendsConfigSchema>

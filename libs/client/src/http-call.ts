@@ -1,6 +1,6 @@
 /** One call of the HTTP API: headers, failures as CofferdamError with the API's own code, retries of safe calls. */
 import { setTimeout as pause } from 'node:timers/promises'
-import { CofferdamError, errorBodySchema, ERRORS, type ErrorCode } from '@cofferdam/contract'
+import { CofferdamError, errorBodySchema, ERRORS, isErrorCode, type ErrorCode } from '@cofferdam/contract'
 import { context, isSpanContextValid, trace } from '@opentelemetry/api'
 
 export interface HttpTarget {
@@ -99,7 +99,7 @@ async function errorOf(response: Response): Promise<CofferdamError> {
   const status = { status: response.status }
   if (body.success) {
     const { code, message, details, trace_id } = body.data.error
-    const known = code in ERRORS ? (code as ErrorCode) : codeOf(response.status)
+    const known = isErrorCode(code) ? code : codeOf(response.status)
     return new CofferdamError(known, message, {
       details: { ...details, ...(trace_id === undefined ? {} : { trace_id }), ...status },
     })

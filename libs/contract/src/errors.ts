@@ -214,6 +214,9 @@ export const ERRORS = {
 
 export type ErrorCode = keyof typeof ERRORS
 
+/** Whether the table has `code`, which another process or release said. */
+export const isErrorCode = (code: string): code is ErrorCode => Object.hasOwn(ERRORS, code)
+
 /** The one error type of the platform. `message` is public; put secrets and internals in `cause` or `details`. */
 export class CofferdamError extends Error {
   readonly code: ErrorCode
@@ -241,7 +244,7 @@ export function isCofferdamError(error: unknown): error is CofferdamError {
     error instanceof Error &&
     error.name === 'CofferdamError' &&
     'code' in error &&
-    String(error.code) in ERRORS
+    isErrorCode(String(error.code))
   )
 }
 

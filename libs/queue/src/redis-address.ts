@@ -28,17 +28,6 @@ export type RedisAddress =
   | ({ kind: 'sentinel'; sentinels: Node[]; name: string; db: number; sentinelPassword?: string } & Login)
   | ({ kind: 'cluster'; nodes: Node[] } & Login)
 
-/** The schemes that `parseRedisUrl` reads. */
-export const REDIS_SCHEMES = [
-  'redis',
-  'rediss',
-  'unix',
-  'redis+sentinel',
-  'rediss+sentinel',
-  'redis+cluster',
-  'rediss+cluster',
-] as const
-
 /** Default ports of a Sentinel and of a server. */
 const PORTS = { sentinel: 26_379, cluster: 6379 }
 

@@ -26,7 +26,7 @@ export interface Column {
 }
 
 /** UTC day on which the attempt's rows expire, `YYYY-MM-DD`; a function of its id and its retention. */
-export function expiryDay(executionId: ExecutionId, retentionDays: number): string {
+function expiryDay(executionId: ExecutionId, retentionDays: number): string {
   const day = Math.floor(idTimeMs(executionId) / DAY_MS) + retentionDays
   return new Date(day * DAY_MS).toISOString().slice(0, 10)
 }

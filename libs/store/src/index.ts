@@ -9,7 +9,6 @@ export type { FeedFilter, FeedPage } from './feed.ts'
 export type { InvocationFilter } from './invocation-filter.ts'
 export type { ChargedCounts } from './invocations.ts'
 export {
-  MAX_USAGE_GROUPS,
   USAGE_GROUPS,
   type UsageGroup,
   type UsageQuery,

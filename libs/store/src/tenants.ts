@@ -157,7 +157,7 @@ export function createTenants(db: Kysely<Database>): Tenants {
  * The policy after a patch. Leaving the standard tier switches the sandbox off (the database does the same); to switch it
  * on there is a decision of its own, and throws `conflict` in the same patch.
  */
-export function decidePolicyChange(now: TenantPolicy, patch: PolicyPatch): TenantPolicy {
+function decidePolicyChange(now: TenantPolicy, patch: PolicyPatch): TenantPolicy {
   const next = { ...now, ...patch }
   const leaves = now.compliance_tier === 'standard' && next.compliance_tier !== 'standard'
   if (!leaves) return next

@@ -7,7 +7,7 @@ const DAY_MS = 86_400_000
 /** No row is kept longer (180 days of retention), and a day or two on either side. */
 const MAX_RANGE_MS = 186 * DAY_MS
 /** Groups of an answer: the largest ones. Days and backends never reach it, agents may. */
-export const MAX_USAGE_GROUPS = 1000
+const MAX_USAGE_GROUPS = 1000
 
 export const USAGE_GROUPS = ['day', 'agent', 'backend'] as const
 export type UsageGroup = (typeof USAGE_GROUPS)[number]
@@ -73,7 +73,7 @@ const NOTHING: Row = {
 }
 
 /** One statement, so that total and groups are of one moment. Uses the index (tenant_id, charged_at) of each partition. */
-export function usageStatement({ tenantId, from, to, groupBy }: UsageQuery) {
+function usageStatement({ tenantId, from, to, groupBy }: UsageQuery) {
   const [fromMs, toMs] = [Date.parse(from), Date.parse(to)]
   if (!(fromMs < toMs) || toMs - fromMs > MAX_RANGE_MS)
     throw new CofferdamError(

@@ -32,10 +32,10 @@ export interface RecentSpans extends SpanProcessor {
 }
 
 /** About 12 MB: 8,192 spans of 1.5 KB, a thousand executions. Whole traces are forgotten, the oldest first. */
-export const RECENT_SPANS = 8192
+const RECENT_SPANS = 8192
 
 /** An execution has eight; a program that opens spans without end loses those beyond. */
-export const SPANS_PER_TRACE = 128
+const SPANS_PER_TRACE = 128
 
 const KINDS: Record<SpanKind, RecentSpan['kind']> = {
   [SpanKind.INTERNAL]: 'internal',

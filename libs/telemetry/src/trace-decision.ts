@@ -36,7 +36,7 @@ export function decideTrace(
 }
 
 /** An error, an ending that is not `ok` (refusals too), or a deadline that passed. */
-export function hasFailed(span: ReadableSpan): boolean {
+function hasFailed(span: ReadableSpan): boolean {
   const ending = span.attributes[ATTRIBUTES.ending]
   return (
     span.status.code === SpanStatusCode.ERROR ||

@@ -5,7 +5,7 @@
  * directly (loopback address, loopback name in Host, no forwarding header), else with an admin key. The Host check
  * keeps a web page that rebinds its DNS name to 127.0.0.1 out.
  */
-import { CofferdamError } from '@cofferdam/contract'
+import { CofferdamError, inTime } from '@cofferdam/contract'
 import type { FastifyRequest } from 'fastify'
 import { z } from 'zod'
 import { identify } from '../authenticate.ts'
@@ -86,18 +86,11 @@ export function health(app: App, context: RouteContext): void {
 }
 
 async function answers(probe: Promise<unknown>): Promise<boolean> {
-  const late = Promise.withResolvers<boolean>()
-  const timer = setTimeout(() => late.resolve(false), PROBE_MS)
   try {
-    return await Promise.race([
-      probe.then(
-        () => true,
-        () => false,
-      ),
-      late.promise,
-    ])
-  } finally {
-    clearTimeout(timer)
+    await inTime(probe, PROBE_MS, () => new Error('late'))
+    return true
+  } catch {
+    return false
   }
 }
 

@@ -5,6 +5,7 @@
 import { randomUUID } from 'node:crypto'
 import {
   CofferdamError,
+  inTime,
   nameSchema,
   routineIdSchema,
   routineInputSchema,
@@ -166,7 +167,7 @@ function addOne(app: App, context: RouteContext): void {
     async (request, reply) => {
       const { id } = request.params
       if (!(await store.routines.remove(tenantScope(request), id, actorOf(request)))) throw notFound()
-      await inTime(context, () => context.schedules.forget(id))
+      await tellClock(context, () => context.schedules.forget(id))
       return reply.code(204).send()
     },
   )
@@ -269,20 +270,16 @@ async function lastRun(
 }
 
 async function putIntoClock(context: RouteContext, routine: StoredRoutine): Promise<void> {
-  await inTime(context, () => context.schedules.apply(routine))
+  await tellClock(context, () => context.schedules.apply(routine))
 }
 
 /** The change is committed: with Redis away the caller is not kept waiting, and the workers make up for it. */
-async function inTime(context: RouteContext, work: () => Promise<void>): Promise<void> {
-  const late = Promise.withResolvers<never>()
-  const timer = setTimeout(() => late.reject(new Error(`no answer in ${CLOCK_MS} ms`)), CLOCK_MS)
+async function tellClock(context: RouteContext, work: () => Promise<void>): Promise<void> {
   try {
-    await Promise.race([work(), late.promise])
+    await inTime(work(), CLOCK_MS, () => new Error(`no answer in ${CLOCK_MS} ms`))
   } catch (error) {
     const message = 'Redis did not take a change of a routine; workers do it within a minute'
     context.logger?.warn({ err: error }, message)
-  } finally {
-    clearTimeout(timer)
   }
 }
 

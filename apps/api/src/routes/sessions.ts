@@ -20,7 +20,7 @@ import { cursorQuery, FAILURES, nextCursorSchema } from '../wire-schemas.ts'
 const time = z.iso.datetime()
 
 /** A session as the wire shows it: nothing that would help to reach its sandbox. */
-export const sessionSchema = z.strictObject({
+const sessionSchema = z.strictObject({
   tenant_id: nameSchema,
   backend: nameSchema,
   key: nameSchema,

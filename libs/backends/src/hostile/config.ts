@@ -4,7 +4,7 @@ import { z } from 'zod'
 const ms = z.int().min(0).max(600_000)
 
 /** What one sandbox does wrong. Every key that is left out behaves. */
-export const hostileTricksSchema = z.strictObject({
+const hostileTricksSchema = z.strictObject({
   /**
    * `hangs`: never ready, until aborted. `fails`: throws `sandbox_open_failed`. `throws_foreign`: throws an error that
    * is not ours. `deaf`: takes `late_ms` and does not listen to the abort.
