@@ -29,7 +29,7 @@ const LIB_ARROWS: Record<string, readonly string[]> = {
 }
 
 /** Apps import libs; only the command, which starts the others in one process, imports apps. */
-const APP_ARROWS: Record<string, readonly string[]> = { cli: ['api', 'worker', 'dispatcher'] }
+const APP_ARROWS: Record<string, readonly string[]> = { cli: ['api', 'worker'] }
 
 /** Slow to import or large (toolchain.md §2): a worker that runs Docker jobs must not load a cloud SDK. */
 const HEAVY = [
