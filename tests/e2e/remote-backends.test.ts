@@ -150,6 +150,46 @@ describe.skipIf(why !== null && process.env['COFFERDAM_REQUIRE'] !== 'all')(
       await vi.waitFor(async () => expect(await sessions.find(name)).toBeNull(), SWEPT_MS)
     })
 
+    it('ends the sandbox of a session whose worker is killed in its turn, and goes on in one that rests', async () => {
+      const redis = connectRedis(fleet.redisUrl, 'worker')
+      onTestFinished(() => redis.disconnect())
+      const sessions = createSessionRegistry({ redis })
+      const sandboxOf = async (key: string): Promise<string> =>
+        String((await sessions.find({ tenantId: 'acme', backend: 'e2b', key }))?.handle['sandbox'])
+      const ids = (): string[] => e2b.running().map(({ id }) => id)
+      const scope = 'interpreter' as const
+      const resting = await run('e2b', 'x = 20', { session: { key: 'rests', scope } })
+      const dying = await run('e2b', 'x = 20', { session: { key: 'dies', scope } })
+      const [rests, dies] = [await sandboxOf('rests'), await sandboxOf('dies')]
+      expect([resting.ok, dying.ok]).toEqual([true, true])
+      expect(ids()).toEqual(expect.arrayContaining([rests, dies]))
+      const { execution_id: id } = await fleet.client.enqueue({
+        tenant_id: 'acme',
+        agent_id: 'a',
+        backend: 'e2b',
+        program: {
+          type: 'script',
+          language: 'python',
+          source: "import time\nprint('up', flush=True)\ntime.sleep(600)",
+        },
+        limits: { soft_timeout_ms: 100_000, hard_timeout_ms: 110_000 },
+        session: { key: 'dies', scope },
+      })
+      for await (const { event } of fleet.client.stream(id)) if (event.type === 'output') break
+      await worker.kill()
+      worker = await startWorker()
+      expect(await fleet.client.wait(id, { timeoutMs: SWEPT_MS })).toMatchObject({ ending: 'worker_lost' })
+      await vi.waitFor(() => expect(ids()).toEqual([rests]), { timeout: SWEPT_MS, interval: 100 })
+      const anew = { session: { key: 'dies', scope, idle_ms: 1000 } }
+      const after = await run('e2b', "'x' in globals()", anew)
+      expect([after.value, after.session_id === dying.session_id]).toEqual([false, false])
+      expect(await run('e2b', 'x + 1', { session: { key: 'rests', scope, idle_ms: 1000 } })).toMatchObject({
+        value: 21,
+        session_id: resting.session_id,
+      })
+      await vi.waitFor(() => expect(ids()).toEqual([]), { timeout: SWEPT_MS, interval: 100 })
+    })
+
     it('leaves nothing of a killed worker at the vendors: the next one sweeps', async () => {
       const sleeping = await Promise.all(
         ['agentcore', 'e2b', 'kubernetes'].map((backend) =>

@@ -117,7 +117,7 @@ describe.skipIf(why !== null && process.env['COFFERDAM_REQUIRE'] !== 'all')(
 
     it('stand in no sandbox, log, span, audit row or result, and not in Redis, whether the vendors answer or not', async () => {
       const results = [...(await Promise.all(BACKENDS.map(look))), ...(await Promise.all(BACKENDS.map(look)))]
-      const backwards = results.map(({ stdout }) => [...stdout].toReversed().join(''))
+      const backwards = results.map(({ stdout }) => Array.from(stdout).toReversed().join(''))
       for (const [at, text] of backwards.entries()) {
         expect(results[at], results[at]?.backend).toMatchObject({ ok: true })
         expect(text, results[at]?.backend).toContain('a-mark-of-the-environment')

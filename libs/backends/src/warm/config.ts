@@ -29,11 +29,11 @@ const cellsSchema = z.strictObject({
   max: z.int().min(1).max(10_000).default(64),
   /** Cells of one tenant for reuse scope `tenant`: that many of its executions run at once in warm places. */
   max_per_tenant: z.int().min(1).max(1000).default(4),
-  /** Runs after which a cell is replaced. */
+  /** Runs after which a cell that keeps nothing is replaced, and a session of that scope that any worker attaches to. */
   max_runs: z.int().min(1).max(1_000_000).default(1000),
   /** Idle time after which a cell ends, when the session names none. */
   idle_ms: z.int().min(1000).max(3_600_000).default(300_000),
-  /** A cell ends at this age when it is idle, so that one interpreter state never lives for ever. */
+  /** A cell, or a session that any worker attaches to, ends at this age when it is idle, so that one interpreter state never lives for ever. */
   max_age_ms: z.int().min(1000).max(86_400_000).default(3_600_000),
 })
 
