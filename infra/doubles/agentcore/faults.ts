@@ -29,8 +29,9 @@ export interface Fault {
     /** The connection breaks, before or after the program ran (for other operations: before or after they took effect). */
     | 'cut-before'
     | 'cut-after'
-    /** The stream ends without a frame, after the program ran. */
+    /** The stream ends without a frame, after the program ran; or has its result and does not end. */
     | 'empty'
+    | 'endless'
     /** The result comes twice, or its stdout grows over two frames, or comes in two parts. */
     | 'duplicate'
     | 'growing'

@@ -70,7 +70,8 @@ export async function invoke(
   }
   const frames = framesOf(result, fault)
   if (fault?.kind === 'truncated') frames.push((frames.pop() ?? Buffer.alloc(0)).subarray(0, -7))
-  stream.end(...frames)
+  if (fault?.kind === 'endless') for (const frame of frames) stream.write(frame)
+  else stream.end(...frames)
 }
 
 const preview = (text: string): object => ({ content: [{ type: 'text', text }] })

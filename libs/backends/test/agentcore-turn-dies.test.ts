@@ -10,9 +10,6 @@ import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { newWorkerId, type SandboxSpec } from '@cofferdam/contract'
-import { testRedis, type TestServer } from '@cofferdam/embedded/testing'
-import { connectRedis } from '@cofferdam/queue'
-import { createSessionRegistry } from '@cofferdam/sessions'
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
 import {
   EXAMPLE_SECRETS,
@@ -23,6 +20,7 @@ import type { Fault } from '../../../infra/doubles/agentcore/faults.ts'
 import { missing, NODE } from '../../../infra/doubles/jail.ts'
 import { createAgentcoreBackend } from '../src/agentcore/index.ts'
 import type { DyingWorker } from './agentcore-worker-that-dies.ts'
+import { redisSessions, type TestSessions } from './redis-sessions.ts'
 import { jobSpec, printed, python } from './remote-run.ts'
 
 const why = missing()
@@ -93,17 +91,17 @@ describe.skipIf(why !== null && process.env['COFFERDAM_REQUIRE'] !== 'all')(
   { timeout: 180_000 },
   () => {
     const folder = mkdtempSync(join(tmpdir(), 'cofferdam-agentcore-'))
-    let server: TestServer
+    let sessions: TestSessions
     beforeAll(async () => {
       const { accessKeyId, secretAccessKey } = EXAMPLE_SECRETS
       writeFileSync(
         join(folder, 'keys'),
         `[default]\naws_access_key_id = ${accessKeyId}\naws_secret_access_key = ${secretAccessKey}\n`,
       )
-      server = await testRedis()
+      sessions = await redisSessions()
     })
     afterAll(async () => {
-      await server.stop()
+      await sessions[Symbol.asyncDispose]()
       rmSync(folder, { recursive: true })
     })
 
@@ -118,10 +116,9 @@ describe.skipIf(why !== null && process.env['COFFERDAM_REQUIRE'] !== 'all')(
         calls_per_second: 1000,
         node: NODE,
       }
-      const redis = connectRedis(server.url, 'worker')
-      const registry = createSessionRegistry({ redis })
-      const next = createAgentcoreBackend(settings, { sessions: registry })
+      const next = createAgentcoreBackend(settings, { sessions })
       const key = randomUUID()
+      const name = { tenantId: 't', backend: 'agentcore', key }
       const source = `open("effect", "a").write("x")\nprint("up", flush=True)\n${phase.holds === true ? 'import time\ntime.sleep(600)' : ''}`
       const spec = (program = python(source)): SandboxSpec => ({
         ...jobSpec('aceaceaceace', program),
@@ -134,7 +131,7 @@ describe.skipIf(why !== null && process.env['COFFERDAM_REQUIRE'] !== 'all')(
         if (phase.isKept === true) await (await open())[Symbol.asyncDispose]()
         const calls = double.calls.length
         double.fault(...(phase.faults ?? []))
-        await killed({ settings, spec: spec(), redisUrl: server.url }, (said) =>
+        await killed({ settings, spec: spec(), redisUrl: sessions.url }, (said) =>
           phase.isReached(
             said,
             double.calls.slice(calls).map(({ operation }) => operation),
@@ -144,22 +141,19 @@ describe.skipIf(why !== null && process.env['COFFERDAM_REQUIRE'] !== 'all')(
         await vi.waitFor(() => expect(double.sessions.running()).toHaveLength(1), AT_MOST)
         expect(effectsIn(double)).toMatch(phase.effect)
         const [left] = double.sessions.running()
-        // As when its lease has run out; else the next one waits 15 s for that.
-        await redis.hset(`cfd:{t}:session:agentcore:${key}`, 'till', 0)
+        await sessions.expire(name)
         const sandbox = await open()
         const { fresh } = sandbox.session ?? {}
         if (phase.fresh !== null) expect(fresh).toBe(phase.fresh)
         expect(left?.ended).toBe(fresh === true ? 'stopped' : null)
         expect(await printed(sandbox, python('print("next")'))).toBe('next\n')
         await sandbox[Symbol.asyncDispose]()
-        const name = { tenantId: 't', backend: 'agentcore', key }
-        const entry = await registry.find(name)
+        const entry = await sessions.find(name)
         if (entry === null) return expect.fail('it is not in the registry')
         expect(await next.endSession?.(name, entry, AbortSignal.timeout(60_000))).toBe(true)
         expect(double.sessions.running()).toEqual([])
       } finally {
         await next[Symbol.asyncDispose]()
-        redis.disconnect()
       }
     })
   },

@@ -143,6 +143,8 @@ describe.skipIf(why !== null && process.env['COFFERDAM_REQUIRE'] !== 'all')(`age
       ['gets an empty stream', invoke('empty')],
       ['gets an exception behind an event', invoke('exception', { after: 1 })],
       ['gets an error frame behind two events', invoke('error-frame', { error: 'Whatever', after: 2 })],
+      ['is refused behind an event', invoke('exception', { error: 'accessDeniedException', after: 1 })],
+      ['gets its result and no end of the stream', invoke('endless')],
       ['gets an exception that no model has', invoke('exception', { error: 'newException', after: 1 })],
       ['gets its result twice', invoke('duplicate')],
       ['gets its result growing', invoke('growing')],
@@ -161,15 +163,43 @@ describe.skipIf(why !== null && process.env['COFFERDAM_REQUIRE'] !== 'all')(`age
       expect(double.faultsLeft).toEqual([])
     })
 
+    it('runs once and tells how it went when the question for its outcome loses two answers as well', async () => {
+      const sandbox = await open(MARK)
+      double.fault(invoke('cut-after'), invoke('http', { error: 'InternalServerException' }), invoke('empty'))
+      expect(await run(sandbox, MARK)).toMatchObject({ exit: { exitCode: 0 }, stdout: 'done\n' })
+      expect([marks(sandbox), double.faultsLeft]).toEqual(['x', []])
+    })
+
+    it.each<[string, Fault]>([
+      ['ThrottlingException', invoke('http', { error: 'ThrottlingException', times: 9 })],
+      ['AccessDeniedException', invoke('http', { error: 'AccessDeniedException' })],
+      ['ValidationException', invoke('exception', { error: 'validationException' })],
+      ['ServiceQuotaExceededException', invoke('http', { error: 'ServiceQuotaExceededException' })],
+    ])('did not run, and says so, when the service refuses it: %s', async (name, fault) => {
+      const sandbox = await open(MARK)
+      double.fault({ ...fault, message: 'not authorized on arn:aws:x' })
+      await expect(run(sandbox, MARK)).rejects.toMatchObject({
+        code: 'sandbox_lost',
+        message: `AgentCore: ${name}: not authorized on arn:aws:x`,
+        details: { reason: 'not_begun', class: name },
+      })
+      expect(marks(sandbox)).toBe('')
+    })
+
     it.each<[string, string, Fault[]]>([
-      ['not at all', 'is throttled for good', [invoke('http', { error: 'ThrottlingException', times: 9 })]],
-      ['not at all', 'may not be invoked', [invoke('http', { error: 'AccessDeniedException' })]],
-      ['not at all', 'is found invalid', [invoke('http', { error: 'ValidationException' })]],
       ['not at all', 'has no session any more', [invoke('http', { error: 'ResourceNotFoundException' })]],
       ['not at all', 'meets conflicts alone', [invoke('http', { error: 'ConflictException', times: 9 })]],
       ['not at all', 'never gets through', [invoke('cut-before', { times: 9 })]],
       ['once', 'gets no answer ever', [invoke('cut-after', { times: 9 })]],
       ['once', 'gets empty streams alone', [invoke('empty', { times: 9 })]],
+      [
+        'once',
+        'gets one event and refusals',
+        [
+          invoke('exception', { error: 'validationException', after: 1 }),
+          invoke('http', { error: 'AccessDeniedException' }),
+        ],
+      ],
     ])('runs %s, and is lost, when it %s', async (times, _what, faults) => {
       const sandbox = await open(MARK)
       double.fault(...faults)

@@ -234,6 +234,20 @@ describe('output bounds', () => {
 })
 
 describe('a sandbox that is lost', () => {
+  it('says what was refused where the program did not run, without what is secret', async () => {
+    const { outcome } = await executed(
+      async () => {
+        const message = 'AccessDeniedException: s3cret-of-the-request may not'
+        throw new CofferdamError('sandbox_lost', message, { details: { reason: 'not_begun' } })
+      },
+      { env: { API_TOKEN: 's3cret-of-the-request' } },
+    )
+    expect(outcome).toMatchObject({ ending: 'sandbox_lost', reason: 'not_begun' })
+    expect(outcome.failureReason).toBe(
+      'The program did not run, for its backend refused it. AccessDeniedException: <redacted> may not',
+    )
+  })
+
   it.each([
     [new CofferdamError('sandbox_lost'), 'sandbox_lost', 'sandbox_lost'],
     [new CofferdamError('protocol_violation'), 'sandbox_lost', 'protocol_violation'],

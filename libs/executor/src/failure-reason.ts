@@ -1,12 +1,14 @@
 /** What an agent reads about a failed attempt: what happened, the figure that was hit, and what to change. Public. */
 import { BOUNDS, assertNever, type Exit, type Limits } from '@cofferdam/contract'
-import { SESSION_TIMEOUT, type Verdict } from './verdict.ts'
+import { NOT_BEGUN, SESSION_TIMEOUT, type Verdict } from './verdict.ts'
 
 export interface FailureFacts {
   limits: Limits
   exit: Exit | null
   /** Already redacted. */
   lastErrorLine: string
+  /** What the backend said when the program was refused, redacted. */
+  refusal?: string
 }
 
 /** One or two sentences of at most 2,000 characters; null for `ok`. */
@@ -48,6 +50,8 @@ function sentence(ending: Verdict['ending'], reason: string | null, facts: Failu
     case 'worker_lost':
       return 'The worker was stopped while the program ran; it was not run again, because it may have had effects.'
     case 'sandbox_lost':
+      if (reason === NOT_BEGUN)
+        return `The program did not run, for its backend refused it. ${facts.refusal ?? ''}`
       return reason === 'protocol_violation'
         ? 'The sandbox broke its protocol while the program ran and was destroyed.'
         : 'The sandbox died while the program ran.'

@@ -27,7 +27,7 @@ import type { RedactionRules } from './redaction-rules.ts'
 import { ATTRIBUTE, EVENT, SPAN, type AttemptSpans } from './spans.ts'
 import { createPrintedTail } from './tasks/printed-tail.ts'
 import type { Task } from './tasks/task.ts'
-import { decideEnding, SESSION_TIMEOUT, type Evidence } from './verdict.ts'
+import { decideEnding, NOT_BEGUN, SESSION_TIMEOUT, type Evidence } from './verdict.ts'
 import { leaveWorkspace } from './workspace-turn.ts'
 
 /** 16 MiB of artifacts in 256 files, from a remote sandbox; the program's own time is over by then. */
@@ -204,7 +204,8 @@ async function conclude(
     lastErrorLine: output.lastErrorLine(),
   }
   const verdict = decideEnding(evidence)
-  const facts = { limits, exit, lastErrorLine: evidence.lastErrorLine }
+  const refusal = isCofferdamError(end.failure) ? output.redact(end.failure.message) : ''
+  const facts = { limits, exit, lastErrorLine: evidence.lastErrorLine, refusal }
   const concluded = task?.conclude(verdict, facts, printed, (text) => output.redact(text)) ?? {
     ...verdict,
     failureReason: failureReason(verdict, facts),
@@ -228,13 +229,13 @@ async function conclude(
 
 /**
  * A backend that saw the kernel kill for memory says so in the error's details, for the channel may close first; so does one whose vendor
- * ended the sandbox at its time.
+ * ended the sandbox at its time, or refused the program.
  */
 function lossOf(failure: unknown): NonNullable<Evidence['lost']> {
   if (!isCofferdamError(failure)) return { reason: 'internal', oomKills: 0 }
   const { oomKills, reason } = failure.details as { oomKills?: Exit['oomKills']; reason?: unknown }
   return {
-    reason: reason === SESSION_TIMEOUT ? SESSION_TIMEOUT : failure.code,
+    reason: reason === SESSION_TIMEOUT || reason === NOT_BEGUN ? reason : failure.code,
     oomKills: typeof oomKills === 'number' ? oomKills : 0,
   }
 }

@@ -34,6 +34,8 @@ interface Row {
 
 /** The loss of a sandbox whose vendor said that its time was over: nobody's fault but the program's. */
 export const SESSION_TIMEOUT = 'session_timeout'
+/** The loss of a sandbox whose vendor refused the program: it did not run. */
+export const NOT_BEGUN = 'not_begun'
 
 const failed = ({ exit }: Evidence) => exit !== null && (exit.exitCode !== 0 || exit.signal !== null)
 const killed = ({ exit }: Evidence) => exit !== null && (exit.signal === 'SIGKILL' || exit.exitCode === 137)

@@ -25,15 +25,18 @@ export interface BackgroundProgram {
   command: string
   onLive: (piece: Piece) => Promise<void>
   traceParent: string | undefined
+  /** It is said to have begun. */
+  onStarted: () => void
 }
 
 /** The task's own result. An abort stops the task too; throws the signal's reason then, and what calls throw. */
 export async function runInBackground(
   parts: BackgroundParts,
-  { command, onLive, traceParent }: BackgroundProgram,
+  { command, onLive, traceParent, onStarted }: BackgroundProgram,
   signal: AbortSignal,
 ): Promise<ToolResult> {
   const { taskId } = await parts.call('startCommandExecution', { command }, signal, { traceParent })
+  onStarted()
   if (taskId === null) throw new CofferdamError('protocol_violation', 'AgentCore: a task without an id.')
   try {
     return await untilDone(parts, taskId, onLive, signal)

@@ -7,7 +7,7 @@ import { posix } from 'node:path'
 import type { ToolArguments, ToolName } from '@aws-sdk/client-bedrock-agentcore'
 import { CofferdamError, isCofferdamError, type ProgramFile } from '@cofferdam/contract'
 import { runInBackground } from './background-program.ts'
-import { isRefused, isThrottled, lostSandbox, openFailure } from './classify-failure.ts'
+import { isRefused, isThrottled, lostSandbox, openFailure, refusedProgram } from './classify-failure.ts'
 import { cellCode, cellCommand, preamble, readyMarker } from './cell-source.ts'
 import type { OnText, ToolResult } from './consume-stream.ts'
 import { createLiveLines, withoutLines, type Piece } from './live-lines.ts'
@@ -27,6 +27,7 @@ const SIGN_MAX = 1024
 const SIGN_MS = 15_000
 /** An outcome is asked for again while the program that was lost from sight may still run. */
 const OUTCOME_POLL_MS = { first: 500, longest: 5000 }
+const QUESTIONS_MAX = 3
 
 export interface ProgramRequest {
   once: string
@@ -136,10 +137,12 @@ export function createCellSession(service: DataPlane, id: SessionPlace, base: st
     { once, carrier, softMs, graceMs, job, onLive, traceParent }: ProgramRequest,
     asked: string,
     signal: AbortSignal,
+    onStarted: () => void,
   ): Promise<ToolResult> {
     const request = { ...job, once, nonce: asked, live: carrier === 'task' ? 0 : LIVE_MAX }
     const lines = createLiveLines(asked)
     const onText: OnText = async (source, text) => {
+      onStarted()
       for (const piece of lines.take(source, text)) await onLive(piece)
     }
     async function heard(tool: ToolName, given: ToolArguments): Promise<ToolResult> {
@@ -154,7 +157,7 @@ export function createCellSession(service: DataPlane, id: SessionPlace, base: st
     const command = cellCommand(base, request, limits)
     const given = command.length <= COMMAND_MAX ? command : await asFile(command, signal)
     if (carrier === 'command') return await heard('executeCommand', { command: given })
-    return await runInBackground({ call, ask }, { command: given, onLive, traceParent }, signal)
+    return await runInBackground({ call, ask }, { command: given, onLive, traceParent, onStarted }, signal)
   }
 
   async function asFile(command: string, signal: AbortSignal): Promise<string> {
@@ -168,10 +171,23 @@ export function createCellSession(service: DataPlane, id: SessionPlace, base: st
   /** What became of a program whose answer was lost. Null: it never began. */
   async function outcome(once: string, most: number, signal: AbortSignal): Promise<Answer | null> {
     for (let wait = OUTCOME_POLL_MS.first; ; wait = Math.min(wait * 1.5, OUTCOME_POLL_MS.longest)) {
-      const answer = await ask({ op: 'outcome', once }, most, signal)
+      const answer = await askAgain({ op: 'outcome', once }, most, signal)
       if (answer.head.outcome === undefined) return answer
       if (answer.head.outcome === 'not_begun') return null
       await pause(wait, signal)
+    }
+  }
+
+  /** The same question after an answer that was lost, a few times. */
+  async function askAgain(request: object, most: number, signal: AbortSignal): Promise<Answer> {
+    for (let attempt = 1; ; attempt += 1) {
+      try {
+        return await ask(request, most, signal)
+      } catch (error) {
+        signal.throwIfAborted()
+        if (!isLostAnswer(error) || attempt === QUESTIONS_MAX) throw error
+        await pause(OUTCOME_POLL_MS.first, signal)
+      }
     }
   }
 
@@ -226,10 +242,13 @@ export function createCellSession(service: DataPlane, id: SessionPlace, base: st
 
     async run(request, signal) {
       // An answer that was lost is asked for: the cell keeps it. What never began is begun, once more.
+      // Since an event came, or a task its id: a refusal says nothing of the program any more.
+      let isStarted = false
+      const onStarted = (): void => void (isStarted = true)
       for (let attempt = 1; ; attempt += 1) {
         const asked = randomBytes(12).toString('hex')
         try {
-          const result = await carry(request, asked, signal)
+          const result = await carry(request, asked, signal, onStarted)
           const answer = await answered(result, asked, request.maxOutput)
           // Begun by an earlier try of this call, which a throttled stream did not tell.
           if (answer?.head.outcome !== undefined) throw new Error('begun before')
@@ -238,8 +257,8 @@ export function createCellSession(service: DataPlane, id: SessionPlace, base: st
         } catch (error) {
           isSound = false
           signal.throwIfAborted()
-          if (isCofferdamError(error) ? error.details['reason'] !== 'empty_stream' : isRefused(error))
-            throw lostSandbox(error)
+          if (!isStarted && isNotBegun(error)) throw refusedProgram(error)
+          if (isCofferdamError(error) && !isLostAnswer(error)) throw error
           const answer = await outcome(request.once, request.maxOutput, signal).catch(() => {
             signal.throwIfAborted()
             throw lostSandbox(error)
@@ -251,6 +270,14 @@ export function createCellSession(service: DataPlane, id: SessionPlace, base: st
     },
   }
 }
+
+/** The call was refused, or had no turn in the rate. */
+const isNotBegun = (error: unknown): boolean =>
+  isCofferdamError(error) ? error.code === 'backend_unavailable' : isRefused(error)
+
+/** Nothing is known of what became of the call. */
+const isLostAnswer = (error: unknown): boolean =>
+  isCofferdamError(error) ? error.details['reason'] === 'empty_stream' : !isRefused(error)
 
 function cellFailure({ failed, message = '' }: Answer['head']): CofferdamError {
   const code =

@@ -75,6 +75,15 @@ export function lostSandbox(error: unknown): CofferdamError {
   })
 }
 
+/** The error of a program that surely did not begin, in a sandbox that was open; the executor knows the reason. */
+export function refusedProgram(error: unknown): CofferdamError {
+  const words = isCofferdamError(error) ? error.message : `AgentCore: ${said(error)}`
+  return new CofferdamError('sandbox_lost', words, {
+    cause: error,
+    details: { ...refusalOf(error), reason: 'not_begun', class: nameOf(error) },
+  })
+}
+
 function lossReason(error: unknown): string {
   if (isGone(error)) return 'session_lost'
   const isTime = isConflict(error) && /time/i.test(String(error))

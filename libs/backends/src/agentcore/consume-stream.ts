@@ -12,7 +12,7 @@ import type {
   CodeInterpreterStreamOutput,
   ContentBlock,
 } from '@aws-sdk/client-bedrock-agentcore'
-import { CofferdamError } from '@cofferdam/contract'
+import { CofferdamError, inTime } from '@cofferdam/contract'
 
 /** A call's answer; all of an answer of 100 MB, the service's most, may be in `stdout`. */
 export interface ToolResult {
@@ -33,8 +33,11 @@ export type OnText = (source: TextSource, text: string) => Promise<void>
 /** The service's most for an answer (100 MB), which it may send twice: as text and as structured content. */
 const ANSWER_MAX = 2 * 100_000_000
 
+/** After a result that says how the call ended: what comes later than this after it is not waited for. */
+const DRAIN_MS = 2000
+
 /**
- * Reads the stream to its end. Throws what the SDK throws for exception and error frames, `sandbox_lost` for no result,
+ * Reads the stream to its end, or until nothing follows a result that is whole. Throws what the SDK throws for exception and error frames, `sandbox_lost` for no result,
  * `protocol_violation` for one that does not end, and what `onText` throws.
  */
 export async function consumeStream(
@@ -53,7 +56,8 @@ export async function consumeStream(
   let results = 0
   let textSize = 0
   let isStructured = false
-  for await (const { result } of stream) {
+  const isWhole = (): boolean => held.exitCode !== null || held.taskId !== null
+  for await (const { result } of endingAfter(stream, isWhole)) {
     if (result === undefined) continue
     results += 1
     const { stdout, stderr } = held
@@ -74,6 +78,23 @@ export async function consumeStream(
   if (isStructured) return held
   const text = textOf(held.content)
   return { ...held, exitCode: held.isError ? 1 : 0, [held.isError ? 'stderr' : 'stdout']: text }
+}
+
+/** The same, but that it ends when nothing comes for a while and `isWhole` says that nothing needs to. */
+async function* endingAfter<T>(stream: AsyncIterable<T>, isWhole: () => boolean): AsyncGenerator<T> {
+  const events = stream[Symbol.asyncIterator]()
+  const late = new Error('nothing follows')
+  for (;;) {
+    const next = events.next()
+    try {
+      const event = await (isWhole() ? inTime(next, DRAIN_MS, () => late) : next)
+      if (event.done === true) return
+      yield event.value
+    } catch (error) {
+      if (error !== late) throw error
+      return
+    }
+  }
 }
 
 /** True when the event has structured content. */

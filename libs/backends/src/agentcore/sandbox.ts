@@ -5,6 +5,7 @@ import {
   BOUNDS,
   CofferdamError,
   pathSchema,
+  unlessAborted,
   unmeasuredUsage,
   type Entry,
   type Exit,
@@ -245,14 +246,7 @@ export class AgentcoreSandbox implements Sandbox {
   /** Rejects with the reason of whichever signal came first, at once. */
   async #within<T>(signal: AbortSignal, work: (signal: AbortSignal) => Promise<T>): Promise<T> {
     const both = AbortSignal.any([signal, this.#closed.signal])
-    const aborted = Promise.withResolvers<never>()
-    const onAbort = (): void => aborted.reject(both.reason as Error)
-    both.addEventListener('abort', onAbort, { once: true })
-    try {
-      return await Promise.race([work(both), aborted.promise])
-    } finally {
-      both.removeEventListener('abort', onAbort)
-    }
+    return await unlessAborted(work(both), both)
   }
 }
 
