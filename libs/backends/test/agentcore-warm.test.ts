@@ -5,7 +5,13 @@ import { globSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { newWorkerId, type Backend, type Sandbox, type SandboxSpec } from '@cofferdam/contract'
+import {
+  newWorkerId,
+  type Backend,
+  type Sandbox,
+  type SandboxSpec,
+  type SessionRegistry,
+} from '@cofferdam/contract'
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest'
 import {
   EXAMPLE_SECRETS,
@@ -18,6 +24,7 @@ import { missing, NODE } from '../../../infra/doubles/jail.ts'
 import { warmPlaces } from '../conformance/index.ts'
 import { createAgentcoreBackend } from '../src/agentcore/index.ts'
 import type { WarmEvent } from '../src/warm/index.ts'
+import { redisSessions } from './redis-sessions.ts'
 import { jobSpec, printed, python } from './remote-run.ts'
 
 const why = missing()
@@ -67,11 +74,14 @@ describe.skipIf(why !== null && process.env['COFFERDAM_REQUIRE'] !== 'all')(
     })
 
     /** A worker's backend, and how to open a sandbox there. */
-    function worker(change: object = {}) {
+    function worker(change: object = {}, sessions?: SessionRegistry) {
       const owner = newWorkerId('aceaceaceace')
       const events: WarmEvent[] = []
       const warm = { ...warmPlaces(owner), observe: (event: WarmEvent) => void events.push(event) }
-      const backend: Backend = createAgentcoreBackend(settings(change), { warm })
+      const backend: Backend = createAgentcoreBackend(settings(change), {
+        warm,
+        ...(sessions === undefined ? {} : { sessions }),
+      })
       opened.push(backend)
       async function open(more: Partial<SandboxSpec> = {}): Promise<Sandbox> {
         const spec = { ...jobSpec('aceaceaceace', python('print("ran")')), owner, ...more }
@@ -108,6 +118,33 @@ describe.skipIf(why !== null && process.env['COFFERDAM_REQUIRE'] !== 'all')(
       expect([second.warm, idOf(second) === first?.id]).toEqual([true, false])
       expect(events).toContainEqual({ type: 'taken', backend: 'agentcore', warm: true })
       await ready(events, 3)
+    })
+
+    it('serve a turn, whose session no sweep of their worker ends any more', async () => {
+      await using sessions = await redisSessions()
+      const turn = {
+        reuse: 'session',
+        session: { key: 'turn', scope: 'interpreter', idleMs: null },
+      } as const satisfies Partial<SandboxSpec>
+      const one = worker({ warm_sessions: 1 }, sessions)
+      one.backend.prewarm?.()
+      await ready(one.events, 1)
+      const [first] = waiting(one.owner)
+      const sandbox = await one.open(turn)
+      expect([sandbox.warm, sandbox.session?.fresh, idOf(sandbox)]).toEqual([true, true, first?.id])
+      await printed(sandbox, python('kept = 41'))
+      await sandbox[Symbol.asyncDispose]()
+      await ready(one.events, 2)
+      const other = worker({}, sessions)
+      // As when that worker is dead: what still waits for it is stopped, what it gave away is not.
+      expect(await other.backend.sweep(one.owner)).toEqual({ destroyed: 1 })
+      expect(double.sessions.running().map(({ id }) => id)).toEqual([first?.id])
+      const next = await other.open(turn)
+      expect([next.warm, next.session?.fresh, idOf(next)]).toEqual([false, false, first?.id])
+      expect(await printed(next, python('print(kept + 1)'))).toBe('42\n')
+      next.retire?.()
+      await next[Symbol.asyncDispose]()
+      expect(first?.ended).toBe('stopped')
     })
 
     it('are none by default, and none where nothing is to wait', async () => {

@@ -5,11 +5,8 @@
  */
 import {
   CofferdamError,
-  isCofferdamError,
   refuseMissing,
   type Backend,
-  type Capabilities,
-  type Environment,
   type Probe,
   type Sandbox,
   type SandboxRef,
@@ -20,23 +17,22 @@ import type { z } from 'zod'
 import { SILENT, type BackendDeps } from '../deps.ts'
 import { sessionLimits } from '../remote/session-entry.ts'
 import { takeTurn } from '../remote/take-turn.ts'
+import { adoptedIn } from './adopted.ts'
+import { capabilitiesOf } from './capabilities.ts'
 import { isGone, openFailure } from './classify-failure.ts'
 import { agentcoreConfigSchema, type AgentcoreConfig } from './config.ts'
-import { environmentFor, requireInterpreter, type Interpreters } from './interpreters.ts'
-import { createKeeper, stopKept } from './kept-session.ts'
+import { environmentFor, interpreterGone, configuredFirst, requireInterpreter } from './interpreters.ts'
+import { createKeeper, stopKept, type WaitedFor } from './kept-session.ts'
 import { createLocalRateGate } from './local-rate-gate.ts'
 import { openSession, type OpenParts } from './open-session.ts'
 import { AgentcoreSandbox } from './sandbox.ts'
 import { createWarmSessions } from './warm-sessions.ts'
 import { createDataPlane, type Listed, type SessionPlace } from './data-plane.ts'
 import { traceParentOf } from './trace-parent.ts'
-import { ownedName, ownerIn } from './session-name.ts'
-
-/** Beyond the hard deadline: the worker ends a session itself, the service's clock is for workers that died. */
+import { jobLifeMs, LIFE_MARGIN_MS, LIFE_MS, warmLifeMs } from './session-life.ts'
+import { isWarmName, ownedName, ownerIn } from './session-name.ts'
 import { stoppingAgain } from './stop-again.ts'
-const LIFE_MARGIN_MS = 60_000
-/** Bounds of the service: 8 hours for a session, and a minute as the least that is of use. */
-const LIFE_MS = { least: 60_000, most: 28_800_000 }
+
 const LISTS_AT_ONCE = 4
 const FIX =
   'Give the worker AWS credentials (backends.agentcore.credentials_file, or the SDK’s own chain) and a region; or try it with `cofferdam double agentcore`.'
@@ -51,24 +47,25 @@ export function createAgentcoreBackend(
   const logger = deps.logger ?? SILENT
   const service = stoppingAgain(createDataPlane(settings, deps.rate ?? createLocalRateGate()))
   const parts: OpenParts = { service, readyMs: settings.ready_timeout_ms, logger }
-  const interpreters = lookup(settings, deps.interpreters)
-  const capabilities = capabilitiesOf(settings, deps)
+  const interpreters = configuredFirst(settings, deps.interpreters)
+  const capabilities = capabilitiesOf(settings, deps.sessions !== undefined)
   const warm = createWarmSessions({
     ...parts,
     backend: name,
     prefix: settings.session_prefix,
     max: settings.warm_sessions,
     maxAgeMs: settings.warm_max_age_ms,
-    lifeMs: settings.warm_max_age_ms + settings.call_max_ms + LIFE_MARGIN_MS,
+    lifeMs: warmLifeMs(settings, deps.sessions !== undefined),
     deps: deps.warm,
   })
+  const adopted = deps.sessions === undefined ? null : adoptedIn(deps.sessions, name)
   /** Interpreters that this worker used: leftovers are looked for there too. */
   const used = new Set<string>()
 
   async function openJob(spec: SandboxSpec, interpreter: string, signal: AbortSignal): Promise<Sandbox> {
     const { owner, executionId, attempt } = spec
-    const lifeMs = Math.max(LIFE_MS.least, spec.limits.hard_timeout_ms + LIFE_MARGIN_MS)
-    const waiting =
+    const lifeMs = jobLifeMs(spec)
+    const waited =
       owner === deps.warm?.owner ? await warm.take(interpreter, Date.now() + lifeMs, signal) : null
     const wish = {
       interpreter,
@@ -77,13 +74,13 @@ export function createAgentcoreBackend(
       token: [executionId, attempt, owner],
       traceParent: traceParentOf(spec),
     }
-    const session = waiting ?? (await openSession(parts, wish, signal))
+    const session = waited?.session ?? (await openSession(parts, wish, signal))
     const end = async (): Promise<void> => void (await service.stop(session.id))
     if (signal.aborted) {
       await end()
       signal.throwIfAborted()
     }
-    return sandboxOf(spec, { session, kept: null, warm: waiting !== null, revoked: null, end })
+    return sandboxOf(spec, { session, kept: null, warm: waited !== null, revoked: null, end })
   }
 
   async function openTurn(spec: SandboxSpec, interpreter: string, signal: AbortSignal): Promise<Sandbox> {
@@ -97,15 +94,23 @@ export function createAgentcoreBackend(
       prefix: settings.session_prefix,
       lifeMs: settings.kept_life_ms,
     }
-    const turn = await takeTurn(createKeeper(keeping, interpreter), spec, signal)
-    return sandboxOf(spec, {
-      session: kept.session,
-      kept: { id: kept.entry.sessionId, fresh: kept.fresh },
-      warm: false,
-      revoked: kept.lease.signal,
-      async end(isLost) {
-        await (isLost ? endKept(parts, kept) : putBack(kept, spec))
+    let isWarm = false
+    const waited: WaitedFor = {
+      adopted: adoptedIn(deps.sessions, name),
+      async take(lastsUntilMs, until) {
+        if (spec.owner !== deps.warm?.owner) return null
+        const taken = await warm.take(interpreter, lastsUntilMs, until)
+        isWarm = taken !== null
+        return taken
       },
+    }
+    const turn = await takeTurn(createKeeper({ ...keeping, waited }, interpreter), spec, signal)
+    return sandboxOf(spec, {
+      session: turn.held,
+      kept: { id: turn.entry.sessionId, fresh: turn.isFresh },
+      warm: isWarm,
+      revoked: turn.revoked,
+      end: turn.end,
     })
   }
 
@@ -152,6 +157,10 @@ export function createAgentcoreBackend(
       return owner === null ? [] : [{ ...one, owner }]
     })
   }
+
+  /** A session that waited for this worker may be a turn's by now, which outlives it. */
+  const withoutAdopted = async <T extends Listed>(one: T): Promise<T[]> =>
+    isWarmName(one.name) && (await adopted?.has(one.name)) === true ? [] : [one]
 
   async function listed(interpreter: string): Promise<Listed[]> {
     try {
@@ -227,14 +236,15 @@ export function createAgentcoreBackend(
       return await service.stop(sessionIn(ref, name))
     },
     async sweep(owner) {
-      const left = (await owned()).filter((one) => one.owner === owner)
+      const named = (await owned()).filter((one) => one.owner === owner)
+      const left = (await Promise.all(named.map(withoutAdopted))).flat()
       const stopped = await Promise.all(left.map((one) => service.stop(one)))
       return { destroyed: stopped.filter(Boolean).length }
     },
     async owners() {
-      return [...new Set((await owned()).map(({ owner }) => owner))]
       // Whoever looks for what others left, as each worker does twice a minute, ends what it left itself.
       await service.stopLeft()
+      return [...new Set((await owned()).map(({ owner }) => owner))]
     },
     async endSession(_name, entry) {
       return await stopKept(parts, entry.handle)
@@ -246,60 +256,11 @@ export function createAgentcoreBackend(
   }
 }
 
-/** Interpreters that the configuration names serve every tenant; else each has its own. */
-function lookup(settings: AgentcoreConfig, tenants: Interpreters | undefined): Interpreters {
-  return {
-    find: async (tenantId, environment) =>
-      settings.interpreters[environment] ?? (await tenants?.find(tenantId, environment)) ?? null,
-    async forget(tenantId, environment, id) {
-      if (settings.interpreters[environment] === undefined) await tenants?.forget(tenantId, environment, id)
-    },
-  }
-}
-
-/** A Start that finds no interpreter: the tenant's is gone, and the reconciler is to make another. */
-async function interpreterGone(
-  error: unknown,
-  interpreters: Interpreters,
-  { tenantId, environment, interpreter }: { tenantId: string; environment: Environment; interpreter: string },
-): Promise<unknown> {
-  if (!isCofferdamError(error) || error.details['reason'] !== 'session_start:ResourceNotFoundException')
-    return error
-  await interpreters.forget(tenantId, environment, interpreter)
-  return new CofferdamError('interpreter_not_ready', `The code interpreter of tenant ${tenantId} is gone.`, {
-    cause: error,
-    details: { environment, retry_after_ms: 30_000 },
-  })
-}
-
 function sessionIn(ref: SandboxRef, name: string): SessionPlace {
   const { interpreter, session } = ref.handle
   if (typeof interpreter === 'string' && typeof session === 'string' && /^[0-9a-zA-Z]{1,40}$/.test(session))
     return { interpreter, session }
   throw new CofferdamError('invalid_request', `${name}: the ref of ${ref.id} names no session.`)
-}
-
-function capabilitiesOf(settings: AgentcoreConfig, deps: BackendDeps): Capabilities {
-  return {
-    languages: settings.languages,
-    programs: ['script', 'command'],
-    // Its own network, past the worker's proxy: no list of hosts can be kept there.
-    network: ['none', 'public'],
-    stdin: true,
-    files: true,
-    artifacts: true,
-    // As the service passes it on; what runs in the background is asked for it.
-    streaming: true,
-    // A session keeps all that its machine has; nothing in it could be proven clean.
-    sessions: deps.sessions === undefined ? [] : ['interpreter'],
-    preloads: [],
-    value: settings.languages.includes('python'),
-    interrupt: false,
-    remote: true,
-    maxMs: LIFE_MS.most - LIFE_MARGIN_MS,
-    enforces: [],
-    measures: ['wall_ms'],
-  }
 }
 
 /** What the registry calls. */

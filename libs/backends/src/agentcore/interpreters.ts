@@ -5,7 +5,14 @@
  * Nothing runs in another tenant's interpreter, nor in the service's shared one: a tenant without an interpreter of its
  * own is refused (`interpreter_not_ready`) before anything is started, and is not charged.
  */
-import { assertNever, CofferdamError, type Environment, type Network } from '@cofferdam/contract'
+import {
+  assertNever,
+  CofferdamError,
+  isCofferdamError,
+  type Environment,
+  type Network,
+} from '@cofferdam/contract'
+import type { AgentcoreConfig } from './config.ts'
 
 /** What the backend asks of provisioning; `BackendDeps.interpreters`. */
 export interface Interpreters {
@@ -61,4 +68,30 @@ function networkOf(environment: Environment): string {
     default:
       return assertNever(environment)
   }
+}
+
+/** Interpreters that the configuration names serve every tenant; else each has its own. */
+export function configuredFirst(settings: AgentcoreConfig, tenants: Interpreters | undefined): Interpreters {
+  return {
+    find: async (tenantId, environment) =>
+      settings.interpreters[environment] ?? (await tenants?.find(tenantId, environment)) ?? null,
+    async forget(tenantId, environment, id) {
+      if (settings.interpreters[environment] === undefined) await tenants?.forget(tenantId, environment, id)
+    },
+  }
+}
+
+/** A Start that finds no interpreter: the tenant's is gone, and the reconciler is to make another. */
+export async function interpreterGone(
+  error: unknown,
+  interpreters: Interpreters,
+  { tenantId, environment, interpreter }: { tenantId: string; environment: Environment; interpreter: string },
+): Promise<unknown> {
+  if (!isCofferdamError(error) || error.details['reason'] !== 'session_start:ResourceNotFoundException')
+    return error
+  await interpreters.forget(tenantId, environment, interpreter)
+  return new CofferdamError('interpreter_not_ready', `The code interpreter of tenant ${tenantId} is gone.`, {
+    cause: error,
+    details: { environment, retry_after_ms: 30_000 },
+  })
 }

@@ -17,6 +17,9 @@ export const ownedName = (
 export const warmName = (prefix: string, owner: WorkerId): string =>
   `${prefix}-${owner}-warm_${randomBytes(8).toString('hex')}`
 
+/** Whether `warmName` makes such names. */
+export const isWarmName = (name: string | undefined): name is string => /-warm_[0-9a-f]{16}$/.test(name ?? '')
+
 /** A session that outlives its execution belongs to no worker: `<prefix>-kept-<hash of tenant, key and epoch>`. */
 export const keptName = (prefix: string, tenantId: string, key: string, epoch: number): string =>
   `${prefix}-kept-${digest(tenantId, key, String(epoch)).slice(0, 40)}`

@@ -1,7 +1,7 @@
 /**
  * Sessions that wait: started and proven ready before anybody asks, one for each of the interpreters that were asked for last.
  *
- *   starting ──ready──▶ waiting ──take──▶ the caller's, for one execution
+ *   starting ──ready──▶ waiting ──take──▶ the caller's, for one execution or one turn
  *       │ failed           │ too old, or another interpreter's turn; only the first is followed by a new one
  *       ▼                  ▼
  *     none              stopped
@@ -16,9 +16,16 @@ import { warmName } from './session-name.ts'
 /** After a start that failed an interpreter rests, whoever asks. */
 const REST_MS = 5_000
 
-interface Waiting {
+/** A session that waited. */
+export interface Waited {
   session: CellSession
+  /** What the service calls it. */
+  name: string
+  /** When the service ends it. */
   endsAtMs: number
+}
+
+interface Waiting extends Waited {
   ageing: NodeJS.Timeout
 }
 
@@ -34,7 +41,7 @@ export interface WarmSessions {
    * The one that waits in an interpreter, if it lives until then and answers: the caller's to stop. Null otherwise. The next
    * one is on its way. Throws the reason of `signal`.
    */
-  take(interpreter: string, lastsUntilMs: number, signal: AbortSignal): Promise<CellSession | null>
+  take(interpreter: string, lastsUntilMs: number, signal: AbortSignal): Promise<Waited | null>
   /** One waits there from now on, instead of where nobody asked for longest. */
   keep(interpreter: string): void
   /** Stops all that wait, and starts no more. */
@@ -78,7 +85,7 @@ export function createWarmSessions(parts: WarmParts): WarmSessions {
       observe({ type: 'warmed', backend, ms: Date.now() - startedMs })
       if (closing.signal.aborted || places.get(interpreter) !== place) return await drop(session, 'surplus')
       const ageing = setTimeout(() => replace(interpreter, place), parts.maxAgeMs).unref()
-      place.waiting = { session, endsAtMs: startedMs + parts.lifeMs, ageing }
+      place.waiting = { session, name, endsAtMs: startedMs + parts.lifeMs, ageing }
     } catch (error) {
       if (closing.signal.aborted) return
       place.restUntilMs = Date.now() + REST_MS
@@ -100,15 +107,15 @@ export function createWarmSessions(parts: WarmParts): WarmSessions {
   }
 
   function empty(place: Place, why: 'age' | 'idle' | 'surplus'): void {
-    const session = taken(place)
-    if (session !== null) track(drop(session, why))
+    const waited = taken(place)
+    if (waited !== null) track(drop(waited.session, why))
   }
 
-  function taken(place: Place): CellSession | null {
+  function taken(place: Place): Waited | null {
     const { waiting } = place
     place.waiting = null
     clearTimeout(waiting?.ageing)
-    return waiting?.session ?? null
+    return waiting
   }
 
   async function drop(session: CellSession, why: 'age' | 'idle' | 'surplus' | 'died'): Promise<void> {
@@ -134,12 +141,12 @@ export function createWarmSessions(parts: WarmParts): WarmSessions {
       if (isOff) return null
       const place = places.get(interpreter)
       const lasts = (place?.waiting?.endsAtMs ?? 0) >= lastsUntilMs
-      const session = place !== undefined && lasts ? taken(place) : null
+      const waited = place !== undefined && lasts ? taken(place) : null
       keep(interpreter)
-      const isAlive = session !== null && (await session.isAlive(signal).catch(() => false))
+      const isAlive = waited !== null && (await waited.session.isAlive(signal).catch(() => false))
       observe({ type: 'taken', backend, warm: isAlive })
-      if (isAlive && !signal.aborted) return session
-      if (session !== null) await drop(session, 'died')
+      if (isAlive && !signal.aborted) return waited
+      if (waited !== null) await drop(waited.session, 'died')
       signal.throwIfAborted()
       return null
     },
