@@ -4,7 +4,7 @@
  * given back when its answer comes.
  */
 import { readFileSync } from 'node:fs'
-import { CofferdamError } from '@cofferdam/contract'
+import { boundedAnswer, CofferdamError } from '@cofferdam/contract'
 import type { Redis } from 'ioredis'
 
 const NAMES = [
@@ -43,14 +43,11 @@ export function createCalls(redis: Redis, timeoutMs: number): Calls {
       const command = commands.get(name)
       if (command === undefined) throw new CofferdamError('internal', `no script named ${name}`)
       const pending = command([scriptKeys.length, ...scriptKeys, ...args])
-      try {
-        return await within(pending, timeoutMs, `session script ${name}`)
-      } catch (error) {
-        pending.then(late, () => {})
-        throw error
-      }
+      return await boundedAnswer(pending, timeoutMs, `session script ${name}`, (reply) => {
+        if (reply !== null) late?.(reply)
+      })
     },
-    bounded: async (pending, what) => await within(pending, timeoutMs, what),
+    bounded: async (pending, what) => await boundedAnswer(pending, timeoutMs, what),
   }
 }
 
@@ -65,21 +62,5 @@ function define(redis: Redis, name: ScriptName): (args: (string | number)[]) => 
     const reply: unknown = await Reflect.apply(call, redis, args)
     if (Array.isArray(reply) && typeof reply[0] === 'string') return reply as Reply
     throw new CofferdamError('internal', `script ${name} answered what it never answers`)
-  }
-}
-
-async function within<T>(pending: Promise<T>, timeoutMs: number, what: string): Promise<T> {
-  const { promise: tooSlow, reject } = Promise.withResolvers<never>()
-  const timer = setTimeout(
-    () => reject(new CofferdamError('queue_unavailable', `${what} did not answer in ${timeoutMs} ms`)),
-    timeoutMs,
-  )
-  try {
-    return await Promise.race([pending, tooSlow])
-  } catch (error) {
-    if (error instanceof CofferdamError) throw error
-    throw new CofferdamError('queue_unavailable', `${what} failed`, { cause: error })
-  } finally {
-    clearTimeout(timer)
   }
 }
