@@ -15,6 +15,8 @@ const PAGE_AGE_MAX = 1000
 export interface ApiFaults {
   /** Drops so many answers to a create, after the object was made. */
   drop_creates: number
+  /** Drops so many creates, which are carried out when `carryOut` is called. */
+  late_creates: number
   /** Answers so many creates with 429. */
   throttle_creates: number
   /** Answers so many deletes with 503, and does nothing. */
@@ -33,12 +35,24 @@ export class ApiServer {
   readonly store: ObjectStore
   readonly watches: WatchStreams
   readonly #token: string | null
-  faults: ApiFaults = { drop_creates: 0, throttle_creates: 0, busy_deletes: 0, drop_deletes: 0 }
+  readonly #late: (() => void)[] = []
+  faults: ApiFaults = {
+    late_creates: 0,
+    drop_creates: 0,
+    throttle_creates: 0,
+    busy_deletes: 0,
+    drop_deletes: 0,
+  }
 
   constructor(store: ObjectStore, token: string | null) {
     this.store = store
     this.watches = new WatchStreams(store)
     this.#token = token
+  }
+
+  /** Does what came too late for who asked. */
+  carryOut(): void {
+    for (const late of this.#late.splice(0)) late()
   }
 
   async handle(request: IncomingMessage, response: ServerResponse): Promise<void> {
@@ -101,6 +115,11 @@ export class ApiServer {
       throw new Refusal(429, 'TooManyRequests', 'too many requests, please try again later', {
         retryAfter: 1,
       })
+    if (this.#strikes('late_creates')) {
+      this.#late.push(() => void create(this.store, response, target, body))
+      response.destroy()
+      return
+    }
     const created = create(this.store, response, target, body)
     if (this.#strikes('drop_creates')) response.destroy()
     else json(response, 201, created)

@@ -30,6 +30,8 @@ export interface KubernetesDouble extends AsyncDisposable {
   bookmark(): void
   /** Paths with queries as they were asked, in order. */
   readonly requests: readonly string[]
+  /** Carries out the creates that `late_creates` dropped. */
+  carryOut(): void
   /** Forgets old events: watches from before are answered with 410. */
   compact(): void
 }
@@ -87,6 +89,7 @@ export async function startKubernetesDouble(
     watches: () => ({ open: api.watches.open, count: api.watches.count }),
     bookmark: () => api.watches.bookmark(),
     requests: server.requests,
+    carryOut: () => api.carryOut(),
     compact: () => store.compact(),
     async [Symbol.asyncDispose]() {
       await controller.close()

@@ -2,6 +2,7 @@
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { inspect } from 'node:util'
 import {
   DEFAULT_LIMITS,
   type Backend,
@@ -26,16 +27,20 @@ describe.skipIf(why !== null && process.env['COFFERDAM_REQUIRE'] !== 'all')(`kub
   const tokenFile = join(folder, 'token')
   let double: KubernetesDouble
   let backend: Backend
+  const logged: unknown[] = []
 
   beforeAll(async () => {
     double = await startKubernetesDouble({ token: TOKEN })
     writeFileSync(tokenFile, `${TOKEN}\n`)
-    backend = createKubernetesBackend({ api_server: double.origin, token_file: tokenFile })
+    const log = (fields: object, message: string): void => void logged.push([fields, message])
+    const logger = { debug: log, info: log, warn: log }
+    backend = createKubernetesBackend({ api_server: double.origin, token_file: tokenFile }, { logger })
   })
   afterEach(() => {
     expect(double.claims(), 'claims that are left').toEqual([])
   })
   afterAll(async () => {
+    expect(inspect(logged, { depth: Infinity, maxStringLength: Infinity }), 'the log').not.toContain(TOKEN)
     await backend[Symbol.asyncDispose]()
     await double[Symbol.asyncDispose]()
     rmSync(folder, { recursive: true })
@@ -88,6 +93,26 @@ describe.skipIf(why !== null && process.env['COFFERDAM_REQUIRE'] !== 'all')(`kub
       code: 'sandbox_open_failed',
       message: expect.stringContaining('TemplateNotFound') as string,
     })
+  })
+
+  it('finds what is carried out late, after its name was used and deleted, with the next round of the janitor', async () => {
+    double.fault({ late_creates: 1 })
+    await works()
+    double.carryOut()
+    expect(double.claims()).toHaveLength(1)
+    await backend.owners()
+    expect(double.claims()).toEqual([])
+  })
+
+  it('asks again for a deletion that the API server did not take, with the next round of the janitor', async () => {
+    const settings = { api_server: double.origin, token_file: tokenFile, api_timeout_ms: 1000 }
+    await using impatient = createKubernetesBackend(settings)
+    const sandbox = await impatient.open(spec(python('1')), AbortSignal.timeout(30_000))
+    double.fault({ busy_deletes: Infinity })
+    await expect(sandbox[Symbol.asyncDispose]()).rejects.toMatchObject({ code: 'backend_unavailable' })
+    double.fault({ busy_deletes: 0 })
+    await impatient.owners()
+    expect(double.claims()).toEqual([])
   })
 
   it('says that the cluster is busy when it is', async () => {

@@ -229,11 +229,11 @@ export const LOG_FACTS: Readonly<Record<string, LogFacts>> = {
     about:
       'Neither its sandbox was seen to be gone nor its entry; the next execution, or the reaper, ends both.',
   },
-  'kubernetes: a claim that failed is left to the cluster’s clock': {
+  'kubernetes: a claim that failed is left for later': {
     level: 'warn',
     from: 'worker',
     about:
-      'Its pod could not be used, and the API server did not take the deletion for ten seconds; `shutdownTime` ends both, some minutes later.',
+      'Its pod could not be used, and the API server did not take the deletion. Its worker asks again with every round of the janitor; at the latest `shutdownTime` ends both.',
   },
   'kubernetes: the watch of claims does not hold': {
     level: 'warn',

@@ -14,8 +14,6 @@ const PAGE = 200
 const GONE_MS = 30_000
 /** A server that is busy for longer leaves the execution to another backend. */
 const BUSY_MS = 3_000
-/** After it the worker's janitor asks again, or the cluster's clock ends it. */
-const DELETE_MS = 10_000
 
 const listSchema = z.object({
   metadata: z.object({ resourceVersion: z.string().optional(), continue: z.string().optional() }).optional(),
@@ -33,8 +31,11 @@ export interface ClaimBody {
 
 /** All of them throw `backend_unavailable` where a cluster that is well would have answered otherwise. */
 export interface ClaimCalls {
-  /** Makes it, or takes over the one of that name. Throws NothingSent when nothing can be there; otherwise something may. */
-  make(claim: ClaimBody): Promise<Claim>
+  /**
+   * Makes it, or takes over the one of that name. Throws NothingSent when nothing can be there; otherwise something may. `onDoubt` is told
+   * of a try whose answer was lost.
+   */
+  make(claim: ClaimBody, onDoubt: () => void): Promise<Claim>
   /** Null for one that is gone. */
   read: ReadClaim
   /** A merge patch of it as it is then; null for one that is gone. */
@@ -61,7 +62,7 @@ export function createClaimCalls(api: KubeApi, config: KubernetesConfig): ClaimC
       BUSY_MS,
     )
 
-  async function make({ name, labels, shutdownTime }: ClaimBody): Promise<Claim> {
+  async function make({ name, labels, shutdownTime }: ClaimBody, onDoubt: () => void): Promise<Claim> {
     const metadata = { labels }
     const lifecycle = { shutdownTime, shutdownPolicy: 'Delete' }
     const body = {
@@ -75,10 +76,14 @@ export function createClaimCalls(api: KubeApi, config: KubernetesConfig): ClaimC
       const answer = await api
         .call('POST', `${all}?timeout=${serverSeconds}s`, { body })
         .catch((error: unknown) => {
-          isSent ||= !(error instanceof NothingSent)
+          if (error instanceof NothingSent) throw error
+          isSent = true
+          onDoubt()
           throw error
         })
       isSent = true
+      // A server that gave up waiting for itself may still do it.
+      if (answer.status >= 500) onDoubt()
       return answer
     }
     // Made again when its answer was lost: the next one then says that it is there.
@@ -101,7 +106,7 @@ export function createClaimCalls(api: KubeApi, config: KubernetesConfig): ClaimC
       return await api.call('DELETE', pathOf(name), {
         body: { kind: 'DeleteOptions', apiVersion: 'v1', propagationPolicy: 'Foreground' },
       })
-    }, DELETE_MS)
+    }, config.api_timeout_ms)
     // After an answer that was lost it may have been there.
     if (answer.status === 404) return asked > 1
     if (answer.status >= 300) throw refused(answer)

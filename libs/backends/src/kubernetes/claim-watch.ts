@@ -22,7 +22,7 @@ const PAUSE_MS = 100
 const PAUSE_MAX_MS = 5_000
 /** A watch that held so long was a good one. */
 const STEADY_MS = 1_000
-/** So many bad ones in a row are half a minute or more without news. */
+/** So many bad ones in a row are more than ten seconds of pauses. */
 const TELL_AFTER = 8
 
 /**

@@ -16,6 +16,7 @@ import { lossSignal, untilReady } from './claim-waits.ts'
 import { createClaimWatch } from './claim-watch.ts'
 import type { KubernetesConfig } from './config.ts'
 import { NothingSent, type KubeApi } from './kube-api.ts'
+import { createLeftClaims } from './left-claims.ts'
 
 const OWNER_LABEL = 'cofferdam.dev/owner'
 const SLOT_LABEL = 'cofferdam.dev/slot'
@@ -50,10 +51,12 @@ export interface Claims {
   lossOf(pod: ClaimedPod): AbortSignal
   /** Follows it no more; it stays. */
   letGo(claim: string): void
-  /** Releases what failed. An API server that does not take it leaves it to the cluster's clock. */
+  /** Releases what failed. One that the API server does not delete now is left to `endLeft`, and to the cluster's clock. */
   giveUp(claim: string): Promise<void>
   /** Deletes it with all that hangs on it, and resolves when the API server knows it no more. False when there was none. */
   release(claim: string): Promise<boolean>
+  /** Asks again for the end of what was released and not seen to be gone. Never throws. */
+  endLeft(): Promise<void>
   list(owner: WorkerId | null): Promise<{ claim: string; owner: WorkerId }[]>
   /** One short call that needs the rights and the pool. */
   ping(signal: AbortSignal): Promise<void>
@@ -70,14 +73,16 @@ export function createClaims(api: KubeApi, config: KubernetesConfig, logger: Bac
     onTrouble: (error) => logger.warn({ err: error }, 'kubernetes: the watch of claims does not hold'),
   })
 
+  const left = createLeftClaims((name) => calls.remove(name))
+
   async function release(claim: string): Promise<boolean> {
     watch.unfollow(claim)
-    return await calls.remove(claim)
+    return await left.remove(claim)
   }
 
   async function giveUp(claim: string): Promise<void> {
     await release(claim).catch((error: unknown) =>
-      logger.warn({ err: error, claim }, 'kubernetes: a claim that failed is left to the cluster’s clock'),
+      logger.warn({ err: error, claim }, 'kubernetes: a claim that failed is left for later'),
     )
   }
 
@@ -89,7 +94,7 @@ export function createClaims(api: KubeApi, config: KubernetesConfig, logger: Bac
       // Before it is made: so nothing that is said of it comes too early.
       const followed = watch.follow(name)
       try {
-        const made = await calls.make({ name, labels, shutdownTime: timeIn(lifeMs) })
+        const made = await calls.make({ name, labels, shutdownTime: timeIn(lifeMs) }, () => left.doubt(name))
         return await untilReady(made, followed, calls.read, signal)
       } catch (error) {
         if (error instanceof NothingSent) watch.unfollow(name)
@@ -115,6 +120,7 @@ export function createClaims(api: KubeApi, config: KubernetesConfig, logger: Bac
     letGo: (claim) => watch.unfollow(claim),
     giveUp,
     release,
+    endLeft: () => left.endAll(),
     async list(owner) {
       const { claims } = await calls.list(owner === null ? OWNER_LABEL : `${OWNER_LABEL}=${owner}`)
       return claims.map(({ metadata: { name, labels } }) => ({

@@ -133,6 +133,7 @@ export function createKubernetesBackend(
       return { destroyed: released.filter(Boolean).length }
     },
     async owners() {
+      await claims.endLeft()
       return [...new Set((await claims.list(null)).map(({ owner }) => owner))]
     },
     ...(kept === null ? {} : { endSession: (_name, entry) => kept.end(entry) }),
