@@ -252,6 +252,10 @@ export class CodePlane {
     if (isMeant && happens(this.#faults, 'drop_after')) throw new Dropped()
     if (isMeant && happens(this.#faults, 'halve_after')) return replyHalf(response, code, body)
     if (isMeant && happens(this.#faults, 'page_after')) return replyPage(response, this.#faults.page_status)
+    if (isMeant && happens(this.#faults, 'odd_after')) {
+      response.writeHead(200, { 'Content-Type': 'application/json' })
+      return void response.end(this.#faults.odd_body)
+    }
     reply(response, code, body, headers)
   }
 }

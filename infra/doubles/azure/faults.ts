@@ -30,9 +30,12 @@ export interface Faults {
   page_after: number
   /** With this status. */
   page_status: number
+  /** Of so many calls to code pools that were carried out the answer is this body, as JSON and with status 200. */
+  odd_after: number
+  odd_body: string
   /** So many calls of a session are answered 409, as of one whose time is up. */
   expire: number
-  /** A fault that throttles, fails, drops, halves, pages or expires applies to paths that hold this; empty for all. */
+  /** A fault that throttles, fails, expires or spoils answers applies to paths that hold this; empty for all. */
   drop_path: string
   latency_ms: number
 }
@@ -52,6 +55,8 @@ export const NO_FAULTS: Faults = {
   halve_after: 0,
   page_after: 0,
   page_status: 200,
+  odd_after: 0,
+  odd_body: '{}',
   expire: 0,
   drop_path: '',
   latency_ms: 0,
@@ -68,6 +73,7 @@ type Count =
   | 'drop_before'
   | 'halve_after'
   | 'page_after'
+  | 'odd_after'
   | 'expire'
 
 /** True, and one less left, when this is to go wrong now. */

@@ -84,6 +84,45 @@ describe.skipIf(why !== null && process.env['COFFERDAM_REQUIRE'] !== 'all')(
       expect(sessions.allocated).toBe(before + 1)
     })
 
+    it('what a poll begins that arrives after the end is ended', async () => {
+      const backend = createAzureBackend(places.settings('custom'))
+      const sessions = places.double.pool('custom')
+      const before = sessions.allocated
+      const program = python("import time; print('up', flush=True); time.sleep(60)")
+      const sandbox = await open(backend, program)
+      const stop = new AbortController()
+      const held = places.double.hold('/v1/receive')
+      const running = expect(
+        sandbox.run(program, {
+          onOutput: () => undefined,
+          maxOutputBytes: { stdout: 100, stderr: 100 },
+          signal: stop.signal,
+        }),
+      ).rejects.toThrow('stopped')
+      await held.arrived
+      stop.abort(new Error('stopped'))
+      await running
+      await sandbox[Symbol.asyncDispose]()
+      expect([await sessions.list(), sessions.allocated]).toEqual([[], before + 1])
+      held.letGo()
+      await vi.waitFor(() => expect(sessions.allocated).toBe(before + 2), { timeout: 20_000 })
+      await vi.waitFor(async () => expect(await sessions.list()).toEqual([]), { timeout: 20_000 })
+    })
+
+    it.each([
+      ['is empty', ''],
+      ['is no execution', '{}'],
+      ['says that it runs', '{"id":"x","status":"Running"}'],
+    ])('asks what became of a program where the answer %s', async (_words, body) => {
+      const backend = createAzureBackend(places.settings('python'))
+      const program = python("open('n', 'a').write('x'); print('once')")
+      await using sandbox = await open(backend, program)
+      await sandbox.list(['*'], 1)
+      places.double.fault({ odd_after: 1, odd_body: body, drop_path: '/executions' })
+      expect(await printed(sandbox, program)).toBe('once\n')
+      expect(Buffer.from(await sandbox.read('n', 10)).toString()).toBe('x')
+    })
+
     it('gives all of a program’s output that is kept for later fetching', async () => {
       const bytes = BOUNDS.fullOutputBytes
       const program = python(`import sys; sys.stdout.write('x' * ${bytes})`)

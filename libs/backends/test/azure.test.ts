@@ -36,6 +36,8 @@ describe.skipIf(why !== null && process.env['COFFERDAM_REQUIRE'] !== 'all')(
     afterEach(async () => {
       places.double.fault(NO_FAULTS)
       await sessions.clear()
+      // What is ended again later would be among the calls of the next test.
+      for (const backend of [interpreter, container]) await backend[Symbol.asyncDispose]()
       for (const pool of ['python', 'shell', 'custom'])
         expect(await places.double.pool(pool).list(), 'sessions that are left').toEqual([])
     })

@@ -152,7 +152,7 @@ async function fromManagedIdentity(
 async function answered(name: Credential['name'], response: Response): Promise<unknown> {
   const body = (await response.text()).slice(0, 262_144)
   if (response.ok) return json(body)
-  const parsed = z.object({ error: z.string().max(100) }).safeParse(json(body))
+  const parsed = z.object({ error: z.string().regex(/^[a-z_]{1,40}$/) }).safeParse(json(body))
   throw failure(name, `${response.status} ${parsed.success ? parsed.data.error : ''}`.trim())
 }
 

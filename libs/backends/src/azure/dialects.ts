@@ -2,10 +2,10 @@
  * One execution in an interpreter session, in the way that the pool understands. Which one it is, is learnt once per pool: a wrong shape
  * is refused with `SessionPropertiesMissing` before anything runs, and then the other is used from there on.
  */
-import { CofferdamError, isCofferdamError } from '@cofferdam/contract'
+import { isCofferdamError, type CofferdamError } from '@cofferdam/contract'
 import { z } from 'zod'
 import type { AzureConfig } from './config.ts'
-import type { PoolApi, PoolCall } from './pool-api.ts'
+import { LostAnswer, type PoolApi, type PoolCall } from './pool-api.ts'
 import { json } from './pool-refusals.ts'
 
 /** Asked for in every call: without it the service cuts at 4,096 characters. */
@@ -148,8 +148,9 @@ if _.returncode: raise SystemExit(_.stderr.decode("utf-8", "replace")[-2000:])
 
 function fromNew(body: Buffer, isShell: boolean): Executed {
   const parsed = newSchema.safeParse(json(body))
-  if (!parsed.success) throw otherShape()
+  if (!parsed.success) throw noAnswer()
   const { status, result } = parsed.data
+  if (status === 'Running' || status === 'NotStarted') throw noAnswer()
   // A shell pool says the exit code there.
   const succeeded = isShell
     ? status === '0' || status === 'Succeeded'
@@ -159,7 +160,7 @@ function fromNew(body: Buffer, isShell: boolean): Executed {
 
 function fromOld(body: Buffer): Executed {
   const parsed = oldSchema.safeParse(json(body))
-  if (!parsed.success) throw otherShape()
+  if (!parsed.success) throw noAnswer()
   const { status, stdout, stderr } = parsed.data.properties
   return {
     succeeded: status === 'Success' || status === 'Succeeded',
@@ -168,5 +169,5 @@ function fromOld(body: Buffer): Executed {
   }
 }
 
-const otherShape = (): CofferdamError =>
-  new CofferdamError('protocol_violation', 'Azure: an answer to an execution that is none.')
+/** Whatever came in place of the answer, or too early, the execution may have begun. */
+const noAnswer = (): CofferdamError => new LostAnswer('an answer to an execution that is none')

@@ -15,6 +15,7 @@ function scene() {
     ending.follow('s', { isPoll, stop, answer: answer.promise })
     return {
       stop,
+      lose: () => answer.reject(new Error('no answer')),
       arrive() {
         there = true
         answer.resolve()
@@ -31,15 +32,16 @@ function scene() {
   return { ending, call, end, unended, isThere: () => there, ends: () => ends }
 }
 
-test('an end comes after the calls that are on their way, and cuts those that are held open', async () => {
+test('an end comes after the calls that are on their way', async () => {
   const { ending, call, end, isThere, ends } = scene()
-  const [poll, late] = [call(true), call(false)]
+  const late = call(false)
   const ended = end()
   await setImmediate()
-  expect([ends(), poll.stop.signal.aborted, ending.isOver('s')]).toEqual([0, false, true])
+  expect([ends(), ending.isOver('s')]).toEqual([0, true])
   late.arrive()
   expect(await ended).toBe(true)
-  expect([isThere(), ends(), poll.stop.signal.aborted]).toEqual([false, 1, true])
+  await ending.settle()
+  expect([isThere(), ends()]).toEqual([false, 1])
 })
 
 test('what a call begins that arrives after the end is ended, too', async () => {
@@ -50,8 +52,29 @@ test('what a call begins that arrives after the end is ended, too', async () => 
   expect(late.stop.signal.aborted).toBe(false)
   late.arrive()
   expect(isThere()).toBe(true)
-  await ending.idle()
+  await ending.settle()
   expect([isThere(), unended]).toEqual([false, []])
+})
+
+test('a poll is not waited for, but cut, and what it begins all the same is ended', async () => {
+  const { ending, call, end, isThere, ends } = scene()
+  const poll = call(true)
+  await end()
+  expect([ends(), poll.stop.signal.aborted]).toEqual([1, true])
+  poll.arrive()
+  expect(isThere()).toBe(true)
+  await ending.settle()
+  expect([isThere(), ends()]).toEqual([false, 2])
+})
+
+test('what got no answer may begin something later, and is ended then', async () => {
+  const { ending, call, end, isThere } = scene()
+  const lost = call(false)
+  lost.lose()
+  await end()
+  lost.arrive()
+  await ending.settle()
+  expect(isThere()).toBe(false)
 })
 
 test('an identifier that is over is so until somebody begins it again', async () => {

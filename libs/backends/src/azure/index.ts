@@ -67,6 +67,7 @@ export function createAzureBackend(
     limits: sessionLimits(deps, settings.idle_ms),
     preloads,
     logger,
+    onLeft: deps.onLeft,
   }
   const capabilities = capabilitiesOf(settings, kind, deps.sessions !== undefined, Object.keys(preloads))
 
@@ -142,7 +143,7 @@ export function createAzureBackend(
       return identifier === null ? false : await atPool.end(identifier)
     },
     async [Symbol.asyncDispose]() {
-      await inTime(api.idle(), LAST_ENDS_MS, () => new Error('not answered')).catch(() => undefined)
+      await inTime(api.settle(), LAST_ENDS_MS, () => new Error('not answered')).catch(() => undefined)
     },
   }
 

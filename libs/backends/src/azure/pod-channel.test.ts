@@ -8,8 +8,7 @@ import { openPodChannel } from './pod-channel.ts'
 const GREETING = Buffer.from([0x52, 2, 0, 0, 0, 0x7b, 0x7d])
 const END = Buffer.from([0x58, 0, 0, 0, 0])
 
-function scriptedPod() {
-  const said: Buffer[] = [GREETING]
+function scriptedPod(...said: Buffer[]) {
   let heard = Buffer.alloc(0)
   const asked: string[] = []
   let takes = Number.POSITIVE_INFINITY
@@ -41,7 +40,7 @@ function scriptedPod() {
 }
 
 test('nobody polls while the agent owes no answer, so that nothing holds up what is sent next', async () => {
-  const pod = scriptedPod()
+  const pod = scriptedPod(GREETING)
   const { readable, writable } = openPodChannel(pod.calls, { pollMs: 300 })
   let read = Buffer.alloc(0)
   readable.on('data', (bytes: Buffer) => void (read = Buffer.concat([read, bytes])))
@@ -58,7 +57,7 @@ test('nobody polls while the agent owes no answer, so that nothing holds up what
 })
 
 test('an agent that reads no further until it is heard is heard between the pieces of what is sent', async () => {
-  const pod = scriptedPod()
+  const pod = scriptedPod(GREETING)
   pod.takeAtMost(5)
   const { readable, writable } = openPodChannel(pod.calls, { pollMs: 300 })
   const frames = Buffer.concat([encodeFrame('J', Buffer.from('{}')), encodeFrame('G')])
@@ -71,12 +70,17 @@ test('an agent that reads no further until it is heard is heard between the piec
   readable.destroy()
 })
 
-test('a pod that polls hold up in nothing is polled all the time', async () => {
+test('a pod that polls hold up in nothing is asked by long ones, until its answer is there', async () => {
   const pod = scriptedPod()
   const { readable } = openPodChannel(pod.calls)
   readable.resume()
   await vi.waitFor(() => expect(pod.asked.length).toBeGreaterThan(3))
   expect(new Set(pod.asked)).toEqual(new Set(['receive 20000']))
+  pod.say(GREETING)
+  await new Promise((resolve) => readable.once('data', resolve))
+  const polls = pod.asked.length
+  for (let turn = 0; turn < 20; turn += 1) await new Promise((resolve) => setImmediate(resolve))
+  expect(pod.asked.length).toBe(polls)
   readable.destroy()
 })
 

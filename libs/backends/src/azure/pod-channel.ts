@@ -3,8 +3,9 @@
  * documented, so nothing here needs more than a request and its answer: one long poll for what the agent writes, one POST after
  * the other for what it reads, both numbered by bytes, so that a lost answer costs time and never a byte.
  *
- * Where executions carry the requests, the session does one at a time, and a poll would hold up what is sent behind it. There nobody
- * polls while the agent owes no answer, and while something waits to be sent a poll takes what there is and returns.
+ * Nobody polls while the agent owes no answer: a poll that left just before the session's end would begin another one, and where
+ * executions carry the requests, one at a time, it would hold up what is sent next. There a poll also takes what there is and returns
+ * while something waits to be sent.
  */
 import { Readable, Writable } from 'node:stream'
 import { callbackify } from 'node:util'
@@ -32,7 +33,7 @@ export interface PodChannel {
  */
 export function openPodChannel(calls: PodCalls, oneAtATime?: { pollMs: number }): PodChannel {
   const stop = new AbortController()
-  const owed = oneAtATime === undefined ? null : countOwedAnswers()
+  const owed = countOwedAnswers()
   let readAt = 0
   let sentAt = 0
   let sending: Promise<void> = Promise.resolve()
@@ -46,7 +47,7 @@ export function openPodChannel(calls: PodCalls, oneAtATime?: { pollMs: number })
         const waitMs = oneAtATime === undefined ? POLL_MS : waiting > 0 ? 0 : oneAtATime.pollMs
         const bytes = await calls.receive(readAt, waitMs, stop.signal)
         readAt += bytes.length
-        owed?.heard(bytes)
+        owed.heard(bytes)
         if (bytes.length > 0) return void readable.push(bytes)
       }
     } catch (error) {
@@ -55,13 +56,13 @@ export function openPodChannel(calls: PodCalls, oneAtATime?: { pollMs: number })
   }
   /** Resolves when the agent is to say something, or the stream is over. */
   async function isOwed(): Promise<void> {
-    while (owed?.none === true && !stop.signal.aborted)
+    while (owed.none && !stop.signal.aborted)
       await new Promise<void>((resolve) => {
         wake = resolve
       })
   }
   async function send(bytes: Buffer): Promise<void> {
-    owed?.sent(bytes)
+    owed.sent(bytes)
     for (let at = 0; at < bytes.length;) {
       const has = await calls.send(sentAt, bytes.subarray(at, at + SEND_MAX), stop.signal)
       at += has - sentAt

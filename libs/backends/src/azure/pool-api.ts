@@ -67,8 +67,8 @@ export interface PoolApi {
    * another session. Callers that gave up do not stop a call on its way.
    */
   ending<T>(identifier: string, work: () => Promise<T>): Promise<T>
-  /** Resolves when nothing is left to be ended. */
-  idle(): Promise<void>
+  /** Ends again at once what may have begun anew after its end; resolves when that is done. */
+  settle(): Promise<void>
 }
 
 /** No answer came, or not all of it: what was asked for may have been done. */
@@ -156,7 +156,7 @@ export function createPoolApi(parts: {
   const api: PoolApi = {
     endpoint,
     ending: (identifier, work) => ending.end(identifier, work),
-    idle: () => ending.idle(),
+    settle: () => ending.settle(),
     async call(call, isOwn = () => false) {
       const { identifier, signal = new AbortController().signal } = call
       if (identifier !== undefined && call.allocates === true) ending.begin(identifier)

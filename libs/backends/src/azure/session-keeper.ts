@@ -20,7 +20,6 @@ const HOUR_MS = 3_600_000
 const HOUR_MARGIN_MS = 120_000
 
 export interface KeeperParts extends SlotParts {
-  backend: string
   identifiers: Identifiers
   limits: SessionLimits
   preloads: Preloads

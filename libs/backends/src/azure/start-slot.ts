@@ -7,7 +7,7 @@ import { randomBytes } from 'node:crypto'
 import type { Readable, Writable } from 'node:stream'
 import { CofferdamError, isCofferdamError } from '@cofferdam/contract'
 import { agentOptions, createGuestSession, type Kept } from '@cofferdam/guest'
-import type { BackendLogger } from '../deps.ts'
+import type { BackendDeps, BackendLogger } from '../deps.ts'
 import { createRemoteSlot, type RemoteSlot } from '../remote/remote-slot.ts'
 import type { SlotSpec } from '../warm/index.ts'
 import { openBatchChannel, type BatchDeadlines } from './batch-channel.ts'
@@ -25,12 +25,14 @@ const EXECUTED_POLL_MS = 300
 const MiB = 1024 * 1024
 
 export interface SlotParts {
+  backend: string
   config: AzureConfig
   api: PoolApi
   atPool: SessionsAtPool
   /** Null for a custom container. */
   executions: Executions | null
   logger: BackendLogger
+  onLeft: BackendDeps['onLeft']
 }
 
 export interface SlotWish {
@@ -63,16 +65,19 @@ export async function startSlot(parts: SlotParts, wish: SlotWish, signal: AbortS
   try {
     return await reached(parts, wish, inTime)
   } catch (error) {
-    if (wish.pod === null) await endOrWarn(parts, wish.identifier)
+    if (wish.pod === null) await endOrTell(parts, wish)
     signal.throwIfAborted()
     if (isCofferdamError(error) && OPEN_ERRORS.has(error.code)) throw error
     throw new CofferdamError('sandbox_open_failed', 'azure: the session did not start', { cause: error })
   }
 }
 
-/** Ends what did not start; where even that fails, the service does it by itself. */
-async function endOrWarn({ atPool, logger }: SlotParts, identifier: string): Promise<void> {
-  await atPool.end(identifier).catch((error: unknown) => warnOfLeft(logger, identifier, error))
+/** Ends what did not start; where even that fails now, it is tried again elsewhere, or the service does it by itself. */
+async function endOrTell(parts: SlotParts, { identifier, handle, spec }: SlotWish): Promise<void> {
+  await parts.atPool.end(identifier).catch((error: unknown) => {
+    warnOfLeft(parts.logger, identifier, error)
+    parts.onLeft?.({ backend: parts.backend, id: spec.slotId, handle })
+  })
 }
 
 /** For a session of ours that could not be ended. */
