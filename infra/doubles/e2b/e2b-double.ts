@@ -15,6 +15,7 @@ const INTERNAL = /^\/(init|freeze|collapse|fsfreeze)\b/
 const PROCESS_STREAMS = /^\/process\.Process\/(Start|Connect)\b/
 const INPUT = '/process.Process/SendInput'
 const ENVD_PORT = '49983'
+const INTERPRETER_PORT = '49999'
 const SECURED =
   "Sandbox is secured with traffic access token. Token header 'e2b-traffic-access-token' is missing"
 
@@ -102,6 +103,8 @@ async function toSandbox(
   if (socketPath === undefined)
     return reply(response, 502, { sandboxId: id, message: 'The port is not open', port, code: 502 })
   if (happens(control.faults, 'throttle_sandboxes')) return control.throttle(response)
+  if (port === INTERPRETER_PORT && request.url === '/health' && happens(control.faults, 'late_interpreters'))
+    return fail(response, 503, 'not ready')
   if (PROCESS_STREAMS.test(request.url ?? '') && happens(control.faults, 'refuse_streams')) {
     request.resume()
     return refuseStream(response)

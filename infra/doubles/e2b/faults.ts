@@ -23,6 +23,8 @@ export interface Faults {
   conflict_timeouts: number
   /** Answers so many inputs of processes with 500, though they were taken. */
   fail_inputs: number
+  /** Answers so many looks at a code interpreter's health with 503, as one that is not opened yet. */
+  late_interpreters: number
   /** Ends so many streams of processes with an error before their first event: `resource_exhausted`. */
   refuse_streams: number
   /** Cuts the next stream of a process or of the interpreter after so many bytes; null for not at all. */
@@ -48,6 +50,7 @@ export const NO_FAULTS: Faults = {
   hold_creates: 0,
   conflict_timeouts: 0,
   fail_inputs: 0,
+  late_interpreters: 0,
   refuse_streams: 0,
   cut_stream_after: null,
   piece_bytes: 0,

@@ -181,6 +181,11 @@ print(json.dumps([name for name in os.environ if name.startswith('E2B_') or name
     await other[Symbol.asyncDispose]()
   })
 
+  it('waits for an interpreter that is not ready yet', async () => {
+    double.fault({ late_interpreters: 2 })
+    expect((await once('1 + 1')).value).toBe(2)
+  })
+
   it('opens nothing with a template that has none', async () => {
     const plain = made({ code_interpreter: true })
     const spec = jobSpec('e2be2be2be2b', python('1'))

@@ -194,7 +194,7 @@ export const LOG_FACTS: Readonly<Record<string, LogFacts>> = {
   'e2b: a sandbox whose creation failed may run on until its life ends': {
     level: 'warn',
     from: 'worker',
-    about: 'Nobody knows its id; the vendor ends it at its time-out.',
+    about: 'Nobody knows its id yet. Its worker looks for it with every round of the janitor; at the latest the vendor ends it at its time-out.',
   },
   'e2b: a failed sandbox was not removed': {
     level: 'warn',

@@ -6,6 +6,8 @@ import { pauseAfter } from './throttled.ts'
 
 const ENVD_PORT = '49983'
 const INTERPRETER_PORT = '49999'
+/** A service that starts is ready within some of these. */
+const NOT_YET_MS = 100
 /** Of an answer that is quoted. */
 const SAID_MAX = 300
 
@@ -33,12 +35,17 @@ export async function requireInterpreter(
   signal: AbortSignal,
 ): Promise<void> {
   const address = portAddress(created, config, INTERPRETER_PORT)
-  const response = await ask(address, '/health', { signal })
-  await response.body?.cancel()
-  if (!response.ok)
-    throw new CofferdamError('sandbox_open_failed', 'E2B: the template has no code interpreter.', {
-      details: { status: response.status },
-    })
+  for (;;) {
+    const response = await ask(address, '/health', { signal })
+    await response.body?.cancel()
+    if (response.ok) return
+    // It listens, and waits for what it is opened with.
+    if (response.status !== 503)
+      throw new CofferdamError('sandbox_open_failed', 'E2B: the template has no code interpreter.', {
+        details: { status: response.status },
+      })
+    await sleep(NOT_YET_MS, undefined, { signal }).catch(() => signal.throwIfAborted())
+  }
 }
 
 function portAddress(created: Sandbox, config: Where, port: string): PortAddress {
