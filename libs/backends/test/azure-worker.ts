@@ -1,4 +1,7 @@
-/** Run as a process of its own, to be killed: opens a sandbox at Azure as a worker does, runs a program in it and ends it. */
+/**
+ * Run as a process of its own, to be killed: opens a sandbox at Azure as a worker does, runs a program in it and ends it; with a Redis, a turn in
+ * the session `k`.
+ */
 import {
   DEFAULT_LIMITS,
   newExecutionId,
@@ -6,12 +9,19 @@ import {
   type Program,
   type WorkerId,
 } from '@cofferdam/contract'
+import { connectRedis } from '@cofferdam/queue'
+import { createSessionRegistry } from '@cofferdam/sessions'
 import { createAzureBackend } from '../src/azure/index.ts'
 
-const [settings = '{}', owner = ''] = process.argv.slice(2)
+const [settings = '{}', owner = '', redisUrl] = process.argv.slice(2)
 const program: Program = { type: 'script', language: 'python', source: 'print(1)' }
 const signal = new AbortController().signal
-const backend = createAzureBackend(JSON.parse(settings) as Parameters<typeof createAzureBackend>[0])
+const backend = createAzureBackend(
+  JSON.parse(settings) as Parameters<typeof createAzureBackend>[0],
+  redisUrl === undefined
+    ? {}
+    : { sessions: createSessionRegistry({ redis: connectRedis(redisUrl, 'worker') }) },
+)
 const sandbox = await backend.open(
   {
     sandboxId: newSandboxId(),
@@ -24,8 +34,9 @@ const sandbox = await backend.open(
     network: 'none',
     env: {},
     preload: null,
-    reuse: 'job',
-    session: null,
+    ...(redisUrl === undefined
+      ? { reuse: 'job', session: null }
+      : { reuse: 'session', session: { key: 'k', scope: 'interpreter', idleMs: null } }),
   },
   signal,
 )

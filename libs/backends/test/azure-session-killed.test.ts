@@ -1,0 +1,76 @@
+/** A worker that is killed on its way into a session of the fleet at Azure: what its next holder finds. */
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { fileURLToPath } from 'node:url'
+import { newWorkerId, type Backend, type SandboxSpec } from '@cofferdam/contract'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { missing } from '../../../infra/doubles/jail.ts'
+import { createAzureBackend } from '../src/azure/index.ts'
+import { startAzurePlaces, type AzurePlaces } from './azure-places.ts'
+import { redisSessions, type TestSessions } from './redis-sessions.ts'
+import { jobSpec, printed, python } from './remote-run.ts'
+
+const why = missing()
+const WORKER = fileURLToPath(new URL('azure-worker.ts', import.meta.url))
+const FLEET = 'b4b4b4b4b4b4'
+const NAME = { tenantId: 't', backend: 'azure', key: 'k' }
+const COUNT = python("n = globals().get('n', 0) + 1\nprint(n)")
+
+describe.skipIf(why !== null && process.env['COFFERDAM_REQUIRE'] !== 'all')(
+  `a worker killed on its way into a session at azure ${why ?? ''}`,
+  { timeout: 120_000 },
+  () => {
+    let places: AzurePlaces
+    let sessions: TestSessions
+    let backend: Backend
+    beforeAll(async () => {
+      places = await startAzurePlaces()
+      sessions = await redisSessions()
+      backend = createAzureBackend(places.settings('custom'), { sessions })
+    })
+    afterAll(async () => {
+      await places[Symbol.asyncDispose]()
+      await sessions[Symbol.asyncDispose]()
+    })
+
+    async function turn() {
+      const spec: SandboxSpec = {
+        ...jobSpec(FLEET, COUNT),
+        reuse: 'session',
+        session: { key: 'k', scope: 'interpreter', idleMs: null },
+      }
+      await using sandbox = await backend.open(spec, AbortSignal.timeout(60_000))
+      return { said: await printed(sandbox, COUNT), fresh: sandbox.session?.fresh }
+    }
+
+    it.each([
+      ['goes on: its pod refuses what arrives too late', '/v1/attach', { said: '2\n', fresh: false }],
+      // The pod has one worker at a time, and knows of a dead one only after 90 s without a word.
+      [
+        'begins anew, in a pod of its own: that one is another’s',
+        '/v1/receive',
+        { said: '1\n', fresh: true },
+      ],
+    ])('the next one %s (%s)', async (_words, call, next) => {
+      const { double } = places
+      expect(await turn()).toEqual({ said: '1\n', fresh: true })
+      const held = double.hold(call)
+      const argv = [WORKER, JSON.stringify(places.settings('custom')), newWorkerId(FLEET), sessions.url]
+      const worker = spawn(process.execPath, argv, { stdio: ['ignore', 'ignore', 'inherit'] })
+      const gone = once(worker, 'exit')
+      await held.arrived
+      worker.kill('SIGKILL')
+      await gone
+      await sessions.expire(NAME)
+      if (next.fresh) held.letGo()
+      expect(await turn()).toEqual(next)
+      held.letGo()
+      const entry = await sessions.find(NAME)
+      expect(entry).toMatchObject({ holder: null })
+      expect(await double.pool('custom').list()).toHaveLength(1)
+      if (entry !== null) await backend.endSession?.(NAME, entry, AbortSignal.timeout(30_000))
+      expect(await double.pool('custom').list()).toEqual([])
+      await sessions.clear()
+    })
+  },
+)
