@@ -5,12 +5,12 @@ import {
   routineSchema,
   type RoutineView,
 } from '@cofferdam/contract'
-import { nearestName } from '@cofferdam/config'
 import { z } from 'zod'
 import { openApi, type ApiConnection } from '../api-connection.ts'
 import { buildRequest } from '../build-request.ts'
 import { API_FLAGS, type Command, type CommandLine, type Context } from '../command.ts'
 import { EXIT } from '../exit-status.ts'
+import { findVerb } from '../find-verb.ts'
 import { showChanges } from '../show-changes.ts'
 import { durationFlag, hasFlag, textFlag } from '../parse-command-line.ts'
 import { PROGRAM_FLAGS } from '../program-flags.ts'
@@ -66,13 +66,7 @@ export const command: Command = {
   ],
   async run(context, line) {
     const [name = '', word] = line.words
-    const verb = Object.hasOwn(VERBS, name) ? VERBS[name] : undefined
-    if (verb === undefined) {
-      const nearest = nearestName(name, Object.keys(VERBS))
-      throw new UsageError(
-        `cofferdam routines does not know ${JSON.stringify(name)}.${nearest === null ? '' : ` Did you mean ${nearest}?`}`,
-      )
-    }
+    const verb = findVerb('routines', VERBS, name)
     if (line.words.length !== verb.words.length + 1)
       throw new UsageError(`Usage: cofferdam routines ${[name, ...verb.words].join(' ')}`)
     await verb.run(openApi(context, line), word ?? '', line, context)

@@ -1,11 +1,11 @@
 import { readFile, writeFile } from 'node:fs/promises'
 import path from 'node:path'
-import { nearestName } from '@cofferdam/config'
 import { acceptedSchema, BOUNDS, parse } from '@cofferdam/contract'
 import { z } from 'zod'
 import { openApi, type ApiConnection } from '../api-connection.ts'
 import { API_FLAGS, type Command, type CommandLine, type Context } from '../command.ts'
 import { EXIT } from '../exit-status.ts'
+import { findVerb } from '../find-verb.ts'
 import { textFlag } from '../parse-command-line.ts'
 import { table } from '../table.ts'
 import { UsageError } from '../usage-error.ts'
@@ -49,13 +49,7 @@ export const command: Command = {
   ],
   async run(context, line) {
     const [name = '', ...words] = line.words
-    const verb = Object.hasOwn(VERBS, name) ? VERBS[name] : undefined
-    if (verb === undefined) {
-      const nearest = nearestName(name, Object.keys(VERBS))
-      throw new UsageError(
-        `cofferdam sessions does not know ${JSON.stringify(name)}.${nearest === null ? '' : ` Did you mean ${nearest}?`}`,
-      )
-    }
+    const verb = findVerb('sessions', VERBS, name)
     const [least, most] = verb.words
     if (words.length < least || words.length > most)
       throw new UsageError(`Usage: cofferdam sessions ${verb.usage}`)

@@ -7,11 +7,11 @@ import {
   tenantPolicySchema,
   type TenantPolicy,
 } from '@cofferdam/contract'
-import { nearestName } from '@cofferdam/config'
 import { z } from 'zod'
 import { openApi, type ApiConnection } from '../api-connection.ts'
 import { API_FLAGS, type Command, type CommandLine } from '../command.ts'
 import { EXIT } from '../exit-status.ts'
+import { findVerb } from '../find-verb.ts'
 import { showChanges } from '../show-changes.ts'
 import { numberFlag, textFlag } from '../parse-command-line.ts'
 import { table } from '../table.ts'
@@ -98,13 +98,7 @@ export const command: Command = {
   ],
   async run(context, line) {
     const [name = '', ...words] = line.words
-    const verb = Object.hasOwn(VERBS, name) ? VERBS[name] : undefined
-    if (verb === undefined) {
-      const nearest = nearestName(name, Object.keys(VERBS))
-      throw new UsageError(
-        `cofferdam tenant does not know ${JSON.stringify(name)}.${nearest === null ? '' : ` Did you mean ${nearest}?`}`,
-      )
-    }
+    const verb = findVerb('tenant', VERBS, name)
     if (words.length !== verb.words.length)
       throw new UsageError(`Usage: cofferdam tenant ${[name, ...verb.words].join(' ')}`)
     await verb.run(openApi(context, line), words, line, context.terminal)

@@ -1,12 +1,11 @@
 import path from 'node:path'
-import { nearestName } from '@cofferdam/config'
 import { manifestOf, diffManifests } from '@cofferdam/workspace-sync'
 import { openApi } from '../api-connection.ts'
 import { CommandFailure } from '../command-failure.ts'
 import { API_FLAGS, type Command, type Context } from '../command.ts'
 import { EXIT } from '../exit-status.ts'
+import { findVerb } from '../find-verb.ts'
 import { textFlag } from '../parse-command-line.ts'
-import { UsageError } from '../usage-error.ts'
 import {
   isAtOrBelow,
   isCommon,
@@ -51,13 +50,7 @@ export const command: Command = {
   ],
   async run(context, line) {
     const [verbName = '', name = '', folder = name] = line.words
-    const verb = Object.hasOwn(VERBS, verbName) ? VERBS[verbName] : undefined
-    if (verb === undefined) {
-      const nearest = nearestName(verbName, Object.keys(VERBS))
-      throw new UsageError(
-        `cofferdam workspace does not know ${JSON.stringify(verbName)}.${nearest === null ? '' : ` Did you mean ${nearest}?`}`,
-      )
-    }
+    const verb = findVerb('workspace', VERBS, verbName)
     const of = { tenantId: textFlag(line, 'tenant') ?? 'demo', name }
     const remote = remoteWorkspace(openApi(context, line), of.tenantId, name)
     return await verb({ of, remote, folder: path.resolve(context.cwd, folder), context })
