@@ -15,6 +15,8 @@ const PAGE_AGE_MAX = 1000
 export interface ApiFaults {
   /** Drops so many answers to a create, after the object was made. */
   drop_creates: number
+  /** Answers so many later pages of a list with 410. */
+  gone_pages: number
   /** Drops so many creates, which are carried out when `carryOut` is called. */
   late_creates: number
   /** Answers so many creates with 429. */
@@ -37,6 +39,7 @@ export class ApiServer {
   readonly #token: string | null
   readonly #late: (() => void)[] = []
   faults: ApiFaults = {
+    gone_pages: 0,
     late_creates: 0,
     drop_creates: 0,
     throttle_creates: 0,
@@ -129,7 +132,7 @@ export class ApiServer {
     const selects = selectorOf(query)
     const all = this.store.list(plural, namespace).filter(selects)
     const { version, from } = continued(query.get('continue'), this.store.version)
-    if (this.store.version - version > PAGE_AGE_MAX) throw gone()
+    if (this.store.version - version > PAGE_AGE_MAX || (from > 0 && this.#strikes('gone_pages'))) throw gone()
     const limit = Number(query.get('limit') ?? 0) || all.length
     const page = all.slice(from, from + limit)
     const next = from + limit < all.length ? { continue: `${version}/${from + limit}` } : {}

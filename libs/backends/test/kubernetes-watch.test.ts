@@ -218,6 +218,22 @@ describe.skipIf(why !== null && process.env['COFFERDAM_REQUIRE'] !== 'all')(
       claims.letGo(claim)
     })
 
+    it('has lists of more than a page, from the first page again when a later one has expired', async () => {
+      const owner = newWorkerId('4be24be24be2')
+      const names = Array.from({ length: 201 }, (_, n) => `many-${n}`)
+      for (const name of names) {
+        const metadata = { name, labels: { 'cofferdam.dev/owner': owner } }
+        const body = { apiVersion: 'extensions.agents.x-k8s.io/v1beta1', kind: 'SandboxClaim', metadata }
+        await fetch(`${double.origin}${PATH}/sandboxclaims`, {
+          method: 'POST',
+          body: JSON.stringify({ ...body, spec: { warmPoolRef: { name: 'cofferdam' } } }),
+        })
+      }
+      double.fault({ gone_pages: 1 })
+      const listed = await worker().list(owner)
+      expect(listed.map(({ claim }) => claim).toSorted()).toEqual(names.toSorted())
+    })
+
     it('is done without where the API server gives none: lists tell, at a pace that slows down', async () => {
       const claims = worker((api) => ({
         ...api,

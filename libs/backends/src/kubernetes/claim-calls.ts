@@ -1,25 +1,19 @@
 /** What is asked of the API server about SandboxClaims of one namespace, and how sure its answers are. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { CofferdamError } from '@cofferdam/contract'
-import { z } from 'zod'
-import { claimSchema, type Claim } from './claim-state.ts'
+import { claimIn, refused } from './claim-answers.ts'
+import type { Claim } from './claim-state.ts'
 import type { ReadClaim } from './claim-waits.ts'
 import type { KubernetesConfig } from './config.ts'
 import { NothingSent, type KubeAnswer, type KubeApi, type WatchEvent } from './kube-api.ts'
+import { listClaims, type ClaimList } from './list-claims.ts'
 import { patiently } from './patient-call.ts'
 
 const GROUP = 'extensions.agents.x-k8s.io'
-const PAGE = 200
 /** A pod whose first process ended with its channel is gone in a second; a node that is busy takes longer. */
 const GONE_MS = 30_000
 /** A server that is busy for longer leaves the execution to another backend. */
 const BUSY_MS = 3_000
-
-const listSchema = z.object({
-  metadata: z.object({ resourceVersion: z.string().optional(), continue: z.string().optional() }).optional(),
-  items: z.array(claimSchema),
-})
-const statusSchema = z.object({ reason: z.string().optional(), message: z.string().optional() })
 
 /** What a claim is made with. */
 export interface ClaimBody {
@@ -42,7 +36,7 @@ export interface ClaimCalls {
   patch(name: string, change: object): Promise<Claim | null>
   /** Deletes it with all that hangs on it and resolves when it is gone; false when there was none. */
   remove(name: string): Promise<boolean>
-  list(labels: string, signal?: AbortSignal): Promise<{ claims: Claim[]; version: string }>
+  list(labels: string, signal?: AbortSignal | null): Promise<ClaimList>
   watch(labels: string, version: string, seconds: number, signal: AbortSignal): AsyncGenerator<WatchEvent>
   /** One short look that needs the rights and the pool. */
   ping(signal: AbortSignal): Promise<void>
@@ -130,20 +124,8 @@ export function createClaimCalls(api: KubeApi, config: KubernetesConfig): ClaimC
       return claimOrNone(await patched(name, change))
     },
     remove,
-    async list(labels, signal) {
-      const claims: Claim[] = []
-      for (let next = ''; ;) {
-        const query = new URLSearchParams({ labelSelector: labels, limit: String(PAGE) })
-        if (next !== '') query.set('continue', next)
-        const answer = await api.call('GET', `${all}?${query.toString()}`, { signal: signal ?? null })
-        if (answer.status !== 200) throw refused(answer)
-        const { items, metadata } = parsed(listSchema, answer, 'list of SandboxClaims')
-        claims.push(...items)
-        next = metadata?.continue ?? ''
-        // Later pages are of the first one's version.
-        if (next === '') return { claims, version: metadata?.resourceVersion ?? '' }
-      }
-    },
+    list: (labels, signal = null) =>
+      listClaims((query) => api.call('GET', `${all}?${query.toString()}`, { signal }), labels),
     watch(labels, version, seconds, signal) {
       const query = new URLSearchParams({
         watch: 'true',
@@ -164,33 +146,3 @@ export function createClaimCalls(api: KubeApi, config: KubernetesConfig): ClaimC
 }
 
 const claimOrNone = (answer: KubeAnswer): Claim | null => (answer.status === 404 ? null : claimIn(answer))
-
-function claimIn(answer: KubeAnswer): Claim {
-  if (answer.status >= 300) throw refused(answer)
-  return parsed(claimSchema, answer, 'SandboxClaim')
-}
-
-function parsed<Schema extends z.ZodType>(
-  schema: Schema,
-  { body }: KubeAnswer,
-  what: string,
-): z.output<Schema> {
-  const found = schema.safeParse(body)
-  if (!found.success)
-    throw new CofferdamError('protocol_violation', `Kubernetes: an answer that is no ${what}.`, {
-      cause: found.error,
-    })
-  return found.data
-}
-
-function refused({ status, body }: KubeAnswer): CofferdamError {
-  const said = statusSchema.safeParse(body)
-  const reason = said.success ? (said.data.message ?? said.data.reason ?? '') : ''
-  const code =
-    status === 401 || status === 403 || status === 429 || status >= 500
-      ? 'backend_unavailable'
-      : 'sandbox_open_failed'
-  return new CofferdamError(code, `Kubernetes answered ${status}: ${reason.slice(0, 300)}`, {
-    details: { status },
-  })
-}

@@ -1,0 +1,40 @@
+/** How answers about claims are read: what they hold, or what kind of failure they are. */
+import { CofferdamError } from '@cofferdam/contract'
+import { z } from 'zod'
+import { claimSchema, type Claim } from './claim-state.ts'
+import type { KubeAnswer } from './kube-api.ts'
+
+const statusSchema = z.object({ reason: z.string().optional(), message: z.string().optional() })
+
+/** The claim of an answer. Throws for any other. */
+export function claimIn(answer: KubeAnswer): Claim {
+  if (answer.status >= 300) throw refused(answer)
+  return parsed(claimSchema, answer, 'SandboxClaim')
+}
+
+/** The body of an answer. Throws `protocol_violation`. */
+export function parsed<Schema extends z.ZodType>(
+  schema: Schema,
+  { body }: KubeAnswer,
+  what: string,
+): z.output<Schema> {
+  const found = schema.safeParse(body)
+  if (!found.success)
+    throw new CofferdamError('protocol_violation', `Kubernetes: an answer that is no ${what}.`, {
+      cause: found.error,
+    })
+  return found.data
+}
+
+/** What a refusal means for a sandbox. */
+export function refused({ status, body }: KubeAnswer): CofferdamError {
+  const said = statusSchema.safeParse(body)
+  const reason = said.success ? (said.data.message ?? said.data.reason ?? '') : ''
+  const code =
+    status === 401 || status === 403 || status === 429 || status >= 500
+      ? 'backend_unavailable'
+      : 'sandbox_open_failed'
+  return new CofferdamError(code, `Kubernetes answered ${status}: ${reason.slice(0, 300)}`, {
+    details: { status },
+  })
+}
