@@ -92,6 +92,24 @@ test('starts none beside a start that a caller waits for, and one after it', asy
   expect(await cold).toMatchObject({ warm: false })
 })
 
+test('starts one beside it all the same when several before it left no time for a refill', async () => {
+  const on = stage()
+  const pool = open(on)
+  for (let n = 0; n < 4; n += 1) {
+    const cold = pool.take(python, OWNER, never)
+    await settled()
+    on.starting[0]?.ready()
+    await cold
+  }
+  const fifth = pool.take(python, OWNER, never)
+  await refilled()
+  expect(on.starting).toHaveLength(2)
+  for (const start of [...on.starting]) start.ready()
+  expect(await fifth).toMatchObject({ warm: false })
+  await settled()
+  expect(await pool.take(python, OWNER, never)).toMatchObject({ warm: true })
+})
+
 test('hands the next warming slot to whoever waits longest', async () => {
   const on = stage()
   const pool = open(on)

@@ -8,7 +8,7 @@
  *
  * take() never waits longer than a start of its own would: it gets an idle slot, or one that was warming already and
  * that no earlier caller waits for, or starts one. Refill begins a moment after a slot was taken, because a
- * start in parallel is what makes the running one slow.
+ * start in parallel is what makes the running one slow; it is not put off for ever.
  */
 import { newSandboxId, type WorkerId } from '@cofferdam/contract'
 import { SILENT, type BackendLogger } from '../deps.ts'
@@ -21,6 +21,11 @@ import type { WarmDeps, WarmEvent } from './warm-deps.ts'
 const TEND_MS = 5_000
 /** Refill waits until a short program has run and its answer is out, but not for long programs. */
 const REFILL_AFTER_MS = 25
+/**
+ * After so many cold starts without a refill one slot is warmed beside the next: one short program after the other, on a backend that starts in
+ * less time than that, left it no moment for seconds.
+ */
+const COLD_IN_A_ROW = 4
 /** After a failed start a kind rests, so that a broken image does not start containers in a loop. */
 const REST_AFTER_FAILURE_MS = 5_000
 
@@ -41,6 +46,8 @@ interface Pool<S extends Slot> {
   /** Asked for and waiting for the refill gate. */
   queued: number
   waiters: ((slot: S | null) => void)[]
+  /** Cold starts that ended since a refill last began. */
+  colds: number
   restUntilMs: number
   /** Refills soon after a slot was taken, in case its program runs for long. */
   soon: NodeJS.Timeout | null
@@ -70,7 +77,7 @@ export function createSlotPools<S extends Slot>(parts: PoolParts<S>): SlotPools<
   const settings: PoolSettings = deps.config.pools
   const pools = new Map<string, Pool<S>>()
   const closing = new AbortController()
-  /** Starts that a caller waits for: no refill beside them, it would make them take half as long again (measured). */
+  /** Starts that a caller waits for: a refill beside them would make them take half as long again (measured). */
   let starting = 0
   const work = new Set<Promise<unknown>>()
   const observe = (event: WarmEvent): void => deps.observe?.(event)
@@ -96,6 +103,7 @@ export function createSlotPools<S extends Slot>(parts: PoolParts<S>): SlotPools<
       warming: 0,
       queued: 0,
       waiters: [],
+      colds: 0,
       restUntilMs: 0,
       soon: null,
     }
@@ -144,13 +152,15 @@ export function createSlotPools<S extends Slot>(parts: PoolParts<S>): SlotPools<
   }
 
   function refill(pool: Pool<S>): void {
-    if (starting > 0 || closing.signal.aborted || !settings.enabled || Date.now() < pool.restUntilMs) return
+    if (closing.signal.aborted || !settings.enabled || Date.now() < pool.restUntilMs) return
     const wanted = Math.min(settings.max_idle, Math.max(pool.floor, pool.demand.target(Date.now())))
     // Whoever waits takes one that is warming: it does not count as one that will stand ready.
     while (pool.idle.length + pool.warming + pool.queued - pool.waiters.length < wanted) {
+      if (starting > 0 && pool.colds < COLD_IN_A_ROW) return
       const memory = deps.memory.tryAcquire(bytesOf(pool.kind))
       if (memory === null) return
       pool.queued += 1
+      pool.colds = 0
       track(
         deps.refillGate.enter(async () => {
           pool.queued -= 1
@@ -267,6 +277,7 @@ export function createSlotPools<S extends Slot>(parts: PoolParts<S>): SlotPools<
         return { slot, warm: false }
       } finally {
         starting -= 1
+        if (pool !== null) pool.colds += 1
         for (const waiting of pools.values()) refillSoon(waiting)
       }
     },
