@@ -117,7 +117,11 @@ export async function openScene(limits: Partial<ApiLimits> = {}): Promise<Scene>
     admin,
     acme: await keyOf({ tenant_id: 'acme' }),
     globex: await keyOf({ tenant_id: 'globex' }),
-    stopRedis: () => server.stop(),
+    async stopRedis() {
+      // First the worker, which has nothing to do any more: it would wait for Redis when it is to leave.
+      await consumer[Symbol.asyncDispose]()
+      await server.stop()
+    },
   }
   const kept = owned.move()
   return {
