@@ -6,6 +6,7 @@ import type { PodCalls } from './pod-calls.ts'
 import { openPodChannel } from './pod-channel.ts'
 
 const GREETING = Buffer.from([0x52, 2, 0, 0, 0, 0x7b, 0x7d])
+const WAIT = { timeout: 20_000 }
 const END = Buffer.from([0x58, 0, 0, 0, 0])
 
 function scriptedPod(...said: Buffer[]) {
@@ -44,13 +45,13 @@ test('nobody polls while the agent owes no answer, so that nothing holds up what
   const { readable, writable } = openPodChannel(pod.calls, { pollMs: 300 })
   let read = Buffer.alloc(0)
   readable.on('data', (bytes: Buffer) => void (read = Buffer.concat([read, bytes])))
-  await vi.waitFor(() => expect(read).toEqual(GREETING))
+  await vi.waitFor(() => expect(read).toEqual(GREETING), WAIT)
   for (let turn = 0; turn < 20; turn += 1) await new Promise((resolve) => setImmediate(resolve))
   expect(pod.asked).toEqual(['receive 300'])
 
   pod.say(END)
   writable.write(Buffer.concat([encodeFrame('J', Buffer.from('{}')), encodeFrame('G')]))
-  await vi.waitFor(() => expect(read).toEqual(Buffer.concat([GREETING, END])))
+  await vi.waitFor(() => expect(read).toEqual(Buffer.concat([GREETING, END])), WAIT)
   for (let turn = 0; turn < 20; turn += 1) await new Promise((resolve) => setImmediate(resolve))
   expect(pod.asked.slice(1)).toEqual(['send 12', 'receive 300'])
   readable.destroy()
@@ -62,9 +63,9 @@ test('an agent that reads no further until it is heard is heard between the piec
   const { readable, writable } = openPodChannel(pod.calls, { pollMs: 300 })
   const frames = Buffer.concat([encodeFrame('J', Buffer.from('{}')), encodeFrame('G')])
   readable.resume()
-  await vi.waitFor(() => expect(pod.asked).toContain('receive 300'))
+  await vi.waitFor(() => expect(pod.asked).toContain('receive 300'), WAIT)
   writable.write(frames)
-  await vi.waitFor(() => expect(pod.heard()).toEqual(frames))
+  await vi.waitFor(() => expect(pod.heard()).toEqual(frames), WAIT)
   // Without waiting: there is more to send.
   expect(pod.asked).toContain('receive 0')
   readable.destroy()
@@ -74,7 +75,7 @@ test('a pod that polls hold up in nothing is asked by long ones, until its answe
   const pod = scriptedPod()
   const { readable } = openPodChannel(pod.calls)
   readable.resume()
-  await vi.waitFor(() => expect(pod.asked.length).toBeGreaterThan(3))
+  await vi.waitFor(() => expect(pod.asked.length).toBeGreaterThan(3), WAIT)
   expect(new Set(pod.asked)).toEqual(new Set(['receive 20000']))
   pod.say(GREETING)
   await new Promise((resolve) => readable.once('data', resolve))

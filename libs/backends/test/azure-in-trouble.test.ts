@@ -10,9 +10,10 @@ import { jobSpec, printed, python } from './remote-run.ts'
 
 const why = missing()
 const FLEET = 'c4c4c4c4c4c4'
+const WAIT = { timeout: 60_000, interval: 20 }
 
 describe.skipIf(why !== null && process.env['COFFERDAM_REQUIRE'] !== 'all')(
-  `azure’s service ${why ?? ''}`,
+  `azure in trouble ${why ?? ''}`,
   { timeout: 120_000 },
   () => {
     let places: AzurePlaces
@@ -22,7 +23,7 @@ describe.skipIf(why !== null && process.env['COFFERDAM_REQUIRE'] !== 'all')(
     afterEach(async () => {
       places.double.fault(NO_FAULTS)
       for (const pool of ['python', 'custom'])
-        await vi.waitFor(async () => expect(await places.double.pool(pool).list()).toEqual([]))
+        await vi.waitFor(async () => expect(await places.double.pool(pool).list()).toEqual([]), WAIT)
     })
     afterAll(() => places[Symbol.asyncDispose]())
 
@@ -79,8 +80,8 @@ describe.skipIf(why !== null && process.env['COFFERDAM_REQUIRE'] !== 'all')(
       await opening
       expect(sessions.allocated).toBe(before)
       held.letGo()
-      await vi.waitFor(() => expect(sessions.allocated).toBe(before + 1), { timeout: 20_000 })
-      await vi.waitFor(async () => expect(await sessions.list()).toEqual([]), { timeout: 20_000 })
+      await vi.waitFor(() => expect(sessions.allocated).toBe(before + 1), WAIT)
+      await vi.waitFor(async () => expect(await sessions.list()).toEqual([]), WAIT)
       expect(sessions.allocated).toBe(before + 1)
     })
 
@@ -105,8 +106,8 @@ describe.skipIf(why !== null && process.env['COFFERDAM_REQUIRE'] !== 'all')(
       await sandbox[Symbol.asyncDispose]()
       expect([await sessions.list(), sessions.allocated]).toEqual([[], before + 1])
       held.letGo()
-      await vi.waitFor(() => expect(sessions.allocated).toBe(before + 2), { timeout: 20_000 })
-      await vi.waitFor(async () => expect(await sessions.list()).toEqual([]), { timeout: 20_000 })
+      await vi.waitFor(() => expect(sessions.allocated).toBe(before + 2), WAIT)
+      await vi.waitFor(async () => expect(await sessions.list()).toEqual([]), WAIT)
     })
 
     it.each([
