@@ -2,32 +2,26 @@
  * /v1/routines: executions that run by a schedule or by hand. A change is committed in Postgres, then put into the clock in
  * Redis; with Redis away the workers make up for the second step within a minute.
  */
-import { randomUUID } from 'node:crypto'
 import {
-  CofferdamError,
   inTime,
   nameSchema,
   routineIdSchema,
   routineInputSchema,
   routinePatchSchema,
-  routineRunSchema,
   routineSchema,
   type RoutineRun,
   type RoutineView,
 } from '@cofferdam/contract'
-import { checkSchedule, fireRoutine, nextRunMs } from '@cofferdam/routines'
+import { checkSchedule, nextRunMs } from '@cofferdam/routines'
 import type { StoredRoutine } from '@cofferdam/store'
 import { z } from 'zod'
 import { actorOf, requireTenant, tenantFilter, tenantScope } from '../authenticate.ts'
 import { requireCallbackSecret } from '../callback-secret.ts'
+import { foundRoutine, noRoutine, routineParams } from '../found-routine.ts'
 import type { App, RouteContext } from '../route-context.ts'
-import { changeEventSchema, DEFAULT_PAGE, FAILURES, limitQuery, nextCursorSchema } from '../wire-schemas.ts'
+import { DEFAULT_PAGE, FAILURES, limitQuery, nextCursorSchema } from '../wire-schemas.ts'
+import { routineRuns } from './routine-runs.ts'
 
-const params = z.strictObject({ id: routineIdSchema })
-const eventSchema = changeEventSchema(z.enum(['created', 'changed', 'deleted'])).extend({
-  tenant_id: z.string(),
-  routine_id: z.string(),
-})
 /** As long as other changes wait for Redis (make-live.ts). */
 const CLOCK_MS = 3000
 
@@ -35,8 +29,7 @@ const CLOCK_MS = 3000
 export function routines(app: App, context: RouteContext): void {
   addCollection(app, context)
   addOne(app, context)
-  addRuns(app, context)
-  addEvents(app, context)
+  routineRuns(app, context)
 }
 
 function addCollection(app: App, context: RouteContext): void {
@@ -117,13 +110,13 @@ function addOne(app: App, context: RouteContext): void {
         operationId: 'getRoutine',
         tags: ['routines'],
         summary: 'One routine.',
-        params,
+        params: routineParams,
         response: { 200: routineSchema, ...FAILURES },
       },
     },
     async (request) => {
       const scope = tenantScope(request)
-      const routine = required(await store.routines.get(scope, request.params.id))
+      const routine = foundRoutine(await store.routines.get(scope, request.params.id))
       return viewOf(context, routine, await lastRun(context, scope, routine))
     },
   )
@@ -135,7 +128,7 @@ function addOne(app: App, context: RouteContext): void {
         operationId: 'changeRoutine',
         tags: ['routines'],
         summary: 'Change the named parts of a routine. What runs goes on as it began.',
-        params,
+        params: routineParams,
         body: routinePatchSchema,
         response: { 200: routineSchema, ...FAILURES },
       },
@@ -144,10 +137,12 @@ function addOne(app: App, context: RouteContext): void {
       const scope = tenantScope(request)
       const patch = request.body
       checkSchedule(patch.schedule)
-      const before = required(await store.routines.get(scope, request.params.id))
+      const before = foundRoutine(await store.routines.get(scope, request.params.id))
       if (typeof patch.callback_url === 'string' || patch.request?.callback_url !== undefined)
         await requireCallbackSecret(context, before.tenant_id)
-      const routine = required(await store.routines.change(scope, request.params.id, patch, actorOf(request)))
+      const routine = foundRoutine(
+        await store.routines.change(scope, request.params.id, patch, actorOf(request)),
+      )
       await putIntoClock(context, routine)
       return viewOf(context, routine, await lastRun(context, scope, routine))
     },
@@ -160,92 +155,15 @@ function addOne(app: App, context: RouteContext): void {
         operationId: 'deleteRoutine',
         tags: ['routines'],
         summary: 'Delete a routine and the notes of its runs. What runs goes on; audit rows stay.',
-        params,
+        params: routineParams,
         response: { 204: z.undefined().describe('It is gone.'), ...FAILURES },
       },
     },
     async (request, reply) => {
       const { id } = request.params
-      if (!(await store.routines.remove(tenantScope(request), id, actorOf(request)))) throw notFound()
+      if (!(await store.routines.remove(tenantScope(request), id, actorOf(request)))) throw noRoutine()
       await tellClock(context, () => context.schedules.forget(id))
       return reply.code(204).send()
-    },
-  )
-}
-
-function addRuns(app: App, context: RouteContext): void {
-  const { store, producer } = context
-
-  app.post(
-    '/routines/:id/run',
-    {
-      schema: {
-        operationId: 'runRoutine',
-        tags: ['routines'],
-        summary: 'Run a routine now, disabled or not, under its own concurrency rule.',
-        params,
-        body: z
-          .strictObject({
-            key: z
-              .string()
-              .min(1)
-              .max(128)
-              .optional()
-              .meta({ description: 'Repeating a key repeats the answer and runs nothing.' }),
-          })
-          .optional(),
-        response: { 200: routineRunSchema, ...FAILURES },
-      },
-    },
-    async (request) => {
-      const { id } = request.params
-      required(await store.routines.get(tenantScope(request), id))
-      const trigger = { key: `by-hand:${request.body?.key ?? randomUUID()}`, scheduledAtMs: null }
-      const run = await fireRoutine({ routines: store.routines, producer }, id, trigger)
-      return required(run)
-    },
-  )
-
-  app.get(
-    '/routines/:id/runs',
-    {
-      schema: {
-        operationId: 'listRoutineRuns',
-        tags: ['routines'],
-        summary: 'What came of the last times that it was due, the newest first; 200 are kept.',
-        params,
-        querystring: z.strictObject({ limit: limitQuery.optional() }),
-        response: { 200: z.strictObject({ runs: z.array(routineRunSchema) }), ...FAILURES },
-      },
-    },
-    async (request) => {
-      const scope = tenantScope(request)
-      const { id } = request.params
-      required(await store.routines.get(scope, id))
-      return { runs: await store.routines.runs(scope, id, request.query.limit ?? DEFAULT_PAGE) }
-    },
-  )
-}
-
-/** Changes; of one that is deleted, too. */
-function addEvents(app: App, { store }: RouteContext): void {
-  app.get(
-    '/routines/:id/events',
-    {
-      schema: {
-        operationId: 'listRoutineEvents',
-        tags: ['routines'],
-        summary: 'Who changed what of a routine, the newest first; also of one that is deleted.',
-        params,
-        querystring: z.strictObject({ limit: limitQuery.optional() }),
-        response: { 200: z.strictObject({ events: z.array(eventSchema) }), ...FAILURES },
-      },
-    },
-    async (request) => {
-      const { limit = DEFAULT_PAGE } = request.query
-      const events = await store.routines.events(tenantScope(request), request.params.id, limit)
-      if (events.length === 0) throw notFound()
-      return { events }
     },
   )
 }
@@ -282,11 +200,3 @@ async function tellClock(context: RouteContext, work: () => Promise<void>): Prom
     context.logger?.warn({ err: error }, message)
   }
 }
-
-function required<T>(found: T | null): T {
-  if (found === null) throw notFound()
-  return found
-}
-
-/** The same words whether it never was, is gone, or is somebody else's. */
-const notFound = (): CofferdamError => new CofferdamError('not_found', 'There is no routine of that id.')
