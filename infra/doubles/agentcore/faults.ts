@@ -48,6 +48,8 @@ export interface Fault {
   reason?: string
   field?: string
   after?: number
+  /** With an exception as the first frame: the program runs all the same. */
+  runs?: boolean
   result?: object
   ms?: number
 }

@@ -55,7 +55,7 @@ export async function invoke(
   if (fault?.kind === 'cut-before') return void response.destroy()
   const stream = createStream(response, session.id)
   const isFrame = fault?.kind === 'exception' || fault?.kind === 'error-frame'
-  if (isFrame && (fault.after ?? 0) === 0) return stream.end(frameOf(fault))
+  if (isFrame && (fault.after ?? 0) === 0 && fault.runs !== true) return stream.end(frameOf(fault))
   if (fault?.kind === 'result') return stream.end(event(fault.result ?? {}))
   const onText = previews ? (text: string) => stream.write(event(preview(text))) : null
   const ran = session.turn(async () => await callTool(session, call, onText))

@@ -1,5 +1,5 @@
 /** Provisioning against the account's double, through the vendor's clients, with the rows in a real Postgres. */
-import type { InterpreterRows } from '@cofferdam/contract'
+import { isCofferdamError, type InterpreterRows } from '@cofferdam/contract'
 import { createStore, type Store } from '@cofferdam/store'
 import { createTestDatabase, type TestDatabase } from '@cofferdam/store/testing'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
@@ -340,6 +340,27 @@ describe('the reconciler', () => {
     expect(report?.interpreters.map(({ action }) => action)).toEqual(['failed', 'failed'])
     expect(await find(tenant)).toEqual(ids)
   })
+})
+
+it('repeats none of our keys where a refusal does', async () => {
+  const tenant = await newTenant()
+  const token = `IQoJcanary${'t0ken+of/the='.repeat(12)}`
+  const file = join(blobDir, 'wrong')
+  writeFileSync(
+    file,
+    `[default]\naws_access_key_id = ${EXAMPLE_SECRETS.accessKeyId}\naws_secret_access_key = wrong/secret+of/the/provisioner/00000000\naws_session_token = ${token}\n`,
+  )
+  const report = await provisioner({ credentials_file: file }).reconcile(wanting(tenant))
+  expect(report?.interpreters).toMatchObject([{ action: 'failed' }, { action: 'failed' }])
+  expect(JSON.stringify(report)).toContain('AccessDeniedException')
+  const error: unknown = await provisioner({ credentials_file: file })
+    .reconcile({ garbage: 'look' })
+    .catch((thrown: unknown) => thrown)
+  expect(isCofferdamError(error)).toBe(true)
+  const all = [JSON.stringify(report)]
+  for (let one = error; one instanceof Error; one = one.cause) all.push(one.message, one.stack ?? '')
+  expect(all.join()).toContain('x-amz-security-token:<redacted>')
+  for (const key of [EXAMPLE_SECRETS.accessKeyId, token]) expect(all.join()).not.toContain(key)
 })
 
 describe('garbage', () => {

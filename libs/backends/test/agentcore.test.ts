@@ -143,6 +143,19 @@ describe.skipIf(why !== null && process.env['COFFERDAM_REQUIRE'] !== 'all')(`age
       ['gets an empty stream', invoke('empty')],
       ['gets an exception behind an event', invoke('exception', { after: 1 })],
       ['gets an error frame behind two events', invoke('error-frame', { error: 'Whatever', after: 2 })],
+      ['is refused by its first frame', invoke('exception', { error: 'validationException' })],
+      [
+        'has run when its first frame refuses it',
+        invoke('exception', { error: 'validationException', runs: true }),
+      ],
+      [
+        'has run when its first frame throttles it',
+        invoke('exception', { error: 'throttlingException', runs: true, times: 8 }),
+      ],
+      [
+        'has run when its first frame knows no session',
+        invoke('exception', { error: 'resourceNotFoundException', runs: true }),
+      ],
       ['is refused behind an event', invoke('exception', { error: 'accessDeniedException', after: 1 })],
       ['gets its result and no end of the stream', invoke('endless')],
       ['gets an exception that no model has', invoke('exception', { error: 'newException', after: 1 })],
@@ -173,7 +186,7 @@ describe.skipIf(why !== null && process.env['COFFERDAM_REQUIRE'] !== 'all')(`age
     it.each<[string, Fault]>([
       ['ThrottlingException', invoke('http', { error: 'ThrottlingException', times: 9 })],
       ['AccessDeniedException', invoke('http', { error: 'AccessDeniedException' })],
-      ['ValidationException', invoke('exception', { error: 'validationException' })],
+      ['ValidationException', invoke('http', { error: 'ValidationException' })],
       ['ServiceQuotaExceededException', invoke('http', { error: 'ServiceQuotaExceededException' })],
     ])('did not run, and says so, when the service refuses it: %s', async (name, fault) => {
       const sandbox = await open(MARK)
@@ -187,7 +200,11 @@ describe.skipIf(why !== null && process.env['COFFERDAM_REQUIRE'] !== 'all')(`age
     })
 
     it.each<[string, string, Fault[]]>([
-      ['not at all', 'has no session any more', [invoke('http', { error: 'ResourceNotFoundException' })]],
+      [
+        'not at all',
+        'has no session any more',
+        [invoke('http', { error: 'ResourceNotFoundException', times: 9 })],
+      ],
       ['not at all', 'meets conflicts alone', [invoke('http', { error: 'ConflictException', times: 9 })]],
       ['not at all', 'never gets through', [invoke('cut-before', { times: 9 })]],
       ['once', 'gets no answer ever', [invoke('cut-after', { times: 9 })]],
@@ -358,6 +375,18 @@ describe.skipIf(why !== null && process.env['COFFERDAM_REQUIRE'] !== 'all')(`age
       await ended
     })
 
+    it('of a session that somebody stops are not the program’s: it ran, and is lost', async () => {
+      const program = python('open("effect", "a").write("x")\nimport time\ntime.sleep(60)')
+      const sandbox = await open(program)
+      const ended = expect(run(sandbox, program)).rejects.toMatchObject({
+        code: 'sandbox_lost',
+        details: { reason: 'session_lost' },
+      })
+      await expect.poll(() => marks(sandbox), AT_MOST).toBe('x')
+      await double.sessions.byId(String(sandbox.ref.handle['session']))?.end('stopped')
+      await ended
+    })
+
     it('stop the session when nobody waits any more', async () => {
       const program = python('import time\ntime.sleep(60)')
       const sandbox = await open(program)
@@ -485,6 +514,15 @@ describe.skipIf(why !== null && process.env['COFFERDAM_REQUIRE'] !== 'all')(`age
       second.retire?.()
     })
 
+    it('outlives a lost answer to the question whether it is alive', async () => {
+      const { by, session } = await keeping()
+      await (await open(MARK, session, by))[Symbol.asyncDispose]()
+      double.fault(invoke('http', { error: 'InternalServerException' }), invoke('cut-after'))
+      const second = await open(MARK, session, by)
+      expect([second.session?.fresh, double.faultsLeft]).toEqual([false, []])
+      second.retire?.()
+    })
+
     it('whose interpreter is gone went with it, also where nobody learnt its id', async () => {
       const { by, session, key, registry } = await keeping()
       const name = { tenantId: 't', backend: 'agentcore', key }
@@ -585,6 +623,16 @@ print('ghp_' + 'a1' * 18)
     const found = await run(second, python('import glob\nprint(glob.glob("/home/user/cofferdam-*"))'))
     expect(found.stdout).toBe('[]\n')
     second.retire?.()
+  })
+
+  it('writes and reads files although answers are lost', async () => {
+    const sandbox = await open(MARK)
+    await sandbox.write([{ path: 'a', bytes: Buffer.from('bytes') }])
+    double.fault(invoke('cut-after', { tool: 'writeFiles' }), invoke('cut-before', { tool: 'writeFiles' }))
+    expect((await run(sandbox, MARK)).stdout).toBe('done\n')
+    double.fault(invoke('cut-after'), invoke('empty'))
+    expect(Buffer.from(await sandbox.read('a', 10)).toString()).toBe('bytes')
+    expect(double.faultsLeft).toEqual([])
   })
 
   it('carries the most that a request may bring, in one call', async () => {

@@ -164,10 +164,10 @@ export const LOG_FACTS: Readonly<Record<string, LogFacts>> = {
     about: 'Its first call did not end with our marker. Often: the interpreter’s image or role is broken.',
   },
   'agentcore: a session whose start failed may run on': {
-    level: 'warn',
+    level: 'info',
     from: 'worker',
     about:
-      'Nobody knows its id, and it could not be looked for. Its worker looks for it again with every round of the janitor; at the latest the service ends it a minute after its deadline.',
+      'Nobody knows its id, and it was not found by its name. Its worker looks for it again with every round of the janitor, for ten minutes; at the latest the service ends it a minute after its deadline.',
   },
   'agentcore: a session was not stopped; it is asked for again': {
     level: 'warn',
@@ -194,7 +194,8 @@ export const LOG_FACTS: Readonly<Record<string, LogFacts>> = {
   'e2b: a sandbox whose creation failed may run on until its life ends': {
     level: 'warn',
     from: 'worker',
-    about: 'Nobody knows its id yet. Its worker looks for it with every round of the janitor; at the latest the vendor ends it at its time-out.',
+    about:
+      'Nobody knows its id yet. Its worker looks for it with every round of the janitor; at the latest the vendor ends it at its time-out.',
   },
   'e2b: a failed sandbox was not removed': {
     level: 'warn',

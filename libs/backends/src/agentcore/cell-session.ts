@@ -7,11 +7,18 @@ import { posix } from 'node:path'
 import type { ToolArguments, ToolName } from '@aws-sdk/client-bedrock-agentcore'
 import { CofferdamError, isCofferdamError, type ProgramFile } from '@cofferdam/contract'
 import { runInBackground } from './background-program.ts'
-import { isRefused, isThrottled, lostSandbox, openFailure, refusedProgram } from './classify-failure.ts'
+import {
+  isLostAnswer,
+  isNotBegun,
+  isThrottled,
+  lostSandbox,
+  openFailure,
+  refusedProgram,
+} from './classify-failure.ts'
 import { cellCode, cellCommand, preamble, readyMarker } from './cell-source.ts'
 import type { OnText, ToolResult } from './consume-stream.ts'
 import { createLiveLines, withoutLines, type Piece } from './live-lines.ts'
-import { patiently, pause, THROTTLED_MAX } from './patiently.ts'
+import { despiteLosses, patiently, pause, THROTTLED_MAX } from './patiently.ts'
 import { readAnswer, type Answer } from './read-answer.ts'
 import type { CallMore, DataPlane, SessionPlace } from './data-plane.ts'
 
@@ -27,7 +34,6 @@ const SIGN_MAX = 1024
 const SIGN_MS = 15_000
 /** An outcome is asked for again while the program that was lost from sight may still run. */
 const OUTCOME_POLL_MS = { first: 500, longest: 5000 }
-const QUESTIONS_MAX = 3
 
 export interface ProgramRequest {
   once: string
@@ -52,8 +58,8 @@ export interface CellSession {
   spoil(): void
   /** Files for the next request, which puts them in their places. Throws what `invalid_request` and the like are for. */
   upload(files: readonly ProgramFile[], signal: AbortSignal): Promise<string>
-  /** A request that changes nothing when it is sent twice; `most` bounds the bytes of its answer. */
-  ask(request: object, most: number, signal: AbortSignal): Promise<Answer>
+  /** `archive`: of files that come first, put there by `upload`. `most` bounds the bytes of the answer. */
+  ask(request: { op: string; archive: string | null }, most: number, signal: AbortSignal): Promise<Answer>
   /** Whether it answers. Throws `backend_unavailable` when the rate lets nobody ask. */
   isAlive(signal: AbortSignal): Promise<boolean>
   /** Runs a program at most once. Null when the interpreter ended without an answer; then the tool's own result says how. */
@@ -178,18 +184,9 @@ export function createCellSession(service: DataPlane, id: SessionPlace, base: st
     }
   }
 
-  /** The same question after an answer that was lost, a few times. */
-  async function askAgain(request: object, most: number, signal: AbortSignal): Promise<Answer> {
-    for (let attempt = 1; ; attempt += 1) {
-      try {
-        return await ask(request, most, signal)
-      } catch (error) {
-        signal.throwIfAborted()
-        if (!isLostAnswer(error) || attempt === QUESTIONS_MAX) throw error
-        await pause(OUTCOME_POLL_MS.first, signal)
-      }
-    }
-  }
+  /** The same question after an answer that was lost. */
+  const askAgain: typeof ask = async (request, most, signal, by) =>
+    await despiteLosses(async () => await ask(request, most, signal, by), signal)
 
   return {
     id,
@@ -212,15 +209,22 @@ export function createCellSession(service: DataPlane, id: SessionPlace, base: st
         Buffer.from(`${JSON.stringify(head)}\n`),
         ...files.map(({ bytes }) => bytes),
       ])
-      const { isError, stderr } = await call('writeFiles', { content: [{ path: archive, blob }] }, signal)
+      const written = async (): Promise<ToolResult> =>
+        await call('writeFiles', { content: [{ path: archive, blob }] }, signal)
+      const { isError, stderr } = await despiteLosses(written, signal).catch((error: unknown) => {
+        signal.throwIfAborted()
+        throw refusedProgram(error)
+      })
       if (isError)
         throw new CofferdamError('internal', `AgentCore: files were not taken: ${stderr.slice(0, 200)}`)
       return archive
     },
 
     async ask(request, most, signal) {
+      // Files that came are put into their places by the first one, and what was removed is not there for the second.
+      const changes = request.archive !== null || request.op === 'remove'
       try {
-        return await ask(request, most, signal)
+        return await (changes ? ask : askAgain)(request, most, signal)
       } catch (error) {
         signal.throwIfAborted()
         throw lostSandbox(error)
@@ -230,7 +234,7 @@ export function createCellSession(service: DataPlane, id: SessionPlace, base: st
     async isAlive(signal) {
       const inTime = AbortSignal.any([signal, AbortSignal.timeout(SIGN_MS)])
       try {
-        await ask(SIGN_OF_LIFE, SIGN_MAX, inTime, callBefore)
+        await askAgain(SIGN_OF_LIFE, SIGN_MAX, inTime, callBefore)
         return true
       } catch (error) {
         // It was not asked: nothing of that is the session's.
@@ -264,20 +268,13 @@ export function createCellSession(service: DataPlane, id: SessionPlace, base: st
             throw lostSandbox(error)
           })
           if (answer !== null) return { answer, result: null }
-          if (attempt === 2) throw lostSandbox(error)
+          // The cell says so, twice.
+          if (attempt === 2) throw refusedProgram(error)
         }
       }
     },
   }
 }
-
-/** The call was refused, or had no turn in the rate. */
-const isNotBegun = (error: unknown): boolean =>
-  isCofferdamError(error) ? error.code === 'backend_unavailable' : isRefused(error)
-
-/** Nothing is known of what became of the call. */
-const isLostAnswer = (error: unknown): boolean =>
-  isCofferdamError(error) ? error.details['reason'] === 'empty_stream' : !isRefused(error)
 
 function cellFailure({ failed, message = '' }: Answer['head']): CofferdamError {
   const code =

@@ -44,6 +44,19 @@ const rowOf = (error: unknown): Row => TABLE[nameOf(error)] ?? UNKNOWN
 /** The class's name; `Error` for anything else. */
 export const nameOf = (error: unknown): string => (error instanceof Error ? error.name : 'Error')
 
+/**
+ * The call was refused over HTTP, or had no turn in the rate: surely nothing of it was begun. Not so an exception within a stream, nor
+ * a session that is gone: it may have gone while the call ran.
+ */
+export const isNotBegun = (error: unknown): boolean =>
+  isCofferdamError(error)
+    ? error.code === 'backend_unavailable'
+    : isRefused(error) && !isGone(error) && refusalOf(error)?.status !== undefined
+
+/** Nothing is known of what became of the call. */
+export const isLostAnswer = (error: unknown): boolean =>
+  isCofferdamError(error) ? error.details['reason'] === 'empty_stream' : !isGone(error) && !isNotBegun(error)
+
 /** The service said no before it began anything. */
 export const isRefused = (error: unknown): boolean => rowOf(error).refused
 
@@ -90,7 +103,7 @@ function lossReason(error: unknown): string {
   return isTime ? 'session_timeout' : nameOf(error)
 }
 
-/** Why a request was found invalid, where the service said so. */
+/** What the service said more. */
 const refusalOf = (error: unknown): Refused['refusal'] => (error as Refused | null)?.refusal
 
 /** AWS's words name actions and resources; key ids are cut out all the same. */

@@ -20,6 +20,8 @@ const HIDDEN = '<redacted>'
 const KEY_ID = /\b(?:AKIA|ASIA)[A-Z0-9]{12,}/g
 /** Shorter values are none that AWS gives out, and stand in ordinary text by chance. */
 const KEY_MIN = 12
+/** What the SDK adds to an answer that it cannot read. */
+const FOR_DEVELOPERS = /\s*Deserialization error: to see the raw response.*$/s
 /** Of a refusal's fields, enough to see which; their values are never shown. */
 const FIELDS_MAX = 10
 
@@ -32,21 +34,34 @@ export async function hidingKeys<T>(client: KeyedClient, call: () => Promise<T>)
     const keys = await keysOf(client, error)
     const hide = (text: string): string =>
       keys.reduce((left, key) => left.replaceAll(key, HIDDEN), text).replaceAll(KEY_ID, HIDDEN)
-    throw Object.assign(new Error(hide(error.message)), { name: hide(error.name), refusal: refusalOf(error) })
+    const words = hide(error.message).replace(FOR_DEVELOPERS, '')
+    throw Object.assign(new Error(words), { name: hide(error.name), refusal: refusalOf(error) })
   }
 }
 
-/** What an error that came through `hidingKeys` says of an invalid request: the reason, and the names of the fields. */
+/** What an error that came through `hidingKeys` says more. */
 export interface Refused {
-  refusal?: { invalid?: string; fields?: string[] }
+  refusal?: {
+    /** Of HTTP; an exception within a stream has none. */
+    status?: number
+    /** Of an invalid request, the reason and the names of the fields. */
+    invalid?: string
+    fields?: string[]
+  }
 }
 
 function refusalOf(error: Error): NonNullable<Refused['refusal']> {
-  const { reason, fieldList } = error as { reason?: unknown; fieldList?: unknown }
+  const { reason, fieldList, $metadata } = error as {
+    reason?: unknown
+    fieldList?: unknown
+    $metadata?: { httpStatusCode?: number }
+  }
+  const status = $metadata?.httpStatusCode
   const fields = (Array.isArray(fieldList) ? fieldList : []).flatMap((field: unknown) =>
     isWord((field as { name?: unknown } | null)?.name) ? [(field as { name: string }).name] : [],
   )
   return {
+    ...(status === undefined ? {} : { status }),
     ...(isWord(reason) ? { invalid: reason } : {}),
     ...(fields.length > 0 ? { fields: fields.slice(0, FIELDS_MAX) } : {}),
   }

@@ -13,6 +13,9 @@ import type { DataPlane, SessionPlace } from './data-plane.ts'
 import { clientToken } from './session-name.ts'
 import type { StoppingPlane } from './stop-again.ts'
 
+/** A start that was not carried out by then is not carried out any more. */
+const COMES_MS = 600_000
+
 export interface StartWish {
   interpreter: string
   name: string
@@ -67,15 +70,26 @@ async function start(
     return await service.start({ interpreter, name, seconds, token, traceParent })
   } catch (error) {
     // Without a refusal it may have been made all the same.
-    if (!isRefused(error)) {
-      const stop = async (): Promise<unknown> => await stopByName(service, interpreter, name)
-      await stop().catch((cause: unknown) => {
-        service.later(name, stop)
-        logger.warn({ err: cause, name }, 'agentcore: a session whose start failed may run on')
-      })
-    }
+    if (!isRefused(error)) await stopUnanswered({ service, logger }, interpreter, name)
     throw openFailure(error, 'session_start')
   }
+}
+
+/** What was asked for may be there now, or only after this look: it is looked for until it cannot come any more. */
+async function stopUnanswered(
+  { service, logger }: Pick<OpenParts, 'service' | 'logger'>,
+  interpreter: string,
+  name: string,
+): Promise<void> {
+  const untilMs = Date.now() + COMES_MS
+  async function stop(): Promise<void> {
+    const stopped = await stopByName(service, interpreter, name)
+    if (stopped === 0 && Date.now() < untilMs) throw new Error('not there yet')
+  }
+  await stop().catch((cause: unknown) => {
+    service.later(name, stop)
+    logger.info({ err: cause, name }, 'agentcore: a session whose start failed may run on')
+  })
 }
 
 /** Stops it; a failure is logged, for nobody waits, and it is stopped later. */

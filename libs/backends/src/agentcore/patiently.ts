@@ -1,6 +1,6 @@
-/** Calls that the service refuses for the rate, made again. */
+/** Calls that are made again: those that the service refuses for the rate, and questions whose answer was lost. */
 import { setTimeout as sleep } from 'node:timers/promises'
-import { isThrottled } from './classify-failure.ts'
+import { isLostAnswer, isThrottled } from './classify-failure.ts'
 
 /**
  * A call that was refused for the rate is made so often, with pauses between: some 1.5 s before anything of a user has begun, for
@@ -8,6 +8,9 @@ import { isThrottled } from './classify-failure.ts'
  */
 export const THROTTLED_MAX = { before: 4, after: 8 }
 const PAUSE_MS = { first: 200, longest: 1000 }
+/** A question is asked so often, with so much between, before no answer is the answer. */
+const QUESTIONS_MAX = 3
+const QUESTION_PAUSE_MS = 500
 
 /** Again while it is refused for the rate, up to so many times in all. */
 export async function patiently<T>(work: () => Promise<T>, signal: AbortSignal, most: number): Promise<T> {
@@ -19,6 +22,19 @@ export async function patiently<T>(work: () => Promise<T>, signal: AbortSignal, 
       if (!isThrottled(error) || attempt === most) throw error
       const pauseMs = Math.min(PAUSE_MS.first * 2 ** (attempt - 1), PAUSE_MS.longest)
       await pause(pauseMs * (0.5 + Math.random()), signal)
+    }
+  }
+}
+
+/** Again after an answer that was lost: for what does the same when it is done twice. */
+export async function despiteLosses<T>(work: () => Promise<T>, signal: AbortSignal): Promise<T> {
+  for (let attempt = 1; ; attempt += 1) {
+    try {
+      return await work()
+    } catch (error) {
+      signal.throwIfAborted()
+      if (!isLostAnswer(error) || attempt === QUESTIONS_MAX) throw error
+      await pause(QUESTION_PAUSE_MS, signal)
     }
   }
 }

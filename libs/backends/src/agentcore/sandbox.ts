@@ -228,7 +228,10 @@ export class AgentcoreSandbox implements Sandbox {
     if (this.#isGone || this.#closed.signal.aborted) throw new CofferdamError('sandbox_lost')
   }
 
-  async #ask(request: object, most: number): Promise<Answer> {
+  async #ask(
+    request: { op: string; path?: string; globs?: readonly string[]; most?: number },
+    most: number,
+  ): Promise<Answer> {
     this.#check()
     const signal = this.#closed.signal
     const archive = await this.#upload(signal)
