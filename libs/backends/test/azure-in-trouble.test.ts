@@ -86,7 +86,10 @@ describe.skipIf(why !== null && process.env['COFFERDAM_REQUIRE'] !== 'all')(
     })
 
     it('what a poll begins that arrives after the end is ended', async () => {
-      const backend = createAzureBackend(places.settings('custom'))
+      const warned: string[] = []
+      const log = (_fields: object, message: string): void => void warned.push(message)
+      const logger = { debug: log, info: log, warn: log }
+      const backend = createAzureBackend(places.settings('custom'), { logger })
       const sessions = places.double.pool('custom')
       const before = sessions.allocated
       const program = python("import time; print('up', flush=True); time.sleep(60)")
@@ -108,6 +111,10 @@ describe.skipIf(why !== null && process.env['COFFERDAM_REQUIRE'] !== 'all')(
       held.letGo()
       await vi.waitFor(() => expect(sessions.allocated).toBe(before + 2), WAIT)
       await vi.waitFor(async () => expect(await sessions.list()).toEqual([]), WAIT)
+      // Again: there is nothing by now, which is no failure.
+      expect(await backend.kill(sandbox.ref)).toBe(false)
+      await backend[Symbol.asyncDispose]()
+      expect(warned).toEqual([])
     })
 
     it.each([

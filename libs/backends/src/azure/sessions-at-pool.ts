@@ -22,22 +22,22 @@ export interface SessionsAtPool {
 export function createSessionsAtPool(api: PoolApi, kind: 'container' | 'interpreter'): SessionsAtPool {
   const query = { 'api-version': MANAGEMENT_VERSION }
   return {
-    async end(identifier) {
-      try {
+    end: (identifier) =>
+      // What is done again later must know, too, that gone is no failure.
+      api.ending(identifier, async () => {
         const end =
           kind === 'container'
             ? ({ method: 'POST', path: '/.management/stopSession' } as const)
             : ({ method: 'DELETE', path: '/session' } as const)
-        // The identifier goes as any other field: the call itself is none to the session.
-        await api.ending(identifier, () =>
-          api.call({ ...end, query: { ...query, identifier }, isRepeatable: true }),
-        )
-        return true
-      } catch (error) {
-        if (saysGone(error)) return false
-        throw error
-      }
-    },
+        try {
+          // The identifier goes as any other field: the call itself is none to the session.
+          await api.call({ ...end, query: { ...query, identifier }, isRepeatable: true })
+          return true
+        } catch (error) {
+          if (saysGone(error)) return false
+          throw error
+        }
+      }),
     async list(signal) {
       const found: string[] = []
       for (let page = 0; page < PAGES_MAX; page += 1) {
