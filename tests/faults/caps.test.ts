@@ -40,6 +40,8 @@ const METERED: TenantCaps = {
 }
 /** Lock (9 s) + stalled check (3 s) + the sweep, on a slow machine. */
 const RECOVERY_MS = 90_000
+/** A lease of 15 s, and rows that are asked every 10 s. */
+const LEASE_OVER_MS = 60_000
 
 /** As PUT /v1/tenants/{id}/caps does it. */
 async function setCaps(tenantId: string, caps: TenantCaps): Promise<void> {
@@ -105,13 +107,15 @@ describe('the counters of a tenant', () => {
 
     // Nothing stays reserved: what is left holds exactly one more execution of 30 CPU seconds.
     const used = sumOf(rows)
+    // What a dead owner had reserved becomes what its row says once its lease is over and somebody looks.
+    await expect.poll(async () => counters('mixed'), { timeout: LEASE_OVER_MS, interval: 500 }).toEqual(used)
     await setCaps('mixed', { ...METERED, tenant_daily_cpu_seconds: Math.ceil(used.cpuMs / 1000) + 30 })
     const last = await fleet.client.enqueue(fakeRequest('mixed', [{ usage: { cpu_ms: 1 } }]))
     const [result] = await endingsOf(fleet, [last], RECOVERY_MS)
     expect(result).toMatchObject({ ending: 'ok', usage: { cpu_ms: 1, charged_cpu_ms: 1 } })
     expect(result?.caps?.tenant_daily_cpu?.used).toBe((used.cpuMs + 1) / 1000)
     await expect
-      .poll(async () => counters('mixed'), { timeout: 20_000 })
+      .poll(async () => counters('mixed'), { timeout: LEASE_OVER_MS })
       .toEqual(sumOf(await auditRows(fleet, 'mixed')))
     const usage = await fleet.admission.usage('mixed')
     expect([usage.tenant_daily_cpu?.reserved, usage.tenant_daily_cost?.reserved]).toEqual([0, 0])

@@ -77,11 +77,13 @@ end
 
 -- What is reserved for attempts that nobody holds a lease of: of a dead worker, to be settled by whoever ends it, or of one
 -- that died after the ending and before the settlement. The audit rows know which: they are asked again, but not always.
+-- (usage.lua does the same.)
 local function recount()
   local live = redis.call('ZCOUNT', KEYS[6], '(' .. string.format('%.0f', now), '+inf')
   if redis.call('HLEN', KEYS[8]) <= live then return end
   if now - tonumber(redis.call('HGET', KEYS[4], 'rc') or '0') < 10000 then return end
   redis.call('HSET', KEYS[4], 'rc', now)
+  redis.call('PEXPIREAT', KEYS[4], dayEnd + 60000)
   redis.call('DEL', KEYS[1])
 end
 

@@ -11,7 +11,6 @@ import { createSeeding, type AttemptName, type ChargedCounts } from './seed.ts'
 import { createServerRun } from './server-run.ts'
 import { readUsage, type Usage } from './usage.ts'
 import type { Admitted, Lease, Refused } from './verdict.ts'
-import { within } from './within.ts'
 
 /**
  * How long a charge is remembered: 49 h. From its charge on an attempt may wait once more for its turn (24 h, handed
@@ -85,7 +84,10 @@ export interface Admission {
   refund(key: AttemptKey, lease?: Lease): Promise<boolean>
   /** When the attempt was charged (Redis clock, ms), null when it is not: for whoever closes what a dead worker left. Throws `queue_unavailable`. */
   chargedAtMs(key: Omit<AttemptKey, 'agentId'>): Promise<number | null>
-  /** Used and left, without charging. Throws `queue_unavailable`. */
+  /**
+   * Used and left, without charging. What a dead worker ended and did not settle is counted from its audit row here, once its lease
+   * is over. Throws `queue_unavailable`.
+   */
   usage(tenantId: string, agentId?: string): Promise<Usage>
   /** Makes caps take effect with the next admission; commit them to Postgres first. Throws `invalid_request`, `queue_unavailable`. */
   setCaps(tenantId: string, caps: TenantCaps): Promise<void>
@@ -152,7 +154,17 @@ export function createAdmission(deps: AdmissionDeps): Admission {
       return entry === null ? null : Number(entry.split(':')[2])
     },
     async usage(tenantId, agentId) {
-      return readUsage(scripts, tenantId, agentId, { serverRun: await serverRun(), dayMs, hourMs, defaults })
+      const read = async () =>
+        readUsage(scripts, tenantId, agentId, { serverRun: await serverRun(), dayMs, hourMs, defaults })
+      const { usage, recount } = await read()
+      if (recount === null) return usage
+      try {
+        await seed(tenantId, recount)
+        return (await read()).usage
+      } catch (error) {
+        deps.logger?.warn({ err: error, tenant_id: tenantId }, 'usage is shown as it was counted')
+        return usage
+      }
     },
     setCaps: (tenantId, caps) => writeCaps(scripts, tenantId, caps, newToken()),
     getCaps: (tenantId) => boundedAnswer(readCaps(redis, tenantId), timeoutMs, 'reading caps'),

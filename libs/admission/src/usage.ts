@@ -1,7 +1,8 @@
 /** What a tenant has used of its caps, as the dashboard and `GET /v1/tenants/{id}/usage` show it. */
 import type { CapsUse } from '@cofferdam/contract'
 import { keys } from './keys.ts'
-import { numberAt, type Scripts } from './scripts.ts'
+import { numberAt, textAt, type Scripts } from './scripts.ts'
+import type { Unseeded } from './seed.ts'
 
 type CpuUse = NonNullable<CapsUse['tenant_daily_cpu']>
 
@@ -19,6 +20,12 @@ export interface Usage {
   seeded: boolean
 }
 
+/** A reading, and what to count again first where something is reserved that nobody holds: its worker died before it was settled. */
+export interface UsageReading {
+  usage: Usage
+  recount: Unseeded | null
+}
+
 /** Reads the usage in one call. Throws CofferdamError('queue_unavailable'). */
 export async function readUsage(
   scripts: Scripts,
@@ -30,7 +37,7 @@ export async function readUsage(
     hourMs: number
     defaults: { tenant_daily: number; agent_hourly: number; concurrency: number }
   },
-): Promise<Usage> {
+): Promise<UsageReading> {
   const { defaults } = settings
   const reply = await scripts.run(
     'usage',
@@ -40,6 +47,7 @@ export async function readUsage(
       keys.day(tenantId),
       keys.hour(tenantId, agentId ?? ''),
       keys.leases(tenantId),
+      keys.open(tenantId),
     ],
     [
       agentId ?? '',
@@ -66,7 +74,7 @@ export async function readUsage(
           limit: at(from + 2) / per,
           resets_at: new Date(at(3)).toISOString(),
         }
-  return {
+  const usage: Usage = {
     tenant_daily: use(1),
     agent_hourly: agentId === undefined ? null : use(4),
     concurrency: { running: at(7), limit: at(8) },
@@ -74,4 +82,6 @@ export async function readUsage(
     tenant_daily_cost: metered(12, 1),
     seeded: at(0) === 1,
   }
+  const told = { serverRun: settings.serverRun, nowMs: at(16), capsRev: textAt(reply, 17) }
+  return { usage, recount: at(15) === 1 ? told : null }
 }

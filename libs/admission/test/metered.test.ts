@@ -31,6 +31,8 @@ class Rows {
   }
 }
 
+let rowsAreAway = false
+
 async function using(
   work: (open: Opened, rows: Rows) => Promise<void>,
   deps: Partial<AdmissionDeps> = {},
@@ -226,6 +228,37 @@ describe('what was reserved', () => {
         reserved: 900,
       })
     }))
+
+  it('is found out by whoever looks, when nobody comes after such a death', () =>
+    using(async (open, rows) => {
+      await open.admission.setCaps('seen', caps({ tenant_daily_cost: 1000 }))
+      const key = attemptOf('seen')
+      await admitted(open, key, { cpuMs: 0, cost: 900 })
+      rows.charged.set(key.executionId, { cpuMs: 0, cost: 30 })
+      const costNow = async () => (await open.admission.usage('seen')).tenant_daily_cost
+      expect(await costNow()).toMatchObject({ used: 0, reserved: 900 })
+      expect(await open.redis.zadd('cfd:{seen}:lease', 'XX', 'CH', 1, `${key.executionId}:1`)).toBe(1)
+      expect(await costNow()).toMatchObject({ used: 30, reserved: 0 })
+    }))
+
+  it('is shown as it was counted while nobody can ask its rows', () =>
+    using(
+      async (open) => {
+        await open.admission.setCaps('away', caps({ tenant_daily_cost: 1000 }))
+        const key = attemptOf('away')
+        await admitted(open, key, { cpuMs: 0, cost: 900 })
+        rowsAreAway = true
+        await open.redis.zadd('cfd:{away}:lease', 'XX', 'CH', 1, `${key.executionId}:1`)
+        const usage = await open.admission.usage('away')
+        expect(usage).toMatchObject({ tenant_daily_cost: { used: 0, reserved: 900 }, seeded: false })
+      },
+      {
+        countCharged: async () => {
+          if (rowsAreAway) throw new Error('Postgres is away')
+          return { day: { bucket: 0, count: 0 }, hours: [] }
+        },
+      },
+    ))
 })
 
 describe('a tenant without these caps', () => {
