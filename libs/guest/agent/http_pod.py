@@ -5,6 +5,7 @@ unix socket. A worker attaches with a channel of its own choosing, which nobody 
 requests; a request whose answer was lost is sent again and has no second effect.
 
   free ──attach──▶ attached ──release (clean)──▶ released ──attach──▶ attached …      agent ends ──▶ over
+                     └─ sent nothing yet: another with a higher fence takes over
 
   POST /v1/attach   {"channel", "fence", "boot", "options"} → {"pod", "fresh"}     boot: the incarnation that is expected, or null
   POST /v1/send?channel=&at=N         bytes for the agent from its N-th on → {"at"}: how many it has now (perhaps not all of these)
@@ -74,7 +75,8 @@ class Pod:
         channel, fence, options = asked["channel"], asked["fence"], asked["options"]
         if not isinstance(channel, str) or len(channel) < 32 or not all(isinstance(option, str) for option in options):
             raise Refused(400, "not a worker's")
-        with self.change:
+        # Nothing may be half sent when it is another's.
+        with self.sending, self.change:
             if asked.get("boot") not in (None, self.boot):
                 raise Refused(410, "another incarnation")
             self.heard = time.monotonic()
@@ -83,7 +85,8 @@ class Pod:
             elif self.holds(channel) and self.taken == 0 and self.base == 0:
                 return {"pod": self.boot, "fresh": self.is_fresh}  # its first answer was lost
             else:
-                if self.channel is not None or fence < self.fence:
+                # Of one that was never sent anything its holder died, or was replaced, before it asked for anything.
+                if fence < self.fence or (self.channel is not None and (self.taken > 0 or fence == self.fence)):
                     raise Refused(409, "another holds it")
                 if self.agent.poll() is not None:
                     raise Refused(410, "over")
@@ -194,6 +197,9 @@ class Pod:
             time.sleep(1)
             with self.change:
                 is_left = self.channel is not None and time.monotonic() - self.heard > LIFE_SECONDS
+                if is_left and self.taken == 0 and not self.is_fresh:
+                    # It came back to a container that rests, and asked for nothing: so it rests on.
+                    self.channel = is_left = None
             if is_left:
                 self.agent.kill()
                 os._exit(1)
