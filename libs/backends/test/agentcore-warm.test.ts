@@ -147,6 +147,31 @@ describe.skipIf(why !== null && process.env['COFFERDAM_REQUIRE'] !== 'all')(
       expect(first?.ended).toBe('stopped')
     })
 
+    it('run nothing for a turn that was another’s by the time they were its own', async () => {
+      await using sessions = await redisSessions()
+      const session = { key: 'turn', scope: 'interpreter', idleMs: null } as const
+      const one = worker(
+        { warm_sessions: 1 },
+        {
+          ...sessions,
+          async claim(name, ...asked) {
+            // The registry is told that it waits no more: the last call before the turn is the caller's.
+            if (name.key !== session.key) await sessions.expire({ ...name, tenantId: 't', key: session.key })
+            return await sessions.claim(name, ...asked)
+          },
+        },
+      )
+      one.backend.prewarm?.()
+      await ready(one.events, 1)
+      const sandbox = await one.open({ reuse: 'session', session })
+      expect(sandbox.warm).toBe(true)
+      const before = double.calls.length
+      await expect(printed(sandbox, python('print("ran")'))).rejects.toMatchObject({ code: 'sandbox_lost' })
+      const calls = double.calls.slice(before).map(({ operation }) => operation)
+      expect(calls).not.toContain('InvokeCodeInterpreter')
+      await sandbox[Symbol.asyncDispose]()
+    })
+
     it('are none by default, and none where nothing is to wait', async () => {
       const before = double.sessions.started
       for (const { backend, open, events } of [worker(), worker({ warm_sessions: 0 })]) {

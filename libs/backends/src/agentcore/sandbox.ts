@@ -77,6 +77,7 @@ export class AgentcoreSandbox implements Sandbox {
     this.#parts = parts
     this.#spec = spec
     parts.revoked?.addEventListener('abort', () => this.#close(), { once: true })
+    if (parts.revoked?.aborted === true) this.#close()
   }
 
   async run(program: Program, io: RunIo): Promise<Exit> {
