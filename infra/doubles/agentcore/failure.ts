@@ -4,6 +4,7 @@ import type { ServerResponse } from 'node:http'
 const STATUS: Record<string, number> = {
   AccessDeniedException: 403,
   ConflictException: 409,
+  ExpiredTokenException: 403,
   InternalServerException: 500,
   ResourceNotFoundException: 404,
   ServiceQuotaExceededException: 402,

@@ -434,7 +434,7 @@ describe.skipIf(why !== null && process.env['COFFERDAM_REQUIRE'] !== 'all')(`age
       const entry = await other.registry.find(name)
       expect(JSON.stringify(entry)).not.toContain('canary')
       if (entry === null) return expect.fail('it is not in the registry')
-      expect(await other.by.endSession?.(name, entry, AbortSignal.timeout(5000))).toBe(true)
+      expect(await other.by.endSession?.(name, entry, AbortSignal.timeout(20_000))).toBe(true)
     })
 
     it('waits as long as it was asked to, also after a look at its files that says nothing of that', async () => {
@@ -503,12 +503,17 @@ describe.skipIf(why !== null && process.env['COFFERDAM_REQUIRE'] !== 'all')(`age
       expect(await registry.find({ ...name, key: `${key}2` })).toBeNull()
     })
 
-    it('outlives the refusal of its next execution for the rate', async () => {
+    it.each([
+      ['the rate', 'ThrottlingException', 4],
+      ['the rights', 'AccessDeniedException', 1],
+      ['keys that are over', 'ExpiredTokenException', 1],
+    ])('outlives the refusal of its next execution for %s', async (_what, error, times) => {
       const { by, session } = await keeping()
       const first = await open(MARK, session, by)
       await first[Symbol.asyncDispose]()
-      double.fault(invoke('http', { error: 'ThrottlingException', times: 4 }))
+      double.fault(invoke('http', { error, times }))
       await expect(open(MARK, session, by)).rejects.toMatchObject({ code: 'backend_unavailable' })
+      expect(double.faultsLeft).toEqual([])
       const second = await open(MARK, session, by)
       expect(second.session?.fresh).toBe(false)
       second.retire?.()
@@ -670,7 +675,9 @@ print('ghp_' + 'a1' * 18)
       ['absent', 'cannot be read'],
       ['wrong', 'holds no keys'],
     ] as const) {
-      const probed = await backend({ credentials_file: join(folder, file) }).probe(AbortSignal.timeout(5000))
+      const probed = await backend({ credentials_file: join(folder, file) }).probe(
+        AbortSignal.timeout(20_000),
+      )
       expect(probed).toMatchObject({ ok: false, why: expect.stringContaining(words) as string })
       expect(JSON.stringify(probed)).not.toContain('canary')
     }

@@ -222,7 +222,7 @@ describe.skipIf(why !== null && process.env['COFFERDAM_REQUIRE'] !== 'all')(`e2b
     writeFileSync(keyFile, 'e2b_wrong_and_secret_0123456789')
     double.fault({ echo_key: true })
     const refused = await open(python('1')).catch((error: unknown) => error)
-    const probed = await backend.probe(AbortSignal.timeout(5000))
+    const probed = await backend.probe(AbortSignal.timeout(20_000))
     writeFileSync(keyFile, double.apiKey)
     double.fault({ echo_key: false })
     expect(refused).toMatchObject({ code: 'backend_unavailable' })
@@ -238,7 +238,7 @@ describe.skipIf(why !== null && process.env['COFFERDAM_REQUIRE'] !== 'all')(`e2b
       [folder, 'cannot be read'],
     ] as const) {
       const other = createE2bBackend({ api_key_file: path, api_url: double.origin })
-      const probed = await other.probe(AbortSignal.timeout(5000))
+      const probed = await other.probe(AbortSignal.timeout(20_000))
       expect(probed).toMatchObject({ ok: false, why: expect.stringContaining(words) as string })
       await other[Symbol.asyncDispose]()
     }

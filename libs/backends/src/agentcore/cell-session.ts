@@ -10,7 +10,7 @@ import { runInBackground } from './background-program.ts'
 import {
   isLostAnswer,
   isNotBegun,
-  isThrottled,
+  isRefused,
   lostSandbox,
   openFailure,
   refusedProgram,
@@ -60,7 +60,7 @@ export interface CellSession {
   upload(files: readonly ProgramFile[], signal: AbortSignal): Promise<string>
   /** `archive`: of files that come first, put there by `upload`. `most` bounds the bytes of the answer. */
   ask(request: { op: string; archive: string | null }, most: number, signal: AbortSignal): Promise<Answer>
-  /** Whether it answers. Throws `backend_unavailable` when the rate lets nobody ask. */
+  /** Whether it answers. Throws `backend_unavailable` when rate, rights or keys let nobody ask. */
   isAlive(signal: AbortSignal): Promise<boolean>
   /** Runs a program at most once. Null when the interpreter ended without an answer; then the tool's own result says how. */
   run(
@@ -237,9 +237,10 @@ export function createCellSession(service: DataPlane, id: SessionPlace, base: st
         await askAgain(SIGN_OF_LIFE, SIGN_MAX, inTime, callBefore)
         return true
       } catch (error) {
-        // It was not asked: nothing of that is the session's.
-        if (isThrottled(error) || (isCofferdamError(error) && error.code === 'backend_unavailable'))
-          throw openFailure(error, 'sign_of_life')
+        const failure = openFailure(error, 'sign_of_life')
+        // It was not asked: rate, rights and keys are nothing of the session's.
+        const isUnasked = isRefused(error) || failure === error
+        if (isUnasked && failure.code === 'backend_unavailable') throw failure
         return false
       }
     },
