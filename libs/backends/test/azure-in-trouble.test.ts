@@ -3,7 +3,11 @@ import { BOUNDS, type Backend, type Program, type Sandbox, type SandboxSpec } fr
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest'
 import { missing } from '../../../infra/doubles/jail.ts'
 import { NO_FAULTS } from '../../../infra/doubles/azure/faults.ts'
+import { azureConfigSchema } from '../src/azure/config.ts'
+import { createCredentials } from '../src/azure/credentials.ts'
 import { createAzureBackend } from '../src/azure/index.ts'
+import { createPoolApi } from '../src/azure/pool-api.ts'
+import { createTokens } from '../src/azure/tokens.ts'
 import { startAzurePlaces, type AzurePlaces } from './azure-places.ts'
 import { redisSessions } from './redis-sessions.ts'
 import { jobSpec, printed, python } from './remote-run.ts'
@@ -21,6 +25,7 @@ describe.skipIf(why !== null && process.env['COFFERDAM_REQUIRE'] !== 'all')(
       places = await startAzurePlaces()
     })
     afterEach(async () => {
+      vi.restoreAllMocks()
       places.double.fault(NO_FAULTS)
       for (const pool of ['python', 'custom'])
         await vi.waitFor(async () => expect(await places.double.pool(pool).list()).toEqual([]), WAIT)
@@ -85,6 +90,28 @@ describe.skipIf(why !== null && process.env['COFFERDAM_REQUIRE'] !== 'all')(
       expect(sessions.allocated).toBe(before + 1)
     })
 
+    it('who gives up waits for nobody to say whether the session of a lost call is there', async () => {
+      const api = createPoolApi({
+        endpoint: places.double.endpoint('custom'),
+        kind: 'container',
+        tokens: createTokens(createCredentials(azureConfigSchema.parse(places.settings('custom')))),
+        // Beyond this test's time.
+        timeoutMs: 600_000,
+        roleGrantedAtMs: null,
+      })
+      const held = places.double.hold('/.management/getSession')
+      places.double.fault({ drop_before: 1, drop_path: '/v1/send' })
+      const stop = new AbortController()
+      const call = { method: 'POST', path: '/v1/send', identifier: 'nobody', isRepeatable: true } as const
+      const called = expect(
+        api.call({ ...call, bytes: new Uint8Array(), signal: stop.signal }),
+      ).rejects.toThrow('stopped')
+      await held.arrived
+      stop.abort(new Error('stopped'))
+      await called
+      held.letGo()
+    })
+
     it('what a poll begins that arrives after the end is ended', async () => {
       const warned: string[] = []
       const log = (_fields: object, message: string): void => void warned.push(message)
@@ -95,6 +122,8 @@ describe.skipIf(why !== null && process.env['COFFERDAM_REQUIRE'] !== 'all')(
       const program = python("import time; print('up', flush=True); time.sleep(60)")
       const sandbox = await open(backend, program)
       const stop = new AbortController()
+      // Time stands still until it arrives: however slow this machine is, the poll is young when the end comes, and arrives before the next.
+      const clock = vi.spyOn(performance, 'now').mockReturnValue(performance.now())
       const held = places.double.hold('/v1/receive')
       const running = expect(
         sandbox.run(program, {
@@ -109,6 +138,7 @@ describe.skipIf(why !== null && process.env['COFFERDAM_REQUIRE'] !== 'all')(
       await sandbox[Symbol.asyncDispose]()
       expect([await sessions.list(), sessions.allocated]).toEqual([[], before + 1])
       held.letGo()
+      clock.mockRestore()
       await vi.waitFor(() => expect(sessions.allocated).toBe(before + 2), WAIT)
       await vi.waitFor(async () => expect(await sessions.list()).toEqual([]), WAIT)
       // Again: there is nothing by now, which is no failure.

@@ -138,7 +138,7 @@ export function createPoolApi(parts: {
   }
 
   /** Throws `sandbox_lost` where the session is gone; any other trouble is the next call's. */
-  async function refuseGone({ identifier, allocates }: PoolCall): Promise<void> {
+  async function refuseGone({ identifier, allocates, signal }: PoolCall): Promise<void> {
     if (identifier === undefined || allocates === true) return
     const isContainer = parts.kind === 'container'
     const look: PoolCall = {
@@ -146,6 +146,7 @@ export function createPoolApi(parts: {
       path: isContainer ? '/.management/getSession' : '/session',
       query: { 'api-version': MANAGEMENT_VERSION, identifier },
       isRepeatable: false,
+      ...(signal === undefined ? {} : { signal }),
     }
     await api.call(look).catch((error: unknown) => {
       if (saysGone(error))
