@@ -154,5 +154,6 @@ def forget(names):
 
 if __name__ == "__main__":
     asked = json.loads(base64.b64decode(sys.argv[1]))
-    forget(asked["forget"])
+    # A worker of before this says nothing of it.
+    forget(asked.get("forget", []))
     {"ask": ask, "batch": batch, "result": result}[asked["op"]](asked)
