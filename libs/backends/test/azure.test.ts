@@ -113,7 +113,7 @@ describe.skipIf(why !== null && process.env['COFFERDAM_REQUIRE'] !== 'all')(
         const program = python(
           "import time\nprint('up', flush=True)\ntry:\n  time.sleep(60)\nexcept KeyboardInterrupt:\n  print('cleaned')\n  raise SystemExit(7)",
         )
-        const limits = { ...jobSpec(FLEET, program).limits, soft_timeout_ms: 1000, hard_timeout_ms: 8000 }
+        const limits = { ...jobSpec(FLEET, program).limits, soft_timeout_ms: 4000, hard_timeout_ms: 16_000 }
         await using sandbox = await open(interpreter, program, { limits })
         expect(await printed(sandbox, program)).toBe('up\ncleaned\n')
       })

@@ -6,6 +6,7 @@
  *   gather ──whole──▶ batch n ──answer──▶ read …
  *                        └─answer lost──▶ result n ──never──▶ batch n+1 · done ──▶ read · else ──▶ lost
  */
+import { once } from 'node:events'
 import { PassThrough, Writable } from 'node:stream'
 import { CofferdamError } from '@cofferdam/contract'
 import { isOutOfMemory, wasCut, type InterpreterSession, type Told } from './interpreter-session.ts'
@@ -83,10 +84,7 @@ export function openBatchChannel(
       return exitFrame(KILLED_FOR_MEMORY)
     })
     if (!readable.write(answer) && !readable.destroyed)
-      await new Promise<void>((resolve) => {
-        readable.once('drain', resolve)
-        readable.once('close', resolve)
-      })
+      await once(readable, 'drain', { signal: stop.signal }).catch(() => undefined)
   }
 
   function take(chunk: Buffer): void {
