@@ -44,13 +44,14 @@ describe.skipIf(why !== null && process.env['COFFERDAM_REQUIRE'] !== 'all')(
         stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
       })
       const exited = once(child, 'exit')
-      const before = double.requests.length
       const here =
         stopAt === 'waiting'
           ? vi.waitFor(() => expect(double.claims()).toHaveLength(1), SOON)
           : once(child, 'message')
       await Promise.race([here, exited.then(() => Promise.reject(new Error('it ended by itself')))])
       if (stopAt === 'ending') {
+        // Its life was set by the same path before.
+        const before = double.requests.length
         const path = `${PATH}/${double.claims()[0]?.name}`
         await vi.waitFor(() => expect(double.requests.slice(before)).toContain(path), SOON)
       }

@@ -77,6 +77,8 @@ describe.skipIf(why !== null && process.env['COFFERDAM_REQUIRE'] !== 'all')(
     }
     const becomesReady = async (claim: string, ip = '127.9.9.9'): Promise<void> =>
       await says(claim, 'True', 'DependenciesReady', { name: `pod-of-${claim}`, podIPs: [ip] })
+    const watching = async (count: number): Promise<void> =>
+      await vi.waitFor(() => expect(double.watches().open).toBe(count), SOON)
     const lists = (): string[] =>
       double.requests.filter((path) => path.includes('labelSelector') && !path.includes('watch=true'))
 
@@ -88,14 +90,14 @@ describe.skipIf(why !== null && process.env['COFFERDAM_REQUIRE'] !== 'all')(
       for (const { claim } of all) await becomesReady(claim)
       const pods = await Promise.all(all.map(({ pod }) => pod))
       expect(pods.map(({ name }) => name)).toEqual(all.map(({ claim }) => `pod-of-${claim}`))
-      expect(double.watches().open).toBe(1)
+      await watching(1)
       const asked = double.requests.slice(before).filter((path) => !path.endsWith('/status'))
       const creates = asked.filter((path) => path.includes('/sandboxclaims?timeout='))
       expect(creates).toHaveLength(12)
       // A list and a watch; on a machine where this takes longer than one watch, another watch.
       expect(asked.length - creates.length).toBeLessThan(6)
       for (const { claim } of all) claims.letGo(claim)
-      await vi.waitFor(() => expect(double.watches().open).toBe(0), SOON)
+      await watching(0)
     })
 
     it('tells each worker of its own claims alone', async () => {
@@ -116,7 +118,7 @@ describe.skipIf(why !== null && process.env['COFFERDAM_REQUIRE'] !== 'all')(
       await becomesReady(second.claim)
       await Promise.all([first.pod, second.pod])
       expect(seen.join()).not.toContain(first.claim)
-      expect(double.watches().open).toBe(2)
+      await watching(2)
       one.letGo(first.claim)
       two.letGo(second.claim)
     })
@@ -167,11 +169,12 @@ describe.skipIf(why !== null && process.env['COFFERDAM_REQUIRE'] !== 'all')(
       const claims = worker()
       const { claim, pod } = waited(claims)
       await isMade(claim)
-      await vi.waitFor(() => expect(double.watches().open).toBe(1), SOON)
+      await watching(1)
+      const before = double.watches().count
       double.fault({ cut_watches: 2 })
       await becomesReady(claim)
       expect(await pod).toMatchObject({ claim })
-      expect(double.watches().count).toBeGreaterThan(1)
+      expect(double.watches().count).toBeGreaterThan(before)
       claims.letGo(claim)
     })
 
@@ -188,7 +191,7 @@ describe.skipIf(why !== null && process.env['COFFERDAM_REQUIRE'] !== 'all')(
       }))
       const { claim, pod } = waited(claims)
       await isMade(claim)
-      await vi.waitFor(() => expect(double.watches().open).toBe(1), SOON)
+      await watching(1)
       // Much happens to what is not watched; then the server forgets it.
       const pool = `${double.origin}${PATH}/sandboxwarmpools/cofferdam`
       await fetch(pool, {
@@ -209,8 +212,9 @@ describe.skipIf(why !== null && process.env['COFFERDAM_REQUIRE'] !== 'all')(
 
     it('gives a watch up that is not answered, and lists', async () => {
       double.fault({ mute_watches: 1 })
-      const settings = config({ api_timeout_ms: 2_000 })
-      const claims = createClaims(createKubeApi(settings), settings)
+      // Of watches alone: no other call is to be given up.
+      const { watch } = createKubeApi(config({ api_timeout_ms: 1_000 }))
+      const claims = worker((api) => ({ ...api, watch }))
       const { claim, pod } = waited(claims)
       await isMade(claim)
       await becomesReady(claim)
