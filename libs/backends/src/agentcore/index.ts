@@ -15,6 +15,7 @@ import {
 } from '@cofferdam/contract'
 import type { z } from 'zod'
 import { SILENT, type BackendDeps } from '../deps.ts'
+import { createLeftBehind } from '../remote/left-behind.ts'
 import { sessionLimits } from '../remote/session-entry.ts'
 import { takeTurn } from '../remote/take-turn.ts'
 import { adoptedIn } from './adopted.ts'
@@ -27,11 +28,10 @@ import { createLocalRateGate } from './local-rate-gate.ts'
 import { openSession, type OpenParts } from './open-session.ts'
 import { AgentcoreSandbox } from './sandbox.ts'
 import { createWarmSessions } from './warm-sessions.ts'
-import { createDataPlane, type Listed, type SessionPlace } from './data-plane.ts'
+import { createDataPlane, type DataPlane, type Listed, type SessionPlace } from './data-plane.ts'
 import { traceParentOf } from './trace-parent.ts'
 import { jobLifeMs, LIFE_MARGIN_MS, LIFE_MS, warmLifeMs } from './session-life.ts'
 import { isWarmName, ownedName, ownerIn } from './session-name.ts'
-import { stoppingAgain } from './stop-again.ts'
 
 const LISTS_AT_ONCE = 4
 const FIX =
@@ -45,8 +45,13 @@ export function createAgentcoreBackend(
 ): Backend {
   const settings = agentcoreConfigSchema.parse(config)
   const logger = deps.logger ?? SILENT
-  const service = stoppingAgain(createDataPlane(settings, deps.rate ?? createLocalRateGate()))
-  const parts: OpenParts = { service, readyMs: settings.ready_timeout_ms, logger }
+  const left = createLeftBehind()
+  const plane = createDataPlane(settings, deps.rate ?? createLocalRateGate())
+  const service: DataPlane = {
+    ...plane,
+    stop: (id) => left.end(`${id.interpreter} ${id.session}`, () => plane.stop(id)),
+  }
+  const parts: OpenParts = { service, left, readyMs: settings.ready_timeout_ms, logger }
   const interpreters = configuredFirst(settings, deps.interpreters)
   const capabilities = capabilitiesOf(settings, deps.sessions !== undefined)
   const warm = createWarmSessions({
@@ -243,7 +248,7 @@ export function createAgentcoreBackend(
     },
     async owners() {
       // Whoever looks for what others left, as each worker does twice a minute, ends what it left itself.
-      await service.stopLeft()
+      await left.endAll()
       return [...new Set((await owned()).map(({ owner }) => owner))]
     },
     async endSession(_name, entry) {

@@ -7,11 +7,11 @@
  * asked for: what was made must be stopped.
  */
 import type { BackendLogger } from '../deps.ts'
+import type { LeftBehind } from '../remote/left-behind.ts'
 import { proveReady, type CellSession } from './cell-session.ts'
 import { isGone, isRefused, openFailure } from './classify-failure.ts'
 import type { DataPlane, SessionPlace } from './data-plane.ts'
 import { clientToken } from './session-name.ts'
-import type { StoppingPlane } from './stop-again.ts'
 
 /** A start that was not carried out by then is not carried out any more. */
 const COMES_MS = 600_000
@@ -26,7 +26,9 @@ export interface StartWish {
 }
 
 export interface OpenParts {
-  service: StoppingPlane
+  /** What it could not stop is left behind. */
+  service: DataPlane
+  left: LeftBehind
   readyMs: number
   logger: BackendLogger
 }
@@ -60,7 +62,7 @@ export async function openSession(
 }
 
 async function start(
-  { service, logger }: OpenParts,
+  { service, left, logger }: OpenParts,
   wish: StartWish,
   attempt: number,
 ): Promise<SessionPlace> {
@@ -70,26 +72,23 @@ async function start(
     return await service.start({ interpreter, name, seconds, token, traceParent })
   } catch (error) {
     // Without a refusal it may have been made all the same.
-    if (!isRefused(error)) await stopUnanswered({ service, logger }, interpreter, name)
+    if (!isRefused(error)) await stopUnanswered({ service, left, logger }, interpreter, name)
     throw openFailure(error, 'session_start')
   }
 }
 
 /** What was asked for may be there now, or only after this look: it is looked for until it cannot come any more. */
 async function stopUnanswered(
-  { service, logger }: Pick<OpenParts, 'service' | 'logger'>,
+  { service, left, logger }: Pick<OpenParts, 'service' | 'left' | 'logger'>,
   interpreter: string,
   name: string,
 ): Promise<void> {
-  const untilMs = Date.now() + COMES_MS
-  async function stop(): Promise<void> {
-    const stopped = await stopByName(service, interpreter, name)
-    if (stopped === 0 && Date.now() < untilMs) throw new Error('not there yet')
-  }
-  await stop().catch((cause: unknown) => {
-    service.later(name, stop)
-    logger.info({ err: cause, name }, 'agentcore: a session whose start failed may run on')
-  })
+  const stop = (): Promise<number> => stopByName(service, interpreter, name)
+  await left
+    .end(name, stop, { comesUntilMs: Date.now() + COMES_MS })
+    .catch((cause: unknown) =>
+      logger.info({ err: cause, name }, 'agentcore: a session whose start failed may run on'),
+    )
 }
 
 /** Stops it; a failure is logged, for nobody waits, and it is stopped later. */

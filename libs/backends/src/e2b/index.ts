@@ -15,6 +15,7 @@ import {
 } from '@cofferdam/contract'
 import type { z } from 'zod'
 import { SILENT, type BackendDeps } from '../deps.ts'
+import { createLeftBehind } from '../remote/left-behind.ts'
 import { RemoteSandbox } from '../remote/remote-sandbox.ts'
 import type { RemoteSlot } from '../remote/remote-slot.ts'
 import { remoteWarm } from '../remote/remote-warm.ts'
@@ -23,10 +24,9 @@ import { sessionPlace } from '../remote/session-place.ts'
 import { takeTurn } from '../remote/take-turn.ts'
 import { createWarmth, type Place, type WarmDeps } from '../warm/index.ts'
 import { e2bConfigSchema, type E2bConfig } from './config.ts'
-import { createControlApi } from './control-api.ts'
+import { createControlApi, type ControlApi } from './control-api.ts'
 import { InterpreterSandbox } from './interpreter-sandbox.ts'
 import { createKeeper, endKept, IDLE_MS } from './kept-session.ts'
-import { createLeftBehind } from './left-behind.ts'
 import { OWNER, startSlot } from './start-slot.ts'
 
 /** Beyond the hard deadline: the worker ends a sandbox itself, the vendor's clock is for workers that died. */
@@ -44,11 +44,12 @@ export function createE2bBackend(
   const logger = deps.logger ?? SILENT
   const origin = settings.api_url ?? `https://api.${settings.domain}`
   const apiKey = (): Promise<string> => readKey(settings.api_key_file)
-  const left = createLeftBehind(
-    createControlApi({ origin, apiKey, timeoutMs: settings.api_timeout_ms }),
-    settings.max_life_ms,
-  )
-  const { api } = left
+  const left = createLeftBehind()
+  const control = createControlApi({ origin, apiKey, timeoutMs: settings.api_timeout_ms })
+  const api: ControlApi = {
+    ...control,
+    kill: (id) => left.end(id, () => control.kill(id), { endsAtMs: Date.now() + settings.max_life_ms }),
+  }
   const parts = { api, left, config: settings, logger }
   const warmth = createWarmth<RemoteSlot>({
     backend: name,

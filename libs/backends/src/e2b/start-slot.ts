@@ -10,6 +10,7 @@ import { CofferdamError, isCofferdamError } from '@cofferdam/contract'
 import { createGuestSession, guestFiles, type GuestReady } from '@cofferdam/guest'
 import type { BackendLogger } from '../deps.ts'
 import type { Channel } from '../remote/channel.ts'
+import type { LeftBehind } from '../remote/left-behind.ts'
 import { createRemoteSlot, type RemoteSlot } from '../remote/remote-slot.ts'
 import type { SlotSpec } from '../warm/index.ts'
 import { keepAccessToken } from './access-token.ts'
@@ -18,7 +19,6 @@ import type { E2bConfig } from './config.ts'
 import { madeNone, type ControlApi, type Created } from './control-api.ts'
 import { envdAddress, requireInterpreter } from './envd-address.ts'
 import { createEnvd } from './envd.ts'
-import type { LeftBehind } from './left-behind.ts'
 import { whyFailed } from './why-failed.ts'
 
 /** Beyond the longest start: the first execution then asks for the life that it needs. */
@@ -29,6 +29,7 @@ export const OWNER = 'cofferdam_owner'
 export const SLOT = 'cofferdam_slot'
 
 export interface StartParts {
+  /** What it could not kill is left behind. */
   api: ControlApi
   left: LeftBehind
   config: E2bConfig
@@ -127,11 +128,14 @@ async function create(
     return await api.create({ template: config.template, lifeMs, metadata }, signal)
   } catch (error) {
     if (madeNone(error)) throw error
+    const slot = metadata[SLOT]
+    // It may be made after this look, and lives no longer than that.
+    const untilMs = Date.now() + lifeMs
     await left
-      .killMade({ [SLOT]: metadata[SLOT] }, lifeMs)
+      .end(slot, () => killBySlot(api, slot), { comesUntilMs: untilMs, endsAtMs: untilMs })
       .catch((cause: unknown) =>
         logger.warn(
-          { err: cause, slot: metadata[SLOT] },
+          { err: cause, slot },
           'e2b: a sandbox whose creation failed may run on until its life ends',
         ),
       )

@@ -10,19 +10,21 @@
 import { randomBytes } from 'node:crypto'
 import { CofferdamError, type SandboxId, type SessionId, type WorkerId } from '@cofferdam/contract'
 import { SILENT, type BackendLogger } from '../deps.ts'
+import { createLeftBehind } from '../remote/left-behind.ts'
 import { createClaimCalls } from './claim-calls.ts'
 import { heldPodOf, isSamePod, type ClaimedPod } from './claim-state.ts'
 import { lossSignal, untilReady } from './claim-waits.ts'
 import { createClaimWatch } from './claim-watch.ts'
 import type { KubernetesConfig } from './config.ts'
 import { NothingSent, type KubeApi } from './kube-api.ts'
-import { createLeftClaims } from './left-claims.ts'
 
 const OWNER_LABEL = 'cofferdam.dev/owner'
 const SLOT_LABEL = 'cofferdam.dev/slot'
 const SESSION_LABEL = 'cofferdam.dev/session'
 /** Which process hears of it: the one that made it, or that took it over. */
 const WATCHER_LABEL = 'cofferdam.dev/watcher'
+/** An API server gives a request up after a minute (`--request-timeout`); then none comes late. */
+const LATE_MS = 90_000
 
 /** What a claim is made for: it is named after `slot`, and belongs to a worker or to a session. */
 export type ClaimWish = { slot: SandboxId } & ({ owner: WorkerId } | { session: SessionId })
@@ -73,11 +75,14 @@ export function createClaims(api: KubeApi, config: KubernetesConfig, logger: Bac
     onTrouble: (error) => logger.warn({ err: error }, 'kubernetes: the watch of claims does not hold'),
   })
 
-  const left = createLeftClaims((name) => calls.remove(name))
+  const left = createLeftBehind()
+  /** Claims whose create may be carried out once more, whatever becomes of them. */
+  const doubted = new Set<string>()
 
   async function release(claim: string): Promise<boolean> {
     watch.unfollow(claim)
-    return await left.remove(claim)
+    const times = doubted.delete(claim) ? { comesUntilMs: Date.now() + LATE_MS } : {}
+    return await left.end(claim, () => calls.remove(claim), times)
   }
 
   async function giveUp(claim: string): Promise<void> {
@@ -94,7 +99,7 @@ export function createClaims(api: KubeApi, config: KubernetesConfig, logger: Bac
       // Before it is made: so nothing that is said of it comes too early.
       const followed = watch.follow(name)
       try {
-        const made = await calls.make({ name, labels, shutdownTime: timeIn(lifeMs) }, () => left.doubt(name))
+        const made = await calls.make({ name, labels, shutdownTime: timeIn(lifeMs) }, () => doubted.add(name))
         return await untilReady(made, followed, calls.read, signal)
       } catch (error) {
         if (error instanceof NothingSent) watch.unfollow(name)
