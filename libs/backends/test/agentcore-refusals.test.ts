@@ -2,7 +2,7 @@
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { CofferdamError, type Backend, type RateGate, type Sandbox } from '@cofferdam/contract'
+import { CofferdamError, newSandboxId, type Backend, type RateGate, type Sandbox } from '@cofferdam/contract'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import {
   startAgentcoreDouble,
@@ -204,6 +204,26 @@ describe.skipIf(why !== null && process.env['COFFERDAM_REQUIRE'] !== 'all')(
       await expect.poll(() => double.sessions.running().length, AT_MOST).toBe(1)
       // One round of the janitor is enough; on a slow machine its calls may take more than their second.
       await expect.poll(() => by.owners().then(() => double.sessions.running(), String), AT_MOST).toEqual([])
+    })
+
+    it('of a start, or of two sessions that were not ready, leave the same attempt free to come again at once', async () => {
+      let isFull = true
+      const take = async (bucket: string): Promise<void> => {
+        if (isFull && bucket.endsWith(':Start')) throw new CofferdamError('backend_unavailable')
+      }
+      const by = backend({}, { rate: { take } })
+      const spec = jobSpec('aceaceaceace', RAN)
+      const again = (): Promise<Sandbox> =>
+        by.open({ ...spec, sandboxId: newSandboxId() }, AbortSignal.timeout(60_000))
+      await failureOf(again())
+      isFull = false
+      double.fault(invoke('empty', { times: 2 }))
+      await failureOf(again())
+      const sandbox = await again()
+      opened.push(sandbox)
+      // What was never begun is looked for by nobody: it has the name of what runs now.
+      await by.owners()
+      expect(await printed(sandbox, RAN)).toBe('ran\n')
     })
 
     it('of the fleet’s own rate are no end of a program whose sandbox is open', async () => {

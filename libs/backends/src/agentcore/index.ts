@@ -68,7 +68,7 @@ export function createAgentcoreBackend(
   const used = new Set<string>()
 
   async function openJob(spec: SandboxSpec, interpreter: string, signal: AbortSignal): Promise<Sandbox> {
-    const { owner, executionId, attempt } = spec
+    const { owner, executionId, attempt, sandboxId } = spec
     const lifeMs = jobLifeMs(spec)
     const waited =
       owner === deps.warm?.owner ? await warm.take(interpreter, Date.now() + lifeMs, signal) : null
@@ -76,7 +76,8 @@ export function createAgentcoreBackend(
       interpreter,
       name: ownedName(settings.session_prefix, owner, executionId, attempt),
       seconds: Math.ceil(Math.min(lifeMs, LIFE_MS.most) / 1000),
-      token: [executionId, attempt, owner],
+      // Not of the attempt alone, which may be put off and come again: a token gives back what it made, also when that has ended.
+      token: [executionId, attempt, owner, sandboxId],
       traceParent: traceParentOf(spec),
     }
     const session = waited?.session ?? (await openSession(parts, wish, signal))

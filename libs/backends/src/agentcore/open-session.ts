@@ -9,7 +9,7 @@
 import type { BackendLogger } from '../deps.ts'
 import type { LeftBehind } from '../remote/left-behind.ts'
 import { proveReady, type CellSession } from './cell-session.ts'
-import { isGone, isRefused, openFailure } from './classify-failure.ts'
+import { isGone, isNotBegun, isRefused, openFailure } from './classify-failure.ts'
 import type { DataPlane, SessionPlace } from './data-plane.ts'
 import { clientToken } from './session-name.ts'
 
@@ -20,7 +20,7 @@ export interface StartWish {
   interpreter: string
   name: string
   seconds: number
-  /** Parts of the client token: the same for the same attempt, whoever sends it again. */
+  /** Parts of the client token: the same for the same sandbox, however often it is sent. */
   token: readonly (string | number)[]
   traceParent?: string | undefined
 }
@@ -71,8 +71,9 @@ async function start(
   try {
     return await service.start({ interpreter, name, seconds, token, traceParent })
   } catch (error) {
-    // Without a refusal it may have been made all the same.
-    if (!isRefused(error)) await stopUnanswered({ service, left, logger }, interpreter, name)
+    // Without a refusal it may have been made all the same, unless it had no turn in the rate.
+    if (!isRefused(error) && !isNotBegun(error))
+      await stopUnanswered({ service, left, logger }, interpreter, name)
     throw openFailure(error, 'session_start')
   }
 }
