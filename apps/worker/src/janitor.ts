@@ -23,27 +23,17 @@ export function createJanitor(deps: {
   onSwept(backend: string, owner: WorkerId, destroyed: number): void
   onError(error: unknown): void
 }): Janitor {
-  let round = Promise.resolve(0)
-  let waiting = 0
-  // One after the other: two rounds at once would both find, and count, the same leftovers.
-  const sweep = (): Promise<number> => {
-    waiting += 1
-    round = round.then(sweepAll)
-    return round
+  // Each backend has its own: one that hangs holds up its own leftovers alone.
+  const rounds = [...deps.backends.values()].map((backend) => createRounds(() => sweepBackend(backend)))
+  const sweep = async (): Promise<number> => {
+    const destroyed = await Promise.all(rounds.map((each) => each.next()))
+    return destroyed.reduce((sum, count) => sum + count, 0)
   }
   void sweep()
   const timer = setInterval(() => {
-    if (waiting === 0) void sweep()
+    for (const each of rounds) if (each.isIdle()) void each.next()
   }, deps.everyMs)
   timer.unref()
-
-  /** Never rejects. */
-  async function sweepAll(): Promise<number> {
-    // At once: a backend that hangs holds up its own leftovers alone.
-    const destroyed = await Promise.all([...deps.backends.values()].map(sweepBackend))
-    waiting -= 1
-    return destroyed.reduce((sum, count) => sum + count, 0)
-  }
 
   /** Never rejects. */
   async function sweepBackend(backend: Backend): Promise<number> {
@@ -70,7 +60,24 @@ export function createJanitor(deps: {
     sweep,
     async [Symbol.asyncDispose]() {
       clearInterval(timer)
-      await round
+      await Promise.all(rounds.map((each) => each.ended()))
+    },
+  }
+}
+
+/** One after the other: two rounds at once would both find, and count, the same leftovers. `round` never rejects. */
+function createRounds(round: () => Promise<number>) {
+  let last = Promise.resolve(0)
+  let waiting = 0
+  return {
+    isIdle: () => waiting === 0,
+    ended: () => last,
+    next() {
+      waiting += 1
+      last = last.then(round).finally(() => {
+        waiting -= 1
+      })
+      return last
     },
   }
 }

@@ -69,7 +69,7 @@ it('destroys what dead workers of its own fleet left, and nothing else', async (
   expect((await backend.owners()).sort()).toEqual([self, alive, stranger].sort())
 })
 
-it('sweeps the other backends while one does not answer', async () => {
+it('sweeps the other backends, again and again, while one does not answer', async () => {
   await using backend = createFakeBackend()
   const self = newWorkerId(FLEET)
   await leaveSandbox(backend, newWorkerId(FLEET))
@@ -77,6 +77,11 @@ it('sweeps the other backends while one does not answer', async () => {
   const silent: Backend = Object.create(backend, { probe: { value: () => answer.promise } })
   const { janitor } = janitorOf({ silent, fake: backend }, self, [self])
   await using _closed = janitor
-  await vi.waitFor(async () => expect(await backend.owners()).toEqual([]), 10_000)
+  const isSwept = () => vi.waitFor(async () => expect(await backend.owners()).toEqual([]), 10_000)
+  await isSwept()
+  await leaveSandbox(backend, newWorkerId(FLEET))
+  const second = janitor.sweep()
+  await isSwept()
   answer.resolve({ ok: false, why: 'late', fix: 'none' })
+  await second
 })
