@@ -206,22 +206,27 @@ describe.skipIf(why !== null && process.env['COFFERDAM_REQUIRE'] !== 'all')(
       await expect.poll(() => by.owners().then(() => double.sessions.running(), String), AT_MOST).toEqual([])
     })
 
-    it('of a start, or of two sessions that were not ready, leave the same attempt free to come again at once', async () => {
+    it('of a start, and starts that are lost or not ready, leave the same attempt free to come again at once', async () => {
       let isFull = true
       const take = async (bucket: string): Promise<void> => {
         if (isFull && bucket.endsWith(':Start')) throw new CofferdamError('backend_unavailable')
       }
       const by = backend({}, { rate: { take } })
       const spec = jobSpec('aceaceaceace', RAN)
-      const again = (): Promise<Sandbox> =>
-        by.open({ ...spec, sandboxId: newSandboxId() }, AbortSignal.timeout(60_000))
+      let tries = 0
+      function again(): Promise<Sandbox> {
+        const sandboxId = `sbx_${String((tries += 1)).padStart(32, '0')}` as SandboxId
+        return by.open({ ...spec, sandboxId }, AbortSignal.timeout(60_000))
+      }
       await failureOf(again())
       isFull = false
       double.fault(invoke('empty', { times: 2 }))
       await failureOf(again())
+      // This one is looked for from now on.
+      double.fault(start({ kind: 'cut-before', times: 3 }))
+      await failureOf(again())
       const sandbox = await again()
       opened.push(sandbox)
-      // What was never begun is looked for by nobody: it has the name of what runs now.
       await by.owners()
       expect(await printed(sandbox, RAN)).toBe('ran\n')
     })

@@ -68,16 +68,15 @@ export function createAgentcoreBackend(
   const used = new Set<string>()
 
   async function openJob(spec: SandboxSpec, interpreter: string, signal: AbortSignal): Promise<Sandbox> {
-    const { owner, executionId, attempt, sandboxId } = spec
     const lifeMs = jobLifeMs(spec)
     const waited =
-      owner === deps.warm?.owner ? await warm.take(interpreter, Date.now() + lifeMs, signal) : null
+      spec.owner === deps.warm?.owner ? await warm.take(interpreter, Date.now() + lifeMs, signal) : null
     const wish = {
       interpreter,
-      name: ownedName(settings.session_prefix, owner, executionId, attempt),
+      name: ownedName(settings.session_prefix, spec),
       seconds: Math.ceil(Math.min(lifeMs, LIFE_MS.most) / 1000),
       // Not of the attempt alone, which may be put off and come again: a token gives back what it made, also when that has ended.
-      token: [executionId, attempt, owner, sandboxId],
+      token: [spec.executionId, spec.attempt, spec.sandboxId],
       traceParent: traceParentOf(spec),
     }
     const session = waited?.session ?? (await openSession(parts, wish, signal))

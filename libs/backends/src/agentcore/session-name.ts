@@ -1,17 +1,18 @@
 /**
  * What a session is called and started under. The name says whose it is, so that any worker finds what a dead one left; the
- * token makes a Start that is sent again, also by another process, the same session.
+ * token makes a Start that is sent again the same session.
  */
 import { createHash, randomBytes } from 'node:crypto'
-import type { ExecutionId, WorkerId } from '@cofferdam/contract'
+import type { SandboxSpec, WorkerId } from '@cofferdam/contract'
 
-/** `<prefix>-<worker>-<execution>-<attempt>`: at most 8 + 50 + 37 + 4 of the 100 characters that the service takes. */
+/**
+ * `<prefix>-<worker>-<execution>-<end of the sandbox's id>`: at most 8 + 50 + 37 + 4 of the 100 characters that the service takes. An
+ * attempt that was put off comes again, and what is looked for of its last try must not be what runs now.
+ */
 export const ownedName = (
   prefix: string,
-  owner: WorkerId,
-  executionId: ExecutionId,
-  attempt: number,
-): string => `${prefix}-${owner}-${executionId}-${attempt % 1000}`
+  { owner, executionId, sandboxId }: Pick<SandboxSpec, 'owner' | 'executionId' | 'sandboxId'>,
+): string => `${prefix}-${owner}-${executionId}-${sandboxId.slice(-3)}`
 
 /** One that waits for an execution of its worker: `<prefix>-<worker>-warm_<16 digits>`. */
 export const warmName = (prefix: string, owner: WorkerId): string =>
