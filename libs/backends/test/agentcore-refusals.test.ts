@@ -2,7 +2,13 @@
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { CofferdamError, newSandboxId, type Backend, type RateGate, type Sandbox } from '@cofferdam/contract'
+import {
+  CofferdamError,
+  type Backend,
+  type RateGate,
+  type Sandbox,
+  type SandboxId,
+} from '@cofferdam/contract'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import {
   startAgentcoreDouble,
