@@ -1,9 +1,20 @@
 /** Cells with real agents: forks of the fork server, what a program can do to it, and the proof that nothing stays. */
 import { execFileSync } from 'node:child_process'
-import { chmodSync, chownSync, mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
+import {
+  chmodSync,
+  chownSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  readdirSync,
+  rmdirSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs'
 import { join } from 'node:path'
 import type { Program } from '@cofferdam/contract'
-import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest'
 import { openLab, stop, type Agent, type Lab } from './start-agent.ts'
 
 let lab: Lab
@@ -306,6 +317,50 @@ os.chmod(".", 0o500)`),
       await stop(cell)
     })
   })
+
+/** What keeps a process from the processor, as a busy machine does: cgroups v1 or v2. */
+const FREEZER = [
+  { root: '/sys/fs/cgroup/freezer', file: 'freezer.state', hold: 'FROZEN', go: 'THAWED', said: 'FROZEN' },
+  { root: '/sys/fs/cgroup', file: 'cgroup.freeze', hold: '1', go: '0', said: 'frozen 1' },
+].find(({ root }) => isRoot && works('test', '-w', join(root, 'cgroup.procs')))
+
+/** Holds it until the function that comes back is called. */
+async function hold(
+  pid: number,
+  { root, file, hold: held, go, said }: typeof FREEZER & {},
+): Promise<() => void> {
+  const group = mkdtempSync(join(root, 'cofferdam-cell-'))
+  const letGo = (): void => writeFileSync(join(group, file), go)
+  onTestFinished(async () => {
+    letGo()
+    await vi.waitFor(() => rmdirSync(group), { timeout: 20_000 })
+  })
+  writeFileSync(join(group, 'cgroup.procs'), String(pid))
+  writeFileSync(join(group, file), held)
+  const state = join(group, file === 'cgroup.freeze' ? 'cgroup.events' : file)
+  await expect.poll(() => readFileSync(state, 'utf8'), { timeout: 20_000 }).toContain(said)
+  return letGo
+}
+
+const oneUid = PLACES.find((place) => place.name === 'a process with one uid')!
+test.skipIf(FREEZER === undefined || oneUid.skip).each(['SIGINT', 'SIGSTOP', 'SIGKILL'] as const)(
+  'a %s that what waits has not acted upon when its program ended does not reach the next run',
+  async (signal) => {
+    const cell = await startCell(oneUid)
+    await cell.run(bash('true'))
+    const agent = cell.child.pid!
+    const waits = readFileSync(`/proc/${agent}/task/${agent}/children`, 'utf8').trim().split(' ').at(-1)!
+    const letGo = await hold(Number(waits), FREEZER!)
+    onTestFinished(() => stop(cell))
+    process.kill(Number(waits), signal)
+    await cell.session.clean('none')
+    const after = cell.run(python('print(2)'))
+    // The agent has the run: what waits is looked at in the same moment.
+    await expect.poll(() => existsSync(join(cell.work, 'main.py')), { timeout: 20_000 }).toBe(true)
+    letGo()
+    expect(await after).toMatchObject({ stdout: '2\n', stderr: '' })
+  },
+)
 
 const beside = PLACES.filter((place) => !place.hasOwnPids && !place.skip)
 test.each(beside)('a cell in $name is not given up for what others keep on the same tmpfs', async (place) => {

@@ -19,6 +19,8 @@ TOLD_MAX = 64 * 1024
 SETTLE_S = 20
 # A fork takes a few milliseconds, an interpreter ten times that.
 SETTLE_LOOK_MS = 100
+# A message of no bytes, to which the gate says a line end.
+ARE_YOU_THERE = bytes(4)
 
 
 class Warm:
@@ -186,25 +188,40 @@ class Warm:
         child = self.child
         if child is None:
             return None
+        is_untouched = self.is_untouched(child)
         fits = (
             run.language == child.language
             and run.entry == child.entry
             and self.is_ready()
             and spawn.fits_waiting(run.language, env_of_run, self.options.env, self.options.preload)
             and not self.is_shadowed()
-            and self.is_untouched(child)
+            and is_untouched
         )
         if fits:
             self.child = None
             return child
-        if not child.is_fork or not self.is_untouched(child):
+        if not child.is_fork or not is_untouched:
             self.drop()
         self.release()
         return None
 
     def is_untouched(self, child):
         """With two uids nobody can change it, and no program that ran beside it means none that could have."""
-        return child.mark is None or self.zygotes.is_intact(child.pid, child.mark)
+        return child.mark is None or self.zygotes.is_intact(child.pid, child.mark) and self.answers(child)
+
+    def answers(self, child):
+        """A signal that a program sent before its end is acted upon when the busy host runs `child` again: who answers has done so."""
+        until = time.monotonic() + SETTLE_S
+        poller = select.poll()
+        poller.register(child.control_out, select.POLLIN)
+        try:
+            os.write(child.control_in, ARE_YOU_THERE)
+            while not poller.poll(SETTLE_LOOK_MS):
+                if time.monotonic() > until or not self.zygotes.is_intact(child.pid, child.mark):
+                    return False
+            return os.read(child.control_out, TOLD_MAX) == b"\n"
+        except OSError:
+            return False
 
     def is_shadowed(self):
         """True when a file of the program has the name of a module that is imported already."""

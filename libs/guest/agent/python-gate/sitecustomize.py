@@ -97,6 +97,9 @@ def wait(preloaded):
     without_input = None if become is not None else WithoutInput()
     os.write(CONTROL_OUT, ready_line(preloaded))
     size = int.from_bytes(read(4), "little")
+    while size == 0:
+        os.write(CONTROL_OUT, b"\n")  # The agent asks whether it is well, see warm.py.
+        size = int.from_bytes(read(4), "little")
     stdin, entry, count, *rest = read(size).split(b"\0")
     if become is not None:
         become()
