@@ -128,6 +128,27 @@ describe.skipIf(why !== null && process.env['COFFERDAM_REQUIRE'] !== 'all')(
       expect(hard).toMatchObject({ ending: 'hard_timeout', stdout: 'up\n' })
     })
 
+    it('waits in the queue, uncharged, while its vendor has no room', async () => {
+      // Three tries each: two attempts find no room, the third one does.
+      e2b.fault({ throttle_creates: 7 })
+      const events: string[] = []
+      const { execution_id: id } = await fleet.client.enqueue({
+        tenant_id: 'acme',
+        agent_id: 'waits',
+        backend: 'e2b',
+        program: { type: 'script', language: 'python', source: 'print(1)' },
+      })
+      for await (const { event } of fleet.client.stream(id))
+        if (event.type === 'notice') events.push(event.message)
+      expect(await fleet.client.wait(id, { timeoutMs: SWEPT_MS })).toMatchObject({
+        ending: 'ok',
+        attempt: 1,
+        stdout: '1\n',
+        caps: { agent_hourly: { used: 1 } },
+      })
+      expect(events.filter((message) => message.includes('Waits for room'))).toHaveLength(2)
+    })
+
     it('keeps a session in one pod, also when its worker is killed between two turns, and ends it when it is idle', async () => {
       const redis = connectRedis(fleet.redisUrl, 'worker')
       onTestFinished(() => redis.disconnect())

@@ -1,9 +1,14 @@
-/** A draining worker hands back what it took but did not begin: uncharged, to the head of its backlog. */
-import { StopReason } from '@cofferdam/contract'
+/** What a worker took and did not begin goes back, uncharged: to the head of its backlog when it drains, for a while when a vendor has no room. */
+import { StopReason, type Outcome } from '@cofferdam/contract'
 import type { Lease } from '@cofferdam/admission'
 import type { Taken } from '@cofferdam/queue'
 import { admissionKey } from './admission-key.ts'
 import type { WorkerDeps } from './worker-deps.ts'
+
+/** A vendor's room comes with the end of somebody's program. Its tenant gets no slot meanwhile: short enough not to be felt elsewhere. */
+const ROOM_RETRY_MS = 1000
+/** Those that wait together do not ask together. */
+const ROOM_JITTER_MS = 1000
 
 export const wasDrained = (error: unknown): boolean =>
   error instanceof StopReason && error.stopCause === 'drain'
@@ -13,4 +18,20 @@ export async function giveBack(taken: Taken, lease: Lease, deps: WorkerDeps): Pr
   // Uncharged, because it may be cancelled while it waits, and a cancelled waiting execution is not charged.
   await deps.admission.refund(admissionKey(taken), lease)
   await taken.giveBack()
+}
+
+/** No backend that can run it has room now, and one will have. */
+export const waitsForRoom = ({ ending, reason, began }: Outcome): boolean =>
+  ending === 'provisioning' && reason === 'backend_full' && !began
+
+/** Puts it off until there may be room; it is cancelled, shown and counted as any that waits. */
+export async function putOff(
+  taken: Taken,
+  lease: Lease,
+  { failureReason }: Outcome,
+  deps: WorkerDeps,
+): Promise<void> {
+  await deps.admission.refund(admissionKey(taken), lease)
+  const untilMs = taken.nowMs() + ROOM_RETRY_MS + Math.random() * ROOM_JITTER_MS
+  await taken.defer(untilMs, `Waits for room. ${failureReason?.slice(0, 300) ?? ''}`)
 }

@@ -6,7 +6,7 @@
  *   policy ─► refused: provisioning | policy_denied
  *   files of a session ─► operate-on-session.ts: no user code, so no admission and no point of no return
  *   admission ─► refused: cap_exceeded, or parked until the window resets
- *   executor ─► outcome, whatever the program did
+ *   executor ─► outcome, whatever the program did; no room at the vendor: put off, uncharged
  *   close ─► audit row first, then the result; lease and slot are freed on every path, and what was reserved of the
  *            caps becomes what was used
  *
@@ -20,7 +20,7 @@ import type { Taken } from '@cofferdam/queue'
 import { SPANS } from '@cofferdam/telemetry'
 import { admissionKey } from './admission-key.ts'
 import { closeAttempt } from './close-attempt.ts'
-import { giveBack, wasDrained } from './give-back.ts'
+import { giveBack, putOff, waitsForRoom, wasDrained } from './give-back.ts'
 import { operateOnSession } from './operate-on-session.ts'
 import { readPolicy } from './read-policy.ts'
 import { recoverInterrupted, republishForgotten } from './recover.ts'
@@ -55,6 +55,7 @@ export async function processExecution(taken: Taken, deps: WorkerDeps): Promise<
     )
     try {
       const outcome = await attempt.outcome
+      if (waitsForRoom(outcome)) return await putOff(taken, admission.lease, outcome, deps)
       const chargedAtMs = await chargeOf(taken, outcome, admission, deps)
       const closing = { ...policy, caps: admission.caps, chargedAtMs }
       const settlement = await closeAttempt(taken, outcome, closing, deps)

@@ -104,13 +104,11 @@ export async function runWorker(config: WorkerConfig, options: WorkerOptions = {
   const interpreters = createInterpreterLookup({ rows: store.codeInterpreters, actor: workerId })
   const rate = createRateGate({ redis: control })
   const pool = provisionedPool(config.backends, store.sandboxConfig)
-  const leftovers = owned.use(
-    createLeftovers({
-      backend: (name) => backends.get(name),
-      onGone: (ref) => logger.info({ ref }, 'ended a sandbox that was not proven gone'),
-      onError: (error, ref) => logger.warn({ err: error, ref }, 'a sandbox is still not proven gone'),
-    }),
-  )
+  const leftovers = createLeftovers({
+    backend: (name) => backends.get(name),
+    onGone: (ref) => logger.info({ ref }, 'ended a sandbox that was not proven gone'),
+    onError: (error, ref) => logger.warn({ err: error, ref }, 'a sandbox is still not proven gone'),
+  })
   const backends: ReadonlyMap<string, Backend> = await createBackends(config.backends, {
     logger,
     onLeft: (ref) => leftovers.add(ref),
@@ -122,6 +120,8 @@ export async function runWorker(config: WorkerConfig, options: WorkerOptions = {
     ...identityOf(config),
   })
   for (const backend of backends.values()) owned.use(backend)
+  // Disposed before them, whom it asks once more.
+  owned.use(leftovers)
   const egress = owned.use(createEgress({ config: config.egress }))
   const executor = createExecutor({
     backends,

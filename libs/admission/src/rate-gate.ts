@@ -35,7 +35,13 @@ export function createRateGate({
       if (reply === null) return
       const untilMs = Math.ceil(Number(reply.rest[0]) / 1000)
       if (reply.code === 'full')
-        throw new CofferdamError('backend_unavailable', `The rate of ${bucket} is used up for ${untilMs} ms.`)
+        throw new CofferdamError(
+          'backend_unavailable',
+          `The rate of ${bucket} is used up for ${untilMs} ms.`,
+          {
+            details: { full: true },
+          },
+        )
       if (untilMs > 0)
         await sleep(untilMs, undefined, { signal }).catch(() => {
           signal.throwIfAborted()

@@ -31,8 +31,6 @@ class Rows {
   }
 }
 
-let rowsAreAway = false
-
 async function using(
   work: (open: Opened, rows: Rows) => Promise<void>,
   deps: Partial<AdmissionDeps> = {},
@@ -241,8 +239,9 @@ describe('what was reserved', () => {
       expect(await costNow()).toMatchObject({ used: 30, reserved: 0 })
     }))
 
-  it('is shown as it was counted while nobody can ask its rows', () =>
-    using(
+  it('is shown as it was counted while nobody can ask its rows', () => {
+    let rowsAreAway = false
+    return using(
       async (open) => {
         await open.admission.setCaps('away', caps({ tenant_daily_cost: 1000 }))
         const key = attemptOf('away')
@@ -258,7 +257,8 @@ describe('what was reserved', () => {
           return { day: { bucket: 0, count: 0 }, hours: [] }
         },
       },
-    ))
+    )
+  })
 })
 
 describe('a tenant without these caps', () => {

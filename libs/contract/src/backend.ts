@@ -192,7 +192,10 @@ export interface Backend extends AsyncDisposable {
   probe(signal: AbortSignal): Promise<Probe>
   /** Starts what should stand ready before the first execution. Called once, when the worker prefers this backend and its probe is good. */
   prewarm?(): void
-  /** Throws `backend_unavailable` | `capability_missing` | `interpreter_not_ready` | `sandbox_open_failed`; never leaves anything behind when it throws. */
+  /**
+   * Throws `backend_unavailable` (with `details.full: true` when its vendor takes no more now, and will when something ends) |
+   * `capability_missing` | `interpreter_not_ready` | `sandbox_open_failed`; never leaves anything behind when it throws.
+   */
   open(spec: SandboxSpec, signal: AbortSignal): Promise<Sandbox>
   /** Destroys one sandbox of any owner by its ref; true when something was there. */
   kill(ref: SandboxRef): Promise<boolean>

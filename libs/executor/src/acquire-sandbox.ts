@@ -15,6 +15,7 @@ import {
 import { withDeadline } from './with-deadline.ts'
 import type { CircuitBreaker } from './circuit-breaker.ts'
 import { settlesWithin, type Clock } from './clock.ts'
+import type { FullBackends } from './full-backends.ts'
 import { LEAK_HOLD_MS, holdSandbox, type HeldSandbox, type HoldOptions } from './held-sandbox.ts'
 import type { ProbeCache } from './probe-cache.ts'
 import { ProvisioningFailure } from './provisioning-failure.ts'
@@ -35,12 +36,14 @@ const OPEN_TIMEOUT_MS = 60_000
 const SAYS_NOTHING_OF_THE_BACKEND: ReadonlySet<string> = new Set<RejectionReason>([
   'capability_missing',
   'interpreter_not_ready',
+  'backend_full',
 ])
 
 export interface AcquireParts extends Pick<HoldOptions, 'proofMs' | 'onLeaked'> {
   clock: Clock
   probes: ProbeCache
   circuits: CircuitBreaker
+  full: FullBackends
   /** Why the attempt may not use the backend; null when it may. */
   refuses(this: void, backend: string): Promise<string | null>
   /** Hears of each candidate that could not be used, in order. */
@@ -106,6 +109,7 @@ async function tryOpen(
     const sandbox = await openBounded(parts, backend, spec, memory, signal)
     const held = holdSandbox(sandbox, { ...parts, memory, openMs: clock.nowMs() - startedMs })
     circuits.succeeded(backend.name)
+    parts.full.opened(backend.name)
     if (isAtLeast(sandbox.isolation, minIsolation)) return held
     // A backend of several rungs may have opened a weaker one than it stands for.
     await held.destroy()
@@ -117,7 +121,7 @@ async function tryOpen(
       circuits.abandoned(backend.name)
       throw new ProvisioningFailure(error.code, error.message, { cause: error })
     }
-    const refusal = refusalOf(error)
+    const refusal = isFull(error) && parts.full.foundFull(backend.name) ? noRoom(error) : refusalOf(error)
     if (SAYS_NOTHING_OF_THE_BACKEND.has(refusal.reason)) circuits.abandoned(backend.name)
     else {
       circuits.failed(backend.name)
@@ -135,6 +139,15 @@ const OF_THE_SESSION: ReadonlySet<string> = new Set(['conflict', 'not_found', 'f
  */
 const isOfTheSession = (error: unknown): error is CofferdamError =>
   isCofferdamError(error) && OF_THE_SESSION.has(error.code)
+
+/** The vendor takes no more for now, and will when something ends (contract: `open`). */
+const isFull = (error: unknown): error is CofferdamError =>
+  isCofferdamError(error) && error.code === 'backend_unavailable' && error.details['full'] === true
+
+const noRoom = (error: CofferdamError): Refusal => ({
+  reason: 'backend_full',
+  detail: `has no room: ${error.message}`,
+})
 
 function refusalOf(error: unknown): Refusal {
   if (!isCofferdamError(error)) {

@@ -13,6 +13,7 @@ import type {
 import type { Egress } from '@cofferdam/egress'
 import type { Checkpoint } from './checkpoint.ts'
 import type { CircuitBreaker } from './circuit-breaker.ts'
+import type { FullBackends } from './full-backends.ts'
 import type { Clock } from './clock.ts'
 import type { MemoryBudget } from './memory-budget.ts'
 import type { ProbeCache } from './probe-cache.ts'
@@ -79,6 +80,7 @@ export interface ExecutorParts extends ExecutorTimings {
   clock: Clock
   probes: ProbeCache
   circuits: CircuitBreaker
+  full: FullBackends
   egress: Egress | null
   log: ExecutorLog
   newSandboxId(): SandboxId

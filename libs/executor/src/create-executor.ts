@@ -13,6 +13,7 @@ import {
 import type { Egress } from '@cofferdam/egress'
 import type { Attempt, ExecutorLog, ExecutorParts, ExecutorTimings, LeakedSandbox } from './attempt.ts'
 import { createCircuitBreaker, type CircuitOptions } from './circuit-breaker.ts'
+import { createFullBackends } from './full-backends.ts'
 import { systemClock, type Clock } from './clock.ts'
 import { CANCEL_GRACE_MS } from './deadlines.ts'
 import { execute } from './execute.ts'
@@ -94,6 +95,7 @@ export function createExecutor(deps: ExecutorDeps): Executor {
     clock,
     probes: createProbeCache(clock),
     circuits: createCircuitBreaker(clock, deps.circuit),
+    full: createFullBackends(clock),
     egress: deps.egress ?? null,
     log: deps.log ?? SILENT,
     newSandboxId: deps.newSandboxId ?? (() => newSandboxId()),

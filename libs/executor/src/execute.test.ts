@@ -1,5 +1,6 @@
 import { CofferdamError, type Ending, type Exit } from '@cofferdam/contract'
 import { describe, expect, it, vi } from 'vitest'
+import { FULL_MAX_MS } from './full-backends.ts'
 import { createMemoryBudget } from './memory-budget.ts'
 import { MiB, attemptOf, harness, tenantOf } from '../test/attempts.ts'
 import { createManualClock } from '../test/manual-clock.ts'
@@ -242,7 +243,7 @@ describe('a sandbox that is lost', () => {
       },
       { env: { API_TOKEN: 's3cret-of-the-request' } },
     )
-    expect(outcome).toMatchObject({ ending: 'sandbox_lost', reason: 'not_begun' })
+    expect(outcome).toMatchObject({ ending: 'provisioning', reason: 'not_begun', began: false })
     expect(outcome.failureReason).toBe(
       'The program did not run, for its backend refused it. AccessDeniedException: <redacted> may not',
     )
@@ -401,6 +402,43 @@ describe('where it runs', () => {
     await clock.advance(1000)
     await executor.execute(attemptOf())
     expect(backend.specs).toHaveLength(4)
+  })
+
+  it('does not rest a backend that has no room: it waits, takes the next one, and gives up where no room ever comes', async () => {
+    const clock = createManualClock()
+    let isFull = true
+    const full = scriptedBackend({
+      name: 'full',
+      open: () => {
+        if (isFull)
+          throw new CofferdamError('backend_unavailable', 'The pool is full.', { details: { full: true } })
+        return Promise.resolve()
+      },
+    })
+    const waits = {
+      ending: 'provisioning',
+      reason: 'backend_full',
+      failureReason: 'No backend can run this: full has no room: The pool is full.',
+      began: false,
+    }
+    const { executor } = harness([full], { clock, circuit: { threshold: 2 } })
+    for (let n = 0; n < 4; n++) expect(await executor.execute(attemptOf())).toMatchObject(waits)
+    expect(full.specs).toHaveLength(4)
+
+    const other = scriptedBackend({ name: 'other' })
+    const beside = harness([full, other])
+    expect(await beside.executor.execute(attemptOf())).toMatchObject({
+      ending: 'ok',
+      backend: 'other',
+      passedOver: [{ backend: 'full', reason: 'backend_full' }],
+    })
+
+    await clock.advance(FULL_MAX_MS)
+    expect(await executor.execute(attemptOf())).toMatchObject({ reason: 'backend_unavailable' })
+    isFull = false
+    await executor.execute(attemptOf())
+    isFull = true
+    expect(await executor.execute(attemptOf())).toMatchObject(waits)
   })
 
   it('does not rest a backend where one tenant is not provisioned, and says so', async () => {

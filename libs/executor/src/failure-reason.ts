@@ -50,14 +50,15 @@ function sentence(ending: Verdict['ending'], reason: string | null, facts: Failu
     case 'worker_lost':
       return 'The worker was stopped while the program ran; it was not run again, because it may have had effects.'
     case 'sandbox_lost':
-      if (reason === NOT_BEGUN)
-        return `The program did not run, for its backend refused it. ${facts.refusal ?? ''}`
       return reason === 'protocol_violation'
         ? 'The sandbox broke its protocol while the program ran and was destroyed.'
         : 'The sandbox died while the program ran.'
+    case 'provisioning':
+      if (reason === NOT_BEGUN)
+        return `The program did not run, for its backend refused it. ${facts.refusal ?? ''}`
+      return null
     case 'policy_denied':
     case 'cap_exceeded':
-    case 'provisioning':
       // Decided before the program ran, with messages of their own.
       return null
     default:

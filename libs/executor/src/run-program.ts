@@ -221,7 +221,7 @@ async function conclude(
     artifacts,
     ...placeOf(held),
     redactionCount: output.redactionCount,
-    began: true,
+    began: verdict.reason !== NOT_BEGUN,
     outboundHosts: [...(egress?.hosts ?? [])],
     sessionId: held.sandbox.session?.id ?? null,
   }

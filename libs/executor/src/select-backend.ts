@@ -22,6 +22,7 @@ import { ProvisioningFailure } from './provisioning-failure.ts'
 import { carrierOf } from './tasks/task.ts'
 
 export type RejectionReason =
+  | 'backend_full'
   | 'capability_missing'
   | 'isolation_unavailable'
   | 'backend_unavailable'
@@ -126,6 +127,8 @@ export function nothingLeft(rejections: readonly Rejection[]): ProvisioningFailu
 }
 
 const NEAREST_FIRST: readonly RejectionReason[] = [
+  // Before all others: it will have room.
+  'backend_full',
   'sandbox_open_failed',
   'interpreter_not_ready',
   'circuit_open',

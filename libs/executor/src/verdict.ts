@@ -34,7 +34,7 @@ interface Row {
 
 /** The loss of a sandbox whose vendor said that its time was over: nobody's fault but the program's. */
 export const SESSION_TIMEOUT = 'session_timeout'
-/** The loss of a sandbox whose vendor refused the program: it did not run. */
+/** The loss of a sandbox whose vendor refused the program: it did not run, so that was no place to run it. */
 export const NOT_BEGUN = 'not_begun'
 
 const failed = ({ exit }: Evidence) => exit !== null && (exit.exitCode !== 0 || exit.signal !== null)
@@ -49,6 +49,7 @@ const TABLE: readonly Row[] = [
   { when: (e) => killed(e) && (e.exit?.oomKills ?? 0) > 0, ending: 'oom' },
   { when: (e) => (e.lost?.oomKills ?? 0) > 0, ending: 'oom' },
   { when: (e) => e.lost?.reason === SESSION_TIMEOUT, ending: 'hard_timeout', reason: SESSION_TIMEOUT },
+  { when: (e) => e.lost?.reason === NOT_BEGUN, ending: 'provisioning', reason: NOT_BEGUN },
   {
     when: (e) => e.stop === 'heartbeat' || (e.silent === true && e.exit !== null),
     ending: 'soft_timeout',

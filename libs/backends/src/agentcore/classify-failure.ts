@@ -63,6 +63,10 @@ export const isRefused = (error: unknown): boolean => rowOf(error).refused
 /** Refused for now; the same call may be taken in a moment. */
 export const isThrottled = (error: unknown): boolean => nameOf(error) === 'ThrottlingException'
 
+/** The account has all that it may have, or asks too often: both pass. */
+const isFull = (error: unknown): boolean =>
+  isThrottled(error) || nameOf(error) === 'ServiceQuotaExceededException'
+
 /** Something else is happening to the session. */
 export const isConflict = (error: unknown): boolean => nameOf(error) === 'ConflictException'
 
@@ -75,7 +79,11 @@ export function openFailure(error: unknown, step: string): CofferdamError {
   const { code } = rowOf(error)
   return new CofferdamError(code, `AgentCore: ${step}: ${said(error)}`, {
     cause: error,
-    details: { ...refusalOf(error), reason: `${step}:${nameOf(error)}` },
+    details: {
+      ...refusalOf(error),
+      reason: `${step}:${nameOf(error)}`,
+      ...(isFull(error) ? { full: true } : {}),
+    },
   })
 }
 

@@ -21,6 +21,7 @@ export function createLocalRateGate(): RateGate {
         throw new CofferdamError(
           'backend_unavailable',
           `The rate of ${bucket} is used up for ${Math.ceil(untilMs)} ms.`,
+          { details: { full: true } },
         )
       freeAt.set(bucket, at)
       if (untilMs > 0)

@@ -34,6 +34,7 @@ export function refusalOf(
     ...(mayTell(target) ? { target } : {}),
     ...(mayTell(traceId) ? { trace: traceId } : {}),
     ...(waitMs === null ? {} : { retry_after_ms: waitMs }),
+    ...(status === 429 ? { full: true } : {}),
   }
   const [ours, words] = classOf(status, code, call)
   return new CofferdamError(ours, `Azure: ${words} (${status}${code === '' ? '' : ` ${code}`}).`, { details })

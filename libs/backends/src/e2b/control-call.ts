@@ -104,8 +104,11 @@ function refused({ status, text }: Answer): CofferdamError {
   const details = { status }
   if (status === 401 || status === 403)
     return new CofferdamError('backend_unavailable', `E2B refuses the API key: ${said}`, { details })
-  if (status === 429 || status >= 500)
-    return new CofferdamError('backend_unavailable', `E2B takes no more for now: ${said}`, { details })
+  if (status === 429)
+    return new CofferdamError('backend_unavailable', `E2B takes no more for now: ${said}`, {
+      details: { ...details, full: true },
+    })
+  if (status >= 500) return new CofferdamError('backend_unavailable', `E2B failed: ${said}`, { details })
   return new CofferdamError('sandbox_open_failed', `E2B refused: ${said}`, { details })
 }
 
