@@ -30,6 +30,9 @@ const asking = (tenantId: string, memoryMib: number, sleepMs: number): Execution
   limits: { memory_mib: memoryMib },
 })
 
+/** What of a tenant the queue has let out and a worker has not begun. */
+const ON_THEIR_WAY = 4
+
 const startedAtMs = async ({ execution_id }: Accepted): Promise<number> =>
   Date.parse((await fleet.client.get(execution_id))?.started_at ?? 'never')
 
@@ -43,26 +46,32 @@ it('keeps the fair order of a large and a small tenant, and tells position and E
   for (let n = 0; n < 12; n++) large.push(await fleet.client.enqueue(asking('large', 2048, LARGE_MS)))
   for (let n = 0; n < 60; n++) small.push(await fleet.client.enqueue(asking('small', 64, 50)))
 
-  // Half way, what is promised to the last large one is compared with what comes true.
-  await endingsOf(fleet, large.slice(0, 5), 60_000)
+  // While it waits in the fair queue, what is promised to the last large one is compared with what comes true. By three looks: it may
+  // be let out just before one of them, and is then promised its start by the mean of the lane, of large and small alike.
   const last = large.at(-1)
   if (last === undefined) throw new Error('unreachable')
-  const atMs = Date.now()
-  const promised = await fleet.client.get(last.execution_id)
+  const promises: { atMs: number; state: Awaited<ReturnType<typeof fleet.client.get>> }[] = []
+  for (const ended of [3, 4, 5]) {
+    await endingsOf(fleet, large.slice(0, ended), 60_000)
+    promises.push({ atMs: Date.now(), state: await fleet.client.get(last.execution_id) })
+  }
   const inPlay = (await Promise.all(large.map((a) => fleet.client.get(a.execution_id)))).filter(
     (state) => state?.status === 'queued' && state.position === 0,
   )
   const results = await endingsOf(fleet, [...large, ...small], 120_000)
   expect(results.filter((r) => r.ending !== 'ok')).toEqual([])
 
-  expect(promised?.status).toBe('queued')
-  expect(promised?.position).toBeGreaterThanOrEqual(1)
-  expect(promised?.position).toBeLessThan(large.length + small.length)
-  const tookMs = (await startedAtMs(last)) - atMs
-  expect(promised?.eta_ms).toBeGreaterThan(tookMs / 4)
-  expect(promised?.eta_ms).toBeLessThan(tookMs * 4)
+  const startedMs = await startedAtMs(last)
+  const ratios = promises.map(({ atMs, state }) => (state?.eta_ms ?? NaN) / (startedMs - atMs))
+  const first = promises[0]?.state
+  expect(first?.status).toBe('queued')
+  expect(first?.position).toBeGreaterThanOrEqual(1)
+  expect(first?.position).toBeLessThan(large.length + small.length)
+  const middle = ratios.toSorted((a, b) => a - b)[ratios.length >> 1]
+  expect(middle, ratios.join()).toBeGreaterThan(1 / 4)
+  expect(middle, ratios.join()).toBeLessThan(4)
   // One waits for memory, and as many as the window of what can run is ahead of it are on their way.
-  expect(inPlay.length).toBeLessThanOrEqual(4)
+  expect(inPlay.length).toBeLessThanOrEqual(ON_THEIR_WAY)
 
   const largeStarts = (await Promise.all(large.map(startedAtMs))).toSorted((a, b) => a - b)
   const smallStarts = await Promise.all(small.map(startedAtMs))
@@ -70,12 +79,13 @@ it('keeps the fair order of a large and a small tenant, and tells position and E
   const gaps = largeStarts.slice(1).map((at, n) => at - (largeStarts[n] ?? 0))
   const usual = gaps.toSorted((a, b) => a - b)[gaps.length >> 1] ?? NaN
   expect(Math.max(...gaps)).toBeLessThan(usual * 5)
-  // and when the last large one starts, the small tenant has had its share of the time, a half, or all that it asked for.
+  // and when the last large one starts, the small tenant has had its share of the time, a half, or all that it asked for but for
+  // what is on its way: together its programs may take less than a third of what the large ones do.
   const msOf = (some: typeof results): number => some.reduce((sum, { duration_ms }) => sum + duration_ms, 0)
   const served = results
     .slice(large.length)
     .filter((_, n) => (smallStarts[n] ?? NaN) < (largeStarts.at(-1) ?? 0))
-  if (served.length < small.length)
+  if (served.length < small.length - ON_THEIR_WAY)
     expect(msOf(served)).toBeGreaterThan(msOf(results.slice(0, large.length - 1)) / 3)
   // Ahead of the first small one were those that the window let out before it came, and one that waited for memory.
   expect(Math.min(...smallStarts)).toBeLessThan(largeStarts[5] ?? 0)
