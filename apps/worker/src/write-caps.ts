@@ -2,8 +2,8 @@
  * Brings caps that Postgres has into force. The API does the same after each change (apps/api/src/make-live.ts); a worker
  * does it for changes by raw SQL, and for a Redis that lost them.
  *
- * Whoever wrote looks again: a worker that read just before a change and wrote just after it would otherwise put the old
- * caps back, a kill switch included.
+ * What was read before a change is not written after it, so that no worker undoes a kill switch, not for a moment. The scheduler's
+ * limits have no such guard: whoever wrote them looks again.
  */
 import { isDeepStrictEqual } from 'node:util'
 import type { Admission } from '@cofferdam/admission'
@@ -15,19 +15,20 @@ const MAX_ROUNDS = 10
 
 /** Returns the function that writes caps where admission and the scheduler read them. */
 export function createCapsWriter(deps: {
-  admission: Pick<Admission, 'setCaps'>
+  admission: Pick<Admission, 'setCapsSince' | 'capsRev'>
   producer: Pick<Producer, 'setTenantLimits'>
   loadCaps(tenantId: string): Promise<TenantCaps | null>
-}): (tenantId: string, caps: TenantCaps) => Promise<void> {
-  return async (tenantId, read) => {
-    let caps = read
+}): (tenantId: string) => Promise<void> {
+  return async (tenantId) => {
     for (let round = 0; round < MAX_ROUNDS; round += 1) {
+      const rev = await deps.admission.capsRev(tenantId)
+      const caps = await deps.loadCaps(tenantId)
+      if (caps === null) return
+      if (!(await deps.admission.setCapsSince(tenantId, caps, rev))) continue
       const { weight, concurrency, max_queued } = caps
-      await deps.admission.setCaps(tenantId, caps)
       await deps.producer.setTenantLimits(tenantId, { weight, concurrency, max_queued })
       const now = await deps.loadCaps(tenantId)
       if (now === null || isDeepStrictEqual(now, caps)) return
-      caps = now
     }
   }
 }

@@ -3,23 +3,50 @@ import { DEFAULT_TENANT_CAPS, type TenantCaps } from '@cofferdam/contract'
 import { expect, it } from 'vitest'
 import { createCapsWriter } from '../src/write-caps.ts'
 
-it('does not put old caps back over a kill switch that fell while it wrote', async () => {
+const OFF: TenantCaps = { ...DEFAULT_TENANT_CAPS, tenant_daily: 0 }
+
+it('puts no old caps back over a kill switch that fell after it had read them, not for a moment', async () => {
   let inPostgres: TenantCaps = DEFAULT_TENANT_CAPS
-  const live: (number | null)[] = []
+  const live = [{ rev: 'first', daily: DEFAULT_TENANT_CAPS.tenant_daily }]
+  let reads = 0
   const write = createCapsWriter({
     admission: {
-      setCaps: async (_tenant, caps) => {
-        // The API commits and writes the kill switch; this worker's older write arrives after it.
-        if (live.length === 0) {
-          inPostgres = { ...DEFAULT_TENANT_CAPS, tenant_daily: 0 }
-          live.push(0)
-        }
-        live.push(caps.tenant_daily)
+      capsRev: async () => live.at(-1)?.rev ?? '',
+      setCapsSince: async (_tenant, caps, rev) => {
+        if (live.at(-1)?.rev !== rev) return false
+        live.push({ rev: `worker ${live.length}`, daily: caps.tenant_daily })
+        return true
       },
     },
     producer: { setTenantLimits: async () => undefined },
+    loadCaps: async () => {
+      const read = inPostgres
+      reads += 1
+      // The API commits and writes the kill switch right after this worker's first look at Postgres.
+      if (reads === 1) {
+        inPostgres = OFF
+        live.push({ rev: 'api', daily: 0 })
+      }
+      return read
+    },
+  })
+  await write('t')
+  expect(live.map(({ daily }) => daily)).toEqual([DEFAULT_TENANT_CAPS.tenant_daily, 0, 0])
+})
+
+it('looks again when the scheduler’s limits changed while it wrote them', async () => {
+  let inPostgres: TenantCaps = DEFAULT_TENANT_CAPS
+  const limits: (number | null)[] = []
+  const write = createCapsWriter({
+    admission: { capsRev: async () => '', setCapsSince: async () => true },
+    producer: {
+      setTenantLimits: async (_tenant, { concurrency }) => {
+        if (limits.length === 0) inPostgres = { ...DEFAULT_TENANT_CAPS, concurrency: 3 }
+        limits.push(concurrency ?? null)
+      },
+    },
     loadCaps: async () => inPostgres,
   })
-  await write('t', inPostgres)
-  expect(live).toEqual([0, null, 0])
+  await write('t')
+  expect(limits).toEqual([DEFAULT_TENANT_CAPS.concurrency, 3])
 })

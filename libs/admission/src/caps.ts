@@ -20,15 +20,23 @@ export function capsFields(caps: TenantCaps, rev: string): (string | number)[] {
   return fields
 }
 
-/** Replaces the caps in one step. Throws CofferdamError('invalid_request') for caps that are no caps: the last good ones stay. */
+/** Replaces the caps in one step; false when `since` is a rev and another one stands there. Throws CofferdamError('invalid_request') for caps that are no caps: the last good ones stay. */
 export async function writeCaps(
   scripts: Scripts,
   tenantId: string,
   caps: TenantCaps,
   rev: string,
-): Promise<void> {
+  since = '*',
+): Promise<boolean> {
   const valid = parse(tenantCapsSchema, caps, 'caps')
-  await scripts.run('set-caps', [keys.caps(tenantId), keys.seeded(tenantId)], capsFields(valid, rev))
+  const capsKeys = [keys.caps(tenantId), keys.seeded(tenantId)]
+  const { code } = await scripts.run('set-caps', capsKeys, [since, ...capsFields(valid, rev)])
+  return code === 'set'
+}
+
+/** Names the setting that is in force; '' for none. */
+export async function readCapsRev(redis: Redis, tenantId: string): Promise<string> {
+  return (await redis.hget(keys.caps(tenantId), 'rev')) ?? ''
 }
 
 /** The caps that were set last; the defaults for a tenant that has none. */

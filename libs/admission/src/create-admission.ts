@@ -3,7 +3,7 @@ import { BOUNDS, FLEET_DEFAULTS, MAX_LIMITS, boundedAnswer, type TenantCaps } fr
 import type { Redis } from 'ioredis'
 import { randomBytes } from 'node:crypto'
 import { admit, refundKeys, type AdmitDeps } from './admit.ts'
-import { readCaps, writeCaps } from './caps.ts'
+import { readCaps, readCapsRev, writeCaps } from './caps.ts'
 import { keys, leaseMember, type AttemptKey } from './keys.ts'
 import { releaseLease, renewLeases, type Settlement } from './lease.ts'
 import { defineScripts } from './scripts.ts'
@@ -91,6 +91,13 @@ export interface Admission {
   usage(tenantId: string, agentId?: string): Promise<Usage>
   /** Makes caps take effect with the next admission; commit them to Postgres first. Throws `invalid_request`, `queue_unavailable`. */
   setCaps(tenantId: string, caps: TenantCaps): Promise<void>
+  /**
+   * The same for caps that were read after `capsRev` said `rev`; false, and nothing is set, when others were set since: read again.
+   * Throws like `setCaps`.
+   */
+  setCapsSince(tenantId: string, caps: TenantCaps, rev: string): Promise<boolean>
+  /** Names the caps that are in force; '' for none. Throws `queue_unavailable`. */
+  capsRev(tenantId: string): Promise<string>
   /** The caps that admission goes by; the defaults (all null) for a tenant that has none. Throws `queue_unavailable`. */
   getCaps(tenantId: string): Promise<TenantCaps>
 }
@@ -166,7 +173,11 @@ export function createAdmission(deps: AdmissionDeps): Admission {
         return usage
       }
     },
-    setCaps: (tenantId, caps) => writeCaps(scripts, tenantId, caps, newToken()),
+    async setCaps(tenantId, caps) {
+      await writeCaps(scripts, tenantId, caps, newToken())
+    },
+    setCapsSince: (tenantId, caps, rev) => writeCaps(scripts, tenantId, caps, newToken(), rev),
+    capsRev: (tenantId) => boundedAnswer(readCapsRev(redis, tenantId), timeoutMs, 'reading caps'),
     getCaps: (tenantId) => boundedAnswer(readCaps(redis, tenantId), timeoutMs, 'reading caps'),
   }
 }

@@ -366,6 +366,18 @@ describe('refund', () => {
 })
 
 describe('caps', () => {
+  it('are not replaced by what was read before they were set', async () => {
+    const tenant = `t-since-${process.pid}`
+    const { admission } = open
+    const before = await admission.capsRev(tenant)
+    await admission.setCaps(tenant, { ...DEFAULT_TENANT_CAPS, tenant_daily: 0 })
+    expect(await admission.setCapsSince(tenant, DEFAULT_TENANT_CAPS, before)).toBe(false)
+    expect(await admission.getCaps(tenant)).toMatchObject({ tenant_daily: 0 })
+    const now = await admission.capsRev(tenant)
+    expect(await admission.setCapsSince(tenant, DEFAULT_TENANT_CAPS, now)).toBe(true)
+    expect(await admission.getCaps(tenant)).toEqual(DEFAULT_TENANT_CAPS)
+  })
+
   it('reads back what was set and refuses what are no caps, keeping the last good ones', async () => {
     const caps = { ...DEFAULT_TENANT_CAPS, tenant_daily: 5, agents: { a: 1 }, weight: 2.5 }
     const tenant = await tenantWith(caps)
