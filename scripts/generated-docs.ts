@@ -255,6 +255,7 @@ function configurationPage(): string {
 /** Path below the root → the text that belongs there. */
 export const GENERATED_PAGES: Readonly<Record<string, () => string>> = {
   'docs/errors.md': errorsPage,
-  'docs/reference/telemetry.md': () => telemetryPage(MADE('libs/telemetry/src/{catalog,log-records}.ts')),
+  'docs/reference/telemetry.md': () =>
+    telemetryPage(MADE('libs/telemetry/src/{catalog,metric-catalog,log-records}.ts')),
   'docs/configuration.md': () => `${configurationPage().trimEnd()}\n`,
 }

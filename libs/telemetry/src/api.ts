@@ -8,14 +8,8 @@ export {
   type SlotEvent,
   type WorkerReading,
 } from './instruments.ts'
-export {
-  ATTRIBUTE_FACTS,
-  EVENT_FACTS,
-  METRIC_FACTS,
-  SPAN_FACTS,
-  type MetricFacts,
-  type SpanFacts,
-} from './catalog.ts'
+export { ATTRIBUTE_FACTS, EVENT_FACTS, SPAN_FACTS, type SpanFacts } from './catalog.ts'
+export { METRIC_FACTS, type MetricFacts } from './metric-catalog.ts'
 export { prometheusName } from './prometheus-name.ts'
 export { LOG_FACTS, type LogFacts } from './log-records.ts'
 export { ATTRIBUTES, EVENTS, METRICS, SPANS, type MetricName, type SpanName } from './names.ts'

@@ -1,5 +1,5 @@
 /**
- * The instruments of the fleet on a meter, as catalog.ts states them. Labels come from closed sets only (lane, ending,
+ * The instruments of the fleet on a meter, as metric-catalog.ts states them. Labels come from closed sets only (lane, ending,
  * backend, dimension): never a tenant, agent or execution, so that the number of series does not grow with use.
  */
 import { MICRO, type AttemptRecord, type CapsUse } from '@cofferdam/contract'
@@ -12,7 +12,7 @@ import type {
   Observable,
   ObservableGauge,
 } from '@opentelemetry/api'
-import { METRIC_FACTS } from './catalog.ts'
+import { METRIC_FACTS } from './metric-catalog.ts'
 import type { Exemplars } from './exemplars.ts'
 import { ATTRIBUTES, METRICS, type MetricName } from './names.ts'
 import type { TraceDecision } from './trace-decision.ts'

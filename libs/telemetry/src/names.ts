@@ -71,7 +71,7 @@ export const ATTRIBUTES = {
   killSwitch: 'cofferdam.cap.kill_switch',
   /** The word for why a backend was passed over. */
   reason: 'cofferdam.reason',
-  /** Of what a metric counts: the values stand in catalog.ts. */
+  /** Of what a metric counts: the values stand in metric-catalog.ts. */
   state: 'cofferdam.state',
   /** Why a waiting slot was given up: `age`, `idle`, `surplus`, `pressure`, `died`, `runs` or `unclean`. */
   why: 'cofferdam.pool.why',

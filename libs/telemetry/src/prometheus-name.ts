@@ -1,5 +1,5 @@
 /** What our names become in Prometheus. */
-import { METRIC_FACTS } from './catalog.ts'
+import { METRIC_FACTS } from './metric-catalog.ts'
 import type { MetricName } from './names.ts'
 
 const UNIT_SUFFIX: Readonly<Record<string, string>> = {

@@ -1,0 +1,208 @@
+/**
+ * What metrics say, as facts about every name of names.ts: docs/reference/telemetry.md is made of this, dashboards and alerts are
+ * checked against it. A name without an entry here does not compile.
+ */
+import type { Teller } from './catalog.ts'
+import type { AttributeName, MetricName } from './names.ts'
+
+export interface MetricFacts {
+  kind: 'counter' | 'gauge' | 'histogram'
+  /** UCUM; empty for counts. */
+  unit: '' | 's' | 'By' | '1'
+  from: Teller
+  labels: readonly AttributeName[]
+  /** Values of `cofferdam.state`, where it is a label. */
+  states?: readonly string[]
+  about: string
+}
+
+/** Every metric. No label names a tenant, agent or execution: the number of series does not grow with use. */
+export const METRIC_FACTS: Readonly<Record<MetricName, MetricFacts>> = {
+  'cofferdam.queue.depth': {
+    kind: 'gauge',
+    unit: '',
+    from: 'api',
+    labels: ['cofferdam.lane', 'cofferdam.state'],
+    states: ['queued', 'delayed', 'running'],
+    about: 'Executions by state; running counts those released to workers.',
+  },
+  'cofferdam.queue.age': {
+    kind: 'gauge',
+    unit: 's',
+    from: 'api',
+    labels: ['cofferdam.lane'],
+    about: 'How long the oldest waiting execution has been due; 0 when none waits.',
+  },
+  'cofferdam.queue.window': {
+    kind: 'gauge',
+    unit: '',
+    from: 'api',
+    labels: ['cofferdam.lane'],
+    about: 'Executions that the scheduler lets out at once; 0 while no worker serves the lane.',
+  },
+  'cofferdam.fleet.slots': {
+    kind: 'gauge',
+    unit: '',
+    from: 'api',
+    labels: ['cofferdam.state'],
+    states: ['busy', 'total'],
+    about: 'Slots of all living workers, from their heartbeats; a draining worker has none.',
+  },
+  'cofferdam.fleet.workers': {
+    kind: 'gauge',
+    unit: '',
+    from: 'api',
+    labels: ['cofferdam.state'],
+    states: ['alive', 'silent'],
+    about:
+      'Workers that beat within the lock time (9 s), and those that fell silent and are not yet forgotten.',
+  },
+  'cofferdam.fleet.heartbeat_age': {
+    kind: 'gauge',
+    unit: 's',
+    from: 'api',
+    labels: [],
+    about: 'Age of the oldest heartbeat among living workers; they beat every second.',
+  },
+  'cofferdam.outbox.records': {
+    kind: 'gauge',
+    unit: '',
+    from: 'api',
+    labels: [],
+    about: 'Attempt records that Postgres has not got yet.',
+  },
+  'cofferdam.callbacks': {
+    kind: 'gauge',
+    unit: '',
+    from: 'api',
+    labels: ['cofferdam.state'],
+    states: ['due', 'retrying'],
+    about:
+      'Results on their way to a `callback_url`: to be posted now, and waiting for another try after a failed one.',
+  },
+  'cofferdam.worker.slots': {
+    kind: 'gauge',
+    unit: '',
+    from: 'worker',
+    labels: ['cofferdam.state'],
+    states: ['busy', 'total'],
+    about: 'Executions that run on this worker, and its slots.',
+  },
+  'cofferdam.worker.heartbeat_age': {
+    kind: 'gauge',
+    unit: 's',
+    from: 'worker',
+    labels: [],
+    about: 'Since Redis last took this worker’s heartbeat.',
+  },
+  'cofferdam.execution.wait': {
+    kind: 'histogram',
+    unit: 's',
+    from: 'worker',
+    labels: [],
+    about: 'From enqueue until a worker took the execution.',
+  },
+  'cofferdam.execution.duration': {
+    kind: 'histogram',
+    unit: 's',
+    from: 'worker',
+    labels: ['cofferdam.ending', 'cofferdam.backend'],
+    about: 'From being taken by a worker to the end of the attempt.',
+  },
+  'cofferdam.execution.endings': {
+    kind: 'counter',
+    unit: '',
+    from: 'worker',
+    labels: ['cofferdam.ending', 'cofferdam.backend'],
+    about: 'Attempts by how they ended.',
+  },
+  'cofferdam.caps.refusals': {
+    kind: 'counter',
+    unit: '',
+    from: 'worker',
+    labels: ['cofferdam.cap.dimension', 'cofferdam.cap.kill_switch'],
+    about: 'Attempts that a cap refused, by its dimension.',
+  },
+  'cofferdam.caps.used': {
+    kind: 'histogram',
+    unit: '1',
+    from: 'worker',
+    labels: ['cofferdam.cap.dimension'],
+    about:
+      'Share of the cap that was used when an attempt was admitted or refused; which tenant: its `/usage`.',
+  },
+  'cofferdam.usage.cpu': {
+    kind: 'counter',
+    unit: 's',
+    from: 'worker',
+    labels: ['cofferdam.backend'],
+    about: 'CPU time charged: measured, or run time × `cpus` where a backend measures none.',
+  },
+  'cofferdam.usage.cost': {
+    kind: 'counter',
+    unit: '',
+    from: 'worker',
+    labels: ['cofferdam.backend'],
+    about: 'Cost charged, in units of the prices; which tenant: `cofferdam usage`.',
+  },
+  'cofferdam.redactions': {
+    kind: 'counter',
+    unit: '',
+    from: 'worker',
+    labels: [],
+    about: 'Secrets redacted from what programs printed.',
+  },
+  'cofferdam.pool.slots': {
+    kind: 'counter',
+    unit: '',
+    from: 'worker',
+    labels: ['cofferdam.backend', 'cofferdam.state', 'cofferdam.pool.why'],
+    states: ['taken_warm', 'taken_cold', 'warm_failed', 'dropped'],
+    about: 'Sandbox slots by what became of them; `cofferdam.pool.why` on dropped ones.',
+  },
+  'cofferdam.pool.warm_up': {
+    kind: 'histogram',
+    unit: 's',
+    from: 'worker',
+    labels: ['cofferdam.backend'],
+    about: 'From the start of a slot until its interpreter waited: the refill time.',
+  },
+  'cofferdam.memory.budget': {
+    kind: 'gauge',
+    unit: 'By',
+    from: 'worker',
+    labels: ['cofferdam.state'],
+    states: ['used', 'limit'],
+    about: 'Memory promised to running sandboxes and warm slots, and the budget.',
+  },
+  'cofferdam.memory.waiting': {
+    kind: 'gauge',
+    unit: '',
+    from: 'worker',
+    labels: [],
+    about: 'Executions that this worker took and that wait for its memory.',
+  },
+  'cofferdam.audit.write': {
+    kind: 'histogram',
+    unit: 's',
+    from: 'worker',
+    labels: ['cofferdam.state'],
+    states: ['written', 'failed'],
+    about: 'One batch of audit rows, from being sent to Postgres to its answer.',
+  },
+  'cofferdam.audit.batch_rows': {
+    kind: 'histogram',
+    unit: '',
+    from: 'worker',
+    labels: [],
+    about: 'Rows of one batch.',
+  },
+  'cofferdam.traces': {
+    kind: 'counter',
+    unit: '',
+    from: 'api and worker',
+    labels: ['cofferdam.trace.decision'],
+    about:
+      'Executions and requests by why their spans were sent to the collector, or not; nothing without a collector.',
+  },
+}
