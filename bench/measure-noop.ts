@@ -5,11 +5,13 @@
 import { fork } from 'node:child_process'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
+import { DEFAULT_LIMITS } from '@cofferdam/contract'
 import { Queue, QueueEvents } from 'bullmq'
 import { Redis } from 'ioredis'
 import { execute } from './measure-latency.ts'
 import { closedLoop, interleave } from './rounds.ts'
 import type { BenchContext, Measured } from './report.ts'
+import { cpuMsOf, cpuMsOfFamily } from './process-cpu.ts'
 import { pairedRatio, round, quantile, summarise } from './statistics.ts'
 
 const CONCURRENCY = 100
@@ -23,15 +25,19 @@ export async function measureNoop(context: BenchContext): Promise<Record<string,
   const bare: number[] = []
   let overhead: number[] = []
   let bareOverhead: number[] = []
+  const cpuUs: Record<string, number[]> = {}
   const worker = await context.fleet.startWorker({
     COFFERDAM_BACKENDS: 'fake',
     COFFERDAM_SLOTS: String(CONCURRENCY),
+    // Nothing runs on `fake`, and all the same each counts with its limit: half of this host's memory would fill half of the slots.
+    COFFERDAM_MEMORY_BUDGET_MIB: String(CONCURRENCY * DEFAULT_LIMITS.memory_mib),
   })
   try {
     await using peer = await startBareBullmq(context.fleet.redisUrl)
     // Spread over agents, as a real fleet is: one hot key would measure a different thing.
     let turn = 0
     const noop = () => execute(context, 'fake', `agent-${turn++ % 50}`)
+    const cpu = cpuReader(context, worker.process.pid ?? 0)
     await closedLoop(noop, CONCURRENCY, 1000)
     const alone = await interleave(
       [
@@ -44,7 +50,10 @@ export async function measureNoop(context: BenchContext): Promise<Record<string,
     bareOverhead = (alone.get('bare_bullmq') ?? []).map((ms) => ms / BACK_TO_BACK)
     for (let i = 0; i < rounds; i++) {
       bare.push(await closedLoop(() => peer.run(), CONCURRENCY, roundMs))
+      const [before, from] = [cpu(), turn]
       ours.push(await closedLoop(noop, CONCURRENCY, roundMs))
+      for (const [name, ms] of Object.entries(cpu()))
+        (cpuUs[name] ??= []).push(((ms - (before[name] ?? 0)) * 1000) / (turn - from))
     }
   } finally {
     await worker.stop()
@@ -56,7 +65,24 @@ export async function measureNoop(context: BenchContext): Promise<Record<string,
     'noop.cofferdam': { unit: 'per_second', value: round(quantile(ours, 0.5)), summary: summarise(ours) },
     'noop.bare_bullmq': { unit: 'per_second', value: round(quantile(bare, 0.5)), summary: summarise(bare) },
     'noop.vs_bare_bullmq': { unit: 'ratio', ratio: pairedRatio(ours, bare) },
+    ...Object.fromEntries(
+      Object.entries(cpuUs).map(([name, us]): [string, Measured] => [
+        `noop.cpu.${name}`,
+        { unit: 'us', value: round(quantile(us, 0.5)), summary: summarise(us) },
+      ]),
+    ),
   }
+}
+
+/** Reads the CPU milliseconds of each process so far. */
+function cpuReader({ fleet }: BenchContext, worker: number): () => Record<string, number> {
+  const { redis, postgres } = fleet.pids()
+  return () => ({
+    ...(redis === null ? {} : { redis: cpuMsOf(redis) }),
+    postgres: cpuMsOfFamily(postgres),
+    worker: cpuMsOf(worker),
+    client: cpuMsOf(process.pid),
+  })
 }
 
 async function repeat(run: () => Promise<unknown>, times: number): Promise<void> {

@@ -10,7 +10,10 @@ import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 const NPM = `
 const fs = require('fs'), path = require('path')
 fs.appendFileSync('npm.log', process.argv.slice(2).join(' ') + '\\n')
-setTimeout(() => {
+const waiting = setInterval(() => {
+  // Not beyond the end of a test that failed: its folder is gone then.
+  if (process.env.NPM_GATE && fs.existsSync('npm.log') && !fs.existsSync(process.env.NPM_GATE)) return
+  clearInterval(waiting)
   if (process.env.NPM_FAILS) { console.error('npm error network'); process.exit(7) }
   fs.rmSync('node_modules', { recursive: true, force: true })
   fs.mkdirSync('node_modules/.bin', { recursive: true })
@@ -18,7 +21,7 @@ setTimeout(() => {
   if (process.env.NODE_BROKEN) fs.writeFileSync('node_modules/node-here/bin/node', '#!/bin/sh\\necho "node: cannot open shared object file" >&2; exit 127\\n', { mode: 0o755 })
   else fs.symlinkSync(process.execPath, 'node_modules/node-here/bin/node')
   fs.symlinkSync('../node-here/bin/node', 'node_modules/.bin/node')
-}, Number(process.env.NPM_MS || 0))
+}, 5)
 `
 
 let root = ''
@@ -53,6 +56,7 @@ interface Run {
   child: ChildProcess
   ended: Promise<{ status: number | null; signal: string | null; stdout: string; stderr: string }>
   stdout(): string
+  stderr(): string
 }
 
 function start(args: string[], env: Record<string, string> = {}): Run {
@@ -70,7 +74,7 @@ function start(args: string[], env: Record<string, string> = {}): Run {
   child.stderr?.on('data', (chunk: Buffer) => (stderr += chunk.toString()))
   const { promise, resolve } = Promise.withResolvers<Awaited<Run['ended']>>()
   child.on('close', (status, signal) => resolve({ status, signal, stdout, stderr }))
-  return { child, ended: promise, stdout: () => stdout }
+  return { child, ended: promise, stdout: () => stdout, stderr: () => stderr }
 }
 
 describe('the bootstrap', () => {
@@ -109,7 +113,14 @@ describe('the bootstrap', () => {
   })
 
   it('installs once when two start at the same time', async () => {
-    const both = [start(['show.mjs'], { NPM_MS: '700' }), start(['show.mjs'], { NPM_MS: '700' })]
+    const gate = path.join(root, 'gate')
+    const both = [start(['show.mjs'], { NPM_GATE: gate }), start(['show.mjs'], { NPM_GATE: gate })]
+    // However late the second one starts, it finds the first at it.
+    await vi.waitFor(
+      () => expect(both.filter((one) => one.stderr().includes('waiting for it'))).toHaveLength(1),
+      15_000,
+    )
+    write('gate', '')
     const ends = await Promise.all(both.map(({ ended }) => ended))
     expect(ends.map(({ status }) => status)).toEqual([0, 0])
     expect(ends.filter(({ stderr }) => stderr.includes('waiting for it'))).toHaveLength(1)

@@ -176,7 +176,7 @@ function keyTable({ properties = {}, required = [] }: JsonSchema): string[] {
     ),
   )
   if (rows.length === 0) return ['No settings.']
-  return [row('key', 'type', 'default', ''), row('---', '---', '---', '---'), ...rows]
+  return [row('key', 'type', 'default', 'what it is'), row('---', '---', '---', '---'), ...rows]
 }
 
 function configurationPage(): string {
@@ -212,8 +212,8 @@ function configurationPage(): string {
     '',
     '## `cofferdam.config.yaml`',
     '',
-    'The key `backends` lists the backends of a worker in order of preference; each takes these settings (`docker: {}` for the',
-    'defaults). The doubles `fake` and `hostile` are for tests and run nothing that deserves the name of a sandbox.',
+    'The key `backends` names the backends of a worker; each takes these settings (`docker: {}` for the defaults). `auto` tries them in',
+    'the order in which the file names them, or in that of `COFFERDAM_BACKENDS`, which may also leave some out or name others. The doubles `fake` and `hostile` are for tests and run nothing that deserves the name of a sandbox.',
     '',
     ...backendSections(),
     '### `provisioning.agentcore`',
@@ -256,6 +256,6 @@ function configurationPage(): string {
 export const GENERATED_PAGES: Readonly<Record<string, () => string>> = {
   'docs/errors.md': errorsPage,
   'docs/reference/telemetry.md': () =>
-    telemetryPage(MADE('libs/telemetry/src/{catalog,metric-catalog,log-records}.ts')),
+    telemetryPage(MADE('libs/telemetry/src/{catalog,metric-catalog,log-records,backend-log-records}.ts')),
   'docs/configuration.md': () => `${configurationPage().trimEnd()}\n`,
 }

@@ -86,7 +86,12 @@ export async function startFleet(options: FleetOptions = {}): Promise<Fleet> {
     redis = await startRedis(redisOptions)
   }
   await migrate(postgres.url)
-  const store = await createStore({ databaseUrl: postgres.url, blobDir: path.join(dataDir, 'blobs') })
+  const store = await createStore({
+    databaseUrl: postgres.url,
+    blobDir: path.join(dataDir, 'blobs'),
+    // A worker that stood still for a second falls back on its outbox; what a test sets up or reads has none.
+    timeouts: { connectMs: 30_000, statementMs: 30_000 },
+  })
   const client = createClient({ redisUrl })
   const admissionRedis = connectRedis(redisUrl, 'worker')
   const admission = createAdmission({

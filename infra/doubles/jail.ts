@@ -1,7 +1,7 @@
 /** A sandbox of a double: one server program in a bubblewrap jail, reached over a unix socket that it listens on. */
 import { execFileSync, spawn, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
-import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { chownSync, existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { createConnection } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -10,6 +10,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 
 /** Such a program listens within 0.2 s on an idle machine. */
 const READY_MS = 20_000
+const NOBODY = 65_534
 /** Inside: where the program listens, and where Node.js is. */
 export const SOCKET = '/run/jail/socket'
 export const NODE = '/opt/node/bin/node'
@@ -24,6 +25,8 @@ export interface JailOptions {
   environment: Record<string, string>
   /** The program is the first process of the jail, not a child of it. */
   isInit: boolean
+  /** Programs may make jails of their own inside, with a /proc: a root's bubblewrap covers parts of it, and the kernel then gives no other. */
+  nests?: boolean
 }
 
 export interface Jail extends AsyncDisposable {
@@ -31,6 +34,8 @@ export interface Jail extends AsyncDisposable {
   readonly socket: string
   /** Resolves when it is over, whoever ended it. */
   readonly ended: Promise<unknown>
+  /** Stops its first process, as a host does that hangs; its connections stay open. */
+  hang(): Promise<void>
 }
 
 /** Why jails cannot run here; null when they can. */
@@ -50,7 +55,13 @@ export async function startJail(options: JailOptions): Promise<Jail> {
   for (const name of ['home', 'run']) mkdirSync(join(root, name))
   const passwd = `root:x:0:0::/root:/bin/bash\nuser:x:${options.uid}:${options.uid}::/home/user:/bin/bash\n`
   writeFileSync(join(root, 'passwd'), passwd)
-  const child = spawn('bwrap', argumentsOf(root, options), { stdio: ['ignore', 'ignore', 'inherit', 'pipe'] })
+  const user = options.nests === true ? await nobody(options) : {}
+  if (user.uid !== undefined)
+    for (const name of ['', 'home', 'run', 'passwd']) chownSync(join(root, name), user.uid, user.uid)
+  const child = spawn('bwrap', argumentsOf(root, options), {
+    stdio: ['ignore', 'ignore', 'inherit', 'pipe'],
+    ...user,
+  })
   const init = initOf(child.stdio[3] as Readable)
   const ended = once(child, 'exit').then(() => rmSync(root, { recursive: true, force: true }))
   const jail: Jail = {
@@ -59,9 +70,13 @@ export async function startJail(options: JailOptions): Promise<Jail> {
     async [Symbol.asyncDispose]() {
       // bubblewrap waits for the namespace's first process, and the kernel ends that one only after all others in it.
       const pid = await Promise.race([init, ended])
-      if (typeof pid === 'number') killed(pid)
+      if (typeof pid === 'number') signalled(pid, 'SIGKILL')
       else child.kill('SIGKILL')
       await ended
+    },
+    async hang() {
+      const pid = await init
+      if (pid !== undefined) signalled(pid, 'SIGSTOP')
     },
   }
   try {
@@ -73,6 +88,17 @@ export async function startJail(options: JailOptions): Promise<Jail> {
   }
 }
 
+/** Whom to run as instead of root; root where nobody may make jails, or does not reach what this one shows. */
+async function nobody({ shows }: JailOptions): Promise<{ uid?: number; gid?: number }> {
+  if (process.getuid?.() !== 0) return {}
+  const user = { uid: NOBODY, gid: NOBODY }
+  const paths = [tmpdir(), process.execPath, ...shows.map(([source]) => source)]
+  const reached = paths.flatMap((path) => ['-a', '-r', path]).slice(1)
+  const trial = ['--unshare-all', '--unshare-user', '--ro-bind', '/', '/', 'test', ...reached]
+  const [code] = (await once(spawn('bwrap', trial, { ...user, stdio: 'ignore' }), 'exit')) as [number | null]
+  return code === 0 ? user : {}
+}
+
 /** Pid of the jail's first process on this host; undefined when there was none. */
 async function initOf(info: Readable): Promise<number | undefined> {
   let text = ''
@@ -81,9 +107,9 @@ async function initOf(info: Readable): Promise<number | undefined> {
   return pid === undefined ? undefined : Number(pid)
 }
 
-function killed(pid: number): void {
+function signalled(pid: number, signal: NodeJS.Signals): void {
   try {
-    process.kill(pid, 'SIGKILL')
+    process.kill(pid, signal)
   } catch {
     // Gone already.
   }

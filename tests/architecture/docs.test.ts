@@ -1,5 +1,5 @@
 /** The pages that speak of tables in the code say what the code says. */
-import { existsSync, readFileSync } from 'node:fs'
+import { existsSync, globSync, readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { ENDINGS, ERROR_CLASSES, ERRORS, EXIT_STATUSES } from '@cofferdam/contract'
 import { describe, expect, it } from 'vitest'
@@ -8,8 +8,15 @@ import { CLI_FIELDS } from '../../apps/cli/src/config.ts'
 import { WORKER_FIELDS } from '../../apps/worker/src/config.ts'
 import { GENERATED_PAGES } from '../../scripts/generated-docs.ts'
 
+const ROOT = fileURLToPath(new URL('../..', import.meta.url))
 const read = (path: string): string =>
   readFileSync(fileURLToPath(new URL(`../../${path}`, import.meta.url)), 'utf8')
+
+/** `a/{b,c}.ts` is two paths, each of which must be there. */
+function spelledOut(path: string): string[] {
+  const [, before = '', choices, after = ''] = /^(.*)\{(.*)\}(.*)$/.exec(path) ?? []
+  return choices === undefined ? [path] : choices.split(',').map((choice) => `${before}${choice}${after}`)
+}
 
 /** First cells of the rows of the table below a heading. */
 function firstCells(page: string, heading: string): string[] {
@@ -51,6 +58,20 @@ describe('docs/configuration.md', () => {
 
   it('says what is required', () => {
     expect(page).toContain('| `REDIS_URL` | required |')
+  })
+
+  it('has a word on every setting', () => {
+    expect(page.split('\n').filter((line) => line.startsWith('| `') && line.endsWith('|  |'))).toEqual([])
+  })
+})
+
+describe('SPECIFICATION.md', () => {
+  it('names tests that are there', () => {
+    const named = [
+      ...read('SPECIFICATION.md').matchAll(/`((?:apps|libs|tests|infra|bench)\/[^`]+)`/g),
+    ].flatMap(([, path = '']) => spelledOut(path))
+    expect(named.length).toBeGreaterThan(80)
+    expect(named.filter((path) => globSync(path, { cwd: ROOT }).length === 0)).toEqual([])
   })
 })
 

@@ -29,7 +29,7 @@ describe.skipIf(why !== null && process.env['COFFERDAM_REQUIRE'] !== 'all')(
         }).codeInterpreterId
       Object.assign(left, { old: leave('sandboxe2e0001'), young: leave('sandboxe2e0002') })
       target.double?.stock.age(left.old, DAY_MS + 60_000)
-      target.double?.stock.age(left.young, DAY_MS - 60_000)
+      target.double?.stock.age(left.young, DAY_MS / 2)
       stage = await openStage(target)
     })
     afterAll(async () => {

@@ -2,6 +2,7 @@
 import { loadConfig, runApi, type RunningApi } from '@cofferdam/api'
 import type { ExecutionRequestInput, ExecutionResult } from '@cofferdam/contract'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { DAY_MS, untilWindowLasts } from '../../libs/embedded/src/window-end.ts'
 import { startFleet, type Fleet, type FleetWorker } from '../fleet.ts'
 
 let fleet: Fleet
@@ -180,6 +181,7 @@ it('waits for its turn behind what runs in the session', async () => {
 })
 
 it('serves files when the runs of the day are used up, and nothing while the tenant is switched off', async () => {
+  await untilWindowLasts(DAY_MS, 60_000)
   await run('mine', 'open("x", "w").write("1")', { tenant_id: 'spent' })
   expect(await run('mine', 'pass', { tenant_id: 'spent' })).toMatchObject({ ending: 'cap_exceeded' })
   expect((await call('GET', '/process/mine/files/x', { as: 'spent' })).text).toBe('1')

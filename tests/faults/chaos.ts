@@ -3,7 +3,13 @@
  * another takes its place, and caps are lowered and raised meanwhile. Then everything is counted.
  */
 import { setTimeout as pause } from 'node:timers/promises'
-import { DEFAULT_TENANT_CAPS, type Accepted, type Ending, type TenantCaps } from '@cofferdam/contract'
+import {
+  DEFAULT_TENANT_CAPS,
+  type Accepted,
+  type AuditRow,
+  type Ending,
+  type TenantCaps,
+} from '@cofferdam/contract'
 import { connectRedis, KEYS } from '@cofferdam/queue'
 import type { Redis } from 'ioredis'
 import type { Fleet, FleetWorker } from '../fleet.ts'
@@ -117,15 +123,11 @@ export async function runChaos(fleet: Fleet, plan: ChaosPlan): Promise<ChaosAcco
     const last = shown.get(row.execution_id)
     return last?.attempt === row.attempt && last.ending !== row.ending
   }).length
-  let chargedByCounter = 0
-  let chargedByRows = 0
-  for (const tenant of TENANTS) {
-    const { tenant_daily } = await fleet.admission.usage(tenant)
-    chargedByCounter += tenant_daily.used
-    chargedByRows += chargedToday(
-      rows.filter((row) => row.tenant_id === tenant),
-      tenant_daily.resets_at,
-    ).length
+  let charged = await chargedNow(fleet, rows)
+  // What a dead owner was charged is given back after its row is there.
+  while (charged.chargedByCounter !== charged.chargedByRows && Date.now() < deadlineMs) {
+    await pause(200)
+    charged = await chargedNow(fleet, rows)
   }
   return {
     accepted: accepted.length,
@@ -133,12 +135,25 @@ export async function runChaos(fleet: Fleet, plan: ChaosPlan): Promise<ChaosAcco
     rows: rows.length,
     attempts,
     contradictions,
-    chargedByCounter,
-    chargedByRows,
+    ...charged,
     killed,
     endings,
     tookMs: Date.now() - startedMs,
   }
+}
+
+async function chargedNow(
+  fleet: Fleet,
+  rows: readonly AuditRow[],
+): Promise<Pick<ChaosAccount, 'chargedByCounter' | 'chargedByRows'>> {
+  const sum = { chargedByCounter: 0, chargedByRows: 0 }
+  for (const tenant of TENANTS) {
+    const { tenant_daily } = await fleet.admission.usage(tenant)
+    const own = rows.filter((row) => row.tenant_id === tenant)
+    sum.chargedByCounter += tenant_daily.used
+    sum.chargedByRows += chargedToday(own, tenant_daily.resets_at).length
+  }
+  return sum
 }
 
 async function put(fleet: Fleet, n: number): Promise<Accepted> {

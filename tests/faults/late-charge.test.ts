@@ -1,12 +1,14 @@
 /**
- * A worker sleeps after the take and before its admission, or while its sandbox is made, and its heir ends the attempt
- * uncharged. What the sleeper is charged when it goes on is given back: counters say what the rows say.
+ * Counters say what the rows say, also of a late one. A worker sleeps after the take and before its admission, or while its sandbox is
+ * made, and its heir ends the attempt uncharged: what the sleeper is charged when it goes on is given back. Redis loses everything
+ * while a program runs: its charge is counted again.
  */
-import { afterAll, beforeAll, expect, it } from 'vitest'
+import { HOUR_MS, untilWindowLasts } from '@cofferdam/embedded/testing'
+import { afterAll, beforeAll, beforeEach, expect, it } from 'vitest'
 import type { Accepted } from '@cofferdam/contract'
 import { startFleet, type Fleet } from '../fleet.ts'
-import { endingsOf, expectExactBooks, expectNothingHeld, fakeRequest } from './accounts.ts'
-import { startStoppingWorker } from './start-stopping-worker.ts'
+import { auditRows, endingsOf, expectExactBooks, expectNothingHeld, fakeRequest } from './accounts.ts'
+import { startStoppingWorker, type StoppingWorker } from './start-stopping-worker.ts'
 import { tenantOf, type Point } from './stopping-worker.ts'
 
 let fleet: Fleet
@@ -14,50 +16,100 @@ beforeAll(async () => {
   fleet = await startFleet()
 })
 afterAll(async () => fleet[Symbol.asyncDispose]())
+// As long as a test may take.
+beforeEach(() => untilWindowLasts(HOUR_MS, 120_000))
 
 const WORKER = { COFFERDAM_BACKENDS: 'fake', COFFERDAM_SLOTS: '8' }
 /** Before user code: at the last two the sleeper was charged before it slept. */
 const UNBEGUN: readonly Point[] = ['after take', 'after policy', 'after admit', 'after open']
 
-it.each([
-  { name: 'that hears on waking what it lost', prefix: 'hears', env: {} },
-  { name: 'that hears it only when it begins', prefix: 'deaf', env: { STOP_DEAF: '1' } },
-])(
-  'takes back what a sleeper is charged after its heir refused the attempt, of one $name',
-  async (sleeper) => {
-    const { prefix, env } = sleeper
-    const tenants = UNBEGUN.map((point) => tenantOf(prefix, point))
-    const stopping = await startStoppingWorker(fleet, { ...WORKER, ...env }, prefix)
-    const accepted: Accepted[] = []
-    for (const tenant of tenants) {
+/** Two that sleep: one hears on waking what it lost, one hears it only when it begins. */
+const SLEEPERS = [
+  { prefix: 'hears', env: {} },
+  { prefix: 'deaf', env: { STOP_DEAF: '1' } },
+]
+
+it('takes back what a sleeper is charged after its heir refused the attempt, whenever the sleeper hears of that', async () => {
+  const tenants = SLEEPERS.flatMap(({ prefix }) => UNBEGUN.map((point) => tenantOf(prefix, point)))
+  const accepted: Accepted[] = []
+  const sleepers: StoppingWorker[] = []
+  for (const { prefix, env } of SLEEPERS) {
+    // The first has as many slots as executions: none is left for those of the second.
+    const sleeper = await startStoppingWorker(fleet, { ...WORKER, ...env, COFFERDAM_SLOTS: '4' }, prefix)
+    sleepers.push(sleeper)
+    for (const point of UNBEGUN) {
+      const tenant = tenantOf(prefix, point)
       await fleet.createTenant(tenant, { policy: { min_isolation: 'none' } })
       accepted.push(await fleet.client.enqueue(fakeRequest(tenant, [{ print: 'never' }])))
     }
-    await stopping.stoppedAt(UNBEGUN)
-    expect(await Promise.all(tenants.map(chargedRuns))).toEqual([0, 0, 1, 1])
+    await sleeper.stoppedAt(UNBEGUN)
+  }
+  expect(await Promise.all(tenants.map(chargedRuns))).toEqual([0, 0, 1, 1, 0, 0, 1, 1])
 
-    stopping.worker.process.kill('SIGSTOP')
-    for (const tenant of tenants)
-      await fleet.store.tenants.setPolicy(tenant, { sandbox_enabled: false }, 'test')
-    const heir = await fleet.startWorker(WORKER)
-    const results = await endingsOf(fleet, accepted, 60_000)
-    expect(results.map(({ ending, attempt }) => [ending, attempt])).toEqual(
-      Array(4).fill(['provisioning', 1]),
-    )
-    await expect.poll(() => Promise.all(tenants.map(chargedRuns)), { timeout: 20_000 }).toEqual([0, 0, 0, 0])
+  for (const { worker } of sleepers) worker.process.kill('SIGSTOP')
+  for (const tenant of tenants)
+    await fleet.store.tenants.setPolicy(tenant, { sandbox_enabled: false }, 'test')
+  const heir = await fleet.startWorker(WORKER)
+  const results = await endingsOf(fleet, accepted, 60_000)
+  expect(results.map(({ ending, attempt }) => [ending, attempt])).toEqual(
+    Array(tenants.length).fill(['provisioning', 1]),
+  )
+  const none = Array(tenants.length).fill(0)
+  await expect.poll(() => Promise.all(tenants.map(chargedRuns)), { timeout: 20_000 }).toEqual(none)
 
-    stopping.worker.process.kill('SIGCONT')
-    await stopping.abortedAt(UNBEGUN)
-    await stopping.goOn(UNBEGUN)
-    expect(await Promise.all(tenants.map(chargedRuns))).toEqual([0, 0, 0, 0])
-    expect(await endingsOf(fleet, accepted, 10_000)).toEqual(results)
-    for (const [n, tenant] of tenants.entries())
-      await expectExactBooks(fleet, tenant, accepted.slice(n, n + 1), results.slice(n, n + 1))
-    await expectNothingHeld(fleet)
-    await Promise.all([heir.stop(), stopping.worker.stop()])
-  },
-  120_000,
-)
+  for (const sleeper of sleepers) {
+    sleeper.worker.process.kill('SIGCONT')
+    await sleeper.abortedAt(UNBEGUN)
+    await sleeper.goOn(UNBEGUN)
+  }
+  expect(await Promise.all(tenants.map(chargedRuns))).toEqual(none)
+  expect(await endingsOf(fleet, accepted, 10_000)).toEqual(results)
+  for (const [n, tenant] of tenants.entries())
+    await expectExactBooks(fleet, tenant, accepted.slice(n, n + 1), results.slice(n, n + 1))
+  await expectNothingHeld(fleet)
+  await Promise.all([heir, ...sleepers.map(({ worker }) => worker)].map((worker) => worker.stop()))
+}, 120_000)
+
+it('counts what ended after Redis had lost everything and the counters had been made good without it', async () => {
+  const tenant = tenantOf('lost', 'after end')
+  await fleet.createTenant(tenant, {
+    policy: { min_isolation: 'none' },
+    caps: { tenant_daily: 3, agent_hourly: 3, tenant_daily_cpu_seconds: 1000 },
+  })
+  const enqueue = () => fleet.client.enqueue(fakeRequest(tenant, [{ usage: { cpu_ms: 40 } }]))
+  // Its only slot is taken, so it gets nothing else; deaf, as one whose program ends before it can hear what it lost.
+  const stopping = await startStoppingWorker(
+    fleet,
+    { ...WORKER, COFFERDAM_SLOTS: '1', STOP_DEAF: '1' },
+    'lost',
+  )
+  const inFlight = await enqueue()
+  await stopping.stoppedAt(['after end'])
+  await fleet.restartRedis()
+  const worker = await fleet.startWorker(WORKER)
+  const later = [await enqueue(), await enqueue()]
+  expect((await endingsOf(fleet, later, 60_000)).map(({ ending }) => ending)).toEqual(['ok', 'ok'])
+  expect(await chargedRuns(tenant)).toBe(2)
+
+  await stopping.goOn(['after end'])
+  const rows = await auditRows(fleet, tenant)
+  expect(rows.map(({ execution_id }) => execution_id).sort()).toEqual(
+    [inFlight, ...later].map(({ execution_id }) => execution_id).sort(),
+  )
+  expect(rows.every(({ quota_charged }) => quota_charged)).toBe(true)
+  // Its owner could not settle what it used: the rows are asked for that.
+  await expect
+    .poll(async () => fleet.admission.usage(tenant, 'a'), { timeout: 60_000, interval: 500 })
+    .toMatchObject({
+      tenant_daily: { used: 3 },
+      agent_hourly: { used: 3 },
+      tenant_daily_cpu: { used: 0.12, reserved: 0 },
+    })
+  const [refused] = await endingsOf(fleet, [await enqueue()], 60_000)
+  expect(refused).toMatchObject({ ending: 'cap_exceeded', dimension: 'tenant_daily' })
+  await expectNothingHeld(fleet)
+  await Promise.all([worker.stop(), stopping.worker.stop()])
+}, 120_000)
 
 const chargedRuns = async (tenant: string): Promise<number> =>
   (await fleet.admission.usage(tenant)).tenant_daily.used

@@ -47,7 +47,7 @@ it('keeps the fair order of a large and a small tenant, and tells position and E
   for (let n = 0; n < 60; n++) small.push(await fleet.client.enqueue(asking('small', 64, 50)))
 
   // While it waits in the fair queue, what is promised to the last large one is compared with what comes true. By three looks: it may
-  // be let out just before one of them, and is then promised its start by the mean of the lane, of large and small alike.
+  // be let out just before one of them, and is then promised its start by what runs, which small ones may share with a large one.
   const last = large.at(-1)
   if (last === undefined) throw new Error('unreachable')
   const promises: { atMs: number; state: Awaited<ReturnType<typeof fleet.client.get>> }[] = []

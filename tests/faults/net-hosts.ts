@@ -4,6 +4,7 @@
  */
 import { execFileSync } from 'node:child_process'
 import { once } from 'node:events'
+import { existsSync } from 'node:fs'
 import { connect, createServer, type Server, type Socket } from 'node:net'
 
 export interface NetHost {
@@ -37,8 +38,21 @@ export function whyNoNetHosts(): string | null {
   }
 }
 
+/** Of runs that were killed: a bridge of theirs would take the packets of a network that got the same number. */
+function removeLeft(): void {
+  for (const [, id = ''] of ip('-br', 'link', 'show', 'type', 'bridge').matchAll(/^cfb([0-9a-z]+) /gm)) {
+    const pid = Number.parseInt(id, 36)
+    // One of this very number is of another process that had it: here there is none yet.
+    if (pid !== process.pid && existsSync(`/proc/${pid}`)) continue
+    for (const [name] of ip('netns', 'list').matchAll(new RegExp(`^cfd-${id}-\\d+`, 'gm')))
+      ip('netns', 'del', name)
+    ip('link', 'del', `cfb${id}`)
+  }
+}
+
 /** Makes `count` hosts. Interface names have 15 characters at most, so they are made of the process id. */
 export async function createNetHosts(count: number): Promise<NetHosts> {
+  removeLeft()
   await using owned = new AsyncDisposableStack()
   const id = process.pid.toString(36)
   const net = `10.213.${process.pid % 256}`

@@ -73,10 +73,10 @@ describe.skipIf(why !== null)(`three hosts${why === null ? '' : ` (${why})`}`, (
   it('gives the executions of a cut-off worker another ending, once, and takes no late word from it', async () => {
     const accepted: Accepted[] = []
     const before = (await auditRows(fleet, 'hosts')).length
-    // Twelve slots: each host runs four. Half of them end while their worker is cut off, half go on running.
+    // Twelve slots: each host runs four. Half of them end when their worker has just been cut off for longer than its lock, half go on.
     const limits = { soft_timeout_ms: 150_000, hard_timeout_ms: 160_000 }
     for (let i = 0; i < 12; i++) {
-      const steps = [{ print: `${i}` }, { sleep_ms: i % 2 === 0 ? 20_000 : 30_000 }]
+      const steps = [{ print: `${i}` }, { sleep_ms: i % 2 === 0 ? 14_000 : 21_000 }]
       accepted.push(await fleet.client.enqueue({ ...fakeRequest('hosts', steps), limits }))
     }
     for (const { execution_id } of accepted)

@@ -96,8 +96,13 @@ const stopping =
       await carry(wrapped, {
         ...deps,
         policies: around(deps.policies, 'read', { after: 'after policy' }, reach),
-        admission: around(deps.admission, 'admit', { after: 'after admit' }, reach),
-        store: around(deps.store, 'record', { before: 'after end', after: 'after audit row' }, reach),
+        admission: around(
+          around(deps.admission, 'admit', { after: 'after admit' }, reach),
+          'keepCharge',
+          { before: 'after end' },
+          reach,
+        ),
+        store: around(deps.store, 'record', { after: 'after audit row' }, reach),
       })
       await reach('before ack')
     } finally {

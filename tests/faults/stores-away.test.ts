@@ -1,7 +1,11 @@
+/** A Postgres that is stopped, or hangs, and a Redis that restarts: executions go on ending, and their rows are there when all is well again. */
+import { execFile } from 'node:child_process'
+import { readFile } from 'node:fs/promises'
+import { promisify } from 'node:util'
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import type { Accepted } from '@cofferdam/contract'
 import { startFleet, type Fleet } from '../fleet.ts'
-import { endingsOf, expectExactBooks, fakeRequest } from './accounts.ts'
+import { endingsOf, expectExactBooks, expectNothingHeld, fakeRequest } from './accounts.ts'
 
 let fleet: Fleet
 beforeAll(async () => {
@@ -15,30 +19,71 @@ const GENEROUS = {
   caps: { tenant_daily: 100_000, agent_hourly: 100_000 },
 }
 
+async function enqueue(tenantId: string, count: number, sleepMs = 0): Promise<Accepted[]> {
+  const accepted: Accepted[] = []
+  for (let n = 0; n < count; n += 1)
+    accepted.push(
+      await fleet.client.enqueue(fakeRequest(tenantId, [{ sleep_ms: sleepMs }, { print: `${n}` }])),
+    )
+  return accepted
+}
+
 it('keeps ending executions while Postgres is away, and writes their audit rows when it is back', async () => {
   await fleet.createTenant('no-postgres', GENEROUS)
-  const warm = await fleet.client.enqueue(fakeRequest('no-postgres', []))
-  await endingsOf(fleet, [warm], 30_000)
+  await fleet.createTenant('not-seen-yet', GENEROUS)
+  const warm = await enqueue('no-postgres', 1)
+  await endingsOf(fleet, warm, 30_000)
 
   await fleet.stopPostgres()
-  const during: Accepted[] = []
-  for (let i = 0; i < 40; i++)
-    during.push(await fleet.client.enqueue(fakeRequest('no-postgres', [{ print: `${i}` }])))
+  const during = await enqueue('no-postgres', 40)
   const results = await endingsOf(fleet, during, 120_000)
   expect(results.map((r) => r.ending)).toEqual(results.map(() => 'ok'))
+  // Nobody knows the policy of another one: nothing of it runs, and it waits.
+  const unjudged = await enqueue('not-seen-yet', 1)
+  for await (const { event } of fleet.client.stream(unjudged[0]?.execution_id ?? 'exe_'))
+    if (event.type === 'notice' && event.message.includes('policy check')) break
 
   await fleet.startPostgres()
-  const all = await endingsOf(fleet, [warm, ...during], 30_000)
-  await expectExactBooks(fleet, 'no-postgres', [warm, ...during], all)
+  const all = [...warm, ...during]
+  await expectExactBooks(fleet, 'no-postgres', all, await endingsOf(fleet, all, 30_000))
+  const judged = await endingsOf(fleet, unjudged, 60_000)
+  expect(judged.map((result) => [result.ending, result.attempt])).toEqual([['ok', 1]])
+  await expectExactBooks(fleet, 'not-seen-yet', unjudged, judged)
 }, 300_000)
+
+/** Stops the postmaster and every process of it where they stand; resolves with their ids. */
+async function freezePostgres(): Promise<number[]> {
+  const { postgres } = fleet.pids()
+  // First, so that none is begun behind our back, and one that ends keeps its id.
+  process.kill(postgres, 'SIGSTOP')
+  const { stdout } = await promisify(execFile)('pgrep', ['-P', String(postgres)])
+  const children = stdout.split('\n').filter(Boolean).map(Number)
+  for (const pid of children) process.kill(pid, 'SIGSTOP')
+  return [postgres, ...children]
+}
+
+it('ends executions while Postgres hangs', async () => {
+  await fleet.createTenant('hangs', GENEROUS)
+  const first = await enqueue('hangs', 1)
+  await endingsOf(fleet, first, 30_000)
+  const frozen = await freezePostgres()
+  let during: Accepted[] = []
+  try {
+    await expect.poll(() => readFile(`/proc/${frozen[0]}/stat`, 'utf8'), { timeout: 20_000 }).toMatch(/\) T /)
+    during = await enqueue('hangs', 12)
+    const results = await endingsOf(fleet, during, 60_000)
+    expect(results.map((result) => result.ending)).toEqual(during.map(() => 'ok'))
+  } finally {
+    for (const pid of frozen) process.kill(pid, 'SIGCONT')
+  }
+  const all = [...first, ...during]
+  await expectExactBooks(fleet, 'hangs', all, await endingsOf(fleet, all, 30_000))
+  await expectNothingHeld(fleet)
+}, 150_000)
 
 it('loses nothing when Redis restarts under load', async () => {
   await fleet.createTenant('redis-restart', GENEROUS)
-  const accepted: Accepted[] = []
-  for (let i = 0; i < 60; i++)
-    accepted.push(
-      await fleet.client.enqueue(fakeRequest('redis-restart', [{ sleep_ms: 100 }, { print: `${i}` }])),
-    )
+  const accepted = await enqueue('redis-restart', 60, 100)
   await fleet.restartRedis()
   const results = await endingsOf(fleet, accepted, 120_000)
   expect(results.every((r) => r.ending === 'ok')).toBe(true)

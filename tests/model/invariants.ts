@@ -119,7 +119,9 @@ function sessionsWrong(shot: Snapshot): string[] {
   const fronts = new Map<string, string[]>()
   for (const id of shot.ids) {
     const [sk, state] = [shot.record(id).get('sk'), shot.record(id).get('s')]
-    if (sk === undefined || state === 'ended' || state === 'delayed') continue
+    if (sk === undefined || state === 'ended') continue
+    // Delayed before its first turn it is in no session yet; put off later it stays the front.
+    if (state === 'delayed' && !shot.record(id).has('po')) continue
     if (!shot.at(KEYS.sessionQueue + sk).has(id)) fronts.set(sk, [...(fronts.get(sk) ?? []), id])
   }
   const named = shot

@@ -2,7 +2,7 @@
 import type { Lane } from '@cofferdam/queue'
 import fc from 'fast-check'
 
-export type Choice = 'on' | 'fail' | 'back' | 'defer' | 'retry'
+export type Choice = 'on' | 'fail' | 'back' | 'defer' | 'later' | 'retry'
 
 export type Step =
   | {
@@ -93,7 +93,7 @@ const stepArb = fc.oneof(
     fc.record({
       do: fc.constant('act' as const),
       held: nat,
-      choice: fc.constantFrom<Choice>('on', 'on', 'on', 'fail', 'back', 'defer', 'retry'),
+      choice: fc.constantFrom<Choice>('on', 'on', 'on', 'fail', 'back', 'defer', 'later', 'retry'),
       late: fc.constantFrom(false, false, true),
       outbox: fc.constantFrom(false, false, true),
     }),

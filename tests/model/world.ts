@@ -7,7 +7,7 @@
  *   taken ──admit──► admitted ──begin──► begun ──record──► recorded ──settle | retry──► over
  *     │                 └──fail: refund, record──────────────▲
  *     ├──interrupted: record worker_lost────────────────────┤
- *     └──back, defer (refund, put back)──► over
+ *     └──back, defer, later (refund, put back)──► over
  *
  * Whoever holds one keeps it when it is fenced off or its worker dies: its next write may still arrive at any time.
  */
@@ -407,7 +407,7 @@ export class World {
         : this.record(held, 'worker_lost', held.interrupted.charged, late, outbox)
     if (choice === 'back') return this.putBack(held, 'back')
     if (held.phase === 'taken') {
-      if (choice === 'defer') return this.putBack(held, 'defer')
+      if (choice === 'defer') return this.putBack(held, choice)
       const verdict = await this.admission.admit(this.keyOf(held)).catch((error: unknown) => {
         if (isCofferdamError(error) && error.code === 'fenced') return null
         throw error
@@ -421,6 +421,7 @@ export class World {
       return
     }
     if (held.isCancelled) return this.record(held, 'cancelled', true, late, outbox)
+    if (choice === 'later') return this.putBack(held, choice)
     if (choice !== 'fail' && choice !== 'defer') return this.begin(held)
     await this.refund(held)
     return this.record(held, 'provisioning', false, late, outbox)
@@ -505,7 +506,7 @@ export class World {
     await this.finishWith(held, write)
   }
 
-  private async putBack(held: Held, mode: 'back' | 'defer'): Promise<void> {
+  private async putBack(held: Held, mode: 'back' | 'defer' | 'later'): Promise<void> {
     await this.refund(held)
     await this.finishWith(held, () =>
       this.call(SCRIPTS.requeue, KEYS.record + held.id, [
@@ -513,7 +514,7 @@ export class World {
         held.fence,
         mode,
         0,
-        mode === 'defer' ? 300 : 0,
+        mode === 'back' ? 0 : 300,
         '',
         '',
       ]),

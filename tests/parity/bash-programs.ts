@@ -97,7 +97,7 @@ s=Hello; echo "${'$'}{s^^} ${'$'}{s,,} ${'$'}{s/l/L} ${'$'}{s:1:3} ${'$'}{#s} ${
   },
   {
     name: 'select and read with a prompt',
-    source: 'select x in a b; do echo "$x"; break; done; read -p "? " y; read -t 0.01 z; echo $?',
+    source: 'select x in a b; do echo "$x"; break; done; read -p "? " y; read -t 9 z; echo $?',
   },
   {
     name: 'names of itself',

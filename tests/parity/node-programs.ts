@@ -250,7 +250,7 @@ cp.exec('nosuchcommand', (e, out, err) => console.log(e.code, err))`,
   {
     name: 'async hooks and timers at the end',
     source:
-      'setImmediate(() => console.log("immediate")); setTimeout(() => console.log("timeout"), 1); process.nextTick(() => console.log("tick")); queueMicrotask(() => console.log("micro")); Promise.resolve().then(() => console.log("then")); console.log("sync")',
+      'setImmediate(() => { console.log("immediate"); setTimeout(() => console.log("timeout"), 1) }); process.nextTick(() => console.log("tick")); queueMicrotask(() => console.log("micro")); Promise.resolve().then(() => console.log("then")); console.log("sync")',
   },
 ]
 

@@ -348,7 +348,7 @@ subprocess.run("echo shell; cat; exit 3", shell=True, check=True)`,
   {
     name: 'a threading lock that is held at the end',
     source:
-      'import threading\nt = threading.Thread(target=threading.Event().wait, args=(0.05,)); t.start()\nprint(threading.active_count(), threading.main_thread(), threading.current_thread().name)\nraise SystemExit("held")',
+      'import threading\nt = threading.Thread(target=threading.main_thread().join); t.start()\nprint(threading.active_count(), threading.main_thread(), threading.current_thread().name)\nraise SystemExit("held")',
   },
   {
     name: 'doctest and unittest of main',

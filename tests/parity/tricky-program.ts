@@ -1,4 +1,4 @@
-/** A program of our own that must run the same with us and without us. */
+/** A program of our own that must run the same with us and without us, however long each of its steps takes. */
 import type { Ending } from '@cofferdam/contract'
 import type { TestProgram } from './bare-run.ts'
 

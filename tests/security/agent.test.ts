@@ -3,22 +3,24 @@ import { readFileSync } from 'node:fs'
 import { createBackends, type BackendsConfigInput } from '@cofferdam/backends'
 import type { WorkerId } from '@cofferdam/contract'
 import { expect, test } from 'vitest'
-import { agentOf, isContainer, leftoversOf, processesNamed, statusOf } from './host.ts'
+import { agentOf, crowdOf, isContainer, leftoversOf, processesNamed, slotsOf, statusOf } from './host.ts'
 import { eventually, onTargets, program } from './on-targets.ts'
-import { bash, python, startTarget, type Target } from './target.ts'
+import { bash, python, sectionOf, startTarget, type Target } from './target.ts'
 
 /** Nothing here sleeps for less than a minute, so whatever ends sooner did not wait. */
 const PROMPT_MS = 20_000
 
 const marker = (): string => `attack${process.pid}x${Math.random().toString(36).slice(2)}`
 
-/** What the janitor of another worker does within the minute. */
-async function sweepAsAnHeir({ backend, section, runtimeDir, owner }: Target): Promise<void> {
-  const config: BackendsConfigInput = { [backend]: { ...section, runtime_dir: runtimeDir } }
+/** What the janitor of another worker does within the minute. How many sandboxes it destroyed. */
+async function sweepAsAnHeir(victim: Target): Promise<number> {
+  const config: BackendsConfigInput = { [victim.backend]: sectionOf(victim, victim.runtimeDir) }
+  let destroyed = 0
   for (const heir of (await createBackends(config)).values()) {
     await using sweeper = heir
-    expect((await sweeper.sweep(owner as WorkerId)).destroyed).toBeGreaterThan(0)
+    destroyed += (await sweeper.sweep(victim.owner as WorkerId)).destroyed
   }
+  return destroyed
 }
 
 await onTargets((target) => {
@@ -35,7 +37,10 @@ await onTargets((target) => {
   })
 
   test('signals, limits, traces and handles leave the agent as it was', async () => {
-    const attack = target.start({ program: program('harm_agent') })
+    const attack = target.start({
+      program: { ...program('harm_agent'), argv: ['wait'] } as ReturnType<typeof program>,
+      limits: { soft_timeout_ms: 80_000, hard_timeout_ms: 85_000 },
+    })
     const ref = await attack.began
     const agent = agentOf(target, ref)
     const limits = readFileSync(`/proc/${agent}/limits`, 'utf8')
@@ -43,6 +48,7 @@ await onTargets((target) => {
     expect(readFileSync(`/proc/${agent}/limits`, 'utf8')).toBe(limits)
     expect(statusOf(agent, 'State')).toMatch(/^[SRD]/)
     expect(statusOf(agent, 'TracerPid')).toBe('0')
+    attack.stop('cancelled')
     const { outcome, stdout } = await attack.gone
     expect({ code: outcome.exitCode, stdout }).toEqual({ code: 7, stdout: 'harmed\nalive\n' })
   })
@@ -95,8 +101,12 @@ await onTargets((target) => {
     await eventually(() => expect(processesNamed(name)).toEqual([]))
     // All that a plain user's worker leaves is the folder that goes with its target; it makes no cgroups.
     if (target.as === 'user') return
-    if (!isContainer(target)) await sweepAsAnHeir(victim)
-    await eventually(() => expect(leftoversOf(victim)).toEqual([]))
+    // A container goes with its worker; the folder of one that was just being started does not.
+    const isThere = (): boolean => slotsOf(victim).some((slot) => victim.spent.has(slot))
+    if (isContainer(target)) await eventually(() => expect(isThere()).toBe(false))
+    const destroyed = await sweepAsAnHeir(victim)
+    if (!isContainer(target)) expect(destroyed).toBeGreaterThan(0)
+    await eventually(() => expect([...leftoversOf(victim), ...crowdOf(victim)]).toEqual([]))
   })
 
   test('a program that kills all it may, itself included, is only a crashed program', async () => {

@@ -2,12 +2,29 @@
 import { readFileSync } from 'node:fs'
 import { expect, test } from 'vitest'
 import { memoryOf, peakMemoryOf, processesOf, resetPeakMemory } from './host.ts'
-import { onTargets, program } from './on-targets.ts'
-import { bash, isCold, python } from './target.ts'
+import { eventually, onTargets, program } from './on-targets.ts'
+import { bash, isCold, python, type Ended, type Target } from './target.ts'
 
 const MiB = 1024 * 1024
 /** A deadline is passed by at most 250 ms on a quiet machine; a busy one gets this much. Without an end they run for minutes. */
 const LATE_MS = 20_000
+
+/**
+ * Runs what says `up` once it is deaf to signals to its hard deadline, and again with twice the time where it was not up when the soft one
+ * interrupted it, as on a busy host.
+ */
+async function endedByDeadline(
+  target: Target,
+  deaf: Parameters<Target['run']>[0],
+  [softMs, hardMs]: [number, number],
+): Promise<Ended & { lateMs: number }> {
+  const limits = { ...deaf.limits, soft_timeout_ms: softMs, hard_timeout_ms: hardMs }
+  const ended = await target.run({ ...deaf, limits })
+  if (ended.stdout === '' && hardMs < LATE_MS)
+    return await endedByDeadline(target, deaf, [2 * softMs, 2 * hardMs])
+  expect(ended.stdout).toBe('up\n')
+  return { ...ended, lateMs: ended.ms - hardMs }
+}
 
 await onTargets(
   (target) => {
@@ -21,26 +38,27 @@ await onTargets(
       expect(outcome).toMatchObject({ ending: 'oom' })
     })
 
-    test('a fork bomb of daemons that ignore signals stays within its processes and ends at the hard deadline', async () => {
-      const attack = target.start({
-        program: program('fork_bomb'),
-        limits: { pids: 24, soft_timeout_ms: 1000, hard_timeout_ms: 1500 },
-      })
-      const ref = await attack.began
-      await attack.said('up')
-      // Threads of the agent and the waiting interpreter count too.
-      expect(processesOf(target, ref).length).toBeLessThanOrEqual(24 + 3)
-      const { outcome, ms } = await attack.gone
+    test('a fork bomb of daemons that ignore signals ends at the hard deadline', async () => {
+      const bomb = { program: program('fork_bomb'), limits: { pids: 24 } }
+      const { outcome, lateMs } = await endedByDeadline(target, bomb, [1000, 1500])
       // gVisor counts no processes for the program (README of the backend): its fork bomb may run out of memory first.
       const endings = target.kernel === 'own' ? ['hard_timeout', 'oom'] : ['hard_timeout']
       expect(endings).toContain(outcome.ending)
-      console.log(`${target.name}: a fork bomb was answered ${Math.round(ms - 1500)} ms after its deadline`)
-      expect(ms).toBeLessThan(1500 + LATE_MS)
+      console.log(`${target.name}: a fork bomb was answered ${Math.round(lateMs)} ms after its deadline`)
+      expect(lateMs).toBeLessThan(LATE_MS)
     })
 
-    test('is cancelled while it forks', async () => {
+    test('it stays within its processes, and is cancelled while it forks', async () => {
       const attack = target.start({ program: program('fork_bomb'), limits: { pids: 24 } })
+      const ref = await attack.began
       await attack.said('up')
+      const count = (): number => processesOf(target, ref).length
+      // Without namespaces the user's other processes count, the worker's threads too: it may get none at all.
+      if (target.kernel === 'host' && target.section['namespaces'] !== false)
+        await eventually(() => expect(count()).toBeGreaterThan(24 / 2))
+      // Threads of the agent and the waiting interpreter count too. gVisor counts none, and the host sees only its kernel's.
+      if (target.kernel === 'host')
+        for (let looks = 0; looks < 10; looks++) expect(count()).toBeLessThanOrEqual(24 + 3)
       attack.stop('cancelled')
       expect((await attack.gone).outcome.ending).toBe('cancelled')
     })
@@ -83,12 +101,10 @@ os.write(1, b'\\xff\\xc3|\\xe2\\x82')`),
     })
 
     test('nothing runs on when a program stops itself and its group', async () => {
-      const { outcome, ms } = await target.run({
-        program: bash('trap "" INT TERM; sleep 600 & echo up; kill -STOP 0'),
-        limits: { soft_timeout_ms: 300, hard_timeout_ms: 800 },
-      })
+      const stopped = { program: bash('trap "" INT TERM; sleep 600 & echo up; kill -STOP 0') }
+      const { outcome, lateMs } = await endedByDeadline(target, stopped, [300, 800])
       expect(outcome.ending).toBe('hard_timeout')
-      expect(ms).toBeLessThan(800 + LATE_MS)
+      expect(lateMs).toBeLessThan(LATE_MS)
     })
 
     // gVisor has contexts of its own, which take nothing from the host: there is nothing to ask there.

@@ -83,16 +83,23 @@ const PROCESSES_OF_A_SLOT = 6
 const STARTERS_MAX = 2
 
 /**
- * Everything on this host that is there without a right; empty is the only good answer. What may be there: sandboxes that no
- * program has ever run in, at most as many as the pool holds, and cells between two executions.
+ * Sandboxes beyond those that may wait: no program has ever run in them and the pool holds no more, or they are cells between two
+ * executions. For a moment there may be some, while those of one kind give way to those of another.
  */
-export function leftoversOf(target: Target): string[] {
-  const slots = slotsOf(target)
+export function crowdOf(target: Target, slots = slotsOf(target)): string[] {
+  const cells = slots.filter((slot) => target.cells.has(slot))
   const unused = slots.filter((slot) => !target.cells.has(slot))
-  const idleMax = isWarm(target) ? IDLE_MAX : 0
+  return [
+    ...(isWarm(target) && unused.length > IDLE_MAX ? [`sandboxes wait: ${unused.join()}`] : []),
+    ...(cells.length > CELLS_MAX ? [`cells wait: ${cells.join()}`] : []),
+  ]
+}
+
+/** Everything on this host that is there without a right, beside a crowd; empty is the only good answer. */
+export function leftoversOf(target: Target, slots = slotsOf(target)): string[] {
+  const unused = slots.filter((slot) => !target.cells.has(slot))
   const left = slots.filter((slot) => target.spent.has(slot)).map((slot) => `used sandbox ${slot}`)
-  if (unused.length > idleMax) left.push(`${unused.length} sandboxes wait: ${unused.join()}`)
-  if (slots.length - unused.length > CELLS_MAX) left.push(`${slots.length - unused.length} cells wait`)
+  if (!isWarm(target) && unused.length > 0) left.push(`sandboxes without a pool ${unused.join()}`)
   const all = childrenOf(target.pid)
   const starters = all.filter((pid) => read(`/proc/${pid}/cmdline`).includes('/host-jail/starter.py'))
   if (starters.length > STARTERS_MAX) left.push(`${starters.length} starters`)

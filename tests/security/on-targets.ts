@@ -2,7 +2,7 @@
 import { readFileSync } from 'node:fs'
 import type { Capabilities, ExecutionRequestInput } from '@cofferdam/contract'
 import { afterAll, afterEach, describe, expect, vi } from 'vitest'
-import { leftoversOf } from './host.ts'
+import { crowdOf, leftoversOf, slotsOf } from './host.ts'
 import { startTarget, TARGETS, type Target, type TargetKind } from './target.ts'
 
 /** Slow and busy machines need ten times what a quiet one needs. */
@@ -36,7 +36,9 @@ export async function onTargets(
       // A worker answers before the sandbox is gone; `run` and `gone` wait for the proof, so nothing may be left by then.
       afterEach(async () => {
         await target.settle()
-        expect(leftoversOf(target), 'left behind on the host').toEqual([])
+        const slots = slotsOf(target)
+        expect(leftoversOf(target, slots), 'left behind on the host').toEqual([])
+        if (crowdOf(target, slots).length > 0) await eventually(() => expect(crowdOf(target)).toEqual([]))
       })
       suite(target)
     })

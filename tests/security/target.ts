@@ -254,7 +254,7 @@ export async function startTarget(of: TargetKind): Promise<Target> {
 }
 
 /** Everything that a backend puts on the host lies below the target's own folder. */
-function sectionOf({ backend, section }: TargetKind, runtimeDir: string): Record<string, unknown> {
+export function sectionOf({ backend, section }: TargetKind, runtimeDir: string): Record<string, unknown> {
   if (backend === 'docker' || backend === 'gvisor')
     return { ...section, runtime_dir: join(runtimeDir, 'sockets') }
   return { ...section, runtime_dir: runtimeDir }

@@ -7,7 +7,7 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { freePort, isolatedRedis } from '@cofferdam/embedded/testing'
 import { createStore } from '@cofferdam/store'
-import { createTestDatabase } from '@cofferdam/store/testing'
+import { createTestDatabase, PATIENT_TIMEOUTS } from '@cofferdam/store/testing'
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
 import { loadConfig, runApi } from '../src/index.ts'
 import { execution } from './scene.ts'
@@ -32,7 +32,11 @@ beforeAll(async () => {
     COFFERDAM_LOG_LEVEL: 'warn',
     COFFERDAM_DRAIN_MS: '5000',
   }
-  await using store = await createStore({ databaseUrl: database.url, blobDir: join(dataDir, 'blobs') })
+  await using store = await createStore({
+    databaseUrl: database.url,
+    blobDir: join(dataDir, 'blobs'),
+    timeouts: PATIENT_TIMEOUTS,
+  })
   key = (await store.keys.create('admin', 'test')).key
 })
 afterAll(() => owned.disposeAsync())
@@ -120,10 +124,11 @@ describe('the process', () => {
     const waiting = fetch(`${url}/v1/executions?wait=60s`, {
       method: 'POST',
       headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
-      body: JSON.stringify(execution('x', { idempotency_key: 'sigterm' })),
+      body: JSON.stringify(execution('x', { agent_id: 'sigterm' })),
     })
+    // It and not one of an earlier test, none of which ever ends: nobody works here.
     await vi.waitFor(async () => {
-      const listed = await fetch(`${url}/v1/executions?tenant_id=acme&status=live`, {
+      const listed = await fetch(`${url}/v1/executions?agent_id=sigterm&status=live`, {
         headers: { authorization: `Bearer ${key}` },
       })
       expect(await listed.text()).toContain('exe_')

@@ -19,7 +19,7 @@ import {
 import { isolatedRedis } from '@cofferdam/embedded/testing'
 import { connectRedis, createConsumer, createProducer, type Producer, type Taken } from '@cofferdam/queue'
 import { createStore, type Store } from '@cofferdam/store'
-import { createTestDatabase } from '@cofferdam/store/testing'
+import { createTestDatabase, PATIENT_TIMEOUTS } from '@cofferdam/store/testing'
 import type { FastifyInstance, InjectOptions } from 'fastify'
 import type { Redis } from 'ioredis'
 import { expect } from 'vitest'
@@ -72,7 +72,13 @@ export async function openScene(limits: Partial<ApiLimits> = {}): Promise<Scene>
     owned.adopt(connectRedis(server.url, role), async (redis) => redis.disconnect())
   const redis = connect('producer')
   const subscriber = connect('subscriber')
-  const store = owned.use(await createStore({ databaseUrl: database.url, blobDir: join(dataDir, 'blobs') }))
+  const store = owned.use(
+    await createStore({
+      databaseUrl: database.url,
+      blobDir: join(dataDir, 'blobs'),
+      timeouts: PATIENT_TIMEOUTS,
+    }),
+  )
   const producer = owned.use(createProducer({ redis, subscriber }))
   const admission = createAdmission({
     redis,

@@ -1,6 +1,6 @@
 /** `cofferdam provision` as an operator runs it, against the vendors' doubles and a real Postgres. */
 import { createStore } from '@cofferdam/store'
-import { createTestDatabase, type TestDatabase } from '@cofferdam/store/testing'
+import { createTestDatabase, PATIENT_TIMEOUTS, type TestDatabase } from '@cofferdam/store/testing'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -26,7 +26,7 @@ beforeAll(async () => {
   azure = await startAzureDouble({ pools: [] })
   const header = join(cwd, 'header')
   writeFileSync(header, azure.identity.settings.identityHeader)
-  await using store = await createStore({ databaseUrl: database.url, blobDir: join(cwd, 'blobs') })
+  await using store = await openStore()
   for (const tenant of ['acme', 'globex']) await store.tenants.create({ tenant_id: tenant }, 'test')
   writeFileSync(
     join(cwd, 'cofferdam.config.yaml'),
@@ -51,6 +51,9 @@ afterAll(async () => {
   await database.drop()
   rmSync(cwd, { recursive: true, force: true })
 })
+
+const openStore = () =>
+  createStore({ databaseUrl: database.url, blobDir: join(cwd, 'blobs'), timeouts: PATIENT_TIMEOUTS })
 
 /** In a process of its own: AWS's SDK looks into its environment for credentials. */
 const provision = (...args: string[]): Promise<Ended> =>
@@ -147,7 +150,7 @@ it('makes the pool of the fleet at Azure once, and removes it with its group', a
 })
 
 it('removes what a process that died left half made, and says what that was', async () => {
-  await using store = await createStore({ databaseUrl: database.url, blobDir: join(cwd, 'blobs') })
+  await using store = await openStore()
   const { fleetOwner } = await store.sandboxConfig.get()
   const plan = {
     subscription: '11111111-2222-3333-4444-555555555555',
@@ -164,7 +167,7 @@ it('removes what a process that died left half made, and says what that was', as
 })
 
 it('says in a dry run, too, that another is at it', async () => {
-  await using store = await createStore({ databaseUrl: database.url, blobDir: join(cwd, 'blobs') })
+  await using store = await openStore()
   const plan = { kind: 'making', plan: {} } as const
   const claimed = await store.sandboxConfig.claim('another', 600_000, () => plan)
   for (const args of [[], ['--dry-run'], ['--remove', '--dry-run']]) {

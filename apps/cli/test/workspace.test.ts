@@ -18,7 +18,7 @@ import path from 'node:path'
 import { loadConfig, runApi, type RunningApi } from '@cofferdam/api'
 import { startRedis } from '@cofferdam/embedded'
 import { createStore, type Store } from '@cofferdam/store'
-import { createTestDatabase, type TestDatabase } from '@cofferdam/store/testing'
+import { createTestDatabase, PATIENT_TIMEOUTS, type TestDatabase } from '@cofferdam/store/testing'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { runHere } from './command-here.ts'
 import type { Ended } from './command-process.ts'
@@ -35,7 +35,11 @@ beforeAll(async () => {
     createTestDatabase(),
     startRedis({ dataDir: path.join(base, 'redis'), durable: false }),
   ])
-  store = await createStore({ databaseUrl: database.url, blobDir: path.join(base, 'blobs') })
+  store = await createStore({
+    databaseUrl: database.url,
+    blobDir: path.join(base, 'blobs'),
+    timeouts: PATIENT_TIMEOUTS,
+  })
   await store.tenants.create({ tenant_id: 'demo' }, 'test')
   key = (await store.keys.create('admin', 'test')).key
   api = await runApi(

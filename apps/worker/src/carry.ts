@@ -27,7 +27,7 @@ export async function carry(taken: Taken, deps: WorkerDeps): Promise<void> {
       throw error
     }
   }
-  const watched: Taken = Object.create(taken, { begin: { value: begin } })
+  const watched: Taken = { ...taken, begin }
   try {
     await processExecution(watched, deps)
   } catch (error) {

@@ -27,6 +27,12 @@ it('lets the file decide which backends there are, and the environment which of 
     docker: expect.objectContaining({ image: 'mine' }),
     process: expect.anything(),
   })
+  const preferred = file('backends:\n  process: {}\n  gvisor: {}\n  docker: {}\n')
+  expect(Object.keys(loadConfig({ ...stores, COFFERDAM_CONFIG: preferred }).backends)).toEqual([
+    'process',
+    'gvisor',
+    'docker',
+  ])
   const named = loadConfig({ ...stores, COFFERDAM_CONFIG: configFile, COFFERDAM_BACKENDS: 'process' })
   expect(Object.keys(named.backends)).toEqual(['process'])
 })

@@ -3,7 +3,7 @@ import os from 'node:os'
 import {
   agentcoreProvisionConfigSchema,
   azureProvisionConfigSchema,
-  backendsConfigSchema,
+  orderedBackendsConfigSchema,
   isBackendName,
   warmConfigSchema,
   type AgentcoreProvisionConfig,
@@ -119,7 +119,7 @@ export const WORKER_FIELDS = {
 export type Environment = Readonly<Record<string, string | undefined>>
 
 const fileSchema = z.strictObject({
-  backends: backendsConfigSchema.optional(),
+  backends: orderedBackendsConfigSchema.optional(),
   warm: warmConfigSchema.prefault({}),
   egress: egressConfigSchema.prefault({}),
   callbacks: callbacksConfigSchema.prefault({}),

@@ -5,11 +5,6 @@ import type { Taken } from '@cofferdam/queue'
 import { admissionKey } from './admission-key.ts'
 import type { WorkerDeps } from './worker-deps.ts'
 
-/** A vendor's room comes with the end of somebody's program. Its tenant gets no slot meanwhile: short enough not to be felt elsewhere. */
-const ROOM_RETRY_MS = 1000
-/** Those that wait together do not ask together. */
-const ROOM_JITTER_MS = 1000
-
 export const wasDrained = (error: unknown): boolean =>
   error instanceof StopReason && error.stopCause === 'drain'
 
@@ -24,7 +19,7 @@ export async function giveBack(taken: Taken, lease: Lease, deps: WorkerDeps): Pr
 export const waitsForRoom = ({ ending, reason, began }: Outcome): boolean =>
   ending === 'provisioning' && reason === 'backend_full' && !began
 
-/** Puts it off until there may be room; it is cancelled, shown and counted as any that waits. */
+/** Puts it off until there may be room, it and nothing else of its tenant; it is cancelled, shown and counted as any that waits. */
 export async function putOff(
   taken: Taken,
   lease: Lease,
@@ -32,6 +27,5 @@ export async function putOff(
   deps: WorkerDeps,
 ): Promise<void> {
   await deps.admission.refund(admissionKey(taken), lease)
-  const untilMs = taken.nowMs() + ROOM_RETRY_MS + Math.random() * ROOM_JITTER_MS
-  await taken.defer(untilMs, `Waits for room. ${failureReason?.slice(0, 300) ?? ''}`)
+  await taken.putOff(deps.returnAtMs(taken.nowMs()), `Waits for room. ${failureReason?.slice(0, 300) ?? ''}`)
 }

@@ -18,12 +18,16 @@ it('takes routines while they hold less than their share, and interactive work b
     ({ executionId, lane, request: { limits: { memory_mib: 300 } } }) as Taken
 
   expect(room.isFree('routine')).toBe(true)
+  expect([room.isAmple('routine'), room.isAmple('interactive')]).toEqual([true, true])
   const first = room.carry(taken('exe_1', 'routine'), () => ended.promise)
   expect(room.isFree('routine')).toBe(true)
+  // 300 of its 500 MiB, and of 1,000 in all.
+  expect([room.isAmple('routine'), room.isAmple('interactive')]).toEqual([false, true])
   const second = room.carry(taken('exe_2', 'routine'), () => ended.promise)
   expect(room.isFree('routine')).toBe(false)
   expect(room.isFree('interactive')).toBe(true)
   expect(room.isFree()).toBe(true)
+  expect(room.isAmple('interactive')).toBe(false)
 
   let changes = 0
   room.onChange(() => (changes += 1))

@@ -43,6 +43,9 @@ export function createMemoryRoom(executor: Executor, routineShare = 1): MemoryRo
       memory.waiting === 0 &&
       (lane !== 'routine' || routineBytes < memory.totalBytes * routineShare) &&
       (expectedBytes === 0 || memory.usedBytes + expectedBytes <= memory.totalBytes),
+    isAmple: (lane) =>
+      memory.usedBytes + expectedBytes <= memory.totalBytes / 2 &&
+      (lane !== 'routine' || routineBytes <= (memory.totalBytes * routineShare) / 2),
     onChange: (listener) => void listeners.push(listener),
     executor: Object.create(executor, {
       start: {

@@ -58,8 +58,19 @@ export function createPolicyCache(deps: {
 }): PolicyCache {
   const now = deps.now ?? Date.now
   const parsed = new Map<string, { text: string; cached: Cached | null }>()
+  const asked = new Map<string, Promise<string | null>>()
   /** Reads of Postgres under way, shared by all who find the same copy stale. */
   const refreshing = new Map<string, Promise<Cached>>()
+
+  /** One question for all who ask in the same turn of the process: it is sent when that is over, so no answer is older than its question. */
+  function readCopy(name: string, key: string, field: string): Promise<string | null> {
+    const shared = asked.get(name)
+    if (shared !== undefined) return shared
+    const copy = deps.redis.hget(key, field)
+    asked.set(name, copy)
+    if (asked.size === 1) process.nextTick(() => asked.clear())
+    return copy
+  }
 
   function parse(name: string, text: string | null): Cached | null {
     if (text === null) return null
@@ -75,7 +86,8 @@ export function createPolicyCache(deps: {
     async read(tenantId, templateId) {
       const key = keyOf(tenantId)
       const field = templateId ?? ''
-      const cached = parse(`${key} ${field}`, await deps.redis.hget(key, field))
+      const name = `${key} ${field}`
+      const cached = parse(name, await readCopy(name, key, field))
       if (cached !== null && now() - cached.at_ms < FRESH_MS) return factsOf(cached)
       try {
         return factsOf(await refresh(tenantId, templateId, cached))

@@ -6,6 +6,7 @@
  *   policy ─► refused: provisioning | policy_denied
  *   files of a session ─► operate-on-session.ts: no user code, so no admission and no point of no return
  *   admission ─► refused: cap_exceeded, or parked until the window resets
+ *   what neither can judge now (a store is away) ─► put off for a minute at most, then refused
  *   executor ─► outcome, whatever the program did; no room at the vendor: put off, uncharged
  *   close ─► audit row first, then the result; lease and slot are freed on every path, and what was reserved of the
  *            caps becomes what was used
@@ -106,7 +107,10 @@ async function chargeOf(
   admitted: Admitted,
   deps: WorkerDeps,
 ): Promise<number | null> {
-  if (outcome.began || outcome.ending === 'cancelled') return admitted.chargedAtMs
+  if (outcome.began || outcome.ending === 'cancelled') {
+    await deps.admission.keepCharge(admitted)
+    return admitted.chargedAtMs
+  }
   await deps.admission.refund(admissionKey(taken), admitted.lease)
   return null
 }

@@ -11,6 +11,8 @@ import type { WorkerDeps } from './worker-deps.ts'
 const CONCURRENCY_RETRY_MS = 1000
 /** What running attempts have reserved comes back as they end, most of it soon: short enough for runs of a tenth of a second. */
 const HELD_RETRY_MS = 100
+/** What cannot be judged now waits for a store: its tenant gets no slot meanwhile. */
+const UNJUDGED_RETRY_MS = 1000
 /** Deferred executions come back spread over this. */
 const JITTER_MS = 1000
 
@@ -21,12 +23,13 @@ export interface PolicyRefusal {
   message: string
 }
 
-/** Ends an execution that policy refused. */
+/** Ends an execution that policy refused; one whose policy cannot be read is put off, for a time. */
 export async function refuseByPolicy(
   taken: Taken,
   refusal: PolicyRefusal & { retentionDays: number },
   deps: WorkerDeps,
 ): Promise<void> {
+  if (refusal.reason === 'policy_unavailable' && (await putOffUnjudged(taken, 'policy', deps))) return
   const outcome = outcomeWithoutRun(refusal.ending, refusal.reason, refusal.message)
   const { retentionDays } = refusal
   const settlement = await closeAttempt(
@@ -39,6 +42,17 @@ export async function refuseByPolicy(
   if (taken.mayHaveRun) await settleUnleased(admissionKey(taken), settlement, deps)
 }
 
+/** Puts off what cannot be judged now, uncharged; false when it has been for too long. */
+async function putOffUnjudged(taken: Taken, check: string, deps: WorkerDeps): Promise<boolean> {
+  const { executionId, request } = taken
+  if (!(await deps.patience({ tenantId: request.tenant_id, executionId }, taken.nowMs()))) return false
+  await taken.defer(
+    withJitter(taken.nowMs() + UNJUDGED_RETRY_MS),
+    `Waits for its ${check} check, which cannot be made now.`,
+  )
+  return true
+}
+
 /** Ends or parks an execution that admission refused. */
 export async function refuseByAdmission(
   taken: Taken,
@@ -46,6 +60,7 @@ export async function refuseByAdmission(
   place: Pick<Closing, 'retentionDays' | 'environment'>,
   deps: WorkerDeps,
 ): Promise<void> {
+  if (refused.dimension === 'unknown' && (await putOffUnjudged(taken, 'caps', deps))) return
   if (refused.dimension === 'tenant_concurrency')
     // Not a refusal to the caller (DESIGN §7): the scheduler holds the tenant back until a lease is free.
     return taken.defer(

@@ -3,7 +3,13 @@
  * again in the opposite order: stop taking, let run, end the rest, close.
  */
 import { join } from 'node:path'
-import { createAdmission, createRateGate, createSandboxSwitch, LEASE_MS } from '@cofferdam/admission'
+import {
+  createAdmission,
+  createCapsWriter,
+  createRateGate,
+  createSandboxSwitch,
+  LEASE_MS,
+} from '@cofferdam/admission'
 import { createBackends, type BackendDeps } from '@cofferdam/backends'
 import { createEgress } from '@cofferdam/egress'
 import { newWorkerId, type Backend, type TenantCaps, type WorkerId } from '@cofferdam/contract'
@@ -14,13 +20,14 @@ import { createStore } from '@cofferdam/store'
 import { createLogger, createMetricsServer, startTelemetry, type Telemetry } from '@cofferdam/telemetry'
 import type { WorkerConfig } from './config.ts'
 import { carry } from './carry.ts'
+import { createCheckPatience } from './check-patience.ts'
 import { createCheckpoints } from './checkpoints.ts'
 import { provisionedPool, type ProvisionedPool } from './provisioned-pool.ts'
+import { createReturnTimes } from './return-times.ts'
 import { createWorkspaces } from './workspaces.ts'
 import { createMemoryRoom } from './memory-room.ts'
 import { readFleetId } from './fleet-id.ts'
 import { createInterpreterLookup } from './interpreter-lookup.ts'
-import { createCapsWriter } from './write-caps.ts'
 import { createLeaseKeeper } from './lease-keeper.ts'
 import { createLeftovers } from './leftovers.ts'
 import { keepFleet } from './keep-fleet.ts'
@@ -149,7 +156,6 @@ export async function runWorker(config: WorkerConfig, options: WorkerOptions = {
     loadCaps,
     logger,
   })
-  const applyCaps = createCapsWriter({ admission, producer, loadCaps })
   const leases = owned.use(
     createLeaseKeeper({
       admission,
@@ -173,7 +179,13 @@ export async function runWorker(config: WorkerConfig, options: WorkerOptions = {
     backends,
     sessions,
     store,
-    policies: createPolicyCache({ redis, store, onCaps: applyCaps }),
+    policies: createPolicyCache({
+      redis,
+      store,
+      onCaps: createCapsWriter({ admission, producer, loadCaps }),
+    }),
+    patience: createCheckPatience(redis),
+    returnAtMs: createReturnTimes(),
     leases,
     checkpoints: createCheckpoints({ redis, blobs: store.blobs, onError }),
     switches: new Map(pool === null ? [] : [['azure', polyclawSwitch(pool)]]),

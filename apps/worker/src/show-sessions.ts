@@ -2,11 +2,14 @@
  * Shows the sessions whose sandboxes only this worker reaches, for `/v1/sessions`: when one changes, and every 20 s while
  * it is there. What a dead worker showed fades within a minute; its sessions are gone with it.
  */
+import { setTimeout as sleep } from 'node:timers/promises'
 import type { SessionEntry, SessionName, WorkerId } from '@cofferdam/contract'
 import type { Sessions } from '@cofferdam/sessions'
 
 /** A third of the minute for which one announcement holds. */
 const AGAIN_MS = 20_000
+/** Between two announcements of one session: in a loop of short runs it would be two scripts of each run's eleven, read by nobody in time. */
+const PACE_MS = 100
 
 /** What is known of a session here; null when it has ended. */
 export type ShownState = { entry: SessionEntry; isBusy: boolean } | null
@@ -19,16 +22,20 @@ export interface ShownSessions extends AsyncDisposable {
 interface Shown {
   name: SessionName
   state: ShownState
-  /** Announcing now; what changed meanwhile is announced after it. */
+  /** Announcing now, or just has; what changed meanwhile is announced after it. */
   sending: Promise<void> | null
   isNew: boolean
+  /** Ends the pause after an announcement: the end of a session is told at once. */
+  hurry: AbortController
 }
 
 export function showSessions(deps: {
   sessions: Pick<Sessions, 'announce'>
   self: WorkerId
   onError(error: unknown): void
+  paceMs?: number
 }): ShownSessions {
+  const { paceMs = PACE_MS } = deps
   // Bounded by the worker's cells (warm.cells.max): an ended session leaves with its last announcement.
   const shown = new Map<string, Shown>()
   let isClosed = false
@@ -39,9 +46,8 @@ export function showSessions(deps: {
 
   function change(each: Shown): void {
     each.isNew = true
-    each.sending ??= send(each).finally(() => {
-      each.sending = null
-    })
+    if (each.state === null) each.hurry.abort()
+    each.sending ??= send(each)
   }
 
   /** Never rejects: what was not said is said again in 20 s, or fades. */
@@ -51,15 +57,20 @@ export function showSessions(deps: {
       const { name, state } = each
       await deps.sessions.announce(name, deps.self, state).catch((error: unknown) => deps.onError(error))
       if (each.state === null && !each.isNew) shown.delete(keyOf(name))
+      // Rejects when it is hurried, which is as good.
+      else await sleep(paceMs, undefined, { signal: each.hurry.signal }).catch(() => undefined)
     }
+    each.sending = null
   }
 
   return {
     show(name, state) {
       if (isClosed && state !== null) return
-      const known = shown.get(keyOf(name)) ?? { name, state, sending: null, isNew: false }
+      const known = shown.get(keyOf(name)) ?? begin(name, state)
       shown.set(keyOf(name), known)
       known.state = state
+      // Another session of this name began before the end of the last one was told.
+      if (state !== null && known.hurry.signal.aborted) known.hurry = new AbortController()
       change(known)
     },
     async [Symbol.asyncDispose]() {
@@ -73,5 +84,13 @@ export function showSessions(deps: {
     },
   }
 }
+
+const begin = (name: SessionName, state: ShownState): Shown => ({
+  name,
+  state,
+  sending: null,
+  isNew: false,
+  hurry: new AbortController(),
+})
 
 const keyOf = ({ tenantId, backend, key }: SessionName): string => `${tenantId}:${backend}:${key}`

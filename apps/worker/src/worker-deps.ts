@@ -4,6 +4,7 @@ import type { AttemptRecord, Backend, Prices, SessionRegistry, WorkerId } from '
 import type { Executor } from '@cofferdam/executor'
 import type { Store } from '@cofferdam/store'
 import type { Logger } from '@cofferdam/telemetry'
+import type { CheckPatience } from './check-patience.ts'
 import type { Checkpoints } from './checkpoints.ts'
 import type { LeaseKeeper } from './lease-keeper.ts'
 import type { PolicyCache } from './policy-cache.ts'
@@ -18,6 +19,9 @@ export interface WorkerDeps {
   sessions: Pick<SessionRegistry, 'claim' | 'find'>
   store: Pick<Store, 'record' | 'findAttempt'>
   policies: PolicyCache
+  patience: CheckPatience
+  /** When an execution comes back that waits for a vendor's room (return-times.ts). */
+  returnAtMs(this: void, nowMs: number): number
   leases: LeaseKeeper
   checkpoints: Checkpoints
   workspaces: Workspaces

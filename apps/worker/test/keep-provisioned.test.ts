@@ -1,7 +1,7 @@
 /** The worker's rounds against the account's double, with rows in a real Postgres. */
 import { agentcoreProvisionConfigSchema } from '@cofferdam/backends'
 import { createStore, type Store } from '@cofferdam/store'
-import { createTestDatabase, type TestDatabase } from '@cofferdam/store/testing'
+import { createTestDatabase, PATIENT_TIMEOUTS, type TestDatabase } from '@cofferdam/store/testing'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -25,7 +25,7 @@ beforeAll(async () => {
     join(blobDir, 'credentials'),
     `[default]\naws_access_key_id = ${accessKeyId}\naws_secret_access_key = ${secretAccessKey}\n`,
   )
-  store = await createStore({ databaseUrl: database.url, blobDir })
+  store = await createStore({ databaseUrl: database.url, blobDir, timeouts: PATIENT_TIMEOUTS })
   double = await startAccountDouble()
   double.knobs.changesPerSecond = 1000
 })
@@ -67,7 +67,12 @@ it('two workers provision every tenant whose sandbox is on, once, and delete gar
   {
     await using _first = worker('w1')
     await using _second = worker('w2')
-    await vi.waitFor(() => expect(double.stock.ready()).not.toContain(garbage.codeInterpreterId), 20_000)
+    // What a round did is told at its end, and a worker that closes ends its round.
+    await vi.waitFor(() => {
+      expect(logger.info).toHaveBeenCalledTimes(3)
+      expect(logger.warn).toHaveBeenCalledTimes(1)
+    }, 20_000)
+    expect(double.stock.ready()).not.toContain(garbage.codeInterpreterId)
     await vi.waitFor(async () => {
       const rows = await store.codeInterpreters.list({})
       expect(rows.map(({ tenant_id: id, interpreter_id: at }) => [id, at !== null])).toEqual([

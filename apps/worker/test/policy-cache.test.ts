@@ -5,6 +5,7 @@ import { DEFAULT_TENANT_RULES, type TenantCaps } from '@cofferdam/contract'
 import { isolatedRedis, privatePostgres } from '@cofferdam/embedded/testing'
 import { connectRedis } from '@cofferdam/queue'
 import { createStore, migrate } from '@cofferdam/store'
+import { PATIENT_TIMEOUTS } from '@cofferdam/store/testing'
 import { expect, it } from 'vitest'
 import { createPolicyCache } from '../src/policy-cache.ts'
 
@@ -18,7 +19,9 @@ it('sees a change within a second, goes on with what it knew while Postgres is a
   let running = true
   owned.defer(async () => (running ? postgres.stop() : undefined))
   await migrate(postgres.url)
-  const store = owned.use(await createStore({ databaseUrl: postgres.url, blobDir }))
+  const store = owned.use(
+    await createStore({ databaseUrl: postgres.url, blobDir, timeouts: PATIENT_TIMEOUTS }),
+  )
   const redis = owned.adopt(connectRedis(redisServer.url, 'worker'), (connection) => connection.disconnect())
 
   let nowMs = Date.now()

@@ -12,7 +12,7 @@ import {
 import { DAY_MS, HOUR_MS, isolatedRedis, untilWindowLasts } from '@cofferdam/embedded/testing'
 import { connectRedis } from '@cofferdam/queue'
 import { createStore, type Store } from '@cofferdam/store'
-import { createTestDatabase } from '@cofferdam/store/testing'
+import { createTestDatabase, PATIENT_TIMEOUTS } from '@cofferdam/store/testing'
 import { mkdtemp, rm } from 'node:fs/promises'
 import os from 'node:os'
 import path from 'node:path'
@@ -54,7 +54,9 @@ it('counts each row in the window of its charge, to the millisecond, once for ho
   owned.defer(() => server.stop())
   const database = await createTestDatabase()
   owned.defer(() => database.drop())
-  const store: Store = owned.use(await createStore({ databaseUrl: database.url, blobDir }))
+  const store: Store = owned.use(
+    await createStore({ databaseUrl: database.url, blobDir, timeouts: PATIENT_TIMEOUTS }),
+  )
   await store.tenants.create(
     { tenant_id: 'edges', caps: { tenant_daily_cpu_seconds: 100, tenant_daily_cost: 1000 } },
     'test',

@@ -11,7 +11,7 @@ import {
 import { HOUR_MS, isolatedRedis, untilWindowLasts } from '@cofferdam/embedded/testing'
 import { connectRedis } from '@cofferdam/queue'
 import { createStore } from '@cofferdam/store'
-import { createTestDatabase } from '@cofferdam/store/testing'
+import { createTestDatabase, PATIENT_TIMEOUTS } from '@cofferdam/store/testing'
 import { mkdtemp, rm } from 'node:fs/promises'
 import os from 'node:os'
 import path from 'node:path'
@@ -55,7 +55,9 @@ it('gives back what its row does not charge, and settles what it does, once', as
   const database = await createTestDatabase()
   owned.defer(() => database.drop())
   await untilWindowLasts(HOUR_MS, 20_000)
-  const store = owned.use(await createStore({ databaseUrl: database.url, blobDir }))
+  const store = owned.use(
+    await createStore({ databaseUrl: database.url, blobDir, timeouts: PATIENT_TIMEOUTS }),
+  )
   await store.tenants.create({ tenant_id: 'acme', caps: { tenant_daily_cpu_seconds: 100 } }, 'test')
   const redis = owned.adopt(connectRedis(server.url, 'worker'), (one) => one.disconnect())
   const admission = createAdmission({

@@ -4,10 +4,9 @@
  */
 import { randomUUID } from 'node:crypto'
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import { setTimeout as sleep } from 'node:timers/promises'
 import { listen } from '../mirror-server.ts'
 import { Failure, fail, reply } from './failure.ts'
-import { FaultList, httpFailure, type Fault, type Operation } from './faults.ts'
+import { delayed, FaultList, httpFailure, type Fault, type Operation } from './faults.ts'
 import { endOf, invoke, toolCall } from './invoke.ts'
 import { Sessions, type Session } from './sessions.ts'
 import { refusal, type Secrets } from './sigv4.ts'
@@ -160,10 +159,11 @@ export async function startAgentcoreDouble(options: AgentcoreOptions = {}): Prom
       return await invoke(session, call, { fault, previews: double.previews, response })
     }
     const fault = faults.take(operation, '', text)
-    if (fault?.kind === 'delay') await sleep(fault.ms ?? 0)
+    if (fault?.kind === 'delay') await delayed(fault)
     if (fault?.kind === 'http') throw httpFailure(fault)
     if (fault?.kind === 'cut-before') return void response.destroy()
-    const said = await administer(operation, interpreter, sessionId, json)
+    const administered = await administer(operation, interpreter, sessionId, json)
+    const said = fault?.kind === 'empty-token' ? { nextToken: '', ...administered } : administered
     if (fault?.kind === 'cut-after') return void response.destroy()
     reply(response, 200, said)
   }

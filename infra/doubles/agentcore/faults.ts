@@ -1,4 +1,5 @@
 /** What goes wrong on purpose, as a list: the first entry that fits a call is used up by it. */
+import { setTimeout as sleep } from 'node:timers/promises'
 import { Failure } from './failure.ts'
 
 export type Operation =
@@ -38,9 +39,14 @@ export interface Fault {
     | 'split'
     /** A frame of a type that no model has comes first. */
     | 'unknown-event'
-    /** `result` is the answer, and nothing runs. */
+    /** Its stdout ends in its middle, or it has no exit code. */
+    | 'cut-text'
+    | 'no-exit-code'
+    /** `result` is the answer, and nothing runs unless `runs` says so. */
     | 'result'
-    /** Nothing but late, by `ms`. */
+    /** Of a list: its last page has a token, of no characters. */
+    | 'empty-token'
+    /** Nothing but late, by `ms`, or until `until`. */
     | 'delay'
   error?: string
   message?: string
@@ -48,15 +54,21 @@ export interface Fault {
   reason?: string
   field?: string
   after?: number
-  /** With an exception as the first frame: the program runs all the same. */
+  /** With an exception as the first frame, or a `result`: the program runs all the same. */
   runs?: boolean
   result?: object
   ms?: number
+  until?: Promise<unknown>
 }
 
 /** What a fault of kind `http` says. */
 export const httpFailure = ({ error, message, reason, field }: Fault): Failure =>
   new Failure(error ?? 'InternalServerException', message ?? 'on purpose', reason, field)
+
+/** Of a fault of kind `delay`: over when the call goes on. */
+export async function delayed({ until, ms = 0 }: Fault): Promise<void> {
+  await (until ?? sleep(ms))
+}
 
 /** The faults still to come. */
 export class FaultList {

@@ -1,9 +1,8 @@
 /** InvokeCodeInterpreter: one tool call, and its answer as an event stream, with whatever is to go wrong with it. */
 import type { ServerResponse } from 'node:http'
-import { setTimeout as sleep } from 'node:timers/promises'
 import { event, exception, unmodelled } from './event-stream.ts'
 import { Failure } from './failure.ts'
-import { httpFailure, type Fault } from './faults.ts'
+import { delayed, httpFailure, type Fault } from './faults.ts'
 import { callTool, type Session } from './sessions.ts'
 
 type Arguments = Record<string, unknown>
@@ -50,13 +49,14 @@ export async function invoke(
   call: { name: string; arguments: Arguments },
   { fault, previews, response }: { fault: Fault | null; previews: boolean; response: ServerResponse },
 ): Promise<void> {
-  if (fault?.kind === 'delay') await sleep(fault.ms ?? 0)
+  if (fault?.kind === 'delay') await delayed(fault)
   if (fault?.kind === 'http') throw httpFailure(fault)
   if (fault?.kind === 'cut-before') return void response.destroy()
   const stream = createStream(response, session.id)
   const isFrame = fault?.kind === 'exception' || fault?.kind === 'error-frame'
   if (isFrame && (fault.after ?? 0) === 0 && fault.runs !== true) return stream.end(frameOf(fault))
-  if (fault?.kind === 'result') return stream.end(event(fault.result ?? {}))
+  const isOther = fault?.kind === 'result'
+  if (isOther && fault.runs !== true) return stream.end(event(fault.result ?? {}))
   const onText = previews ? (text: string) => stream.write(event(preview(text))) : null
   const ran = session.turn(async () => await callTool(session, call, onText))
   ran.catch(() => undefined)
@@ -64,6 +64,7 @@ export async function invoke(
   if (typeof result === 'string') return stream.refuse(endOf(session, result))
   if (fault?.kind === 'cut-after') return void response.destroy()
   if (fault?.kind === 'empty') return stream.end()
+  if (isOther) return stream.end(event(fault.result ?? {}))
   if (isFrame) {
     for (let n = 0; n < (fault.after ?? 0); n += 1) stream.write(event(preview(`part ${n}`)))
     return stream.end(frameOf(fault))
@@ -101,6 +102,10 @@ function framesOf(result: Result, fault: Fault | null): Buffer[] {
       return [of({ stdout: stdout.slice(0, half), exitCode: undefined }), event(result)]
     case 'split':
       return [of({ stdout: stdout.slice(0, half), exitCode: undefined }), of({ stdout: stdout.slice(half) })]
+    case 'cut-text':
+      return [of({ stdout: stdout.slice(0, -7) })]
+    case 'no-exit-code':
+      return [of({ exitCode: undefined })]
     case 'unknown-event':
       return [event({ anything: 1 }, 'somethingNew'), event(result)]
     default:

@@ -8,8 +8,7 @@ import { fileURLToPath } from 'node:url'
 import { SOCKET, startJail, type Jail } from '../jail.ts'
 import { Failure } from './failure.ts'
 
-const INTERPRETER = fileURLToPath(new URL('interpreter.py', import.meta.url))
-const KERNEL = fileURLToPath(new URL('kernel.py', import.meta.url))
+const INSIDE = ['interpreter.py', 'tools.py', 'running.py', 'kernel.py']
 /** Terminated sessions stay listed for a while at the service; here so many. */
 const REMEMBERED_MAX = 1000
 const ULID = '0123456789ABCDEFGHJKMNPQRSTVWXYZ'
@@ -109,10 +108,7 @@ export class Sessions {
       uid: 1000,
       isInit: false,
       command: ['/usr/bin/python3', '-I', '/opt/interpreter.py', SOCKET],
-      shows: [
-        [INTERPRETER, '/opt/interpreter.py'],
-        [KERNEL, '/opt/kernel.py'],
-      ],
+      shows: INSIDE.map((file) => [fileURLToPath(new URL(file, import.meta.url)), `/opt/${file}`]),
       environment: {},
     })
     const session = sessionOf({ interpreter, name, timeoutSeconds, jail })

@@ -17,7 +17,7 @@ import { Identity, SESSIONS_AUDIENCE } from './identity.ts'
 import { SessionPool, type PoolKind, type PoolOptions } from './session-pool.ts'
 
 export const SUBSCRIPTION = '00000000-0000-0000-0000-000000000000'
-export const RESOURCE_GROUP = 'double'
+const RESOURCE_GROUP = 'double'
 const POOL_PATH = /^\/subscriptions\/[\w-]+\/resourceGroups\/[\w.()-]+\/sessionPools\/([\w-]+)(\/.*)$/
 
 export interface AzureDouble extends AsyncDisposable {

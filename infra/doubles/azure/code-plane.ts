@@ -1,16 +1,17 @@
 /** The data plane of code-interpreter and shell pools: three execute dialects of Python, the shell's, files and sessions. */
 import { randomUUID } from 'node:crypto'
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import { bytesOf, callJail, Dropped, jsonOf, Refusal, reply, replyHalf, replyPage } from './exchange.ts'
+import { handleFiles } from './code-files.ts'
+import { jsonOf, Refusal, reply } from './exchange.ts'
 import { happens, type Faults } from './faults.ts'
 import { interpret, type Session, type SessionPool } from './session-pool.ts'
+import { listSessions, shown } from './shown-session.ts'
+import { answer } from './spoil-answer.ts'
 
 /** The service cuts here when nobody says anything else (spec of the new dialect). */
 const OUTPUT_DEFAULT = 4096
 /** No execution takes longer; the service was seen to end them at 221.5 s. */
 const LONGEST_SECONDS = 220
-/** Pages of a list. */
-const PAGE = 300
 
 interface Ran {
   status: 'Succeeded' | 'Failed'
@@ -53,7 +54,7 @@ export class CodePlane {
   ): Promise<void> {
     const { method } = request
     if (path === '/.management/listSessions' || path === '/listSessions')
-      return await this.#list(response, query)
+      return await listSessions(this.pool, this.#faults, response, query)
     if (path === '/metadata') return reply(response, 200, { containerType: this.pool.kind })
     if (path === '/python/execute') return await this.#oldest(request, response)
     if (identifier === '')
@@ -69,8 +70,11 @@ export class CodePlane {
     if (operation !== undefined && method === 'GET') return this.#poll(response, operation)
     if (path === '/executions' && method === 'POST') return await this.#execute(request, response, identifier)
     if (path === '/code/execute' && method === 'POST') return await this.#old(request, response, identifier)
-    if (path === '/files' || path.startsWith('/files/'))
-      return await this.#files(request, response, path, query, identifier)
+    if (path === '/files' || path.startsWith('/files/')) {
+      this.#speaksOfFiles(path)
+      const session = await this.pool.of(identifier)
+      return await handleFiles({ request, response, path, query }, session, this.#faults)
+    }
     throw new Refusal(404, 'NotFound', 'There is no such path.')
   }
 
@@ -84,7 +88,9 @@ export class CodePlane {
       return { status: 'Failed', stdout: '', stderr: this.#faults.fail_stderr, result: null, ms: 0 }
     this.executions += 1
     const limit = Math.min(typeof seconds === 'number' && seconds > 0 ? seconds : 120, LONGEST_SECONDS)
-    return await interpret<Ran>(session, 'POST', '/execute', { ...wish, seconds: limit })
+    const execute = (): Promise<Ran> => interpret(session, 'POST', '/execute', { ...wish, seconds: limit })
+    if (happens(this.#faults, 'twice')) await execute()
+    return await execute()
   }
 
   #codeOf(fields: Record<string, unknown>, name: string): { code: string } {
@@ -98,6 +104,12 @@ export class CodePlane {
   #speaks(dialect: Dialect): void {
     if (this.pool.kind === 'Shell' || !this.dialects.includes(dialect))
       throw new Refusal(400, 'SessionPropertiesMissing', 'Properties of the session request are missing.')
+  }
+
+  #speaksOfFiles(path: string): void {
+    const isOld = path.startsWith('/files/upload') || path.startsWith('/files/content/')
+    if (this.pool.kind !== 'Shell' && !this.dialects.includes(isOld ? 'old' : 'new'))
+      throw new Refusal(404, 'SessionRequestNotSupported', 'There is no such path.')
   }
 
   async #oldest(request: IncomingMessage, response: ServerResponse): Promise<void> {
@@ -114,7 +126,7 @@ export class CodePlane {
       throw new Refusal(400, 'SessionPropertiesMissing', 'The request lacks properties.')
     const ran = await this.#run(identifier, this.#codeOf(properties, 'code'), properties['timeoutInSeconds'])
     const cut = this.#cutOf(undefined, Number.POSITIVE_INFINITY)
-    this.#answer(response, 200, {
+    answer(this.#faults, response, 200, {
       properties: {
         status: ran.status === 'Succeeded' ? 'Success' : 'Failure',
         stdout: cut(ran.stdout),
@@ -139,17 +151,17 @@ export class CodePlane {
     const running = this.#runIn(session, code, body['timeoutInSeconds']).then((ran) => {
       operation.done = { ...ran, stdout: cut(ran.stdout), stderr: cut(ran.stderr) }
     })
-    if (body['executionType'] === 'Asynchronous') {
+    if (body['executionType'] === 'Asynchronous' || happens(this.#faults, 'answer_early')) {
       this.#operations.set(id, operation)
       running.catch(() => this.#operations.delete(id))
       const location = `${request.url?.split('?')[0]}/${id}`
-      return this.#answer(response, 202, status(id, operation), {
+      return answer(this.#faults, response, 202, status(id, operation), {
         'operation-id': id,
         'Operation-Location': location,
       })
     }
     await running
-    this.#answer(response, 200, status(id, operation))
+    answer(this.#faults, response, 200, status(id, operation))
   }
 
   async #shell(response: ServerResponse, identifier: string, body: Record<string, unknown>): Promise<void> {
@@ -163,7 +175,7 @@ export class CodePlane {
     )
     const cut = this.#cutOf(body['outputStreamsMaxLength'], OUTPUT_DEFAULT)
     const said = ran.status === 'Failed' ? 'Failed' : String(ran.exitCode)
-    this.#answer(response, 200, {
+    answer(this.#faults, response, 200, {
       status: said,
       result: { stdout: cut(ran.stdout), stderr: cut(ran.stderr) },
     })
@@ -182,100 +194,7 @@ export class CodePlane {
     if (operation === undefined) throw new Refusal(404, 'ExecutionNotFound', 'There is no such execution.')
     reply(response, 200, status(id, operation))
   }
-
-  async #list(response: ServerResponse, query: URLSearchParams): Promise<void> {
-    const skip = Number(query.get('skip') ?? 0)
-    const all = await this.pool.list()
-    const value = all.slice(skip, skip + PAGE).map((session) => shown(session, this.pool, false))
-    const more = all.length > skip + PAGE ? { nextLink: `?skip=${skip + PAGE}` } : {}
-    reply(response, 200, { value, count: value.length, ...more })
-  }
-
-  async #files(
-    request: IncomingMessage,
-    response: ServerResponse,
-    path: string,
-    query: URLSearchParams,
-    identifier: string,
-  ): Promise<void> {
-    const { method } = request
-    const isOld = path.startsWith('/files/upload') || path.startsWith('/files/content/')
-    if (this.pool.kind !== 'Shell' && !this.dialects.includes(isOld ? 'old' : 'new'))
-      throw new Refusal(404, 'SessionRequestNotSupported', 'There is no such path.')
-    const session = await this.pool.of(identifier)
-    const folder = query.get('path') ?? ''
-    const inJail = (name: string): string =>
-      `/file?path=${encodeURIComponent(folder)}&name=${encodeURIComponent(name)}`
-    if (method === 'GET' && path === '/files') {
-      const recursive = query.get('recursive') === 'true'
-      const found = await interpret<Listed[]>(
-        session,
-        'GET',
-        `/files?path=${encodeURIComponent(folder)}&recursive=${recursive}`,
-      )
-      return reply(response, 200, { value: found.map((entry) => fileOf(entry)) })
-    }
-    if (method === 'POST' && (path === '/files' || path === '/files/upload')) {
-      const { name, bytes } = await uploaded(request)
-      const put = await callJail(session.jail.socket, 'PUT', inJail(name), bytes)
-      if (put.status !== 200) throw new Refusal(400, 'SessionRequestValidationFailed', put.body.toString())
-      const entry = {
-        name,
-        isDirectory: false,
-        size: bytes.length,
-        modified: Date.now() / 1000,
-        directory: folder,
-      }
-      if (path === '/files') return this.#answer(response, 200, fileOf(entry))
-      const properties = { filename: name, size: bytes.length, lastModifiedTime: new Date().toISOString() }
-      return this.#answer(response, 200, { value: [{ properties }] })
-    }
-    const name = decodeURIComponent(
-      /^\/files\/content\/([^/]+)$/.exec(path)?.[1] ?? /^\/files\/([^/]+)(\/content)?$/.exec(path)?.[1] ?? '',
-    )
-    if (method === 'DELETE') {
-      await interpret(session, 'DELETE', inJail(name))
-      return reply(response, 204)
-    }
-    const got = await callJail(session.jail.socket, 'GET', inJail(name))
-    if (got.status !== 200) throw new Refusal(404, 'FileNotFound', 'There is no such file.')
-    if (happens(this.#faults, 'drop_after')) throw new Dropped()
-    response.writeHead(200, {
-      'Content-Type': 'application/octet-stream',
-      'Content-Length': String(got.body.length),
-    })
-    response.end(got.body)
-  }
-
-  #answer(response: ServerResponse, code: number, body: unknown, headers: Record<string, string> = {}): void {
-    const isMeant = (response.req.url ?? '').includes(this.#faults.drop_path)
-    if (isMeant && happens(this.#faults, 'drop_after')) throw new Dropped()
-    if (isMeant && happens(this.#faults, 'halve_after')) return replyHalf(response, code, body)
-    if (isMeant && happens(this.#faults, 'page_after')) return replyPage(response, this.#faults.page_status)
-    if (isMeant && happens(this.#faults, 'odd_after')) {
-      response.writeHead(200, { 'Content-Type': 'application/json' })
-      return void response.end(this.#faults.odd_body)
-    }
-    reply(response, code, body, headers)
-  }
 }
-
-interface Listed {
-  name: string
-  isDirectory: boolean
-  size: number
-  modified: number
-  directory: string
-}
-
-const fileOf = (entry: Listed): Record<string, unknown> => ({
-  name: entry.name,
-  type: entry.isDirectory ? 'directory' : 'file',
-  contentType: entry.isDirectory ? null : 'application/octet-stream',
-  sizeInBytes: entry.size,
-  lastModifiedAt: new Date(entry.modified * 1000).toISOString(),
-  ...(entry.directory === '' ? {} : { directory: entry.directory }),
-})
 
 const status = (id: string, { session, done }: Operation): Record<string, unknown> => ({
   id,
@@ -293,33 +212,3 @@ const status = (id: string, { session, done }: Operation): Record<string, unknow
         },
       }),
 })
-
-/** A session as a list or a look shows it; the two families name the end differently. */
-export function shown(session: Session, pool: SessionPool, isOld: boolean): Record<string, unknown> {
-  const ends = new Date(session.lastAccessedAt + pool.cooldownMs).toISOString()
-  return {
-    identifier: session.identifier,
-    etag: session.etag,
-    createdAt: new Date(session.createdAt).toISOString(),
-    lastAccessedAt: new Date(session.lastAccessedAt).toISOString(),
-    ...(isOld ? { expireAt: ends } : { expiresAt: ends }),
-  }
-}
-
-/** The one file of a multipart body. */
-async function uploaded(request: IncomingMessage): Promise<{ name: string; bytes: Buffer }> {
-  const form = await new Response(new Uint8Array(await bytesOf(request)), {
-    headers: { 'Content-Type': request.headers['content-type'] ?? '' },
-  })
-    .formData()
-    .catch(() => {
-      throw new Refusal(400, 'SessionRequestValidationFailed', 'The body is no form.')
-    })
-  for (const part of form.values())
-    if (typeof part !== 'string') {
-      if (!/^[\w. ()-]{1,255}$/.test(part.name) || /^\.+$/.test(part.name))
-        throw new Refusal(400, 'SessionRequestValidationFailed', 'The name of the file is not allowed.')
-      return { name: part.name, bytes: Buffer.from(await part.arrayBuffer()) }
-    }
-  throw new Refusal(400, 'SessionRequestValidationFailed', 'The form has no file.')
-}

@@ -1,9 +1,9 @@
 /** The data plane of a custom-container pool: every path goes to the session's container, but those below `/.management`. */
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import { shown } from './code-plane.ts'
 import { bytesOf, callJail, Dropped, Refusal, reply, replyPage } from './exchange.ts'
 import { happens, type Faults } from './faults.ts'
 import type { SessionPool } from './session-pool.ts'
+import { listSessions, shown } from './shown-session.ts'
 
 /** Answers one authorised call. */
 export async function handleContainerCall(
@@ -15,10 +15,8 @@ export async function handleContainerCall(
   identifier: string,
 ): Promise<void> {
   const { pathname: path } = url
-  if (path === '/.management/listSessions') {
-    const value = (await pool.list()).map((session) => shown(session, pool, false))
-    return reply(response, 200, { value, count: value.length })
-  }
+  if (path === '/.management/listSessions')
+    return await listSessions(pool, faults, response, url.searchParams)
   if (identifier === '')
     throw new Refusal(400, 'SessionRequestValidationFailed', 'The query has no identifier.')
   if (path === '/.management/getSession')

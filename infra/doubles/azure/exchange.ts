@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto'
 import { request as httpRequest, type IncomingMessage, type ServerResponse } from 'node:http'
 
 /** The service's own bound of an upload; larger bodies are answered with 413. */
-export const UPLOAD_MAX = 128 * 1024 * 1024
+const UPLOAD_MAX = 128 * 1024 * 1024
 
 /** Thrown where a request is refused: Azure's error body. */
 export class Refusal extends Error {

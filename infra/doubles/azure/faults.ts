@@ -20,6 +20,8 @@ export interface Faults {
   /** So many executions lose all output behind this many characters, whatever was asked. */
   truncate_executions: number
   truncate_to: number
+  /** So many executions are delivered twice; the answer is the second one's. */
+  twice: number
   /** Of so many calls that were carried out the answer is lost. */
   drop_after: number
   /** So many calls are lost before they are carried out. */
@@ -35,6 +37,10 @@ export interface Faults {
   odd_body: string
   /** So many calls of a session are answered 409, as of one whose time is up. */
   expire: number
+  /** So many calls of a session are answered that there is none, as by a management that does not know yet of one that is there. */
+  hide: number
+  /** So many executions are answered while they run, though it was asked to wait. */
+  answer_early: number
   /** A fault that throttles, fails, expires or spoils answers applies to paths that hold this; empty for all. */
   drop_path: string
   latency_ms: number
@@ -50,6 +56,7 @@ export const NO_FAULTS: Faults = {
   fail_stderr: 'Execution aborted',
   truncate_executions: 0,
   truncate_to: 4096,
+  twice: 0,
   drop_after: 0,
   drop_before: 0,
   halve_after: 0,
@@ -58,6 +65,8 @@ export const NO_FAULTS: Faults = {
   odd_after: 0,
   odd_body: '{}',
   expire: 0,
+  hide: 0,
+  answer_early: 0,
   drop_path: '',
   latency_ms: 0,
 }
@@ -69,12 +78,15 @@ type Count =
   | 'vanish'
   | 'fail_executions'
   | 'truncate_executions'
+  | 'twice'
   | 'drop_after'
   | 'drop_before'
   | 'halve_after'
   | 'page_after'
   | 'odd_after'
   | 'expire'
+  | 'hide'
+  | 'answer_early'
 
 /** True, and one less left, when this is to go wrong now. */
 export function happens(faults: Faults, name: Count): boolean {
@@ -102,6 +114,8 @@ export async function beforeCall(
     const headers = faults.retry_after === null ? {} : { 'Retry-After': String(faults.retry_after) }
     throw new Refusal(429, 'TooManyRequests', 'Too many requests.', headers as Record<string, string>)
   }
+  if (isMeant && identifier !== '' && happens(faults, 'hide'))
+    throw new Refusal(400, 'SessionWithIdentifierNotFound', 'There is no session of this identifier.')
   if (isMeant && happens(faults, 'fail')) throw new Refusal(500, 'InternalServerError', 'Something failed.')
   if (identifier !== '' && happens(faults, 'vanish')) await pool.end(identifier)
 }

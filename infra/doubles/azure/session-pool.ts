@@ -16,6 +16,8 @@ export interface PoolOptions {
   maxSessions?: number
   /** Default 300 s, the service's own least. */
   cooldownMs?: number
+  /** One waits started for the next identifier, as with the service's `readySessionInstances`. Default: none. */
+  keepsReady?: boolean
 }
 
 /** A session that runs. `etag` names the container underneath. */
@@ -38,15 +40,20 @@ export class SessionPool {
   readonly maxSessions: number
   readonly cooldownMs: number
   readonly #agentFolder: string
+  readonly #keepsReady: boolean
+  #ready: Promise<Jail> | null = null
   readonly #sessions = new Map<string, Promise<Session>>()
   /** How many were ever allocated. */
   allocated = 0
+  /** Sessions of a page of its list. */
+  page = 300
 
   constructor(options: PoolOptions, agentFolder: string) {
     this.name = options.name
     this.kind = options.kind
     this.maxSessions = options.maxSessions ?? 10
     this.cooldownMs = options.cooldownMs ?? 300_000
+    this.#keepsReady = options.keepsReady ?? false
     this.#agentFolder = agentFolder
   }
 
@@ -91,10 +98,11 @@ export class SessionPool {
 
   async close(): Promise<void> {
     await Promise.all([...this.#sessions.keys()].map((identifier) => this.end(identifier)))
+    await (await this.#ready?.catch(() => null))?.[Symbol.asyncDispose]()
   }
 
   async #allocate(identifier: string): Promise<Session> {
-    const jail = await (this.kind === 'CustomContainer' ? this.#container() : interpreter())
+    const jail = await this.#take()
     const idle = setTimeout(() => void this.end(identifier), this.cooldownMs)
     idle.unref()
     const session: Session = {
@@ -112,6 +120,17 @@ export class SessionPool {
       clearTimeout(idle)
     })
     return session
+  }
+
+  #take(): Promise<Jail> {
+    const start = (): Promise<Jail> => (this.kind === 'CustomContainer' ? this.#container() : interpreter())
+    const taken = this.#ready ?? start()
+    if (this.#keepsReady) {
+      this.#ready = start()
+      // Whoever takes it learns of it.
+      this.#ready.catch(() => undefined)
+    }
+    return taken
   }
 
   /** Our image, as a customer would build it: the guest's files, and http_pod.py as its first process. */

@@ -4,10 +4,10 @@
  */
 import { randomBytes } from 'node:crypto'
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import { happens, NO_FAULTS, type Faults } from './faults.ts'
+import { happens, NO_FAULTS, STRANGE_ENTRIES, type Faults } from './faults.ts'
+import { fail, page, readJson, reply } from './json-http.ts'
 import { newSandboxId, startMachine, type Machine } from './machine.ts'
 
-const BODY_MAX = 1024 * 1024
 /** Of the real service: /v2 gives 300 s when nothing is said, v1 15 s. */
 const DEFAULT_SECONDS = { v1: 15, v2: 300 }
 /** Where all of what the double says of envd is true. */
@@ -60,10 +60,12 @@ export class Control {
       return fail(response, 404, 'no such route')
     }
     const box = this.boxes.get(id)
-    if (box === undefined)
+    if (box === undefined || (route === 'DELETE :id' && happens(this.faults, 'unknown_kills')))
       return fail(response, 404, `sandbox "${id}" doesn't exist or you don't have access to it`)
     if (route === 'GET :id') return reply(response, 200, detail(box))
     if (route === 'DELETE :id' && happens(this.faults, 'throttle_kills')) return this.throttle(response)
+    if (route === 'DELETE :id' && happens(this.faults, 'hold_kills')) return
+    if (route === 'DELETE :id' && happens(this.faults, 'page_kills')) return page(response)
     if (route === 'DELETE :id') {
       await this.end(box)
       return reply(response, 204)
@@ -140,7 +142,8 @@ export class Control {
     const from = Number(query.get('nextToken') ?? 0)
     const limit = Math.min(100, Number(query.get('limit') ?? 100))
     if (from + limit < matches.length) response.setHeader('x-next-token', String(from + limit))
-    reply(response, 200, matches.slice(from, from + limit).map(detail))
+    const strange = this.faults.strange_entries ? STRANGE_ENTRIES : []
+    reply(response, 200, [...strange, ...matches.slice(from, from + limit).map(detail)])
   }
 
   #live(box: Box, seconds: number): void {
@@ -184,30 +187,6 @@ const detail = (box: Box): object => ({
   diskSizeMB: 1024,
   metadata: box.metadata,
 })
-
-export function reply(response: ServerResponse, status: number, body?: object): void {
-  const text = body === undefined ? '' : JSON.stringify(body)
-  response.writeHead(status, text === '' ? {} : { 'Content-Type': 'application/json' }).end(text)
-}
-
-export const fail = (response: ServerResponse, code: number, message: string): void =>
-  reply(response, code, { code, message })
-
-export async function readJson(request: IncomingMessage): Promise<Record<string, unknown>> {
-  const parts: Buffer[] = []
-  let size = 0
-  for await (const part of request as AsyncIterable<Buffer>) {
-    size += part.length
-    if (size > BODY_MAX) throw new Error('the body is too large')
-    parts.push(part)
-  }
-  try {
-    const parsed: unknown = JSON.parse(Buffer.concat(parts).toString('utf8') || '{}')
-    return typeof parsed === 'object' && parsed !== null ? (parsed as Record<string, unknown>) : {}
-  } catch {
-    return {}
-  }
-}
 
 function secondsIn(body: Record<string, unknown>): number | null {
   const { timeout } = body

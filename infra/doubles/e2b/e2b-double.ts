@@ -6,8 +6,9 @@ import { request as httpRequest, type IncomingMessage, type ServerResponse } fro
 import { Transform } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import { listen } from '../mirror-server.ts'
-import { Control, fail, readJson, reply } from './control.ts'
+import { Control } from './control.ts'
 import { happens, NO_FAULTS, type Faults } from './faults.ts'
+import { fail, page, readJson, reply } from './json-http.ts'
 
 /** Paths of envd that no client of the service reaches. */
 const INTERNAL = /^\/(init|freeze|collapse|fsfreeze)\b/
@@ -108,6 +109,10 @@ async function toSandbox(
   if (PROCESS_STREAMS.test(request.url ?? '') && happens(control.faults, 'refuse_streams')) {
     request.resume()
     return refuseStream(response)
+  }
+  if (request.url === INPUT && happens(control.faults, 'page_inputs')) {
+    request.resume()
+    return page(response)
   }
   const upstream = httpRequest({
     socketPath,

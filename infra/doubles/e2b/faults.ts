@@ -7,6 +7,12 @@ export interface Faults {
   throttle_connects: number
   /** Answers so many kills with 429. */
   throttle_kills: number
+  /** Never answers so many kills, which do nothing. */
+  hold_kills: number
+  /** Answers so many kills with 404, which do nothing, as a service that does not know yet what it made. */
+  unknown_kills: number
+  /** Answers so many kills with 200 and a page, as a gateway that wants a login; they do nothing. */
+  page_kills: number
   /** Answers so many calls to sandboxes with 429, as a proxy with too many connections does. */
   throttle_sandboxes: number
   /** Seconds in `Retry-After`; null for none. */
@@ -23,6 +29,8 @@ export interface Faults {
   conflict_timeouts: number
   /** Answers so many inputs of processes with 500, though they were taken. */
   fail_inputs: number
+  /** Answers so many inputs of processes with 200 and a page, which were not taken. */
+  page_inputs: number
   /** Answers so many looks at a code interpreter's health with 503, as one that is not opened yet. */
   late_interpreters: number
   /** Ends so many streams of processes with an error before their first event: `resource_exhausted`. */
@@ -35,6 +43,8 @@ export interface Faults {
   latency_ms: number
   /** Lists all sandboxes whatever is asked for, until this is false again. */
   ignore_filters: boolean
+  /** Lists first what no sandbox of the service looks like, until this is false again. */
+  strange_entries: boolean
   /** A refused key stands in the refusal, until this is false again. */
   echo_key: boolean
 }
@@ -42,6 +52,9 @@ export const NO_FAULTS: Faults = {
   throttle_creates: 0,
   throttle_connects: 0,
   throttle_kills: 0,
+  hold_kills: 0,
+  unknown_kills: 0,
+  page_kills: 0,
   throttle_sandboxes: 0,
   retry_after: null,
   drop_creates: 0,
@@ -50,14 +63,23 @@ export const NO_FAULTS: Faults = {
   hold_creates: 0,
   conflict_timeouts: 0,
   fail_inputs: 0,
+  page_inputs: 0,
   late_interpreters: 0,
   refuse_streams: 0,
   cut_stream_after: null,
   piece_bytes: 0,
   latency_ms: 0,
   ignore_filters: false,
+  strange_entries: false,
   echo_key: false,
 }
+
+/** What is listed with `strange_entries`: ids and values as E2B has none. */
+export const STRANGE_ENTRIES = [
+  { sandboxID: 'i_strange.id', metadata: {} },
+  { sandboxID: 'iaaa', metadata: { n: 5 } },
+  null,
+]
 
 type Counted = { [Name in keyof Faults]: Faults[Name] extends number ? Name : never }[keyof Faults]
 

@@ -26,6 +26,7 @@ export async function startMachine(
     hostname: 'e2b',
     uid: 1000,
     isInit: false,
+    nests: true,
     command: [
       '/usr/bin/python3',
       '-I',

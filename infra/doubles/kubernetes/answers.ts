@@ -52,4 +52,14 @@ export function json(response: ServerResponse, code: number, body: object): void
   response.writeHead(code, { 'Content-Type': 'application/json' }).end(JSON.stringify(body))
 }
 
+/** An object as some servers and gateways write it: null for what a claim may have and this one has not. */
+export function withNulls(object: object): object {
+  const { metadata, status } = object as { metadata?: object; status?: object }
+  return {
+    ...object,
+    metadata: { labels: null, deletionTimestamp: null, ...metadata },
+    status: status === undefined ? null : { conditions: null, sandbox: null, ...status },
+  }
+}
+
 export const gone = (): Refusal => new Refusal(410, 'Expired', 'too old resource version')

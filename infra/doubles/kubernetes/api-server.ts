@@ -1,6 +1,7 @@
 /** The part of a Kubernetes API server that clients of Agent Sandbox meet; errors are Status objects. */
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import { gone, json, refuse, Refusal } from './answers.ts'
+import { noApiFaults, type ApiFaults } from './api-faults.ts'
+import { gone, json, refuse, Refusal, withNulls } from './answers.ts'
 import { discovery, groupOf, hasSubresource, isServed, KINDS, VERSION } from './discovery.ts'
 import type { KubeObject, ObjectStore } from './object-store.ts'
 import { BadSelector, selectorOf } from './selectors.ts'
@@ -11,21 +12,6 @@ import { create, patch, remove, replace, scaleOf, type Target } from './writes.t
 const BODY_MAX = 1024 * 1024
 /** A page that is asked for later than so many versions has expired, as etcd's compaction makes it. */
 const PAGE_AGE_MAX = 1000
-
-export interface ApiFaults {
-  /** Drops so many answers to a create, after the object was made. */
-  drop_creates: number
-  /** Answers so many later pages of a list with 410. */
-  gone_pages: number
-  /** Drops so many creates, which are carried out when `carryOut` is called. */
-  late_creates: number
-  /** Answers so many creates with 429. */
-  throttle_creates: number
-  /** Answers so many deletes with 503, and does nothing. */
-  busy_deletes: number
-  /** Drops so many answers to a delete, after it was done. */
-  drop_deletes: number
-}
 
 interface Asked extends Omit<Target, 'namespace'> {
   /** Undefined: of all. */
@@ -38,14 +24,7 @@ export class ApiServer {
   readonly watches: WatchStreams
   readonly #token: string | null
   readonly #late: (() => void)[] = []
-  faults: ApiFaults = {
-    gone_pages: 0,
-    late_creates: 0,
-    drop_creates: 0,
-    throttle_creates: 0,
-    busy_deletes: 0,
-    drop_deletes: 0,
-  }
+  faults = noApiFaults()
 
   constructor(store: ObjectStore, token: string | null) {
     this.store = store
@@ -70,7 +49,12 @@ export class ApiServer {
 
   async #answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const url = new URL(request.url ?? '/', 'http://double')
-    if (this.#token !== null && request.headers.authorization !== `Bearer ${this.#token}`)
+    const isKnown = this.#token === null || request.headers.authorization === `Bearer ${this.#token}`
+    if (
+      !isKnown ||
+      (request.method === 'POST' && this.#strikes('unauthorized_creates')) ||
+      (request.method === 'PATCH' && this.#strikes('unauthorized_patches'))
+    )
       throw new Refusal(401, 'Unauthorized', 'Unauthorized')
     const found = discovery(url.pathname)
     if (found !== null) return void response.writeHead(200, { 'Content-Type': found.type }).end(found.body)
@@ -100,11 +84,15 @@ export class ApiServer {
     if (object === undefined)
       throw new Refusal(404, 'NotFound', `${plural}.${groupOf(plural)} "${name}" not found`)
     if (request.method === 'GET')
-      return json(response, 200, subresource === 'scale' ? scaleOf(object) : shownTo(request, plural, object))
+      return json(
+        response,
+        200,
+        subresource === 'scale' ? scaleOf(object) : this.#written(shownTo(request, plural, object)),
+      )
     if (request.method === 'PUT')
       return json(response, 200, replace(this.store, response, target, object, body))
     if (request.method === 'PATCH')
-      return json(response, 200, patch(this.store, request, response, target, object, body))
+      return json(response, 200, this.#written(patch(this.store, request, response, target, object, body)))
     if (request.method !== 'DELETE' || subresource !== undefined) throw notAllowed(request)
     if (this.#strikes('busy_deletes'))
       throw new Refusal(503, 'ServiceUnavailable', 'the server is currently unable to handle the request')
@@ -125,7 +113,7 @@ export class ApiServer {
     }
     const created = create(this.store, response, target, body)
     if (this.#strikes('drop_creates')) response.destroy()
-    else json(response, 201, created)
+    else json(response, 201, this.#written(created))
   }
 
   #list(request: IncomingMessage, response: ServerResponse, { plural, namespace, query }: Asked): void {
@@ -141,9 +129,13 @@ export class ApiServer {
     json(response, 200, {
       apiVersion: `${groupOf(plural)}/${VERSION}`,
       kind: `${KINDS[plural]}List`,
-      metadata,
-      items: page,
+      metadata: this.faults.null_answers > 0 ? { continue: null, ...metadata } : metadata,
+      items: page.map((object) => this.#written(object)),
     })
+  }
+
+  #written(object: object): object {
+    return this.#strikes('null_answers') ? withNulls(object) : object
   }
 
   /** True when a fault is set, which counts down. */

@@ -7,6 +7,7 @@ import { endOwned, finishDeletion, FOREGROUND, isGoing } from './garbage-collect
 import type { KubeObject, ObjectStore, StoreEvent } from './object-store.ts'
 import type { Runtime } from './pod.ts'
 import { ownerOf, ready, SandboxPods, type PodEnd, type Running } from './sandbox-pods.ts'
+import { startStranger, type RunningStranger, type Stranger } from './stranger.ts'
 
 export interface ControllerFaults {
   /** So many claims first lose their spare to another (`AdoptionConflict`), then get the next one. */
@@ -38,6 +39,8 @@ export class Controller {
   }
   /** New claims wait for it. */
   #gate = Promise.withResolvers<undefined>()
+  /** At whose address new claims are ready at first. */
+  #stranger: RunningStranger | null = null
   #isClosed = false
   #count = 0
 
@@ -56,6 +59,14 @@ export class Controller {
     return () => this.#gate.resolve(undefined)
   }
 
+  /** New claims are ready at first at the address of a stranger, until they lose it. */
+  async misplace(answer: string): Promise<Stranger> {
+    const stranger = await startStranger(answer)
+    this.#stranger = stranger
+    void stranger.lost.then(() => (this.#stranger = null))
+    return stranger
+  }
+
   /** Names of pods that run, with the claim that they belong to. */
   running(): { pod: string; claim: string | null }[] {
     return this.#pods.all().map(({ sandbox, owner }) => ({
@@ -68,6 +79,11 @@ export class Controller {
   async killPod(claim: string): Promise<void> {
     const found = this.#podOf(claim)
     if (found !== undefined) await this.#pods.end(found)
+  }
+
+  /** Its pod takes bytes and says nothing any more. */
+  async hangPod(claim: string): Promise<void> {
+    await this.#podOf(claim)?.pod.hang()
   }
 
   /** Gives a claim another pod, as when two adopted one and this claim lost; the first one runs on for nobody. */
@@ -86,6 +102,7 @@ export class Controller {
     clearInterval(this.#expiry)
     this.#unlisten()
     this.#gate.resolve(undefined)
+    this.#stranger?.lose()
     while (this.#work.size > 0) await Promise.all(this.#work)
     await Promise.all(this.#pods.all().map((running) => this.#pods.end(running)))
   }
@@ -153,6 +170,12 @@ export class Controller {
       this.faults.stale_pods -= 1
       this.#say(claim, ready('True', 'DependenciesReady'), { name: `${name}-gone`, podIPs: [NOBODY] })
       await sleep(STALE_MS)
+      this.#say(claim, ready('False', 'AdoptionConflict'), {})
+    }
+    if (this.#stranger !== null) {
+      const { ip, lost } = this.#stranger
+      this.#say(claim, ready('True', 'DependenciesReady'), { name: `${name}-lost`, podIPs: [ip] })
+      await lost
       this.#say(claim, ready('False', 'AdoptionConflict'), {})
     }
     const isThere = (): boolean => {

@@ -4,14 +4,16 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { installGuest } from '@cofferdam/guest'
 import { listen } from '../mirror-server.ts'
-import { ApiServer, type ApiFaults } from './api-server.ts'
+import type { ApiFaults } from './api-faults.ts'
+import { ApiServer } from './api-server.ts'
 import { Controller, type ControllerFaults } from './controller.ts'
 import type { Runtime } from './pod.ts'
 import { ObjectStore } from './object-store.ts'
+import type { Stranger } from './stranger.ts'
 import type { WatchFaults } from './watch-stream.ts'
 
 export interface KubernetesDouble extends AsyncDisposable {
-  /** The API server. */
+  /** The API server, with its base path. */
   readonly origin: string
   /** Pods that run, with the claim that they belong to (null: a spare). */
   running(): { pod: string; claim: string | null }[]
@@ -20,10 +22,14 @@ export interface KubernetesDouble extends AsyncDisposable {
   fault(faults: Partial<ApiFaults & ControllerFaults & WatchFaults>): void
   /** Ends the pod of a claim as a node failure would. */
   killPod(claim: string): Promise<void>
+  /** Stops the agent of a claim's pod; its connection stays open, and says nothing. */
+  hangPod(claim: string): Promise<void>
   /** Gives a claim another pod, as when another claim adopted the first one as well. */
   movePod(claim: string): Promise<void>
   /** New claims get no pod until the answer is called. */
   holdClaims(): () => void
+  /** New claims are ready at first at the address of a stranger that says `answer`; with its `lose` they get pods. */
+  misplaceClaims(answer: string): Promise<Stranger>
   /** Watches that are open now, and that were opened so far. */
   watches(): { open: number; count: number }
   /** Sends a bookmark to every watch that asked for them. */
@@ -44,6 +50,8 @@ export interface KubernetesDoubleOptions {
   replicas?: number
   /** Bearer token that every call must bring; null for none. */
   token?: string | null
+  /** The path that all others are below, as at a gateway for several clusters: `/k8s/clusters/c-1`; default none. */
+  base?: string
   /** What the pods' image runs; default ours. */
   runtime?: Runtime
 }
@@ -52,7 +60,7 @@ export interface KubernetesDoubleOptions {
 export async function startKubernetesDouble(
   options: KubernetesDoubleOptions = {},
 ): Promise<KubernetesDouble> {
-  const { namespace = 'cofferdam-sandboxes', pool = 'cofferdam' } = options
+  const { namespace = 'cofferdam-sandboxes', pool = 'cofferdam', base = '' } = options
   const store = new ObjectStore()
   const agentFolder = await mkdtemp(join(tmpdir(), 'cofferdam-double-agent-'))
   await chmod(agentFolder, 0o755)
@@ -60,6 +68,9 @@ export async function startKubernetesDouble(
   const controller = new Controller(store, agentFolder, options.runtime ?? 'cofferdam')
   const api = new ApiServer(store, options.token ?? null)
   const server = await listen(options.port ?? 0, (request, response) => {
+    const { url = '/' } = request
+    // Outside of it nothing is there.
+    request.url = url.startsWith(`${base}/`) ? url.slice(base.length) : '/'
     api.handle(request, response).catch((error: unknown) => {
       console.error('api server:', error)
       response.destroy()
@@ -72,7 +83,7 @@ export async function startKubernetesDouble(
     spec: { replicas: options.replicas ?? 1, sandboxTemplateRef: { name: pool } },
   })
   return {
-    origin: `http://127.0.0.1:${server.port}`,
+    origin: `http://127.0.0.1:${server.port}${base}`,
     running: () => controller.running(),
     claims: () =>
       store.list('sandboxclaims').map(({ metadata, spec }) => ({
@@ -84,8 +95,10 @@ export async function startKubernetesDouble(
       for (const one of [api, controller, api.watches]) Object.assign(one.faults, faults)
     },
     killPod: (claim) => controller.killPod(claim),
+    hangPod: (claim) => controller.hangPod(claim),
     movePod: (claim) => controller.movePod(claim),
     holdClaims: () => controller.hold(),
+    misplaceClaims: (answer) => controller.misplace(answer),
     watches: () => ({ open: api.watches.open, count: api.watches.count }),
     bookmark: () => api.watches.bookmark(),
     requests: server.requests,

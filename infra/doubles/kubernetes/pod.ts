@@ -5,7 +5,7 @@ import { fileURLToPath } from 'node:url'
 import { NODE, SOCKET, startJail } from '../jail.ts'
 
 /** Where the backend dials by default. */
-const PORT = 7071
+export const PORT = 7071
 /** A second socket inside. */
 const OTHER = '/run/jail/other'
 
@@ -49,6 +49,8 @@ const RUNTIMES: Record<
 export interface Pod extends AsyncDisposable {
   readonly ip: string
   readonly ended: Promise<unknown>
+  /** Its processes do nothing any more, and its connections stay. */
+  hang(): Promise<void>
 }
 
 let last = 0
@@ -69,15 +71,16 @@ export async function startPod(name: string, agentFolder: string, runtime: Runti
     shows: runtime === 'cofferdam' ? [[agentFolder, '/opt/agent']] : shows,
     environment: {},
   })
-  const sockets = ports.map(([port, other]): [number, string] => [
+  const servers = ports.map(([port, other]): [number, () => Server] => [
     port,
-    other ? join(dirname(jail.socket), basename(OTHER)) : jail.socket,
+    () => forwardTo(other ? join(dirname(jail.socket), basename(OTHER)) : jail.socket),
   ])
-  const { ip, close } = await listenAll(sockets)
+  const { ip, close } = await listenAll(servers)
   const ended = jail.ended.then(close)
   return {
     ip,
     ended,
+    hang: () => jail.hang(),
     async [Symbol.asyncDispose]() {
       await jail[Symbol.asyncDispose]()
       await ended
@@ -101,10 +104,12 @@ function forwardTo(socket: string): Server {
 }
 
 /** All ports at one address. Another double, or another program, may have an address already. */
-async function listenAll(ports: [number, string][]): Promise<{ ip: string; close: () => void }> {
+export async function listenAll(
+  ports: [port: number, make: () => Server][],
+): Promise<{ ip: string; close: () => void }> {
   for (;;) {
     const ip = nextAddress()
-    const servers = ports.map(([, socket]) => forwardTo(socket))
+    const servers = ports.map(([, make]) => make())
     const close = (): void => servers.forEach((server) => void server.close())
     try {
       await Promise.all(servers.map((server, n) => listening(server, ports[n]?.[0] ?? 0, ip)))

@@ -1,6 +1,6 @@
 /** A watch: what changes of the objects that it selects, from a version on, as lines of JSON. */
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import { gone, statusObject } from './answers.ts'
+import { gone, statusObject, withNulls } from './answers.ts'
 import { groupOf, KINDS, VERSION } from './discovery.ts'
 import type { KubeObject, ObjectStore, StoreEvent } from './object-store.ts'
 import { selectorOf, type Selects } from './selectors.ts'
@@ -13,6 +13,8 @@ export interface WatchFaults {
   mute_watches: number
   /** So many times a watch breaks off in place of its next event. */
   cut_watches: number
+  /** So many events say null for what is absent. */
+  null_events: number
 }
 
 /** What the double has open, so that tests can count and bookmark. */
@@ -20,7 +22,7 @@ export class WatchStreams {
   readonly #store: ObjectStore
   readonly #bookmarks = new Set<() => void>()
   readonly #open = new Set<ServerResponse>()
-  faults: WatchFaults = { gone_watches: 0, mute_watches: 0, cut_watches: 0 }
+  faults: WatchFaults = { gone_watches: 0, mute_watches: 0, cut_watches: 0, null_events: 0 }
   /** Opened so far. */
   count = 0
 
@@ -67,7 +69,11 @@ export class WatchStreams {
       return
     }
     const tell = (type: string, object: KubeObject): void => {
-      if (this.faults.cut_watches === 0) return send(type, asTable ? tableOf(plural, [object], {}) : object)
+      if (this.faults.cut_watches === 0) {
+        const isSpelled = this.faults.null_events > 0
+        if (isSpelled) this.faults.null_events -= 1
+        return send(type, asTable ? tableOf(plural, [object], {}) : isSpelled ? withNulls(object) : object)
+      }
       this.faults.cut_watches -= 1
       response.destroy()
     }

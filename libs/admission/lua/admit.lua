@@ -163,9 +163,10 @@ else
   if usedDay == 0 then redis.call('DEL', KEYS[4]) end
   redis.call('HSET', KEYS[4], 'b', day, 'n', usedDay + 1)
 end
-redis.call('PEXPIREAT', KEYS[4], dayEnd + 60000) -- housekeeping only: the bucket number decides
+-- Housekeeping only, the bucket number decides; a window that was counted in before has its end already.
+if usedDay == 0 then redis.call('PEXPIREAT', KEYS[4], dayEnd + 60000) end
 redis.call('HSET', KEYS[5], 'b', hour, 'n', usedHour + 1)
-redis.call('PEXPIREAT', KEYS[5], hourEnd + 60000)
+if usedHour == 0 then redis.call('PEXPIREAT', KEYS[5], hourEnd + 60000) end
 redis.call('SET', KEYS[3], string.format('%.0f:%.0f:%.0f:', day, hour, now) .. ARGV[8] .. ':' .. ARGV[8], 'PX', ARGV[10])
 return {
   'charged', now, now, leaseEnds,

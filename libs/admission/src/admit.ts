@@ -14,20 +14,15 @@
 import { CofferdamError, isCofferdamError } from '@cofferdam/contract'
 import { keys, leaseMember, type AttemptKey } from './keys.ts'
 import { releaseLease, type Settlement } from './lease.ts'
-import { numberAt, textAt, type Reply, type Scripts } from './scripts.ts'
-import type { Unseeded } from './seed.ts'
+import type { Reply, Scripts } from './scripts.ts'
 import { readVerdict, type Admitted, type Refused } from './verdict.ts'
+import { whenSeeded, type WhenSeededDeps } from './when-seeded.ts'
 
 /** When to ask again after trouble of ours (agentcore-and-thinkwork.md §10.2). */
 const UNKNOWN_RETRY_MS = 60_000
 
-/** Seeding is repeated when caps were set meanwhile or the server restarted again; more often than this is trouble. */
-const MAX_TRIES = 5
-
-export interface AdmitDeps {
+export interface AdmitDeps extends WhenSeededDeps {
   scripts: Scripts
-  serverRun(): Promise<string>
-  seed(tenantId: string, told: Unseeded): Promise<void>
   newToken(): string
   now(): number
   defaults: { tenant_daily: number; agent_hourly: number; concurrency: number }
@@ -42,14 +37,12 @@ export interface AdmitDeps {
 export async function admit(key: AttemptKey, most: Settlement, deps: AdmitDeps): Promise<Admitted | Refused> {
   const token = `${key.fence ?? 0}~${deps.newToken()}`
   try {
-    for (let tried = 0; tried < MAX_TRIES; tried++) {
-      const serverRun = await deps.serverRun()
-      const reply = await callAdmit(key, most, token, serverRun, deps)
-      if (reply.code === 'fenced')
-        throw new CofferdamError('fenced', 'The attempt was admitted to a later owner.')
-      if (reply.code !== 'unseeded') return settle(reply, key, token, deps)
-      await deps.seed(key.tenantId, { serverRun, nowMs: numberAt(reply, 0), capsRev: textAt(reply, 1) })
-    }
+    const asked = await whenSeeded(key.tenantId, deps, (serverRun) =>
+      callAdmit(key, most, token, serverRun, deps),
+    )
+    if (asked?.reply.code === 'fenced')
+      throw new CofferdamError('fenced', 'The attempt was admitted to a later owner.')
+    if (asked !== null) return settle(asked.reply, key, { token, serverRun: asked.serverRun }, deps)
     deps.logger?.warn({ tenant_id: key.tenantId }, 'counters stay unseeded; failing closed')
   } catch (error) {
     if (isCofferdamError(error) && error.code === 'fenced') throw error
@@ -106,10 +99,10 @@ async function callAdmit(
 async function settle(
   reply: Reply,
   key: AttemptKey,
-  token: string,
+  asked: { token: string; serverRun: string },
   deps: AdmitDeps,
 ): Promise<Admitted | Refused> {
-  const { verdict, orphan } = readVerdict(reply, key, token)
+  const { verdict, orphan } = readVerdict(reply, key, asked)
   if (orphan !== '') await deps.scripts.run('refund', refundKeys(key), [orphan, 0, leaseMember(key), ''])
   return verdict
 }

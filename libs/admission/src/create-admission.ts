@@ -4,6 +4,7 @@ import type { Redis } from 'ioredis'
 import { randomBytes } from 'node:crypto'
 import { admit, refundKeys, type AdmitDeps } from './admit.ts'
 import { readCaps, readCapsRev, writeCaps } from './caps.ts'
+import { keepCharge } from './keep-charge.ts'
 import { keys, leaseMember, type AttemptKey } from './keys.ts'
 import { releaseLease, renewLeases, type Settlement } from './lease.ts'
 import { defineScripts } from './scripts.ts'
@@ -61,6 +62,11 @@ export interface Admission {
    * `most` is what it may use at most (`largestCharge`): reserved until it is settled, where a cap of CPU or cost stands.
    */
   admit(key: AttemptKey, most?: Settlement): Promise<Admitted | Refused>
+  /**
+   * Before the audit row of an attempt that stays charged: counts it again when another life of the Redis server than it was admitted in
+   * has lost its charge. Asks Redis only in another life. Never throws.
+   */
+  keepCharge(admitted: Admitted): Promise<void>
   /** Prolongs leases by the lease time; returns the lost ones. Call every third of it. Throws `queue_unavailable`. */
   renew(leases: readonly Lease[]): Promise<Lease[]>
   /**
@@ -139,6 +145,7 @@ export function createAdmission(deps: AdmissionDeps): Admission {
   }
   return {
     admit: (key, most = NOTHING) => admit(key, most, admitDeps),
+    keepCharge: (admitted) => keepCharge(admitted, admitDeps),
     renew: (leases) => renewLeases(scripts, leases, leaseMs),
     async release(lease, options = {}) {
       const fadeMs = options.settled === true ? SETTLED_TTL_MS : 0

@@ -7,6 +7,7 @@ export {
   type Admission,
   type AdmissionDeps,
 } from './create-admission.ts'
+export { createCapsWriter } from './caps-writer.ts'
 export { judgeCommand, type CommandJudgement, type CommandRules } from './command-policy/judge-command.ts'
 export {
   decidePolicy,

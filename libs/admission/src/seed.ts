@@ -5,8 +5,8 @@
  *                                            └─ caps were set, or an attempt was settled, meanwhile: the next admission
  *                                               reads again
  *
- * Relies on countCharged counting by the Redis clock that it is given. Attempts that are charged but not yet recorded
- * are unknown to it: after a loss of data at most the executions in flight are missing from the counters.
+ * Relies on countCharged counting by the Redis clock that it is given. Attempts that were charged before the loss and are not
+ * recorded yet are unknown to it: their owners count them again before they record them (keep-charge.ts).
  */
 import { CofferdamError, boundedAnswer, type TenantCaps } from '@cofferdam/contract'
 import { capsFields } from './caps.ts'

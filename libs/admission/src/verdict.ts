@@ -19,6 +19,8 @@ export interface Admitted {
   chargedAtMs: number
   caps: CapsUse
   lease: Lease
+  /** Run of the Redis server in whose counters the charge is. */
+  serverRun: string
 }
 
 const DIMENSIONS = [...CAP_DIMENSIONS, 'tenant_concurrency'] as const
@@ -46,7 +48,7 @@ export interface Refused {
 export function readVerdict(
   reply: Reply,
   key: AttemptKey,
-  token: string,
+  { token, serverRun }: { token: string; serverRun: string },
 ): { verdict: Admitted | Refused; orphan: string } {
   if (reply.code === 'denied') {
     const verdict: Refused = {
@@ -65,6 +67,7 @@ export function readVerdict(
     chargedAtMs: numberAt(reply, 1),
     caps: readUse(reply, 3),
     lease: { ...key, token, expiresAtMs: numberAt(reply, 2) },
+    serverRun,
   }
   return { verdict, orphan: '' }
 }

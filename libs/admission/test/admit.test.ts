@@ -211,21 +211,23 @@ describe('concurrency', () => {
   })
 
   it('frees the lease of a dead holder when it expires, and renewal keeps a living one', async () => {
-    // Renewed every 50 ms below: a machine may stand still for the rest of it.
-    const short = openAdmission(server.url, { ...LONG_WINDOWS, leaseMs: 2000 })
+    const short = openAdmission(server.url, { ...LONG_WINDOWS, leaseMs: 200 })
     const tenant = await tenantWith({ concurrency: 2 })
     const dead = admitted(await short.admission.admit(attemptOf(tenant)))
-    const alive = admitted(await short.admission.admit(attemptOf(tenant)))
+    // Of the long lease: a machine may stand still between two renewals.
+    const alive = admitted(await open.admission.admit(attemptOf(tenant)))
     const next = attemptOf(tenant)
     await vi.waitFor(
       async () => {
-        expect(await short.admission.renew([alive.lease])).toEqual([])
-        expect((await short.admission.admit(next)).admitted).toBe(true)
+        expect(await open.admission.renew([alive.lease])).toEqual([])
+        expect((await open.admission.admit(next)).admitted).toBe(true)
       },
       { timeout: 20_000, interval: 50 },
     )
     expect(await redisNow()).toBeGreaterThanOrEqual(dead.lease.expiresAtMs)
-    expect(await short.admission.renew([dead.lease, alive.lease])).toEqual([dead.lease])
+    expect(await open.admission.renew([dead.lease, alive.lease])).toEqual([dead.lease])
+    const ends = await open.redis.zscore(`cfd:{${tenant}}:lease`, `${alive.lease.executionId}:1`)
+    expect(Number(ends)).toBeGreaterThan(alive.lease.expiresAtMs)
     short.close()
   })
 

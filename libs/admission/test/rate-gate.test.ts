@@ -17,9 +17,11 @@ afterAll(async () => {
 })
 
 const never = new AbortController().signal
+/** Waits for its answer: one that a slow machine gives late would let its caller pass. */
+const gateOf = (redis: Redis) => createRateGate({ redis, timeoutMs: 20_000 })
 
 it('lets no more through in a second than 1.2 times the rate, whoever asks', async () => {
-  const gates = connections.map((redis) => createRateGate({ redis }))
+  const gates = connections.map(gateOf)
   const startedAt = performance.now()
   const turns = await Promise.all(
     Array.from({ length: 40 }, async (_, n) => {
@@ -33,7 +35,7 @@ it('lets no more through in a second than 1.2 times the rate, whoever asks', asy
 })
 
 it('refuses a turn that is further off than its caller waits, and takes nothing for it', async () => {
-  const [gate] = connections.map((redis) => createRateGate({ redis }))
+  const [gate] = connections.map(gateOf)
   // A turn every 3 s: the refusals below take less, on any machine.
   const take = async (waitMs: number): Promise<void> =>
     await gate?.take('full', 1 / 3, { waitMs, signal: never })
@@ -43,7 +45,7 @@ it('refuses a turn that is further off than its caller waits, and takes nothing 
 })
 
 it('stops waiting with the reason of its caller', async () => {
-  const [gate] = connections.map((redis) => createRateGate({ redis }))
+  const [gate] = connections.map(gateOf)
   const stop = new AbortController()
   const reason = new Error('enough')
   await gate?.take('slow', 1, { waitMs: 0, signal: never })

@@ -173,6 +173,54 @@ describe('after Redis lost data', () => {
     open.close()
   })
 
+  it('counts an attempt in flight again, once and in the windows of its charge', async () => {
+    const rows = vi.fn(async () => counts(2, { 'agent-1': 2 }))
+    const open = openAdmission(server.url, { ...LONG_WINDOWS, countCharged: rows })
+    const verdict = await open.admission.admit(attemptOf('flight'))
+    if (!verdict.admitted) throw new Error('unreachable')
+    const used = async () => {
+      const usage = await open.admission.usage('flight', 'agent-1')
+      return [usage.tenant_daily.used, usage.agent_hourly?.used]
+    }
+    // In the same life it asks nobody.
+    await open.redis.del(await open.redis.keys('cfd:{flight}:*'))
+    await open.admission.keepCharge(verdict)
+    expect(await dump(open.redis, 'flight')).toEqual({})
+    // In another one the rows are counted first, and it is not among them.
+    const before = { ...verdict, serverRun: 'another' }
+    await Promise.all([open.admission.keepCharge(before), open.admission.keepCharge(before)])
+    expect(await used()).toEqual([3, 3])
+    expect(await open.admission.chargedAtMs(verdict.lease)).toBe(verdict.chargedAtMs)
+    // Its owner's right to it came with the charge.
+    expect(await open.admission.refund(verdict.lease, verdict.lease)).toBe(true)
+    expect(await used()).toEqual([2, 2])
+    // Of an earlier hour only the day is left to count.
+    await open.admission.keepCharge({ ...before, chargedAtMs: LONG_WINDOWS.hourMs - 1 })
+    expect(await used()).toEqual([3, 2])
+    open.close()
+  })
+
+  it('lets an attempt in flight end when its charge cannot be counted again, and tells the log', async () => {
+    const warn = vi.fn()
+    let isAway = false
+    const open = openAdmission(server.url, {
+      ...LONG_WINDOWS,
+      logger: { warn },
+      countCharged: async () => {
+        if (isAway) throw new Error('Postgres is away')
+        return counts(0)
+      },
+    })
+    const verdict = await open.admission.admit(attemptOf('flight-away'))
+    if (!verdict.admitted) throw new Error('unreachable')
+    await open.redis.del(await open.redis.keys('cfd:{flight-away}:*'))
+    isAway = true
+    await open.admission.keepCharge({ ...verdict, serverRun: 'another' })
+    expect(warn).toHaveBeenCalledTimes(1)
+    expect(await dump(open.redis, 'flight-away')).toEqual({})
+    open.close()
+  })
+
   it('compares again after a restart: missing charges are added, those in flight are kept', async () => {
     const dataDir = mkdtempSync(join(tmpdir(), 'cofferdam-seeding-'))
     let recorded = 0

@@ -135,13 +135,15 @@ def start(**options):
     child.stdout.readline()
 start()
 start(start_new_session=True)
+last_is_up, tell = os.pipe()
 if os.fork() == 0:
     os.setsid()
     if os.fork() == 0:
         start()
+        os.write(tell, b'x')
     os._exit(0)
 os.wait()
-time.sleep(0.2)
+os.read(last_is_up, 1)
 import signal
 signal.signal(signal.SIGINT, signal.SIG_IGN)
 signal.signal(signal.SIGTERM, signal.SIG_IGN)

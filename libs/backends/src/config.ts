@@ -16,3 +16,15 @@ const shape = Object.fromEntries(
 export const backendsConfigSchema = z.strictObject(shape)
 /** What stands in a file, with defaults left out. */
 export type BackendsConfigInput = z.input<typeof backendsConfigSchema>
+
+/** The same, with the names in the order in which they were written: it is the order of preference. */
+export const orderedBackendsConfigSchema = z.unknown().transform((written, context) => {
+  const { data, error } = backendsConfigSchema.safeParse(written)
+  if (error !== undefined) {
+    for (const { path, message } of error.issues)
+      context.issues.push({ code: 'custom', path, message, input: written })
+    return z.NEVER
+  }
+  const names = Object.keys(written as object) as BackendName[]
+  return Object.fromEntries(names.map((name) => [name, data[name]])) as typeof data
+})

@@ -16,7 +16,7 @@ export { poolIdOf } from './azure/arm/pool-calls.ts'
 export type { FleetPool } from './azure/fleet-pool.ts'
 export type { Found as FoundPool, PoolPlan } from './azure/arm/provision-pool.ts'
 export { capabilitiesTable } from './capabilities-table.ts'
-export { backendsConfigSchema, type BackendsConfigInput } from './config.ts'
+export { backendsConfigSchema, orderedBackendsConfigSchema, type BackendsConfigInput } from './config.ts'
 export { createBackends } from './create-backends.ts'
 export type { BackendDeps, BackendLogger } from './deps.ts'
 export {

@@ -1,25 +1,16 @@
 /** Output of AgentCore's programs while they run: as it is printed, each byte once, and no secret in any piece. */
 import { execFileSync } from 'node:child_process'
 import { randomUUID } from 'node:crypto'
-import { globSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { dirname, join } from 'node:path'
+import { globSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { DEFAULT_LIMITS, type Exit, type Program, type Sandbox, type SandboxSpec } from '@cofferdam/contract'
-import { afterAll, afterEach, beforeAll, describe, expect, it, test } from 'vitest'
-import {
-  EXAMPLE_SECRETS,
-  startAgentcoreDouble,
-  type AgentcoreDouble,
-} from '../../../infra/doubles/agentcore/agentcore-double.ts'
-import type { Fault } from '../../../infra/doubles/agentcore/faults.ts'
-import { missing, NODE } from '../../../infra/doubles/jail.ts'
-import { createAgentcoreBackend } from '../src/agentcore/index.ts'
+import { afterAll, beforeAll, describe, expect, it, test } from 'vitest'
 import { createLiveLines } from '../src/agentcore/live-lines.ts'
+import { describeAgentcore, diskOf, invoke } from './agentcore-at-double.ts'
 import { redisSessions, type TestSessions } from './redis-sessions.ts'
-import { jobSpec, python } from './remote-run.ts'
+import { python } from './remote-run.ts'
 
-const why = missing()
 const CELL = fileURLToPath(new URL('../src/agentcore/', import.meta.url))
 /** Says that it is up, and ends when the file `go` is there. */
 const HELD = `import os, sys, time
@@ -30,159 +21,113 @@ os.write(1, "é".encode()[1:] + b"\\xff\\n")
 print("err", file=sys.stderr)`
 const SAID = Buffer.concat([Buffer.from('up ✓\né'), Buffer.from([0xff]), Buffer.from('\n')])
 
-describe.skipIf(why !== null && process.env['COFFERDAM_REQUIRE'] !== 'all')(
-  `agentcore’s live output ${why ?? ''}`,
-  () => {
-    const folder = mkdtempSync(join(tmpdir(), 'cofferdam-agentcore-'))
-    const keys = join(folder, 'credentials')
-    const opened: AsyncDisposable[] = []
-    let double: AgentcoreDouble
-    let sessions: TestSessions
+describeAgentcore('agentcore’s live output', (at) => {
+  let sessions: TestSessions
+  beforeAll(async () => {
+    sessions = await redisSessions()
+  })
+  afterAll(async () => {
+    await sessions[Symbol.asyncDispose]()
+  })
 
-    beforeAll(async () => {
-      const { accessKeyId, secretAccessKey } = EXAMPLE_SECRETS
-      writeFileSync(
-        keys,
-        `[default]\naws_access_key_id = ${accessKeyId}\naws_secret_access_key = ${secretAccessKey}\n`,
-      )
-      double = await startAgentcoreDouble({ ratePerSecond: 1000 })
-      sessions = await redisSessions()
-    })
-    afterEach(async () => {
-      double.fault()
-      double.previews = false
-      for (const one of opened.splice(0)) await one[Symbol.asyncDispose]()
-      expect(double.sessions.running(), 'left at the service').toEqual([])
-    })
-    afterAll(async () => {
-      await double[Symbol.asyncDispose]()
-      await sessions[Symbol.asyncDispose]()
-      rmSync(folder, { recursive: true })
-    })
+  const open = async (program: Program, change: Partial<SandboxSpec> = {}, config = {}): Promise<Sandbox> =>
+    await at.open(program, change, at.backend(config, { sessions }))
 
-    async function open(program: Program, change: Partial<SandboxSpec> = {}, config = {}): Promise<Sandbox> {
-      const by = createAgentcoreBackend(
-        {
-          region: 'eu-central-1',
-          endpoint: double.origin,
-          credentials_file: keys,
-          interpreters: { 'internal-only': 'internal-0123456789' },
-          calls_per_second: 1000,
-          node: NODE,
-          ...config,
-        },
-        { sessions },
-      )
-      const sandbox = await by.open(
-        { ...jobSpec('aceaceaceace', program), ...change },
-        AbortSignal.timeout(30_000),
-      )
-      opened.push(sandbox, by)
-      return sandbox
+  /** Runs it; `onStdout` hears all of stdout so far with every piece. */
+  async function run(
+    sandbox: Sandbox,
+    program: Program,
+    onStdout: (soFar: Buffer) => void = () => undefined,
+  ): Promise<{ exit: Exit; stdout: Buffer; stderr: string; pieces: string[] }> {
+    const said = { stdout: Buffer.alloc(0), stderr: Buffer.alloc(0) }
+    const pieces: string[] = []
+    const exit = await sandbox.run(program, {
+      onOutput(stream, chunk) {
+        pieces.push(Buffer.from(chunk).toString('latin1'))
+        said[stream] = Buffer.concat([said[stream], chunk])
+        if (stream === 'stdout') onStdout(said.stdout)
+      },
+      maxOutputBytes: { stdout: 8 << 20, stderr: 8 << 20 },
+      signal: AbortSignal.timeout(30_000),
+    })
+    return { exit, stdout: said.stdout, stderr: said.stderr.toString(), pieces }
+  }
+
+  /** Makes `go` in the sandbox's work directory. */
+  function letGo(sandbox: Sandbox): void {
+    const cwd = diskOf(at.sessionOf(sandbox))
+    for (const work of globSync('home/.cofferdam-*/work', { cwd })) writeFileSync(join(cwd, work, 'go'), '')
+  }
+
+  const session = (): Partial<SandboxSpec> => ({
+    reuse: 'session',
+    session: { key: randomUUID(), scope: 'interpreter', idleMs: null },
+  })
+  const shell: Program = {
+    type: 'script',
+    language: 'bash',
+    source: `echo "up ✓"; until [ -e go ]; do sleep 0.01; done; printf '\\303'; printf '\\251\\377\\n'; echo err >&2`,
+  }
+
+  it.each<[string, Program, Partial<SandboxSpec>, object]>([
+    ['a script', python(HELD), {}, {}],
+    ['a command', shell, {}, {}],
+    ['a script of a session', python(HELD), session(), {}],
+    ['a script in the background', python(HELD), {}, { call_max_ms: 1000 }],
+  ])('is there before the end of %s, and each byte comes once', async (_what, program, change, config) => {
+    at.double.previews = true
+    const sandbox = await open(program, change, config)
+    // It ends only because what it said was heard.
+    const { exit, stdout, stderr } = await run(sandbox, program, (soFar) => {
+      if (soFar.includes('up ✓\n')) letGo(sandbox)
+    })
+    expect({ code: exit.exitCode, stdout: stdout.toString('latin1'), stderr }).toEqual({
+      code: 0,
+      stdout: SAID.toString('latin1'),
+      stderr: 'err\n',
+    })
+    expect(exit.outputBytes).toEqual({ stdout: SAID.length, stderr: 4 })
+    sandbox.retire?.()
+  })
+
+  it.each([
+    invoke('cut-after'),
+    invoke('truncated'),
+    invoke('empty'),
+    invoke('exception', { after: 1 }),
+    invoke('duplicate'),
+    invoke('growing'),
+    invoke('split'),
+    invoke('unknown-event'),
+  ])('comes once although its stream ends with $kind', async (fault) => {
+    const program = python('import time\nfor n in range(4):\n    print("é" * 5000, n, flush=True)')
+    const expected = [0, 1, 2, 3].map((n) => `${'é'.repeat(5000)} ${n}\n`).join('')
+    for (const previews of [true, false]) {
+      at.double.previews = previews
+      const sandbox = await open(program)
+      at.double.fault({ ...fault })
+      expect((await run(sandbox, program)).stdout.toString()).toBe(expected)
+      expect(at.double.faultsLeft).toEqual([])
     }
+  })
 
-    /** Runs it; `onStdout` hears all of stdout so far with every piece. */
-    async function run(
-      sandbox: Sandbox,
-      program: Program,
-      onStdout: (soFar: Buffer) => void = () => undefined,
-    ): Promise<{ exit: Exit; stdout: Buffer; stderr: string; pieces: string[] }> {
-      const said = { stdout: Buffer.alloc(0), stderr: Buffer.alloc(0) }
-      const pieces: string[] = []
-      const exit = await sandbox.run(program, {
-        onOutput(stream, chunk) {
-          pieces.push(Buffer.from(chunk).toString('latin1'))
-          said[stream] = Buffer.concat([said[stream], chunk])
-          if (stream === 'stdout') onStdout(said.stdout)
-        },
-        maxOutputBytes: { stdout: 8 << 20, stderr: 8 << 20 },
-        signal: AbortSignal.timeout(30_000),
-      })
-      return { exit, stdout: said.stdout, stderr: said.stderr.toString(), pieces }
-    }
-
-    /** Makes `go` in the sandbox's work directory. */
-    function letGo(sandbox: Sandbox): void {
-      const { socket = '' } = double.sessions.byId(String(sandbox.ref.handle['session']))?.jail ?? {}
-      const root = dirname(dirname(socket))
-      for (const work of globSync('home/.cofferdam-*/work', { cwd: root }))
-        writeFileSync(join(root, work, 'go'), '')
-    }
-
-    const session = (): Partial<SandboxSpec> => ({
-      reuse: 'session',
-      session: { key: randomUUID(), scope: 'interpreter', idleMs: null },
+  it('is all that there is of a program that kills its interpreter', async () => {
+    at.double.previews = true
+    const program = python(
+      'import os, signal, time\nprint("last words", flush=True)\nwhile not os.path.exists("go"): time.sleep(0.01)\nos.kill(os.getpid(), signal.SIGKILL)',
+    )
+    const sandbox = await open(program, session())
+    const { exit, stdout } = await run(sandbox, program, () => letGo(sandbox))
+    expect({ code: exit.exitCode, stdout: stdout.toString(), bytes: exit.outputBytes.stdout }).toEqual({
+      code: 137,
+      stdout: 'last words\n',
+      bytes: 11,
     })
-    const shell: Program = {
-      type: 'script',
-      language: 'bash',
-      source: `echo "up ✓"; until [ -e go ]; do sleep 0.01; done; printf '\\303'; printf '\\251\\377\\n'; echo err >&2`,
-    }
+  })
 
-    it.each<[string, Program, Partial<SandboxSpec>, object]>([
-      ['a script', python(HELD), {}, {}],
-      ['a command', shell, {}, {}],
-      ['a script of a session', python(HELD), session(), {}],
-      ['a script in the background', python(HELD), {}, { call_max_ms: 1000 }],
-    ])('is there before the end of %s, and each byte comes once', async (_what, program, change, config) => {
-      double.previews = true
-      const sandbox = await open(program, change, config)
-      // It ends only because what it said was heard.
-      const { exit, stdout, stderr } = await run(sandbox, program, (soFar) => {
-        if (soFar.includes('up ✓\n')) letGo(sandbox)
-      })
-      expect({ code: exit.exitCode, stdout: stdout.toString('latin1'), stderr }).toEqual({
-        code: 0,
-        stdout: SAID.toString('latin1'),
-        stderr: 'err\n',
-      })
-      expect(exit.outputBytes).toEqual({ stdout: SAID.length, stderr: 4 })
-      sandbox.retire?.()
-    })
-
-    const invoke = (kind: Fault['kind'], more: Partial<Fault> = {}): Fault => ({
-      operation: 'InvokeCodeInterpreter',
-      kind,
-      ...more,
-    })
-    it.each([
-      invoke('cut-after'),
-      invoke('truncated'),
-      invoke('empty'),
-      invoke('exception', { after: 1 }),
-      invoke('duplicate'),
-      invoke('growing'),
-      invoke('split'),
-      invoke('unknown-event'),
-    ])('comes once although its stream ends with $kind', async (fault) => {
-      const program = python('import time\nfor n in range(4):\n    print("é" * 5000, n, flush=True)')
-      const expected = [0, 1, 2, 3].map((n) => `${'é'.repeat(5000)} ${n}\n`).join('')
-      for (const previews of [true, false]) {
-        double.previews = previews
-        const sandbox = await open(program)
-        double.fault({ ...fault })
-        expect((await run(sandbox, program)).stdout.toString()).toBe(expected)
-        expect(double.faultsLeft).toEqual([])
-      }
-    })
-
-    it('is all that there is of a program that kills its interpreter', async () => {
-      double.previews = true
-      const program = python(
-        'import os, signal, time\nprint("last words", flush=True)\nwhile not os.path.exists("go"): time.sleep(0.01)\nos.kill(os.getpid(), signal.SIGKILL)',
-      )
-      const sandbox = await open(program, session())
-      const { exit, stdout } = await run(sandbox, program, () => letGo(sandbox))
-      expect({ code: exit.exitCode, stdout: stdout.toString(), bytes: exit.outputBytes.stdout }).toEqual({
-        code: 137,
-        stdout: 'last words\n',
-        bytes: 11,
-      })
-    })
-
-    it('holds no part of a secret that is printed in pieces, nor more of it than the bound of its stream', async () => {
-      double.previews = true
-      const program = python(`import os, time
+  it('holds no part of a secret that is printed in pieces, nor more of it than the bound of its stream', async () => {
+    at.double.previews = true
+    const program = python(`import os, time
 token = os.environ["API_TOKEN"]
 for n in range(0, len(token), 7):
     print(token[n:n + 7], end="", flush=True)
@@ -190,23 +135,22 @@ for n in range(0, len(token), 7):
 print("\\nghp_" + "a1" * 9, end="", flush=True)
 time.sleep(0.12)
 print("b2" * 9)`)
-      const token = 'zq-secret-of-the-tenant-0042'
-      const sandbox = await open(program, { env: { API_TOKEN: token } })
-      const { stdout, pieces } = await run(sandbox, program)
-      expect(stdout.toString()).toBe('<redacted>\n<redacted>\n')
-      expect(pieces.join('')).not.toMatch(/zq|ghp|b2/)
-    })
+    const token = 'zq-secret-of-the-tenant-0042'
+    const sandbox = await open(program, { env: { API_TOKEN: token } })
+    const { stdout, pieces } = await run(sandbox, program)
+    expect(stdout.toString()).toBe('<redacted>\n<redacted>\n')
+    expect(pieces.join('')).not.toMatch(/zq|ghp|b2/)
+  })
 
-    it('ends for a program of a session that nobody hears, which does not wait for it', async () => {
-      const limits = { ...DEFAULT_LIMITS, soft_timeout_ms: 20_000, hard_timeout_ms: 25_000 }
-      const program = python('import sys\nfor n in range(300): sys.stdout.write("x" * 10_000)')
-      const sandbox = await open(program, { ...session(), limits })
-      const { exit, stdout } = await run(sandbox, program)
-      expect([exit.exitCode, stdout.length]).toEqual([0, 3_000_000])
-      sandbox.retire?.()
-    })
-  },
-)
+  it('ends for a program of a session that nobody hears, which does not wait for it', async () => {
+    const limits = { ...DEFAULT_LIMITS, soft_timeout_ms: 20_000, hard_timeout_ms: 25_000 }
+    const program = python('import sys\nfor n in range(300): sys.stdout.write("x" * 10_000)')
+    const sandbox = await open(program, { ...session(), limits })
+    const { exit, stdout } = await run(sandbox, program)
+    expect([exit.exitCode, stdout.length]).toEqual([0, 3_000_000])
+    sandbox.retire?.()
+  })
+})
 
 describe('lines of live output', () => {
   const line = (number: number, text: string, nonce = 'abc'): string =>

@@ -1,7 +1,7 @@
 /** Provisioning against the account's double, through the vendor's clients, with the rows in a real Postgres. */
 import { isCofferdamError, type InterpreterRows } from '@cofferdam/contract'
 import { createStore, type Store } from '@cofferdam/store'
-import { createTestDatabase, type TestDatabase } from '@cofferdam/store/testing'
+import { createTestDatabase, PATIENT_TIMEOUTS, type TestDatabase } from '@cofferdam/store/testing'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -33,7 +33,7 @@ beforeAll(async () => {
     join(blobDir, 'credentials'),
     `[default]\naws_access_key_id = ${accessKeyId}\naws_secret_access_key = ${secretAccessKey}\n`,
   )
-  store = await createStore({ databaseUrl: database.url, blobDir })
+  store = await createStore({ databaseUrl: database.url, blobDir, timeouts: PATIENT_TIMEOUTS })
 })
 afterAll(async () => {
   await store[Symbol.asyncDispose]()

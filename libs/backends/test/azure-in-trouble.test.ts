@@ -1,10 +1,18 @@
 /** What the service and all that stands before it may do while something runs, or is being begun: nothing is lost, nothing is left. */
-import { BOUNDS, type Backend, type Program, type Sandbox, type SandboxSpec } from '@cofferdam/contract'
+import {
+  BOUNDS,
+  newWorkerId,
+  type Backend,
+  type Program,
+  type Sandbox,
+  type SandboxSpec,
+} from '@cofferdam/contract'
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest'
 import { missing } from '../../../infra/doubles/jail.ts'
 import { NO_FAULTS } from '../../../infra/doubles/azure/faults.ts'
 import { azureConfigSchema } from '../src/azure/config.ts'
 import { createCredentials } from '../src/azure/credentials.ts'
+import { createIdentifiers } from '../src/azure/identifier.ts'
 import { createAzureBackend } from '../src/azure/index.ts'
 import { createPoolApi } from '../src/azure/pool-api.ts'
 import { createTokens } from '../src/azure/tokens.ts'
@@ -145,6 +153,61 @@ describe.skipIf(why !== null && process.env['COFFERDAM_REQUIRE'] !== 'all')(
       expect(await backend.kill(sandbox.ref)).toBe(false)
       await backend[Symbol.asyncDispose]()
       expect(warned).toEqual([])
+    })
+
+    it.each([
+      ['python', 'python/session'],
+      ['custom', 'stopSession'],
+    ] as const)('%s: ends a session of which the pool does not know yet', async (pool, path) => {
+      const backend = createAzureBackend(places.settings(pool))
+      // However slow this machine is, the session has just begun.
+      vi.spyOn(performance, 'now').mockReturnValue(performance.now())
+      const sandbox = await open(backend, python('1'))
+      places.double.fault({ hide: 1, drop_path: path })
+      await sandbox[Symbol.asyncDispose]()
+      expect(await places.double.pool(pool).list()).toHaveLength(1)
+      await backend[Symbol.asyncDispose]()
+      expect(await places.double.pool(pool).list()).toEqual([])
+    })
+
+    it.each(['python', 'custom'] as const)(
+      '%s: finds all of its sessions, however few of them a page holds',
+      async (name) => {
+        const pool = places.double.pool(name)
+        const backend = createAzureBackend(places.settings(name))
+        const owners = Array.from({ length: 11 }, () => newWorkerId(FLEET))
+        const identifiers = createIdentifiers(places.settings(name).identifier_secret_file)
+        const names = await Promise.all(owners.map((owner) => identifiers.ofJob(owner, 'seed')))
+        pool.page = 1
+        try {
+          await Promise.all(names.map((identifier) => pool.of(identifier)))
+          expect((await backend.owners()).toSorted()).toEqual(owners.toSorted())
+        } finally {
+          pool.page = 300
+          await Promise.all(names.map((identifier) => pool.end(identifier)))
+        }
+      },
+    )
+
+    it('takes a list of sessions that does not end for none', async () => {
+      const page = Array.from({ length: 300 }, () => ({ identifier: 'others' }))
+      places.double.fault({
+        odd_after: 1000,
+        odd_body: JSON.stringify({ value: page, nextLink: 'more' }),
+        drop_path: 'listSessions',
+      })
+      await expect(createAzureBackend(places.settings('python')).owners()).rejects.toMatchObject({
+        code: 'protocol_violation',
+      })
+    })
+
+    it('runs once what is answered before it has ended, and says how it ended', async () => {
+      const backend = createAzureBackend(places.settings('python'))
+      const program = python("open('n', 'a').write('x'); print('once')")
+      places.double.fault({ answer_early: 1000 })
+      await using sandbox = await open(backend, program)
+      expect(await printed(sandbox, program)).toBe('once\n')
+      expect(Buffer.from(await sandbox.read('n', 10)).toString()).toBe('x')
     })
 
     it.each([

@@ -28,9 +28,9 @@ export async function startAzurePlaces(maxSessions = 40): Promise<AzurePlaces> {
   const folder = mkdtempSync(join(tmpdir(), 'cofferdam-azure-'))
   const double = await startAzureDouble({
     pools: [
-      { name: 'python', kind: 'PythonLTS', maxSessions },
+      { name: 'python', kind: 'PythonLTS', maxSessions, keepsReady: true },
       { name: 'shell', kind: 'Shell', maxSessions },
-      { name: 'custom', kind: 'CustomContainer', maxSessions },
+      { name: 'custom', kind: 'CustomContainer', maxSessions, keepsReady: true },
     ],
   })
   writeFileSync(join(folder, 'secret'), SECRET)

@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { AzureCliCredential, ManagedIdentityCredential } from '@azure/identity'
-import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest'
+import { afterAll, afterEach, beforeAll, describe, expect, it, onTestFinished, vi } from 'vitest'
 import { writeAzStub } from '../../../infra/doubles/azure/az-stub.ts'
 import { startAzureDouble, type AzureDouble } from '../../../infra/doubles/azure/azure-double.ts'
 import { azureConfigSchema } from '../src/azure/config.ts'
@@ -77,6 +77,23 @@ describe('azure tokens', () => {
       [SESSIONS_AUDIENCE, '2019-08-01'],
       [SESSIONS_AUDIENCE, '2019-08-01'],
     ])
+  })
+
+  it('are waited for as any call where the endpoint of an identity is named, for there is one', async () => {
+    const bounds = vi.spyOn(AbortSignal, 'timeout')
+    onTestFinished(() => bounds.mockRestore())
+    const tokens = createTokens(
+      createCredentials(
+        settings({
+          credentials: ['managed-identity'],
+          identity_endpoint: double.identityEndpoint,
+          identity_header_file: file('header', double.identity.settings.identityHeader),
+          api_timeout_ms: 77_000,
+        }),
+      ),
+    )
+    expect(await listed(await tokens.get(SESSIONS_AUDIENCE, never))).toBe(200)
+    expect(bounds.mock.calls).toContainEqual([77_000])
   })
 
   it.each([

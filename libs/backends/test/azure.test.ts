@@ -109,6 +109,13 @@ describe.skipIf(why !== null && process.env['COFFERDAM_REQUIRE'] !== 'all')(
         expect([exit.exitCode, stdout]).toEqual([3, 'out\n'])
       })
 
+      it('brings what a program in TypeScript needs beyond the agent', async () => {
+        const typed = createAzureBackend(places.settings('python', { languages: ['typescript'] }))
+        const source = 'enum Colour { red = 3 }\nconsole.log(Colour.red)'
+        const { stdout } = await ran(typed, { type: 'script', language: 'typescript', source })
+        expect(stdout).toBe('3\n')
+      })
+
       it('ends a program at its soft deadline by itself, for nothing reaches a session that executes', async () => {
         const program = python(
           "import time\nprint('up', flush=True)\ntry:\n  time.sleep(60)\nexcept KeyboardInterrupt:\n  print('cleaned')\n  raise SystemExit(7)",
@@ -233,6 +240,7 @@ describe.skipIf(why !== null && process.env['COFFERDAM_REQUIRE'] !== 'all')(
         signal: AbortSignal.timeout(20_000),
       })
       expect(exit).toMatchObject({ oomKills: 1, signal: 'SIGKILL' })
+      expect(await sandbox.list(['*'], 1)).toEqual([])
     })
 
     it('says that the pool is full, and never that the program failed', async () => {

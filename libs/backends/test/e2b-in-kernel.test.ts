@@ -19,6 +19,8 @@ interface Reply {
   text: string
   /** The connection breaks after it, instead of ending. */
   breaks?: boolean
+  /** Nothing comes after it, and no end. */
+  hangs?: boolean
   /** Sent in single bytes. */
   inBytes?: boolean
 }
@@ -38,14 +40,14 @@ describe.skipIf(!existsSync(PYTHON) && process.env['COFFERDAM_REQUIRE'] !== 'all
           let body = ''
           for await (const part of request) body += String(part)
           asked.push((JSON.parse(body) as { code: string }).code)
-          const { status = 200, text, breaks = false, inBytes = false } = replies.shift() ?? { text: END }
+          const { status = 200, text, breaks, hangs, inBytes } = replies.shift() ?? ({ text: END } as Reply)
           response.writeHead(status)
           const bytes = Buffer.from(text)
-          const size = inBytes ? 1 : Math.max(1, bytes.length)
+          const size = inBytes === true ? 1 : Math.max(1, bytes.length)
           for (let at = 0; at < bytes.length; at += size)
             await new Promise((resolve) => response.write(bytes.subarray(at, at + size), resolve))
-          if (breaks) response.destroy()
-          else response.end()
+          if (breaks === true) response.destroy()
+          else if (hangs !== true) response.end()
         })()
       })
       server.listen(0, '127.0.0.1')
@@ -65,7 +67,10 @@ describe.skipIf(!existsSync(PYTHON) && process.env['COFFERDAM_REQUIRE'] !== 'all
       const source = `import os; os.makedirs(${JSON.stringify(folder)}, exist_ok=True); os.chdir(${JSON.stringify(folder)})\n${SOURCE.replace('49999', String(port))}\nprint('value', cofferdam_value)`
       const child = spawn(PYTHON, ['-I', '-c', source], { stdio: 'pipe' })
       const said = { stdout: '', stderr: '' }
-      child.stdout.setEncoding('utf8').on('data', (text: string) => (said.stdout += text))
+      child.stdout.setEncoding('utf8').on('data', (text: string) => {
+        said.stdout += text
+        if (program.hangs === true) child.kill('SIGINT')
+      })
       child.stderr.setEncoding('utf8').on('data', (text: string) => (said.stderr += text))
       child.stdin.end(JSON.stringify({ source: 'SOURCE', argv: [], env: {} }))
       const [code] = (await once(child, 'close')) as [number]
@@ -88,10 +93,32 @@ describe.skipIf(!existsSync(PYTHON) && process.env['COFFERDAM_REQUIRE'] !== 'all
       })
     })
 
+    it('takes lines that end in other ways: the last one by the end of the stream, blank ones with a carriage return', async () => {
+      const text = `${BEGUN}\r\n${line({ type: 'stdout', text: 'out\n' })}${END.trimEnd()}`
+      expect(await run({ text })).toEqual({ code: 0, stdout: 'out\nvalue None\n', stderr: '' })
+    })
+
+    it('has no value where it was not told which cell it was', async () => {
+      const text = `${line({ type: 'result', text: '7', is_main_result: true })}${END}`
+      expect(await run({ text })).toEqual({ code: 0, stdout: 'value None\n', stderr: '' })
+      expect(asked).toEqual([expect.any(String), 'SOURCE'])
+    })
+
+    it.each([
+      [{ name: 'ValueError', value: 'x', traceback: null }, 1, 'ValueError: x\n'],
+      [{ name: 'ValueError', value: 'x' }, 1, 'ValueError: x\n'],
+      [{ name: 'SystemExit', value: null, traceback: null }, 0, ''],
+    ])('shows what it was told of an error: %j', async (error, code, stderr) => {
+      const ran = await run({ text: `${BEGUN}${line({ type: 'error', ...error })}${END}` })
+      expect([ran.code, ran.stderr]).toEqual([code, stderr])
+    })
+
     it('fails when its stream is cut, in a line, between two, or before the first, and is never sent again', async () => {
       const output = line({ type: 'stdout', text: 'out\n' })
       for (const [text, breaks] of [
         [`${BEGUN}${output.slice(0, -5)}`, true],
+        [`${BEGUN}${output}${END.slice(0, -2)}`, false],
+        [`${BEGUN}${output.trimEnd()}`, false],
         [`${BEGUN}${output}`, true],
         [`${BEGUN}${output}`, false],
         ['', true],
@@ -107,6 +134,12 @@ describe.skipIf(!existsSync(PYTHON) && process.env['COFFERDAM_REQUIRE'] !== 'all
       const ended = line({ type: 'unexpected_end_of_execution' })
       const ran = await run({ text: `${BEGUN}${ended}${END}` })
       expect([ran.code, ran.stderr]).toEqual([1, 'the kernel ended\n'])
+    })
+
+    it('leaves a kernel that holds no way for an interrupt, and waits until it is free', async () => {
+      const ran = await run({ text: `${BEGUN}${line({ type: 'stdout', text: 'up\n' })}`, hangs: true })
+      expect(ran).toEqual({ code: 130, stdout: 'up\n', stderr: '' })
+      expect(asked).toEqual([expect.any(String), 'SOURCE', "exec('', {})"])
     })
 
     it('fails when it is refused, or told what no kernel says', async () => {

@@ -63,6 +63,8 @@ describe.skipIf(why !== null && process.env['COFFERDAM_REQUIRE'] !== 'all')(`e2b
     })
     return { exit, value: exit.valueJson === undefined ? undefined : JSON.parse(exit.valueJson), ...said }
   }
+  /** Interrupts a program for its first words alone: what it says to that may come before its end. */
+  const onceUp = (sandbox: Sandbox) => (text: string) => void (text === 'up\n' && sandbox.interrupt())
   /** One program in a sandbox of its own. */
   async function once(source: string, change?: Partial<SandboxSpec>) {
     await using sandbox = await open(source, change)
@@ -131,18 +133,17 @@ print(json.dumps([name for name in os.environ if name.startswith('E2B_') or name
     expect((await once(source)).stdout).toBe('é漢[]\n')
   })
 
-  it('waits for the clean-up of a program that is stopped', async () => {
+  it('lets a program that is stopped clean up, say so and choose its exit code', async () => {
     const source =
-      "import time\nprint('up')\ntry:\n  while True: time.sleep(0.01)\nexcept KeyboardInterrupt:\n  open('cleaned', 'w').close()"
+      "import sys, time\ntry:\n  print('up')\n  while True: time.sleep(0.01)\nexcept KeyboardInterrupt:\n  print('down')\n  sys.exit(7)"
     await using sandbox = await open(source)
-    const { exit } = await run(sandbox, source, () => void sandbox.interrupt())
-    expect(exit.exitCode).toBe(130)
-    expect(await sandbox.list(['cleaned'], 1)).toHaveLength(1)
+    const { exit, stdout } = await run(sandbox, source, onceUp(sandbox))
+    expect([exit.exitCode, stdout]).toEqual([7, 'up\ndown\n'])
   })
 
   it('ends a session whose program does not stop when it is told to', async () => {
     const source =
-      "import time\nprint('up')\nwhile True:\n  try: time.sleep(0.01)\n  except KeyboardInterrupt: pass"
+      "import signal, time\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\nprint('up')\nwhile True: time.sleep(0.01)"
     const wish = jobSpec('e2be2be2be2b', python(source))
     const sandbox = await open(source, {
       reuse: 'session',
@@ -150,7 +151,7 @@ print(json.dumps([name for name in os.environ if name.startswith('E2B_') or name
       // A quarter of a second until it is told again.
       limits: { ...wish.limits, soft_timeout_ms: 1000, hard_timeout_ms: 1500 },
     })
-    const { exit } = await run(sandbox, source, () => void sandbox.interrupt())
+    const { exit } = await run(sandbox, source, onceUp(sandbox))
     expect(exit.signal).toBe('SIGTERM')
     await sandbox[Symbol.asyncDispose]()
     expect(await sessions.find({ tenantId: 't', backend: 'e2b', key: 'stubborn' })).toBeNull()
@@ -159,7 +160,7 @@ print(json.dumps([name for name in os.environ if name.startswith('E2B_') or name
   it('stops a program that is told to, and streams what it says before', async () => {
     const source = "import time\nprint('up')\nwhile True: time.sleep(0.01)"
     await using sandbox = await open(source)
-    const { exit, stdout } = await run(sandbox, source, () => void sandbox.interrupt())
+    const { exit, stdout } = await run(sandbox, source, onceUp(sandbox))
     expect([exit.exitCode, stdout]).toEqual([130, 'up\n'])
   })
 

@@ -1,5 +1,6 @@
 /** Sessions at E2B: one sandbox for a name whichever worker comes, and workers that die at any point of a turn. */
 import { spawn } from 'node:child_process'
+import { randomUUID } from 'node:crypto'
 import { once } from 'node:events'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -8,12 +9,14 @@ import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
 import {
   CofferdamError,
+  StopReason,
   type Backend,
   type Sandbox,
   type SandboxSpec,
   type SessionEntry,
 } from '@cofferdam/contract'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { hostProcesses } from '../conformance/harness.ts'
 import { NO_FAULTS } from '../../../infra/doubles/e2b/faults.ts'
 import { startE2bDouble, type E2bDouble } from '../../../infra/doubles/e2b/e2b-double.ts'
 import { missing } from '../../../infra/doubles/jail.ts'
@@ -30,6 +33,41 @@ const IN_SESSION = {
 /** Tells how often it ran in this session. */
 const COUNT = "n = globals().get('n', 0) + 1\nprint(n)"
 const HANG = "import time\nprint('up', flush=True)\ntime.sleep(600)"
+const OF_FILES = {
+  reuse: 'session',
+  session: { key: 'k', scope: 'files', idleMs: null },
+} as const satisfies Partial<SandboxSpec>
+const LOOK = `
+import os
+print([sorted(os.listdir(path)) for path in ('/tmp', '/dev/shm', '.')])`
+/** Leaves a process of its own session and group that has another pid every moment and writes wherever it can, and waits for its first round. */
+const leaves = (mark: string): string => `
+import os, sys
+daemon = '''
+import os, sys
+def everywhere():
+    for folder in ('/tmp', '/dev/shm', '.'):
+        open(folder + '/' + sys.argv[1], 'a').write('x')
+everywhere()
+os.write(int(sys.argv[2]), b'up')
+while True:
+    if os.fork():
+        os._exit(0)
+    os.setsid()
+    everywhere()
+'''
+heard, told = os.pipe()
+os.set_inheritable(told, True)
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0:
+        null = os.open(os.devnull, os.O_RDWR)
+        for number in (0, 1, 2):
+            os.dup2(null, number)
+        os.execv(sys.executable, [sys.executable, '-c', daemon, '${mark}', str(told)])
+    os._exit(0)
+os.read(heard, 2)
+${LOOK}`
 const DYING = fileURLToPath(new URL('e2b-worker-that-dies.ts', import.meta.url))
 
 describe.skipIf(why !== null && process.env['COFFERDAM_REQUIRE'] !== 'all')(`e2b ${why ?? ''}`, () => {
@@ -88,6 +126,21 @@ describe.skipIf(why !== null && process.env['COFFERDAM_REQUIRE'] !== 'all')(`e2b
       expect(running()).toEqual([entry.handle['sandbox']])
       expect(await one.endSession?.(NAME, entry, AbortSignal.timeout(30_000))).toBe(true)
       expect(await one.endSession?.(NAME, entry, AbortSignal.timeout(30_000))).toBe(false)
+    })
+
+    it('is waited for no longer than its end’s signal says', async () => {
+      await count(one)
+      const entry = (await sessions.find(NAME)) ?? expect.fail('it is not in the registry')
+      double.fault({ hold_kills: 1 })
+      const stop = new AbortController()
+      const ending = one.endSession?.(NAME, entry, stop.signal)
+      const asked = `/sandboxes/${String(entry.handle['sandbox'])}`
+      await expect.poll(() => double.requests.includes(asked), { timeout: 20_000 }).toBe(true)
+      stop.abort(new StopReason('drain'))
+      await expect(ending).rejects.toBe(stop.signal.reason)
+      await expect(one.endSession?.(NAME, entry, stop.signal)).rejects.toBe(stop.signal.reason)
+      expect(double.requests.filter((path) => path === asked)).toHaveLength(1)
+      expect(running()).toHaveLength(1)
     })
 
     it('serves two workers that race for it one after the other, in one sandbox', async () => {
@@ -210,6 +263,57 @@ describe.skipIf(why !== null && process.env['COFFERDAM_REQUIRE'] !== 'all')(`e2b
       const limits = { ...spec().limits, pids: 7 }
       await expect(open(two, { ...IN_SESSION, limits })).rejects.toMatchObject({ code: 'conflict' })
       expect((await count(two)).said).toBe('2\n')
+    })
+  })
+
+  describe('a session of scope files', () => {
+    /** What a program says in one turn, and whose turn it was. */
+    async function turn(by: Backend, source: string): Promise<{ said: string; session: Sandbox['session'] }> {
+      await using sandbox = await open(by, OF_FILES)
+      return { said: await printed(sandbox, python(source)), session: sandbox.session }
+    }
+
+    it('finds its files at any worker, and nothing else of a process that hid from its parents', async () => {
+      const mark = `left-${randomUUID()}`
+      const first = await turn(one, `open('note', 'w').write('kept')\n${LOOK}`)
+      const second = await turn(one, leaves(mark))
+      expect(await hostProcesses(mark)).toEqual([])
+      const third = await turn(two, LOOK)
+      expect([first.said, second.said, third.said]).toEqual([
+        `[['work'], [], ['main.py', 'note']]\n`,
+        `[['${mark}', 'work'], ['${mark}'], ['${mark}', 'main.py', 'note']]\n`,
+        `[['work'], [], ['${mark}', 'main.py', 'note']]\n`,
+      ])
+      expect(third.session).toEqual({ id: first.session?.id, fresh: false })
+    })
+
+    it('begins anew, and leaves nothing, where its agent cannot prove that files alone are left', async () => {
+      // The agent's own scheduling, however nice the tests are run.
+      const first = await turn(one, 'import os\nos.sched_setscheduler(1, os.SCHED_BATCH, os.sched_param(0))')
+      expect(running()).toEqual([])
+      const second = await turn(two, LOOK)
+      expect([second.said, second.session?.fresh]).toEqual([`[['work'], [], ['main.py']]\n`, true])
+      expect(second.session?.id).not.toBe(first.session?.id)
+    })
+
+    it('shows a program nothing of the sandbox that it could leave something in, nor what listens there', async () => {
+      const said = await turn(
+        one,
+        `
+import ctypes, os, socket
+def may(path):
+    try:
+        os.close(os.open(path + '/probe', os.O_CREAT | os.O_WRONLY))
+        return True
+    except OSError:
+        return False
+print([path for path in ('/', '/etc', '/home/user', '/home/user/.cofferdam', '/run', '/var/tmp', '/dev', '/tmp', '/dev/shm') if may(path)])
+print(os.path.exists('/run/jail/socket'), socket.socket().connect_ex(('127.0.0.1', 49983)) != 0)
+libc = ctypes.CDLL(None)
+print(libc.mq_open(b'/left', os.O_CREAT | os.O_RDWR, 0o600, None), libc.syscall({'x86_64': 248, 'aarch64': 217}[os.uname().machine], b'user', b'left', b'x', 1, -4))`,
+      )
+      // Neither a message queue nor a key in the user's keyring can be made.
+      expect(said.said).toBe(`['/tmp', '/dev/shm']\nFalse True\n-1 -1\n`)
     })
   })
 

@@ -101,13 +101,24 @@ describe.skipIf(why !== null && process.env['COFFERDAM_REQUIRE'] !== 'all')(`e2b
     double.fault({ latency_ms: 0 })
   })
 
-  it('asks again for a kill that was refused, until the service confirms it', async () => {
+  it.each([{ throttle_kills: 3, retry_after: 0 }, { page_kills: 1 }])(
+    'asks again for a kill that was not taken, until the service confirms it (%j)',
+    async (fault) => {
+      const sandbox = await open(python('1'))
+      double.fault(fault)
+      await expect(sandbox[Symbol.asyncDispose]()).rejects.toMatchObject({ code: 'backend_unavailable' })
+      expect(double.running()).toHaveLength(1)
+      expect(await backend.owners()).toEqual([])
+      double.fault({ retry_after: null })
+    },
+  )
+
+  it('asks again for a kill of what the service does not know so soon after it made it', async () => {
     const sandbox = await open(python('1'))
-    double.fault({ throttle_kills: 3, retry_after: 0 })
-    await expect(sandbox[Symbol.asyncDispose]()).rejects.toMatchObject({ code: 'backend_unavailable' })
+    double.fault({ unknown_kills: 2 })
+    await sandbox[Symbol.asyncDispose]()
     expect(double.running()).toHaveLength(1)
     expect(await backend.owners()).toEqual([])
-    double.fault({ retry_after: null })
   })
 
   it('waits for a proxy that takes no more for now, on every way into a sandbox', async () => {
@@ -119,15 +130,18 @@ describe.skipIf(why !== null && process.env['COFFERDAM_REQUIRE'] !== 'all')(`e2b
     double.fault({ retry_after: null })
   })
 
-  it('calls a sandbox lost whose input may not have arrived, and sends nothing twice', async () => {
-    const program = python('import time; time.sleep(60)')
-    await using sandbox = await open(program)
-    double.fault({ fail_inputs: 1 })
-    const inputs = (): number => double.requests.filter((path) => path.endsWith('/SendInput')).length
-    const before = inputs()
-    await expect(printed(sandbox, program)).rejects.toMatchObject({ code: 'sandbox_lost' })
-    expect(inputs() - before).toBe(1)
-  })
+  it.each(['fail_inputs', 'page_inputs'])(
+    'calls a sandbox lost whose input may not have arrived (%s), and sends nothing twice',
+    async (fault) => {
+      const program = python('import time; time.sleep(60)')
+      await using sandbox = await open(program)
+      double.fault({ [fault]: 1 })
+      const inputs = (): number => double.requests.filter((path) => path.endsWith('/SendInput')).length
+      const before = inputs()
+      await expect(printed(sandbox, program)).rejects.toMatchObject({ code: 'sandbox_lost' })
+      expect(inputs() - before).toBe(1)
+    },
+  )
 
   it('lets nobody into a sandbox but who has its tokens', async () => {
     await using sandbox = await open(python('1'))
@@ -148,8 +162,9 @@ describe.skipIf(why !== null && process.env['COFFERDAM_REQUIRE'] !== 'all')(`e2b
     await expect(printed(sandbox, program)).rejects.toMatchObject({ code: 'sandbox_lost' })
   })
 
-  it.each([{ cut_stream_after: 0 }, { refuse_streams: 1 }])(
-    'runs nothing, and leaves nothing, when a stream is over before it began (%j)',
+  // The second one ends after the process started, and before its agent has spoken.
+  it.each([{ cut_stream_after: 0 }, { cut_stream_after: 60 }, { refuse_streams: 1 }])(
+    'runs nothing, and leaves nothing, when a stream is over before anything could run (%j)',
     async (fault) => {
       double.fault(fault)
       await expect(open(python('1'))).rejects.toMatchObject({
@@ -203,6 +218,18 @@ describe.skipIf(why !== null && process.env['COFFERDAM_REQUIRE'] !== 'all')(`e2b
     expect(await other.sweep(wish.owner)).toEqual({ destroyed: 1 })
     expect(await other.kill(sandbox.ref)).toBe(false)
     await other[Symbol.asyncDispose]()
+  })
+
+  it('sees its own past entries that it cannot read', async () => {
+    const wish = spec(python('1'))
+    await using sandbox = await backend.open(wish, AbortSignal.timeout(20_000))
+    double.fault({ strange_entries: true })
+    expect([await backend.owners(), await backend.sweep(wish.owner)]).toEqual([
+      [wish.owner],
+      { destroyed: 1 },
+    ])
+    double.fault({ strange_entries: false })
+    expect(await backend.kill(sandbox.ref)).toBe(false)
   })
 
   it('sweeps no other’s sandboxes, whatever the service lists', async () => {

@@ -1,5 +1,5 @@
 /** What the conformance tests of host backends share: a backend on one rung, and kills from outside. */
-import { chmodSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
+import { chmodSync, existsSync, mkdtempSync, readdirSync, readFileSync, readlinkSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Backend, Sandbox, WorkerId } from '@cofferdam/contract'
@@ -72,6 +72,12 @@ function cgroupsNamed(slot: string): string[] {
 
 /** Uids that slots of this runtime folder hold. */
 export const uidsInUse = (runtimeDir: string): string[] => namesIn(join(runtimeDir, 'uids'))
+
+/** The slots among these that hold a uid. */
+export function holdersOfUids(runtimeDir: string, slots: string[]): string[] {
+  const holders = uidsInUse(runtimeDir).map((uid) => readlinkSync(join(runtimeDir, 'uids', uid)))
+  return holders.filter((slot) => slots.includes(slot))
+}
 
 function namesIn(folder: string): string[] {
   try {

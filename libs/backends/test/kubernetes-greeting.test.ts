@@ -5,6 +5,7 @@ import { chmodSync, mkdtempSync, rmSync } from 'node:fs'
 import { createConnection, createServer, type AddressInfo, type Socket } from 'node:net'
 import { hostname, tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { freePort } from '@cofferdam/embedded/testing'
 import { agentOptions, createGuestSession, installGuest } from '@cofferdam/guest'
 import { afterAll, describe, expect, it, vi } from 'vitest'
 import { missing } from '../../../infra/doubles/jail.ts'
@@ -120,11 +121,3 @@ print({bound(socket.AF_INET, host, option) for host in ('', '127.0.0.1', '127.0.
     })
   },
 )
-
-async function freePort(): Promise<number> {
-  const listening = createServer().listen(0)
-  await once(listening, 'listening')
-  const { port } = listening.address() as AddressInfo
-  await new Promise((resolve) => listening.close(resolve))
-  return port
-}

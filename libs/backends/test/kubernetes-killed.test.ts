@@ -9,10 +9,10 @@ import {
   type KubernetesDouble,
 } from '../../../infra/doubles/kubernetes/kubernetes-double.ts'
 import { createKubernetesBackend } from '../src/kubernetes/index.ts'
+import { claimPath, setShutdown } from './kubernetes-cluster.ts'
 import { jobSpec, python } from './remote-run.ts'
 
 const why = missing()
-const PATH = '/apis/extensions.agents.x-k8s.io/v1beta1/namespaces/cofferdam-sandboxes/sandboxclaims'
 /** For what another process or the double does. */
 const SOON = { timeout: 40_000, interval: 20 }
 const ENDLESS = python("import time; print('up', flush=True); time.sleep(600)")
@@ -52,7 +52,7 @@ describe.skipIf(why !== null && process.env['COFFERDAM_REQUIRE'] !== 'all')(
       if (stopAt === 'ending') {
         // Its life was set by the same path before.
         const before = double.requests.length
-        const path = `${PATH}/${double.claims()[0]?.name}`
+        const path = claimPath(String(double.claims()[0]?.name))
         await vi.waitFor(() => expect(double.requests.slice(before)).toContain(path), SOON)
       }
       child.kill('SIGKILL')
@@ -80,13 +80,7 @@ describe.skipIf(why !== null && process.env['COFFERDAM_REQUIRE'] !== 'all')(
         const leftMs = Date.parse(claim?.shutdownTime ?? '') - Date.now()
         expect(leftMs).toBeLessThan(spec.limits.hard_timeout_ms + 180_000)
         if (by === 'the cluster’s clock') {
-          await fetch(`${double.origin}${PATH}/${claim?.name}`, {
-            method: 'PATCH',
-            headers: { 'Content-Type': 'application/merge-patch+json' },
-            body: JSON.stringify({
-              spec: { lifecycle: { shutdownTime: new Date(Date.now() - 1000).toISOString() } },
-            }),
-          })
+          await setShutdown(double, String(claim?.name), -1000)
         } else {
           await using other = createKubernetesBackend(settings())
           expect(await other.owners()).toEqual([spec.owner])

@@ -6,7 +6,13 @@ import { createConnection, type Socket } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
-import type { Backend, SandboxSpec, SessionLease, SessionRegistry } from '@cofferdam/contract'
+import {
+  newWorkerId,
+  type Backend,
+  type SandboxSpec,
+  type SessionLease,
+  type SessionRegistry,
+} from '@cofferdam/contract'
 import { testRedis, type TestServer } from '@cofferdam/embedded/testing'
 import { connectRedis } from '@cofferdam/queue'
 import { createSessionRegistry } from '@cofferdam/sessions'
@@ -16,10 +22,13 @@ import {
   startKubernetesDouble,
   type KubernetesDouble,
 } from '../../../infra/doubles/kubernetes/kubernetes-double.ts'
+import { warmPlaces } from '../conformance/index.ts'
 import { claimName } from '../src/kubernetes/claims.ts'
 import { greetAgain } from '../src/kubernetes/greet-pod.ts'
 import { createKubernetesBackend } from '../src/kubernetes/index.ts'
 import { sessionKey } from '../src/kubernetes/session-keys.ts'
+import { keptThrough } from './kept-through.ts'
+import { claimUrl, makeClaim, setShutdown } from './kubernetes-cluster.ts'
 import { jobSpec, printed, python } from './remote-run.ts'
 
 const why = missing()
@@ -125,22 +134,10 @@ describe.skipIf(why !== null && process.env['COFFERDAM_REQUIRE'] !== 'all')(
     const podOf = (claim: string): string | undefined =>
       double.running().find((pod) => pod.claim === claim)?.pod
     const addressOf = async (claim: string): Promise<string> => {
-      const path = `/apis/extensions.agents.x-k8s.io/v1beta1/namespaces/${NAMESPACE}/sandboxclaims/${claim}`
-      const { status } = (await (await fetch(double.origin + path)).json()) as {
+      const { status } = (await (await fetch(claimUrl(double, claim))).json()) as {
         status: { sandbox: { podIPs: string[] } }
       }
       return status.sandbox.podIPs[0] ?? ''
-    }
-    /** Sets the backstop, as the cluster's clock moves. */
-    async function patchShutdown(claim: string, inMs: number): Promise<void> {
-      const path = `/apis/extensions.agents.x-k8s.io/v1beta1/namespaces/${NAMESPACE}/sandboxclaims/${claim}`
-      await fetch(double.origin + path, {
-        method: 'PATCH',
-        headers: { 'Content-Type': 'application/merge-patch+json' },
-        body: JSON.stringify({
-          spec: { lifecycle: { shutdownTime: new Date(Date.now() + inMs).toISOString() } },
-        }),
-      })
     }
     const shutdownInMs = (): number => Date.parse(double.claims()[0]?.shutdownTime ?? '') - Date.now()
     const connected = async (ip: string): Promise<Socket> => {
@@ -193,17 +190,37 @@ describe.skipIf(why !== null && process.env['COFFERDAM_REQUIRE'] !== 'all')(
       expect(double.running().filter(({ claim }) => claim !== null)).toEqual([])
     })
 
+    it('are ended by their fleet when the registry has lost them, at the second look, and by no other fleet', async () => {
+      newKey()
+      await turn(one, APPEND)
+      const looker = (fleet: string): Backend =>
+        createKubernetesBackend(
+          { ...settings(), forgotten_after_ms: 0 },
+          { sessions: two.registry, warm: warmPlaces(newWorkerId(fleet)) },
+        )
+      await using ours = looker(FLEET)
+      await using another = looker('0123456789ab')
+      const leftAfter = async (looking: Backend): Promise<number> => {
+        expect(await looking.owners()).toEqual([])
+        return double.claims().length
+      }
+      expect([await leftAfter(ours), await leftAfter(ours)], 'while its entry stands').toEqual([1, 1])
+      await redis.del(`cfd:{${TENANT}}:session:kubernetes:${key}`)
+      expect([await leftAfter(another), await leftAfter(another)]).toEqual([1, 1])
+      expect([await leftAfter(ours), await leftAfter(ours)]).toEqual([1, 0])
+    })
+
     it('have the cluster’s clock moved on with each turn, and begin anew when it had passed', async () => {
       newKey()
       const { ref } = await turn(one, APPEND)
-      await patchShutdown(String(ref.handle['claim']), 45_000)
+      await setShutdown(double, String(ref.handle['claim']), 45_000)
       expect(shutdownInMs()).toBeLessThan(46_000)
       await turn(two, APPEND)
       // The hard deadline, what a session waits by default, and a margin.
       expect(shutdownInMs()).toBeGreaterThan(300_000)
       expect(shutdownInMs()).toBeLessThan(400_000)
       expect((await entry()).expiresAtMs).toBeLessThanOrEqual(Date.now() + shutdownInMs() + 1000)
-      await patchShutdown(String(ref.handle['claim']), -1000)
+      await setShutdown(double, String(ref.handle['claim']), -1000)
       await vi.waitFor(() => expect(double.claims()).toEqual([]), SOON)
       expect(await turn(one, APPEND)).toMatchObject({ said: 'x 1\n', fresh: true })
     })
@@ -232,18 +249,7 @@ describe.skipIf(why !== null && process.env['COFFERDAM_REQUIRE'] !== 'all')(
       newKey()
       const spec = specOf('print(6 * 7)')
       const claim = claimName(spec.sandboxId)
-      const path = `/apis/extensions.agents.x-k8s.io/v1beta1/namespaces/${NAMESPACE}/sandboxclaims`
-      const made = await fetch(double.origin + path, {
-        method: 'POST',
-        headers: { 'Content-Type': 'application/json' },
-        body: JSON.stringify({
-          apiVersion: 'extensions.agents.x-k8s.io/v1beta1',
-          kind: 'SandboxClaim',
-          metadata: { name: claim },
-          spec: { warmPoolRef: { name: 'cofferdam' } },
-        }),
-      })
-      expect(made.status).toBe(201)
+      await makeClaim(double, { name: claim })
       await using sandbox = await one.backend.open(spec, AbortSignal.timeout(40_000))
       expect(await printed(sandbox, spec.program)).toBe('42\n')
       expect(double.claims().map(({ name: found }) => found)).toEqual([claim])
@@ -334,23 +340,16 @@ describe.skipIf(why !== null && process.env['COFFERDAM_REQUIRE'] !== 'all')(
         newKey()
         await turn(one, APPEND)
         let stalls = true
-        const stalled = worker((registry) => ({
-          ...registry,
-          async claim(...asked) {
-            const lease = await registry.claim(...asked)
-            const keep = lease.keep.bind(lease)
-            return Object.assign(lease, {
-              keep: async (next: Parameters<typeof keep>[0]) => {
-                if (stalls) {
-                  stalls = false
-                  await passLease()
-                  expect(await turn(two, APPEND)).toMatchObject({ said: 'xx 2\n' })
-                }
-                await keep(next)
-              },
-            })
-          },
-        }))
+        const stalled = worker((registry) =>
+          keptThrough(registry, async (write) => {
+            if (stalls) {
+              stalls = false
+              await passLease()
+              expect(await turn(two, APPEND)).toMatchObject({ said: 'xx 2\n' })
+            }
+            await write()
+          }),
+        )
         await expect(turn(stalled, APPEND)).rejects.toMatchObject({ code: 'fenced' })
         expect(await turn(one, APPEND)).toMatchObject({ said: 'xxx 3\n', fresh: false })
       })
@@ -373,19 +372,12 @@ describe.skipIf(why !== null && process.env['COFFERDAM_REQUIRE'] !== 'all')(
       newKey()
       await turn(one, APPEND)
       const stop = new AbortController()
-      const cancelled = worker((registry) => ({
-        ...registry,
-        async claim(...asked) {
-          const lease = await registry.claim(...asked)
-          const keep = lease.keep.bind(lease)
-          return Object.assign(lease, {
-            keep: async (next: Parameters<typeof keep>[0]) => {
-              await keep(next)
-              stop.abort(new Error('cancelled'))
-            },
-          })
-        },
-      }))
+      const cancelled = worker((registry) =>
+        keptThrough(registry, async (write) => {
+          await write()
+          stop.abort(new Error('cancelled'))
+        }),
+      )
       await expect(cancelled.backend.open(specOf(APPEND), stop.signal)).rejects.toThrow('cancelled')
       expect(await turn(two, APPEND)).toMatchObject({ said: 'xx 2\n', fresh: false })
     })
@@ -417,8 +409,8 @@ describe.skipIf(why !== null && process.env['COFFERDAM_REQUIRE'] !== 'all')(
         const { ref } = await turn(one, APPEND)
         const claim = String(ref.handle['claim'])
         const right = await sessionKey(secretFile, NAMESPACE, claim)
-        const path = `/apis/extensions.agents.x-k8s.io/v1beta1/namespaces/${NAMESPACE}/sandboxclaims/${claim}`
-        const all = JSON.stringify([ref, await entry()]) + (await (await fetch(double.origin + path)).text())
+        const all =
+          JSON.stringify([ref, await entry()]) + (await (await fetch(claimUrl(double, claim))).text())
         expect(all).toContain(claim)
         for (const secret of [SECRET, right.toString('hex'), right.toString('base64')])
           expect(all).not.toContain(secret)

@@ -10,9 +10,9 @@ import type { ClaimedPod } from '../src/kubernetes/claim-state.ts'
 import { claimName, createClaims, type Claims } from '../src/kubernetes/claims.ts'
 import { kubernetesConfigSchema } from '../src/kubernetes/config.ts'
 import { createKubeApi, type KubeApi } from '../src/kubernetes/kube-api.ts'
+import { claimUrl, makeClaim, patched, poolUrl } from './kubernetes-cluster.ts'
 
 const why = missing()
-const PATH = '/apis/extensions.agents.x-k8s.io/v1beta1/namespaces/cofferdam-sandboxes'
 /** For what the API server tells. */
 const SOON = { timeout: 30_000, interval: 10 }
 const LIFE_MS = 600_000
@@ -39,7 +39,7 @@ describe.skipIf(why !== null && process.env['COFFERDAM_REQUIRE'] !== 'all')(
       await double[Symbol.asyncDispose]()
     })
 
-    const urlOf = (claim: string): string => `${double.origin}${PATH}/sandboxclaims/${claim}`
+    const urlOf = (claim: string): string => claimUrl(double, claim)
     const config = (more = {}) =>
       kubernetesConfigSchema.parse({ api_server: double.origin, token_file: null, ...more })
 
@@ -62,16 +62,24 @@ describe.skipIf(why !== null && process.env['COFFERDAM_REQUIRE'] !== 'all')(
         SOON,
       )
 
-    async function patched(claim: string, part: '' | '/status', change: object): Promise<void> {
-      const answer = await fetch(urlOf(claim) + part, {
-        method: 'PATCH',
-        headers: { 'Content-Type': 'application/merge-patch+json' },
-        body: JSON.stringify(change),
-      })
-      expect(answer.status).toBe(200)
+    /** A claim that is waited for and made, by a worker that has listed; it watches when it is let. */
+    async function listedOnly() {
+      const arrived = Promise.withResolvers<undefined>()
+      const gate = Promise.withResolvers<undefined>()
+      const claims = worker((api) => ({
+        ...api,
+        async *watch(path, signal) {
+          arrived.resolve(undefined)
+          await gate.promise
+          yield* api.watch(path, signal)
+        },
+      }))
+      const { claim, pod } = waited(claims)
+      await Promise.all([arrived.promise, isMade(claim)])
+      return { claims, claim, pod, letWatch: () => gate.resolve(undefined) }
     }
     const says = async (claim: string, status: string, reason: string, sandbox = {}): Promise<void> => {
-      await patched(claim, '/status', {
+      await patched(`${urlOf(claim)}/status`, {
         status: { conditions: [{ type: 'Ready', status, reason }], sandbox },
       })
     }
@@ -124,42 +132,20 @@ describe.skipIf(why !== null && process.env['COFFERDAM_REQUIRE'] !== 'all')(
     })
 
     it('misses nothing that happens between its list and its first event', async () => {
-      const arrived = Promise.withResolvers<undefined>()
-      const gate = Promise.withResolvers<undefined>()
-      const claims = worker((api) => ({
-        ...api,
-        async *watch(path, signal) {
-          arrived.resolve(undefined)
-          await gate.promise
-          yield* api.watch(path, signal)
-        },
-      }))
-      const { claim, pod } = waited(claims)
-      await Promise.all([arrived.promise, isMade(claim)])
+      const { claims, claim, pod, letWatch } = await listedOnly()
       await becomesReady(claim)
-      gate.resolve(undefined)
+      letWatch()
       expect(await pod).toMatchObject({ claim })
       claims.letGo(claim)
     })
 
     it('lists again when its version is too old, and hears what it missed', async () => {
-      const gate = Promise.withResolvers<undefined>()
-      const arrived = Promise.withResolvers<undefined>()
-      const claims = worker((api) => ({
-        ...api,
-        async *watch(path, signal) {
-          arrived.resolve(undefined)
-          await gate.promise
-          yield* api.watch(path, signal)
-        },
-      }))
-      const { claim, pod } = waited(claims)
-      await Promise.all([arrived.promise, isMade(claim)])
+      const { claims, claim, pod, letWatch } = await listedOnly()
       const before = lists().length
       await becomesReady(claim)
       double.compact()
       double.fault({ gone_watches: 1 })
-      gate.resolve(undefined)
+      letWatch()
       expect(await pod).toMatchObject({ claim })
       expect(lists().length).toBeGreaterThan(before)
       claims.letGo(claim)
@@ -193,12 +179,7 @@ describe.skipIf(why !== null && process.env['COFFERDAM_REQUIRE'] !== 'all')(
       await isMade(claim)
       await watching(1)
       // Much happens to what is not watched; then the server forgets it.
-      const pool = `${double.origin}${PATH}/sandboxwarmpools/cofferdam`
-      await fetch(pool, {
-        method: 'PATCH',
-        headers: { 'Content-Type': 'application/merge-patch+json' },
-        body: JSON.stringify({ metadata: { labels: { changed: 'yes' } } }),
-      })
+      await patched(poolUrl(double), { metadata: { labels: { changed: 'yes' } } })
       double.compact()
       double.bookmark()
       await vi.waitFor(() => expect(seen).toContain('BOOKMARK'), SOON)
@@ -225,14 +206,7 @@ describe.skipIf(why !== null && process.env['COFFERDAM_REQUIRE'] !== 'all')(
     it('has lists of more than a page, from the first page again when a later one has expired', async () => {
       const owner = newWorkerId('4be24be24be2')
       const names = Array.from({ length: 201 }, (_, n) => `many-${n}`)
-      for (const name of names) {
-        const metadata = { name, labels: { 'cofferdam.dev/owner': owner } }
-        const body = { apiVersion: 'extensions.agents.x-k8s.io/v1beta1', kind: 'SandboxClaim', metadata }
-        await fetch(`${double.origin}${PATH}/sandboxclaims`, {
-          method: 'POST',
-          body: JSON.stringify({ ...body, spec: { warmPoolRef: { name: 'cofferdam' } } }),
-        })
-      }
+      for (const name of names) await makeClaim(double, { name, labels: { 'cofferdam.dev/owner': owner } })
       double.fault({ gone_pages: 1 })
       const listed = await worker().list(owner)
       expect(listed.map(({ claim }) => claim).toSorted()).toEqual(names.toSorted())
@@ -282,7 +256,7 @@ describe.skipIf(why !== null && process.env['COFFERDAM_REQUIRE'] !== 'all')(
         const { claims, claim, lost } = await held()
         for (const reason of ['ReconcilerError', 'DependenciesNotReady', 'AdoptionConflict'])
           await says(claim, 'False', reason)
-        await patched(claim, '', { metadata: { labels: { 'cofferdam.dev/watcher': 'another' } } })
+        await patched(urlOf(claim), { metadata: { labels: { 'cofferdam.dev/watcher': 'another' } } })
         // What was said before has been heard when a later claim's word has.
         const later = waited(claims)
         await isMade(later.claim)

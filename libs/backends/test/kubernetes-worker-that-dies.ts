@@ -2,10 +2,11 @@
  * Run as a process of its own, to be killed: a worker that takes turns of a session of the `kubernetes` backend. It says `here` and goes no
  * further at the moment that it was told: before or after its n-th entry is written, or (`run`) while its n-th program runs.
  */
-import type { SandboxSpec, SessionEntry, SessionRegistry } from '@cofferdam/contract'
+import type { SandboxSpec } from '@cofferdam/contract'
 import { connectRedis } from '@cofferdam/queue'
 import { createSessionRegistry } from '@cofferdam/sessions'
 import { createKubernetesBackend } from '../src/kubernetes/index.ts'
+import { keptThrough } from './kept-through.ts'
 import { printed } from './remote-run.ts'
 
 const [given = '{}'] = process.argv.slice(2)
@@ -25,21 +26,12 @@ async function moment(name: string): Promise<void> {
 
 const registry = createSessionRegistry({ redis: connectRedis(redisUrl, 'worker') })
 let kept = 0
-const watched: SessionRegistry = {
-  ...registry,
-  async claim(...asked) {
-    const lease = await registry.claim(...asked)
-    const keep = lease.keep.bind(lease)
-    return Object.assign(lease, {
-      async keep(entry: SessionEntry) {
-        kept += 1
-        await moment(`before ${kept}`)
-        await keep(entry)
-        await moment(`after ${kept}`)
-      },
-    })
-  },
-}
+const watched = keptThrough(registry, async (write) => {
+  kept += 1
+  await moment(`before ${kept}`)
+  await write()
+  await moment(`after ${kept}`)
+})
 const backend = createKubernetesBackend(settings, { sessions: watched })
 for (let turn = 1; turn <= turns; turn += 1) {
   const sandbox = await backend.open(spec, new AbortController().signal)

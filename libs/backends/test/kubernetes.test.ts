@@ -80,6 +80,53 @@ describe.skipIf(why !== null && process.env['COFFERDAM_REQUIRE'] !== 'all')(`kub
     await works()
   })
 
+  it.each([
+    ['is another pod', '{"error":"this is another pod"}\n'],
+    ['closes the connection', ''],
+    ['says nothing that a pod says', 'hello\n'],
+  ])('waits for the claim’s next pod where what answers %s, and tells it nothing', async (_what, answer) => {
+    const stranger = await double.misplaceClaims(answer)
+    const program = python('print("canary-source")')
+    const opened = open(program)
+    try {
+      await Promise.race([
+        opened,
+        // Told twice: it waits.
+        vi.waitFor(() => expect(stranger.heard.length).toBeGreaterThan(1), { timeout: 20_000, interval: 5 }),
+      ])
+    } finally {
+      stranger.lose()
+    }
+    await using sandbox = await opened
+    expect(await printed(sandbox, program)).toBe('canary-source\n')
+    expect(stranger.heard.join('')).not.toContain('canary-source')
+  })
+
+  it('opens also when a create and then a patch are refused once to a token that was replaced meanwhile', async () => {
+    double.fault({ unauthorized_creates: 1 })
+    await works()
+    // A create that is there already is taken over by a patch.
+    double.fault({ drop_creates: 1, unauthorized_patches: 1 })
+    await works()
+  })
+
+  it('reads null as absent, in answers and in a watch', async () => {
+    double.fault({ null_answers: Infinity, null_events: Infinity })
+    try {
+      await works()
+    } finally {
+      double.fault({ null_answers: 0, null_events: 0 })
+    }
+  })
+
+  it('keeps the path of its API server', async () => {
+    await using gateway = await startKubernetesDouble({ base: '/k8s/clusters/c-1', replicas: 0 })
+    for (const api_server of [gateway.origin, `${gateway.origin}/`]) {
+      await using behind = createKubernetesBackend({ api_server, token_file: null })
+      expect(await behind.probe(AbortSignal.timeout(20_000))).toMatchObject({ ok: true })
+    }
+  })
+
   it('waits for an API server that is busy for a moment, and leaves nothing when it is busy with a deletion', async () => {
     double.fault({ throttle_creates: 1, busy_deletes: 2 })
     await works()
@@ -117,10 +164,15 @@ describe.skipIf(why !== null && process.env['COFFERDAM_REQUIRE'] !== 'all')(`kub
     }, 20_000)
   })
 
-  it('says that the cluster is busy when it is', async () => {
+  it('says that the cluster has no room when it is busy, and asks for no end of what it never made', async () => {
+    const before = double.requests.length
     double.fault({ throttle_creates: Infinity })
-    await expect(open(python('1'))).rejects.toMatchObject({ code: 'backend_unavailable' })
+    await expect(open(python('1'))).rejects.toMatchObject({
+      code: 'backend_unavailable',
+      details: { full: true },
+    })
     double.fault({ throttle_creates: 0 })
+    expect(double.requests.slice(before).filter((path) => path.includes('/sandboxclaims/'))).toEqual([])
   })
 
   it('loses a pod that dies while its program runs', async () => {

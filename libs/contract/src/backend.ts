@@ -151,6 +151,8 @@ export interface Exit {
   diskLimitHit: boolean
   /** JSON text of the script's value; undefined when it has none. */
   valueJson?: string
+  /** What a vendor itself says that the run took, as it came, in its own unit. */
+  serviceExecutionTime?: number
 }
 
 export interface Sandbox extends AsyncDisposable {

@@ -180,6 +180,7 @@ function auditRow(
     duration_ms: durationMs,
     queue_ms: queueMs,
     session_start_ms: outcome.openMs,
+    service_execution_time: outcome.serviceExecutionTime ?? null,
     exit_status: result.exit_status,
     ending: outcome.ending,
     exit_code: outcome.exitCode,

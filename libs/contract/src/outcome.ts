@@ -32,6 +32,8 @@ export interface Outcome {
   interpreterId?: string
   /** Time to open the sandbox, milliseconds; null when none was opened. */
   openMs: number | null
+  /** As `Exit.serviceExecutionTime`. */
+  serviceExecutionTime?: number
   redactionCount: number
   /** Whether user code began: decides refund and retry. */
   began: boolean

@@ -74,7 +74,10 @@ export const testReportSchema = z.strictObject({
     )
     .max(500),
   failures_omitted: z.int().min(0),
-  /** False when the framework's own report was missing or broken: the counts then come from its printed summary. */
+  /**
+   * False when the framework's own report was missing or broken (the counts then come from its printed summary), and when the run was stopped
+   * before its end.
+   */
   complete: z.boolean(),
 })
 export type TestReport = z.infer<typeof testReportSchema>

@@ -91,4 +91,9 @@ export interface SessionRegistry {
    * is to end them: one that stays is named again after a pause that grows, so that it does not stand in the way of others.
    */
   overdue(backend: string, limit: number): Promise<SessionName[]>
+  /**
+   * Every session of a backend that any worker can attach to. One whose entry stands for as long as this goes on is among them. Throws
+   * queue_unavailable, and internal at an entry that it cannot read.
+   */
+  entries(backend: string): AsyncIterable<SessionInfo>
 }

@@ -163,6 +163,8 @@ export const auditRowSchema = z.strictObject({
   duration_ms: z.number().min(0),
   queue_ms: z.number().min(0),
   session_start_ms: z.number().min(0).nullable(),
+  /** What the vendor itself says that the run took, in its own unit; null where it says nothing. */
+  service_execution_time: z.number().min(0).nullable().default(null),
   exit_status: z.string(),
   ending: z.string(),
   exit_code: z.int().nullable(),

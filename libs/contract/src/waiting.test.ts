@@ -1,4 +1,6 @@
-import { expect, it } from 'vitest'
+import { once } from 'node:events'
+import { connect, createServer, type AddressInfo } from 'node:net'
+import { expect, it, vi } from 'vitest'
 import { boundedAnswer, inTime, unlessAborted } from './waiting.ts'
 
 const never = (): Promise<never> => new Promise(() => {})
@@ -23,6 +25,23 @@ it('gives up after its time, and what fails later harms nobody', async () => {
   const work = Promise.withResolvers<void>()
   await expect(inTime(work.promise, 1, () => new Error('late'))).rejects.toThrow('late')
   work.reject(new Error('nobody hears it'))
+})
+
+it('takes what came while the process itself stood still, and gives nothing up then', async () => {
+  const server = createServer((socket) => socket.end('answer')).listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const client = connect((server.address() as AddressInfo).port, '127.0.0.1').pause()
+  // Then the answer is in the socket, and nobody has read it yet.
+  await Promise.all([once(client, 'connect'), once(server, 'connection')])
+  const answered = once(client.resume(), 'data')
+  const untilMs = performance.now() + 20
+  const late = vi.fn(() => new Error('late'))
+  const waiting = inTime(answered, 5, late)
+  while (performance.now() < untilMs);
+  expect(String(await waiting)).toBe('answer')
+  await new Promise(setImmediate)
+  expect(late).not.toHaveBeenCalled()
+  server.close()
 })
 
 it('says that the queue is away when a call fails or is too slow, and tells how the call ended after all', async () => {

@@ -92,13 +92,13 @@ describe('connections of an execution', () => {
 
   it('end when no request comes, and when nothing moves', async () => {
     await using origin = await startTcpOrigin(() => undefined)
-    await using bridge = await startBridge({
-      config: { ...reachable(origin.port), header_timeout_ms: 50, idle_timeout_ms: 50 },
-    })
-    expect(await sendRaw(bridge.port, 'GET http://slow.exam')).toBe('')
+    await using hasty = await startBridge({ config: { ...reachable(origin.port), header_timeout_ms: 50 } })
+    expect(await sendRaw(hasty.port, 'GET http://slow.exam')).toBe('')
+    // A bridge of its own: a process that stands still for 50 ms would end the requests below at their head.
+    await using bridge = await startBridge({ config: { ...reachable(origin.port), idle_timeout_ms: 50 } })
     expect(await getRaw(bridge.port, `http://a.example:${origin.port}/`)).toMatch(/^HTTP\/1\.1 504/)
-    const { socket } = await openTunnel(bridge.port, `a.example:${origin.port}`)
-    await new Promise((done) => socket.resume().once('close', done))
+    const tunnel = `CONNECT a.example:${origin.port} HTTP/1.1\r\nHost: a\r\n\r\n`
+    expect(await sendRaw(bridge.port, tunnel)).toMatch(/^HTTP\/1\.1 200/)
     expect(bridge.egress.refusals.at(-1)).toMatchObject({
       rule: 'timeout',
       reason: 'nothing moved for 50 ms',

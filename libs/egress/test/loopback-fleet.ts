@@ -114,9 +114,9 @@ export async function openTunnel(port: number, target: string): Promise<{ head: 
   return { head: chunk.toString(), socket }
 }
 
-/** Polls until `holds`; fails after five seconds with what was waited for. */
+/** Polls until `holds`; fails after 20 seconds with what was waited for. */
 export async function until(what: string, holds: () => boolean): Promise<void> {
-  const deadline = Date.now() + 5000
+  const deadline = Date.now() + 20_000
   while (!holds()) {
     if (Date.now() > deadline) throw new Error(`waited in vain for ${what}`)
     await new Promise((done) => setTimeout(done, 5))

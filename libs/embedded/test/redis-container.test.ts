@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { findOnPath } from '../src/find-program.ts'
+import { freePort } from '../src/free-port.ts'
 import { containerCommand, publishedPort } from '../src/redis-container.ts'
 import { supervise } from '../src/supervise.ts'
 import { redisAnswers } from '../src/redis-ping.ts'
@@ -34,9 +35,7 @@ describe.skipIf(!server)('a Redis container (docker client replaced, needs redis
     const dir = mkdtempSync(join(tmpdir(), 'cofferdam-test-'))
     try {
       const docker = join(dir, 'docker')
-      // Any free port will do for a moment: a clash fails the test loudly.
-      const port = 20_000 + (process.pid % 20_000)
-      writeFileSync(join(dir, 'port'), String(port))
+      writeFileSync(join(dir, 'port'), String(await freePort()))
       writeFileSync(docker, DOCKER)
       chmodSync(docker, 0o755)
       const argv = containerCommand(

@@ -422,8 +422,28 @@ describe('where it runs', () => {
       began: false,
     }
     const { executor } = harness([full], { clock, circuit: { threshold: 2 } })
-    for (let n = 0; n < 4; n++) expect(await executor.execute(attemptOf())).toMatchObject(waits)
-    expect(full.specs).toHaveLength(4)
+    const together = await Promise.all(Array.from({ length: 3 }, () => executor.execute(attemptOf())))
+    expect(together).toMatchObject([waits, waits, waits])
+    for (const [afterMs, asked] of [
+      [0, 0],
+      [1000, 1],
+      [1000, 0],
+      [1000, 1],
+      [15_000, 1],
+      [14_000, 1],
+      [14_000, 0],
+      [1000, 1],
+    ] as const) {
+      await clock.advance(afterMs)
+      const before = full.specs.length
+      // One asks after a pause that grows to 15 s; the others are answered what it heard.
+      for (let n = 0; n < 3; n++) expect(await executor.execute(attemptOf())).toMatchObject(waits)
+      expect(full.specs.length - before, `${afterMs} ms later`).toBe(asked)
+    }
+    // A session may have its sandbox there already.
+    const before = full.specs.length
+    await executor.execute(attemptOf({ reuse: 'session', session: { key: 'kept' } }))
+    expect(full.specs.length - before).toBe(1)
 
     const other = scriptedBackend({ name: 'other' })
     const beside = harness([full, other])
@@ -433,10 +453,27 @@ describe('where it runs', () => {
       passedOver: [{ backend: 'full', reason: 'backend_full' }],
     })
 
+    // Nobody asked for an hour, so nobody waited.
     await clock.advance(FULL_MAX_MS)
+    expect(await executor.execute(attemptOf())).toMatchObject(waits)
+    const waitTooLong = async (): Promise<void> => {
+      for (let waitedMs = 0; waitedMs < FULL_MAX_MS; waitedMs += FULL_MAX_MS / 10) {
+        expect(await executor.execute(attemptOf())).toMatchObject(waits)
+        await clock.advance(FULL_MAX_MS / 10)
+      }
+    }
+    await waitTooLong()
     expect(await executor.execute(attemptOf())).toMatchObject({ reason: 'backend_unavailable' })
     isFull = false
+    await clock.advance(15_000)
     await executor.execute(attemptOf())
+    isFull = true
+    expect(await executor.execute(attemptOf())).toMatchObject(waits)
+
+    // What sessions get shows that something ends there, too.
+    await waitTooLong()
+    isFull = false
+    await executor.execute(attemptOf({ reuse: 'session', session: { key: 'kept' } }))
     isFull = true
     expect(await executor.execute(attemptOf())).toMatchObject(waits)
   })

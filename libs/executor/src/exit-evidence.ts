@@ -2,7 +2,8 @@
 import type { Exit, Usage } from '@cofferdam/contract'
 
 /** Returns the exit with impossible values removed; `wallMs` is what we measured ourselves. */
-export function checkedExit(exit: Exit, wallMs: number): Exit {
+export function checkedExit({ serviceExecutionTime, ...exit }: Exit, wallMs: number): Exit {
+  const serviceTime = amount(serviceExecutionTime ?? null)
   const signal =
     typeof exit.signal === 'string' && /^SIG[A-Z0-9+-]{1,12}$/.test(exit.signal) ? exit.signal : null
   return {
@@ -12,6 +13,7 @@ export function checkedExit(exit: Exit, wallMs: number): Exit {
     signal,
     oomKills: count(exit.oomKills) ?? 0,
     usage: checkedUsage(exit.usage, wallMs),
+    ...(serviceTime === null ? {} : { serviceExecutionTime: serviceTime }),
   }
 }
 

@@ -10,8 +10,11 @@ import type { Outcome, Sandbox } from '@cofferdam/contract'
 import { settlesWithin, type Clock } from './clock.ts'
 import type { MemoryLease } from './memory-budget.ts'
 
-/** A cold `docker rm` under load was seen to need seconds; beyond this a daemon hangs. */
-export const DISPOSE_PROOF_MS = 5_000
+/**
+ * Longer than a backend that is well gives itself (docker: 15 s): beyond this it hangs. On a busy disk one `docker rm` of a gVisor container whose
+ * processes had been killed before took 7 s. The caller has its answer; slot and lease wait.
+ */
+export const DISPOSE_PROOF_MS = 20_000
 /** No sandbox outlives its owner's care by more than a minute (DESIGN §10.6): then its memory counts as free. */
 export const LEAK_HOLD_MS = 60_000
 

@@ -1,5 +1,8 @@
+import { once } from 'node:events'
+import { connect, createServer, type AddressInfo } from 'node:net'
 import type { Progress } from '@cofferdam/contract'
 import { describe, expect, it } from 'vitest'
+import { systemClock } from './clock.ts'
 import { watchProgress } from './progress.ts'
 
 /** A clock that the test winds. */
@@ -64,5 +67,19 @@ describe('progress', () => {
     expect(watch.silent.aborted).toBe(false)
     clock.wind(3700)
     expect(watch.silent.aborted).toBe(true)
+  })
+
+  it('that came while the process itself stood still is heard before anybody is called silent', async () => {
+    const server = createServer((socket) => socket.end('report')).listen(0, '127.0.0.1')
+    await once(server, 'listening')
+    const client = connect((server.address() as AddressInfo).port, '127.0.0.1').pause()
+    // Then the report is in the socket, and nobody has read it yet.
+    await Promise.all([once(client, 'connect'), once(server, 'connection')])
+    using watch = watchProgress({ heartbeatMs: 5, clock: systemClock, onProgress: () => undefined })
+    const heard = once(client.resume(), 'data').then(() => watch.silent.aborted)
+    const untilMs = performance.now() + 20
+    while (performance.now() < untilMs);
+    expect(await heard).toBe(false)
+    server.close()
   })
 })

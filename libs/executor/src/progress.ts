@@ -27,10 +27,12 @@ export function watchProgress(options: {
   let clearBeat: () => void = () => undefined
   let clearTell: (() => void) | null = null
 
-  const waitForBeat = (ms: number): void => {
+  const waitForBeat = (ms: number, isOver = false): void => {
     clearBeat = clock.after(ms, () => {
       const leftMs = heardMs + (heartbeatMs ?? 0) - clock.nowMs()
       if (leftMs > 0) waitForBeat(leftMs)
+      // Not before what has come was read: where this process stood still itself, nobody was silent.
+      else if (!isOver) waitForBeat(0, true)
       else silent.abort()
     })
   }

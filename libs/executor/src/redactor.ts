@@ -18,6 +18,8 @@ const MARKER = Buffer.from(REDACTED)
 const LOOK_BEHIND = 3
 /** Most programs print some lines. */
 const FIRST_BYTES = 1024
+/** Shared: most streams stay empty. */
+const NOTHING = Buffer.alloc(0)
 
 export interface Redactor {
   /** Takes a chunk and returns what may be shown by now, in memory that the call after the next one uses again. */
@@ -41,8 +43,8 @@ interface Cover {
 /** Creates the redactor of one stream. */
 export function createRedactor(rules: RedactionRules): Redactor {
   // Two buffers take turns, so that a flood leaves no garbage: what a call returns lies in the one, while the next call fills the other.
-  let current: Buffer = Buffer.alloc(0)
-  let other: Buffer = Buffer.alloc(0)
+  let current: Buffer = NOTHING
+  let other: Buffer = NOTHING
   // Bytes seen and kept, at the end of the current one: LOOK_BEHIND of context, then what is held back.
   let kept: Buffer = current
   let context = 0
@@ -50,6 +52,7 @@ export function createRedactor(rules: RedactionRules): Redactor {
   let hits = 0
 
   function run(chunk: Uint8Array, final: boolean): Uint8Array {
+    if (kept.length + chunk.length === 0) return chunk
     const bytes = joined(chunk)
     const end = bytes.length
     const parts: Uint8Array[] = []
@@ -95,7 +98,7 @@ export function createRedactor(rules: RedactionRules): Redactor {
 
   return {
     push: (chunk) => run(chunk, false),
-    flush: () => run(new Uint8Array(0), true),
+    flush: () => run(NOTHING, true),
     get hits() {
       return hits
     },

@@ -220,6 +220,7 @@ async function conclude(
     usage: exit?.usage ?? null,
     artifacts,
     ...placeOf(held),
+    ...(exit?.serviceExecutionTime === undefined ? {} : { serviceExecutionTime: exit.serviceExecutionTime }),
     redactionCount: output.redactionCount,
     began: verdict.reason !== NOT_BEGUN,
     outboundHosts: [...(egress?.hosts ?? [])],

@@ -102,6 +102,7 @@ describe('over the hostile backend', () => {
       expect(attempt.text.stdout).toBe('hello ü€😀\n')
     }
     expect(outcome.usage?.wall_ms ?? 0).toBeGreaterThanOrEqual(0)
+    expect(outcome.serviceExecutionTime).toBeUndefined()
     expect(leaked).toHaveLength(tricks.dispose_throws === true ? 1 : 0)
     await vi.waitFor(() => expect(executor.memory.usedBytes).toBe(0), 20_000)
   })

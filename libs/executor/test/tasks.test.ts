@@ -2,7 +2,9 @@
 import { createBackends } from '@cofferdam/backends'
 import type { Backend, ExecutionRequestInput, Outcome } from '@cofferdam/contract'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import type { Attempt } from '../src/index.ts'
 import { attemptOf, harness } from './attempts.ts'
+import { createManualClock, type ManualClock } from './manual-clock.ts'
 
 const RIGHT = 'def add(a, b):\n    return a + b\n'
 const WRONG = 'def add(a, b):\n    return a - b\n'
@@ -58,25 +60,38 @@ interface Asked extends Partial<ExecutionRequestInput> {
   tests?: { framework?: 'pytest' | 'unittest' | 'node:test' | 'npm'; command?: string; path?: string }
 }
 
+interface Watched extends Partial<Pick<Attempt, 'onOutput'>> {
+  clock?: ManualClock
+}
+
 /** Runs the tests of some files; nothing of ours may be among the files that come back. */
-async function tested(backend: string, files: Record<string, string>, asked: Asked = {}): Promise<Outcome> {
+async function tested(
+  backend: string,
+  files: Record<string, string>,
+  asked: Asked = {},
+  { clock, ...heard }: Watched = {},
+): Promise<Outcome> {
   const { tests = {}, ...request } = asked
   const one = backends.get(backend)
   if (one === undefined) throw new Error(`no backend ${backend}`)
-  const test = harness([one])
-  const attempt = attemptOf({
-    program: { type: 'tests', ...tests },
-    files: Object.entries(files).map(([path, content]) => ({ path, content })),
-    ...request,
-    limits: { hard_timeout_ms: 30_000, ...request.limits },
-  })
+  const test = harness([one], clock === undefined ? {} : { clock })
+  const attempt = attemptOf(
+    {
+      program: { type: 'tests', ...tests },
+      files: Object.entries(files).map(([path, content]) => ({ path, content })),
+      ...request,
+      limits: { hard_timeout_ms: 30_000, ...request.limits },
+    },
+    heard,
+  )
   const outcome = await test.executor.execute(attempt)
   expect(test.errors).toEqual([])
   return outcome
 }
 
 describe.each(['process', 'docker'])('on %s', (name) => {
-  const run = (files: Record<string, string>, asked?: Asked) => tested(name, files, asked)
+  const run = (files: Record<string, string>, asked?: Asked, watched?: Watched) =>
+    tested(name, files, asked, watched)
   const when = (title: string, body: () => Promise<void>) =>
     it(title, async ({ skip }) => {
       if (!able.has(name)) skip(`${name} cannot run here`)
@@ -150,13 +165,17 @@ describe.each(['process', 'docker'])('on %s', (name) => {
   when('a test that never ends is stopped, and what was told before is kept', async () => {
     const endless = `${NODE_TEST}test('hangs', () => { for (;;) {} })\n`
     const files = { 'calc.mjs': 'export const add = (a, b) => a + b\n', 'test/calc.test.mjs': endless }
-    const limits = { soft_timeout_ms: 2500, hard_timeout_ms: 5000 }
-    const outcome = await run(files, { limits })
+    const outcome = await run(files, { limits: { soft_timeout_ms: 2500, hard_timeout_ms: 5000 } })
     expect(['soft_timeout', 'hard_timeout']).toContain(outcome.ending)
     expect(outcome.tests).toMatchObject({ framework: 'node:test', complete: false })
     const python =
-      'import unittest\nclass A(unittest.TestCase):\n  def test_a(self): pass\n  def test_b(self):\n    while True: pass\n'
-    const stopped = await run({ 'test_a.py': python }, { limits })
+      'import unittest\nclass A(unittest.TestCase):\n  def test_a(self): pass\n  def test_b(self):\n    print("endless", flush=True)\n    while True: pass\n'
+    const clock = createManualClock()
+    // Its time is up when the second test runs, however long this host took to get there.
+    const onOutput = (_stream: string, text: string): void => {
+      if (text.includes('endless')) void clock.advance(25_000)
+    }
+    const stopped = await run({ 'test_a.py': python }, {}, { clock, onOutput })
     expect(stopped).toMatchObject({ ending: 'soft_timeout', tests: { passed: 1, complete: false } })
   })
 

@@ -51,4 +51,6 @@ export interface GuestSession {
   /** Ends the session: pending calls reject with `sandbox_lost`. Idempotent; does not kill anything by itself. */
   close(reason?: CofferdamError): void
   readonly closed: boolean
+  /** Open, and no program runs: an agent that is well ends by itself when the session is closed now. */
+  readonly atRest: boolean
 }

@@ -160,6 +160,9 @@ export function createGuestSession(options: GuestSessionOptions): GuestSession {
     get closed() {
       return over !== null
     },
+    get atRest() {
+      return over === null && isReady && running === null
+    },
     close,
     ready: (signal) => (signal === undefined ? started.promise : unlessAborted(started.promise, signal)),
     release(options = []) {

@@ -6,7 +6,7 @@ import { createServer, type Server, type Socket } from 'node:net'
 import { join } from 'node:path'
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest'
 import { agentArgv, createGuestSession, installGuest, type GuestSession } from '../src/index.ts'
-import { openLab, PYTHON, type Lab } from './start-agent.ts'
+import { openLab, programUser, PYTHON, type Lab } from './start-agent.ts'
 
 let lab: Lab
 let guestDir: string
@@ -33,6 +33,7 @@ function spawnAgent(path: string): ChildProcess {
     language: 'none',
     work: lab.folder(),
     socket: path,
+    ...programUser,
   })
   return spawn(command!, args, { stdio: ['pipe', 'pipe', 'pipe'], env: {} })
 }

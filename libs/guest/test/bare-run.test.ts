@@ -44,7 +44,8 @@ const PYTHON: Case[] = [
   },
   {
     name: 'the search path',
-    source: 'import sys\nprint(sys.path, sys.flags, sys.executable, sys.orig_argv[1:])',
+    source:
+      'import sys\nprint(sys.path, sys.flags, sys.executable, sys.orig_argv[1:], [k for k, v in sys.path_importer_cache.items() if v is None and k.endswith(".py")])',
   },
   {
     name: 'what the start has left of itself',
@@ -99,7 +100,7 @@ const PYTHON: Case[] = [
   {
     name: 'a thread that outlives main',
     source:
-      'import threading, time\ndef f():\n    time.sleep(0.05); print("late")\nthreading.Thread(target=f).start()\nprint("main")\n"value"',
+      'import threading\ndef f():\n    threading.main_thread().join(); print("late")\nthreading.Thread(target=f).start()\nprint("main")\n"value"',
   },
   { name: 'os._exit', source: 'import os\nprint("lost?")\nos._exit(9)' },
   { name: 'atexit', source: 'import atexit\natexit.register(print, "bye")\nprint("hi")\n7' },

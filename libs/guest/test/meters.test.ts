@@ -5,7 +5,7 @@ import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import type { Program } from '@cofferdam/contract'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { openLab, PYTHON, stop, type Lab } from './start-agent.ts'
+import { AS_PROGRAM, openLab, PYTHON, stop, type Lab } from './start-agent.ts'
 
 const AGENT = fileURLToPath(new URL('../agent/', import.meta.url))
 let lab: Lab
@@ -129,10 +129,7 @@ test.skipIf(process.getuid?.() !== 0)('counts them also without any right', asyn
   const agent = await lab.start('none', {
     work,
     // A Python built elsewhere finds its own library, as in start-agent.ts.
-    within:
-      `setpriv --reuid=65534 --regid=65534 --clear-groups env LD_LIBRARY_PATH=${join(dirname(dirname(PYTHON)), 'lib')}`.split(
-        ' ',
-      ),
+    within: ['setpriv', ...AS_PROGRAM, 'env', `LD_LIBRARY_PATH=${join(dirname(dirname(PYTHON)), 'lib')}`],
   })
   const { exit } = await agent.run(BUSY)
   expect(exit.usage.write_bytes).toBeGreaterThanOrEqual(3_000_000)

@@ -9,7 +9,11 @@ import type { AgentOptions, GuestSession } from '../src/index.ts'
 
 /** Another one by COFFERDAM_TEST_PYTHON: the gate leans on how CPython starts, which differs between versions. */
 export const PYTHON = process.env['COFFERDAM_TEST_PYTHON'] ?? '/usr/bin/python3'
-const NOBODY = 65_534
+/**
+ * A user that owns nothing on a usual host, and another one for a file that runs beside this one. Not nobody: a Postgres of other tests
+ * may be his, whose shared memory a cell in the host's namespaces would take for what its program left.
+ */
+export const PROGRAM_UID = 61_440 + Number(process.env['VITEST_POOL_ID'] ?? 0)
 const BASE_ENV: Record<string, string> = {
   PATH: '/usr/local/bin:/usr/bin:/bin',
   HOME: '/tmp',
@@ -66,12 +70,15 @@ export interface Bare {
 }
 
 const isRoot = process.getuid?.() === 0
+export const AS_PROGRAM = [`--reuid=${PROGRAM_UID}`, `--regid=${PROGRAM_UID}`, '--clear-groups']
+/** The agent's options for it, where the agent may become somebody else. */
+export const programUser = isRoot ? { uid: PROGRAM_UID, gid: PROGRAM_UID } : {}
 /** An init without rights; for a test that is not root, in a user namespace where nobody is mapped. */
 const AS_INIT = [
   'unshare',
   ...(isRoot ? [] : ['--user']),
   ...'--pid --fork --mount --mount-proc --kill-child setpriv'.split(' '),
-  ...(isRoot ? [`--reuid=${NOBODY}`, `--regid=${NOBODY}`, '--clear-groups', '--bounding-set=-all'] : []),
+  ...(isRoot ? [...AS_PROGRAM, '--bounding-set=-all'] : []),
   '--no-new-privs',
 ]
 
@@ -125,7 +132,7 @@ export async function openLab(): Promise<Lab> {
     folder() {
       const path = join(root, `w${count++}`)
       mkdirSync(path)
-      if (isRoot) chownSync(path, NOBODY, NOBODY)
+      if (isRoot) chownSync(path, PROGRAM_UID, PROGRAM_UID)
       return path
     },
     async start(language, { within = [], proxyPort, ...options } = {}) {
@@ -136,6 +143,7 @@ export async function openLab(): Promise<Lab> {
         guestDir,
         language,
         env: BASE_ENV,
+        ...programUser,
         ...options,
         work,
       })
@@ -193,14 +201,14 @@ export async function openLab(): Promise<Lab> {
       for (const file of [...files, { path: entry, bytes: Buffer.from(program.source) }]) {
         mkdirSync(dirname(join(work, file.path)), { recursive: true })
         writeFileSync(join(work, file.path), file.bytes)
-        if (isRoot) chownSync(join(work, file.path), NOBODY, NOBODY)
+        if (isRoot) chownSync(join(work, file.path), PROGRAM_UID, PROGRAM_UID)
       }
       const child = spawn(command, [entry, ...(program.argv ?? [])], {
         cwd: work,
         env: BASE_ENV,
         detached: true,
         stdio: [stdin === undefined ? 'ignore' : 'pipe', 'pipe', 'pipe'],
-        ...(isRoot ? { uid: NOBODY, gid: NOBODY } : {}),
+        ...programUser,
       })
       child.stdin?.end(stdin)
       const seen = { stdout: '', stderr: '' }

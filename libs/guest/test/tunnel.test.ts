@@ -14,14 +14,22 @@ beforeAll(async () => {
 })
 afterAll(() => lab.close())
 
-/** Agents of this file share the loopback of the machine, unlike sandboxes. */
+/**
+ * Agents of this file share the loopback of the machine, unlike sandboxes. Below the ports that the kernel gives to whoever names none
+ * (32768 and up): another test would be given this one between its look here and the agent's listening.
+ */
 async function freePort(): Promise<number> {
-  const server = createTcpServer().listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const { port } = server.address() as AddressInfo
-  server.close()
-  await once(server, 'close')
-  return port
+  for (;;) {
+    const port = 23_000 + Math.floor(Math.random() * 7000)
+    const server = createTcpServer().listen(port, '127.0.0.1')
+    const isFree = await new Promise<boolean>((resolve) => {
+      server.once('listening', () => resolve(true)).once('error', () => resolve(false))
+    })
+    if (!isFree) continue
+    server.close()
+    await once(server, 'close')
+    return port
+  }
 }
 
 interface Wired extends Agent {
@@ -325,7 +333,8 @@ test('stops a writer, on either end, whose reader does not read, and output goes
 s = connect()
 s.setblocking(False)
 sent, idle = 0, 0
-while idle < 20:
+# The window, and after it until nothing more goes for a while.
+while sent < 256 * 1024 or idle < 20:
     try:
         sent += s.send(bytes(65536))
         idle = 0
@@ -351,7 +360,6 @@ print(sent)`),
     const [text, sent] = stdout.trim().split('\n')
     expect(text).toHaveLength(300_000)
     // A window, and what the kernel holds for a loopback connection (tcp_rmem and tcp_wmem: up to some 10 MB).
-    expect(Number(sent)).toBeGreaterThanOrEqual(256 * 1024)
     expect(Number(sent)).toBeLessThan(24 << 20)
     expect(written).toBeLessThan(24 << 20)
   })

@@ -3,8 +3,8 @@
  * it through `Taken`. Around it: heartbeat, lock renewal, sweep and outbox, each in a loop of its own.
  *
  * Life of a consumer:   idle ──start──→ running ──drain──→ draining ──→ closed
- *   running   per lane one loop that fetches from BullMQ and one that serves the worker's hand (handed.ts); a slot is
- *             held from fetch to the end of `process`. Neither takes anything while there is no room (room.ts).
+ *   running   per lane one loop that takes from the run queue (fetching.ts) and one that serves the worker's hand (handed.ts); a slot is
+ *             held from the take to the end of `process`. Neither takes anything while there is no room (room.ts).
  *   draining  no more fetches; what runs may finish within the grace; then all are told (signal `drain`). What
  *             `process` leaves un-begun then goes back to the head of its backlog. Heartbeats go on until all are over.
  *   closed    nothing is left running here; its heartbeat is gone.
@@ -18,6 +18,7 @@ import type { Redis } from 'ioredis'
 import { LOCK_MS, QUEUE_BOUNDS, SWEEP_MS } from './bounds.ts'
 import { createControlListener } from './control.ts'
 import { isRedisAway } from './connect.ts'
+import { fetchLoop } from './fetching.ts'
 import { createFillable } from './fillable.ts'
 import { createHanded } from './handed.ts'
 import { beat, leave } from './heartbeat.ts'
@@ -26,7 +27,7 @@ import { createLaneSource, type LaneJob, type LaneSource, type TakenJob } from '
 import { drainOutbox } from './outbox.ts'
 import { renewLocks } from './renew-locks.ts'
 import { createRoomGate, type Room } from './room.ts'
-import { run, SCRIPTS, type Reply } from './scripts.ts'
+import { run, SCRIPTS } from './scripts.ts'
 import { createSelfFence } from './self-fence.ts'
 import { createSlots } from './slots.ts'
 import { createServerLife } from './server-life.ts'
@@ -84,8 +85,6 @@ export interface Consumer extends AsyncDisposable {
 
 /** How long each step of a drain may take (Redis may be away) before the consumer closes over it; what runs is redelivered. */
 const ABORT_PATIENCE_MS = 10_000
-/** Executions that one slot runs in a row on a lane before it is offered to the other lane. */
-const STREAK = 16
 
 export function createConsumer(deps: ConsumerDeps): Consumer {
   const { redis, subscriber, workerId, lanes, lockMs = LOCK_MS, sweepMs = SWEEP_MS } = deps
@@ -103,7 +102,7 @@ export function createConsumer(deps: ConsumerDeps): Consumer {
   const upkeep = new AbortController()
   const heldJobs = new Map<LaneJob, HeldExecution | null>()
   const heldFromHand = new Set<HeldExecution>()
-  const work = new Set<Promise<void>>()
+  const work = new Set<Promise<unknown>>()
   let sources: LaneSource[] = []
   let drained: Promise<void> | null = null
   let lastBeatMs: number | null = null
@@ -138,62 +137,29 @@ export function createConsumer(deps: ConsumerDeps): Consumer {
     onError,
   })
 
+  const fetchingDeps = { slots, room, handed, sharesSlots: lanes.length > 1, carry, tracked, onError }
+
   /** Lets a drain wait for it. */
-  function tracked(carrying: Promise<void>): Promise<void> {
+  function tracked<T>(carrying: Promise<T>): Promise<T> {
     const done = carrying.finally(() => work.delete(done))
     work.add(done)
     return done
   }
 
-  async function fetchLoop(source: LaneSource): Promise<void> {
-    while (!fetching.signal.aborted) {
-      await slots.free(source.lane, fetching.signal)
-      await room.free(fetching.signal, source.lane)
-      if (fetching.signal.aborted) return
-      try {
-        const job = await source.next()
-        if (job === null) continue
-        // Meanwhile the other lane or the hand may have got the last slot, or memory ran out: another worker may have room.
-        if (room.isFree(source.lane) && slots.tryAcquire(source.lane)) void tracked(carryAll(source, job))
-        else await source.putBack(job)
-      } catch (error) {
-        onError(error)
-        await pause(100)
-      }
-    }
-  }
-
-  /** Runs the job and then the lane's next ones on a slot that was acquired for it. */
-  async function carryAll(source: LaneSource, first: LaneJob): Promise<void> {
-    let next: TakenJob | null = { job: first, reply: null }
-    try {
-      for (let turn = 1; next !== null; turn += 1) {
-        const { job, reply }: TakenJob = next
-        heldJobs.set(job, null)
-        handed.noteOther(source.lane)
-        await carry(job, reply)
-        heldJobs.delete(job)
-        const goesOn: boolean =
-          (turn < STREAK || lanes.length === 1) &&
-          !handed.waits(source.lane) &&
-          room.isFree(source.lane) &&
-          !fetching.signal.aborted
-        next = await source.finish(job, goesOn)
-      }
-    } finally {
-      slots.release(source.lane)
-    }
-  }
-
-  /** Runs one job to the end of `process`. Never rejects. */
-  async function carry(job: LaneJob, reply: Reply[] | null): Promise<void> {
+  /** Runs one job to the end of `process`, which has it when `onProcess` is called. Never rejects. */
+  async function carry({ job, reply }: TakenJob, onProcess: () => void): Promise<void> {
+    heldJobs.set(job, null)
     try {
       const held = await take(job, takenDeps, reply)
       if (held === null) return
       heldJobs.set(job, held)
-      await carryHeld(held)
+      const carried = carryHeld(held)
+      onProcess()
+      await carried
     } catch (error) {
       log?.error({ err: error, job_id: job.jobId, worker_id: workerId }, 'execution was left by an error')
+    } finally {
+      heldJobs.delete(job)
     }
   }
 
@@ -290,7 +256,7 @@ export function createConsumer(deps: ConsumerDeps): Consumer {
       every(sweepMs, () => drainOutbox(redis, workerId, deps.onOutbox)),
       every(lockMs / 3, renew),
       every(sweepMs, async () => fence.check(running())),
-      ...sources.map(fetchLoop),
+      ...sources.map((source) => fetchLoop(source, fetchingDeps, fetching.signal)),
       ...lanes.map((lane) => handed.serve(lane, fetching.signal)),
     ]
     for (const loop of loops) void loop

@@ -1,6 +1,6 @@
 /** Writes of a worker outlast a restart of Redis: tried again until they are answered, for a bounded time. */
 import { setTimeout as pause } from 'node:timers/promises'
-import { CofferdamError } from '@cofferdam/contract'
+import { CofferdamError, inTime } from '@cofferdam/contract'
 import { QUEUE_BOUNDS } from './bounds.ts'
 import { isRedisAway } from './connect.ts'
 
@@ -19,7 +19,7 @@ export async function patiently<T>(
   const deadlineMs = performance.now() + patienceMs
   for (let backoffMs = BACKOFF_MS; ; backoffMs = Math.min(1000, backoffMs * 2)) {
     try {
-      return await within(write(), deadlineMs - performance.now())
+      return await inTime(write(), Math.max(1, deadlineMs - performance.now()), late)
     } catch (error) {
       if (!isRedisAway(error)) throw error
       if (performance.now() + backoffMs >= deadlineMs)
@@ -29,14 +29,7 @@ export async function patiently<T>(
   }
 }
 
-/** Several per execution: a race would cost four promises more. */
-function within<T>(work: Promise<T>, ms: number): Promise<T> {
-  return new Promise((resolve, reject) => {
-    const late = (): void => reject(new Error('Redis timed out: no answer in time'))
-    const timer = setTimeout(late, Math.max(1, ms))
-    work.then(resolve, reject).finally(() => clearTimeout(timer))
-  })
-}
+const late = (): Error => new Error('Redis timed out: no answer in time')
 
 /** Like `patiently` for a script that answers `ok`, `fenced` or `began`. Throws CofferdamError fenced | conflict. */
 export async function fenced(write: () => Promise<{ code: string }>): Promise<void> {

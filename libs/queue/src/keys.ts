@@ -21,7 +21,7 @@ export const KEYS = {
   result: at('r:'),
   /** `<id>` → stream of live events. */
   events: at('e:'),
-  /** `<id>` → set of reply channels. */
+  /** `<id>` → set of reply channels, besides that of the client that put it (`wc` of the record). */
   waiters: at('w:'),
   /** `<sha256>` → a large part of a request. */
   blob: at('blob:'),

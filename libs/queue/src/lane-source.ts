@@ -1,10 +1,10 @@
 /**
- * Fetches the jobs of one lane from BullMQ by hand (its pattern "manually fetching jobs"): the worker then decides
- * itself when it has a free slot, renews locks for all lanes in one rhythm and sees a lost lock at once (BullMQ's
- * own loop would go on running, queue-caps-audit.md §1.3). A busy slot goes from job to job by a script of our own
- * (lua/next.lua), which leaves the same in BullMQ's keys in one round trip instead of two.
+ * Fetches the jobs of one lane by hand: the worker then decides itself when it has a free slot, renews locks for all lanes in one
+ * rhythm and sees a lost lock at once (BullMQ's own loop would go on running, queue-caps-audit.md §1.3). BullMQ wakes the worker;
+ * jobs are taken and ended by a script of our own (lua/next.lua), which leaves the same in BullMQ's keys in one round trip instead
+ * of two, and many in one.
  */
-import { Worker, type Job } from 'bullmq'
+import { Worker } from 'bullmq'
 import type { Redis } from 'ioredis'
 import { QUEUE_BOUNDS } from './bounds.ts'
 import { KEYS, TAG, type Lane } from './keys.ts'
@@ -31,12 +31,13 @@ export interface TakenJob {
 
 export interface LaneSource {
   readonly lane: Lane
-  /** The next job; null when none came within the block time, or after `stop`. */
-  next(): Promise<LaneJob | null>
+  /** Resolves when there may be a job, at the latest after the block time, or after `stop`. Whoever was woken takes, or wakes another. */
+  wait(): Promise<void>
+  /** The next job; null when there is none, or after `stop`. */
+  take(): Promise<TakenJob | null>
   /** Ends the job; takes the lane's next one when `andNext` and there is one. Never rejects. */
   finish(job: LaneJob, andNext: boolean): Promise<TakenJob | null>
-  /** Gives a job that was not taken yet back for whoever has room. Never rejects. */
-  putBack(job: LaneJob): Promise<void>
+  wakeAnother(): Promise<void>
   /** Renews locks; returns those that could not be renewed. */
   renew(jobs: readonly LaneJob[]): Promise<LaneJob[]>
   /** No more jobs: ends a blocking fetch. `finish` and `renew` still work. */
@@ -63,7 +64,6 @@ export function createLaneSource(
     // A dead worker's job is found by the first check after its lock ran out: at most a third of the lock time later.
     stalledInterval: Math.ceil(lockMs / 3),
     maxStalledCount: MAX_STALLED,
-    drainDelay: BLOCK_SECONDS,
     // The record is the truth: a finished job leaves nothing, so its key shows whether BullMQ still carries it.
     removeOnComplete: { count: 0 },
     removeOnFail: { count: 0 },
@@ -71,55 +71,65 @@ export function createLaneSource(
   worker.on('error', onError)
   redis.hset(`${KEYS.bull}${lane}:meta`, 'opts.maxLenEvents', QUEUE_BOUNDS.bullEvents).catch(onError)
   worker.startStalledCheckTimer().catch(onError)
-  const jobs = new Map<string, Job>()
-  let fetches = 0
+  const backend = worker.getBackend()
+  let takes = 0
   let stopped = false
 
-  const track = (job: Job | undefined, token: string): LaneJob | null => {
-    if (job?.id === undefined) return null
-    jobs.set(token, job)
-    return { lane, jobId: job.id, token }
-  }
+  /** `jobId` is '' when none ends. */
+  const next = async (jobId: string, token: string, andNext: boolean) =>
+    await runCoded(redis, SCRIPTS.next, KEYS.window, [
+      lane,
+      jobId,
+      token,
+      andNext && !stopped ? 1 : 0,
+      workerId,
+      lockMs,
+      await life(),
+    ])
 
-  const newToken = (): string => `${worker.id}:${(fetches += 1)}`
+  const takenOf = (rest: Reply[], token: string): TakenJob => ({
+    job: { lane, jobId: text(rest.at(-1)), token },
+    reply: rest,
+  })
+
+  /** What somebody paused or limited through BullMQ is BullMQ's to fetch. */
+  async function fetchByBullmq(token: string): Promise<TakenJob | null> {
+    const job = await worker.getNextJob(token, { block: false })
+    return job?.id === undefined ? null : { job: { lane, jobId: job.id, token }, reply: null }
+  }
 
   return {
     lane,
-    async next() {
+    async wait() {
+      if (stopped) return
+      try {
+        await backend.waitForJob(BLOCK_SECONDS)
+      } catch (error) {
+        if (stopped) return
+        // As BullMQ's own loop does: a Sentinel that is asked meanwhile can leave this connection closed.
+        await backend.reconnectBlocking()
+        throw error
+      }
+    },
+    async take() {
       if (stopped) return null
-      const token = newToken()
-      return track(await worker.getNextJob(token, { block: true }), token)
+      const token = `${worker.id}:${(takes += 1)}`
+      const { code, rest } = await next('', token, true)
+      if (code === 'limited') return await fetchByBullmq(token)
+      return code === 'taken' ? takenOf(rest, token) : null
     },
     async finish({ jobId, token }, andNext) {
-      jobs.delete(token)
       try {
-        const { code, rest } = await runCoded(redis, SCRIPTS.next, KEYS.window, [
-          lane,
-          jobId,
-          token,
-          andNext && !stopped ? 1 : 0,
-          workerId,
-          lockMs,
-          await life(),
-        ])
-        return code === 'taken' ? { job: { lane, jobId: text(rest.at(-1)), token }, reply: rest } : null
+        const { code, rest } = await next(jobId, token, andNext)
+        return code === 'taken' ? takenOf(rest, token) : null
       } catch (error) {
         // Redelivered, or gone with Redis: its next owner or the sweep sees to it.
         onError(error)
         return null
       }
     },
-    async putBack({ token }) {
-      const job = jobs.get(token)
-      jobs.delete(token)
-      try {
-        await job?.moveToWait(token)
-        // BullMQ 6.7 wakes no one for a prioritised job that comes back; an idle worker would block for seconds.
-        await redis.zadd(`${KEYS.bull}${lane}:marker`, 0, '0')
-      } catch (error) {
-        // Its lock runs out, and BullMQ redelivers it.
-        onError(error)
-      }
+    async wakeAnother() {
+      await redis.zadd(`${KEYS.bull}${lane}:marker`, 0, '0')
     },
     async renew(held) {
       if (held.length === 0) return []
@@ -133,7 +143,7 @@ export function createLaneSource(
     async stop() {
       stopped = true
       await worker.pause(true)
-      await worker.getBackend().disconnectBlocking(false)
+      await backend.disconnectBlocking(false)
     },
     async close() {
       await worker.close(true)

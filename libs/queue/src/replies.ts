@@ -42,7 +42,10 @@ export interface Replies {
 export function createReplies(redis: Redis, subscriber: Redis, guard: Guard, producerId: string): Replies {
   const channel = CHANNELS.reply + producerId
   const entries = new Map<ExecutionId, Entry>()
+  /** Expected, and not waited for yet; the oldest first. */
+  const unclaimed = new Set<ExecutionId>()
   let subscribed: Promise<unknown> | null = null
+  let isSubscribed = false
   let recheckTimer: NodeJS.Timeout | null = null
 
   const answer = (id: ExecutionId, entry: Entry, result: ExecutionResult | CofferdamError): void => {
@@ -79,11 +82,15 @@ export function createReplies(redis: Redis, subscriber: Redis, guard: Guard, pro
 
   /** Bounded: without a subscription the rechecks still find every result. */
   const subscribe = async (): Promise<void> => {
+    if (isSubscribed) return
     if (subscribed === null) {
       subscriber.on('message', onMessage)
       subscriber.on('ready', recheck)
       subscribed = subscriber.subscribe(channel)
-      subscribed.catch(() => undefined)
+      subscribed.then(
+        () => (isSubscribed = true),
+        () => undefined,
+      )
       recheckTimer = setInterval(recheck, QUEUE_BOUNDS.recheckMs)
       recheckTimer.unref()
     }
@@ -98,16 +105,15 @@ export function createReplies(redis: Redis, subscriber: Redis, guard: Guard, pro
     if (known !== undefined) return known
     const entry: Entry = { registered: false, result: null, listeners: new Set() }
     entries.set(id, entry)
-    if (entries.size > QUEUE_BOUNDS.unclaimedReplies) dropUnclaimed()
     return entry
   }
 
-  const dropUnclaimed = (): void => {
-    for (const [id, entry] of entries) {
-      if (entry.listeners.size > 0) continue
-      entries.delete(id)
-      return
-    }
+  const dropOldestUnclaimed = (): void => {
+    const [oldest] = unclaimed
+    if (oldest === undefined) return
+    unclaimed.delete(oldest)
+    // Somebody may wait for an execution that was put again under its key.
+    if (entries.get(oldest)?.listeners.size === 0) entries.delete(oldest)
   }
 
   const leave = (id: ExecutionId, entry: Entry): void => {
@@ -121,12 +127,18 @@ export function createReplies(redis: Redis, subscriber: Redis, guard: Guard, pro
     async expect(id) {
       await subscribe()
       entryOf(id).registered = true
+      unclaimed.add(id)
+      if (unclaimed.size > QUEUE_BOUNDS.unclaimedReplies) dropOldestUnclaimed()
     },
-    forget: (id) => void entries.delete(id),
+    forget(id) {
+      entries.delete(id)
+      unclaimed.delete(id)
+    },
     async wait(id, { timeoutMs, signal }) {
       signal?.throwIfAborted()
       await subscribe()
       const entry = entryOf(id)
+      unclaimed.delete(id)
       if (entry.result !== null) {
         entries.delete(id)
         return entry.result

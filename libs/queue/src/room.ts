@@ -7,12 +7,15 @@ import type { Lane } from './keys.ts'
 export interface Room {
   /** False while an execution that was taken here waits for its share, or `lane` has had its own. */
   isFree(lane?: Lane): boolean
+  /** True while less than half of the lane's room is taken: as many as are here would have room, too. */
+  isAmple(lane: Lane): boolean
   /** Calls `listener` whenever the answer changed. */
   onChange(listener: () => void): void
 }
 
 export interface RoomGate {
   isFree(lane?: Lane): boolean
+  isAmple(lane: Lane): boolean
   /** Resolves when there is room for the lane, or when the signal aborts. */
   free(signal: AbortSignal, lane?: Lane): Promise<void>
   /** Share of the time since the last call, 0 to 1, in which there was none. */
@@ -38,6 +41,7 @@ export function createRoomGate(room?: Room, now: () => number = () => performanc
 
   return {
     isFree: (lane) => room?.isFree(lane) ?? true,
+    isAmple: (lane) => room?.isAmple(lane) ?? true,
     async free(signal, lane) {
       if (room === undefined || room.isFree(lane) || signal.aborted) return
       const aborted = Promise.withResolvers<void>()

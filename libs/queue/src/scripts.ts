@@ -2,17 +2,26 @@
  * Loads lua/*.lua once. A line `--- @include name` is replaced by lua/include/name.lua (each at most once), `K.name` by a
  * key of keys.ts and `C.name` by a number of bounds.ts, so both languages read the same table and no call builds it anew.
  * Scripts build the keys they touch from `K`; KEYS[1] routes the call to the right node of a cluster.
+ *
+ * Of the scripts that every execution needs, the calls of one turn of the process go to the server as one, one after the
+ * other: each finds what it would have found by itself, and one that fails fails alone. A call costs server and process some 15 us besides what it does.
  */
 import { createHash } from 'node:crypto'
 import { readFileSync } from 'node:fs'
+import { createGathering, togetherCall, togetherText, type ScriptCall } from '@cofferdam/contract'
 import type { Redis } from 'ioredis'
 import { QUEUE_BOUNDS, TENANT_DEFAULTS } from './bounds.ts'
 import { CHANNELS, KEYS } from './keys.ts'
 
-export interface Script {
-  name: string
+interface Text {
   source: string
   sha1: string
+}
+
+export interface Script extends Text {
+  name: string
+  /** The text takes many calls at once. */
+  isGathered: boolean
 }
 
 /** What Lua hands back: strings, integers, nil and nested arrays. */
@@ -68,20 +77,39 @@ function expand(source: string, included: Set<string>): string {
   })
 }
 
+function textOf(lua: string): Text {
+  const source = lua.replaceAll(/\b[KC]\.\w+/g, nameToValue)
+  return { source, sha1: createHash('sha1').update(source).digest('hex') }
+}
+
 function load(name: string): Script {
-  const source = expand(read(name), new Set()).replaceAll(/\b[KC]\.\w+/g, nameToValue)
-  return { name, source, sha1: createHash('sha1').update(source).digest('hex') }
+  return { name, ...textOf(expand(read(name), new Set())), isGathered: false }
+}
+
+/**
+ * What it includes stands in front of its first line of code, and is then set up once for all calls; what stands behind a line
+ * `--- @end` is done once when all are through.
+ */
+function loadTogether(name: string): Script {
+  const lua = read(name)
+  const code = lua.search(/^(?!--)/m)
+  const [each = '', end = ''] = lua.slice(code).split(/^--- @end$/m)
+  return {
+    name,
+    ...textOf(togetherText(expand(lua.slice(0, code), new Set()), each, end)),
+    isGathered: true,
+  }
 }
 
 export const SCRIPTS = {
-  enqueue: load('enqueue'),
+  enqueue: loadTogether('enqueue'),
   pick: load('pick'),
   take: load('take'),
   takeHanded: load('take-handed'),
-  next: load('next'),
-  begin: load('begin'),
+  next: loadTogether('next'),
+  begin: loadTogether('begin'),
   append: load('append'),
-  settle: load('settle'),
+  settle: loadTogether('settle'),
   requeue: load('requeue'),
   endUnstarted: load('end-unstarted'),
   await: load('await'),
@@ -94,18 +122,45 @@ export const SCRIPTS = {
   shelve: load('shelve'),
 } as const
 
-/** Runs a script by its hash, and by its text once when the server does not know it (first use, restart). */
+type Gathered = (call: ScriptCall) => Promise<Reply>
+
+/** Calls that go together: an enqueue takes the server about 60 us, so that one call holds it for 2 ms. */
+const TOGETHER_MAX = 32
+
+/** Per connection, with which they go. */
+const gatherings = new WeakMap<Redis, Map<Script, Gathered>>()
+
+/** Runs a script; with others of the same turn, where that pays. */
 export async function run(
   redis: Redis,
   script: Script,
   key: string,
   args: readonly (string | number)[],
 ): Promise<Reply> {
+  const call = { keys: [key], args }
+  return await (script.isGathered ? gatheredOf(redis, script)(call) : evaluate(redis, script, call))
+}
+
+function gatheredOf(redis: Redis, script: Script): Gathered {
+  const ofRedis = gatherings.get(redis) ?? new Map<Script, Gathered>()
+  gatherings.set(redis, ofRedis)
+  const known = ofRedis.get(script)
+  if (known !== undefined) return known
+  const gathered = createGathering<ScriptCall, Reply>(
+    async (calls) => list(await evaluate(redis, script, togetherCall(calls))),
+    TOGETHER_MAX,
+  )
+  ofRedis.set(script, gathered)
+  return gathered
+}
+
+/** Runs a text by its hash, and as it is once when the server does not know it (first use, restart). */
+async function evaluate(redis: Redis, { source, sha1 }: Text, { keys, args }: ScriptCall): Promise<Reply> {
   try {
-    return (await redis.evalsha(script.sha1, 1, key, ...args)) as Reply
+    return (await redis.evalsha(sha1, keys.length, ...keys, ...args)) as Reply
   } catch (error) {
     if (!(error instanceof Error) || !error.message.startsWith('NOSCRIPT')) throw error
-    return (await redis.eval(script.source, 1, key, ...args)) as Reply
+    return (await redis.eval(source, keys.length, ...keys, ...args)) as Reply
   }
 }
 

@@ -4,7 +4,7 @@
  *   taken ──begin──→ begun ──settle──→ over          every write carries the fence of this take: when another
  *     │                │  └──retry───→ over          worker took the execution since, it fails with `fenced` and
  *     ├──settle────────┼─────────────→ over          the signal aborts with `lock_lost`
- *     └──defer, giveBack (only before begin) ─→ over
+ *     └──defer, putOff, giveBack (only before begin) ─→ over
  */
 import {
   CofferdamError,
@@ -95,6 +95,8 @@ export interface Taken {
   retry(record: AttemptRecord, info: EndingInfo): Promise<void>
   /** Put back un-begun; its tenant gets no slot until `untilMs` (Redis' clock; add jitter). Throws like settle. */
   defer(untilMs: number, why: string): Promise<void>
+  /** Put back un-begun; it alone waits until `untilMs`, then it is next in line of its agent. Throws like settle. */
+  putOff(untilMs: number, why: string): Promise<void>
   /** Put back un-begun, next in line of its agent; repeating it is harmless. Throws like settle, `conflict` after begin. */
   giveBack(): Promise<void>
 }
@@ -179,8 +181,8 @@ export function createTaken(facts: TakenFacts, deps: TakenDeps): HeldExecution {
   }
 
   const requeue = (
-    mode: 'retry' | 'defer' | 'back',
-    { slotMs = 0, parkMs = 0, notice = '', record = '' },
+    mode: 'retry' | 'defer' | 'later' | 'back',
+    { slotMs = 0, waitMs = 0, notice = '', record = '' },
   ): Promise<void> => {
     if (began && mode !== 'retry')
       return Promise.reject(new CofferdamError('conflict', 'An execution that began is not put back.'))
@@ -189,7 +191,7 @@ export function createTaken(facts: TakenFacts, deps: TakenDeps): HeldExecution {
       fence,
       mode,
       Math.round(slotMs),
-      Math.round(parkMs),
+      Math.round(waitMs),
       notice === '' ? '' : noticeTail(notice),
       record,
     ])
@@ -262,7 +264,8 @@ export function createTaken(facts: TakenFacts, deps: TakenDeps): HeldExecution {
         notice: `Attempt ${attempt} ended ${record.result.ending}; it runs again.`,
         record: outbox ? JSON.stringify(record) : '',
       }),
-    defer: (untilMs, why) => requeue('defer', { parkMs: Math.max(0, untilMs - nowMs()), notice: why }),
+    defer: (untilMs, why) => requeue('defer', { waitMs: Math.max(0, untilMs - nowMs()), notice: why }),
+    putOff: (untilMs, why) => requeue('later', { waitMs: Math.max(0, untilMs - nowMs()), notice: why }),
     giveBack: async () => {
       if (givenBack) return
       await requeue('back', {})

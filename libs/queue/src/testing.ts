@@ -14,11 +14,11 @@ export const TEST_CLOCK = `${TAG}:test-clock`
 
 const CLOCK = /local function now_ms\(\)\n[\s\S]*?\nend\n/
 
-function underTestClock({ name, source }: Script): Script {
+function underTestClock({ name, source, isGathered }: Script): Script {
   const body = `local function now_ms()\n  return tonumber(redis.call('GET', '${TEST_CLOCK}'))\nend\n`
   const timed = source.replace(CLOCK, body)
   if (/redis\.call\('TIME'\)/.test(timed)) throw new Error(`script ${name} reads the time past clock.lua`)
-  return { name, source: timed, sha1: createHash('sha1').update(timed).digest('hex') }
+  return { name, source: timed, sha1: createHash('sha1').update(timed).digest('hex'), isGathered }
 }
 
 /** Every script of the queue under the clock of the test. */

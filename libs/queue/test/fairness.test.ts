@@ -204,15 +204,17 @@ describe('limits of a tenant', () => {
     expect(await roomInMs()).toBeNull()
     // Each run has taken 7 s on the average.
     await bench.redis.hset(KEYS.clock, 'avg:interactive', 7)
-    const release = gate()
+    const [runs, release] = [gate(), gate()]
     bench.consumer({
       slots: 1,
       async process(taken) {
+        runs.open()
         await release.opened
         await endWith('ok')(taken)
       },
     })
-    await vi.waitFor(async () => expect((await producer.stats()).lanes.interactive.queued).toBe(1), 20_000)
+    // Released and not taken yet, it would stand before what waits.
+    await runs.opened
     await producer.put(requestOf())
     expect(await roomInMs()).toBe(7000)
     release.open()

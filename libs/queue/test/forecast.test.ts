@@ -5,8 +5,8 @@
  */
 import type { ExecutionId } from '@cofferdam/contract'
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest'
-import type { Producer, Taken } from '../src/index.ts'
-import { endWith, requestOf } from './fixtures.ts'
+import { KEYS, type Producer, type Taken } from '../src/index.ts'
+import { endWith, requestOf, SANDBOX_INFO, sandboxRef } from './fixtures.ts'
 import { startBench, type Bench } from './support.ts'
 
 let bench: Bench
@@ -43,6 +43,7 @@ class Clock {
   readonly process = async (taken: Taken): Promise<void> => {
     const ms = Number(taken.request.env?.['MS'])
     this.lengths.set(taken.executionId, ms)
+    await taken.begin(sandboxRef(), SANDBOX_INFO)
     const { promise, resolve } = Promise.withResolvers<void>()
     const started = { id: taken.executionId, atMs: this.nowMs, endMs: this.nowMs + ms, end: resolve }
     this.starts.push(started)
@@ -77,20 +78,20 @@ class Clock {
   }
 }
 
+/** What one turn puts goes to Redis together, in its order. */
 async function put(producer: Producer, tenants: readonly Tenant[], each: number): Promise<number> {
-  let count = 0
-  for (let n = 0; n < each; n += 1)
-    for (const { tenant, agents, ms } of tenants) {
-      await producer.put(
-        requestOf({
-          tenant_id: tenant,
-          agent_id: `agent-${n % agents}`,
-          env: { MS: String(ms[n % ms.length]) },
-        }),
-      )
-      count += 1
-    }
-  return count
+  const requests = Array.from({ length: each }, (_, n) =>
+    tenants.map(({ tenant, agents, ms }) =>
+      requestOf({
+        tenant_id: tenant,
+        agent_id: `agent-${n % agents}`,
+        env: { MS: String(ms[n % ms.length]) },
+      }),
+    ),
+  ).flat()
+  for (let from = 0; from < requests.length; from += 100)
+    await Promise.all(requests.slice(from, from + 100).map((request) => producer.put(request)))
+  return requests.length
 }
 
 const shareWithin = (errors: readonly number[], bound: number): number =>
@@ -174,4 +175,39 @@ describe('position and ETA', () => {
     },
     60_000,
   )
+
+  it('of what is let out already go by what has the slots, not by what came most often', async () => {
+    const producer = bench.producer()
+    const clock = new Clock()
+    bench.consumer({ slots: SLOTS, lanes: ['interactive'], process: clock.process })
+    await vi.waitFor(async () => expect((await producer.stats()).workers).toHaveLength(1), 20_000)
+    const large: Tenant = { tenant: 'large', weight: 1, agents: 3, ms: [310, 490, 370, 430] }
+    // Each large one is known, and among the last hundred there are small ones almost only.
+    const learnt = await put(producer, [large], 20)
+    await clock.runUntil(learnt)
+    clock.endAll()
+    const small = await put(producer, [{ tenant: 'small', weight: 1, agents: 3, ms: [5] }], 400)
+    await clock.runUntil(learnt + small)
+    clock.endAll()
+
+    const from = clock.starts.length
+    const total = await put(producer, [large], 80)
+    const promises: { id: ExecutionId; atMs: number; etaMs: number }[] = []
+    for (let started = 2 * SLOTS; started < total - SLOTS; started += 1) {
+      await clock.runUntil(from + started)
+      for (const { execution_id: id, eta_ms } of await producer.live('large', 500))
+        if ((await bench.redis.hget(KEYS.record + id, 's')) === 'released')
+          promises.push({ id, atMs: clock.nowMs, etaMs: eta_ms ?? NaN })
+    }
+    await clock.runUntil(from + total)
+    clock.endAll()
+    const startedAt = new Map(clock.starts.map(({ id, atMs }) => [id, atMs]))
+    const sum = (values: number[]): number => values.reduce((all, value) => all + value, 0)
+    const ratio =
+      sum(promises.map(({ etaMs }) => etaMs)) /
+      sum(promises.map(({ id, atMs }) => (startedAt.get(id) ?? NaN) - atMs))
+    expect(promises.length).toBeGreaterThan(SLOTS)
+    expect(ratio).toBeGreaterThan(0.75)
+    expect(ratio).toBeLessThan(1.25)
+  }, 60_000)
 })

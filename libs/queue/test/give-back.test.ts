@@ -184,6 +184,50 @@ describe('putting back', () => {
     expect(starts).toEqual(['first', 'other', 'first', 'second'])
   })
 
+  it('keeps nothing but itself from a slot when it is put off, is shown as delayed, and has its place when it is due', async () => {
+    const producer = bench.producer()
+    const starts: string[] = []
+    let isFull = true
+    const held = gate()
+    bench.consumer({
+      slots: 1,
+      async process(one) {
+        starts.push(one.request.agent_id)
+        if (one.request.agent_id === 'vendor' && isFull)
+          return one.putOff(one.nowMs() + 600_000, 'Waits for room.')
+        if (one.request.agent_id === 'holds') await held.opened
+        await endWith('ok')(one)
+      },
+    })
+    const put = (agent_id: string) => producer.put(requestOf({ agent_id }), { awaitReply: true })
+    const [first, cancelled] = [await put('vendor'), await put('vendor')]
+    await vi.waitFor(() => expect(starts).toHaveLength(2), 20_000)
+    // Of the same tenant, and served at once.
+    await producer.wait((await put('other')).execution_id, { timeoutMs: 30_000 })
+    const shown = (await producer.get(first.execution_id))!
+    expect(shown).toMatchObject({ status: 'delayed', attempt: 1, position: null })
+    expect(Math.abs(shown.eta_ms! - 600_000)).toBeLessThan(60_000)
+    expect((await producer.stats()).lanes.interactive).toMatchObject({ delayed: 2, queued: 0, running: 0 })
+    expect(await producer.cancel(cancelled.execution_id)).toBe('cancelled')
+
+    // The ten minutes are over, as far as Redis knows: it comes before what its agent enqueued later.
+    const holder = await put('holds')
+    await vi.waitFor(() => expect(starts).toContain('holds'), 20_000)
+    isFull = false
+    await bench.redis.zadd(`${KEYS.delayed}interactive`, Date.now() - 1000, first.execution_id)
+    const later = await put('vendor')
+    held.open()
+    const order: string[] = []
+    await Promise.all(
+      [holder, later, first].map(async ({ execution_id: id }) => {
+        expect(await producer.wait(id, { timeoutMs: 30_000 })).toMatchObject({ ok: true, attempt: 1 })
+        order.push(id)
+      }),
+    )
+    expect(order).toEqual([holder, first, later].map(({ execution_id: id }) => id))
+    expect((await producer.stats()).lanes.interactive).toMatchObject({ delayed: 0, queued: 0, running: 0 })
+  })
+
   it('is refused after begin, and everything is refused after the end', async () => {
     const producer = bench.producer()
     const refused: unknown[] = []
@@ -193,6 +237,7 @@ describe('putting back', () => {
         await one.begin(sandboxRef(), SANDBOX_INFO)
         await one.giveBack().catch(note)
         await one.defer(Date.now(), 'late').catch(note)
+        await one.putOff(Date.now(), 'late').catch(note)
         await endWith('ok')(one)
         await endWith('error')(one).catch(note)
         await one.begin(sandboxRef(), SANDBOX_INFO).catch(note)
@@ -200,8 +245,9 @@ describe('putting back', () => {
     })
     const { execution_id } = await producer.put(requestOf(), { awaitReply: true })
     expect(await producer.wait(execution_id, { timeoutMs: 30_000 })).toMatchObject({ ok: true })
-    await vi.waitFor(() => expect(refused).toHaveLength(4), 20_000)
+    await vi.waitFor(() => expect(refused).toHaveLength(5), 20_000)
     expect(refused.map((error) => (error as { code: string }).code)).toEqual([
+      'conflict',
       'conflict',
       'conflict',
       'fenced',

@@ -1,3 +1,4 @@
+import { setTimeout as pause } from 'node:timers/promises'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { gate, recordOf, requestOf, SANDBOX_INFO, sandboxRef } from './fixtures.ts'
 import { startBench, type Bench } from './support.ts'
@@ -9,6 +10,19 @@ beforeAll(async () => {
 // A consumer of the test before would take what the next one puts.
 afterEach(() => bench.clear())
 afterAll(() => bench[Symbol.asyncDispose]())
+
+/** Looks on for `ms`; false when this process or Redis stood still meanwhile for longer than `stillMs`. */
+async function isAwakeFor(ms: number, stillMs: number): Promise<boolean> {
+  const startedMs = performance.now()
+  for (let lastMs = startedMs; lastMs - startedMs < ms;) {
+    await bench.redis.ping()
+    await pause(20)
+    const nowMs = performance.now()
+    if (nowMs - lastMs > stillMs) return false
+    lastMs = nowMs
+  }
+  return true
+}
 
 describe('routines that take their time', () => {
   it('hold their slots and no others: interactive work passes them all the while', async () => {
@@ -46,11 +60,11 @@ describe('routines that take their time', () => {
   })
 
   it('keep their lock for many times its length, while two workers look for lost ones', async () => {
-    const held = gate()
+    let held = gate()
     const takes: string[] = []
+    let wasAborted = false
     const producer = bench.producer()
     const options = {
-      // Renewed by the third of it: a machine may stand still for the other two.
       lockMs: 2000,
       sweepMs: 50,
       process: async (
@@ -59,21 +73,27 @@ describe('routines that take their time', () => {
         takes.push(`${taken.executionId} ${taken.fence}`)
         await taken.begin(sandboxRef(), SANDBOX_INFO)
         await held.opened
-        expect(taken.signal.aborted).toBe(false)
+        wasAborted = taken.signal.aborted
         await taken.settle(recordOf(taken), { slotMs: 1 })
       },
     }
     bench.consumer(options)
     bench.consumer(options)
-    const { execution_id: id } = await producer.put(requestOf({ lane: 'routine' }))
-    await expect.poll(() => takes.length, { timeout: 20_000 }).toBe(1)
-    const startedMs = Date.now()
-    // Four times the lock: each worker renews or looks twelve times.
-    await expect.poll(() => Date.now() - startedMs > 8000, { timeout: 20_000 }).toBe(true)
-    expect(takes).toHaveLength(1)
-    expect(await producer.get(id)).toMatchObject({ status: 'running' })
-    held.open()
-    expect(await producer.wait(id, { timeoutMs: 30_000 })).toMatchObject({ ok: true, attempt: 1 })
-    expect(takes).toHaveLength(1)
+    for (let isJudged = false; !isJudged; held = gate()) {
+      takes.length = 0
+      const { execution_id: id } = await producer.put(requestOf({ lane: 'routine' }))
+      await expect.poll(() => takes.length, { timeout: 20_000 }).toBeGreaterThan(0)
+      // Four times the lock: each worker renews or looks twelve times. A machine that stands still for two thirds of it,
+      // which are left at a renewal, rightly loses it: then it is tried again.
+      isJudged = await isAwakeFor(8000, 1000)
+      const seen = [...takes]
+      held.open()
+      const result = await producer.wait(id, { timeoutMs: 30_000 })
+      if (!isJudged) continue
+      expect(seen).toEqual([`${id} 1`])
+      expect(wasAborted).toBe(false)
+      expect(result).toMatchObject({ ok: true, attempt: 1 })
+      expect(takes).toHaveLength(1)
+    }
   })
 })

@@ -1,5 +1,6 @@
 import { Queue, Worker } from 'bullmq'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
+import { QUEUE_BOUNDS } from '../src/bounds.ts'
 import { KEYS } from '../src/keys.ts'
 import { runCoded, SCRIPTS } from '../src/scripts.ts'
 import { requestOf } from './fixtures.ts'
@@ -124,6 +125,18 @@ describe('a worker that goes on', () => {
     })
   })
 
+  it('wakes somebody for what is behind more stale jobs than one call ends', async () => {
+    await afterFirst(1, async (job) => {
+      const stale = Array.from({ length: QUEUE_BOUNDS.promoteMax }, (_, i) => [0, `cancelled${i}`]).flat()
+      await bench.redis.zadd(`${PREFIX}:prioritized`, ...stale)
+      // Somebody was woken, and takes.
+      await bench.redis.del(`${PREFIX}:marker`)
+      expect((await next('', 'token:2', 1)).code).toBe('none')
+      expect(await bench.redis.exists(`${PREFIX}:marker`)).toBe(1)
+      expect((await next(job.id ?? '', 'token:3', 1)).code).toBe('taken')
+    })
+  })
+
   it('keeps the event stream of BullMQ’s fetches short', async () => {
     await afterFirst(0, async (job) => {
       const adding = bench.redis.pipeline()
@@ -139,5 +152,20 @@ describe('a worker that goes on', () => {
       await bench.redis.hset(`${PREFIX}:meta`, 'paused', 1)
       expect((await next(job.id ?? '', TOKEN, 1)).code).toBe('none')
     })
+  })
+})
+
+describe('a queue that was limited through BullMQ', () => {
+  it('is left to BullMQ’s own fetch', async () => {
+    await afterFirst(1, async () => {
+      await bench.redis.hset(`${PREFIX}:meta`, 'concurrency', 5)
+      expect((await next('', 'token:2', 1)).code).toBe('limited')
+    })
+    await bench.redis.flushall()
+    await bench.redis.hset(`${PREFIX}:meta`, 'concurrency', 5)
+    const producer = bench.producer()
+    bench.consumer()
+    const { execution_id } = await producer.put(requestOf(), { awaitReply: true })
+    expect(await producer.wait(execution_id, { timeoutMs: 30_000 })).toMatchObject({ ok: true })
   })
 })

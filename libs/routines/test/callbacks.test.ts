@@ -190,9 +190,12 @@ describe('a callback', () => {
       silent.close()
     })
     const silentPort = (silent.address() as AddressInfo).port
-    serve({ allow: [`127.0.0.1/32:${port()}`, `127.0.0.1/32:${silentPort}`] })
-    await Promise.all(Array.from({ length: 40 }, () => execute(`http://127.0.0.1:${silentPort}/`)))
+    const ids = await Promise.all(
+      Array.from({ length: 40 }, () => execute(`http://127.0.0.1:${silentPort}/`)),
+    )
     const id = await execute(`http://127.0.0.1:${port()}/`, 'globex')
+    for (const one of [...ids, id]) await stage.producer.wait(one, { timeoutMs: 30_000 })
+    serve({ allow: [`127.0.0.1/32:${port()}`, `127.0.0.1/32:${silentPort}`] })
     await ended(id, 'delivered')
     // None of the posts to the silent one is over: they take 15 s.
     expect(givenUp).toBe(0)

@@ -15,7 +15,7 @@ import {
 import { isolatedRedis } from '@cofferdam/embedded/testing'
 import { connectRedis, createConsumer, createProducer, type Producer, type Taken } from '@cofferdam/queue'
 import { createStore, type Store, type StoredRoutine } from '@cofferdam/store'
-import { createTestDatabase } from '@cofferdam/store/testing'
+import { createTestDatabase, PATIENT_TIMEOUTS } from '@cofferdam/store/testing'
 import type { Redis } from 'ioredis'
 
 export interface Stage extends AsyncDisposable {
@@ -40,7 +40,9 @@ export async function openStage(): Promise<Stage> {
   owned.defer(() => database.drop())
   const connect = (role: 'producer' | 'worker' | 'subscriber'): Redis =>
     owned.adopt(connectRedis(server.url, role), (redis) => redis.disconnect())
-  const store = owned.use(await createStore({ databaseUrl: database.url, blobDir: join(dir, 'blobs') }))
+  const store = owned.use(
+    await createStore({ databaseUrl: database.url, blobDir: join(dir, 'blobs'), timeouts: PATIENT_TIMEOUTS }),
+  )
   for (const tenant of ['acme', 'globex']) await store.tenants.create({ tenant_id: tenant }, 'test')
   const redis = connect('worker')
   const producer = owned.use(

@@ -2,7 +2,7 @@
 --
 -- KEYS  1 session  hash, as in claim
 -- ARGV  1 fence  2 holder  3 lease, ms  4 how long a session without an entry is remembered, ms
--- Returns {'renewed'} | {'gone'}: nothing is known of the session, so the server lost it | {'lost'}
+-- Returns {'renewed', 1 where its entry stands and else 0} | {'gone'}: nothing is known of the session, so the server lost it | {'lost'}
 -- Invariants
 --   - A lease that ran out while nobody else came is prolonged: whether its holder still works is for the holder to judge.
 -- Complexity O(1).
@@ -14,4 +14,4 @@ local t = redis.call('TIME')
 local now = t[1] * 1000 + math.floor(t[2] / 1000)
 redis.call('HSET', KEYS[1], 'holder', ARGV[2], 'till', string.format('%d', now + tonumber(ARGV[3])))
 if redis.call('PTTL', KEYS[1]) < tonumber(ARGV[4]) then redis.call('PEXPIRE', KEYS[1], ARGV[4]) end
-return {'renewed'}
+return {'renewed', redis.call('HEXISTS', KEYS[1], 'entry')}

@@ -142,6 +142,23 @@ export function createSessionRegistry(deps: SessionsDeps): Sessions {
       return named.map(({ name }) => name)
     },
 
+    async *entries(backend) {
+      const nowMs = await serverNowMs(redis, calls)
+      let cursor = '0'
+      do {
+        // What stands during all of a scan is in it, also when its deadline moves.
+        const scanned = redis.zscan(keys.due(backend), cursor, 'COUNT', PAGE)
+        const [next, lines] = await calls.bounded(scanned, 'sessions of a backend')
+        const names = pairs(lines).map(({ member }) => nameOfDueMember(backend, member))
+        const read = names.map(async (name) => await readSession(redis, calls, name, nowMs))
+        for (const { info, isForeign } of await Promise.all(read)) {
+          if (isForeign) throw new CofferdamError('internal', 'A session has an entry of another release.')
+          if (info !== null) yield info
+        }
+        cursor = next
+      } while (cursor !== '0')
+    },
+
     async announce(name, owner, state) {
       const scriptKeys = [keys.session(name), keys.tenant(name.tenantId)]
       const text = state === null ? '' : entryText(state.entry)

@@ -54,6 +54,7 @@ export function createLease({
   const entry = readEntry(String(reply[3]))
   const lost = new AbortController()
   const session = keys.session(name)
+  const [due, dueMember] = [keys.due(name.backend), dueMemberOf(name)]
   const isOverdue = entry !== null && deadlineOf(entry) <= Number(reply[4])
   let current = entry
   let isReleased = false
@@ -82,24 +83,22 @@ export function createLease({
     const atMs = performance.now()
     try {
       const lease = [fence, holder, leaseMs, REMEMBER_MS]
-      let [code] = await calls.script('renew', [session], lease)
-      if (code === 'gone') [code] = await restore(lease)
+      let [code, hasEntry] = await calls.script('renew', [session], lease)
+      // The server lost its memory; what this holder knows is true as long as nobody else came.
+      if (code === 'gone') [code, hasEntry] = await calls.script('restore', [session], lease)
       if (code === 'lost') return lose()
+      if (hasEntry !== 1 && current !== null) await write(current)
       if (lost.signal.aborted || isReleased) return
       aliveUntilMs = atMs + leaseMs * 0.9
       clearTimeout(end)
       end = setTimeout(lose, aliveUntilMs - performance.now())
       end.unref()
+      // It stands on another shard of a cluster, which may have lost it alone. The lease does not depend on that.
+      if (current !== null)
+        await calls.bounded(redis.zadd(due, 'NX', deadlineOf(current), dueMember), 'a session deadline')
     } catch (error) {
       if (isFenced(error)) lose()
     }
-  }
-
-  /** The server lost its memory; what this holder knows is true as long as nobody else came. */
-  async function restore(lease: readonly (string | number)[]): Promise<Reply> {
-    const restored = await calls.script('restore', [session], lease)
-    if (restored[0] === 'restored' && current !== null) await write(current)
-    return restored
   }
 
   function assertHeld(): void {
@@ -114,10 +113,7 @@ export function createLease({
     const deadlineMs = deadlineOf(next)
     // One that stands stays: the look at it may have been put off (`overdue`).
     if (written === null || deadlineOf(written) !== deadlineMs)
-      await calls.bounded(
-        redis.zadd(keys.due(name.backend), deadlineMs, dueMemberOf(name)),
-        'a session deadline',
-      )
+      await calls.bounded(redis.zadd(due, deadlineMs, dueMember), 'a session deadline')
     await fenced(
       'keep',
       [session, keys.tenant(name.tenantId)],
@@ -153,14 +149,14 @@ export function createLease({
     },
     async forget() {
       assertHeld()
-      await fenced('forget', [session, keys.tenant(name.tenantId)], [memberOf(name), REMEMBER_MS])
       const forgotten = current
+      // Before it is gone there: no renewal puts it back.
       current = null
+      await fenced('forget', [session, keys.tenant(name.tenantId)], [memberOf(name), REMEMBER_MS])
       if (forgotten === null) return
       // Harmless when it fails: the reaper finds nothing to end and drops it. Given up, it may happen when the next holder
       // has written its own deadline: that one stays.
-      const line = [dueMemberOf(name), deadlineOf(forgotten), '']
-      await calls.script('move-due', [keys.due(name.backend)], line).catch(() => {})
+      await calls.script('move-due', [due], [dueMember, deadlineOf(forgotten), '']).catch(() => {})
     },
     async [Symbol.asyncDispose]() {
       if (isReleased) return

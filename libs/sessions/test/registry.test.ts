@@ -176,7 +176,7 @@ describe('a lease', () => {
 
   it('survives a server that restarts without its memory, and takes its entry along', async () => {
     const own = await isolatedRedis()
-    const open = openSessions(own.url, { leaseMs: 3000 })
+    const open = openSessions(own.url, { leaseMs: 4500 })
     const name = freshName()
     await using lease = await open.claim(name)
     const entry = entryAt(lease.nextEpoch, FAR)
@@ -189,16 +189,57 @@ describe('a lease', () => {
     await own.stop()
   })
 
+  it('takes its entry along with a later renewal when the first could not write it', async () => {
+    const own = await isolatedRedis()
+    const open = openSessions(own.url, { leaseMs: 6000, timeoutMs: 500 })
+    const name = freshName()
+    await using lease = await open.claim(name)
+    const entry = entryAt(lease.nextEpoch, FAR)
+    await lease.keep(entry)
+    // The first write of the deadline is never answered.
+    const send = open.redis.sendCommand.bind(open.redis)
+    let lost = 0
+    open.redis.sendCommand = (command, stream) =>
+      command.name === 'zadd' && (lost += 1) === 1 ? command.promise : send(command, stream)
+    await open.redis.flushall()
+    await expect.poll(async () => await open.sessions.find(name), { timeout: 20_000 }).toMatchObject(entry)
+    expect([lost > 1, lease.signal.aborted]).toEqual([true, false])
+    open.close()
+    await own.stop()
+  })
+
+  it('puts back what a part of the servers lost: its entry, or when that is due', async () => {
+    const open = openSessions(server.url, { leaseMs: 4500 })
+    const name = freshName()
+    await using lease = await open.claim(name)
+    const entry = entryAt(lease.nextEpoch, FAR)
+    await lease.keep(entry)
+    const found = async () => await Array.fromAsync(b.sessions.entries(name.backend))
+    await open.redis.hdel(sessionKey(name), 'entry')
+    await expect.poll(found, { timeout: 20_000 }).toMatchObject([entry])
+    await open.redis.del(`{cofferdam}:sessions-due:${name.backend}`)
+    await expect.poll(found, { timeout: 20_000 }).toMatchObject([entry])
+    await lease[Symbol.asyncDispose]()
+    open.close()
+  })
+
   it('is lost to whoever claimed first after such a restart', async () => {
     const own = await isolatedRedis()
-    // The former one asks again after a third of this: the next one is there before.
-    const [former, next] = [openSessions(own.url, { leaseMs: 6000 }), openSessions(own.url)]
+    const [former, next] = [openSessions(own.url, { leaseMs: 4500 }), openSessions(own.url)]
     const name = freshName()
     const lease = await former.claim(name)
-    await former.redis.flushall()
+    // Whenever the former one asks again: the next one is there before.
+    const send = former.redis.sendCommand.bind(former.redis)
+    const there = Promise.withResolvers<undefined>()
+    former.redis.sendCommand = (command, stream) => {
+      void there.promise.then(() => send(command, stream))
+      return command.promise
+    }
+    await next.redis.flushall()
     await using later = await next.claim(name)
+    there.resolve(undefined)
     expect(later.fence).toBeGreaterThan(lease.fence)
-    await once(lease.signal, 'abort')
+    await expect.poll(() => lease.signal.aborted, { timeout: 20_000 }).toBe(true)
     await expect(lease.keep(entryAt(lease.nextEpoch, FAR))).rejects.toMatchObject({ code: 'fenced' })
     await later[Symbol.asyncDispose]()
     former.close()
@@ -271,6 +312,37 @@ describe('sessions that are overdue', () => {
   })
 })
 
+describe('the entries of a backend', () => {
+  it('are all that stand, of every tenant and over any number of pages, and no others', async () => {
+    const { backend } = freshName()
+    // More than Redis answers in one step of its scan.
+    const names = Array.from({ length: 700 }, (_, number) => ({ ...freshName(), backend, key: `s${number}` }))
+    const leases = await Promise.all(names.map((name) => a.claim(name)))
+    await Promise.all(leases.map((lease) => lease.keep(entryAt(lease.nextEpoch, FAR))))
+    const [held, ...others] = leases
+    await others[0]?.forget()
+    await Promise.all(others.map(async (lease) => await lease[Symbol.asyncDispose]()))
+    const other = await a.claim(freshName())
+    await other.keep(entryAt(other.nextEpoch, FAR))
+
+    const found = await Array.fromAsync(b.sessions.entries(backend))
+    expect(new Set(found.map(({ key }) => key))).toEqual(
+      new Set(names.map(({ key }) => key).filter((key) => key !== 's1')),
+    )
+    expect(found.find(({ key }) => key === 's0')?.holder).toBe(a.worker)
+    await held?.[Symbol.asyncDispose]()
+    await other[Symbol.asyncDispose]()
+  })
+
+  it('are not known where the server cannot be asked', async () => {
+    const away = openSessions(server.url, { timeoutMs: 50 })
+    away.close()
+    await expect(Array.fromAsync(away.sessions.entries('any'))).rejects.toMatchObject({
+      code: 'queue_unavailable',
+    })
+  })
+})
+
 describe('an entry of a newer release', () => {
   it('hides no other session, and is neither reaped nor forgotten here', async () => {
     const name = freshName()
@@ -285,6 +357,9 @@ describe('an entry of a newer release', () => {
     expect((await b.sessions.list(name.tenantId)).sessions).toMatchObject([{ key: 'known' }])
     expect(await b.sessions.find(name)).toBeNull()
     expect(await b.sessions.overdue(name.backend, 10)).toEqual([known])
+    await expect(Array.fromAsync(b.sessions.entries(name.backend))).rejects.toMatchObject({
+      code: 'internal',
+    })
     expect(await a.redis.zcard(`{cofferdam}:sessions-due:${name.backend}`)).toBe(2)
     expect(await a.redis.zcard(`cfd:{${name.tenantId}}:sessions`)).toBe(2)
   })

@@ -4,16 +4,25 @@
  */
 const ESCAPED = /["\\]/
 const EVERY_ESCAPED = /["\\]/g
+/** Control characters and halves of a character: what JSON escapes in its own way, besides quotes and backslashes. */
+const OTHERWISE_IN_JSON = /[\p{Cc}\p{Cs}]/u
 
 /** `{"a","b\\"c",3,NULL}` of `['a', 'b"c', 3, null]`. */
 export function arrayLiteral(values: readonly (string | number | boolean | null)[]): string {
   let literal = '{'
-  for (const [index, value] of values.entries()) {
-    if (index > 0) literal += ','
+  let separator = ''
+  for (const value of values) {
+    literal += separator
+    separator = ','
     if (value === null) literal += 'NULL'
-    else if (typeof value === 'string')
-      literal += `"${ESCAPED.test(value) ? value.replaceAll(EVERY_ESCAPED, '\\$&') : value}"`
+    else if (typeof value === 'string') literal += quoted(value)
     else literal += value
   }
   return `${literal}}`
+}
+
+/** A result is JSON in JSON: dozens of quotes to escape, which JSON does in one go. */
+function quoted(text: string): string {
+  if (!ESCAPED.test(text)) return `"${text}"`
+  return OTHERWISE_IN_JSON.test(text) ? `"${text.replaceAll(EVERY_ESCAPED, '\\$&')}"` : JSON.stringify(text)
 }

@@ -73,6 +73,7 @@ type OtherField =
   | 'duration_ms'
   | 'queue_ms'
   | 'session_start_ms'
+  | 'service_execution_time'
   | 'exit_code'
   | 'quota_charged'
   | 'stdout_bytes'
@@ -118,6 +119,7 @@ const OTHER_FIELDS: Record<OtherField, string> = {
   duration_ms: 'float8',
   queue_ms: 'float8',
   session_start_ms: 'float8',
+  service_execution_time: 'float8',
   exit_code: 'int',
   quota_charged: 'bool',
   stdout_bytes: 'int8',

@@ -103,6 +103,7 @@ export interface InvocationsTable {
   duration_ms: number
   queue_ms: number
   session_start_ms: number | null
+  service_execution_time: number | null
   exit_status: string
   ending: string
   exit_code: number | null

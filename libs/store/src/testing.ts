@@ -8,6 +8,12 @@ import pg from 'pg'
 import { migrate } from './migrate.ts'
 import { schemaChecksum } from './migration-files.ts'
 
+/**
+ * Of a store for a test's own calls. A worker falls back on its outbox when it stood still for a second; what a test sets up or reads
+ * has nothing to fall back on.
+ */
+export const PATIENT_TIMEOUTS = { connectMs: 30_000, statementMs: 30_000 } as const
+
 export interface TestDatabase {
   url: string
   /** Drops the database (open connections are cut) and stops the server when it was this test's own. */

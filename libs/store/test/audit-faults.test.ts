@@ -7,8 +7,9 @@ let partition = ''
 
 beforeAll(async () => {
   t = await openTestStore()
-  await t.store.record(sampleAttempt({ tenant: 'acme' }))
-  await t.store.record(sampleAttempt({ tenant: 'globex' }))
+  // Of one moment, so that midnight does not put them into two partitions.
+  const atMs = Date.now()
+  for (const tenant of ['acme', 'globex']) await t.store.record(sampleAttempt({ tenant, atMs }))
   const { rows } = await t.owner('select tableoid::regclass::text as name from sandbox_invocations limit 1')
   partition = String(rows[0]?.['name'])
 })

@@ -13,6 +13,7 @@ import { newExecutionId, type AttemptRecord, type BlobStore } from '@cofferdam/c
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { createStore, type OutputKey, type Store } from '../src/index.ts'
 import { CHUNK_BYTES, HEADER_BYTES, STORED_CHUNK_BYTES } from '../src/sealed-format.ts'
+import { PATIENT_TIMEOUTS } from '../src/testing.ts'
 import { openTestStore, type TestStore } from './open-test-store.ts'
 import { sampleAttempt } from './sample-attempt.ts'
 
@@ -27,7 +28,7 @@ let without: Store
 beforeAll(async () => {
   t = await openTestStore()
   const open = (outputKeys: OutputKey[]) =>
-    createStore({ databaseUrl: t.url, blobDir: t.blobDir, outputKeys })
+    createStore({ databaseUrl: t.url, blobDir: t.blobDir, outputKeys, timeouts: PATIENT_TIMEOUTS })
   sealed = await open([OLD])
   rotated = await open([NEW, OLD])
   without = await open([NEW])

@@ -6,6 +6,7 @@ import type { RunningServer } from '@cofferdam/embedded'
 import pg from 'pg'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { createStore, migrate } from '../src/index.ts'
+import { PATIENT_TIMEOUTS } from '../src/testing.ts'
 import { sampleAttempt } from './sample-attempt.ts'
 
 let server: RunningServer
@@ -35,7 +36,7 @@ const urlFor = (user: string, database: string): string =>
   server.url.replace('postgres@/cofferdam', `${user}@/${database}`)
 
 async function recordsWith(databaseUrl: string): Promise<boolean> {
-  await using store = await createStore({ databaseUrl, blobDir })
+  await using store = await createStore({ databaseUrl, blobDir, timeouts: PATIENT_TIMEOUTS })
   return (await store.record(sampleAttempt())).inserted
 }
 
@@ -63,7 +64,7 @@ describe('a database user without superuser rights', () => {
   it('cannot widen its rights by failing to take the role', async () => {
     await admin('create role outsider login')
     const url = urlFor('outsider', 'maker')
-    await using store = await createStore({ databaseUrl: url, blobDir })
+    await using store = await createStore({ databaseUrl: url, blobDir, timeouts: PATIENT_TIMEOUTS })
     await expect(store.ping()).rejects.toMatchObject({ code: 'config_invalid' })
     await expect(store.record(sampleAttempt())).rejects.toMatchObject({ code: 'config_invalid' })
   })

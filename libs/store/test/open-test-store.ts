@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import pg from 'pg'
 import { createStore, type Store } from '../src/index.ts'
-import { createTestDatabase } from '../src/testing.ts'
+import { createTestDatabase, PATIENT_TIMEOUTS } from '../src/testing.ts'
 
 export interface TestStore {
   store: Store
@@ -20,7 +20,7 @@ export interface TestStore {
 export async function openTestStore(): Promise<TestStore> {
   const database = await createTestDatabase()
   const blobDir = mkdtempSync(join(tmpdir(), 'cofferdam-test-'))
-  const store = await createStore({ databaseUrl: database.url, blobDir })
+  const store = await createStore({ databaseUrl: database.url, blobDir, timeouts: PATIENT_TIMEOUTS })
   const connection = async <T>(use: (client: pg.Client) => Promise<T>): Promise<T> => {
     const client = new pg.Client({ connectionString: database.url })
     await client.connect()

@@ -2,8 +2,11 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { startPostgres, type RunningServer } from '@cofferdam/embedded'
+import { DAY_MS, untilWindowLasts } from '@cofferdam/embedded/testing'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import pg from 'pg'
 import { createStore, migrate, type Store } from '../src/index.ts'
+import { PATIENT_TIMEOUTS } from '../src/testing.ts'
 import { sampleAttempt } from './sample-attempt.ts'
 
 /** statementMs + connectMs + 250 ms of silence, and four times as much again for a slow machine: it would wait for ever. */
@@ -12,13 +15,17 @@ let dir: string
 let server: RunningServer
 let store: Store
 
+const open = (timeouts = {}): Promise<Store> =>
+  createStore({ databaseUrl: server.url, blobDir: join(dir, 'blobs'), timeouts })
 const start = (): Promise<RunningServer> => startPostgres({ dataDir: join(dir, 'pg'), durable: false })
 
 beforeEach(async () => {
+  // As long as a test may take, and none of its time.
+  await untilWindowLasts(DAY_MS, 60_000)
   dir = mkdtempSync(join(tmpdir(), 'cofferdam-test-'))
   server = await start()
   await migrate(server.url)
-  store = await createStore({ databaseUrl: server.url, blobDir: join(dir, 'blobs') })
+  store = await open(PATIENT_TIMEOUTS)
 })
 afterEach(async () => {
   await store[Symbol.asyncDispose]()
@@ -78,6 +85,8 @@ describe('while Postgres is away', () => {
   })
 
   it('a server that hangs is given up on within the timeouts, and its connections are not used again', async () => {
+    await store[Symbol.asyncDispose]()
+    store = await open()
     await Promise.all([store.ping(), store.record(sampleAttempt())])
     process.kill(server.pid, 'SIGSTOP')
     const backends = await freeze(server.pid)
@@ -89,13 +98,14 @@ describe('while Postgres is away', () => {
     } finally {
       for (const pid of [...backends, server.pid]) process.kill(pid, 'SIGCONT')
     }
+    await isServing(server.url)
     expect(await outcomesOf(150)).toMatchObject({ stored: 150, away: 0, other: [] })
     await store.ping()
   })
 
   it('a store can be opened, and works once the server is there', async () => {
     await server.stop()
-    await using early = await createStore({ databaseUrl: server.url, blobDir: join(dir, 'blobs') })
+    await using early = await open(PATIENT_TIMEOUTS)
     await expect(early.ping()).rejects.toMatchObject({ code: 'store_unavailable' })
     server = await start()
     await early.ping()
@@ -108,6 +118,14 @@ describe('while Postgres is away', () => {
     expect(away).toBe(5000)
   })
 })
+
+/** Waits, however long it takes, until the server answers a connection of its own. */
+async function isServing(connectionString: string): Promise<void> {
+  const client = new pg.Client({ connectionString })
+  await client.connect()
+  await client.query('select 1')
+  await client.end()
+}
 
 /** Stops the server's children too: an existing connection is served by its own process. */
 async function freeze(pid: number): Promise<number[]> {

@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import { newExecutionId, newRoutineId, routineInputSchema } from '@cofferdam/contract'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { createStore } from '../src/index.ts'
+import { PATIENT_TIMEOUTS } from '../src/testing.ts'
 import { openTestStore, type TestStore } from './open-test-store.ts'
 
 let t: TestStore
@@ -122,6 +123,7 @@ describe('callback secrets', () => {
     const store = await createStore({
       databaseUrl: t.url,
       blobDir,
+      timeouts: PATIENT_TIMEOUTS,
       outputKeys: [{ id: 'k1', key: Buffer.alloc(32, 7) }],
     })
     try {

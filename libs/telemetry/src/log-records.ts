@@ -2,14 +2,8 @@
  * Every message that a process of ours logs by a name of its own, and what it means to an operator. The message is the
  * stable name: alerts may match it. tests/architecture compares this with the calls in the source, both ways.
  */
-
-export interface LogFacts {
-  /** `request` is logged at `info` for refusals and `debug` for the rest. */
-  level: 'debug' | 'info' | 'warn' | 'error' | 'info or debug'
-  from: 'api' | 'worker' | 'api and worker'
-  /** What it means, and what to do if anything. */
-  about: string
-}
+import { BACKEND_LOG_FACTS } from './backend-log-records.ts'
+import type { LogFacts } from './log-facts.ts'
 
 /** By message; `…` stands for what differs. */
 export const LOG_FACTS: Readonly<Record<string, LogFacts>> = {
@@ -89,7 +83,7 @@ export const LOG_FACTS: Readonly<Record<string, LogFacts>> = {
     level: 'error',
     from: 'worker',
     about:
-      'Neither Postgres nor the cache knew the tenant: the execution ended `provisioning`, `policy_unavailable`.',
+      'Neither Postgres nor the cache knew the tenant: the execution waits, after a minute it ends `provisioning`, `policy_unavailable`.',
   },
   'cannot look up an interrupted attempt yet': {
     level: 'warn',
@@ -126,144 +120,18 @@ export const LOG_FACTS: Readonly<Record<string, LogFacts>> = {
   'admission cannot decide; failing closed': {
     level: 'warn',
     from: 'api and worker',
-    about: 'Redis did not answer admission: refused with dimension `unknown`.',
+    about:
+      'Redis did not answer admission: the execution waits, after a minute it is refused with dimension `unknown`.',
   },
   'an admission that was given up could not be undone': {
     level: 'warn',
     from: 'worker',
     about: 'One charge may be too many until the window ends; the lease frees itself.',
   },
-  'docker: no unix socket reaches into containers here; the attach stream is used': {
-    level: 'info',
-    from: 'worker',
-    about: 'The daemon runs elsewhere; executions are a little slower.',
-  },
-  'docker: the runtime does not work; the default is used': {
-    level: 'info',
-    from: 'worker',
-    about: 'An optional runtime (crun) was passed over. Isolation is never weakened by it.',
-  },
-  'no event stream of the Docker daemon; OOM evidence is the agent’s alone': {
+  'a charge from before a loss of Redis could not be counted again': {
     level: 'warn',
     from: 'worker',
-    about: 'Out of memory may be told as `crashed` until the stream is back.',
-  },
-  'the image cannot import a preload set; it is no longer offered': {
-    level: 'warn',
-    from: 'worker',
-    about: 'Rebuild the image with the modules, or take the set out of the configuration.',
-  },
-  'a failed sandbox could not be removed': {
-    level: 'warn',
-    from: 'worker',
-    about: 'The janitor tries again.',
-  },
-  'agentcore: a session was not ready; a fresh one is tried': {
-    level: 'info',
-    from: 'worker',
-    about: 'Its first call did not end with our marker. Often: the interpreter’s image or role is broken.',
-  },
-  'agentcore: a session whose start failed may run on': {
-    level: 'info',
-    from: 'worker',
-    about:
-      'Nobody knows its id, and it was not found by its name. Its worker looks for it again with every round of the janitor, for ten minutes; at the latest the service ends it a minute after its deadline.',
-  },
-  'agentcore: a session was not stopped; it is asked for again': {
-    level: 'warn',
-    from: 'worker',
-    about:
-      'Its worker tries again with every round of the janitor, others once it is gone; at the latest the service ends it a minute after its deadline.',
-  },
-  'azure: a pool that was configured before does not answer': {
-    level: 'warn',
-    from: 'worker',
-    about: 'What is left there could not be looked for; its cooldown ends it. Nothing new goes there.',
-  },
-  'azure: a session could not be given back; its next holder makes another': {
-    level: 'warn',
-    from: 'worker',
-    about:
-      'The attempt was stopped on its way into it, and the agent there does not answer; the next execution of the session gets a fresh one.',
-  },
-  'azure: a session that failed to start may wait until its cooldown ends': {
-    level: 'warn',
-    from: 'worker',
-    about: 'The pool did not take its end; the service ends it by itself.',
-  },
-  'e2b: a sandbox whose creation failed may run on until its life ends': {
-    level: 'warn',
-    from: 'worker',
-    about:
-      'Nobody knows its id yet. Its worker looks for it with every round of the janitor; at the latest the vendor ends it at its time-out.',
-  },
-  'e2b: a failed sandbox was not removed': {
-    level: 'warn',
-    from: 'worker',
-    about: 'The janitor tries again.',
-  },
-  'e2b: a session does not answer and is ended': {
-    level: 'warn',
-    from: 'worker',
-    about: 'Its sandbox runs, but nobody speaks there; this execution gets a fresh one.',
-  },
-  'kubernetes: a session begins anew': {
-    level: 'info',
-    from: 'worker',
-    about: 'Its pod is gone, does not answer, or has another key; this execution gets a fresh one.',
-  },
-  'a session could not be kept and is ended': {
-    level: 'warn',
-    from: 'worker',
-    about:
-      'It was not proven clean, the lease was lost, or its vendor does not answer; the next execution gets a fresh one.',
-  },
-  'a session may begin anew': {
-    level: 'warn',
-    from: 'worker',
-    about:
-      'Whether the registry took the end of a turn is not known; when it did not, the next execution gets a fresh sandbox.',
-  },
-  'a session that did not start is left to the reaper': {
-    level: 'warn',
-    from: 'worker',
-    about:
-      'Neither its sandbox was seen to be gone nor its entry; the next execution, or the reaper, ends both.',
-  },
-  'kubernetes: a claim that failed is left for later': {
-    level: 'warn',
-    from: 'worker',
-    about:
-      'Its pod could not be used, and the API server did not take the deletion. Its worker asks again with every round of the janitor; at the latest `shutdownTime` ends both.',
-  },
-  'kubernetes: the watch of claims does not hold': {
-    level: 'warn',
-    from: 'worker',
-    about:
-      'The API server ended or refused it eight times in a row; claims are heard of late, by lists. Look at the rights of the worker’s service account and at the API server.',
-  },
-  'orphaned cgroups were not swept': {
-    level: 'warn',
-    from: 'worker',
-    about: 'Empty groups stay behind; harmless, tried again.',
-  },
-  'a sandbox was not destroyed': {
-    level: 'warn',
-    from: 'worker',
-    about: 'At the end of a worker; the janitor of another one does it.',
-  },
-  'a cell was not destroyed': { level: 'warn', from: 'worker', about: 'The janitor tries again.' },
-  'a cell could not be proven clean and is destroyed': {
-    level: 'warn',
-    from: 'worker',
-    about:
-      'A session goes on in a fresh place, under another `session_id`. Often: a program works against the cleaning.',
-  },
-  'a warm slot was not destroyed': { level: 'warn', from: 'worker', about: 'The janitor tries again.' },
-  'a warm slot did not start': {
-    level: 'warn',
-    from: 'worker',
-    about: 'Executions start cold meanwhile. Often: run `cofferdam doctor` on that host.',
+    about: 'Redis or Postgres did not answer: one charge may be too few until the window ends.',
   },
   'usage is shown as it was counted': {
     level: 'warn',
@@ -333,4 +201,5 @@ export const LOG_FACTS: Readonly<Record<string, LogFacts>> = {
     from: 'api and worker',
     about: 'The OTLP receiver is down; said once per outage. Nothing but telemetry is lost.',
   },
+  ...BACKEND_LOG_FACTS,
 }

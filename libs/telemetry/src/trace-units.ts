@@ -70,8 +70,8 @@ export function createTraceUnits(deps: TraceUnitsDeps): SpanProcessor {
     if (sink === null) return
     sentTraces.delete(traceId)
     sentTraces.add(traceId)
-    if (sentTraces.size > MAX_REMEMBERED)
-      for (const oldest of sentTraces) return void sentTraces.delete(oldest)
+    const [oldest] = sentTraces
+    if (sentTraces.size > MAX_REMEMBERED && oldest !== undefined) sentTraces.delete(oldest)
     for (const span of spans) sink.onEnd(span)
   }
 

@@ -34,7 +34,7 @@ const start = async (options: Partial<TelemetryOptions> = {}): Promise<Telemetry
 let traces = 0
 /** A trace of its own; the last 32 bits decide about its share: here half of the range. */
 const newTraceparent = (): string =>
-  `00-${(++traces).toString(16).padStart(24, 'a')}80000000-b7ad6b7169203331-01`
+  `00-${(++traces).toString(16).padStart(24, '0')}80000000-b7ad6b7169203331-01`
 
 /** One attempt of three spans below a remote parent; `during` may mark them. */
 const attempt = (
@@ -93,9 +93,10 @@ describe('sampling', () => {
 
   it('sends what was slow', async () => {
     await start({ sampleRatio: 0, slowMs: 1 })
-    const until = performance.now() + 5
     await attempt({
       run() {
+        // Counted from here: before the attempt it could be over when the attempt begins.
+        const until = performance.now() + 5
         while (performance.now() < until) continue
       },
     })
@@ -112,6 +113,18 @@ describe('sampling', () => {
     }
     // The ids of this file stand in the middle of the range.
     expect([await spans(0.49), await spans(0.51)]).toEqual([0, 3])
+  })
+
+  it('goes on sending after more traces than it remembers', async () => {
+    await start()
+    const count = 4200
+    for (let sent = 1; sent <= count; sent += 1) {
+      const parent = contextFromTraceparent(newTraceparent())
+      await withSpan(telemetry.tracer('t'), SPANS.execution, {}, () => {}, { parent })
+      // The exporter keeps 8,192 spans at most.
+      if (sent % 1000 === 0) await telemetry.forceFlush()
+    }
+    expect(await sentNames()).toHaveLength(count)
   })
 
   it('lets what ends later in a trace that was sent follow it', async () => {
@@ -142,7 +155,8 @@ describe('sampling', () => {
   })
 
   it('holds back a bounded number of spans, sends the oldest beyond it, and forgets those that never end', async () => {
-    await start({ sampleRatio: 0, otlpEndpoint: receiver.url })
+    // Ten thousand spans take their time, and none of them is to count as slow.
+    await start({ sampleRatio: 0, slowMs: 600_000 })
     const tracer = telemetry.tracer('t')
     const roots: Span[] = []
     // 100 open attempts of 100 ended spans each: 10,000, above the 8,192 that are held.

@@ -11,8 +11,9 @@
  * version keeps its name, the sandbox's stands beside it.
  */
 import { BOUNDS, type ConflictPolicy, type FileFacts, type Manifest } from '@cofferdam/contract'
+import { freeName } from './conflict-name.ts'
 import { diffManifests, sameFacts } from './manifest.ts'
-import { createPathIndex, isCarriable, type PathIndex } from './path-index.ts'
+import { createPathIndex, isCarriable } from './path-index.ts'
 import type { CompiledRules, RuleRefusal } from './rules.ts'
 
 export type MergeRefusal =
@@ -52,8 +53,6 @@ const DEFAULT_LIMITS = {
   totalBytes: BOUNDS.workspaceBytes,
   fileBytes: BOUNDS.workspaceFileBytes,
 }
-/** Names that one execution may leave for one path; it can only make more by merging while the host changes again. */
-const MAX_VERSIONS = 16
 
 /** Pure: the same input gives the same result. */
 export function merge(input: MergeInput): MergeResult {
@@ -85,7 +84,7 @@ interface Draft {
   refuse(path: string, reason: MergeRefusal): void
   remove(path: string): void
   /** Takes the sandbox's `from` as `path`. */
-  write(path: string, facts: FileFacts, from: string): boolean
+  write(path: string, facts: FileFacts, from: string): void
   /** Both changed it; no facts: the sandbox deleted it. */
   conflict(path: string, facts: FileFacts | undefined): void
   isFree(path: string): boolean
@@ -145,7 +144,6 @@ function createDraft({ base, host, sandbox, onConflict, job, limits = DEFAULT_LI
       const refusal = put(path, facts, from)
       if (refusal === null) applied.push({ path, change: 'written' })
       else refused.push({ path, reason: refusal })
-      return refusal === null
     },
     conflict(path, facts) {
       switch (onConflict) {
@@ -179,33 +177,4 @@ function createDraft({ base, host, sandbox, onConflict, job, limits = DEFAULT_LI
         : { status: 'merged', manifest: files, taken, applied, conflicted, refused }
     },
   }
-}
-
-/** `<name>.conflict-<job>`, numbered from the second on; the name that holds these very bytes already, if there is one. */
-function freeName(
-  path: string,
-  job: string,
-  facts: FileFacts,
-  { base, files, sandbox, index }: Record<'base' | 'files' | 'sandbox', Manifest> & { index: PathIndex },
-): string | null {
-  for (let version = 1; version <= MAX_VERSIONS; version += 1) {
-    const name = conflictName(path, version === 1 ? `.conflict-${job}` : `.conflict-${job}-${version}`, index)
-    if (name === null) return null
-    // A file of that name in the sandbox comes later in this merge, and would take the place; one that it was given and
-    // has deleted would be deleted again by the same merge.
-    const others = [files.get(name), sandbox.get(name)]
-    if (!base.has(name) && others.every((there) => there === undefined || sameFacts(there, facts)))
-      return name
-  }
-  return null
-}
-
-/** The mark goes to the last part, or to the part that collides. Null when no name is short enough. */
-function conflictName(path: string, mark: string, index: PathIndex): string | null {
-  const parts = path.split('/')
-  for (let at = parts.length - 1; at >= 0; at -= 1) {
-    const name = parts.map((part, place) => (place === at ? part + mark : part)).join('/')
-    if (isCarriable(name) && index.clash(name) === null) return name
-  }
-  return null
 }

@@ -1,6 +1,7 @@
 /** The three suites: what a pilot sees, what a cap does, what tenants see of each other. Each throws at its first surprise. */
 import assert from 'node:assert/strict'
 import { createHash } from 'node:crypto'
+import { HOUR_MS, untilWindowLasts } from '../../../libs/embedded/src/window-end.ts'
 import { interpreterName } from '../../../libs/backends/src/agentcore/provision/interpreter-name.ts'
 import { checkLeaks } from './leak-check.ts'
 import { PREFIX, type Stage, type StagedTenant } from './stage.ts'
@@ -42,6 +43,7 @@ async function pilot(stage: Stage): Promise<void> {
   assert.equal(row.stderr_bytes, 0)
   assert.equal(row.quota_charged, true)
   assert.ok(row.session_start_ms !== null)
+  assert.ok(row.service_execution_time !== null)
   const name = interpreterName(PREFIX, tenant.id, 'internal-only')
   assert.ok(row.interpreter_id?.startsWith(`${name}-`), `interpreter ${row.interpreter_id}`)
   await checkLeaks(stage, tenant)
@@ -51,6 +53,7 @@ async function pilot(stage: Stage): Promise<void> {
 
 /** At the cap a turn still completes: with a refusal that says when to come again, and nothing at the service. */
 async function capBreach(stage: Stage): Promise<void> {
+  await untilWindowLasts(HOUR_MS, 60_000)
   const tenant = await stage.newTenant({ caps: { agent_hourly: 1 } })
   assert.equal((await stage.run(tenant, 'print(1)')).ending, 'ok')
   const sessions = stage.target.double?.data.sessions.started

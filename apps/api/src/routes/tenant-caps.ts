@@ -43,7 +43,7 @@ export function tenantCaps(app: App, context: RouteContext): void {
     async (request) => {
       const { id } = request.params
       const { caps } = await context.store.tenants.setCaps(id, request.body, actorOf(request))
-      await applyCaps(context, id, caps)
+      await applyCaps(context, id)
       return caps
     },
   )

@@ -53,7 +53,7 @@ export function tenants(app: App, context: RouteContext): void {
         actorOf(request),
       )
       // The tenant exists now, so the same request again would be a conflict.
-      await applyCaps(context, tenant_id, tenant.caps, `Send its caps: PUT /v1/tenants/${tenant_id}/caps.`)
+      await applyCaps(context, tenant_id, `Send its caps: PUT /v1/tenants/${tenant_id}/caps.`)
       return reply.code(201).header('location', `/v1/tenants/${tenant_id}`).send(tenant)
     },
   )

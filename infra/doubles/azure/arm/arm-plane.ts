@@ -6,6 +6,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import { TLSSocket } from 'node:tls'
 import { Dropped, jsonOf, Refusal, reply } from '../exchange.ts'
 import { ARM_AUDIENCE, type Identity } from '../identity.ts'
+import { NO_ARM_FAULTS, type ArmFaults } from './arm-faults.ts'
 import { Operations, placeHeaders, type ArmAnswer } from './operations.ts'
 
 /** What a group holds besides pools; tests put one there as somebody else's. */
@@ -18,27 +19,6 @@ export interface ArmResource {
 export interface ArmPool extends ArmResource {
   location: string
   properties: Record<string, unknown>
-}
-
-export interface ArmFaults {
-  /** Answers of `InProgress` of every operation. */
-  polls: number
-  /** Makers of pools end `Failed`. */
-  fail_pool: boolean
-  /** DELETE of a pool is answered, and does nothing. */
-  deaf_delete: boolean
-  /** The next so many calls whose `METHOD path` contains this are dropped after they took effect. */
-  drop_after: { contains: string; times: number } | null
-  /** The next so many calls are answered with 429. */
-  throttle: number
-  /** Its Retry-After, seconds; null for none, which Microsoft's client takes as final. */
-  retry_after: number | null
-  /** Pools report their management endpoint only from the second GET on. */
-  late_endpoint: boolean
-  /** A role for a principal that is just made: so many answers of PrincipalNotFound. */
-  principal_late: number
-  /** In place of a URL of this server in LRO headers. */
-  foreign_poll: string | null
 }
 
 const GROUP = /^\/subscriptions\/([\w-]+)\/resourcegroups\/([\w.()-]+)$/i
@@ -61,17 +41,7 @@ export class ArmPlane {
   readonly others: ArmResource[] = []
   /** Role assignments by id. */
   readonly roles = new Map<string, Record<string, unknown>>()
-  readonly faults: ArmFaults = {
-    polls: 1,
-    fail_pool: false,
-    deaf_delete: false,
-    drop_after: null,
-    throttle: 0,
-    retry_after: null,
-    late_endpoint: false,
-    principal_late: 0,
-    foreign_poll: null,
-  }
+  readonly faults: ArmFaults = { ...NO_ARM_FAULTS }
   readonly #identity: Identity
   readonly #host: PoolHost
   readonly #operations = new Operations()

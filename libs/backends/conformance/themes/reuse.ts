@@ -35,6 +35,10 @@ leave('tmp', lambda: open('/tmp/${marker}', 'w').write('x'))
 leave('home', lambda: open(os.path.expanduser('~/${marker}'), 'w').write('x'))
 leave('shm', lambda: open('/dev/shm/${marker}', 'w').write('x' * 100000))
 leave('ipc', shared_memory)
+def queue():
+    if ctypes.CDLL('librt.so.1').mq_open(b'/${marker}', os.O_RDWR | os.O_CREAT, 0o600, None) < 0:
+        raise OSError('mq_open')
+leave('queue', queue)
 leave('process', lambda: subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)', '${marker}']))
 leave('daemon', lambda: subprocess.Popen(
     [sys.executable, '-c', 'import signal, time\\nfor s in (1, 2, 15): signal.signal(s, signal.SIG_IGN)\\ntime.sleep(600)', '${marker}'],
@@ -60,6 +64,7 @@ seen('tmp', os.path.exists('/tmp/${marker}'))
 seen('home', os.path.exists(os.path.expanduser('~/${marker}')))
 seen('shm', os.path.exists('/dev/shm/${marker}'))
 seen('ipc', ctypes.CDLL(None).shmget(${key}, 0, 0) >= 0)
+seen('queue', ctypes.CDLL('librt.so.1').mq_open(b'/${marker}', os.O_RDWR, 0o600, None) >= 0)
 for pid in os.listdir('/proc'):
     if pid.isdigit() and int(pid) != os.getpid():
         try:

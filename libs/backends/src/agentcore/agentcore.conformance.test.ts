@@ -1,26 +1,20 @@
 /** Conformance of `agentcore` against the double, whose sessions really run what they are given. */
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { testRedis } from '@cofferdam/embedded/testing'
 import { createSessionRegistry } from '@cofferdam/sessions'
 import { connectRedis } from '@cofferdam/queue'
 import { afterAll } from 'vitest'
-import {
-  EXAMPLE_SECRETS,
-  startAgentcoreDouble,
-} from '../../../../infra/doubles/agentcore/agentcore-double.ts'
-import { NODE } from '../../../../infra/doubles/jail.ts'
+import { startAgentcoreDouble } from '../../../../infra/doubles/agentcore/agentcore-double.ts'
 import { exerciseBackend } from '../../conformance/index.ts'
+import { KEYS, settingsFor, writeKeys } from '../../test/agentcore-at-double.ts'
 import { createAgentcoreBackend } from './index.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'cofferdam-agentcore-'))
-const keys = join(folder, 'credentials')
-writeFileSync(
-  keys,
-  `[default]\naws_access_key_id = ${EXAMPLE_SECRETS.accessKeyId}\naws_secret_access_key = ${EXAMPLE_SECRETS.secretAccessKey}\n`,
-)
-const double = await startAgentcoreDouble({ ratePerSecond: 1000 })
+const keys = join(folder, 'keys')
+writeKeys(keys)
+const double = await startAgentcoreDouble({ ratePerSecond: 1000, secrets: KEYS })
 double.previews = true
 const server = await testRedis()
 const redis = connectRedis(server.url, 'worker')
@@ -32,17 +26,7 @@ afterAll(async () => {
 })
 
 const factory = (): ReturnType<typeof createAgentcoreBackend> =>
-  createAgentcoreBackend(
-    {
-      region: 'eu-central-1',
-      endpoint: double.origin,
-      credentials_file: keys,
-      interpreters: { 'default-public': 'public-0123456789', 'internal-only': 'internal-0123456789' },
-      calls_per_second: 1000,
-      node: NODE,
-    },
-    { sessions: createSessionRegistry({ redis }) },
-  )
+  createAgentcoreBackend(settingsFor(double, keys), { sessions: createSessionRegistry({ redis }) })
 
 await exerciseBackend('agentcore', factory, {
   leftovers: async (owner) =>

@@ -57,6 +57,10 @@ export const isNotBegun = (error: unknown): boolean =>
 export const isLostAnswer = (error: unknown): boolean =>
   isCofferdamError(error) ? error.details['reason'] === 'empty_stream' : !isGone(error) && !isNotBegun(error)
 
+/** The call has ended, with nothing of its cell's answer or a beginning of it. */
+export const isUnanswered = (error: unknown): boolean =>
+  isCofferdamError(error) && ['no_answer', 'cut_answer'].includes(String(error.details['reason']))
+
 /** The service said no before it began anything. */
 export const isRefused = (error: unknown): boolean => rowOf(error).refused
 

@@ -22,6 +22,8 @@ export interface ToolResult {
   isError: boolean
   taskId: string | null
   taskStatus: string | null
+  /** Whatever the service means by it: seconds where others measured, milliseconds by its documentation. */
+  executionTime: number | null
   content: ContentBlock[]
 }
 
@@ -51,6 +53,7 @@ export async function consumeStream(
     isError: false,
     taskId: null,
     taskStatus: null,
+    executionTime: null,
     content: [],
   }
   let results = 0
@@ -108,6 +111,7 @@ function add(held: ToolResult, result: CodeInterpreterResult): boolean {
   held.exitCode = part.exitCode ?? held.exitCode
   held.taskId = part.taskId ?? held.taskId
   held.taskStatus = part.taskStatus ?? held.taskStatus
+  held.executionTime = part.executionTime ?? held.executionTime
   return true
 }
 

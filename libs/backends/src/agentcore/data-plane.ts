@@ -21,6 +21,8 @@ const PAGES_MAX = 1000
 export interface SessionPlace {
   interpreter: string
   session: string
+  /** Where this process had it started: when that was answered. */
+  startedAtMs?: number
 }
 
 export interface Listed extends SessionPlace {
@@ -86,7 +88,7 @@ export function createDataPlane(config: AgentcoreConfig, rate: RateGate): DataPl
       const { sessionId } = await hidingKeys(lifecycle, () =>
         lifecycle.send(starting, { abortSignal: signal }),
       )
-      return { interpreter, session: checkedId(sessionId) }
+      return { interpreter, session: checkedId(sessionId), startedAtMs: Date.now() }
     },
 
     async stop({ interpreter, session }) {
@@ -124,7 +126,7 @@ export function createDataPlane(config: AgentcoreConfig, rate: RateGate): DataPl
         for (const { sessionId, name } of answer.items ?? [])
           found.push({ interpreter, session: checkedId(sessionId), name })
         nextToken = answer.nextToken
-        if (nextToken === undefined) return found
+        if (nextToken === undefined || nextToken === '') return found
       }
       throw new CofferdamError('backend_unavailable', 'AgentCore: the list of sessions does not end.')
     },

@@ -25,33 +25,34 @@ export function fromAnswer({ head, stdout, stderr }: Answer): Ended {
 }
 
 /** The interpreter or the cell was killed, or did not end in time: what the tool itself says is all that there is. */
-const KILLED: readonly (number | null | undefined)[] = [124, 137]
+const KILLED: readonly (number | null)[] = [124, 137]
 
 /** The interpreter was killed by SIGKILL. Nobody but the kernel, for memory, does that of itself. */
 const KILLED_FOR_MEMORY = 137
 
-/**
- * `stdout` and `stderr` come after what was shown while it ran; `isStopped`: its deadline had passed, so that we stopped it. Throws
- * `sandbox_lost` where nothing says that anybody was killed.
- */
+/** Throws `sandbox_lost` for a result without an answer that does not say that anybody was killed. */
+export function requireKilled({ exitCode }: ToolResult): void {
+  if (!KILLED.includes(exitCode))
+    throw new CofferdamError('sandbox_lost', 'AgentCore: the cell of the session did not answer.', {
+      details: { reason: 'no_answer', exit_code: exitCode },
+    })
+}
+
+/** `stdout` and `stderr` come after what was shown while it ran; `isStopped`: its deadline had passed, so that we stopped it. */
 export function withoutAnswer(
-  result: ToolResult | null,
+  result: ToolResult,
   shown: Exit['outputBytes'],
   most: Exit['outputBytes'],
   isStopped: boolean,
 ): Ended {
-  if (!KILLED.includes(result?.exitCode))
-    throw new CofferdamError('sandbox_lost', 'AgentCore: the cell of the session did not answer.', {
-      details: { reason: 'no_answer', exit_code: result?.exitCode ?? null },
-    })
-  const [stdout, stderr] = [Buffer.from(result?.stdout ?? ''), Buffer.from(result?.stderr ?? '')]
+  const [stdout, stderr] = [Buffer.from(result.stdout), Buffer.from(result.stderr)]
   const bytes = { stdout: shown.stdout + stdout.length, stderr: shown.stderr + stderr.length }
   return {
-    exitCode: result?.exitCode ?? null,
+    exitCode: result.exitCode,
     signal: null,
     outputBytes: bytes,
     outputDropped: { stdout: bytes.stdout > most.stdout, stderr: bytes.stderr > most.stderr },
-    oomKills: result?.exitCode === KILLED_FOR_MEMORY && !isStopped ? 1 : 0,
+    oomKills: result.exitCode === KILLED_FOR_MEMORY && !isStopped ? 1 : 0,
     pidsLimitHit: false,
     diskLimitHit: false,
     stdout,

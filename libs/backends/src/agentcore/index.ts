@@ -6,34 +6,36 @@
 import {
   CofferdamError,
   refuseMissing,
+  unlessAborted,
   type Backend,
   type Probe,
-  type Sandbox,
   type SandboxRef,
-  type SandboxSpec,
-  type WorkerId,
 } from '@cofferdam/contract'
 import type { z } from 'zod'
 import { SILENT, type BackendDeps } from '../deps.ts'
+import { namesInUse } from '../remote/forgotten-sessions.ts'
 import { createLeftBehind } from '../remote/left-behind.ts'
-import { sessionLimits } from '../remote/session-entry.ts'
-import { takeTurn } from '../remote/take-turn.ts'
-import { adoptedIn } from './adopted.ts'
 import { capabilitiesOf } from './capabilities.ts'
-import { isGone, openFailure } from './classify-failure.ts'
+import { openFailure } from './classify-failure.ts'
 import { agentcoreConfigSchema, type AgentcoreConfig } from './config.ts'
+import { createDataPlane, type DataPlane, type SessionPlace } from './data-plane.ts'
+import {
+  NAME_FIELD,
+  watchForForgotten,
+  type ForgottenParts,
+  type ForgottenSessions,
+} from './forgotten-sessions.ts'
 import { environmentFor, interpreterGone, configuredFirst, requireInterpreter } from './interpreters.ts'
-import { createKeeper, stopKept, type WaitedFor } from './kept-session.ts'
+import { stopKept } from './kept-session.ts'
 import { createLocalRateGate } from './local-rate-gate.ts'
-import { openSession, type OpenParts } from './open-session.ts'
-import { AgentcoreSandbox } from './sandbox.ts'
+import { createSandboxOpener } from './open-sandbox.ts'
+import type { OpenParts } from './open-session.ts'
+import { createRunningSessions, ownedAmong } from './running-sessions.ts'
+import { LIFE_MARGIN_MS, warmLifeMs } from './session-life.ts'
+import { isKeptBy, isWarmName } from './session-name.ts'
+import { stopForGood } from './stop-for-good.ts'
 import { createWarmSessions } from './warm-sessions.ts'
-import { createDataPlane, type DataPlane, type Listed, type SessionPlace } from './data-plane.ts'
-import { traceParentOf } from './trace-parent.ts'
-import { jobLifeMs, LIFE_MARGIN_MS, LIFE_MS, warmLifeMs } from './session-life.ts'
-import { isWarmName, ownedName, ownerIn } from './session-name.ts'
 
-const LISTS_AT_ONCE = 4
 const FIX =
   'Give the worker AWS credentials (backends.agentcore.credentials_file, or the SDK’s own chain) and a region; or try it with `cofferdam double agentcore`.'
 
@@ -47,13 +49,11 @@ export function createAgentcoreBackend(
   const logger = deps.logger ?? SILENT
   const left = createLeftBehind()
   const plane = createDataPlane(settings, deps.rate ?? createLocalRateGate())
-  const service: DataPlane = {
-    ...plane,
-    stop: (id) => left.end(`${id.interpreter} ${id.session}`, () => plane.stop(id)),
-  }
+  const service: DataPlane = { ...plane, stop: stopForGood(plane, left) }
   const parts: OpenParts = { service, left, readyMs: settings.ready_timeout_ms, logger }
   const interpreters = configuredFirst(settings, deps.interpreters)
   const capabilities = capabilitiesOf(settings, deps.sessions !== undefined)
+  const running = createRunningSessions(service, settings.interpreters, deps.interpreters)
   const warm = createWarmSessions({
     ...parts,
     backend: name,
@@ -63,117 +63,15 @@ export function createAgentcoreBackend(
     lifeMs: warmLifeMs(settings, deps.sessions !== undefined),
     deps: deps.warm,
   })
-  const adopted = deps.sessions === undefined ? null : adoptedIn(deps.sessions, name)
-  /** Interpreters that this worker used: leftovers are looked for there too. */
-  const used = new Set<string>()
-
-  async function openJob(spec: SandboxSpec, interpreter: string, signal: AbortSignal): Promise<Sandbox> {
-    const lifeMs = jobLifeMs(spec)
-    const waited =
-      spec.owner === deps.warm?.owner ? await warm.take(interpreter, Date.now() + lifeMs, signal) : null
-    const wish = {
-      interpreter,
-      name: ownedName(settings.session_prefix, spec),
-      seconds: Math.ceil(Math.min(lifeMs, LIFE_MS.most) / 1000),
-      // Not of the attempt alone, which may be put off and come again: a token gives back what it made, also when that has ended.
-      token: [spec.executionId, spec.attempt, spec.sandboxId],
-      traceParent: traceParentOf(spec),
-    }
-    const session = waited?.session ?? (await openSession(parts, wish, signal))
-    const end = async (): Promise<void> => void (await service.stop(session.id))
-    if (signal.aborted) {
-      await end()
-      signal.throwIfAborted()
-    }
-    return sandboxOf(spec, { session, kept: null, warm: waited !== null, revoked: null, end })
-  }
-
-  async function openTurn(spec: SandboxSpec, interpreter: string, signal: AbortSignal): Promise<Sandbox> {
-    if (deps.sessions === undefined)
-      throw new CofferdamError('capability_missing', `${name} keeps no sessions.`)
-    const keeping = {
-      ...parts,
-      registry: deps.sessions,
-      backend: name,
-      limits: sessionLimits(deps),
-      prefix: settings.session_prefix,
-      lifeMs: settings.kept_life_ms,
-    }
-    let isWarm = false
-    const waited: WaitedFor = {
-      adopted: adoptedIn(deps.sessions, name),
-      async take(lastsUntilMs, until) {
-        if (spec.owner !== deps.warm?.owner) return null
-        const taken = await warm.take(interpreter, lastsUntilMs, until)
-        isWarm = taken !== null
-        return taken
-      },
-    }
-    const turn = await takeTurn(createKeeper({ ...keeping, waited }, interpreter), spec, signal)
-    return sandboxOf(spec, {
-      session: turn.held,
-      kept: { id: turn.entry.sessionId, fresh: turn.isFresh },
-      warm: isWarm,
-      revoked: turn.revoked,
-      end: turn.end,
-    })
-  }
-
-  const sandboxOf = (
-    spec: SandboxSpec,
-    turn: Pick<
-      ConstructorParameters<typeof AgentcoreSandbox>[1],
-      'session' | 'kept' | 'warm' | 'revoked' | 'end'
-    >,
-  ): Sandbox => {
-    const handle = { interpreter: turn.session.id.interpreter, session: turn.session.id.session }
-    const ref = { backend: name, id: spec.sandboxId, handle }
-    return new AgentcoreSandbox(spec, {
-      ...turn,
-      name,
-      ref,
-      node: settings.node,
-      callMaxMs: settings.call_max_ms,
-    })
-  }
-
-  const known = async (): Promise<string[]> => {
-    const { 'default-public': open, 'internal-only': closed } = settings.interpreters
-    const all = [open, closed, ...used, ...((await deps.interpreters?.all?.()) ?? [])]
-    return [...new Set(all.filter((id) => id !== undefined))]
-  }
+  const forgotten = forgottenOf(settings, deps, { backend: name, service, logger })
+  const openIn = createSandboxOpener({ ...parts, name, settings, deps, warm, forgotten })
 
   async function keepKnown(): Promise<void> {
     try {
-      for (const interpreter of (await known()).slice(0, settings.warm_sessions)) warm.keep(interpreter)
+      for (const interpreter of (await running.interpreters()).slice(0, settings.warm_sessions))
+        warm.keep(interpreter)
     } catch (error) {
       logger.warn({ err: error }, 'a warm slot did not start')
-    }
-  }
-
-  /** Everything of this fleet's workers, in every interpreter that is known. */
-  async function owned(): Promise<(Listed & { owner: WorkerId })[]> {
-    const ids = await known()
-    const found: Listed[] = []
-    // A thousand interpreters are a thousand calls: few at once, so that none waits for its turn longer than anyone would.
-    while (ids.length > 0) found.push(...(await Promise.all(ids.splice(0, LISTS_AT_ONCE).map(listed))).flat())
-    return found.flatMap((one) => {
-      const owner = ownerIn(settings.session_prefix, one.name)
-      return owner === null ? [] : [{ ...one, owner }]
-    })
-  }
-
-  /** A session that waited for this worker may be a turn's by now, which outlives it. */
-  const withoutAdopted = async <T extends Listed>(one: T): Promise<T[]> =>
-    isWarmName(one.name) && (await adopted?.has(one.name)) === true ? [] : [one]
-
-  async function listed(interpreter: string): Promise<Listed[]> {
-    try {
-      return await service.list(interpreter)
-    } catch (error) {
-      // An interpreter that is gone has no sessions.
-      if (isGone(error)) return []
-      throw openFailure(error, 'list')
     }
   }
 
@@ -185,7 +83,7 @@ export function createAgentcoreBackend(
     async probe(signal): Promise<Probe> {
       signal.throwIfAborted()
       try {
-        const [interpreter] = await known()
+        const [interpreter] = await running.interpreters()
         if (interpreter !== undefined) await service.ping(interpreter, signal)
         else if (deps.interpreters === undefined)
           return {
@@ -224,9 +122,9 @@ export function createAgentcoreBackend(
       const environment = environmentFor(spec.network)
       const interpreter = await requireInterpreter(interpreters, spec.tenantId, environment)
       signal.throwIfAborted()
-      used.add(interpreter)
+      running.use(interpreter)
       try {
-        return await (spec.reuse === 'session' ? openTurn : openJob)(spec, interpreter, signal)
+        return await openIn(spec, interpreter, signal)
       } catch (error) {
         signal.throwIfAborted()
         throw await interpreterGone(error, interpreters, {
@@ -241,24 +139,45 @@ export function createAgentcoreBackend(
       return await service.stop(sessionIn(ref, name))
     },
     async sweep(owner) {
-      const named = (await owned()).filter((one) => one.owner === owner)
-      const left = (await Promise.all(named.map(withoutAdopted))).flat()
+      const named = ownedAmong(settings.session_prefix, await running.list()).filter(
+        (one) => one.owner === owner,
+      )
+      // One that waited may be a turn's by now, which outlives its worker.
+      const waited = named.some((one) => isWarmName(one.name))
+      const kept =
+        waited && deps.sessions !== undefined ? await namesInUse(deps.sessions, name, NAME_FIELD) : new Set()
+      const left = named.filter((one) => !kept.has(one.name))
       const stopped = await Promise.all(left.map((one) => service.stop(one)))
       return { destroyed: stopped.filter(Boolean).length }
     },
     async owners() {
-      // Whoever looks for what others left, as each worker does twice a minute, ends what it left itself.
+      // Whoever looks for what others left, as each worker does twice a minute, ends what it left itself, and what is nobody's.
       await left.endAll()
-      return [...new Set((await owned()).map(({ owner }) => owner))]
+      const all = await running.list()
+      await forgotten?.stopAmong(all)
+      return [...new Set(ownedAmong(settings.session_prefix, all).map(({ owner }) => owner))]
     },
-    async endSession(_name, entry) {
-      return await stopKept(parts, entry.handle)
+    async endSession(_name, entry, signal) {
+      signal.throwIfAborted()
+      // What was asked of the service goes on, for an end is an end whoever waits for it.
+      return await unlessAborted(stopKept(parts, entry.handle), signal)
     },
     async [Symbol.asyncDispose]() {
       await warm.close()
       service.close()
     },
   }
+}
+
+/** What a registry lost is ended by workers that know their fleet. */
+function forgottenOf(
+  settings: AgentcoreConfig,
+  { sessions: registry, warm }: BackendDeps,
+  parts: Pick<ForgottenParts, 'backend' | 'service' | 'logger'>,
+): ForgottenSessions | null {
+  if (registry === undefined || warm === undefined) return null
+  const isKept = (name: string): boolean => isKeptBy(settings.session_prefix, warm.owner, name)
+  return watchForForgotten({ ...parts, registry, isKept, afterMs: settings.forgotten_after_ms })
 }
 
 function sessionIn(ref: SandboxRef, name: string): SessionPlace {

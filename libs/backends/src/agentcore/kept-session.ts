@@ -6,7 +6,6 @@
 import { CofferdamError, type SessionEntry, type SessionRegistry } from '@cofferdam/contract'
 import type { SessionLimits } from '../remote/session-entry.ts'
 import type { AtRest, Kept, Promised, SessionKeeper } from '../remote/session-keeper.ts'
-import type { Adopted } from './adopted.ts'
 import { createCellSession, type CellSession } from './cell-session.ts'
 import { discard, openSession, stopByName, type OpenParts } from './open-session.ts'
 import { keptName } from './session-name.ts'
@@ -16,16 +15,9 @@ import type { Waited } from './warm-sessions.ts'
 /** The service ends a session up to 3 s late (measured by others); ours is to end before. */
 const MARGIN_MS = 60_000
 
-/** Of a turn's first execution: a session that waited, which is its from then on. */
-export interface WaitedFor {
-  /** Null where none waits that lives until then. */
-  take(lastsUntilMs: number, signal: AbortSignal): Promise<Waited | null>
-  adopted: Adopted
-}
-
 export interface KeeperParts extends OpenParts {
-  /** Null where nothing waits. */
-  waited: WaitedFor | null
+  /** Of a turn's first execution: a session that waited, which is its from then on; null where none does that lives until then. */
+  takeWaiting(lastsUntilMs: number, signal: AbortSignal): Promise<Waited | null>
   registry: SessionRegistry
   backend: string
   limits: SessionLimits
@@ -64,13 +56,12 @@ export function createKeeper(parts: KeeperParts, interpreter: string): SessionKe
     },
     attach,
     promise: async ({ spec, key, epoch }) => ({
-      handle: { interpreter, name: keptName(parts.prefix, spec.tenantId, key, epoch) },
+      handle: { interpreter, name: keptName(parts.prefix, spec, key, epoch) },
       expiresAtMs: Date.now() + lifeMs,
     }),
     async start({ spec, lease, entry, signal }) {
-      const waited = (await parts.waited?.take(entry.createdAtMs + lifeMs, signal)) ?? null
-      if (parts.waited !== null && waited !== null)
-        return await adopt(parts, parts.waited.adopted, waited, { spec, lease, entry })
+      const waited = await parts.takeWaiting(entry.createdAtMs + lifeMs, signal)
+      if (waited !== null) return await adopt(parts, waited, { lease, entry })
       const wish = {
         interpreter,
         name: String(entry.handle['name']),
@@ -88,20 +79,15 @@ export function createKeeper(parts: KeeperParts, interpreter: string): SessionKe
   }
 }
 
-/**
- * What waited becomes the turn's. The entry says so first: should this worker die in between, whoever sweeps it ends the session, and
- * the next holder finds it gone.
- */
+/** What waited becomes the turn's. Its entry says so before anything is asked of it: no sweep of its worker takes it from then on. */
 async function adopt(
   parts: OpenParts,
-  adopted: Adopted,
-  { session: held, name, endsAtMs }: Waited,
-  { spec, lease, entry }: Pick<Promised, 'spec' | 'lease' | 'entry'>,
+  { session: held, name }: Waited,
+  { lease, entry }: Pick<Promised, 'lease' | 'entry'>,
 ): Promise<Kept<CellSession>> {
   const handle = { ...entry.handle, name, session: held.id.session, base: held.base }
   try {
     await lease.keep({ ...entry, handle })
-    await adopted.add(name, held.id, { owner: spec.owner, endsAtMs })
   } catch (error) {
     await discard(parts, held.id)
     throw error

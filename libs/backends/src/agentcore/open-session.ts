@@ -8,9 +8,10 @@
  */
 import type { BackendLogger } from '../deps.ts'
 import type { LeftBehind } from '../remote/left-behind.ts'
-import { proveReady, type CellSession } from './cell-session.ts'
+import type { CellSession } from './cell-session.ts'
 import { isGone, isNotBegun, isRefused, openFailure } from './classify-failure.ts'
 import type { DataPlane, SessionPlace } from './data-plane.ts'
+import { proveReady } from './prove-ready.ts'
 import { clientToken } from './session-name.ts'
 
 /** A start that was not carried out by then is not carried out any more. */

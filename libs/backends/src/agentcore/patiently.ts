@@ -12,14 +12,19 @@ const PAUSE_MS = { first: 200, longest: 1000 }
 const QUESTIONS_MAX = 3
 const QUESTION_PAUSE_MS = 500
 
-/** Again while it is refused for the rate, up to so many times in all. */
-export async function patiently<T>(work: () => Promise<T>, signal: AbortSignal, most: number): Promise<T> {
+/** Again while it is refused for the rate, or for what `isForNow` says, up to so many times in all. */
+export async function patiently<T>(
+  work: () => Promise<T>,
+  signal: AbortSignal,
+  most: number,
+  isForNow: (error: unknown) => boolean = isThrottled,
+): Promise<T> {
   for (let attempt = 1; ; attempt += 1) {
     try {
       return await work()
     } catch (error) {
       signal.throwIfAborted()
-      if (!isThrottled(error) || attempt === most) throw error
+      if (!isForNow(error) || attempt === most) throw error
       const pauseMs = Math.min(PAUSE_MS.first * 2 ** (attempt - 1), PAUSE_MS.longest)
       await pause(pauseMs * (0.5 + Math.random()), signal)
     }

@@ -15,6 +15,8 @@ const headSchema = z.object({
   failed: z.string().max(64).optional(),
   message: z.string().optional(),
   outcome: z.enum(['not_begun', 'no_end']).optional(),
+  /** Of `not_begun`: it never will be under this name. Cells of earlier releases do not say so. */
+  for_good: z.boolean().optional(),
   entries: z.array(z.object({ path: z.string(), size: count })).optional(),
   exit: z
     .object({
@@ -49,16 +51,16 @@ export async function readAnswer(result: ToolResult, nonce: string, most: number
   if (text === undefined) return null
   const from = text.indexOf(begin) + begin.length
   const to = text.indexOf('@', from)
-  if (to < 0) throw violation('an answer is cut')
+  if (to < 0) throw violation('an answer is cut', { details: { reason: 'cut_answer' } })
   const bytes = await unzip(Buffer.from(text.slice(from, to), 'base64'), {
     maxOutputLength: most + HEAD_MAX,
   }).catch((error: unknown) => {
-    throw violation('an answer cannot be unpacked', error)
+    throw violation('an answer cannot be unpacked', { cause: error })
   })
   if (bytes.length < 4) throw violation('an answer is too short')
   const headEnd = 4 + bytes.readUInt32BE(0)
   const head = headSchema.safeParse(parsed(bytes.subarray(4, headEnd)))
-  if (!head.success) throw violation('an answer is not what a cell says', head.error)
+  if (!head.success) throw violation('an answer is not what a cell says', { cause: head.error })
   const [out, err] = head.data.sizes
   if (headEnd + out + err !== bytes.length || out + err > most)
     throw violation('an answer has another size than it says')
@@ -77,5 +79,7 @@ function parsed(bytes: Buffer): unknown {
   }
 }
 
-const violation = (what: string, cause?: unknown): CofferdamError =>
-  new CofferdamError('protocol_violation', `AgentCore: ${what}.`, { cause })
+const violation = (
+  what: string,
+  more: { cause?: unknown; details?: Record<string, unknown> } = {},
+): CofferdamError => new CofferdamError('protocol_violation', `AgentCore: ${what}.`, more)

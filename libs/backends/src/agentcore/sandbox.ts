@@ -1,6 +1,4 @@
 /** A Sandbox in a session of the service. After dispose this object reaches nothing any more. */
-import { randomUUID } from 'node:crypto'
-import { setTimeout as sleep } from 'node:timers/promises'
 import {
   BOUNDS,
   CofferdamError,
@@ -18,25 +16,10 @@ import {
   type Usage,
 } from '@cofferdam/contract'
 import type { CellSession } from './cell-session.ts'
-import { describeProgram } from './describe-program.ts'
-import { fromAnswer, withoutAnswer } from './exit-evidence.ts'
-import { createLiveOutput } from './live-output.ts'
-import { traceParentOf } from './trace-parent.ts'
 import type { Answer } from './read-answer.ts'
-
-/**
- * Of each stream, in one answer: the service sends it twice, as text and as structured content, and all of it is in the worker's
- * memory before the first byte is handed over (10 MB of such text took 0.3 GB, measured).
- */
-const OUTPUT_MAX = 8 * 1024 * 1024
-/** The part of the time between the soft and the hard deadline in which the cell stops a program; the rest is for its answer. */
-const GRACE_SHARE = 0.8
-const GRACE_MIN_MS = 100
-/** When a caller that has a hard deadline must have given up. */
-const LATE_MS = 500
+import { runProgram } from './run-program.ts'
 
 export interface SandboxParts {
-  name: string
   session: CellSession
   ref: SandboxRef
   kept: Sandbox['session']
@@ -89,10 +72,14 @@ export class AgentcoreSandbox implements Sandbox {
     this.#running += 1
     const startedAt = performance.now()
     try {
-      const exit = await this.#within(
-        io.signal,
-        async (signal) => await this.#run(program, io, signal, startedAt),
-      )
+      const exit = await this.#within(io.signal, async (signal) => {
+        const files = { archive: await this.#upload(signal), provided: this.#provided }
+        const { session, node, callMaxMs } = this.#parts
+        return await runProgram({ session, node, callMaxMs, spec: this.#spec }, program, files, io, {
+          signal,
+          startedAt,
+        })
+      })
       if (!this.#parts.session.isSound) this.#isLost = true
       return exit
     } catch (error) {
@@ -104,67 +91,6 @@ export class AgentcoreSandbox implements Sandbox {
       this.#running -= 1
       this.#wallMs = performance.now() - startedAt
     }
-  }
-
-  async #run(program: Program, io: RunIo, signal: AbortSignal, startedAt: number): Promise<Exit> {
-    const { limits, env, reuse } = this.#spec
-    const archive = await this.#upload(signal)
-    const keep = reuse === 'session' && program.type === 'script' && program.language === 'python'
-    const softMs = limits.soft_timeout_ms
-    const graceMs = Math.max(GRACE_MIN_MS, (limits.hard_timeout_ms - softMs) * GRACE_SHARE)
-    const most = {
-      stdout: Math.min(io.maxOutputBytes.stdout, OUTPUT_MAX),
-      stderr: Math.min(io.maxOutputBytes.stderr, OUTPUT_MAX),
-    }
-    const output = createLiveOutput(io, most)
-    // A reader that fails ends the run: its program may wait for that reader for ever.
-    const reader = new AbortController()
-    const both = AbortSignal.any([signal, reader.signal])
-    const inCell = program.type === 'script' && program.language === 'python'
-    const isLong = limits.hard_timeout_ms > this.#parts.callMaxMs
-    const { answer, result } = await this.#parts.session.run(
-      {
-        once: randomUUID(),
-        softMs,
-        graceMs,
-        carrier: isLong && !keep ? 'task' : inCell ? 'cell' : 'command',
-        maxOutput: most.stdout + most.stderr,
-        traceParent: traceParentOf(this.#spec),
-        job: {
-          op: 'run',
-          archive,
-          keep,
-          program: describeProgram(program, this.#provided),
-          node: this.#parts.node,
-          env,
-          secrets: secretsIn(env),
-          stdin: Buffer.from(io.stdin ?? []).toString('base64'),
-          soft_ms: softMs,
-          grace_ms: graceMs,
-          max: most,
-        },
-        async onLive(piece) {
-          both.throwIfAborted()
-          await output.take(piece).catch((error: unknown) => {
-            reader.abort(error)
-            throw error
-          })
-        },
-      },
-      both,
-    )
-    const wallMs = performance.now() - startedAt
-    // What did not end by itself may have left anything running.
-    if (answer === null || answer.head.exit?.stopped === true) this.#parts.session.spoil()
-    const { stdout, stderr, ...ended } =
-      answer === null ? withoutAnswer(result, output.handed, most, wallMs >= softMs) : fromAnswer(answer)
-    await (answer === null ? output.append({ stdout, stderr }) : output.finish({ stdout, stderr }))
-    const exit = { ...ended, usage: unmeasuredUsage(wallMs) }
-    if (answer === null) return exit
-    // It was killed a little early, so that its output could still come: the hard deadline is what ended it.
-    if (answer.head.exit?.killed === true)
-      await sleep(limits.hard_timeout_ms + LATE_MS - wallMs, undefined, { signal }).catch(() => undefined)
-    return exit
   }
 
   /** The end is in the program's own hands, at its soft deadline: no other call reaches a session that is busy. */
@@ -258,7 +184,3 @@ function checkPath(path: string): void {
   if (!pathSchema.safeParse(path).success)
     throw new CofferdamError('invalid_request', `not a path inside the work directory: ${path}`)
 }
-
-const SECRET_NAME = /token|secret|passw|api_?key|access_?key|private_?key|credential/i
-const secretsIn = (env: Record<string, string>): string[] =>
-  Object.entries(env).flatMap(([name, value]) => (SECRET_NAME.test(name) ? [value] : []))

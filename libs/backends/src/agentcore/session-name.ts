@@ -3,7 +3,7 @@
  * token makes a Start that is sent again the same session.
  */
 import { createHash, randomBytes } from 'node:crypto'
-import type { SandboxSpec, WorkerId } from '@cofferdam/contract'
+import { fleetOf, type SandboxSpec, type WorkerId } from '@cofferdam/contract'
 
 /**
  * `<prefix>-<worker>-<execution>-<end of the sandbox's id>`: at most 8 + 50 + 37 + 4 of the 100 characters that the service takes. An
@@ -21,9 +21,20 @@ export const warmName = (prefix: string, owner: WorkerId): string =>
 /** Whether `warmName` makes such names. */
 export const isWarmName = (name: string | undefined): name is string => /-warm_[0-9a-f]{16}$/.test(name ?? '')
 
-/** A session that outlives its execution belongs to no worker: `<prefix>-kept-<hash of tenant, key and epoch>`. */
-export const keptName = (prefix: string, tenantId: string, key: string, epoch: number): string =>
-  `${prefix}-kept-${digest(tenantId, key, String(epoch)).slice(0, 40)}`
+/**
+ * A session that outlives its execution belongs to its fleet and to no worker of it:
+ * `<prefix>-kept-<fleet>-<hash of tenant, key and epoch>`.
+ */
+export const keptName = (
+  prefix: string,
+  { owner, tenantId }: Pick<SandboxSpec, 'owner' | 'tenantId'>,
+  key: string,
+  epoch: number,
+): string => `${prefix}-kept-${fleetOf(owner)}-${digest(tenantId, key, String(epoch)).slice(0, 40)}`
+
+/** Whether `keptName` makes such names for workers of this one's fleet. */
+export const isKeptBy = (prefix: string, worker: WorkerId, name: string): boolean =>
+  name.startsWith(`${prefix}-kept-${fleetOf(worker)}-`)
 
 /** The worker that a name of ours names; null for any other. */
 export function ownerIn(prefix: string, name: string | undefined): WorkerId | null {

@@ -3,14 +3,19 @@
  * one execution with a fresh agent in the same work directory, and its frames are then read. Nothing streams, but nothing
  * of it relies on more than the vendor documents.
  *
- *   gather ──whole──▶ batch n ──answer──▶ read …
- *                        └─answer lost──▶ result n ──never──▶ batch n+1 · done ──▶ read · else ──▶ lost
+ *   gather ──whole──▶ batch ──answer──▶ read …
+ *                       └─answer lost──▶ its result ──never──▶ another batch · done ──▶ read · else ──▶ lost
+ *
+ * That a batch with a program never began is believed only where the session could not have made it up (permit.ts).
  */
 import { once } from 'node:events'
 import { PassThrough, Writable } from 'node:stream'
 import { CofferdamError } from '@cofferdam/contract'
-import { isOutOfMemory, wasCut, type InterpreterSession, type Told } from './interpreter-session.ts'
-import { LostAnswer, RUNNING_PATIENCE_MS } from './pool-api.ts'
+import { endForMemory, isStop, wholeRequest } from './batch-frames.ts'
+import { isOutOfMemory, type InterpreterSession, type Told } from './interpreter-session.ts'
+import { RUNNING_PATIENCE_MS } from './pool-api.ts'
+import { LostAnswer } from './pool-call.ts'
+import { isUnspent } from './permit.ts'
 
 /** A request whose fate is known to be "never began" is made again; three in a row are an outage. */
 const ATTEMPTS = 3
@@ -24,7 +29,10 @@ export interface BatchDeadlines {
   hardMs: number
 }
 
-/** Opens the stream; the agent's ready frame comes first, from a first batch that also shows that an agent runs there. */
+/**
+ * Opens the stream; the agent's ready frame comes first, from a first batch that also shows that an agent runs there. One program may be
+ * run by it.
+ */
 export function openBatchChannel(
   session: InterpreterSession,
   options: readonly string[],
@@ -33,72 +41,107 @@ export function openBatchChannel(
   const stop = new AbortController()
   const readable = new PassThrough({ highWaterMark: 256 * 1024 })
   let parts: Buffer[] = []
-  let number = 0
+  /** Of the next batch; null when the session did not bring one. */
+  let permit: string | null = session.permit
+  /** Of the program that the service ended for its memory: it is asked for the next one when that is needed. */
+  let aborted: string | null = null
+  let hasRun = false
   let work: Promise<void> = Promise.resolve()
 
-  async function carriedOut(frames: Buffer, isRun: boolean): Promise<Buffer> {
-    for (let attempt = 1; attempt <= ATTEMPTS; attempt += 1) {
-      number += 1
-      const told = await batch(frames, isRun)
-      if (told.state === 'done') return told.data
-      if (told.state !== 'never') break
+  async function collected(frames: Buffer): Promise<Answer> {
+    for (let attempt = 1; ; attempt += 1) {
+      const told = await batch(frames, await takePermit(), { hard: COLLECT_S })
+      if (told.state !== 'never' || attempt === ATTEMPTS) return told
     }
-    throw new CofferdamError('sandbox_lost', 'Azure: the agent in the session did not end its answer.')
   }
 
-  async function batch(frames: Buffer, isRun: boolean): Promise<Told> {
-    const hard = isRun ? deadlines.hardMs / 1000 + AGENT_S / 2 : COLLECT_S
-    const wish = {
-      op: 'batch',
-      number,
-      options,
-      hard,
-      ...(isRun
-        ? { soft: deadlines.softMs / 1000, grace: Math.max(100, deadlines.hardMs - deadlines.softMs) }
-        : {}),
+  async function ran(frames: Buffer): Promise<Answer> {
+    if (hasRun) throw new CofferdamError('conflict', 'Azure: such a session runs one program.')
+    hasRun = true
+    const { softMs, hardMs } = deadlines
+    const times = {
+      hard: hardMs / 1000 + AGENT_S / 2,
+      soft: softMs / 1000,
+      grace: Math.max(100, hardMs - softMs),
     }
+    for (let attempt = 1; ; attempt += 1) {
+      const spent = await takePermit()
+      try {
+        const told = await batch(frames, spent, times, RUNNING_PATIENCE_MS)
+        if (told.state !== 'never' || !isUnspent(spent, told.proof) || attempt === ATTEMPTS) return told
+      } catch (error) {
+        if (!isOutOfMemory(error)) throw error
+        aborted = spent
+        return { state: 'done', data: endForMemory() }
+      }
+    }
+  }
+
+  async function takePermit(): Promise<string> {
+    if (permit === null && aborted !== null) await result(aborted)
+    if (permit === null) throw lost()
+    const taken = permit
+    permit = null
+    return taken
+  }
+
+  async function batch(
+    frames: Buffer,
+    spent: string,
+    times: { hard: number; soft?: number; grace?: number },
+    patienceMs = 0,
+  ): Promise<Told> {
     try {
-      return await session.tell(wish, {
-        seconds: hard + AGENT_S,
-        isRepeatable: false,
-        data: frames,
-        patienceMs: isRun ? RUNNING_PATIENCE_MS : 0,
-        signal: stop.signal,
-      })
+      const told = await session.tell(
+        { op: 'batch', permit: spent, options, ...times },
+        {
+          seconds: times.hard + AGENT_S,
+          isRepeatable: false,
+          data: frames,
+          patienceMs,
+          signal: stop.signal,
+        },
+      )
+      permit = told.permit
+      return told
     } catch (error) {
       stop.signal.throwIfAborted()
       if (!mayHaveRun(error)) throw error
       // Executions of a session come one after the other, so the answer to this one says what became of that one.
-      const told = await session.tell(
-        { op: 'result', number },
-        { seconds: COLLECT_S, isRepeatable: true, patienceMs: RUNNING_PATIENCE_MS, signal: stop.signal },
-      )
-      // It was carried out: a program that took its claim away is not run again.
-      return told.state === 'never' && wasCut(error) ? { ...told, state: 'lost' } : told
+      return await result(spent)
     }
   }
 
-  async function request(frames: Buffer, isRun: boolean): Promise<void> {
-    const answer = await carriedOut(frames, isRun).catch((error: unknown) => {
-      if (!isRun || !isOutOfMemory(error)) throw error
-      return exitFrame(KILLED_FOR_MEMORY)
-    })
-    if (!readable.write(answer) && !readable.destroyed)
+  async function result(spent: string): Promise<Told> {
+    const told = await session.tell(
+      { op: 'result', permit: spent },
+      { seconds: COLLECT_S, isRepeatable: true, patienceMs: RUNNING_PATIENCE_MS, signal: stop.signal },
+    )
+    permit = told.permit
+    return told
+  }
+
+  async function answer(asked: Promise<Answer>): Promise<void> {
+    const { state, data } = await asked
+    if (state !== 'done') throw lost()
+    if (!readable.write(data) && !readable.destroyed)
       await once(readable, 'drain', { signal: stop.signal }).catch(() => undefined)
+  }
+
+  function inTurn(request: () => Promise<Answer>): void {
+    work = work
+      .then(() => answer(request()))
+      .catch((error: unknown) => {
+        readable.destroy(error instanceof Error ? error : new Error(String(error)))
+      })
   }
 
   function take(chunk: Buffer): void {
     parts.push(chunk)
     const frames = Buffer.concat(parts)
     const whole = wholeRequest(frames)
-    parts = [frames]
-    if (whole === null) return
-    parts = []
-    work = work
-      .then(() => request(frames, whole.isRun))
-      .catch((error: unknown) => {
-        readable.destroy(error instanceof Error ? error : new Error(String(error)))
-      })
+    parts = whole === null ? [frames] : []
+    if (whole !== null) inTurn(() => (whole.isRun ? ran(frames) : collected(frames)))
   }
 
   readable.once('close', () => stop.abort())
@@ -106,67 +149,20 @@ export function openBatchChannel(
   const writable = new Writable({
     write(chunk: Buffer, _encoding, done) {
       // A stop cannot reach a session that executes: the soft deadline is told to it beforehand.
-      if (chunk[0] !== STOP || parts.length > 0) take(chunk)
+      if (!isStop(chunk) || parts.length > 0) take(chunk)
       done()
     },
   })
-  work = work
-    .then(() => request(Buffer.alloc(0), false))
-    .catch((error: Error) => void readable.destroy(error))
+  inTurn(() => collected(Buffer.alloc(0)))
   return { readable, writable }
 }
 
-const STOP = 'S'.charCodeAt(0)
+type Answer = Pick<Told, 'state' | 'data'>
+
+const lost = (): CofferdamError =>
+  new CofferdamError('sandbox_lost', 'Azure: the agent in the session did not end its answer.')
 
 /** The answer was lost or cut, or the service failed in the middle: it may have run. */
 const mayHaveRun = (error: unknown): boolean =>
   error instanceof LostAnswer ||
   (error instanceof CofferdamError && Number(error.details['status'] ?? 0) >= 500)
-
-const KILLED_FOR_MEMORY = {
-  code: null,
-  signal: 'SIGKILL',
-  wallUs: 0,
-  cpuUs: null,
-  maxRssKb: 0,
-  memPeak: null,
-  oomKills: 1,
-  pidsPeak: null,
-  pidsHit: null,
-  diskFull: false,
-  outBytes: 0,
-  errBytes: 0,
-  outDropped: 0,
-  errDropped: 0,
-  leftovers: false,
-}
-
-function exitFrame(evidence: object): Buffer {
-  const payload = Buffer.from(JSON.stringify(evidence))
-  const head = Buffer.alloc(5)
-  head.write('X', 'latin1')
-  head.writeUInt32LE(payload.length, 1)
-  return Buffer.concat([head, payload])
-}
-
-/** Null while frames are missing: a job is whole with its go and, where it has input, the end of that; others are one frame. */
-function wholeRequest(bytes: Buffer): { isRun: boolean } | null {
-  const frames = [...framesOf(bytes)]
-  const [first] = frames
-  if (first === undefined) return null
-  if (first.type !== 'J') return { isRun: false }
-  const job = JSON.parse(first.payload.toString('utf8')) as { op: string; stdin?: number | null }
-  if (!frames.some(({ type }) => type === 'G')) return null
-  if (job.op !== 'run') return { isRun: false }
-  const hasEnd = frames.some(({ type, payload }) => type === 'I' && payload.length === 0)
-  return job.stdin == null || hasEnd ? { isRun: true } : null
-}
-
-function* framesOf(bytes: Buffer): Generator<{ type: string; payload: Buffer }> {
-  for (let at = 0; at + 5 <= bytes.length;) {
-    const length = bytes.readUInt32LE(at + 1)
-    if (at + 5 + length > bytes.length) return
-    yield { type: String.fromCharCode(bytes[at] ?? 0), payload: bytes.subarray(at + 5, at + 5 + length) }
-    at += 5 + length
-  }
-}

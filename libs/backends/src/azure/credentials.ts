@@ -23,7 +23,7 @@ export interface Credential {
 
 /** The real CLI takes a second, on a busy machine several. */
 const CLI_MS = 15_000
-/** A machine without a managed identity does not answer at all. */
+/** A machine without a managed identity does not answer at all at IMDS. */
 const IMDS_MS = 2_000
 const IMDS = 'http://169.254.169.254/metadata/identity/oauth2/token'
 const ASSERTION_TYPE = 'urn:ietf:params:oauth:client-assertion-type:jwt-bearer'
@@ -136,7 +136,10 @@ async function fromManagedIdentity(
   const response = await fetch(url, {
     headers,
     redirect: 'error',
-    signal: AbortSignal.any([signal, AbortSignal.timeout(IMDS_MS)]),
+    signal: AbortSignal.any([
+      signal,
+      AbortSignal.timeout(endpoint === undefined ? IMDS_MS : config.api_timeout_ms),
+    ]),
   }).catch((error: unknown) => {
     signal.throwIfAborted()
     // The machine's own address answers only where there is an identity.

@@ -5,8 +5,9 @@
 import { isCofferdamError, type CofferdamError } from '@cofferdam/contract'
 import { z } from 'zod'
 import type { AzureConfig } from './config.ts'
-import { LostAnswer, type PoolApi, type PoolCall } from './pool-api.ts'
-import { json } from './pool-refusals.ts'
+import type { PoolApi } from './pool-api.ts'
+import { json, LostAnswer, type PoolCall } from './pool-call.ts'
+import { outcomeOf } from './running-execution.ts'
 
 /** Asked for in every call: without it the service cuts at 4,096 characters. */
 export const OUTPUT_MAX = 256 * 1024
@@ -64,19 +65,21 @@ export function createExecutions(
 
   async function ask(
     asked: Dialect,
-    call: Omit<PoolCall, 'path' | 'query' | 'json' | 'method'>,
+    call: Omit<PoolCall, 'path' | 'query' | 'json' | 'method'> & { timeoutMs: number },
     argv: readonly string[],
     seconds: number,
   ): Promise<Executed> {
     const isOld = asked === 'old'
-    const answer = await api.call({
+    const query = { 'api-version': versionOf(asked) }
+    const { body } = await api.call({
       ...call,
       method: 'POST',
       path: isOld ? '/code/execute' : '/executions',
-      query: { 'api-version': versionOf(asked) },
+      query,
       json: bodyOf(asked, argv, seconds),
     })
-    return isOld ? fromOld(answer.body) : fromNew(answer.body, asked === 'shell')
+    if (isOld) return fromOld(body)
+    return fromNew(await outcomeOf(api, body, { ...call, query }), asked === 'shell')
   }
 
   /** Others may have learnt it meanwhile: the other dialect is that than which was asked in, not than which is known now. */

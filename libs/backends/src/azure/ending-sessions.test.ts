@@ -1,11 +1,15 @@
 import { setImmediate } from 'node:timers/promises'
-import { expect, test } from 'vitest'
+import { afterEach, expect, test, vi } from 'vitest'
 import { createEndingSessions } from './ending-sessions.ts'
 
+afterEach(() => {
+  vi.restoreAllMocks()
+})
+
 /** A session that a call begins when it arrives, as the service has it. */
-function scene() {
+function scene(lateMs?: number[]) {
   const unended: unknown[] = []
-  const ending = createEndingSessions((_identifier, error) => unended.push(error))
+  const ending = createEndingSessions((_identifier, error) => unended.push(error), lateMs)
   let there = true
   let ends = 0
   const call = (isPoll: boolean) => {
@@ -75,6 +79,56 @@ test('what got no answer may begin something later, and is ended then', async ()
   lost.arrive()
   await ending.settle()
   expect(isThere()).toBe(false)
+})
+
+test('what got no answer is ended more than once: soon, and when it cannot begin any more', async () => {
+  const { ending, call } = scene([0, 0, 0])
+  call(false).lose()
+  let ends = 0
+  let there = true
+  await ending.end('s', async () => {
+    ends += 1
+    // It begins just after the end that came too early.
+    there = ends === 2
+    return true
+  })
+  await vi.waitFor(() => expect([ends, there]).toEqual([4, false]), 10_000)
+})
+
+test('that there is none is no proof of a session that has just begun: it is ended again', async () => {
+  // However slow this machine is, the session is young.
+  vi.spyOn(performance, 'now').mockReturnValue(1)
+  const { ending } = scene([0])
+  const said: boolean[] = []
+  const end = (answer: boolean): Promise<boolean> =>
+    ending.end('s', async () => {
+      said.push(answer)
+      return answer
+    })
+  ending.began('s')
+  expect(await end(false)).toBe(false)
+  await ending.settle()
+  expect(said).toEqual([false, false])
+  // Once it was there to be ended, that there is none is true.
+  await end(true)
+  await end(false)
+  await ending.settle()
+  expect(said).toEqual([false, false, true, false])
+})
+
+test('of a session that is older it is true', async () => {
+  const clock = vi.spyOn(performance, 'now').mockReturnValue(1)
+  const { ending } = scene([0])
+  ending.began('s')
+  clock.mockReturnValue(10_001)
+  let ends = 0
+  const gone = async (): Promise<boolean> => {
+    ends += 1
+    return false
+  }
+  await ending.end('s', gone)
+  await ending.settle()
+  expect(ends).toBe(1)
 })
 
 test('an identifier that is over is so until somebody begins it again', async () => {

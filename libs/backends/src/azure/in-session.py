@@ -2,8 +2,12 @@
 
   ask     one question to http_pod.py, which an earlier execution left behind: its answer
   batch   a fresh agent in the same work directory gets `frames`, and its frames up to the end of that one request are the answer;
-          a batch is carried out once, whoever asks how often: the claim of its number is taken by who comes first
+          carried out once, whoever asks how often
   result  what became of a batch; where it has not begun, it never will
+
+A batch has a permit: a file with a secret, named by the hash of it. To begin is to destroy that, so who tells the secret later shows
+that nobody began. A program has our uid and may do here whatever it wants, but the secret of its own batch it cannot know. Each answer
+brings the permit of the next batch; one that is made after a program ran proves nothing.
 
 What is printed stands between two nonces, for the service may cut it and programs may print too; what is too long for that
 is left in a file. This file lies in the folder of its incarnation: in another session it is not there, and nothing happens.
@@ -14,7 +18,6 @@ import os
 import select
 import socket
 import struct
-import subprocess
 import sys
 import time
 
@@ -60,39 +63,91 @@ def ask(wish):
     tell(wish, {"status": int(status.split()[1])}, answer)
 
 
-def claims(number):
-    """True for the first that comes for this number."""
+def place_of(permit):
+    return os.path.join(HERE, "permit-" + permit)
+
+
+def mint():
+    """None where nothing can be written any more: the answer is told all the same, and is the last one."""
+    secret = os.urandom(32).hex()
+    permit = hashed(secret)
     try:
-        os.close(os.open(os.path.join(HERE, "claim-%d" % number), os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
-        return True
-    except FileExistsError:
-        return False
+        with open(place_of(permit), "w") as out:
+            out.write(secret)
+    except OSError:
+        return None
+    return permit
+
+
+def hashed(secret):
+    # Here, and not above: each question to the pod starts Python anew, and needs none of it.
+    import hashlib
+
+    return hashlib.sha256(secret.encode()).hexdigest()
+
+
+def spends(permit):
+    """True for the first that comes with this permit, unless it is a forged one."""
+    place = place_of(permit)
+    # In a process of its own, so that the secret is nowhere when the program runs.
+    child = os.fork()
+    if child == 0:
+        try:
+            os.rename(place, place + ".spent")
+            with open(place + ".spent") as found:
+                secret = found.read(64)
+            os.unlink(place + ".spent")
+            os._exit(0 if hashed(secret) == permit else 1)
+        finally:
+            os._exit(1)
+    return os.waitpid(child, 0)[1] == 0
+
+
+def voids(permit):
+    """The secret of a permit that was not spent, and now never will be; None where it was."""
+    place = place_of(permit)
+    try:
+        os.rename(place, place + ".void")
+    except FileNotFoundError:
+        pass  # Spent; or voided, and the answer was lost.
+    try:
+        with open(place + ".void") as found:
+            return found.read(64)
+    except FileNotFoundError:
+        return None
 
 
 def batch(wish):
-    if not claims(wish["number"]):
+    if not spends(wish["permit"]):
         return result(wish)
     data, why = exchange(wish, taken(wish))
-    kept = os.path.join(HERE, "result-%d" % wish["number"])
-    with open(kept + ".part", "wb") as out:
-        out.write(why.encode().ljust(16) + data)
-    os.rename(kept + ".part", kept)
-    tell(wish, {"state": why}, data)
+    kept = place_of(wish["permit"]) + ".result"
+    try:
+        with open(kept + ".part", "wb") as out:
+            out.write(why.encode().ljust(16) + data)
+        os.rename(kept + ".part", kept)
+    except OSError:
+        pass  # The program filled the disk: it is told now or never.
+    tell(wish, {"state": why, "permit": mint()}, data)
 
 
 def result(wish):
-    if claims(wish["number"]):
-        return tell(wish, {"state": "never"})
+    secret = voids(wish["permit"])
+    if secret is not None:
+        return tell(wish, {"state": "never", "proof": secret, "permit": mint()})
     try:
-        with open(os.path.join(HERE, "result-%d" % wish["number"]), "rb") as found:
+        with open(place_of(wish["permit"]) + ".result", "rb") as found:
             why, data = found.read(16).strip().decode(), found.read()
     except FileNotFoundError:
-        return tell(wish, {"state": "unfinished"})
-    tell(wish, {"state": why}, data)
+        # With the permit of the next batch: where the service ended this one, the program's files may be asked for.
+        return tell(wish, {"state": "unfinished", "permit": mint()})
+    tell(wish, {"state": why, "permit": mint()}, data)
 
 
 def exchange(wish, frames):
     """Feeds the agent and reads it at once: either side may be full. Its ready frame is left out but where it is what was asked for."""
+    import subprocess
+
     mine, agents = socket.socketpair()
     command = [sys.executable, "-I", "-S", os.path.join(HERE, "guest", "agent.py"), *wish["options"]]
     # Its crash is told by the service's own stderr.

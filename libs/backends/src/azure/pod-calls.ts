@@ -2,8 +2,8 @@
 import { CofferdamError } from '@cofferdam/contract'
 import type { Kept } from '@cofferdam/guest'
 import { z } from 'zod'
-import { RUNNING_PATIENCE_MS, type PoolAnswer, type PoolApi } from './pool-api.ts'
-import { json } from './pool-refusals.ts'
+import { RUNNING_PATIENCE_MS, type PoolApi } from './pool-api.ts'
+import { json, type PoolAnswer } from './pool-call.ts'
 
 export interface PodCalls {
   /**
@@ -40,7 +40,7 @@ const attachedSchema = z.object({ pod: z.string().regex(/^[0-9a-f]{32}$/), fresh
 const sentSchema = z.object({ pod: z.string(), at: z.int().nonnegative() })
 
 /** True for an answer that only our program in the container gives. */
-export const isPods = ({ type, body }: PoolAnswer): boolean =>
+const isPods = ({ type, body }: PoolAnswer): boolean =>
   type.includes('json') && refusedSchema.safeParse(json(body)).success
 
 /** Creates the calls of one channel, which nobody in the container can guess. */

@@ -1,15 +1,21 @@
 /**
- * Calls to one session pool by plain fetch: token, identifier, bounded answers, and the service's refusals as errors that say whether
- * anything happened. A call whose answer was lost is made again only where that has no second effect.
+ * Calls to one session pool: token, patience, and the service's refusals as errors that say whether anything happened. A call whose
+ * answer was lost is made again only where that has no second effect.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { CofferdamError, unlessAborted } from '@cofferdam/contract'
 import { createEndingSessions } from './ending-sessions.ts'
-import { bounded, json, refusalOf, retryAfterMs, saysGone } from './pool-refusals.ts'
+import {
+  LostAnswer,
+  request,
+  sessionEnded,
+  type PoolAnswer,
+  type PoolCall,
+  type TimedAnswer,
+} from './pool-call.ts'
+import { refusalOf, saysGone } from './pool-refusals.ts'
 import { SESSIONS_AUDIENCE, type Tokens } from './tokens.ts'
 
-/** An answer that we read: a file of 8 MiB as base64 in JSON, and some. */
-const ANSWER_MAX = 16 * 1024 * 1024
 const ATTEMPTS = 4
 const PAUSE_MS = 250
 /** Where the service names no time. */
@@ -24,58 +30,17 @@ export const MANAGEMENT_VERSION = '2025-10-02-preview'
 const ROLE_SPREADS_MS = 10 * 60_000
 const ROLE_PAUSE_MS = 30_000
 
-export interface PoolCall {
-  method: 'GET' | 'POST' | 'DELETE'
-  path: string
-  query?: Record<string, string>
-  /** The session; left out where the pool itself is asked. */
-  identifier?: string
-  json?: unknown
-  bytes?: Uint8Array
-  /** Content type of `bytes`. */
-  type?: string
-  /** Making the call twice is as good as once. */
-  isRepeatable: boolean
-  /** It may begin a session. Any other call looks whether there still is one before it is made again, for it would get an empty one. */
-  allocates?: boolean
-  /** It is held open by the other side until something happens. */
-  isPoll?: boolean
-  /** Ends the call; default the settings' `api_timeout_ms`. */
-  timeoutMs?: number
-  /** For so long it is made again, beyond the usual tries, where the pool throttles or does not answer: something runs that waits for it. */
-  patienceMs?: number
-  /** Of the answer; default ANSWER_MAX. */
-  maxBytes?: number
-  signal?: AbortSignal
-}
-
-export interface PoolAnswer {
-  status: number
-  type: string
-  body: Buffer
-}
-
-/** With what the service says of when to come again; null where it says nothing. */
-export type TimedAnswer = PoolAnswer & { retryAfterMs: number | null }
-
 export interface PoolApi {
   readonly endpoint: string
   /** Resolves for 2xx, and for what a container itself answers (`isOwn`). Throws what `refusalOf` says, or `LostAnswer`. */
   call(this: void, call: PoolCall, isOwn?: (answer: PoolAnswer) => boolean): Promise<PoolAnswer>
   /**
    * Ends a session by `work`, after all calls to it that are on their way have come back: one that arrived later would silently begin
-   * another session. Callers that gave up do not stop a call on its way.
+   * another session. Callers that gave up do not stop a call on its way. `work` resolves to false where there was none.
    */
-  ending<T>(identifier: string, work: () => Promise<T>): Promise<T>
+  ending(identifier: string, work: () => Promise<boolean>): Promise<boolean>
   /** Ends again at once what may have begun anew after its end; resolves when that is done. */
   settle(): Promise<void>
-}
-
-/** No answer came, or not all of it: what was asked for may have been done. */
-export class LostAnswer extends CofferdamError {
-  constructor(cause: unknown) {
-    super('backend_unavailable', 'Azure: the pool does not answer.', { cause })
-  }
 }
 
 /** Creates the client of one pool's management endpoint. */
@@ -97,44 +62,10 @@ export function createPoolApi(parts: {
   async function once(call: PoolCall, token: string): Promise<TimedAnswer> {
     call.signal?.throwIfAborted()
     const stop = new AbortController()
-    const answer = request(call, token, stop.signal)
+    const answer = request(parts, call, token, stop.signal)
     const { identifier, isPoll = false, signal } = call
     if (identifier !== undefined) ending.follow(identifier, { isPoll, stop, answer })
     return signal === undefined ? await answer : await unlessAborted(answer, signal)
-  }
-
-  async function request(call: PoolCall, token: string, stop: AbortSignal): Promise<TimedAnswer> {
-    const url = new URL(endpoint + call.path)
-    for (const [name, value] of Object.entries(call.query ?? {})) url.searchParams.set(name, value)
-    if (call.identifier !== undefined) url.searchParams.set('identifier', call.identifier)
-    const timeout = AbortSignal.timeout(call.timeoutMs ?? parts.timeoutMs)
-    const body = call.json === undefined ? (call.bytes as Uint8Array<ArrayBuffer>) : JSON.stringify(call.json)
-    try {
-      const response = await fetch(url, {
-        method: call.method,
-        headers: {
-          Authorization: `Bearer ${token}`,
-          ...(call.json === undefined ? {} : { 'Content-Type': 'application/json' }),
-          ...(call.bytes === undefined ? {} : { 'Content-Type': call.type ?? 'application/octet-stream' }),
-        },
-        ...(body === undefined ? {} : { body }),
-        // A redirect would take the token to another place.
-        redirect: 'error',
-        signal: AbortSignal.any([stop, timeout]),
-      })
-      const type = response.headers.get('content-type') ?? ''
-      const bytes = await bounded(response, call.maxBytes ?? ANSWER_MAX)
-      // A proxy may cut an answer and still call it whole, put a page of its own in its place, or give up waiting for it.
-      if (response.ok && type.includes('json') && json(bytes) === null) throw new Error('the answer is cut')
-      if (response.ok && type.includes('text/html')) throw new Error('the answer is somebody else’s page')
-      if (response.status === 408) throw new Error('the answer did not come in time')
-      return { status: response.status, type, body: bytes, retryAfterMs: retryAfterMs(response) }
-    } catch (error) {
-      if (error instanceof CofferdamError) throw error
-      // Ended on this side: made again it would begin another one.
-      if (stop.aborted) throw ended()
-      throw new LostAnswer(error)
-    }
   }
 
   /** Throws `sandbox_lost` where the session is gone; any other trouble is the next call's. */
@@ -167,7 +98,7 @@ export function createPoolApi(parts: {
         (attempt < ATTEMPTS && ms <= LONGEST_PAUSE_MS) || performance.now() + ms < patientUntil
       for (let attempt = 1; ; attempt += 1) {
         const token = await tokens.get(SESSIONS_AUDIENCE, signal)
-        if (identifier !== undefined && ending.isOver(identifier)) throw ended()
+        if (identifier !== undefined && ending.isOver(identifier)) throw sessionEnded()
         let answer: TimedAnswer
         try {
           answer = await once(call, token)
@@ -178,7 +109,10 @@ export function createPoolApi(parts: {
           await pause(waitMs, signal)
           continue
         }
-        if ((answer.status >= 200 && answer.status < 300) || isOwn(answer)) return answer
+        if ((answer.status >= 200 && answer.status < 300) || isOwn(answer)) {
+          if (identifier !== undefined && call.allocates === true) ending.began(identifier)
+          return answer
+        }
         if (answer.status === 401 && !hasNewToken) {
           hasNewToken = true
           tokens.refused(SESSIONS_AUDIENCE, token)
@@ -202,8 +136,6 @@ export function createPoolApi(parts: {
   }
   return api
 }
-
-const ended = (): CofferdamError => new CofferdamError('sandbox_lost', 'Azure: the session was ended.')
 
 const isSpreading = (grantedAtMs: number | null): boolean =>
   grantedAtMs !== null && Date.now() - grantedAtMs < ROLE_SPREADS_MS

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
-import type { PoolCall } from './pool-api.ts'
-import { refusalOf, retryAfterMs } from './pool-refusals.ts'
+import type { PoolCall } from './pool-call.ts'
+import { refusalOf } from './pool-refusals.ts'
 
 const NAME = 'j1abcdef0123456789'
 const call = (more: Partial<PoolCall> = {}): PoolCall => ({
@@ -47,14 +47,4 @@ test.each([
   [400, {}, 'sandbox_open_failed'],
 ] as const)('%i to a call (%j) is %s', (status, more, code) => {
   expect(refused(status, { code: 'Whatever', message: '' }, more).code).toBe(code)
-})
-
-test.each([
-  ['3', 3000],
-  ['0', 0],
-  ['', null],
-  ['-1', null],
-  ['Wed, 21 Oct 2026 07:28:00 GMT', null],
-])('of Retry-After %j as many milliseconds are waited as it says: %s', (value, ms) => {
-  expect(retryAfterMs(new Response(null, { headers: { 'retry-after': value } }))).toBe(ms)
 })

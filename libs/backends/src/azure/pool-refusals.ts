@@ -1,7 +1,7 @@
 /** What the service refuses, as errors of ours that say whether anything was done, and what of its words may be repeated. */
 import { CofferdamError } from '@cofferdam/contract'
 import { z } from 'zod'
-import type { PoolCall, TimedAnswer } from './pool-api.ts'
+import { json, type PoolCall, type TimedAnswer } from './pool-call.ts'
 
 const errorSchema = z.object({
   error: z.object({
@@ -61,32 +61,4 @@ function classOf(
   if (status === 429) return ['backend_unavailable', 'the pool has no session free, or throttles']
   if (status >= 500) return ['backend_unavailable', 'the pool failed']
   return ['sandbox_open_failed', 'the pool refuses the call']
-}
-
-/** What `Retry-After` says in seconds; null where it says nothing, or a date. */
-export function retryAfterMs(response: Response): number | null {
-  const seconds = response.headers.get('retry-after') ?? ''
-  return /^\d{1,6}$/.test(seconds) ? Number(seconds) * 1000 : null
-}
-
-/** The body; throws `protocol_violation` above `maxBytes`. */
-export async function bounded(response: Response, maxBytes: number): Promise<Buffer> {
-  const parts: Uint8Array[] = []
-  let size = 0
-  for await (const part of response.body ?? []) {
-    size += part.length
-    if (size > maxBytes)
-      throw new CofferdamError('protocol_violation', `Azure: an answer above ${maxBytes} bytes.`)
-    parts.push(part)
-  }
-  return Buffer.concat(parts, size)
-}
-
-/** JSON of an answer; null where it is none. */
-export function json(body: Buffer): unknown {
-  try {
-    return JSON.parse(body.toString('utf8'))
-  } catch {
-    return null
-  }
 }

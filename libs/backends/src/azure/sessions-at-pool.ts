@@ -2,10 +2,11 @@
 import { CofferdamError } from '@cofferdam/contract'
 import { z } from 'zod'
 import { MANAGEMENT_VERSION, type PoolApi } from './pool-api.ts'
-import { json, saysGone } from './pool-refusals.ts'
+import { json } from './pool-call.ts'
+import { saysGone } from './pool-refusals.ts'
 
-/** A pool has 600 sessions at most, a page 300. */
-const PAGES_MAX = 10
+/** Five times what a pool may have. How many of them a page holds is the service's to say: a list ends with its last page and no sooner. */
+const SESSIONS_MAX = 3000
 
 const pageSchema = z.object({
   value: z.array(z.object({ identifier: z.string().max(256), etag: z.string().max(256).nullish() })),
@@ -40,7 +41,7 @@ export function createSessionsAtPool(api: PoolApi, kind: 'container' | 'interpre
       }),
     async list(signal) {
       const found: string[] = []
-      for (let page = 0; page < PAGES_MAX; page += 1) {
+      while (found.length <= SESSIONS_MAX) {
         const answer = await api.call({
           method: kind === 'container' ? 'POST' : 'GET',
           path: kind === 'container' ? '/.management/listSessions' : '/listSessions',
@@ -55,7 +56,7 @@ export function createSessionsAtPool(api: PoolApi, kind: 'container' | 'interpre
         found.push(...parsed.data.value.map(({ identifier }) => identifier))
         if (parsed.data.nextLink == null || parsed.data.value.length === 0) return found
       }
-      return found
+      throw new CofferdamError('protocol_violation', 'Azure: a list of sessions that does not end.')
     },
   }
 }

@@ -9,7 +9,7 @@ import { CofferdamError, isCofferdamError } from '@cofferdam/contract'
 import { agentOptions, createGuestSession, type Kept } from '@cofferdam/guest'
 import type { BackendDeps, BackendLogger } from '../deps.ts'
 import { createRemoteSlot, type RemoteSlot } from '../remote/remote-slot.ts'
-import type { SlotSpec } from '../warm/index.ts'
+import { mayRunNode, type SlotSpec } from '../warm/index.ts'
 import { openBatchChannel, type BatchDeadlines } from './batch-channel.ts'
 import type { AzureConfig } from './config.ts'
 import type { Executions } from './dialects.ts'
@@ -118,7 +118,8 @@ async function reached(parts: SlotParts, wish: SlotWish, signal: AbortSignal): P
     scope: true,
     rlimits: { fsize: wish.spec.limits.disk_mib * MiB },
   })
-  if (wish.pod === null) await session.provision(config.detached, signal)
+  if (wish.pod === null)
+    await session.provision({ pod: config.detached, transforms: mayRunNode(wish.spec) }, signal)
   const { incarnation } = session
   if (config.detached) {
     const calls = createPodCalls(session.ask, randomBytes(16).toString('hex'))

@@ -2,35 +2,73 @@
 import { z } from 'zod'
 
 const settings = {
-  /**
-   * How frames travel: `socket` over a unix socket in a folder that daemon and worker share, `attach` over the daemon's
-   * attach stream, `auto` by socket where the first sandbox proves that it works.
-   */
-  transport: z.enum(['auto', 'attach', 'socket']).default('auto'),
-  /** Folder for the sockets, this user's own (0700) and short. Default: cofd-<uid> below the temporary folder. */
-  runtime_dir: z.string().startsWith('/').max(64).optional(),
-  /** Path of the daemon's unix socket, or a `tcp://`, `http://` or `https://` URL. Default: /var/run/docker.sock. */
-  host: z.string().min(1).max(4096).optional(),
-  /** Image with python3, node, bash and our guest agent; `node infra/images/build.ts` makes this one. */
-  image: z.string().min(1).max(512).default('cofferdam/sandbox:latest'),
-  /** Every call of the daemon's API but the long-lived streams ends after this. */
-  api_timeout_ms: z.int().min(1000).max(600_000).default(30_000),
-  /** From `open` to the agent's first frame. A cold start takes 0.15-0.4 s; a loaded host ten times that. */
-  ready_timeout_ms: z.int().min(1000).max(600_000).default(20_000),
+  transport: z
+    .enum(['auto', 'attach', 'socket'])
+    .default('auto')
+    .describe(
+      'How frames travel: `socket` over a unix socket in a folder that daemon and worker share, `attach` over the daemon’s attach stream, `auto` by socket where the first sandbox proves that it works.',
+    ),
+  runtime_dir: z
+    .string()
+    .startsWith('/')
+    .max(64)
+    .optional()
+    .describe(
+      'Folder for the sockets, this user’s own (0700) and short. Default: `cofd-<uid>` below the temporary folder.',
+    ),
+  host: z
+    .string()
+    .min(1)
+    .max(4096)
+    .optional()
+    .describe(
+      'Path of the daemon’s unix socket, or a `tcp://`, `http://` or `https://` URL. Default: /var/run/docker.sock.',
+    ),
+  image: z
+    .string()
+    .min(1)
+    .max(512)
+    .default('cofferdam/sandbox:latest')
+    .describe(
+      'Image with python3, node, bash and our guest agent; `node infra/images/build.ts` makes this one.',
+    ),
+  api_timeout_ms: z
+    .int()
+    .min(1000)
+    .max(600_000)
+    .default(30_000)
+    .describe('Every call of the daemon’s API but the long-lived streams ends after this.'),
+  ready_timeout_ms: z
+    .int()
+    .min(1000)
+    .max(600_000)
+    .default(20_000)
+    .describe(
+      'From `open` to the agent’s first frame. A cold start takes 0.15-0.4 s; a loaded host ten times that.',
+    ),
 }
 
 export const dockerConfigSchema = z.strictObject({
   ...settings,
-  /**
-   * OCI runtime as the daemon knows it (`docker info`), e.g. runc, crun, runsc, kata, io.containerd.kata.v2; null for crun
-   * where the daemon has it, else the daemon's default.
-   */
-  runtime: z.string().min(1).max(128).nullable().default(null),
+  runtime: z
+    .string()
+    .min(1)
+    .max(128)
+    .nullable()
+    .default(null)
+    .describe(
+      'OCI runtime as the daemon knows it (`docker info`), e.g. runc, crun, runsc, kata, io.containerd.kata.v2; null for crun where the daemon has it, else the daemon’s default.',
+    ),
 })
 
 export const gvisorConfigSchema = z.strictObject({
   ...settings,
-  runtime: z.string().min(1).max(128).default('runsc'),
+  runtime: z
+    .string()
+    .min(1)
+    .max(128)
+    .default('runsc')
+    .describe('OCI runtime as the daemon knows it (`docker info`).'),
 })
 
 export type DockerConfig = z.output<typeof dockerConfigSchema>

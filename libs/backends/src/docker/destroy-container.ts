@@ -8,6 +8,29 @@ import type { RuntimeKind } from './runtime-kind.ts'
 // With 41 spinning processes under a CPU quota a kill took 250 ms; a daemon under load adds seconds.
 const GONE_WITHIN_MS = 15_000
 const POLL_MS = [5, 10, 20, 40, 80, 160] as const
+/** What a hard deadline allows for the end of all processes; an agent that is well takes some milliseconds. */
+const OWN_END_MS = 250
+
+/**
+ * Waits for a container whose agent was just told to end: true once the daemon has removed it by itself (AutoRemove). A kill at the same
+ * moment would make the runtime start one more process for what is ending anyway. False when it takes longer or the daemon says anything else.
+ */
+export async function endedByItself(
+  daemon: Daemon,
+  name: string,
+  withinMs: number = OWN_END_MS,
+): Promise<boolean> {
+  try {
+    const { Error: failed } = (await daemon.call(
+      'wait',
+      (abortSignal) => daemon.docker.getContainer(name).wait({ condition: 'removed', abortSignal }),
+      AbortSignal.timeout(withinMs),
+    )) as { Error?: unknown }
+    return failed === undefined || failed === null
+  } catch (error) {
+    return statusOf(error) === 404
+  }
+}
 
 /**
  * Kills and removes by name; resolves when the daemon knows no such container: true when there was one. A container that

@@ -83,7 +83,8 @@ export function createSocketFolders(root: string): SocketFolders {
     async sweep(owner) {
       const own = folderOf(root, owner)
       made.delete(own)
-      await rm(own, { recursive: true, force: true })
+      // Again when a slot that just starts makes its folder in it meanwhile.
+      await rm(own, { recursive: true, force: true, maxRetries: 10, retryDelay: 20 })
       await removeStale(root)
     },
     async close() {

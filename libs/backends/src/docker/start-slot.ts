@@ -15,7 +15,7 @@ import { openAttachStream, type AttachStream } from './attach-stream.ts'
 import { blamesRuntime, MISSING_IMAGE_FIX, type HostChoice } from './choose-host.ts'
 import { containerName, containerOptions, type ContainerSpec } from './container-options.ts'
 import { daemonMessage, statusOf, type Daemon } from './daemon.ts'
-import { destroyContainer } from './destroy-container.ts'
+import { destroyContainer, endedByItself } from './destroy-container.ts'
 import { createDockerSlot, type DockerSlot } from './docker-slot.ts'
 import { runtimeKind } from './runtime-kind.ts'
 import type { SocketChannel, SocketFolders } from './socket-channel.ts'
@@ -134,7 +134,9 @@ async function startContainer(
         closed: closed.promise,
         stderrTail: () => stream.stderrTail(),
         destroy: async () => {
+          const endsByItself = session.atRest
           session.close()
+          if (endsByItself && (await endedByItself(daemon, name))) return
           await destroyContainer(daemon, name, kind)
         },
       })

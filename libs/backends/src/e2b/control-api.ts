@@ -23,13 +23,13 @@ const createdSchema = z.object({
 })
 export type Created = z.output<typeof createdSchema>
 
-const listedSchema = z.array(
-  z.object({
-    sandboxID: createdSchema.shape.sandboxID,
-    metadata: z.record(z.string(), z.string()).nullish(),
-  }),
-)
-export type Listed = z.output<typeof listedSchema>[number]
+const listedSchema = z.object({
+  sandboxID: createdSchema.shape.sandboxID,
+  metadata: z.record(z.string(), z.string()).nullish(),
+})
+export type Listed = z.output<typeof listedSchema>
+/** Null for an entry that is not as ours are: another's must not hide them. */
+const pageSchema = z.array(listedSchema.nullable().catch(null))
 
 export interface ControlApi {
   /**
@@ -83,7 +83,7 @@ export function createControlApi(options: {
       if (wanted.length > 0) query.set('metadata', new URLSearchParams(metadata).toString())
       if (next !== null) query.set('nextToken', next)
       const answer = await call('GET', `/v2/sandboxes?${query.toString()}`)
-      const all = parsed(listedSchema, answer)
+      const all = parsed(pageSchema, answer).filter((one) => one !== null)
       // Looked at again: what is listed is killed, and a service that knows no filter would hand over another's.
       found.push(...all.filter((one) => wanted.every(([name, value]) => one.metadata?.[name] === value)))
       next = answer.headers.get('x-next-token')

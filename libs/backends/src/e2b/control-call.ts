@@ -5,6 +5,8 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { CofferdamError, isCofferdamError } from '@cofferdam/contract'
 import { z } from 'zod'
+import { boundedBody } from '../remote/http-answer.ts'
+import { isGatewayPage } from './gateway-page.ts'
 import { ATTEMPTS, pauseAfter } from './throttled.ts'
 import { whyFailed } from './why-failed.ts'
 
@@ -53,7 +55,11 @@ export function createCall(options: {
       redirect: 'error',
       ...(body === undefined ? {} : { body: JSON.stringify(body) }),
     })
-    const text = (await bounded(response)).replaceAll(key, '<key>')
+    const text = (await boundedBody('E2B', response.body, ANSWER_MAX))
+      .toString('utf8')
+      .replaceAll(key, '<key>')
+    if (isGatewayPage(response))
+      throw new CofferdamError('backend_unavailable', 'E2B: a gateway answered in place of the control API.')
     return { status: response.status, text, headers: response.headers }
   }
 
@@ -74,18 +80,6 @@ export function createCall(options: {
       )
     }
   }
-}
-
-async function bounded(response: Response): Promise<string> {
-  const parts: Uint8Array[] = []
-  let size = 0
-  for await (const part of response.body ?? []) {
-    size += part.length
-    if (size > ANSWER_MAX)
-      throw new CofferdamError('protocol_violation', `E2B: an answer above ${ANSWER_MAX} bytes.`)
-    parts.push(part)
-  }
-  return Buffer.concat(parts).toString('utf8')
 }
 
 function unreachable(error: unknown): CofferdamError {

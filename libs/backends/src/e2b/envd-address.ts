@@ -2,6 +2,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { CofferdamError } from '@cofferdam/contract'
 import type { Created } from './control-api.ts'
+import { isGatewayPage } from './gateway-page.ts'
 import { pauseAfter } from './throttled.ts'
 
 const ENVD_PORT = '49983'
@@ -63,7 +64,7 @@ function portAddress(created: Sandbox, config: Where, port: string): PortAddress
   }
 }
 
-/** Sends `init`, whose headers come on top of the address's. */
+/** Sends `init`, whose headers come on top of the address's. Throws `sandbox_lost` for a page of somebody else's. */
 export async function ask(
   address: PortAddress,
   path: string,
@@ -76,6 +77,10 @@ export async function ask(
       headers: { ...address.headers, ...init.headers },
       redirect: 'error',
     })
+    if (isGatewayPage(response)) {
+      await response.body?.cancel()
+      throw new CofferdamError('sandbox_lost', 'E2B: a gateway answered in place of the sandbox.')
+    }
     const pauseMs = response.status === 429 ? pauseAfter(attempt, response.headers) : null
     if (pauseMs === null) return response
     await response.body?.cancel()

@@ -2,9 +2,9 @@
  * envd, the daemon inside of an E2B sandbox (port 49983), as far as we need it: files go in, one process starts, and its
  * stdin and stdout become a byte channel. envd 0.3.0 or newer (explicit stdin).
  */
-import { readFileSync } from 'node:fs'
 import { Readable } from 'node:stream'
 import type { Channel } from '../remote/channel.ts'
+import type { AgentFile } from './agent-command.ts'
 import { encodeMessage } from './connect-messages.ts'
 import { ask, settled, type PortAddress } from './envd-address.ts'
 import { multipart } from '../remote/multipart.ts'
@@ -15,7 +15,7 @@ const KEEPALIVE_SECONDS = '50'
 
 export interface Envd {
   /** Uploads files under their absolute paths, folders included. */
-  upload(files: readonly { path: string; source: string }[], signal: AbortSignal): Promise<void>
+  upload(files: readonly AgentFile[], signal: AbortSignal): Promise<void>
   /** Starts a process; resolves when envd says that it runs. Its stream ends with `sandbox_lost` when it is cut off. */
   start(argv: readonly string[], tag: string, signal: AbortSignal): Promise<Channel>
   /** The same to a process that was started under this tag, from now on. Throws `sandbox_lost` when there is none. */
@@ -71,9 +71,7 @@ export function createEnvd(address: PortAddress, timeoutMs: number): Envd {
 
   return {
     async upload(files, signal) {
-      const { body, type } = multipart(
-        files.map(({ path, source }) => ({ path, bytes: readFileSync(source) })),
-      )
+      const { body, type } = multipart(files)
       const response = await ask(address, '/files', {
         method: 'POST',
         headers: { 'Content-Type': type },

@@ -1,8 +1,8 @@
 """The program of the guest agent where Python runs in the template's own code interpreter: hands the source over and says what comes of it.
 
 Its input is JSON: {"source", "argv", "env", "token"}. Output passes through as it comes, results become files below `results/`, the
-value is the last expression here. An interrupt closes the connection, which interrupts the kernel; this process ends when the kernel
-is free again. Whatever the kernel says may be forged by the program: it can only make this process fail, which is the program's own.
+value is the last expression here. An interrupt is passed on to the kernel over a socket that it holds while a program runs; where it let go of that,
+closing the connection interrupts it, and this process ends when the kernel is free again. Whatever the kernel says may be forged by the program: it can only make this process fail, which is the program's own.
 """
 import base64
 import http.client
@@ -10,6 +10,7 @@ import json
 import os
 import re
 import signal
+import socket
 import sys
 
 # A frame holds a result in all its forms; more is not shown, and ends the run.
@@ -25,7 +26,7 @@ OBJECTS = {"json": "json", "data": "data.json", "chart": "chart.json"}
 # Runs in the kernel, in names of its own: what the last program was given, and what the service gave its kernels, goes; what this one is
 # given comes. The streams of a kernel take text alone: bytes that are text pass as well.
 SET_UP = """
-import builtins, codecs, io, json, os, sys
+import builtins, codecs, io, json, os, signal, socket, sys, threading
 class Bytes(io.RawIOBase):
     def __init__(self, stream):
         self.stream, self.decoder = stream, codecs.getincrementaldecoder("utf-8")("replace")
@@ -49,6 +50,13 @@ builtins.__cofferdam_env__ = {name: os.environ.get(name) for name in given["env"
 os.environ.update(given["env"])
 os.chdir(given["cwd"])
 sys.argv[:] = given["argv"]
+def obey(interrupts):
+    with interrupts:
+        while interrupts.recv(1):
+            signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+interrupts = socket.socket(socket.AF_UNIX)
+interrupts.connect(given["interrupts"])
+threading.Thread(target=obey, args=(interrupts,), daemon=True).start()
 """
 # What the last program yielded, exactly: the text of a result has lost its quotes. As the agent does it, by repr where JSON has no word for it.
 TELL = """
@@ -80,13 +88,16 @@ def frames(code):
             raise Broken("the code interpreter answered %d" % response.status)
         while True:
             line = response.readline(FRAME_MAX)
-            if not line.endswith(b"\n"):
+            if not line:
                 raise Broken("the code interpreter broke off")
-            if line == b"\n":
+            if not line.strip():
                 continue
             frame = json.loads(line)
+            # Whole without its line's end as well: JSON that is cut is none.
             if frame["type"] == "end_of_execution":
                 return
+            if not line.endswith(b"\n"):
+                raise Broken("the code interpreter broke off")
             if frame["type"] == "unexpected_end_of_execution":
                 raise Broken("the kernel ended")
             yield frame
@@ -122,10 +133,10 @@ def keep(number, result):
                     out.write(encode(result[form]))
 
 
-def exit_code(error):
-    if error["name"] == "SystemExit":
-        return int(error["value"]) & 255 if error["value"].lstrip("-").isdigit() else int(error["value"] not in ("", "None"))
-    return 130 if error["name"] == "KeyboardInterrupt" else 1
+def exit_code(name, value):
+    if name == "SystemExit":
+        return int(value) & 255 if value.lstrip("-").isdigit() else int(value not in ("", "None"))
+    return 130 if name == "KeyboardInterrupt" else 1
 
 
 def run(given):
@@ -144,13 +155,31 @@ def run(given):
         elif kind == "number_of_executions":
             cell = int(frame["execution_count"])
         elif kind == "error":
-            code = exit_code(frame)
-            if frame["name"] != "SystemExit":
-                sys.stderr.write("%s\n" % (frame["traceback"].rstrip("\n") or "%s: %s" % (frame["name"], frame["value"])))
+            # Each of them may be left out.
+            name, value, traceback = (str(frame.get(part) or "") for part in ("name", "value", "traceback"))
+            code = exit_code(name, value)
+            if name != "SystemExit":
+                sys.stderr.write("%s\n" % (traceback.rstrip("\n") or "%s: %s" % (name, value)))
     if count > RESULTS_MAX:
         sys.stderr.write("%d results are not shown\n" % (count - RESULTS_MAX))
     # `_` may be the program's own variable; the kernel's list of what cells yielded is not.
-    return code, json.loads(quietly(TELL, '{"given": _oh[%d]}' % cell)) if has_value and code == 0 else None
+    return code, json.loads(quietly(TELL, '{"given": _oh[%d]}' % cell)) if has_value and code == 0 and cell else None
+
+
+def to_kernel(listener):
+    """What an interrupt does: it goes to the kernel, or ends the connection to one that does not hold the way."""
+    try:
+        kernel = listener.accept()[0]
+    except BlockingIOError:
+        return signal.default_int_handler
+
+    def pass_on(number, frame):
+        try:
+            kernel.send(b"!")
+        except OSError:
+            signal.default_int_handler(number, frame)
+
+    return pass_on
 
 
 def main():
@@ -159,8 +188,14 @@ def main():
     if given.get("token"):
         headers["X-Access-Token"] = given["token"]
     clear()
+    # An abstract name: the kernel may be another user's.
+    name, listener = "\0cofferdam-%s" % os.urandom(16).hex(), socket.socket(socket.AF_UNIX)
+    listener.bind(name)
+    listener.listen(1)
+    listener.setblocking(False)
     try:
-        quietly(SET_UP % json.dumps({"env": env, "cwd": os.getcwd(), "argv": ["", *given["argv"]]}))
+        quietly(SET_UP % json.dumps({"env": env, "cwd": os.getcwd(), "argv": ["", *given["argv"]], "interrupts": name}))
+        signal.signal(signal.SIGINT, to_kernel(listener))
         try:
             return run(given)
         except KeyboardInterrupt:

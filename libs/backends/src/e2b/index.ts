@@ -2,20 +2,22 @@
  * The `e2b` backend: a Firecracker machine of E2B (or of a service that speaks its API) per sandbox, our guest agent
  * inside, its frames over envd's process stream. README.md says what it isolates, what it costs and what it cannot.
  */
-import { readFile } from 'node:fs/promises'
 import {
   CofferdamError,
   isCofferdamError,
   refuseMissing,
+  unlessAborted,
   type Backend,
   type Capabilities,
   type Probe,
   type SandboxSpec,
+  type SessionScope,
   type WorkerId,
 } from '@cofferdam/contract'
 import type { z } from 'zod'
 import { SILENT, type BackendDeps } from '../deps.ts'
 import { createLeftBehind } from '../remote/left-behind.ts'
+import { ownPlace } from '../remote/own-place.ts'
 import { RemoteSandbox } from '../remote/remote-sandbox.ts'
 import type { RemoteSlot } from '../remote/remote-slot.ts'
 import { remoteWarm } from '../remote/remote-warm.ts'
@@ -23,11 +25,14 @@ import { sessionLimits } from '../remote/session-entry.ts'
 import { sessionPlace } from '../remote/session-place.ts'
 import { takeTurn } from '../remote/take-turn.ts'
 import { createWarmth, type Place, type WarmDeps } from '../warm/index.ts'
+import { readKey } from './api-key.ts'
 import { e2bConfigSchema, type E2bConfig } from './config.ts'
-import { createControlApi, type ControlApi } from './control-api.ts'
+import { createControlApi } from './control-api.ts'
+import { OWNER } from './create-sandbox.ts'
 import { InterpreterSandbox } from './interpreter-sandbox.ts'
 import { createKeeper, endKept, IDLE_MS } from './kept-session.ts'
-import { OWNER, startSlot } from './start-slot.ts'
+import { withProvenKills } from './proven-kills.ts'
+import { startSlot } from './start-slot.ts'
 
 /** Beyond the hard deadline: the worker ends a sandbox itself, the vendor's clock is for workers that died. */
 const LIFE_MARGIN_MS = 30_000
@@ -46,35 +51,20 @@ export function createE2bBackend(
   const apiKey = (): Promise<string> => readKey(settings.api_key_file)
   const left = createLeftBehind()
   const control = createControlApi({ origin, apiKey, timeoutMs: settings.api_timeout_ms })
-  const api: ControlApi = {
-    ...control,
-    kill: (id) => left.end(id, () => control.kill(id), { endsAtMs: Date.now() + settings.max_life_ms }),
-  }
+  const api = withProvenKills(control, left, settings.max_life_ms)
   const parts = { api, left, config: settings, logger }
   const warmth = createWarmth<RemoteSlot>({
     backend: name,
-    start: (spec, signal) => startSlot(parts, spec, { [OWNER]: spec.owner }, signal),
+    start: (spec, signal) =>
+      startSlot(parts, spec, { metadata: { [OWNER]: spec.owner }, isJailed: false }, signal),
     // A machine that waits is paid for.
     deps: deps.warm === undefined ? null : withoutPools(remoteWarm(deps.warm)),
     logger,
   })
   const capabilities = capabilitiesOf(settings, deps)
 
-  async function ownPlace(spec: SandboxSpec, signal: AbortSignal): Promise<Place<RemoteSlot>> {
-    const place = await warmth.take(spec, signal)
-    try {
-      await place.slot.keep(spec.limits.hard_timeout_ms + LIFE_MARGIN_MS)
-      signal.throwIfAborted()
-      return place
-    } catch (error) {
-      await place.end(true)
-      throw isCofferdamError(error) && error.code === 'sandbox_lost'
-        ? new CofferdamError('sandbox_open_failed', `${name}: the sandbox was gone before it was used`, {
-            cause: error,
-          })
-        : error
-    }
-  }
+  const ownOf = async (spec: SandboxSpec, signal: AbortSignal): Promise<Place<RemoteSlot>> =>
+    await ownPlace(warmth, spec, spec.limits.hard_timeout_ms + LIFE_MARGIN_MS, signal)
 
   const keeper =
     deps.sessions === undefined
@@ -122,7 +112,7 @@ export function createE2bBackend(
     async open(spec, signal) {
       signal.throwIfAborted()
       refuseMissing(name, capabilities, spec)
-      const place = await (spec.session === null ? ownPlace : turnIn)(spec, signal)
+      const place = await (spec.session === null ? ownOf : turnIn)(spec, signal)
       const Made = settings.code_interpreter ? InterpreterSandbox : RemoteSandbox
       return new Made({ name, isolation: 'microvm', measures: capabilities.measures }, spec, place)
     },
@@ -143,7 +133,11 @@ export function createE2bBackend(
       const all = await api.list({})
       return [...new Set(all.flatMap(({ metadata }) => metadata?.[OWNER] ?? []))] as WorkerId[]
     },
-    endSession: (_name, entry) => endKept(api, entry.handle),
+    // Who waits no longer leaves the kill to go on: it is remembered until it is confirmed.
+    endSession: async (_name, entry, signal) => {
+      signal.throwIfAborted()
+      return await unlessAborted(endKept(api, entry.handle), signal)
+    },
     [Symbol.asyncDispose]: () => warmth.close(),
   }
 }
@@ -163,8 +157,7 @@ function capabilitiesOf(settings: E2bConfig, deps: BackendDeps): Capabilities {
     files: true,
     artifacts: true,
     streaming: true,
-    // The agent is one process among others of its user there: it could not prove that files alone are left.
-    sessions: deps.sessions === undefined ? [] : ['interpreter'],
+    sessions: deps.sessions === undefined ? [] : scopesOf(settings),
     preloads: [],
     value: true,
     interrupt: true,
@@ -176,20 +169,9 @@ function capabilitiesOf(settings: E2bConfig, deps: BackendDeps): Capabilities {
   }
 }
 
-async function readKey(file: string | undefined): Promise<string> {
-  if (file === undefined)
-    throw new CofferdamError('backend_unavailable', 'E2B: api_key_file is not set in backends.e2b.')
-  const text = await readFile(file, 'utf8').catch((error: unknown) => {
-    throw new CofferdamError('backend_unavailable', `E2B: the key file ${file} cannot be read.`, {
-      cause: error,
-    })
-  })
-  const key = text.trim()
-  // Not quoted: whatever stands there is meant to be a secret.
-  if (!/^[\x21-\x7e]{8,512}$/.test(key))
-    throw new CofferdamError('backend_unavailable', `E2B: ${file} holds no API key.`)
-  return key
-}
+/** A kernel is out of the agent's reach: of what it did nobody can prove that files alone are left. */
+const scopesOf = (settings: E2bConfig): SessionScope[] =>
+  settings.code_interpreter ? ['interpreter'] : ['files', 'interpreter']
 
 /** What the registry calls. */
 export const createBackend = (config: E2bConfig, deps: BackendDeps, name: string): Backend =>

@@ -19,7 +19,8 @@ import type { AtRest, Kept, Promised, SessionKeeper } from '../remote/session-ke
 import { kindOf } from '../warm/slot.ts'
 import type { SlotSpec } from '../warm/index.ts'
 import type { ControlApi, Created } from './control-api.ts'
-import { joinSlot, killBySlot, startSlot, type StartParts } from './start-slot.ts'
+import { killBySlot, type SandboxParts } from './create-sandbox.ts'
+import { joinSlot, startSlot } from './start-slot.ts'
 
 /** When the request does not say how long an idle session is kept: a machine that waits is paid for. */
 export const IDLE_MS = 60_000
@@ -28,7 +29,7 @@ const REAP_MARGIN_MS = 60_000
 /** For an answer of its agent after the attempt was stopped: only then the session can go on. */
 const LET_GO_MS = 5_000
 
-export interface KeeperParts extends StartParts {
+export interface KeeperParts extends SandboxParts {
   backend: string
   registry: SessionRegistry
   limits: SessionLimits
@@ -87,7 +88,8 @@ export function createKeeper(parts: KeeperParts): SessionKeeper<RemoteSlot> {
   }
 
   async function start({ spec, lease, entry, signal }: Promised): Promise<Kept<RemoteSlot>> {
-    const held = await startSlot(parts, slotSpec(spec), {}, signal)
+    const isJailed = entry.scope === 'files'
+    const held = await startSlot(parts, slotSpec(spec), { metadata: {}, isJailed }, signal)
     try {
       await held.keep(spec.limits.hard_timeout_ms + marginMs)
       signal.throwIfAborted()

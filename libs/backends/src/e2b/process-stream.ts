@@ -10,19 +10,20 @@ const INPUT_MAX = 256 * 1024
 /** The agent's last words, for the error that it ended with. */
 const STDERR_MAX = 4096
 
-const base64 = z.base64()
+/** What proto3's JSON takes for bytes (protobuf.dev/programming-guides/json): either alphabet, with padding or without; null is absent. */
+const base64 = z.string().regex(/^(?:[\w+/-]{4})*(?:[\w+/-]{2}(?:==)?|[\w+/-]{3}=?)?$/)
 const eventSchema = z.object({
   event: z
     .object({
-      start: z.object({ pid: z.int().positive() }).optional(),
-      data: z.object({ stdout: base64.optional(), stderr: base64.optional() }).optional(),
-      end: z.object({ status: z.string().max(1000).optional() }).optional(),
+      start: z.object({ pid: z.int().positive() }).nullish(),
+      data: z.object({ stdout: base64.nullish(), stderr: base64.nullish() }).nullish(),
+      end: z.object({ status: z.string().max(1000).nullish() }).nullish(),
       keepalive: z.unknown().optional(),
     })
-    .optional(),
+    .nullish(),
 })
 const lastSchema = z.object({
-  error: z.object({ code: z.string().max(64), message: z.string().max(10_000).optional() }).optional(),
+  error: z.object({ code: z.string().max(64), message: z.string().max(10_000).nullish() }).nullish(),
 })
 
 export interface ProcessStreamParts {
@@ -45,10 +46,10 @@ export async function openProcessStream(
     for await (const { isLast, json } of messages) {
       if (isLast) return failIfError(json)
       const { data, end } = parsedEvent(json)
-      if (data?.stderr !== undefined)
+      if (data?.stderr)
         stderr = Buffer.concat([stderr, Buffer.from(data.stderr, 'base64')]).subarray(-STDERR_MAX)
-      if (data?.stdout !== undefined && data.stdout !== '') yield Buffer.from(data.stdout, 'base64')
-      if (end !== undefined) return
+      if (data?.stdout) yield Buffer.from(data.stdout, 'base64')
+      if (end) return
     }
   }
 
@@ -81,7 +82,7 @@ async function firstPid(messages: AsyncGenerator<{ isLast: boolean; json: unknow
       throw new CofferdamError('protocol_violation', 'E2B: a process without a start.')
     }
     const { start } = parsedEvent(value.json)
-    if (start !== undefined) return start.pid
+    if (start) return start.pid
   }
 }
 
@@ -95,7 +96,7 @@ function parsedEvent(json: unknown): NonNullable<z.output<typeof eventSchema>['e
 function failIfError(json: unknown): void {
   const parsed = lastSchema.safeParse(json)
   const error = parsed.success ? parsed.data.error : { code: 'unknown' }
-  if (error === undefined) return
+  if (!error) return
   throw new CofferdamError('sandbox_lost', `E2B: the stream ended with ${error.code}.`, {
     details: { said: error.message ?? '' },
   })

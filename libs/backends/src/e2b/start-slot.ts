@@ -3,47 +3,32 @@
  *
  *   create ──upload agent──start──(frames)──R──▶ slot        any failure or abort: killed at the vendor, then thrown
  *   join ──(R again)──P──A──▶ slot                           any failure: thrown, and nothing was run
- *
- * It is created with a short life: a worker that dies here costs a minute. Each execution then asks for the life that it needs.
  */
 import { CofferdamError, isCofferdamError } from '@cofferdam/contract'
-import { createGuestSession, guestFiles, type GuestReady } from '@cofferdam/guest'
-import type { BackendLogger } from '../deps.ts'
+import { createGuestSession, type GuestReady } from '@cofferdam/guest'
 import type { Channel } from '../remote/channel.ts'
-import type { LeftBehind } from '../remote/left-behind.ts'
 import { createRemoteSlot, type RemoteSlot } from '../remote/remote-slot.ts'
 import type { SlotSpec } from '../warm/index.ts'
 import { keepAccessToken } from './access-token.ts'
-import { agentCommand, GUEST } from './agent-command.ts'
-import type { E2bConfig } from './config.ts'
-import { madeNone, type ControlApi, type Created } from './control-api.ts'
+import { agentCommand, agentFiles } from './agent-command.ts'
+import type { Created } from './control-api.ts'
+import { createSandbox, SLOT, type SandboxParts } from './create-sandbox.ts'
 import { envdAddress, requireInterpreter } from './envd-address.ts'
 import { createEnvd } from './envd.ts'
 import { whyFailed } from './why-failed.ts'
 
-/** Beyond the longest start: the first execution then asks for the life that it needs. */
-const START_MARGIN_MS = 60_000
-
-/** Metadata by which a sandbox is found again. */
-export const OWNER = 'cofferdam_owner'
-export const SLOT = 'cofferdam_slot'
-
-export interface StartParts {
-  /** What it could not kill is left behind. */
-  api: ControlApi
-  left: LeftBehind
-  config: E2bConfig
-  logger: BackendLogger
+export interface StartWish {
+  /** What it is found by besides its slot. */
+  metadata: Record<string, string>
+  /** Its agent is to prove, between turns, that files alone are left. */
+  isJailed: boolean
 }
 
-/**
- * `metadata` is what it is found by besides its slot. Throws `backend_unavailable`, `sandbox_open_failed`, or the reason of
- * `signal`; nothing is left at the vendor then.
- */
+/** Throws `backend_unavailable`, `sandbox_open_failed`, or the reason of `signal`; nothing is left at the vendor then. */
 export async function startSlot(
-  parts: StartParts,
+  parts: SandboxParts,
   spec: SlotSpec,
-  metadata: Record<string, string>,
+  { metadata, isJailed }: StartWish,
   signal: AbortSignal,
 ): Promise<RemoteSlot> {
   const { config } = parts
@@ -51,14 +36,11 @@ export async function startSlot(
   const inTime = AbortSignal.any([signal, AbortSignal.timeout(config.ready_timeout_ms)])
   let created: Created | null = null
   try {
-    created = await create(parts, { ...metadata, [SLOT]: spec.slotId }, inTime)
+    created = await createSandbox(parts, { ...metadata, [SLOT]: spec.slotId }, inTime)
     const envd = createEnvd(envdAddress(created, config), config.api_timeout_ms)
-    await envd.upload(
-      guestFiles().map(({ name, source }) => ({ path: `${GUEST}/${name}`, source })),
-      inTime,
-    )
+    await envd.upload(agentFiles(spec, isJailed), inTime)
     if (config.code_interpreter) await requireInterpreter(created, config, inTime)
-    const channel = await envd.start(agentCommand(config, spec), spec.slotId, inTime)
+    const channel = await envd.start(agentCommand(config, spec, isJailed), spec.slotId, inTime)
     return await handshake(parts, spec, created, channel, inTime)
   } catch (error) {
     if (created !== null) await discard(parts, created.sandboxID)
@@ -79,7 +61,7 @@ export async function startSlot(
  * it once. Throws when it does not answer.
  */
 export async function joinSlot(
-  parts: StartParts,
+  parts: SandboxParts,
   spec: SlotSpec,
   at: { created: Created; slot: string; ready: GuestReady },
   signal: AbortSignal,
@@ -117,40 +99,7 @@ function saidBefore(channel: Channel, ready: GuestReady): Channel {
   return channel
 }
 
-/** Asks for one, and for its id again where the answer was lost: what was made must not be left running. */
-async function create(
-  { api, left, config, logger }: StartParts,
-  metadata: Record<string, string> & { [SLOT]: string },
-  signal: AbortSignal,
-): Promise<Created> {
-  const lifeMs = config.ready_timeout_ms + START_MARGIN_MS
-  try {
-    return await api.create({ template: config.template, lifeMs, metadata }, signal)
-  } catch (error) {
-    if (madeNone(error)) throw error
-    const slot = metadata[SLOT]
-    // It may be made after this look, and lives no longer than that.
-    const untilMs = Date.now() + lifeMs
-    await left
-      .end(slot, () => killBySlot(api, slot), { comesUntilMs: untilMs, endsAtMs: untilMs })
-      .catch((cause: unknown) =>
-        logger.warn(
-          { err: cause, slot },
-          'e2b: a sandbox whose creation failed may run on until its life ends',
-        ),
-      )
-    throw error
-  }
-}
-
-/** Kills whatever was made for a slot, also when its id was never learnt; true when something was there. */
-export async function killBySlot(api: ControlApi, slot: string): Promise<boolean> {
-  const found = await api.list({ [SLOT]: slot })
-  const killed = await Promise.all(found.map(({ sandboxID }) => api.kill(sandboxID)))
-  return killed.includes(true)
-}
-
-async function discard({ api, logger }: StartParts, id: string): Promise<void> {
+async function discard({ api, logger }: SandboxParts, id: string): Promise<void> {
   await api
     .kill(id)
     .catch((error: unknown) =>
@@ -159,7 +108,7 @@ async function discard({ api, logger }: StartParts, id: string): Promise<void> {
 }
 
 async function handshake(
-  { api }: StartParts,
+  { api }: SandboxParts,
   spec: SlotSpec,
   { sandboxID: id, envdAccessToken }: Created,
   channel: Channel,
@@ -187,7 +136,8 @@ async function handshake(
   } catch (error) {
     session.close()
     const said = channel.stderrTail()
-    if (said === '') throw error
+    // The session knows only that its stream is over.
+    if (said === '') throw channel.readable.errored ?? error
     throw new CofferdamError(
       'sandbox_open_failed',
       `e2b: the agent did not start: ${said.trim().split('\n').at(-1)?.slice(0, 300)}`,

@@ -1,4 +1,5 @@
 /** What a service that takes no more for now (429) says of when to come back. */
+import { retryAfterMs } from '../remote/http-answer.ts'
 
 /** A refused call is made three times at most; the worker has other backends and the queue has patience. */
 export const ATTEMPTS = 3
@@ -8,7 +9,6 @@ const PAUSE_MS = 500
 
 /** Milliseconds until the next try after so many: `Retry-After` in seconds where there is one; it often is missing. Null for no more tries. */
 export function pauseAfter(attempt: number, headers: Headers | null): number | null {
-  const asked = Number(headers?.get('retry-after') ?? Number.NaN)
-  const pauseMs = Number.isFinite(asked) && asked >= 0 ? asked * 1000 : PAUSE_MS * 2 ** attempt
+  const pauseMs = retryAfterMs(headers?.get('retry-after')) ?? PAUSE_MS * 2 ** attempt
   return attempt >= ATTEMPTS || pauseMs > LONGEST_PAUSE_MS ? null : pauseMs
 }

@@ -6,7 +6,7 @@
  * happens while the agent's interpreter starts, before any program process exists. Making and removing a group waits for the same lock,
  * so none of it happens on the worker's own thread. Counters need no lock and are read at once, from files that stay open.
  */
-import { readFileSync, rmdirSync, writeFileSync } from 'node:fs'
+import { readFileSync, rmdirSync } from 'node:fs'
 import { mkdir, readdir, rmdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -55,6 +55,8 @@ export interface Cgroup extends FoundCgroup {
   resetPeak(): void
   /** How many processes are in it, by one controller alone: all were moved into every one, and nobody inside can leave one. */
   countPids(): number
+  /** True when there are at most `processes`: each is a task or more, and the number of tasks is one small file that stays open. */
+  holdsAtMost(processes: number): boolean
   /** Counters read as nothing from now on. To be called by whoever had it made, also where it was never read. */
   close(): void
 }
@@ -179,6 +181,7 @@ function groupOf(layout: CgroupLayout, id: string): Cgroup {
   const isV2 = layout.version === 'v2'
   const held = createHeldFiles()
   const said = (controller: Controller, file: string): string => held.read(at(controller, file))
+  const countPids = (): number => pidsIn(join(layout.folder.pids, id)).length
   return {
     async join(pid) {
       // One after the other: the second and later moves find the grace period over and cost microseconds.
@@ -193,12 +196,16 @@ function groupOf(layout: CgroupLayout, id: string): Cgroup {
       pidsHits: fieldIn(said('pids', 'pids.events'), 'max'),
       pidsPeak: isV2 ? numberIn(said('pids', 'pids.peak')) || null : null,
     }),
-    countPids: () => pidsIn(join(layout.folder.pids, id)).length,
+    countPids,
+    holdsAtMost(processes) {
+      const tasks = numberIn(said('pids', 'pids.current'))
+      return (tasks > 0 && tasks <= processes) || countPids() <= processes
+    },
     close: () => held.close(),
     resetPeak() {
       if (isV2) return
       try {
-        writeFileSync(at('memory', 'memory.max_usage_in_bytes'), '0')
+        held.write(at('memory', 'memory.max_usage_in_bytes'), '0')
       } catch {
         // The slot is just going away.
       }

@@ -15,7 +15,7 @@ import {
 } from './process-identity.ts'
 import type { Records } from './records.ts'
 import type { SlotUids } from './slot-uids.ts'
-import type { JailProcess } from './starter.ts'
+import type { JailProcess } from './jail-process.ts'
 
 /** After SIGKILL everything is gone in milliseconds; a CPU quota or a busy host stretches that (41 spinning processes: 250 ms). */
 const GONE_MS = 10_000

@@ -4,11 +4,13 @@
  *
  * Not for cgroup.procs: of v1 the kernel shows an open one its old list for up to a second.
  */
-import { closeSync, openSync, readSync } from 'node:fs'
+import { closeSync, openSync, readSync, writeSync } from 'node:fs'
 
 export interface HeldFiles {
   /** The first 4 KiB, in which counters end; empty when there is no such file (any more), and after `close`. */
   read(path: string): string
+  /** Throws what the file system throws; does nothing after `close`. */
+  write(path: string, text: string): void
   /** Nothing is opened after it. Idempotent. */
   close(): void
 }
@@ -21,11 +23,11 @@ export function createHeldFiles(): HeldFiles {
   const held = new Map<string, number>()
   let isClosed = false
 
-  function opened(path: string): number {
-    const known = held.get(path)
+  function opened(path: string, flags: 'r' | 'r+'): number {
+    const known = held.get(flags + path)
     if (known !== undefined) return known
-    const fd = openSync(path, 'r')
-    held.set(path, fd)
+    const fd = openSync(path, flags)
+    held.set(flags + path, fd)
     return fd
   }
 
@@ -33,10 +35,13 @@ export function createHeldFiles(): HeldFiles {
     read(path) {
       if (isClosed) return ''
       try {
-        return memory.toString('latin1', 0, readSync(opened(path), memory, 0, memory.length, 0))
+        return memory.toString('latin1', 0, readSync(opened(path, 'r'), memory, 0, memory.length, 0))
       } catch {
         return ''
       }
+    },
+    write(path, text) {
+      if (!isClosed) writeSync(opened(path, 'r+'), text, 0)
     },
     close() {
       isClosed = true

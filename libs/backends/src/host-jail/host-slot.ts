@@ -58,7 +58,7 @@ export class HostSlot implements CellSlot {
    */
   async clean(keep: SessionScope, signal: AbortSignal): Promise<void> {
     await this.parts.session.clean(keep, signal)
-    if (keep !== 'interpreter' && this.#countProcesses() > this.#restingProcesses)
+    if (keep !== 'interpreter' && !this.#holdsAtMost(this.#restingProcesses))
       throw new CofferdamError('sandbox_lost', 'processes are left in a cell that was said to be clean')
   }
 
@@ -70,6 +70,10 @@ export class HostSlot implements CellSlot {
   async #destroy(): Promise<void> {
     this.parts.session.close()
     await this.parts.end()
+  }
+
+  #holdsAtMost(processes: number): boolean {
+    return this.parts.cgroup?.holdsAtMost(processes) ?? this.#countProcesses() <= processes
   }
 
   #countProcesses(): number {

@@ -1,7 +1,7 @@
 /** One way of starting an agent on this host: what it is called, what holds, and how it starts. */
 import type { Capabilities, Isolation } from '@cofferdam/contract'
 import type { SlotSpec } from '../warm/index.ts'
-import type { JailProcess } from './starter.ts'
+import type { JailProcess } from './jail-process.ts'
 
 export interface Launch {
   spec: SlotSpec

@@ -66,6 +66,34 @@ test.runIf(process.getuid?.() === 0)('starts as another user without any group o
   expect(said).toMatch(/^Uid:(\t65533){4}\nGid:(\t65532){4}\nGroups:\t\s*\n$/)
 })
 
+test.runIf(process.getuid?.() === 0)(
+  'starts without the mounts in which nothing lies that is needed, and changes those of nobody else',
+  async () => {
+    const made = createStarter(PYTHON, ['/proc', '/dev/null', '/usr'])
+    onTestFinished(() => made.close())
+    const [, , said] = await ran(await made.start(sh('/bin/cat /proc/self/mountinfo')))
+    const inside = mountPoints(String(said))
+    expect(inside).toEqual(expect.arrayContaining(['/', '/proc']))
+    expect(inside).not.toContain('/sys')
+    expect(mountPoints(readFileSync('/proc/self/mountinfo', 'latin1'))).toContain('/sys')
+  },
+)
+
+test.runIf(process.getuid?.() === 0)(
+  'keeps the mount of a needed link that leads to another one',
+  async () => {
+    const made = createStarter(PYTHON, ['/proc', '/usr', '/dev/fd'])
+    onTestFinished(() => made.close())
+    const [, , said] = await ran(await made.start(sh('/bin/cat /proc/self/mountinfo')))
+    const inside = mountPoints(String(said))
+    expect(inside).toContain('/dev')
+    expect(inside).not.toContain('/sys')
+  },
+)
+
+const mountPoints = (mountinfo: string): (string | undefined)[] =>
+  mountinfo.split('\n').map((line) => line.split(' ')[4])
+
 test('says of a command that is not there what a shell would', async () => {
   const [code, , , words] = await ran(await starter().start({ ...sh(''), argv: ['/no/such/thing'] }))
   expect([code, words]).toEqual([127, expect.stringContaining('No such file')])
@@ -102,6 +130,40 @@ test('a helper that dies is the end of what it started, and the next start has a
   for (const pid of helpers().filter((pid) => !before.includes(pid))) process.kill(pid, 'SIGKILL')
   expect(await ended).toEqual([null, 'SIGKILL'])
   expect((await ran(await made.start(sh('echo again'))))[2]).toBe('again\n')
+})
+
+test('a helper that is late starts nothing more, costs nobody his process, and is gone after the last of them', async () => {
+  const before = helpers()
+  const made = createStarter(PYTHON, [], 200)
+  onTestFinished(() => made.close())
+  const { child } = await vi.waitFor(() => made.start(sh('exec /bin/sleep 1000')), 15_000)
+  const late = helpers().filter((pid) => !before.includes(pid))
+  for (const pid of late) process.kill(pid, 'SIGSTOP')
+  await expect(made.start(sh('exec /bin/sleep 1000'))).rejects.toThrow('does not answer')
+  await vi.waitFor(
+    async () => expect((await ran(await made.start(sh('echo next'))))[2]).toBe('next\n'),
+    15_000,
+  )
+  for (const pid of late) process.kill(pid, 'SIGCONT')
+  expect(child.signalCode).toBe(null)
+  process.kill(child.pid!, 0)
+  // What it was asked for too late has ended by itself, else it would stay for it.
+  child.kill('SIGKILL')
+  expect(await once(child, 'exit')).toEqual([null, 'SIGKILL'])
+  await vi.waitFor(() => expect(helpers().filter((pid) => late.includes(pid))).toEqual([]), 15_000)
+})
+
+test('a helper that hangs is gone with its starter', async () => {
+  const made = createStarter(PYTHON, [], 200)
+  onTestFinished(() => made.close())
+  const { child } = await vi.waitFor(() => made.start(sh('exec /bin/sleep 1000')), 15_000)
+  onTestFinished(() => void process.kill(child.pid!, 'SIGKILL'))
+  const [, helper] = /^PPid:\s(\d+)$/m.exec(readFileSync(`/proc/${child.pid}/status`, 'latin1'))!
+  process.kill(Number(helper), 'SIGSTOP')
+  await expect(made.start(sh('exec /bin/sleep 1000'))).rejects.toThrow('does not answer')
+  await made.close()
+  expect(child.signalCode).toBe('SIGKILL')
+  expect(helpers()).not.toContain(Number(helper))
 })
 
 /** Children of this process that are starters. */

@@ -2,33 +2,27 @@
  * Starts the first process of sandboxes without a fork of this process, which would copy the page tables of a worker: 8 ms of standing still
  * per sandbox at 150 MiB, measured. A small Python process (starter.py) forks instead, on sockets that exist before it does.
  *
- *   none ──first start──▶ serving ──all channels used──▶ draining ──its last process ended──▶ gone      another one serves meanwhile
- *                            │ died: what it had started gets SIGKILL from the kernel, every one of them ends here with SIGKILL
+ *   none ──first start──▶ serving ──all channels used, or a start not answered──▶ draining ──its last process ended──▶ gone
+ *                            │                                                       │      another one serves meanwhile
+ *                            │                                                       └ silent for a minute: killed
+ *                            └ died: what it had started gets SIGKILL from the kernel, every one of them ends here with SIGKILL
  */
 import { spawn, type ChildProcess } from 'node:child_process'
-import { EventEmitter } from 'node:events'
-import { PassThrough, type Duplex, type Readable, type Writable } from 'node:stream'
+import type { Readable } from 'node:stream'
 import { createInterface } from 'node:readline'
 import { constants } from 'node:os'
 import { fileURLToPath } from 'node:url'
 import type { Socket } from 'node:net'
+import { inTime } from '@cofferdam/contract'
+import { JailChild, type JailProcess } from './jail-process.ts'
 import type { DropTo } from './rung.ts'
 
 /** Two descriptors each as long as it serves; its own start, 10 ms of CPU, is shared by as many. */
 const CHANNELS = 32
 /** A start takes a millisecond; on a host that swaps a thousand times that. */
 const ANSWER_MS = 10_000
-
-/** What there is to know of a process that the starter or Node itself has started: `ChildProcess` is one. */
-export interface JailProcess extends EventEmitter<{ exit: [number | null, string | null]; error: [Error] }> {
-  readonly pid?: number | undefined
-  readonly stdin: Writable | null
-  readonly stdout: Readable | null
-  readonly stderr: Readable | null
-  readonly exitCode: number | null
-  readonly signalCode: string | null
-  kill(signal: 'SIGKILL'): boolean
-}
+/** Who says nothing for so long after it was given up hangs: it would neither end nor reap what it has started. */
+const HUNG_MS = 60_000
 
 export interface StartCommand {
   argv: readonly [string, ...string[]]
@@ -51,18 +45,22 @@ export interface Starter {
   close(): Promise<void>
 }
 
-/** Creates one; nothing runs before its first `start`. `python` is 3.8 or newer. */
-export function createStarter(python: string): Starter {
+/**
+ * Creates one; nothing runs before its first `start`. `python` is 3.8 or newer. `needed`: all that what it starts opens on this host; a mount
+ * with none of that in it is then not there for it, where this process may leave one out. Without, all are. A start that takes longer than
+ * `answerMs` rejects.
+ */
+export function createStarter(python: string, needed: readonly string[] = [], answerMs = ANSWER_MS): Starter {
   const serving = new Set<Helper>()
   let current: Helper | null = null
   return {
     async start(command) {
       if (current === null || !current.hasRoom) {
-        const helper = new Helper(python, () => serving.delete(helper))
+        const helper = new Helper(python, needed, () => serving.delete(helper))
         serving.add(helper)
         current = helper
       }
-      return await current.start(command)
+      return await current.start(command, answerMs)
     },
     async close() {
       current = null
@@ -78,10 +76,13 @@ class Helper {
   readonly #started = new Map<number, JailChild>()
   #next = 0
   #isOver = false
+  /** Set while it is given up and has said nothing since. */
+  #hung: NodeJS.Timeout | null = null
+  #isGivenUp = false
 
-  constructor(python: string, onGone: () => void) {
+  constructor(python: string, needed: readonly string[], onGone: () => void) {
     const script = fileURLToPath(new URL('starter.py', import.meta.url))
-    this.#child = spawn(python, ['-I', '-S', script], {
+    this.#child = spawn(python, ['-I', '-S', script, ...needed], {
       stdio: ['pipe', 'pipe', 'ignore', ...Array<'pipe'>(CHANNELS).fill('pipe')],
       env: {},
       cwd: '/',
@@ -90,6 +91,7 @@ class Helper {
     this.#gone = promise
     const over = (): void => {
       this.#isOver = true
+      clearTimeout(this.#hung ?? undefined)
       for (const started of this.#started.values()) started.ended(null, 'SIGKILL')
       this.#started.clear()
       for (const unused of this.#child.stdio.slice(3 + this.#next)) unused?.destroy()
@@ -107,10 +109,10 @@ class Helper {
   }
 
   get hasRoom(): boolean {
-    return !this.#isOver && this.#next < CHANNELS
+    return !this.#isOver && !this.#isGivenUp && this.#next < CHANNELS
   }
 
-  async start({ argv, env, user, filter = '' }: StartCommand): Promise<StartedProcess> {
+  async start({ argv, env, user, filter = '' }: StartCommand, answerMs: number): Promise<StartedProcess> {
     const channel = this.#next++
     const socket = this.#child.stdio[3 + channel] as Socket
     socket.ref()
@@ -119,10 +121,19 @@ class Helper {
     const variables = Object.entries(env).map((pair) => pair.join('='))
     const who = [user?.uid ?? -1, user?.gid ?? -1]
     this.#ask(['start', channel, ...who, filter, argv.length, ...argv, ...variables])
-    // One that does not answer will not serve the next start either.
-    const stuck = setTimeout(() => this.#child.kill('SIGKILL'), ANSWER_MS)
-    await started.known.finally(() => clearTimeout(stuck))
+    await inTime(started.known, answerMs, () => this.#giveUp(channel, started))
     return { child: started, info: started.info }
+  }
+
+  /** It is asked for nothing more. What it has started lives on: a host may be slow, and their executions are none the worse for it. */
+  #giveUp(channel: number, late: JailChild): Error {
+    this.#isGivenUp = true
+    this.#hung ??= setTimeout(() => this.#child.kill('SIGKILL'), HUNG_MS).unref()
+    const error = new Error('the process that starts sandboxes does not answer')
+    late.failed(error)
+    // Requests are taken in order: what starts after all ends at once.
+    this.#ask(['kill', channel])
+    return error
   }
 
   #ask(fields: readonly (string | number)[]): void {
@@ -133,6 +144,8 @@ class Helper {
   }
 
   #hear(line: string): void {
+    clearTimeout(this.#hung ?? undefined)
+    this.#hung = null
     const [word, channel, ...rest] = line.split(' ')
     const started = this.#started.get(Number(channel))
     if (started === undefined) return
@@ -147,66 +160,17 @@ class Helper {
 
   #forget(channel: number): void {
     this.#started.delete(channel)
-    // Used up: nobody asks it for more.
-    if (this.#started.size === 0 && this.#next === CHANNELS) void this.end()
+    // Nobody asks it for more.
+    if (this.#started.size === 0 && !this.hasRoom) void this.end()
   }
 
   async end(): Promise<void> {
     if (this.#child.pid === undefined) return
     this.#child.ref()
     this.#child.stdin?.end()
+    // Who hangs does not hear that.
+    if (this.#hung !== null) this.#child.kill('SIGKILL')
     await this.#gone
-  }
-}
-
-/** A process that a helper started; its pid is known when `known` resolves. */
-class JailChild
-  extends EventEmitter<{ exit: [number | null, string | null]; error: [Error] }>
-  implements JailProcess
-{
-  readonly stdin: Duplex
-  readonly stdout: Duplex
-  readonly stderr = new PassThrough()
-  readonly info = new PassThrough()
-  readonly known: Promise<void>
-  pid: number | undefined
-  exitCode: number | null = null
-  signalCode: string | null = null
-  readonly #know: PromiseWithResolvers<void>
-  readonly #kill: () => void
-
-  constructor(channel: Duplex, kill: () => void) {
-    super()
-    this.stdin = this.stdout = channel
-    this.#kill = kill
-    this.#know = Promise.withResolvers<void>()
-    this.known = this.#know.promise
-  }
-
-  begun(pid: number): void {
-    this.pid = pid
-    this.#know.resolve()
-  }
-
-  failed(error: Error): void {
-    this.stdin.destroy()
-    this.#know.reject(error)
-  }
-
-  ended(code: number | null, signal: string | null): void {
-    if (this.exitCode !== null || this.signalCode !== null) return
-    this.exitCode = code
-    this.signalCode = signal
-    this.#know.reject(new Error('the process that starts sandboxes has ended'))
-    this.stderr.end()
-    this.info.end()
-    this.emit('exit', code, signal)
-  }
-
-  /** By the one who waits for it, so that no other process can have its number meanwhile. */
-  kill(): boolean {
-    this.#kill()
-    return this.exitCode === null && this.signalCode === null
   }
 }
 

@@ -44,9 +44,16 @@ const hostileTricksSchema = z.strictObject({
 export type HostileTricks = z.output<typeof hostileTricksSchema>
 
 export const hostileConfigSchema = z.strictObject({
-  /** Tricks of the nth sandbox, repeated from the start when they run out; `[]` means no tricks at all. */
-  tricks: z.array(hostileTricksSchema).max(1000).default([]),
-  /** `fails`: probe says no. `throws`: it rejects. `hangs`: until aborted. */
-  probe: z.enum(['fails', 'throws', 'hangs']).optional(),
+  tricks: z
+    .array(hostileTricksSchema)
+    .max(1000)
+    .default([])
+    .describe(
+      'Tricks of the nth sandbox, repeated from the start when they run out; `[]` means no tricks at all.',
+    ),
+  probe: z
+    .enum(['fails', 'throws', 'hangs'])
+    .optional()
+    .describe('`fails`: probe says no. `throws`: it rejects. `hangs`: until aborted.'),
 })
 export type HostileConfig = z.output<typeof hostileConfigSchema>

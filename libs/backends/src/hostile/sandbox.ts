@@ -156,6 +156,7 @@ export class HostileSandbox implements Sandbox {
             wall_ms: -1,
           },
           valueJson: '{"not json',
+          serviceExecutionTime: Number.NaN,
         }
       case 'talks_after_exit':
         setImmediate(() => {

@@ -4,7 +4,7 @@ import { z } from 'zod'
 import { claimSchema, type Claim } from './claim-state.ts'
 import type { KubeAnswer } from './kube-api.ts'
 
-const statusSchema = z.object({ reason: z.string().optional(), message: z.string().optional() })
+const statusSchema = z.object({ reason: z.string().nullish(), message: z.string().nullish() })
 
 /** The claim of an answer. Throws for any other. */
 export function claimIn(answer: KubeAnswer): Claim {
@@ -26,15 +26,21 @@ export function parsed<Schema extends z.ZodType>(
   return found.data
 }
 
-/** What a refusal means for a sandbox. */
-export function refused({ status, body }: KubeAnswer): CofferdamError {
+/** What a refusal means for a sandbox; `full` where it passes when others end. */
+export function refused({ status, body, retryAfterMs }: KubeAnswer): CofferdamError {
   const said = statusSchema.safeParse(body)
   const reason = said.success ? (said.data.message ?? said.data.reason ?? '') : ''
   const code =
     status === 401 || status === 403 || status === 429 || status >= 500
       ? 'backend_unavailable'
       : 'sandbox_open_failed'
+  // API priority and fairness; a ResourceQuota of the namespace, which counts claims.
+  const isFull = status === 429 || (status === 403 && reason.includes('exceeded quota'))
   return new CofferdamError(code, `Kubernetes answered ${status}: ${reason.slice(0, 300)}`, {
-    details: { status },
+    details: {
+      status,
+      ...(retryAfterMs === null ? {} : { retry_after_ms: retryAfterMs }),
+      ...(isFull ? { full: true } : {}),
+    },
   })
 }

@@ -7,13 +7,20 @@ import type { ReadClaim } from './claim-waits.ts'
 import type { KubernetesConfig } from './config.ts'
 import { NothingSent, type KubeAnswer, type KubeApi, type WatchEvent } from './kube-api.ts'
 import { listClaims, type ClaimList } from './list-claims.ts'
-import { patiently } from './patient-call.ts'
+import { isBusy, patiently } from './patient-call.ts'
 
 const GROUP = 'extensions.agents.x-k8s.io'
 /** A pod whose first process ended with its channel is gone in a second; a node that is busy takes longer. */
 const GONE_MS = 30_000
 /** A server that is busy for longer leaves the execution to another backend. */
 const BUSY_MS = 3_000
+
+/** The claim was never made, nor will be: there is nothing to delete. */
+export class NothingMade extends CofferdamError {
+  constructor(cause: CofferdamError) {
+    super(cause.code, cause.message, { cause, details: cause.details })
+  }
+}
 
 /** What a claim is made with. */
 export interface ClaimBody {
@@ -26,7 +33,7 @@ export interface ClaimBody {
 /** All of them throw `backend_unavailable` where a cluster that is well would have answered otherwise. */
 export interface ClaimCalls {
   /**
-   * Makes it, or takes over the one of that name. Throws NothingSent when nothing can be there; otherwise something may. `onDoubt` is told
+   * Makes it, or takes over the one of that name. Throws NothingMade when nothing can be there; otherwise something may. `onDoubt` is told
    * of a try whose answer was lost.
    */
   make(claim: ClaimBody, onDoubt: () => void): Promise<Claim>
@@ -65,28 +72,30 @@ export function createClaimCalls(api: KubeApi, config: KubernetesConfig): ClaimC
       metadata: { ...metadata, name },
       spec: { warmPoolRef: { name: config.warm_pool }, lifecycle },
     }
-    let isSent = false
+    let isInDoubt = false
+    const doubt = (): void => {
+      isInDoubt = true
+      onDoubt()
+    }
     const post = async (): Promise<KubeAnswer> => {
       const answer = await api
         .call('POST', `${all}?timeout=${serverSeconds}s`, { body })
         .catch((error: unknown) => {
-          if (error instanceof NothingSent) throw error
-          isSent = true
-          onDoubt()
+          if (!(error instanceof NothingSent)) doubt()
           throw error
         })
-      isSent = true
       // A server that gave up waiting for itself may still do it.
-      if (answer.status >= 500) onDoubt()
+      if (answer.status >= 500) doubt()
       return answer
     }
     // Made again when its answer was lost: the next one then says that it is there.
     const answer = await patiently(post, BUSY_MS).catch((error: unknown) => {
-      if (error instanceof NothingSent && isSent)
-        throw new CofferdamError('backend_unavailable', error.message, { cause: error })
+      if (error instanceof NothingSent && !isInDoubt) throw new NothingMade(error)
       throw error
     })
-    if (answer.status !== 409) return claimIn(answer)
+    const isThere = answer.status === 409 && !isBusy(answer)
+    if (answer.status >= 300 && !isThere && !isInDoubt) throw new NothingMade(refused(answer))
+    if (!isThere) return claimIn(answer)
     // By an earlier try, for a name is given once.
     return claimIn(await patched(name, { metadata, spec: { lifecycle } }))
   }

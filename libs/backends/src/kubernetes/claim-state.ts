@@ -15,12 +15,12 @@ const TERMINAL = new Set([
   'InvalidConfiguration',
 ])
 
-/** The part of a SandboxClaim that is read here. */
+/** The part of a SandboxClaim that is read here. Null is absent, as all of Kubernetes has it. */
 export const claimSchema = z.object({
   metadata: z.object({
     name: z.string(),
-    labels: z.record(z.string(), z.string()).optional(),
-    deletionTimestamp: z.string().optional(),
+    labels: z.record(z.string(), z.string()).nullish(),
+    deletionTimestamp: z.string().nullish(),
   }),
   status: z
     .object({
@@ -29,14 +29,14 @@ export const claimSchema = z.object({
           z.object({
             type: z.string(),
             status: z.string(),
-            reason: z.string().optional(),
-            message: z.string().optional(),
+            reason: z.string().nullish(),
+            message: z.string().nullish(),
           }),
         )
-        .optional(),
-      sandbox: z.object({ name: z.string().optional(), podIPs: z.array(z.string()).optional() }).optional(),
+        .nullish(),
+      sandbox: z.object({ name: z.string().nullish(), podIPs: z.array(z.string()).nullish() }).nullish(),
     })
-    .optional(),
+    .nullish(),
 })
 export type Claim = z.output<typeof claimSchema>
 
@@ -70,24 +70,25 @@ export const isSamePod = (one: ClaimedPod, other: ClaimedPod | null): boolean =>
 export function lossOf(claim: Claim, pod: ClaimedPod): string | null {
   const end = endOf(claim, ENDED)
   if (end !== null) return `the claim ended with ${end}`
-  const { name, podIPs = [] } = claim.status?.sandbox ?? {}
+  const name = claim.status?.sandbox?.name ?? null
+  const podIPs = claim.status?.sandbox?.podIPs ?? []
   const isAnother =
     readinessOf(claim)?.status === 'True' &&
-    name !== undefined &&
+    name !== null &&
     (name !== pod.name || (podIPs.length > 0 && !podIPs.includes(pod.ip)))
   return isAnother ? `the claim has another pod now (${name})` : null
 }
 
 function readyPodOf(claim: Claim): ClaimedPod | null {
-  const { name, podIPs } = claim.status?.sandbox ?? {}
-  const ip = podIPs?.[0]
-  if (readinessOf(claim)?.status !== 'True' || name === undefined || ip === undefined) return null
+  const name = claim.status?.sandbox?.name ?? null
+  const ip = claim.status?.sandbox?.podIPs?.[0] ?? null
+  if (readinessOf(claim)?.status !== 'True' || name === null || ip === null) return null
   return { claim: claim.metadata.name, name, ip }
 }
 
 /** What a claim ended with, by these reasons; null while it goes on. */
 function endOf(claim: Claim, reasons: ReadonlySet<string>): string | null {
-  if (claim.metadata.deletionTimestamp !== undefined) return 'its deletion'
+  if ((claim.metadata.deletionTimestamp ?? null) !== null) return 'its deletion'
   const ready = readinessOf(claim)
   if (ready?.status !== 'False' || !reasons.has(ready.reason ?? '')) return null
   return `${ready.reason}: ${(ready.message ?? '').slice(0, 300)}`

@@ -8,7 +8,7 @@
  * Whoever follows a name before it makes the claim misses nothing: what the list does not have yet, the watch tells.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
-import { CofferdamError } from '@cofferdam/contract'
+import { CofferdamError, isCofferdamError } from '@cofferdam/contract'
 import { z } from 'zod'
 import { claimSchema, type Claim } from './claim-state.ts'
 import type { WatchEvent } from './kube-api.ts'
@@ -56,6 +56,13 @@ interface Follower {
   last: Heard | null
 }
 
+const refusalSchema = z
+  .object({
+    reason: z.unknown(),
+    code: z.unknown(),
+    details: z.object({ retryAfterSeconds: z.number().nullish() }).nullish(),
+  })
+  .partial()
 const versionSchema = z.object({ metadata: z.object({ resourceVersion: z.string().min(1) }) })
 
 /** Creates the watch; it asks for nothing before somebody follows. */
@@ -115,7 +122,7 @@ export function createClaimWatch(source: ClaimSource): ClaimWatch {
       // Whatever it is that the server does not like, a list begins anew.
       if (bad > 1) version = null
       if (bad === TELL_AFTER) source.onTrouble(problem)
-      const pause = Math.min(PAUSE_MS * 2 ** (bad - 1), PAUSE_MAX_MS)
+      const pause = Math.min(Math.max(PAUSE_MS * 2 ** (bad - 1), askedMs(problem)), PAUSE_MAX_MS)
       await sleep(pause, undefined, { signal }).catch(() => undefined)
     }
   }
@@ -143,17 +150,18 @@ export function createClaimWatch(source: ClaimSource): ClaimWatch {
   }
 }
 
+/** What the server asked for (`Retry-After`). */
+const askedMs = (problem: unknown): number =>
+  isCofferdamError(problem) ? Number(problem.details['retry_after_ms'] ?? 0) : 0
+
 /** An ERROR event, or an answer that is no watch: most of all 410, a version that the server remembers no more. */
 class WatchRefused extends CofferdamError {
   constructor(status: unknown) {
-    const { reason, code } = z
-      .object({ reason: z.unknown(), code: z.unknown() })
-      .partial()
-      .catch({})
-      .parse(status)
+    const { reason, code, details } = refusalSchema.catch({}).parse(status)
     super(
       'backend_unavailable',
       `Kubernetes: the watch of claims was refused with ${String(code)} ${String(reason)}.`,
+      { details: { retry_after_ms: (details?.retryAfterSeconds ?? 0) * 1000 } },
     )
   }
 }

@@ -8,26 +8,30 @@
  * label, so that no janitor takes it for what a dead worker left: the registry says who may use it.
  */
 import { randomBytes } from 'node:crypto'
-import { CofferdamError, type SandboxId, type SessionId, type WorkerId } from '@cofferdam/contract'
+import { CofferdamError, fleetOf, type SandboxId, type SessionId, type WorkerId } from '@cofferdam/contract'
 import { SILENT, type BackendLogger } from '../deps.ts'
 import { createLeftBehind } from '../remote/left-behind.ts'
-import { createClaimCalls } from './claim-calls.ts'
+import { createClaimCalls, NothingMade } from './claim-calls.ts'
 import { heldPodOf, isSamePod, type ClaimedPod } from './claim-state.ts'
 import { lossSignal, untilReady } from './claim-waits.ts'
 import { createClaimWatch } from './claim-watch.ts'
 import type { KubernetesConfig } from './config.ts'
-import { NothingSent, type KubeApi } from './kube-api.ts'
+import type { KubeApi } from './kube-api.ts'
 
 const OWNER_LABEL = 'cofferdam.dev/owner'
 const SLOT_LABEL = 'cofferdam.dev/slot'
 const SESSION_LABEL = 'cofferdam.dev/session'
+/** Whose workers keep the session. */
+const FLEET_LABEL = 'cofferdam.dev/fleet'
 /** Which process hears of it: the one that made it, or that took it over. */
 const WATCHER_LABEL = 'cofferdam.dev/watcher'
 /** An API server gives a request up after a minute (`--request-timeout`); then none comes late. */
 const LATE_MS = 90_000
+/** More within that time are an API server that is out; what is left out ends by the cluster's clock. */
+const DOUBTED_MAX = 1000
 
-/** What a claim is made for: it is named after `slot`, and belongs to a worker or to a session. */
-export type ClaimWish = { slot: SandboxId } & ({ owner: WorkerId } | { session: SessionId })
+/** What a claim is made for: it is named after `slot`, and belongs to a worker or to a session of its fleet. */
+export type ClaimWish = { slot: SandboxId; owner: WorkerId; session?: SessionId }
 
 /** The name of the claim that is made for it. */
 export const claimName = (slot: SandboxId): string => `cofferdam-${slot.replaceAll('_', '-')}`
@@ -60,6 +64,8 @@ export interface Claims {
   /** Asks again for the end of what was released and not seen to be gone. Never throws. */
   endLeft(): Promise<void>
   list(owner: WorkerId | null): Promise<{ claim: string; owner: WorkerId }[]>
+  /** Those of a fleet's sessions. */
+  listKept(fleet: string): Promise<string[]>
   /** One short call that needs the rights and the pool. */
   ping(signal: AbortSignal): Promise<void>
 }
@@ -76,13 +82,20 @@ export function createClaims(api: KubeApi, config: KubernetesConfig, logger: Bac
   })
 
   const left = createLeftBehind()
-  /** Claims whose create may be carried out once more, whatever becomes of them. */
-  const doubted = new Set<string>()
+  /** Claims whose create may be carried out once more, whatever becomes of them, and until when. */
+  const doubted = new Map<string, number>()
+
+  function doubt(claim: string): void {
+    const nowMs = Date.now()
+    for (const [name, untilMs] of doubted) if (untilMs <= nowMs) doubted.delete(name)
+    if (doubted.size < DOUBTED_MAX) doubted.set(claim, nowMs + LATE_MS)
+  }
 
   async function release(claim: string): Promise<boolean> {
     watch.unfollow(claim)
-    const times = doubted.delete(claim) ? { comesUntilMs: Date.now() + LATE_MS } : {}
-    return await left.end(claim, () => calls.remove(claim), times)
+    const comesUntilMs = doubted.get(claim) ?? 0
+    doubted.delete(claim)
+    return await left.end(claim, () => calls.remove(claim), { comesUntilMs })
   }
 
   async function giveUp(claim: string): Promise<void> {
@@ -94,15 +107,18 @@ export function createClaims(api: KubeApi, config: KubernetesConfig, logger: Bac
   return {
     async acquire(wish, lifeMs, signal) {
       const name = claimName(wish.slot)
-      const whose = 'owner' in wish ? { [OWNER_LABEL]: wish.owner } : { [SESSION_LABEL]: wish.session }
+      const whose =
+        wish.session === undefined
+          ? { [OWNER_LABEL]: wish.owner }
+          : { [SESSION_LABEL]: wish.session, [FLEET_LABEL]: fleetOf(wish.owner) }
       const labels = { ...whose, ...watcher, [SLOT_LABEL]: wish.slot }
       // Before it is made: so nothing that is said of it comes too early.
       const followed = watch.follow(name)
       try {
-        const made = await calls.make({ name, labels, shutdownTime: timeIn(lifeMs) }, () => doubted.add(name))
+        const made = await calls.make({ name, labels, shutdownTime: timeIn(lifeMs) }, () => doubt(name))
         return await untilReady(made, followed, calls.read, signal)
       } catch (error) {
-        if (error instanceof NothingSent) watch.unfollow(name)
+        if (error instanceof NothingMade) watch.unfollow(name)
         else await giveUp(name)
         throw error
       }
@@ -132,6 +148,10 @@ export function createClaims(api: KubeApi, config: KubernetesConfig, logger: Bac
         claim: name,
         owner: labels?.[OWNER_LABEL] as WorkerId,
       }))
+    },
+    async listKept(fleet) {
+      const { claims } = await calls.list(`${SESSION_LABEL},${FLEET_LABEL}=${fleet}`)
+      return claims.map(({ metadata }) => metadata.name)
     },
     ping: (signal) => calls.ping(signal),
   }

@@ -1,6 +1,8 @@
 /** The connection to a pod, which notices when the pod's host is cut off without a word. */
+import { once } from 'node:events'
 import { createConnection, type Socket } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { unlessAborted } from '@cofferdam/contract'
 
 /** A pod may be Ready before its first process listens, and before each node knows the way to it. */
 const NOT_YET = new Set(['ECONNREFUSED', 'EHOSTUNREACH'])
@@ -17,8 +19,13 @@ export async function dialled(ip: string, port: number, signal: AbortSignal): Pr
       return null
     })
     if (socket !== null) return socket
-    await sleep(REDIAL_MS, undefined, { signal }).catch(() => signal.throwIfAborted())
+    await redialPause(signal)
   }
+}
+
+/** Before the next try. Throws the reason of `signal`. */
+export async function redialPause(signal: AbortSignal): Promise<void> {
+  await sleep(REDIAL_MS, undefined, { signal }).catch(() => signal.throwIfAborted())
 }
 
 /** Connects at once. Throws as `dialled`. */
@@ -31,18 +38,13 @@ export async function connected(host: string, port: number, signal: AbortSignal)
     keepAlive: true,
     keepAliveInitialDelay: SILENCE_MS,
   })
-  const { promise, resolve, reject } = Promise.withResolvers<undefined>()
-  const onAbort = (): void => reject(signal.reason)
-  signal.addEventListener('abort', onAbort, { once: true })
-  socket.once('connect', () => resolve(undefined))
-  socket.once('error', reject)
+  // Stays for good: between this function and its caller nobody else listens.
+  socket.on('error', () => undefined)
   try {
-    await promise
+    await unlessAborted(once(socket, 'connect'), signal)
     return socket
   } catch (error) {
     socket.destroy()
     throw error
-  } finally {
-    signal.removeEventListener('abort', onAbort)
   }
 }

@@ -23,6 +23,13 @@ export interface SessionHold {
   fence: number
 }
 
+/** Nobody took us in: what answers is not the pod, or refused, or went away. */
+export class NotTakenIn extends CofferdamError {
+  constructor(message: string) {
+    super('sandbox_open_failed', message)
+  }
+}
+
 const refusalSchema = z.object({ error: z.string().max(300) })
 const freshSchema = z.object({ pod: z.string(), keeps: z.literal(true).optional() })
 const challengeSchema = z.object({ nonce: z.string().max(200), proof: z.string().regex(/^[0-9a-f]{64}$/) })
@@ -80,13 +87,12 @@ async function heard<Schema extends z.ZodType>(
   while (!line.includes(0x0a)) {
     const chunk = await nextByte(socket, signal)
     if (chunk === null || line.length > ANSWER_MAX)
-      throw new CofferdamError('sandbox_open_failed', `kubernetes: ${pod.name} closed the connection.`)
+      throw new NotTakenIn(`kubernetes: ${pod.name} closed the connection.`)
     line = Buffer.concat([line, chunk])
   }
   const said = parsedJson(line)
   const refused = refusalSchema.safeParse(said)
-  if (refused.success)
-    throw new CofferdamError('sandbox_open_failed', `kubernetes: ${pod.name} refuses: ${refused.data.error}.`)
+  if (refused.success) throw new NotTakenIn(`kubernetes: ${pod.name} refuses: ${refused.data.error}.`)
   const answer = schema.safeParse(said)
   if (!answer.success) throw another(pod)
   return answer.data
@@ -100,8 +106,8 @@ function parsedJson(line: Buffer): unknown {
   }
 }
 
-const another = ({ ip, name }: ClaimedPod): CofferdamError =>
-  new CofferdamError('sandbox_open_failed', `kubernetes: what answers at ${ip} is not ${name}.`)
+const another = ({ ip, name }: ClaimedPod): NotTakenIn =>
+  new NotTakenIn(`kubernetes: what answers at ${ip} is not ${name}.`)
 
 /** One byte at a time, for the rest is the agent's; null at the end. */
 async function nextByte(socket: Socket, signal: AbortSignal): Promise<Buffer | null> {

@@ -4,6 +4,7 @@
  */
 import {
   CofferdamError,
+  fleetOf,
   isCofferdamError,
   LANGUAGES,
   refuseMissing,
@@ -15,6 +16,7 @@ import {
 } from '@cofferdam/contract'
 import type { z } from 'zod'
 import { SILENT, type BackendDeps } from '../deps.ts'
+import { ownPlace } from '../remote/own-place.ts'
 import { RemoteSandbox } from '../remote/remote-sandbox.ts'
 import { remoteWarm } from '../remote/remote-warm.ts'
 import { sessionLimits } from '../remote/session-entry.ts'
@@ -39,13 +41,14 @@ export function createKubernetesBackend(
   name = 'kubernetes',
 ): Backend {
   const settings = kubernetesConfigSchema.parse(config)
-  const claims = createClaims(createKubeApi(settings), settings, deps.logger)
+  const logger = deps.logger ?? SILENT
+  const claims = createClaims(createKubeApi(settings), settings, logger)
   const waitMs = deps.warm?.config.pools.max_age_ms ?? 0
   const warmth = createWarmth<RemoteSlot>({
     backend: name,
     start: (spec, signal) => startSlot({ claims, config: settings, waitMs }, spec, signal),
     deps: deps.warm === undefined ? null : remoteWarm(deps.warm),
-    logger: deps.logger ?? SILENT,
+    logger,
   })
   const { isolation, session_secret_file: secretFile, runtime } = settings
   const kept =
@@ -59,26 +62,15 @@ export function createKubernetesBackend(
           registry: deps.sessions,
           preloads: warmth.preloadSets,
           limits: sessionLimits(deps),
-          logger: deps.logger ?? SILENT,
+          fleet: deps.warm === undefined ? null : fleetOf(deps.warm.owner),
+          logger,
         })
   const capabilities = capabilitiesOf(settings, warmth.preloads)
 
   /** One of this worker's own: a pod for one execution, or a cell. */
-  async function ownPlace(spec: SandboxSpec, signal: AbortSignal): Promise<Place<RemoteSlot>> {
-    const place = await warmth.take(spec, signal)
-    try {
-      const waits = spec.reuse === 'job' ? 0 : WAIT_MS
-      await place.slot.keep(spec.limits.hard_timeout_ms + LIFE_MARGIN_MS + waits)
-      signal.throwIfAborted()
-      return place
-    } catch (error) {
-      await place.end(true)
-      throw isCofferdamError(error) && error.code === 'sandbox_lost'
-        ? new CofferdamError('sandbox_open_failed', `${name}: the pod was gone before it was used`, {
-            cause: error,
-          })
-        : error
-    }
+  const ownOf = async (spec: SandboxSpec, signal: AbortSignal): Promise<Place<RemoteSlot>> => {
+    const waitsMs = spec.reuse === 'job' ? 0 : WAIT_MS
+    return await ownPlace(warmth, spec, spec.limits.hard_timeout_ms + LIFE_MARGIN_MS + waitsMs, signal)
   }
 
   return {
@@ -118,7 +110,7 @@ export function createKubernetesBackend(
       signal.throwIfAborted()
       refuseMissing(name, capabilities, spec)
       const place =
-        kept !== null && spec.session !== null ? await kept.take(spec, signal) : await ownPlace(spec, signal)
+        kept !== null && spec.session !== null ? await kept.take(spec, signal) : await ownOf(spec, signal)
       return new RemoteSandbox({ name, isolation, measures: capabilities.measures }, spec, place)
     },
     async kill(ref) {
@@ -134,6 +126,7 @@ export function createKubernetesBackend(
     },
     async owners() {
       await claims.endLeft()
+      await kept?.endForgotten()
       return [...new Set((await claims.list(null)).map(({ owner }) => owner))]
     },
     ...(kept === null ? {} : { endSession: (_name, entry) => kept.end(entry) }),

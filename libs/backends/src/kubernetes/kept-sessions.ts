@@ -6,6 +6,7 @@
  */
 import type { SandboxSpec, SessionEntry, SessionRegistry } from '@cofferdam/contract'
 import type { BackendLogger } from '../deps.ts'
+import { createForgottenSessions } from '../remote/forgotten-sessions.ts'
 import type { RemoteSlot } from '../remote/remote-slot.ts'
 import { limitsOf, refuseOther, type SessionLimits } from '../remote/session-entry.ts'
 import type { AtRest, SessionKeeper } from '../remote/session-keeper.ts'
@@ -31,6 +32,8 @@ export interface KeptParts {
   registry: SessionRegistry
   preloads: Preloads
   limits: SessionLimits
+  /** Of this worker; null where it has none, and then ends nothing that the registry has lost. */
+  fleet: string | null
   logger: BackendLogger
 }
 
@@ -39,11 +42,19 @@ export interface KeptSessions {
   take(spec: SandboxSpec, signal: AbortSignal): Promise<Place<RemoteSlot>>
   /** Ends what an entry names; true when something was there. */
   end(entry: SessionEntry): Promise<boolean>
+  /** Ends what no entry names any more. Throws when the cluster does not say what there is. */
+  endForgotten(): Promise<void>
 }
 
 /** Creates the sessions of one backend. */
 export function createKeptSessions(parts: KeptParts): KeptSessions {
-  const { claims, config, limits, logger } = parts
+  const { claims, config, limits, logger, fleet } = parts
+  const forgotten = createForgottenSessions({
+    ...parts,
+    field: 'claim',
+    afterMs: config.forgotten_after_ms,
+    end: ({ name }) => claims.release(name),
+  })
 
   async function attach({ spec, lease, entry, idleMs, signal, begins }: AtRest): Promise<RemoteSlot | null> {
     const claim = claimOf(entry.handle)
@@ -121,5 +132,10 @@ export function createKeptSessions(parts: KeptParts): KeptSessions {
       return sessionPlace(turn, turn.held)
     },
     end,
+    async endForgotten() {
+      if (fleet === null) return
+      const kept = await claims.listKept(fleet)
+      await forgotten.endAmong(kept.map((claim) => ({ id: claim, name: claim })))
+    },
   }
 }

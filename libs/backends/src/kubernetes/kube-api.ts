@@ -3,6 +3,7 @@ import { readFile } from 'node:fs/promises'
 import { request as httpRequest, type IncomingMessage } from 'node:http'
 import { request as httpsRequest } from 'node:https'
 import { CofferdamError } from '@cofferdam/contract'
+import { boundedBody, retryAfterMs } from '../remote/http-answer.ts'
 import type { KubernetesConfig } from './config.ts'
 
 /** A list of a thousand claims is half of this. */
@@ -21,6 +22,8 @@ export class NothingSent extends CofferdamError {}
 export interface KubeAnswer {
   status: number
   body: unknown
+  /** What `Retry-After` says; null where it says nothing, or a date. */
+  retryAfterMs: number | null
 }
 
 export interface WatchEvent {
@@ -45,6 +48,9 @@ interface CallOptions {
 /** Creates a client for the API server of the configuration. */
 export function createKubeApi(config: KubernetesConfig): KubeApi {
   const isHttps = config.api_server.startsWith('https:')
+  // All paths are below its own, which a gateway for several clusters has.
+  const server = new URL(config.api_server)
+  if (!server.pathname.endsWith('/')) server.pathname += '/'
 
   async function send(
     method: string,
@@ -58,7 +64,7 @@ export function createKubeApi(config: KubernetesConfig): KubeApi {
     const text = body === undefined ? '' : JSON.stringify(body)
     const { promise, resolve, reject } = Promise.withResolvers<IncomingMessage>()
     const outgoing = (isHttps ? httpsRequest : httpRequest)(
-      new URL(path, config.api_server),
+      new URL(`.${path}`, server),
       {
         method,
         signal,
@@ -88,9 +94,18 @@ export function createKubeApi(config: KubernetesConfig): KubeApi {
     async call(method, path, { signal = null, ...options } = {}) {
       const timeout = AbortSignal.timeout(config.api_timeout_ms)
       const stop = signal === null ? timeout : AbortSignal.any([signal, timeout])
-      try {
+      const ask = async (): Promise<KubeAnswer> => {
         const response = await send(method, path, { ...options, signal: stop })
-        return { status: response.statusCode ?? 0, body: await jsonOf(response) }
+        return {
+          status: response.statusCode ?? 0,
+          body: await jsonOf(response),
+          retryAfterMs: retryAfterMs(response.headers['retry-after']),
+        }
+      }
+      try {
+        const answer = await ask()
+        // Nothing was done. The token may have been replaced after it was read: once more, with what the file holds now.
+        return answer.status === 401 ? await ask() : answer
       } catch (error) {
         signal?.throwIfAborted()
         throw unreachable(error)
@@ -135,16 +150,9 @@ async function secretIn(file: string): Promise<string> {
 }
 
 async function jsonOf(response: IncomingMessage): Promise<unknown> {
-  const parts: Buffer[] = []
-  let size = 0
-  for await (const part of response as AsyncIterable<Buffer>) {
-    size += part.length
-    if (size > ANSWER_MAX)
-      throw new CofferdamError('protocol_violation', `Kubernetes: an answer above ${ANSWER_MAX} bytes.`)
-    parts.push(part)
-  }
+  const body = await boundedBody('Kubernetes', response, ANSWER_MAX)
   try {
-    return JSON.parse(Buffer.concat(parts).toString('utf8'))
+    return JSON.parse(body.toString('utf8'))
   } catch {
     return null
   }

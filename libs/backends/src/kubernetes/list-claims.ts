@@ -10,8 +10,8 @@ const TRIES = 3
 const GONE = 410
 
 const listSchema = z.object({
-  metadata: z.object({ resourceVersion: z.string().optional(), continue: z.string().optional() }).optional(),
-  items: z.array(claimSchema),
+  metadata: z.object({ resourceVersion: z.string().nullish(), continue: z.string().nullish() }).nullish(),
+  items: z.array(claimSchema).nullable(),
 })
 
 export interface ClaimList {
@@ -40,7 +40,7 @@ export async function listClaims(
     }
     if (answer.status !== 200) throw refused(answer)
     const { items, metadata } = parsed(listSchema, answer, 'list of SandboxClaims')
-    claims = [...claims, ...items]
+    claims = [...claims, ...(items ?? [])]
     next = metadata?.continue ?? ''
     // Later pages are of the first one's version.
     if (next === '') return { claims, version: metadata?.resourceVersion ?? '' }

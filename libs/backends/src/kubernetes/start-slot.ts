@@ -2,14 +2,13 @@
  * One claimed pod up to the point where its interpreter waits.
  *
  *   claim ──dial──hello──(frames)──R──▶ slot        any failure or abort: the claim is deleted, then thrown
- *     │  ▲└ no way in, and the claim has another pod by now
+ *     │  ▲└ no way in, and the claim has another pod by now; until then it is dialled again
  *     └──(another's image) agent put in ─┘
  *   pod of a session ──dial──hello again──R──▶ slot      any failure: the connection is closed, then thrown
  *
  * From the claim's pod on the claim is followed as long as there is a channel: one that loses its pod ends it.
  */
 import { readFile } from 'node:fs/promises'
-import type { Socket } from 'node:net'
 import { CofferdamError, isCofferdamError, type SessionId } from '@cofferdam/contract'
 import { agentOptions, createGuestSession, type AgentOptions } from '@cofferdam/guest'
 import type { Channel } from '../remote/channel.ts'
@@ -18,10 +17,11 @@ import type { SlotSpec } from '../warm/index.ts'
 import type { ClaimedPod } from './claim-state.ts'
 import type { Claims, ClaimWish } from './claims.ts'
 import type { KubernetesConfig } from './config.ts'
-import { connected, dialled } from './dial-pod.ts'
+import { connected } from './dial-pod.ts'
+import { greeted, takenIn } from './enter-pod.ts'
 import { startByPythonRuntime } from './foreign/python-runtime.ts'
 import { startBySandboxd, type SandboxdSettings } from './foreign/sandboxd.ts'
-import { greetAgain, greetFresh, type SessionHold } from './greet-pod.ts'
+import { greetAgain, type SessionHold } from './greet-pod.ts'
 
 /** Beyond the start and the wait in a pool: the first execution then asks for the life that it needs. */
 const START_MARGIN_MS = 60_000
@@ -60,8 +60,11 @@ export async function startSlot(
   let pod: ClaimedPod | null = null
   try {
     const lifeMs = config.ready_timeout_ms + waitMs + START_MARGIN_MS
-    const slot = spec.slotId
-    const wish: ClaimWish = kept === null ? { slot, owner: spec.owner } : { slot, session: kept.session }
+    const wish: ClaimWish = {
+      slot: spec.slotId,
+      owner: spec.owner,
+      ...(kept === null ? {} : { session: kept.session }),
+    }
     for (pod = await claims.acquire(wish, lifeMs, inTime); ;) {
       const held = { claims, pod, lost: claims.lossOf(pod) }
       const here = AbortSignal.any([inTime, held.lost])
@@ -123,18 +126,7 @@ async function channelTo(
     return await startBySandboxd(pod, agentOptions(options), await sandboxdOf(foreign), signal)
   if (runtime === 'python-runtime-sandbox')
     await startByPythonRuntime(pod, [String(port)], { ...foreign, folder: FOLDER }, signal)
-  const socket = await dialled(pod.ip, port, signal)
-  return await greeted(socket, () => greetFresh(socket, pod, agentOptions(options), hold, signal))
-}
-
-async function greeted(socket: Socket, greet: () => Promise<void>): Promise<Channel> {
-  try {
-    await greet()
-    return { readable: socket, writable: socket, stderrTail: () => '' }
-  } catch (error) {
-    socket.destroy()
-    throw error
-  }
+  return await takenIn(pod, port, agentOptions(options), hold, signal)
 }
 
 function foreignAgent({ python, node }: KubernetesConfig['foreign'], spec: SlotSpec): Partial<AgentOptions> {

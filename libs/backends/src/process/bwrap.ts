@@ -11,7 +11,7 @@ import { MARK } from '../host-jail/process-identity.ts'
 import type { Launch, Launched, Rung } from '../host-jail/rung.ts'
 import { createStarter, type Starter } from '../host-jail/starter.ts'
 import { withoutCgroup } from './resource-limits.ts'
-import { GUEST, jailTree, NODE, OWN_DISKS, PATH, SHM_BYTES } from './jail-tree.ts'
+import { GUEST, jailTree, NODE, OWN_DISKS, PATH, SHM_BYTES, type JailTree } from './jail-tree.ts'
 
 const MiB = 1024 * 1024
 
@@ -35,10 +35,9 @@ const START = ['--remount-ro', '/', '--info-fd', '3', '--seccomp', '4']
 const WORK = '/tmp/work'
 
 /** Arguments that do not change from sandbox to sandbox. */
-function fixedArguments(parts: BwrapParts): string[] {
+function fixedArguments(tree: JailTree): string[] {
   const args = ['--unshare-all', '--die-with-parent', '--new-session', '--as-pid-1', '--cap-drop', 'ALL']
   args.push('--clearenv', '--hostname', 'sandbox', '--uid', '65534', '--gid', '65534')
-  const tree = jailTree(parts)
   for (const [target, path] of tree.links) args.push('--symlink', target, path)
   for (const [source, path] of tree.binds) args.push('--ro-bind', source, path)
   // Switches of the sandbox's own IPC and pid namespaces belong to its user, and in a cell would outlive an execution.
@@ -56,10 +55,11 @@ export async function createBwrapRung(
   parts: BwrapParts,
   signal: AbortSignal,
 ): Promise<Rung | { missing: string }> {
-  const fixed = fixedArguments(parts)
+  const tree = jailTree(parts)
+  const fixed = fixedArguments(tree)
   const said = await tryOnce(parts, fixed, signal)
   if (said !== null) return { missing: said }
-  const starter = createStarter(parts.python.executable)
+  const starter = createStarter(parts.python.executable, neededOf(tree, parts))
   return {
     isolation: 'jail',
     network: ['none', 'public', 'allow'],
@@ -77,6 +77,13 @@ export async function createBwrapRung(
     start: (launch) => start(parts, fixed, starter, launch),
     close: () => starter.close(),
   }
+}
+
+/** What bwrap opens on the host: itself, what it binds, the filters, and what every jail has its own of. */
+function neededOf({ binds, empty }: JailTree, { bwrap, python, filters }: BwrapParts): string[] {
+  const { limited, watched } = filters.jail
+  const sources = binds.map(([source]) => source)
+  return ['/proc', '/dev', bwrap, python.executable, empty, limited, watched, ...sources]
 }
 
 async function start(

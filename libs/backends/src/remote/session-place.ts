@@ -4,7 +4,7 @@ import type { Place } from '../warm/index.ts'
 import type { RemoteSlot } from './remote-slot.ts'
 import type { KeptTurn } from './take-turn.ts'
 
-/** Below the executor's patience with a dispose (5 s), of which a part is calls to the vendor. */
+/** Below the executor's patience with a dispose (20 s), of which a part is calls to the vendor. */
 const CLEAN_MS = 3_500
 
 /** The place; its channel closes when the lease is lost. */

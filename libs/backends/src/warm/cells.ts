@@ -14,60 +14,24 @@ import {
   CofferdamError,
   newSandboxId,
   newSessionId,
-  type ExecutionId,
   type SandboxSpec,
   type SessionId,
-  type SessionName,
-  type SessionScope,
 } from '@cofferdam/contract'
 import { SILENT, type BackendLogger } from '../deps.ts'
-import type { CellSettings } from './config.ts'
+import { createCellDomains, type Cell, type Domain } from './cell-domains.ts'
 import { noSession, unlike } from './session-refusals.ts'
 import { shownCell } from './shown-cell.ts'
-import { bytesOf, type Slot, type SlotKind, type SlotLimits, type SlotSpec } from './slot.ts'
-import type { WarmDeps, WarmEvent } from './warm-deps.ts'
+import { bytesOf, type CellSlot, type SlotKind, type SlotSpec } from './slot.ts'
+import type { DropReason, WarmDeps, WarmEvent } from './warm-deps.ts'
 
 /** Idle and old cells are looked for this often. */
 const TEND_MS = 1_000
 
 /**
  * Killing, wiping and proving take milliseconds, a full tmpfs some hundred. Then the cell is destroyed, which must be over
- * before the executor stops waiting for the proof (5 s) and reports a leak.
+ * before the executor stops waiting for the proof (20 s) and reports a leak.
  */
 const CLEAN_MS = 3_000
-
-/** A slot that can be cleaned between runs. */
-export interface CellSlot extends Slot {
-  /** Kills, wipes and proves; rejects when it cannot be proven before the signal, and the cell is then destroyed. */
-  clean(keep: SessionScope, signal: AbortSignal): Promise<void>
-}
-
-interface Cell<S extends CellSlot> {
-  slot: S
-  id: SessionId
-  scope: SessionScope
-  limits: SlotLimits
-  runs: number
-  startedMs: number
-  idleMs: number
-  idleSinceMs: number | null
-  /** The execution whose turn it was last. */
-  executionId: ExecutionId
-  memory: Disposable | null
-}
-
-/** All cells of one session, or of one tenant and kind. */
-interface Domain<S extends CellSlot> {
-  key: string
-  /** Null for reuse scope `tenant`. */
-  session: SessionName | null
-  /** Also cells that are only opening. */
-  count: number
-  max: number
-  cells: Set<Cell<S>>
-  /** In order of arrival. Each is handed an idle cell that is then its own, or (null) the right to open one, already counted. */
-  waiters: ((cell: Cell<S> | null) => void)[]
-}
 
 /** One execution's turn in a cell. */
 export interface Turn<S extends CellSlot> {
@@ -97,75 +61,14 @@ export function createCells<S extends CellSlot>(parts: {
   logger?: BackendLogger
 }): Cells<S> {
   const { deps, backend, logger = SILENT } = parts
-  const settings: CellSettings = deps.config.cells
-  const domains = new Map<string, Domain<S>>()
+  const settings = deps.config.cells
+  const domains = createCellDomains<S>(backend, settings)
   const work = new Set<Promise<unknown>>()
   let closed = false
   const observe = (event: WarmEvent): void => deps.observe?.(event)
   const tending = setInterval(tend, TEND_MS)
   tending.unref()
   deps.memory.onPressure(letGo)
-
-  function domainOf(spec: SandboxSpec, kind: SlotKind): Domain<S> {
-    const key =
-      spec.session === null
-        ? JSON.stringify([spec.tenantId, 'tenant', kind.limits, kind.preload])
-        : JSON.stringify([spec.tenantId, 'session', spec.session.key])
-    const found = domains.get(key)
-    if (found !== undefined) return found
-    const max = spec.session === null ? settings.max_per_tenant : 1
-    const session = spec.session === null ? null : { tenantId: spec.tenantId, backend, key: spec.session.key }
-    const domain: Domain<S> = { key, session, count: 0, max, cells: new Set(), waiters: [] }
-    domains.set(key, domain)
-    return domain
-  }
-
-  /** A cell, or null for the right to open one (counted). Who comes later never gets one earlier. */
-  async function turnIn(domain: Domain<S>, signal: AbortSignal): Promise<Cell<S> | null> {
-    if (domain.waiters.length === 0) {
-      const idle = takeIdle(domain)
-      if (idle !== null) return idle
-      if (domain.count < domain.max) {
-        domain.count += 1
-        return null
-      }
-    }
-    const { promise, resolve, reject } = Promise.withResolvers<Cell<S> | null>()
-    const onAbort = (): void => {
-      const at = domain.waiters.indexOf(resolve)
-      if (at < 0) return
-      domain.waiters.splice(at, 1)
-      reject(signal.reason)
-    }
-    domain.waiters.push(resolve)
-    signal.addEventListener('abort', onAbort, { once: true })
-    return await promise.finally(() => signal.removeEventListener('abort', onAbort))
-  }
-
-  /** A cell became idle, or one went: hands it, or its place, to who waits longest. */
-  function freed(domain: Domain<S>): void {
-    const [next] = domain.waiters
-    if (next === undefined) {
-      if (domain.count === 0) domains.delete(domain.key)
-      return
-    }
-    const idle = takeIdle(domain)
-    if (idle === null && domain.count >= domain.max) return
-    if (idle === null) domain.count += 1
-    domain.waiters.shift()
-    next(idle)
-  }
-
-  function takeIdle(domain: Domain<S>): Cell<S> | null {
-    for (const cell of domain.cells) {
-      if (cell.idleSinceMs === null || !cell.slot.alive) continue
-      cell.idleSinceMs = null
-      cell.memory?.[Symbol.dispose]()
-      cell.memory = null
-      return cell
-    }
-    return null
-  }
 
   /** Opens a cell that is counted already. */
   async function openCell(
@@ -178,7 +81,7 @@ export function createCells<S extends CellSlot>(parts: {
       if (closed) throw new CofferdamError('shutting_down')
       // What is done with files only ever finds a session; it makes none.
       if (spec.program.type === 'files') throw noSession()
-      if (cellCount() > settings.max) evict()
+      if (domains.count > settings.max) evict()
       const slot = await parts.start({ ...kind, slotId: newSandboxId(), owner: spec.owner }, signal)
       if (closed) {
         await slot.destroy()
@@ -203,26 +106,13 @@ export function createCells<S extends CellSlot>(parts: {
       return cell
     } catch (error) {
       domain.count -= 1
-      freed(domain)
+      domains.freed(domain)
       throw error
     }
   }
 
-  const cellCount = (): number => [...domains.values()].reduce((sum, { count }) => sum + count, 0)
-
-  const idleCells = (): { domain: Domain<S>; cell: Cell<S> }[] =>
-    [...domains.values()]
-      .flatMap((domain) => [...domain.cells].map((cell) => ({ domain, cell })))
-      .filter(({ cell }) => cell.idleSinceMs !== null)
-      .toSorted(
-        (a, b) =>
-          // Cells that keep nothing are lost at no cost to anyone but time.
-          Number(a.cell.scope !== 'none') - Number(b.cell.scope !== 'none') ||
-          (a.cell.idleSinceMs ?? 0) - (b.cell.idleSinceMs ?? 0),
-      )
-
   function evict(): void {
-    const [first] = idleCells()
+    const [first] = domains.idle()
     if (first === undefined)
       throw new CofferdamError(
         'sandbox_open_failed',
@@ -233,14 +123,12 @@ export function createCells<S extends CellSlot>(parts: {
 
   function letGo(bytes: number): void {
     let left = bytes
-    for (const { domain, cell } of idleCells()) {
+    for (const { domain, cell } of domains.idle()) {
       if (left <= 0) return
       left -= bytesOf(cell.slot.spec)
       drop(domain, cell, 'pressure')
     }
   }
-
-  type Why = Extract<WarmEvent, { type: 'dropped' }>['why']
 
   /** Tells of a session's cell as it is now. */
   function show({ session }: Domain<S>, cell: Cell<S>): void {
@@ -248,7 +136,7 @@ export function createCells<S extends CellSlot>(parts: {
   }
 
   /** Takes the cell out at once, so that nobody gets it; resolves when it is proven gone. */
-  async function discard(domain: Domain<S>, cell: Cell<S>, why: Why): Promise<void> {
+  async function discard(domain: Domain<S>, cell: Cell<S>, why: DropReason): Promise<void> {
     if (!domain.cells.delete(cell)) return await cell.slot.destroy()
     if (domain.session !== null) deps.onSession?.(domain.session, null)
     cell.idleSinceMs = null
@@ -259,12 +147,12 @@ export function createCells<S extends CellSlot>(parts: {
       .finally(() => work.delete(settled))
     work.add(settled)
     domain.count -= 1
-    freed(domain)
+    domains.freed(domain)
     await gone
   }
 
   /** The same where nobody waits for it; a failure is logged by `discard`. */
-  function drop(domain: Domain<S>, cell: Cell<S>, why: Why): void {
+  function drop(domain: Domain<S>, cell: Cell<S>, why: DropReason): void {
     discard(domain, cell, why).catch(() => {})
   }
 
@@ -286,14 +174,14 @@ export function createCells<S extends CellSlot>(parts: {
     if (closed || !cell.slot.alive) return await discard(domain, cell, 'died')
     cell.memory = deps.memory.tryAcquire(bytesOf(cell.slot.spec))
     cell.idleSinceMs = Date.now()
-    if (cell.memory === null && domain.waiters.length === 0) return await discard(domain, cell, 'pressure')
+    if (cell.memory === null && domain.line.length === 0) return await discard(domain, cell, 'pressure')
     show(domain, cell)
-    freed(domain)
+    domains.freed(domain)
   }
 
   function tend(): void {
     const now = Date.now()
-    for (const { domain, cell } of idleCells()) {
+    for (const { domain, cell } of domains.idle()) {
       if (now - (cell.idleSinceMs ?? now) > cell.idleMs) drop(domain, cell, 'idle')
       else if (now - cell.startedMs > settings.max_age_ms) drop(domain, cell, 'age')
     }
@@ -303,8 +191,8 @@ export function createCells<S extends CellSlot>(parts: {
     async take(spec, kind, signal) {
       signal.throwIfAborted()
       if (closed) throw new CofferdamError('shutting_down')
-      const domain = domainOf(spec, kind)
-      const taken = (await turnIn(domain, signal)) ?? (await openCell(domain, spec, kind, signal))
+      const domain = domains.of(spec, kind)
+      const taken = (await domains.turnIn(domain, signal)) ?? (await openCell(domain, spec, kind, signal))
       const problem = unlike(taken, spec, kind.limits)
       if (problem !== null) {
         // Nothing ran: it is as clean as it was.
@@ -326,12 +214,12 @@ export function createCells<S extends CellSlot>(parts: {
       }
     },
     get count() {
-      return cellCount()
+      return domains.count
     },
     async close() {
       closed = true
       clearInterval(tending)
-      for (const domain of domains.values()) for (const cell of domain.cells) drop(domain, cell, 'idle')
+      for (const { domain, cell } of domains.all()) drop(domain, cell, 'idle')
       while (work.size > 0) await Promise.all(work)
     },
   }

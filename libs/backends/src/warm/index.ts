@@ -1,7 +1,13 @@
 /** Warm places of a backend: slots that wait for their one program, and cells that serve one trust domain. */
-export type { CellSlot } from './cells.ts'
 export { warmConfigSchema, type WarmConfig } from './config.ts'
 export { createRefillGate, type RefillGate } from './refill-gate.ts'
-export { type Preloads, type Slot, type SlotSpec, type SlotLimits } from './slot.ts'
+export {
+  mayRunNode,
+  type CellSlot,
+  type Preloads,
+  type Slot,
+  type SlotSpec,
+  type SlotLimits,
+} from './slot.ts'
 export { createWarmth, type Place, type Warmth } from './warmth.ts'
 export type { WarmDeps, WarmEvent, WarmMemory } from './warm-deps.ts'

@@ -200,6 +200,17 @@ test('never hands out a slot whose channel closed, and destroys it', async () =>
   expect((await taking).slot).not.toBe(slot)
 })
 
+test('destroys a slot that it finds dead before anybody has told it', async () => {
+  const on = stage()
+  const { pool, slot } = await withOneIdle(on)
+  slot.alive = false
+  const taking = pool.take(python, OWNER, never)
+  await settled()
+  expect([slot.isDestroyed, on.held()]).toEqual([true, 0])
+  on.starting.at(-1)!.ready()
+  expect(await taking).toMatchObject({ warm: false })
+})
+
 test('replaces a slot that waited too long', async () => {
   const on = stage({ instant: true })
   const { pool, slot } = await withOneIdle(on)

@@ -6,10 +6,9 @@ import {
   newWorkerId,
   type SandboxSpec,
 } from '@cofferdam/contract'
-import type { CellSlot } from './cells.ts'
 import { warmConfigSchema, type WarmConfig } from './config.ts'
 import { createRefillGate } from './refill-gate.ts'
-import type { SlotSpec } from './slot.ts'
+import type { CellSlot, SlotSpec } from './slot.ts'
 import type { WarmDeps, WarmEvent } from './warm-deps.ts'
 
 export const OWNER = newWorkerId('0123456789ab')

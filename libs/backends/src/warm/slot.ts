@@ -1,6 +1,6 @@
 /** What stands ready before any program is known: a started sandbox whose agent waits, and the key of what it fits. */
 import { languageOf } from '@cofferdam/guest'
-import type { Language, Limits, SandboxId, SandboxSpec, WorkerId } from '@cofferdam/contract'
+import type { Language, Limits, SandboxId, SandboxSpec, SessionScope, WorkerId } from '@cofferdam/contract'
 
 /** Limits that are fixed when a sandbox starts. Slots of other limits never fit, so that limits always hold exactly. */
 export type SlotLimits = Pick<Limits, 'memory_mib' | 'cpus' | 'pids' | 'disk_mib'>
@@ -33,6 +33,12 @@ export interface Slot {
   destroy(): Promise<void>
 }
 
+/** A slot that can be cleaned between runs. */
+export interface CellSlot extends Slot {
+  /** Kills, wipes and proves; rejects when it cannot be proven before the signal, and the cell is then destroyed. */
+  clean(keep: SessionScope, signal: AbortSignal): Promise<void>
+}
+
 /** Modules of each preload set by its name; `none` is always there and empty. */
 export type Preloads = Readonly<Record<string, readonly string[]>>
 
@@ -47,6 +53,10 @@ export function kindOf(spec: SandboxSpec, preloads: Preloads): SlotKind {
     cell: spec.reuse !== 'job',
   }
 }
+
+/** Whether it may ever start a script of Node.js: later runs of a cell may be in any language. */
+export const mayRunNode = ({ cell, language }: SlotKind): boolean =>
+  cell || language === 'javascript' || language === 'typescript'
 
 /** Slots of equal keys are interchangeable. The backend adds what is fixed for it (image digest, runtime) by being one. */
 export function keyOf({ language, preload, limits, cell }: SlotKind): string {

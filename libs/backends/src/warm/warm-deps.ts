@@ -11,16 +11,15 @@ export interface WarmMemory {
   onPressure(listener: (bytes: number) => void): void
 }
 
+/** Why a slot or a cell was ended that could have served on. */
+export type DropReason = 'age' | 'idle' | 'surplus' | 'pressure' | 'died' | 'runs' | 'unclean'
+
 /** What happened to a slot, for metrics. `ms` is the time that it took. */
 export type WarmEvent =
   | { type: 'taken'; backend: string; warm: boolean }
   | { type: 'warmed'; backend: string; ms: number }
   | { type: 'warm_failed'; backend: string }
-  | {
-      type: 'dropped'
-      backend: string
-      why: 'age' | 'idle' | 'surplus' | 'pressure' | 'died' | 'runs' | 'unclean'
-    }
+  | { type: 'dropped'; backend: string; why: DropReason }
 
 export interface WarmDeps {
   owner: WorkerId

@@ -1,11 +1,11 @@
 /** One backend's warm places: single-use slots and cells, behind the one call that `open` makes. */
 import type { SandboxSpec, SessionId } from '@cofferdam/contract'
-import type { BackendLogger } from '../deps.ts'
-import { createCells, type CellSlot } from './cells.ts'
+import { SILENT, type BackendLogger } from '../deps.ts'
+import { createCells } from './cells.ts'
 import { START_LIMITS, warmConfigSchema } from './config.ts'
 import { createSlotPools } from './pools.ts'
 import { createRefillGate } from './refill-gate.ts'
-import { kindOf, type Preloads, type SlotSpec } from './slot.ts'
+import { kindOf, type CellSlot, type Preloads, type SlotSpec } from './slot.ts'
 import type { WarmDeps } from './warm-deps.ts'
 
 /** A sandbox for one execution: a slot of its own, or a turn in a cell. */
@@ -23,6 +23,8 @@ export interface Place<S extends CellSlot> {
 export interface Warmth<S extends CellSlot> {
   /** Rejects like `start`, with `conflict` for a session of other limits, or with the signal's reason. */
   take(spec: SandboxSpec, signal: AbortSignal): Promise<Place<S>>
+  /** Ends a place that waited and turned out to be lost before it was used. Nobody waits for that but `close`. */
+  abandon(place: Place<S>): void
   /** Starts the slots that stand ready from the worker's start. */
   prewarm(): void
   /** Names of the preload sets. */
@@ -45,10 +47,12 @@ export interface WarmthParts<S extends CellSlot> {
 /** Creates the warm places of one backend. */
 export function createWarmth<S extends CellSlot>(parts: WarmthParts<S>): Warmth<S> {
   const deps = parts.deps ?? alone()
+  const { backend, logger = SILENT } = parts
   const { preload } = deps.config
   const shared = { ...parts, deps }
   const pools = createSlotPools(shared)
   const cells = createCells(shared)
+  const abandoned = new Set<Promise<void>>()
 
   return {
     async take(spec, signal) {
@@ -73,6 +77,15 @@ export function createWarmth<S extends CellSlot>(parts: WarmthParts<S>): Warmth<
         throw error
       }
     },
+    abandon(place) {
+      // A cell says so itself.
+      if (!place.slot.spec.cell) deps.observe?.({ type: 'dropped', backend, why: 'died' })
+      const ended = place
+        .end(true)
+        .catch((error: unknown) => logger.warn({ err: error, backend }, 'a warm slot was not destroyed'))
+        .finally(() => abandoned.delete(ended))
+      abandoned.add(ended)
+    },
     prewarm() {
       for (const { language, preload: set } of deps.config.pools.start) {
         const modules = language === 'python' && set !== undefined ? (preload[set] ?? []) : []
@@ -86,7 +99,7 @@ export function createWarmth<S extends CellSlot>(parts: WarmthParts<S>): Warmth<
     preloads: Object.keys(preload),
     preloadSets: preload,
     async close() {
-      await Promise.all([pools.close(), cells.close()])
+      await Promise.all([pools.close(), cells.close(), ...abandoned])
     },
   }
 }

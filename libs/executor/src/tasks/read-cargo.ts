@@ -45,10 +45,10 @@ export function readCargo(text: string, draft: ReportDraft): boolean {
 
 function caseOf(test: { name: string; status: TestCase['status'] }, outputs: Map<string, string>): TestCase {
   if (test.status !== 'failed') return test
-  const message = (outputs.get(test.name) ?? '').split('\nstack backtrace:')[0] ?? ''
   return {
     ...test,
     detail: () => {
+      const message = (outputs.get(test.name) ?? '').split('\nstack backtrace:')[0] ?? ''
       // Before Rust 1.73 the message stood between: panicked at 'message', src/lib.rs:3:5
       const place = /(?:at|',) ([^\s:]{1,400}\.rs):(\d{1,7}):\d+/.exec(message)
       return { message, file: place?.[1] ?? null, line: place === null ? null : Number(place[2]) }

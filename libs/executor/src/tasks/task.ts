@@ -114,6 +114,8 @@ function testsTask(plan: TestsPlan): Task {
       const { report, ended } = readReport(plan, left, printed)
       const tests = {
         ...report,
+        // A runner that is asked to stop may still write its summary, of the tests that it had by then.
+        complete: report.complete && (verdict.ending === 'ok' || verdict.ending === 'error'),
         command: redact(report.command),
         failures: report.failures.map((failure) => ({
           ...failure,

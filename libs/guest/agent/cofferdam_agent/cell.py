@@ -191,7 +191,7 @@ def _opened(parent, name, device):
 def _places(options, work, owns_mounts):
     places = [work]
     if owns_mounts:
-        own = [mount[0] for mount in _mounts() if mount[1] in _OWN_MOUNTS and _is_programs(mount[0])]
+        own = [path for path in _own_mounts() if _is_programs(path)]
         places += own + [path for path in _above(work) if any(path.startswith(root + "/") for root in own)]
     beside = os.path.dirname(work).rstrip("/") + "/"
     for name in ("HOME", "TMPDIR"):
@@ -223,6 +223,23 @@ def _is_writable(path):
         return False
 
 
+def _own_mounts():
+    listed = _mounts()
+    if listed:
+        return [where for where, kind, _ in listed if kind in _OWN_MOUNTS]
+    # No /proc (a container whose masked one lets no other be mounted). A jail's own file systems stand at /tmp and /dev/shm.
+    folders = ["/" + name for name in os.listdir("/")]
+    below = [os.path.join(path, name) for path in folders for name in _names(path)]
+    return [path for path in folders + below if os.path.ismount(path)]
+
+
+def _names(path):
+    try:
+        return os.listdir(path)
+    except OSError:
+        return []
+
+
 def _mounts():
     """(where, type, root in its file system) of every mount, the topmost of each place last."""
     found = []
@@ -236,10 +253,6 @@ def _mounts():
     except (OSError, IndexError, ValueError):
         pass
     return found
-
-
-def has_queues():
-    return any(mount[1] == "mqueue" for mount in _mounts())
 
 
 def _mount_of(path):

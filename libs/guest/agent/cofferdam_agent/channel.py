@@ -103,3 +103,13 @@ class Channel:
                 self._out.pop(0)
             else:
                 self._out[0] = data[written:]
+
+
+def read_some(fd):
+    """Bytes, b'' at the end, None when nothing is there now."""
+    try:
+        return os.read(fd, TO_HOST_MAX)
+    except BlockingIOError:
+        return None
+    except OSError:
+        return b""

@@ -15,7 +15,7 @@ import sys
 import time
 
 from . import PROTOCOL, jsontext, linux, meters, reap, spawn
-from .channel import Channel, Closed, TO_HOST_MAX, connect
+from .channel import Channel, Closed, TO_HOST_MAX, connect, read_some
 from .options import Options
 from .run import Run
 from .warm import Warm
@@ -24,7 +24,6 @@ from .workdir import IO_ERROR, NO_LOOPBACK, OK, REFUSED, WorkError, Workdir
 # Output waits here for a slow worker before the program's pipes are left unread: four frames.
 PENDING_MAX = 4 * TO_HOST_MAX
 UNKNOWN = 2**64 - 1
-STDIN_NAME = ".cofferdam-stdin"
 
 
 class Agent:
@@ -44,7 +43,9 @@ class Agent:
         self.cell = None
         self.run = None
         self.clean_after = None
+        # What a session keeps, by the family of its language, and who runs programs in it.
         self.kept = {}
+        self.kept_runs = None
         # The language whose next interpreter was not made to wait beside these.
         self.put_off = None
         # A kill(-1) that spares what waits: only PID 1 may take the program's uid for a moment without danger.
@@ -136,7 +137,8 @@ class Agent:
             self.bind()
         elif kind == "I" and self.run is not None:
             self.run.stdin_chunk(payload)
-            self.begin_in_session()
+            if self.run.session is not None:
+                self.kept_runs.begin()
         elif kind == "I":
             pass  # Input that was on its way when the program ended.
         elif kind in "DWQ" and self.tunnel is not None:
@@ -159,26 +161,11 @@ class Agent:
             raise Closed("frame %s while %s" % (kind, self.state))
 
     def collect(self, payload):
-        operation, limit = chr(payload[0]), struct.unpack_from("<I", payload, 1)[0]
-        names = [name.decode("utf-8", "surrogateescape") for name in payload[5:].split(b"\0")]
+        # Imported here: few programs leave files that somebody asks for.
+        from .collect import collect
+
         try:
-            if operation == "r":
-                for data in self.work.read(names[0], limit):
-                    self.send_and_drain("F", data)
-            elif operation == "l":
-                batch = b""
-                for path, size in self.work.list(names, limit):
-                    item = struct.pack("<QH", size, len(path)) + path
-                    if len(batch) + len(item) > TO_HOST_MAX:
-                        self.send_and_drain("F", batch)
-                        batch = b""
-                    batch += item
-                if batch:
-                    self.send_and_drain("F", batch)
-            elif operation == "d":
-                self.work.remove(names[0])
-            else:
-                raise Closed("unknown operation %r" % operation)
+            collect(self.work, self.send_and_drain, payload)
             self.channel.send("Z", bytes([OK]))
         except WorkError as error:
             self.send_refusal(error)
@@ -234,7 +221,7 @@ class Agent:
             self.listen_for_reports(run)
             env = spawn.with_commands(env, run)
         if run.keep:
-            self.bind_session(run, env)
+            self.bind_kept(run, env)
         elif run.language in ("python", "javascript", "typescript"):
             run.child = self.warm.take(run, run.env) or self.warm.start(run.language, run.entry, env)
             self.meters.exclude(run.at_bind, run.child.pid, self.options.cell)
@@ -255,7 +242,7 @@ class Agent:
         run.reports = Reports(lambda report: self.channel.send("U", report))
 
     def on_report(self):
-        told = _read_some(self.run.child.control_out)
+        told = read_some(self.run.child.control_out)
         if told:
             self.run.reports.keep(told)
         elif told is not None:
@@ -273,80 +260,13 @@ class Agent:
             said = "cannot listen on 127.0.0.1:%d: %s" % (run.connect, error.strerror or error)
             run.refuse(WorkError(NO_LOOPBACK, said))
 
-    # ---- the interpreters that a session keeps
+    def bind_kept(self, run, env):
+        if self.kept_runs is None:
+            # Imported here: few sessions keep interpreters.
+            from .kept_runs import KeptRuns
 
-    def bind_session(self, run, env):
-        from .kept import FAMILIES, Kept
-
-        self.warm.release()
-        family = FAMILIES[run.language]
-        if family not in self.kept:
-            self.kept[family] = Kept(self.start_session(run, env), family)
-        run.session = self.kept[family]
-        run.child = run.session.child
-        self.meters.exclude(run.at_bind, run.child.pid, self.options.cell)
-        self.state = "running"
-        self.begin_in_session()
-
-    def start_session(self, run, env):
-        if run.language == "bash":
-            argv = ["bash", "--norc", "--noprofile", os.path.join(spawn.gate_dir("bash-gate"), "session.sh")]
-            child = spawn.spawn(argv, env, self.work.path, self.options, self.split, True)
-        else:
-            child = self.warm.take(run, run.env) or self.warm.start(run.language, run.entry, env)
-            self.tell(child, spawn.session_message(env))
-        os.close(child.stdin)
-        child.stdin = None
-        return child
-
-    def begin_in_session(self):
-        """Its input comes as a file, because the same process gets another one with each run: so all of it must be here."""
-        run = self.run
-        if self.state != "running" or run.session is None or run.begun or not run.input_is_here():
-            return
-        run.begun = True
-        path = ""
-        if run.stdin_size is not None:
-            try:
-                fd = self.work.create(STDIN_NAME, False)
-                try:
-                    self.work.append(fd, run.take_input(), STDIN_NAME)
-                finally:
-                    os.close(fd)
-            except WorkError:
-                run.disk_full = True
-            path = os.path.join(self.work.path, STDIN_NAME)
-        run.session.begin(spawn.run_message(run, path, self.work.path))
-
-    def on_session_told(self):
-        run = self.run
-        told = _read_some(run.child.control_out)
-        if told is None:
-            return
-        try:
-            words = run.reports.feed(told) if run.reports is not None else told
-            code = run.session.hear(words) if words else None
-        except ValueError:
-            code = told = None
-        if not told:
-            run.session.broken = True
-            self.kill_group(run.child.pid)  # It broke its word: its end comes with its exit status.
-        elif code is not None:
-            run.ended_in_session(code)
-
-    def freeze_sessions(self):
-        """Stops what is kept and kills its children; what cannot be stopped, or may have others still, is killed."""
-        for family, kept in list(self.kept.items()):
-            if self.run is not None and self.run.child is kept.child and not self.run.alive:
-                continue
-            if not kept.stop() or not kept.kill_children(time.monotonic() + 1):
-                self.end_session(kept)
-
-    def end_session(self, kept):
-        self.kept.pop(kept.family, None)
-        self.kill_group(kept.pid)
-        if self.run is None or self.run.child is not kept.child:
-            kept.child.close()
+            self.kept_runs = KeptRuns(self, self.kept)
+        self.kept_runs.bind(run, env)
 
     def tell(self, child, message):
         view = memoryview(message)
@@ -364,7 +284,7 @@ class Agent:
                 self.kept.pop(run.session.family, None)
         elif not self.warm.on_reaped(pid):
             for kept in [kept for kept in self.kept.values() if kept.pid == pid]:
-                self.end_session(kept)
+                self.kept_runs.end(kept)
 
     def end(self):
         """The main process ended: kill what it left, then empty its pipes."""
@@ -379,7 +299,8 @@ class Agent:
         run.drain_until = None if run.proven_gone else time.monotonic() + 0.25
 
     def kill_others(self):
-        self.freeze_sessions()
+        if self.kept:
+            self.kept_runs.freeze()
         kept = self.warm.pids() | {kept.pid for kept in self.kept.values()}
         if not kept:
             return reap.kill_leftovers(self.options.confined, self.on_reaped)
@@ -408,7 +329,7 @@ class Agent:
             run.lost_session()
         if run.session is not None and run.stdin_size is not None:
             try:
-                self.work.remove(STDIN_NAME)  # A shell cannot without starting a program.
+                self.work.remove(spawn.STDIN_NAME)  # A shell cannot without starting a program.
             except WorkError:
                 pass
         evidence = run.evidence(self.meters)
@@ -448,7 +369,7 @@ class Agent:
             self.warm.settle()
             if keep != "interpreter":
                 for kept in list(self.kept.values()):
-                    self.end_session(kept)
+                    self.kept_runs.end(kept)
             if not self.kill_others():
                 raise WorkError(IO_ERROR, "processes are left")
             self.cell.clean(keep)
@@ -479,7 +400,7 @@ class Agent:
             watch(channel.life, select.POLLIN, channel.on_life)
         watch(self.wake, select.POLLIN, self.on_wake)
         if run is not None and run.session is not None and run.status is None and not run.session.broken:
-            watch(run.child.control_out, select.POLLIN, self.on_session_told)
+            watch(run.child.control_out, select.POLLIN, self.kept_runs.on_told)
         starting = self.warm.pending()
         if starting is not None:
             watch(starting, select.POLLIN, self.on_warm_told)
@@ -518,13 +439,13 @@ class Agent:
             self.on_frame(kind, payload)
 
     def on_wake(self):
-        _read_some(self.wake)
+        read_some(self.wake)
         reap.reap(self.on_reaped)
 
     def on_output(self, stream):
         # A few reads per turn: enough to drain a flood at full speed, few enough to hear a soft stop.
         for _ in range(8):
-            data = _read_some(stream.fd)
+            data = read_some(stream.fd)
             if data is None:
                 return
             if data == b"":
@@ -538,16 +459,6 @@ class Agent:
                 self.channel.send("T", struct.pack("<BQ", ord(stream.kind), stream.dropped))
             if self.channel.pending >= PENDING_MAX:
                 return
-
-
-def _read_some(fd):
-    """Bytes, b'' at the end, None when nothing is there now."""
-    try:
-        return os.read(fd, TO_HOST_MAX)
-    except BlockingIOError:
-        return None
-    except OSError:
-        return b""
 
 
 def _figures(seen, wall_us, peak=None):

@@ -11,6 +11,8 @@ CONTROL_IN = 198
 CONTROL_OUT = 199
 # With one uid for all, RLIMIT_NPROC counts what waits: the fork server, the process between two forks, the waiting one.
 CELL_PROCESSES = 3
+# In the work directory, while a kept interpreter runs a program that has input.
+STDIN_NAME = ".cofferdam-stdin"
 
 
 class Child:
@@ -101,6 +103,10 @@ def _become(argv, env, cwd, options, split, parent, fds, serves_forks):
         os.setresgid(options.gid, options.gid, options.gid)
         os.setresuid(options.uid, options.uid, options.uid)
     linux.prctl(linux.PR_SET_NO_NEW_PRIVS, 1)
+    if options.cell:
+        from . import queues
+
+        queues.forbid()
     linux.prctl(linux.PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:
         os._exit(1)

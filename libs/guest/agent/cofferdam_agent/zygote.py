@@ -1,4 +1,4 @@
-"""The agent's end of a Python fork server (see serve_forks in the gate): starts it, asks it for forks, replaces it.
+"""The agent's end of a Python fork server (see cofferdam_forks.py of the gate): starts it, asks it for forks, replaces it.
 
 It is asked only between runs, when every process of earlier programs is proven gone. With two uids a program cannot
 reach it. With one uid a program can signal it: it is not dumpable, so neither its memory nor its files can be touched;

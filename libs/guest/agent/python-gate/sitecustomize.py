@@ -89,12 +89,13 @@ def ready_line(preloaded):
     return ("R%d.%d.%d %d %s\n" % (sys.version_info[:3] + (os.getpid(), names))).encode("utf-8", "replace")
 
 
-def wait(preloaded):
+def wait(preloaded, serve):
+    without_input = WithoutInput()
+    env_of_start = [name + b"=" + value for name, value in os.environb.items()]
     become = None
-    if os.fstat(CONTROL_IN).st_mode & 0o170000 == 0o140000:
-        become = serve_forks(ready_line(preloaded))
+    if serve is not None:
+        become = serve(sys.modules["sitecustomize"], ready_line(preloaded), without_input)
     os.set_inheritable(CONTROL_OUT, False)
-    without_input = None if become is not None else WithoutInput()
     os.write(CONTROL_OUT, ready_line(preloaded))
     size = int.from_bytes(read(4), "little")
     while size == 0:
@@ -103,16 +104,16 @@ def wait(preloaded):
     stdin, entry, count, *rest = read(size).split(b"\0")
     if become is not None:
         become()
-    if without_input is not None:
-        stdin = without_input.settle(stdin)
+    without_input.settle(stdin[:1] == b"0")
+    argv, env = program_of(count, rest)
+    if env != env_of_start:
+        set_environment(env)
     if stdin == b"s":
-        set_environment(program_of(count, rest)[1])
         return None
     if stdin.endswith(b"r"):
-        stdin = stdin[:-1]
         offer_reports()
     os.close(CONTROL_IN)
-    become_program(stdin, *program_of(count, rest))
+    add_arguments(argv)
     return os.fsdecode(entry)
 
 
@@ -123,140 +124,42 @@ def offer_reports():
 
 
 class WithoutInput:
-    """Most programs are given no input: what they get instead is made before they come, 0.1 ms earlier."""
+    """Most programs are given no input: what they get instead is made before they come, 0.1 ms earlier, in a cell once for all."""
 
     def __init__(self):
         self.pipe = os.dup(0)
         self.given = sys.stdin
         open_null()
+        sys.stdin = sys.__stdin__ = new_stdin(self.given)
 
-    def settle(self, stdin):
+    def is_forked(self, pipe):
+        """A fork has a pipe of its own, and opens /dev/null itself: flags of an open file are of all who have it."""
+        os.dup2(pipe, self.pipe)
+        open_null()
+
+    def settle(self, without):
         """What is left to be done about the input, as the agent says it."""
-        if stdin[:1] == b"0":
-            os.close(self.pipe)
-            return b"1" + stdin[1:]
-        os.dup2(self.pipe, 0)
+        if not without:
+            os.dup2(self.pipe, 0)
+            sys.stdin = sys.__stdin__ = self.given
         os.close(self.pipe)
-        sys.stdin = sys.__stdin__ = self.given
-        return stdin
 
 
 def open_null():
     null = os.open(os.devnull, os.O_RDONLY)
     os.dup2(null, 0)
     os.close(null)
-    sys.stdin = sys.__stdin__ = new_stdin(sys.stdin)
 
 
 def program_of(count, rest):
     return rest[: int(count)], rest[int(count) :]
 
 
-def serve_forks(ready):
-    """The fork server of a cell: a real start, held half-way, that forks here once per run and never goes on itself.
-
-    It holds nothing of an execution, is not dumpable (no ptrace, no /proc/…/mem, no pidfd_getfd) and, where the agent
-    can give it one, has another uid than programs. Its forks stay like that until they are told what to run: only
-    then does `become` make them the program's. Returns in the forks.
-    """
-    known = set(sys.modules)
-    import _ctypes
-    import _socket
-
-    handle = _ctypes.dlopen(None, os.RTLD_NOW)
-    prctl_at = _ctypes.dlsym(handle, "prctl")
-    syscall_at = _ctypes.dlsym(handle, "syscall")
-
-    def prctl(option, value):
-        return _ctypes.call_function(prctl_at, (option, value, 0, 0, 0))
-
-    freeze()
-    agent = os.getppid()
-    channel = _socket.socket(_socket.AF_UNIX, _socket.SOCK_SEQPACKET, 0, CONTROL_IN)
-    prctl(4, 0)  # PR_SET_DUMPABLE
-    os.write(CONTROL_OUT, ready)
-    os.close(CONTROL_OUT)
-    while True:
-        request, held, _, _ = channel.recvmsg(128, 256)
-        if not request:
-            os._exit(0)
-        fds = []
-        for _, _, data in held:
-            fds += [int.from_bytes(data[at : at + 4], sys.byteorder) for at in range(0, len(data), 4)]
-        try:
-            pid = os.fork()
-        except OSError:
-            pid = -1  # No process to be had: the agent sees the pipes end.
-        if pid == 0:
-            break
-        for fd in fds:
-            os.close(fd)
-        if pid > 0:
-            os.waitpid(pid, 0)
-
-    # Twice, so that the program becomes a child of the agent, which alone waits for it.
-    between = os.getpid()
-    ending, held = os.pipe()
-    if os.fork():
-        os._exit(0)
-    os.setsid()
-    channel.detach()
-    # Its end closes the pipe a moment before it hands us on: waited for, not spun for, on a busy host.
-    os.close(held)
-    os.read(ending, 1)
-    os.close(ending)
-    for number, fd in zip((0, 1, 2, CONTROL_IN, CONTROL_OUT, RULES), fds):
-        os.dup2(fd, number, number < 3)
-        os.close(fd)
-    while os.getppid() == between:
-        os.sched_yield()
-    prctl(1, 9)  # PR_SET_PDEATHSIG: only now, for it looks at the parent of this moment.
-    if os.getppid() != agent:
-        os._exit(1)
-    reseed()
-    del sys.modules["_ctypes"], sys.modules["_socket"]
-    for name in ("_ctypes", "_socket"):
-        if name in known:
-            sys.modules[name] = {"_ctypes": _ctypes, "_socket": _socket}[name]
-    uid, gid, restrict = (int(word) for word in request.split())
-
-    def become():
-        try:
-            change()
-        except BaseException:
-            os._exit(126)  # It may still have the agent's uid: never go on as a program.
-
-    def change():
-        if uid >= 0:
-            os.setgroups([])
-            os.setresgid(gid, gid, gid)
-            os.setresuid(uid, uid, uid)
-        prctl(4, 1)
-        prctl(1, 9)  # Changing the uid took it away.
-        if os.getppid() != agent:
-            os._exit(1)
-        if restrict >= 0:
-            _ctypes.call_function(syscall_at, (restrict, RULES, 0))
-            os.close(RULES)
-
-    return become
-
-
-def reseed():
-    """`random` does this itself after a fork, numpy does not. What asks the kernel each time needs nothing."""
-    numpy_random = sys.modules.get("numpy.random")
-    if numpy_random is not None:
-        numpy_random.seed()
-
-
-def become_program(stdin, argv, env):
-    if stdin == b"0":
-        open_null()
+def add_arguments(argv):
     more = [os.fsdecode(arg) for arg in argv]
     sys.argv.extend(more)
     if hasattr(sys, "orig_argv"):
         sys.orig_argv.extend(more)
-    set_environment(env)
 
 
 def set_environment(env):
@@ -429,6 +332,8 @@ def prepare(entry, ending):
     setattr(builtins, HOOK, hook)
     os.rename(entry, hidden)
     os.rename(pyc, entry)
+    # CPython asks all importers whether it is an archive, and remembers None for the source: it need not read the byte code.
+    sys.path_importer_cache[filename] = None
 
 
 def is_text(node):
@@ -571,6 +476,17 @@ def load_ending():
     return ending
 
 
+def load_forks():
+    """Only where the agent has a cell's socket for us."""
+    if os.fstat(CONTROL_IN).st_mode & 0o170000 != 0o140000:
+        return None
+    modules = set(sys.modules)
+    import cofferdam_forks
+
+    forget(modules)
+    return cofferdam_forks.serve
+
+
 def load_start():
     """Only where this start is the agent's, too: whatever else waits is a child of it."""
     if os.getpid() != 1:
@@ -593,6 +509,7 @@ def main():
     here = os.path.dirname(os.path.abspath(__file__))
     ending = load_ending()
     begin = load_start()
+    serve = load_forks() if begin is None else None
     sys.path[:] = [path for path in sys.path if path != here]
     sys.path_importer_cache.pop(here, None)
     try:
@@ -612,12 +529,12 @@ def main():
         os._exit(1)
     if ending is not None:
         ending.preloaded(preloaded)
-        if not has_preload and os.fstat(CONTROL_IN).st_mode & 0o170000 != 0o140000:
+        if not has_preload and serve is None:
             ending.note_frozen()
     drop_own_variables(here)
     started = os.getpid()
     try:
-        entry = wait(preloaded)
+        entry = wait(preloaded, serve)
     except OSError:
         if os.getpid() != started:
             os._exit(1)  # A fork that was not told what to run has the agent's uid still.

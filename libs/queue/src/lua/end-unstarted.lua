@@ -14,7 +14,7 @@
 --- @include pick
 --- @include ending
 local id = ARGV[1]
-local x = redis.call('HMGET', KEYS[1], 's', 't', 'a', 'l', 'at', 'est', 'sk', 'hd', 'pre', 'bg', 'd', 'cb', 'eq')
+local x = redis.call('HMGET', KEYS[1], 's', 't', 'a', 'l', 'at', 'est', 'sk', 'hd', 'pre', 'bg', 'd', 'cb', 'eq', 'wc')
 local state, tenant, lane = x[1], x[2], x[4]
 if not state then return { 'not_found' } end
 if state == 'ended' then return { 'ended' } end
@@ -24,7 +24,7 @@ if state == 'running' then
   redis.call('PUBLISH', K.control, 'cancel ' .. id)
   return { 'cancelling' }
 end
-if x[10] or state ~= 'delayed' and tonumber(x[11]) > 0 then
+if x[10] or tonumber(x[11]) > 0 then
   -- Its owner died or lost it, and the next one put it back: user code may have begun, or its audit row may be there
   -- already. Whoever takes it looks, and ends it.
   if ARGV[7] ~= '1' then return { 'began' } end
@@ -42,9 +42,10 @@ elseif state == 'queued' then
 else
   slot_free(lane, tenant, id, tonumber(x[6]))
 end
-if state ~= 'delayed' then session_leave(x[7], id) end
+session_leave(x[7], id)
 forget_if_idle(tenant)
 redis.call('XADD', K.outbox, '*', 'r', ARGV[5])
-finish(id, tenant, ARGV[3], ARGV[4], now, x[12], x[13])
+finish(id, tenant, ARGV[3], ARGV[4], now, x[12], x[14], x[13])
+write_now()
 pick(now)
 return { 'cancelled' }

@@ -10,22 +10,23 @@
 --          than its depth limit waiting (unless the execution starts at once).
 -- Complexity: O(log n) plus the picks.
 --- @include clock
---- @include pick
+--- @include at-once
 --- @include forecast
 --- @include status
 local id, tenant, agent, lane = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 local delay, channel = tonumber(ARGV[6]), ARGV[11]
 local sk = ARGV[12] ~= '' and tenant .. ':' .. ARGV[12] or ''
 local now = now_ms()
-
-local function register_waiter(of)
-  if channel == '' then return end
-  redis.call('SADD', K.waiters .. of, channel)
-  redis.call('PEXPIRE', K.waiters .. of, C.waiter_ttl)
+local around = seen
+seen = nil
+if not around or around.lane ~= lane then
+  write_now()
+  around = nil
 end
 
 -- The client library sends a call again whose answer was lost with the connection.
 if redis.call('EXISTS', KEYS[1]) == 1 then
+  write_now()
   local x = redis.call('HMGET', KEYS[1], 's', 'st', 'hd')
   local status = status_of(x[1], x[2])
   local position, eta = -1, -1
@@ -42,7 +43,11 @@ if ARGV[9] ~= '' then
     local x = redis.call('HMGET', K.record .. first, 's', 'l', 't', 'a', 'st', 'sk', 'hd')
     local status = status_of(x[1], x[5])
     if status == 'ended' then return { 'duplicate', first, status, -1, -1 } end
-    register_waiter(first)
+    if channel ~= '' then
+      redis.call('SADD', K.waiters .. first, channel)
+      redis.call('PEXPIRE', K.waiters .. first, C.waiter_ttl)
+    end
+    write_now()
     local position, eta = -1, -1
     if status == 'queued' then position, eta = forecast(x[2], x[3], x[4], first, now, x[6], x[7]) end
     return { 'duplicate', first, status, position, eta }
@@ -50,18 +55,23 @@ if ARGV[9] ~= '' then
 end
 
 local weight, concurrency, max_queued = limits_of(tenant)
-local waiting, calm, room = waiting_of(tenant), false, nil
+local waiting, state = 0, around and around.tenants[tenant]
+if not state then waiting, state = waiting_of(tenant, lane) end
+local calm, room = false, false
 if delay == 0 and waiting == 0 and (sk == '' or redis.call('HEXISTS', K.session .. sk, 'f') == 0) then
-  calm = nobody_waits()
-  room = room_at_once(lane, tenant, concurrency, calm)
+  calm = around or nobody_waits(now)
+  if calm or redis.call('EXISTS', K.ring .. lane) == 0 then
+    around = around or read_lane(lane)
+    room = not state.is_parked and state.outstanding < concurrency and around.free > 0
+  end
 end
+if not room or sk ~= '' then write_now() end
 if waiting >= max_queued and not room then
   return { 'full', waiting, max_queued, waiting == 0 and 0 or forecast_room(tenant, now) }
 end
-local at_once = room and sk == '' and (calm or
-  redis.call('EXISTS', K.ring .. (lane == 'routine' and 'interactive' or 'routine')) == 0 and next_due(now) ~= 0)
+local at_once = room and sk == '' and calm
 
-local sequence = redis.call('INCR', K.sequence)
+local sequence = count_later(K.sequence)
 local score = score_of(tonumber(ARGV[5]), sequence)
 local record = { 't', tenant, 'a', agent, 'l', lane, 'p', ARGV[5], 'eq', now, 'at', 0, 'f', 0, 'd', 0, 'sc', score,
   'req', ARGV[7], 'tp', ARGV[8] }
@@ -71,7 +81,8 @@ local function note(field, value)
 end
 note('s', at_once and 'released' or delay == 0 and 'queued' or 'delayed')
 note('rel', at_once and 1 or 0)
-if at_once then note('est', release_at_once(lane, tenant, id, room, weight, now)) end
+if at_once then note('est', release_at_once(around, tenant, id, state, weight, now)) end
+if channel ~= '' then note('wc', channel) end
 if sk ~= '' then note('sk', sk) end
 if ARGV[14] and ARGV[14] ~= '' then note('life', ARGV[14]) end
 if ARGV[13] and ARGV[13] ~= '' then note('cb', ARGV[13]) end
@@ -79,9 +90,8 @@ redis.call('HSET', KEYS[1], unpack(record))
 if ARGV[9] ~= '' then
   redis.call('SET', K.idempotency .. ARGV[9], id .. ' ' .. ARGV[10], 'PX', C.idempotency_ttl)
 end
-redis.call('ZADD', K.live .. tenant, sequence, id)
-redis.call('ZADD', K.all_live, sequence, id)
-register_waiter(id)
+write_later('ZADD', K.live .. tenant, sequence, id)
+write_later('ZADD', K.all_live, sequence, id)
 
 if delay > 0 then
   redis.call('ZADD', K.delayed .. lane, now + delay, id)
@@ -91,8 +101,13 @@ if delay > 0 then
   pick(now)
   return { 'accepted', id, 'delayed', -1, delay }
 end
-if at_once then return { 'accepted', id, 'queued', 0, 0 } end
+if at_once then
+  seen = around
+  return { 'accepted', id, 'queued', 0, 0 }
+end
 enter_queue(lane, tenant, agent, id, score, sequence, sk, now)
 pick(now)
 local position, eta = forecast(lane, tenant, agent, id, now, sk, sk ~= '' and redis.call('HGET', KEYS[1], 'hd'))
 return { 'accepted', id, 'queued', position, eta }
+--- @end
+write_now()

@@ -5,7 +5,7 @@ A request is base64 of JSON with a nonce; its answer is one line that only who k
     @cofferdam:NONCE:base64(zlib(u32 length, JSON, stdout, stderr))@
 
 A program has a name of its own (`once`) and is begun at most once under it, however often it is asked for; its outcome is
-kept until the session ends.
+kept until the session ends. One that is said not to have begun never will: a call that comes late finds that as its outcome.
 """
 import base64
 import json
@@ -35,13 +35,18 @@ class Cell:
 
     def handle(self, request):
         # Asked for again, its files have long been put in their places.
-        if request["op"] == "run" and self.is_begun(request["once"]):
+        if request["op"] == "run" and not self.claim(request["once"]):
             return self.do_outcome(request)
         self.unpack(request.get("archive"))
         return getattr(self, "do_" + request["op"])(request)
 
-    def is_begun(self, once):
-        return os.path.exists(os.path.join(self.base, "begun-" + once))
+    def claim(self, once):
+        """True for the first who asks."""
+        try:
+            os.close(os.open(os.path.join(self.base, "begun-" + once), os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+            return True
+        except FileExistsError:
+            return False
 
     def unpack(self, archive):
         """Files that the worker wrote beside us as one: a line of JSON, then their bytes."""
@@ -75,11 +80,6 @@ class Cell:
         return {}, b"", b""
 
     def do_run(self, request):
-        claim = os.path.join(self.base, "begun-" + request["once"])
-        try:
-            os.close(os.open(claim, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
-        except FileExistsError:
-            return self.do_outcome(request)
         for secret in request["secrets"]:
             self.redactor.register(secret)
         program = request["program"]
@@ -120,10 +120,11 @@ class Cell:
 
     def do_outcome(self, request):
         """What became of a program that may have begun."""
-        if not self.is_begun(request["once"]):
-            return {"outcome": "not_begun"}, b"", b""
+        path = os.path.join(self.base, "outcome-" + request["once"])
+        if self.claim(request["once"]):
+            write_whole(path, pack({"outcome": "not_begun", "for_good": True}, b"", b""))
         try:
-            with open(os.path.join(self.base, "outcome-" + request["once"]), "rb") as file:
+            with open(path, "rb") as file:
                 return file.read()
         except FileNotFoundError:
             return {"outcome": "no_end"}, b"", b""

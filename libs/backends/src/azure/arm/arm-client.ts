@@ -5,6 +5,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { CofferdamError } from '@cofferdam/contract'
 import { z } from 'zod'
+import { retryAfterMs } from '../../remote/http-answer.ts'
 
 /** The audience of tokens for the public cloud's management plane. */
 export const ARM_AUDIENCE = 'https://management.azure.com'
@@ -117,7 +118,7 @@ export function createArmClient(settings: ArmSettings, tokens: TokenSource): Arm
         const mayPass =
           answer.status === 429 || answer.status >= 500 || (answer.status === 401 && attempt === 1)
         if (!mayPass) throw failure
-        waitMs = retryAfterMs(answer.headers) ?? (answer.status === 401 ? 0 : waitMs)
+        waitMs = askedPauseMs(answer.headers) ?? (answer.status === 401 ? 0 : waitMs)
       } catch (error) {
         signal.throwIfAborted()
         if (error instanceof CofferdamError) throw error
@@ -154,8 +155,8 @@ async function bodyOf(what: string, response: Response): Promise<unknown> {
   }
 }
 
-/** Seconds, as ARM sends them; at most a minute. */
-export function retryAfterMs(headers: Headers): number | null {
-  const seconds = headers.get('retry-after')
-  return seconds === null || !/^\d{1,6}$/.test(seconds) ? null : Math.min(60_000, Number(seconds) * 1000)
+/** Milliseconds that ARM asks to wait; at most a minute. Null where it asks for none. */
+export function askedPauseMs(headers: Headers): number | null {
+  const askedMs = retryAfterMs(headers.get('retry-after'))
+  return askedMs === null ? null : Math.min(60_000, askedMs)
 }

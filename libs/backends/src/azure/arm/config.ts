@@ -16,19 +16,32 @@ const credentials = azureConfigSchema.pick({
 })
 
 export const azureProvisionConfigSchema = credentials.extend({
-  subscription: z.guid(),
-  /** Object ids that may run programs in the pool: those of the workers. Left out: whoever makes it. */
-  principals: z.array(z.guid()).min(1).max(16).optional(),
-  /** Another cloud's, or that of `cofferdam double azure`. */
-  arm_endpoint: azureConfigSchema.shape.authority.default('https://management.azure.com'),
-  arm_audience: z.url().max(256).default(ARM_AUDIENCE),
-  /** Between tries of a call, and between questions whether an operation is over where Azure names no time. */
-  retry_ms: z.int().min(1).max(60_000).default(5_000),
-  /** The longest operation that is waited for. */
+  subscription: z.guid().describe('The subscription that pools are made in.'),
+  principals: z
+    .array(z.guid())
+    .min(1)
+    .max(16)
+    .optional()
+    .describe(
+      'Object ids that may run programs in the pool: those of the workers. Left out: whoever makes it.',
+    ),
+  arm_endpoint: azureConfigSchema.shape.authority
+    .default('https://management.azure.com')
+    .describe('Another cloud’s, or that of `cofferdam double azure`.'),
+  arm_audience: z.url().max(256).default(ARM_AUDIENCE).describe('Audience of the tokens for it.'),
+  retry_ms: z
+    .int()
+    .min(1)
+    .max(60_000)
+    .default(5_000)
+    .describe(
+      'Between tries of a call, and between questions whether an operation is over where Azure names no time.',
+    ),
   operation_ms: z
     .int()
     .min(1000)
     .max(3_600_000)
-    .default(15 * 60_000),
+    .default(15 * 60_000)
+    .describe('The longest operation that is waited for.'),
 })
 export type AzureProvisionConfig = z.output<typeof azureProvisionConfigSchema>

@@ -4,7 +4,7 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { z } from 'zod'
-import { ArmFailure, retryAfterMs, type ArmAnswer, type ArmClient } from './arm-client.ts'
+import { ArmFailure, askedPauseMs, type ArmAnswer, type ArmClient } from './arm-client.ts'
 
 const statusSchema = z.object({
   status: z.string(),
@@ -29,7 +29,7 @@ export async function untilOver(
   if (url === null || started.status === 204 || started.status === 404) return
   const endMs = performance.now() + client.settings.operationMs
   while (performance.now() < endMs) {
-    await sleep(retryAfterMs(headers) ?? client.settings.retryMs, undefined, { signal })
+    await sleep(askedPauseMs(headers) ?? client.settings.retryMs, undefined, { signal })
     await onPoll()
     const answer = await client.follow(url, signal)
     headers = answer.headers

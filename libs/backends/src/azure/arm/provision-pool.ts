@@ -26,7 +26,7 @@ import {
   type PoolPlace,
 } from './pool-calls.ts'
 
-export const OWNER_TAG = 'fleet-owner'
+const OWNER_TAG = 'fleet-owner'
 
 /** What is being made or removed. JSON, kept by the caller. */
 export interface PoolPlan extends PoolPlace {

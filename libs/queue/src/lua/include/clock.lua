@@ -1,5 +1,9 @@
--- Milliseconds of the server's clock: the only clock of the queue.
+-- Milliseconds of the server's clock: the only clock of the queue. A script is one moment, however many calls it serves.
+local moment
 local function now_ms()
-  local t = redis.call('TIME')
-  return t[1] * 1000 + math.floor(t[2] / 1000)
+  if not moment then
+    local t = redis.call('TIME')
+    moment = t[1] * 1000 + math.floor(t[2] / 1000)
+  end
+  return moment
 end

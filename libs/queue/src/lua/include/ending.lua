@@ -1,3 +1,4 @@
+--- @include later
 -- Live events and the one ending of an execution.
 
 -- Appends one event (JSON) to the live stream. The stream lives as long as the record. It begins with `queued`, which is
@@ -12,14 +13,15 @@ local function append_event(id, event, enqueued)
 end
 
 -- Makes the result visible, lets the request go, closes the live stream and tells the waiters. `tail` is the JSON of the `ended` event
--- after its `at_ms`, `callback` is `cb` of the record, `enqueued` as of append_event.
-local function finish(id, tenant, result, tail, now, callback, enqueued)
+-- after its `at_ms`, `callback` is `cb` of the record, `channel` is `wc` of it: where the client listens that put it and waits. `enqueued`
+-- as of append_event. Some of it is written by write_now.
+local function finish(id, tenant, result, tail, now, callback, channel, enqueued)
   redis.call('SET', K.result .. id, result, 'PX', C.ended_ttl)
   redis.call('HSET', K.record .. id, 's', 'ended', 'en', now)
   redis.call('HDEL', K.record .. id, 'req')
   redis.call('PEXPIRE', K.record .. id, C.ended_ttl)
-  redis.call('ZREM', K.live .. tenant, id)
-  redis.call('ZREM', K.all_live, id)
+  write_later('ZREM', K.live .. tenant, id)
+  write_later('ZREM', K.all_live, id)
   if callback then redis.call('RPUSH', K.callbacks_due, id .. ' ' .. tenant .. ' ' .. callback) end
   append_event(id, string.format('{"type":"ended","at_ms":%.0f,', now) .. tail, enqueued)
   -- Nothing is appended any more: a copy has the size of what is in it, not the 4 KiB that Redis sets aside (measured: 824 of
@@ -28,11 +30,11 @@ local function finish(id, tenant, result, tail, now, callback, enqueued)
   redis.call('COPY', K.events .. id, copy)
   redis.call('RENAME', copy, K.events .. id)
   redis.call('PEXPIRE', K.events .. id, C.ended_ttl)
-  local channels = redis.call('SMEMBERS', K.waiters .. id)
-  if #channels > 0 then
-    local message = id
-    if #result < C.inline_reply then message = id .. ' ' .. result end
-    for _, channel in ipairs(channels) do redis.call('PUBLISH', channel, message) end
-    redis.call('DEL', K.waiters .. id)
+  local message = #result < C.inline_reply and id .. ' ' .. result or id
+  if channel then redis.call('PUBLISH', channel, message) end
+  local others = redis.call('SMEMBERS', K.waiters .. id)
+  for _, other in ipairs(others) do
+    if other ~= channel then redis.call('PUBLISH', other, message) end
   end
+  if #others > 0 then redis.call('DEL', K.waiters .. id) end
 end

@@ -8,13 +8,33 @@
 -- lane's slots are those that workers can fill: one whose memory is the bottleneck reports fewer (heartbeat.lua).
 local forecast
 
+local function slots_of_lane(lane)
+  return (tonumber(redis.call('HGET', K.window, lane)) or 0) / C.window_factor
+end
+
+-- Seconds from one start to the next on a lane whose slots are taken: something starts whenever one of those that run ends, each of
+-- which takes what its tenant's take on the average. Where small programs come by the hundred and large ones have the slots, the mean
+-- of the lane says little of that. C.rivals_max of them, evenly spread, are looked at. By the mean of the lane where slots are free.
+local paces = {}
+local function pace_of(lane, slots)
+  if paces[lane] then return paces[lane] end
+  local out = redis.call('ZCARD', K.out .. lane)
+  local samples, ends = math.min(out, C.rivals_max), 0
+  for i = 0, out > slots and samples - 1 or -1 do
+    local at = math.floor(i * out / samples)
+    local x = redis.call('HMGET', K.record .. redis.call('ZRANGE', K.out .. lane, at, at)[1], 't', 'st')
+    if x[2] then ends = ends + 1 / math.max(average_of(redis.call('HGET', K.tenant .. x[1], 'avg'), lane), 0.000001) end
+  end
+  paces[lane] = ends > 0 and samples / (ends * out) or average_of(false, lane) / slots
+  return paces[lane]
+end
+
 -- In the hand of a worker: behind what is in it, at that worker's pace.
 local function forecast_in_hand(lane, id, worker, now)
   local position = redis.call('ZRANK', K.handed .. lane .. ':' .. worker, id) or 0
-  local slots = slots_of_worker(worker, lane, now)
-  if slots == 0 then return position, -1 end
-  local lane_mean = average_of(false, lane)
-  return position, math.ceil((position + 1) * lane_mean / slots * 1000)
+  local slots, all_slots = slots_of_worker(worker, lane, now), slots_of_lane(lane)
+  if slots == 0 or all_slots == 0 then return position, -1 end
+  return position, math.ceil((position + 1) * pace_of(lane, all_slots) * all_slots / slots * 1000)
 end
 
 -- Behind others of its session, which run one at a time.
@@ -35,10 +55,9 @@ local function forecast_released(lane, id, release)
   local job = release == '1' and id or id .. '.' .. release
   local position = redis.call('ZRANK', K.bull .. lane .. ':prioritized', job)
   if not position then return 0, 0 end
-  local slots = (tonumber(redis.call('HGET', K.window, lane)) or 0) / C.window_factor
+  local slots = slots_of_lane(lane)
   if slots == 0 then return position, -1 end
-  local lane_mean = average_of(false, lane)
-  return position, math.ceil((position + 1) * lane_mean / slots * 1000)
+  return position, math.ceil((position + 1) * pace_of(lane, slots) * 1000)
 end
 
 -- `sk` and `worker` are fields `sk` and `hd` of the record, or false.
@@ -66,7 +85,7 @@ forecast = function(lane, tenant, agent, id, now, sk, worker)
   local ready = redis.call('ZCARD', K.bull .. lane .. ':prioritized') + redis.call('LLEN', K.bull .. lane .. ':wait')
   local position = before_in_tenant + math.floor(before_in_lane + 0.5) + ready
 
-  local slots = (tonumber(redis.call('HGET', K.window, lane)) or 0) / C.window_factor
+  local slots = slots_of_lane(lane)
   if slots == 0 then return position, -1 end
   local lane_mean = average_of(false, lane)
   local over = (tonumber(s[4]) or 0) + before_in_tenant + 1 - concurrency

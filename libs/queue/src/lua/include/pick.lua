@@ -20,11 +20,16 @@ local function promote(now)
   for _, lane in ipairs({ 'interactive', 'routine' }) do
     for _, id in ipairs(redis.call('ZRANGEBYSCORE', K.delayed .. lane, '-inf', now, 'LIMIT', 0, C.promote_max)) do
       redis.call('ZREM', K.delayed .. lane, id)
-      local x = redis.call('HMGET', K.record .. id, 't', 'a', 'p', 'sk')
-      if x[1] then
+      local x = redis.call('HMGET', K.record .. id, 't', 'a', 'p', 'sk', 'po', 'sc')
+      if x[1] then redis.call('HINCRBY', K.tenant .. x[1], 'd', -1) end
+      if x[5] then
+        -- Put off when it had its turn (requeue.lua): it has its place, and its session's front, still.
+        redis.call('HDEL', K.record .. id, 'po')
+        redis.call('HSET', K.record .. id, 's', 'queued')
+        backlog_push(lane, x[1], x[2], id, tonumber(x[6]), now, true)
+      elseif x[1] then
         local sequence = redis.call('INCR', K.sequence)
         local score = score_of(tonumber(x[3]), sequence)
-        redis.call('HINCRBY', K.tenant .. x[1], 'd', -1)
         redis.call('HSET', K.record .. id, 's', 'queued', 'sc', score)
         enter_queue(lane, x[1], x[2], id, score, sequence, x[4], now)
       end
@@ -112,37 +117,9 @@ local function pick(now)
   end
 end
 
--- Nobody is in a ring, and nothing is delayed or parked.
-local function nobody_waits()
-  return redis.call('EXISTS', K.ring .. 'interactive', K.ring .. 'routine', K.delayed .. 'interactive',
-    K.delayed .. 'routine', K.parked) == 0
-end
-
--- A new execution that finds room in its lane and nobody waiting there need not go through backlog and ring. Returns
--- what release_at_once needs of its tenant; nil when it has to wait for its turn. `calm`: nobody_waits said so.
-local function room_at_once(lane, tenant, concurrency, calm)
-  if not calm and redis.call('EXISTS', K.ring .. lane) == 1 then return nil end
-  local s = redis.call('HMGET', K.tenant .. tenant, 'n', 'park', 'mean', 'vt:' .. lane)
-  local w = redis.call('HMGET', K.window, 'total', lane)
-  local outstanding = tonumber(s[1]) or 0
-  if s[2] or outstanding >= concurrency then return nil end
-  local interactive, routine = redis.call('ZCARD', K.out .. 'interactive'), redis.call('ZCARD', K.out .. 'routine')
-  if interactive + routine >= (tonumber(w[1]) or 0) then return nil end
-  if (lane == 'routine' and routine or interactive) >= (tonumber(w[2]) or 0) then return nil end
-  return { outstanding = outstanding, mean = s[3], v = tonumber(s[4]) or 0 }
-end
-
--- What entering the ring and being picked from it at once would do to an execution without a session; the other lane
--- must not have a claim either. Returns the estimate that it is charged with.
-local function release_at_once(lane, tenant, id, room, weight, now)
-  local clock = tonumber(redis.call('HGET', K.clock, 'v:' .. lane)) or 0
-  local v, estimate = math.max(clock, room.v), estimate_of(room.mean, lane)
-  local outstanding = room.outstanding + 1
-  redis.call('HSET', K.tenant .. tenant, 'n', outstanding, 'vt:' .. lane, v + estimate / weight)
-  -- It has nothing that waits (room_at_once is asked for no other): with none out it was idle.
-  if outstanding == 1 then redis.call('PERSIST', K.tenant .. tenant) end
-  if v > clock then redis.call('HSET', K.clock, 'v:' .. lane, v) end
-  redis.call('ZADD', K.out .. lane, now, id)
-  job_add(lane, id, 1, math.min(outstanding, C.priority_max), now)
-  return estimate
+-- Nobody is in a ring, and nothing that is delayed or parked is due: pick would do nothing.
+local function nobody_waits(now)
+  local rings = { K.ring .. 'interactive', K.ring .. 'routine' }
+  return redis.call('EXISTS', rings[1], rings[2], K.delayed .. 'interactive', K.delayed .. 'routine', K.parked) == 0
+    or redis.call('EXISTS', unpack(rings)) == 0 and next_due(now) ~= 0
 end

@@ -1,3 +1,4 @@
+--- @include later
 --- @include session
 -- Slots: a tenant holds one from release to ending. Its virtual time is charged with an estimate at release and
 -- corrected to what was used at the end, so long runs cost more than short ones.
@@ -38,38 +39,51 @@ local function averages_with(used, mean, average, runs)
   return mean + (used - mean) * 0.2, average + (used - average) / runs, runs
 end
 
+-- What slot_free read and left, of one lane: the next call of the same script need not read it again.
+local freed = { tenants = {} }
+
 local function note_length(lane, used)
-  local x = redis.call('HMGET', K.clock, 'mean:' .. lane, 'avg:' .. lane, 'runs:' .. lane)
-  local mean, average, runs = averages_with(used, x[1], x[2], x[3])
-  redis.call('HSET', K.clock, 'mean:' .. lane, mean, 'avg:' .. lane, average, 'runs:' .. lane, runs)
+  local x = freed.lengths or redis.call('HMGET', K.clock, 'mean:' .. lane, 'avg:' .. lane, 'runs:' .. lane)
+  x = { averages_with(used, x[1], x[2], x[3]) }
+  freed.lengths = x
+  for i, field in ipairs({ 'mean:', 'avg:', 'runs:' }) do set_later(K.clock, field .. lane, x[i]) end
 end
 
--- Gives back the slot of `id`. `used` in seconds; nil when it did not run (the charge is returned in full).
-local function slot_free(lane, tenant, id, estimate, used)
+-- Gives back the slot of `id`. `used` in seconds; nil when it did not run (the charge is returned in full). `goes_on`: unless the tenant
+-- has a backlog, what follows reads nothing of it before write_now. Returns whether it had the slot, and whether it has a backlog.
+local function slot_free(lane, tenant, id, estimate, used, goes_on)
   if redis.call('ZREM', K.out .. lane, id) == 0 then return false end
+  if not goes_on or freed.lane ~= lane then
+    write_now()
+    freed = { lane = lane, tenants = {} }
+  end
   local key = K.tenant .. tenant
-  local s = redis.call('HMGET', key, 'n', 'q:interactive', 'q:routine', 'd', 'vt:' .. lane, 'mean', 'avg', 'runs')
-  local outstanding = math.max(0, (tonumber(s[1]) or 0) - 1)
+  local s = freed.tenants[tenant]
+    or redis.call('HMGET', key, 'n', 'q:interactive', 'q:routine', 'd', 'vt:' .. lane, 'mean', 'avg', 'runs')
+  freed.tenants[tenant] = s
+  s[1] = math.max(0, (tonumber(s[1]) or 0) - 1)
+  set_later(key, 'n', s[1])
   local queued = { interactive = tonumber(s[2]) or 0, routine = tonumber(s[3]) or 0 }
   local weight = limits_of(tenant)
   local correction = ((used or 0) - estimate) / weight
-  local change = { 'n', outstanding }
   -- Without a backlog it is in no ring.
   if queued[lane] > 0 and redis.call('ZSCORE', K.ring .. lane, tenant) then
     redis.call('ZINCRBY', K.ring .. lane, correction, tenant)
   else
-    change[3], change[4] = 'vt:' .. lane, (tonumber(s[5]) or 0) + correction
+    s[5] = (tonumber(s[5]) or 0) + correction
+    set_later(key, 'vt:' .. lane, s[5])
   end
   if used then
-    local mean, average, runs = averages_with(used, s[6], s[7], s[8])
-    for _, part in ipairs({ 'mean', mean, 'avg', average, 'runs', runs }) do change[#change + 1] = part end
+    s[6], s[7], s[8] = averages_with(used, s[6], s[7], s[8])
+    for i, field in ipairs({ 'mean', 'avg', 'runs' }) do set_later(key, field, s[5 + i]) end
     note_length(lane, used)
   end
-  redis.call('HSET', key, unpack(change))
+  local has_backlog = queued.interactive > 0 or queued.routine > 0
+  if not goes_on or has_backlog then write_now() end
   if queued.interactive > 0 then ring_enter('interactive', tenant) end
   if queued.routine > 0 then ring_enter('routine', tenant) end
-  if outstanding == 0 and queued.interactive <= 0 and queued.routine <= 0 and (tonumber(s[4]) or 0) <= 0 then
+  if s[1] == 0 and not has_backlog and (tonumber(s[4]) or 0) <= 0 then
     redis.call('PEXPIRE', key, C.idle_tenant_ttl)
   end
-  return true
+  return true, has_backlog
 end

@@ -1,15 +1,22 @@
--- Limits of a tenant: weight, concurrency, depth. Stored as `w|c|m`; an empty part means the default.
+-- Limits of a tenant: weight, concurrency, depth. Stored as `w|c|m`; an empty part means the default. Read once: the only script
+-- that sets them does so first.
+local limits_read = {}
 local function limits_of(tenant)
-  local raw = redis.call('HGET', K.limits, tenant)
+  local raw = limits_read[tenant]
+  if raw == nil then
+    raw = redis.call('HGET', K.limits, tenant)
+    limits_read[tenant] = raw
+  end
   if not raw then return C.weight, C.concurrency, C.max_queued end
   local w, c, m = string.match(raw, '^([^|]*)|([^|]*)|([^|]*)$')
   return tonumber(w) or C.weight, tonumber(c) or C.concurrency, tonumber(m) or C.max_queued
 end
 
--- Executions of a tenant that wait (backlogs of both lanes and delayed ones).
-local function waiting_of(tenant)
-  local c = redis.call('HMGET', K.tenant .. tenant, 'q:interactive', 'q:routine', 'd')
-  return (tonumber(c[1]) or 0) + (tonumber(c[2]) or 0) + (tonumber(c[3]) or 0)
+-- Executions of a tenant that wait (backlogs of both lanes and delayed ones), and its state for at-once.lua.
+local function waiting_of(tenant, lane)
+  local s = redis.call('HMGET', K.tenant .. tenant, 'q:interactive', 'q:routine', 'd', 'n', 'park', 'mean', 'vt:' .. lane)
+  local waiting = (tonumber(s[1]) or 0) + (tonumber(s[2]) or 0) + (tonumber(s[3]) or 0)
+  return waiting, { outstanding = tonumber(s[4]) or 0, is_parked = s[5], mean = s[6], v = tonumber(s[7]) or 0 }
 end
 
 -- Lets the state of a tenant go that has nothing queued and nothing running.

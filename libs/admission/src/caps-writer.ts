@@ -1,22 +1,26 @@
 /**
- * Brings caps that Postgres has into force. The API does the same after each change (apps/api/src/make-live.ts); a worker
- * does it for changes by raw SQL, and for a Redis that lost them.
+ * Brings caps that Postgres has into force: the API after each change, a worker for changes by raw SQL, and for a Redis that lost them.
  *
- * What was read before a change is not written after it, so that no worker undoes a kill switch, not for a moment. The scheduler's
+ * What was read before a change is not written after it, so that nobody undoes a kill switch, not for a moment. The scheduler's
  * limits have no such guard: whoever wrote them looks again.
  */
 import { isDeepStrictEqual } from 'node:util'
-import type { Admission } from '@cofferdam/admission'
 import type { TenantCaps } from '@cofferdam/contract'
-import type { Producer } from '@cofferdam/queue'
+import type { Admission } from './create-admission.ts'
 
 /** Changes of one tenant's caps in a row that are followed; each round means that another one came in between. */
 const MAX_ROUNDS = 10
 
-/** Returns the function that writes caps where admission and the scheduler read them. */
+/** Returns the function that writes caps where admission and the scheduler read them. Throws as its parts do. */
 export function createCapsWriter(deps: {
   admission: Pick<Admission, 'setCapsSince' | 'capsRev'>
-  producer: Pick<Producer, 'setTenantLimits'>
+  /** The scheduler. */
+  producer: {
+    setTenantLimits(
+      tenantId: string,
+      limits: Pick<TenantCaps, 'weight' | 'concurrency' | 'max_queued'>,
+    ): Promise<void>
+  }
   loadCaps(tenantId: string): Promise<TenantCaps | null>
 }): (tenantId: string) => Promise<void> {
   return async (tenantId) => {

@@ -1,7 +1,7 @@
 /** Two writers of one tenant's caps. The parts around the writer are plain objects whose timing the test decides. */
 import { DEFAULT_TENANT_CAPS, type TenantCaps } from '@cofferdam/contract'
 import { expect, it } from 'vitest'
-import { createCapsWriter } from '../src/write-caps.ts'
+import { createCapsWriter } from './caps-writer.ts'
 
 const OFF: TenantCaps = { ...DEFAULT_TENANT_CAPS, tenant_daily: 0 }
 

@@ -1,0 +1,11 @@
+import { expect, it } from 'vitest'
+import { createReturnTimes } from './return-times.ts'
+
+it('lets those that wait for room come back after a second, in order, and none later than after half a minute', () => {
+  const returnAtMs = createReturnTimes()
+  expect([returnAtMs(10_000), returnAtMs(10_000), returnAtMs(10_020)]).toEqual([11_000, 11_050, 11_100])
+  expect(returnAtMs(20_000)).toBe(21_000)
+  const many = Array.from({ length: 1000 }, () => returnAtMs(20_000))
+  expect(many).toEqual(many.toSorted((a, b) => a - b))
+  expect(many.at(-1)).toBe(50_000)
+})

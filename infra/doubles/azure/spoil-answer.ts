@@ -1,0 +1,23 @@
+/** Answers of code pools, which may be lost or spoiled on their way after everything was carried out. */
+import type { ServerResponse } from 'node:http'
+import { Dropped, reply, replyHalf, replyPage } from './exchange.ts'
+import { happens, type Faults } from './faults.ts'
+
+/** Answers, or does what the faults say for the path of this request. */
+export function answer(
+  faults: Faults,
+  response: ServerResponse,
+  code: number,
+  body: unknown,
+  headers: Record<string, string> = {},
+): void {
+  const isMeant = (response.req.url ?? '').includes(faults.drop_path)
+  if (isMeant && happens(faults, 'drop_after')) throw new Dropped()
+  if (isMeant && happens(faults, 'halve_after')) return replyHalf(response, code, body)
+  if (isMeant && happens(faults, 'page_after')) return replyPage(response, faults.page_status)
+  if (isMeant && happens(faults, 'odd_after')) {
+    response.writeHead(200, { 'Content-Type': 'application/json' })
+    return void response.end(faults.odd_body)
+  }
+  reply(response, code, body, headers)
+}

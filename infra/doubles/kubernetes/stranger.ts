@@ -1,0 +1,43 @@
+/** What answers at an address that a claim has by mistake: it takes nobody in. */
+import { createServer, type Socket } from 'node:net'
+import { listenAll, PORT } from './pod.ts'
+
+export interface Stranger {
+  /** What each connection said to it, in order. */
+  readonly heard: readonly string[]
+  /** Claims that have it lose it, and get pods; nothing listens there any more. */
+  lose(): void
+}
+
+export interface RunningStranger extends Stranger {
+  readonly ip: string
+  readonly lost: Promise<unknown>
+}
+
+/** Starts one where a pod would listen. It answers the first words with `answer`, which may be empty, and closes the connection. */
+export async function startStranger(answer: string): Promise<RunningStranger> {
+  const heard: string[] = []
+  const open = new Set<Socket>()
+  const lost = Promise.withResolvers<undefined>()
+  const takesNobody = () =>
+    createServer((socket) => {
+      open.add(socket)
+      socket.once('close', () => open.delete(socket))
+      socket.on('error', () => undefined)
+      socket.once('data', (words) => {
+        heard.push(String(words))
+        socket.end(answer)
+      })
+    })
+  const { ip, close } = await listenAll([[PORT, takesNobody]])
+  return {
+    ip,
+    heard,
+    lost: lost.promise,
+    lose() {
+      close()
+      for (const socket of open) socket.destroy()
+      lost.resolve(undefined)
+    },
+  }
+}

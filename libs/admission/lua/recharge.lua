@@ -1,0 +1,40 @@
+-- recharge: counts again an attempt that was charged before Redis lost its charge, and whose audit row is about to be written.
+--
+-- KEYS  1 seeded  string  run id of the Redis server under which the counters were made good
+--       2 caps    hash    the tenant's own caps
+--       3 charge  string  ledger entry "day:hour:charged_at:token that charged:token that owns"
+--       4 day     hash    {b, n, cu, cr, mu, mr} of the tenant
+--       5 hour    hash    {b, n} of the tenant's agent
+--       6 open    hash    member -> "day:cpu:cost" reserved
+-- ARGV  1 server run id  2 length of a day, ms  3 length of an hour, ms  4 when it was charged, ms  5 token of that admission
+--       6 member  7 ledger TTL, ms
+-- Returns {'kept'} (the charge is there, of this owner or of a later one) | {'recharged'} | {'unseeded', now, caps rev}
+-- Invariants
+--   - Counters of another run of the server are made good first: the audit row is not written yet, so no count has it.
+--   - It counts in the windows of its charge. Where they are over, nothing is left to count.
+--   - No cap is asked: it ran. Its CPU and cost are counted by its settlement, for which it is open from here on.
+-- Complexity O(1).
+
+if redis.call('EXISTS', KEYS[3]) == 1 then return {'kept'} end
+local t = redis.call('TIME')
+local now = t[1] * 1000 + math.floor(t[2] / 1000)
+if redis.call('GET', KEYS[1]) ~= ARGV[1] then return {'unseeded', now, redis.call('HGET', KEYS[2], 'rev') or ''} end
+local dayMs, hourMs, chargedAt = tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
+local day, hour = math.floor(chargedAt / dayMs), math.floor(chargedAt / hourMs)
+
+local function count(key, length, bucket)
+  local b = tonumber(redis.call('HGET', key, 'b'))
+  if bucket < math.floor(now / length) or b and b > bucket then return end
+  if b ~= bucket then
+    redis.call('DEL', key)
+    redis.call('HSET', key, 'b', bucket)
+  end
+  redis.call('HINCRBY', key, 'n', 1)
+  redis.call('PEXPIREAT', key, (bucket + 1) * length + 60000)
+end
+count(KEYS[4], dayMs, day)
+count(KEYS[5], hourMs, hour)
+redis.call('SET', KEYS[3], string.format('%.0f:%.0f:%.0f:', day, hour, chargedAt) .. ARGV[5] .. ':' .. ARGV[5], 'PX', ARGV[7])
+redis.call('HSET', KEYS[6], ARGV[6], string.format('%.0f:0:0', day))
+redis.call('PEXPIRE', KEYS[6], ARGV[7])
+return {'recharged'}

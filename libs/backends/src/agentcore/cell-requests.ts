@@ -1,0 +1,79 @@
+/** Requests to the cell of one session, by the service's tools: each is named by a nonce of its own and has one answer. */
+import { randomBytes } from 'node:crypto'
+import type { ToolArguments, ToolName } from '@aws-sdk/client-bedrock-agentcore'
+import { CofferdamError } from '@cofferdam/contract'
+import { cellCode } from './cell-source.ts'
+import type { ToolResult } from './consume-stream.ts'
+import type { CallMore, DataPlane, SessionPlace } from './data-plane.ts'
+import { despiteLosses, patiently, THROTTLED_MAX } from './patiently.ts'
+import { readAnswer, type Answer } from './read-answer.ts'
+
+/** A turn in the fleet's own rate: with a sandbox somebody waits longer than where another backend may serve (10 s). */
+const TURN_MS = 60_000
+
+export interface CellRequests {
+  /** One call of a tool. */
+  call(name: ToolName, given: ToolArguments, signal: AbortSignal, more?: CallMore): Promise<ToolResult>
+  /**
+   * One question. `most` bounds the bytes of the answer. `before`: nothing of the execution has begun, and nobody waits as long as for a
+   * program. Throws `sandbox_lost` where the interpreter is gone, what the cell says of a request that failed, and what calls throw.
+   */
+  ask(request: object, most: number, signal: AbortSignal, when?: 'before'): Promise<Answer>
+  /** The same question again after an answer that was lost. */
+  askAgain: CellRequests['ask']
+  /** The answer in what a tool printed; null where there is none. Throws what the cell says of a request that failed. */
+  answered(result: ToolResult, nonce: string, most: number): Promise<Answer | null>
+  /** A path of a file for the cell that no other request has, beside its folder. */
+  fileFor(what: 'sh' | 'files'): string
+}
+
+export const newNonce = (): string => randomBytes(12).toString('hex')
+
+/** Those of a session; `onGone` hears that its interpreter died. */
+export function createCellRequests(service: DataPlane, id: SessionPlace, onGone: () => void): CellRequests {
+  const tag = randomBytes(6).toString('hex')
+  let files = 0
+
+  const call: CellRequests['call'] = async (name, given, signal, more) =>
+    await patiently(
+      async () => await service.call(id, name, given, signal, { turnMs: TURN_MS, ...more }),
+      signal,
+      THROTTLED_MAX.after,
+    )
+
+  const callBefore: typeof call = async (name, given, signal) =>
+    await patiently(async () => await service.call(id, name, given, signal), signal, THROTTLED_MAX.before)
+
+  const answered: CellRequests['answered'] = async (result, nonce, most) => {
+    const answer = await readAnswer(result, nonce, most)
+    if (answer?.head.failed === undefined) return answer
+    throw cellFailure(answer.head)
+  }
+
+  const ask: CellRequests['ask'] = async (request, most, signal, when) => {
+    const nonce = newNonce()
+    const given = { code: cellCode({ ...request, nonce }), language: 'python' } as const
+    const by = when === 'before' ? callBefore : call
+    const answer = await answered(await by('executeCode', given, signal), nonce, most)
+    if (answer !== null) return answer
+    onGone()
+    throw new CofferdamError('sandbox_lost', 'AgentCore: the interpreter of the session is gone.')
+  }
+
+  return {
+    call,
+    ask,
+    askAgain: async (request, most, signal, when) =>
+      await despiteLosses(async () => await ask(request, most, signal, when), signal),
+    answered,
+    fileFor: (what) => `cofferdam-${tag}-${(files += 1)}.${what}`,
+  }
+}
+
+function cellFailure({ failed, message = '' }: Answer['head']): CofferdamError {
+  const code =
+    failed === 'not_found' || failed === 'payload_too_large' || failed === 'invalid_request'
+      ? failed
+      : 'internal'
+  return new CofferdamError(code, message.slice(0, 300))
+}

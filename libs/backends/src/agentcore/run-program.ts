@@ -1,0 +1,105 @@
+/** One program in a session, from what an execution asks for to its exit: by which tool, within which deadlines, and what it printed. */
+import { randomUUID } from 'node:crypto'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { unmeasuredUsage, type Exit, type Program, type RunIo, type SandboxSpec } from '@cofferdam/contract'
+import type { CellSession } from './cell-session.ts'
+import { describeProgram } from './describe-program.ts'
+import { fromAnswer, withoutAnswer } from './exit-evidence.ts'
+import { createLiveOutput } from './live-output.ts'
+import { traceParentOf } from './trace-parent.ts'
+
+/**
+ * Of each stream, in one answer: the service sends it twice, as text and as structured content, and all of it is in the worker's
+ * memory before the first byte is handed over (10 MB of such text took 0.3 GB, measured).
+ */
+const OUTPUT_MAX = 8 * 1024 * 1024
+/** The part of the time between the soft and the hard deadline in which the cell stops a program; the rest is for its answer. */
+const GRACE_SHARE = 0.8
+const GRACE_MIN_MS = 100
+/** When a caller that has a hard deadline must have given up. */
+const LATE_MS = 500
+
+export interface ProgramParts {
+  session: CellSession
+  spec: SandboxSpec
+  /** Node.js in the session. */
+  node: string
+  /** Above it a program runs in the background. */
+  callMaxMs: number
+}
+
+/**
+ * `files`: those that come first, as uploaded, and the paths of all that came so far. `startedAt`: by the steady clock, when it was asked
+ * for. Throws what `Sandbox.run` throws.
+ */
+export async function runProgram(
+  { session, spec, node, callMaxMs }: ProgramParts,
+  program: Program,
+  files: { archive: string | null; provided: readonly string[] },
+  io: RunIo,
+  { signal, startedAt }: { signal: AbortSignal; startedAt: number },
+): Promise<Exit> {
+  const { limits, env, reuse } = spec
+  const { soft_timeout_ms: softMs, hard_timeout_ms: hardMs } = limits
+  const inCell = program.type === 'script' && program.language === 'python'
+  const keep = reuse === 'session' && inCell
+  const graceMs = Math.max(GRACE_MIN_MS, (hardMs - softMs) * GRACE_SHARE)
+  const most = {
+    stdout: Math.min(io.maxOutputBytes.stdout, OUTPUT_MAX),
+    stderr: Math.min(io.maxOutputBytes.stderr, OUTPUT_MAX),
+  }
+  const output = createLiveOutput(io, most)
+  // A reader that fails ends the run: its program may wait for that reader for ever.
+  const reader = new AbortController()
+  const both = AbortSignal.any([signal, reader.signal])
+  const { answer, result } = await session.run(
+    {
+      once: randomUUID(),
+      softMs,
+      graceMs,
+      carrier: hardMs > callMaxMs && !keep ? 'task' : inCell ? 'cell' : 'command',
+      maxOutput: most.stdout + most.stderr,
+      traceParent: traceParentOf(spec),
+      job: {
+        op: 'run',
+        archive: files.archive,
+        keep,
+        program: describeProgram(program, files.provided),
+        node,
+        env,
+        secrets: secretsIn(env),
+        stdin: Buffer.from(io.stdin ?? []).toString('base64'),
+        soft_ms: softMs,
+        grace_ms: graceMs,
+        max: most,
+      },
+      async onLive(piece) {
+        both.throwIfAborted()
+        await output.take(piece).catch((error: unknown) => {
+          reader.abort(error)
+          throw error
+        })
+      },
+    },
+    both,
+  )
+  const wallMs = performance.now() - startedAt
+  // What did not end by itself may have left anything running.
+  if (answer === null || answer.head.exit?.stopped === true) session.spoil()
+  const { stdout, stderr, ...ended } =
+    answer === null ? withoutAnswer(result, output.handed, most, wallMs >= softMs) : fromAnswer(answer)
+  await (answer === null ? output.append({ stdout, stderr }) : output.finish({ stdout, stderr }))
+  // It was killed a little early, so that its output could still come: the hard deadline is what ended it.
+  if (answer?.head.exit?.killed === true)
+    await sleep(hardMs + LATE_MS - wallMs, undefined, { signal }).catch(() => undefined)
+  const serviceExecutionTime = result?.executionTime ?? null
+  return {
+    ...ended,
+    usage: unmeasuredUsage(wallMs),
+    ...(serviceExecutionTime === null ? {} : { serviceExecutionTime }),
+  }
+}
+
+const SECRET_NAME = /token|secret|passw|api_?key|access_?key|private_?key|credential/i
+const secretsIn = (env: Record<string, string>): string[] =>
+  Object.entries(env).flatMap(([name, value]) => (SECRET_NAME.test(name) ? [value] : []))

@@ -1,0 +1,60 @@
+/** A daemon of our own making on a unix socket: what it says of a container that was told to end. */
+import { createServer, type RequestListener } from 'node:http'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { expect, onTestFinished, test } from 'vitest'
+import { connectDaemon, type Daemon } from './daemon.ts'
+import { endedByItself } from './destroy-container.ts'
+
+const NAME = 'cofferdam-sbx_1'
+/** Long enough for any answer here. */
+const WITHIN_MS = 60_000
+
+/** `asked` collects method and path of every call. */
+async function daemonThat(answer: RequestListener): Promise<{ daemon: Daemon; asked: string[] }> {
+  const asked: string[] = []
+  const folder = await mkdtemp(join(tmpdir(), 'cofferdam-docker-'))
+  const server = createServer((request, response) => {
+    asked.push(`${request.method} ${request.url}`)
+    answer(request, response)
+  })
+  const host = join(folder, 'd.sock')
+  await new Promise<void>((resolve) => server.listen(host, resolve))
+  onTestFinished(async () => {
+    server.closeAllConnections()
+    server.close()
+    await rm(folder, { recursive: true })
+  })
+  return { daemon: await connectDaemon({ host, api_timeout_ms: 60_000 }), asked }
+}
+
+const says =
+  (status: number, body: unknown): RequestListener =>
+  (_request, response) => {
+    response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(body))
+  }
+
+test('a container that the daemon has removed by itself needs no other call', async () => {
+  const { daemon, asked } = await daemonThat(says(200, { StatusCode: 0, Error: null }))
+  expect(await endedByItself(daemon, NAME, WITHIN_MS)).toBe(true)
+  expect(asked).toEqual([`POST /containers/${NAME}/wait?condition=removed`])
+})
+
+test('a container that is gone already has ended', async () => {
+  const { daemon } = await daemonThat(says(404, { message: `No such container: ${NAME}` }))
+  expect(await endedByItself(daemon, NAME, WITHIN_MS)).toBe(true)
+})
+
+test.each([
+  ['could not remove it', says(200, { StatusCode: 0, Error: { Message: 'driver failed to remove' } })],
+  ['refuses', says(403, { message: 'forbidden' })],
+])('a daemon that %s is asked to kill and remove', async (_what, answer) => {
+  const { daemon } = await daemonThat(answer)
+  expect(await endedByItself(daemon, NAME, WITHIN_MS)).toBe(false)
+})
+
+test('a daemon that says nothing is not waited for', async () => {
+  const { daemon } = await daemonThat(() => undefined)
+  expect(await endedByItself(daemon, NAME, 1)).toBe(false)
+})

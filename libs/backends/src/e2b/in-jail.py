@@ -1,0 +1,52 @@
+"""Starts the agent of a session whose files alone stay: `python3 -I -S in-jail.py JAIL DISK SHM AGENT-OPTIONS…`, the sizes in bytes.
+
+JAIL (jail.py of the process backend) makes it the first process of namespaces of its own: what its programs leave cannot be but below
+it, and they write nowhere but on file systems that it can wipe. The machine's own folders show inside, read-only; its ports, devices and processes and all below /run do not.
+"""
+import os
+import signal
+import sys
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+# Where programs could leave something, and what the jail has of its own or nobody needs.
+HIDDEN = {"boot", "dev", "lost+found", "media", "mnt", "proc", "root", "run", "sys", "tmp"}
+# The jail's root is mounted over it; nothing of /tmp shows inside.
+ROOT = "/tmp/cofferdam"
+
+
+def folders():
+    names = sorted(name for name in os.listdir("/") if name not in HIDDEN)
+    return ["/" + name for name in names if os.path.isdir("/" + name) and not set(name) & set(" \n")]
+
+
+def become_jail(jail, disk, shm, options):
+    os.makedirs(ROOT, exist_ok=True)
+    settings = {
+        "guest": HERE,
+        "folder": ROOT,
+        "filter": os.path.join(HERE, os.uname().machine + ".bpf"),
+        "links": "",
+        "binds": "\n".join("%s %s" % (path, path) for path in folders()),
+        "masks": "",
+        "disk": disk,
+        "shm": shm,
+    }
+    pairs = [word for pair in settings.items() for word in pair]
+    os.execv(sys.executable, [sys.executable, "-I", "-S", jail, *pairs, "--", *options])
+
+
+heard, told = os.pipe()
+# envd's processes lead their sessions already, and the jail begins one.
+pid = os.fork()
+if pid == 0:
+    os.dup2(told, 3)
+    os.set_inheritable(3, True)
+    become_jail(sys.argv[1], sys.argv[2], sys.argv[3], sys.argv[4:])
+os.close(told)
+# The agent alone holds the channel, so that its end is the channel's.
+os.closerange(0, 2)
+if b'"proc":false' in b"".join(iter(lambda: os.read(heard, 256), b"")):
+    # An agent that does not see its mounts could not wipe them.
+    os.kill(pid, signal.SIGKILL)
+    sys.stderr.write("jail: this sandbox lets no other /proc be mounted\n")
+os.waitpid(pid, 0)

@@ -1,0 +1,27 @@
+import { expect, test } from 'vitest'
+import { boundedBody, retryAfterMs } from './http-answer.ts'
+
+test.each([
+  ['3', 3000],
+  ['0', 0],
+  ['0.5', 500],
+  ['', null],
+  ['-1', null],
+  ['1e3', null],
+  ['9999999', null],
+  ['Wed, 21 Oct 2026 07:28:00 GMT', null],
+  [null, null],
+  [undefined, null],
+])('of Retry-After %j as many milliseconds are waited as it says: %s', (header, ms) => {
+  expect(retryAfterMs(header)).toBe(ms)
+})
+
+test('a body of the size that is allowed is read whole, one byte more is refused, and none is empty', async () => {
+  const body = (): AsyncIterable<Uint8Array> => new Response('12345').body ?? expect.fail('no body')
+  expect(String(await boundedBody('Vendor', body(), 5))).toBe('12345')
+  await expect(boundedBody('Vendor', body(), 4)).rejects.toMatchObject({
+    code: 'protocol_violation',
+    message: 'Vendor: an answer above 4 bytes.',
+  })
+  expect(await boundedBody('Vendor', null, 4)).toHaveLength(0)
+})

@@ -1,0 +1,24 @@
+/** What every vendor's HTTP answers are read with: when to come back, and a body that cannot fill the memory. */
+import { CofferdamError } from '@cofferdam/contract'
+
+/** Milliseconds that `Retry-After` asks for (RFC 9110 §10.2.3: seconds; some send parts of one); null where it says nothing, or a date. */
+export function retryAfterMs(header: string | null | undefined): number | null {
+  return /^\d{1,6}(\.\d{1,6})?$/.test(header ?? '') ? Number(header) * 1000 : null
+}
+
+/** The body of an answer of `vendor`; throws `protocol_violation` above `maxBytes`. */
+export async function boundedBody(
+  vendor: string,
+  body: AsyncIterable<Uint8Array> | null,
+  maxBytes: number,
+): Promise<Buffer> {
+  const parts: Uint8Array[] = []
+  let size = 0
+  for await (const part of body ?? []) {
+    size += part.length
+    if (size > maxBytes)
+      throw new CofferdamError('protocol_violation', `${vendor}: an answer above ${maxBytes} bytes.`)
+    parts.push(part)
+  }
+  return Buffer.concat(parts, size)
+}

@@ -1,0 +1,127 @@
+/**
+ * Who shares cells, and in which order they get them: the executions of one session, or those of one tenant and kind.
+ *
+ *   an idle cell ─▶ its own      fewer than `max` ─▶ the right to open one      else in line, in order of arrival
+ *
+ * A cell never serves two tenants: the tenant is in the key.
+ */
+import type { ExecutionId, SandboxSpec, SessionId, SessionName, SessionScope } from '@cofferdam/contract'
+import type { CellSettings } from './config.ts'
+import { createLine, type Line } from './line.ts'
+import type { CellSlot, SlotKind, SlotLimits } from './slot.ts'
+
+export interface Cell<S extends CellSlot> {
+  slot: S
+  id: SessionId
+  scope: SessionScope
+  limits: SlotLimits
+  runs: number
+  startedMs: number
+  idleMs: number
+  /** Null while an execution has it. */
+  idleSinceMs: number | null
+  /** The execution whose turn it was last. */
+  executionId: ExecutionId
+  /** Its part of the budget while it waits. */
+  memory: Disposable | null
+}
+
+/** All cells of one session, or of one tenant and kind. */
+export interface Domain<S extends CellSlot> {
+  readonly key: string
+  /** Null for reuse scope `tenant`. */
+  readonly session: SessionName | null
+  readonly max: number
+  /** Also cells that are only opening. */
+  count: number
+  readonly cells: Set<Cell<S>>
+  /** Each is handed an idle cell that is then its own, or (null) the right to open one, already counted. */
+  readonly line: Line<Cell<S> | null>
+}
+
+export interface CellDomains<S extends CellSlot> {
+  of(spec: SandboxSpec, kind: SlotKind): Domain<S>
+  /** A cell, or null for the right to open one (counted). Who comes later never gets one earlier. Rejects with the signal's reason. */
+  turnIn(domain: Domain<S>, signal: AbortSignal): Promise<Cell<S> | null>
+  /** A cell became idle, or one went: hands it, or its place, to who waits longest. */
+  freed(domain: Domain<S>): void
+  /** Cells of all domains, also those that are only opening. */
+  readonly count: number
+  all(): { domain: Domain<S>; cell: Cell<S> }[]
+  /** Those that wait for an execution, in the order in which to do without them. */
+  idle(): { domain: Domain<S>; cell: Cell<S> }[]
+}
+
+/** Creates the domains of one backend; each is there while it has cells or somebody waits for one. */
+export function createCellDomains<S extends CellSlot>(
+  backend: string,
+  settings: Pick<CellSettings, 'max_per_tenant'>,
+): CellDomains<S> {
+  const domains = new Map<string, Domain<S>>()
+
+  function takeIdle(domain: Domain<S>): Cell<S> | null {
+    for (const cell of domain.cells) {
+      if (cell.idleSinceMs === null || !cell.slot.alive) continue
+      cell.idleSinceMs = null
+      cell.memory?.[Symbol.dispose]()
+      cell.memory = null
+      return cell
+    }
+    return null
+  }
+
+  const all = (): { domain: Domain<S>; cell: Cell<S> }[] =>
+    [...domains.values()].flatMap((domain) => [...domain.cells].map((cell) => ({ domain, cell })))
+
+  return {
+    of({ tenantId, session }, kind) {
+      const key =
+        session === null
+          ? JSON.stringify([tenantId, 'tenant', kind.limits, kind.preload])
+          : JSON.stringify([tenantId, 'session', session.key])
+      const found = domains.get(key)
+      if (found !== undefined) return found
+      const domain: Domain<S> = {
+        key,
+        session: session === null ? null : { tenantId, backend, key: session.key },
+        max: session === null ? settings.max_per_tenant : 1,
+        count: 0,
+        cells: new Set(),
+        line: createLine(),
+      }
+      domains.set(key, domain)
+      return domain
+    },
+    async turnIn(domain, signal) {
+      if (domain.line.length > 0) return await domain.line.join(signal)
+      const idle = takeIdle(domain)
+      if (idle !== null) return idle
+      if (domain.count >= domain.max) return await domain.line.join(signal)
+      domain.count += 1
+      return null
+    },
+    freed(domain) {
+      if (domain.line.length === 0) {
+        if (domain.count === 0) domains.delete(domain.key)
+        return
+      }
+      const idle = takeIdle(domain)
+      if (idle === null && domain.count >= domain.max) return
+      if (idle === null) domain.count += 1
+      domain.line.serve(idle)
+    },
+    get count() {
+      return [...domains.values()].reduce((sum, { count }) => sum + count, 0)
+    },
+    all,
+    idle: () =>
+      all()
+        .filter(({ cell }) => cell.idleSinceMs !== null)
+        .toSorted(
+          (a, b) =>
+            // Cells that keep nothing are lost at no cost to anyone but time.
+            Number(a.cell.scope !== 'none') - Number(b.cell.scope !== 'none') ||
+            (a.cell.idleSinceMs ?? 0) - (b.cell.idleSinceMs ?? 0),
+        ),
+  }
+}

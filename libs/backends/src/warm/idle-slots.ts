@@ -1,0 +1,57 @@
+/** Slots of one kind that stand ready, oldest first, each with the memory that it holds. */
+import type { Slot } from './slot.ts'
+import type { DropReason } from './warm-deps.ts'
+
+export interface IdleSlots<S extends Slot> {
+  readonly count: number
+  add(slot: S, memory: Disposable): void
+  /** The oldest one that is alive, the caller's from now on; null when there is none. */
+  take(): S | null
+  /** Discards the oldest `count`. */
+  drop(count: number, why: DropReason): void
+  /** Discards those that have waited longer than `ms`. */
+  dropOlder(ms: number): void
+}
+
+/** Creates an empty one. `discard` destroys a slot, and then gives its memory back. */
+export function createIdleSlots<S extends Slot>(
+  discard: (slot: S, memory: Disposable, why: DropReason) => void,
+): IdleSlots<S> {
+  const idle: { slot: S; sinceMs: number; memory: Disposable }[] = []
+
+  function drop(count: number, why: DropReason): void {
+    for (const { slot, memory } of idle.splice(0, count)) discard(slot, memory, why)
+  }
+
+  return {
+    get count() {
+      return idle.length
+    },
+    add(slot, memory) {
+      const entry = { slot, sinceMs: Date.now(), memory }
+      idle.push(entry)
+      slot.onClosed(() => {
+        const at = idle.indexOf(entry)
+        if (at < 0) return
+        idle.splice(at, 1)
+        discard(slot, memory, 'died')
+      })
+    },
+    take() {
+      for (let entry = idle.shift(); entry !== undefined; entry = idle.shift()) {
+        if (entry.slot.alive) {
+          entry.memory[Symbol.dispose]()
+          return entry.slot
+        }
+        // Its channel has closed and its listener was not called yet, which will not find it here.
+        discard(entry.slot, entry.memory, 'died')
+      }
+      return null
+    },
+    drop,
+    dropOlder(ms) {
+      const now = Date.now()
+      drop(idle.filter(({ sinceMs }) => now - sinceMs > ms).length, 'age')
+    },
+  }
+}

@@ -1,0 +1,198 @@
+/**
+ * Warm slots of one kind. A slot goes one way:
+ *
+ *   warming ──ready──▶ idle ──take──▶ bound (the caller's)         nothing comes back: single use
+ *      │ failed          │ too old, surplus, kind unused, memory wanted, channel closed
+ *      ▼                 ▼
+ *    gone              destroyed
+ *
+ * Refill begins a moment after a slot was taken, because a start in parallel is what makes the running one slow; it is
+ * not put off for ever.
+ */
+import { newSandboxId } from '@cofferdam/contract'
+import type { BackendLogger } from '../deps.ts'
+import { createDemand } from './demand.ts'
+import { createIdleSlots } from './idle-slots.ts'
+import { createLine } from './line.ts'
+import { bytesOf, keyOf, type Slot, type SlotKind, type SlotSpec } from './slot.ts'
+import type { DropReason, WarmDeps } from './warm-deps.ts'
+
+/** Refill waits until a short program has run and its answer is out, but not for long programs. */
+const REFILL_AFTER_MS = 25
+/** After so many cold starts one is warmed beside the next: short programs on a fast backend left it no moment for seconds. */
+const COLD_IN_A_ROW = 4
+/** After a failed start a kind rests, so that a broken image does not start containers in a loop. */
+const REST_AFTER_FAILURE_MS = 5_000
+
+export interface SlotPoolParts<S extends Slot> {
+  backend: string
+  kind: SlotKind
+  /** Leaves nothing behind when it rejects. */
+  start(spec: SlotSpec, signal: AbortSignal): Promise<S>
+  deps: WarmDeps
+  logger: BackendLogger
+  /** Aborts when nothing is to be warmed any more. */
+  closing: AbortSignal
+  /** A caller waits for a start of its own, of whatever kind: a refill beside it would make it take half as long again (measured). */
+  isStarting(): boolean
+  /** Takes what goes on without a caller, to wait for its end. */
+  track(work: Promise<unknown>): void
+}
+
+export interface SlotPool<S extends Slot> {
+  readonly kind: SlotKind
+  readonly idle: number
+  /** When it was asked for one last. */
+  readonly lastArrivalMs: number
+  /** One that stands ready; null when there is none. */
+  take(): S | null
+  /** One is warming that nobody waits for. */
+  readonly hasFreeWarming: boolean
+  /** Waits for that; null when it failed. Rejects with the signal's reason. */
+  nextWarming(signal: AbortSignal): Promise<S | null>
+  /** A caller's own start is over, after so many milliseconds when it succeeded. */
+  startedCold(tookMs: number | null): void
+  /** Refills soon after a slot was taken, in case its program runs for long. */
+  refillSoon(): void
+  /** Has so many slots wait whatever the demand. */
+  keep(floor: number): void
+  readonly isKept: boolean
+  drop(count: number, why: DropReason): void
+  /** Looks at ages and at a shrunken demand. */
+  tend(): void
+  /** Destroys what waits and warms nothing any more; who waits for what is warming still gets it. */
+  giveUp(): void
+  /** The same for all who wait, too: they start their own. */
+  close(): void
+}
+
+/** Creates the pool of one kind; it is empty until somebody asks or `keep` says how many wait. */
+export function createSlotPool<S extends Slot>(parts: SlotPoolParts<S>): SlotPool<S> {
+  const { backend, kind, deps, logger, closing } = parts
+  const settings = deps.config.pools
+  const demand = createDemand(Date.now())
+  const idle = createIdleSlots<S>(discard)
+  /** Who waits for one that is warming; each is given the next that is ready. */
+  const line = createLine<S | null>()
+  let floor = 0
+  let warming = 0
+  /** Asked for and waiting for the refill gate. */
+  let queued = 0
+  /** Cold starts that ended since a refill last began. */
+  let colds = 0
+  let restUntilMs = 0
+  let soon: NodeJS.Timeout | null = null
+  let isGivenUp = false
+
+  const isOver = (): boolean => isGivenUp || closing.aborted
+
+  function discard(slot: S, memory: Disposable, why: DropReason): void {
+    deps.observe?.({ type: 'dropped', backend, why })
+    parts.track(
+      slot
+        .destroy()
+        .catch((error: unknown) => logger.warn({ err: error, backend }, 'a warm slot was not destroyed'))
+        .finally(() => memory[Symbol.dispose]()),
+    )
+  }
+
+  function refill(): void {
+    if (isOver() || !settings.enabled || Date.now() < restUntilMs) return
+    const wanted = Math.min(settings.max_idle, Math.max(floor, demand.target(Date.now())))
+    // Whoever waits takes one that is warming: it does not count as one that will stand ready.
+    while (idle.count + warming + queued - line.length < wanted) {
+      if (parts.isStarting() && colds < COLD_IN_A_ROW) return
+      const memory = deps.memory.tryAcquire(bytesOf(kind))
+      if (memory === null) return
+      queued += 1
+      colds = 0
+      parts.track(
+        deps.refillGate.enter(async () => {
+          queued -= 1
+          if (isOver()) return memory[Symbol.dispose]()
+          await warmOne(memory)
+        }),
+      )
+    }
+  }
+
+  async function warmOne(memory: Disposable): Promise<void> {
+    const startedMs = Date.now()
+    warming += 1
+    try {
+      const slot = await parts.start({ ...kind, slotId: newSandboxId(), owner: deps.owner }, closing)
+      demand.warmed(Date.now() - startedMs)
+      deps.observe?.({ type: 'warmed', backend, ms: Date.now() - startedMs })
+      shelve(slot, memory)
+    } catch (error) {
+      memory[Symbol.dispose]()
+      if (closing.aborted) return
+      restUntilMs = Date.now() + REST_AFTER_FAILURE_MS
+      deps.observe?.({ type: 'warm_failed', backend })
+      logger.warn({ err: error, backend, kind: keyOf(kind) }, 'a warm slot did not start')
+      line.serve(null)
+    } finally {
+      warming -= 1
+    }
+  }
+
+  function shelve(slot: S, memory: Disposable): void {
+    const isUsable = slot.alive && !closing.aborted
+    // Null where there is nothing to hand over: whoever waited for this one starts its own.
+    if (line.serve(isUsable ? slot : null) && isUsable) return memory[Symbol.dispose]()
+    if (isUsable && !isGivenUp) idle.add(slot, memory)
+    else discard(slot, memory, 'died')
+  }
+
+  function giveUp(): void {
+    isGivenUp = true
+    if (soon !== null) clearTimeout(soon)
+    idle.drop(idle.count, 'idle')
+  }
+
+  return {
+    kind,
+    get idle() {
+      return idle.count
+    },
+    get lastArrivalMs() {
+      return demand.lastArrivalMs
+    },
+    take() {
+      demand.arrived(Date.now())
+      return idle.take()
+    },
+    get hasFreeWarming() {
+      return warming > line.length
+    },
+    nextWarming: (signal) => line.join(signal),
+    startedCold(tookMs) {
+      if (tookMs !== null) demand.warmed(tookMs)
+      colds += 1
+    },
+    refillSoon() {
+      soon ??= setTimeout(() => {
+        soon = null
+        refill()
+      }, REFILL_AFTER_MS).unref()
+    },
+    keep(wanted) {
+      floor = wanted
+      refill()
+    },
+    get isKept() {
+      return floor > 0
+    },
+    drop: (count, why) => idle.drop(count, why),
+    tend() {
+      idle.dropOlder(settings.max_age_ms)
+      idle.drop(idle.count - Math.max(floor, demand.target(Date.now())), 'surplus')
+      refill()
+    },
+    giveUp,
+    close() {
+      giveUp()
+      while (line.length > 0) line.serve(null)
+    },
+  }
+}

@@ -1,0 +1,148 @@
+/** What backends and their warm places log; the rest is in log-records.ts. */
+import type { LogFacts } from './log-facts.ts'
+
+/** By message; `…` stands for what differs. */
+export const BACKEND_LOG_FACTS: Readonly<Record<string, LogFacts>> = {
+  'docker: no unix socket reaches into containers here; the attach stream is used': {
+    level: 'info',
+    from: 'worker',
+    about: 'The daemon runs elsewhere; executions are a little slower.',
+  },
+  'docker: the runtime does not work; the default is used': {
+    level: 'info',
+    from: 'worker',
+    about: 'An optional runtime (crun) was passed over. Isolation is never weakened by it.',
+  },
+  'no event stream of the Docker daemon; OOM evidence is the agent’s alone': {
+    level: 'warn',
+    from: 'worker',
+    about: 'Out of memory may be told as `crashed` until the stream is back.',
+  },
+  'the image cannot import a preload set; it is no longer offered': {
+    level: 'warn',
+    from: 'worker',
+    about: 'Rebuild the image with the modules, or take the set out of the configuration.',
+  },
+  'a failed sandbox could not be removed': {
+    level: 'warn',
+    from: 'worker',
+    about: 'The janitor tries again.',
+  },
+  'agentcore: a session was not ready; a fresh one is tried': {
+    level: 'info',
+    from: 'worker',
+    about: 'Its first call did not end with our marker. Often: the interpreter’s image or role is broken.',
+  },
+  'agentcore: a session whose start failed may run on': {
+    level: 'info',
+    from: 'worker',
+    about:
+      'Nobody knows its id, and it was not found by its name. Its worker looks for it again with every round of the janitor, for ten minutes; at the latest the service ends it a minute after its deadline.',
+  },
+  'agentcore: a session was not stopped; it is asked for again': {
+    level: 'warn',
+    from: 'worker',
+    about:
+      'Its worker tries again with every round of the janitor, others once it is gone; at the latest the service ends it a minute after its deadline.',
+  },
+  'azure: a pool that was configured before does not answer': {
+    level: 'warn',
+    from: 'worker',
+    about: 'What is left there could not be looked for; its cooldown ends it. Nothing new goes there.',
+  },
+  'azure: a session could not be given back; its next holder makes another': {
+    level: 'warn',
+    from: 'worker',
+    about:
+      'The attempt was stopped on its way into it, and the agent there does not answer; the next execution of the session gets a fresh one.',
+  },
+  'azure: a session that failed to start may wait until its cooldown ends': {
+    level: 'warn',
+    from: 'worker',
+    about: 'The pool did not take its end; the service ends it by itself.',
+  },
+  'e2b: a sandbox whose creation failed may run on until its life ends': {
+    level: 'warn',
+    from: 'worker',
+    about:
+      'Nobody knows its id yet. Its worker looks for it with every round of the janitor; at the latest the vendor ends it at its time-out.',
+  },
+  'e2b: a failed sandbox was not removed': {
+    level: 'warn',
+    from: 'worker',
+    about: 'The janitor tries again.',
+  },
+  'e2b: a session does not answer and is ended': {
+    level: 'warn',
+    from: 'worker',
+    about: 'Its sandbox runs, but nobody speaks there; this execution gets a fresh one.',
+  },
+  'kubernetes: a session begins anew': {
+    level: 'info',
+    from: 'worker',
+    about: 'Its pod is gone, does not answer, or has another key; this execution gets a fresh one.',
+  },
+  'a session could not be kept and is ended': {
+    level: 'warn',
+    from: 'worker',
+    about:
+      'It was not proven clean, the lease was lost, or its vendor does not answer; the next execution gets a fresh one.',
+  },
+  'a session may begin anew': {
+    level: 'warn',
+    from: 'worker',
+    about:
+      'Whether the registry took the end of a turn is not known; when it did not, the next execution gets a fresh sandbox.',
+  },
+  'a session that did not start is left to the reaper': {
+    level: 'warn',
+    from: 'worker',
+    about:
+      'Neither its sandbox was seen to be gone nor its entry; the next execution, or the reaper, ends both.',
+  },
+  'ended a sandbox of a session that the registry has lost': {
+    level: 'warn',
+    from: 'worker',
+    about: 'Redis lost its memory: nobody could attach to it any more. Its session begins anew.',
+  },
+  'sessions that the registry has lost may run on': {
+    level: 'warn',
+    from: 'worker',
+    about: 'Redis or the vendor could not be asked; the janitor’s next round, half a minute later, is.',
+  },
+  'kubernetes: a claim that failed is left for later': {
+    level: 'warn',
+    from: 'worker',
+    about:
+      'Its pod could not be used, and the API server did not take the deletion. Its worker asks again with every round of the janitor; at the latest `shutdownTime` ends both.',
+  },
+  'kubernetes: the watch of claims does not hold': {
+    level: 'warn',
+    from: 'worker',
+    about:
+      'The API server ended or refused it eight times in a row; claims are heard of late, by lists. Look at the rights of the worker’s service account and at the API server.',
+  },
+  'orphaned cgroups were not swept': {
+    level: 'warn',
+    from: 'worker',
+    about: 'Empty groups stay behind; harmless, tried again.',
+  },
+  'a sandbox was not destroyed': {
+    level: 'warn',
+    from: 'worker',
+    about: 'At the end of a worker; the janitor of another one does it.',
+  },
+  'a cell was not destroyed': { level: 'warn', from: 'worker', about: 'The janitor tries again.' },
+  'a cell could not be proven clean and is destroyed': {
+    level: 'warn',
+    from: 'worker',
+    about:
+      'A session goes on in a fresh place, under another `session_id`. Often: a program works against the cleaning.',
+  },
+  'a warm slot was not destroyed': { level: 'warn', from: 'worker', about: 'The janitor tries again.' },
+  'a warm slot did not start': {
+    level: 'warn',
+    from: 'worker',
+    about: 'Executions start cold meanwhile. Often: run `cofferdam doctor` on that host.',
+  },
+}
