@@ -1,4 +1,4 @@
-/** What carrying an execution needs; made once in run-worker.ts. */
+/** What carrying an execution needs; made once in compose-deps.ts. */
 import type { Admission, SandboxSwitch } from '@cofferdam/admission'
 import type { AttemptRecord, Backend, Prices, SessionRegistry, WorkerId } from '@cofferdam/contract'
 import type { Executor } from '@cofferdam/executor'
