@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
 import { connectDaemon, type Daemon } from './daemon.ts'
-import { endedByItself } from './destroy-container.ts'
+import { destroyContainer, endedByItself } from './destroy-container.ts'
 
 const NAME = 'cofferdam-sbx_1'
 /** Long enough for any answer here. */
@@ -57,4 +57,19 @@ test.each([
 test('a daemon that says nothing is not waited for', async () => {
   const { daemon } = await daemonThat(() => undefined)
   expect(await endedByItself(daemon, NAME, 1)).toBe(false)
+})
+
+test('a container that the daemon removes between its kill from this host and the call for its end was one all the same', async () => {
+  const { daemon } = await daemonThat((request, response) =>
+    request.method === 'GET'
+      ? says(200, { Id: 'f'.repeat(64), State: { Pid: 0 } })(request, response)
+      : says(404, { message: `No such container: ${NAME}` })(request, response),
+  )
+  expect(await destroyContainer(daemon, NAME, { heedsKillLate: true })).toBe(true)
+})
+
+test('a container that was never there was none, however it is ended', async () => {
+  const { daemon } = await daemonThat(says(404, { message: `No such container: ${NAME}` }))
+  for (const heedsKillLate of [true, false])
+    expect(await destroyContainer(daemon, NAME, { heedsKillLate })).toBe(false)
 })

@@ -44,8 +44,8 @@ export async function destroyContainer(
 ): Promise<boolean> {
   const container = daemon.docker.getContainer(name)
   const deadline = performance.now() + GONE_WITHIN_MS
-  let existed = false
-  if (heedsKillLate) await killFromHost(daemon, name)
+  // What was killed from here may have been removed by the daemon itself (AutoRemove) before it is asked to.
+  let existed = heedsKillLate && (await killFromHost(daemon, name))
   for (let turn = 0; ; turn += 1) {
     try {
       await daemon.call('remove', (abortSignal) => container.remove({ force: true, v: true, abortSignal }))

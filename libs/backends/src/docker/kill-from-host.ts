@@ -8,18 +8,21 @@ import type { Daemon } from './daemon.ts'
 
 /**
  * Does nothing where it cannot know: a daemon elsewhere, a worker in a container of its own, a process that is not in the container's
- * cgroup. The daemon is asked for the container's end all the same.
+ * cgroup. The daemon is asked for the container's end all the same. True when there is such a container: it may be gone by that time.
  */
-export async function killFromHost(daemon: Daemon, name: string): Promise<void> {
+export async function killFromHost(daemon: Daemon, name: string): Promise<boolean> {
+  let isThere = false
   try {
     const { Id: id, State: state } = await daemon.call('inspect', (abortSignal) =>
       daemon.docker.getContainer(name).inspect({ abortSignal }),
     )
+    isThere = true
     // Looked at right before the signal, with nothing in between: a pid is not used again that fast.
     if (state.Pid > 1 && standsIn(state.Pid, id)) process.kill(state.Pid, 'SIGKILL')
   } catch {
     // Gone already, or not ours to signal.
   }
+  return isThere
 }
 
 /** True for a process of this host whose cgroup is named by the container's whole id. */
