@@ -77,7 +77,8 @@ export function lifecycle(h: Harness): void {
       h.open(programs.exit(0), { owner: left }),
       h.open(programs.exit(0), { owner: left }),
     ])
-    expect(new Set(await other.owners())).toEqual(new Set([...(await other.owners()), h.owner(), left]))
+    // Beside those of other workers on this host, which come and go.
+    expect(await other.owners()).toEqual(expect.arrayContaining([h.owner(), left]))
     expect(await other.sweep(left)).toEqual({ destroyed: 2 })
     await gone(async () => {
       const [owners, swept] = [await other.owners(), await other.sweep(left)]
