@@ -126,31 +126,36 @@ test('runs commands: argv, shell, not found, not executable', async () => {
   expect((await lab.once({ type: 'command', shell: large })).stdout).toBe('done\n')
 })
 
+/** Seconds: of one test's own among all that sleep on this machine. */
+let slept = 0
+const sleepSeconds = (): string => `98760${++slept}.${process.pid}`
+
 test.each([
-  ['a child in the background', 'sleep 987601 & echo on'],
-  ['a daemon with a session of its own that holds stdout', 'setsid sleep 987602 & echo on'],
-  ['a daemon that ignores every signal', `(trap '' INT TERM HUP; setsid sleep 987603) & echo on`],
-  ['a stopped child', 'sleep 987604 & kill -STOP $!; echo on'],
+  ['a child in the background', 'sleep $S & echo on'],
+  ['a daemon with a session of its own that holds stdout', 'setsid sleep $S & echo on'],
+  ['a daemon that ignores every signal', `(trap '' INT TERM HUP; setsid sleep $S) & echo on`],
+  ['a stopped child', 'sleep $S & kill -STOP $!; echo on'],
 ])('kills what a program leaves: %s', async (_name, shell) => {
-  const marker = /9876\d\d/.exec(shell)![0]
+  const seconds = sleepSeconds()
   const agent = await lab.start('none')
-  const { stdout, exit } = await agent.run({ type: 'command', shell })
+  const { stdout, exit } = await agent.run({ type: 'command', shell: `S=${seconds}; ${shell}` })
   expect({ stdout, exitCode: exit.exitCode }).toEqual({ stdout: 'on\n', exitCode: 0 })
-  expect(processesWith(marker)).toEqual([])
+  expect(processesWith(`sleep\x00${seconds}`)).toEqual([])
   await stop(agent)
 })
 
 test('kills everything when its channel closes in the middle', async () => {
+  const seconds = sleepSeconds()
   const agent = await lab.start('none')
   const program: Program = {
     type: 'command',
-    shell: `(trap '' TERM; setsid sleep 987605) & echo up; sleep 987605`,
+    shell: `(trap '' TERM; setsid sleep ${seconds}) & echo up; sleep ${seconds}`,
   }
   const running = agent.run(program)
   running.catch(() => {})
-  await vi.waitFor(() => expect(processesWith('sleep\x00987605').length).toBe(2), 20_000)
+  await vi.waitFor(() => expect(processesWith(`sleep\x00${seconds}`).length).toBe(2), 20_000)
   await stop(agent)
-  expect(processesWith('sleep\x00987605')).toEqual([])
+  expect(processesWith(`sleep\x00${seconds}`)).toEqual([])
   await expect(running).rejects.toMatchObject({ code: 'sandbox_lost' })
 })
 

@@ -11,6 +11,8 @@ beforeAll(async () => {
 afterAll(() => lab.close())
 
 const KEEP = { keepInterpreter: true }
+/** Seconds: of this file's own among all that sleep on this machine. */
+const SLEEP = `9877.${process.pid}`
 type Step = (
   source: string,
   more?: { stdin?: string; env?: Record<string, string>; argv?: string[] },
@@ -152,8 +154,8 @@ test.each([false, true])(
 def spin():
     while True: pass
 threading.Thread(target=spin, daemon=True).start()
-child = subprocess.Popen(["sh", "-c", "sleep 987701 & setsid sleep 987701 & wait"])
-subprocess.Popen(["setsid", "sleep", "987701"])
+child = subprocess.Popen(["sh", "-c", "sleep ${SLEEP} & setsid sleep ${SLEEP} & wait"])
+subprocess.Popen(["setsid", "sleep", "${SLEEP}"])
 sys.stdout.write("unflushed")
 os.getpid()`)
     expect(ran.stdout).toBe('unflushed')
@@ -162,7 +164,9 @@ os.getpid()`)
     expect(childrenOf(pid).every(({ state }) => state === 'Z')).toBe(true)
     const alive = readdirSync('/proc').filter((name) => {
       try {
-        return /^\d+$/.test(name) && readFileSync(`/proc/${name}/cmdline`, 'utf8').includes('sleep\x00987701')
+        return (
+          /^\d+$/.test(name) && readFileSync(`/proc/${name}/cmdline`, 'utf8').includes(`sleep\x00${SLEEP}`)
+        )
       } catch {
         return false
       }

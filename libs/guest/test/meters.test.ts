@@ -108,8 +108,9 @@ const BUSY: Program = {
   type: 'command',
   shell: `head -c 1000000 /dev/zero > a
 (sh -c 'head -c 1000000 /dev/zero > b; true'; true)
-setsid sh -c 'cat a > /dev/null; touch done; exec sleep 1000' &
-while [ ! -e done ]; do sleep 0.01; done`,
+mkfifo done
+setsid sh -c 'cat a > /dev/null; echo > done; exec sleep 1000' &
+read done < done`,
 }
 
 test('counts the reads and writes of all that a program started, also of what was killed', async () => {

@@ -109,9 +109,12 @@ describe('progress', () => {
       '    n += 1; cofferdam.progress(0.5, n)',
       'cofferdam.progress(1, "last")',
     ].join('\n')
+    const startedAt = performance.now()
     const { heard } = await reported(agent, python(source))
+    // A second, and what the agent has still to read of it then: a busy machine is longer at that.
+    const seconds = (performance.now() - startedAt) / 1000
     expect(heard.length).toBeGreaterThan(1)
-    expect(heard.length).toBeLessThanOrEqual(14)
+    expect(heard.length).toBeLessThanOrEqual(10 * seconds + 2)
     expect(heard.at(-1)).toEqual({ fraction: 1, message: 'last' })
     agent.session.close()
   })

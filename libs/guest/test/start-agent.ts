@@ -10,10 +10,10 @@ import type { AgentOptions, GuestSession } from '../src/index.ts'
 /** Another one by COFFERDAM_TEST_PYTHON: the gate leans on how CPython starts, which differs between versions. */
 export const PYTHON = process.env['COFFERDAM_TEST_PYTHON'] ?? '/usr/bin/python3'
 /**
- * A user that owns nothing on a usual host, and another one for a file that runs beside this one. Not nobody: a Postgres of other tests
- * may be his, whose shared memory a cell in the host's namespaces would take for what its program left.
+ * A user that owns nothing on a usual host, and another one for whatever runs beside this file, another run on this host too. Not nobody: a
+ * Postgres of other tests may be his, whose shared memory a cell in the host's namespaces would take for what its program left.
  */
-export const PROGRAM_UID = 61_440 + Number(process.env['VITEST_POOL_ID'] ?? 0)
+export const PROGRAM_UID = 1_800_000_000 + process.pid
 const BASE_ENV: Record<string, string> = {
   PATH: '/usr/local/bin:/usr/bin:/bin',
   HOME: '/tmp',
