@@ -42,6 +42,10 @@ def test_größe():
 const HUGE = `try: os.truncate(path, 1 << 30)
         except OSError: open(path, 'wb').write(b'x' * (20 << 20))`
 
+/** 2,000 differences of long texts take 3 s on a quiet machine, and sixteen were seen. */
+const SOFT_MS = 100_000
+const TEST_MS = SOFT_MS + 20_000
+
 let backends: Map<string, Backend>
 const able = new Set<string>()
 beforeAll(async () => {
@@ -80,7 +84,7 @@ async function tested(
       program: { type: 'tests', ...tests },
       files: Object.entries(files).map(([path, content]) => ({ path, content })),
       ...request,
-      limits: { hard_timeout_ms: 30_000, ...request.limits },
+      limits: { soft_timeout_ms: SOFT_MS, hard_timeout_ms: SOFT_MS + 5000, ...request.limits },
     },
     heard,
   )
@@ -89,7 +93,7 @@ async function tested(
   return outcome
 }
 
-describe.each(['process', 'docker'])('on %s', (name) => {
+describe.each(['process', 'docker'])('on %s', { timeout: TEST_MS }, (name) => {
   const run = (files: Record<string, string>, asked?: Asked, watched?: Watched) =>
     tested(name, files, asked, watched)
   const when = (title: string, body: () => Promise<void>) =>
@@ -173,7 +177,7 @@ describe.each(['process', 'docker'])('on %s', (name) => {
     const clock = createManualClock()
     // Its time is up when the second test runs, however long this host took to get there.
     const onOutput = (_stream: string, text: string): void => {
-      if (text.includes('endless')) void clock.advance(25_000)
+      if (text.includes('endless')) void clock.advance(SOFT_MS)
     }
     const stopped = await run({ 'test_a.py': python }, {}, { clock, onOutput })
     expect(stopped).toMatchObject({ ending: 'soft_timeout', tests: { passed: 1, complete: false } })
@@ -346,7 +350,7 @@ class A(unittest.TestCase):
   })
 })
 
-describe('pytest in the image', () => {
+describe('pytest in the image', { timeout: TEST_MS }, () => {
   it('passes, fails with file and line, and tells a file that cannot be collected', async ({ skip }) => {
     if (!able.has('docker')) skip('docker cannot run here')
     const files = { 'calc.py': RIGHT, 'tests/test_calc.py': PYTEST }
