@@ -10,10 +10,10 @@ import type { FromWorker, ToWorker, WorkerSettings } from './worker-process.ts'
 /** In the environment of every worker; no program may ever see it. */
 export const WORKER_SECRET = 'worker-secret-4f1c9a7e2b'
 /**
- * A user that owns nothing on a usual host, and another one for a file that runs beside this one: the kernel counts processes per
- * user, and one user may signal all of his.
+ * A user that owns nothing on a usual host, and another one for whatever runs beside this file, another run on this host too: the kernel
+ * counts processes per user, and one user may signal all of his.
  */
-const PLAIN_UID = 61_184 + Number(process.env['VITEST_POOL_ID'] ?? 0)
+const PLAIN_UID = 1_700_000_000 + process.pid
 const here = (name: string): string => fileURLToPath(new URL(name, import.meta.url))
 
 export interface TargetKind {
