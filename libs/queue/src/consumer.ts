@@ -16,6 +16,7 @@ import { setTimeout as pause } from 'node:timers/promises'
 import { StopReason, type AttemptRecord, type WorkerId } from '@cofferdam/contract'
 import type { Redis } from 'ioredis'
 import { LOCK_MS, QUEUE_BOUNDS, SWEEP_MS } from './bounds.ts'
+import { createCarriedWork } from './carried-work.ts'
 import { createControlListener } from './control.ts'
 import { isRedisAway } from './connect.ts'
 import { fetchLoop } from './fetching.ts'
@@ -23,8 +24,9 @@ import { createFillable } from './fillable.ts'
 import { createHanded } from './handed.ts'
 import { beat, leave } from './heartbeat.ts'
 import { KEYS, type Lane } from './keys.ts'
-import { createLaneSource, type LaneJob, type LaneSource, type TakenJob } from './lane-source.ts'
+import { createLaneSource, type LaneSource } from './lane-source.ts'
 import { drainOutbox } from './outbox.ts'
+import type { QueueLogger } from './queue-logger.ts'
 import { renewLocks } from './renew-locks.ts'
 import { createRoomGate, type Room } from './room.ts'
 import { run, SCRIPTS } from './scripts.ts'
@@ -32,15 +34,8 @@ import { createSelfFence } from './self-fence.ts'
 import { createSlots } from './slots.ts'
 import { createServerLife } from './server-life.ts'
 import { sweep, type LostExecution } from './sweep.ts'
-import { take, takeHanded } from './take.ts'
-import type { HeldExecution, Taken, TakenDeps } from './taken.ts'
-
-/** The part of a pino logger that is used here. */
-export interface QueueLogger {
-  info(facts: object, message: string): void
-  warn(facts: object, message: string): void
-  error(facts: object, message: string): void
-}
+import { takeHanded } from './take.ts'
+import type { Taken, TakenDeps } from './taken.ts'
 
 export interface ConsumerDeps {
   /** Connection of role `worker`. Not closed by the consumer. */
@@ -100,17 +95,9 @@ export function createConsumer(deps: ConsumerDeps): Consumer {
   const fillable = createFillable(deps.slots, room)
   const fetching = new AbortController()
   const upkeep = new AbortController()
-  const heldJobs = new Map<LaneJob, HeldExecution | null>()
-  const heldFromHand = new Set<HeldExecution>()
-  const work = new Set<Promise<unknown>>()
   let sources: LaneSource[] = []
   let drained: Promise<void> | null = null
   let lastBeatMs: number | null = null
-
-  const running = (): HeldExecution[] => [
-    ...[...heldJobs.values()].filter((held) => held !== null),
-    ...heldFromHand,
-  ]
   let begun = 0
   const life = createServerLife(redis)
   const takenDeps: TakenDeps = {
@@ -120,6 +107,14 @@ export function createConsumer(deps: ConsumerDeps): Consumer {
     onError,
     onBegun: () => fillable.note((begun += 1)),
   }
+  const { carry, carryHanded, tracked, running, jobs, allOver } = createCarriedWork({
+    workerId,
+    takenDeps,
+    process: deps.process,
+    isDraining: () => fetching.signal.aborted,
+    onEnded: () => fillable.note((begun -= 1)),
+    log,
+  })
 
   const control = createControlListener(subscriber, workerId, {
     onCancel(id) {
@@ -138,61 +133,6 @@ export function createConsumer(deps: ConsumerDeps): Consumer {
   })
 
   const fetchingDeps = { slots, room, handed, sharesSlots: lanes.length > 1, carry, tracked, onError }
-
-  /** Lets a drain wait for it. */
-  function tracked<T>(carrying: Promise<T>): Promise<T> {
-    const done = carrying.finally(() => work.delete(done))
-    work.add(done)
-    return done
-  }
-
-  /** Runs one job to the end of `process`, which has it when `onProcess` is called. Never rejects. */
-  async function carry({ job, reply }: TakenJob, onProcess: () => void): Promise<void> {
-    heldJobs.set(job, null)
-    try {
-      const held = await take(job, takenDeps, reply)
-      if (held === null) return
-      heldJobs.set(job, held)
-      const carried = carryHeld(held)
-      onProcess()
-      await carried
-    } catch (error) {
-      log?.error({ err: error, job_id: job.jobId, worker_id: workerId }, 'execution was left by an error')
-    } finally {
-      heldJobs.delete(job)
-    }
-  }
-
-  /** The same for an execution from the hand. */
-  async function carryHanded(held: HeldExecution): Promise<void> {
-    heldFromHand.add(held)
-    try {
-      await carryHeld(held)
-    } catch (error) {
-      const { executionId } = held.taken
-      log?.error(
-        { err: error, execution_id: executionId, worker_id: workerId },
-        'execution was left by an error',
-      )
-    } finally {
-      heldFromHand.delete(held)
-    }
-  }
-
-  async function carryHeld(held: HeldExecution): Promise<void> {
-    if (fetching.signal.aborted) return await held.taken.giveBack()
-    try {
-      await deps.process(held.taken)
-    } finally {
-      if (held.began) fillable.note((begun -= 1))
-      if (fetching.signal.aborted && !held.over && !held.began) await held.taken.giveBack()
-    }
-    if (!held.over)
-      log?.error(
-        { execution_id: held.taken.executionId, worker_id: workerId },
-        'execution was left without an ending',
-      )
-  }
 
   async function heartbeat(isStopping = fetching.signal.aborted): Promise<void> {
     const held = running().filter(({ over }) => !over)
@@ -223,8 +163,8 @@ export function createConsumer(deps: ConsumerDeps): Consumer {
 
   async function renew(): Promise<void> {
     const sentMs = performance.now()
-    const held = [...heldJobs.values()]
-    await renewLocks(redis, sources, heldJobs, lockMs)
+    const held = [...jobs.values()]
+    await renewLocks(redis, sources, jobs, lockMs)
     fence.renewed(held, sentMs)
   }
 
@@ -260,10 +200,6 @@ export function createConsumer(deps: ConsumerDeps): Consumer {
       ...lanes.map((lane) => handed.serve(lane, fetching.signal)),
     ]
     for (const loop of loops) void loop
-  }
-
-  const allOver = async (): Promise<void> => {
-    while (work.size > 0) await Promise.all(work)
   }
 
   async function drain(graceMs: number): Promise<void> {
