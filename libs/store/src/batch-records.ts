@@ -10,7 +10,7 @@
  * it is worth waiting for company. A record that comes alone leaves at once.
  */
 import { CofferdamError } from '@cofferdam/contract'
-import { failureOf, toStoreError } from './store-errors.ts'
+import { failureOf, toStoreError, UnansweredError } from './store-errors.ts'
 
 /** queue-caps-audit.md §5.3: 100 rows a call reach 73% of the rate of 1,000 at a tenth of the latency. */
 const MAX_ROWS = 100
@@ -111,8 +111,13 @@ export function createRecordBatcher<T>(
   async function fail(batch: readonly Waiting<T>[], error: unknown): Promise<void> {
     if (failureOf(error) !== 'data') {
       const failure = toStoreError(error, 'recording an attempt')
-      // Those behind would only wait for the same silence.
-      for (const one of [...batch, ...waiting.splice(0)]) one.reject(failure)
+      for (const one of batch) one.reject(failure)
+      // Those behind would only wait for the same silence. Nothing of them was sent.
+      const unsent = toStoreError(
+        error instanceof UnansweredError ? error.cause : error,
+        'recording an attempt',
+      )
+      for (const one of waiting.splice(0)) one.reject(unsent)
     } else if (batch.length === 1) {
       batch[0]?.reject(toStoreError(error, 'the record of an attempt'))
     } else {

@@ -34,7 +34,7 @@ import { createOutputKeys, type OutputKey } from './output-keys.ts'
 import { createRetention, type Retention } from './retention.ts'
 import { createRoutines, type Routines } from './routines.ts'
 import { createSandboxConfigs, type SandboxConfigs } from './sandbox-config.ts'
-import { translating } from './store-errors.ts'
+import { mayBeStored, translating } from './store-errors.ts'
 import { silentLogger, type StoreLogger } from './store-logger.ts'
 import type { StorableAttempt } from './attempt-columns.ts'
 import type { Database } from './tables.ts'
@@ -135,12 +135,12 @@ export async function createStore(options: StoreOptions): Promise<Store> {
     async record(record) {
       const attempt = await moveLargeText(record, blobs, keys)
       const key = attemptKey(attempt.executionId, record.audit.attempt)
-      let inserted = false
-      try {
-        inserted = await batcher.add(key, attempt)
-      } finally {
-        if (!inserted) await dropMovedText(attempt, blobs)
-      }
+      const inserted = await batcher.add(key, attempt).catch(async (error: unknown) => {
+        // A row that may be there after all refers to it; without one it goes with the other blobs of its execution.
+        if (!mayBeStored(error)) await dropMovedText(attempt, blobs)
+        throw error
+      })
+      if (!inserted) await dropMovedText(attempt, blobs)
       return { inserted }
     },
     findAttempt: (executionId, attempt) =>

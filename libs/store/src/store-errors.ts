@@ -17,8 +17,20 @@ const SETUP_CODES = new Set(['42P01', '42883', '42703', '42501', '28P01', '28000
 
 export type StoreFailure = 'away' | 'set-up' | 'data'
 
+/** A statement was sent and no answer came: it may have been carried out. `cause` says what came instead. */
+export class UnansweredError extends Error {
+  constructor(cause: unknown) {
+    super('A statement was not answered.', { cause })
+  }
+}
+
+/** True when what failed may be in Postgres all the same. */
+export const mayBeStored = (error: unknown): boolean =>
+  isCofferdamError(error) && error.code === 'store_unavailable' && error.cause instanceof UnansweredError
+
 /** Sorts a thrown thing. */
 export function failureOf(error: unknown): StoreFailure {
+  if (error instanceof UnansweredError) return failureOf(error.cause)
   if (isCofferdamError(error))
     return error.code === 'store_unavailable' ? 'away' : error.code === 'config_invalid' ? 'set-up' : 'data'
   const code = sqlState(error)

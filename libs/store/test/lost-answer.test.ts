@@ -1,0 +1,85 @@
+/** Postgres carries a record out, and its answer does not come: too late, or over a connection that is gone. */
+import { mkdtempSync, readdirSync, rmSync } from 'node:fs'
+import { createServer, connect, type Server, type Socket } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, beforeAll, expect, it } from 'vitest'
+import { createStore, type Store } from '../src/index.ts'
+import { openTestStore, type TestStore } from './open-test-store.ts'
+import { sampleAttempt } from './sample-attempt.ts'
+
+const SOCKET = '.s.PGSQL.5432'
+const TEXT = 'x'.repeat(20_000)
+
+let t: TestStore
+let dir: string
+let way: Server
+const clients = new Set<Socket>()
+/** What the server says from now on is lost. */
+let isDeaf = false
+let store: Store
+
+beforeAll(async () => {
+  t = await openTestStore()
+  const [, host = ''] = /\?host=([^&]+)/.exec(t.url) ?? []
+  const real = join(decodeURIComponent(host), SOCKET)
+  dir = mkdtempSync(join(tmpdir(), 'cofferdam-way-'))
+  way = createServer((client) => {
+    const server = connect(real)
+    clients.add(client)
+    client.on('data', (bytes) => server.write(bytes))
+    server.on('data', (bytes) => void (isDeaf || client.write(bytes)))
+    for (const [one, other] of [
+      [client, server],
+      [server, client],
+    ] as const)
+      one.on('error', () => undefined).on('close', () => other.destroy())
+  })
+  await new Promise<void>((resolve) => way.listen(join(dir, SOCKET), resolve))
+  // Long enough to connect on a slow machine, short enough to wait for what does not come.
+  const timeouts = { connectMs: 30_000, statementMs: 5000 }
+  store = await createStore({
+    databaseUrl: t.url.replace(host, encodeURIComponent(dir)),
+    blobDir: t.blobDir,
+    timeouts,
+  })
+})
+afterAll(async () => {
+  for (const client of clients) client.destroy()
+  await store[Symbol.asyncDispose]()
+  await new Promise((resolve) => way.close(resolve))
+  rmSync(dir, { recursive: true, force: true })
+  await t.close()
+})
+
+it('keeps the text of a row whose answer was lost, and of those that come after it nothing', async () => {
+  await store.record(sampleAttempt())
+  const record = sampleAttempt({ stdout: TEXT })
+  const { execution_id: id } = record.result
+  isDeaf = true
+  const recording = expect(store.record(record)).rejects.toMatchObject({ code: 'store_unavailable' })
+  // The row is there before anybody gives up.
+  await expect.poll(() => t.store.findAttempt(id, 1), { timeout: 20_000 }).not.toBeNull()
+  for (const client of clients) client.destroy()
+  await recording
+  isDeaf = false
+
+  // As the outbox does.
+  expect(await store.record(record)).toEqual({ inserted: false })
+  expect((await t.store.findAttempt(id, 1))?.result).toMatchObject({ stdout: TEXT, stdout_truncated: false })
+  const blobs = readdirSync(t.blobDir, { recursive: true }).filter((path) => String(path).includes(`${id}/`))
+  expect(blobs).toHaveLength(1)
+})
+
+it('keeps no text that Postgres was never asked to refer to', async () => {
+  const record = sampleAttempt({ stdout: TEXT })
+  // There is no way to a server: nothing is sent.
+  await using cut = await createStore({
+    databaseUrl: `postgres://postgres@/none?host=${encodeURIComponent(join(dir, 'nowhere'))}`,
+    blobDir: t.blobDir,
+  })
+  await expect(cut.record(record)).rejects.toMatchObject({ code: 'store_unavailable' })
+  const { execution_id: id } = record.result
+  const blobs = readdirSync(t.blobDir, { recursive: true }).filter((path) => String(path).includes(`${id}/`))
+  expect(blobs).toEqual([])
+})
