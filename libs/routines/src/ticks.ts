@@ -13,6 +13,7 @@ import { Queue, Worker, type Job } from 'bullmq'
 import type { Redis } from 'ioredis'
 import { closeWithin } from './close-within.ts'
 import { fireRoutine, tickOf, type FireDeps } from './fire.ts'
+import { inRounds } from './in-rounds.ts'
 import { nextOf, patternOf, type Pattern } from './schedule.ts'
 
 const NAME = 'routine-ticks'
@@ -155,16 +156,11 @@ export function serveTicks(deps: TickDeps): AsyncDisposable {
   worker.on('error', deps.onError)
   const reconcile = (): Promise<void> =>
     schedules.reconcile(deps.routines).then(() => undefined, deps.onError)
-  let running = reconcile()
-  const timer = setInterval(() => {
-    running = running.then(reconcile)
-  }, deps.reconcileMs ?? RECONCILE_MS)
-  timer.unref()
+  const rounds = inRounds(reconcile, deps.reconcileMs ?? RECONCILE_MS)
   return {
     async [Symbol.asyncDispose]() {
-      clearInterval(timer)
+      await rounds[Symbol.asyncDispose]()
       await closeWithin(worker.close())
-      await closeWithin(running)
       await schedules[Symbol.asyncDispose]()
     },
   }

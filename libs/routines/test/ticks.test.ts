@@ -1,4 +1,5 @@
-import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import type { Routines } from '@cofferdam/store'
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { createSchedules, serveTicks } from '../src/index.ts'
 import { openStage, runsOf, until, type Stage } from './stage.ts'
 
@@ -82,6 +83,37 @@ describe('a schedule', () => {
     })
     expect(Date.parse(runs[0]!.scheduled_at!)).toBe(Number(first))
     expect(Date.parse(runs[1]!.scheduled_at!)).toBeGreaterThan(Number(first) + 3000)
+  })
+
+  it('is compared with Postgres once at a time: what was due meanwhile is not made up for', async () => {
+    const answer = Promise.withResolvers<void>()
+    let looks = 0
+    const routines: Routines = {
+      ...stage.store.routines,
+      scheduled: async () => {
+        looks += 1
+        await answer.promise
+        return []
+      },
+    }
+    vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] })
+    try {
+      const ticks = serveTicks({
+        redis: stage.connect('worker'),
+        routines,
+        producer: stage.producer,
+        onError: (error) => void errors.push(error),
+        reconcileMs: 10,
+      })
+      await until('the first look', async () => looks > 0)
+      vi.advanceTimersByTime(500)
+      const closed = ticks[Symbol.asyncDispose]()
+      answer.resolve()
+      await closed
+    } finally {
+      vi.useRealTimers()
+    }
+    expect(looks).toBe(1)
   })
 
   it('follows a change and leaves what is right alone', async () => {

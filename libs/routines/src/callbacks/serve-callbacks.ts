@@ -15,6 +15,7 @@ import type { Store } from '@cofferdam/store'
 import { DelayedError, Queue, UnrecoverableError, Worker, type Job } from 'bullmq'
 import type { Redis } from 'ioredis'
 import { closeWithin } from '../close-within.ts'
+import { inRounds } from '../in-rounds.ts'
 import { writeCallbackStatus } from './callback-status.ts'
 import { postOnce, type Posted } from './post-once.ts'
 import { signedHeaders } from './sign.ts'
@@ -158,17 +159,12 @@ export function serveCallbacks(deps: CallbackDeps): AsyncDisposable {
     }
   }
 
-  let collecting = collect().catch(onError)
-  const timer = setInterval(() => {
-    collecting = collecting.then(() => collect().catch(onError))
-  }, timing.collectMs)
-  timer.unref()
+  const rounds = inRounds(() => collect().catch(onError), timing.collectMs)
   return {
     async [Symbol.asyncDispose]() {
-      clearInterval(timer)
       stopping.abort()
+      await rounds[Symbol.asyncDispose]()
       await closeWithin(worker.close())
-      await closeWithin(collecting)
       await closeWithin(queue.close())
     },
   }
