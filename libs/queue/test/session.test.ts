@@ -300,7 +300,7 @@ describe('a session whose worker goes away', () => {
     expect(ran.at(-1)?.[0]).toBe('wrk_0123456789ab_heir')
     expect(new Set(ran.map(([, id]) => id)).size).toBe(ran.length)
     await expectNothingLeft(producer, ['acme'])
-  }, 60_000)
+  }, 180_000)
 })
 
 describe('many sessions on three workers in processes of their own', () => {
@@ -386,6 +386,6 @@ describe('a flood of sessions of one tenant', () => {
       await Promise.all(flood.map((one) => producer.wait(one.execution_id, { timeoutMs: 30_000 })))
       await expectNothingLeft(producer, ['heavy', 'light'])
     },
-    60_000,
+    180_000,
   )
 })

@@ -114,7 +114,7 @@ describe('routines', () => {
         throw new Error('not asked')
       }),
     ).toBeNull()
-  }, 60_000)
+  }, 180_000)
 })
 
 describe('callback secrets', () => {
