@@ -48,9 +48,7 @@ export async function send(target: HttpTarget, call: HttpCall): Promise<Response
       signal: AbortSignal.any(signals),
     })
   } catch (error) {
-    if (call.signal?.aborted === true) throw call.signal.reason
-    if (target.closed.aborted) throw new CofferdamError('shutting_down', 'The client is closed.')
-    throw unreachable(target, error)
+    throw broken(target, call, error)
   } finally {
     clearTimeout(timer)
   }
@@ -58,11 +56,18 @@ export async function send(target: HttpTarget, call: HttpCall): Promise<Response
   return response
 }
 
-/** Like `send` for a call that may be repeated: tries again while the API says `later` or does not answer. */
-export async function sendRepeatedly(target: HttpTarget, call: HttpCall): Promise<Response> {
+/** An answer that has come whole. */
+export interface Answer {
+  status: number
+  body: unknown
+}
+
+/** For a call that may be repeated: tries again while the API says `later`, does not answer, or breaks its answer off. */
+export async function askRepeatedly(target: HttpTarget, call: HttpCall): Promise<Answer> {
   for (let turn = 1; ; turn += 1) {
     try {
-      return await send(target, call)
+      const response = await send(target, call)
+      return { status: response.status, body: JSON.parse(await textOf(target, call, response)) }
     } catch (error) {
       if (turn === TRIES || call.signal?.aborted === true || !isTransient(error)) throw error
       await pause(
@@ -83,6 +88,21 @@ export function isTransient(error: unknown): boolean {
     error.code !== 'wait_timeout' &&
     !(error.code === 'shutting_down' && error.details['status'] === undefined)
   )
+}
+
+async function textOf(target: HttpTarget, call: HttpCall, response: Response): Promise<string> {
+  try {
+    return await response.text()
+  } catch (error) {
+    throw broken(target, call, error)
+  }
+}
+
+/** Why a call ended without an answer: its caller gave it up, the client was closed, or the API is away. */
+function broken(target: HttpTarget, call: HttpCall, error: unknown): unknown {
+  if (call.signal?.aborted === true) return call.signal.reason
+  if (target.closed.aborted) return new CofferdamError('shutting_down', 'The client is closed.')
+  return unreachable(target, error)
 }
 
 /** An answer whose body broke off, or no answer at all. */

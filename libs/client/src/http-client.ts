@@ -14,7 +14,7 @@ import {
   type ExecutionState,
 } from '@cofferdam/contract'
 import { DEFAULT_WAIT_MS, type CancelStatus, type Client } from './client.ts'
-import { isTransient, sendRepeatedly, type HttpTarget } from './http-call.ts'
+import { askRepeatedly, isTransient, type HttpTarget } from './http-call.ts'
 import { streamEvents } from './stream-events.ts'
 
 export interface HttpClientOptions {
@@ -45,23 +45,22 @@ export function createHttpClient({ baseUrl, apiKey, fetch: fetchOf = fetch }: Ht
   ): Promise<{ result: ExecutionResult } | { accepted: Accepted }> {
     const body = { ...input, idempotency_key: input.idempotency_key ?? randomUUID() }
     const query = waitMs > 0 ? `?wait=${waitMs}ms` : ''
-    const response = await sendRepeatedly(target, {
+    const answer = await askRepeatedly(target, {
       method: 'POST',
       path: `/executions${query}`,
       body,
       signal,
       timeoutMs: waitMs + SLACK_MS,
     })
-    const answer: unknown = await response.json()
-    return response.status === 200
-      ? { result: parseOfAnyRelease(resultSchema, answer) }
-      : { accepted: parseOfAnyRelease(acceptedSchema, answer) }
+    return answer.status === 200
+      ? { result: parseOfAnyRelease(resultSchema, answer.body) }
+      : { accepted: parseOfAnyRelease(acceptedSchema, answer.body) }
   }
 
   async function get(id: ExecutionId, signal?: AbortSignal): Promise<ExecutionState | null> {
     try {
-      const response = await sendRepeatedly(target, { method: 'GET', path: `/executions/${id}`, signal })
-      return parseOfAnyRelease(executionStateSchema, await response.json())
+      const { body } = await askRepeatedly(target, { method: 'GET', path: `/executions/${id}`, signal })
+      return parseOfAnyRelease(executionStateSchema, body)
     } catch (error) {
       if (error instanceof CofferdamError && error.code === 'not_found') return null
       throw error
@@ -111,13 +110,12 @@ export function createHttpClient({ baseUrl, apiKey, fetch: fetchOf = fetch }: Ht
     get: (id) => get(id),
     async cancel(id, reason) {
       try {
-        const response = await sendRepeatedly(target, {
+        const { body } = await askRepeatedly(target, {
           method: 'POST',
           path: `/executions/${id}/cancel`,
           body: reason === undefined ? {} : { reason },
         })
-        const { status } = (await response.json()) as { status: CancelStatus }
-        return status
+        return (body as { status: CancelStatus }).status
       } catch (error) {
         if (error instanceof CofferdamError && error.code === 'not_found') return 'not_found'
         throw error

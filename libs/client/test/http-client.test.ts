@@ -12,7 +12,7 @@ import {
 } from '@cofferdam/contract'
 import { afterEach, describe, expect, it } from 'vitest'
 import { createClient, type Client } from '../src/index.ts'
-import { hangUp, json, sse, startWireServer, type Handler, type WireServer } from './wire-server.ts'
+import { breakOff, hangUp, json, sse, startWireServer, type Handler, type WireServer } from './wire-server.ts'
 
 const id = newExecutionId()
 const input = {
@@ -77,14 +77,16 @@ describe('the client over HTTP', () => {
     })
   })
 
-  it('sends an enqueue again under the same idempotency key when the answer was lost', async () => {
+  it('sends an enqueue again under the same idempotency key when the answer was lost, or broke off', async () => {
     const { server, client } = await connect(
       hangUp,
+      breakOff,
       failure(new CofferdamError('queue_unavailable')),
       json(202, accepted),
     )
     expect(await client.enqueue({ ...input, idempotency_key: 'mine' })).toEqual(accepted)
     expect(server.seen.map(({ body }) => (body as { idempotency_key: string }).idempotency_key)).toEqual([
+      'mine',
       'mine',
       'mine',
       'mine',
@@ -102,6 +104,7 @@ describe('the client over HTTP', () => {
       json(202, accepted),
       json(200, state('running')),
       hangUp,
+      breakOff,
       failure(new CofferdamError('shutting_down')),
       json(200, state('ended', result)),
     )

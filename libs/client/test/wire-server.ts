@@ -57,6 +57,12 @@ export const json =
 /** Breaks the connection without an answer. */
 export const hangUp: Handler = (_request, response) => void response.socket?.destroy()
 
+/** Breaks the connection in the middle of the answer. */
+export const breakOff: Handler = (_request, response) => {
+  response.writeHead(200, { 'content-type': 'application/json', 'content-length': 1000 })
+  response.write('{"execution_id":', () => response.socket?.destroy())
+}
+
 /** Sends events as SSE and then ends the answer, or breaks it off. */
 export const sse =
   (events: { id: string; event: unknown }[], end: 'end' | 'break' = 'end'): Handler =>
