@@ -33,15 +33,18 @@ export interface EventTails {
   close(): void
 }
 
-export function createEventTails(redis: Redis, producerId: string): EventTails {
+export function createEventTails(redis: Redis, producerId: string, blockMs = BLOCK_MS): EventTails {
   const tails = new Set<Tail>()
   const wakeKey = KEYS.wake + producerId
   let wakeCursor = '0-0'
   let connection: Redis | null = null
   let reading = false
   let wakeSent = false
+  let wakeAgain = false
 
   const wake = (): void => {
+    // The one that is under way may have been read already, before what it is wanted for now.
+    wakeAgain = wakeSent
     if (wakeSent) return
     wakeSent = true
     redis
@@ -49,8 +52,11 @@ export function createEventTails(redis: Redis, producerId: string): EventTails {
       .xadd(wakeKey, 'MAXLEN', 1, '*', 'w', '1')
       .pexpire(wakeKey, 60_000)
       .exec()
-      .catch(() => undefined /* the read ends by itself after BLOCK_MS */)
-      .finally(() => (wakeSent = false))
+      .catch(() => undefined /* the read ends by itself after its block time */)
+      .finally(() => {
+        wakeSent = false
+        if (wakeAgain) wake()
+      })
   }
 
   const readLoop = async (): Promise<void> => {
@@ -65,13 +71,13 @@ export function createEventTails(redis: Redis, producerId: string): EventTails {
     while (tails.size > 0) {
       const open = connection
       const cursors = cursorsOf(tails)
-      const stuck = setTimeout(() => open.disconnect(true), BLOCK_MS + STUCK_MS)
+      const stuck = setTimeout(() => open.disconnect(true), blockMs + STUCK_MS)
       try {
         const found = await open.xread(
           'COUNT',
           BUFFER,
           'BLOCK',
-          BLOCK_MS,
+          blockMs,
           'STREAMS',
           wakeKey,
           ...cursors.keys(),

@@ -1,6 +1,7 @@
-import type { StoredEvent } from '@cofferdam/contract'
+import { newExecutionId, type StoredEvent } from '@cofferdam/contract'
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest'
-import type { Producer, Taken } from '../src/index.ts'
+import { createEventTails } from '../src/event-tails.ts'
+import { connectRedis, KEYS, type Producer, type Taken } from '../src/index.ts'
 import { endWith, gate, recordOf, requestOf } from './fixtures.ts'
 import { startBench, type Bench } from './support.ts'
 
@@ -157,6 +158,43 @@ describe('live events', () => {
       'output',
       'ended',
     ])
+  })
+
+  it('reach a reader that comes while the answer to an earlier wake is late', async () => {
+    const redis = connectRedis(bench.url, 'producer')
+    await expect.poll(() => redis.status, { timeout: 20_000 }).toBe('ready')
+    // Redis carries each wake out at once, and says so when it is let.
+    const answered = gate()
+    const multi = redis.multi.bind(redis)
+    redis.multi = ((...args: Parameters<typeof multi>) => {
+      const transaction = multi(...args)
+      const exec = transaction.exec.bind(transaction)
+      transaction.exec = async () => {
+        const results = await exec()
+        await answered.opened
+        return results
+      }
+      return transaction
+    }) as typeof redis.multi
+    // A read that ends by nothing but an event or a wake.
+    const tails = createEventTails(redis, 'late', 60_000)
+    const happens = (id: string) => bench.redis.xadd(KEYS.events + id, '*', 'd', '{}')
+    const never = new AbortController().signal
+    try {
+      const ids = [newExecutionId(), newExecutionId()] as const
+      using _reading = tails.follow(newExecutionId(), '0-0')
+      using woken = tails.follow(ids[0], '0-0')
+      await happens(ids[0])
+      // Its wake was read, and the next read is under way.
+      expect(await woken.next(20_000, never)).toHaveLength(1)
+      using late = tails.follow(ids[1], '0-0')
+      answered.open()
+      await happens(ids[1])
+      expect(await late.next(20_000, never)).toHaveLength(1)
+    } finally {
+      tails.close()
+      redis.disconnect()
+    }
   })
 
   it('end for a reader whose signal aborts', async () => {
