@@ -6,6 +6,8 @@ import { expect, onTestFinished, test, vi } from 'vitest'
 import { createStarter, type StartCommand, type StartedProcess, type Starter } from './starter.ts'
 
 const PYTHON = '/usr/bin/python3'
+/** A helper that stands still is waited for so long; the start of one takes 30 ms on a quiet machine, and all of it on one that is too slow. */
+const PATIENCE_MS = 2000
 
 function starter(): Starter {
   const made = createStarter(PYTHON)
@@ -134,7 +136,7 @@ test('a helper that dies is the end of what it started, and the next start has a
 
 test('a helper that is late starts nothing more, costs nobody his process, and is gone after the last of them', async () => {
   const before = helpers()
-  const made = createStarter(PYTHON, [], 200)
+  const made = createStarter(PYTHON, [], PATIENCE_MS)
   onTestFinished(() => made.close())
   const { child } = await vi.waitFor(() => made.start(sh('exec /bin/sleep 1000')), 15_000)
   const late = helpers().filter((pid) => !before.includes(pid))
@@ -154,7 +156,7 @@ test('a helper that is late starts nothing more, costs nobody his process, and i
 })
 
 test('a helper that hangs is gone with its starter', async () => {
-  const made = createStarter(PYTHON, [], 200)
+  const made = createStarter(PYTHON, [], PATIENCE_MS)
   onTestFinished(() => made.close())
   const { child } = await vi.waitFor(() => made.start(sh('exec /bin/sleep 1000')), 15_000)
   onTestFinished(() => void process.kill(child.pid!, 'SIGKILL'))
