@@ -147,19 +147,22 @@ describe('putting back', () => {
     const producer = bench.producer()
     const starts: string[] = []
     const dueMs = Date.now() + 600_000
+    const parked = gate()
     let isDue = false
     bench.consumer({
       slots: 1,
       async process(one) {
         starts.push(one.request.agent_id)
-        if (one.request.tenant_id === 'capped' && !isDue) await one.defer(dueMs, 'tenant_daily')
-        else await endWith('ok')(one)
+        if (one.request.tenant_id !== 'capped' || isDue) return await endWith('ok')(one)
+        await one.defer(dueMs, 'tenant_daily')
+        parked.open()
       },
     })
     const first = await producer.put(requestOf({ tenant_id: 'capped', agent_id: 'first' }), {
       awaitReply: true,
     })
-    await vi.waitFor(() => expect(starts).toHaveLength(1), 20_000)
+    // What comes before that is let out, called back, and first in line.
+    await parked.opened
     const second = await producer.put(requestOf({ tenant_id: 'capped', agent_id: 'second' }), {
       awaitReply: true,
     })
