@@ -187,8 +187,9 @@ describe.skipIf(why !== null && process.env['COFFERDAM_REQUIRE'] !== 'all')(
       const redis = connectRedis(fleet.redisUrl, 'worker')
       onTestFinished(() => redis.disconnect())
       const sessions = createSessionRegistry({ redis })
+      const entryOf = (key: string) => sessions.find({ tenantId: 'acme', backend: 'e2b', key })
       const sandboxOf = async (key: string): Promise<string> =>
-        String((await sessions.find({ tenantId: 'acme', backend: 'e2b', key }))?.handle['sandbox'])
+        String((await entryOf(key))?.handle['sandbox'])
       const ids = (): string[] => e2b.running().map(({ id }) => id)
       const scope = 'interpreter' as const
       const resting = await run('e2b', 'x = 20', { session: { key: 'rests', scope, ...RESTS } })
@@ -209,6 +210,8 @@ describe.skipIf(why !== null && process.env['COFFERDAM_REQUIRE'] !== 'all')(
         session: { key: 'dies', scope },
       })
       for await (const { event } of fleet.client.stream(id)) if (event.type === 'output') break
+      // A turn ends after its result is there.
+      await vi.waitFor(async () => expect(await entryOf('rests')).toMatchObject({ holder: null }), SWEPT_MS)
       await worker.kill()
       worker = await startWorker()
       expect(await fleet.client.wait(id, { timeoutMs: SWEPT_MS })).toMatchObject({ ending: 'worker_lost' })
