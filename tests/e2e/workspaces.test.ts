@@ -1,6 +1,9 @@
 /** Workspaces over real workers and sandboxes: what goes in, what comes back, and who else is at them meanwhile. */
 import { createHash } from 'node:crypto'
+import { once } from 'node:events'
 import { mkdtemp, writeFile } from 'node:fs/promises'
+import { createServer, type Server, type ServerResponse } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import path from 'node:path'
 import { loadConfig, runApi } from '@cofferdam/api'
 import type { ExecutionRequestInput, ExecutionResult, FileFacts } from '@cofferdam/contract'
@@ -8,14 +11,27 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { startAzureDouble, type AzureDouble } from '../../infra/doubles/azure/azure-double.ts'
 import { startFleet, type Fleet } from '../fleet.ts'
 
+/** A loopback address that programs do not take for their own: NO_PROXY inside names 127.0.0.1 alone. */
+const HOST = '127.0.0.2'
+
 let fleet: Fleet
 let double: AzureDouble
+/** Where programs ask whether they may go on, and those that wait for the answer. */
+let gate: Server
+let door = ''
+const atTheDoor: ServerResponse[] = []
 beforeAll(async () => {
+  gate = createServer((_request, answer) => void atTheDoor.push(answer)).listen(0, HOST)
+  await once(gate, 'listening')
+  door = `${HOST}:${(gate.address() as AddressInfo).port}`
   ;[fleet, double] = await Promise.all([
     startFleet(),
     startAzureDouble({ pools: [{ name: 'custom', kind: 'CustomContainer' }] }),
   ])
-  await fleet.createTenant('acme', { caps: { tenant_daily: 10_000, agent_hourly: 10_000 } })
+  await fleet.createTenant('acme', {
+    policy: { network: { allow: [door] } },
+    caps: { tenant_daily: 10_000, agent_hourly: 10_000 },
+  })
   const folder = await mkdtemp(path.join(fleet.dataDir, 'config-'))
   await writeFile(path.join(folder, 'header'), 'double-identity-header')
   await writeFile(path.join(folder, 'secret'), 'x'.repeat(48))
@@ -28,13 +44,16 @@ beforeAll(async () => {
     identity_header_file: path.join(folder, 'header'),
   }
   const file = path.join(folder, 'cofferdam.config.yaml')
-  await writeFile(file, JSON.stringify({ backends: { process: {}, azure } }))
+  const egress = { private_allow: [door.replace(HOST, `${HOST}/32`)] }
+  await writeFile(file, JSON.stringify({ backends: { process: {}, azure }, egress }))
   const env = { COFFERDAM_CONFIG: file, COFFERDAM_SLOTS: '2' }
   await Promise.all([fleet.startWorker(env), fleet.startWorker(env)])
 })
 afterAll(async () => {
   await fleet?.[Symbol.asyncDispose]()
   await double?.[Symbol.asyncDispose]()
+  gate?.closeAllConnections()
+  gate?.close()
 })
 
 const at = (name: string) => ({ tenantId: 'acme', name })
@@ -156,25 +175,28 @@ open('in.txt').read()
 })
 
 describe('a workspace', () => {
-  /** Runs until `meanwhile` has been done to the workspace. */
+  const throughTheDoor = (): Partial<ExecutionRequestInput> => ({ network: { allow: [door] } })
+  /** Runs a program that writes `a.txt` when `meanwhile` has been done to the workspace, and not before. */
   async function whileRunning(
-    input: ExecutionRequestInput,
+    workspace: NonNullable<ExecutionRequestInput['workspace']>,
     meanwhile: () => Promise<void>,
+    more: Partial<ExecutionRequestInput> = {},
   ): Promise<ExecutionResult> {
-    const { execution_id: id } = await fleet.client.enqueue(input)
-    for await (const { event } of fleet.client.stream(id)) if (event.type === 'output') break
+    const source = `from urllib.request import urlopen\nurlopen('http://${door}/').read()\nopen('a.txt','w').write('box')`
+    const { execution_id: id } = await fleet.client.enqueue(
+      request(workspace, source, { ...throughTheDoor(), ...more }),
+    )
+    await expect.poll(() => atTheDoor.length, { timeout: 60_000 }).toBe(1)
     await meanwhile()
+    atTheDoor.pop()?.end('go on')
     const result = await fleet.client.wait(id, { timeoutMs: 60_000 })
     if (result === null) throw new Error('it did not end')
     return result
   }
-  const slowly = "import time\nprint('running', flush=True)\ntime.sleep(3)\nopen('a.txt','w').write('box')"
 
   it('that was changed outside meanwhile keeps both versions', async () => {
     await edit('both', { 'a.txt': '1' })
-    const result = await whileRunning(request({ name: 'both' }, slowly), () =>
-      edit('both', { 'a.txt': 'host' }),
-    )
+    const result = await whileRunning({ name: 'both' }, () => edit('both', { 'a.txt': 'host' }))
     const kept = `a.txt.conflict-${result.execution_id}`
     expect(result.workspace?.conflicted).toEqual([{ path: 'a.txt', kept_as: kept }])
     expect(await texts('both')).toEqual({ 'a.txt': 'host', [kept]: 'box' })
@@ -182,7 +204,7 @@ describe('a workspace', () => {
 
   it('that was changed outside meanwhile stays as it is under policy fail, which fails no program', async () => {
     await edit('fails', { 'a.txt': '1' })
-    const result = await whileRunning(request({ name: 'fails', on_conflict: 'fail' }, slowly), () =>
+    const result = await whileRunning({ name: 'fails', on_conflict: 'fail' }, () =>
       edit('fails', { 'a.txt': 'host' }),
     )
     expect(result).toMatchObject({ ok: true, workspace: { status: 'failed', reason: 'conflict' } })
@@ -190,15 +212,15 @@ describe('a workspace', () => {
   })
 
   it('whose merge failed in a session is merged before its next execution, or not begun', async () => {
-    const session = { key: 'unmerged' }
+    const more = { ...throughTheDoor(), session: { key: 'unmerged' } }
     const field = { name: 'unmerged', on_conflict: 'fail' as const }
     await edit('unmerged', { 'a.txt': '1' })
-    await whileRunning(request(field, slowly, { session }), () => edit('unmerged', { 'a.txt': 'host' }))
+    await whileRunning(field, () => edit('unmerged', { 'a.txt': 'host' }), more)
     // The workspace's a.txt would stand over what only this sandbox has.
-    const refused = await run(field, 'print(1)', { session })
+    const refused = await run(field, 'print(1)', more)
     expect(refused).toMatchObject({ ending: 'provisioning', stdout: '' })
     expect(refused.error_message).toContain('in conflict')
-    const merged = await run({ name: 'unmerged' }, "print(open('a.txt').read())", { session })
+    const merged = await run({ name: 'unmerged' }, "print(open('a.txt').read())", more)
     const kept = `a.txt.conflict-${merged.execution_id}`
     expect(merged).toMatchObject({
       stdout: 'host\n',
