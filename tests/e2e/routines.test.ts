@@ -80,16 +80,14 @@ describe.each(['process', 'docker', 'gvisor', 'none'])('progress in %s', (backen
   })
 
   it('is a heartbeat: a program that stays silent is stopped, one that reports is not', async () => {
-    const limits = { heartbeat_timeout_ms: 3000 }
+    // An interpreter starts in 0.5 s, and in ten times as long on a slow machine: nobody is silent because of that.
+    const limits = { heartbeat_timeout_ms: 8000 }
     const silent = python(
-      'import cofferdam, time\ncofferdam.progress(0.1)\nprint("on it", flush=True)\ntime.sleep(25)',
-      {
-        backend,
-        limits,
-      },
+      'import cofferdam, time\ncofferdam.progress(0.1)\nprint("on it", flush=True)\ntime.sleep(60)',
+      { backend, limits },
     )
     const busy = python(
-      'import cofferdam, time\nfor n in range(10):\n    cofferdam.progress(n / 10)\n    time.sleep(0.4)\nprint("done")',
+      'import cofferdam, time\nfor n in range(20):\n    cofferdam.progress(n / 20)\n    time.sleep(0.5)\nprint("done")',
       { backend, limits },
     )
     const [stopped, done] = await Promise.all([fleet.client.run(silent), fleet.client.run(busy)])
@@ -98,7 +96,7 @@ describe.each(['process', 'docker', 'gvisor', 'none'])('progress in %s', (backen
       reason: 'heartbeat_timeout',
       stdout: 'on it\n',
     })
-    expect(stopped.error_message).toMatch(/reported no progress for 3000 ms/)
+    expect(stopped.error_message).toMatch(/reported no progress for 8000 ms/)
     expect(done).toMatchObject({ ending: 'ok', stdout: 'done\n' })
   })
 })
