@@ -45,7 +45,11 @@ it('a routine fires by its schedule, and its results are posted', async () => {
   )
   await fleet.startWorker({ COFFERDAM_BACKENDS: 'fake', COFFERDAM_SLOTS: '4', COFFERDAM_CONFIG: config })
   await expect.poll(() => posted.length, { timeout: 60_000 }).toBeGreaterThan(2)
-  const runs = await fleet.store.routines.runs(null, routine.routine_id, 100)
-  expect(runs.flatMap((run) => run.execution_id ?? [])).toEqual(expect.arrayContaining(posted))
+  // Each is enqueued in the transaction that writes down its run: it may be posted before that is there.
+  const told = [...posted]
+  const runs = () => fleet.store.routines.runs(null, routine.routine_id, 100)
+  await expect
+    .poll(async () => (await runs()).map((run) => run.execution_id), { timeout: 20_000 })
+    .toEqual(expect.arrayContaining(told))
   expect(new Set(posted).size).toBe(posted.length)
 }, 240_000)
