@@ -60,10 +60,12 @@ it('runs, follows, deduplicates, cancels and keeps exact books of several tenant
 it('serves a light tenant beside a flood', async () => {
   await fleet.createTenant('flood', GENEROUS)
   await fleet.createTenant('light', GENEROUS)
-  const flood: Accepted[] = []
-  // Eight slots work on it for 30 s, however long it takes to put it.
-  for (let n = 0; n < 120; n += 1)
-    flood.push(await fleet.client.enqueue(fakeRequest('flood', [{ sleep_ms: 2000 }], `agent-${n % 9}`)))
+  // Eight slots work on it for 30 s, and it is put at once.
+  const flood = await Promise.all(
+    Array.from({ length: 120 }, (_, n) =>
+      fleet.client.enqueue(fakeRequest('flood', [{ sleep_ms: 2000 }], `agent-${n % 9}`)),
+    ),
+  )
   const light = await fleet.client.run(fakeRequest('light', []), { timeoutMs: 30_000 })
   expect(light.ok).toBe(true)
   const last = await fleet.client.get(flood.at(-1)?.execution_id ?? 'exe_')

@@ -41,10 +41,11 @@ it('keeps the fair order of a large and a small tenant, and tells position and E
   await fleet.createTenant('small', GENEROUS)
   await startWorker()
   const LARGE_MS = 500
-  const large: Accepted[] = []
-  const small: Accepted[] = []
-  for (let n = 0; n < 12; n++) large.push(await fleet.client.enqueue(asking('large', 2048, LARGE_MS)))
-  for (let n = 0; n < 60; n++) small.push(await fleet.client.enqueue(asking('small', 64, 50)))
+  // Put at once: the large ones run from the first on.
+  const put = (count: number, request: ExecutionRequestInput): Promise<Accepted[]> =>
+    Promise.all(Array.from({ length: count }, () => fleet.client.enqueue(request)))
+  const large = await put(12, asking('large', 2048, LARGE_MS))
+  const small = await put(60, asking('small', 64, 50))
 
   // While it waits in the fair queue, what is promised to the last large one is compared with what comes true. By three looks: it may
   // be let out just before one of them, and is then promised its start by what runs, which small ones may share with a large one.

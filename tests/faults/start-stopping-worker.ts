@@ -31,7 +31,7 @@ export async function startStoppingWorker(
   })
   const allOf = async (points: readonly string[], seen: ReadonlySet<unknown>): Promise<void> => {
     const missing = () => points.filter((point) => !seen.has(point))
-    await expect.poll(missing, { timeout: 30_000, interval: 20, message: worker.log() }).toEqual([])
+    await expect.poll(missing, { timeout: 60_000, interval: 20, message: worker.log() }).toEqual([])
   }
   return {
     worker,

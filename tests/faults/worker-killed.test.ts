@@ -51,7 +51,7 @@ it('never runs again by itself what began, and runs again what opted in', async 
   for await (const { event } of fleet.client.stream(once.execution_id)) if (event.type === 'started') break
   const again = await fleet.client.enqueue({
     // Long enough that it is still running when its worker is killed, which is all that happens until then.
-    ...fakeRequest('lost', [{ print: 'begun' }, { sleep_ms: 6000 }]),
+    ...fakeRequest('lost', [{ print: 'begun' }, { sleep_ms: 12_000 }]),
     retry: { max_attempts: 2, on: ['worker_lost'] },
   })
   for await (const { event } of fleet.client.stream(again.execution_id)) if (event.type === 'started') break
