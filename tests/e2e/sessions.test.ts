@@ -171,7 +171,7 @@ it('never follows a link out of the work directory, nor writes through one', asy
 
 it('waits for its turn behind what runs in the session', async () => {
   await run('busy', 'pass')
-  const running = run('busy', 'import time; time.sleep(10); open("late.txt", "w").write("done")')
+  const running = run('busy', 'import time; time.sleep(7); open("late.txt", "w").write("done")')
   await expect
     .poll(async () => (await call('GET', '/process/busy')).json?.state, { timeout: 20_000 })
     .toBe('running')
