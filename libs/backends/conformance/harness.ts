@@ -16,7 +16,7 @@ import {
   type SandboxSpec,
   type WorkerId,
 } from '@cofferdam/contract'
-import { afterEach, beforeEach, expect } from 'vitest'
+import { afterEach, beforeEach, expect, vi } from 'vitest'
 import type { Programs } from './programs.ts'
 
 export interface ExerciseOptions {
@@ -66,6 +66,8 @@ export interface Harness {
   readonly owner: () => WorkerId
   /** Another owner of this run's own fleet. */
   readonly newOwner: () => WorkerId
+  /** Looks at once whether something is gone, but where a sandbox that is over can come back for a moment (`beginsAnew`). */
+  readonly gone: (check: () => Promise<void>) => Promise<void>
   spec(program: Program, change?: SpecChange): SandboxSpec
   open(program: Program, change?: SpecChange, signal?: AbortSignal): Promise<Sandbox>
   run(sandbox: Sandbox, program: Program, io?: Partial<RunIo>): Promise<Ran>
@@ -96,6 +98,9 @@ export function createHarness(
   let owner = options.warmOwner ?? newOwner()
   const opened: Sandbox[] = []
 
+  const gone = (check: () => Promise<void>): Promise<void> =>
+    options.beginsAnew === true ? vi.waitFor(check, { timeout: 20_000, interval: 50 }) : check()
+
   beforeEach(() => {
     owner = options.warmOwner ?? newOwner()
   })
@@ -103,8 +108,10 @@ export function createHarness(
     await Promise.all(opened.splice(0).map((sandbox) => sandbox[Symbol.asyncDispose]()))
     // Warm slots wait on; `exerciseBackend` looks when they must be gone.
     if (options.warmOwner !== undefined) return
-    expect(await backend.owners(), 'owners that still have sandboxes').not.toContain(owner)
-    expect((await options.leftovers?.(owner)) ?? [], 'left behind, seen from outside').toEqual([])
+    await gone(async () => {
+      expect(await backend.owners(), 'owners that still have sandboxes').not.toContain(owner)
+      expect((await options.leftovers?.(owner)) ?? [], 'left behind, seen from outside').toEqual([])
+    })
   })
 
   const harness: Harness = {
@@ -116,6 +123,7 @@ export function createHarness(
     other,
     owner: () => owner,
     newOwner,
+    gone,
 
     spec: (program, { limits, ...change } = {}) => ({
       sandboxId: newSandboxId(),

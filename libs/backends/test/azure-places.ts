@@ -81,7 +81,7 @@ export async function exerciseAzure(pool: 'python' | 'shell' | 'custom', more: S
       await places.double.pool(pool).end(found?.identifier ?? '')
     },
     visibleOnHost: true,
-    // A poll by an execution reaches whatever session the service has by then; a container's is on its way all the time.
-    beginsAnew: more.detached === true,
+    // A poll that comes after the stop reaches a new session: by an execution, or over another connection than the stop took.
+    beginsAnew: true,
   })
 }

@@ -1,13 +1,10 @@
 /** open, run, dispose: in order, twice, at odd moments. */
 import { newSandboxId } from '@cofferdam/contract'
-import { expect, test, vi } from 'vitest'
+import { expect, test } from 'vitest'
 import { hostProcesses, type Harness } from '../harness.ts'
 
 export function lifecycle(h: Harness): void {
   const { backend, programs } = h
-  /** At once, but where a sandbox that is over can come back for a moment. */
-  const gone = (check: () => Promise<void>): Promise<void> =>
-    h.options.beginsAnew === true ? vi.waitFor(check, { timeout: 20_000, interval: 50 }) : check()
 
   test('opens a sandbox that carries the id it was given and a ref that fits into a Redis field', async () => {
     const sandboxId = newSandboxId()
@@ -23,7 +20,8 @@ export function lifecycle(h: Harness): void {
   test('disposes a sandbox that never ran anything', async () => {
     const sandbox = await h.open(programs.exit(0))
     await sandbox[Symbol.asyncDispose]()
-    if (h.options.warmOwner === undefined) expect(await backend.owners()).not.toContain(h.owner())
+    if (h.options.warmOwner === undefined)
+      await h.gone(async () => expect(await backend.owners()).not.toContain(h.owner()))
   })
 
   test('takes a second dispose, also while the first is under way', async () => {
@@ -66,7 +64,7 @@ export function lifecycle(h: Harness): void {
     const { ended } = await h.start(sandbox, program, 'ready')
     expect(await other.kill(JSON.parse(JSON.stringify(sandbox.ref)))).toBe(true)
     await expect(ended).rejects.toMatchObject({ code: 'sandbox_lost' })
-    await gone(async () => expect(await other.kill(sandbox.ref)).toBe(false))
+    await h.gone(async () => expect(await other.kill(sandbox.ref)).toBe(false))
   })
 
   test('sweeps what one owner left, and nothing of another', async () => {
@@ -80,7 +78,7 @@ export function lifecycle(h: Harness): void {
     // Beside those of other workers on this host, which come and go.
     expect(await other.owners()).toEqual(expect.arrayContaining([h.owner(), left]))
     expect(await other.sweep(left)).toEqual({ destroyed: 2 })
-    await gone(async () => {
+    await h.gone(async () => {
       const [owners, swept] = [await other.owners(), await other.sweep(left)]
       expect(owners).not.toContain(left)
       expect(swept).toEqual({ destroyed: 0 })
