@@ -32,7 +32,6 @@ import { createRoomGate, type Room } from './room.ts'
 import { run, SCRIPTS } from './scripts.ts'
 import { createSelfFence } from './self-fence.ts'
 import { createSlots } from './slots.ts'
-import { createServerLife } from './server-life.ts'
 import { sweep, type LostExecution } from './sweep.ts'
 import { takeHanded } from './take.ts'
 import type { Taken, TakenDeps } from './taken.ts'
@@ -99,11 +98,9 @@ export function createConsumer(deps: ConsumerDeps): Consumer {
   let drained: Promise<void> | null = null
   let lastBeatMs: number | null = null
   let begun = 0
-  const life = createServerLife(redis)
   const takenDeps: TakenDeps = {
     redis,
     workerId,
-    life,
     onError,
     onBegun: () => fillable.note((begun += 1)),
   }
@@ -189,7 +186,7 @@ export function createConsumer(deps: ConsumerDeps): Consumer {
   function start(): void {
     if (sources.length > 0 || fetching.signal.aborted) return
     control.start()
-    sources = lanes.map((lane) => createLaneSource(redis, { lane, workerId, lockMs, life }, onError))
+    sources = lanes.map((lane) => createLaneSource(redis, { lane, workerId, lockMs }, onError))
     const loops = [
       every(sweepMs, heartbeat),
       every(sweepMs, sweepOnce),

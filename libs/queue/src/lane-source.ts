@@ -47,12 +47,7 @@ export interface LaneSource {
 
 export function createLaneSource(
   redis: Redis,
-  {
-    lane,
-    workerId,
-    lockMs,
-    life,
-  }: { lane: Lane; workerId: string; lockMs: number; life: () => Promise<string> },
+  { lane, workerId, lockMs }: { lane: Lane; workerId: string; lockMs: number },
   onError: (error: unknown) => void,
 ): LaneSource {
   const worker = new Worker(lane, null, {
@@ -84,7 +79,6 @@ export function createLaneSource(
       andNext && !stopped ? 1 : 0,
       workerId,
       lockMs,
-      await life(),
     ])
 
   const takenOf = (rest: Reply[], token: string): TakenJob => ({

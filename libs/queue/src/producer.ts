@@ -55,7 +55,6 @@ import { readEvents } from './live-events.ts'
 import { readStats, type QueueStats } from './queue-stats.ts'
 import { createReplies } from './replies.ts'
 import { dehydrate, hydrate, storeBlobs } from './request-blobs.ts'
-import { createServerLife } from './server-life.ts'
 import { list, numberOrNull, run, runCoded, SCRIPTS, text, type Reply } from './scripts.ts'
 
 export interface ProducerDeps {
@@ -122,7 +121,6 @@ export function createProducer({ redis, subscriber, now = Date.now, ids }: Produ
   const producerId = randomUUID()
   const newId = ids ?? (() => newExecutionId(now()))
   const guard = createGuard(redis)
-  const life = createServerLife(redis)
   const replies = createReplies(redis, subscriber, guard, producerId)
   const tails = createEventTails(redis, producerId)
 
@@ -136,7 +134,6 @@ export function createProducer({ redis, subscriber, now = Date.now, ids }: Produ
     const idempotency = idempotencyName(request)
     await storeBlobs(redis, blobs)
     if (awaitReply) await replies.expect(id)
-    const ofLife = await life()
     const enqueued = runCoded(redis, SCRIPTS.enqueue, KEYS.record + id, [
       id,
       request.tenant_id,
@@ -151,7 +148,6 @@ export function createProducer({ redis, subscriber, now = Date.now, ids }: Produ
       awaitReply ? replies.channel : '',
       request.session?.key ?? '',
       request.callback_url ?? '',
-      ofLife,
     ])
     if (awaitReply) enqueued.catch(() => replies.forget(id))
     const { code, rest } = await enqueued

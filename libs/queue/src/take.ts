@@ -21,13 +21,10 @@ export async function take(
 ): Promise<HeldExecution | null> {
   const { id, release } = releaseOf(job.jobId)
   if (reply !== null) return await ownedOf(id as ExecutionId, job, reply, deps)
-  const { code, rest } = await patiently(() => callTake(id, release, deps))
+  const { code, rest } = await patiently(() =>
+    runCoded(deps.redis, SCRIPTS.take, KEYS.record + id, [id, release, deps.workerId]),
+  )
   return code === 'taken' ? await ownedOf(id as ExecutionId, job, rest, deps) : null
-}
-
-async function callTake(id: string, release: number, deps: TakenDeps) {
-  const life = await deps.life()
-  return await runCoded(deps.redis, SCRIPTS.take, KEYS.record + id, [id, release, deps.workerId, life])
 }
 
 /** Whose turn it is between the hand and the run queue (lua/take-handed.lua). */
@@ -45,7 +42,6 @@ export async function takeHanded(lane: Lane, turn: HandedTurn, deps: TakenDeps):
     deps.workerId,
     lane,
     turn,
-    await deps.life(),
   ])
   if (code !== 'taken') return { code: code === 'later' ? 'later' : 'none' }
   const id = text(rest[11]) as ExecutionId

@@ -130,8 +130,6 @@ export interface HeldExecution {
 export interface TakenDeps {
   redis: Redis
   workerId: WorkerId
-  /** Name of the server's life (server-life.ts). */
-  life: () => Promise<string>
   onError: (error: unknown) => void
   /** Hears that one began here. */
   onBegun: () => void

@@ -102,12 +102,11 @@ function enqueue({
     channel,
     session,
     '',
-    'life',
   ])
 }
 
 const next = (lane: string, job: string, at: number): Call =>
-  run('next', KEYS.window, [lane, job, `token:${job === '' ? at : job}`, 1, 'wrk_1', 60_000, 'life'])
+  run('next', KEYS.window, [lane, job, `token:${job === '' ? at : job}`, 1, 'wrk_1', 60_000])
 
 interface Held {
   id: string

@@ -3,13 +3,13 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { newWorkerId } from '@cofferdam/contract'
 import { startRedis } from '@cofferdam/embedded'
-import { afterEach, describe, expect, it, vi } from 'vitest'
+import { afterAll, describe, expect, it, vi } from 'vitest'
 import { connectRedis, createConsumer, createProducer } from '../src/index.ts'
 import { endWith, gate, requestOf, SANDBOX_INFO, sandboxRef } from './fixtures.ts'
 
 const dataDir = mkdtempSync(join(tmpdir(), 'cofferdam-test-'))
 let server = await startRedis({ dataDir, durable: true })
-afterEach(async () => {
+afterAll(async () => {
   await server.stop()
   rmSync(dataDir, { recursive: true, force: true })
 })
@@ -79,6 +79,54 @@ describe('a restart of Redis', () => {
     )
     const again = await producer.put(requestOf({ idempotency_key: 'k' }))
     expect(again).toMatchObject({ execution_id: queued.execution_id, deduplicated: true })
+    await consumer.drain({ graceMs: 1000 })
+    await producer[Symbol.asyncDispose]()
+    for (const connection of connections) connection.disconnect()
+  })
+
+  it('is known to whoever takes an execution by a call that its connection sends again', async () => {
+    const connections = (['producer', 'worker', 'subscriber'] as const).map((role) =>
+      connectRedis(server.url, role),
+    )
+    const [producing, working, subscriber] = connections
+    const producer = createProducer({ redis: producing!, subscriber: subscriber! })
+    const taken: [boolean, number][] = []
+    const proceed = gate()
+    const consumer = createConsumer({
+      redis: working!,
+      subscriber: subscriber!,
+      workerId: newWorkerId('0123456789ab'),
+      slots: 1,
+      lanes: ['interactive'],
+      async process(one) {
+        taken.push([one.mayHaveRun, one.fence])
+        if (taken.length > 1) return await endWith('ok')(one)
+        // Without an ending, so that the next thing the worker says is that it takes another one.
+        await proceed.opened
+      },
+      onOutbox: async () => undefined,
+      lockMs: 60_000,
+      sweepMs: 60_000,
+    })
+    consumer.start()
+    await producer.put(requestOf())
+    await vi.waitFor(() => expect(taken).toHaveLength(1), 20_000)
+    const { execution_id } = await producer.put(requestOf(), { awaitReply: true })
+    const result = producer.wait(execution_id, { timeoutMs: 50_000 })
+    const unanswered = (): number => (working as unknown as { commandQueue: unknown[] }).commandQueue.length
+    await vi.waitFor(() => expect(unanswered()).toBe(0), 20_000)
+    process.kill(server.pid, 'SIGSTOP')
+    proceed.open()
+    await vi.waitFor(() => expect(unanswered()).toBe(1), 20_000)
+    process.kill(server.pid, 'SIGKILL')
+    await server.stop()
+    server = await startRedis({ dataDir, durable: true })
+
+    expect(await result).toMatchObject({ ok: true })
+    expect(taken).toEqual([
+      [false, 1],
+      [true, 1000],
+    ])
     await consumer.drain({ graceMs: 1000 })
     await producer[Symbol.asyncDispose]()
     for (const connection of connections) connection.disconnect()

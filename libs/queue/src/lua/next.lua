@@ -1,7 +1,7 @@
 -- Purpose: a worker is through with a BullMQ job, or has a slot: the job ends, and the lane's next one is fetched and taken in the same step.
 -- KEYS[1]  any key of the tag (routing)
 -- ARGV     1 lane, 2 job that ends, or '', 3 token of its lock and of the next one's, 4 '1' to take the next one, 5 worker,
---          6 lock milliseconds, 7 life of the server
+--          6 lock milliseconds
 -- Returns  {'taken', …as take.lua} with the job behind it | {'none'} | {'limited'} when no job ends, and BullMQ has to fetch
 -- Invariants: those of take.lua; stale jobs on the way end. An execution whose answer is lost is redelivered when its
 --          lock ran out, as one whose worker died.
@@ -21,7 +21,7 @@ for _ = 1, C.promote_max do
   if is_current(x, release == '' and '1' or release) then
     local now = now_ms()
     job_lock(lane, job, worker, token, ARGV[6], now, was_fetched)
-    local reply = own(id, x, worker, now, false, ARGV[7])
+    local reply = own(id, x, worker, now, false)
     reply[#reply + 1] = job
     return reply
   end

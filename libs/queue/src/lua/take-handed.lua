@@ -3,7 +3,6 @@
 -- ARGV     1 worker, 2 lane, 3 how: 'fair'   when its turn has come in virtual time, or nothing else is ready
 --                                    'yield' only when nothing else is ready (its last one came from the hand, too)
 --                                    'force' whatever else is ready (the others had their share)
---          4 life of the server
 -- Returns  {'taken', …as take.lua} with id and release behind it | {'later'} other work is due first | {'none'}
 -- Invariants: the slot of the tenant is taken and charged here, once, with the same estimate as at a release. A
 --          tenant at its concurrency, or parked, gets nothing: its execution goes back to the fair backlog. No BullMQ
@@ -46,7 +45,7 @@ for _ = 1, C.promote_max do
     if v > clock then redis.call('HSET', K.clock, 'v:' .. lane, v) end
     slot_take(lane, tenant, id, concurrency, estimate, now)
     local release = redis.call('HINCRBY', key, 'rel', 1)
-    local reply = own(id, read_for_take(id), worker, now, true, ARGV[4])
+    local reply = own(id, read_for_take(id), worker, now, true)
     reply[#reply + 1] = id
     reply[#reply + 1] = release
     return reply

@@ -1,6 +1,6 @@
 -- Purpose: a worker got the BullMQ job of a release; it becomes the owner, also of the session that it names.
 -- KEYS[1]  record
--- ARGV     1 id, 2 release of the job, 3 worker, 4 life of the server
+-- ARGV     1 id, 2 release of the job, 3 worker
 -- Returns  {'taken', fence, attempt, enqueued ms, now, traceparent, began JSON or '', request JSON, '1' when
 --          cancelled, deliveries, tenant, '1' when it was accepted in an earlier life of the server} | {'stale'}
 -- Invariants: each take raises the fence, so every write of an earlier owner fails. The attempt number stays the
@@ -11,4 +11,4 @@
 --- @include own
 local x = read_for_take(ARGV[1])
 if not is_current(x, ARGV[2]) then return { 'stale' } end
-return own(ARGV[1], x, ARGV[3], now_ms(), false, ARGV[4])
+return own(ARGV[1], x, ARGV[3], now_ms(), false)

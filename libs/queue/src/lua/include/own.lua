@@ -1,3 +1,4 @@
+--- @include life
 -- What `own` needs of a record, and what a take is judged by: one read for both.
 local function read_for_take(id)
   return redis.call('HMGET', K.record .. id, 'at', 'eq', 'tp', 'bg', 'req', 'can', 't', 'sk', 'dw', 's', 'rel', 'f', 'd',
@@ -11,11 +12,11 @@ end
 
 -- A worker becomes the owner of a released or running execution: fields of the reply shared by take and take-handed.
 -- `direct`: no BullMQ job carries it; `dw` is then its lock, renewed by the heartbeats of the owner.
--- `life`: of the server, as the worker knows it. In another one than the execution was accepted in, the record may be
--- older than what was done: the fence jumps over all that were given out and lost, and the worker is told.
-local function own(id, x, worker, now, direct, life)
+-- In another life of the server than the execution was accepted in, the record may be older than what was done: the fence jumps
+-- over all that were given out and lost, and the worker is told.
+local function own(id, x, worker, now, direct)
   local key = K.record .. id
-  local is_older = x[14] and life ~= '' and x[14] ~= life
+  local is_older = x[14] and life() ~= '' and x[14] ~= life()
   local fence, deliveries = tonumber(x[12]) + (is_older and C.lost_fences or 1), tonumber(x[13]) + 1
   local attempt = math.max(1, tonumber(x[1]))
   redis.call('HSET', key, 's', 'running', 'w', worker, 'tk', now, 'at', attempt, 'f', fence, 'd', deliveries)
