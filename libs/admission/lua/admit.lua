@@ -104,7 +104,7 @@ if capCpu == 0 then return denied('tenant_daily_cpu', dayEnd, 1) end
 if capCost == 0 then return denied('tenant_daily_cost', dayEnd, 1) end
 
 -- Counters of a server that restarted are not believed before they were compared with the audit rows.
-if redis.call('GET', KEYS[1]) ~= ARGV[11] then return {'unseeded', now, caps[7] or ''} end
+if not is_seeded(KEYS[1], ARGV[11]) then return {'unseeded', now, caps[7] or ''} end
 
 -- 2.-4. Charge ledger, then the tenant's day, then the agent's hour (the day first: it binds longer), then CPU and cost.
 if not entry then

@@ -18,7 +18,7 @@
 if redis.call('EXISTS', KEYS[3]) == 1 then return {'kept'} end
 local t = redis.call('TIME')
 local now = t[1] * 1000 + math.floor(t[2] / 1000)
-if redis.call('GET', KEYS[1]) ~= ARGV[1] then return {'unseeded', now, redis.call('HGET', KEYS[2], 'rev') or ''} end
+if not is_seeded(KEYS[1], ARGV[1]) then return {'unseeded', now, redis.call('HGET', KEYS[2], 'rev') or ''} end
 local dayMs, hourMs, chargedAt = tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
 local day, hour = math.floor(chargedAt / dayMs), math.floor(chargedAt / hourMs)
 

@@ -14,6 +14,7 @@
 --       then number of unsettled attempts M, then M pairs (member, 1 when the counts have its audit row, else 0)
 --       then the fields of the caps hash as pairs, or nothing to leave it as it is
 -- Returns {'seeded'} | {'more'} (a batch before the last) | {'already'} (somebody was first, nothing written)
+--      or {'another_run'} (the server has restarted since, nothing written: count again)
 --      or {'caps_changed'} (caps were set since the caller read them, nothing written: read again)
 --      or {'settled_meanwhile'} (an attempt that the counts lack ended since they were read: count again)
 -- Invariants
@@ -25,6 +26,7 @@
 --     its settlement, for which it is open from here on.
 -- Complexity O(A + M + F) for A agents, M attempts and F fields of caps in the batch.
 
+if not is_this_run(ARGV[1]) then return {'another_run'} end
 if redis.call('GET', KEYS[1]) == ARGV[1] then return {'already'} end
 if (redis.call('HGET', KEYS[2], 'rev') or '') ~= ARGV[2] then return {'caps_changed'} end
 local t = redis.call('TIME')

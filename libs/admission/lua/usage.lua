@@ -37,7 +37,7 @@ end
 local sums = usedDay > 0 and redis.call('HMGET', KEYS[3], 'cu', 'cr', 'mu', 'mr') or {}
 return {
   'usage',
-  redis.call('GET', KEYS[1]) == ARGV[7] and 1 or 0,
+  is_seeded(KEYS[1], ARGV[7]) and 1 or 0,
   usedDay, tonumber(caps[1] or ARGV[4]), dayEnd,
   usedHour, tonumber(caps[2] or caps[3] or ARGV[5]), hourEnd,
   live,

@@ -48,6 +48,8 @@ export interface Reply {
 
 /** What every attempt needs: the calls of one turn of the process go together, tenant by tenant. */
 const GATHERED: ReadonlySet<ScriptName> = new Set(['admit', 'release'])
+/** They are told a run of the server (lua/server-run.lua). */
+const OF_A_RUN: ReadonlySet<ScriptName> = new Set(['admit', 'recharge', 'usage', 'seed'])
 /** An admission takes the server about 30 us, so that one call holds it for a millisecond. */
 const TOGETHER_MAX = 32
 
@@ -66,11 +68,14 @@ export function defineScripts(redis: Redis, timeoutMs: number): Scripts {
   }
 }
 
+const readLua = (name: string): string => readFileSync(new URL(`../lua/${name}.lua`, import.meta.url), 'utf8')
+
 function callOf(redis: Redis, name: ScriptName): Call {
-  const lua = readFileSync(new URL(`../lua/${name}.lua`, import.meta.url), 'utf8')
-  const alone = define(redis, name, lua)
+  const shared = OF_A_RUN.has(name) ? readLua('server-run') : ''
+  const lua = readLua(name)
+  const alone = define(redis, name, shared + lua)
   if (!GATHERED.has(name)) return alone
-  const together = define(redis, `${name}_together`, togetherText('', lua))
+  const together = define(redis, `${name}_together`, togetherText(shared, lua))
   const send = async (calls: readonly ScriptCall[]): Promise<readonly unknown[]> => {
     const [first, second] = calls
     if (first !== undefined && second === undefined) return [await alone(first)]

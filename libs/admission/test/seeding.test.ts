@@ -262,4 +262,33 @@ describe('after Redis lost data', () => {
       rmSync(dataDir, { recursive: true, force: true })
     }
   })
+
+  it('compares also for an admission that its connection sends again', async () => {
+    const dataDir = mkdtempSync(join(tmpdir(), 'cofferdam-seeding-'))
+    let recorded = 0
+    let server = await startRedis({ dataDir, durable: true })
+    const open = openAdmission(server.url, {
+      ...LONG_WINDOWS,
+      timeoutMs: 60_000,
+      countCharged: async () => counts(recorded),
+    })
+    const unanswered = (): number => (open.redis as unknown as { commandQueue: unknown[] }).commandQueue.length
+    try {
+      expect((await open.admission.admit(attemptOf('sent-again'))).admitted).toBe(true)
+      process.kill(server.pid, 'SIGSTOP')
+      const admitted = open.admission.admit(attemptOf('sent-again'))
+      await vi.waitFor(() => expect(unanswered()).toBe(1), 20_000)
+      process.kill(server.pid, 'SIGKILL')
+      await server.stop()
+      // As if the last second of the append-only file was lost: 9 are recorded, 1 is counted.
+      recorded = 9
+      server = await startRedis({ dataDir, durable: true })
+      expect(await admitted).toMatchObject({ admitted: true })
+      expect((await open.admission.usage('sent-again')).tenant_daily.used).toBe(10)
+    } finally {
+      open.close()
+      await server.stop()
+      rmSync(dataDir, { recursive: true, force: true })
+    }
+  })
 })
