@@ -12,7 +12,7 @@
 -- ARGV  1 agent  2 length of a day, ms  3 length of an hour, ms  4 default tenant-daily cap  5 default agent-hourly cap
 --       6 default concurrency  7 lease member  8 token of this call  9 lease, ms  10 ledger TTL, ms  11 server run id
 --       12 CPU ms and 13 cost that the attempt may use at most
--- Returns {'unseeded', now, caps rev}
+-- Returns {'another_run'} (the caller does not know this run of the server) | {'unseeded', now, caps rev}
 --      or {'fenced'} the attempt was admitted to a later owner: the number before `~` of a token is its owner's fence
 --      or {'denied',                    now, dimension, resets_at, kill 0|1, orphan, held 0|1, use...}
 --         orphan = token that owns the charge of an earlier admission of this attempt, whose lease has run out or whose
@@ -104,7 +104,8 @@ if capCpu == 0 then return denied('tenant_daily_cpu', dayEnd, 1) end
 if capCost == 0 then return denied('tenant_daily_cost', dayEnd, 1) end
 
 -- Counters of a server that restarted are not believed before they were compared with the audit rows.
-if not is_seeded(KEYS[1], ARGV[11]) then return {'unseeded', now, caps[7] or ''} end
+if not is_this_run(ARGV[11]) then return {'another_run'} end
+if redis.call('GET', KEYS[1]) ~= ARGV[11] then return {'unseeded', now, caps[7] or ''} end
 
 -- 2.-4. Charge ledger, then the tenant's day, then the agent's hour (the day first: it binds longer), then CPU and cost.
 if not entry then

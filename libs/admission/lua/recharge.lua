@@ -8,7 +8,7 @@
 --       6 open    hash    member -> "day:cpu:cost" reserved
 -- ARGV  1 server run id  2 length of a day, ms  3 length of an hour, ms  4 when it was charged, ms  5 token of that admission
 --       6 member  7 ledger TTL, ms
--- Returns {'kept'} (the charge is there, of this owner or of a later one) | {'recharged'} | {'unseeded', now, caps rev}
+-- Returns {'kept'} (the charge is there, of this owner or of a later one) | {'recharged'} | {'another_run'} | {'unseeded', now, caps rev}
 -- Invariants
 --   - Counters of another run of the server are made good first: the audit row is not written yet, so no count has it.
 --   - It counts in the windows of its charge. Where they are over, nothing is left to count.
@@ -18,7 +18,8 @@
 if redis.call('EXISTS', KEYS[3]) == 1 then return {'kept'} end
 local t = redis.call('TIME')
 local now = t[1] * 1000 + math.floor(t[2] / 1000)
-if not is_seeded(KEYS[1], ARGV[1]) then return {'unseeded', now, redis.call('HGET', KEYS[2], 'rev') or ''} end
+if not is_this_run(ARGV[1]) then return {'another_run'} end
+if redis.call('GET', KEYS[1]) ~= ARGV[1] then return {'unseeded', now, redis.call('HGET', KEYS[2], 'rev') or ''} end
 local dayMs, hourMs, chargedAt = tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
 local day, hour = math.floor(chargedAt / dayMs), math.floor(chargedAt / hourMs)
 

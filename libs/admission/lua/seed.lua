@@ -14,7 +14,7 @@
 --       then number of unsettled attempts M, then M pairs (member, 1 when the counts have its audit row, else 0)
 --       then the fields of the caps hash as pairs, or nothing to leave it as it is
 -- Returns {'seeded'} | {'more'} (a batch before the last) | {'already'} (somebody was first, nothing written)
---      or {'another_run'} (the server has restarted since, nothing written: count again)
+--      or {'another_run'} (the caller does not know this run of the server, nothing written: count again)
 --      or {'caps_changed'} (caps were set since the caller read them, nothing written: read again)
 --      or {'settled_meanwhile'} (an attempt that the counts lack ended since they were read: count again)
 -- Invariants

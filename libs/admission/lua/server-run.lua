@@ -9,7 +9,3 @@ local function is_this_run(told)
   end
   return own_run == '' or told == 'hidden' or string.find(told, own_run, 1, true) ~= nil
 end
-local function is_seeded(marker, told)
-  return redis.call('GET', marker) == told and is_this_run(told)
-end
-

@@ -11,10 +11,12 @@
 --       5 default agent-hourly cap  6 default concurrency  7 server run id
 -- Returns {'usage', seeded 0|1, used_day, cap_day, day_end, used_hour, cap_hour, hour_end, running, concurrency,
 --          used_cpu, reserved_cpu, cap_cpu, used_cost, reserved_cost, cap_cost, recount 0|1, now, caps rev}, a cap -1 where there is none
+--      or {'another_run'} (the caller does not know this run of the server)
 -- Invariants
 --   - Judges windows exactly as admit does.
 -- Complexity O(log L) for L leases of the tenant.
 
+if not is_this_run(ARGV[7]) then return {'another_run'} end
 local t = redis.call('TIME')
 local now = t[1] * 1000 + math.floor(t[2] / 1000)
 local caps = redis.call('HMGET', KEYS[2], 'daily', 'agent:' .. ARGV[1], 'hourly', 'concurrency', 'cpu', 'cost', 'rev')
@@ -37,7 +39,7 @@ end
 local sums = usedDay > 0 and redis.call('HMGET', KEYS[3], 'cu', 'cr', 'mu', 'mr') or {}
 return {
   'usage',
-  is_seeded(KEYS[1], ARGV[7]) and 1 or 0,
+  redis.call('GET', KEYS[1]) == ARGV[7] and 1 or 0,
   usedDay, tonumber(caps[1] or ARGV[4]), dayEnd,
   usedHour, tonumber(caps[2] or caps[3] or ARGV[5]), hourEnd,
   live,

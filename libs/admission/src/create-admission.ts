@@ -168,8 +168,7 @@ export function createAdmission(deps: AdmissionDeps): Admission {
       return entry === null ? null : Number(entry.split(':')[2])
     },
     async usage(tenantId, agentId) {
-      const read = async () =>
-        readUsage(scripts, tenantId, agentId, { serverRun: await serverRun(), dayMs, hourMs, defaults })
+      const read = () => readUsage(scripts, tenantId, agentId, { serverRun, dayMs, hourMs, defaults })
       const { usage, recount } = await read()
       if (recount === null) return usage
       try {

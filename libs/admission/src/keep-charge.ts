@@ -17,7 +17,7 @@ export async function keepCharge(admitted: Admitted, deps: AdmitDeps): Promise<v
   const { lease, chargedAtMs } = admitted
   const { tenantId, agentId, executionId, token } = lease
   try {
-    if ((await deps.serverRun()) === admitted.serverRun) return
+    if ((await deps.serverRun.read()) === admitted.serverRun) return
     const counted = await whenSeeded(tenantId, deps, (serverRun) =>
       deps.scripts.run(
         'recharge',

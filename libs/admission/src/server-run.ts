@@ -9,8 +9,14 @@ import { Cluster, type Redis } from 'ioredis'
 /** What stands for the run id where the server hides it: only a loss of the marker itself is noticed then. */
 const HIDDEN = 'hidden'
 
-/** Returns the run id, asked once per connection. Throws CofferdamError('queue_unavailable') while Redis is away. */
-export function createServerRun(redis: Redis, timeoutMs: number): () => Promise<string> {
+export interface ServerRun {
+  /** The run id, asked once per connection. Throws CofferdamError('queue_unavailable') while Redis is away. */
+  read(this: void): Promise<string>
+  /** It is asked again: a script found another one (lua/server-run.lua). A cluster's client tells nobody of every failover. */
+  forget(this: void): void
+}
+
+export function createServerRun(redis: Redis, timeoutMs: number): ServerRun {
   let known: Promise<string> | null = null
   const forget = (): void => {
     known = null
@@ -21,15 +27,18 @@ export function createServerRun(redis: Redis, timeoutMs: number): () => Promise<
   const cluster = either instanceof Cluster ? either : null
   redis.on('close', forget)
   cluster?.on('+node', forget).on('-node', forget)
-  const read = cluster === null ? () => readRunId(redis) : () => readRunIds(cluster, watched, forget)
-  return () => {
-    if (known !== null) return known
-    const asked = boundedAnswer(read(), timeoutMs, 'INFO server')
-    known = asked
-    asked.catch(() => {
-      if (known === asked) known = null
-    })
-    return asked
+  const ask = cluster === null ? () => readRunId(redis) : () => readRunIds(cluster, watched, forget)
+  return {
+    forget,
+    read() {
+      if (known !== null) return known
+      const asked = boundedAnswer(ask(), timeoutMs, 'INFO server')
+      known = asked
+      asked.catch(() => {
+        if (known === asked) known = null
+      })
+      return asked
+    },
   }
 }
 

@@ -1,8 +1,10 @@
 /** What a tenant has used of its caps, as the dashboard and `GET /v1/tenants/{id}/usage` show it. */
-import type { CapsUse } from '@cofferdam/contract'
+import { CofferdamError, type CapsUse } from '@cofferdam/contract'
 import { keys } from './keys.ts'
 import { numberAt, textAt, type Scripts } from './scripts.ts'
 import type { Unseeded } from './seed.ts'
+import type { ServerRun } from './server-run.ts'
+import { inThisRun } from './when-seeded.ts'
 
 type CpuUse = NonNullable<CapsUse['tenant_daily_cpu']>
 
@@ -32,33 +34,26 @@ export async function readUsage(
   tenantId: string,
   agentId: string | undefined,
   settings: {
-    serverRun: string
+    serverRun: ServerRun
     dayMs: number
     hourMs: number
     defaults: { tenant_daily: number; agent_hourly: number; concurrency: number }
   },
 ): Promise<UsageReading> {
-  const { defaults } = settings
-  const reply = await scripts.run(
-    'usage',
-    [
-      keys.seeded(tenantId),
-      keys.caps(tenantId),
-      keys.day(tenantId),
-      keys.hour(tenantId, agentId ?? ''),
-      keys.leases(tenantId),
-      keys.open(tenantId),
-    ],
-    [
-      agentId ?? '',
-      settings.dayMs,
-      settings.hourMs,
-      defaults.tenant_daily,
-      defaults.agent_hourly,
-      defaults.concurrency,
-      settings.serverRun,
-    ],
-  )
+  const named = [
+    keys.seeded(tenantId),
+    keys.caps(tenantId),
+    keys.day(tenantId),
+    keys.hour(tenantId, agentId ?? ''),
+    keys.leases(tenantId),
+    keys.open(tenantId),
+  ]
+  const { tenant_daily, agent_hourly, concurrency } = settings.defaults
+  const asked = [agentId ?? '', settings.dayMs, settings.hourMs, tenant_daily, agent_hourly, concurrency]
+  const answer = await inThisRun(settings.serverRun, (run) => scripts.run('usage', named, [...asked, run]))
+  if (answer === null)
+    throw new CofferdamError('queue_unavailable', 'Redis was replaced again and again while usage was read.')
+  const { reply, run: serverRun } = answer
   const at = (index: number) => numberAt(reply, index)
   const use = (from: number) => ({
     used: at(from),
@@ -82,6 +77,6 @@ export async function readUsage(
     tenant_daily_cost: metered(12, 1),
     seeded: at(0) === 1,
   }
-  const told = { serverRun: settings.serverRun, nowMs: at(16), capsRev: textAt(reply, 17) }
+  const told = { serverRun, nowMs: at(16), capsRev: textAt(reply, 17) }
   return { usage, recount: at(15) === 1 ? told : null }
 }

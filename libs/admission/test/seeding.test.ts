@@ -272,7 +272,8 @@ describe('after Redis lost data', () => {
       timeoutMs: 60_000,
       countCharged: async () => counts(recorded),
     })
-    const unanswered = (): number => (open.redis as unknown as { commandQueue: unknown[] }).commandQueue.length
+    const unanswered = (): number =>
+      (open.redis as unknown as { commandQueue: unknown[] }).commandQueue.length
     try {
       expect((await open.admission.admit(attemptOf('sent-again'))).admitted).toBe(true)
       process.kill(server.pid, 'SIGSTOP')

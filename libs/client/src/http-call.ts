@@ -67,7 +67,7 @@ export async function askRepeatedly(target: HttpTarget, call: HttpCall): Promise
   for (let turn = 1; ; turn += 1) {
     try {
       const response = await send(target, call)
-      return { status: response.status, body: JSON.parse(await textOf(target, call, response)) }
+      return { status: response.status, body: await jsonOf(target, call, response) }
     } catch (error) {
       if (turn === TRIES || call.signal?.aborted === true || !isTransient(error)) throw error
       await pause(
@@ -90,9 +90,9 @@ export function isTransient(error: unknown): boolean {
   )
 }
 
-async function textOf(target: HttpTarget, call: HttpCall, response: Response): Promise<string> {
+async function jsonOf(target: HttpTarget, call: HttpCall, response: Response): Promise<unknown> {
   try {
-    return await response.text()
+    return await response.json()
   } catch (error) {
     throw broken(target, call, error)
   }

@@ -34,6 +34,8 @@ export const QUEUE_BOUNDS = {
   eventBufferBytes: 4 * 1024 * 1024,
   /** How long output is collected before it is appended: below what a reader notices. */
   eventFlushMs: 20,
+  /** Of the 40 hex digits of a server's run id: they tell its lives apart, and cost a waiting execution little. */
+  lifeDigits: 8,
   /** Fences that a server may have given out and lost: far more than deliveries and attempts of one second. */
   lostFences: 1000,
   /** Executions released by one script call: keeps the longest script below about 20 ms. */

@@ -56,6 +56,7 @@ import { readStats, type QueueStats } from './queue-stats.ts'
 import { createReplies } from './replies.ts'
 import { dehydrate, hydrate, storeBlobs } from './request-blobs.ts'
 import { list, numberOrNull, run, runCoded, SCRIPTS, text, type Reply } from './scripts.ts'
+import { createServerLife } from './server-life.ts'
 
 export interface ProducerDeps {
   /** Connection of role `producer`. Not closed by the producer. */
@@ -121,6 +122,7 @@ export function createProducer({ redis, subscriber, now = Date.now, ids }: Produ
   const producerId = randomUUID()
   const newId = ids ?? (() => newExecutionId(now()))
   const guard = createGuard(redis)
+  const life = createServerLife(redis)
   const replies = createReplies(redis, subscriber, guard, producerId)
   const tails = createEventTails(redis, producerId)
 
@@ -134,6 +136,7 @@ export function createProducer({ redis, subscriber, now = Date.now, ids }: Produ
     const idempotency = idempotencyName(request)
     await storeBlobs(redis, blobs)
     if (awaitReply) await replies.expect(id)
+    const ofLife = await life()
     const enqueued = runCoded(redis, SCRIPTS.enqueue, KEYS.record + id, [
       id,
       request.tenant_id,
@@ -148,6 +151,7 @@ export function createProducer({ redis, subscriber, now = Date.now, ids }: Produ
       awaitReply ? replies.channel : '',
       request.session?.key ?? '',
       request.callback_url ?? '',
+      ofLife,
     ])
     if (awaitReply) enqueued.catch(() => replies.forget(id))
     const { code, rest } = await enqueued

@@ -39,6 +39,7 @@ const CONSTANTS = {
   inline_reply: QUEUE_BOUNDS.inlineReplyBytes,
   event_entries: QUEUE_BOUNDS.eventEntries,
   lost_fences: QUEUE_BOUNDS.lostFences,
+  life_digits: QUEUE_BOUNDS.lifeDigits,
   pick_max: QUEUE_BOUNDS.pickMax,
   promote_max: QUEUE_BOUNDS.promoteMax,
   sweep_max: QUEUE_BOUNDS.sweepMax,

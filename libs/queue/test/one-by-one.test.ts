@@ -102,6 +102,7 @@ function enqueue({
     channel,
     session,
     '',
+    'life',
   ])
 }
 

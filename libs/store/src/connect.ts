@@ -4,7 +4,7 @@
  */
 import { Kysely, PostgresDialect, sql, type PostgresPool, type Transaction } from 'kysely'
 import pg from 'pg'
-import { UnansweredError } from './store-errors.ts'
+import { UnansweredError, wasCutOff } from './store-errors.ts'
 import type { StoreLogger } from './store-logger.ts'
 import type { Database } from './tables.ts'
 
@@ -110,7 +110,7 @@ function watched(client: pg.PoolClient, prepared: ReadonlyMap<string, string>): 
       return await client.query(name === undefined ? { text, values } : { name, text, values })
     } catch (error) {
       // An error that the server told us about leaves the connection in order.
-      if (error instanceof pg.DatabaseError) throw error
+      if (error instanceof pg.DatabaseError && !wasCutOff(error)) throw error
       broken = true
       throw new UnansweredError(error)
     }

@@ -28,6 +28,9 @@ export class UnansweredError extends Error {
 export const mayBeStored = (error: unknown): boolean =>
   isCofferdamError(error) && error.code === 'store_unavailable' && error.cause instanceof UnansweredError
 
+/** Said by a server, or a pooler in front of it, as it cut the connection: the statement may have been carried out. */
+export const wasCutOff = (error: unknown): boolean => /^(08|57P0[123])/.test(sqlState(error) ?? '')
+
 /** Sorts a thrown thing. */
 export function failureOf(error: unknown): StoreFailure {
   if (error instanceof UnansweredError) return failureOf(error.cause)

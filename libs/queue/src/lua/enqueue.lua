@@ -2,7 +2,8 @@
 -- KEYS[1]  record of the new id
 -- ARGV     1 id, 2 tenant, 3 agent, 4 lane, 5 priority 0..9, 6 delay ms, 7 request JSON, 8 traceparent or '',
 --          9 '<tenant>:<sha256 of the idempotency key>' or '', 10 body hash, 11 reply channel or '', 12 session key or '',
---          13 callback URL or ''
+--          13 callback URL or '', 14 life of the server that its caller knew, or '': sent again after a restart it names the one before, so
+--          that whoever takes it looks for what was done of it in that
 -- Returns  {'accepted' | 'duplicate', id, status, position, eta_ms or -1}
 --          {'conflict', id of the other execution} | {'full', waiting, limit, ms until there is room or -1}
 -- Invariants: one idempotency key names one execution; repeating a call changes nothing; a refused call writes nothing; a tenant never has more
@@ -12,7 +13,6 @@
 --- @include at-once
 --- @include forecast
 --- @include status
---- @include life
 local id, tenant, agent, lane = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 local delay, channel = tonumber(ARGV[6]), ARGV[11]
 local sk = ARGV[12] ~= '' and tenant .. ':' .. ARGV[12] or ''
@@ -84,7 +84,7 @@ note('rel', at_once and 1 or 0)
 if at_once then note('est', release_at_once(around, tenant, id, state, weight, now)) end
 if channel ~= '' then note('wc', channel) end
 if sk ~= '' then note('sk', sk) end
-if life() ~= '' then note('life', life()) end
+if ARGV[14] and ARGV[14] ~= '' then note('life', ARGV[14]) end
 if ARGV[13] and ARGV[13] ~= '' then note('cb', ARGV[13]) end
 redis.call('HSET', KEYS[1], unpack(record))
 if ARGV[9] ~= '' then

@@ -1,0 +1,42 @@
+import { expect, it } from 'vitest'
+import type { Reply } from './scripts.ts'
+import { whenSeeded } from './when-seeded.ts'
+
+/** A server that was replaced without a word: the client goes on with the name that it knows until it is told to forget it. */
+function replaced() {
+  let known = 'first'
+  const calls: string[] = []
+  const seeds: string[] = []
+  const deps = {
+    serverRun: {
+      read: async () => known,
+      forget: () => {
+        known = 'second'
+      },
+    },
+    seed: async (_tenantId: string, { serverRun }: { serverRun: string }) => {
+      seeds.push(serverRun)
+    },
+  }
+  return { deps, calls, seeds }
+}
+
+const unseeded: Reply = { code: 'unseeded', rest: [1, ''] }
+
+it('asks again who the server is when a script ran on another one, and counts for that', async () => {
+  const { deps, calls, seeds } = replaced()
+  const answer = await whenSeeded('acme', deps, async (run) => {
+    calls.push(run)
+    if (run === 'first') return { code: 'another_run', rest: [] }
+    return seeds.length === 0 ? unseeded : { code: 'charged', rest: [] }
+  })
+  expect(answer).toEqual({ reply: { code: 'charged', rest: [] }, serverRun: 'second' })
+  expect(calls).toEqual(['first', 'second', 'second'])
+  expect(seeds).toEqual(['second'])
+})
+
+it('gives up on a server that is another one each time, and counts nothing', async () => {
+  const { deps, seeds } = replaced()
+  expect(await whenSeeded('acme', deps, async () => ({ code: 'another_run', rest: [] }))).toBeNull()
+  expect(seeds).toEqual([])
+})
