@@ -13,6 +13,8 @@ export interface RedisCluster extends AsyncDisposable {
   nodeOf(key: string): Promise<RedisProcess>
   /** SIGKILL, then the same server on the same append-only file. */
   restart(node: RedisProcess): Promise<void>
+  /** Starts a replica of a node; it has all of its data. */
+  replicate(node: RedisProcess): Promise<RedisProcess>
 }
 
 const SLOTS = 16_384
@@ -34,6 +36,7 @@ export async function startRedisCluster(): Promise<RedisCluster> {
       'no',
     ])
   const nodes: RedisProcess[] = []
+  const replicas: RedisProcess[] = []
   for (let n = 0; n < 3; n += 1) nodes.push(await start(await freePort()))
   const share = Math.ceil(SLOTS / nodes.length)
   for (const [n, node] of nodes.entries()) {
@@ -68,8 +71,26 @@ export async function startRedisCluster(): Promise<RedisCluster> {
         20_000,
       )
     },
+    async replicate(node) {
+      const replica = await start(await freePort())
+      replicas.push(replica)
+      await replica.command('CLUSTER', 'MEET', '127.0.0.1', node.port)
+      const id = String(await node.command('CLUSTER', 'MYID'))
+      await until(
+        'replica',
+        async () => String(await replica.command('CLUSTER', 'NODES')).includes(id),
+        20_000,
+      )
+      await replica.command('CLUSTER', 'REPLICATE', id)
+      await until(
+        'replica',
+        async () => String(await replica.command('INFO', 'replication')).includes('master_link_status:up'),
+        20_000,
+      )
+      return replica
+    },
     async [Symbol.asyncDispose]() {
-      await Promise.all(nodes.map((node) => node.kill()))
+      await Promise.all([...nodes, ...replicas].map((node) => node.kill()))
       await rm(root, { recursive: true, force: true })
     },
   }

@@ -1,0 +1,50 @@
+/** A master of a Redis Cluster that hands over to its replica, which the client of a cluster may notice late, and tells nobody. */
+import { createAdmission } from '@cofferdam/admission'
+import { newExecutionId } from '@cofferdam/contract'
+import { connectRedis } from '@cofferdam/queue'
+import { expect, it } from 'vitest'
+import { startRedisCluster } from './servers/redis-cluster.ts'
+import { until } from './servers/redis-process.ts'
+
+const DAY_MS = 86_400_000
+
+it('a tenant of it is admitted as before, and counted by its audit rows', async () => {
+  await using cluster = await startRedisCluster()
+  const master = await cluster.nodeOf('cfd:{acme}:day')
+  const replica = await cluster.replicate(master)
+  const redis = connectRedis(cluster.url, 'worker')
+  const attempt = () => ({
+    tenantId: 'acme',
+    agentId: 'agent-1',
+    executionId: newExecutionId(),
+    attempt: 1,
+  })
+  let recorded = 0
+  const admission = createAdmission({
+    redis,
+    timeoutMs: 30_000,
+    countCharged: async (_tenantId, atMs) => ({
+      day: { bucket: Math.floor(atMs / DAY_MS), count: recorded },
+      hours: [],
+    }),
+  })
+  const admitted = () =>
+    expect.poll(async () => (await admission.admit(attempt())).admitted, { timeout: 60_000 }).toBe(true)
+  try {
+    // Not before the client knows the cluster's nodes.
+    await admitted()
+    recorded = 5
+    await replica.command('CLUSTER', 'FAILOVER')
+    await until(
+      'failover',
+      async () => String(await replica.command('INFO', 'replication')).includes('role:master'),
+      30_000,
+    )
+    // While the slots change hands an admission may not be decided.
+    await admitted()
+    const { tenant_daily, seeded } = await admission.usage('acme')
+    expect({ used: tenant_daily.used, seeded }).toEqual({ used: 6, seeded: true })
+  } finally {
+    redis.disconnect()
+  }
+})
