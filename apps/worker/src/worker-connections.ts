@@ -9,7 +9,7 @@ export interface WorkerConnections {
   /** Fails fast: upkeep is repeated anyway, and must not keep a stopping worker waiting. */
   control: Redis
   /** Commands that wait for an answer fail now. */
-  cut(): void
+  cut(this: void): void
 }
 
 /** Opens them; `owned` closes them. */

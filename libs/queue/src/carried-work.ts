@@ -20,8 +20,8 @@ export interface CarriedWork {
   /** Jobs whose lock is to be renewed; null while they are not taken yet. */
   readonly jobs: ReadonlyMap<LaneJob, HeldExecution | null>
   /** All that was taken and is not over. */
-  running(): HeldExecution[]
-  allOver(): Promise<void>
+  running(this: void): HeldExecution[]
+  allOver(this: void): Promise<void>
 }
 
 export function createCarriedWork(deps: {

@@ -4,7 +4,7 @@ import type { Redis } from 'ioredis'
 import { endUnstarted } from './end-unstarted.ts'
 import { KEYS } from './keys.ts'
 import { hydrate } from './request-blobs.ts'
-import { list, runCoded, SCRIPTS, text } from './scripts.ts'
+import { list, runCoded, SCRIPTS, text, type Reply } from './scripts.ts'
 
 /** A running execution that no worker and no BullMQ job carries any more. */
 export interface LostExecution {
@@ -32,25 +32,24 @@ export async function sweep(
   // Slightly less than the period, so that the same worker is not refused by its own mark.
   const { code, rest } = await runCoded(redis, SCRIPTS.sweep, KEYS.window, [Math.ceil(sweepMs * 0.9), lockMs])
   if (code !== 'swept') return []
-  const lost = await Promise.all(list(rest[0]).map((id) => readLost(redis, text(id) as ExecutionId)))
+  const lost = await Promise.all(list(rest[0]).map((one) => lostOf(redis, list(one))))
   for (const id of list(rest[1])) await endUnstarted(redis, text(id) as ExecutionId, OVERDUE, false)
   return lost.filter((one) => one !== null)
 }
 
-async function readLost(redis: Redis, executionId: ExecutionId): Promise<LostExecution | null> {
-  const fields = await redis.hmget(KEYS.record + executionId, 'req', 'at', 'eq', 'tk', 'w', 'bg', 'f')
-  const [stored, attempt, enqueued, taken, worker, began, fence] = fields
+async function lostOf(redis: Redis, [id, fields]: Reply[]): Promise<LostExecution | null> {
+  const [stored, attempt, enqueued, taken, worker, began, fence] = list(fields)
   if (stored == null || taken == null || worker == null) return null
-  const request = await hydrate(redis, stored)
+  const request = await hydrate(redis, text(stored))
   if (request === null) return null
   return {
-    executionId,
+    executionId: text(id) as ExecutionId,
     request,
     attempt: Number(attempt),
     enqueuedAtMs: Number(enqueued),
     startedAtMs: Number(taken),
-    worker: worker as WorkerId,
-    ref: began == null ? null : (JSON.parse(began) as { ref: SandboxRef | null }).ref,
+    worker: text(worker) as WorkerId,
+    ref: began == null ? null : (JSON.parse(text(began)) as { ref: SandboxRef | null }).ref,
     fence: Number(fence),
   }
 }

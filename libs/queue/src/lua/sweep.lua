@@ -1,7 +1,7 @@
 -- Purpose: repair what a crash left: lost jobs, dead workers, executions that waited too long.
 -- KEYS[1]  any key of the tag (routing)
 -- ARGV     1 milliseconds during which no other worker sweeps, 2 lock milliseconds
--- Returns  {'swept', lost running ids, overdue ids} | {'skipped'}
+-- Returns  {'swept', {id, {fields of its lost owner}} of each that ran, overdue ids} | {'skipped'}
 -- Invariants: an execution in `out` that BullMQ does not know is added again after C.lost_release, so a process that
 --          ended without settling only costs time.
 -- Complexity: O(C.sweep_max) per lane and call; a cursor walks over the rest.
@@ -23,9 +23,12 @@ for _, lane in ipairs({ 'interactive', 'routine' }) do
       local held = x[1] == 'running' and x[3] and now - tonumber(x[3]) < tonumber(ARGV[2])
       if not held and (x[1] == 'released' or x[1] == 'running') then
         if redis.call('EXISTS', K.bull .. lane .. ':' .. job_of(id, x[2])) == 0 then
+          -- Read now: the next owner may be there before the answer is.
+          if x[1] == 'running' then
+            lost[#lost + 1] = { id, redis.call('HMGET', K.record .. id, 'req', 'at', 'eq', 'tk', 'w', 'bg', 'f') }
+          end
           redis.call('ZADD', out, now, id)
           job_add(lane, id, x[2], 1, now)
-          if x[1] == 'running' then lost[#lost + 1] = id end
         end
       elseif not held then
         redis.call('ZREM', out, id)
