@@ -9,11 +9,13 @@ const choice = async (change: Partial<DockerConfig> = {}): Promise<ReturnType<ty
   return createHostChoice(await connectDaemon(config), config, SILENT)
 }
 
-test('prefers crun, and leaves all else to the daemon', () => {
-  expect([automaticRuntime(['runc', 'crun', 'runsc']), automaticRuntime(['runc', 'runsc'])]).toEqual([
-    'crun',
-    null,
-  ])
+test('prefers crun, but not beside AppArmor, and leaves all else to the daemon', () => {
+  const Runtimes = { runc: {}, crun: {}, runsc: {} }
+  const SecurityOptions = ['name=seccomp,profile=builtin']
+  expect(automaticRuntime({ Runtimes, SecurityOptions })).toBe('crun')
+  expect(automaticRuntime({ Runtimes })).toBe('crun')
+  expect(automaticRuntime({ Runtimes, SecurityOptions: ['name=apparmor', ...SecurityOptions] })).toBeNull()
+  expect(automaticRuntime({ Runtimes: { runc: {}, runsc: {} }, SecurityOptions })).toBeNull()
 })
 
 test('tries the socket first, and stays with what worked', async () => {

@@ -71,10 +71,7 @@ export function createHostChoice(daemon: Daemon, config: DockerConfig, logger: B
 
   async function runtimeOf(): Promise<string | null> {
     if (config.runtime !== null || avoidsPreferred) return config.runtime
-    const { Runtimes: runtimes = {} } = (await daemon.call('info', () => daemon.docker.info())) as {
-      Runtimes?: Record<string, unknown>
-    }
-    return automaticRuntime(Object.keys(runtimes))
+    return automaticRuntime((await daemon.call('info', () => daemon.docker.info())) as RuntimeInfo)
   }
 
   return {
@@ -117,9 +114,25 @@ export function createHostChoice(daemon: Daemon, config: DockerConfig, logger: B
   }
 }
 
-/** The runtime for `runtime: null`: crun where the daemon has it, else the daemon's own default. */
-export const automaticRuntime = (known: readonly string[]): string | null =>
-  known.includes(PREFERRED_RUNTIME) ? PREFERRED_RUNTIME : null
+/** What the daemon's `info` says of its runtimes and of what guards them. */
+export interface RuntimeInfo {
+  Runtimes?: Record<string, unknown>
+  /** E.g. `name=apparmor`. */
+  SecurityOptions?: string[]
+}
+
+export const hasPreferred = ({ Runtimes = {} }: RuntimeInfo): boolean => PREFERRED_RUNTIME in Runtimes
+
+/**
+ * AppArmor 4 (Debian 13, Ubuntu 24.04) brings an unconfined profile for crun. Under `no-new-privileges` Docker's own is put upon that one
+ * ("crun//&docker-default"), which it does not know as its own: no program may signal another, nor the agent any (seen on Debian 13).
+ */
+export const hasAppArmor = ({ SecurityOptions = [] }: RuntimeInfo): boolean =>
+  SecurityOptions.some((option) => option.includes('name=apparmor'))
+
+/** The runtime for `runtime: null`: crun where the daemon has it and no AppArmor, else the daemon's own default. */
+export const automaticRuntime = (info: RuntimeInfo): string | null =>
+  hasPreferred(info) && !hasAppArmor(info) ? PREFERRED_RUNTIME : null
 
 /** The image's id and the digest of the agent in it; null for an image that does not say. Throws what the daemon says. */
 export async function inspectImage(

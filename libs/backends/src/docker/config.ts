@@ -57,7 +57,7 @@ export const dockerConfigSchema = z.strictObject({
     .nullable()
     .default(null)
     .describe(
-      'OCI runtime as the daemon knows it (`docker info`), e.g. runc, crun, runsc, kata, io.containerd.kata.v2; null for crun where the daemon has it, else the daemon’s default.',
+      'OCI runtime as the daemon knows it (`docker info`), e.g. runc, crun, runsc, kata, io.containerd.kata.v2; null for crun where the daemon has it and no AppArmor, else the daemon’s default.',
     ),
 })
 

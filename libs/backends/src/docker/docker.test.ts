@@ -162,6 +162,23 @@ test('takes crun where the daemon has it and nothing else is named', async () =>
   })
 })
 
+test('leaves crun alone beside AppArmor, and says so', async () => {
+  const info = {
+    ...INFO,
+    Runtimes: { runc: {}, crun: {} },
+    SecurityOptions: ['name=apparmor', 'name=seccomp'],
+  }
+  await withDaemon(withInfo(info), async (host) => {
+    const features = async (runtime: string | null): Promise<string> => {
+      await using backend = await createDockerBackend({ host, runtime })
+      const probe = await backend.probe(never)
+      return probe.ok ? probe.features.join('\n') : probe.why
+    }
+    expect(await features(null)).toMatch(/runtime runc \(crun is registered; beside AppArmor/)
+    expect(await features('crun')).toMatch(/runtime crun$/m)
+  })
+})
+
 test('knows Kata by its names, as a virtual machine with no claim that was not tested', async () => {
   await withDaemon(withInfo(INFO), async (host) => {
     await using kata = await createDockerBackend({ host, runtime: 'kata' })

@@ -1,6 +1,6 @@
 /** Can containers run here? Daemon, image, runtime and limits, with what to do about what is missing. */
 import type { Probe } from '@cofferdam/contract'
-import { automaticRuntime, inspectImage, MISSING_IMAGE_FIX, type HostChoice } from './choose-host.ts'
+import { hasAppArmor, hasPreferred, inspectImage, MISSING_IMAGE_FIX, type HostChoice } from './choose-host.ts'
 import type { DockerConfig } from './config.ts'
 import { daemonMessage, statusOf, type Daemon } from './daemon.ts'
 import type { PreloadOffer } from './preload-offer.ts'
@@ -121,10 +121,12 @@ async function runtimeLine(config: DockerConfig, info: DaemonInfo, host: HostCho
     config.runtime === null && runtime !== null
       ? ', if the first sandbox starts with it; else the default'
       : ''
-  const skipped =
-    config.runtime === null && runtime === null && automaticRuntime(Object.keys(info.Runtimes ?? {})) !== null
-      ? ' (crun is registered and does not work)'
-      : ''
+  const isSkipped = config.runtime === null && runtime === null && hasPreferred(info)
+  const skipped = isSkipped
+    ? hasAppArmor(info)
+      ? ' (crun is registered; beside AppArmor it is used only where the setting `runtime` names it)'
+      : ' (crun is registered and does not work)'
+    : ''
   const name = runtime ?? info.DefaultRuntime ?? 'the default'
   return `Docker ${info.ServerVersion ?? 'unknown'} on ${info.Architecture ?? 'unknown'}, runtime ${name}${automatic}${skipped}`
 }
