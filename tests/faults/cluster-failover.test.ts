@@ -1,4 +1,4 @@
-/** A master of a Redis Cluster that hands over to its replica, which the client of a cluster may notice late, and tells nobody. */
+/** A master of a Redis Cluster that hands over to its replica. Here the client hears of it; when-seeded.test.ts has one that does not. */
 import { createAdmission } from '@cofferdam/admission'
 import { newExecutionId } from '@cofferdam/contract'
 import { connectRedis } from '@cofferdam/queue'

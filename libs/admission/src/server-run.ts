@@ -12,7 +12,7 @@ const HIDDEN = 'hidden'
 export interface ServerRun {
   /** The run id, asked once per connection. Throws CofferdamError('queue_unavailable') while Redis is away. */
   read(this: void): Promise<string>
-  /** It is asked again: a script found another one (lua/server-run.lua). A cluster's client tells nobody of every failover. */
+  /** It is asked again: a script found another one (lua/server-run.lua). A cluster's client need not have heard of a failover. */
   forget(this: void): void
 }
 

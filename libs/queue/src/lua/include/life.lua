@@ -1,6 +1,6 @@
--- The life of the server, by its run id. A server that came back may have lost its last second (AOF everysec), a promoted replica what it had not received: both have
--- another. '' where the server hides it, and then nothing is noticed. Asked here (4 us) and not told by the caller: what a broken
--- connection left unanswered is sent again, with what was true of the server before.
+-- The life of the server, by its run id. A server that came back may have lost its last second (AOF everysec), a promoted replica
+-- what it had not received: both have another. '' where the server hides it, and then nothing is noticed. Asked here (4 us) and not
+-- told by the caller: what a broken connection left unanswered is sent again, with what was true of the server before.
 local life_asked
 local function life()
   if not life_asked then
