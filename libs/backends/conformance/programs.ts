@@ -102,11 +102,14 @@ open(path, 'w').write(${text(content)})
   environment: () => python('import json, os\nprint(json.dumps(dict(os.environ)))'),
   printThenWait: (value) => python(`import time\nprint(${text(value)}, flush=True)\ntime.sleep(600)`),
   handleInterrupt: (value, code) =>
+    // It waits in short steps: an interrupt between CPython's last look and the sleep itself is seen when the sleep is over. And SIGTERM,
+    // which follows a second later, must not end one that a slow machine keeps from cleaning up.
     python(`
-import sys, time
+import signal, sys, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
 try:
     print('ready', flush=True)
-    time.sleep(600)
+    while True: time.sleep(0.05)
 except KeyboardInterrupt:
     print(${text(value)}, flush=True)
     sys.exit(${code})

@@ -10,6 +10,7 @@ import signal
 import socket
 import stat
 import sys
+import time
 import uuid
 
 libc = ctypes.CDLL(None, use_errno=True)
@@ -72,8 +73,19 @@ def processes():
     found = []
     for name in sorted(os.listdir("/proc")):
         if name.isdigit() and int(name) != os.getpid():
-            found.append(text("/proc/%s/stat" % name).rpartition(")")[0].partition("(")[2] + " " + text("/proc/%s/stat" % name).rpartition(")")[2][1:2])
+            command, _, rest = text("/proc/%s/stat" % name).rpartition(")")
+            found.append(command.partition("(")[2] + " " + rest[1:2])
     return sorted(set(found))
+
+
+def resting_processes():
+    """What the agent does while a program starts is over within moments; what was left behind runs on, or is never waited for."""
+    deadline = time.monotonic() + 2
+    while True:
+        found = processes()
+        if all(one.endswith(" S") for one in found) or time.monotonic() > deadline:
+            return found
+        time.sleep(0.01)
 
 
 def listening():
@@ -111,7 +123,7 @@ guarded("work flags", lambda: flags(work))
 # Nobody was here in 1970.
 guarded("times", lambda: [path for path in (work, "/tmp", "/dev/shm") if min(os.stat(path).st_mtime, os.stat(path).st_atime) < 1e9])
 guarded("descriptors", descriptors)
-guarded("processes", processes)
+guarded("processes", resting_processes)
 guarded("sockets", listening)
 guarded("locks", locks)
 guarded("mounts", lambda: sorted(" ".join(line.split()[4:6]) for line in text("/proc/self/mountinfo").splitlines()))
