@@ -1,6 +1,7 @@
 /**
  * A vitest reporter for scripts/test.ts: appends one JSON line per finished test to the file named by
  * TEST_REPORT_FILE. Lines, not one document at the end: what ran stays counted when vitest itself dies.
+ * Why a test failed is printed at once for the same reason; vitest does so when all has run.
  */
 import { appendFileSync } from 'node:fs'
 import { relative } from 'node:path'
@@ -38,6 +39,9 @@ export default class TestReport implements Reporter {
     if (result.state === 'skipped')
       this.#add({ type: 'skipped', ...place, reason: result.note ?? reasonOf(test.fullName) })
     else this.#add({ type: result.state === 'passed' ? 'passed' : 'failed', ...place })
+    if (result.state === 'failed')
+      for (const { message, diff = '' } of result.errors)
+        console.error(`FAILED ${place.file} > ${place.name}: ${message}\n${diff}`)
   }
 
   onTestSuiteResult(suite: TestSuite): void {
