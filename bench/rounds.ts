@@ -25,9 +25,9 @@ export async function interleave(
   return samples
 }
 
-/** Keeps `concurrency` calls of `run` in flight for `durationMs`; the rate is completed calls per second. */
+/** Keeps `concurrency` calls of `run` in flight for `durationMs`, one in each lane; the rate is completed calls per second. */
 export async function closedLoop(
-  run: () => Promise<unknown>,
+  run: (lane: number) => Promise<unknown>,
   concurrency: number,
   durationMs: number,
 ): Promise<number> {
@@ -35,9 +35,9 @@ export async function closedLoop(
   const end = started + durationMs
   let completed = 0
   await Promise.all(
-    Array.from({ length: concurrency }, async () => {
+    Array.from({ length: concurrency }, async (_, lane) => {
       while (performance.now() < end) {
-        await run()
+        await run(lane)
         completed++
       }
     }),
