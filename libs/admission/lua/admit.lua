@@ -3,7 +3,7 @@
 --
 -- KEYS  1 seeded   string  run id of the Redis server under which the counters were made good
 --       2 caps     hash    the tenant's own caps (daily, hourly, agent:<id>, cpu, cost, concurrency, rate, burst, rev)
---       3 charge   string  ledger entry of this attempt, "day:hour:charged_at:token that charged:token that owns"
+--       3 charge   string  ledger entry of this attempt, "day:hour:charged_at:agent:token that charged:token that owns"
 --       4 day      hash    {b: bucket number, n: count, cu, cr: CPU ms used and reserved, mu, mr: cost} of the tenant
 --       5 hour     hash    {b, n} of the tenant's agent
 --       6 leases   zset    member -> expiry, milliseconds
@@ -62,7 +62,7 @@ local mostCpu, mostCost = tonumber(ARGV[12]), tonumber(ARGV[13])
 
 local entry = redis.call('GET', KEYS[3])
 local charge, chargedAt, owner -- charge = the part of the entry that an owner may not change
-if entry then charge, chargedAt, owner = string.match(entry, '^(%d+:%d+:(%d+):[^:]*):([^:]*)$') end
+if entry then charge, chargedAt, owner = string.match(entry, '^(%d+:%d+:(%d+):.*):([^:]*)$') end
 
 -- A later owner of the attempt was admitted: this one was stopped for longer than its lock, and may not take that charge.
 local function fenceOf(token)
@@ -145,7 +145,8 @@ local leaseMs = tonumber(ARGV[9])
 local leaseEnds = now + leaseMs
 redis.call('ZREMRANGEBYSCORE', KEYS[6], '-inf', now)
 redis.call('ZADD', KEYS[6], leaseEnds, ARGV[7])
-redis.call('PEXPIRE', KEYS[6], 2 * leaseMs)
+-- Housekeeping: those that ran before an outage of some minutes are asked about when counters are made good (unsettled.lua).
+redis.call('PEXPIRE', KEYS[6], leaseMs + 600000)
 if entry then
   -- The caller owns the attempt now: an older owner that wakes up can neither release nor refund it.
   redis.call('SET', KEYS[3], charge .. ':' .. ARGV[8], 'PX', ARGV[10])
@@ -168,7 +169,7 @@ end
 if usedDay == 0 then redis.call('PEXPIREAT', KEYS[4], dayEnd + 60000) end
 redis.call('HSET', KEYS[5], 'b', hour, 'n', usedHour + 1)
 if usedHour == 0 then redis.call('PEXPIREAT', KEYS[5], hourEnd + 60000) end
-redis.call('SET', KEYS[3], string.format('%.0f:%.0f:%.0f:', day, hour, now) .. ARGV[8] .. ':' .. ARGV[8], 'PX', ARGV[10])
+redis.call('SET', KEYS[3], string.format('%.0f:%.0f:%.0f:', day, hour, now) .. ARGV[1] .. ':' .. ARGV[8] .. ':' .. ARGV[8], 'PX', ARGV[10])
 return {
   'charged', now, now, leaseEnds,
   usedDay + 1, capDay, dayEnd, usedHour + 1, capHour, hourEnd, usedCpu, capCpu, usedCost, capCost,

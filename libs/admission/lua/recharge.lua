@@ -2,12 +2,12 @@
 --
 -- KEYS  1 seeded  string  run id of the Redis server under which the counters were made good
 --       2 caps    hash    the tenant's own caps
---       3 charge  string  ledger entry "day:hour:charged_at:token that charged:token that owns"
+--       3 charge  string  ledger entry "day:hour:charged_at:agent:token that charged:token that owns"
 --       4 day     hash    {b, n, cu, cr, mu, mr} of the tenant
 --       5 hour    hash    {b, n} of the tenant's agent
 --       6 open    hash    member -> "day:cpu:cost" reserved
 -- ARGV  1 server run id  2 length of a day, ms  3 length of an hour, ms  4 when it was charged, ms  5 token of that admission
---       6 member  7 ledger TTL, ms
+--       6 member  7 ledger TTL, ms  8 agent
 -- Returns {'kept'} (the charge is there, of this owner or of a later one) | {'recharged'} | {'another_run'} | {'unseeded', now, caps rev}
 -- Invariants
 --   - Counters of another run of the server are made good first: the audit row is not written yet, so no count has it.
@@ -35,7 +35,7 @@ local function count(key, length, bucket)
 end
 count(KEYS[4], dayMs, day)
 count(KEYS[5], hourMs, hour)
-redis.call('SET', KEYS[3], string.format('%.0f:%.0f:%.0f:', day, hour, chargedAt) .. ARGV[5] .. ':' .. ARGV[5], 'PX', ARGV[7])
+redis.call('SET', KEYS[3], string.format('%.0f:%.0f:%.0f:', day, hour, chargedAt) .. ARGV[8] .. ':' .. ARGV[5] .. ':' .. ARGV[5], 'PX', ARGV[7])
 redis.call('HSET', KEYS[6], ARGV[6], string.format('%.0f:0:0', day))
 redis.call('PEXPIRE', KEYS[6], ARGV[7])
 return {'recharged'}

@@ -1,6 +1,6 @@
 -- refund: takes back the charge of an attempt in which no user code began.
 --
--- KEYS  1 charge  string  ledger entry "day:hour:charged_at:token that charged:token that owns"
+-- KEYS  1 charge  string  ledger entry "day:hour:charged_at:agent:token that charged:token that owns"
 --       2 day     hash    {b, n} of the tenant
 --       3 hour    hash    {b, n} of the tenant's agent
 --       4 open    hash    member -> "day:cpu:cost" reserved
@@ -17,7 +17,7 @@
 
 local entry = redis.call('GET', KEYS[1])
 if not entry then return {'not_charged'} end
-local day, hour, charger, owner = string.match(entry, '^(%d+):(%d+):%d+:([^:]*):([^:]*)$')
+local day, hour, charger, owner = string.match(entry, '^(%d+):(%d+):%d+:.-([^:]*):([^:]*)$')
 if ARGV[1] ~= '' and ARGV[1] ~= owner then return {'not_owner'} end
 local fence = tonumber(ARGV[4])
 if ARGV[1] == '' and fence and fence < tonumber(string.match(owner, '^(%d+)~') or 0) then return {'not_owner'} end

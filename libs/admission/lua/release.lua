@@ -2,7 +2,7 @@
 -- also lets the ledger entry of an ended attempt fade early.
 --
 -- KEYS  1 leases  zset    member -> expiry, milliseconds
---       2 charge  string  ledger entry "day:hour:charged_at:token that charged:token that owns"
+--       2 charge  string  ledger entry "day:hour:charged_at:agent:token that charged:token that owns"
 --       3 open    hash    member -> "day:cpu:cost" reserved
 --       4 day     hash    {b, n, cu, cr, mu, mr} of the tenant
 -- ARGV  1 member  2 token of the admission, or '' for whoever ends the attempt of a dead owner

@@ -20,5 +20,6 @@ for i = 2, #ARGV do
     reply[#reply + 1] = ARGV[i]
   end
 end
-if kept then redis.call('PEXPIRE', KEYS[1], 2 * tonumber(ARGV[1])) end
+-- As in admit.
+if kept then redis.call('PEXPIRE', KEYS[1], tonumber(ARGV[1]) + 600000) end
 return reply

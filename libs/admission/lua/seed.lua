@@ -11,12 +11,13 @@
 -- ARGV  1 server run id  2 caps rev that the caller saw  3 last batch 0|1  4 length of a day, ms  5 length of an hour, ms
 --       6 bucket of the day  7 its count  8 its CPU ms  9 its cost
 --       10 number of agents A, then A pairs (bucket, count)
---       then number of unsettled attempts M, then M pairs (member, 1 when the counts have its audit row, else 0)
+--       then number of unsettled attempts M, then M pairs (member, how the counts have it: 1 by its audit row, 2 by its charge, 0 not at all)
 --       then the fields of the caps hash as pairs, or nothing to leave it as it is
 -- Returns {'seeded'} | {'more'} (a batch before the last) | {'already'} (somebody was first, nothing written)
 --      or {'another_run'} (the caller does not know this run of the server, nothing written: count again)
 --      or {'caps_changed'} (caps were set since the caller read them, nothing written: read again)
---      or {'settled_meanwhile'} (an attempt that the counts lack ended since they were read: count again)
+--      or {'settled_meanwhile'} (an attempt that the counts lack ended since they were read, or one that they have was refunded:
+--         nothing of this batch written: count again)
 -- Invariants
 --   - A counter becomes max(seed, present) of the current window, never less: what was charged stays charged.
 --   - A seed of another window is dropped: nothing can have been charged in a window that began while unseeded.
@@ -49,6 +50,12 @@ local function raise(key, length, bucket, counts)
   end
 end
 
+local at = 11 + 2 * agents
+local attempts = tonumber(ARGV[at])
+for i = 1, attempts do
+  if ARGV[at + 2 * i] == '2' and redis.call('EXISTS', KEYS[5 + agents + i]) == 0 then return {'settled_meanwhile'} end
+end
+
 raise(KEYS[3], dayMs, tonumber(ARGV[6]), { n = tonumber(ARGV[7]), cu = tonumber(ARGV[8]), mu = tonumber(ARGV[9]) })
 for i = 1, agents do
   raise(KEYS[5 + i], hourMs, tonumber(ARGV[9 + 2 * i]), { n = tonumber(ARGV[10 + 2 * i]) })
@@ -62,8 +69,6 @@ local function close(member, held)
   redis.call('HINCRBY', KEYS[3], 'mr', 0 - tonumber(cost))
 end
 
-local at = 11 + 2 * agents
-local attempts = tonumber(ARGV[at])
 for i = 1, attempts do
   local member, ended = ARGV[at + 2 * i - 1], ARGV[at + 2 * i] == '1'
   local held = redis.call('HGET', KEYS[4], member)

@@ -4,6 +4,7 @@ import type { Redis } from 'ioredis'
 import { randomBytes } from 'node:crypto'
 import { admit, refundKeys, type AdmitDeps } from './admit.ts'
 import { readCaps, readCapsRev, writeCaps } from './caps.ts'
+import { readChargeEntry } from './charge-entry.ts'
 import { keepCharge } from './keep-charge.ts'
 import { keys, leaseMember, type AttemptKey } from './keys.ts'
 import { releaseLease, renewLeases, type Settlement } from './lease.ts'
@@ -125,6 +126,7 @@ export function createAdmission(deps: AdmissionDeps): Admission {
     scripts,
     countCharged: (tenantId, atMs, unsettled) => deps.countCharged(tenantId, atMs, unsettled),
     loadCaps: async (tenantId) => deps.loadCaps?.(tenantId) ?? null,
+    readCharges: (names) => boundedAnswer(redis.mget(names), timeoutMs, 'reading the charge ledger'),
     newToken,
     dayMs,
     hourMs,
@@ -165,7 +167,7 @@ export function createAdmission(deps: AdmissionDeps): Admission {
     },
     async chargedAtMs(key) {
       const entry = await boundedAnswer(redis.get(keys.charge(key)), timeoutMs, 'reading the charge ledger')
-      return entry === null ? null : Number(entry.split(':')[2])
+      return entry === null ? null : readChargeEntry(entry).chargedAtMs
     },
     async usage(tenantId, agentId) {
       const read = () => readUsage(scripts, tenantId, agentId, { serverRun, dayMs, hourMs, defaults })

@@ -29,7 +29,16 @@ export async function keepCharge(admitted: Admitted, deps: AdmitDeps): Promise<v
           keys.hour(tenantId, agentId),
           keys.open(tenantId),
         ],
-        [serverRun, deps.dayMs, deps.hourMs, chargedAtMs, token, leaseMember(lease), deps.ledgerTtlMs],
+        [
+          serverRun,
+          deps.dayMs,
+          deps.hourMs,
+          chargedAtMs,
+          token,
+          leaseMember(lease),
+          deps.ledgerTtlMs,
+          agentId,
+        ],
       ),
     )
     if (counted === null) throw new Error('counters stay unseeded')

@@ -5,12 +5,14 @@
  *                                            └─ caps were set, or an attempt was settled, meanwhile: the next admission
  *                                               reads again
  *
- * Relies on countCharged counting by the Redis clock that it is given. Attempts that were charged before the loss and are not
- * recorded yet are unknown to it: their owners count them again before they record them (keep-charge.ts).
+ * Relies on countCharged counting by the Redis clock that it is given. Attempts that are not recorded yet are counted by their charges
+ * where Redis still has them (open-charges.ts); those whose charge it lost are counted again by their owners before they record
+ * them (keep-charge.ts).
  */
 import { CofferdamError, boundedAnswer, type TenantCaps } from '@cofferdam/contract'
 import { capsFields } from './caps.ts'
 import { attemptOfMember, keys, leaseMember, type AttemptKey } from './keys.ts'
+import { withOpenCharges } from './open-charges.ts'
 import type { Scripts } from './scripts.ts'
 
 /** Charged attempts of the windows around one moment, counted from the audit rows (`quota_charged`, by `charged_at`). */
@@ -29,6 +31,8 @@ export interface SeedDeps {
   scripts: Scripts
   countCharged(tenantId: string, atMs: number, unsettled: AttemptName[]): Promise<ChargedCounts>
   loadCaps(tenantId: string): Promise<TenantCaps | null>
+  /** Ledger entries by their keys, null for one that is not there. */
+  readCharges(names: string[]): Promise<(string | null)[]>
   newToken(): string
   dayMs: number
   hourMs: number
@@ -62,13 +66,16 @@ export function createSeeding(deps: SeedDeps): (tenantId: string, told: Unseeded
 async function seedTenant(tenantId: string, told: Unseeded, deps: SeedDeps): Promise<void> {
   // Before the counts: what is settled after this was among them or will be counted by its settlement.
   const unsettled = await unsettledAttempts(tenantId, deps)
-  const [counts, caps] = await boundedAnswer(
+  const [recorded, caps] = await boundedAnswer(
     Promise.all([deps.countCharged(tenantId, told.nowMs, unsettled), deps.loadCaps(tenantId)]),
     deps.timeoutMs,
     'counting charged attempts',
   )
-  checkBuckets(counts, told.nowMs, deps)
+  checkBuckets(recorded, told.nowMs, deps)
+  const charges = await chargesOf(tenantId, unsettled, deps)
+  const { counts, open } = withOpenCharges(recorded, unsettled, charges, Math.floor(told.nowMs / deps.hourMs))
   const ended = new Set(counts.ended?.map(leaseMember))
+  const known = (member: string): number => (ended.has(member) ? 1 : open.has(member) ? 2 : 0)
   for (let from = 0; ; from += BATCH) {
     const hours = counts.hours.slice(from, from + BATCH)
     const attempts = unsettled.slice(from, from + BATCH)
@@ -98,7 +105,7 @@ async function seedTenant(tenantId: string, told: Unseeded, deps: SeedDeps): Pro
         hours.length,
         ...hours.flatMap((hour) => [hour.bucket, hour.count]),
         attempts.length,
-        ...attempts.map(leaseMember).flatMap((member) => [member, ended.has(member) ? 1 : 0]),
+        ...attempts.map(leaseMember).flatMap((member) => [member, known(member)]),
         ...fields,
       ],
     )
@@ -109,6 +116,21 @@ async function seedTenant(tenantId: string, told: Unseeded, deps: SeedDeps): Pro
 async function unsettledAttempts(tenantId: string, deps: SeedDeps): Promise<AttemptName[]> {
   const reply = await deps.scripts.run('unsettled', [keys.open(tenantId), keys.leases(tenantId)], [])
   return reply.rest.map((member) => attemptOfMember(String(member)))
+}
+
+async function chargesOf(
+  tenantId: string,
+  attempts: readonly AttemptName[],
+  deps: SeedDeps,
+): Promise<(string | null)[]> {
+  const charges: (string | null)[] = []
+  for (let from = 0; from < attempts.length; from += BATCH)
+    charges.push(
+      ...(await deps.readCharges(
+        attempts.slice(from, from + BATCH).map((attempt) => keys.charge({ tenantId, ...attempt })),
+      )),
+    )
+  return charges
 }
 
 /** A count of another window would be dropped by the script and leave the counter too low: refuse it instead. */

@@ -125,6 +125,20 @@ describe('charging', () => {
     expect(await limitOf('other', await tenantWith())).toBe(100)
   })
 
+  it('goes by a ledger entry that an earlier version wrote, without the agent', async () => {
+    const tenant = await tenantWith()
+    const key = attemptOf(tenant)
+    const { lease, chargedAtMs } = admitted(await open.admission.admit(key))
+    const name = `cfd:{${tenant}}:charge:${key.executionId}:1`
+    const entry = await open.redis.get(name)
+    expect(entry).toContain(':agent-1:')
+    await open.redis.set(name, entry!.replace(':agent-1:', ':'))
+    expect(await open.admission.chargedAtMs(key)).toBe(chargedAtMs)
+    expect(await open.admission.refund(key, lease)).toBe(true)
+    await open.redis.set(name, entry!.replace(':agent-1:', ':'))
+    expect(admitted(await open.admission.admit(key))).toMatchObject({ charged: 'before', chargedAtMs })
+  })
+
   it('keeps every key in the hash slot of the tenant and the ledger for 49 hours', async () => {
     const tenant = await tenantWith({ rate_per_second: 100, burst: 10 })
     const key = attemptOf(tenant)

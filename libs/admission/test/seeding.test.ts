@@ -5,7 +5,7 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
-import type { ChargedCounts } from '../src/index.ts'
+import type { AttemptName, ChargedCounts } from '../src/index.ts'
 import { attemptOf, dump, LONG_WINDOWS, openAdmission } from './open-admission.ts'
 
 /** The buckets of LONG_WINDOWS until 2033. */
@@ -224,19 +224,27 @@ describe('after Redis lost data', () => {
   it('compares again after a restart: missing charges are added, those in flight are kept', async () => {
     const dataDir = mkdtempSync(join(tmpdir(), 'cofferdam-seeding-'))
     let recorded = 0
+    let ended: AttemptName[] = []
     const first = await startRedis({ dataDir, durable: true })
     const open = openAdmission(first.url, {
       ...LONG_WINDOWS,
-      countCharged: async () => counts(recorded, { 'agent-1': recorded }),
+      leaseMs: 600_000,
+      countCharged: async () => ({ ...counts(recorded, { 'agent-1': recorded }), ended }),
     })
-    const used = async () => (await open.admission.usage('again', 'agent-1')).tenant_daily.used
-    for (let i = 0; i < 3; i++) await open.admission.admit(attemptOf('again'))
+    const used = async () => {
+      const { tenant_daily, agent_hourly } = await open.admission.usage('again', 'agent-1')
+      expect(agent_hourly?.used).toBe(tenant_daily.used)
+      return tenant_daily.used
+    }
+    const attempts = [1, 2, 3].map(() => attemptOf('again'))
+    for (const attempt of attempts) await open.admission.admit(attempt)
     expect(await used()).toBe(3)
     await first.stop()
     const second = await startRedis({ dataDir, durable: true })
     try {
       // All 3 survived; 1 of them is recorded, the others are in flight.
       recorded = 1
+      ended = [attempts[0]!]
       await vi.waitFor(
         async () => expect((await open.admission.admit(attemptOf('again'))).admitted).toBe(true),
         {
@@ -249,18 +257,42 @@ describe('after Redis lost data', () => {
     }
     const third = await startRedis({ dataDir, durable: true })
     try {
-      // As if the last second of the append-only file was lost: 9 are recorded, 4 are counted.
+      // As if the last second of the append-only file was lost: 9 are recorded, 4 are counted, of which 3 run still.
       recorded = 9
       await vi.waitFor(async () => expect((await open.admission.usage('again')).seeded).toBe(false), {
         timeout: 30_000,
       })
       expect((await open.admission.admit(attemptOf('again'))).admitted).toBe(true)
-      expect(await used()).toBe(10)
+      expect(await used()).toBe(9 + 3 + 1)
     } finally {
       open.close()
       await third.stop()
       rmSync(dataDir, { recursive: true, force: true })
     }
+  })
+
+  it('counts again when an attempt that it took for open was refunded meanwhile', async () => {
+    const countCharged = vi.fn(async () => counts(2, { 'agent-1': 2 }))
+    const open = openAdmission(server.url, { ...LONG_WINDOWS, countCharged })
+    const [running, refunded] = [attemptOf('refunding'), attemptOf('refunding')]
+    for (const attempt of [running, refunded])
+      expect((await open.admission.admit(attempt)).admitted).toBe(true)
+    await open.redis.set('cfd:{refunding}:seeded', 'another life')
+    countCharged.mockClear()
+    const mget = open.redis.mget.bind(open.redis) as (names: string[]) => Promise<(string | null)[]>
+    Object.assign(open.redis, {
+      async mget(names: string[]) {
+        const entries = await mget(names)
+        await open.admission.refund(refunded)
+        return entries
+      },
+    })
+    // Two rows, and one that runs: the other one's charge is gone.
+    expect(await open.admission.admit(attemptOf('refunding'))).toMatchObject({
+      caps: { tenant_daily: { used: 2 + 1 + 1 }, agent_hourly: { used: 2 + 1 + 1 } },
+    })
+    expect(countCharged).toHaveBeenCalledTimes(2)
+    open.close()
   })
 
   it('compares also for an admission that its connection sends again', async () => {
@@ -270,6 +302,7 @@ describe('after Redis lost data', () => {
     const open = openAdmission(server.url, {
       ...LONG_WINDOWS,
       timeoutMs: 60_000,
+      leaseMs: 600_000,
       countCharged: async () => counts(recorded),
     })
     const unanswered = (): number =>
@@ -281,11 +314,11 @@ describe('after Redis lost data', () => {
       await vi.waitFor(() => expect(unanswered()).toBe(1), 20_000)
       process.kill(server.pid, 'SIGKILL')
       await server.stop()
-      // As if the last second of the append-only file was lost: 9 are recorded, 1 is counted.
+      // As if the last second of the append-only file was lost: 9 are recorded, 1 is counted, and runs still.
       recorded = 9
       server = await startRedis({ dataDir, durable: true })
       expect(await admitted).toMatchObject({ admitted: true })
-      expect((await open.admission.usage('sent-again')).tenant_daily.used).toBe(10)
+      expect((await open.admission.usage('sent-again')).tenant_daily.used).toBe(9 + 1 + 1)
     } finally {
       open.close()
       await server.stop()

@@ -7,6 +7,7 @@ import {
   type ExecutionId,
 } from '@cofferdam/contract'
 import { sql, type Kysely, type Transaction } from 'kysely'
+import { jsonArrayFrom } from 'kysely/helpers/postgres'
 import type { Page } from './cursor.ts'
 import type { InvocationFilter } from './invocation-filter.ts'
 import { invocationPage } from './invocation-pages.ts'
@@ -57,8 +58,8 @@ export async function invocationsOf(
 }
 
 /**
- * Counts what was charged to a tenant in the day and in the hour of `atMs`. The sums of the day and which of `unsettled`
- * are in them are read in one statement: they belong together.
+ * Counts what was charged to a tenant in the day and in the hour of `atMs`. Both, and which of `unsettled` are among them, are
+ * read in one statement: they belong together.
  */
 export async function countCharged(
   db: Kysely<Database> | Transaction<Database>,
@@ -74,7 +75,7 @@ export async function countCharged(
     .where('quota_charged', '=', true)
     .where('tenant_id', '=', tenantId)
   const count = sql<number>`count(*)`.as('count')
-  const inDay = await charged
+  const found = await charged
     .where('charged_at', '>=', iso(day * DAY_MS))
     .where('charged_at', '<', iso((day + 1) * DAY_MS))
     .select([
@@ -87,23 +88,24 @@ export async function countCharged(
             ${unsettled.map((one) => idToUuid(one.executionId))}::uuid[], ${unsettled.map((one) => one.attempt)}::int[]
           )
         )), '{}')`.as('ended'),
+      jsonArrayFrom(
+        charged
+          .where('charged_at', '>=', iso(hour * HOUR_MS))
+          .where('charged_at', '<', iso((hour + 1) * HOUR_MS))
+          .groupBy('agent_id')
+          .select(['agent_id', count]),
+      ).as('hours'),
     ])
     .executeTakeFirst()
-  const inHour = await charged
-    .where('charged_at', '>=', iso(hour * HOUR_MS))
-    .where('charged_at', '<', iso((hour + 1) * HOUR_MS))
-    .groupBy('agent_id')
-    .select(['agent_id', count])
-    .execute()
   return {
     day: {
       bucket: day,
-      count: inDay?.count ?? 0,
-      cpuMs: inDay?.cpuMs ?? 0,
-      cost: inDay?.cost ?? 0,
+      count: found?.count ?? 0,
+      cpuMs: found?.cpuMs ?? 0,
+      cost: found?.cost ?? 0,
     },
-    hours: inHour.map((row) => ({ agentId: row.agent_id, bucket: hour, count: row.count })),
-    ended: (inDay?.ended ?? []).map((name) => {
+    hours: (found?.hours ?? []).map((row) => ({ agentId: row.agent_id, bucket: hour, count: row.count })),
+    ended: (found?.ended ?? []).map((name) => {
       const [uuid = '', attempt] = name.split(' ')
       return { executionId: uuidToExecutionId(uuid), attempt: Number(attempt) }
     }),

@@ -1,0 +1,23 @@
+/** The ledger entry of a charge, as admit.lua and recharge.lua write it. */
+
+export interface ChargeEntry {
+  /** Buckets of the windows that it counts in. */
+  day: number
+  hour: number
+  /** Redis clock, milliseconds. */
+  chargedAtMs: number
+  /** Null in one that an earlier version wrote. */
+  agentId: string | null
+}
+
+/** Reads `day:hour:charged_at:agent:token that charged:token that owns`; neither names nor tokens hold a colon. */
+export function readChargeEntry(entry: string): ChargeEntry {
+  const parts = entry.split(':')
+  const [day, hour, chargedAtMs, agentId] = parts
+  return {
+    day: Number(day),
+    hour: Number(hour),
+    chargedAtMs: Number(chargedAtMs),
+    agentId: parts.length < 6 ? null : (agentId ?? null),
+  }
+}
