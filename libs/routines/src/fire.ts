@@ -19,24 +19,20 @@ import {
   type RoutineRun,
 } from '@cofferdam/contract'
 import type { Producer } from '@cofferdam/queue'
-import type { Routines, RoutineTurn, StoredRoutine } from '@cofferdam/store'
+import type { Routines, RoutineTrigger, RoutineTurn, StoredRoutine } from '@cofferdam/store'
 
 export interface FireDeps {
   routines: Pick<Routines, 'inTurn' | 'get' | 'runs'>
   producer: Pick<Producer, 'put' | 'get' | 'cancel' | 'wait'>
 }
 
-export interface Trigger {
-  /** Names it for ever: the scheduled moment, or a word that a caller chose. */
-  key: string
-  /** Null when somebody ran it by hand; then a disabled routine runs too. */
-  scheduledAtMs: number | null
-}
-
 type Decision = Pick<RoutineRun, 'outcome' | 'reason' | 'execution_id'>
 
 /** The trigger of a scheduled moment: the same for every delivery of its tick. */
-export const tickOf = (scheduledAtMs: number): Trigger => ({ key: String(scheduledAtMs), scheduledAtMs })
+export const tickOf = (scheduledAtMs: number): RoutineTrigger => ({
+  key: String(scheduledAtMs),
+  scheduledAtMs,
+})
 
 /** How long a run that is replaced may take to end before the next one is enqueued beside it; a cancel takes half a second. */
 const REPLACED_MS = 5000
@@ -45,13 +41,13 @@ const REPLACED_MS = 5000
 export async function fireRoutine(
   deps: FireDeps,
   id: RoutineId,
-  trigger: Trigger,
+  trigger: RoutineTrigger,
 ): Promise<RoutineRun | null> {
   await endReplaced(deps, id)
   return await deps.routines.inTurn(id, trigger, (turn) => decide(deps, turn, trigger))
 }
 
-async function decide(deps: FireDeps, turn: RoutineTurn, trigger: Trigger): Promise<Decision> {
+async function decide(deps: FireDeps, turn: RoutineTurn, trigger: RoutineTrigger): Promise<Decision> {
   const { routine } = turn
   if (trigger.scheduledAtMs !== null && !routine.enabled)
     return { outcome: 'skipped', reason: 'The routine is disabled.', execution_id: null }
@@ -79,7 +75,7 @@ async function decide(deps: FireDeps, turn: RoutineTurn, trigger: Trigger): Prom
 }
 
 /** Null when the schema of today does not take it. */
-function requestOf(routine: StoredRoutine, trigger: Trigger): ExecutionRequest | null {
+function requestOf(routine: StoredRoutine, trigger: RoutineTrigger): ExecutionRequest | null {
   const written = routine.request as { callback_url?: string }
   const callbackUrl = routine.callback_url ?? written.callback_url
   const parsed = executionRequestSchema.safeParse({

@@ -19,7 +19,9 @@ export { migrate } from './migrate.ts'
 export type { OutputKey } from './output-keys.ts'
 export type { Retention } from './retention.ts'
 export type { CallbackSecrets } from './callback-secrets.ts'
-export type { Routines, RoutineTurn, StoredRoutine } from './routines.ts'
+export type { StoredRoutine } from './routine-rows.ts'
+export type { RoutineTrigger, RoutineTurn } from './routine-runs.ts'
+export type { Routines } from './routines.ts'
 export type {
   SandboxConfig,
   SandboxConfigEvent,

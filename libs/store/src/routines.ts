@@ -1,51 +1,25 @@
 /** Routines and what came of each time that they were due. The database writes the events (0008-routines.sql). */
 import {
   CofferdamError,
-  idToUuid,
   newRoutineId,
   parse,
   routineInputSchema,
   routinePatchSchema,
-  uuidToExecutionId,
-  type ConcurrencyRule,
-  type ExecutionId,
   type RoutineId,
   type RoutineInput,
   type RoutinePatch,
   type RoutineRun,
-  type Schedule,
 } from '@cofferdam/contract'
-import { sql, type Kysely, type Selectable, type Transaction } from 'kysely'
+import type { Kysely, Selectable, Transaction } from 'kysely'
 import { asTenant } from './connect.ts'
+import { toRoutine, toRow, type StoredRoutine } from './routine-rows.ts'
+import { lastRuns, newestRuns, runOnce, type DecideRun, type RoutineTrigger } from './routine-runs.ts'
 import { sqlState, translating } from './store-errors.ts'
-import type { Database, RoutineEventsTable, RoutineRunsTable, RoutinesTable } from './tables.ts'
-
-/** A routine as it is stored. */
-export interface StoredRoutine {
-  routine_id: RoutineId
-  tenant_id: string
-  agent_id: string
-  template_id: string | null
-  name: string
-  /** As it was written; whoever runs it checks it again. */
-  request: Record<string, unknown>
-  schedule: Schedule | null
-  enabled: boolean
-  concurrency: ConcurrencyRule
-  callback_url: string | null
-  created_at: string
-  updated_at: string
-}
+import type { Database, RoutineEventsTable } from './tables.ts'
+import { nameActor } from './tenants.ts'
 
 /** One change of a routine, as the database wrote it. */
 export type RoutineEvent = Selectable<RoutineEventsTable>
-
-/** What decides about one trigger of a routine, while no other trigger of it is decided about. */
-export interface RoutineTurn {
-  routine: StoredRoutine
-  /** Executions of its newest runs, the newest first. */
-  recent: ExecutionId[]
-}
 
 /** Every method throws `store_unavailable`. `tenantId` null means any tenant, for admins and workers. */
 export interface Routines {
@@ -72,26 +46,19 @@ export interface Routines {
   /** Enabled routines with a schedule, by id, at most 1,000 behind `after`. */
   scheduled(after: RoutineId | null): Promise<StoredRoutine[]>
   /**
-   * Decides about one trigger of a routine, one trigger at a time, and keeps what `decide` says under `triggerKey`; a
+   * Decides about one trigger of a routine, one trigger at a time, and keeps what `decide` says under its key; a
    * trigger that is known already is answered by what it did before. Null when there is no such routine.
    */
-  inTurn(
-    id: RoutineId,
-    trigger: { key: string; scheduledAtMs: number | null },
-    decide: (turn: RoutineTurn) => Promise<Pick<RoutineRun, 'outcome' | 'reason' | 'execution_id'>>,
-  ): Promise<RoutineRun | null>
+  inTurn(id: RoutineId, trigger: RoutineTrigger, decide: DecideRun): Promise<RoutineRun | null>
 }
 
+/** Of one tenant. */
 const MAX_ROUTINES = 1000
-/** Runs kept of each routine: more than anybody scrolls through; the audit rows outlive them. */
-const RUNS_KEPT = 200
-/** Runs that may still be alive: more than a tenant runs at once by default. */
-const RECENT = 20
 const PAGE = 1000
 
+/** `app` sees one tenant's rows at a time (row security), `fleet` all of them. */
 export function createRoutines(app: Kysely<Database>, fleet: Kysely<Database>): Routines {
-  type Reader = Kysely<Database> | Transaction<Database>
-  const reading = <T>(tenantId: string | null, work: (db: Reader) => Promise<T>): Promise<T> =>
+  const reading = <T>(tenantId: string | null, work: (db: Kysely<Database>) => Promise<T>): Promise<T> =>
     translating('a routine', () => (tenantId === null ? work(fleet) : asTenant(app, tenantId, work)))
   const writing = <T>(
     tenantId: string | null,
@@ -100,15 +67,12 @@ export function createRoutines(app: Kysely<Database>, fleet: Kysely<Database>): 
   ): Promise<T> =>
     translating('a routine', () => {
       const named = async (tx: Transaction<Database>): Promise<T> => {
-        const who = actor.slice(0, 200) || 'unknown'
-        await sql`select set_config('app.actor', ${who}, true), set_config('app.source', 'api', true)`.execute(
-          tx,
-        )
+        await nameActor(tx, { actor, source: 'api' })
         return await work(tx)
       }
       return tenantId === null ? fleet.transaction().execute(named) : asTenant(app, tenantId, named)
     })
-  const one = (db: Reader, id: RoutineId) =>
+  const one = (db: Kysely<Database>, id: RoutineId) =>
     db.selectFrom('routines').selectAll().where('routine_id', '=', id)
 
   return {
@@ -173,11 +137,7 @@ export function createRoutines(app: Kysely<Database>, fleet: Kysely<Database>): 
           .executeTakeFirstOrThrow()
         return numDeletedRows > 0n
       }),
-    runs: (tenantId, id, limit) =>
-      reading(tenantId, async (db) => {
-        const rows = await newestRuns(db, id).limit(limit).execute()
-        return rows.map(toRun)
-      }),
+    runs: (tenantId, id, limit) => reading(tenantId, (db) => newestRuns(db, id, limit)),
     events: (tenantId, id, limit) =>
       reading(tenantId, (db) =>
         db
@@ -188,19 +148,7 @@ export function createRoutines(app: Kysely<Database>, fleet: Kysely<Database>): 
           .limit(limit)
           .execute(),
       ),
-    lastRuns: (tenantId, ids) =>
-      reading(tenantId, async (db) => {
-        if (ids.length === 0) return new Map()
-        const rows = await db
-          .selectFrom('routine_runs')
-          .selectAll()
-          .distinctOn('routine_id')
-          .where('routine_id', 'in', [...ids])
-          .orderBy('routine_id')
-          .orderBy('run_id', 'desc')
-          .execute()
-        return new Map(rows.map((row) => [row.routine_id as RoutineId, toRun(row)]))
-      }),
+    lastRuns: (tenantId, ids) => reading(tenantId, (db) => lastRuns(db, ids)),
     scheduled: (after) =>
       reading(null, async (db) => {
         const all = db
@@ -217,87 +165,8 @@ export function createRoutines(app: Kysely<Database>, fleet: Kysely<Database>): 
       translating('a run of a routine', () =>
         fleet.transaction().execute(async (tx) => {
           const row = await one(tx, id).forUpdate().executeTakeFirst()
-          if (row === undefined) return null
-          const rows = await newestRuns(tx, id).limit(RUNS_KEPT).execute()
-          const before = rows.find((run) => run.trigger_key === trigger.key)
-          const recent = rows.flatMap(({ execution_id: uuid }) =>
-            uuid === null ? [] : [uuidToExecutionId(uuid)],
-          )
-          if (before !== undefined) return toRun(before)
-          const decided = await decide({ routine: toRoutine(row), recent: recent.slice(0, RECENT) })
-          const inserted = await tx
-            .insertInto('routine_runs')
-            .values({
-              routine_id: id,
-              tenant_id: row.tenant_id,
-              trigger_key: trigger.key,
-              scheduled_at: trigger.scheduledAtMs === null ? null : new Date(trigger.scheduledAtMs),
-              outcome: decided.outcome,
-              reason: decided.reason?.slice(0, 500) ?? null,
-              execution_id: decided.execution_id === null ? null : idToUuid(decided.execution_id),
-            })
-            .returningAll()
-            .executeTakeFirstOrThrow()
-          const oldest = rows[RUNS_KEPT - 2]
-          if (oldest !== undefined)
-            await tx
-              .deleteFrom('routine_runs')
-              .where('routine_id', '=', id)
-              .where('run_id', '<', oldest.run_id)
-              .execute()
-          return toRun(inserted)
+          return row === undefined ? null : await runOnce(tx, toRoutine(row), trigger, decide)
         }),
       ),
   }
 }
-
-const newestRuns = (db: Kysely<Database> | Transaction<Database>, id: RoutineId) =>
-  db.selectFrom('routine_runs').selectAll().where('routine_id', '=', id).orderBy('run_id', 'desc')
-
-function toRow(input: RoutineInput): RoutineColumns
-function toRow(input: RoutinePatch): Partial<RoutineColumns>
-function toRow(input: RoutinePatch): Partial<RoutineColumns> {
-  const { request, schedule, ...plain } = input
-  return {
-    ...defined(plain),
-    ...(schedule === undefined ? {} : { schedule: schedule === null ? null : JSON.stringify(schedule) }),
-    ...(request === undefined
-      ? {}
-      : {
-          request: JSON.stringify(request),
-          agent_id: request.agent_id,
-          template_id: request.template_id ?? null,
-        }),
-  }
-}
-
-interface RoutineColumns {
-  name: string
-  request: string
-  agent_id: string
-  template_id: string | null
-  schedule: string | null
-  enabled: boolean
-  concurrency: ConcurrencyRule
-  callback_url: string | null
-}
-
-/** Without the keys that are there but undefined: those name nothing. */
-function defined<T extends object>(patch: T): { [K in keyof T]?: Exclude<T[K], undefined> } {
-  return Object.fromEntries(Object.entries(patch).filter(([, value]) => value !== undefined)) as {
-    [K in keyof T]?: Exclude<T[K], undefined>
-  }
-}
-
-const toRoutine = (row: Selectable<RoutinesTable>): StoredRoutine => ({
-  ...row,
-  routine_id: row.routine_id as RoutineId,
-})
-
-const toRun = (row: Selectable<RoutineRunsTable>): RoutineRun => ({
-  scheduled_at: row.scheduled_at,
-  fired_at: row.fired_at,
-  outcome: row.outcome,
-  reason: row.reason,
-  execution_id: row.execution_id === null ? null : uuidToExecutionId(row.execution_id),
-})

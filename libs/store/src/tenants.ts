@@ -12,6 +12,7 @@ import {
 } from '@cofferdam/contract'
 import { sql, type Kysely, type Transaction } from 'kysely'
 import { defaultCaps, defaultPolicy } from './default-policy.ts'
+import { defined } from './defined.ts'
 import { sqlState, translating } from './store-errors.ts'
 import type { Database, TenantRow } from './tables.ts'
 
@@ -200,13 +201,6 @@ function toRow({ policy, caps }: Tenant) {
     commands: JSON.stringify(policy.commands),
     ...caps,
     agents: JSON.stringify(caps.agents),
-  }
-}
-
-/** Without the keys that are there but undefined: those name nothing. */
-function defined<T extends object>(patch: T): { [K in keyof T]?: Exclude<T[K], undefined> } {
-  return Object.fromEntries(Object.entries(patch).filter(([, value]) => value !== undefined)) as {
-    [K in keyof T]?: Exclude<T[K], undefined>
   }
 }
 

@@ -1,0 +1,109 @@
+/** What came of each trigger of a routine: one run per trigger key, the newest 200 of each routine. */
+import {
+  idToUuid,
+  uuidToExecutionId,
+  type ExecutionId,
+  type RoutineId,
+  type RoutineRun,
+} from '@cofferdam/contract'
+import type { Kysely, Transaction } from 'kysely'
+import { toRun, type StoredRoutine } from './routine-rows.ts'
+import type { Database } from './tables.ts'
+
+/** What decides about one trigger of a routine, while no other trigger of it is decided about. */
+export interface RoutineTurn {
+  routine: StoredRoutine
+  /** Executions of its newest runs, the newest first. */
+  recent: ExecutionId[]
+}
+
+/** Why a routine runs once. */
+export interface RoutineTrigger {
+  /** Names it for ever: the scheduled moment, or a word that a caller chose. */
+  key: string
+  /** Null when somebody ran it by hand; then a disabled routine runs too. */
+  scheduledAtMs: number | null
+}
+
+/** Says what comes of a trigger. */
+export type DecideRun = (
+  turn: RoutineTurn,
+) => Promise<Pick<RoutineRun, 'outcome' | 'reason' | 'execution_id'>>
+
+/** Runs kept of each routine: more than anybody scrolls through; the audit rows outlive them. */
+const RUNS_KEPT = 200
+/** Runs that may still be alive: more than a tenant runs at once by default. */
+const RECENT = 20
+
+/** The newest runs first, at most `limit`. */
+export async function newestRuns(db: Kysely<Database>, id: RoutineId, limit: number): Promise<RoutineRun[]> {
+  const rows = await newestRows(db, id, limit)
+  return rows.map(toRun)
+}
+
+/** Of each routine its newest run; one that never ran is not there. */
+export async function lastRuns(
+  db: Kysely<Database>,
+  ids: readonly RoutineId[],
+): Promise<Map<RoutineId, RoutineRun>> {
+  if (ids.length === 0) return new Map()
+  const rows = await db
+    .selectFrom('routine_runs')
+    .selectAll()
+    .distinctOn('routine_id')
+    .where('routine_id', 'in', [...ids])
+    .orderBy('routine_id')
+    .orderBy('run_id', 'desc')
+    .execute()
+  return new Map(rows.map((row) => [row.routine_id as RoutineId, toRun(row)]))
+}
+
+/**
+ * Keeps what `decide` says of a trigger, or answers with what was kept of it before. `tx` holds the routine's row, so that its
+ * triggers are decided about one at a time.
+ */
+export async function runOnce(
+  tx: Transaction<Database>,
+  routine: StoredRoutine,
+  trigger: RoutineTrigger,
+  decide: DecideRun,
+): Promise<RoutineRun> {
+  const { routine_id, tenant_id } = routine
+  const kept = await newestRows(tx, routine_id, RUNS_KEPT)
+  const before = kept.find((run) => run.trigger_key === trigger.key)
+  if (before !== undefined) return toRun(before)
+  const executions = kept.flatMap(({ execution_id: uuid }) =>
+    uuid === null ? [] : [uuidToExecutionId(uuid)],
+  )
+  const decided = await decide({ routine, recent: executions.slice(0, RECENT) })
+  const run = await tx
+    .insertInto('routine_runs')
+    .values({
+      routine_id,
+      tenant_id,
+      trigger_key: trigger.key,
+      scheduled_at: trigger.scheduledAtMs === null ? null : new Date(trigger.scheduledAtMs),
+      outcome: decided.outcome,
+      reason: decided.reason?.slice(0, 500) ?? null,
+      execution_id: decided.execution_id === null ? null : idToUuid(decided.execution_id),
+    })
+    .returningAll()
+    .executeTakeFirstOrThrow()
+  const oldest = kept[RUNS_KEPT - 2]
+  if (oldest !== undefined)
+    await tx
+      .deleteFrom('routine_runs')
+      .where('routine_id', '=', routine_id)
+      .where('run_id', '<', oldest.run_id)
+      .execute()
+  return toRun(run)
+}
+
+const newestRows = (db: Kysely<Database>, id: RoutineId, limit: number) =>
+  db
+    .selectFrom('routine_runs')
+    .selectAll()
+    .where('routine_id', '=', id)
+    .orderBy('run_id', 'desc')
+    .limit(limit)
+    .execute()
