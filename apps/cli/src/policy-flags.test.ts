@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
-import { command, policyOf } from './commands/tenant.ts'
+import { command } from './commands/tenant.ts'
 import { parseCommandLine } from './parse-command-line.ts'
-import { templateOf } from './tenant-rules.ts'
+import { policyOf, templateOf } from './policy-flags.ts'
 
 const line = (...args: string[]) => parseCommandLine('tenant', command, ['set', 't', ...args])
 

@@ -1,0 +1,141 @@
+/** Flags of `cofferdam tenant` that describe a tenant's policy and its templates. */
+import { ISOLATIONS, type TenantPolicy } from '@cofferdam/contract'
+import type { CommandLine, Command } from './command.ts'
+import { numberFlag, textFlag } from './parse-command-line.ts'
+import { UsageError } from './usage-error.ts'
+
+/** In the order of --help. */
+export const POLICY_FLAGS: Command['flags'] = {
+  enabled: { type: 'string', value: 'true|false', description: 'whether its code runs at all' },
+  'min-isolation': {
+    type: 'string',
+    value: 'LEVEL',
+    description: `never weaker than ${ISOLATIONS.join(' < ')}`,
+  },
+  'retention-days': {
+    type: 'string',
+    value: 'N',
+    description: 'how long audit rows and outputs stay, 1 to 180',
+  },
+  'output-retention-days': {
+    type: 'string',
+    value: 'N',
+    description:
+      'how long full outputs and artifacts stay where that is shorter, 1 to 180 (off: as the rows)',
+  },
+  tier: { type: 'string', value: 'NAME', description: 'standard, regulated or hipaa' },
+  network: { type: 'string', value: 'none|public|HOSTS', description: 'the most that programs may reach' },
+  'allow-commands': {
+    type: 'string',
+    value: 'LIST|any',
+    description: 'the only programs that commands may name',
+  },
+  'block-commands': { type: 'string', value: 'LIST|none', description: 'programs that no command may name' },
+  'pypi-packages': {
+    type: 'string',
+    value: 'LIST|none',
+    description: 'Python packages that install may fetch',
+  },
+  'npm-packages': { type: 'string', value: 'LIST|none', description: 'npm packages that install may fetch' },
+  'encrypt-outputs': {
+    type: 'string',
+    value: 'true|false',
+    description: 'store outputs and artifacts encrypted',
+  },
+  environment: {
+    type: 'string',
+    value: 'NAME|off',
+    description: 'set-template: where its programs run; off: the template does not opt in',
+  },
+}
+
+const DAYS = { min: 1, max: 180 }
+
+/** The fields of a policy that have two halves: a flag that names one leaves the other as it is. */
+type Halves = Pick<TenantPolicy, 'commands' | 'packages'>
+
+/** Whether the flags name a half of a field: `policyOf` then has to know the policy that stands now. */
+export const namesHalf = (line: CommandLine): boolean =>
+  ['allow-commands', 'block-commands', 'pypi-packages', 'npm-packages'].some(
+    (name) => textFlag(line, name) !== undefined,
+  )
+
+/**
+ * The policy fields that the flags name, as the API takes them. A half that no flag names is that of `now`, by default what a
+ * new tenant has. Throws UsageError.
+ */
+export function policyOf(line: CommandLine, now?: Halves): Record<string, unknown> {
+  return named({
+    sandbox_enabled: switchFlag(line, 'enabled'),
+    min_isolation: textFlag(line, 'min-isolation'),
+    retention_days: numberFlag(line, 'retention-days', DAYS),
+    output_retention_days:
+      textFlag(line, 'output-retention-days') === 'off'
+        ? null
+        : numberFlag(line, 'output-retention-days', DAYS),
+    compliance_tier: textFlag(line, 'tier'),
+    network: networkFlag(line),
+    encrypt_outputs: switchFlag(line, 'encrypt-outputs'),
+    commands: commandsFlags(line, now?.commands),
+    packages: packagesFlags(line, now?.packages),
+  })
+}
+
+function commandsFlags(line: CommandLine, now?: Halves['commands']): Halves['commands'] | undefined {
+  const allow = textFlag(line, 'allow-commands')
+  const block = listFlag(line, 'block-commands')
+  if (allow === undefined && block === undefined) return undefined
+  return {
+    allow: allow === undefined ? (now?.allow ?? null) : allow === 'any' ? null : listOf(allow),
+    block: block ?? now?.block ?? [],
+  }
+}
+
+function packagesFlags(line: CommandLine, now?: Halves['packages']): Halves['packages'] | undefined {
+  const pypi = listFlag(line, 'pypi-packages')
+  const npm = listFlag(line, 'npm-packages')
+  if (pypi === undefined && npm === undefined) return undefined
+  return { pypi: pypi ?? now?.pypi ?? [], npm: npm ?? now?.npm ?? [] }
+}
+
+/** The `sandbox` of a template that the flags describe; null when it does not opt in. Throws UsageError. */
+export function templateOf(line: CommandLine): Record<string, unknown> | null {
+  const environment = textFlag(line, 'environment')
+  if (environment === undefined)
+    throw new UsageError('set-template needs --environment NAME, or --environment off.')
+  if (environment === 'off') return null
+  return named({
+    environment,
+    network: networkFlag(line),
+    min_isolation: textFlag(line, 'min-isolation'),
+    retention_days: numberFlag(line, 'retention-days', DAYS),
+    encrypt_outputs: switchFlag(line, 'encrypt-outputs'),
+  })
+}
+
+/** A flag that is `true` or `false`; undefined when it is not there. Throws UsageError for anything else. */
+function switchFlag(line: CommandLine, name: string): boolean | undefined {
+  const text = textFlag(line, name)
+  if (text !== undefined && !['true', 'false'].includes(text))
+    throw new UsageError(`--${name} expects true or false, got ${JSON.stringify(text)}.`)
+  return text === undefined ? undefined : text === 'true'
+}
+
+function networkFlag(line: CommandLine): unknown {
+  const text = textFlag(line, 'network')
+  return text === undefined || text === 'none' || text === 'public' ? text : { allow: listOf(text) }
+}
+
+function listFlag(line: CommandLine, name: string): string[] | undefined {
+  const text = textFlag(line, name)
+  return text === undefined ? undefined : text === 'none' ? [] : listOf(text)
+}
+
+const listOf = (text: string): string[] =>
+  text
+    .split(',')
+    .map((part) => part.trim())
+    .filter((part) => part !== '')
+
+const named = (fields: Record<string, unknown>): Record<string, unknown> =>
+  Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined))
