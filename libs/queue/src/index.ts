@@ -1,4 +1,5 @@
 /** Put, take and settle executions over BullMQ, fair between tenants. */
+export type { Interrupted, Place } from './begun-mark.ts'
 export { LOCK_MS, QUEUE_BOUNDS, SWEEP_MS } from './bounds.ts'
 export { connectRedis, isRedisAway, type RedisRole } from './connect.ts'
 export type { CancelledPage, TenantCancel } from './cancel-tenant.ts'
@@ -18,4 +19,4 @@ export type { Room } from './room.ts'
 export type { LaneStats, QueueStats } from './queue-stats.ts'
 export { createTraceShelf, readShelvedTrace, type OfferedTrace, type TraceShelf } from './trace-shelf.ts'
 export type { LostExecution } from './sweep.ts'
-export type { EndingInfo, Interrupted, Place, Taken } from './taken.ts'
+export type { EndingInfo, Taken } from './taken.ts'

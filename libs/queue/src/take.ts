@@ -1,5 +1,6 @@
 /** Turns a BullMQ job, or the next one in this worker's hand, into an owned execution, or tells why there is nothing to run. */
 import { StopReason, type ExecutionId, type ExecutionRequest } from '@cofferdam/contract'
+import { interruptedOf } from './begun-mark.ts'
 import { QUEUE_BOUNDS } from './bounds.ts'
 import { composeUnstarted } from './ending.ts'
 import { patiently } from './fenced-write.ts'
@@ -7,7 +8,7 @@ import { jobIdOf, KEYS, releaseOf, type Lane } from './keys.ts'
 import type { LaneJob } from './lane-source.ts'
 import { hydrate } from './request-blobs.ts'
 import { numberOrNull, runCoded, SCRIPTS, text, type Reply } from './scripts.ts'
-import { createTaken, type HeldExecution, type Interrupted, type TakenDeps } from './taken.ts'
+import { createTaken, type HeldExecution, type TakenDeps } from './taken.ts'
 
 /**
  * Takes the execution of a job, unless that was done along with it (`reply`). Null when the job is stale (ended, put back or released again since), or when the
@@ -104,14 +105,6 @@ async function endAs(
     traceparent: taken.traceparent ?? '',
   })
   await taken.settle(record, { slotMs: 0, outbox: true })
-}
-
-function interruptedOf(json: string): Interrupted | null {
-  if (json === '') return null
-  const { attempt, worker, ref, backend, isolation, chargedAtMs, startedAtMs } = JSON.parse(
-    json,
-  ) as Interrupted
-  return { attempt, worker, ref, backend, isolation, chargedAtMs, startedAtMs }
 }
 
 /** Stands in where the request's blobs are gone, so that its ending can be composed. */

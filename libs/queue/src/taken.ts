@@ -13,37 +13,18 @@ import {
   type ExecutionEvent,
   type ExecutionId,
   type ExecutionRequest,
-  type Isolation,
   type SandboxRef,
   type WorkerId,
 } from '@cofferdam/contract'
 import type { Redis } from 'ioredis'
+import { markOf, type Interrupted, type Place } from './begun-mark.ts'
 import { endedTail, noticeTail } from './ending.ts'
 import { createEventBuffer } from './event-buffer.ts'
-import { fenced, patiently } from './fenced-write.ts'
+import { patiently } from './fenced-write.ts'
 import { KEYS, type Lane } from './keys.ts'
 import type { LaneJob } from './lane-source.ts'
+import { createOwnership } from './ownership.ts'
 import { numberOrNull, runCoded, SCRIPTS, type Script } from './scripts.ts'
-
-/** Where and how an attempt runs. */
-export interface Place {
-  backend: string
-  isolation: string
-  /** When admission charged the attempt, so that its audit row can say so after a crash; null when not charged. */
-  chargedAtMs?: number | null
-}
-
-/** What `begin` recorded for whoever takes the execution after a crash. */
-export interface Interrupted {
-  attempt: number
-  worker: WorkerId
-  ref: SandboxRef | null
-  backend: string
-  isolation: Isolation
-  chargedAtMs: number | null
-  /** When that owner took it (Redis' clock). */
-  startedAtMs: number
-}
 
 export interface EndingInfo {
   /** What the tenant is charged for, milliseconds. */
@@ -101,18 +82,19 @@ export interface Taken {
   giveBack(): Promise<void>
 }
 
-export interface TakenFacts {
-  executionId: ExecutionId
-  request: ExecutionRequest
-  attempt: number
-  fence: number
-  enqueuedAtMs: number
-  takenAtMs: number
-  traceparent: string | null
-  interrupted: Interrupted | null
-  mayHaveRun: boolean
-  job: LaneJob
-}
+/** What the take told of it. */
+export type TakenFacts = Pick<
+  Taken,
+  | 'executionId'
+  | 'request'
+  | 'attempt'
+  | 'fence'
+  | 'enqueuedAtMs'
+  | 'takenAtMs'
+  | 'traceparent'
+  | 'interrupted'
+  | 'mayHaveRun'
+> & { job: LaneJob }
 
 /** The consumer's view of a taken execution. */
 export interface HeldExecution {
@@ -135,48 +117,27 @@ export interface TakenDeps {
   onBegun: () => void
 }
 
-export function createTaken(facts: TakenFacts, deps: TakenDeps): HeldExecution {
-  const { redis, workerId } = deps
+/** Owned by this worker from now on; its clock goes on from the take. */
+export function createTaken({ job, ...facts }: TakenFacts, deps: TakenDeps): HeldExecution {
   const { executionId, fence, attempt } = facts
-  const abort = new AbortController()
   const madeMs = performance.now()
   const nowMs = (): number => Math.round(facts.takenAtMs + performance.now() - madeMs)
+  const owned = createOwnership()
   let began = false
-  let over = false
   let givenBack = false
-  /** Its last write is under way, and only that write's answer tells whether it was still ours. */
-  let finishing = false
-
-  const stop = (reason: StopReason): void => {
-    if (!abort.signal.aborted) abort.abort(reason)
-  }
 
   const script = (which: Script, args: readonly (string | number)[]) =>
-    runCoded(redis, which, KEYS.record + executionId, args)
+    runCoded(deps.redis, which, KEYS.record + executionId, args)
 
-  const write = async (which: Script, args: readonly (string | number)[]): Promise<void> => {
-    if (over) throw new CofferdamError('fenced', 'This attempt was settled or put back already.')
-    try {
-      await fenced(() => script(which, args))
-    } catch (error) {
-      if (error instanceof CofferdamError && error.code === 'fenced') {
-        over = true
-        stop(new StopReason('lock_lost', 'another worker owns this execution'))
-      }
-      throw error
-    }
-  }
+  const events = createEventBuffer(async (batch, call) => {
+    await script(SCRIPTS.append, [executionId, fence, call, ...batch])
+  }, deps.onError)
 
-  const finishWith = async (which: Script, args: readonly (string | number)[]): Promise<void> => {
-    finishing = true
-    try {
-      await events.flush()
-      await write(which, args)
-      over = true
-    } finally {
-      finishing = false
-    }
-  }
+  const finishWith = (which: Script, args: readonly (string | number)[]): Promise<void> =>
+    owned.finish(
+      () => events.flush(),
+      () => script(which, args),
+    )
 
   const requeue = (
     mode: 'retry' | 'defer' | 'later' | 'back',
@@ -195,56 +156,33 @@ export function createTaken(facts: TakenFacts, deps: TakenDeps): HeldExecution {
     ])
   }
 
-  const events = createEventBuffer(async (batch, call) => {
-    await script(SCRIPTS.append, [executionId, fence, call, ...batch])
-  }, deps.onError)
-
   const taken: Taken = {
-    executionId,
-    request: facts.request,
-    attempt,
-    fence,
-    enqueuedAtMs: facts.enqueuedAtMs,
-    takenAtMs: facts.takenAtMs,
-    traceparent: facts.traceparent,
-    lane: facts.job.lane,
-    interrupted: facts.interrupted,
-    mayHaveRun: facts.mayHaveRun,
+    ...facts,
+    lane: job.lane,
     nowMs,
-    signal: abort.signal,
-    async begin(ref, { backend, isolation, chargedAtMs = null }) {
-      if (over) throw new CofferdamError('fenced')
-      const startedAtMs = facts.takenAtMs
-      const mark = JSON.stringify({
-        attempt,
-        fence,
-        worker: workerId,
-        ref,
-        backend,
-        isolation,
-        chargedAtMs,
-        startedAtMs,
-      })
+    signal: owned.signal,
+    async begin(ref, place) {
+      if (owned.over) throw new CofferdamError('fenced')
+      const mark = markOf(facts, deps.workerId, ref, place)
+      const { backend, isolation } = place
       const started = JSON.stringify({ attempt, backend, isolation }).slice(1)
       const { code, rest } = await patiently(() =>
         script(SCRIPTS.begin, [executionId, fence, mark, started, attempt]),
       )
-      if (code === 'ok') {
-        if (!began) deps.onBegun()
-        began = true
-        return
+      if (code === 'cancelled') {
+        const reason = new StopReason('cancelled')
+        owned.stop(reason)
+        throw reason
       }
-      const reason =
-        code === 'cancelled'
-          ? new StopReason('cancelled')
-          : new StopReason('lock_lost', 'fenced off at begin')
-      if (code !== 'cancelled') over = true
-      stop(reason)
-      if (code === 'cancelled') throw reason
-      throw new CofferdamError('fenced', undefined, { details: { unbegun: numberOrNull(rest[0]) === 1 } })
+      if (code !== 'ok') {
+        owned.lose('fenced off at begin')
+        throw new CofferdamError('fenced', undefined, { details: { unbegun: numberOrNull(rest[0]) === 1 } })
+      }
+      if (!began) deps.onBegun()
+      began = true
     },
     emit(event) {
-      if (!over && (event.type === 'output' || event.type === 'notice' || event.type === 'progress'))
+      if (!owned.over && (event.type === 'output' || event.type === 'notice' || event.type === 'progress'))
         events.emit(event)
     },
     settle: (record, { slotMs, outbox = false }) =>
@@ -273,17 +211,17 @@ export function createTaken(facts: TakenFacts, deps: TakenDeps): HeldExecution {
 
   return {
     taken,
-    job: facts.job,
+    job,
     name: `${executionId} ${fence}`,
     get began() {
       return began
     },
     get over() {
-      return over
+      return owned.over
     },
     stop: (reason) => {
       // A renewal that crosses the settlement finds the lock gone with the job.
-      if (!finishing) stop(reason)
+      if (!owned.finishing) owned.stop(reason)
     },
   }
 }
