@@ -1,0 +1,78 @@
+/** From what is known of a program that is over to its outcome. */
+import { isCofferdamError, type Exit, type Outcome, type WorkspaceReport } from '@cofferdam/contract'
+import type { StoredArtifact } from './artifacts.ts'
+import type { RunEnd } from './deadlines.ts'
+import { failureReason } from './failure-reason.ts'
+import { placeOf } from './held-sandbox.ts'
+import type { Output } from './output.ts'
+import { keyOf, type ProgramRun } from './program-run.ts'
+import { decideEnding, NOT_BEGUN, SESSION_TIMEOUT, type Evidence } from './verdict.ts'
+
+/** What was taken out of the sandbox. */
+export interface Collected {
+  artifacts: StoredArtifact[]
+  /** Undefined without a workspace. */
+  workspace: WorkspaceReport | undefined
+  /** The end of what the program printed, for its task; empty without one. */
+  printed: string
+}
+
+/** Finishes the output and decides how the attempt ended. The exit of `end` has been checked. */
+export async function conclude(
+  run: ProgramRun,
+  output: Output,
+  end: RunEnd,
+  { artifacts, workspace, printed }: Collected,
+): Promise<Outcome> {
+  const { attempt, held, parts, egress, task } = run
+  const { exit } = end
+  if (end.failure !== null) parts.log.warn({ err: end.failure, ...keyOf(attempt) }, 'the sandbox was lost')
+  const value = output.value(exit?.valueJson)
+  const { stdout, stderr } = await output.finish(exit?.outputBytes ?? null)
+  const { limits } = attempt.request
+  const lastErrorLine = output.lastErrorLine()
+  const verdict = decideEnding({
+    ...end,
+    lost: end.failure === null ? null : lossOf(end.failure),
+    outputLimitPassed:
+      limits.on_output_limit === 'kill' &&
+      (stdout.bytes > limits.stdout_bytes || stderr.bytes > limits.stderr_bytes),
+    lastErrorLine,
+  })
+  const refusal = isCofferdamError(end.failure) ? output.redact(end.failure.message) : ''
+  const facts = { limits, exit, lastErrorLine, refusal }
+  const concluded = task?.conclude(verdict, facts, printed, (text) => output.redact(text)) ?? {
+    ...verdict,
+    failureReason: failureReason(verdict, facts),
+  }
+  return {
+    ...concluded,
+    exitCode: exit?.exitCode ?? null,
+    signal: exit?.signal ?? null,
+    stdout,
+    stderr,
+    ...(value === undefined ? {} : { value }),
+    usage: exit?.usage ?? null,
+    artifacts,
+    ...placeOf(held),
+    ...(exit?.serviceExecutionTime === undefined ? {} : { serviceExecutionTime: exit.serviceExecutionTime }),
+    redactionCount: output.redactionCount,
+    began: verdict.reason !== NOT_BEGUN,
+    outboundHosts: [...(egress?.hosts ?? [])],
+    sessionId: held.sandbox.session?.id ?? null,
+    ...(workspace === undefined ? {} : { workspace }),
+  }
+}
+
+/**
+ * A backend that saw the kernel kill for memory says so in the error's details, for the channel may close first; so does one whose vendor
+ * ended the sandbox at its time, or refused the program.
+ */
+function lossOf(failure: unknown): NonNullable<Evidence['lost']> {
+  if (!isCofferdamError(failure)) return { reason: 'internal', oomKills: 0 }
+  const { oomKills, reason } = failure.details as { oomKills?: Exit['oomKills']; reason?: unknown }
+  return {
+    reason: reason === SESSION_TIMEOUT || reason === NOT_BEGUN ? reason : failure.code,
+    oomKills: typeof oomKills === 'number' ? oomKills : 0,
+  }
+}
