@@ -6,46 +6,37 @@
  * Before `onBegin` resolves nothing of the user has run: every failure is a provisioning ending and may be retried.
  * After it the program counts as begun, whatever happens. The sandbox and its memory are given back on every path.
  */
-import {
-  CofferdamError,
-  StopReason,
-  isCofferdamError,
-  outcomeWithoutRun,
-  preloadOf,
-  reuseOf,
-  stopCauseOf,
-  type Network,
-  type Outcome,
-  type StopCause,
-} from '@cofferdam/contract'
+import { reuseOf, type Network, type Outcome } from '@cofferdam/contract'
+import type { ExecutionEgress } from '@cofferdam/egress'
 import { acquireSandbox } from './acquire-sandbox.ts'
 import type { Attempt, ExecutorParts } from './attempt.ts'
 import { settlesWithin } from './clock.ts'
-import { programEnvironment } from './environment.ts'
+import { endedEarly, fallback, type Reached } from './ended-early.ts'
 import { openWayOut } from './execution-egress.ts'
 import { operateOnFiles, type FileOperationParts } from './file-operation.ts'
 import { guardedAttempt } from './guarded-attempt.ts'
-import { placeOf, type HeldSandbox, type Place } from './held-sandbox.ts'
+import { placeOf, type HeldSandbox } from './held-sandbox.ts'
 import { hostMemory } from './host-memory.ts'
+import type { MemoryLease } from './memory-budget.ts'
 import { prepareSandbox } from './prepare-sandbox.ts'
-import { ProvisioningFailure } from './provisioning-failure.ts'
 import { compileRules } from './redaction-rules.ts'
 import { runProgram } from './run-program.ts'
+import { specOf } from './sandbox-spec.ts'
 import { selectBackends, type Rejection } from './select-backend.ts'
-import { packageAccess } from './tasks/package-access.ts'
-import { TaskRefusal } from './tasks/task-refusal.ts'
-import { carrierOf, planTask, refuseTask } from './tasks/task.ts'
 import { ATTRIBUTE, EVENT, SPAN, startAttemptSpans, type AttemptSpans } from './spans.ts'
+import { packageAccess } from './tasks/package-access.ts'
+import { planTask, refuseTask, type Task } from './tasks/task.ts'
 import { enterWorkspace } from './workspace-turn.ts'
 
 /** An answer that takes longer waits for a store; the sandbox is then destroyed beside it. */
 const ANSWER_FIRST_MS = 100
 
-/** How far an attempt came: what its outcome can tell when it ends early. */
-interface Progress {
-  place: Place | null
-  began: boolean
-  passedOver: { backend: string; reason: string }[]
+/** An attempt on its way to its program. */
+interface Run {
+  parts: ExecutorParts
+  attempt: Attempt
+  spans: AttemptSpans
+  reached: Reached
 }
 
 /**
@@ -63,64 +54,90 @@ export async function execute(
     [ATTRIBUTE.executionId]: attempt.executionId,
     [ATTRIBUTE.attempt]: attempt.attempt,
   })
-  const progress: Progress = { place: null, began: false, passedOver: [] }
+  const reached: Reached = { place: null, began: false, passedOver: [] }
+  const run: Run = { parts, attempt, spans, reached }
   try {
     refuseTask(request, tenant, parts.egress)
     const wayOut = openWayOut(parts.egress, request, tenant, signal)
     await using egress = wayOut.egress
     using memory = await parts.memory.acquire(hostMemory(parts, request), signal)
-    const selection = selectBackends(parts, request, tenant, wayOut.network)
-    await using held = await spans.within(SPAN.acquire, async (span) => {
-      const opened = await acquireSandbox(
-        {
-          ...acquireParts(parts, attempt),
-          refuses: async (backend) => (await attempt.refusesBackend?.(backend)) ?? null,
-          onPassedOver: (rejection) => {
-            progress.passedOver.push({ backend: rejection.backend, reason: rejection.reason })
-            span.addEvent(EVENT.passedOver, passedOverAttributes(rejection))
-          },
-        },
-        selection,
-        specOf(parts, attempt, spans, wayOut.network),
-        memory,
-        signal,
-      )
-      progress.place = placeOf(opened)
-      span.setAttributes(attributesOf(opened))
-      return opened
-    })
+    await using held = await acquire(run, wayOut.network, memory)
     spans.run.setAttributes(attributesOf(held))
     if (request.program.type === 'files')
-      return { ...(await onFiles(parts, attempt, held, request.program)), ...fallback(progress) }
-    const task = await spans.within(SPAN.prepare, async () => {
-      await enterWorkspace(parts.clock, attempt.workspace, held.sandbox, signal)
-      await prepareSandbox(parts.clock, held.sandbox, request, signal, attempt.checkpoint?.restore ?? [])
-      return await planTask({
-        program: request.program,
-        sandbox: held.sandbox,
-        tenant,
-        packages: packageAccess(parts.egress, egress),
-        // Hidden, and no name that an earlier execution of the session could have chosen.
-        folder: `.${attempt.executionId}`,
-        clock: parts.clock,
-        signal,
-      })
-    })
+      return { ...(await onFiles(parts, attempt, held, request.program)), ...fallback(reached) }
+    const task = await prepare(run, held, egress)
     signal.throwIfAborted()
     const { ref, isolation } = held.sandbox
     await attempt.onBegin(ref, { backend: ref.backend, isolation })
-    progress.began = true
+    reached.began = true
     const rules = compileRules(tenant.redact, request.env ?? {})
     const outcome = {
       ...(await runProgram({ parts, attempt, held, rules, spans, egress, task })),
-      ...fallback(progress),
+      ...fallback(reached),
     }
     onOutcome(outcome)
     await untilAnswered(parts, attempt)
     return outcome
   } catch (error) {
-    return endedEarly(parts, attempt, progress, error)
+    return endedEarly(parts, attempt, reached, error)
   }
+}
+
+/** A sandbox on the first backend that can; throws a provisioning failure when none is left. */
+async function acquire(
+  { parts, attempt, spans, reached }: Run,
+  network: Network,
+  memory: MemoryLease,
+): Promise<HeldSandbox> {
+  const { request, tenant, executionId, attempt: number, signal } = attempt
+  const selection = selectBackends(parts, request, tenant, network)
+  return await spans.within(SPAN.acquire, async (span) => {
+    const opened = await acquireSandbox(
+      {
+        ...parts,
+        proofMs: parts.disposeProofMs,
+        onLeaked: ({ ref }, why, ending) => {
+          parts.log.error({ err: why, ref, executionId, attempt: number }, 'a sandbox was not proven gone')
+          parts.onLeaked({ ref, executionId, attempt: number, why, ending })
+        },
+        refuses: async (backend) => (await attempt.refusesBackend?.(backend)) ?? null,
+        onPassedOver: (rejection) => {
+          reached.passedOver.push({ backend: rejection.backend, reason: rejection.reason })
+          span.addEvent(EVENT.passedOver, passedOverAttributes(rejection))
+        },
+      },
+      selection,
+      specOf(parts, attempt, spans.traceparent, network),
+      memory,
+      signal,
+    )
+    reached.place = placeOf(opened)
+    span.setAttributes(attributesOf(opened))
+    return opened
+  })
+}
+
+/** Puts the workspace and the request's files there; the task that runs in place of the program, null when that runs. */
+async function prepare(
+  { parts, attempt, spans }: Run,
+  { sandbox }: HeldSandbox,
+  egress: ExecutionEgress | null,
+): Promise<Task | null> {
+  const { request, tenant, signal } = attempt
+  return await spans.within(SPAN.prepare, async () => {
+    await enterWorkspace(parts.clock, attempt.workspace, sandbox, signal)
+    await prepareSandbox(parts.clock, sandbox, request, signal, attempt.checkpoint?.restore ?? [])
+    return await planTask({
+      program: request.program,
+      sandbox,
+      tenant,
+      packages: packageAccess(parts.egress, egress),
+      // Hidden, and no name that an earlier execution of the session could have chosen.
+      folder: `.${attempt.executionId}`,
+      clock: parts.clock,
+      signal,
+    })
+  })
 }
 
 /** Nothing of the user runs: there is no point of no return, and a worker that dies here leaves it to the next. */
@@ -159,49 +176,6 @@ async function untilAnswered(parts: ExecutorParts, { request, answered }: Attemp
     await settlesWithin(parts.clock, ANSWER_FIRST_MS, answered)
 }
 
-function specOf(parts: ExecutorParts, attempt: Attempt, spans: AttemptSpans, network: Network) {
-  const { request } = attempt
-  const { env, dropped } = programEnvironment(request.env ?? {}, spans.traceparent)
-  if (dropped.length > 0)
-    attempt.onNotice?.(
-      `Left out of the environment, for they change how programs start: ${dropped.join(', ')}.`,
-    )
-  return {
-    sandboxId: parts.newSandboxId(),
-    executionId: attempt.executionId,
-    attempt: attempt.attempt,
-    tenantId: request.tenant_id,
-    owner: attempt.owner,
-    program: carrierOf(request.program).program,
-    limits: request.limits,
-    network,
-    env,
-    preload: preloadOf(request),
-    reuse: reuseOf(request),
-    session: sessionOf(request),
-  }
-}
-
-function sessionOf({ session }: Attempt['request']) {
-  return session === undefined
-    ? null
-    : { key: session.key, scope: session.scope, idleMs: session.idle_ms ?? null }
-}
-
-function acquireParts(parts: ExecutorParts, { executionId, attempt }: Attempt) {
-  return {
-    ...parts,
-    proofMs: parts.disposeProofMs,
-    onLeaked: ({ ref }: HeldSandbox['sandbox'], why: unknown, ending: Promise<void>) => {
-      parts.log.error({ err: why, ref, executionId, attempt }, 'a sandbox was not proven gone')
-      parts.onLeaked({ ref, executionId, attempt, why, ending })
-    },
-  }
-}
-
-const fallback = ({ passedOver }: Progress): Pick<Outcome, 'passedOver'> =>
-  passedOver.length === 0 ? {} : { passedOver }
-
 const passedOverAttributes = ({ backend, reason }: Rejection) => ({
   [ATTRIBUTE.backend]: backend,
   [ATTRIBUTE.reason]: reason,
@@ -213,33 +187,4 @@ function attributesOf({ sandbox }: HeldSandbox) {
     [ATTRIBUTE.isolation]: sandbox.isolation,
     [ATTRIBUTE.warm]: sandbox.warm,
   }
-}
-
-/** The outcome of an attempt that did not come to its program, or of a fault of our own after it. */
-function endedEarly(parts: ExecutorParts, attempt: Attempt, progress: Progress, error: unknown): Outcome {
-  if (isCofferdamError(error) && error.code === 'fenced') throw error
-  const ended = (...[ending, reason, message]: Parameters<typeof outcomeWithoutRun>): Outcome => ({
-    ...outcomeWithoutRun(ending, reason, message),
-    ...progress.place,
-    ...fallback(progress),
-    began: progress.began,
-  })
-  const cause = progress.began ? null : stopCauseFrom(error, attempt.signal)
-  if (cause === 'lock_lost') throw new CofferdamError('fenced', undefined, { cause: error })
-  if (cause === 'drain') throw error instanceof StopReason ? error : new StopReason('drain')
-  if (cause !== null) return ended('cancelled', 'cancelled', 'The execution was cancelled before it began.')
-  if (error instanceof TaskRefusal) return ended(error.ending, error.reason, error.message)
-  if (error instanceof ProvisioningFailure) return ended(error.ending, error.reason, error.message)
-  const { executionId } = attempt
-  parts.log.error({ err: error, executionId, attempt: attempt.attempt }, 'an attempt failed on our side')
-  if (progress.began)
-    return ended('sandbox_lost', 'internal', 'Something failed on our side while the program ran.')
-  return isCofferdamError(error)
-    ? ended('provisioning', error.code, error.message)
-    : ended('provisioning', 'internal', 'Something failed on our side before the program ran.')
-}
-
-function stopCauseFrom(error: unknown, signal: AbortSignal): StopCause | null {
-  if (error instanceof StopReason) return error.stopCause
-  return signal.aborted ? stopCauseOf(signal) : null
 }
