@@ -16,26 +16,10 @@ import {
   type Usage,
 } from '@cofferdam/contract'
 import type { GuestSession } from '@cofferdam/guest'
+import { onlyMeasured } from '../only-measured.ts'
 import type { Place } from '../warm/index.ts'
-import type { CgroupCounters } from './cgroups.ts'
-import { diskUse } from './disk-use.ts'
-import { watchFolder, type FolderWatch } from './folder-watch.ts'
 import type { HostSlot } from './host-slot.ts'
-import { watchMemory, type MemoryWatch } from './memory-watch.ts'
-
-/** Looks that stand in for limits which the kernel does not hold here. */
-interface Watches {
-  memory: MemoryWatch | null
-  disk: FolderWatch | null
-}
-
-/** What a run is measured from. */
-interface Began {
-  counters: CgroupCounters | null
-  at: number
-}
-
-const MiB = 1024 * 1024
+import { usageFromHost, watchRun, type RunEvidence } from './run-evidence.ts'
 
 /** See `Sandbox` in the contract. */
 export class GuestSandbox implements Sandbox {
@@ -50,7 +34,8 @@ export class GuestSandbox implements Sandbox {
   #isRetired = false
   #ended: Promise<void> | null = null
   #runs = 0
-  #began: Began | null = null
+  /** Of the program that runs, or ended last. */
+  #evidence: RunEvidence | null = null
   /** Of the program that ended last. */
   #last: Usage | null = null
   /** True while a program may be running: its place is then not one that another could use. */
@@ -94,14 +79,8 @@ export class GuestSandbox implements Sandbox {
       throw new CofferdamError('conflict', 'A sandbox of reuse scope "job" runs one program.')
     this.#runs += 1
     this.#isBusy = true
-    const { cgroup, atRest } = this.#place.slot.parts
-    const isReused = this.#spec.reuse !== 'job'
-    if (isReused) cgroup?.resetPeak()
-    // Reading takes 0.2 ms, which a program of its own slot need not wait for.
-    const counters = isReused ? (cgroup?.read() ?? null) : atRest
-    const began: Began = { counters, at: performance.now() }
-    this.#began = began
-    const watches = this.#watch()
+    const evidence = watchRun(this.#place.slot.parts, this.#spec)
+    this.#evidence = evidence
     const seen = { stdout: 0, stderr: 0 }
     const counted: RunIo = {
       ...io,
@@ -116,15 +95,13 @@ export class GuestSandbox implements Sandbox {
       const options = { keepInterpreter: this.#place.keepsInterpreter }
       const exit = await guest.run(program, counted, this.#spec.env, options)
       this.#isBusy = false
-      return this.#withHostEvidence(exit, began, watches)
+      return this.#withEvidence(exit, evidence)
     } catch (error) {
       // Memory that no process owns (a full tmpfs) ends with the death of the agent: that is still the program's doing.
-      const oomKills = (cgroup?.read().oomKills ?? 0) - (began.counters?.oomKills ?? 0)
-      if (!isLost(error) || oomKills <= 0) throw this.#withLastWords(error)
-      return this.#withHostEvidence(killedForMemory(seen, performance.now() - began.at), began, watches)
+      if (!isLost(error) || evidence.oomKills() <= 0) throw this.#withLastWords(error)
+      return this.#withEvidence(killedForMemory(seen, evidence.wallMs()), evidence)
     } finally {
-      watches.memory?.stop()
-      watches.disk?.stop()
+      evidence.stop()
       this.#place.settle()
     }
   }
@@ -154,13 +131,13 @@ export class GuestSandbox implements Sandbox {
   /** Since the program's start; from the kernel without a word of the guest where there are counters, for the program may hold it up. */
   async usage(): Promise<Usage> {
     const guest = this.#guest
-    const began = this.#began
     if (!this.#isBusy && this.#last !== null) return this.#last
-    if (this.#place.slot.parts.cgroup === null) return { ...(await guest.usage()), ...this.#diskUsage() }
+    const { parts } = this.#place.slot
+    if (parts.cgroup === null) return { ...(await guest.usage()), ...usageFromHost(parts, null) }
     if (guest.closed) throw new CofferdamError('sandbox_lost')
     return {
-      ...unmeasuredUsage(began === null ? 0 : performance.now() - began.at),
-      ...this.#fromHost(began),
+      ...unmeasuredUsage(this.#evidence?.wallMs() ?? 0),
+      ...usageFromHost(parts, this.#evidence?.before ?? null),
     }
   }
 
@@ -177,59 +154,11 @@ export class GuestSandbox implements Sandbox {
     return this.#place.end(isLost)
   }
 
-  /** What the kernel does not limit on this host is looked at while a program runs. */
-  #watch(): Watches {
-    const { cgroup, identity, disks, folder } = this.#place.slot.parts
-    const { memory_mib, disk_mib } = this.#spec.limits
-    return {
-      memory: cgroup === null ? watchMemory(identity.pid, memory_mib * MiB, disks) : null,
-      disk: folder === null ? null : watchFolder(folder, disk_mib * MiB, identity.pid),
-    }
-  }
-
-  /** The guest's word for what only it knows, the kernel's counters from outside for the rest. */
-  #withHostEvidence(exit: Exit, began: Began, watches: Watches): Exit {
-    const seen = onlyDeclared(this.#merged(exit, began, watches), this.#measures)
-    this.#last = seen.usage
-    return seen
-  }
-
-  #merged(exit: Exit, began: Began, { memory, disk }: Watches): Exit {
-    const before = began.counters
-    const after = this.#place.slot.parts.cgroup?.read() ?? null
-    const isCounted = before !== null && after !== null
-    const fromHost = isCounted ? this.#fromHost(began, after) : this.#diskUsage()
-    const seen: Exit = {
-      ...exit,
-      usage: { ...exit.usage, ...fromHost },
-      diskLimitHit: exit.diskLimitHit || (disk?.kills ?? 0) > 0,
-    }
-    if (!isCounted) return { ...seen, oomKills: exit.oomKills + (memory?.kills ?? 0) }
-    return {
-      ...seen,
-      oomKills: after.oomKills - before.oomKills,
-      pidsLimitHit: after.pidsHits > before.pidsHits,
-    }
-  }
-
-  #fromHost(
-    began: Began | null,
-    now: CgroupCounters | null = this.#place.slot.parts.cgroup?.read() ?? null,
-  ): Partial<Usage> {
-    if (now === null) return {}
-    const before = began?.counters ?? now
-    return {
-      cpu_ms: (now.cpuUs - before.cpuUs) / 1000,
-      peak_memory_bytes: now.memoryPeak,
-      ...(now.pidsPeak === null ? {} : { pids_peak: now.pidsPeak }),
-      ...this.#diskUsage(),
-    }
-  }
-
-  /** From outside where we may look, else what the guest said stands. */
-  #diskUsage(): Partial<Usage> {
-    const use = diskUse(this.#place.slot.parts.disks)
-    return use === null ? {} : { disk_bytes: use.bytes }
+  /** With what was seen from outside, and null in what this host does not measure well enough to be declared. */
+  #withEvidence(exit: Exit, evidence: RunEvidence): Exit {
+    const seen = evidence.addTo(exit)
+    this.#last = onlyMeasured(seen.usage, this.#measures)
+    return { ...seen, usage: this.#last }
   }
 
   #withLastWords(error: unknown): unknown {
@@ -240,14 +169,6 @@ export class GuestSandbox implements Sandbox {
       details: { ...error.details, agent_stderr: said },
     })
   }
-}
-
-/** Null in the fields that this host does not measure well enough to be declared. */
-function onlyDeclared(exit: Exit, measures: Capabilities['measures']): Exit {
-  const usage = { ...exit.usage }
-  for (const field of ['read_bytes', 'write_bytes', 'pids_peak', 'disk_bytes'] as const)
-    if (!measures.includes(field)) usage[field] = null
-  return { ...exit, usage }
 }
 
 const isLost = (error: unknown): error is CofferdamError =>
