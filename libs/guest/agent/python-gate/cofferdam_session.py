@@ -120,10 +120,9 @@ def report(gate, value, fd_out, own_pid):
     if value is None or os.getpid() != own_pid:
         return
     try:
-        text = gate.encode(value, gate.DEPTH_MAX) or gate.encode_repr(value)
-        data = text.encode("ascii") if text else b""
-        if data and len(data) <= gate.VALUE_MAX:
-            os.write(fd_out, b"V" + len(data).to_bytes(4, "little") + data)
+        message = gate.message_of(value)
+        if message:
+            os.write(fd_out, message)
     except Exception:
         pass
 

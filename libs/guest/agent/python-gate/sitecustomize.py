@@ -4,35 +4,25 @@
 for the program, takes every trace of itself away and returns; CPython then opens and runs main.py itself. So traceback,
 SyntaxError, sys.argv, __main__, threads, atexit and finalisation are those of a bare run, because it is one.
 Nothing is imported here that a bare start would not have imported, so provided files shadow modules as in a bare run.
-
-The script's value (its last top-level statement, when that is an expression): main.py is compiled with that expression
-handed to `_value` and CPython is given the byte code under the name main.py; its first statement puts the source back.
-Whatever is unusual (syntax errors, warnings while compiling, no space) means: run the source as it is, without a value.
-In the same way the gate learns that the last statement was reached, see cofferdam_ending.py.
 """
 import os
 import sys
 
 modules = set(sys.modules)
-# 0.7 ms for its first import, so now and not when a program waits for it.
-import _ast  # noqa: E402
-import builtins  # noqa: E402
-import marshal  # noqa: E402
+# By their names only: a module that is held here would be one more object for the program to find.
+from cofferdam_program import WarningsAreErrors, awaits_value, prepare  # noqa: E402
+
+# For a session alone, which is given this module and loads none of them again.
+from cofferdam_program import SOURCE_MAX, is_valueless  # noqa: E402, F401
+from cofferdam_value import message_of  # noqa: E402, F401
 
 CONTROL_IN, CONTROL_OUT = 198, 199
 # Where a fork gets the Landlock rules that it restricts itself by, when the agent asks for a scope.
 RULES = 197
-HOOK = "__cofferdam__"
 # Holds what `import cofferdam` finds, for a program in which that word stands.
 LIBRARY = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "python-lib")
-# By name, for what runs beside the program, which may put something else in their place.
-getpid, rename, fstat, write = os.getpid, os.rename, os.fstat, os.write
-# Larger sources run without a value: the syntax tree costs some 100 times the source's size.
-SOURCE_MAX = 128 * 1024
 # The agent reads at most 64 KiB of a ready line; names of modules beyond this make it take a fresh interpreter.
 NAMES_MAX = 48 * 1024
-VALUE_MAX = 32 * 1024
-DEPTH_MAX = 64
 
 
 def preload():
@@ -271,199 +261,6 @@ def new_stdin(old):
     return new
 
 
-def prepare(entry, ending):
-    """Replaces the entry by byte code that reports its last expression, and that it came so far; leaves it alone when neither counts."""
-    source = os.open(entry, os.O_RDONLY)
-    try:
-        # Not simply SOURCE_MAX: what is allocated above 128 KiB is mapped and unmapped each time.
-        text = os.read(source, min(os.fstat(source).st_size, SOURCE_MAX) + 1)
-    finally:
-        os.close(source)
-    if len(text) > SOURCE_MAX:
-        return
-    here = os.getcwd()
-    filename = os.path.join(here, entry) if sys.version_info >= (3, 9) else entry
-    tree = compile(text, filename, "exec", _ast.PyCF_ONLY_AST, True)
-    last = tree.body[-1] if tree.body else None
-    if last is None:
-        return
-    is_expression = isinstance(last, _ast.Expr) and not (len(tree.body) == 1 and is_text(last.value))
-    has_value = is_expression and not is_valueless(last.value)
-    may_end = ending is not None and ending.arm(text)
-    if not has_value and not may_end:
-        return
-
-    def call(argument, place):
-        name = _ast.Name(id=HOOK, ctx=_ast.Load(), **place)
-        return _ast.Call(func=name, args=argument, keywords=[], **place)
-
-    def place_of(node):
-        return {name: getattr(node, name) for name in ("lineno", "col_offset", "end_lineno", "end_col_offset")}
-
-    if is_expression:
-        last.value = call([last.value], place_of(last.value))
-    else:
-        place = place_of(last)
-        tree.body.append(_ast.Expr(value=call([_ast.Constant(value=None, **place)], place), **place))
-    start = 0
-    if is_text(getattr(tree.body[0], "value", None)):
-        start = 1
-    while isinstance(tree.body[start], _ast.ImportFrom) and tree.body[start].module == "__future__":
-        start += 1
-    place = place_of(tree.body[start])
-    tree.body.insert(start, _ast.Expr(value=call([], place), **place))
-    code = compile(tree, filename, "exec", 0, True)
-
-    external = sys.modules["_frozen_importlib_external"]
-    hidden, pyc = "%s.%d.src" % (entry, os.getpid()), "%s.%d.pyc" % (entry, os.getpid())
-    try:
-        out = os.open(pyc, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
-        try:
-            data = external.MAGIC_NUMBER + bytes(12) + marshal.dumps(code)
-            if os.write(out, data) != len(data):
-                raise OSError("no space")
-        finally:
-            os.close(out)
-    except OSError:
-        if os.path.exists(pyc):
-            os.unlink(pyc)
-        return
-    hook = Hook(filename, os.path.join(here, entry), os.path.join(here, hidden), has_value, ending)
-    setattr(builtins, HOOK, hook)
-    os.rename(entry, hidden)
-    os.rename(pyc, entry)
-    # CPython asks all importers whether it is an archive, and remembers None for the source: it need not read the byte code.
-    sys.path_importer_cache[filename] = None
-
-
-def is_text(node):
-    return isinstance(getattr(node, "value", None), str) and type(node).__name__ in ("Constant", "Str")
-
-
-def is_valueless(node):
-    """`print(…)` and the like: None whatever they do, and the commonest last line of all."""
-    return isinstance(node, _ast.Call) and isinstance(node.func, _ast.Name) and node.func.id in ("print", "exit", "quit")
-
-
-class Hook:
-    """Called twice by the byte code: first without argument, at the end with the value."""
-
-    def __init__(self, filename, entry, hidden, has_value, ending):
-        self.ending = ending
-        self.filename = filename
-        self.entry = entry
-        self.hidden = hidden
-        self.pid = getpid()
-        self.pipe = fstat(CONTROL_OUT).st_ino if has_value else None
-
-    def __call__(self, *value):
-        if not value:
-            rename(self.hidden, self.entry)
-            loader = sys.modules["_frozen_importlib_external"].SourceFileLoader
-            sys.modules["__main__"].__loader__ = loader("__main__", self.filename)
-            return
-        builtins.__dict__.pop(HOOK, None)
-        if getpid() != self.pid:
-            return
-        if self.pipe is not None and value[0] is not None:
-            self.tell(value)
-        if self.ending is not None:
-            self.ending.completed = True
-
-    def __deepcopy__(self, _memo):
-        """It stands among the builtins while the program runs: whoever copies these meets it."""
-        return self
-
-    def tell(self, value):
-        try:
-            text = encode(value[0], DEPTH_MAX) or encode_repr(value[0])
-            data = text.encode("ascii") if text else b""
-            if data and len(data) <= VALUE_MAX and fstat(CONTROL_OUT).st_ino == self.pipe:
-                write(CONTROL_OUT, b"V" + len(data).to_bytes(4, "little") + data)
-        except Exception:
-            pass
-
-
-class WarningsAreErrors:
-    """While compiling: what would warn is run as it is, so that the warning comes once and from CPython itself.
-
-    Works on the interpreter's own list of filters, because importing `warnings` would be a trace.
-    """
-
-    def __enter__(self):
-        self.change(lambda filters: filters.insert(0, ("error", None, Warning, None, 0)))
-
-    def __exit__(self, *_):
-        self.change(lambda filters: filters.pop(0))
-
-    def change(self, how):
-        import _warnings
-
-        if hasattr(_warnings, "_filters_mutated"):
-            how(_warnings.filters)
-            _warnings._filters_mutated()
-            return
-        _warnings._acquire_lock()
-        try:
-            how(_warnings.filters)
-            _warnings._filters_mutated_lock_held()
-        finally:
-            _warnings._release_lock()
-
-
-def encode(value, depth):
-    """JSON text of plain data (exact built-in types, so no code of the program runs); None for anything else."""
-    kind = type(value)
-    if value is None or kind is bool:
-        return {None: "null", True: "true", False: "false"}[value]
-    if kind is int:
-        return str(value) if value.bit_length() < 4096 else None
-    if kind is float:
-        return repr(value) if value - value == 0 else None
-    if kind is str:
-        return quote(value) if len(value) <= VALUE_MAX else None
-    if depth == 0 or kind not in (list, tuple, dict) or len(value) > VALUE_MAX:
-        return None
-    parts, size = [], 0
-    for item in value:
-        part = encode(item, depth - 1)
-        if kind is dict:
-            below = encode(value[item], depth - 1) if type(item) is str else None
-            part = None if part is None or below is None else part + ":" + below
-        size += len(part) if part is not None else 0
-        if part is None or size > VALUE_MAX:
-            return None
-        parts.append(part)
-    return ("{%s}" if kind is dict else "[%s]") % ",".join(parts)
-
-
-def quote(text):
-    out = []
-    for char in text:
-        code = ord(char)
-        if char in '"\\':
-            out.append("\\" + char)
-        elif 32 <= code < 127:
-            out.append(char)
-        elif code < 0x10000:
-            out.append("\\u%04x" % code)
-        else:
-            code -= 0x10000
-            out.append("\\u%04x\\u%04x" % (0xD800 + (code >> 10), 0xDC00 + (code & 0x3FF)))
-    return '"' + "".join(out) + '"'
-
-
-def encode_repr(value):
-    """{"repr": …} for objects of libraries (arrays, frames, Decimal); never runs a __repr__ of the program itself."""
-    kind = type(value)
-    if kind.__module__ in ("builtins", "__main__") or kind.__repr__ is object.__repr__:
-        return None
-    home = getattr(sys.modules.get(kind.__module__), "__file__", None)
-    if home is None or home.startswith(os.path.dirname(os.path.abspath(sys.argv[0])) + os.sep):
-        return None
-    return '{"repr":%s}' % quote(repr(value)[: VALUE_MAX // 8])
-
-
 def load_ending():
     """Before the preload, whose own atexit functions must run before it. None where it cannot be had."""
     if sys.version_info < (3, 10) or not getattr(sys, "_is_gil_enabled", lambda: True)():
@@ -543,11 +340,10 @@ def main():
         serve_session(here)
     try:
         with WarningsAreErrors():
-            prepare(entry, ending)
+            prepare(entry, ending, CONTROL_OUT)
     except Exception:
         pass
-    hook = getattr(builtins, HOOK, None)
-    if (hook is None or hook.pipe is None) and LIBRARY not in sys.path:
+    if not awaits_value() and LIBRARY not in sys.path:
         os.close(CONTROL_OUT)
     return host
 
