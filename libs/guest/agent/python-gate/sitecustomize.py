@@ -4,15 +4,22 @@
 for the program, takes every trace of itself away and returns; CPython then opens and runs main.py itself. So traceback,
 SyntaxError, sys.argv, __main__, threads, atexit and finalisation are those of a bare run, because it is one.
 Nothing is imported here that a bare start would not have imported, so provided files shadow modules as in a bare run.
+
+What it needs stands beside it, and all of it is loaded before it says that it is ready: what happens between the
+program's coming and its first statement is somebody's waiting time. Only cofferdam_session.py comes later, for a session.
 """
 import os
 import sys
 
 modules = set(sys.modules)
 # By their names only: a module that is held here would be one more object for the program to find.
+from cofferdam_given import WithoutInput, add_arguments, drop_own_variables, program_of, set_environment  # noqa: E402
+from cofferdam_host import Host  # noqa: E402
+from cofferdam_preload import freeze, preload  # noqa: E402
 from cofferdam_program import WarningsAreErrors, awaits_value, prepare  # noqa: E402
 
 # For a session alone, which is given this module and loads none of them again.
+from cofferdam_given import new_stdin  # noqa: E402, F401
 from cofferdam_program import SOURCE_MAX, is_valueless  # noqa: E402, F401
 from cofferdam_value import message_of  # noqa: E402, F401
 
@@ -23,53 +30,6 @@ RULES = 197
 LIBRARY = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "python-lib")
 # The agent reads at most 64 KiB of a ready line; names of modules beyond this make it take a fresh interpreter.
 NAMES_MAX = 48 * 1024
-
-
-def preload():
-    """Imports what the configuration names. It must hold nothing: a fork of this interpreter inherits all of it."""
-    names = os.environ.get("COFFERDAM_PRELOAD")
-    if not names:
-        return []
-    modules, files = set(sys.modules), open_files()
-    for name in names.split(","):
-        __import__(name)
-    if len(os.listdir("/proc/self/task")) != 1:
-        raise ImportError("a module of the preload (%s) left a thread running" % names)
-    if not open_files() <= files:
-        raise ImportError("a module of the preload (%s) left a file or socket open" % names)
-    freeze()
-    added = set(sys.modules) - modules
-    return sorted({name.partition(".")[0] for name in added})
-
-
-def freeze():
-    """Collections then leave alone what is here now, instead of copying its pages: 0.9 of 3.4 ms CPU per fork.
-
-    Not the names of `__main__`: a frozen dictionary would keep cycles through it alive, and with them finalisers of the
-    program that a bare run calls at its end. An empty one is not tracked, so it is not frozen either.
-    """
-    had = "gc" in sys.modules
-    import gc
-
-    space = sys.modules["__main__"].__dict__
-    names = dict(space)
-    space.clear()
-    gc.collect()
-    if not gc.is_tracked(space):
-        gc.freeze()
-    space.update(names)
-    if not had:
-        del sys.modules["gc"]
-
-
-def open_files():
-    found = set()
-    for name in os.listdir("/proc/self/fd"):
-        try:
-            found.add((name, os.readlink("/proc/self/fd/" + name)))
-        except OSError:
-            pass  # The listing's own.
-    return found
 
 
 def ready_line(preloaded):
@@ -113,121 +73,6 @@ def offer_reports():
         sys.path.append(LIBRARY)
 
 
-class WithoutInput:
-    """Most programs are given no input: what they get instead is made before they come, 0.1 ms earlier, in a cell once for all."""
-
-    def __init__(self):
-        self.pipe = os.dup(0)
-        self.given = sys.stdin
-        open_null()
-        sys.stdin = sys.__stdin__ = new_stdin(self.given)
-
-    def is_forked(self, pipe):
-        """A fork has a pipe of its own, and opens /dev/null itself: flags of an open file are of all who have it."""
-        os.dup2(pipe, self.pipe)
-        open_null()
-
-    def settle(self, without):
-        """What is left to be done about the input, as the agent says it."""
-        if not without:
-            os.dup2(self.pipe, 0)
-            sys.stdin = sys.__stdin__ = self.given
-        os.close(self.pipe)
-
-
-def open_null():
-    null = os.open(os.devnull, os.O_RDONLY)
-    os.dup2(null, 0)
-    os.close(null)
-
-
-def program_of(count, rest):
-    return rest[: int(count)], rest[int(count) :]
-
-
-def add_arguments(argv):
-    more = [os.fsdecode(arg) for arg in argv]
-    sys.argv.extend(more)
-    if hasattr(sys, "orig_argv"):
-        sys.orig_argv.extend(more)
-
-
-def set_environment(env):
-    wanted = [tuple(map(os.fsdecode, item.split(b"=", 1))) for item in env]
-    if wanted != list(os.environ.items()):
-        os.environ.clear()
-        os.environ.update(wanted)
-        if "TZ" in os.environ:
-            import time
-
-            time.tzset()
-    # A start of its own has read it; one that waited has not.
-    for path in reversed(os.environ.get("PYTHONPATH", "").split(":")):
-        if path and path not in sys.path:
-            sys.path.insert(0, path)
-
-
-def drop_own_variables(here):
-    """What is left is mostly what the program gets, which then need not be set again: 0.2 ms in a fork."""
-    os.environ.pop("COFFERDAM_PRELOAD", None)
-    if os.environ.get("PYTHONPATH") == here:
-        del os.environ["PYTHONPATH"]
-
-
-class Host:
-    """The host's own sitecustomize, which the gate stands in front of.
-
-    It belongs behind the wait, for it may look at the variables and arguments of the program. Where there is none, or only
-    Debian's, which does nothing unless apport is installed, it is the same before the wait: 0.2 to 0.4 ms.
-    """
-
-    DEBIAN = (
-        b"# install the apport exception handler if available\n"
-        b"try:\n    import apport_python_hook\nexcept ImportError:\n    pass\nelse:\n    apport_python_hook.install()\n"
-    )
-
-    def __init__(self):
-        self.module = self.path = None
-        find = sys.modules["_frozen_importlib_external"].PathFinder.find_spec
-        spec = find("sitecustomize")
-        if spec is not None:
-            with open(spec.origin, "rb") as source:
-                if source.read(len(self.DEBIAN) + 1) != self.DEBIAN or find("apport_python_hook") is not None:
-                    return
-            gate = sys.modules.pop("sitecustomize")
-            try:
-                import sitecustomize
-
-                self.module = sitecustomize
-            finally:
-                sys.modules["sitecustomize"] = gate
-        self.has_user = find("usercustomize") is not None
-        self.path = list(sys.path)
-
-    def take_place(self):
-        """False when it must be imported now."""
-        if self.path != sys.path:
-            return False
-        if not self.has_user:
-            self.skip_user()
-        if self.module is None:
-            raise ModuleNotFoundError("No module named 'sitecustomize'", name="sitecustomize")
-        sys.modules["sitecustomize"] = self.module
-        return True
-
-
-    def skip_user(self):
-        """`site` looks for a usercustomize next, which is not there: it need not look again, once."""
-        site = sys.modules["site"]
-        look = getattr(site, "execusercustomize", None)
-        if site.ENABLE_USER_SITE and look is not None:
-
-            def skip():
-                site.execusercustomize = look
-
-            site.execusercustomize = skip
-
-
 def serve_session(here):
     """An interpreter that a session keeps: every run in one `__main__`, see cofferdam_session.py."""
     sys.path.insert(0, here)
@@ -249,16 +94,6 @@ def read(size):
             os._exit(0)
         data += part
     return data
-
-
-def new_stdin(old):
-    """The old one looked at a pipe when it was made, and remembers that it cannot seek."""
-    io = sys.modules["io"]
-    raw = io.FileIO(0, "rb", closefd=False)
-    raw.name = "<stdin>"
-    new = io.TextIOWrapper(io.BufferedReader(raw), old.encoding, old.errors, "\n", old.line_buffering)
-    new.mode = "r"
-    return new
 
 
 def load_ending():

@@ -1,0 +1,74 @@
+"""What a program is given, put where a start of its own would have it: input, arguments and variables."""
+import os
+import sys
+
+
+class WithoutInput:
+    """Most programs are given no input: what they get instead is made before they come, 0.1 ms earlier, in a cell once for all."""
+
+    def __init__(self):
+        self.pipe = os.dup(0)
+        self.given = sys.stdin
+        open_null()
+        sys.stdin = sys.__stdin__ = new_stdin(self.given)
+
+    def is_forked(self, pipe):
+        """A fork has a pipe of its own, and opens /dev/null itself: flags of an open file are of all who have it."""
+        os.dup2(pipe, self.pipe)
+        open_null()
+
+    def settle(self, without):
+        """What is left to be done about the input, as the agent says it."""
+        if not without:
+            os.dup2(self.pipe, 0)
+            sys.stdin = sys.__stdin__ = self.given
+        os.close(self.pipe)
+
+
+def open_null():
+    null = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(null, 0)
+    os.close(null)
+
+
+def new_stdin(old):
+    """The old one looked at a pipe when it was made, and remembers that it cannot seek."""
+    io = sys.modules["io"]
+    raw = io.FileIO(0, "rb", closefd=False)
+    raw.name = "<stdin>"
+    new = io.TextIOWrapper(io.BufferedReader(raw), old.encoding, old.errors, "\n", old.line_buffering)
+    new.mode = "r"
+    return new
+
+
+def program_of(count, rest):
+    return rest[: int(count)], rest[int(count) :]
+
+
+def add_arguments(argv):
+    more = [os.fsdecode(arg) for arg in argv]
+    sys.argv.extend(more)
+    if hasattr(sys, "orig_argv"):
+        sys.orig_argv.extend(more)
+
+
+def set_environment(env):
+    wanted = [tuple(map(os.fsdecode, item.split(b"=", 1))) for item in env]
+    if wanted != list(os.environ.items()):
+        os.environ.clear()
+        os.environ.update(wanted)
+        if "TZ" in os.environ:
+            import time
+
+            time.tzset()
+    # A start of its own has read it; one that waited has not.
+    for path in reversed(os.environ.get("PYTHONPATH", "").split(":")):
+        if path and path not in sys.path:
+            sys.path.insert(0, path)
+
+
+def drop_own_variables(here):
+    """What is left is mostly what the program gets, which then need not be set again: 0.2 ms in a fork."""
+    os.environ.pop("COFFERDAM_PRELOAD", None)
+    if os.environ.get("PYTHONPATH") == here:
+        del os.environ["PYTHONPATH"]

@@ -1,0 +1,56 @@
+"""The host's own sitecustomize, which the gate stands in front of.
+
+It belongs behind the wait, for it may look at the variables and arguments of the program. Where there is none, or only
+Debian's, which does nothing unless apport is installed, it is the same before the wait: 0.2 to 0.4 ms.
+"""
+import os
+import sys
+
+
+class Host:
+    """Looks for it before the wait, while the gate has its name, and puts behind the wait what was found."""
+
+    DEBIAN = (
+        b"# install the apport exception handler if available\n"
+        b"try:\n    import apport_python_hook\nexcept ImportError:\n    pass\nelse:\n    apport_python_hook.install()\n"
+    )
+
+    def __init__(self):
+        self.module = self.path = None
+        find = sys.modules["_frozen_importlib_external"].PathFinder.find_spec
+        spec = find("sitecustomize")
+        if spec is not None:
+            with open(spec.origin, "rb") as source:
+                if source.read(len(self.DEBIAN) + 1) != self.DEBIAN or find("apport_python_hook") is not None:
+                    return
+            gate = sys.modules.pop("sitecustomize")
+            try:
+                import sitecustomize
+
+                self.module = sitecustomize
+            finally:
+                sys.modules["sitecustomize"] = gate
+        self.has_user = find("usercustomize") is not None
+        self.path = list(sys.path)
+
+    def take_place(self):
+        """False when it must be imported now."""
+        if self.path != sys.path:
+            return False
+        if not self.has_user:
+            self.skip_user()
+        if self.module is None:
+            raise ModuleNotFoundError("No module named 'sitecustomize'", name="sitecustomize")
+        sys.modules["sitecustomize"] = self.module
+        return True
+
+    def skip_user(self):
+        """`site` looks for a usercustomize next, which is not there: it need not look again, once."""
+        site = sys.modules["site"]
+        look = getattr(site, "execusercustomize", None)
+        if site.ENABLE_USER_SITE and look is not None:
+
+            def skip():
+                site.execusercustomize = look
+
+            site.execusercustomize = skip

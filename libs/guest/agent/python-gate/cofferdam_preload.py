@@ -1,0 +1,50 @@
+"""What a waiting interpreter takes in before the program comes, and how the collector is kept from touching it."""
+import os
+import sys
+
+
+def preload():
+    """Imports what the configuration names. It must hold nothing: a fork of this interpreter inherits all of it."""
+    names = os.environ.get("COFFERDAM_PRELOAD")
+    if not names:
+        return []
+    modules, files = set(sys.modules), open_files()
+    for name in names.split(","):
+        __import__(name)
+    if len(os.listdir("/proc/self/task")) != 1:
+        raise ImportError("a module of the preload (%s) left a thread running" % names)
+    if not open_files() <= files:
+        raise ImportError("a module of the preload (%s) left a file or socket open" % names)
+    freeze()
+    added = set(sys.modules) - modules
+    return sorted({name.partition(".")[0] for name in added})
+
+
+def freeze():
+    """Collections then leave alone what is here now, instead of copying its pages: 0.9 of 3.4 ms CPU per fork.
+
+    Not the names of `__main__`: a frozen dictionary would keep cycles through it alive, and with them finalisers of the
+    program that a bare run calls at its end. An empty one is not tracked, so it is not frozen either.
+    """
+    had = "gc" in sys.modules
+    import gc
+
+    space = sys.modules["__main__"].__dict__
+    names = dict(space)
+    space.clear()
+    gc.collect()
+    if not gc.is_tracked(space):
+        gc.freeze()
+    space.update(names)
+    if not had:
+        del sys.modules["gc"]
+
+
+def open_files():
+    found = set()
+    for name in os.listdir("/proc/self/fd"):
+        try:
+            found.add((name, os.readlink("/proc/self/fd/" + name)))
+        except OSError:
+            pass  # The listing's own.
+    return found
