@@ -23,11 +23,12 @@ from cofferdam_given import new_stdin  # noqa: E402, F401
 from cofferdam_program import SOURCE_MAX, is_valueless  # noqa: E402, F401
 from cofferdam_value import message_of  # noqa: E402, F401
 
+HERE = os.path.dirname(os.path.abspath(__file__))
 CONTROL_IN, CONTROL_OUT = 198, 199
 # Where a fork gets the Landlock rules that it restricts itself by, when the agent asks for a scope.
 RULES = 197
 # Holds what `import cofferdam` finds, for a program in which that word stands.
-LIBRARY = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "python-lib")
+LIBRARY = os.path.join(os.path.dirname(HERE), "python-lib")
 # The agent reads at most 64 KiB of a ready line; names of modules beyond this make it take a fresh interpreter.
 NAMES_MAX = 48 * 1024
 
@@ -73,13 +74,13 @@ def offer_reports():
         sys.path.append(LIBRARY)
 
 
-def serve_session(here):
+def serve_session():
     """An interpreter that a session keeps: every run in one `__main__`, see cofferdam_session.py."""
-    sys.path.insert(0, here)
+    sys.path.insert(0, HERE)
     import cofferdam_session
 
-    sys.path.remove(here)
-    sys.path_importer_cache.pop(here, None)
+    sys.path.remove(HERE)
+    sys.path_importer_cache.pop(HERE, None)
     del sys.modules["cofferdam_session"]
     gate = sys.modules["sitecustomize"]
     gate.WORK = os.getcwd()
@@ -100,50 +101,42 @@ def load_ending():
     """Before the preload, whose own atexit functions must run before it. None where it cannot be had."""
     if sys.version_info < (3, 10) or not getattr(sys, "_is_gil_enabled", lambda: True)():
         return None  # Without a GIL the collector keeps no list of what is frozen.
-    modules = set(sys.modules)
-    import cofferdam_ending
+    from cofferdam_ending import register
 
-    ending = cofferdam_ending.register()
-    forget(modules)
-    return ending
+    return register()
 
 
 def load_forks():
     """Only where the agent has a cell's socket for us."""
     if os.fstat(CONTROL_IN).st_mode & 0o170000 != 0o140000:
         return None
-    modules = set(sys.modules)
-    import cofferdam_forks
+    from cofferdam_forks import serve
 
-    forget(modules)
-    return cofferdam_forks.serve
+    return serve
 
 
 def load_start():
     """Only where this start is the agent's, too: whatever else waits is a child of it."""
     if os.getpid() != 1:
         return None
-    modules = set(sys.modules)
-    import cofferdam_start
+    from cofferdam_start import begin
 
-    forget(modules)
-    return cofferdam_start.begin
+    return begin
 
 
-def forget(modules):
-    """What was imported since is not a module of the program's; whoever holds it keeps it."""
+def forget_imports():
+    """What was imported since the start is not a module of the program's; whoever holds it keeps it."""
     for name in set(sys.modules) - modules:
         del sys.modules[name]
+    sys.path[:] = [path for path in sys.path if path != HERE]
+    sys.path_importer_cache.pop(HERE, None)
 
 
 def main():
-    forget(modules)
-    here = os.path.dirname(os.path.abspath(__file__))
     ending = load_ending()
     begin = load_start()
     serve = load_forks() if begin is None else None
-    sys.path[:] = [path for path in sys.path if path != here]
-    sys.path_importer_cache.pop(here, None)
+    forget_imports()
     try:
         host = Host()
     except Exception:
@@ -163,7 +156,7 @@ def main():
         ending.preloaded(preloaded)
         if not has_preload and serve is None:
             ending.note_frozen()
-    drop_own_variables(here)
+    drop_own_variables(HERE)
     started = os.getpid()
     try:
         entry = wait(preloaded, serve)
@@ -172,7 +165,7 @@ def main():
             os._exit(1)  # A fork that was not told what to run has the agent's uid still.
         return host
     if entry is None:
-        serve_session(here)
+        serve_session()
     try:
         with WarningsAreErrors():
             prepare(entry, ending, CONTROL_OUT)
