@@ -1,10 +1,11 @@
 """Frames v1 on two file descriptors, or on one socket for both: type u8, length u32 LE, payload.
 
-To the host a payload has at most 64 KiB, to the agent at most 1 MiB. The channel never blocks: sent frames wait in a
-queue, and whoever produces output looks at `pending` first. Any error means that the worker is gone: exit.
+To the host a payload has at most 64 KiB, to the agent at most 1 MiB. Only `send_and_drain` blocks: sent frames wait in a
+queue, and whoever produces output asks `has_room` first. Any error means that the worker is gone: exit.
 """
 import fcntl
 import os
+import select
 import struct
 
 HEAD = struct.Struct("<BI")
@@ -12,6 +13,8 @@ TO_HOST_MAX = 64 * 1024
 TO_AGENT_MAX = 1024 * 1024
 # Below malloc's threshold for mmap (128 KiB), which would cost three system calls for each read.
 READ_SIZE = 64 * 1024
+# Output waits here for a slow worker before the program's pipes are left unread: four frames.
+PENDING_MAX = 4 * TO_HOST_MAX
 
 
 class Closed(Exception):
@@ -48,6 +51,21 @@ class Channel:
         for fd in (fd_in, fd_out) if life is None else (fd_in, life):
             flags = fcntl.fcntl(fd, fcntl.F_GETFL)
             fcntl.fcntl(fd, fcntl.F_SETFL, flags | os.O_NONBLOCK)
+
+    def watch(self, watch, on_frame):
+        is_socket = self.fd_out == self.fd_in
+
+        def hear():
+            if is_socket:
+                self.flush()
+            for kind, payload in self.receive():
+                on_frame(kind, payload)
+
+        watch(self.fd_in, select.POLLIN | (select.POLLOUT if is_socket and self.pending else 0), hear)
+        if self.pending and not is_socket:
+            watch(self.fd_out, select.POLLOUT, self.flush)
+        if self.life is not None:
+            watch(self.life, select.POLLIN, self.on_life)
 
     def on_life(self):
         try:
@@ -88,6 +106,22 @@ class Channel:
         self._out.append(HEAD.pack(ord(kind), len(payload)) + payload)
         self.pending += HEAD.size + len(payload)
         self.flush()
+
+    def has_room(self):
+        return self.pending < PENDING_MAX
+
+    def send_and_drain(self, kind, data):
+        """For much at once: waits for a slow worker, and for nothing else."""
+        self.send(kind, data)
+        while self.pending > PENDING_MAX:
+            poller = select.poll()
+            poller.register(self.fd_out, select.POLLOUT)
+            if self.life is not None:
+                poller.register(self.life, select.POLLIN)
+            for fd, _ in poller.poll():
+                if fd == self.life:
+                    self.on_life()
+            self.flush()
 
     def flush(self):
         while self._out:

@@ -21,16 +21,13 @@ class Kept:
         self.pid = child.pid
         self.told = b""
         self.broken = False
+        # Who runs in it, and closes its pipes when it does not outlive that.
+        self.run = None
 
     def begin(self, message):
         self.told = b""
         _signal(self.pid, signal.SIGCONT)
-        view = memoryview(message)
-        try:
-            while view:
-                view = view[os.write(self.child.control_in, view) :]
-        except OSError:
-            pass  # It died: its exit status says how.
+        self.child.tell(message)
 
     def hear(self, data):
         """The exit code when the run is over, None while it is not; raises ValueError when it talks nonsense."""

@@ -1,65 +1,65 @@
-"""Runs of programs in the interpreters that a session keeps, one after the other: what the agent's loop does about them."""
+"""Runs of programs in the interpreters that a session keeps, one after the other."""
 import os
 import time
 
-from . import spawn
+from . import reap, spawn
 from .channel import read_some
 from .kept import FAMILIES, Kept
 from .workdir import WorkError
 
 
 class KeptRuns:
-    """`kept`: by family, the agent's own, who asks it what there is."""
+    """`kept`: what there is, by family; its owner reads it, too."""
 
-    def __init__(self, agent, kept):
-        self.agent = agent
+    def __init__(self, options, work, split, meters, warm, kept):
+        self.options = options
+        self.work = work
+        self.split = split
+        self.meters = meters
+        self.warm = warm
         self.kept = kept
 
     def bind(self, run, env):
-        agent = self.agent
-        agent.warm.release()
+        self.warm.release()
         family = FAMILIES[run.language]
         if family not in self.kept:
             self.kept[family] = Kept(self.start(run, env), family)
         run.session = self.kept[family]
+        run.session.run = run
         run.child = run.session.child
-        agent.meters.exclude(run.at_bind, run.child.pid, agent.options.cell)
-        agent.state = "running"
-        self.begin()
+        self.meters.exclude(run.at_bind, run.child.pid, self.options.cell)
+        self.begin(run)
 
     def start(self, run, env):
-        agent = self.agent
         if run.language == "bash":
             argv = ["bash", "--norc", "--noprofile", os.path.join(spawn.gate_dir("bash-gate"), "session.sh")]
-            child = spawn.spawn(argv, env, agent.work.path, agent.options, agent.split, True)
+            child = spawn.spawn(argv, env, self.work.path, self.options, self.split, True)
         else:
-            child = agent.warm.take(run, run.env) or agent.warm.start(run.language, run.entry, env)
-            agent.tell(child, spawn.session_message(env))
+            child = self.warm.take(run, run.env) or self.warm.start(run.language, run.entry, env)
+            child.tell(spawn.session_message(env))
         os.close(child.stdin)
         child.stdin = None
         return child
 
-    def begin(self):
+    def begin(self, run):
         """Its input comes as a file, because the same process gets another one with each run: so all of it must be here."""
-        agent, run = self.agent, self.agent.run
-        if agent.state != "running" or run.begun or not run.input_is_here():
+        if run.begun or not run.input.is_whole:
             return
         run.begun = True
         path = ""
         if run.stdin_size is not None:
             try:
-                fd = agent.work.create(spawn.STDIN_NAME, False)
+                fd = self.work.create(spawn.STDIN_NAME, False)
                 try:
-                    agent.work.append(fd, run.take_input(), spawn.STDIN_NAME)
+                    self.work.append(fd, run.input.take_all(), spawn.STDIN_NAME)
                 finally:
                     os.close(fd)
             except WorkError:
                 run.disk_full = True
-            path = os.path.join(agent.work.path, spawn.STDIN_NAME)
-        run.session.begin(spawn.run_message(run, path, agent.work.path))
+            path = os.path.join(self.work.path, spawn.STDIN_NAME)
+        run.session.begin(spawn.run_message(run, path, self.work.path))
 
-    def on_told(self):
-        run = self.agent.run
+    def on_told(self, run):
         told = read_some(run.child.control_out)
         if told is None:
             return
@@ -70,21 +70,29 @@ class KeptRuns:
             code = told = None
         if not told:
             run.session.broken = True
-            self.agent.kill_group(run.child.pid)  # It broke its word: its end comes with its exit status.
+            reap.kill_group(run.child.pid)  # It broke its word: its end comes with its exit status.
         elif code is not None:
             run.ended_in_session(code)
 
+    def finish(self, run):
+        if run.alive and run.session.family not in self.kept:
+            run.lost_session()
+        if run.stdin_size is not None:
+            try:
+                self.work.remove(spawn.STDIN_NAME)  # A shell cannot without starting a program.
+            except WorkError:
+                pass
+
     def freeze(self):
         """Stops what is kept and kills its children; what cannot be stopped, or may have others still, is killed."""
-        run = self.agent.run
         for kept in list(self.kept.values()):
-            if run is not None and run.child is kept.child and not run.alive:
+            if kept.run is not None and not kept.run.alive:
                 continue
             if not kept.stop() or not kept.kill_children(time.monotonic() + 1):
                 self.end(kept)
 
     def end(self, kept):
         self.kept.pop(kept.family, None)
-        self.agent.kill_group(kept.pid)
-        if self.agent.run is None or self.agent.run.child is not kept.child:
+        reap.kill_group(kept.pid)
+        if kept.run is None:
             kept.child.close()

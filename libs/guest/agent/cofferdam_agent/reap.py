@@ -87,6 +87,23 @@ def reap(on_reaped):
         on_reaped(pid, status, used)
 
 
+def kill_group(group):
+    try:
+        os.killpg(group, signal.SIGKILL)
+    except OSError:
+        pass
+
+
+def open_wake():
+    """A descriptor on which something is to be read when a child has ended."""
+    wake, wake_write = os.pipe()
+    for fd in (wake, wake_write):
+        os.set_blocking(fd, False)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    signal.set_wakeup_fd(wake_write, warn_on_full_buffer=False)
+    return wake
+
+
 def _signal(pid):
     try:
         os.kill(pid, signal.SIGKILL)

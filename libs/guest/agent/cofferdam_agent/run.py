@@ -1,39 +1,22 @@
-"""One program from J to X: its files, its streams with byte caps, its soft stop and the evidence of its end."""
+"""One program from J to X: its files, its input and output, its soft stop and the evidence of its end."""
 import _signal as signal
 import os
 import select
-import struct
 import time
 
 from . import meters
-from .workdir import REFUSED, WorkError
+from .channel import read_some
+from .files import GivenFiles
+from .streams import Input, Output
+from .workdir import WorkError
 
 # The largest value of a script (contract BOUNDS.valueBytes) and its head on the control pipe: 'V' and u32 length.
 VALUE_MAX = 32 * 1024
 
 
-class Stream:
-    def __init__(self, kind, fd, cap):
-        self.kind = kind
-        self.fd = fd
-        self.cap = cap
-        self.seen = 0
-        self.dropped = 0
-        self.told = False
-        self.open = True
-
-    def take(self, data):
-        keep = data[: max(0, self.cap - self.seen)]
-        self.seen += len(data)
-        self.dropped += len(data) - len(keep)
-        return keep
-
-    def eof(self):
-        self.open = False
-
-
 class Run:
-    def __init__(self, job):
+    def __init__(self, channel, work, job):
+        self.channel = channel
         self.only_files = job["op"] == "put"
         self.kind = job.get("kind")
         self.language = job.get("language")
@@ -43,7 +26,7 @@ class Run:
         self.env = job.get("env", {})
         self.stdin_size = job.get("stdin")
         self.caps = job.get("caps", {"out": 0, "err": 0})
-        self.files = job.get("files", [])
+        self.files = GivenFiles(work, job.get("files", []))
         self.keep = job.get("keep", False)
         # Whether the worker wants to hear of progress; what listens for it.
         self.report = job.get("report", False)
@@ -63,46 +46,26 @@ class Run:
         self.disk_full = False
         self.proven_gone = True
         self.drain_until = None
-        self._file = None
-        self._stdin = bytearray()
-        self._stdin_got = 0
-        self._stdin_end = self.stdin_size in (None, 0)
+        self.input = Input(self.stdin_size)
         self._term_at = None
         self._stopping = False
         self.streams = []
 
-    # ---- files: F frames carry (index u32, bytes); indexes go up, sizes are declared in J
+    # ---- before it begins
 
-    def file_chunk(self, work, payload):
-        if self.refused is not None:
-            return
-        index = struct.unpack_from("<I", payload)[0]
-        if self._file is None or self._file[0] != index:
-            self._next_file(work, index)
-        opened = self._file
-        opened[2] -= len(payload) - 4
-        if opened[2] < 0:
-            raise WorkError(REFUSED, "more bytes than declared")
-        work.append(opened[1], memoryview(payload)[4:], self.files[index]["path"])
+    def take_file(self, payload):
+        if self.refused is None:
+            try:
+                self.files.take(payload)
+            except WorkError as error:
+                self.refuse(error)
 
-    def finish_files(self, work):
-        self._next_file(work, len(self.files))
-
-    def _next_file(self, work, index):
-        at = -1
-        if self._file is not None:
-            at, fd, left = self._file
-            os.close(fd)
-            self._file = None
-            if left:
-                raise WorkError(REFUSED, "fewer bytes than declared")
-        for empty in range(at + 1, min(index, len(self.files))):
-            if self.files[empty]["size"]:
-                raise WorkError(REFUSED, "a file was left out")
-            os.close(work.create(self.files[empty]["path"], self.files[empty].get("exec", False)))
-        if index < len(self.files):
-            declared = self.files[index]
-            self._file = [index, work.create(declared["path"], declared.get("exec", False)), declared["size"]]
+    def finish_files(self):
+        if self.refused is None:
+            try:
+                self.files.finish()
+            except WorkError as error:
+                self.refuse(error)
 
     def refuse(self, error):
         if self.refused is None:
@@ -118,44 +81,38 @@ class Run:
             return [shell, self.entry] if self.entry else [shell, "-c", self.text]
         return self.argv
 
+    def runs_as(self, pid):
+        """True when this is its process, and no end of it is known."""
+        return self.child is not None and self.child.pid == pid and self.status is None
+
     def start_streams(self):
         self.streams = [
-            Stream("O", self.child.stdout, self.caps["out"]),
-            Stream("E", self.child.stderr, self.caps["err"]),
+            Output(self.channel, "O", self.child.stdout, self.caps["out"]),
+            Output(self.channel, "E", self.child.stderr, self.caps["err"]),
         ]
         self.write_stdin()
 
     def open_streams(self):
         return [stream for stream in self.streams if stream.open]
 
-    def stdin_chunk(self, payload):
-        if not payload:
-            self._stdin_end = True
-        elif self.stdin_size is None or self._stdin_got + len(payload) > self.stdin_size:
-            raise WorkError(REFUSED, "more input than declared")
-        else:
-            self._stdin_got += len(payload)
-            self._stdin += payload
+    def take_stdin(self, payload):
+        self.input.take(payload)
         self.write_stdin()
 
-    def stdin_waits(self):
-        return self.child.stdin is not None and len(self._stdin) > 0
-
     def write_stdin(self):
-        child = self.child
-        if child is None or child.stdin is None:
-            return
-        try:
-            while self._stdin:
-                del self._stdin[: os.write(child.stdin, memoryview(self._stdin)[: 64 * 1024])]
-        except BlockingIOError:
-            return
-        except OSError:
-            self._stdin.clear()  # The program closed its input, which is its right.
-            self._stdin_end = True
-        if self._stdin_end and not self._stdin:
-            os.close(child.stdin)
-            child.stdin = None
+        if self.child is not None:
+            self.input.write_to(self.child)
+
+    def watch(self, watch, may_send):
+        if may_send:
+            for stream in self.open_streams():
+                watch(stream.fd, select.POLLIN, stream.forward)
+        if self.input.waits_for(self.child):
+            watch(self.child.stdin, select.POLLOUT, self.write_stdin)
+        # A session's come with its other words.
+        if self.reports is not None and self.session is None and self.status is None and not self.reports.closed:
+            if self.child.control_out is not None:
+                watch(self.child.control_out, select.POLLIN, self.on_report)
 
     def soft_stop(self, grace_s):
         if self.status is None and not self._stopping:
@@ -196,13 +153,6 @@ class Run:
         """The interpreter did not outlive the end of its run, which stays what it was."""
         self.alive, self.used = False, _Unknown
 
-    def input_is_here(self):
-        return self._stdin_end
-
-    def take_input(self):
-        data, self._stdin = bytes(self._stdin), bytearray()
-        return data
-
     def is_drained(self):
         if self.alive:
             return not _readable(self.streams)
@@ -235,12 +185,36 @@ class Run:
             pass
         return told
 
+    # ---- what it tells while it runs
+
+    def listen_for_reports(self):
+        # Imported here: few programs report.
+        from .reports import Reports
+
+        self.reports = Reports(lambda report: self.channel.send("U", report))
+
+    def on_report(self):
+        told = read_some(self.child.control_out)
+        if told:
+            self.reports.keep(told)
+        elif told is not None:
+            self.reports.closed = True
+
     def end_reports(self):
         """Its last words may still stand in the pipe."""
         if self.session is None and not self.reports.closed and self.child.control_out is not None:
             # Twice the pipe: every process that could fill it again is dead.
             self.reports.keep(self._read_told(128 * 1024))
         self.reports.tell(True)
+
+    # ---- what it used
+
+    def usage(self, seen_by):
+        """So far; None before it has begun."""
+        if self.at_bind is None or self.child is None:
+            return None
+        wall = int((time.monotonic() - self.began) * 1e6)
+        return _figures(seen_by.since(self.at_bind, self.child.pid), wall)
 
     def evidence(self, seen_by):
         seen = seen_by.since(self.at_bind, self.child.pid if self.alive else None)
@@ -269,8 +243,20 @@ class Run:
         }
 
     def close(self):
+        if self.session is not None:
+            self.session.run = None
         if not self.alive:
             self.child.close()
+
+
+def usage_of(evidence):
+    return _figures(evidence, evidence["wallUs"], evidence["maxRssKb"] * 1024)
+
+
+def _figures(seen, wall_us, peak=None):
+    """What A says, in its order."""
+    peak = seen["memPeak"] if peak is None or seen["memPeak"] is not None else peak
+    return seen["cpuUs"], peak, seen["readBytes"], seen["writeBytes"], wall_us, seen["pidsPeak"], seen["diskBytes"]
 
 
 class _Unknown:

@@ -1,0 +1,83 @@
+"""What goes into a program and what comes out of it: input as far as it is here, output up to its byte cap."""
+import os
+import struct
+
+from .channel import read_some
+from .workdir import REFUSED, WorkError
+
+
+class Input:
+    """`size` is what the worker declared; None when the program has none."""
+
+    def __init__(self, size):
+        self.size = size
+        self.got = 0
+        self.is_whole = size in (None, 0)
+        self._held = bytearray()
+
+    def take(self, payload):
+        if not payload:
+            self.is_whole = True
+        elif self.size is None or self.got + len(payload) > self.size:
+            raise WorkError(REFUSED, "more input than declared")
+        else:
+            self.got += len(payload)
+            self._held += payload
+
+    def take_all(self):
+        data, self._held = bytes(self._held), bytearray()
+        return data
+
+    def waits_for(self, child):
+        return child.stdin is not None and len(self._held) > 0
+
+    def write_to(self, child):
+        if child.stdin is None:
+            return
+        try:
+            while self._held:
+                del self._held[: os.write(child.stdin, memoryview(self._held)[: 64 * 1024])]
+        except BlockingIOError:
+            return
+        except OSError:
+            self._held.clear()  # The program closed its input, which is its right.
+            self.is_whole = True
+        if self.is_whole and not self._held:
+            os.close(child.stdin)
+            child.stdin = None
+
+
+class Output:
+    def __init__(self, channel, kind, fd, cap):
+        self.channel = channel
+        self.kind = kind
+        self.fd = fd
+        self.cap = cap
+        self.seen = 0
+        self.dropped = 0
+        self.told = False
+        self.open = True
+
+    def forward(self):
+        # A few reads per turn: enough to drain a flood at full speed, few enough to hear a soft stop.
+        for _ in range(8):
+            data = read_some(self.fd)
+            if data is None:
+                return
+            if data == b"":
+                self.open = False
+                return
+            keep = self._take(data)
+            if keep:
+                self.channel.send(self.kind, keep)
+            if self.dropped and not self.told:
+                self.told = True
+                self.channel.send("T", struct.pack("<BQ", ord(self.kind), self.dropped))
+            if not self.channel.has_room():
+                return
+
+    def _take(self, data):
+        keep = data[: max(0, self.cap - self.seen)]
+        self.seen += len(data)
+        self.dropped += len(data) - len(keep)
+        return keep
