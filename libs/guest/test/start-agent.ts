@@ -210,6 +210,8 @@ export async function openLab(): Promise<Lab> {
         stdio: [stdin === undefined ? 'ignore' : 'pipe', 'pipe', 'pipe'],
         ...programUser,
       })
+      // A program may end without having read it all.
+      child.stdin?.on('error', () => undefined)
       child.stdin?.end(stdin)
       const seen = { stdout: '', stderr: '' }
       child.stdout!.on('data', (chunk: Buffer) => (seen.stdout += chunk.toString('utf8')))
