@@ -16,8 +16,8 @@
 -- Returns {'seeded'} | {'more'} (a batch before the last) | {'already'} (somebody was first, nothing written)
 --      or {'another_run'} (the caller does not know this run of the server, nothing written: count again)
 --      or {'caps_changed'} (caps were set since the caller read them, nothing written: read again)
---      or {'settled_meanwhile'} (an attempt that the counts lack ended since they were read, or one that they have was refunded:
---         nothing of this batch written: count again)
+--      or {'settled_meanwhile'} (an attempt that the counts lack ended since they were read, or one that they have was
+--         refunded: count again)
 -- Invariants
 --   - A counter becomes max(seed, present) of the current window, never less: what was charged stays charged.
 --   - A seed of another window is dropped: nothing can have been charged in a window that began while unseeded.

@@ -12,12 +12,11 @@ export interface ChargeEntry {
 
 /** Reads `day:hour:charged_at:agent:token that charged:token that owns`; neither names nor tokens hold a colon. */
 export function readChargeEntry(entry: string): ChargeEntry {
-  const parts = entry.split(':')
-  const [day, hour, chargedAtMs, agentId] = parts
+  const [day, hour, chargedAtMs, agentId = null, , owner] = entry.split(':')
   return {
     day: Number(day),
     hour: Number(hour),
     chargedAtMs: Number(chargedAtMs),
-    agentId: parts.length < 6 ? null : (agentId ?? null),
+    agentId: owner === undefined ? null : agentId,
   }
 }

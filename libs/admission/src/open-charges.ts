@@ -6,10 +6,13 @@ import { readChargeEntry } from './charge-entry.ts'
 import { leaseMember } from './keys.ts'
 import type { AttemptName, ChargedCounts } from './seed.ts'
 
-/** Counts that have every attempt, and the members of those that they have by their charge alone. */
+/** How counts have an attempt, as seed.lua is told. */
+export const COUNTED = { not: 0, byRow: 1, byCharge: 2 } as const
+
+/** Counts that have every attempt, and by what they have those that were asked about; who is not there is not counted. */
 export interface WholeCounts {
   counts: ChargedCounts
-  open: ReadonlySet<string>
+  counted: ReadonlyMap<string, number>
 }
 
 /** `entries` are the ledger entries of `unsettled`, in its order, read after the counts; null where nothing is charged. */
@@ -19,20 +22,19 @@ export function withOpenCharges(
   entries: readonly (string | null)[],
   hour: number,
 ): WholeCounts {
-  const ended = new Set(counts.ended?.map(leaseMember))
-  const open = new Set<string>()
+  const counted = new Map<string, number>(counts.ended?.map((one) => [leaseMember(one), COUNTED.byRow]))
   const day = { ...counts.day }
   const hours = new Map(counts.hours.map((one) => [one.agentId, { ...one }]))
   for (const [index, attempt] of unsettled.entries()) {
     const entry = entries[index]
-    if (entry === null || entry === undefined || ended.has(leaseMember(attempt))) continue
+    if (entry === null || entry === undefined || counted.has(leaseMember(attempt))) continue
     const charge = readChargeEntry(entry)
     if (charge.day !== day.bucket) continue
-    open.add(leaseMember(attempt))
+    counted.set(leaseMember(attempt), COUNTED.byCharge)
     day.count += 1
     if (charge.agentId === null || charge.hour !== hour) continue
     const ofAgent = hours.get(charge.agentId) ?? { agentId: charge.agentId, bucket: hour, count: 0 }
     hours.set(charge.agentId, { ...ofAgent, count: ofAgent.count + 1 })
   }
-  return { counts: { ...counts, day, hours: [...hours.values()] }, open }
+  return { counts: { ...counts, day, hours: [...hours.values()] }, counted }
 }

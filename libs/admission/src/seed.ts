@@ -12,7 +12,7 @@
 import { CofferdamError, boundedAnswer, type TenantCaps } from '@cofferdam/contract'
 import { capsFields } from './caps.ts'
 import { attemptOfMember, keys, leaseMember, type AttemptKey } from './keys.ts'
-import { withOpenCharges } from './open-charges.ts'
+import { COUNTED, withOpenCharges } from './open-charges.ts'
 import type { Scripts } from './scripts.ts'
 
 /** Charged attempts of the windows around one moment, counted from the audit rows (`quota_charged`, by `charged_at`). */
@@ -73,9 +73,8 @@ async function seedTenant(tenantId: string, told: Unseeded, deps: SeedDeps): Pro
   )
   checkBuckets(recorded, told.nowMs, deps)
   const charges = await chargesOf(tenantId, unsettled, deps)
-  const { counts, open } = withOpenCharges(recorded, unsettled, charges, Math.floor(told.nowMs / deps.hourMs))
-  const ended = new Set(counts.ended?.map(leaseMember))
-  const known = (member: string): number => (ended.has(member) ? 1 : open.has(member) ? 2 : 0)
+  const hour = Math.floor(told.nowMs / deps.hourMs)
+  const { counts, counted } = withOpenCharges(recorded, unsettled, charges, hour)
   for (let from = 0; ; from += BATCH) {
     const hours = counts.hours.slice(from, from + BATCH)
     const attempts = unsettled.slice(from, from + BATCH)
@@ -105,7 +104,7 @@ async function seedTenant(tenantId: string, told: Unseeded, deps: SeedDeps): Pro
         hours.length,
         ...hours.flatMap((hour) => [hour.bucket, hour.count]),
         attempts.length,
-        ...attempts.map(leaseMember).flatMap((member) => [member, known(member)]),
+        ...attempts.map(leaseMember).flatMap((member) => [member, counted.get(member) ?? COUNTED.not]),
         ...fields,
       ],
     )

@@ -63,7 +63,7 @@ async function comeBackAs(copy: Copy, tenantId: string): Promise<void> {
 }
 
 const stepArb = fc.record({
-  do: fc.constantFrom('admit', 'admit', 'admit', 'record', 'record', 'refund', 'copy', 'lose'),
+  do: fc.constantFrom('admit', 'admit', 'admit', 'record', 'record', 'refund', 'copy', 'lose', 'lose'),
   who: fc.nat(30),
 })
 

@@ -271,6 +271,25 @@ describe('after Redis lost data', () => {
     }
   })
 
+  it('knows who ran before an outage that was longer than their leases', async () => {
+    const leaseMs = 100
+    const open = openAdmission(server.url, { ...LONG_WINDOWS, leaseMs, countCharged: async () => counts(2) })
+    const verdict = await open.admission.admit(attemptOf('away'))
+    if (!verdict.admitted) throw new Error('unreachable')
+    await vi.waitFor(async () => {
+      const [seconds, micros] = await open.redis.time()
+      const nowMs = Number(seconds) * 1000 + Number(micros) / 1000
+      expect(nowMs).toBeGreaterThan(verdict.chargedAtMs + 3 * leaseMs)
+    }, 20_000)
+    // As it was before the two that are recorded now.
+    await open.redis.hset('cfd:{away}:day', 'n', 1)
+    await open.redis.set('cfd:{away}:seeded', 'another life')
+    expect(await open.admission.admit(attemptOf('away'))).toMatchObject({
+      caps: { tenant_daily: { used: 2 + 1 + 1 } },
+    })
+    open.close()
+  })
+
   it('counts again when an attempt that it took for open was refunded meanwhile', async () => {
     const countCharged = vi.fn(async () => counts(2, { 'agent-1': 2 }))
     const open = openAdmission(server.url, { ...LONG_WINDOWS, countCharged })
