@@ -32,7 +32,7 @@ import { enterWorkspace } from './workspace-turn.ts'
 const ANSWER_FIRST_MS = 100
 
 /** An attempt on its way to its program. */
-interface Run {
+interface Starting {
   parts: ExecutorParts
   attempt: Attempt
   spans: AttemptSpans
@@ -55,17 +55,17 @@ export async function execute(
     [ATTRIBUTE.attempt]: attempt.attempt,
   })
   const reached: Reached = { place: null, began: false, passedOver: [] }
-  const run: Run = { parts, attempt, spans, reached }
+  const starting: Starting = { parts, attempt, spans, reached }
   try {
     refuseTask(request, tenant, parts.egress)
     const wayOut = openWayOut(parts.egress, request, tenant, signal)
     await using egress = wayOut.egress
     using memory = await parts.memory.acquire(hostMemory(parts, request), signal)
-    await using held = await acquire(run, wayOut.network, memory)
+    await using held = await acquire(starting, wayOut.network, memory)
     spans.run.setAttributes(attributesOf(held))
     if (request.program.type === 'files')
       return { ...(await onFiles(parts, attempt, held, request.program)), ...fallback(reached) }
-    const task = await prepare(run, held, egress)
+    const task = await prepare(starting, held, egress)
     signal.throwIfAborted()
     const { ref, isolation } = held.sandbox
     await attempt.onBegin(ref, { backend: ref.backend, isolation })
@@ -85,7 +85,7 @@ export async function execute(
 
 /** A sandbox on the first backend that can; throws a provisioning failure when none is left. */
 async function acquire(
-  { parts, attempt, spans, reached }: Run,
+  { parts, attempt, spans, reached }: Starting,
   network: Network,
   memory: MemoryLease,
 ): Promise<HeldSandbox> {
@@ -119,7 +119,7 @@ async function acquire(
 
 /** Puts the workspace and the request's files there; the task that runs in place of the program, null when that runs. */
 async function prepare(
-  { parts, attempt, spans }: Run,
+  { parts, attempt, spans }: Starting,
   { sandbox }: HeldSandbox,
   egress: ExecutionEgress | null,
 ): Promise<Task | null> {

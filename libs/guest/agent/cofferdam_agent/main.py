@@ -19,7 +19,6 @@ class Ready:
         self.split = split
         self.started = started
         self.sent = False
-        # What R said, for a worker that comes later.
         self.words = b""
 
     def say(self, languages):

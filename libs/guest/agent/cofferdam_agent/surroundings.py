@@ -69,8 +69,7 @@ class Surroundings:
             self.prepare_beside_kept(self.put_off)
 
     def settle(self):
-        if self.options.cell:
-            self.warm.settle()
+        self.warm.settle()
 
     def on_warm_told(self):
         told = self.warm.on_told()
@@ -147,7 +146,7 @@ class Surroundings:
         """Raises WorkError when the cell cannot be proven clean."""
         if self.cell is None:
             raise WorkError(REFUSED, "this agent keeps no cell")
-        self.warm.settle()
+        self.settle()
         if keep != "interpreter":
             for kept in list(self.kept.values()):
                 self.kept_runs.end(kept)
