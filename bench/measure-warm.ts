@@ -14,6 +14,8 @@ import { startWarmWorker } from './warm-worker.ts'
 const BACKENDS = ['docker', 'process', 'gvisor']
 /** Twice the slowest warm-up: gVisor takes 0.4 s, docker 0.15 s. */
 const REFILL_MS = 800
+/** A worker that has just started still compiles (some 10 % of a figure); a fleet has run for long. */
+const WARM_UP = { fake: 300, backend: 20 }
 const PANDAS = 'import pandas as pd; print(pd.Series([1, 1]).sum())'
 
 export async function measureWarm(context: BenchContext): Promise<Record<string, Measured>> {
@@ -45,6 +47,8 @@ async function pairs(
   python: string,
 ): Promise<Record<string, Measured>> {
   const rounds = context.quick ? 12 : 60
+  for (let i = 0; i < WARM_UP.fake; i++) await execute(context, 'fake')
+  for (let i = 0; i < WARM_UP.backend; i++) await execute(context, backend)
   const awake = async (): Promise<void> => {
     await sleep(REFILL_MS)
     await execute(context, 'fake')

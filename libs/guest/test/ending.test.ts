@@ -301,4 +301,62 @@ describe.each(WAYS)('an interpreter by way of: %s', (way) => {
   })
 })
 
+describe.each(WAYS.filter((way) => way !== 'cell'))('what rests at its end, by way of: %s', (way) => {
+  /** Looks like a process at its end, which only the agent's own gate is to make. */
+  const REST = `import os, signal, time
+def rest():
+    signal.pthread_sigmask(signal.SIG_SETMASK, signal.valid_signals() - {signal.SIGRTMAX, signal.SIGRTMAX - 7})
+    os.close(1)
+    os.close(2)
+`
+
+  test('is killed, and has ended', async () => {
+    const agent = way === 'shared' ? await lab.startShared() : await lab.start('python')
+    const { exit, stdout } = await agent.run(
+      python(`${REST}print(os.getpid(), flush=True)\nrest()\nwhile True: pass`),
+    )
+    expect(exit.exitCode).toBe(0)
+    expect(exit.usage.cpu_ms).toBeGreaterThan(0)
+    const look = `import os, time
+until = time.monotonic() + 20
+try:
+    while time.monotonic() < until: os.kill(${stdout.trim()}, 0)
+except ProcessLookupError:
+    print("gone")`
+    expect((await agent.run(python(look))).stdout).toBe('gone\n')
+    await stop(agent)
+  })
+
+  test.each([
+    ['a thread', 'import threading\nthreading.Thread(target=time.sleep, args=(60,), daemon=True).start()'],
+    ['a child', 'pid = os.fork()\nif not pid: time.sleep(60)'],
+    ['had a child', 'if not os.fork(): os._exit(0)\nos.wait()'],
+  ])('is left to its own end with %s', async (_name, before) => {
+    const { exit } = await lab.once(python(`${REST}${before}\nrest()\ntime.sleep(0.1)\nos._exit(3)`), {
+      way,
+    })
+    expect(exit.exitCode).toBe(3)
+  })
+
+  test('is left to its own end while somebody may write', async () => {
+    const source = 'import os\nos.dup(1)\nprint("on")'
+    const { exit, stdout } = await lab.once(python(source), { way })
+    expect({ exitCode: exit.exitCode, stdout }).toEqual({ exitCode: 0, stdout: 'on\n' })
+  })
+
+  test('counts what its children used', async () => {
+    const child = '[sys.executable, "-c", "x = bytearray(90 << 20)"]'
+    const source = `import os, sys\nos.waitpid(os.posix_spawn(sys.executable, ${child}, os.environ), 0)\nprint(1)`
+    const { exit } = await lab.once(python(source), { way })
+    expect(exit.usage.peak_memory_bytes).toBeGreaterThan(90 * 2 ** 20)
+  })
+
+  test('has its own CPU time and memory counted', async () => {
+    const source = 'x = bytearray(60 << 20)\nfor i in range(1000000): pass\nprint(1)'
+    const { exit } = await lab.once(python(source), { way })
+    expect(exit.usage.peak_memory_bytes).toBeGreaterThan(60 * 2 ** 20)
+    expect(exit.usage.cpu_ms).toBeGreaterThan(5)
+  })
+})
+
 const steady = (text: string): string => text.replaceAll(/0x[0-9a-f]{6,}/g, '0xADDR')

@@ -1,7 +1,7 @@
 """The agent's loop.
 
     start ──(runner waits in its gate)── R ── idle
-    idle ──J── binding ──F*── G ── running ──main process ended── ending ──pipes empty── X ── idle
+    idle ──J── binding ──F*── G ── running ──main process ended or rests── ending ──pipes empty── X ── idle
     idle ──C── Z (with F* before it)          any state ──P── A          any error, end of input ── kill all, exit
     idle, proven clean, with a door: end of input ── the door's next worker ── R ── idle
 
@@ -156,13 +156,13 @@ class Agent:
             self.surroundings.on_reaped(pid)
 
     def end(self):
-        """The main process ended: kill what it left, then empty its pipes."""
+        """The main process ended, or rests at its end: kill what it left, then empty its pipes."""
         run = self.run
         self.state = "ending"
         run.disk_full = run.disk_full or self.options.own_disk and self.work.is_full()
-        if not run.alive:
+        if not run.alive and not run.rests:
             reap.kill_group(run.child.pid)
-        run.proven_gone = self.surroundings.kill_others(self.on_reaped)
+        run.proven_gone = self.surroundings.kill_others(self.on_reaped, run)
         if self.tunnel is not None:
             self.tunnel.close()
         run.drain_until = None if run.proven_gone else time.monotonic() + 0.25
@@ -232,6 +232,8 @@ class Agent:
             handlers[fd]()
         if run is not None and run is self.run and run.child is not None:
             run.fire_timers()
+            if run.may_rest and run.status is None and not run.open_streams():
+                run.look_for_rest(self.meters)
             if self.state == "running" and run.status is not None:
                 self.end()
             if self.state == "ending" and run.is_drained():

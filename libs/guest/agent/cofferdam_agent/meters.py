@@ -13,10 +13,15 @@ everything that the agent has reaped is what its process has beyond what its onl
 other uids and misses nothing that was killed; it does miss children of a parent that ignores SIGCHLD, and everything in
 gVisor, which keeps no such sum: there it is null.
 """
+import _signal as signal
 import os
 import resource
+import time
 
 ROOT = "/sys/fs/cgroup"
+# The mask of a process that rests at its end: all but these two, and but the two that cannot be blocked.
+_OPEN = {signal.SIGRTMAX, signal.SIGRTMAX - 7, signal.SIGKILL, signal.SIGSTOP}
+AT_REST = "%016x" % sum(1 << number - 1 for number in set(signal.valid_signals()) - _OPEN)
 _SUMS = ("cpuUs", "oomKills", "pidsHit", "readBytes", "writeBytes", "diskBytes")
 
 
@@ -159,7 +164,13 @@ class Meters:
 
     def rest(self, pid):
         """An interpreter waits, and nothing else runs until the first program: what cannot change till then is read now."""
-        self._rest = {"pid": pid, "seen": self.read(), "cpuUs": self._cpu_of(pid), "io": _io_of(pid)}
+        self._rest = {
+            "pid": pid,
+            "seen": self.read(),
+            "cpuUs": self._cpu_of(pid),
+            "io": _io_of(pid),
+            "childFaults": _child_faults_of(pid),
+        }
 
     def bind(self):
         """Counters as a program begins."""
@@ -172,6 +183,20 @@ class Meters:
             # The agent's own work is in it.
             seen["cpuUs"] = self._cgroup_cpu()
         return seen
+
+    def peak_kb_at_rest(self, pid):
+        """The largest resident size, KiB, of a process that rests at its end (cofferdam_ending.py); None of any other.
+
+        What it shows is its signal mask, which no other program has: one that has it all the same has ended, since it is killed.
+        With threads or children it does not rest. Children that it had are counted when it is waited for, and only then.
+        """
+        status = _status_of(pid)
+        if status.get("SigBlk") != AT_REST or status.get("Threads") != "1" or "VmHWM" not in status:
+            return None
+        before = self._rest["childFaults"] if self._rest is not None and self._rest["pid"] == pid else "0"
+        if _child_faults_of(pid) != before or _text("/proc/%d/task/%d/children" % (pid, pid)) != "":
+            return None
+        return int(status["VmHWM"].split()[0])
 
     def _cpu_of(self, pid):
         return cpu_us_of(pid) if self.version is None else None
@@ -186,12 +211,16 @@ class Meters:
         for at, name in enumerate(("readBytes", "writeBytes")):
             at_bind[name] = None if used is None or at_bind[name] is None else at_bind[name] + used[at]
 
-    def since(self, at_bind, live_pid=None):
-        """Counters minus their value at bind, peaks as they are. `live_pid`: the program still runs, add what it has."""
+    def since(self, at_bind, live_pid=None, peak_kb=None):
+        """Counters minus their value at bind, peaks as they are. `live_pid`: the program still runs, add what it has.
+
+        `peak_kb`: its largest resident size, where that is known already.
+        """
         seen = self.read()
         if live_pid is not None:
             if self.version is None:
                 seen["cpuUs"] += cpu_us_of(live_pid)
+                seen["memPeak"] = max(seen["memPeak"], (peak_kb or 0) * 1024)
             used = _io_of(live_pid)
             for at, name in enumerate(("readBytes", "writeBytes")):
                 seen[name] = None if used is None or seen[name] is None else seen[name] + used[at]
@@ -218,17 +247,27 @@ def _first(values):
 
 
 def cpu_us_of(pid):
-    """CPU time of a live process, microseconds; 0 when /proc does not show it."""
-    text = _text("/proc/%d/schedstat" % pid)
+    """CPU time of a live process, microseconds, with its threads that have ended; 0 where the kernel does not tell."""
     try:
-        return int(text.split()[0]) // 1000 if text else 0
-    except (ValueError, IndexError):
+        # The scheduler's clock of a process, as clock_getcpuclockid(3) makes its number, which Python has for threads only.
+        return time.clock_gettime_ns(~pid << 3 | 2) // 1000
+    except OSError:
         return 0
 
 
 def peak_kb_of(pid):
     """Largest resident size of a live process so far, KiB; 0 when /proc does not show it."""
-    for line in (_text("/proc/%d/status" % pid) or "").splitlines():
-        if line.startswith("VmHWM:"):
-            return int(line.split()[1])
-    return 0
+    peak = _status_of(pid).get("VmHWM")
+    return 0 if peak is None else int(peak.split()[0])
+
+
+def _child_faults_of(pid):
+    """Page faults of the children that it waited for, as text: it tells whether there were any. None when /proc does not show it."""
+    stat = _text("/proc/%d/stat" % pid)
+    # proc(5): field 11, and what follows the name begins with field 3.
+    return None if stat is None else stat.rpartition(")")[2].split()[8]
+
+
+def _status_of(pid):
+    fields = (line.partition(":") for line in (_text("/proc/%d/status" % pid) or "").splitlines())
+    return {name: value.strip() for name, _, value in fields}

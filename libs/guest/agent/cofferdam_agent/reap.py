@@ -10,7 +10,7 @@ import os
 import time
 
 # gVisor lacks this list; whether every orphan becomes our child there was not shown, so there the kill comes first.
-_IS_LINUX = os.path.exists("/proc/self/task/%d/children" % os.getpid())
+LISTS_CHILDREN = os.path.exists("/proc/self/task/%d/children" % os.getpid())
 
 
 def kill_others(kept, confined, kill_all, on_reaped, deadline_s=2.0):
@@ -25,7 +25,7 @@ def kill_others(kept, confined, kill_all, on_reaped, deadline_s=2.0):
     sacrifice = time.monotonic() + 0.2
     pause = 0.0002
     # Most programs leave nobody, which the list proves as it is.
-    if reap(on_reaped) and _IS_LINUX or _other_children(kept, False) == []:
+    if reap(on_reaped) and LISTS_CHILDREN or _other_children(kept, False) == []:
         return True
     while True:
         if kill_all is not None:
@@ -58,7 +58,7 @@ def kill_leftovers(confined, on_reaped, deadline_s=2.0):
     """Kills every descendant and waits for them. True when proven gone, False when the deadline came first."""
     end = time.monotonic() + deadline_s
     pause = 0.0005
-    if reap(on_reaped) and _IS_LINUX:
+    if reap(on_reaped) and LISTS_CHILDREN:
         return True
     while True:
         if confined:

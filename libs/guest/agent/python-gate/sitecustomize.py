@@ -40,7 +40,7 @@ def ready_line(preloaded):
     return ("R%d.%d.%d %d %s\n" % (sys.version_info[:3] + (os.getpid(), names))).encode("utf-8", "replace")
 
 
-def wait(preloaded, serve):
+def wait(preloaded, serve, ending):
     without_input = WithoutInput()
     env_of_start = [name + b"=" + value for name, value in os.environb.items()]
     become = None
@@ -61,8 +61,10 @@ def wait(preloaded, serve):
         set_environment(env)
     if stdin == b"s":
         return None
-    if stdin.endswith(b"r"):
+    if b"r" in stdin:
         offer_reports()
+    if ending is not None:
+        ending.is_awaited = b"e" in stdin
     os.close(CONTROL_IN)
     add_arguments(argv)
     return os.fsdecode(entry)
@@ -159,7 +161,7 @@ def main():
     drop_own_variables(HERE)
     started = os.getpid()
     try:
-        entry = wait(preloaded, serve)
+        entry = wait(preloaded, serve, ending)
     except OSError:
         if os.getpid() != started:
             os._exit(1)  # A fork that was not told what to run has the agent's uid still.
