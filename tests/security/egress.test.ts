@@ -7,7 +7,7 @@ import { afterAll, expect, test } from 'vitest'
 import { memoryOf, peakMemoryOf, processesNamed, resetPeakMemory } from './host.ts'
 import { eventually, onTargets, program } from './on-targets.ts'
 import { startOrigins } from './origins.ts'
-import { python, startTarget, type Target } from './target.ts'
+import { IDLE_MAX, python, startTarget, type Target } from './target.ts'
 
 const MiB = 1024 * 1024
 const origins = await startOrigins()
@@ -238,7 +238,8 @@ print(made)`),
       expect(most - descriptors).toBeLessThan(64 + 24)
       expect(peakMemoryOf(target.pid) - memory).toBeLessThan(160 * MiB)
       await eventually(() => {
-        expect(descriptorsOf(target)).toBeLessThanOrEqual(descriptors + 3)
+        // What the first count did not have: slots that wait since. The connections had hundreds of each kind.
+        expect(descriptorsOf(target)).toBeLessThanOrEqual(descriptors + 4 * IDLE_MAX + 4)
         expect(origins.open.size).toBe(0)
       })
     })

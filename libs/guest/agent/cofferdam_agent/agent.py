@@ -152,7 +152,7 @@ class Agent:
         if self.run is not None and self.run.runs_as(pid):
             self.run.ended(status, used)
             self.surroundings.on_end(self.run)
-        else:
+        elif self.run is None or not self.run.reaped_at_rest(pid, used):
             self.surroundings.on_reaped(pid)
 
     def end(self):

@@ -163,6 +163,13 @@ class Run:
     def rests(self):
         return self.peak_kb is not None
 
+    def reaped_at_rest(self, pid, used):
+        """True when it was its process: it rested no longer, and what it used is counted with that of all who were reaped."""
+        if self.rests and self.child.pid == pid:
+            self.used = used
+            return True
+        return False
+
     def lost_session(self):
         """The interpreter did not outlive the end of its run, which stays what it was."""
         self.alive, self.used = False, _Unknown
@@ -231,7 +238,8 @@ class Run:
         return _figures(seen_by.since(self.at_bind, self.child.pid), wall)
 
     def evidence(self, seen_by):
-        seen = seen_by.since(self.at_bind, self.child.pid if self.alive or self.rests else None, self.peak_kb)
+        is_there = self.alive or self.rests and self.used is None
+        seen = seen_by.since(self.at_bind, self.child.pid if is_there else None, self.peak_kb)
         out, err = self.streams
         signalled = os.WIFSIGNALED(self.status)
         return {
@@ -264,7 +272,7 @@ class Run:
     def close(self):
         if self.session is not None:
             self.session.run = None
-        if self.rests:
+        if self.rests and self.used is None:
             reap.kill_group(self.child.pid)
         if not self.alive:
             self.child.close()

@@ -52,19 +52,19 @@ def wait(preloaded, serve, ending):
     while size == 0:
         os.write(CONTROL_OUT, b"\n")  # The agent asks whether it is well, see warm.py.
         size = int.from_bytes(read(4), "little")
-    stdin, entry, count, *rest = read(size).split(b"\0")
+    flags, entry, count, *rest = read(size).split(b"\0")
     if become is not None:
         become()
-    without_input.settle(stdin[:1] == b"0")
+    without_input.settle(flags[:1] == b"0")
     argv, env = program_of(count, rest)
     if env != env_of_start:
         set_environment(env)
-    if stdin == b"s":
+    if flags == b"s":
         return None
-    if b"r" in stdin:
+    if b"r" in flags:
         offer_reports()
     if ending is not None:
-        ending.is_awaited = b"e" in stdin
+        ending.is_awaited = b"e" in flags
     os.close(CONTROL_IN)
     add_arguments(argv)
     return os.fsdecode(entry)
