@@ -2,6 +2,8 @@
  * How Python programs end: without CPython's finalisation where nobody can tell, and as a bare run wherever one could. Each
  * case does something at or after its last statement that a shorter end could lose.
  */
+import { execFileSync } from 'node:child_process'
+import { fileURLToPath } from 'node:url'
 import type { Program, ProgramFile } from '@cofferdam/contract'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { canShare, openLab, stop, type Agent, type Lab, type Ran, type Way } from './start-agent.ts'
@@ -329,8 +331,8 @@ except ProcessLookupError:
 
   test.each([
     ['a thread', 'import threading\nthreading.Thread(target=time.sleep, args=(60,), daemon=True).start()'],
-    ['a child', 'pid = os.fork()\nif not pid: time.sleep(60)'],
-    ['had a child', 'if not os.fork(): os._exit(0)\nos.wait()'],
+    ['a silent child', 'if not os.fork():\n    os.close(1)\n    os.close(2)\n    time.sleep(60)'],
+    ['a child that it waited for', 'if not os.fork(): os._exit(0)\nos.wait()'],
   ])('is left to its own end with %s', async (_name, before) => {
     const { exit } = await lab.once(python(`${REST}${before}\nrest()\ntime.sleep(0.1)\nos._exit(3)`), {
       way,
@@ -342,6 +344,8 @@ except ProcessLookupError:
     const source = 'import os\nos.dup(1)\nprint("on")'
     const { exit, stdout } = await lab.once(python(source), { way })
     expect({ exitCode: exit.exitCode, stdout }).toEqual({ exitCode: 0, stdout: 'on\n' })
+    // It did rest: REST_S of cofferdam_ending.py.
+    expect(exit.usage.wall_ms).toBeGreaterThanOrEqual(20)
   })
 
   test('counts what its children used', async () => {
@@ -357,6 +361,24 @@ except ProcessLookupError:
     expect(exit.usage.peak_memory_bytes).toBeGreaterThan(60 * 2 ** 20)
     expect(exit.usage.cpu_ms).toBeGreaterThan(5)
   })
+})
+
+test('the gate rests under the mask that the agent looks for, also with what comes with pandas', () => {
+  const agent = fileURLToPath(new URL('../agent', import.meta.url))
+  const source = `import sys, types
+sys.path[:0] = [sys.argv[1], sys.argv[1] + "/python-gate"]
+sys.dont_write_bytecode = True
+import cofferdam_ending as gate
+from cofferdam_agent import meters
+print(meters.AT_REST == "%016x" % sum(1 << n - 1 for n in gate.AT_REST - {9, 19}))
+ending = gate.Ending()
+for name in ("_cython_0_29_32", "cython_runtime", "_sysconfigdata__x86_64-linux-gnu", "somebody"):
+    sys.modules[name] = types.ModuleType(name)
+    ending.preloaded([name])
+    print(name, ending.preload_is_plain)`
+  expect(execFileSync('python3', ['-I', '-c', source, agent], { encoding: 'utf8' })).toBe(
+    'True\n_cython_0_29_32 True\ncython_runtime True\n_sysconfigdata__x86_64-linux-gnu True\nsomebody False\n',
+  )
 })
 
 const steady = (text: string): string => text.replaceAll(/0x[0-9a-f]{6,}/g, '0xADDR')
