@@ -17,6 +17,8 @@ import { connectRedis } from '@cofferdam/queue'
 import { createStore, migrate, type Store } from '@cofferdam/store'
 import { DAY_MS, untilWindowLasts } from '../libs/embedded/src/window-end.ts'
 
+// With compiled code that scripts/bootstrap.mjs keeps, a worker starts with 1.0 instead of 1.6 CPU seconds.
+const { PATH = '', NODE_COMPILE_CACHE = '' } = process.env
 const WORKER = fileURLToPath(new URL('../apps/worker/src/main.ts', import.meta.url))
 
 export interface FleetWorker {
@@ -168,7 +170,7 @@ async function spawnWorker(
 ): Promise<FleetWorker> {
   const [command, ...words] = [...within, process.execPath, program]
   const child = spawn(command, words, {
-    env: { PATH: process.env['PATH'] ?? '', HOME: os.tmpdir(), ...env },
+    env: { PATH, NODE_COMPILE_CACHE, HOME: os.tmpdir(), ...env },
     stdio: ['ignore', 'pipe', 'pipe', 'ipc'],
   })
   let log = ''

@@ -3,6 +3,7 @@ import { spawn, type ChildProcess } from 'node:child_process'
 import { readdirSync, readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 
+const { PATH = '', HOME = '', NODE_COMPILE_CACHE = '' } = process.env
 const MAIN = fileURLToPath(new URL('../src/main.ts', import.meta.url))
 
 export interface Ended {
@@ -25,11 +26,11 @@ export interface Place {
   env: Record<string, string>
 }
 
-/** Starts `cofferdam …args`; only PATH, HOME and what `place` says are in its environment. */
+/** Starts `cofferdam …args`; only PATH, HOME, the cache of compiled code and what `place` says are in its environment. */
 export function start(args: readonly string[], place: Place, input = ''): Running {
   const child = spawn(process.execPath, [MAIN, ...args], {
     cwd: place.cwd,
-    env: { PATH: process.env['PATH'] ?? '', HOME: process.env['HOME'] ?? '', ...place.env },
+    env: { PATH, HOME, NODE_COMPILE_CACHE, ...place.env },
     stdio: ['pipe', 'pipe', 'pipe'],
   })
   const seen = { stdout: '', stderr: '' }
