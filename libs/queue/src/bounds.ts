@@ -24,8 +24,13 @@ export const QUEUE_BOUNDS = {
   sessionTtlMs: 3_660_000,
   /** Results below this ride in the reply message; larger ones are fetched by whoever waits. */
   inlineReplyBytes: 16 * 1024,
-  /** Entries of one live stream. With 16 KiB entries far above what `stdout_bytes` + `stderr_bytes` allow. */
+  /** Entries of one live stream. */
   eventEntries: 2000,
+  /**
+   * Bytes of one live stream, encoded: all that a result can show (`stdout_bytes` and `stderr_bytes` are 4 MiB at most). Output goes on
+   * above those, and JSON makes six bytes of a control character, so entries alone would let one execution take 190 MiB for an hour.
+   */
+  eventStreamBytes: 8 * 1024 * 1024,
   /** Bytes of one output entry. */
   eventBytes: 16 * 1024,
   /** Entries of one append: at most half a MiB of output is encoded at a time. */

@@ -5,6 +5,7 @@
  */
 import type { ExecutionEvent } from '@cofferdam/contract'
 import { QUEUE_BOUNDS } from './bounds.ts'
+import { createStreamRoom } from './stream-room.ts'
 
 type Output = Extract<ExecutionEvent, { type: 'output' }>
 
@@ -14,15 +15,19 @@ export interface EventBuffer {
   flush(): Promise<void>
 }
 
-/** `append` gets events as JSON and the number of the call (1, 2, …); `onError` hears of appends that failed. */
+/**
+ * `append` gets events as JSON, the number of the call (1, 2, …) and how many of the newest entries the stream may keep with them;
+ * `onError` hears of appends that failed.
+ */
 export function createEventBuffer(
-  append: (events: string[], call: number) => Promise<void>,
+  append: (events: string[], call: number, keep: number) => Promise<void>,
   onError: (error: unknown) => void,
 ): EventBuffer {
   const pending: ExecutionEvent[] = []
   let pendingBytes = 0
   let dropped = false
   let calls = 0
+  const room = createStreamRoom()
   let timer: NodeJS.Timeout | null = null
   let appended: Promise<void> = Promise.resolve()
 
@@ -45,11 +50,9 @@ export function createEventBuffer(
         pendingBytes -= part.reduce((sum, event) => sum + textBytes(event), 0)
         dropped = false
         calls += 1
+        const encoded = part.map((event) => JSON.stringify(event))
         try {
-          await append(
-            part.map((event) => JSON.stringify(event)),
-            calls,
-          )
+          await append(encoded, calls, room.keepWith(encoded))
         } catch (error) {
           onError(error)
         }

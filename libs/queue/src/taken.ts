@@ -129,8 +129,8 @@ export function createTaken({ job, ...facts }: TakenFacts, deps: TakenDeps): Hel
   const script = (which: Script, args: readonly (string | number)[]) =>
     runCoded(deps.redis, which, KEYS.record + executionId, args)
 
-  const events = createEventBuffer(async (batch, call) => {
-    await script(SCRIPTS.append, [executionId, fence, call, ...batch])
+  const events = createEventBuffer(async (batch, call, keep) => {
+    await script(SCRIPTS.append, [executionId, fence, call, keep, ...batch])
   }, deps.onError)
 
   const finishWith = (which: Script, args: readonly (string | number)[]): Promise<void> =>

@@ -135,6 +135,32 @@ describe('live events', () => {
     expect(await follow(producer, execution_id, events[1]!.id)).toEqual(events.slice(2))
   })
 
+  it('of a flood take 8 MiB of Redis at most, however large its characters become, and end as the flood did', async () => {
+    const producer = bench.producer()
+    // JSON makes six bytes of each: 18 MiB.
+    const flood = `${'\u0001'.repeat(3 << 20)}the last words`
+    bench.consumer({
+      async process(taken) {
+        taken.emit(output(flood))
+        await endWith('ok')(taken)
+      },
+    })
+    const { execution_id } = await producer.put(requestOf())
+    await producer.wait(execution_id, { timeoutMs: 30_000 })
+    const bytes = Number(await bench.redis.memory('USAGE', KEYS.events + execution_id, 'SAMPLES', 0))
+    // Redis rounds each allocation up, by a quarter at most.
+    expect(bytes).toBeLessThan(10 << 20)
+    const events = await follow(producer, execution_id)
+    expect(events[0]?.event).toMatchObject({
+      type: 'notice',
+      message: expect.stringContaining('Earlier events are gone'),
+    })
+    // Whatever fits is there.
+    expect(textOf(events).length).toBeGreaterThan((7 << 20) / 6)
+    expect(flood.endsWith(textOf(events))).toBe(true)
+    expect(events.at(-1)?.event.type).toBe('ended')
+  })
+
   it('of an owner that was fenced off do not appear', async () => {
     const producer = bench.producer()
     const proceed = gate()

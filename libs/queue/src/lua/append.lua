@@ -1,6 +1,6 @@
 -- Purpose: append live events of the running attempt.
 -- KEYS[1]  record
--- ARGV     1 id, 2 fence, 3 number of this call (1, 2, …), 4… events (JSON), in order
+-- ARGV     1 id, 2 fence, 3 number of this call (1, 2, …), 4 newest entries that the stream keeps, 5… events (JSON), in order
 -- Returns  {'ok'} | {'fenced'}
 -- Invariants: only the owner appends, so a stream is never revived after its end and two runs never mix.
 --          Repeating a call changes nothing.
@@ -11,8 +11,8 @@ if x[1] ~= 'running' or x[2] ~= ARGV[2] then return { 'fenced' } end
 local call = ARGV[2] .. ':' .. ARGV[3]
 if x[3] == call then return { 'ok' } end
 redis.call('HSET', KEYS[1], 'ev', call)
-for i = 4, #ARGV do
-  append_event(ARGV[1], ARGV[i], not x[4] and x[5])
+for i = 5, #ARGV do
+  append_event(ARGV[1], ARGV[i], not x[4] and x[5], ARGV[4])
   if string.sub(ARGV[i], 1, 18) == '{"type":"progress"' then redis.call('HSET', KEYS[1], 'pg', ARGV[i]) end
 end
 return { 'ok' }

@@ -4,12 +4,13 @@
 -- Appends one event (JSON) to the live stream. The stream lives as long as the record. It begins with `queued`, which is
 -- written along with the second event: Redis sets 4 KiB aside for every stream, more than all else that an execution
 -- needs while it waits. Until then readers make it of the record, under the same id (live-events.ts).
--- `enqueued`: `eq` of the record; false when the stream stands, as it does from `begin` on.
-local function append_event(id, event, enqueued)
+-- `enqueued`: `eq` of the record; false when the stream stands, as it does from `begin` on. `keep`: fewer entries than usual, where
+-- they are large (stream-room.ts).
+local function append_event(id, event, enqueued, keep)
   if enqueued and redis.call('EXISTS', K.events .. id) == 0 then
     redis.call('XADD', K.events .. id, enqueued .. '-0', 'd', '{"type":"queued","at_ms":' .. enqueued .. '}')
   end
-  redis.call('XADD', K.events .. id, 'MAXLEN', '~', C.event_entries, '*', 'd', event)
+  redis.call('XADD', K.events .. id, 'MAXLEN', '~', keep or C.event_entries, '*', 'd', event)
 end
 
 -- Makes the result visible, lets the request go, closes the live stream and tells the waiters. `tail` is the JSON of the `ended` event
