@@ -115,6 +115,15 @@ test('removes the folders of workers that nobody knows any more, by their age', 
   await Promise.all([old.close(), young.close()])
 })
 
+test('removes them when a worker begins, too: one whose containers died with it is swept by nobody', async () => {
+  const old = await createSocketFolders(root).listen(owner)
+  const anHourAgo = Date.now() / 1000 - 3_700
+  await utimes(join(old.folder, '..'), anHourAgo, anHourAgo)
+  const begun = await createSocketFolders(root).listen(newWorkerId('0123456789ab'))
+  expect(await readdir(root)).toEqual([begun.folder.split('/').at(-2)])
+  await Promise.all([old.close(), begun.close()])
+})
+
 test.each([
   ['a link', async () => symlink(scratch, root)],
   ['open to others', async () => mkdir(root).then(() => chmod(root, 0o755))],

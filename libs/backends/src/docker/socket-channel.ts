@@ -38,7 +38,10 @@ export interface SocketChannel {
 }
 
 export interface SocketFolders {
-  /** Listens in a new folder. Throws what the file system throws, or `config_invalid` for a folder that others can write to. */
+  /**
+   * Listens in a new folder; the first one of a worker removes those that nobody has listened in for an hour. Throws what the file
+   * system throws, or `config_invalid` for a folder that others can write to.
+   */
   listen(owner: WorkerId): Promise<SocketChannel>
   /** Removes the folder of a worker that is gone, and those that nobody has listened in for an hour. */
   sweep(owner: WorkerId): Promise<void>
@@ -60,7 +63,9 @@ export function createSocketFolders(root: string): SocketFolders {
   const ensure = (folder: string): Promise<void> => {
     const known = made.get(folder)
     if (known !== undefined) return known
-    const making = ownFolder(root).then(() => ownFolder(folder))
+    const making = ownFolder(root)
+      .then(() => removeStale(root))
+      .then(() => ownFolder(folder))
     made.set(folder, making)
     making.catch(() => made.delete(folder))
     return making
@@ -158,13 +163,16 @@ async function listenIn(own: string): Promise<SocketChannel> {
   }
 }
 
-/** Workers that died without a container are no owners that anybody sweeps: their folders go by age, a living one makes its own again. */
+/**
+ * Workers that died without a container (with a channel's end their agents end too) are no owners that anybody sweeps: their folders
+ * go by age, a living one makes its own again. Never rejects: the next one tries again what could not be removed.
+ */
 async function removeStale(root: string): Promise<void> {
   for (const name of await readdir(root).catch(() => [])) {
     const path = join(root, name)
     const found = await lstat(path).catch(() => null)
     if (found !== null && Date.now() - found.mtimeMs > STALE_MS)
-      await rm(path, { recursive: true, force: true })
+      await rm(path, { recursive: true, force: true }).catch(() => {})
   }
 }
 
