@@ -260,6 +260,38 @@ describe('a packument', () => {
     },
   )
 
+  it.each([
+    // npm 8 to 10 put our path before an address that has it already.
+    '/npm/npm/@s/a/-/a-1.5.0.tgz',
+    // The path of the registry that a lock file was made with.
+    '/npm/artifactory/api/npm/all/@s/a/-/a-1.5.0.tgz',
+    '/npm/@other/store/@s%2fa/-/a-1.5.0.tgz',
+  ])('has its tarballs at %s too', async (path) => {
+    await withMirror(
+      answer,
+      async (bridge) => {
+        expect(await getRaw(bridge.port, HOST + path)).toContain('bytes of /t/1.5.0.tgz')
+        expect(await getRaw(bridge.port, HOST + path.replace('1.5.0', '2.0.0'))).toMatch(
+          /^HTTP\/1\.1 403 version 2\.0\.0/,
+        )
+        expect(await getRaw(bridge.port, HOST + path.replace('@s', '@t'))).toMatch(
+          /^HTTP\/1\.1 403 package @t\/a is not/,
+        )
+        expect(bridge.egress.installed).toEqual([{ name: '@s/a', version: '1.5.0' }])
+      },
+      { packages: { pypi: [], npm: ['@s/a@1'] } },
+    )
+  })
+
+  it.each(['/npm/-/a-1.5.0.tgz', '/npm/-/v1/search', '/npm/x/y', '/npm/@s/a/b', '/npm/', '/npm/-'])(
+    'is not at %s',
+    async (path) => {
+      await withMirror(answer, async (bridge) => {
+        expect(await getRaw(bridge.port, HOST + path)).toMatch(/^HTTP\/1\.1 404 the package proxy serves/)
+      })
+    },
+  )
+
   it.each(['b', 'nonsense'])('that is not one (%s) is answered 502', async (name) => {
     await withMirror(answer, async (bridge) => {
       expect(await getRaw(bridge.port, `${HOST}/npm/${name}`)).toContain(

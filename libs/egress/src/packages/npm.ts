@@ -59,18 +59,28 @@ export function createNpm({ mirror, rules, ledger, base, signal: execution }: Re
   }
 
   return async (request, response, parts, signal) => {
-    const [first = '', ...others] = parts
-    // A scoped name comes as one escaped part or as two.
-    const isSplit = first.startsWith('@') && !first.includes('/')
-    const name = npmName(isSplit ? `${first}/${others[0] ?? ''}` : first)
-    const rest = isSplit ? others.slice(1) : others
-    if (name === null || first === '-')
-      throw new MirrorFailure(404, 'the package proxy serves packuments and tarballs only')
+    const asked = readPath(parts)
+    if (asked === null) throw new MirrorFailure(404, 'the package proxy serves packuments and tarballs only')
+    const { name, filename } = asked
     if (!rules.allowsName(name))
       throw new PackageRefused(name, `package ${name} is not on the tenant's allow-list`)
-    if (rest.length === 0) await sendPackument(request, response, name)
-    else if (rest.length === 2 && rest[0] === '-')
-      await sendTarball(request, response, name, rest[1] ?? '', signal)
-    else throw new MirrorFailure(404, 'the package proxy serves packuments and tarballs only')
+    if (filename === null) await sendPackument(request, response, name)
+    else await sendTarball(request, response, name, filename, signal)
   }
+}
+
+/**
+ * `<name>` or `<name>/-/<file>`; a scoped name comes as one escaped part or as two. What stands before the name of a tarball
+ * does not matter: npm moves the addresses of lock files to our registry with the path that they had on theirs, and npm
+ * before 11 so moves our own addresses too, whose path then stands there twice.
+ */
+function readPath(parts: readonly string[]): { name: string; filename: string | null } | null {
+  const dash = parts.lastIndexOf('-')
+  const isTarball = dash > 0 && dash === parts.length - 2
+  const before = isTarball ? parts.slice(0, dash) : parts
+  const [last = '', scope = ''] = before.toReversed()
+  const isSplit = scope.startsWith('@') && !scope.includes('/') && !last.includes('/')
+  if (!isTarball && before.length > (isSplit ? 2 : 1)) return null
+  const name = last === '-' ? null : npmName(isSplit ? `${scope}/${last}` : last)
+  return name === null ? null : { name, filename: isTarball ? (parts.at(-1) ?? '') : null }
 }
