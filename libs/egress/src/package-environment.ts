@@ -14,16 +14,20 @@ export function packageEnvironment(): Record<string, string> {
     PIP_RETRIES: '1',
     UV_DEFAULT_INDEX: pypi,
     UV_INSECURE_HOST: PACKAGE_HOST,
-    // pnpm reads npm's variables.
+    // pnpm reads npm's variables up to 10, its own from 11 on.
     npm_config_registry: npm,
+    pnpm_config_registry: npm,
     // npm rewrites the addresses of lock files to the registry above, whichever registry they were made with.
     npm_config_replace_registry_host: 'always',
     npm_config_audit: 'false',
     npm_config_fund: 'false',
     npm_config_update_notifier: 'false',
+    pnpm_config_update_notifier: 'false',
     npm_config_fetch_retries: '1',
+    pnpm_config_fetch_retries: '1',
     // Instead of ten seconds before the one retry.
     npm_config_fetch_retry_mintimeout: '500',
+    pnpm_config_fetch_retry_mintimeout: '500',
     YARN_REGISTRY: npm,
     YARN_NPM_REGISTRY_SERVER: npm,
     YARN_UNSAFE_HTTP_WHITELIST: PACKAGE_HOST,
