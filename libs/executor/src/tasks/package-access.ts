@@ -1,6 +1,6 @@
 /** What an install needs to know of the package proxy. */
 import type { InstallReport } from '@cofferdam/contract'
-import { packageEnvironment, type Egress, type ExecutionEgress } from '@cofferdam/egress'
+import { packageEnvironment, redirectLock, type Egress, type ExecutionEgress } from '@cofferdam/egress'
 
 export type PackageRegistry = 'pypi' | 'npm'
 
@@ -9,6 +9,8 @@ export interface PackageAccess {
   unavailable(registry: PackageRegistry): string | null
   /** Variables that lead pip, npm, yarn and pnpm to the package proxy. */
   environment(): Readonly<Record<string, string>>
+  /** A lock file with the tarballs of its registries at the package proxy. */
+  redirectLock(text: string): string
   /** What went through it so far. */
   seen(): Pick<InstallReport, 'packages' | 'refused'>
 }
@@ -23,6 +25,7 @@ export function packageAccess(
     unavailable: (registry) =>
       egress.mirrors[registry] ? null : `no mirror is configured (egress.package_mirrors.${registry})`,
     environment: packageEnvironment,
+    redirectLock,
     seen: () => ({
       packages: [...(execution?.installed ?? [])],
       refused: [...(execution?.refusedPackages ?? [])],

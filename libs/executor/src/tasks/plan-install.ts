@@ -6,7 +6,7 @@
  *
  * Python packages go to `.packages` in the work directory, which test runs put on PYTHONPATH; node_modules stands beside
  * its package.json. Both are files of the session, so its later executions find them. yarn and pnpm are not in the image:
- * what is not there is fetched by npx, through the same proxy and the same rules.
+ * what is not there, or of another line than the lock file, is fetched by npx, through the same proxy and the same rules.
  */
 import {
   PACKAGE_MANAGERS,
@@ -15,6 +15,7 @@ import {
   type Sandbox,
   type TenantPolicy,
 } from '@cofferdam/contract'
+import { isBerry, pnpmFor, readNodeLock, yarnFor, type RedirectedLock } from './node-lock.ts'
 import type { PackageAccess, PackageRegistry } from './package-access.ts'
 import { PYTHON_PACKAGES_FOLDER } from './plan-tests.ts'
 import { quoted } from './shell-quote.ts'
@@ -25,6 +26,8 @@ export interface InstallPlan {
   manager: PackageManager
   shown: string
   program: Program
+  /** The lock file for while it runs; null when the one that is there will do. */
+  lock: RedirectedLock | null
 }
 
 type Install = Extract<Program, { type: 'install' }>
@@ -77,7 +80,7 @@ function refusalOf(
 /** Plans an install. Throws TaskRefusal when there is no manifest, or when policy or place forbid it. */
 export async function planInstall(
   asked: Install,
-  sandbox: Pick<Sandbox, 'list'>,
+  sandbox: Pick<Sandbox, 'list' | 'read'>,
   tenant: Pick<TenantPolicy, 'packages'>,
   access: PackageAccess | null,
 ): Promise<InstallPlan> {
@@ -97,7 +100,11 @@ export async function planInstall(
   const manager = asked.manager ?? usable[0]?.[1] ?? 'npm'
   const refusal = refusalOf(registryOf(manager), tenant, access)
   if (refusal !== null) throw refusal
-  const command = commandOf(manager, manifest)
+  const lock =
+    access !== null && (manifest === 'yarn.lock' || manifest === 'pnpm-lock.yaml')
+      ? await readNodeLock(sandbox, prefix + manifest, (text) => access.redirectLock(text))
+      : null
+  const command = commandOf(manager, manifest, lock?.text ?? null)
   const up =
     folder === ''
       ? '.'
@@ -115,6 +122,7 @@ export async function planInstall(
     manager,
     shown: command.shown,
     program: { type: 'command', shell: shell.join('\n') },
+    lock: lock?.redirected ?? null,
   }
 }
 
@@ -139,12 +147,9 @@ interface Command {
   run(up: string): string[]
 }
 
-/** What npx fetches when the sandbox has no yarn or pnpm: the last of yarn's classic line, the pnpm that writes lock files 9. */
-const FETCHED = { yarn: 'yarn@1', pnpm: 'pnpm@10' } as const
-
 const missing = (what: string): string => `{ echo "${what} is not in this sandbox" >&2; exit 127; }`
 
-function commandOf(manager: PackageManager, manifest: string): Command {
+function commandOf(manager: PackageManager, manifest: string, lock: string | null): Command {
   switch (manager) {
     case 'pip': {
       const what = manifest === 'requirements.txt' ? '-r requirements.txt' : '.'
@@ -168,17 +173,46 @@ function commandOf(manager: PackageManager, manifest: string): Command {
       }
     }
     case 'yarn':
+      return yarnCommand(lock)
     case 'pnpm': {
-      const locked = manifest === 'package.json' ? '' : ' --frozen-lockfile'
-      const args = manager === 'yarn' ? `install${locked} --non-interactive` : `install${locked}`
+      const args = manifest === 'package.json' ? 'install' : 'install --frozen-lockfile'
       return {
-        shown: `${manager} install${locked}`,
+        shown: `pnpm ${args}`,
         run: () => [
-          `if command -v ${manager} >/dev/null; then exec ${manager} ${args}; fi`,
-          `command -v npx >/dev/null || ${missing(manager)}`,
-          `exec npx --yes ${FETCHED[manager]} ${args}`,
+          `if command -v pnpm >/dev/null; then exec pnpm ${args}; fi`,
+          ...npx('pnpm', pnpmFor(lock ?? ''), args),
         ],
       }
     }
+  }
+}
+
+const npx = (program: string, from: string, args: string): string[] => [
+  `command -v npx >/dev/null || ${missing(program)}`,
+  `exec npx --yes --package ${from} ${program} ${args}`,
+]
+
+/** yarn 1 and yarn from 2 on know neither each other's options nor each other's lock files. `lock` null: there is none. */
+function yarnCommand(lock: string | null): Command {
+  const classic = `install${lock === null ? '' : ' --frozen-lockfile'} --non-interactive`
+  // Immutable would refuse every lock file that an older yarn of the same line wrote.
+  const berry = 'install --no-immutable'
+  const prepared = [
+    'export YARN_HTTP_PROXY="$HTTP_PROXY" YARN_HTTPS_PROXY="$HTTPS_PROXY"',
+    // Instead of Plug'n'Play, which only programs that yarn starts can read.
+    "grep -qs '^nodeLinker:' .yarnrc.yml || export YARN_NODE_LINKER=node-modules",
+  ]
+  const isNew = lock !== null && isBerry(lock)
+  const installed = [
+    ...(isNew ? [] : [`1.*) exec yarn ${classic};;`]),
+    ...(isNew || lock === null ? [`[2-9].*) exec yarn ${berry};;`] : []),
+  ]
+  return {
+    shown: isNew ? `yarn ${berry}` : `yarn install${lock === null ? '' : ' --frozen-lockfile'}`,
+    run: () => [
+      ...prepared,
+      `case "$(yarn --version 2>/dev/null)" in ${installed.join(' ')} esac`,
+      ...npx('yarn', yarnFor(lock ?? ''), isNew ? berry : classic),
+    ],
   }
 }

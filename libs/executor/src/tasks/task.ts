@@ -91,8 +91,11 @@ async function planned(
     case 'command':
     case 'files':
       return null
-    case 'install':
-      return installTask(await planInstall(program, sandbox, tenant, packages), packages)
+    case 'install': {
+      const plan = await planInstall(program, sandbox, tenant, packages)
+      if (plan.lock !== null) await sandbox.write([plan.lock.file])
+      return installTask(plan, packages)
+    }
     case 'tests': {
       const plan = await planTests(program, sandbox, folder)
       await sandbox.write(plan.files)
@@ -133,7 +136,7 @@ function testsTask(plan: TestsPlan): Task {
 function installTask(plan: InstallPlan, packages: PackageAccess | null): Task {
   return {
     program: plan.program,
-    take: async () => undefined,
+    take: async (sandbox) => plan.lock?.restore(sandbox),
     conclude(verdict, facts) {
       const seen = packages?.seen() ?? { packages: [], refused: [] }
       const install: InstallReport = {
