@@ -37,7 +37,10 @@ export const egressConfigSchema = z.strictObject({
     .min(1)
     .max(2 ** 40)
     .default(512 * 2 ** 20),
-  /** Distinct names that one execution may have resolved: each lookup can carry data out. */
+  /**
+   * Distinct names that one execution may have resolved: each lookup can carry data out. As many hosts with their ports, and at
+   * least 256, may be reached, addresses included: each of them stands in the audit row.
+   */
   max_names: z.int().min(1).max(65_536).default(256),
   /** Name resolution and connecting together. */
   connect_timeout_ms: ms.default(10_000),

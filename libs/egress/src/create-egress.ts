@@ -61,7 +61,7 @@ export function createEgress(options: EgressOptions): Egress {
 
   const open = ({ network, packages, signal }: OpenEgress): ExecutionEgress => {
     const closed = new AbortController()
-    const ledger = createLedger(config.max_bytes)
+    const ledger = createLedger(config.max_bytes, config.max_names)
     const ended = AbortSignal.any(signal === undefined ? [closed.signal] : [closed.signal, signal])
     // Most executions never connect, so the server is made by the first connection.
     let take: AcceptConnection | undefined

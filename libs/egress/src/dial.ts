@@ -78,7 +78,12 @@ export function createDial({ network, config, addresses, resolve, ledger }: Dial
       // A resolver that does not listen to its signal holds nobody up.
       const found = await unlessAborted(lookUp(target, ended), ended)
       const judged = judge(target, found.slice(0, MAX_ADDRESSES))
-      ledger.reached(target.text)
+      if (!ledger.reached(target.text))
+        throw new Refused(
+          target.text,
+          'name_limit',
+          `${ledger.hosts.length} hosts were reached by this execution already`,
+        )
       const socket = await connected(target, judged, ended)
       const stream = meteredStream(socket, target.text, ledger, config.idle_timeout_ms)
       stream.once('close', () => (open -= 1))

@@ -1,8 +1,9 @@
 /** What one execution reached, moved, installed and was refused: bounded, so that a program cannot fill the worker by it. */
 import type { RefusalRule, Refused } from './refusal.ts'
 
-/** Above this a list says nothing more to a reader; the audit row holds the hosts. */
-const MAX_HOSTS = 256
+/** Hosts that every execution may reach: they stand in its audit row, all of them, so there is a bound. */
+const MIN_HOSTS = 256
+/** Above this a list says nothing more to a reader. */
 const MAX_REFUSALS = 256
 /** The bounds of the install report in the contract. */
 const MAX_INSTALLED = 2000
@@ -24,7 +25,8 @@ export interface Ledger {
   readonly installed: readonly { name: string; version: string }[]
   readonly refusedPackages: readonly { name: string; reason: string }[]
   readonly isExhausted: boolean
-  reached(target: string): void
+  /** Records a host before it is connected to; false when it must not be, as it could not be recorded. */
+  reached(target: string): boolean
   refused(refusal: Refused): void
   /** Counts bytes that are about to pass; false when they must not, and the execution has spent its bytes. */
   passes(direction: 'received' | 'sent', bytes: number): boolean
@@ -32,8 +34,9 @@ export interface Ledger {
   refusedPackage(name: string, reason: string): void
 }
 
-/** An empty ledger of an execution that may move `maxBytes`. */
-export function createLedger(maxBytes: number): Ledger {
+/** An empty ledger of an execution that may move `maxBytes` and have `maxNames` names resolved. */
+export function createLedger(maxBytes: number, maxNames = 0): Ledger {
+  const maxHosts = Math.max(MIN_HOSTS, maxNames)
   const hosts = new Set<string>()
   const refusals = new Map<string, Refusal>()
   const installed = new Map<string, { name: string; version: string }>()
@@ -65,7 +68,8 @@ export function createLedger(maxBytes: number): Ledger {
       return exhausted
     },
     reached(target) {
-      if (hosts.size < MAX_HOSTS) hosts.add(target)
+      if (hosts.size < maxHosts) hosts.add(target)
+      return hosts.has(target)
     },
     refused({ target, rule, message }) {
       put(refusals, MAX_REFUSALS, { target, rule, reason: message.slice(0, MAX_REASON) })

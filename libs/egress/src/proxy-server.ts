@@ -67,8 +67,10 @@ export function createProxy(deps: ProxyDeps): AcceptConnection {
     clearTimeout(headerClocks.get(connection))
     owed.set(connection, (owed.get(connection) ?? 0) + 1)
     response.once('close', () => {
-      owed.set(connection, (owed.get(connection) ?? 1) - 1)
-      awaitHead(connection)
+      const left = (owed.get(connection) ?? 1) - 1
+      owed.set(connection, left)
+      // The next head may have come long ago, pipelined: its answer takes the time that it takes.
+      if (left === 0) awaitHead(connection)
     })
     try {
       refuseTooMany(connection)

@@ -1,5 +1,6 @@
 import { createSocket } from 'node:dgram'
-import type { AddressInfo } from 'node:net'
+import { once } from 'node:events'
+import { connect, type AddressInfo } from 'node:net'
 import { describe, expect, it } from 'vitest'
 import { createResolve } from '@cofferdam/egress'
 import {
@@ -90,6 +91,27 @@ describe('connections of an execution', () => {
     expect(most).toBeLessThanOrEqual(4)
   })
 
+  it('keep the time for the next head only when no answer is owed', async () => {
+    let finish: () => void = () => undefined
+    await using origin = await startOrigin((request, response) => {
+      if (request.url === '/first') return void response.end('first')
+      response.write('begun')
+      finish = () => void response.end('finished')
+    })
+    await using bridge = await startBridge({ config: { ...reachable(origin.port), header_timeout_ms: 1500 } })
+    const to = (path: string): string => `GET http://a.example:${origin.port}${path} HTTP/1.1\r\nHost: a\r\n`
+    const client = connect(bridge.port, '127.0.0.1')
+    client.write(`${to('/first')}\r\n${to('/second')}Connection: close\r\n\r\n`)
+    let answers = ''
+    client.on('data', (chunk: Buffer) => {
+      answers += chunk.toString()
+      // Answers come in order: the first one is done. A connection that sends nothing tells when the time is over.
+      if (answers.endsWith('begun\r\n')) void sendRaw(bridge.port, '').then(finish)
+    })
+    await once(client, 'close')
+    expect(answers).toContain('finished')
+  })
+
   it('end when no request comes, and when nothing moves', async () => {
     await using origin = await startTcpOrigin(() => undefined)
     await using hasty = await startBridge({ config: { ...reachable(origin.port), header_timeout_ms: 50 } })
@@ -154,15 +176,26 @@ describe('names', () => {
 })
 
 describe('what is recorded', () => {
-  it('is bounded: 256 hosts and 256 refusals, in the order of first use', async () => {
-    await using origin = await startOrigin((_request, response) => response.end())
-    await using bridge = await startBridge({ config: { ...reachable(origin.port), max_names: 1000 } })
-    for (let at = 0; at < 260; at += 1) {
-      await getRaw(bridge.port, `http://h${at}.example:${origin.port}/`)
-      await getRaw(bridge.port, `http://h${at}.example:9/`)
-    }
-    expect(bridge.egress.hosts).toHaveLength(256)
-    expect(bridge.egress.hosts[0]).toBe(`h0.example:${origin.port}`)
+  it('is bounded: 256 refusals, in the order of first use', async () => {
+    await using bridge = await startBridge({ config: { max_names: 1000 } })
+    for (let at = 0; at < 260; at += 1) await getRaw(bridge.port, `http://h${at}.example:9/`)
     expect(bridge.egress.refusals).toHaveLength(256)
+    expect(bridge.egress.refusals[0]?.target).toBe('h0.example:9')
+  })
+
+  it('holds every host that was reached: what could not be written down any more is refused', async () => {
+    await using origin = await startOrigin((_request, response) => response.end())
+    // Addresses are no names, and each port is a host of its own: neither is bounded by max_names.
+    await using bridge = await startBridge({ config: { ...reachable(origin.port), max_names: 2 } })
+    const status = async (host: string): Promise<string> =>
+      (await getRaw(bridge.port, `http://${host}:${origin.port}/`)).slice(9, 12)
+    // Nothing listens there, and still the program may have reached them as far as anybody knows.
+    for (let at = 0; at < 256; at += 1) expect(await status(`127.0.7.${at}`)).toBe('502')
+    expect(await getRaw(bridge.port, `http://127.0.0.1:${origin.port}/`)).toMatch(
+      /^HTTP\/1\.1 403 .*: 256 hosts were reached by this execution already/s,
+    )
+    expect(await status('127.0.7.0')).toBe('502')
+    expect(origin.hits).toEqual([])
+    expect(bridge.egress.hosts).toHaveLength(256)
   })
 })
