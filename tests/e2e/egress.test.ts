@@ -169,6 +169,29 @@ describe.each(['docker', 'process'])('packages on %s', { timeout: 120_000 }, (ba
     expect(`${refused.error_message} ${refused.stderr}`).toContain('typosquat')
   })
 
+  it('says which rule keeps back the version that was asked for, and which index was not reached', async () => {
+    const refused = await run(
+      backend,
+      { type: 'install' },
+      {
+        limits,
+        files: [
+          {
+            path: 'requirements.txt',
+            content: '--extra-index-url https://index.example/simple/\nsums==2.0\n',
+          },
+        ],
+      },
+    )
+    expect(refused).toMatchObject({ ok: false, ending: 'error', install: { packages: [], refused: [] } })
+    expect(refused.error_message).toContain(
+      "The tenant's rules left out versions of sums (allowed: sums==1.*).",
+    )
+    expect(refused.error_message).toContain(
+      'Not reached were index.example:443 (this execution has no network).',
+    )
+  })
+
   it('refuses an install that no rule and no mirror could serve, before anything runs', async () => {
     const npm = await run(
       backend,

@@ -29,7 +29,12 @@ export interface OpenEgress {
 
 /** One execution's way out. What it reports grows while it is open and stands still afterwards. */
 export interface ExecutionEgress
-  extends AsyncDisposable, Pick<Ledger, 'hosts' | 'refusals' | 'bytes' | 'installed' | 'refusedPackages'> {
+  extends
+    AsyncDisposable,
+    Pick<
+      Ledger,
+      'hosts' | 'refusals' | 'bytes' | 'installed' | 'refusedPackages' | 'narrowedPackages' | 'mirrorFailures'
+    > {
   /** Takes a connection of the program to its proxy; it is ours from now on. Never throws. */
   accept(connection: Duplex): void
   /** Ends every connection. Idempotent. */
@@ -104,6 +109,12 @@ export function createEgress(options: EgressOptions): Egress {
       },
       get refusedPackages() {
         return ledger.refusedPackages
+      },
+      get narrowedPackages() {
+        return ledger.narrowedPackages
+      },
+      get mirrorFailures() {
+        return ledger.mirrorFailures
       },
       [Symbol.asyncDispose]: close,
     }

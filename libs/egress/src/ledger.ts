@@ -8,6 +8,7 @@ const MAX_REFUSALS = 256
 /** The bounds of the install report in the contract. */
 const MAX_INSTALLED = 2000
 const MAX_REFUSED_PACKAGES = 100
+const MAX_MIRROR_FAILURES = 16
 const MAX_REASON = 512
 const MAX_NAME = 256
 
@@ -24,6 +25,10 @@ export interface Ledger {
   readonly bytes: { received: number; sent: number }
   readonly installed: readonly { name: string; version: string }[]
   readonly refusedPackages: readonly { name: string; reason: string }[]
+  /** Packages of whose versions the tenant's rules let some through only, with those rules. */
+  readonly narrowedPackages: readonly { name: string; rule: string }[]
+  /** What went wrong with the mirrors, in words: pip takes it for packages that do not exist. */
+  readonly mirrorFailures: readonly string[]
   readonly isExhausted: boolean
   /** Records a host before it is connected to; false when it must not be, as it could not be recorded. */
   reached(target: string): boolean
@@ -32,6 +37,8 @@ export interface Ledger {
   passes(direction: 'received' | 'sent', bytes: number): boolean
   installedPackage(name: string, version: string): void
   refusedPackage(name: string, reason: string): void
+  narrowedPackage(name: string, rule: string): void
+  mirrorFailed(reason: string): void
 }
 
 /** An empty ledger of an execution that may move `maxBytes` and have `maxNames` names resolved. */
@@ -41,6 +48,8 @@ export function createLedger(maxBytes: number, maxNames = 0): Ledger {
   const refusals = new Map<string, Refusal>()
   const installed = new Map<string, { name: string; version: string }>()
   const refusedPackages = new Map<string, { name: string; reason: string }>()
+  const narrowedPackages = new Map<string, { name: string; rule: string }>()
+  const mirrorFailures = new Set<string>()
   const bytes = { received: 0, sent: 0 }
   let exhausted = false
 
@@ -60,6 +69,12 @@ export function createLedger(maxBytes: number, maxNames = 0): Ledger {
     },
     get refusedPackages() {
       return [...refusedPackages.values()]
+    },
+    get narrowedPackages() {
+      return [...narrowedPackages.values()]
+    },
+    get mirrorFailures() {
+      return [...mirrorFailures]
     },
     get bytes() {
       return { ...bytes }
@@ -91,6 +106,15 @@ export function createLedger(maxBytes: number, maxNames = 0): Ledger {
         name: name.slice(0, MAX_NAME),
         reason: reason.slice(0, MAX_REASON),
       })
+    },
+    narrowedPackage(name, rule) {
+      put(narrowedPackages, MAX_REFUSED_PACKAGES, {
+        name: name.slice(0, MAX_NAME),
+        rule: rule.slice(0, MAX_REASON),
+      })
+    },
+    mirrorFailed(reason) {
+      if (mirrorFailures.size < MAX_MIRROR_FAILURES) mirrorFailures.add(reason.slice(0, MAX_REASON))
     },
   }
 }

@@ -92,6 +92,15 @@ describe('a project page', () => {
     )
   })
 
+  it('all of whose files are elsewhere is answered with what is missing, not with an empty one', async () => {
+    await withMirror(html('<a href="https://files.example/a-2.0.tar.gz">'), async (bridge) => {
+      const why =
+        'the files of a lie on another host than the package mirror, and it is not in package_file_hosts'
+      expect(await getRaw(bridge.port, `${HOST}/pypi/simple/a/`)).toContain(`HTTP/1.1 502 ${why}\r\n`)
+      expect(bridge.egress.mirrorFailures).toEqual([why])
+    })
+  })
+
   it('that is larger than its bound is answered 502', async () => {
     await withMirror(
       (_request, response) => {
@@ -104,6 +113,7 @@ describe('a project page', () => {
         const text = await getRaw(bridge.port, `${HOST}/pypi/simple/a/`)
         expect(text).toMatch(/^HTTP\/1\.1 502/)
         expect(text).toContain('the package mirror sent more than 16777216 bytes')
+        expect(bridge.egress.mirrorFailures).toEqual(['the package mirror sent more than 16777216 bytes'])
       },
     )
   })
@@ -254,6 +264,7 @@ describe('a packument', () => {
             /^HTTP\/1\.1 403 version 2\.0\.0/,
           )
           expect(bridge.egress.installed).toEqual([{ name: '@s/a', version: '1.5.0' }])
+          expect(bridge.egress.narrowedPackages).toEqual([{ name: '@s/a', rule: '@s/a@1' }])
         },
         { packages: { pypi: [], npm: ['@s/a@1'] } },
       )
@@ -288,6 +299,7 @@ describe('a packument', () => {
     async (path) => {
       await withMirror(answer, async (bridge) => {
         expect(await getRaw(bridge.port, HOST + path)).toMatch(/^HTTP\/1\.1 404 the package proxy serves/)
+        expect(bridge.egress.mirrorFailures).toEqual([])
       })
     },
   )

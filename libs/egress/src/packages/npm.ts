@@ -34,6 +34,8 @@ export function createNpm({ mirror, rules, ledger, base, signal: execution }: Re
         name,
         `no version of ${name} on the mirror is within the tenant's rule ${rules.describe(name)}`,
       )
+    if (packument.allVersions.some((version) => !rules.allowsVersion(name, version)))
+      ledger.narrowedPackage(name, rules.describe(name))
     sendDocument(response, isAbbreviated ? ABBREVIATED : 'application/json', packument.json)
   }
 

@@ -29,16 +29,19 @@ export function sendDocument(response: ServerResponse, type: string, text: strin
 
 /** pip prints the reason phrase, npm the JSON body's `error`; both say the same sentence. */
 export function sendFailure(response: ServerResponse, error: unknown, ledger: Ledger): void {
-  if (error instanceof PackageRefused) ledger.refusedPackage(error.package, error.message)
-  if (response.headersSent) {
-    response.destroy()
-    return
-  }
   const status = error instanceof PackageRefused ? 403 : error instanceof MirrorFailure ? error.http : 502
   const reason =
     error instanceof PackageRefused || error instanceof MirrorFailure
       ? error.message
       : 'the package mirror gave an answer that cannot be read'
+  if (error instanceof PackageRefused) ledger.refusedPackage(error.package, error.message)
+  // Where the program went away, or its bytes ran out in the middle of a file, the mirror did nothing wrong.
+  else if (status === 502 && !response.destroyed && (error instanceof MirrorFailure || !response.headersSent))
+    ledger.mirrorFailed(reason)
+  if (response.headersSent) {
+    response.destroy()
+    return
+  }
   const body = JSON.stringify({ error: reason })
   response.writeHead(status, reason.replaceAll(/[^\u0020-\u007e]/g, '?').slice(0, 512), {
     'content-type': 'application/json',

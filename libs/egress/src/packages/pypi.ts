@@ -23,7 +23,13 @@ export function createPypi({ mirror, rules, ledger, base, signal: execution }: R
   const allFiles = keepRecent<readonly SimpleFile[]>(async (project) => {
     const { text, type, url } = await mirror.document(mirror.at(`${project}/`), ACCEPT, execution)
     const files = readSimplePage(project, text, type, url)
-    return { value: files.filter((file) => mirror.serves(file.url)), bytes: text.length }
+    const served = files.filter((file) => mirror.serves(file.url))
+    if (files.length > 0 && served.length === 0)
+      throw new MirrorFailure(
+        502,
+        `the files of ${project} lie on another host than the package mirror, and it is not in package_file_hosts`,
+      )
+    return { value: served, bytes: text.length }
   })
 
   const link =
@@ -43,6 +49,7 @@ export function createPypi({ mirror, rules, ledger, base, signal: execution }: R
         project,
         `no version of ${project} on the mirror is within the tenant's rule ${rules.describe(project)}`,
       )
+    if (allowed.length < files.length) ledger.narrowedPackage(project, rules.describe(project))
     const wantsJson = (request.headers.accept ?? '').includes(SIMPLE_JSON)
     if (wantsJson) sendDocument(response, SIMPLE_JSON, simpleJson(project, allowed, link(project)))
     else sendDocument(response, 'text/html; charset=utf-8', simpleHtml(project, allowed, link(project)))

@@ -1,6 +1,7 @@
 /** Which framework a project is taken for, and the command that comes of it. */
 import type { Program, TestFramework } from '@cofferdam/contract'
 import { describe, expect, it } from 'vitest'
+import { NOTHING_SEEN } from './package-access.ts'
 import { planInstall } from './plan-install.ts'
 import { planTests } from './plan-tests.ts'
 import { readManifest, testScript } from './test-script.ts'
@@ -149,7 +150,7 @@ describe('an install', () => {
     unavailable: () => null,
     environment: () => ({ PIP_INDEX_URL: 'http://packages/simple/' }),
     redirectLock: (text: string) => text.replaceAll('https://registry.example/', 'http://packages/npm/'),
-    seen: () => ({ packages: [], refused: [] }),
+    seen: () => NOTHING_SEEN,
   }
   const install = (names: string[], asked: object = {}, tenant = all) =>
     planInstall(

@@ -5,6 +5,7 @@
  */
 import {
   assertNever,
+  BOUNDS,
   type ExecutionRequest,
   type InstallReport,
   type Outcome,
@@ -19,7 +20,8 @@ import type { Clock } from '../clock.ts'
 import { failureReason, type FailureFacts } from '../failure-reason.ts'
 import { ProvisioningFailure } from '../provisioning-failure.ts'
 import type { Verdict } from '../verdict.ts'
-import { packageAccess, type PackageAccess } from './package-access.ts'
+import { installFailure } from './install-failure.ts'
+import { NOTHING_SEEN, packageAccess, type PackageAccess } from './package-access.ts'
 import { planInstall, refuseInstall, type InstallPlan } from './plan-install.ts'
 import { planTests, type TestsPlan } from './plan-tests.ts'
 import { NOTHING_LEFT, readReport, takeReport, type LeftBehind } from './read-report.ts'
@@ -137,8 +139,8 @@ function installTask(plan: InstallPlan, packages: PackageAccess | null): Task {
   return {
     program: plan.program,
     take: async (sandbox) => plan.lock?.restore(sandbox),
-    conclude(verdict, facts) {
-      const seen = packages?.seen() ?? { packages: [], refused: [] }
+    conclude(verdict, facts, _printed, redact) {
+      const seen = packages?.seen() ?? NOTHING_SEEN
       const install: InstallReport = {
         manager: plan.manager,
         command: plan.shown,
@@ -147,14 +149,12 @@ function installTask(plan: InstallPlan, packages: PackageAccess | null): Task {
         refused: seen.refused.slice(0, 100),
       }
       const usual = failureReason(verdict, facts)
-      if (verdict.ending !== 'error' || install.refused.length === 0)
-        return { ...verdict, failureReason: usual, install }
-      const named = install.refused.map(({ name, reason }) => `${name} (${reason})`).join(', ')
-      const text = `The install failed: refused were ${named}. ${usual ?? ''}`
+      if (verdict.ending !== 'error') return { ...verdict, failureReason: usual, install }
+      const { reason, text } = installFailure(seen, usual)
       return {
         ending: 'error',
-        reason: 'packages_refused',
-        failureReason: text.trim().slice(0, 2000),
+        reason: reason ?? verdict.reason,
+        failureReason: redact(text).slice(0, BOUNDS.failureReasonLength),
         install,
       }
     },
