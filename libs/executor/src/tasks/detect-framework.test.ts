@@ -191,6 +191,11 @@ describe('an install', () => {
     expect(shellOf(planned)).toContain(`exec npx --yes --package ${fetched} ${planned.manager} install`)
   })
 
+  it('goes out by the proxy of the sandbox, whatever an .npmrc of the project says', async () => {
+    expect(shellOf(await install(['package.json']))).toContain('export npm_config_proxy="$HTTP_PROXY" ')
+    expect(shellOf(await install(['requirements.txt']))).not.toContain('npm_config_proxy')
+  })
+
   it('takes yarn of the sandbox only when it reads the lock file', async () => {
     const shell = async (text: string): Promise<string> =>
       shellOf(await planInstall({ type: 'install' }, holding({ 'yarn.lock': text }), all, access))

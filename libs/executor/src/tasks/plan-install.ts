@@ -114,6 +114,7 @@ export async function planInstall(
           .join('/')
   const shell = [
     ...Object.entries(access?.environment() ?? {}).map(([name, value]) => `export ${name}=${quoted(value)}`),
+    ...(registryOf(manager) === 'npm' ? [NPM_PROXY] : []),
     ...(folder === '' ? [] : [`cd -- ${quoted(folder)} || exit 1`]),
     ...command.run(up),
   ]
@@ -125,6 +126,11 @@ export async function planInstall(
     lock: lock?.redirected ?? null,
   }
 }
+
+/** A proxy in the .npmrc of a project is for where it comes from; here there is one way out, and npm reads its own names first. */
+const NPM_PROXY =
+  'export npm_config_proxy="$HTTP_PROXY" npm_config_https_proxy="$HTTPS_PROXY" npm_config_noproxy="$NO_PROXY" ' +
+  'pnpm_config_http_proxy="$HTTP_PROXY" pnpm_config_https_proxy="$HTTPS_PROXY" pnpm_config_no_proxy="$NO_PROXY"'
 
 /** A manager that is named takes any manifest of its own registry: `yarn` with only a package.json is fine. */
 function accepts(named: PackageManager, manifest: string, usual: PackageManager): boolean {
