@@ -1,4 +1,5 @@
 import { request as httpRequest, type RequestListener } from 'node:http'
+import { gzipSync } from 'node:zlib'
 import { describe, expect, it } from 'vitest'
 import { getRaw, openTunnel, sendRaw, startBridge, startOrigin, type Bridge } from './loopback-fleet.ts'
 
@@ -191,6 +192,21 @@ describe('the mirror', () => {
         expect(hits.filter((hit) => !hit.startsWith('GET /simple/a/ '))).toEqual([])
       },
       { packages: { pypi: ['a'], npm: ['a'] } },
+    )
+  })
+
+  it('that calls a .tar.gz encoded is named, as its digest would be that of the unpacked one', async () => {
+    await withMirror(
+      (request, response) => {
+        if (request.url !== '/f/a-1.0.tar.gz') html('<a href="/f/a-1.0.tar.gz">')(request, response)
+        else response.writeHead(200, { 'content-encoding': 'x-gzip' }).end(gzipSync('an archive'))
+      },
+      async (bridge) => {
+        expect(await getRaw(bridge.port, `${HOST}/pypi/files/a/a-1.0.tar.gz`)).toContain(
+          'HTTP/1.1 502 the package mirror calls .gz files encoded (Content-Encoding: x-gzip)',
+        )
+        expect(bridge.egress.installed).toEqual([])
+      },
     )
   })
 

@@ -149,8 +149,16 @@ export function createMirror({ url, fileHosts, idleMs }: MirrorOptions): Mirror 
     async file(start, signal) {
       const { answer, body } = await open(start, '*/*', MAX_FILE_BYTES, signal)
       const length = answer.headers.get('content-length')
-      const isPlain = (answer.headers.get('content-encoding') ?? 'identity') === 'identity'
-      const bytes = length === null || !isPlain ? null : Number(length)
+      const encoding = answer.headers.get('content-encoding') ?? 'identity'
+      // Such a server means the file itself, which fetch has unpacked by then: its digest would be another.
+      if (encoding.includes('gzip') && /gz$/i.test(start.pathname)) {
+        body.destroy()
+        throw new MirrorFailure(
+          502,
+          `the package mirror calls .gz files encoded (Content-Encoding: ${encoding})`,
+        )
+      }
+      const bytes = length === null || encoding !== 'identity' ? null : Number(length)
       if (bytes !== null && bytes > MAX_FILE_BYTES) {
         body.destroy()
         throw new MirrorFailure(502, `the file has ${bytes} bytes; at most ${MAX_FILE_BYTES} pass`)
