@@ -312,6 +312,19 @@ def rest():
     os.close(2)
 `
 
+  /** A vfork(2) that is no start of a program: its child computes in the memory that is there. */
+  const SHARES_MEMORY = `import ctypes
+libc, size = ctypes.PyDLL(None), 1 << 20
+stack = ctypes.create_string_buffer(size)
+ctypes.memset(stack, 1, size)
+def compute(_):
+    until = time.process_time() + 0.05
+    while time.process_time() < until: pass
+    os._exit(0)
+call = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)(compute)
+top = ctypes.c_void_p(ctypes.addressof(stack) + size - 64)
+os.waitpid(libc.clone(call, top, 0x4100 | signal.SIGCHLD, None), 0)`
+
   test('is killed, and has ended', async () => {
     const agent = way === 'shared' ? await lab.startShared() : await lab.start('python')
     const { exit, stdout } = await agent.run(
@@ -333,11 +346,54 @@ except ProcessLookupError:
     ['a thread', 'import threading\nthreading.Thread(target=time.sleep, args=(60,), daemon=True).start()'],
     ['a silent child', 'if not os.fork():\n    os.close(1)\n    os.close(2)\n    time.sleep(60)'],
     ['a child that it waited for', 'if not os.fork(): os._exit(0)\nos.wait()'],
+    ['time of a child that had its memory, and no page of its own', SHARES_MEMORY],
+    [
+      'a program that it was before',
+      'import sys\nif not sys.argv[1:]: os.execv(sys.executable, [sys.executable, "main.py", "again"])',
+    ],
+    ['I/O that it hides', 'import ctypes\nctypes.CDLL(None).prctl(4, 0)'],
   ])('is left to its own end with %s', async (_name, before) => {
     const { exit } = await lab.once(python(`${REST}${before}\nrest()\ntime.sleep(0.1)\nos._exit(3)`), {
       way,
     })
     expect(exit.exitCode).toBe(3)
+  })
+
+  test('leaves nobody whom it makes after the agent has looked at it', async () => {
+    const agent = way === 'shared' ? await lab.startShared() : await lab.start('python')
+    // What the agent kills first gives it the time.
+    await agent.run(
+      python(`${REST}
+ready, told = os.pipe()
+signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+for n in range(12):
+    if os.fork() == 0:
+        if os.fork() == 0:
+            os.close(1)
+            os.close(2)
+            held = bytearray(b"x") * (8 << 20)
+            os.write(told, b"x")
+            time.sleep(60)
+        os._exit(0)
+for n in range(12): os.read(ready, 1)
+while open("/proc/self/task/%d/children" % os.getpid()).read(): pass
+rest()
+time.sleep(0.003)
+for n in range(5):
+    if os.fork() == 0:
+        os.setsid()
+        open("made-%d" % os.getpid(), "w").close()
+        time.sleep(60)
+time.sleep(1)`),
+    )
+    const look = `import os
+for name in os.listdir():
+    try:
+        state = name[:5] == "made-" and open("/proc/%s/stat" % name[5:]).read().rpartition(")")[2].split()[0]
+        if state and state != "Z": print(name, state)
+    except FileNotFoundError: pass`
+    expect((await agent.run(python(look))).stdout).toBe('')
+    await stop(agent)
   })
 
   test('is left to its own end while somebody may write', async () => {

@@ -40,6 +40,8 @@ class Agent:
         self.last = (0, 0, None, None, 0, None, None)
         # Proven clean, and nothing was asked since.
         self.rests = False
+        # A program that rested at its end was killed, and nobody has waited for that yet.
+        self.is_dying = False
         self.wake = reap.open_wake()
         if self.state == "idle":
             self.surroundings.begin()
@@ -55,6 +57,8 @@ class Agent:
 
     def on_frame(self, kind, payload):
         self.rests = False
+        if self.is_dying and kind in "JCB":
+            self.wait_for_last()
         if self.state == "hold":
             if kind != "G":
                 raise Closed("frame %s while held" % kind)
@@ -179,10 +183,16 @@ class Agent:
         self.channel.send("X", jsontext.encode(evidence))
         self.last = usage_of(evidence)
         run.close()
+        self.is_dying = run.rests
         self.run, self.state = None, "idle"
         if self.clean_after is not None:
             self.clean()
         self.surroundings.prepare_after(run)
+
+    def wait_for_last(self):
+        """What rested until it was killed may have made others after the agent's look, which only its end brings to light."""
+        self.is_dying = False
+        self.surroundings.kill_others(self.on_reaped)
 
     # ---- between two executions of a cell
 

@@ -169,7 +169,7 @@ class Meters:
             "seen": self.read(),
             "cpuUs": self._cpu_of(pid),
             "io": _io_of(pid),
-            "childFaults": _child_faults_of(pid),
+            "start": _start_of(pid),
         }
 
     def bind(self):
@@ -184,17 +184,23 @@ class Meters:
             seen["cpuUs"] = self._cgroup_cpu()
         return seen
 
+    def knows(self, pid):
+        """True when it waited here: what it was then tells what it did since."""
+        return self._rest is not None and self._rest["pid"] == pid
+
     def peak_kb_at_rest(self, pid):
         """The largest resident size, KiB, of a process that rests at its end (cofferdam_ending.py); None of any other.
 
         What it shows is its signal mask, which no other program has: one that has it all the same has ended, since it is killed.
-        With threads or children it does not rest. Children that it had are counted when it is waited for, and only then.
+        With threads or children it does not rest. What is counted of a process only when it is waited for is that of children that it
+        had, and of the program that it was before an exec; and one that is not dumpable hides its I/O.
         """
         status = _status_of(pid)
         if status.get("SigBlk") != AT_REST or status.get("Threads") != "1" or "VmHWM" not in status:
             return None
-        before = self._rest["childFaults"] if self._rest is not None and self._rest["pid"] == pid else "0"
-        if _child_faults_of(pid) != before or _text("/proc/%d/task/%d/children" % (pid, pid)) != "":
+        if not self.knows(pid) or _start_of(pid) != self._rest["start"] or _text("/proc/%d/task/%d/children" % (pid, pid)) != "":
+            return None
+        if self._rest["io"] is not None and _io_of(pid) is None:
             return None
         return int(status["VmHWM"].split()[0])
 
@@ -261,11 +267,14 @@ def peak_kb_of(pid):
     return 0 if peak is None else int(peak.split()[0])
 
 
-def _child_faults_of(pid):
-    """Page faults of the children that it waited for, as text: it tells whether there were any. None when /proc does not show it."""
+def _start_of(pid):
+    """What stays as it is while a process has neither waited for a child nor gone through exec. None when /proc does not show it.
+
+    proc(5), of which what follows the name begins with field 3: page faults (11, 13) and time (16, 17) of children, start of the stack (28).
+    """
     stat = _text("/proc/%d/stat" % pid)
-    # proc(5): field 11, and what follows the name begins with field 3.
-    return None if stat is None else stat.rpartition(")")[2].split()[8]
+    fields = [] if stat is None else stat.rpartition(")")[2].split()
+    return [fields[at] for at in (8, 10, 13, 14, 25)] if len(fields) > 25 else None
 
 
 def _status_of(pid):

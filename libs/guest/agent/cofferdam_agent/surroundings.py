@@ -89,7 +89,7 @@ class Surroundings:
         elif run.language in ENTRIES:
             run.child = self.warm.take(run, run.env) or self.warm.start(run.language, run.entry, env)
             self.meters.exclude(run.at_bind, run.child.pid, self.options.cell)
-            run.may_rest = run.language == "python" and not self.options.cell and reap.LISTS_CHILDREN
+            run.may_rest = run.language == "python" and self.meters.knows(run.child.pid) and reap.LISTS_CHILDREN
             run.child.tell(spawn.bind_message(run, env))
         else:
             self.warm.release()
@@ -127,12 +127,15 @@ class Surroundings:
             self.kept_runs.finish(run)
 
     def kill_others(self, on_reaped, run=None):
-        """All but what waits, what is kept, and what rests at the end of `run`. True when proven gone."""
+        """All but what waits and what is kept, and what rests at the end of `run` when nobody else is there. True when proven gone."""
         if self.kept:
             self.kept_runs.freeze()
         kept = self.warm.pids() | {kept.pid for kept in self.kept.values()}
         if run is not None and run.rests:
-            kept.add(run.child.pid)
+            if reap.has_only(kept | {run.child.pid}, on_reaped):
+                return True
+            # It only says that it rests: while the others are killed it could make new ones, whom the list of our children lacks.
+            reap.kill_group(run.child.pid)
         if not kept:
             return reap.kill_leftovers(self.options.confined, on_reaped)
         kill_all = None if self.kept or self.warm.is_exposed() else self.kill_all
