@@ -26,6 +26,15 @@ async function endedByDeadline(
   return { ...ended, lateMs: ended.ms - hardMs }
 }
 
+/** Programs that do nothing themselves, by what computes for them. */
+const COMPUTES = {
+  lives: 'import os\nif os.fork() == 0:\n  while True: pass\nos.wait()',
+  'is an orphan':
+    'import os, time\nif os.fork() == 0:\n  if os.fork() == 0:\n    while True: pass\n  os._exit(0)\nos.wait()\ntime.sleep(100)',
+  'has ended':
+    'import os, time\nwhile True:\n  if os.fork() == 0:\n    while time.process_time() < 0.05: pass\n    os._exit(0)\n  os.wait()',
+}
+
 await onTargets(
   (target) => {
     test('memory taken without end, and MemoryError swallowed, is oom', async () => {
@@ -62,6 +71,17 @@ await onTargets(
       attack.stop('cancelled')
       expect((await attack.gone).outcome.ending).toBe('cancelled')
     })
+
+    // gVisor counts none.
+    const whereCounted = target.capabilities?.measures.includes('cpu_ms') === true ? test : () => undefined
+    for (const [which, source] of Object.entries(COMPUTES))
+      whereCounted(`CPU time of a child that ${which} counts for the limit`, async () => {
+        const { outcome } = await target.run({
+          program: python(source),
+          limits: { cpu_time_ms: 200, soft_timeout_ms: 60_000, hard_timeout_ms: 70_000 },
+        })
+        expect(outcome).toMatchObject({ ending: 'hard_timeout', reason: 'cpu_time_limit' })
+      })
 
     test('1 GB on stdout without a newline, and as much on stderr at once, costs the worker little', async () => {
       resetPeakMemory(target.pid)

@@ -128,15 +128,18 @@ export class GuestSandbox implements Sandbox {
     return await this.#guest.snapshot(request)
   }
 
-  /** Since the program's start; from the kernel without a word of the guest where there are counters, for the program may hold it up. */
+  /** Since the program's start; from the kernel without a word of the guest where there are counters or a limit, for the program may hold it up. */
   async usage(): Promise<Usage> {
     const guest = this.#guest
     if (!this.#isBusy && this.#last !== null) return this.#last
     const { parts } = this.#place.slot
-    if (parts.cgroup === null) return { ...(await guest.usage()), ...usageFromHost(parts, null) }
+    const walked = this.#evidence?.walkedCpuMs() ?? null
+    if (parts.cgroup === null && walked === null)
+      return { ...(await guest.usage()), ...usageFromHost(parts, null) }
     if (guest.closed) throw new CofferdamError('sandbox_lost')
     return {
       ...unmeasuredUsage(this.#evidence?.wallMs() ?? 0),
+      ...(walked === null ? {} : { cpu_ms: walked }),
       ...usageFromHost(parts, this.#evidence?.before ?? null),
     }
   }

@@ -5,6 +5,7 @@ import { diskUse } from './disk-use.ts'
 import { watchFolder } from './folder-watch.ts'
 import type { HostSlotParts } from './host-slot.ts'
 import { watchMemory } from './memory-watch.ts'
+import { treeCpuMs } from './tree-cpu.ts'
 
 const MiB = 1024 * 1024
 
@@ -14,6 +15,8 @@ export interface RunEvidence {
   readonly before: CgroupCounters | null
   /** Since its start. */
   wallMs(): number
+  /** CPU time since its start, by a walk over its processes; null with a cgroup, which counts better, and where nothing limits it. */
+  walkedCpuMs(): number | null
   /** Processes that the kernel killed for memory since its start; 0 without a cgroup. */
   oomKills(): number
   /** The guest's word for what only it knows, the kernel's counters and our own watches for the rest. */
@@ -31,11 +34,14 @@ export function watchRun(parts: HostSlotParts, { limits, reuse }: SandboxSpec): 
   // Reading takes 0.2 ms, which a program of its own slot need not wait for.
   const before = reuse === 'job' ? atRest : (cgroup?.read() ?? null)
   const startedMs = performance.now()
+  const isWalked = cgroup === null && limits.cpu_time_ms !== undefined
+  const cpuBefore = isWalked ? treeCpuMs(identity.pid) : null
   const memory = cgroup === null ? watchMemory(identity.pid, limits.memory_mib * MiB, disks) : null
   const disk = folder === null ? null : watchFolder(folder, limits.disk_mib * MiB, identity.pid)
   return {
     before,
     wallMs: () => performance.now() - startedMs,
+    walkedCpuMs: () => (cpuBefore === null ? null : treeCpuMs(identity.pid) - cpuBefore),
     oomKills: () => (cgroup?.read().oomKills ?? 0) - (before?.oomKills ?? 0),
     addTo(exit) {
       const after = cgroup?.read() ?? null
