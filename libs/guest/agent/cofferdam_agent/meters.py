@@ -185,8 +185,8 @@ class Meters:
         return seen
 
     def knows(self, pid):
-        """True when it waited here: what it was then tells what it did since."""
-        return self._rest is not None and self._rest["pid"] == pid
+        """True when it waited here and /proc showed it, which Landlock may forbid: what it was then tells what it did since."""
+        return self._rest is not None and self._rest["pid"] == pid and self._rest["start"] is not None
 
     def peak_kb_at_rest(self, pid):
         """The largest resident size, KiB, of a process that rests at its end (cofferdam_ending.py); None of any other.
