@@ -276,6 +276,17 @@ time.sleep(60)`)
     expect(weak.capabilities.enforces).not.toContain('memory')
   })
 
+  test('starts Node without a cgroup, too, for a program that may have little memory', async ({ skip }) => {
+    skip(!isHere, `${name} cannot run here`)
+    await using weak = await createBackend(
+      processConfigSchema.parse({ ...settings, cgroups: false, runtime_dir: runtimeDir }),
+      {},
+    )
+    const program: Program = { type: 'script', language: 'javascript', source: 'console.log("on")' }
+    await using sandbox = await weak.open(specOf(program, { memory_mib: 96 }), signal)
+    expect(await run(sandbox, program)).toMatchObject({ stdout: 'on\n', exit: { exitCode: 0 } })
+  })
+
   test('a worker that is killed takes its sandboxes along, and another sweeps the record', async ({
     skip,
   }) => {

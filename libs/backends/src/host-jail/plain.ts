@@ -40,8 +40,8 @@ export function createPlainRung(parts: HostParts, isolation: Isolation): Rung {
         env: { HOME: `${folder}/tmp`, TMPDIR: `${folder}/tmp` },
         rlimits: {
           fsize: spec.limits.disk_mib * MiB,
-          // RLIMIT_NPROC counts every process of the user, so it says nothing here.
-          ...(hasCgroup ? {} : { data: (2 * spec.limits.memory_mib + 256) * MiB }),
+          // RLIMIT_NPROC counts every process of the user, so it says nothing here; data as in a jail (process/resource-limits.ts).
+          ...(hasCgroup ? {} : { data: (2 * spec.limits.memory_mib + 768) * MiB }),
         },
         ...(noNetworkFilter === null ? {} : { seccomp: noNetworkFilter }),
       })

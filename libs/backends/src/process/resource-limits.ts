@@ -2,10 +2,13 @@
 
 const MiB = 1024 * 1024
 
+/** What an interpreter reserves at its start and never uses: Node 26 ends with SIGTRAP below some 560 MiB. */
+const RESERVED_MIB = 768
+
 /**
  * Per process or per user, so weaker than a cgroup. `data` counts writable private memory: a net below the memory watch, wide
  * enough for what allocators reserve. RLIMIT_AS would break Node (local-isolation.md §8).
  */
 export function withoutCgroup(limits: { memory_mib: number; pids: number }): Record<string, number> {
-  return { nproc: limits.pids + 1, data: (2 * limits.memory_mib + 256) * MiB }
+  return { nproc: limits.pids + 1, data: (2 * limits.memory_mib + RESERVED_MIB) * MiB }
 }
