@@ -42,15 +42,23 @@ const MASKED_PATHS = [
   '/proc/scsi',
   '/proc/interrupts',
   '/sys/firmware',
-  '/sys/devices/virtual/powercap',
   '/proc/cmdline',
   '/proc/config.gz',
   '/proc/version',
   '/proc/diskstats',
   '/proc/pressure',
   '/proc/partitions',
+  // Of /sys stays what runtimes read: /sys/devices/system, /sys/fs/cgroup, /sys/kernel/mm. `virtual` has moby's powercap in it.
   '/sys/block',
-  '/sys/devices/virtual/dmi',
+  '/sys/bus',
+  '/sys/class',
+  '/sys/dev',
+  '/sys/devices/virtual',
+  '/sys/kernel/boot_params',
+  '/sys/kernel/notes',
+  '/sys/kernel/slab',
+  '/sys/kernel/vmcoreinfo',
+  '/sys/module',
 ]
 const READONLY_PATHS = ['/proc/bus', '/proc/fs', '/proc/irq', '/proc/sys', '/proc/sysrq-trigger']
 

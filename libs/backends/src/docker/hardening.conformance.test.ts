@@ -138,12 +138,14 @@ for place in ('/', '/etc', '/usr/lib/cofferdam/agent', '/proc/sys/kernel', '/sys
         out['written'].append(place)
     except OSError:
         pass
-for path in ('/proc/cmdline', '/proc/version', '/proc/kcore', '/proc/keys', '/proc/diskstats', '/proc/config.gz'):
+for path in ('/proc/cmdline', '/proc/version', '/proc/kcore', '/proc/keys', '/proc/diskstats', '/proc/config.gz', '/sys/kernel/notes', '/sys/kernel/vmcoreinfo'):
     try:
         out['read'][path] = open(path, 'rb').read(10).decode('latin1')
     except OSError:
         out['read'][path] = ''
-out['block'] = os.listdir('/sys/block')
+folders = ('block', 'class/block', 'dev/block', 'devices/virtual/block', 'bus', 'module')
+out['sys'] = [name for folder in folders if os.path.exists('/sys/' + folder) for name in os.listdir('/sys/' + folder)]
+out['cpus'] = os.path.exists('/sys/devices/system/cpu/online')
 out['interfaces'] = [line.split(':')[0].strip() for line in open('/proc/net/dev').readlines()[2:]]
 out['host'] = os.uname().nodename
 made = 0
@@ -156,7 +158,13 @@ print(json.dumps(out))
 `),
     )
     const { inodes, read, ...rest } = JSON.parse(said) as { inodes: number; read: Record<string, string> }
-    expect(rest).toEqual({ written: ['/tmp', '/dev/shm'], block: [], interfaces: ['lo'], host: 'sandbox' })
+    expect(rest).toEqual({
+      written: ['/tmp', '/dev/shm'],
+      sys: [],
+      cpus: true,
+      interfaces: ['lo'],
+      host: 'sandbox',
+    })
     expect(new Set(Object.values(read))).toEqual(new Set(['']))
     expect(inodes).toBeGreaterThan(1000)
     expect(inodes).toBeLessThan(16_384)

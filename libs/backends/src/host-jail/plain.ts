@@ -3,6 +3,7 @@ import { spawn } from 'node:child_process'
 import type { Isolation } from '@cofferdam/contract'
 import { agentArgv } from '@cofferdam/guest'
 import type { HostParts } from './prepare-host.ts'
+import { dataLimit } from './resource-limits.ts'
 import type { Rung } from './rung.ts'
 
 const MiB = 1024 * 1024
@@ -40,8 +41,8 @@ export function createPlainRung(parts: HostParts, isolation: Isolation): Rung {
         env: { HOME: `${folder}/tmp`, TMPDIR: `${folder}/tmp` },
         rlimits: {
           fsize: spec.limits.disk_mib * MiB,
-          // RLIMIT_NPROC counts every process of the user, so it says nothing here; data as in a jail (process/resource-limits.ts).
-          ...(hasCgroup ? {} : { data: (2 * spec.limits.memory_mib + 768) * MiB }),
+          // RLIMIT_NPROC counts every process of the user, so it says nothing here.
+          ...(hasCgroup ? {} : { data: dataLimit(spec.limits.memory_mib) }),
         },
         ...(noNetworkFilter === null ? {} : { seccomp: noNetworkFilter }),
       })

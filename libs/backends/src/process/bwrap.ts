@@ -8,9 +8,9 @@ import type { Readable } from 'node:stream'
 import { agentArgv, sharedStart, type AgentOptions } from '@cofferdam/guest'
 import type { Filters, HostParts } from '../host-jail/prepare-host.ts'
 import { MARK } from '../host-jail/process-identity.ts'
+import { withoutCgroup } from '../host-jail/resource-limits.ts'
 import type { Launch, Launched, Rung } from '../host-jail/rung.ts'
 import { createStarter, type Starter } from '../host-jail/starter.ts'
-import { withoutCgroup } from './resource-limits.ts'
 import { GUEST, jailTree, NODE, OWN_DISKS, PATH, SHM_BYTES, type JailTree } from './jail-tree.ts'
 
 const MiB = 1024 * 1024

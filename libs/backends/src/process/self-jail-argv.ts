@@ -1,9 +1,9 @@
 /** The command line of jail.py: how it fences itself in, and the agent that it becomes. */
 import { agentArgv } from '@cofferdam/guest'
 import type { Filters, HostParts } from '../host-jail/prepare-host.ts'
+import { withoutCgroup } from '../host-jail/resource-limits.ts'
 import type { Launch } from '../host-jail/rung.ts'
 import { GUEST, NODE, PATH, SHM_BYTES, type JailTree } from './jail-tree.ts'
-import { withoutCgroup } from './resource-limits.ts'
 
 const MiB = 1024 * 1024
 

@@ -9,6 +9,10 @@ const RESERVED_MIB = 768
  * Per process or per user, so weaker than a cgroup. `data` counts writable private memory: a net below the memory watch, wide
  * enough for what allocators reserve. RLIMIT_AS would break Node (local-isolation.md §8).
  */
-export function withoutCgroup(limits: { memory_mib: number; pids: number }): Record<string, number> {
-  return { nproc: limits.pids + 1, data: (2 * limits.memory_mib + RESERVED_MIB) * MiB }
-}
+export const withoutCgroup = (limits: { memory_mib: number; pids: number }): Record<string, number> => ({
+  nproc: limits.pids + 1,
+  data: dataLimit(limits.memory_mib),
+})
+
+/** The `data` of it, bytes, for whom a number of processes would be that of the whole user. */
+export const dataLimit = (memoryMib: number): number => (2 * memoryMib + RESERVED_MIB) * MiB
