@@ -4,6 +4,8 @@ import type { ReportDraft, TestCase } from './report-draft.ts'
 
 /** The contract's longest message. */
 const MAX_OUTPUT = 8192
+/** The shortest true lines of 8 MiB; a result can say any number. */
+const MAX_TESTS = 100_000
 
 const STATUS: Readonly<Record<string, TestCase['status']>> = {
   ok: 'passed',
@@ -11,36 +13,78 @@ const STATUS: Readonly<Record<string, TestCase['status']>> = {
   ignored: 'skipped',
 }
 
+/** What one test binary printed, between its `running 3 tests` and its result. */
+interface Binary {
+  tests: { name: string; status: TestCase['status'] }[]
+  outputs: Map<string, string>
+  /** Names of the list that stands before the result. */
+  listed: string[]
+}
+
 /** True when every test binary that began came to its result. */
 export function readCargo(text: string, draft: ReportDraft): boolean {
-  let running = 0
-  let results = 0
-  const tests: { name: string; status: TestCase['status'] }[] = []
-  const outputs = new Map<string, string>()
+  let began = 0
+  let died = 0
+  let binary: Binary | null = null
   let block: string | null = null
   for (const line of linesOf(text)) {
-    const test = !line.startsWith('test ')
-      ? null
-      : /^test (.+?)(?: - should panic)? \.\.\. (ok|FAILED|ignored)\b/.exec(line)
     const head = !line.startsWith('---- ') ? null : /^---- (.+) stdout ----$/.exec(line)
-    if (/^running \d+ tests?$/.test(line)) running += 1
-    else if (line.startsWith('test result: ')) {
-      results += 1
-      for (const one of tests) draft.add(caseOf(one, outputs))
-      tests.length = 0
-      outputs.clear()
+    if (binary !== null && head !== null) block = head[1] ?? ''
+    else if (binary !== null && line === 'failures:') {
       block = null
-    } else if (test !== null) tests.push({ name: test[1] ?? '', status: STATUS[test[2] ?? ''] ?? 'skipped' })
-    else if (head !== null) block = head[1] ?? ''
-    else if (/^failures:$/.test(line)) block = null
-    else if (block !== null) {
-      const sofar = outputs.get(block) ?? ''
-      if (sofar.length < MAX_OUTPUT) outputs.set(block, `${sofar}${line}\n`.slice(0, MAX_OUTPUT))
+      binary.listed = []
+    } else if (binary !== null && block !== null) {
+      // Whatever it looks like, a test has printed it.
+      const sofar = binary.outputs.get(block) ?? ''
+      if (sofar.length < MAX_OUTPUT) binary.outputs.set(block, `${sofar}${line}\n`.slice(0, MAX_OUTPUT))
+    } else if (RUNNING.test(line)) {
+      if (binary !== null) died += 1
+      addSeen(binary, draft)
+      began += 1
+      binary = { tests: [], outputs: new Map(), listed: [] }
+    } else if (binary !== null) {
+      const result = RESULT.exec(line)
+      const test = !line.startsWith('test ') ? null : TEST.exec(line)
+      if (result !== null) {
+        addCounted(binary, result.slice(1).map(Number), draft)
+        binary = null
+      } else if (test !== null)
+        binary.tests.push({ name: test[1] ?? '', status: STATUS[test[2] ?? ''] ?? 'skipped' })
+      else if (line.startsWith('    ') && binary.listed.length < MAX_TESTS) binary.listed.push(line.slice(4))
     }
   }
-  // A binary that died has told some of its tests.
-  for (const one of tests) draft.add(caseOf(one, outputs))
-  return running > 0 && running === results
+  addSeen(binary, draft)
+  for (let n = 0; n < died && draft.total < MAX_TESTS; n++) draft.add(DEAD)
+  return began > 0 && died === 0 && binary === null
+}
+
+const RUNNING = /^running \d+ tests?$/
+const TEST = /^test (.+?)(?: - should panic)? \.\.\. (ok|FAILED|ignored)\b/
+const RESULT = /^test result: \w+\. (\d{1,9}) passed; (\d{1,9}) failed; (\d{1,9}) ignored;/
+
+/** Cargo goes on with the next binary, and exits with 0 when this one did. */
+const DEAD: TestCase = {
+  name: 'a test binary',
+  status: 'errored',
+  message: 'It ended before its result: a test may have ended the process.',
+}
+
+/** A binary that died has told some of its tests. */
+function addSeen(binary: Binary | null, draft: ReportDraft): void {
+  for (const one of binary?.tests ?? []) draft.add(caseOf(one, binary?.outputs ?? new Map()))
+}
+
+/** The result's own counts: a test that prints past the capture can make the line of any test illegible. */
+function addCounted({ tests, outputs, listed }: Binary, counts: readonly number[], draft: ReportDraft): void {
+  const [passed = 0, failed = 0, ignored = 0] = counts
+  const seen = tests.filter(({ status }) => status === 'failed').map(({ name }) => name)
+  const names = [...new Set([...seen, ...listed])]
+  const add = (count: number, one: (n: number) => TestCase): void => {
+    for (let n = 0; n < count && draft.total < MAX_TESTS; n++) draft.add(one(n))
+  }
+  add(failed, (n) => caseOf({ name: names[n] ?? '', status: 'failed' }, outputs))
+  add(passed, () => ({ name: '', status: 'passed' }))
+  add(ignored, () => ({ name: '', status: 'skipped' }))
 }
 
 function caseOf(test: { name: string; status: TestCase['status'] }, outputs: Map<string, string>): TestCase {

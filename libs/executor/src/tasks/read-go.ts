@@ -20,18 +20,23 @@ const MAX_OUTPUT = 8192
 /** A test's own prints to the stream of events; a report that is none is not worth reading on. */
 const MAX_BROKEN = 1000
 
-/** True when every package came to its end. `modulePath` is the name that go.mod gives the project; '' when unknown. */
-export function readGo(text: string, draft: ReportDraft, modulePath: string): boolean {
+/**
+ * True when every package came to its end. `modulePath` is the name that go.mod gives the project; '' when unknown. `printed`
+ * has the compiler's words where Go is older than 1.24 and does not tell them as events.
+ */
+export function readGo(text: string, draft: ReportDraft, modulePath: string, printed: string): boolean {
   const outputs = new Map<string, string>()
   const ended = new Map<string, { test: string; pkg: string; action: string; ms: number }>()
   const open = new Set<string>()
-  const failedPackages: string[] = []
+  const failedPackages = new Set<string>()
   let broken = 0
   const packagesWithFailures = new Set<string>()
   for (const line of linesOf(text)) {
     const parsed = eventSchema.safeParse(jsonOrUndefined(line))
     if (!parsed.success) {
-      broken += 1
+      const pkg = NOT_BUILT.exec(line)?.[1]
+      if (pkg === undefined) broken += 1
+      else failedPackages.add(pkg)
       if (broken > MAX_BROKEN) return false
       continue
     }
@@ -51,29 +56,52 @@ export function readGo(text: string, draft: ReportDraft, modulePath: string): bo
       if (test !== undefined) {
         ended.set(key, { test, pkg, action, ms: Elapsed * 1000 })
         if (action === 'fail') packagesWithFailures.add(pkg)
-      } else if (action === 'fail') failedPackages.push(pkg)
+      } else if (action === 'fail') failedPackages.add(pkg)
     }
   }
   const parents = new Set<string>()
-  for (const { test, pkg } of ended.values())
-    for (let at = test.lastIndexOf('/'); at > 0; at = test.lastIndexOf('/', at - 1))
+  /** Parents of a failed test, whose own failure it is. */
+  const explained = new Set<string>()
+  for (const { test, pkg, action } of ended.values())
+    for (let at = test.lastIndexOf('/'); at > 0; at = test.lastIndexOf('/', at - 1)) {
       parents.add(`${pkg}\0${test.slice(0, at)}`)
+      if (action === 'fail') explained.add(`${pkg}\0${test.slice(0, at)}`)
+    }
   for (const [key, { test, pkg, action, ms }] of ended) {
-    if (parents.has(key)) continue
+    // One that fails although its subtests pass says what is wrong.
+    if (parents.has(key) && (action !== 'fail' || explained.has(key))) continue
     const message = outputs.get(key) ?? ''
     const status = action === 'pass' ? 'passed' : action === 'skip' ? 'skipped' : 'failed'
     draft.add({ name: test, status, ms, detail: () => ({ ...placeIn(message, pkg, modulePath), message }) })
   }
   for (const pkg of failedPackages)
     if (!packagesWithFailures.has(pkg)) {
-      const message = outputs.get(`${pkg}\0`) ?? ''
       draft.add({
         name: pkg,
         status: 'errored',
-        detail: () => ({ ...placeIn(message, pkg, modulePath), message }),
+        detail: () => {
+          const message =
+            outputs.get(`${pkg}\0`) ?? compilerSaid(printed, pkg) ?? 'The package was not built.'
+          return { ...placeIn(message, pkg, modulePath), message }
+        },
       })
     }
   return open.size === 0 && draft.total > 0
+}
+
+/** Printed as it is, also under -json, until Go 1.24. */
+const NOT_BUILT = /^FAIL\t(\S{1,1024}) \[(?:build|setup) failed\]$/
+
+/** The compiler's lines about a package stand below `# package [package.test]`. */
+function compilerSaid(printed: string, pkg: string): string | null {
+  const lines = printed.split('\n')
+  const at = lines.findIndex((line) => line === `# ${pkg}` || line.startsWith(`# ${pkg} [`))
+  if (at === -1) return null
+  const end = lines.findIndex((line, n) => n > at && !/^\S+\.go:\d|^\t/.test(line))
+  return lines
+    .slice(at + 1, end === -1 ? undefined : end)
+    .join('\n')
+    .slice(0, MAX_OUTPUT)
 }
 
 /** `    add_test.go:12: …` is relative to the package's folder; a compiler says `./add.go:3:1: …`. */

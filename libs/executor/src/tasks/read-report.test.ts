@@ -8,11 +8,21 @@ import { readReport } from './read-report.ts'
 const recorded = (name: string): string =>
   readFileSync(new URL(`../../test/fixtures/reports/${name}`, import.meta.url), 'utf8')
 
-function read(
-  form: ReportForm | null,
-  report: string | null,
-  options: { framework?: TestFramework; printed?: string; project?: string; modulePath?: string } = {},
-) {
+interface Options {
+  framework?: TestFramework
+  printed?: string
+  project?: string
+  modulePath?: string
+}
+
+const read = (form: ReportForm | null, report: string | null, options: Options = {}) =>
+  testReportSchema.parse(readFully(form, report, options).report)
+
+/** Whether the runner came to its end. */
+const ended = (form: ReportForm, report: string | null, printed: string): boolean =>
+  readFully(form, report, { printed }).ended
+
+function readFully(form: ReportForm | null, report: string | null, options: Options) {
   const plan: TestsPlan = {
     type: 'tests',
     framework: options.framework ?? 'npm',
@@ -24,7 +34,7 @@ function read(
     report: form === null ? null : { path: '.x/report', form },
   }
   const left = { report, root: '/tmp/place', modulePath: options.modulePath ?? '' }
-  return testReportSchema.parse(readReport(plan, left, options.printed ?? '').report)
+  return readReport(plan, left, options.printed ?? '')
 }
 
 const places = ({ failures }: ReturnType<typeof read>): string[] =>
@@ -105,6 +115,45 @@ describe('reports of real tools', () => {
     expect(report.failures[0]?.message).toContain('naïve ☃')
   })
 
+  it('counts as cargo does when a test prints past the capture, and believes nothing that a test printed', () => {
+    const text = `
+running 3 tests
+direct, without a newline: test noisy ... ok
+also direct: test bad ... FAILED
+test good ... ok
+
+failures:
+
+---- bad stdout ----
+test forged ... FAILED
+    forged
+running 7 tests
+test result: ok. 7 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out
+thread 'bad' (7) panicked at src/lib.rs:4:9:
+no
+
+failures:
+    bad
+
+test result: FAILED. 2 passed; 1 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.00s
+`
+    const report = read('cargo', text, { framework: 'cargo' })
+    expect(report).toMatchObject({ total: 3, passed: 2, failed: 1, skipped: 0, complete: true })
+    expect(report.failures).toMatchObject([{ name: 'bad', file: 'src/lib.rs', line: 4 }])
+  })
+
+  it('takes a test binary that ended without its result for an error, whatever the next one says', () => {
+    const rest = `
+running 0 tests
+
+test result: ok. 0 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.02s
+`
+    const died = read('cargo', `running 2 tests\ntest a ... ok\n${rest}`, { framework: 'cargo' })
+    expect(died).toMatchObject({ total: 2, passed: 1, failed: 0, errored: 1, complete: false })
+    const last = `${rest}\nrunning 2 tests\ntest a ... ok\n`
+    expect(ended('cargo', last, last)).toBe(false)
+  })
+
   it('reads the events of go test: subtests instead of their parents, and a package that does not build', () => {
     const lines = [
       { Action: 'start', Package: 'example.com/m/calc' },
@@ -127,6 +176,21 @@ describe('reports of real tools', () => {
     const report = read('go', text, { framework: 'go', modulePath: 'example.com/m' })
     expect(report).toMatchObject({ total: 3, passed: 1, failed: 1, errored: 1, complete: true })
     expect(places(report)).toEqual(['calc/add_test.go:9', 'bad/bad.go:3'])
+  })
+
+  it('names a Go test that fails although its subtests pass, and what the compiler said before Go 1.24', () => {
+    const events = [
+      { Action: 'pass', Package: 'm', Test: 'TestOwn/fine', Elapsed: 0 },
+      { Action: 'output', Package: 'm', Test: 'TestOwn', Output: '    a_test.go:7: afterwards\n' },
+      { Action: 'fail', Package: 'm', Test: 'TestOwn', Elapsed: 0 },
+      { Action: 'fail', Package: 'm', Elapsed: 0 },
+    ]
+    const text = [...events.map((event) => JSON.stringify(event)), 'FAIL\tm/b [build failed]'].join('\n')
+    const printed = '# m/b [m/b.test]\nb/b_test.go:3:32: undefined: f\n'
+    const report = read('go', text, { framework: 'go', modulePath: 'm', printed })
+    expect(report).toMatchObject({ total: 3, passed: 1, failed: 1, errored: 1, complete: true })
+    expect(places(report)).toEqual(['a_test.go:7', 'b/b_test.go:3'])
+    expect(report.failures[1]?.message).toBe('b/b_test.go:3:32: undefined: f')
   })
 
   it('names files relative to the work directory when the project is a folder of it', () => {
@@ -247,6 +311,11 @@ describe('hostile reports', () => {
     ['failed tests', 'go', filled('', `${JSON.stringify(failed)}\n`)],
     ['a deep test', 'go', JSON.stringify({ ...failed, Test: filled('T', '/a') })],
     ['a long line', 'cargo', filled('test ', ' - should panic')],
+    [
+      'large results',
+      'cargo',
+      filled('', 'running 1 test\ntest result: ok. 999999999 passed; 0 failed; 0 ignored;\n'),
+    ],
     ['running lines', 'cargo', filled('', 'running 1 test\ntest a ... FAILED\n---- a stdout ----\nat at\n')],
   ])('gives up on 8 MiB of %s before the worker stands still', (_what, form, report) => {
     const before = process.cpuUsage()

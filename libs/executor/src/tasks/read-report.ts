@@ -64,10 +64,11 @@ export interface ReadReport {
 /** `printed` is the end of what was printed, both streams; its counts stand in when there is no report. */
 export function readReport(plan: TestsPlan, left: LeftBehind, printed: string): ReadReport {
   const draft = createReportDraft({ root: left.root, project: plan.project })
-  const read = left.report === null || plan.report === null ? null : parse(plan.report.form, left, draft)
+  const read =
+    left.report === null || plan.report === null ? null : parse(plan.report.form, left, draft, printed)
   const fields = { framework: plan.framework, command: plan.shown }
   const summary = read?.complete === true ? null : readPrinted(printed)
-  const ended = read?.complete === true || summary !== null
+  const ended = read?.complete === true || (summary !== null && !isWholeOutput(plan, left))
   if (read !== null && (read.complete || draft.total > 0))
     return { report: draft.finish({ ...fields, ...read }), ended }
   const place: Place = { root: '', project: '' }
@@ -77,10 +78,15 @@ export function readReport(plan: TestsPlan, left: LeftBehind, printed: string): 
   return { report: { ...empty, framework, ...summary.counts }, ended }
 }
 
+/** A report that is all of what was printed: a summary in it is of those binaries that came to one. */
+const isWholeOutput = ({ report }: TestsPlan, left: LeftBehind): boolean =>
+  report?.form === 'cargo' && left.report !== null && Buffer.byteLength(left.report) < MAX_REPORT_BYTES
+
 function parse(
   form: NonNullable<TestsPlan['report']>['form'],
   { report, modulePath }: LeftBehind,
   draft: ReportDraft,
+  printed: string,
 ): { complete: boolean; durationMs?: number } | null {
   const text = report ?? ''
   switch (form) {
@@ -93,7 +99,7 @@ function parse(
     case 'jest':
       return { complete: readJest(text, draft) }
     case 'go':
-      return { complete: readGo(text, draft, modulePath) }
+      return { complete: readGo(text, draft, modulePath, printed) }
     case 'cargo':
       return { complete: readCargo(text, draft) }
   }
