@@ -31,7 +31,8 @@ describe('the verdict of a test run', () => {
       name,
       file: 'tests/test_x.py',
       line,
-      message: 'Traceback (most recent call last):\n  assert 1 == 2\nmore',
+      message:
+        'Traceback (most recent call last):\n  File "a.py", line 12, in f\n    assert 1 == 2\nAssertionError: no\nmore',
     })
     const failures = [failure('test_add', 12), failure('test_sub', null)]
     const { ending, reason, text } = testVerdict(
@@ -41,7 +42,7 @@ describe('the verdict of a test run', () => {
     )
     expect({ ending, reason }).toEqual({ ending: 'error', reason: 'tests_failed' })
     expect(text).toBe(
-      '6 of 41 tests failed (1 could not be run): test_add (tests/test_x.py:12) assert 1 == 2; test_sub (tests/test_x.py) assert 1 == 2; and 4 more',
+      '6 of 41 tests failed (1 could not be run): test_add (tests/test_x.py:12) AssertionError: no; test_sub (tests/test_x.py) AssertionError: no; and 4 more',
     )
   })
 

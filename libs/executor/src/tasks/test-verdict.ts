@@ -41,13 +41,16 @@ function failures({ total, failed, errored, failures: list }: TestReport): strin
   const named = list.slice(0, MAX_NAMED).map(({ name, file, line, message }) => {
     const place = file === null ? '' : ` (${line === null ? file : `${file}:${line}`})`
     const said = firstLine(message)
-    return `${name}${place}${said === '' ? '' : ` ${said}`}`
+    return `${name.slice(0, MAX_MESSAGE)}${place}${said === '' ? '' : ` ${said}`}`
   })
   const more = bad > named.length && named.length > 0 ? `; and ${bad - named.length} more` : ''
   return `${counts}${errors}${named.length === 0 ? '.' : `: ${named.join('; ')}${more}`}`
 }
 
+/** Of a Python trace the line that names the exception; its frames are the place, which is told already. */
 const firstLine = (message: string): string => {
-  const line = message.split('\n').find((text) => text.trim() !== '' && !text.startsWith('Traceback ')) ?? ''
-  return line.trim().slice(0, MAX_MESSAGE)
+  const lines = message.split('\n').filter((text) => text.trim() !== '')
+  const isTrace = lines[0]?.startsWith('Traceback ') === true
+  const line = isTrace ? lines.find((text, n) => n > 0 && !/^\s/.test(text)) : lines[0]
+  return (line ?? '').trim().slice(0, MAX_MESSAGE)
 }
