@@ -13,6 +13,7 @@ interface Options {
   printed?: string
   project?: string
   modulePath?: string
+  stopped?: boolean
 }
 
 const read = (form: ReportForm | null, report: string | null, options: Options = {}) =>
@@ -34,7 +35,7 @@ function readFully(form: ReportForm | null, report: string | null, options: Opti
     report: form === null ? null : { path: '.x/report', form },
   }
   const left = { report, root: '/tmp/place', modulePath: options.modulePath ?? '' }
-  return readReport(plan, left, options.printed ?? '')
+  return readReport(plan, left, options.printed ?? '', options.stopped ?? false)
 }
 
 const places = ({ failures }: ReturnType<typeof read>): string[] =>
@@ -62,6 +63,16 @@ describe('reports of real tools', () => {
     ])
     expect(report.failures[2]?.message).toMatch(/^ValueError: boom <é> &/)
     expect(report.duration_ms).toBeGreaterThan(0)
+  })
+
+  it('does not count the test that pytest was at when it was stopped, and reads no colour in a message', () => {
+    const text =
+      '<testsuites><testsuite time="1"><testcase classname="a" name="bad" time="0"><failure message="#x1B[31mred#x1B[0m" />' +
+      '</testcase><testcase classname="a" name="endless" time="0" /></testsuite></testsuites>'
+    const stopped = read('junit', text, { stopped: true })
+    expect(stopped).toMatchObject({ total: 1, passed: 0, failed: 1 })
+    expect(stopped.failures[0]?.message).toBe('red')
+    expect(read('junit', text)).toMatchObject({ total: 2, passed: 1, failed: 1 })
   })
 
   it('reads what our runner of unittest wrote: subtests, class fixtures and a file that cannot be loaded', () => {

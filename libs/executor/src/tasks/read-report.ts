@@ -62,10 +62,18 @@ export interface ReadReport {
 }
 
 /** `printed` is the end of what was printed, both streams; its counts stand in when there is no report. */
-export function readReport(plan: TestsPlan, left: LeftBehind, printed: string): ReadReport {
+export function readReport(
+  plan: TestsPlan,
+  left: LeftBehind,
+  printed: string,
+  /** The run was ended from outside. */
+  stopped: boolean,
+): ReadReport {
   const draft = createReportDraft({ root: left.root, project: plan.project })
   const read =
-    left.report === null || plan.report === null ? null : parse(plan.report.form, left, draft, printed)
+    left.report === null || plan.report === null
+      ? null
+      : parse(plan.report.form, left, draft, { printed, stopped })
   const fields = { framework: plan.framework, command: plan.shown }
   const summary = read?.complete === true ? null : readPrinted(printed)
   const ended = read?.complete === true || (summary !== null && !isWholeOutput(plan, left))
@@ -86,12 +94,12 @@ function parse(
   form: NonNullable<TestsPlan['report']>['form'],
   { report, modulePath }: LeftBehind,
   draft: ReportDraft,
-  printed: string,
+  { printed, stopped }: { printed: string; stopped: boolean },
 ): { complete: boolean; durationMs?: number } | null {
   const text = report ?? ''
   switch (form) {
     case 'junit': {
-      const found = readJunit(text, draft)
+      const found = readJunit(text, draft, stopped)
       return found === null ? null : { complete: true, ...found }
     }
     case 'events':

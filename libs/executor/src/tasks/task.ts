@@ -116,11 +116,12 @@ function testsTask(plan: TestsPlan): Task {
       left = await takeReport(sandbox, plan, signal)
     },
     conclude(verdict, facts, printed, redact) {
-      const { report, ended } = readReport(plan, left, printed)
+      const stopped = verdict.ending !== 'ok' && verdict.ending !== 'error'
+      const { report, ended } = readReport(plan, left, printed, stopped)
       const tests = {
         ...report,
         // A runner that is asked to stop may still write its summary, of the tests that it had by then.
-        complete: report.complete && (verdict.ending === 'ok' || verdict.ending === 'error'),
+        complete: report.complete && !stopped,
         command: redact(report.command),
         failures: report.failures.map((failure) => ({
           ...failure,
