@@ -197,6 +197,25 @@ describe.each(['process', 'docker'])('on %s', { timeout: TEST_MS }, (name) => {
     expect(outcome.tests?.failures).toMatchObject([{ file: 'test_broken.py', line: 3 }])
   })
 
+  when(
+    'packages below src are found, before an older copy that was installed, and files by either of their names',
+    async () => {
+      const files = {
+        'src/calc/__init__.py': RIGHT,
+        '.packages/calc/__init__.py': WRONG,
+        '.packages/dep.py': '',
+        'tests/__init__.py': '',
+        'tests/calc_test.py': `import dep\n${UNITTEST}`,
+        'tests/test_calc.py': UNITTEST,
+        'contest.py': 'raise SystemExit("this is no test")',
+      }
+      expect(await run(files)).toMatchObject({
+        ending: 'ok',
+        tests: { framework: 'unittest', total: 4, passed: 4, complete: true },
+      })
+    },
+  )
+
   when('a project without tests is refused before it runs, and says what it holds', async () => {
     expect(await run({ 'main.py': 'print(1)' })).toMatchObject({
       ending: 'error',
@@ -376,5 +395,17 @@ describe('pytest in the image', { timeout: TEST_MS }, () => {
     expect(broken.tests?.failures).toMatchObject([{ file: 'tests/test_broken.py', line: 1 }])
     const none = await tested('docker', { 'pytest.ini': '[pytest]\n', 'test_x.py': '' })
     expect(none).toMatchObject({ ending: 'error', exitCode: 5, reason: 'no_tests' })
+  })
+
+  it('takes options and a fixture of its cache, and leaves none of it', async ({ skip }) => {
+    if (!able.has('docker')) skip('docker cannot run here')
+    const files = {
+      'pytest.ini': '[pytest]\naddopts = --ff\n',
+      'src/calc/__init__.py': RIGHT,
+      'tests/test_calc.py': `${PYTEST}\ndef test_cache(cache):\n    cache.set("a/b", 1)\n`,
+    }
+    const outcome = await tested('docker', files, { artifacts: ['**/*'] })
+    expect(outcome).toMatchObject({ ending: 'ok', tests: { total: 4, passed: 4, complete: true } })
+    expect(outcome.artifacts.map(({ path }) => path).filter((path) => path.includes('cache/v/'))).toEqual([])
   })
 })

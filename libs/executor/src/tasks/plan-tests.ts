@@ -129,7 +129,8 @@ function runnerOf({ framework, script }: Detected, file: string | null): Runner 
   switch (framework) {
     case 'pytest':
       return {
-        command: `exec python3 -m pytest -p no:cacheprovider --rootdir=. -o junit_family=xunit1 --junitxml="$R/report.xml"${only}`,
+        // The cache goes into our folder: without its plugin a project's --ff is no option, and its fixture is missing.
+        command: `exec python3 -m pytest -o cache_dir="$R/cache" --rootdir=. -o junit_family=xunit1 --junitxml="$R/report.xml"${only}`,
         shown: `python3 -m pytest${only}`,
         report: { name: 'report.xml', form: 'junit' },
       }
@@ -203,6 +204,11 @@ function nodeRunner(framework: NodeFramework, script: Detected['script'], only: 
   return { ...runner, shown: `${runner.shown}${only}`, command: `exec ${command} ${options}${only}` }
 }
 
+/** Packages below `src` are found as an editable install of the project would make them: before an older copy of them. */
+const SRC_LAYOUT =
+  'for p in src/*/__init__.py; do if [ -e "$p" ] && [ ! -e src/__init__.py ]; then ' +
+  'export PYTHONPATH="$PWD/src${PYTHONPATH:+:$PYTHONPATH}"; fi; break; done'
+
 function planOf(folder: string, project: string, framework: TestFramework, runner: Runner): TestsPlan {
   const shell = [
     `R="$PWD/${folder}"`,
@@ -210,6 +216,7 @@ function planOf(folder: string, project: string, framework: TestFramework, runne
     'pwd -P > "$R/root"',
     `if [ -d "$W/${PYTHON_PACKAGES_FOLDER}" ]; then export PYTHONPATH="$W/${PYTHON_PACKAGES_FOLDER}"; fi`,
     ...(project === '' ? [] : [`cd -- ${quoted(project)} || exit 1`]),
+    ...(framework === 'pytest' || framework === 'unittest' ? [SRC_LAYOUT] : []),
     'export PATH="$PWD/node_modules/.bin:$W/node_modules/.bin:$PATH" CI=1',
     runner.command,
   ]

@@ -98,8 +98,18 @@ def result_class(report):
     return Result
 
 
+def is_test(name):
+    return name.endswith("_test.py") or (name.startswith("test") and name.endswith(".py"))
+
+
 def has_tests(folder):
-    return any(name.startswith("test") and name.endswith(".py") for name in os.listdir(folder))
+    return any(is_test(name) for name in os.listdir(folder))
+
+
+class Loader(unittest.TestLoader):
+    def _match_path(self, path, full_path, pattern):
+        # The hook that unittest names for it; its one pattern says less.
+        return is_test(path)
 
 
 def discover():
@@ -111,7 +121,7 @@ def discover():
             continue
         # One that is a package is found from the folder above it.
         top = os.path.abspath(folder)
-        suite.addTests(unittest.TestLoader().discover(top, "test*.py", top))
+        suite.addTests(Loader().discover(top, top_level_dir=top))
     return suite
 
 
