@@ -150,6 +150,19 @@ describe.each(['process', 'docker'])('on %s', { timeout: TEST_MS }, (name) => {
     expect(outcome.tests?.failures).toMatchObject([{ name: 'adds', file: 'test/calc.test.mjs', line: 6 }])
   })
 
+  when('a hook of a suite that fails is an error of its own, though every test passed', async () => {
+    const source = `import { after, describe, it } from 'node:test'
+describe('a server', () => {
+  it('answers', () => {})
+  after(() => { throw new Error('not closed') })
+})
+`
+    const { tests } = await run({ 'a.test.mjs': source })
+    expect(tests).toMatchObject({ total: 2, passed: 1, errored: 1, complete: true })
+    expect(tests?.failures).toMatchObject([{ name: 'a server', file: 'a.test.mjs', line: 4 }])
+    expect(tests?.failures[0]?.message).toContain('not closed')
+  })
+
   when('the test script of a package runs with its own arguments', async () => {
     const outcome = await run({
       'package.json': JSON.stringify({

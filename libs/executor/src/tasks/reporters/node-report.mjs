@@ -11,10 +11,19 @@ export default async function* report(source) {
     if (type === 'test:summary' && data.file === undefined) yield `${JSON.stringify({ t: 'end' })}\n`
     if (type === 'test:stderr')
       said.set(data.file, ((said.get(data.file) ?? '') + data.message).slice(0, MESSAGE_MAX))
-    if ((type !== 'test:pass' && type !== 'test:fail') || data.details?.type === 'suite') continue
+    // A suite is its tests, but for its hooks: the tests themselves say only that they were cancelled, or that they passed.
+    const isSuite = data.details?.type === 'suite'
+    const isHook = type === 'test:fail' && data.details?.error?.failureType === 'hookFailed'
+    if ((type !== 'test:pass' && type !== 'test:fail') || (isSuite && !isHook)) continue
     const isFile = typeof data.file === 'string' && data.nesting === 0 && data.file.endsWith(data.name)
     const skipped = data.skip !== undefined || data.todo !== undefined
-    const status = skipped ? 'skipped' : type === 'test:pass' ? 'passed' : isFile ? 'errored' : 'failed'
+    const status = skipped
+      ? 'skipped'
+      : type === 'test:pass'
+        ? 'passed'
+        : isFile || isSuite
+          ? 'errored'
+          : 'failed'
     const error = type === 'test:fail' && !skipped ? data.details?.error : undefined
     const text = isFile ? (said.get(data.name) ?? textOf(error)) : textOf(error)
     const message = error === undefined || (messages += 1) > MESSAGES ? '' : text
