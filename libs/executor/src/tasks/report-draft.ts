@@ -78,7 +78,9 @@ function failureOf(test: TestCase, place: Place): TestReport['failures'][number]
   const file = inWork(test.file, place)
   const line = test.line ?? null
   return {
-    name: plainText(test.name.slice(0, MAX_RAW)).slice(0, 1024),
+    // A file that fails as a whole is its own name, which jest and vitest tell as the sandbox sees it.
+    name:
+      file !== null && test.name === test.file ? file : plainText(test.name.slice(0, MAX_RAW)).slice(0, 1024),
     file,
     line: file !== null && line !== null && Number.isSafeInteger(line) && line > 0 ? line : null,
     message: plainText((test.message ?? '').slice(0, MAX_RAW))
