@@ -421,4 +421,20 @@ describe('pytest in the image', { timeout: TEST_MS }, () => {
     expect(outcome).toMatchObject({ ending: 'ok', tests: { total: 4, passed: 4, complete: true } })
     expect(outcome.artifacts.map(({ path }) => path).filter((path) => path.includes('cache/v/'))).toEqual([])
   })
+
+  it('names the failures of a command with pytest too, and asks nothing of one that takes no options of ours', async ({
+    skip,
+  }) => {
+    if (!able.has('docker')) skip('docker cannot run here')
+    const files = { 'calc.py': WRONG, 'tests/test_calc.py': PYTEST, 'other/test_not.py': 'def test(): 1 / 0' }
+    const wrong = await tested('docker', files, { tests: { command: 'python3 -m pytest -q tests | cat' } })
+    expect(wrong).toMatchObject({
+      ending: 'error',
+      reason: 'tests_failed',
+      tests: { framework: 'pytest', total: 3, failed: 2, complete: true },
+    })
+    expect(wrong.tests?.failures[0]).toMatchObject({ file: 'tests/test_calc.py', line: 6 })
+    const other = await tested('docker', files, { tests: { command: 'echo instead of pytest' } })
+    expect(other).toMatchObject({ ending: 'ok', tests: { total: 0, complete: false } })
+  })
 })

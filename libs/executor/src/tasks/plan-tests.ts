@@ -33,8 +33,8 @@ export interface TestsPlan {
   project: string
   /** Hidden folder that holds our files and the report. */
   folder: string
-  /** Null when the framework writes none: then its printed summary is all there is. */
-  report: { path: string; form: ReportForm } | null
+  /** Null when the framework writes none: then its printed summary is all there is. Not sure where a command may take none of our options. */
+  report: { path: string; form: ReportForm; isSure?: false } | null
 }
 
 /** Where an install puts Python packages; see plan-install.ts. */
@@ -48,12 +48,15 @@ const REPORTERS = {
   tee: ['tee-report.py', reporter('tee-report.py')],
 } as const
 
+/** The one that names files and lines. */
+const JUNIT_FAMILY = '-o junit_family=xunit1'
+
 interface Runner {
   /** `$R` is the hidden folder, absolute; it needs its quotes. */
   command: string
   shown: string
   reporter?: keyof typeof REPORTERS
-  report: { name: string; form: ReportForm } | null
+  report: { name: string; form: ReportForm; isSure?: false } | null
 }
 
 /** Plans a run. Throws TaskRefusal when there is nothing that looks like tests. `folder` is free in the work directory. */
@@ -66,13 +69,21 @@ export async function planTests(
   const files = await projectFiles(sandbox, project)
   const detected = await detectFramework(files, asked.framework ?? named(asked.command), file)
   if (asked.command !== undefined)
-    return planOf(folder, project, detected?.framework ?? 'npm', {
-      command: `eval ${quoted(asked.command)}`,
-      shown: asked.command,
-      report: null,
-    })
+    return planOf(folder, project, detected?.framework ?? 'npm', ownCommand(asked.command, detected))
   if (detected === null) throw noTests(files, project)
   return planOf(folder, project, detected.framework, runnerOf(detected, file))
+}
+
+/** A command of the caller: read by what it prints, and by a report where the environment alone makes its runner write one. */
+function ownCommand(command: string, detected: Detected | null): Runner {
+  const own = { command: `eval ${quoted(command)}`, shown: command, report: null }
+  if (detected?.framework !== 'pytest') return own
+  const options = `${JUNIT_FAMILY} --junitxml='$R/report.xml'`
+  return {
+    ...own,
+    command: `export PYTEST_ADDOPTS="\${PYTEST_ADDOPTS:+$PYTEST_ADDOPTS }${options}"\n${own.command}`,
+    report: { name: 'report.xml', form: 'junit', isSure: false },
+  }
 }
 
 function noTests({ paths }: ProjectFiles, project: string): TaskRefusal {
@@ -130,7 +141,7 @@ function runnerOf({ framework, script }: Detected, file: string | null): Runner 
     case 'pytest':
       return {
         // The cache goes into our folder: without its plugin a project's --ff is no option, and its fixture is missing.
-        command: `exec python3 -m pytest -o cache_dir="$R/cache" --rootdir=. -o junit_family=xunit1 --junitxml="$R/report.xml"${only}`,
+        command: `exec python3 -m pytest -o cache_dir="$R/cache" --rootdir=. ${JUNIT_FAMILY} --junitxml="$R/report.xml"${only}`,
         shown: `python3 -m pytest${only}`,
         report: { name: 'report.xml', form: 'junit' },
       }
@@ -232,7 +243,6 @@ function planOf(folder: string, project: string, framework: TestFramework, runne
     ],
     project,
     folder,
-    report:
-      runner.report === null ? null : { path: `${folder}/${runner.report.name}`, form: runner.report.form },
+    report: runner.report === null ? null : { ...runner.report, path: `${folder}/${runner.report.name}` },
   }
 }

@@ -130,7 +130,11 @@ function testsTask(plan: TestsPlan): Task {
           message: redact(failure.message).slice(0, 8192),
         })),
       }
-      const { ending, reason, text } = testVerdict(verdict, tests, ended || plan.report === null)
+      const { ending, reason, text } = testVerdict(
+        verdict,
+        tests,
+        ended || plan.report === null || plan.report.isSure === false,
+      )
       return { ending, reason, failureReason: text?.slice(0, 2000) ?? failureReason(verdict, facts), tests }
     },
   }
