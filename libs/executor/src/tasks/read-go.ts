@@ -70,7 +70,7 @@ export function readGo(text: string, draft: ReportDraft, modulePath: string, pri
   for (const [key, { test, pkg, action, ms }] of ended) {
     // One that fails although its subtests pass says what is wrong.
     if (parents.has(key) && (action !== 'fail' || explained.has(key))) continue
-    const message = outputs.get(key) ?? ''
+    const message = (outputs.get(key) ?? '').replaceAll(PROGRESS, '')
     const status = action === 'pass' ? 'passed' : action === 'skip' ? 'skipped' : 'failed'
     draft.add({ name: test, status, ms, detail: () => ({ ...placeIn(message, pkg, modulePath), message }) })
   }
@@ -88,6 +88,9 @@ export function readGo(text: string, draft: ReportDraft, modulePath: string, pri
     }
   return open.size === 0 && draft.total > 0
 }
+
+/** Says nothing of what went wrong. */
+const PROGRESS = /^ *=== (?:RUN|PAUSE|CONT|NAME) .*\n/gm
 
 /** Printed as it is, also under -json, until Go 1.24. */
 const NOT_BUILT = /^FAIL\t(\S{1,1024}) \[(?:build|setup) failed\]$/
@@ -111,6 +114,9 @@ function placeIn(
   modulePath: string,
 ): { file: string | null; line: number | null } {
   const found = /^[ \t]*(?:\.\/)?([\w./-]{1,400}\.go):(\d{1,7})(?::\d+)?: /m.exec(message)
+  // A panic has frames instead: its first one in a test.
+  const frame = found === null ? /^\t(\/\S{1,400}_test\.go):(\d{1,7}) \+0x/m.exec(message) : null
+  if (frame !== null) return { file: frame[1] ?? null, line: Number(frame[2]) }
   if (found === null) return { file: null, line: null }
   const within = modulePath !== '' && pkg.startsWith(`${modulePath}/`) ? pkg.slice(modulePath.length + 1) : ''
   const name = found[1] ?? ''

@@ -204,6 +204,23 @@ test result: ok. 0 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; fini
     expect(report.failures[1]?.message).toBe('b/b_test.go:3:32: undefined: f')
   })
 
+  it('places the panic of a Go test by its stack, and leaves out that it ran', () => {
+    const output = (Output: string) => ({ Action: 'output', Package: 'm/d', Test: 'TestPanic', Output })
+    const events = [
+      output('=== RUN   TestPanic\n'),
+      output('--- FAIL: TestPanic (0.00s)\n'),
+      output('panic: assignment to entry in nil map\n\ngoroutine 17 [running]:\n'),
+      output('runtime.gopanic()\n\t/usr/lib/go/src/runtime/panic.go:884 +0x212\n'),
+      output('m/d.TestPanic(0x0?)\n\t/tmp/place/d/d_test.go:4 +0x34\n'),
+      { Action: 'fail', Package: 'm/d', Test: 'TestPanic', Elapsed: 0 },
+      { Action: 'fail', Package: 'm/d', Elapsed: 0 },
+    ]
+    const text = events.map((event) => JSON.stringify(event)).join('\n')
+    const report = read('go', text, { framework: 'go', modulePath: 'm' })
+    expect(places(report)).toEqual(['d/d_test.go:4'])
+    expect(report.failures[0]?.message).toMatch(/^--- FAIL: TestPanic \(0\.00s\)\npanic: assignment/)
+  })
+
   it('names files relative to the work directory when the project is a folder of it', () => {
     expect(places(read('junit', recorded('pytest.xml'), { project: 'app' }))[1]).toBe('app/test_a.py:6')
   })
