@@ -120,6 +120,17 @@ const PYTHON: Case[] = [
       'def f(n):\n    try:\n        return f(n + 1)\n    except RecursionError:\n        return n\nprint(f(0))\nf(0)',
   },
   {
+    name: 'a second interpreter in the process',
+    source: `try:
+    import _interpreters as interpreters
+except ImportError:
+    import _xxsubinterpreters as interpreters
+it = interpreters.create()
+interpreters.run_string(it, "import os, sys; print(sys.path, sorted(sys.modules), list(sys.path_importer_cache), os.environ.get('PYTHONPATH'))")
+interpreters.destroy(it)
+print(1)`,
+  },
+  {
     name: 'a provided module',
     source: 'import helper\nprint(helper.x)\nhelper.fail()',
     files: [file('helper.py', 'x = 4\ndef fail():\n    raise OSError(2, "no")\n')],

@@ -83,6 +83,21 @@ ZeroDivisionError: division by zero
   await stop(agent)
 })
 
+test('a second interpreter in a kept python leaves the words of the agent alone', async () => {
+  const { agent, step } = await session('python', true)
+  const made = await step(`try:
+    import _interpreters as interpreters
+except ImportError:
+    import _xxsubinterpreters as interpreters
+it = interpreters.create()
+interpreters.run_string(it, "print('from the second')")
+interpreters.destroy(it)
+x = 1`)
+  expect(made).toMatchObject({ stdout: 'from the second\n', stderr: '', exit: { exitCode: 0 } })
+  expect(await step('print(x)')).toMatchObject({ stdout: '1\n', stderr: '', exit: { exitCode: 0 } })
+  await stop(agent)
+})
+
 test.each([false, true])('javascript and typescript share their names (cell: %s)', async (cell) => {
   const { agent, step } = await session('javascript', cell)
   expect(await step('const a = 1; let b = [2]; function f() { return a + b[0] }\nf()')).toMatchObject({

@@ -12,18 +12,23 @@ import os
 import sys
 
 modules = set(sys.modules)
-# By their names only: a module that is held here would be one more object for the program to find.
-from cofferdam_given import WithoutInput, add_arguments, drop_own_variables, program_of, set_environment  # noqa: E402
-from cofferdam_host import Host  # noqa: E402
-from cofferdam_preload import freeze, preload  # noqa: E402
-from cofferdam_program import WarningsAreErrors, awaits_value, prepare  # noqa: E402
-
-# For a session alone, which is given this module and loads none of them again.
-from cofferdam_given import new_stdin  # noqa: E402, F401
-from cofferdam_program import SOURCE_MAX, is_valueless  # noqa: E402, F401
-from cofferdam_value import message_of  # noqa: E402, F401
-
 HERE = os.path.dirname(os.path.abspath(__file__))
+# False in a further interpreter of the process, which CPython gives the first one's path, this folder included: by then the variable
+# is gone. There is nothing to wait for, and our descriptors are closed, the program's, or those that its session goes on with.
+IS_START = os.path.abspath(os.environ.get("PYTHONPATH", "").partition(":")[0]) == HERE
+
+if IS_START:
+    # By their names only: a module that is held here would be one more object for the program to find.
+    from cofferdam_given import WithoutInput, add_arguments, drop_own_variables, program_of, set_environment
+    from cofferdam_host import Host
+    from cofferdam_preload import freeze, preload
+    from cofferdam_program import WarningsAreErrors, awaits_value, prepare
+
+    # For a session alone, which is given this module and loads none of them again.
+    from cofferdam_given import new_stdin  # noqa: F401
+    from cofferdam_program import SOURCE_MAX, is_valueless  # noqa: F401
+    from cofferdam_value import message_of  # noqa: F401
+
 CONTROL_IN, CONTROL_OUT = 198, 199
 # Where a fork gets the Landlock rules that it restricts itself by, when the agent asks for a scope.
 RULES = 197
@@ -178,7 +183,11 @@ def main():
     return host
 
 
-host = main()
+if IS_START:
+    host = main()
+else:
+    host = None
+    forget_imports()
 # The host's own sitecustomize, which this one stood in front of; absent, as in a bare run, when there is none.
 del sys.modules["sitecustomize"]
 if host is None or not host.take_place():
