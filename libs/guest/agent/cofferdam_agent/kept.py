@@ -12,6 +12,8 @@ import time
 FAMILIES = {"python": "python", "javascript": "javascript", "typescript": "javascript", "bash": "bash"}
 VALUE_MAX = 32 * 1024
 STOP_S = 1.0
+# Linux include/uapi/asm-generic/siginfo.h; `os` has it from Python 3.9 on.
+CLD_STOPPED = 5
 
 
 class Kept:
@@ -74,7 +76,7 @@ class Kept:
             except ChildProcessError:
                 return False
             if seen is not None:
-                return seen.si_code == os.CLD_STOPPED
+                return seen.si_code == CLD_STOPPED
             if time.monotonic() > until:
                 return False
             time.sleep(0.0001)
