@@ -78,6 +78,7 @@ def main(argv, waiting=None, door=None):
         import traceback
 
         traceback.print_exc(file=sys.stderr)
+        sys.stderr.flush()  # A buffer of its own before Python 3.9.
     finally:
         try:
             reap.kill_leftovers(options.confined, lambda *_: None)
