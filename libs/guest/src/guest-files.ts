@@ -57,6 +57,7 @@ const NAMES = [
   'python-gate/cofferdam_session.py',
   'python-gate/cofferdam_start.py',
   'python-gate/cofferdam_value.py',
+  'python-gate/cofferdam_watchers.py',
   'python-gate/sitecustomize.py',
   'node-gate/gate.cjs',
   'node-gate/session.cjs',

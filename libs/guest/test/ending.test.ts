@@ -29,6 +29,14 @@ def hook(event, _):
 getattr(sys, "add" + "au" + "dithook")(hook)
 `
 
+/** Says what a trace or profile function sees, without a call that it would see itself. */
+const WATCHER = `import os, sys
+write = os.write
+def tell(frame, event, arg):
+    write(1, ("%s %s %s\\n" % (event, os.path.basename(frame.f_code.co_filename), frame.f_code.co_name)).encode())
+    return tell
+`
+
 interface Case {
   name: string
   source: string
@@ -164,6 +172,25 @@ const CASES: Case[] = [
     source: 'import ctypes\nctypes.CDLL(None).printf(b"late")\nprint(1, flush=True)',
   },
   { name: 'a trace function', source: 'import sys\nsys.settrace(lambda *a: None)\nprint(1)' },
+  ...['x = 1', 'len("ab")', 'print(1)', '1 / 0'].flatMap((last) => [
+    {
+      name: `a trace function that tells all it sees, and ${last}`,
+      source: `${WATCHER}sys.settrace(tell)\n${last}`,
+    },
+    {
+      name: `a profile function that tells all it sees, and ${last}`,
+      source: `${WATCHER}sys.setprofile(tell)\n${last}`,
+    },
+  ]),
+  {
+    name: 'calls that are counted to the end',
+    source:
+      'import atexit, cProfile, pstats\np = cProfile.Profile()\ndef show():\n    p.disable()\n    print(sorted(name for _, _, name in pstats.Stats(p).stats))\natexit.register(show)\np.enable()\ndef f(): return 3\nf()',
+  },
+  {
+    name: 'a breakpoint that nobody answers before the last statement',
+    source: 'import pdb\npdb.set_trace()\nprint("hello")',
+  },
   {
     name: 'a hook for audits',
     source:

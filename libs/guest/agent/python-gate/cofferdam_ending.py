@@ -28,6 +28,9 @@ import gc
 import os
 import sys
 import time
+from itertools import takewhile
+
+from cofferdam_watchers import looks
 
 # Words of programs that can see or do something at the end which the checks at the end do not find. Part of a longer word
 # will do: nothing is lost but 2 ms. `gc` can add callbacks, `ctypes` fills libc's own buffers, `PYTHON` may turn on -i.
@@ -94,6 +97,7 @@ class Ending:
         self.own = []
         # Whether the agent looks for a process that rests.
         self.is_awaited = False
+        self.steps = None
 
     def preloaded(self, names):
         """Looks at what the preload brought: other packages may do anything when they go."""
@@ -207,5 +211,8 @@ def register():
     ending = Ending()
     steps = ending.at_exit()
     next(steps)
-    atexit.register(steps.send, None)
+    # Where the program is watched, none of ours runs: down to the step all is C's own, and steps that hold themselves, frozen as
+    # they are soon, are not closed either.
+    ending.steps = steps
+    atexit.register(any, map(steps.send, takewhile(bool, looks())))
     return ending

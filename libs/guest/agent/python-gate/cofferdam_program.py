@@ -13,8 +13,11 @@ import os
 import sys
 
 from cofferdam_value import message_of
+from cofferdam_watchers import looks
 
 HOOK = "__cofferdam__"
+# What stands at the end. Whoever watches the program would see a call: then there is none, and no value.
+END = compile("if -{0}: {0}(True)\nelse: del {0}.value".format(HOOK), HOOK, "exec", _ast.PyCF_ONLY_AST).body[0]
 # Larger sources run without a value: the syntax tree costs some 100 times the source's size.
 SOURCE_MAX = 128 * 1024
 # By name, for what runs beside the program, which may put something else in their place.
@@ -67,25 +70,34 @@ def read_source(entry):
 
 
 def add_calls(body, is_expression):
-    """One of the hook in front, behind what must stand first, and one at the end, with the last expression where there is one."""
+    """One of the hook in front, behind what must stand first, and `END`; the last expression, where there is one, becomes the hook's value."""
     last = body[-1]
     place = place_of(last.value if is_expression else last)
     if is_expression:
-        last.value = call_hook([last.value], place)
-    else:
-        body.append(_ast.Expr(value=call_hook([_ast.Constant(value=None, **place)], place), **place))
+        name = _ast.Name(id=HOOK, ctx=_ast.Load(), **place)
+        target = _ast.Attribute(value=name, attr="value", ctx=_ast.Store(), **place)
+        body[-1] = _ast.Assign(targets=[target], value=last.value, **place)
+    move(END, place)
+    body.append(END)
     start = 0
     if is_text(getattr(body[0], "value", None)):
         start = 1
     while isinstance(body[start], _ast.ImportFrom) and body[start].module == "__future__":
         start += 1
     place = place_of(body[start])
-    body.insert(start, _ast.Expr(value=call_hook([], place), **place))
-
-
-def call_hook(argument, place):
     name = _ast.Name(id=HOOK, ctx=_ast.Load(), **place)
-    return _ast.Call(func=name, args=argument, keywords=[], **place)
+    call = _ast.Call(func=name, args=[], keywords=[], **place)
+    body.insert(start, _ast.Expr(value=call, **place))
+
+
+def move(node, place):
+    for name in node._attributes:
+        setattr(node, name, place[name])
+    for name in node._fields:
+        part = getattr(node, name, None)
+        for below in part if isinstance(part, list) else [part]:
+            if isinstance(below, _ast.AST):
+                move(below, place)
 
 
 def place_of(node):
@@ -119,7 +131,10 @@ def is_valueless(node):
 
 
 class Hook:
-    """Called twice by the byte code: first without argument, at the end with the value."""
+    """Called by the byte code: first without argument, at the end with one, when `value` is that of the last expression."""
+
+    # Whether nobody watches: an operator leads there without a call that would be seen.
+    __neg__ = looks().__next__
 
     def __init__(self, filename, entry, hidden, control, ending):
         self.ending = ending
@@ -127,12 +142,13 @@ class Hook:
         self.entry = entry
         self.hidden = hidden
         self.pid = getpid()
+        self.value = None
         # Where the value goes, and which pipe that was: the program may close it and open something else there.
         self.control = control
         self.pipe = None if control is None else fstat(control).st_ino
 
-    def __call__(self, *value):
-        if not value:
+    def __call__(self, is_end=False):
+        if not is_end:
             rename(self.hidden, self.entry)
             loader = sys.modules["_frozen_importlib_external"].SourceFileLoader
             sys.modules["__main__"].__loader__ = loader("__main__", self.filename)
@@ -140,8 +156,8 @@ class Hook:
         builtins.__dict__.pop(HOOK, None)
         if getpid() != self.pid:
             return
-        if self.pipe is not None and value[0] is not None:
-            self.tell(value[0])
+        if self.pipe is not None and self.value is not None:
+            self.tell(self.value)
         if self.ending is not None:
             self.ending.completed = True
 
