@@ -16,7 +16,7 @@ import {
 import { constants, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Language } from '@cofferdam/contract'
-import { LIMITS, PYTHON, withoutCgroup } from './run-limits.ts'
+import { bwrapLimits, LIMITS, PYTHON } from './run-limits.ts'
 
 /** What was seen of one run, from either side. */
 export interface Ran {
@@ -85,7 +85,7 @@ export function createBareRunner(place: BarePlace): BareRunner {
         argv: [commands[language], entry, ...argv],
         env: { PATH: PATHS[place.kind], ...ENV },
         stdin: stdin ?? null,
-        rlimits: place.kind === 'bwrap' ? withoutCgroup : { core: 0 },
+        rlimits: place.kind === 'bwrap' ? bwrapLimits : { core: 0 },
       })
       const child = spawn(command, [...args, python, '-I', '-S', '-c', LAUNCHER], {
         stdio: ['pipe', 'pipe', 'pipe'],

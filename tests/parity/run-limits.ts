@@ -1,5 +1,7 @@
 /** Limits of both sides of a comparison: generous, so that only programs that misbehave meet them. */
 
+import { withoutCgroup } from '../../libs/backends/src/host-jail/resource-limits.ts'
+
 /** Debian's own interpreter stands below /usr, which both sandboxes show. */
 export const PYTHON = '/usr/bin/python3'
 
@@ -12,9 +14,5 @@ export const LIMITS = {
   stderr_bytes: 4 * 1024 * 1024,
 } as const
 
-/** What libs/backends/src/process/bwrap.ts sets where it has no cgroup: programs can ask for them (`ulimit -a`). */
-export const withoutCgroup = {
-  nproc: LIMITS.pids + 1,
-  data: (2 * LIMITS.memory_mib + 256) * 1024 * 1024,
-  core: 0,
-} as const
+/** What the `process` backend sets where it has no cgroup: programs can ask for them (`ulimit -a`). */
+export const bwrapLimits: Record<string, number> = { ...withoutCgroup(LIMITS), core: 0 }
