@@ -32,3 +32,13 @@ it.each([
 ])('leaves the rest as it is: %s', (text) => {
   expect(redirectLock(text)).toBe(text)
 })
+
+it.each(['https://', 'https://a/', 'https://a/@b/-/c', 'https://a/-/', '%2f'])(
+  'reads a line of %s before the worker stands still',
+  (unit) => {
+    const before = process.cpuUsage()
+    redirectLock(`https://a/@${unit.repeat(2 ** 18 / unit.length)}`)
+    // Milliseconds; 14 seconds and more where each beginning is searched to the end.
+    expect(process.cpuUsage(before).user / 1000).toBeLessThan(2000)
+  },
+)
