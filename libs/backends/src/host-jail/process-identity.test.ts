@@ -2,7 +2,25 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { beforeAll, describe, expect, it } from 'vitest'
-import { agentOf, identityOf, isRunning, killExactly, thisPlace, waitGone } from './process-identity.ts'
+import {
+  agentOf,
+  descendants,
+  identityOf,
+  isRunning,
+  killExactly,
+  processesOf,
+  thisPlace,
+  waitGone,
+} from './process-identity.ts'
+
+/** Its first thread ends, which /proc shows as a zombie, and another one says so and goes on. */
+const WITHOUT_FIRST_THREAD = `import ctypes, platform, sys, threading
+def go_on():
+    while open("/proc/self/stat").read().rpartition(")")[2].split()[0] != "Z": pass
+    print("on", flush=True)
+    sys.stdin.read()
+threading.Thread(target=go_on).start()
+ctypes.CDLL(None).syscall(60 if platform.machine() == "x86_64" else 93, 0)`
 
 const isLinux = process.platform === 'linux'
 
@@ -41,6 +59,19 @@ describe.runIf(isLinux)('a process of ours', () => {
     killExactly({ ...identity, start: identity.start + 1 }, place)
     killExactly(identity, 'another place')
     expect(isRunning(identity, place)).toBe(true)
+    killExactly(identity, place)
+    expect(await waitGone(identity, place, 5000)).toBe(true)
+  })
+
+  it('runs until its last thread has ended', async () => {
+    const child = spawn('python3', ['-c', WITHOUT_FIRST_THREAD], { stdio: ['pipe', 'pipe', 'inherit'] })
+    await once(child.stdout, 'data')
+    const pid = child.pid ?? 0
+    const identity = identityOf(pid, place)
+    if (identity === null) throw new Error('no identity')
+    expect(isRunning(identity, place)).toBe(true)
+    expect(descendants(process.pid)).toContain(pid)
+    expect(processesOf(process.getuid?.() ?? 0)).toContain(pid)
     killExactly(identity, place)
     expect(await waitGone(identity, place, 5000)).toBe(true)
   })

@@ -19,6 +19,7 @@ interface Stat {
   state: string
   parent: number
   start: number
+  threads: number
 }
 
 /** Names the place where our pids mean something. */
@@ -34,7 +35,12 @@ function statOf(pid: number): Stat | null {
     const line = readFileSync(`/proc/${pid}/stat`, 'latin1')
     // The command's name may hold anything, also parentheses: fields count from the last one.
     const fields = line.slice(line.lastIndexOf(')') + 2).split(' ')
-    return { state: fields[0] ?? '', parent: Number(fields[1]), start: Number(fields[19]) }
+    return {
+      state: fields[0] ?? '',
+      parent: Number(fields[1]),
+      start: Number(fields[19]),
+      threads: Number(fields[17]),
+    }
   } catch {
     return null
   }
@@ -60,8 +66,11 @@ export function agentOf(child: number | undefined, pid: number, place: string): 
 export function isRunning(identity: ProcessIdentity, place: string): boolean {
   if (identity.place !== place) return false
   const stat = statOf(identity.pid)
-  return stat !== null && stat.start === identity.start && stat.state !== 'Z' && stat.state !== 'X'
+  return stat !== null && stat.start === identity.start && runs(stat)
 }
+
+/** A process whose first thread alone has ended is shown as a zombie, too: its other threads run on. */
+const runs = ({ state, threads }: Stat): boolean => (state !== 'Z' && state !== 'X') || threads > 1
 
 /** Sends SIGKILL to exactly that process; does nothing when it is gone. */
 export function killExactly(identity: ProcessIdentity, place: string): void {
@@ -136,8 +145,7 @@ export function processesOf(uid: number): number[] {
     if (!/^\d+$/.test(name)) return []
     try {
       const status = readFileSync(`/proc/${name}/status`, 'latin1')
-      const runs = !/^State:\t[ZX]/m.test(status)
-      return runs && new RegExp(`^Uid:\\t${uid}\\t`, 'm').test(status) ? [Number(name)] : []
+      return new RegExp(`^Uid:\\t${uid}\\t`, 'm').test(status) && isAlive(Number(name)) ? [Number(name)] : []
     } catch {
       return []
     }
@@ -145,21 +153,26 @@ export function processesOf(uid: number): number[] {
 }
 
 /** Living descendants of a process, from the kernel's lists of children where it keeps them, else by a walk over /proc. */
-export function descendants(root: number): number[] {
+export const descendants = (root: number): number[] => allBelow(root, isAlive)
+
+/** Those that ended and were not waited for, too. Parents come before their children. */
+export const descendantsAndZombies = (root: number): number[] => allBelow(root, () => true)
+
+function allBelow(root: number, counts: (pid: number) => boolean): number[] {
   const children = hasChildLists(root) ? childrenOf : childrenByWalk()
   const found: number[] = []
   const waiting = [root]
   for (let pid = waiting.pop(); pid !== undefined; pid = waiting.pop()) {
-    const below = children(pid).filter(isAlive)
-    found.push(...below)
-    waiting.push(...below)
+    const next = children(pid).filter(counts)
+    found.push(...next)
+    waiting.push(...next)
   }
   return found
 }
 
 function isAlive(pid: number): boolean {
   const stat = statOf(pid)
-  return stat !== null && stat.state !== 'Z' && stat.state !== 'X'
+  return stat !== null && runs(stat)
 }
 
 /** CONFIG_PROC_CHILDREN, which distributions set. A process that ended says nothing about the kernel, but has no children either. */

@@ -1,17 +1,19 @@
 /** CPU time of a sandbox's processes where no cgroup counts it: the guest's word of a live program leaves out that program's children. */
 import { readFileSync } from 'node:fs'
-import { descendants } from './process-identity.ts'
+import { descendantsAndZombies } from './process-identity.ts'
 
 /** A tick of /proc/<pid>/stat: USER_HZ is 100 on every Linux that Node runs on. */
 const TICK_MS = 10
 
 /**
- * Of all that lives below `agent`, and of what was waited for, by the agent or by one of these, since they began. Only what ended without
+ * Of all below `agent`, and of what was waited for, by the agent or by one of these, since they began. Only what ended without
  * anybody waiting for it (a parent that ignores SIGCHLD) is missing.
  */
 export function treeCpuMs(agent: number): number {
-  const live = descendants(agent).map(timesOf)
-  return live.reduce((sum, { own, waited }) => sum + own + waited, timesOf(agent).waited)
+  // Parents first: what is waited for meanwhile is missing once, and never counted twice.
+  const waited = timesOf(agent).waited
+  const below = descendantsAndZombies(agent).map(timesOf)
+  return below.reduce((sum, each) => sum + each.own + each.waited, waited)
 }
 
 function timesOf(pid: number): { own: number; waited: number } {
