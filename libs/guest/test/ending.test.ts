@@ -182,6 +182,15 @@ const CASES: Case[] = [
       source: `${WATCHER}sys.setprofile(tell)\n${last}`,
     },
   ]),
+  ...['settrace', 'setprofile'].map((way) => ({
+    name: `${way} of an object that says it equals everything`,
+    source: `${WATCHER}class Watcher:
+    def __call__(self, *what):
+        tell(*what)
+    def __eq__(self, other): return True
+sys.${way}(Watcher())
+len("ab")`,
+  })),
   {
     name: 'calls that are counted to the end',
     source:
