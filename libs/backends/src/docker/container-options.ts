@@ -48,12 +48,17 @@ const MASKED_PATHS = [
   '/proc/diskstats',
   '/proc/pressure',
   '/proc/partitions',
-  // Of /sys stays what runtimes read: /sys/devices/system, /sys/fs/cgroup, /sys/kernel/mm. `virtual` has moby's powercap in it.
+  // Runtimes read /sys/devices/system, /sys/fs/cgroup and /sys/kernel/mm of it. `virtual` has moby's powercap in it. A list knows no
+  // patterns: further roots of PCI, which large hosts have, stay (pci0000:80, with the disks on them).
   '/sys/block',
   '/sys/bus',
   '/sys/class',
   '/sys/dev',
+  '/sys/devices/pci0000:00',
   '/sys/devices/virtual',
+  '/sys/fs/btrfs',
+  '/sys/fs/ext4',
+  '/sys/fs/xfs',
   '/sys/kernel/boot_params',
   '/sys/kernel/notes',
   '/sys/kernel/slab',

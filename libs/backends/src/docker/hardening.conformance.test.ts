@@ -143,7 +143,7 @@ for path in ('/proc/cmdline', '/proc/version', '/proc/kcore', '/proc/keys', '/pr
         out['read'][path] = open(path, 'rb').read(10).decode('latin1')
     except OSError:
         out['read'][path] = ''
-folders = ('block', 'class/block', 'dev/block', 'devices/virtual/block', 'bus', 'module')
+folders = ('block', 'class/block', 'dev/block', 'devices/pci0000:00', 'devices/virtual/block', 'bus', 'fs/ext4', 'fs/xfs', 'fs/btrfs', 'module')
 out['sys'] = [name for folder in folders if os.path.exists('/sys/' + folder) for name in os.listdir('/sys/' + folder)]
 out['cpus'] = os.path.exists('/sys/devices/system/cpu/online')
 out['interfaces'] = [line.split(':')[0].strip() for line in open('/proc/net/dev').readlines()[2:]]
