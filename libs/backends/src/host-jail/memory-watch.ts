@@ -2,7 +2,7 @@
  * Where no cgroup limits memory: looks at the resident memory of a sandbox's processes and kills the largest when their
  * sum passes the limit. A program can pass it for one interval, which is why `memory` is not declared as enforced then.
  */
-import { readFile } from 'node:fs/promises'
+import { readdir, readFile } from 'node:fs/promises'
 import { diskUse } from './disk-use.ts'
 import { descendants } from './process-identity.ts'
 
@@ -89,8 +89,17 @@ const sizesOf = (pids: readonly number[], measure: (pid: number) => Promise<numb
 
 /** Anonymous and shared-memory pages that are in RAM, without mapped files. */
 async function residentOf(pid: number): Promise<number> {
-  const status = await readFile(`/proc/${pid}/status`, 'latin1').catch(() => '')
+  const status = await statusOf(pid)
   return (fieldKb(status, 'RssAnon') + fieldKb(status, 'RssShmem')) * 1024
+}
+
+/** A first thread that has ended has no memory any more; that of its process is told by the others. */
+async function statusOf(pid: number): Promise<string> {
+  const status = await readFile(`/proc/${pid}/status`, 'latin1').catch(() => '')
+  if (status.includes('\nRssAnon:')) return status
+  const threads = await readdir(`/proc/${pid}/task`).catch(() => [])
+  const other = threads.findLast((thread) => thread !== String(pid))
+  return other === undefined ? '' : readFile(`/proc/${pid}/task/${other}/status`, 'latin1').catch(() => '')
 }
 
 /** The same with shared pages divided among those that share them; dearer. */
