@@ -16,8 +16,15 @@ function redirected(address: string): string {
   const dash = parts.indexOf('-', 1)
   const [scope = '', name = '', file = ''] = [parts[dash - 2], parts[dash - 1], parts[dash + 1]]
   const end = file.toLowerCase().lastIndexOf('.tgz')
-  if (dash === -1 || end < 1 || !/^(?:@.+%2f)?[^@]+$/i.test(name)) return address
+  if (dash === -1 || end < 1 || !isName(name)) return address
   const path = /^@.+$/.test(scope) && !name.startsWith('@') ? `${scope}/${name}` : name
   const rest = [file.slice(end + '.tgz'.length), ...parts.slice(dash + 2)].join('/')
   return `http://${PACKAGE_HOST}/npm/${path}/-/${file.slice(0, end)}.tgz${rest}`
+}
+
+/** Of one part of the path: `name` or `@scope%2fname`. */
+function isName(part: string): boolean {
+  const scopeEnd = part.startsWith('@') ? part.toLowerCase().lastIndexOf('%2f') : -1
+  const name = scopeEnd > 1 ? part.slice(scopeEnd + '%2f'.length) : part
+  return name !== '' && !name.includes('@')
 }
