@@ -31,6 +31,8 @@ export const QUEUE_BOUNDS = {
    * above those, and JSON makes six bytes of a control character, so entries alone would let one execution take 190 MiB for an hour.
    */
   eventStreamBytes: 8 * 1024 * 1024,
+  /** Entries of earlier attempts that stay when these have more than half of that. */
+  earlierEvents: 32,
   /** Bytes of one output entry. */
   eventBytes: 16 * 1024,
   /** Entries of one append: at most half a MiB of output is encoded at a time. */

@@ -38,6 +38,8 @@ const CONSTANTS = {
   idle_tenant_ttl: QUEUE_BOUNDS.idleTenantTtlMs,
   inline_reply: QUEUE_BOUNDS.inlineReplyBytes,
   event_entries: QUEUE_BOUNDS.eventEntries,
+  event_bytes: QUEUE_BOUNDS.eventStreamBytes,
+  earlier_events: QUEUE_BOUNDS.earlierEvents,
   lost_fences: QUEUE_BOUNDS.lostFences,
   life_digits: QUEUE_BOUNDS.lifeDigits,
   pick_max: QUEUE_BOUNDS.pickMax,

@@ -6,7 +6,7 @@ export interface StreamRoom {
   keepWith(entries: readonly string[]): number
 }
 
-/** For the entries of one attempt; those of earlier ones are few, or go first. */
+/** For the entries of one attempt; those of earlier ones take half as much at most (append.lua), and go first. */
 export function createStreamRoom(): StreamRoom {
   // Bytes of the newest entries, oldest first: at most `eventEntries` numbers.
   const sizes: number[] = []

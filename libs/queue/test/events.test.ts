@@ -2,7 +2,7 @@ import { newExecutionId, type StoredEvent } from '@cofferdam/contract'
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest'
 import { createEventTails } from '../src/event-tails.ts'
 import { connectRedis, KEYS, type Producer, type Taken } from '../src/index.ts'
-import { endWith, gate, recordOf, requestOf } from './fixtures.ts'
+import { endWith, gate, recordOf, requestOf, SANDBOX_INFO, sandboxRef } from './fixtures.ts'
 import { startBench, type Bench } from './support.ts'
 
 let bench: Bench
@@ -159,6 +159,29 @@ describe('live events', () => {
     expect(textOf(events).length).toBeGreaterThan((7 << 20) / 6)
     expect(flood.endsWith(textOf(events))).toBe(true)
     expect(events.at(-1)?.event.type).toBe('ended')
+  })
+
+  it('of attempts that each print a flood take half as much more at most', async () => {
+    const producer = bench.producer()
+    // Seven and a half MiB as JSON: less than what makes an attempt forget its own.
+    const flood = '\u0001'.repeat((5 << 20) / 4)
+    bench.consumer({
+      async process(taken) {
+        await taken.begin(sandboxRef(), SANDBOX_INFO)
+        taken.emit(output(`${flood}${taken.attempt}`))
+        if (taken.attempt < 4) await taken.retry(recordOf(taken, 'sandbox_lost'), { slotMs: 1 })
+        else await endWith('ok')(taken)
+      },
+    })
+    const { execution_id } = await producer.put(requestOf())
+    await producer.wait(execution_id, { timeoutMs: 30_000 })
+    const bytes = Number(await bench.redis.memory('USAGE', KEYS.events + execution_id, 'SAMPLES', 0))
+    expect(bytes).toBeLessThan(15 << 20)
+    const said = textOf(await follow(producer, execution_id))
+    expect(said.endsWith(`${flood}4`)).toBe(true)
+    // Of the one before, how it ended.
+    expect(said).toContain('\u00013')
+    expect(said).not.toContain('\u00012')
   })
 
   it('of an owner that was fenced off do not appear', async () => {

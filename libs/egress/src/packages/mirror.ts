@@ -151,7 +151,7 @@ export function createMirror({ url, fileHosts, idleMs }: MirrorOptions): Mirror 
       const length = answer.headers.get('content-length')
       const encoding = answer.headers.get('content-encoding') ?? 'identity'
       // Such a server means the file itself, which fetch has unpacked by then: its digest would be another.
-      if (encoding.includes('gzip') && /gz$/i.test(start.pathname)) {
+      if (encoding.toLowerCase().includes('gzip') && /gz$/i.test(start.pathname)) {
         body.destroy()
         throw new MirrorFailure(
           502,
