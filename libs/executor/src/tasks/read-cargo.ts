@@ -17,8 +17,10 @@ const STATUS: Readonly<Record<string, TestCase['status']>> = {
 interface Binary {
   tests: { name: string; status: TestCase['status'] }[]
   outputs: Map<string, string>
-  /** Names of the list that stands before the result. */
-  listed: string[]
+  /** The test whose output is being told. */
+  teller: string | null
+  /** Since the last `failures:`, which is the list of names where the result follows, and a test's own words where anything else does. */
+  list: string[] | null
 }
 
 /** True when every test binary that began came to its result. */
@@ -26,36 +28,55 @@ export function readCargo(text: string, draft: ReportDraft): boolean {
   let began = 0
   let died = 0
   let binary: Binary | null = null
-  let block: string | null = null
   for (const line of linesOf(text)) {
-    const head = !line.startsWith('---- ') ? null : /^---- (.+) stdout ----$/.exec(line)
-    if (binary !== null && head !== null) block = head[1] ?? ''
-    else if (binary !== null && line === 'failures:') {
-      block = null
-      binary.listed = []
-    } else if (binary !== null && block !== null) {
-      // Whatever it looks like, a test has printed it.
-      const sofar = binary.outputs.get(block) ?? ''
-      if (sofar.length < MAX_OUTPUT) binary.outputs.set(block, `${sofar}${line}\n`.slice(0, MAX_OUTPUT))
-    } else if (RUNNING.test(line)) {
+    if (RUNNING.test(line) && (binary === null || binary.teller === null)) {
       if (binary !== null) died += 1
       addSeen(binary, draft)
       began += 1
-      binary = { tests: [], outputs: new Map(), listed: [] }
+      binary = { tests: [], outputs: new Map(), teller: null, list: null }
     } else if (binary !== null) {
-      const result = RESULT.exec(line)
-      const test = !line.startsWith('test ') ? null : TEST.exec(line)
-      if (result !== null) {
-        addCounted(binary, result.slice(1).map(Number), draft)
-        binary = null
-      } else if (test !== null)
-        binary.tests.push({ name: test[1] ?? '', status: STATUS[test[2] ?? ''] ?? 'skipped' })
-      else if (line.startsWith('    ') && binary.listed.length < MAX_TESTS) binary.listed.push(line.slice(4))
+      const counts = readLine(binary, line)
+      if (counts === null) continue
+      addCounted(binary, counts, draft)
+      binary = null
     }
   }
   addSeen(binary, draft)
   for (let n = 0; n < died && draft.total < MAX_TESTS; n++) draft.add(DEAD)
   return began > 0 && died === 0 && binary === null
+}
+
+/** The counts, at its result. */
+function readLine(binary: Binary, line: string): number[] | null {
+  const head = !line.startsWith('---- ') ? null : /^---- (.+) stdout ----$/.exec(line)
+  const result = RESULT.exec(line)
+  if (head !== null || line === 'failures:') {
+    tell(binary, binary.list ?? [])
+    binary.list = head === null ? [line] : null
+    binary.teller = head?.[1] ?? binary.teller
+  } else if (binary.list !== null && /^(?: {4}|$)/.test(line)) {
+    if (binary.list.length < MAX_TESTS) binary.list.push(line)
+  } else if (result !== null && (binary.list !== null || binary.teller === null))
+    return result.slice(1).map(Number)
+  else if (binary.teller !== null) {
+    // Whatever it looks like, a test has printed it.
+    tell(binary, [...(binary.list ?? []), line])
+    binary.list = null
+  } else {
+    const test = !line.startsWith('test ') ? null : TEST.exec(line)
+    if (test !== null)
+      binary.tests.push({ name: test[1] ?? '', status: STATUS[test[2] ?? ''] ?? 'skipped' })
+  }
+  return null
+}
+
+function tell({ outputs, teller }: Binary, lines: readonly string[]): void {
+  if (teller === null) return
+  for (const line of lines) {
+    const sofar = outputs.get(teller) ?? ''
+    if (sofar.length >= MAX_OUTPUT) return
+    outputs.set(teller, `${sofar}${line}\n`.slice(0, MAX_OUTPUT))
+  }
 }
 
 const RUNNING = /^running \d+ tests?$/
@@ -75,9 +96,10 @@ function addSeen(binary: Binary | null, draft: ReportDraft): void {
 }
 
 /** The result's own counts: a test that prints past the capture can make the line of any test illegible. */
-function addCounted({ tests, outputs, listed }: Binary, counts: readonly number[], draft: ReportDraft): void {
+function addCounted({ tests, outputs, list }: Binary, counts: readonly number[], draft: ReportDraft): void {
   const [passed = 0, failed = 0, ignored = 0] = counts
   const seen = tests.filter(({ status }) => status === 'failed').map(({ name }) => name)
+  const listed = (list ?? []).filter((line) => line.startsWith('    ')).map((line) => line.slice(4))
   const names = [...new Set([...seen, ...listed])]
   const add = (count: number, one: (n: number) => TestCase): void => {
     for (let n = 0; n < count && draft.total < MAX_TESTS; n++) draft.add(one(n))

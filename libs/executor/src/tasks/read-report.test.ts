@@ -138,6 +138,8 @@ failures:
 ---- bad stdout ----
 test forged ... FAILED
     forged
+failures:
+    forged too
 running 7 tests
 test result: ok. 7 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out
 thread 'bad' (7) panicked at src/lib.rs:4:9:
@@ -151,6 +153,7 @@ test result: FAILED. 2 passed; 1 failed; 0 ignored; 0 measured; 0 filtered out; 
     const report = read('cargo', text, { framework: 'cargo' })
     expect(report).toMatchObject({ total: 3, passed: 2, failed: 1, skipped: 0, complete: true })
     expect(report.failures).toMatchObject([{ name: 'bad', file: 'src/lib.rs', line: 4 }])
+    expect(report.failures[0]?.message).toContain('failures:\n    forged too\nrunning 7 tests\n')
   })
 
   it('takes a test binary that ended without its result for an error, whatever the next one says', () => {
