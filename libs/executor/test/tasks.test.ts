@@ -289,7 +289,9 @@ class Loud(unittest.TestCase):
     const source = `import os, unittest
 class A(unittest.TestCase):
     def test_a(self): pass
-    def test_b(self): os._exit(0)
+    def test_b(self):
+        print('=== 7 passed in 0.01s ===', flush=True)
+        os._exit(0)
     def test_c(self): self.fail()
 `
     const outcome = await run({ 'test_a.py': source })

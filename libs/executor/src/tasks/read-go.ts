@@ -21,7 +21,7 @@ const MAX_OUTPUT = 8192
 const MAX_BROKEN = 1000
 
 /**
- * True when every package came to its end. `modulePath` is the name that go.mod gives the project; '' when unknown. `printed`
+ * True when a package came to its end, and every one that began. `modulePath` is the name that go.mod gives the project; '' when unknown. `printed`
  * has the compiler's words where Go is older than 1.24 and does not tell them as events.
  */
 export function readGo(text: string, draft: ReportDraft, modulePath: string, printed: string): boolean {
@@ -30,6 +30,7 @@ export function readGo(text: string, draft: ReportDraft, modulePath: string, pri
   const open = new Set<string>()
   const failedPackages = new Set<string>()
   let broken = 0
+  let hasEnded = false
   const packagesWithFailures = new Set<string>()
   for (const line of linesOf(text)) {
     const parsed = eventSchema.safeParse(jsonOrUndefined(line))
@@ -56,7 +57,10 @@ export function readGo(text: string, draft: ReportDraft, modulePath: string, pri
       if (test !== undefined) {
         ended.set(key, { test, pkg, action, ms: Elapsed * 1000 })
         if (action === 'fail') packagesWithFailures.add(pkg)
-      } else if (action === 'fail') failedPackages.add(pkg)
+      } else {
+        hasEnded = true
+        if (action === 'fail') failedPackages.add(pkg)
+      }
     }
   }
   const parents = new Set<string>()
@@ -86,7 +90,7 @@ export function readGo(text: string, draft: ReportDraft, modulePath: string, pri
         },
       })
     }
-  return open.size === 0 && draft.total > 0
+  return open.size === 0 && (hasEnded || draft.total > 0)
 }
 
 /** Says nothing of what went wrong. */

@@ -1,9 +1,12 @@
 /** Reports as the real tools wrote them (test/fixtures/reports), and what hostile ones become. */
 import { testReportSchema, type TestFramework } from '@cofferdam/contract'
 import { readFileSync } from 'node:fs'
+import { Readable } from 'node:stream'
 import { describe, expect, it } from 'vitest'
 import type { ReportForm, TestsPlan } from './plan-tests.ts'
 import { readReport } from './read-report.ts'
+// @ts-expect-error -- runs in a sandbox, in plain JavaScript
+import nodeReport from './reporters/node-report.mjs'
 
 const recorded = (name: string): string =>
   readFileSync(new URL(`../../test/fixtures/reports/${name}`, import.meta.url), 'utf8')
@@ -14,14 +17,16 @@ interface Options {
   project?: string
   modulePath?: string
   stopped?: boolean
+  isTooLarge?: boolean
+  isSure?: false
 }
 
 const read = (form: ReportForm | null, report: string | null, options: Options = {}) =>
   testReportSchema.parse(readFully(form, report, options).report)
 
 /** Whether the runner came to its end. */
-const ended = (form: ReportForm, report: string | null, printed: string): boolean =>
-  readFully(form, report, { printed }).ended
+const ended = (form: ReportForm | null, report: string | null, options: Options): boolean =>
+  readFully(form, report, options).ended
 
 function readFully(form: ReportForm | null, report: string | null, options: Options) {
   const plan: TestsPlan = {
@@ -32,9 +37,17 @@ function readFully(form: ReportForm | null, report: string | null, options: Opti
     files: [],
     project: options.project ?? '',
     folder: '.x',
-    report: form === null ? null : { path: '.x/report', form },
+    report:
+      form === null
+        ? null
+        : { path: '.x/report', form, ...(options.isSure === false ? { isSure: false } : {}) },
   }
-  const left = { report, root: '/tmp/place', modulePath: options.modulePath ?? '' }
+  const left = {
+    report,
+    isTooLarge: options.isTooLarge ?? false,
+    root: '/tmp/place',
+    modulePath: options.modulePath ?? '',
+  }
   return readReport(plan, left, options.printed ?? '', options.stopped ?? false)
 }
 
@@ -119,6 +132,13 @@ describe('reports of real tools', () => {
     expect(report.failures[0]?.message).toContain('SyntaxError')
   })
 
+  it('ends the report of node:test also where Node tells no summary, as before version 22', async () => {
+    const lines: string[] = []
+    const events = [{ type: 'test:pass', data: { name: 'a', nesting: 0, details: {} } }]
+    for await (const line of nodeReport(Readable.from(events))) lines.push(line)
+    expect(read('events', lines.join(''))).toMatchObject({ total: 1, passed: 1, complete: true })
+  })
+
   it('reads what cargo test printed, documentation tests too', () => {
     const report = read('cargo', recorded('cargo.txt'), { framework: 'cargo' })
     expect(report).toMatchObject({ total: 5, passed: 1, failed: 3, skipped: 1, complete: true })
@@ -165,7 +185,7 @@ test result: ok. 0 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; fini
     const died = read('cargo', `running 2 tests\ntest a ... ok\n${rest}`, { framework: 'cargo' })
     expect(died).toMatchObject({ total: 2, passed: 1, failed: 0, errored: 1, complete: false })
     const last = `${rest}\nrunning 2 tests\ntest a ... ok\n`
-    expect(ended('cargo', last, last)).toBe(false)
+    expect(ended('cargo', last, { printed: last })).toBe(false)
   })
 
   it('reads the events of go test: subtests instead of their parents, and a package that does not build', () => {
@@ -259,6 +279,32 @@ describe('what frameworks print', () => {
   ])('counts %j', (printed, framework, [total, passed, failed, errored, skipped]) => {
     const report = read(null, null, { printed: `before\n${printed}\nafter` })
     expect(report).toMatchObject({ framework, total, passed, failed, errored, skipped, complete: false })
+  })
+})
+
+describe('a printed summary', () => {
+  const printed = '=== 7 passed in 0.01s ==='
+
+  it.each<[string, ReportForm | null, Options]>([
+    ['there is no report of the framework', null, {}],
+    ['the report was too large', 'events', { isTooLarge: true }],
+    ['a command took no options of ours', 'events', { isSure: false }],
+  ])('stands in where %s', (_why, form, options) => {
+    expect(read(form, null, { printed, ...options })).toMatchObject({ total: 7, passed: 7, complete: false })
+    expect(ended(form, null, { printed, ...options })).toBe(true)
+  })
+
+  it.each<[string, string | null]>([
+    ['is not there', null],
+    ['has no end', '{"t":"test"'],
+  ])('is no end of a runner whose report %s: a test may have printed it', (_how, report) => {
+    expect(read('events', report, { printed })).toMatchObject({ total: 0, complete: false })
+    expect(ended('events', report, { printed })).toBe(false)
+  })
+
+  it('is not needed of Go packages without tests', () => {
+    const events = ['start', 'skip'].map((Action) => JSON.stringify({ Action, Package: 'm' })).join('\n')
+    expect(read('go', events)).toMatchObject({ total: 0, complete: true })
   })
 })
 

@@ -2,7 +2,7 @@
  * The report of a test run, from what it left and what it printed. Everything here was written by the tests: a report
  * that is missing, too large, broken or forged yields counts that may be wrong about the tests' own author, and nothing else.
  */
-import { unlessAborted } from '@cofferdam/contract'
+import { isCofferdamError, unlessAborted } from '@cofferdam/contract'
 import type { Sandbox, TestReport } from '@cofferdam/contract'
 import type { TestsPlan } from './plan-tests.ts'
 import { readCargo } from './read-cargo.ts'
@@ -21,12 +21,14 @@ const MAX_ROOT_BYTES = 4096
 export interface LeftBehind {
   /** Text of the report; null when there is none that can be read. */
   report: string | null
+  /** There is more of it than was read, so it may lack its end. */
+  isTooLarge: boolean
   root: string
   /** What go.mod calls the project. */
   modulePath: string
 }
 
-export const NOTHING_LEFT: LeftBehind = { report: null, root: '', modulePath: '' }
+export const NOTHING_LEFT: LeftBehind = { report: null, isTooLarge: false, root: '', modulePath: '' }
 
 /** Takes the report out and removes our folder. Never rejects. */
 export async function takeReport(
@@ -34,17 +36,22 @@ export async function takeReport(
   plan: TestsPlan,
   signal: AbortSignal,
 ): Promise<LeftBehind> {
+  let isTooLarge = false
   const text = async (path: string, maxBytes: number): Promise<string | null> => {
     try {
       const bytes = await unlessAborted(sandbox.read(path, maxBytes), signal)
       return bytes.length > maxBytes ? null : Buffer.from(bytes).toString('utf8')
-    } catch {
+    } catch (error) {
+      isTooLarge = isCofferdamError(error) && error.code === 'payload_too_large'
       return null
     }
   }
   const goMod = plan.project === '' ? 'go.mod' : `${plan.project}/go.mod`
+  const report = plan.report === null ? null : await text(plan.report.path, MAX_REPORT_BYTES)
   const left = {
-    report: plan.report === null ? null : await text(plan.report.path, MAX_REPORT_BYTES),
+    report,
+    // tee-report.py ends its copy there.
+    isTooLarge: isTooLarge || Buffer.byteLength(report ?? '') >= MAX_REPORT_BYTES,
     root: ((await text(`${plan.folder}/root`, MAX_ROOT_BYTES)) ?? '').trim(),
     modulePath:
       plan.report?.form === 'go'
@@ -57,11 +64,11 @@ export async function takeReport(
 
 export interface ReadReport {
   report: TestReport
-  /** The runner came to its end: its report has one, or it printed its summary. */
+  /** The runner came to its end: its report says so, or it owes none. */
   ended: boolean
 }
 
-/** `printed` is the end of what was printed, both streams; its counts stand in when there is no report. */
+/** `printed` is the end of what was printed, both streams; its counts stand in where no report can tell. */
 export function readReport(
   plan: TestsPlan,
   left: LeftBehind,
@@ -75,8 +82,10 @@ export function readReport(
       ? null
       : parse(plan.report.form, left, draft, { printed, stopped })
   const fields = { framework: plan.framework, command: plan.shown }
-  const summary = read?.complete === true ? null : readPrinted(printed)
-  const ended = read?.complete === true || (summary !== null && !isWholeOutput(plan, left))
+  // A test can print a summary, too: it counts for nothing where the runner's own report must be.
+  const owesNone = plan.report === null || (plan.report.isSure === false && left.report === null)
+  const summary = owesNone || left.isTooLarge ? readPrinted(printed) : null
+  const ended = read?.complete === true || owesNone || summary !== null
   if (read !== null && (read.complete || draft.total > 0))
     return { report: draft.finish({ ...fields, ...read }), ended }
   const place: Place = { root: '', project: '' }
@@ -85,10 +94,6 @@ export function readReport(
   const framework = plan.framework === 'npm' ? (summary.framework ?? 'npm') : plan.framework
   return { report: { ...empty, framework, ...summary.counts }, ended }
 }
-
-/** A report that is all of what was printed: a summary in it is of those binaries that came to one. */
-const isWholeOutput = ({ report }: TestsPlan, left: LeftBehind): boolean =>
-  report?.form === 'cargo' && left.report !== null && Buffer.byteLength(left.report) < MAX_REPORT_BYTES
 
 function parse(
   form: NonNullable<TestsPlan['report']>['form'],

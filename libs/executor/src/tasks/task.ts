@@ -130,11 +130,7 @@ function testsTask(plan: TestsPlan): Task {
           message: redact(failure.message).slice(0, 8192),
         })),
       }
-      const { ending, reason, text } = testVerdict(
-        verdict,
-        tests,
-        ended || plan.report === null || plan.report.isSure === false,
-      )
+      const { ending, reason, text } = testVerdict(verdict, tests, ended)
       return { ending, reason, failureReason: text?.slice(0, 2000) ?? failureReason(verdict, facts), tests }
     },
   }

@@ -13,7 +13,7 @@ const MAX_MESSAGE = 200
 export function testVerdict(
   verdict: Verdict,
   report: TestReport,
-  /** False when the runner should have left a report or a summary, and left none. */
+  /** False when the runner owed a report with an end, and left none. */
   ended: boolean,
 ): Verdict & { text: string | null } {
   if (verdict.ending !== 'ok' && verdict.ending !== 'error') return { ...verdict, text: null }

@@ -8,7 +8,6 @@ export default async function* report(source) {
   /** What each test file's process said, for files that fail as a whole. */
   const said = new Map()
   for await (const { type, data } of source) {
-    if (type === 'test:summary' && data.file === undefined) yield `${JSON.stringify({ t: 'end' })}\n`
     if (type === 'test:stderr')
       said.set(data.file, ((said.get(data.file) ?? '') + data.message).slice(0, MESSAGE_MAX))
     // A suite is its tests, but for its hooks: the tests themselves say only that they were cancelled, or that they passed.
@@ -32,6 +31,7 @@ export default async function* report(source) {
     const line = { t: 'test', name: String(data.name).slice(0, 1024), status, ...place, ms, message }
     yield `${JSON.stringify(line)}\n`
   }
+  yield `${JSON.stringify({ t: 'end' })}\n`
 }
 
 function textOf(error) {
