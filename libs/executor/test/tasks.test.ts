@@ -412,6 +412,54 @@ describe('pytest in the image', { timeout: TEST_MS }, () => {
     expect(none).toMatchObject({ ending: 'error', exitCode: 5, reason: 'no_tests' })
   })
 
+  it('names the test that a run ended in, by itself or at its deadline, and a conftest.py that cannot be loaded', async ({
+    skip,
+  }) => {
+    if (!able.has('docker')) skip('docker cannot run here')
+    const source = (how: string): string => `import os, pytest
+def test_a(): pass
+def test_b():
+    print('in it', flush=True)
+    ${how}
+`
+    const ended = {
+      total: 2,
+      passed: 1,
+      failed: 1,
+      failures: [
+        { name: 'test_x.py::test_b', file: 'test_x.py', line: 3, message: 'The test run ended in it.' },
+      ],
+      complete: false,
+    }
+    const files = { 'test_x.py': source('os._exit(0)') }
+    const exited = await tested('docker', files)
+    expect(exited).toMatchObject({ ending: 'error', exitCode: 0, reason: 'tests_failed', tests: ended })
+    expect(exited.failureReason).toBe(
+      '1 of 2 tests failed: test_x.py::test_b (test_x.py:3) The test run ended in it.',
+    )
+    expect(await tested('docker', files, { tests: { command: 'pytest -x' } })).toMatchObject({ tests: ended })
+    const killed = { 'test_x.py': source('os.kill(os.getpid(), 11)') }
+    expect(await tested('docker', killed)).toMatchObject({ ending: 'crashed', tests: ended })
+
+    const clock = createManualClock()
+    let isUp = false
+    const onOutput = (_stream: string, text: string): void => {
+      // Once: pytest shows that line again in its trace.
+      if (isUp || !text.includes('in it')) return
+      isUp = true
+      void clock.advance(SOFT_MS)
+    }
+    const endless = { 'pytest.ini': '[pytest]\naddopts = -s\n', 'test_x.py': source('while True: pass') }
+    const stopped = await tested('docker', endless, {}, { clock, onOutput })
+    expect(stopped).toMatchObject({ ending: 'soft_timeout', tests: ended })
+
+    const broken = await tested('docker', { ...files, 'conftest.py': 'x = 1\nimport nothing_such\n' })
+    expect(broken).toMatchObject({ ending: 'error', exitCode: 4, reason: 'tests_failed' })
+    expect(broken.failureReason).toBe(
+      "1 of 1 test failed (1 could not be run): conftest.py (conftest.py:2) ModuleNotFoundError: No module named 'nothing_such'",
+    )
+  })
+
   it('takes options and a fixture of its cache, and leaves none of it', async ({ skip }) => {
     if (!able.has('docker')) skip('docker cannot run here')
     const files = {

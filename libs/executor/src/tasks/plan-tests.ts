@@ -19,7 +19,7 @@ import { projectFiles, type ProjectFiles } from './project-files.ts'
 import { quoted } from './shell-quote.ts'
 import { TaskRefusal } from './task-refusal.ts'
 
-export type ReportForm = 'junit' | 'events' | 'jest' | 'go' | 'cargo'
+export type ReportForm = 'events' | 'jest' | 'go' | 'cargo'
 
 export interface TestsPlan {
   type: 'tests'
@@ -40,16 +40,25 @@ export interface TestsPlan {
 /** Where an install puts Python packages; see plan-install.ts. */
 export const PYTHON_PACKAGES_FOLDER = '.packages'
 
-const reporter = (name: string): Buffer => readFileSync(new URL(`reporters/${name}`, import.meta.url))
+/** Files of ours that a run takes along, by their names in reporters/. */
 const REPORTERS = {
-  unittest: ['unittest-report.py', reporter('unittest-report.py')],
-  node: ['node-report.mjs', reporter('node-report.mjs')],
-  mocha: ['mocha-report.cjs', reporter('mocha-report.cjs')],
-  tee: ['tee-report.py', reporter('tee-report.py')],
-} as const
+  pytest: filesOf(
+    'cofferdam_report.py',
+    'cofferdam_report-0.dist-info/METADATA',
+    'cofferdam_report-0.dist-info/entry_points.txt',
+  ),
+  unittest: filesOf('unittest-report.py'),
+  node: filesOf('node-report.mjs'),
+  mocha: filesOf('mocha-report.cjs'),
+  tee: filesOf('tee-report.py'),
+}
 
-/** The one that names files and lines. */
-const JUNIT_FAMILY = '-o junit_family=xunit1'
+function filesOf(...names: string[]): { name: string; bytes: Buffer }[] {
+  return names.map((name) => ({ name, bytes: readFileSync(new URL(`reporters/${name}`, import.meta.url)) }))
+}
+
+/** Our plugin of pytest is found by the path, also by a command's own pytest, and reports where the environment says. */
+const PYTEST_REPORT = 'export PYTHONPATH="${PYTHONPATH:+$PYTHONPATH:}$R" COFFERDAM_REPORT="$R/report.jsonl"'
 
 interface Runner {
   /** `$R` is the hidden folder, absolute; it needs its quotes. */
@@ -78,11 +87,11 @@ export async function planTests(
 function ownCommand(command: string, detected: Detected | null): Runner {
   const own = { command: `eval ${quoted(command)}`, shown: command, report: null }
   if (detected?.framework !== 'pytest') return own
-  const options = `${JUNIT_FAMILY} --junitxml='$R/report.xml'`
   return {
     ...own,
-    command: `export PYTEST_ADDOPTS="\${PYTEST_ADDOPTS:+$PYTEST_ADDOPTS }${options}"\n${own.command}`,
-    report: { name: 'report.xml', form: 'junit', isSure: false },
+    command: `${PYTEST_REPORT}\n${own.command}`,
+    reporter: 'pytest',
+    report: { name: 'report.jsonl', form: 'events', isSure: false },
   }
 }
 
@@ -141,9 +150,11 @@ function runnerOf({ framework, script }: Detected, file: string | null): Runner 
     case 'pytest':
       return {
         // The cache goes into our folder: without its plugin a project's --ff is no option, and its fixture is missing.
-        command: `exec python3 -m pytest -o cache_dir="$R/cache" --rootdir=. ${JUNIT_FAMILY} --junitxml="$R/report.xml"${only}`,
+        // And -p for a project that loads no plugins but those it names.
+        command: `${PYTEST_REPORT}\nexec python3 -m pytest -p cofferdam_report -o cache_dir="$R/cache" --rootdir=.${only}`,
         shown: `python3 -m pytest${only}`,
-        report: { name: 'report.xml', form: 'junit' },
+        reporter: 'pytest',
+        report: { name: 'report.jsonl', form: 'events' },
       }
     case 'unittest':
       return {
@@ -231,7 +242,7 @@ function planOf(folder: string, project: string, framework: TestFramework, runne
     'export PATH="$PWD/node_modules/.bin:$W/node_modules/.bin:$PATH" CI=1',
     runner.command,
   ]
-  const own = runner.reporter === undefined ? [] : [REPORTERS[runner.reporter]]
+  const own = runner.reporter === undefined ? [] : REPORTERS[runner.reporter]
   return {
     type: 'tests',
     framework,
@@ -239,7 +250,7 @@ function planOf(folder: string, project: string, framework: TestFramework, runne
     program: { type: 'command', shell: shell.join('\n') },
     files: [
       { path: `${folder}/root`, bytes: new Uint8Array() },
-      ...own.map(([name, bytes]) => ({ path: `${folder}/${name}`, bytes })),
+      ...own.map(({ name, bytes }) => ({ path: `${folder}/${name}`, bytes })),
     ],
     project,
     folder,

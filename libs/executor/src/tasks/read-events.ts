@@ -1,14 +1,17 @@
-/** Reads the JSON lines that our own reporters write (reporters/): one per test, and a last one when all were told. */
+/**
+ * Reads the JSON lines that our own reporters write (reporters/): one per test, and a last one when all were told. Where a test
+ * can end the runner, another one before it says that it begins.
+ */
 import { z } from 'zod'
-import type { ReportDraft } from './report-draft.ts'
+import type { ReportDraft, TestCase } from './report-draft.ts'
 
+const place = { name: z.string(), file: z.string().nullable(), line: z.number().nullable() }
 const lineSchema = z.union([
+  z.object({ t: z.literal('start'), ...place }),
   z.object({
     t: z.literal('test'),
-    name: z.string(),
+    ...place,
     status: z.enum(['passed', 'failed', 'errored', 'skipped']),
-    file: z.string().nullable(),
-    line: z.number().nullable(),
     ms: z.number().nullable(),
     message: z.string(),
   }),
@@ -18,19 +21,29 @@ const lineSchema = z.union([
 /** A report that is none is not worth reading on: 8 MiB of broken lines took 6 s. */
 const MAX_BROKEN = 100
 /** The shortest true lines of 8 MiB. */
-const MAX_TESTS = 100_000
+const MAX_LINES = 100_000
 
 /** True when the report came to its end; a line that is none of ours is passed over and makes it incomplete. */
 export function readEvents(text: string, draft: ReportDraft): boolean {
   let ended = false
   let broken = 0
+  let count = 0
+  const running = new Map<string, Pick<TestCase, 'name' | 'file' | 'line'>>()
   for (const line of linesOf(text)) {
+    count += 1
     const parsed = lineSchema.safeParse(jsonOrUndefined(line))
+    // The runner of a command may run again after it came to its end.
+    ended = parsed.data?.t === 'end'
     if (!parsed.success) broken += 1
-    else if (parsed.data.t === 'end') ended = true
-    else draft.add(parsed.data)
-    if (broken > MAX_BROKEN || draft.total === MAX_TESTS) break
+    else if (parsed.data.t === 'start') running.set(parsed.data.name, parsed.data)
+    else if (parsed.data.t === 'test') {
+      running.delete(parsed.data.name)
+      draft.add(parsed.data)
+    }
+    if (broken > MAX_BROKEN || count === MAX_LINES) break
   }
+  for (const { name, file, line } of running.values())
+    draft.add({ name, file, line, status: 'failed', message: 'The test run ended in it.' })
   return ended && broken === 0
 }
 

@@ -16,7 +16,6 @@ interface Options {
   printed?: string
   project?: string
   modulePath?: string
-  stopped?: boolean
   isTooLarge?: boolean
   isSure?: false
 }
@@ -48,44 +47,45 @@ function readFully(form: ReportForm | null, report: string | null, options: Opti
     root: '/tmp/place',
     modulePath: options.modulePath ?? '',
   }
-  return readReport(plan, left, options.printed ?? '', options.stopped ?? false)
+  return readReport(plan, left, options.printed ?? '')
 }
 
 const places = ({ failures }: ReturnType<typeof read>): string[] =>
   failures.map(({ file, line }) => `${file}:${line}`)
 
 describe('reports of real tools', () => {
-  it('reads what pytest wrote: failures, errors of fixtures and of collection, skips, expected failures', () => {
-    const report = read('junit', recorded('pytest.xml'), { framework: 'pytest' })
-    expect(report).toMatchObject({
-      total: 10,
-      passed: 2,
-      failed: 4,
-      errored: 2,
-      skipped: 2,
-      complete: true,
-      failures_omitted: 0,
-    })
+  it('reads what our plugin of pytest wrote: errors of fixtures and of collection, skips, expected failures', () => {
+    const report = read('events', recorded('pytest.jsonl'), { framework: 'pytest' })
+    expect(report).toMatchObject({ total: 13, passed: 3, failed: 4, errored: 4, skipped: 2, complete: true })
     expect(places(report)).toEqual([
+      'sub/conftest.py:2',
       'test_broken.py:1',
       'test_a.py:6',
       'test_a.py:3',
       'test_a.py:11',
       'test_a.py:14',
       'test_a.py:16',
+      'test_a.py:22',
     ])
-    expect(report.failures[2]?.message).toMatch(/^ValueError: boom <é> &/)
+    expect(report.failures.map(({ name }) => name)).toContain('test_a.py::TestC::test_u')
+    expect(report.failures[0]?.message).toMatch(/^ModuleNotFoundError: No module named 'nope'\n/)
+    expect(report.failures[3]?.message).toMatch(/^ValueError: boom <é> &/)
     expect(report.duration_ms).toBeGreaterThan(0)
   })
 
-  it('does not count the test that pytest was at when it was stopped, and reads no colour in a message', () => {
-    const text =
-      '<testsuites><testsuite time="1"><testcase classname="a" name="bad" time="0"><failure message="#x1B[31mred#x1B[0m" />' +
-      '</testcase><testcase classname="a" name="endless" time="0" /></testsuite></testsuites>'
-    const stopped = read('junit', text, { stopped: true })
-    expect(stopped).toMatchObject({ total: 1, passed: 0, failed: 1 })
-    expect(stopped.failures[0]?.message).toBe('red')
-    expect(read('junit', text)).toMatchObject({ total: 2, passed: 1, failed: 1 })
+  it('names the tests that a run ended in, and believes in no end that another run follows', () => {
+    const place = { file: '/tmp/place/a.py', line: 3 }
+    const ran = [
+      { t: 'start', name: 'a', ...place },
+      { t: 'test', name: 'a', status: 'passed', ms: 1, message: '', ...place },
+      { t: 'end' },
+      { t: 'start', name: 'b', ...place },
+    ]
+    const report = read('events', ran.map((line) => JSON.stringify(line)).join('\n'))
+    expect(report).toMatchObject({ total: 2, passed: 1, failed: 1, complete: false })
+    expect(report.failures).toEqual([
+      { name: 'b', file: 'a.py', line: 3, message: 'The test run ended in it.' },
+    ])
   })
 
   it('reads what our runner of unittest wrote: subtests, class fixtures and a file that cannot be loaded', () => {
@@ -245,7 +245,8 @@ test result: ok. 0 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; fini
   })
 
   it('names files relative to the work directory when the project is a folder of it', () => {
-    expect(places(read('junit', recorded('pytest.xml'), { project: 'app' }))[1]).toBe('app/test_a.py:6')
+    const line = { t: 'test', name: 'a', status: 'failed', file: 'a.py', line: 6, ms: 1, message: '' }
+    expect(places(read('events', JSON.stringify(line), { project: 'app' }))).toEqual(['app/a.py:6'])
   })
 })
 
@@ -310,11 +311,7 @@ describe('a printed summary', () => {
 
 describe('hostile reports', () => {
   it.each<[string, ReportForm, string]>([
-    ['is empty', 'junit', ''],
-    ['has a document type', 'junit', '<!DOCTYPE a [<!ENTITY x "y">]><testsuites/>'],
-    ['is a bomb of entities', 'junit', '<!DOCTYPE l [<!ENTITY a "ha">]><testsuites>&a;</testsuites>'],
-    ['is deeper than any true one', 'junit', '<a>'.repeat(100_000)],
-    ['never closes', 'junit', '<testsuites><testsuite><testcase name="a">'],
+    ['is empty', 'events', ''],
     ['has other types', 'jest', '{"testResults":[{"assertionResults":7},null]}'],
     ['is nested JSON', 'jest', '['.repeat(200_000)],
     ['is binary', 'events', '\u0000\ufffd\n'.repeat(1000)],
@@ -371,13 +368,8 @@ describe('hostile reports', () => {
   const failed = { Action: 'fail', Package: 'm', Test: 'T' }
   it.each<[string, ReportForm, string]>([
     ['lines that are none of ours', 'events', filled('', '{"t":"test"}\n')],
+    ['tests that begin', 'events', filled('', '{"t":"start","name":"a","file":null,"line":1}\n')],
     ['true lines', 'events', filled('', `${JSON.stringify(test)}\n`)],
-    ['empty suites', 'junit', filled('<testsuites>', '<testsuite/>', '</testsuites>')],
-    ['empty cases', 'junit', filled('<testsuites><testsuite>', '<testcase/>', '</testsuite></testsuites>')],
-    ['attributes', 'junit', filled('<testsuites ', 'a="b" ', '></testsuites>')],
-    ['open brackets', 'junit', filled('', '<')],
-    ['open comments', 'junit', filled('<a>', '<!--')],
-    ['open CDATA', 'junit', filled('<a>', '<![CDATA[')],
     ['empty files', 'jest', filled('{"testResults":[', '{},', '{}]}')],
     [
       'empty tests',

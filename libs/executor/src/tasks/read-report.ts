@@ -4,12 +4,11 @@
  */
 import { isCofferdamError, unlessAborted } from '@cofferdam/contract'
 import type { Sandbox, TestReport } from '@cofferdam/contract'
-import type { TestsPlan } from './plan-tests.ts'
+import type { ReportForm, TestsPlan } from './plan-tests.ts'
 import { readCargo } from './read-cargo.ts'
 import { readEvents } from './read-events.ts'
 import { readGo } from './read-go.ts'
 import { readJest } from './read-jest.ts'
-import { readJunit } from './read-junit.ts'
 import { readPrinted } from './read-printed.ts'
 import { createReportDraft, type Place, type ReportDraft } from './report-draft.ts'
 
@@ -69,25 +68,16 @@ export interface ReadReport {
 }
 
 /** `printed` is the end of what was printed, both streams; its counts stand in where no report can tell. */
-export function readReport(
-  plan: TestsPlan,
-  left: LeftBehind,
-  printed: string,
-  /** The run was ended from outside. */
-  stopped: boolean,
-): ReadReport {
+export function readReport(plan: TestsPlan, left: LeftBehind, printed: string): ReadReport {
   const draft = createReportDraft({ root: left.root, project: plan.project })
-  const read =
-    left.report === null || plan.report === null
-      ? null
-      : parse(plan.report.form, left, draft, { printed, stopped })
+  const complete =
+    left.report !== null && plan.report !== null && isComplete(plan.report.form, left, draft, printed)
   const fields = { framework: plan.framework, command: plan.shown }
   // A test can print a summary, too: it counts for nothing where the runner's own report must be.
   const owesNone = plan.report === null || (plan.report.isSure === false && left.report === null)
   const summary = owesNone || left.isTooLarge ? readPrinted(printed) : null
-  const ended = read?.complete === true || owesNone || summary !== null
-  if (read !== null && (read.complete || draft.total > 0))
-    return { report: draft.finish({ ...fields, ...read }), ended }
+  const ended = complete || owesNone || summary !== null
+  if (complete || draft.total > 0) return { report: draft.finish({ ...fields, complete }), ended }
   const place: Place = { root: '', project: '' }
   const empty = createReportDraft(place).finish({ ...fields, complete: false })
   if (summary === null) return { report: empty, ended }
@@ -95,25 +85,22 @@ export function readReport(
   return { report: { ...empty, framework, ...summary.counts }, ended }
 }
 
-function parse(
-  form: NonNullable<TestsPlan['report']>['form'],
+/** Adds the tests of the report; true when it came to its end. */
+function isComplete(
+  form: ReportForm,
   { report, modulePath }: LeftBehind,
   draft: ReportDraft,
-  { printed, stopped }: { printed: string; stopped: boolean },
-): { complete: boolean; durationMs?: number } | null {
+  printed: string,
+): boolean {
   const text = report ?? ''
   switch (form) {
-    case 'junit': {
-      const found = readJunit(text, draft, stopped)
-      return found === null ? null : { complete: true, ...found }
-    }
     case 'events':
-      return { complete: readEvents(text, draft) }
+      return readEvents(text, draft)
     case 'jest':
-      return { complete: readJest(text, draft) }
+      return readJest(text, draft)
     case 'go':
-      return { complete: readGo(text, draft, modulePath, printed) }
+      return readGo(text, draft, modulePath, printed)
     case 'cargo':
-      return { complete: readCargo(text, draft) }
+      return readCargo(text, draft)
   }
 }

@@ -29,12 +29,7 @@ const MAX_RAW = 32 * 1024
 export interface ReportDraft {
   add(test: TestCase): void
   readonly total: number
-  finish(fields: {
-    framework: TestFramework
-    command: string
-    durationMs?: number | null
-    complete: boolean
-  }): TestReport
+  finish(fields: { framework: TestFramework; command: string; complete: boolean }): TestReport
 }
 
 /** An empty report. */
@@ -55,12 +50,12 @@ export function createReportDraft(place: Place): ReportDraft {
     get total() {
       return total()
     },
-    finish: ({ framework, command, durationMs, complete }) => ({
+    finish: ({ framework, command, complete }) => ({
       framework,
       command,
       total: total(),
       ...counts,
-      duration_ms: durationMs ?? ms,
+      duration_ms: ms,
       failures,
       failures_omitted: omitted,
       complete,

@@ -116,8 +116,8 @@ function testsTask(plan: TestsPlan): Task {
       left = await takeReport(sandbox, plan, signal)
     },
     conclude(verdict, facts, printed, redact) {
+      const { report, ended } = readReport(plan, left, printed)
       const stopped = verdict.ending !== 'ok' && verdict.ending !== 'error'
-      const { report, ended } = readReport(plan, left, printed, stopped)
       const tests = {
         ...report,
         // A runner that is asked to stop may still write its summary, of the tests that it had by then.
