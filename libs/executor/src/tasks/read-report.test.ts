@@ -283,6 +283,65 @@ describe('what frameworks print', () => {
   })
 })
 
+describe('what kept a run from its first test', () => {
+  it('is a crate that does not compile, with the first error of the compiler', () => {
+    const printed = `   Compiling cg v0.1.0 (/tmp/place)
+warning: unused variable: \`y\`
+ --> src/lib.rs:1:2
+
+error[E0425]: cannot find value \`c\` in this scope
+ --> src/lib.rs:2:9
+  |
+2 |     a + c
+  |         ^
+
+error[E0308]: mismatched types
+ --> src/lib.rs:5:23
+
+error: could not compile \`cg\` (lib test) due to 2 previous errors
+`
+    const report = read('cargo', '', { framework: 'cargo', printed })
+    expect(report).toMatchObject({ total: 1, errored: 1, complete: false })
+    expect(report.failures).toEqual([
+      {
+        name: '`cg` (lib test)',
+        file: 'src/lib.rs',
+        line: 2,
+        message:
+          'error[E0425]: cannot find value `c` in this scope\n --> src/lib.rs:2:9\n  |\n2 |     a + c\n  |         ^',
+      },
+    ])
+  })
+
+  it.each([
+    [
+      'requires what is not there',
+      "Error: Cannot find module 'nope'\nRequire stack:\n- /tmp/place/test/b.js\n    at node:internal/modules/cjs/loader:1591:15\n" +
+        '    at Object.<anonymous> (/tmp/place/test/b.js:7:11)\n    at load (/tmp/place/node_modules/mocha/lib/x.cjs:1:1) {\n}',
+      7,
+      /^Error: Cannot find module 'nope'\n/,
+    ],
+    [
+      'does not parse',
+      '/tmp/place/test/b.js:2\n\n\nSyntaxError: Unexpected end of input\n    at wrapSafe (node:internal/modules/cjs/loader:1:1)',
+      2,
+      /^SyntaxError: Unexpected end of input\n/,
+    ],
+    [
+      'is a module that does not parse',
+      'SyntaxError[ @/tmp/place/test/b.js ]: Unexpected end of input\n    at node:internal/modules/esm/utils:355:16',
+      null,
+      /^SyntaxError\[ @/,
+    ],
+  ])('is a file that mocha cannot load, for it %s', (_why, said, line, message) => {
+    const options = { framework: 'mocha', printed: `\n\n Exception during run: ${said}\n` } as const
+    const report = read('events', null, options)
+    expect(report).toMatchObject({ total: 1, errored: 1, complete: false })
+    expect(report.failures).toMatchObject([{ name: 'test/b.js', file: 'test/b.js', line }])
+    expect(report.failures[0]?.message).toMatch(message)
+  })
+})
+
 describe('a printed summary', () => {
   const printed = '=== 7 passed in 0.01s ==='
 

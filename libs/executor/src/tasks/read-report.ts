@@ -10,6 +10,7 @@ import { readEvents } from './read-events.ts'
 import { readGo } from './read-go.ts'
 import { readJest } from './read-jest.ts'
 import { readPrinted } from './read-printed.ts'
+import { readUnloaded } from './read-unloaded.ts'
 import { createReportDraft, type Place, type ReportDraft } from './report-draft.ts'
 
 /** A report of 10,000 tests with 500 long failures is some 4 MiB. */
@@ -77,6 +78,9 @@ export function readReport(plan: TestsPlan, left: LeftBehind, printed: string): 
   const owesNone = plan.report === null || (plan.report.isSure === false && left.report === null)
   const summary = owesNone || left.isTooLarge ? readPrinted(printed) : null
   const ended = complete || owesNone || summary !== null
+  const hasTests = complete || draft.total > 0 || summary !== null
+  const unloaded = hasTests ? null : readUnloaded(plan.framework, printed, left.root)
+  if (unloaded !== null) draft.add(unloaded)
   if (complete || draft.total > 0) return { report: draft.finish({ ...fields, complete }), ended }
   const place: Place = { root: '', project: '' }
   const empty = createReportDraft(place).finish({ ...fields, complete: false })
