@@ -64,8 +64,7 @@ function readLine(binary: Binary, line: string): number[] | null {
     binary.list = null
   } else {
     const test = !line.startsWith('test ') ? null : TEST.exec(line)
-    if (test !== null)
-      binary.tests.push({ name: test[1] ?? '', status: STATUS[test[2] ?? ''] ?? 'skipped' })
+    if (test !== null) binary.tests.push({ name: test[1] ?? '', status: STATUS[test[2] ?? ''] ?? 'skipped' })
   }
   return null
 }

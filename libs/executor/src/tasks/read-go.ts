@@ -78,6 +78,7 @@ export function readGo(text: string, draft: ReportDraft, modulePath: string, pri
     const status = action === 'pass' ? 'passed' : action === 'skip' ? 'skipped' : 'failed'
     draft.add({ name: test, status, ms, detail: () => ({ ...placeIn(message, pkg, modulePath), message }) })
   }
+  const printedLines = printed.split('\n')
   for (const pkg of failedPackages)
     if (!packagesWithFailures.has(pkg)) {
       draft.add({
@@ -85,7 +86,7 @@ export function readGo(text: string, draft: ReportDraft, modulePath: string, pri
         status: 'errored',
         detail: () => {
           const message =
-            outputs.get(`${pkg}\0`) ?? compilerSaid(printed, pkg) ?? 'The package was not built.'
+            outputs.get(`${pkg}\0`) ?? compilerSaid(printedLines, pkg) ?? 'The package was not built.'
           return { ...placeIn(message, pkg, modulePath), message }
         },
       })
@@ -100,8 +101,7 @@ const PROGRESS = /^ *=== (?:RUN|PAUSE|CONT|NAME) .*\n/gm
 const NOT_BUILT = /^FAIL\t(\S{1,1024}) \[(?:build|setup) failed\]$/
 
 /** The compiler's lines about a package stand below `# package [package.test]`. */
-function compilerSaid(printed: string, pkg: string): string | null {
-  const lines = printed.split('\n')
+function compilerSaid(lines: readonly string[], pkg: string): string | null {
   const at = lines.findIndex((line) => line === `# ${pkg}` || line.startsWith(`# ${pkg} [`))
   if (at === -1) return null
   const end = lines.findIndex((line, n) => n > at && !/^\S+\.go:\d|^\t/.test(line))

@@ -60,7 +60,6 @@ def result_class(report):
 
         def startTest(self, test):
             self.started = time.perf_counter()
-            self.bad_subtests = 0
             super().startTest(test)
 
         def addSuccess(self, test):
