@@ -13,7 +13,7 @@ import { connectDaemon } from './daemon.ts'
 import { destroyContainer } from './destroy-container.ts'
 import type { DockerSlot } from './docker-slot.ts'
 import { findSandboxes, isSandboxId } from './find-sandboxes.ts'
-import { createOomEvents } from './oom-events.ts'
+import { countOomKills, createOomEvents } from './oom-events.ts'
 import { createPreloadOffer } from './preload-offer.ts'
 import { probeDocker } from './probe.ts'
 import { runtimeKind } from './runtime-kind.ts'
@@ -30,8 +30,8 @@ export async function createDockerBackend(
   const settings = dockerConfigSchema.parse(config)
   const daemon = await connectDaemon(settings)
   const logger = deps.logger ?? SILENT
-  const oomEvents = createOomEvents(daemon, logger)
   const kind = runtimeKind(settings.runtime)
+  const oomEvents = createOomEvents(daemon, logger, kind.isolation === 'gvisor' ? countOomKills : null)
   const host = createHostChoice(daemon, settings, logger)
   const sockets = createSocketFolders(settings.runtime_dir ?? defaultSocketRoot())
   const parts: StartParts = { daemon, host, sockets, readyTimeoutMs: settings.ready_timeout_ms, logger }

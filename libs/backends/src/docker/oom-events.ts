@@ -1,8 +1,11 @@
 /**
  * The daemon's `oom` events: evidence for a sandbox whose agent died too and cannot report. They arrive before the
  * channel closes (20 of 20 times, 20 ms earlier, local-isolation.md §6), while `State.OOMKilled` is mostly late. The `die` event
- * tells how long to wait for one on a daemon that is late with everything.
+ * tells how long to wait for one on a daemon that is late with everything. Where a kernel of its own dies, the cgroup can be gone before
+ * containerd's shim looks, and then there is no event (gVisor on a busy host, one in ten): SIGKILL, and a kill for memory that this
+ * host's kernel counted since the program began, say the same.
  */
+import { readFileSync } from 'node:fs'
 import type { Readable } from 'node:stream'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { BackendLogger } from '../deps.ts'
@@ -18,30 +21,38 @@ const LINE_BYTES = 65_536
 const GRACE_MS = 3_000
 // A daemon under load says late that a container died; without that word there is no sense in waiting on.
 const DEATH_WITHIN_MS = 5_000
+// As Docker tells it: 128 and the signal.
+const SIGKILLED = '137'
 
 export interface OomEvents {
   /** Listens from now on; opens the stream again when it broke. Never throws: without it an OOM shows as `sandbox_lost`. */
   listen(): Promise<void>
   /** True when the kernel killed for memory in that container; waits for the event until 3 s after the container's death. */
   happened(containerName: string): Promise<boolean>
-  /** What happened in that container so far is no evidence any more. */
+  /** A program begins: what happened in that container so far is no evidence any more. */
   forget(containerName: string): void
   close(): void
 }
 
-export function createOomEvents(daemon: Daemon, logger: BackendLogger): OomEvents {
+/** `killsOfHost` counts the kernel's kills for memory so far; null where the event is never lost, and its absence is an answer. */
+export function createOomEvents(
+  daemon: Daemon,
+  logger: BackendLogger,
+  killsOfHost: (() => number) | null,
+): OomEvents {
   const seen = new Set<string>()
   const dead = new Set<string>()
+  const killed = new Set<string>()
+  const killsBefore = new Map<string, number>()
   let opening: Promise<Readable | null> | null = null
   let closed = false
 
   const remember = (names: Set<string>, name: string): void => {
     names.add(name)
-    for (const oldest of names) {
-      if (names.size <= REMEMBERED) break
-      names.delete(oldest)
-    }
+    forgetOldest(names)
   }
+  const wasKilledByHost = (name: string): boolean =>
+    killsOfHost !== null && killed.has(name) && killsOfHost() > (killsBefore.get(name) ?? Infinity)
 
   const open = async (): Promise<Readable | null> => {
     try {
@@ -56,7 +67,9 @@ export function createOomEvents(daemon: Daemon, logger: BackendLogger): OomEvent
       stream.on('error', forget)
       onLines(stream, (line) => {
         const event = eventOf(line)
-        if (event !== null) remember(event.action === 'oom' ? seen : dead, event.name)
+        if (event === null) return
+        remember(event.action === 'oom' ? seen : dead, event.name)
+        if (event.exitCode === SIGKILLED) remember(killed, event.name)
       })
       return stream
     } catch (error) {
@@ -84,17 +97,37 @@ export function createOomEvents(daemon: Daemon, logger: BackendLogger): OomEvent
           isDead = true
           deadline = performance.now() + GRACE_MS
         }
+        if (wasKilledByHost(containerName)) return true
         await sleep(10)
       }
       return seen.delete(containerName)
     },
     forget(containerName) {
       seen.delete(containerName)
+      if (killsOfHost === null) return
+      killsBefore.set(containerName, killsOfHost())
+      forgetOldest(killsBefore)
     },
     close() {
       closed = true
       void opening?.then((stream) => stream?.destroy())
     },
+  }
+}
+
+/** Of this host's kernel since its start, in all cgroups. Infinity where it does not count (no Linux, before 4.13), so that it never grows. */
+export function countOomKills(): number {
+  try {
+    return Number(/^oom_kill (\d+)$/m.exec(readFileSync('/proc/vmstat', 'latin1'))?.[1] ?? Infinity)
+  } catch {
+    return Infinity
+  }
+}
+
+function forgetOldest(names: Set<string> | Map<string, unknown>): void {
+  for (const oldest of names.keys()) {
+    if (names.size <= REMEMBERED) break
+    names.delete(oldest)
   }
 }
 
@@ -109,12 +142,15 @@ function onLines(stream: Readable, take: (line: string) => void): void {
   })
 }
 
-function eventOf(line: string): { action: 'oom' | 'die'; name: string } | null {
+function eventOf(line: string): { action: 'oom' | 'die'; name: string; exitCode: unknown } | null {
   try {
-    const event: { Action?: unknown; Actor?: { Attributes?: { name?: unknown } } } = JSON.parse(line)
+    const event: { Action?: unknown; Actor?: { Attributes?: { name?: unknown; exitCode?: unknown } } } =
+      JSON.parse(line)
     const { Action: action } = event
-    const name = event.Actor?.Attributes?.name
-    return typeof name === 'string' && (action === 'oom' || action === 'die') ? { action, name } : null
+    const { name, exitCode } = event.Actor?.Attributes ?? {}
+    return typeof name === 'string' && (action === 'oom' || action === 'die')
+      ? { action, name, exitCode }
+      : null
   } catch {
     return null
   }

@@ -1,0 +1,47 @@
+import { PassThrough } from 'node:stream'
+import { expect, it, vi } from 'vitest'
+import { SILENT } from '../deps.ts'
+import type { Daemon } from './daemon.ts'
+import { countOomKills, createOomEvents } from './oom-events.ts'
+
+async function listening(killsOfHost: (() => number) | null) {
+  const stream = new PassThrough()
+  const daemon = { call: async () => stream } as unknown as Daemon
+  const events = createOomEvents(daemon, SILENT, killsOfHost)
+  await events.listen()
+  const say = (Action: string, attributes: object = {}): boolean =>
+    stream.write(`${JSON.stringify({ Action, Actor: { Attributes: { name: 'one', ...attributes } } })}\n`)
+  return { events, say, [Symbol.dispose]: () => events.close() }
+}
+
+it('believes the event', async () => {
+  using daemon = await listening(null)
+  daemon.events.forget('one')
+  daemon.say('oom')
+  daemon.say('die', { exitCode: '137' })
+  expect(await daemon.events.happened('one')).toBe(true)
+})
+
+it('believes the kernel where the event was lost', async () => {
+  let kills = 7
+  using daemon = await listening(() => kills)
+  daemon.events.forget('one')
+  kills = 8
+  daemon.say('die', { exitCode: '137' })
+  expect(await daemon.events.happened('one')).toBe(true)
+})
+
+it.each<[string, string, (() => number) | null]>([
+  ['killed from outside', '137', () => 7],
+  ['that ended by itself', '0', vi.fn(() => 8).mockReturnValueOnce(7)],
+  ['killed where the event is never lost', '137', null],
+])('takes a sandbox %s for no OOM', async (_what, exitCode, killsOfHost) => {
+  using daemon = await listening(killsOfHost)
+  daemon.events.forget('one')
+  daemon.say('die', { exitCode })
+  expect(await daemon.events.happened('one')).toBe(false)
+})
+
+it('reads a count of the kernel that does not fall', () => {
+  expect(countOomKills()).toBeGreaterThanOrEqual(0)
+})
