@@ -31,6 +31,16 @@ it('believes the kernel where the event was lost', async () => {
   expect(await daemon.events.happened('one')).toBe(true)
 })
 
+it('takes a sandbox that was dead before its program for no OOM, whatever the host does then', async () => {
+  let kills = 7
+  using daemon = await listening(() => kills)
+  daemon.say('die', { exitCode: '137' })
+  await new Promise(setImmediate)
+  daemon.events.forget('one')
+  kills = 8
+  expect(await daemon.events.happened('one')).toBe(false)
+})
+
 it.each<[string, string, (() => number) | null]>([
   ['killed from outside', '137', () => 7],
   ['that ended by itself', '0', vi.fn(() => 8).mockReturnValueOnce(7)],

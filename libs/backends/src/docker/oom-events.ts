@@ -42,8 +42,9 @@ export function createOomEvents(
 ): OomEvents {
   const seen = new Set<string>()
   const dead = new Set<string>()
-  const killed = new Set<string>()
+  /** The host's kills for memory when a program began, and when its container had died of SIGKILL. */
   const killsBefore = new Map<string, number>()
+  const killsAtDeath = new Map<string, number>()
   let opening: Promise<Readable | null> | null = null
   let closed = false
 
@@ -51,8 +52,13 @@ export function createOomEvents(
     names.add(name)
     forgetOldest(names)
   }
+  const count = (kills: Map<string, number>, name: string): void => {
+    if (killsOfHost === null) return
+    kills.set(name, killsOfHost())
+    forgetOldest(kills)
+  }
   const wasKilledByHost = (name: string): boolean =>
-    killsOfHost !== null && killed.has(name) && killsOfHost() > (killsBefore.get(name) ?? Infinity)
+    (killsAtDeath.get(name) ?? 0) > (killsBefore.get(name) ?? Infinity)
 
   const open = async (): Promise<Readable | null> => {
     try {
@@ -69,7 +75,7 @@ export function createOomEvents(
         const event = eventOf(line)
         if (event === null) return
         remember(event.action === 'oom' ? seen : dead, event.name)
-        if (event.exitCode === SIGKILLED) remember(killed, event.name)
+        if (event.exitCode === SIGKILLED) count(killsAtDeath, event.name)
       })
       return stream
     } catch (error) {
@@ -104,9 +110,7 @@ export function createOomEvents(
     },
     forget(containerName) {
       seen.delete(containerName)
-      if (killsOfHost === null) return
-      killsBefore.set(containerName, killsOfHost())
-      forgetOldest(killsBefore)
+      count(killsBefore, containerName)
     },
     close() {
       closed = true
