@@ -16,7 +16,7 @@ async function listening(killsOfHost: (() => number) | null) {
 
 it('believes the event', async () => {
   using daemon = await listening(null)
-  daemon.events.forget('one')
+  daemon.events.begin('one')
   daemon.say('oom')
   daemon.say('die', { exitCode: '137' })
   expect(await daemon.events.happened('one')).toBe(true)
@@ -25,7 +25,7 @@ it('believes the event', async () => {
 it('believes the kernel where the event was lost', async () => {
   let kills = 7
   using daemon = await listening(() => kills)
-  daemon.events.forget('one')
+  daemon.events.begin('one')
   kills = 8
   daemon.say('die', { exitCode: '137' })
   expect(await daemon.events.happened('one')).toBe(true)
@@ -36,7 +36,7 @@ it('takes a sandbox that was dead before its program for no OOM, whatever the ho
   using daemon = await listening(() => kills)
   daemon.say('die', { exitCode: '137' })
   await new Promise(setImmediate)
-  daemon.events.forget('one')
+  daemon.events.begin('one')
   kills = 8
   expect(await daemon.events.happened('one')).toBe(false)
 })
@@ -47,11 +47,11 @@ it.each<[string, string, (() => number) | null]>([
   ['killed where the event is never lost', '137', null],
 ])('takes a sandbox %s for no OOM', async (_what, exitCode, killsOfHost) => {
   using daemon = await listening(killsOfHost)
-  daemon.events.forget('one')
+  daemon.events.begin('one')
   daemon.say('die', { exitCode })
   expect(await daemon.events.happened('one')).toBe(false)
 })
 
-it('reads a count of the kernel that does not fall', () => {
-  expect(countOomKills()).toBeGreaterThanOrEqual(0)
+it('reads the count of this host where its kernel keeps one', () => {
+  expect(Number.isInteger(countOomKills())).toBe(process.platform === 'linux')
 })

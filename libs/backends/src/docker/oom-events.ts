@@ -30,7 +30,7 @@ export interface OomEvents {
   /** True when the kernel killed for memory in that container; waits for the event until 3 s after the container's death. */
   happened(containerName: string): Promise<boolean>
   /** A program begins: what happened in that container so far is no evidence any more. */
-  forget(containerName: string): void
+  begin(containerName: string): void
   close(): void
 }
 
@@ -108,7 +108,7 @@ export function createOomEvents(
       }
       return seen.delete(containerName)
     },
-    forget(containerName) {
+    begin(containerName) {
       seen.delete(containerName)
       count(killsBefore, containerName)
     },

@@ -83,7 +83,7 @@ class DockerSandbox implements Sandbox {
     }
     this.#running += 1
     // An event of an earlier execution in this cell says nothing about this one.
-    this.#oomEvents.forget(slot.name)
+    this.#oomEvents.begin(slot.name)
     try {
       const exit = await guest.run(program, counted, this.#spec.env, { keepInterpreter: keepsInterpreter })
       this.#place.settle()
