@@ -72,7 +72,7 @@ export interface ReadReport {
 export function readReport(plan: TestsPlan, left: LeftBehind, printed: string): ReadReport {
   const draft = createReportDraft({ root: left.root, project: plan.project })
   const complete =
-    left.report !== null && plan.report !== null && isComplete(plan.report.form, left, draft, printed)
+    left.report !== null && plan.report !== null && addTests(plan.report.form, left, draft, printed)
   const fields = { framework: plan.framework, command: plan.shown }
   // A test can print a summary, too: it counts for nothing where the runner's own report must be.
   const owesNone = plan.report === null || (plan.report.isSure === false && left.report === null)
@@ -89,8 +89,8 @@ export function readReport(plan: TestsPlan, left: LeftBehind, printed: string): 
   return { report: { ...empty, framework, ...summary.counts }, ended }
 }
 
-/** Adds the tests of the report; true when it came to its end. */
-function isComplete(
+/** True when the report came to its end. */
+function addTests(
   form: ReportForm,
   { report, modulePath }: LeftBehind,
   draft: ReportDraft,
