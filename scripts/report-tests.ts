@@ -7,6 +7,7 @@ import { appendFileSync } from 'node:fs'
 import { relative } from 'node:path'
 import type { SerializedError } from 'vitest'
 import type { Reporter, TestCase, TestModule, TestSuite } from 'vitest/node'
+import { NEEDS } from '@cofferdam/embedded/needs'
 
 export type ReportLine =
   | { type: 'passed' | 'failed'; file: string; name: string }
@@ -16,16 +17,10 @@ export type ReportLine =
   | { type: 'broken'; file: string; name: string }
   | { type: 'end'; interrupted: boolean }
 
-/** The reason a title states: `skipped why`, `… (skipped: why)`, `… (needs x)`, or the last parenthesis of the nearest title that has one. */
+/** The reason that `needs` wrote into a title; empty where there is none. */
 export function reasonOf(fullName: string): string {
-  const titled = /(?:^|\s>\s)skipped:?\s+(.+)$/i.exec(fullName)
-  if (titled?.[1] !== undefined) return titled[1].trim()
-  const stated = /\((?:skipped|needs)[:,]?\s+([^()]*(?:\([^()]*\)[^()]*)*)\)/i.exec(fullName)
-  if (stated?.[1] !== undefined) return stated[1].trim()
-  const dash = /\s(?:—|–|-|:)\s+((?:needs|no|without|not)\b.*?)(?:\s>\s|$)/i.exec(fullName)
-  if (dash?.[1] !== undefined) return dash[1].trim()
-  const last = [...fullName.matchAll(/\(([^()]+)\)/g)].at(-1)
-  return last?.[1]?.trim() ?? ''
+  const [, reason] = fullName.split(NEEDS)
+  return reason === undefined ? '' : `needs ${reason.split(' > ')[0]}`
 }
 
 /** Made by vitest (`--reporter=scripts/report-tests.ts`), hence a class and a default export. */

@@ -55,12 +55,9 @@ describe('tally', () => {
 
 describe('reasonOf', () => {
   it.each([
-    ['docker (skipped: no daemon) > opens', 'no daemon'],
-    ['skipped gvisor: cannot run here: no runtime (runsc)', 'gvisor: cannot run here: no runtime (runsc)'],
-    ['bwrap (needs bubblewrap) > opens', 'bubblewrap'],
-    ['runs under gVisor - needs runsc > exits with 3', 'needs runsc'],
-    ['the backend (no socket at /run/x) > opens', 'no socket at /run/x'],
-    ['opens and closes', ''],
+    ['docker — needs docker: no daemon (yet) > opens', 'needs docker: no daemon (yet)'],
+    ['runs (twice) — needs root: uid 1000', 'needs root: uid 1000'],
+    ['opens (and closes)', ''],
   ])('of %j is %j', (title, reason) => {
     expect(reasonOf(title)).toBe(reason)
   })

@@ -10,13 +10,13 @@ import { mkdtemp, readFile, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { findParts, partsTable, type Part } from './machine-parts.ts'
+import { findParts, missingForAll, partsForTests, partsTable, type Part } from './machine-parts.ts'
 import { tally, type Tally } from './tally.ts'
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)))
 
 /** Runs vitest to its end; resolves with its exit status (128 + n after a signal). */
-function runVitest(args: string[], reportFile: string): Promise<number> {
+function runVitest(args: string[], env: Record<string, string>): Promise<number> {
   const { promise, resolve, reject } = Promise.withResolvers<number>()
   const child = spawn(
     process.execPath,
@@ -29,7 +29,7 @@ function runVitest(args: string[], reportFile: string): Promise<number> {
       `--reporter=${join(root, 'scripts/report-tests.ts')}`,
       ...args,
     ],
-    { cwd: root, stdio: 'inherit', env: { ...process.env, TEST_REPORT_FILE: reportFile } },
+    { cwd: root, stdio: 'inherit', env: { ...process.env, ...env } },
   )
   // The terminal tells vitest of a Ctrl-C itself; we only stay to count what ran and to tidy up.
   const ignore = () => undefined
@@ -61,17 +61,21 @@ function unmet(parts: readonly Part[], sum: Tally): string[] {
 }
 
 async function main(args: string[]): Promise<number> {
-  const parts = await findParts({
-    root,
-    dockerSocket: (process.env['DOCKER_HOST'] ?? 'unix:///var/run/docker.sock').replace(/^unix:\/\//, ''),
-    onProgress: (what) => console.log(what),
-  })
+  console.log(
+    'looking at this machine; the first run builds the sandbox image, which takes a minute or two …',
+  )
+  const parts = await findParts({ root, buildsImage: true })
   console.log(partsTable(parts) + '\n')
+  for (const { name, fix } of missingForAll(parts)) console.log(`No test can run without ${name}: ${fix}`)
+  if (missingForAll(parts).length > 0) return 1
 
   const reportDir = await mkdtemp(join(tmpdir(), 'cofferdam-report-'))
   try {
     const reportFile = join(reportDir, 'report.ndjson')
-    const status = await runVitest(args, reportFile)
+    const status = await runVitest(args, {
+      TEST_REPORT_FILE: reportFile,
+      COFFERDAM_PARTS: JSON.stringify(partsForTests(parts)),
+    })
     const sum = tally(existsSync(reportFile) ? await readFile(reportFile, 'utf8') : '')
     printSkips(sum)
     if (sum.failed > 0) console.log(`\nFailed:\n${sum.failures.map((name) => `  ${name}`).join('\n')}`)

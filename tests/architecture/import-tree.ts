@@ -73,7 +73,7 @@ export function readSource(path: string, workspace: string, code: string): Sourc
     if (handsEnvironmentOn(node)) reads--
     if (declaresProcess(node)) hasOwnProcess = true
   })
-  const isTest = /\.test\.ts$|(^|\/)(test|conformance)\/|\/(testing|test-servers)\.ts$/.test(path)
+  const isTest = /\.test\.ts$|(^|\/)(test|conformance)\/|\/(testing|test-servers|needs)\.ts$/.test(path)
   return { path, workspace, isTest, imports, readsEnvironment: reads > 0 && !hasOwnProcess }
 }
 

@@ -1,0 +1,89 @@
+/**
+ * What a test needs of the machine beyond Node.js, Python 3, Redis and Postgres. A test says it with `needs('docker')`
+ * and is then skipped, with the reason in its title, where that part is missing. Which parts are there is found out once
+ * per run (scripts/machine-parts.ts) and handed to the test files by vitest.
+ */
+import { describe, inject, it, type SuiteAPI, type TestAPI } from 'vitest'
+
+/** Every part that a test may name, and what it stands for. */
+export const PARTS = {
+  docker: 'the docker backend: an engine, and our sandbox image in it',
+  gvisor: 'the gvisor backend: the same engine with the runtime runsc',
+  process: 'the process backend, on whichever rung this machine has',
+  bwrap: 'bubblewrap that can open a sandbox',
+  'self-jail': 'the process backend on its own jail with namespaces',
+  'landlock-jail': 'the process backend on its own jail without namespaces',
+  'user-namespaces': 'user namespaces that this user may make',
+  cgroups: 'cgroups that this process may make groups in',
+  'cgroup-v1': 'cgroup v1 with a memory hierarchy',
+  root: 'a test run as root',
+  mounts: 'mounts in a namespace, as root',
+  hosts: 'network namespaces made with ip, as root',
+  kubectl: 'kubectl',
+  openssl: 'openssl',
+  setpriv: 'setpriv of util-linux',
+  initdb: 'an installed Postgres',
+  'redis-server': 'redis-server or valkey-server on PATH',
+  apt: 'apt-get with its package lists',
+} as const
+
+export type PartName = keyof typeof PARTS
+
+/** Why each part is missing; null where it is there. */
+export type FoundParts = Readonly<Record<PartName, string | null>>
+
+declare module 'vitest' {
+  export interface ProvidedContext {
+    cofferdamParts: FoundParts
+  }
+}
+
+export interface Needed {
+  /** The first missing part and why it is missing; null when all of them are there. */
+  readonly lacking: string | null
+  /** vitest's own, skipped with the reason where a part is missing. */
+  readonly describe: SuiteAPI
+  /** vitest's own, skipped with the reason where a part is missing. */
+  readonly it: TestAPI
+}
+
+/** Which part the sandboxes of a backend need. */
+const BACKEND_PARTS: Readonly<Record<string, readonly PartName[]>> = {
+  docker: ['docker'],
+  gvisor: ['gvisor'],
+  process: ['process'],
+  none: [],
+}
+
+/** What tests on one of the local backends need; throws for a name that is none of them. */
+export function needsBackend(name: string): Needed {
+  const parts = BACKEND_PARTS[name]
+  if (parts === undefined) throw new Error(`no part is known for the backend ${name}`)
+  return needs(...parts)
+}
+
+/** What tests need that name all of these parts. */
+export function needs(...parts: readonly PartName[]): Needed {
+  const found = inject('cofferdamParts')
+  const missing = parts.find((part) => found[part] !== null)
+  const lacking = missing === undefined ? null : `${missing}: ${found[missing]}`
+  return { lacking, describe: titled(describe, lacking), it: titled(it, lacking) }
+}
+
+/** What separates a title from the reason for a skip; scripts/report-tests.ts looks for it. */
+export const NEEDS = ' — needs '
+
+/** `api` itself, or its `skip` with the reason behind every title. */
+function titled<Api extends SuiteAPI | TestAPI>(api: Api, lacking: string | null): Api {
+  if (lacking === null) return api
+  // In titles of `each` these signs are placeholders.
+  const reason = NEEDS + lacking.replaceAll(' > ', ' / ').replaceAll(/[%$]/g, '')
+  type Declare = (title: string, ...rest: unknown[]) => unknown
+  const declare =
+    (skip: Declare): Declare =>
+    (title, ...rest) =>
+      skip(title + reason, ...rest)
+  const each = (...cases: unknown[]): Declare =>
+    declare((api.skip.each as (...cases: unknown[]) => Declare)(...cases))
+  return Object.assign(declare(api.skip as Declare), { each }) as unknown as Api
+}
