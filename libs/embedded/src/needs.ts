@@ -35,8 +35,13 @@ export type FoundParts = Readonly<Record<PartName, string | null>>
 declare module 'vitest' {
   export interface ProvidedContext {
     cofferdamParts: FoundParts
+    /** `short` is what `npm test` runs, `long` what `npm run test:long` runs. */
+    cofferdamTier: 'short' | 'long'
   }
 }
+
+/** True in `npm run test:long`, where tables of backends, targets and themes are gone through whole. */
+export const isLongTier = (): boolean => inject('cofferdamTier') === 'long'
 
 export interface Needed {
   /** The first missing part and why it is missing; null when all of them are there. */
