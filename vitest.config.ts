@@ -8,11 +8,14 @@ import { existsSync } from 'node:fs'
 import { defineConfig } from 'vitest/config'
 import { LongestFirst } from './scripts/longest-first.ts'
 
-const NEVER = ['**/node_modules/**', '**/.data/**']
+const NEVER = ['**/node_modules/**', '**/.data/**', '**/*.long.test.ts']
 /** Starts one throw-away Redis and Postgres a run, and stops them at its end. */
 const TEST_SERVERS = './libs/embedded/src/test-servers.ts'
 const globalSetup = existsSync(new URL(TEST_SERVERS, import.meta.url)) ? [TEST_SERVERS] : []
 const REMOTE = 'libs/backends/src/{agentcore,azure,e2b,kubernetes}/**/*.conformance.test.ts'
+
+/** Files that go through a table of backends, targets or themes: part of it in `npm test`, all of it in the long tier. */
+const WHOLE_IN_LONG = ['tests/security/**/*.test.ts', 'libs/backends/src/**/*.conformance.test.ts']
 
 // A slow, shared 2-core machine runs at a tenth of a quiet one at times; a hang still ends within minutes.
 const FIRST = { maxWorkers: 2, sequence: { groupOrder: 0 } }
@@ -26,6 +29,7 @@ export default defineConfig({
     pool: 'forks',
     teardownTimeout: 60_000,
     globalSetup: ['scripts/provide-parts.ts'],
+    provide: { cofferdamTier: 'short' },
     passWithNoTests: true,
     sequence: { sequencer: LongestFirst },
     projects: [
@@ -93,6 +97,17 @@ export default defineConfig({
           exclude: NEVER,
           ...FLEET,
           ...ALONE,
+        },
+      },
+      {
+        test: {
+          name: 'long',
+          include: ['**/*.long.test.ts', ...WHOLE_IN_LONG],
+          exclude: ['**/node_modules/**', '**/.data/**', '**/.cache/**'],
+          provide: { cofferdamTier: 'long' },
+          ...FLEET,
+          fileParallelism: false,
+          sequence: { groupOrder: 3 },
         },
       },
     ],

@@ -1,6 +1,7 @@
 /**
  * `npm test`: says what this machine has, runs every test that it can run, lists what was skipped and why.
  * The last line is always `N passed, N failed, N skipped`. Arguments go to vitest: `npm test -- libs/queue -t fair`.
+ * `npm run test:long` (`--long`) does the same for the second tier, the tests that take too long for every change.
  *
  * COFFERDAM_REQUIRE=all turns a missing part and a skipped test into a failure (exit 1).
  */
@@ -60,7 +61,9 @@ function unmet(parts: readonly Part[], sum: Tally): string[] {
   return sum.skipped > 0 ? [...missing, `${sum.skipped} tests were skipped (listed above)`] : missing
 }
 
-async function main(args: string[]): Promise<number> {
+async function main(words: string[]): Promise<number> {
+  const isLong = words.includes('--long')
+  const args = [isLong ? '--project=long' : '--project=!long', ...words.filter((word) => word !== '--long')]
   console.log(
     'looking at this machine; the first run builds the sandbox image, which takes a minute or two …',
   )

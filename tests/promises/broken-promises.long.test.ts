@@ -1,0 +1,82 @@
+/** The tests of `npm test` can fail: each of ten promises, broken in a copy of the tree, turns some of them red. */
+import { execFile, execFileSync } from 'node:child_process'
+import {
+  cpSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  readdirSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs'
+import { join } from 'node:path'
+import { afterAll, beforeAll, expect, it } from 'vitest'
+import { BROKEN_PROMISES, type BrokenPromise } from './broken-promises.ts'
+
+const ROOT = join(import.meta.dirname, '../..')
+/** In the tree itself: the installed packages are hard links, which stay within a file system. */
+const CACHE = join(ROOT, '.cache')
+let copy: string
+
+beforeAll(() => {
+  mkdirSync(CACHE, { recursive: true })
+  copy = mkdtempSync(join(CACHE, 'broken-promises-'))
+  const names = readdirSync(ROOT).filter(
+    (name) => !['.git', '.cache', '.data', 'node_modules'].includes(name),
+  )
+  for (const name of names)
+    cpSync(join(ROOT, name), join(copy, name), { recursive: true, verbatimSymlinks: true })
+  // Links to the workspaces are relative, so the copy's packages find the copy's libs.
+  execFileSync('cp', ['-al', join(ROOT, 'node_modules'), copy])
+})
+afterAll(() => rmSync(copy, { recursive: true, force: true }))
+
+/** Runs tests in the copy; resolves with vitest's exit code and what it printed. */
+function runTests(tests: readonly string[]): Promise<{ code: number; output: string }> {
+  const { promise, resolve } = Promise.withResolvers<{ code: number; output: string }>()
+  const vitest = [join(copy, 'node_modules/vitest/vitest.mjs'), 'run', '--root', copy, '--project=!long']
+  const options = { cwd: copy, maxBuffer: 64 * 1024 * 1024 }
+  execFile(process.execPath, [...vitest, ...tests], options, (error, stdout, stderr) => {
+    const code = error === null ? 0 : typeof error.code === 'number' ? error.code : 1
+    resolve({ code, output: stdout + stderr })
+  })
+  return promise
+}
+
+/** Breaks the line for as long as `work` takes. */
+async function whileBroken<T>({ file, line, broken }: BrokenPromise, work: () => Promise<T>): Promise<T> {
+  const path = join(copy, file)
+  const whole = readFileSync(path, 'utf8')
+  expect(whole.split(line), `${file} has this line once: ${line}`).toHaveLength(2)
+  writeFileSync(
+    path,
+    whole.replace(line, () => broken),
+  )
+  try {
+    return await work()
+  } finally {
+    writeFileSync(path, whole)
+  }
+}
+
+it.each(BROKEN_PROMISES.map((broken) => [broken.promise, broken] as const))(
+  'is noticed when this is not kept: %s',
+  { timeout: 300_000 },
+  async (_promise, broken) => {
+    expect(broken.tests.filter((path) => !existsSync(join(ROOT, path)))).toEqual([])
+    const { code, output } = await whileBroken(broken, () => runTests(broken.tests))
+    expect(
+      { code, failed: /Tests .*\d+ failed/.test(output.replaceAll(/\u001b\[[\d;]*m/g, '')) },
+      output,
+    ).toEqual({
+      code: 1,
+      failed: true,
+    })
+  },
+)
+
+it('passes while all are kept', { timeout: 600_000 }, async () => {
+  const { code, output } = await runTests(BROKEN_PROMISES.flatMap(({ tests }) => tests))
+  expect(code, output).toBe(0)
+})
