@@ -12,6 +12,9 @@ import type { SandboxId, WorkerId } from '@cofferdam/contract'
 import { z } from 'zod'
 import { removeTree } from './remove-tree.ts'
 
+/** Ten were lost in a row once, by three loops that did nothing else on a busy machine. */
+const LOST_ROUNDS = 1000
+
 const recordSchema = z.strictObject({
   pid: z.int().min(2),
   start: z.int().min(0),
@@ -64,13 +67,14 @@ export function createRecords(root: string): Records {
   return {
     async create(owner, id) {
       const path = folder(owner, id)
-      // Another slot of the owner may just remove the empty folder above.
+      // Another slot of the owner may just remove the empty folder above. Each round is lost to another removal, so rounds are few
+      // unless the file system always lets removals win; then it is an error.
       for (let attempt = 0; ; attempt++) {
         try {
           await mkdir(path, { mode: 0o711 })
           return path
         } catch (error) {
-          if ((error as NodeJS.ErrnoException).code !== 'ENOENT' || attempt === 10) throw error
+          if ((error as NodeJS.ErrnoException).code !== 'ENOENT' || attempt === LOST_ROUNDS) throw error
           // Recursive, it fails with ENOENT when the folder goes away between its own two looks: then there is another round.
           await mkdir(join(root, owner), { recursive: true, mode: 0o711 }).catch(() => {})
         }
@@ -111,7 +115,7 @@ async function removeShared(path: string): Promise<void> {
     try {
       return await removeTree(path)
     } catch (error) {
-      if ((error as NodeJS.ErrnoException).code !== 'ENOENT' || attempt === 10) throw error
+      if ((error as NodeJS.ErrnoException).code !== 'ENOENT' || attempt === LOST_ROUNDS) throw error
     }
   }
 }
