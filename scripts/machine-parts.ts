@@ -43,7 +43,7 @@ const FIXES: Readonly<Record<Name, string>> = {
   gvisor: 'apt-get install runsc, then `runsc install` for Docker',
   process: 'apt-get install bubblewrap, or a Linux with Landlock',
   bwrap: 'apt-get install bubblewrap; allow unprivileged user namespaces',
-  'self-jail': 'allow unprivileged user namespaces, or run as root',
+  'self-jail': 'allow unprivileged user namespaces',
   'landlock-jail': 'a Linux of 6.7 or newer with Landlock',
   'user-namespaces': 'allow unprivileged user namespaces; apt-get install util-linux',
   cgroups: 'run as root, or in a unit with Delegate=yes',
@@ -83,6 +83,8 @@ async function server(
   start: (options: { dataDir: string; durable: boolean }) => Promise<RunningServer>,
 ): Promise<Finding> {
   const dataDir = await mkdtemp(join(tmpdir(), 'cofferdam-part-'))
+  // Where root may make no user namespace, Postgres runs as another user.
+  await chmod(dataDir, 0o711)
   try {
     const running = await start({ dataDir: join(dataDir, 'data'), durable: false })
     await running.stop()
@@ -94,25 +96,31 @@ async function server(
   }
 }
 
-/** Asks a backend what it asks itself in a worker. */
-async function backend(config: BackendsConfigInput): Promise<Finding> {
+/** Asks a backend what it asks itself in a worker; it must enforce `limit` then. */
+async function backend(config: BackendsConfigInput, limit?: 'disk'): Promise<Finding> {
   try {
     const [made] = (await createBackends(config)).values()
     await using probed = made
     const answer = await probed?.probe(AbortSignal.timeout(PATIENCE_MS))
-    return answer?.ok === true ? { ok: true, found: 'its probe succeeds' } : failure(answer?.why)
+    if (answer?.ok !== true) return failure(answer?.why)
+    if (limit !== undefined && probed?.capabilities.enforces.includes(limit) !== true)
+      return failure(answer.features.find((feature) => feature.startsWith('no namespaces')))
+    return { ok: true, found: 'its probe succeeds' }
   } catch (error) {
     return failure(error)
   }
 }
 
 /** A jail of the process backend in a folder of its own. */
-async function jail(settings: { jail?: 'bwrap' | 'self'; namespaces?: boolean }): Promise<Finding> {
+async function jail(
+  settings: { jail?: 'bwrap' | 'self'; namespaces?: boolean },
+  limit?: 'disk',
+): Promise<Finding> {
   const folder = await mkdtemp(join(tmpdir(), 'cofferdam-part-'))
   // The uids of sandboxes must be able to enter it.
   await chmod(folder, 0o755)
   try {
-    return await backend({ process: { ...settings, runtime_dir: folder } })
+    return await backend({ process: { ...settings, runtime_dir: folder } }, limit)
   } finally {
     await rm(folder, { recursive: true, force: true })
   }
@@ -160,7 +168,8 @@ export async function findParts(options: { root: string; buildsImage: boolean })
     gvisor: onEngine(image, { gvisor: {} }),
     process: jail({}),
     bwrap: jail({ jail: 'bwrap' }),
-    'self-jail': jail({ jail: 'self' }),
+    // Where there are no namespaces it works all the same, without a disk of its own.
+    'self-jail': jail({ jail: 'self' }, 'disk'),
     'landlock-jail': jail({ jail: 'self', namespaces: false }),
     'user-namespaces': command(
       'unshare',

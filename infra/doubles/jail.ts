@@ -1,5 +1,5 @@
 /** A sandbox of a double: one server program in a bubblewrap jail, reached over a unix socket that it listens on. */
-import { execFileSync, spawn, type ChildProcess } from 'node:child_process'
+import { spawn, spawnSync, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import { chownSync, existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { createConnection } from 'node:net'
@@ -38,13 +38,16 @@ export interface Jail extends AsyncDisposable {
   hang(): Promise<void>
 }
 
-/** Why jails cannot run here; null when they can. */
+/** Why jails cannot run here; null when they can. Opens a jail for it: bubblewrap may be installed and still be refused its namespaces. */
 export function missing(): string | null {
   if (process.platform !== 'linux') return 'doubles that run programs need Linux'
-  try {
-    execFileSync('bwrap', ['--version'], { stdio: 'ignore' })
-  } catch {
-    return 'bubblewrap is not installed (apt install bubblewrap)'
+  const namespaces = ['--unshare-all', '--unshare-user', '--die-with-parent']
+  const tree = ['--ro-bind', '/', '/', '--proc', '/proc', '--dev', '/dev']
+  const trial = spawnSync('bwrap', [...namespaces, ...tree, '--', '/bin/true'], { encoding: 'utf8' })
+  if (trial.error !== undefined) return 'bubblewrap is not installed (apt install bubblewrap)'
+  if (trial.status !== 0) {
+    const said = trial.stderr.trim() || `it ended with ${trial.signal ?? trial.status}`
+    return `bubblewrap opens no sandbox here: ${said} (allow unprivileged user namespaces)`
   }
   return existsSync('/usr/bin/python3') ? null : 'there is no /usr/bin/python3 (apt install python3)'
 }

@@ -16,10 +16,13 @@ import {
   type SandboxSpec,
   type WorkerId,
 } from '@cofferdam/contract'
+import type { PartName } from '@cofferdam/embedded/needs'
 import { afterEach, beforeEach, expect, vi } from 'vitest'
 import type { Programs } from './programs.ts'
 
 export interface ExerciseOptions {
+  /** What it needs of the machine; without it one test is skipped with the reason, and no backend is made. Default: nothing. */
+  needs?: readonly PartName[]
   /** Default: Python with the standard library. */
   programs?: Programs
   /** Sandboxes of an owner as something outside of the backend sees them (`docker ps`, /proc); must be empty at the end. */

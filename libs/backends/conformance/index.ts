@@ -3,6 +3,7 @@
  * tests. A backend's test file is `await exerciseBackend(name, factory, options)`.
  */
 import type { Backend } from '@cofferdam/contract'
+import { needs, type PartName } from '@cofferdam/embedded/needs'
 import { afterAll, describe, expect, test } from 'vitest'
 import { createHarness, type ExerciseOptions, type Harness } from './harness.ts'
 import { pythonPrograms } from './programs.ts'
@@ -57,8 +58,9 @@ const THEMES: Record<string, (harness: Harness) => void> = {
 const PROBE_MS = 60_000
 
 /**
- * Registers all themes for one backend; `await` it at the top of a test file, because the probe decides what runs. A
- * backend that cannot run here is skipped with its reason, or fails when COFFERDAM_REQUIRE is `all`.
+ * Registers all themes for one backend; `await` it at the top of a test file, because the backend's capabilities decide
+ * which tests there are. Where a part of `options.needs` is missing, one test is skipped with the reason. With all of them
+ * there a backend that cannot run is a failure.
  * `factory` is called once, and again for a second instance that stands for another worker; both are disposed.
  */
 export async function exerciseBackend(
@@ -66,17 +68,18 @@ export async function exerciseBackend(
   factory: () => Backend | Promise<Backend>,
   options: ExerciseOptions = {},
 ): Promise<void> {
+  const needed = needs(...(options.needs ?? []))
+  if (needed.lacking !== null) {
+    needed.it(name, () => {})
+    return
+  }
   process.env[HOST_MARKER.name] = HOST_MARKER.value
   const backend = await factory()
   const answer = await backend.probe(AbortSignal.timeout(PROBE_MS))
   if (!answer.ok) {
     await backend[Symbol.asyncDispose]()
     const reason = `${name}: cannot run here: ${answer.why} ${answer.fix}`
-    if (process.env['COFFERDAM_REQUIRE'] === 'all') test(name, () => expect.fail(reason))
-    else {
-      console.log(`skipped ${reason}`)
-      test.skipIf(true)(`skipped ${reason}`, () => {})
-    }
+    test(name, () => expect.fail(reason))
     return
   }
 
@@ -98,4 +101,18 @@ export async function exerciseBackend(
         expect((await options.leftovers?.(warmOwner)) ?? [], 'left behind by pools and cells').toEqual([])
     })
   })
+}
+
+/** What `exerciseBackend` takes after the name. */
+export type Exercised = [factory: () => Backend | Promise<Backend>, options?: ExerciseOptions]
+
+/** `exerciseBackend` for a backend whose service is started by `start`: not where one of the parts is missing. */
+export async function exerciseStarted(
+  name: string,
+  parts: readonly PartName[],
+  start: () => Promise<Exercised>,
+): Promise<void> {
+  const { lacking, it } = needs(...parts)
+  if (lacking === null) await exerciseBackend(name, ...(await start()))
+  else it(name, () => {})
 }

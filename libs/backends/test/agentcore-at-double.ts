@@ -3,14 +3,15 @@ import { globSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import type { Backend, Exit, Program, Sandbox, SandboxSpec } from '@cofferdam/contract'
-import { afterAll, afterEach, beforeAll, describe, expect } from 'vitest'
+import { needs } from '@cofferdam/embedded/needs'
+import { afterAll, afterEach, beforeAll, expect } from 'vitest'
 import {
   startAgentcoreDouble,
   type AgentcoreDouble,
 } from '../../../infra/doubles/agentcore/agentcore-double.ts'
 import type { Fault } from '../../../infra/doubles/agentcore/faults.ts'
 import type { Session } from '../../../infra/doubles/agentcore/sessions.ts'
-import { missing, NODE } from '../../../infra/doubles/jail.ts'
+import { NODE } from '../../../infra/doubles/jail.ts'
 import { createAgentcoreBackend } from '../src/agentcore/index.ts'
 import type { BackendDeps } from '../src/deps.ts'
 import { jobSpec } from './remote-run.ts'
@@ -46,8 +47,7 @@ export interface AtDouble {
 
 /** A `describe` with a double of its own, skipped where nothing can run in it. */
 export function describeAgentcore(what: string, suite: (at: AtDouble) => void): void {
-  const why = missing()
-  describe.skipIf(why !== null && process.env['COFFERDAM_REQUIRE'] !== 'all')(`${what} ${why ?? ''}`, () => {
+  needs('bwrap').describe(what, () => {
     const folder = mkdtempSync(join(tmpdir(), 'cofferdam-agentcore-'))
     const opened: AsyncDisposable[] = []
     const logged: unknown[] = []

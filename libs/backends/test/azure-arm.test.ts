@@ -5,7 +5,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { ContainerAppsAPIClient, type SessionPool } from '@azure/arm-appcontainers'
 import { AzureCliCredential } from '@azure/identity'
-import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest'
+import { needs } from '@cofferdam/embedded/needs'
+import { afterAll, afterEach, beforeAll, expect, it, vi } from 'vitest'
 import { writeAzStub } from '../../../infra/doubles/azure/az-stub.ts'
 import { startAzureDouble, type AzureDouble } from '../../../infra/doubles/azure/azure-double.ts'
 import { PRINCIPAL } from '../../../infra/doubles/azure/identity.ts'
@@ -16,30 +17,22 @@ import type { PoolPlan } from '../src/azure/arm/provision-pool.ts'
 const SUBSCRIPTION = '11111111-2222-3333-4444-555555555555'
 const GROUP = 'rg-double'
 
-/** Null where there is no openssl. */
-function certificate(folder: string): { key: string; cert: string } | null {
+function certificate(folder: string): { key: string; cert: string } {
   const [key, cert] = [join(folder, 'key.pem'), join(folder, 'cert.pem')]
   const words = 'req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 1 -subj /CN=double'
   const names = ['-addext', 'subjectAltName=IP:127.0.0.1', '-keyout', key, '-out', cert]
-  try {
-    execFileSync('openssl', [...words.split(' '), ...names], { stdio: 'ignore' })
-  } catch {
-    return null
-  }
+  execFileSync('openssl', [...words.split(' '), ...names], { stdio: 'ignore' })
   return { key: readFileSync(key, 'utf8'), cert: readFileSync(cert, 'utf8') }
 }
 
-const folder = mkdtempSync(join(tmpdir(), 'cofferdam-azure-arm-'))
-const tls = certificate(folder)
-afterAll(() => rmSync(folder, { recursive: true }))
-
-describe.skipIf(tls === null)('the double to the client of Microsoft (needs openssl)', () => {
+needs('openssl').describe('the double to the client of Microsoft', () => {
+  const folder = mkdtempSync(join(tmpdir(), 'cofferdam-azure-arm-'))
   let double: AzureDouble
   let pools: ContainerAppsAPIClient['containerAppsSessionPools']
   let ours: PoolProvisioner
 
   beforeAll(async () => {
-    if (tls === null) return
+    const tls = certificate(folder)
     double = await startAzureDouble({ pools: [], tls })
     await writeAzStub(double.identity, folder)
     vi.stubEnv('PATH', `${folder}:${process.env['PATH'] ?? ''}`)
@@ -71,6 +64,7 @@ describe.skipIf(tls === null)('the double to the client of Microsoft (needs open
   afterAll(async () => {
     vi.unstubAllEnvs()
     await double[Symbol.asyncDispose]()
+    rmSync(folder, { recursive: true })
   })
 
   const wanted: SessionPool = {

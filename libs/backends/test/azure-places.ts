@@ -6,7 +6,7 @@ import type { Backend } from '@cofferdam/contract'
 import { afterAll } from 'vitest'
 import { startAzureDouble, type AzureDouble } from '../../../infra/doubles/azure/azure-double.ts'
 import { NODE } from '../../../infra/doubles/jail.ts'
-import { exerciseBackend } from '../conformance/index.ts'
+import { exerciseStarted, type Exercised, type ExerciseOptions } from '../conformance/index.ts'
 import { createAzureBackend } from '../src/azure/index.ts'
 import type { BackendDeps } from '../src/deps.ts'
 import { ownerOf } from '../src/azure/identifier.ts'
@@ -63,6 +63,10 @@ export async function startAzurePlaces(maxSessions = 40): Promise<AzurePlaces> {
 
 /** The conformance suite for one kind of pool. */
 export async function exerciseAzure(pool: 'python' | 'shell' | 'custom', more: Settings = {}): Promise<void> {
+  await exerciseStarted('azure', ['bwrap'], () => started(pool, more))
+}
+
+async function started(pool: 'python' | 'shell' | 'custom', more: Settings): Promise<Exercised> {
   const places = await startAzurePlaces()
   const sessions = await redisSessions()
   afterAll(async () => {
@@ -72,7 +76,7 @@ export async function exerciseAzure(pool: 'python' | 'shell' | 'custom', more: S
   const deps: BackendDeps = { sessions }
   const factory = (): Backend => createAzureBackend(places.settings(pool, more), deps)
   const all = (): Promise<{ identifier: string }[]> => places.double.pool(pool).list()
-  await exerciseBackend('azure', factory, {
+  const options: ExerciseOptions = {
     leftovers: async (owner) =>
       (await all()).flatMap(({ identifier }) => (ownerOf(identifier) === owner ? [identifier] : [])),
     destroyUnderneath: async (sandbox) => {
@@ -83,5 +87,6 @@ export async function exerciseAzure(pool: 'python' | 'shell' | 'custom', more: S
     visibleOnHost: true,
     // A poll that comes after the stop reaches a new session: by an execution, or over another connection than the stop took.
     beginsAnew: true,
-  })
+  }
+  return [factory, options]
 }

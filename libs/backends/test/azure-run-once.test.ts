@@ -4,16 +4,15 @@
  */
 import { readdirSync, readFileSync } from 'node:fs'
 import { dirname } from 'node:path'
-import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest'
+import { needs } from '@cofferdam/embedded/needs'
+import { afterAll, afterEach, beforeAll, expect, it, vi } from 'vitest'
 import { callJail } from '../../../infra/doubles/azure/exchange.ts'
 import { NO_FAULTS } from '../../../infra/doubles/azure/faults.ts'
-import { missing } from '../../../infra/doubles/jail.ts'
 import { createAzureBackend } from '../src/azure/index.ts'
 import { descendants } from '../src/host-jail/process-identity.ts'
 import { startAzurePlaces, type AzurePlaces } from './azure-places.ts'
 import { jobSpec, printed, python } from './remote-run.ts'
 
-const why = missing()
 const FLEET = 'd7d7d7d7d7d7'
 
 const COUNTS = `
@@ -58,8 +57,8 @@ function pidsOf(isMeant: (words: string) => boolean, among?: readonly number[]):
   })
 }
 
-describe.skipIf(why !== null && process.env['COFFERDAM_REQUIRE'] !== 'all')(
-  `azure interpreter pool: a program that would run twice ${why ?? ''}`,
+needs('bwrap').describe(
+  'azure interpreter pool: a program that would run twice',
   { timeout: 120_000 },
   () => {
     let places: AzurePlaces

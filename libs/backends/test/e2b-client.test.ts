@@ -3,11 +3,9 @@ import { once } from 'node:events'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { Sandbox } from '@e2b/code-interpreter'
+import { needs } from '@cofferdam/embedded/needs'
 import { expect, it, onTestFinished } from 'vitest'
-import { missing } from '../../../infra/doubles/jail.ts'
 import { clientCosts } from './e2b-client-cost.ts'
-
-const why = missing()
 
 it('E2B’s SDK takes a stream of its interpreter that was cut off for a success', async () => {
   const server = createServer((request, response) => {
@@ -31,12 +29,9 @@ it('E2B’s SDK takes a stream of its interpreter that was cut off for a success
   expect([error, logs.stdout]).toEqual([undefined, ['half']])
 })
 
-it.skipIf(why !== null && process.env['COFFERDAM_REQUIRE'] !== 'all')(
-  `our client reads all that the SDK reads, and holds none of it ${why ?? ''}`,
-  async () => {
-    const { sdk, ours } = await clientCosts(20_000_000, 1)
-    expect([sdk.bytes, ours.bytes]).toEqual([20_000_000, 20_000_000])
-    // The SDK keeps the whole text; of a process, other things vary by tens of MiB.
-    expect(ours.run_peak_mib).toBeLessThan(sdk.run_peak_mib)
-  },
-)
+needs('bwrap').it('our client reads all that the SDK reads, and holds none of it', async () => {
+  const { sdk, ours } = await clientCosts(20_000_000, 1)
+  expect([sdk.bytes, ours.bytes]).toEqual([20_000_000, 20_000_000])
+  // The SDK keeps the whole text; of a process, other things vary by tens of MiB.
+  expect(ours.run_peak_mib).toBeLessThan(sdk.run_peak_mib)
+})

@@ -5,10 +5,9 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
-import { afterAll, describe, expect, it } from 'vitest'
-import { missing } from '../../../infra/doubles/jail.ts'
+import { needs } from '@cofferdam/embedded/needs'
+import { afterAll, expect, it } from 'vitest'
 
-const why = missing()
 const IN_JAIL = fileURLToPath(new URL('../src/e2b/in-jail.py', import.meta.url))
 /** Tells what jail.py would, and then goes on as an agent does. */
 const JAIL = `
@@ -19,7 +18,7 @@ print('agent', flush=True)
 sys.stdin.read()
 `
 
-describe.skipIf(why !== null && process.env['COFFERDAM_REQUIRE'] !== 'all')(`in-jail.py ${why ?? ''}`, () => {
+needs('bwrap').describe('in-jail.py', () => {
   const folder = mkdtempSync(join(tmpdir(), 'cofferdam-in-jail-'))
   const jail = join(folder, 'jail.py')
   writeFileSync(jail, JAIL)

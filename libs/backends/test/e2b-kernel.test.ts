@@ -3,17 +3,16 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Backend, Exit, Sandbox, SandboxSpec } from '@cofferdam/contract'
-import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
+import { needs } from '@cofferdam/embedded/needs'
+import { afterAll, afterEach, beforeAll, expect, it } from 'vitest'
 import { startE2bDouble, type E2bDouble } from '../../../infra/doubles/e2b/e2b-double.ts'
-import { missing } from '../../../infra/doubles/jail.ts'
 import { createE2bBackend } from '../src/e2b/index.ts'
 import { redisSessions, type TestSessions } from './redis-sessions.ts'
 import { jobSpec, python } from './remote-run.ts'
 
-const why = missing()
 const SETTINGS = { template: 'code-interpreter-v1', code_interpreter: true }
 
-describe.skipIf(why !== null && process.env['COFFERDAM_REQUIRE'] !== 'all')(`e2b ${why ?? ''}`, () => {
+needs('bwrap').describe('e2b', () => {
   const folder = mkdtempSync(join(tmpdir(), 'cofferdam-e2b-'))
   let sessions: TestSessions
   let double: E2bDouble

@@ -15,16 +15,15 @@ import {
   type SandboxSpec,
   type SessionEntry,
 } from '@cofferdam/contract'
+import { needs } from '@cofferdam/embedded/needs'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { hostProcesses } from '../conformance/harness.ts'
 import { NO_FAULTS } from '../../../infra/doubles/e2b/faults.ts'
 import { startE2bDouble, type E2bDouble } from '../../../infra/doubles/e2b/e2b-double.ts'
-import { missing } from '../../../infra/doubles/jail.ts'
 import { createE2bBackend } from '../src/e2b/index.ts'
 import { redisSessions, type TestSessions } from './redis-sessions.ts'
 import { jobSpec, printed, python } from './remote-run.ts'
 
-const why = missing()
 const NAME = { tenantId: 't', backend: 'e2b', key: 'k' }
 const IN_SESSION = {
   reuse: 'session',
@@ -70,7 +69,7 @@ os.read(heard, 2)
 ${LOOK}`
 const DYING = fileURLToPath(new URL('e2b-worker-that-dies.ts', import.meta.url))
 
-describe.skipIf(why !== null && process.env['COFFERDAM_REQUIRE'] !== 'all')(`e2b ${why ?? ''}`, () => {
+needs('bwrap').describe('e2b', () => {
   const folder = mkdtempSync(join(tmpdir(), 'cofferdam-e2b-'))
   const keyFile = join(folder, 'key')
   let double: E2bDouble

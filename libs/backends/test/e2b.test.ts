@@ -9,13 +9,12 @@ import {
   type Sandbox,
   type SandboxSpec,
 } from '@cofferdam/contract'
-import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
+import { needs } from '@cofferdam/embedded/needs'
+import { afterAll, afterEach, beforeAll, expect, it } from 'vitest'
 import { startE2bDouble, type E2bDouble } from '../../../infra/doubles/e2b/e2b-double.ts'
-import { missing } from '../../../infra/doubles/jail.ts'
 import { createE2bBackend } from '../src/e2b/index.ts'
 import { jobSpec, printed, python } from './remote-run.ts'
 
-const why = missing()
 /** Prints its own environment and every other that it may read. */
 const LOOK = `
 import glob, json, os
@@ -26,7 +25,7 @@ def text(path):
         return ''
 print(json.dumps([dict(os.environ), [text(path) for path in glob.glob('/proc/[0-9]*/environ')]]))`
 
-describe.skipIf(why !== null && process.env['COFFERDAM_REQUIRE'] !== 'all')(`e2b ${why ?? ''}`, () => {
+needs('bwrap').describe('e2b', () => {
   const folder = mkdtempSync(join(tmpdir(), 'cofferdam-e2b-'))
   const keyFile = join(folder, 'key')
   let double: E2bDouble

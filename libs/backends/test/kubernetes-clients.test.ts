@@ -7,8 +7,8 @@ import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { promisify } from 'node:util'
 import { CustomObjectsApi, KubeConfig, Watch } from '@kubernetes/client-node'
+import { needs } from '@cofferdam/embedded/needs'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { missing } from '../../../infra/doubles/jail.ts'
 import {
   startKubernetesDouble,
   type KubernetesDouble,
@@ -18,12 +18,6 @@ import { startKubectlProxy } from './kubectl-proxy.ts'
 import { jobSpec, printed, python } from './remote-run.ts'
 
 const run = promisify(execFile)
-const why = missing()
-const isRequired = process.env['COFFERDAM_REQUIRE'] === 'all'
-const hasKubectl = await run('kubectl', ['version', '--client']).then(
-  () => true,
-  () => false,
-)
 const NAMESPACE = 'cofferdam-sandboxes'
 const CLAIMS = {
   group: 'extensions.agents.x-k8s.io',
@@ -38,7 +32,7 @@ const claim = (name: string, labels: Record<string, string> = {}) => ({
   spec: { warmPoolRef: { name: 'cofferdam' } },
 })
 
-describe.skipIf(why !== null && !isRequired)(`clients of Kubernetes ${why ?? ''}`, () => {
+needs('bwrap').describe('clients of Kubernetes', () => {
   const folder = mkdtempSync(join(tmpdir(), 'cofferdam-kubernetes-clients-'))
   let double: KubernetesDouble
   beforeAll(async () => {
@@ -49,7 +43,7 @@ describe.skipIf(why !== null && !isRequired)(`clients of Kubernetes ${why ?? ''}
     rmSync(folder, { recursive: true })
   })
 
-  describe.skipIf(!hasKubectl && !isRequired)(hasKubectl ? 'kubectl' : 'kubectl is not on PATH', () => {
+  needs('kubectl').describe('kubectl', () => {
     /** A file of its own instead of the user's, so that nobody's cluster is ever asked. */
     const config = join(folder, 'config')
     const flags = ['--kubeconfig', config, '--cache-dir', join(folder, 'cache')]

@@ -10,8 +10,8 @@ import {
   type Sandbox,
   type SandboxSpec,
 } from '@cofferdam/contract'
-import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest'
-import { missing } from '../../../infra/doubles/jail.ts'
+import { needs } from '@cofferdam/embedded/needs'
+import { afterAll, afterEach, beforeAll, expect, it, vi } from 'vitest'
 import {
   startKubernetesDouble,
   type KubernetesDouble,
@@ -19,10 +19,9 @@ import {
 import { createKubernetesBackend } from '../src/kubernetes/index.ts'
 import { jobSpec, printed, python } from './remote-run.ts'
 
-const why = missing()
 const TOKEN = 'canary-token-4711'
 
-describe.skipIf(why !== null && process.env['COFFERDAM_REQUIRE'] !== 'all')(`kubernetes ${why ?? ''}`, () => {
+needs('bwrap').describe('kubernetes', () => {
   const folder = mkdtempSync(join(tmpdir(), 'cofferdam-kubernetes-'))
   const tokenFile = join(folder, 'token')
   let double: KubernetesDouble

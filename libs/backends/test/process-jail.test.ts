@@ -15,7 +15,8 @@ import {
   type Sandbox,
   type SandboxSpec,
 } from '@cofferdam/contract'
-import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
+import { needs } from '@cofferdam/embedded/needs'
+import { afterAll, beforeAll, expect, test, vi } from 'vitest'
 import { createBackend } from '../src/process/index.ts'
 import { processConfigSchema } from '../src/process/config.ts'
 import { holdersOfUids, runtimeFolder, uidsInUse } from './host-rungs.ts'
@@ -117,25 +118,16 @@ attempt('processes', lambda: sorted(int(p) for p in os.listdir('/proc') if p.isd
 
 const CLOSED = ['EPERM', 'EACCES', 'ENOENT', 'EROFS', 'ENOSYS', 'EINVAL', 'ENETUNREACH', 'EAFNOSUPPORT']
 
-describe.each([
-  ['bwrap', { jail: 'bwrap' }],
-  ['self-jail', { jail: 'self' }],
-  ['self-jail without namespaces', { jail: 'self', namespaces: false }],
-] as const)('%s', (name, settings) => {
+function attacks(name: string, settings: { jail: 'bwrap' | 'self'; namespaces?: boolean }): void {
   const runtimeDir = runtimeFolder()
   let backend: Backend
-  let isHere = false
   /** Names this host in records; a real sandbox says which. */
   let place = ''
   beforeAll(async () => {
     backend = await createBackend(processConfigSchema.parse({ ...settings, runtime_dir: runtimeDir }), {})
-    const probe = await backend.probe(signal)
-    isHere = probe.ok
-    if (probe.ok) {
-      await using sandbox = await backend.open(specOf(python('')), signal)
-      place = String(sandbox.ref.handle['place'])
-    }
-    if (!probe.ok && process.env['COFFERDAM_REQUIRE'] === 'all') throw new Error(`${probe.why} ${probe.fix}`)
+    expect(await backend.probe(signal)).toMatchObject({ ok: true })
+    await using sandbox = await backend.open(specOf(python('')), signal)
+    place = String(sandbox.ref.handle['place'])
   })
   afterAll(() => backend[Symbol.asyncDispose]())
 
@@ -144,8 +136,7 @@ describe.each([
     return await run(sandbox, program)
   }
 
-  test('refuses what a jailed program must not do', async ({ skip }) => {
-    skip(!isHere, `${name} cannot run here`)
+  test('refuses what a jailed program must not do', async () => {
     const { stdout, exit } = await once(python(ATTACKS))
     expect(exit.exitCode).toBe(0)
     const lines = stdout
@@ -162,8 +153,7 @@ describe.each([
     }
   })
 
-  test('makes a program rest at its end only where its agent can look at it', async ({ skip }) => {
-    skip(!isHere, `${name} cannot run here`)
+  test('makes a program rest at its end only where its agent can look at it', async () => {
     const look = 'import builtins\nprint(getattr(builtins.__cofferdam__.ending, "is_awaited", "too old"))'
     const { stdout } = await once(python(look))
     const showsProc = backend.capabilities.measures.includes('read_bytes')
@@ -171,8 +161,7 @@ describe.each([
     expect([showsProc ? 'True\n' : 'False\n', 'too old\n']).toContain(stdout)
   })
 
-  test('cannot end, stop or confuse its agent', async ({ skip }) => {
-    skip(!isHere, `${name} cannot run here`)
+  test('cannot end, stop or confuse its agent', async () => {
     const { exit, stdout } = await once(
       python(`
 import os, signal
@@ -188,8 +177,7 @@ os._exit(7)
     expect({ stdout, exitCode: exit.exitCode }).toEqual({ stdout: 'alive\n', exitCode: 7 })
   })
 
-  test('a fork bomb ends with its sandbox', async ({ skip }) => {
-    skip(!isHere, `${name} cannot run here`)
+  test('a fork bomb ends with its sandbox', async () => {
     const marker = `bomb${newSandboxId()}`
     const program: Program = { type: 'command', shell: `f() { f | f & }; f; exec -a ${marker} sleep 60` }
     const sandbox = await backend.open(specOf(program, { pids: 32 }), signal)
@@ -201,8 +189,7 @@ os._exit(7)
     await expect(running).rejects.toMatchObject({ code: 'sandbox_lost' })
   })
 
-  test('no two sandboxes have one hash seed or one layout of addresses', async ({ skip }) => {
-    skip(!isHere, `${name} cannot run here`)
+  test('no two sandboxes have one hash seed or one layout of addresses', async () => {
     const program = python(`import ctypes
 print(hash('seed'), ctypes.cast(ctypes.CDLL(None).getpid, ctypes.c_void_p).value, id(object()))`)
     const [first, second] = [await once(program), await once(program)].map(({ stdout }) =>
@@ -212,8 +199,7 @@ print(hash('seed'), ctypes.cast(ctypes.CDLL(None).getpid, ctypes.c_void_p).value
     for (const [at, value] of first!.entries()) expect(second![at]).not.toBe(value)
   })
 
-  test('hands no descriptor of the worker on', async ({ skip }) => {
-    skip(!isHere, `${name} cannot run here`)
+  test('hands no descriptor of the worker on', async () => {
     const program: Program = { type: 'command', shell: 'echo /proc/self/fd/* /dev/fd/*' }
     const worker = spawn(
       process.execPath,
@@ -233,8 +219,7 @@ print(hash('seed'), ctypes.cast(ctypes.CDLL(None).getpid, ctypes.c_void_p).value
     expect(said).not.toMatch(/fd\/(?:[4-9]|\d\d+)\b/)
   })
 
-  test('writes no more than its disk, and the host gets it back', async ({ skip }) => {
-    skip(!isHere, `${name} cannot run here`)
+  test('writes no more than its disk, and the host gets it back', async () => {
     if (!backend.capabilities.enforces.includes('disk')) {
       // Without a mount of its own a work directory has no size; every other rung has one.
       expect(name).toBe('self-jail without namespaces')
@@ -255,8 +240,7 @@ os._exit(0)`),
     expect(exit.diskLimitHit || stdout === '27\n').toBe(true)
   })
 
-  test('kills for memory without a cgroup too, and says so', async ({ skip }) => {
-    skip(!isHere, `${name} cannot run here`)
+  test('kills for memory without a cgroup too, and says so', async () => {
     await using weak = await createBackend(
       processConfigSchema.parse({ ...settings, cgroups: false, runtime_dir: runtimeDir }),
       {},
@@ -276,8 +260,7 @@ time.sleep(60)`)
     expect(weak.capabilities.enforces).not.toContain('memory')
   })
 
-  test('starts Node without a cgroup, too, for a program that may have little memory', async ({ skip }) => {
-    skip(!isHere, `${name} cannot run here`)
+  test('starts Node without a cgroup, too, for a program that may have little memory', async () => {
     await using weak = await createBackend(
       processConfigSchema.parse({ ...settings, cgroups: false, runtime_dir: runtimeDir }),
       {},
@@ -287,10 +270,7 @@ time.sleep(60)`)
     expect(await run(sandbox, program)).toMatchObject({ stdout: 'on\n', exit: { exitCode: 0 } })
   })
 
-  test('a worker that is killed takes its sandboxes along, and another sweeps the record', async ({
-    skip,
-  }) => {
-    skip(!isHere, `${name} cannot run here`)
+  test('a worker that is killed takes its sandboxes along, and another sweeps the record', async () => {
     const marker = `left${newSandboxId()}`
     const dead = newWorkerId('abcdefabcdef')
     const worker = spawn(
@@ -317,44 +297,40 @@ time.sleep(60)`)
     expect(await backend.owners()).not.toContain(dead)
   })
 
-  test('the cgroup of a dead worker’s sandbox is found though that worker stood in another group', async ({
-    skip,
-  }) => {
-    const parent = `/sys/fs/cgroup/memory/${newSandboxId()}`
-    const canMove = process.getuid?.() === 0 && existsSync('/sys/fs/cgroup/memory/cgroup.procs')
-    skip(!isHere || !canMove, 'needs root and cgroup v1')
-    mkdirSync(parent)
-    try {
-      const dead = newWorkerId('abcdefabcdef')
-      const script = fileURLToPath(new URL('./worker-that-dies.ts', import.meta.url))
-      const moved = `echo $$ > ${parent}/cgroup.procs; exec "$@"`
-      const args = [
-        process.execPath,
-        script,
-        JSON.stringify({ ...settings, runtime_dir: runtimeDir }),
-        dead,
-        'marker-of-none',
-      ]
-      const worker = spawn('sh', ['-c', moved, 'sh', ...args], { stdio: ['ignore', 'pipe', 'inherit'] })
-      await new Promise((resolve) => worker.stdout.once('data', resolve))
-      const groups = (): string[] =>
-        readdirSync(`${parent}/cofferdam`).filter((entry) => entry.startsWith('sbx_'))
-      expect(groups()).toHaveLength(1)
-      const exited = new Promise((resolve) => worker.once('exit', resolve))
-      worker.kill('SIGKILL')
-      await exited
-      expect(await backend.sweep(dead)).toEqual({ destroyed: 1 })
-      expect(groups()).toEqual([])
-      rmdirSync(`${parent}/cofferdam`)
-    } finally {
-      await vi.waitFor(() => rmdirSync(parent), { timeout: 20_000, interval: 20 })
-    }
-  })
+  needs('cgroup-v1').it(
+    'the cgroup of a dead worker’s sandbox is found though that worker stood in another group',
+    async () => {
+      const parent = `/sys/fs/cgroup/memory/${newSandboxId()}`
+      mkdirSync(parent)
+      try {
+        const dead = newWorkerId('abcdefabcdef')
+        const script = fileURLToPath(new URL('./worker-that-dies.ts', import.meta.url))
+        const moved = `echo $$ > ${parent}/cgroup.procs; exec "$@"`
+        const args = [
+          process.execPath,
+          script,
+          JSON.stringify({ ...settings, runtime_dir: runtimeDir }),
+          dead,
+          'marker-of-none',
+        ]
+        const worker = spawn('sh', ['-c', moved, 'sh', ...args], { stdio: ['ignore', 'pipe', 'inherit'] })
+        await new Promise((resolve) => worker.stdout.once('data', resolve))
+        const groups = (): string[] =>
+          readdirSync(`${parent}/cofferdam`).filter((entry) => entry.startsWith('sbx_'))
+        expect(groups()).toHaveLength(1)
+        const exited = new Promise((resolve) => worker.once('exit', resolve))
+        worker.kill('SIGKILL')
+        await exited
+        expect(await backend.sweep(dead)).toEqual({ destroyed: 1 })
+        expect(groups()).toEqual([])
+        rmdirSync(`${parent}/cofferdam`)
+      } finally {
+        await vi.waitFor(() => rmdirSync(parent), { timeout: 20_000, interval: 20 })
+      }
+    },
+  )
 
-  test('a worker that is killed takes its idle slots and cells along, and another sweeps them', async ({
-    skip,
-  }) => {
-    skip(!isHere, `${name} cannot run here`)
+  test('a worker that is killed takes its idle slots and cells along, and another sweeps them', async () => {
     const dead = newWorkerId('abcdefabcdef')
     const worker = spawn(
       process.execPath,
@@ -403,8 +379,7 @@ time.sleep(60)`)
     expect(holdersOfUids(runtimeDir, slots)).toEqual([])
   })
 
-  test('where memory is only watched, none can be had that no look sees', async ({ skip }) => {
-    skip(!isHere, `${name} cannot run here`)
+  test('where memory is only watched, none can be had that no look sees', async () => {
     await using weak = await createBackend(
       processConfigSchema.parse({ ...settings, cgroups: false, runtime_dir: runtimeDir }),
       {},
@@ -437,8 +412,7 @@ time.sleep(60)`)
 
   // bwrap counts files as memory: the case before this one holds it.
   const onFolders = settings.jail === 'bwrap' ? () => undefined : test
-  onFolders('keeps the number of files and their bytes within bounds', async ({ skip }) => {
-    skip(!isHere, `${name} cannot run here`)
+  onFolders('keeps the number of files and their bytes within bounds', async () => {
     const program = python(`
 import errno
 try:
@@ -452,25 +426,27 @@ except OSError as e: print(errno.errorcode[e.errno])`)
     else expect(stdout).toBe('all\n')
   })
 
-  test('gives each sandbox a uid of its own when the worker is root, and takes it back', async ({ skip }) => {
-    skip(!isHere || process.getuid?.() !== 0, 'needs root')
-    const uidOf = (sandbox: Sandbox): string =>
-      /^Uid:\t(\d+)/m.exec(readFileSync(`/proc/${String(sandbox.ref.handle['pid'])}/status`, 'utf8'))?.[1] ??
-      ''
-    const [a, b] = await Promise.all(
-      [python(''), python('')].map((program) => backend.open(specOf(program), signal)),
-    )
-    if (a === undefined || b === undefined) throw new Error('two were opened')
-    const uids = [uidOf(a), uidOf(b)]
-    for (const uid of uids) expect(Number(uid)).toBeGreaterThanOrEqual(1_900_000_000)
-    expect(new Set(uids).size).toBe(2)
-    expect(uidsInUse(runtimeDir)).toEqual(expect.arrayContaining(uids))
-    await Promise.all([a[Symbol.asyncDispose](), b[Symbol.asyncDispose]()])
-    for (const uid of uids) expect(uidsInUse(runtimeDir)).not.toContain(uid)
-  })
+  needs('root').it(
+    'gives each sandbox a uid of its own when the worker is root, and takes it back',
+    async () => {
+      const uidOf = (sandbox: Sandbox): string =>
+        /^Uid:\t(\d+)/m.exec(
+          readFileSync(`/proc/${String(sandbox.ref.handle['pid'])}/status`, 'utf8'),
+        )?.[1] ?? ''
+      const [a, b] = await Promise.all(
+        [python(''), python('')].map((program) => backend.open(specOf(program), signal)),
+      )
+      if (a === undefined || b === undefined) throw new Error('two were opened')
+      const uids = [uidOf(a), uidOf(b)]
+      for (const uid of uids) expect(Number(uid)).toBeGreaterThanOrEqual(1_900_000_000)
+      expect(new Set(uids).size).toBe(2)
+      expect(uidsInUse(runtimeDir)).toEqual(expect.arrayContaining(uids))
+      await Promise.all([a[Symbol.asyncDispose](), b[Symbol.asyncDispose]()])
+      for (const uid of uids) expect(uidsInUse(runtimeDir)).not.toContain(uid)
+    },
+  )
 
-  test('shows nothing of the host in its tree and in /proc', async ({ skip }) => {
-    skip(!isHere, `${name} cannot run here`)
+  test('shows nothing of the host in its tree and in /proc', async () => {
     const { stdout } = await once(
       python(`
 import json, os
@@ -507,10 +483,7 @@ print(json.dumps({'read': read, 'mounts': mounts, 'root': os.path.exists('/root'
         )
   })
 
-  test('answers its own loopback where it has a network of its own, and reaches no other family', async ({
-    skip,
-  }) => {
-    skip(!isHere, `${name} cannot run here`)
+  test('answers its own loopback where it has a network of its own, and reaches no other family', async () => {
     const { stdout } = await once(
       python(`
 import errno, socket
@@ -529,8 +502,7 @@ print(*[attempt(*what) for what in ((16, 3), (17, 3), (38, 5), (40, 1), (31, 3),
     for (const answer of families.split(' ')) expect(['EAFNOSUPPORT', 'EPERM']).toContain(answer)
   })
 
-  test('sweeps without killing a process that only has the pid of a dead sandbox', async ({ skip }) => {
-    skip(!isHere, `${name} cannot run here`)
+  test('sweeps without killing a process that only has the pid of a dead sandbox', async () => {
     const innocent = spawn('sleep', ['60'])
     try {
       const victim = newWorkerId('abcdefabcdef')
@@ -546,7 +518,12 @@ print(*[attempt(*what) for what in ((16, 3), (17, 3), (38, 5), (40, 1), (31, 3),
       innocent.kill('SIGKILL')
     }
   })
-})
+}
+
+needs('bwrap').describe('bwrap', () => attacks('bwrap', { jail: 'bwrap' }))
+needs('self-jail').describe('self-jail', () => attacks('self-jail', { jail: 'self' }))
+const LANDLOCK = 'self-jail without namespaces'
+needs('landlock-jail').describe(LANDLOCK, () => attacks(LANDLOCK, { jail: 'self', namespaces: false }))
 
 const ladderFolder = runtimeFolder()
 test('never falls to no fence by itself, and says what a plain subprocess is', async () => {

@@ -7,31 +7,38 @@ import { createSessionRegistry } from '@cofferdam/sessions'
 import { connectRedis } from '@cofferdam/queue'
 import { afterAll } from 'vitest'
 import { startAgentcoreDouble } from '../../../../infra/doubles/agentcore/agentcore-double.ts'
-import { exerciseBackend } from '../../conformance/index.ts'
+import { exerciseStarted, type Exercised } from '../../conformance/index.ts'
 import { KEYS, settingsFor, writeKeys } from '../../test/agentcore-at-double.ts'
 import { createAgentcoreBackend } from './index.ts'
 
-const folder = mkdtempSync(join(tmpdir(), 'cofferdam-agentcore-'))
-const keys = join(folder, 'keys')
-writeKeys(keys)
-const double = await startAgentcoreDouble({ ratePerSecond: 1000, secrets: KEYS })
-double.previews = true
-const server = await testRedis()
-const redis = connectRedis(server.url, 'worker')
-afterAll(async () => {
-  await double[Symbol.asyncDispose]()
-  redis.disconnect()
-  await server.stop()
-  rmSync(folder, { recursive: true })
-})
+async function atDouble(): Promise<Exercised> {
+  const folder = mkdtempSync(join(tmpdir(), 'cofferdam-agentcore-'))
+  const keys = join(folder, 'keys')
+  writeKeys(keys)
+  const double = await startAgentcoreDouble({ ratePerSecond: 1000, secrets: KEYS })
+  double.previews = true
+  const server = await testRedis()
+  const redis = connectRedis(server.url, 'worker')
+  afterAll(async () => {
+    await double[Symbol.asyncDispose]()
+    redis.disconnect()
+    await server.stop()
+    rmSync(folder, { recursive: true })
+  })
 
-const factory = (): ReturnType<typeof createAgentcoreBackend> =>
-  createAgentcoreBackend(settingsFor(double, keys), { sessions: createSessionRegistry({ redis }) })
+  const factory = (): ReturnType<typeof createAgentcoreBackend> =>
+    createAgentcoreBackend(settingsFor(double, keys), { sessions: createSessionRegistry({ redis }) })
 
-await exerciseBackend('agentcore', factory, {
-  leftovers: async (owner) =>
-    double.sessions.running().flatMap(({ id, name }) => (name?.includes(owner) === true ? [id] : [])),
-  destroyUnderneath: async (sandbox) =>
-    await double.sessions.byId(String(sandbox.ref.handle['session']))?.end('stopped'),
-  visibleOnHost: true,
-})
+  return [
+    factory,
+    {
+      leftovers: async (owner) =>
+        double.sessions.running().flatMap(({ id, name }) => (name?.includes(owner) === true ? [id] : [])),
+      destroyUnderneath: async (sandbox) =>
+        await double.sessions.byId(String(sandbox.ref.handle['session']))?.end('stopped'),
+      visibleOnHost: true,
+    },
+  ]
+}
+
+await exerciseStarted('agentcore', ['bwrap'], atDouble)

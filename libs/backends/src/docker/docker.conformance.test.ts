@@ -6,6 +6,7 @@ import { createDockerBackend } from './index.ts'
 
 const docker = new Docker()
 const outside: ExerciseOptions = {
+  needs: ['docker'],
   leftovers: async (owner: WorkerId) => {
     const filters = { label: [`cofferdam.owner=${owner}`] }
     return (await docker.listContainers({ all: true, filters })).map((found) => found.Names.join())

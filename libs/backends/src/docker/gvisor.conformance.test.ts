@@ -10,6 +10,7 @@ const docker = new Docker()
 const gvisor = (name: string, deps: BackendDeps = {}): ReturnType<typeof createDockerBackend> =>
   createDockerBackend(gvisorConfigSchema.parse({}), deps, name)
 const outside: ExerciseOptions = {
+  needs: ['gvisor'],
   leftovers: async (owner: WorkerId) => {
     const filters = { label: [`cofferdam.owner=${owner}`] }
     return (await docker.listContainers({ all: true, filters })).map((found) => found.Names.join())

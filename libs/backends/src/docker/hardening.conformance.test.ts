@@ -9,19 +9,17 @@ import {
   newExecutionId,
   newSandboxId,
   newWorkerId,
+  type Backend,
   type Program,
   type Sandbox,
 } from '@cofferdam/contract'
+import { needs } from '@cofferdam/embedded/needs'
 import Docker from 'dockerode'
-import { afterAll, describe, expect, test, vi } from 'vitest'
+import { afterAll, beforeAll, expect, test, vi } from 'vitest'
 import { createDockerBackend } from './index.ts'
 
 const docker = new Docker()
-const backend = await createDockerBackend()
-const probe = await backend.probe(AbortSignal.timeout(60_000))
-if (!probe.ok && process.env['COFFERDAM_REQUIRE'] === 'all')
-  throw new Error(`docker: ${probe.why} ${probe.fix}`)
-const title = probe.ok ? 'docker hardening' : `docker hardening (skipped: ${probe.why} ${probe.fix})`
+let backend: Backend
 
 // A fleet of this file's own, so that no janitor takes its sandboxes.
 const owner = newWorkerId('facade000001')
@@ -60,7 +58,11 @@ async function output(program: Program): Promise<string> {
   return text
 }
 
-describe.skipIf(!probe.ok)(title, { timeout: 60_000 }, () => {
+needs('docker').describe('docker hardening', { timeout: 60_000 }, () => {
+  beforeAll(async () => {
+    backend = await createDockerBackend()
+    expect(await backend.probe(AbortSignal.timeout(60_000))).toMatchObject({ ok: true })
+  })
   afterAll(async () => {
     await backend.sweep(owner)
     await backend[Symbol.asyncDispose]()

@@ -5,35 +5,42 @@ import { join } from 'node:path'
 import { afterAll } from 'vitest'
 import { startE2bDouble } from '../../../../infra/doubles/e2b/e2b-double.ts'
 import { NODE } from '../../../../infra/doubles/jail.ts'
-import { exerciseBackend } from '../../conformance/index.ts'
+import { exerciseStarted, type Exercised } from '../../conformance/index.ts'
 import { redisSessions } from '../../test/redis-sessions.ts'
 import { createE2bBackend } from './index.ts'
 
-const sessions = await redisSessions()
-const folder = mkdtempSync(join(tmpdir(), 'cofferdam-e2b-'))
-const double = await startE2bDouble()
-writeFileSync(join(folder, 'key'), double.apiKey)
-afterAll(async () => {
-  await double[Symbol.asyncDispose]()
-  await sessions[Symbol.asyncDispose]()
-  rmSync(folder, { recursive: true })
-})
+async function atDouble(): Promise<Exercised> {
+  const sessions = await redisSessions()
+  const folder = mkdtempSync(join(tmpdir(), 'cofferdam-e2b-'))
+  const double = await startE2bDouble()
+  writeFileSync(join(folder, 'key'), double.apiKey)
+  afterAll(async () => {
+    await double[Symbol.asyncDispose]()
+    await sessions[Symbol.asyncDispose]()
+    rmSync(folder, { recursive: true })
+  })
 
-const factory = (): ReturnType<typeof createE2bBackend> =>
-  createE2bBackend(
+  const factory = (): ReturnType<typeof createE2bBackend> =>
+    createE2bBackend(
+      {
+        api_key_file: join(folder, 'key'),
+        api_url: double.origin,
+        sandbox_url: double.origin,
+        node: NODE,
+        languages: ['python', 'javascript', 'typescript', 'bash'],
+      },
+      { sessions },
+    )
+
+  return [
+    factory,
     {
-      api_key_file: join(folder, 'key'),
-      api_url: double.origin,
-      sandbox_url: double.origin,
-      node: NODE,
-      languages: ['python', 'javascript', 'typescript', 'bash'],
+      leftovers: async (owner) =>
+        double.running().flatMap(({ id, metadata }) => (metadata['cofferdam_owner'] === owner ? [id] : [])),
+      destroyUnderneath: (sandbox) => double.end(String(sandbox.ref.handle['sandbox'])),
+      visibleOnHost: true,
     },
-    { sessions },
-  )
+  ]
+}
 
-await exerciseBackend('e2b', factory, {
-  leftovers: async (owner) =>
-    double.running().flatMap(({ id, metadata }) => (metadata['cofferdam_owner'] === owner ? [id] : [])),
-  destroyUnderneath: (sandbox) => double.end(String(sandbox.ref.handle['sandbox'])),
-  visibleOnHost: true,
-})
+await exerciseStarted('e2b', ['bwrap'], atDouble)

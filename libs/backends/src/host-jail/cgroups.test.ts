@@ -2,7 +2,8 @@ import { spawn, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync, readdirSync, readFileSync, readlinkSync, rmdirSync } from 'node:fs'
 import { newSandboxId } from '@cofferdam/contract'
-import { afterEach, describe, expect, test, vi } from 'vitest'
+import { needs } from '@cofferdam/embedded/needs'
+import { afterEach, expect, test, vi } from 'vitest'
 import type { SlotLimits } from '../warm/index.ts'
 import { createCgroups, type Cgroup } from './cgroups.ts'
 
@@ -14,7 +15,7 @@ const LIMITS: SlotLimits = { memory_mib: 64, cpus: 1, pids: 16, disk_mib: 16 }
 const HALF_MS = 300_000
 const cgroups = createCgroups(null)
 
-describe.skipIf(cgroups === null)('groups', () => {
+needs('cgroups').describe('groups', () => {
   const children: ChildProcess[] = []
   const made: Cgroup[] = []
   afterEach(async () => {

@@ -2,9 +2,11 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { once } from 'node:events'
 import { text } from 'node:stream/consumers'
+import { needs } from '@cofferdam/embedded/needs'
 import { expect, onTestFinished, test, vi } from 'vitest'
 import { createStarter, type StartCommand, type StartedProcess, type Starter } from './starter.ts'
 
+const asRoot = needs('root')
 const PYTHON = '/usr/bin/python3'
 /** A helper that stands still is waited for so long; the start of one takes 30 ms on a quiet machine, and all of it on one that is too slow. */
 const PATIENCE_MS = 2000
@@ -60,7 +62,7 @@ test('starts with no right to leave a core file', async () => {
   expect(said).toBe('0\n0\n')
 })
 
-test.runIf(process.getuid?.() === 0)('starts as another user without any group of ours', async () => {
+asRoot.it('starts as another user without any group of ours', async () => {
   const user = { uid: 65_533, gid: 65_532 }
   const [, , said] = await ran(
     await starter().start(sh('/bin/grep -E "^(Uid|Gid|Groups)" /proc/self/status', { user })),
@@ -68,7 +70,7 @@ test.runIf(process.getuid?.() === 0)('starts as another user without any group o
   expect(said).toMatch(/^Uid:(\t65533){4}\nGid:(\t65532){4}\nGroups:\t\s*\n$/)
 })
 
-test.runIf(process.getuid?.() === 0)(
+asRoot.it(
   'starts without the mounts in which nothing lies that is needed, and changes those of nobody else',
   async () => {
     const made = createStarter(PYTHON, ['/proc', '/dev/null', '/usr'])
@@ -81,17 +83,14 @@ test.runIf(process.getuid?.() === 0)(
   },
 )
 
-test.runIf(process.getuid?.() === 0)(
-  'keeps the mount of a needed link that leads to another one',
-  async () => {
-    const made = createStarter(PYTHON, ['/proc', '/usr', '/dev/fd'])
-    onTestFinished(() => made.close())
-    const [, , said] = await ran(await made.start(sh('/bin/cat /proc/self/mountinfo')))
-    const inside = mountPoints(String(said))
-    expect(inside).toContain('/dev')
-    expect(inside).not.toContain('/sys')
-  },
-)
+asRoot.it('keeps the mount of a needed link that leads to another one', async () => {
+  const made = createStarter(PYTHON, ['/proc', '/usr', '/dev/fd'])
+  onTestFinished(() => made.close())
+  const [, , said] = await ran(await made.start(sh('/bin/cat /proc/self/mountinfo')))
+  const inside = mountPoints(String(said))
+  expect(inside).toContain('/dev')
+  expect(inside).not.toContain('/sys')
+})
 
 const mountPoints = (mountinfo: string): (string | undefined)[] =>
   mountinfo.split('\n').map((line) => line.split(' ')[4])

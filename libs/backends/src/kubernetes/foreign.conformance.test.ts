@@ -2,41 +2,42 @@
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import type { Backend } from '@cofferdam/contract'
 import { afterAll } from 'vitest'
 import { startKubernetesDouble } from '../../../../infra/doubles/kubernetes/kubernetes-double.ts'
 import { NODE } from '../../../../infra/doubles/jail.ts'
-import { exerciseBackend } from '../../conformance/index.ts'
+import { exerciseStarted, type Exercised, type ExerciseOptions } from '../../conformance/index.ts'
 import { createKubernetesBackend } from './index.ts'
 
-const folder = mkdtempSync(join(tmpdir(), 'cofferdam-foreign-'))
-const token_file = join(folder, 'token')
-writeFileSync(token_file, 'cofferdam-double\n')
-afterAll(() => rmSync(folder, { recursive: true }))
-const foreign = { root: '/home/user', python: '/usr/bin/python3', node: NODE, token_file }
-
-for (const runtime of ['sandboxd', 'python-runtime-sandbox'] as const) {
+async function atDouble(runtime: 'sandboxd' | 'python-runtime-sandbox'): Promise<Exercised> {
+  const folder = mkdtempSync(join(tmpdir(), 'cofferdam-foreign-'))
+  const token_file = join(folder, 'token')
+  writeFileSync(token_file, 'cofferdam-double\n')
+  const foreign = { root: '/home/user', python: '/usr/bin/python3', node: NODE, token_file }
   const double = await startKubernetesDouble({ runtime })
-  afterAll(() => double[Symbol.asyncDispose]())
-  await exerciseBackend(
-    `kubernetes with ${runtime}`,
-    () =>
-      createKubernetesBackend(
-        {
-          api_server: double.origin,
-          token_file: null,
-          runtime,
-          foreign: { ...foreign, languages: ['python', 'javascript', 'typescript', 'bash'] },
-        },
-        {},
-        `kubernetes with ${runtime}`,
-      ),
-    {
-      leftovers: async (owner) =>
-        double
-          .claims()
-          .flatMap(({ name, labels }) => (labels['cofferdam.dev/owner'] === owner ? [name] : [])),
-      destroyUnderneath: (sandbox) => double.killPod(String(sandbox.ref.handle['claim'])),
-      visibleOnHost: true,
-    },
-  )
+  afterAll(async () => {
+    await double[Symbol.asyncDispose]()
+    rmSync(folder, { recursive: true })
+  })
+  const factory = (): Backend =>
+    createKubernetesBackend(
+      {
+        api_server: double.origin,
+        token_file: null,
+        runtime,
+        foreign: { ...foreign, languages: ['python', 'javascript', 'typescript', 'bash'] },
+      },
+      {},
+      `kubernetes with ${runtime}`,
+    )
+  const options: ExerciseOptions = {
+    leftovers: async (owner) =>
+      double.claims().flatMap(({ name, labels }) => (labels['cofferdam.dev/owner'] === owner ? [name] : [])),
+    destroyUnderneath: (sandbox) => double.killPod(String(sandbox.ref.handle['claim'])),
+    visibleOnHost: true,
+  }
+  return [factory, options]
 }
+
+for (const runtime of ['sandboxd', 'python-runtime-sandbox'] as const)
+  await exerciseStarted(`kubernetes with ${runtime}`, ['bwrap'], () => atDouble(runtime))

@@ -5,9 +5,15 @@
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import type { Backend } from '@cofferdam/contract'
 import { afterAll } from 'vitest'
 import { startKubernetesDouble } from '../../../../infra/doubles/kubernetes/kubernetes-double.ts'
-import { exerciseBackend } from '../../conformance/index.ts'
+import {
+  exerciseBackend,
+  exerciseStarted,
+  type Exercised,
+  type ExerciseOptions,
+} from '../../conformance/index.ts'
 import { startKubectlProxy } from '../../test/kubectl-proxy.ts'
 import { redisSessions } from '../../test/redis-sessions.ts'
 import { createClaims } from './claims.ts'
@@ -15,32 +21,34 @@ import { kubernetesConfigSchema } from './config.ts'
 import { createKubernetesBackend } from './index.ts'
 import { createKubeApi } from './kube-api.ts'
 
-const double = await startKubernetesDouble({ replicas: 2 })
-const folder = mkdtempSync(join(tmpdir(), 'cofferdam-kubernetes-'))
-const session_secret_file = join(folder, 'secret')
-writeFileSync(session_secret_file, 'a-secret-of-the-fleet-that-is-long-enough')
-// Sessions of the fleet, as where a secret is set; cells of a worker's own are exercised by scope `tenant`.
-const sessions = await redisSessions()
-afterAll(async () => {
-  await double[Symbol.asyncDispose]()
-  await sessions[Symbol.asyncDispose]()
-  rmSync(folder, { recursive: true })
-})
+async function atDouble(): Promise<Exercised> {
+  const double = await startKubernetesDouble({ replicas: 2 })
+  const folder = mkdtempSync(join(tmpdir(), 'cofferdam-kubernetes-'))
+  const session_secret_file = join(folder, 'secret')
+  writeFileSync(session_secret_file, 'a-secret-of-the-fleet-that-is-long-enough')
+  // Sessions of the fleet, as where a secret is set; cells of a worker's own are exercised by scope `tenant`.
+  const sessions = await redisSessions()
+  afterAll(async () => {
+    await double[Symbol.asyncDispose]()
+    await sessions[Symbol.asyncDispose]()
+    rmSync(folder, { recursive: true })
+  })
 
-await exerciseBackend(
-  'kubernetes',
-  () =>
+  const factory = (): Backend =>
     createKubernetesBackend(
       { api_server: double.origin, token_file: null, session_secret_file },
       { sessions },
-    ),
-  {
+    )
+  const options: ExerciseOptions = {
     leftovers: async (owner) =>
       double.claims().flatMap(({ name, labels }) => (labels['cofferdam.dev/owner'] === owner ? [name] : [])),
     destroyUnderneath: (sandbox) => double.killPod(String(sandbox.ref.handle['claim'])),
     visibleOnHost: true,
-  },
-)
+  }
+  return [factory, options]
+}
+
+await exerciseStarted('kubernetes', ['bwrap'], atDouble)
 
 const { COFFERDAM_KUBECONFIG: kubeconfig, COFFERDAM_KUBERNETES: file } = process.env
 if (kubeconfig !== undefined || file !== undefined) {

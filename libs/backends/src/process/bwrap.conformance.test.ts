@@ -3,7 +3,10 @@ import { newWorkerId } from '@cofferdam/contract'
 import { exerciseBackend } from '../../conformance/index.ts'
 import { killAgent, onRung } from '../../test/host-rungs.ts'
 
-await exerciseBackend('process', ...onRung('bwrap', { destroyUnderneath: killAgent }))
+await exerciseBackend('process', ...onRung('bwrap', { needs: ['bwrap'], destroyUnderneath: killAgent }))
 
 const warmOwner = newWorkerId('c0ffee000001')
-await exerciseBackend('process', ...onRung('bwrap', { destroyUnderneath: killAgent, warmOwner }))
+await exerciseBackend(
+  'process',
+  ...onRung('bwrap', { needs: ['bwrap'], destroyUnderneath: killAgent, warmOwner }),
+)

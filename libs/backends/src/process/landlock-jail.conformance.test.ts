@@ -18,7 +18,7 @@ await exerciseBackend(
   'process',
   ...onRung(
     'self',
-    { destroyUnderneath: killAgent, programs: { ...pythonPrograms, look } },
+    { needs: ['landlock-jail'], destroyUnderneath: killAgent, programs: { ...pythonPrograms, look } },
     { namespaces: false },
   ),
 )

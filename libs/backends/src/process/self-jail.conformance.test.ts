@@ -3,7 +3,10 @@ import { newWorkerId } from '@cofferdam/contract'
 import { exerciseBackend } from '../../conformance/index.ts'
 import { killAgent, onRung } from '../../test/host-rungs.ts'
 
-await exerciseBackend('process', ...onRung('self', { destroyUnderneath: killAgent }))
+await exerciseBackend('process', ...onRung('self', { needs: ['self-jail'], destroyUnderneath: killAgent }))
 
 const warmOwner = newWorkerId('c0ffee000002')
-await exerciseBackend('process', ...onRung('self', { destroyUnderneath: killAgent, warmOwner }))
+await exerciseBackend(
+  'process',
+  ...onRung('self', { needs: ['self-jail'], destroyUnderneath: killAgent, warmOwner }),
+)
