@@ -4,7 +4,7 @@
  * socket's path.
  */
 import { once } from 'node:events'
-import { mkdtempSync, rmSync } from 'node:fs'
+import { chmodSync, mkdtempSync, rmSync } from 'node:fs'
 import { connect, createServer, type Socket } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -23,6 +23,8 @@ export interface ServerBroker {
 /** Opens a broker in a private temporary directory. */
 export async function openServerBroker(): Promise<ServerBroker> {
   const dir = mkdtempSync(join(tmpdir(), 'cofferdam-run-'))
+  // Root's Postgres is another user where there are no user namespaces, and must be able to enter.
+  chmodSync(dir, 0o711)
   const socketPath = join(dir, 'broker.sock')
   const started = new Map<BrokeredServer, Promise<RunningServer>>()
   const start = (kind: BrokeredServer): Promise<RunningServer> => {
