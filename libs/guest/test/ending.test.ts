@@ -5,8 +5,9 @@
 import { execFileSync } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
 import type { Program, ProgramFile } from '@cofferdam/contract'
+import { needs } from '@cofferdam/embedded/needs'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { canShare, openLab, stop, type Agent, type Lab, type Ran, type Way } from './start-agent.ts'
+import { openLab, sharing, stop, type Agent, type Lab, type Ran, type Way } from './start-agent.ts'
 
 let lab: Lab
 beforeAll(async () => {
@@ -261,83 +262,84 @@ len("ab")`,
   { name: 'much output in many pieces, and a value', source: 'for n in range(100000): print(n)\n[n]' },
 ]
 
-const WAYS: Way[] = ['alone', 'cell', ...(canShare ? (['shared'] as const) : [])]
+const WAYS: Way[] = ['alone', 'cell', 'shared']
 
-describe.each(WAYS)('an interpreter by way of: %s', (way) => {
-  const start = (): Promise<Agent> =>
-    way === 'shared' ? lab.startShared() : lab.start('python', { cell: way === 'cell' })
+for (const way of WAYS)
+  (way === 'shared' ? sharing : needs()).describe(`an interpreter by way of: ${way}`, () => {
+    const start = (): Promise<Agent> =>
+      way === 'shared' ? lab.startShared() : lab.start('python', { cell: way === 'cell' })
 
-  test.each(CASES.map((c) => [c.name, c] as const))(
-    'ends as without us: %s',
-    async (_name, { source, files }) => {
-      const work = lab.folder()
-      const options = { work, ...(files === undefined ? {} : { files }) }
-      const ours = await lab.once(python(source), { ...options, way })
-      const theirs = await lab.bare(python(source), options)
-      expect({
-        exitCode: ours.exit.exitCode,
-        signal: ours.exit.signal,
-        stdout: steady(ours.stdout),
-        stderr: steady(ours.stderr),
-      }).toEqual({ ...theirs, stdout: steady(theirs.stdout), stderr: steady(theirs.stderr) })
-    },
-  )
+    test.each(CASES.map((c) => [c.name, c] as const))(
+      'ends as without us: %s',
+      async (_name, { source, files }) => {
+        const work = lab.folder()
+        const options = { work, ...(files === undefined ? {} : { files }) }
+        const ours = await lab.once(python(source), { ...options, way })
+        const theirs = await lab.bare(python(source), options)
+        expect({
+          exitCode: ours.exit.exitCode,
+          signal: ours.exit.signal,
+          stdout: steady(ours.stdout),
+          stderr: steady(ours.stderr),
+        }).toEqual({ ...theirs, stdout: steady(theirs.stdout), stderr: steady(theirs.stderr) })
+      },
+    )
 
-  test('ends without taking apart what no check can know of', async () => {
-    const plain = `import json, re, datetime, collections, dataclasses, random, math\n${WITNESS}`
-    for (const last of ['print("end")', '[1, 2]', 'for x in "ab":\n    print(x)']) {
-      const { exit, stdout } = await lab.once(python(plain + last), { way })
-      expect({ exitCode: exit.exitCode, stdout }).toEqual({
-        exitCode: 0,
-        stdout: last.startsWith('print') ? 'end\n' : last.startsWith('for') ? 'a\nb\n' : '',
-      })
-      if (last.startsWith('[')) expect(exit.valueJson).toBe('[1,2]')
-    }
+    test('ends without taking apart what no check can know of', async () => {
+      const plain = `import json, re, datetime, collections, dataclasses, random, math\n${WITNESS}`
+      for (const last of ['print("end")', '[1, 2]', 'for x in "ab":\n    print(x)']) {
+        const { exit, stdout } = await lab.once(python(plain + last), { way })
+        expect({ exitCode: exit.exitCode, stdout }).toEqual({
+          exitCode: 0,
+          stdout: last.startsWith('print') ? 'end\n' : last.startsWith('for') ? 'a\nb\n' : '',
+        })
+        if (last.startsWith('[')) expect(exit.valueJson).toBe('[1,2]')
+      }
+    })
+
+    test('takes all apart for a variable that says so', async () => {
+      const agent = await start()
+      const { stdout } = await agent.run(python(`${WITNESS}print("end")`), {}, { PYTHONMALLOCSTATS: '0' })
+      expect(stdout).toBe((await lab.bare(python(`${WITNESS}print("end")`))).stdout)
+      await stop(agent)
+    })
+
+    test('writes what stands in open files before the end is known', async () => {
+      const agent = await start()
+      await agent.run(python('f = open("out.txt", "w")\nf.write("x" * 70000)\nprint(1)'))
+      expect((await agent.session.read('out.txt', 100_000)).length).toBe(70_000)
+      if (way === 'cell') {
+        await agent.session.clean('files')
+        const { stdout } = await agent.run(python('print(len(open("out.txt").read()))'))
+        expect(stdout).toBe('70000\n')
+      }
+      await stop(agent)
+    })
+
+    test('kills a child that holds stdout after a short end', async () => {
+      const agent = await start()
+      const source = `import os, time\nif not os.fork():\n    time.sleep(600)\nprint("on")`
+      const { exit, stdout }: Ran = await agent.run(python(source))
+      expect({ exitCode: exit.exitCode, stdout }).toEqual({ exitCode: 0, stdout: 'on\n' })
+      await stop(agent)
+    })
+
+    test('survives a soft stop at any moment of the end', async () => {
+      const agent = await lab.start('python', { cell: true })
+      for (let n = 0; n < 10; n++) {
+        const ran = agent.run(python('print("on", flush=True)'), {
+          // The signal after this one would come half of it later, and is none of this test's.
+          onOutput: () => agent.session.interrupt(60_000),
+        })
+        const { exit, stdout, stderr } = await ran
+        expect(stdout).toBe('on\n')
+        // The signal comes before the end, and is then what a bare run makes of it, or after it.
+        if (exit.signal === null) expect({ code: exit.exitCode, stderr }).toEqual({ code: 0, stderr: '' })
+        else expect(exit.signal).toBe('SIGINT')
+      }
+      await stop(agent)
+    })
   })
-
-  test('takes all apart for a variable that says so', async () => {
-    const agent = await start()
-    const { stdout } = await agent.run(python(`${WITNESS}print("end")`), {}, { PYTHONMALLOCSTATS: '0' })
-    expect(stdout).toBe((await lab.bare(python(`${WITNESS}print("end")`))).stdout)
-    await stop(agent)
-  })
-
-  test('writes what stands in open files before the end is known', async () => {
-    const agent = await start()
-    await agent.run(python('f = open("out.txt", "w")\nf.write("x" * 70000)\nprint(1)'))
-    expect((await agent.session.read('out.txt', 100_000)).length).toBe(70_000)
-    if (way === 'cell') {
-      await agent.session.clean('files')
-      const { stdout } = await agent.run(python('print(len(open("out.txt").read()))'))
-      expect(stdout).toBe('70000\n')
-    }
-    await stop(agent)
-  })
-
-  test('kills a child that holds stdout after a short end', async () => {
-    const agent = await start()
-    const source = `import os, time\nif not os.fork():\n    time.sleep(600)\nprint("on")`
-    const { exit, stdout }: Ran = await agent.run(python(source))
-    expect({ exitCode: exit.exitCode, stdout }).toEqual({ exitCode: 0, stdout: 'on\n' })
-    await stop(agent)
-  })
-
-  test('survives a soft stop at any moment of the end', async () => {
-    const agent = await lab.start('python', { cell: true })
-    for (let n = 0; n < 10; n++) {
-      const ran = agent.run(python('print("on", flush=True)'), {
-        // The signal after this one would come half of it later, and is none of this test's.
-        onOutput: () => agent.session.interrupt(60_000),
-      })
-      const { exit, stdout, stderr } = await ran
-      expect(stdout).toBe('on\n')
-      // The signal comes before the end, and is then what a bare run makes of it, or after it.
-      if (exit.signal === null) expect({ code: exit.exitCode, stderr }).toEqual({ code: 0, stderr: '' })
-      else expect(exit.signal).toBe('SIGINT')
-    }
-    await stop(agent)
-  })
-})
 
 describe.each(WAYS.filter((way) => way !== 'cell'))('what rests at its end, by way of: %s', (way) => {
   /** Looks like a process at its end, which only the agent's own gate is to make. */
