@@ -52,7 +52,7 @@ export async function onTargets(
     })
   }
   afterAll(async () => {
-    await Promise.all(targets.map(({ target }) => target?.[Symbol.asyncDispose]()))
+    await Promise.all(targets.map(async ({ target }) => target?.[Symbol.asyncDispose]()))
   })
 }
 

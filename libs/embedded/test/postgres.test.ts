@@ -83,7 +83,9 @@ describe('startPostgres', () => {
   })
 
   it('puts the socket into a short private directory when the data directory is too deep for one', async () => {
-    const server = await start({ dataDir: join(dir, 'd'.repeat(60), 'with, comma and space'.repeat(3)) })
+    const deep = join(dir, 'd'.repeat(60))
+    mkdirSync(deep, { mode: 0o711 })
+    const server = await start({ dataDir: join(deep, 'with, comma and space'.repeat(3)) })
     const socketDir = new URL(server.url.replace('@/', '@x/')).searchParams.get('host') ?? ''
     expect(socketDir).toMatch(/\/cfd-[A-Za-z0-9]{6}$/)
     expect(statSync(socketDir).mode & 0o777).toBe(0o700)

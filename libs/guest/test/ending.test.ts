@@ -6,7 +6,7 @@ import { execFileSync } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
 import type { Program, ProgramFile } from '@cofferdam/contract'
 import { needs } from '@cofferdam/embedded/needs'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { afterAll, beforeAll, expect, test } from 'vitest'
 import { openLab, sharing, stop, type Agent, type Lab, type Ran, type Way } from './start-agent.ts'
 
 let lab: Lab
@@ -341,17 +341,18 @@ for (const way of WAYS)
     })
   })
 
-describe.each(WAYS.filter((way) => way !== 'cell'))('what rests at its end, by way of: %s', (way) => {
-  /** Looks like a process at its end, which only the agent's own gate is to make. */
-  const REST = `import os, signal, time
+for (const way of ['alone', 'shared'] as const)
+  (way === 'shared' ? sharing : needs()).describe(`what rests at its end, by way of: ${way}`, () => {
+    /** Looks like a process at its end, which only the agent's own gate is to make. */
+    const REST = `import os, signal, time
 def rest():
     signal.pthread_sigmask(signal.SIG_SETMASK, signal.valid_signals() - {signal.SIGRTMAX, signal.SIGRTMAX - 7})
     os.close(1)
     os.close(2)
 `
 
-  /** A vfork(2) that is no start of a program: its child computes in the memory that is there. */
-  const SHARES_MEMORY = `import ctypes
+    /** A vfork(2) that is no start of a program: its child computes in the memory that is there. */
+    const SHARES_MEMORY = `import ctypes
 libc, size = ctypes.PyDLL(None), 1 << 20
 stack = ctypes.create_string_buffer(size)
 ctypes.memset(stack, 1, size)
@@ -363,45 +364,45 @@ call = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)(compute)
 top = ctypes.c_void_p(ctypes.addressof(stack) + size - 64)
 os.waitpid(libc.clone(call, top, 0x4100 | signal.SIGCHLD, None), 0)`
 
-  test('is killed, and has ended', async () => {
-    const agent = way === 'shared' ? await lab.startShared() : await lab.start('python')
-    const { exit, stdout } = await agent.run(
-      python(`${REST}print(os.getpid(), flush=True)\nrest()\nwhile True: pass`),
-    )
-    expect(exit.exitCode).toBe(0)
-    expect(exit.usage.cpu_ms).toBeGreaterThan(0)
-    const look = `import os, time
+    test('is killed, and has ended', async () => {
+      const agent = way === 'shared' ? await lab.startShared() : await lab.start('python')
+      const { exit, stdout } = await agent.run(
+        python(`${REST}print(os.getpid(), flush=True)\nrest()\nwhile True: pass`),
+      )
+      expect(exit.exitCode).toBe(0)
+      expect(exit.usage.cpu_ms).toBeGreaterThan(0)
+      const look = `import os, time
 until = time.monotonic() + 20
 try:
     while time.monotonic() < until: os.kill(${stdout.trim()}, 0)
 except ProcessLookupError:
     print("gone")`
-    expect((await agent.run(python(look))).stdout).toBe('gone\n')
-    await stop(agent)
-  })
-
-  test.each([
-    ['a thread', 'import threading\nthreading.Thread(target=time.sleep, args=(60,), daemon=True).start()'],
-    ['a silent child', 'if not os.fork():\n    os.close(1)\n    os.close(2)\n    time.sleep(60)'],
-    ['a child that it waited for', 'if not os.fork(): os._exit(0)\nos.wait()'],
-    ['time of a child that had its memory, and no page of its own', SHARES_MEMORY],
-    [
-      'a program that it was before',
-      'import sys\nif not sys.argv[1:]: os.execv(sys.executable, [sys.executable, "main.py", "again"])',
-    ],
-    ['I/O that it hides', 'import ctypes\nctypes.CDLL(None).prctl(4, 0)'],
-  ])('is left to its own end with %s', async (_name, before) => {
-    const { exit } = await lab.once(python(`${REST}${before}\nrest()\ntime.sleep(0.1)\nos._exit(3)`), {
-      way,
+      expect((await agent.run(python(look))).stdout).toBe('gone\n')
+      await stop(agent)
     })
-    expect(exit.exitCode).toBe(3)
-  })
 
-  test('leaves nobody whom it makes after the agent has looked at it', async () => {
-    const agent = way === 'shared' ? await lab.startShared() : await lab.start('python')
-    // What the agent kills first gives it the time.
-    await agent.run(
-      python(`${REST}
+    test.each([
+      ['a thread', 'import threading\nthreading.Thread(target=time.sleep, args=(60,), daemon=True).start()'],
+      ['a silent child', 'if not os.fork():\n    os.close(1)\n    os.close(2)\n    time.sleep(60)'],
+      ['a child that it waited for', 'if not os.fork(): os._exit(0)\nos.wait()'],
+      ['time of a child that had its memory, and no page of its own', SHARES_MEMORY],
+      [
+        'a program that it was before',
+        'import sys\nif not sys.argv[1:]: os.execv(sys.executable, [sys.executable, "main.py", "again"])',
+      ],
+      ['I/O that it hides', 'import ctypes\nctypes.CDLL(None).prctl(4, 0)'],
+    ])('is left to its own end with %s', async (_name, before) => {
+      const { exit } = await lab.once(python(`${REST}${before}\nrest()\ntime.sleep(0.1)\nos._exit(3)`), {
+        way,
+      })
+      expect(exit.exitCode).toBe(3)
+    })
+
+    test('leaves nobody whom it makes after the agent has looked at it', async () => {
+      const agent = way === 'shared' ? await lab.startShared() : await lab.start('python')
+      // What the agent kills first gives it the time.
+      await agent.run(
+        python(`${REST}
 ready, told = os.pipe()
 signal.signal(signal.SIGCHLD, signal.SIG_IGN)
 for n in range(12):
@@ -423,39 +424,39 @@ for n in range(5):
         open("made-%d" % os.getpid(), "w").close()
         time.sleep(60)
 time.sleep(1)`),
-    )
-    const look = `import os
+      )
+      const look = `import os
 for name in os.listdir():
     try:
         state = name[:5] == "made-" and open("/proc/%s/stat" % name[5:]).read().rpartition(")")[2].split()[0]
         if state and state != "Z": print(name, state)
     except FileNotFoundError: pass`
-    expect((await agent.run(python(look))).stdout).toBe('')
-    await stop(agent)
-  })
+      expect((await agent.run(python(look))).stdout).toBe('')
+      await stop(agent)
+    })
 
-  test('is left to its own end while somebody may write', async () => {
-    const source = 'import os\nos.dup(1)\nprint("on")'
-    const { exit, stdout } = await lab.once(python(source), { way })
-    expect({ exitCode: exit.exitCode, stdout }).toEqual({ exitCode: 0, stdout: 'on\n' })
-    // It did rest: REST_S of cofferdam_ending.py.
-    expect(exit.usage.wall_ms).toBeGreaterThanOrEqual(20)
-  })
+    test('is left to its own end while somebody may write', async () => {
+      const source = 'import os\nos.dup(1)\nprint("on")'
+      const { exit, stdout } = await lab.once(python(source), { way })
+      expect({ exitCode: exit.exitCode, stdout }).toEqual({ exitCode: 0, stdout: 'on\n' })
+      // It did rest: REST_S of cofferdam_ending.py.
+      expect(exit.usage.wall_ms).toBeGreaterThanOrEqual(20)
+    })
 
-  test('counts what its children used', async () => {
-    const child = '[sys.executable, "-c", "x = bytearray(90 << 20)"]'
-    const source = `import os, sys\nos.waitpid(os.posix_spawn(sys.executable, ${child}, os.environ), 0)\nprint(1)`
-    const { exit } = await lab.once(python(source), { way })
-    expect(exit.usage.peak_memory_bytes).toBeGreaterThan(90 * 2 ** 20)
-  })
+    test('counts what its children used', async () => {
+      const child = '[sys.executable, "-c", "x = bytearray(90 << 20)"]'
+      const source = `import os, sys\nos.waitpid(os.posix_spawn(sys.executable, ${child}, os.environ), 0)\nprint(1)`
+      const { exit } = await lab.once(python(source), { way })
+      expect(exit.usage.peak_memory_bytes).toBeGreaterThan(90 * 2 ** 20)
+    })
 
-  test('has its own CPU time and memory counted', async () => {
-    const source = 'x = bytearray(60 << 20)\nfor i in range(1000000): pass\nprint(1)'
-    const { exit } = await lab.once(python(source), { way })
-    expect(exit.usage.peak_memory_bytes).toBeGreaterThan(60 * 2 ** 20)
-    expect(exit.usage.cpu_ms).toBeGreaterThan(5)
+    test('has its own CPU time and memory counted', async () => {
+      const source = 'x = bytearray(60 << 20)\nfor i in range(1000000): pass\nprint(1)'
+      const { exit } = await lab.once(python(source), { way })
+      expect(exit.usage.peak_memory_bytes).toBeGreaterThan(60 * 2 ** 20)
+      expect(exit.usage.cpu_ms).toBeGreaterThan(5)
+    })
   })
-})
 
 test('the gate rests under the mask that the agent looks for, also with what comes with pandas', () => {
   const agent = fileURLToPath(new URL('../agent', import.meta.url))
