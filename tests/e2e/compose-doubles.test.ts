@@ -4,17 +4,15 @@ import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { createBackends } from '@cofferdam/backends'
-import { expect, it } from 'vitest'
+import { needs } from '@cofferdam/embedded/needs'
+import { expect } from 'vitest'
 import { parse } from 'yaml'
-import { missing } from '../../infra/doubles/jail.ts'
 
 const ROOT = join(import.meta.dirname, '../..')
 const read = (path: string): string => readFileSync(join(ROOT, path), 'utf8')
 
-const why = missing()
-
-it.skipIf(why !== null && process.env['COFFERDAM_REQUIRE'] !== 'all')(
-  `the doubles of the compose file are what its worker is configured for ${why ?? ''}`,
+needs('bwrap').it(
+  'the doubles of the compose file are what its worker is configured for',
   { timeout: 60_000 },
   async () => {
     const { services } = parse(read('docker-compose.yml'), { merge: true }) as {

@@ -5,7 +5,8 @@ import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import path from 'node:path'
 import type { ExecutionRequestInput, ExecutionResult, Program } from '@cofferdam/contract'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { needs } from '@cofferdam/embedded/needs'
+import { afterAll, beforeAll, expect, it } from 'vitest'
 import { startPypiMirror } from '../../infra/doubles/pypi/pypi-mirror.ts'
 import { buildWheel } from '../../infra/doubles/pypi/python-package.ts'
 import { startFleet, type Fleet } from '../fleet.ts'
@@ -79,126 +80,136 @@ const python = (source: string): Program => ({ type: 'script', language: 'python
 const hostsOf = async ({ execution_id }: ExecutionResult): Promise<string[]> =>
   (await fleet.store.findExecution('acme', execution_id))?.audit[0]?.outbound_hosts ?? []
 
-describe.each(['docker', 'gvisor', 'process'])('on %s', { timeout: 120_000 }, (backend) => {
-  const reach = (url: string) =>
-    python(
-      `import urllib.request, urllib.error\ntry:\n    print(urllib.request.urlopen("${url}").read().decode())\n` +
-        'except urllib.error.HTTPError as error:\n    print(error.code, error.read().decode())\nexcept OSError as error:\n    print("no way", error)',
-    )
+for (const backend of ['docker', 'gvisor', 'process'] as const)
+  needs(backend === 'process' ? 'process-namespaces' : backend).describe(
+    `on ${backend}`,
+    { timeout: 120_000 },
+    () => {
+      const reach = (url: string) =>
+        python(
+          `import urllib.request, urllib.error\ntry:\n    print(urllib.request.urlopen("${url}").read().decode())\n` +
+            'except urllib.error.HTTPError as error:\n    print(error.code, error.read().decode())\nexcept OSError as error:\n    print("no way", error)',
+        )
 
-  it('reaches what is allowed, refuses the rest by name, and writes down what was reached', async () => {
-    const here = { network: { allow: [`${HOST}:${port}`] } }
-    const result = await run(backend, reach(`http://${HOST}:${port}/`), here)
-    expect(result).toMatchObject({ ok: true, stdout: 'hello from outside\n' })
-    expect(await hostsOf(result)).toEqual([`${HOST}:${port}`])
-    const redirected = await run(backend, reach(`http://${HOST}:${port}/away`), here)
-    expect(redirected.stdout).toMatch(/^403 .*169\.254\.169\.254/)
-    const elsewhere = await run(backend, reach('http://10.0.0.1/'), here)
-    expect(elsewhere.stdout).toMatch(/^403 .*10\.0\.0\.1/)
-    expect(await hostsOf(elsewhere)).toEqual([])
-  })
+      it('reaches what is allowed, refuses the rest by name, and writes down what was reached', async () => {
+        const here = { network: { allow: [`${HOST}:${port}`] } }
+        const result = await run(backend, reach(`http://${HOST}:${port}/`), here)
+        expect(result).toMatchObject({ ok: true, stdout: 'hello from outside\n' })
+        expect(await hostsOf(result)).toEqual([`${HOST}:${port}`])
+        const redirected = await run(backend, reach(`http://${HOST}:${port}/away`), here)
+        expect(redirected.stdout).toMatch(/^403 .*169\.254\.169\.254/)
+        const elsewhere = await run(backend, reach('http://10.0.0.1/'), here)
+        expect(elsewhere.stdout).toMatch(/^403 .*10\.0\.0\.1/)
+        expect(await hostsOf(elsewhere)).toEqual([])
+      })
 
-  it('has no way out when none was asked for, and none for a tenant that may not', async () => {
-    const calls = seen.length
-    expect((await run(backend, reach(`http://${HOST}:${port}/`))).stdout).toMatch(/^no way/)
-    expect(seen.length).toBe(calls)
-    expect(
-      await run(backend, reach('http://example.com/'), { tenant_id: 'closed', network: 'public' }),
-    ).toMatchObject({
-      ok: false,
-      exit_status: 'provisioning',
-      backend: null,
-    })
-  })
+      it('has no way out when none was asked for, and none for a tenant that may not', async () => {
+        const calls = seen.length
+        expect((await run(backend, reach(`http://${HOST}:${port}/`))).stdout).toMatch(/^no way/)
+        expect(seen.length).toBe(calls)
+        expect(
+          await run(backend, reach('http://example.com/'), { tenant_id: 'closed', network: 'public' }),
+        ).toMatchObject({
+          ok: false,
+          exit_status: 'provisioning',
+          backend: null,
+        })
+      })
 
-  it('lets Node’s fetch through the same door', async () => {
-    const here = { network: { allow: [`${HOST}:${port}`] } }
-    const source = `fetch("http://${HOST}:${port}/").then((r) => r.text()).then(console.log)`
-    expect(await run(backend, { type: 'script', language: 'javascript', source }, here)).toMatchObject({
-      stdout: 'hello from outside\n',
-    })
-  })
-})
+      it('lets Node’s fetch through the same door', async () => {
+        const here = { network: { allow: [`${HOST}:${port}`] } }
+        const source = `fetch("http://${HOST}:${port}/").then((r) => r.text()).then(console.log)`
+        expect(await run(backend, { type: 'script', language: 'javascript', source }, here)).toMatchObject({
+          stdout: 'hello from outside\n',
+        })
+      })
+    },
+  )
 
-describe.each(['docker', 'process'])('packages on %s', { timeout: 120_000 }, (backend) => {
-  const limits = { disk_mib: 200, memory_mib: 512, hard_timeout_ms: 90_000 }
+for (const backend of ['docker', 'process'] as const)
+  (backend === 'process' ? needs('process-namespaces', 'pip') : needs('docker')).describe(
+    `packages on ${backend}`,
+    { timeout: 120_000 },
+    () => {
+      const limits = { disk_mib: 200, memory_mib: 512, hard_timeout_ms: 90_000 }
 
-  it('installs what the tenant may have, of the versions that it may have, and runs tests on it', async () => {
-    const session = { session: { key: `${backend}-project` }, limits }
-    const installed = await run(
-      backend,
-      { type: 'install' },
-      {
-        ...session,
-        files: [
-          { path: 'requirements.txt', content: 'sums\n' },
+      it('installs what the tenant may have, of the versions that it may have, and runs tests on it', async () => {
+        const session = { session: { key: `${backend}-project` }, limits }
+        const installed = await run(
+          backend,
+          { type: 'install' },
           {
-            path: 'test_sums.py',
-            content:
-              'import unittest\nfrom sums import add\n\nclass Sums(unittest.TestCase):\n    def test_right(self):\n        self.assertEqual(add(1, 1), 2)\n    def test_wrong(self):\n        self.assertEqual(add(1, 1), 3)\n',
+            ...session,
+            files: [
+              { path: 'requirements.txt', content: 'sums\n' },
+              {
+                path: 'test_sums.py',
+                content:
+                  'import unittest\nfrom sums import add\n\nclass Sums(unittest.TestCase):\n    def test_right(self):\n        self.assertEqual(add(1, 1), 2)\n    def test_wrong(self):\n        self.assertEqual(add(1, 1), 3)\n',
+              },
+            ],
           },
-        ],
-      },
-    )
-    expect(installed.stderr).toBe('')
-    expect(installed).toMatchObject({
-      ok: true,
-      install: { manager: 'pip', packages: [{ name: 'sums', version: '1.0' }], refused: [] },
-    })
-    const tested = await run(backend, { type: 'tests' }, session)
-    expect(tested).toMatchObject({
-      ok: false,
-      ending: 'error',
-      tests: { framework: 'unittest', total: 2, passed: 1, failed: 1, complete: true },
-    })
-    expect(tested.tests?.failures).toMatchObject(
-      [{ file: 'test_sums.py', line: 8, message: /2 != 3/ }].map(({ file, line }) => ({ file, line })),
-    )
-  })
+        )
+        expect(installed.stderr).toBe('')
+        expect(installed).toMatchObject({
+          ok: true,
+          install: { manager: 'pip', packages: [{ name: 'sums', version: '1.0' }], refused: [] },
+        })
+        const tested = await run(backend, { type: 'tests' }, session)
+        expect(tested).toMatchObject({
+          ok: false,
+          ending: 'error',
+          tests: { framework: 'unittest', total: 2, passed: 1, failed: 1, complete: true },
+        })
+        expect(tested.tests?.failures).toMatchObject(
+          [{ file: 'test_sums.py', line: 8, message: /2 != 3/ }].map(({ file, line }) => ({ file, line })),
+        )
+      })
 
-  it('names the package that the tenant may not have', async () => {
-    const refused = await run(
-      backend,
-      { type: 'install' },
-      {
-        limits,
-        files: [{ path: 'requirements.txt', content: 'typosquat\n' }],
-      },
-    )
-    expect(refused).toMatchObject({ ok: false, install: { refused: [{ name: 'typosquat' }] } })
-    expect(`${refused.error_message} ${refused.stderr}`).toContain('typosquat')
-  })
-
-  it('says which rule keeps back the version that was asked for, and which index was not reached', async () => {
-    const refused = await run(
-      backend,
-      { type: 'install' },
-      {
-        limits,
-        files: [
+      it('names the package that the tenant may not have', async () => {
+        const refused = await run(
+          backend,
+          { type: 'install' },
           {
-            path: 'requirements.txt',
-            content: '--extra-index-url https://index.example/simple/\nsums==2.0\n',
+            limits,
+            files: [{ path: 'requirements.txt', content: 'typosquat\n' }],
           },
-        ],
-      },
-    )
-    expect(refused).toMatchObject({ ok: false, ending: 'error', install: { packages: [], refused: [] } })
-    expect(refused.error_message).toContain(
-      "The tenant's rules left out versions of sums (allowed: sums==1.*).",
-    )
-    expect(refused.error_message).toContain(
-      'Not reached were index.example:443 (this execution has no network).',
-    )
-  })
+        )
+        expect(refused).toMatchObject({ ok: false, install: { refused: [{ name: 'typosquat' }] } })
+        expect(`${refused.error_message} ${refused.stderr}`).toContain('typosquat')
+      })
 
-  it('refuses an install that no rule and no mirror could serve, before anything runs', async () => {
-    const npm = await run(
-      backend,
-      { type: 'install' },
-      { limits, files: [{ path: 'package.json', content: '{}' }] },
-    )
-    expect(npm).toMatchObject({ ok: false, error_message: expect.stringMatching(/npm/) })
-    expect(npm.usage).toBeNull()
-  })
-})
+      it('says which rule keeps back the version that was asked for, and which index was not reached', async () => {
+        const refused = await run(
+          backend,
+          { type: 'install' },
+          {
+            limits,
+            files: [
+              {
+                path: 'requirements.txt',
+                content: '--extra-index-url https://index.example/simple/\nsums==2.0\n',
+              },
+            ],
+          },
+        )
+        expect(refused).toMatchObject({ ok: false, ending: 'error', install: { packages: [], refused: [] } })
+        expect(refused.error_message).toContain(
+          "The tenant's rules left out versions of sums (allowed: sums==1.*).",
+        )
+        expect(refused.error_message).toContain(
+          'Not reached were index.example:443 (this execution has no network).',
+        )
+      })
+
+      it('refuses an install that no rule and no mirror could serve, before anything runs', async () => {
+        const npm = await run(
+          backend,
+          { type: 'install' },
+          { limits, files: [{ path: 'package.json', content: '{}' }] },
+        )
+        expect(npm).toMatchObject({ ok: false, error_message: expect.stringMatching(/npm/) })
+        expect(npm.usage).toBeNull()
+      })
+    },
+  )

@@ -1,4 +1,5 @@
 /** What a program can see of environments: its own, its parents' and the worker's, on the weakest backends there are. */
+import { needs } from '@cofferdam/embedded/needs'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { startFleet, type Fleet } from '../fleet.ts'
 
@@ -38,7 +39,7 @@ const run = (backend: string, source: string, env: Record<string, string> = {}) 
     program: { type: 'script', language: 'python', source },
   })
 
-describe('a program on the process backend', () => {
+needs('process-namespaces').describe('a program on the process backend', () => {
   it('finds nothing of the worker in any environment that it can read', { timeout: 60_000 }, async () => {
     const result = await run('process', READS_ALL, { PLAIN: 'plain-value' })
     expect(result).toMatchObject({ ok: true })

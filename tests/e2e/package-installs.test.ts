@@ -6,6 +6,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createEgress, egressConfigSchema, packageEnvironment, type ExecutionEgress } from '@cofferdam/egress'
 import { proxyEnv } from '@cofferdam/guest'
+import { needs } from '@cofferdam/embedded/needs'
 import { describe, expect, it } from 'vitest'
 import { startNpmMirror, type NpmMirror } from '../../infra/doubles/npm/npm-mirror.ts'
 import { buildTarball } from '../../infra/doubles/npm/npm-package.ts'
@@ -80,7 +81,7 @@ const pip = (
   ...argv: string[]
 ): Promise<Ran> => place.run('python3', '-m', 'pip', 'install', '--target', 'site', '--no-cache-dir', ...argv)
 
-describe('pip', () => {
+needs('pip').describe('pip', () => {
   it.each([
     ['JSON', false],
     ['HTML', true],

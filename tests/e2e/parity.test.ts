@@ -1,6 +1,6 @@
 /** Tricky programs of our own end and print through executor and backend exactly as they do bare. */
-import { existsSync } from 'node:fs'
 import type { Language } from '@cofferdam/contract'
+import { needs } from '@cofferdam/embedded/needs'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { firstDifference } from '../parity/agreement.ts'
 import { createBareRunner, type BareRunner } from '../parity/bare-run.ts'
@@ -10,9 +10,6 @@ import { createFleetRunner, type FleetRunner } from '../parity/fleet-run.ts'
 import { JAVASCRIPT_PROGRAMS, TYPESCRIPT_PROGRAMS } from '../parity/node-programs.ts'
 import { PYTHON_PROGRAMS } from '../parity/python-programs.ts'
 import type { TrickyProgram } from '../parity/tricky-program.ts'
-
-const available = existsSync('/usr/bin/bwrap')
-if (!available && process.env['COFFERDAM_REQUIRE'] === 'all') throw new Error('bubblewrap is not installed')
 
 /** Tens of times what the slowest takes on a quiet machine. */
 const TIMEOUT_MS = 40_000
@@ -24,7 +21,7 @@ const all: [Language, readonly TrickyProgram[]][] = [
   ['bash', BASH_PROGRAMS],
 ]
 
-describe.skipIf(!available)('bare and ours on process (needs bubblewrap)', () => {
+needs('bwrap').describe('bare and ours on process', () => {
   let bare: BareRunner
   let ours: FleetRunner
   beforeAll(async () => {

@@ -2,7 +2,8 @@
 import { mkdtemp, writeFile } from 'node:fs/promises'
 import path from 'node:path'
 import type { ExecutionRequestInput, ExecutionResult } from '@cofferdam/contract'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { needs } from '@cofferdam/embedded/needs'
+import { afterAll, beforeAll, expect, it } from 'vitest'
 import { startFleet, type Fleet, type FleetWorker } from '../fleet.ts'
 
 let fleet: Fleet
@@ -44,138 +45,154 @@ const run = (
     { timeoutMs: 90_000 },
   )
 
-describe.each(['docker', 'process'])('on %s', { timeout: 120_000 }, (backend) => {
-  const session = (name: string, scope: 'none' | 'files' | 'interpreter') => ({
-    session: { key: `${backend}-${name}`, scope },
-  })
-
-  it('keeps the files of a session, for every language, and nothing beside them', async () => {
-    const files = session('files', 'files')
-    const first = await run(
-      backend,
-      'python',
-      'open("note.txt", "w").write("kept"); open("/tmp/aside", "w"); x = 1',
-      files,
-    )
-    expect(first).toMatchObject({ ok: true, session_id: expect.stringMatching(/^ses_[0-9a-f]{32}$/) })
-    const second = await run(backend, 'bash', 'cat note.txt; ls /tmp/aside 2>/dev/null || echo; id -u', files)
-    expect(second).toMatchObject({ ok: true, session_id: first.session_id })
-    expect(second.stdout).toMatch(/^kept\n\d+\n$/)
-    const third = await run(
-      backend,
-      'javascript',
-      'console.log(require("fs").readFileSync("note.txt", "utf8"))',
-      files,
-    )
-    expect(third).toMatchObject({ ok: true, stdout: 'kept\n', session_id: first.session_id })
-    expect(await run(backend, 'python', 'x', files)).toMatchObject({ ok: false, ending: 'error' })
-  })
-
-  it('keeps the interpreter of a session: names, modules, also after an error', async () => {
-    const repl = session('repl', 'interpreter')
-    expect(await run(backend, 'python', 'import math\nx = 40', repl)).toMatchObject({ ok: true })
-    expect(await run(backend, 'python', 'x += 2\n1/0', repl)).toMatchObject({
-      ok: false,
-      ending: 'error',
-      exit_code: 1,
-    })
-    expect(await run(backend, 'python', 'print(math.floor(2.5)); x', repl)).toMatchObject({
-      stdout: '2\n',
-      value: 42,
-    })
-    expect(await run(backend, 'python', 'raise SystemExit(7)', repl)).toMatchObject({ exit_code: 7 })
-    expect(await run(backend, 'python', 'x', repl)).toMatchObject({ ok: true, value: 42 })
-  })
-
-  it('starts a session anew when a run had to be killed, and says so by another id', async () => {
-    const files = session('killed', 'files')
-    const first = await run(backend, 'python', 'open("note.txt", "w").write("kept")', files)
-    const hung = await run(
-      backend,
-      'python',
-      'import signal\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\nwhile True: pass',
-      { ...files, limits: { soft_timeout_ms: 2000, hard_timeout_ms: 3000 } },
-    )
-    expect(hung).toMatchObject({ ending: 'hard_timeout', session_id: first.session_id })
-    const next = await run(backend, 'python', 'import os; print(os.path.exists("note.txt"))', files)
-    expect(next).toMatchObject({ ok: true, stdout: 'False\n' })
-    expect(next.session_id).not.toBe(first.session_id)
-  })
-
-  it('never shares a session key between tenants', async () => {
-    const files = session('same-key', 'files')
-    await run(backend, 'python', 'open("note.txt", "w").write("acme")', files)
-    const other = await run(backend, 'python', 'import os; print(os.listdir("."))', {
-      ...files,
-      tenant_id: 'globex',
-    })
-    expect(other.stdout).toBe("['main.py']\n")
-  })
-
-  it('refuses other limits for a session that stands', async () => {
-    const files = session('limits', 'files')
-    await run(backend, 'python', 'pass', files)
-    expect(await run(backend, 'python', 'pass', { ...files, limits: { memory_mib: 300 } })).toMatchObject({
-      ending: 'provisioning',
-      error_message: expect.stringContaining('memory_mib 256'),
-    })
-    expect(await run(backend, 'python', 'print(1)', files)).toMatchObject({ stdout: '1\n' })
-  })
-
-  it('gives executions of a tenant a warm place that keeps nothing', async () => {
-    const reuse = { reuse: 'tenant' } as const
-    await run(
-      backend,
-      'python',
-      'open("note.txt", "w").write("x"); open("/tmp/aside", "w").write("y")',
-      reuse,
-    )
-    const source =
-      'import os, random; print(sorted(os.listdir("."))); print(os.path.exists("/tmp/aside")); print(random.random())'
-    const [one, two] = [
-      await run(backend, 'python', source, reuse),
-      await run(backend, 'python', source, reuse),
-    ]
-    for (const result of [one, two]) expect(result.stdout).toMatch(/^\['main\.py'\]\nFalse\n0\.\d+\n$/)
-    expect(one.stdout).not.toBe(two.stdout)
-    expect(one).not.toHaveProperty('session_id')
-  })
-
-  it('has a preload set imported before the program, and refuses one that is not there', async () => {
-    const source = 'import sys; print("sqlite3" in sys.modules and "decimal" in sys.modules)'
-    expect(await run(backend, 'python', source, { preload: 'plain' })).toMatchObject({
-      ok: true,
-      stdout: 'True\n',
-    })
-    expect(await run(backend, 'python', source)).toMatchObject({ ok: true, stdout: 'False\n' })
-    for (const preload of ['unheard', 'gone'])
-      expect(await run(backend, 'python', source, { preload })).toMatchObject({
-        ok: false,
-        ending: 'provisioning',
+for (const backend of ['docker', 'process'] as const)
+  needs(backend === 'process' ? 'process-namespaces' : backend).describe(
+    `on ${backend}`,
+    { timeout: 120_000 },
+    () => {
+      const session = (name: string, scope: 'none' | 'files' | 'interpreter') => ({
+        session: { key: `${backend}-${name}`, scope },
       })
-  })
 
-  it('stops a program at its CPU time, whatever the clock on the wall says', async () => {
-    const result = await run(backend, 'python', 'while True: pass', { limits: { cpu_time_ms: 300 } })
-    expect(result).toMatchObject({ ending: 'hard_timeout', exit_status: 'timeout', reason: 'cpu_time_limit' })
-    expect(result.duration_ms).toBeLessThan(20_000)
-    // An interpreter starts with 30 ms of CPU time, or with ten times as much.
-    const sleeper = 'import time; time.sleep(2.2); print("rested")'
-    expect(await run(backend, 'python', sleeper, { limits: { cpu_time_ms: 2000 } })).toMatchObject({
-      stdout: 'rested\n',
-    })
-  })
+      it('keeps the files of a session, for every language, and nothing beside them', async () => {
+        const files = session('files', 'files')
+        const first = await run(
+          backend,
+          'python',
+          'open("note.txt", "w").write("kept"); open("/tmp/aside", "w"); x = 1',
+          files,
+        )
+        expect(first).toMatchObject({ ok: true, session_id: expect.stringMatching(/^ses_[0-9a-f]{32}$/) })
+        const second = await run(
+          backend,
+          'bash',
+          'cat note.txt; ls /tmp/aside 2>/dev/null || echo; id -u',
+          files,
+        )
+        expect(second).toMatchObject({ ok: true, session_id: first.session_id })
+        expect(second.stdout).toMatch(/^kept\n\d+\n$/)
+        const third = await run(
+          backend,
+          'javascript',
+          'console.log(require("fs").readFileSync("note.txt", "utf8"))',
+          files,
+        )
+        expect(third).toMatchObject({ ok: true, stdout: 'kept\n', session_id: first.session_id })
+        expect(await run(backend, 'python', 'x', files)).toMatchObject({ ok: false, ending: 'error' })
+      })
 
-  it('tells the second of two equal executions nothing of the first, though its place was ready before', async () => {
-    for (let i = 0; i < 6; i++) {
-      const source =
-        'import os; print(os.listdir("."), os.listdir("/tmp")); open("left", "w"); open("/tmp/left", "w")'
-      expect((await run(backend, 'python', source)).stdout).toBe("['main.py'] ['work']\n")
-    }
-  })
-})
+      it('keeps the interpreter of a session: names, modules, also after an error', async () => {
+        const repl = session('repl', 'interpreter')
+        expect(await run(backend, 'python', 'import math\nx = 40', repl)).toMatchObject({ ok: true })
+        expect(await run(backend, 'python', 'x += 2\n1/0', repl)).toMatchObject({
+          ok: false,
+          ending: 'error',
+          exit_code: 1,
+        })
+        expect(await run(backend, 'python', 'print(math.floor(2.5)); x', repl)).toMatchObject({
+          stdout: '2\n',
+          value: 42,
+        })
+        expect(await run(backend, 'python', 'raise SystemExit(7)', repl)).toMatchObject({ exit_code: 7 })
+        expect(await run(backend, 'python', 'x', repl)).toMatchObject({ ok: true, value: 42 })
+      })
 
-it(
+      it('starts a session anew when a run had to be killed, and says so by another id', async () => {
+        const files = session('killed', 'files')
+        const first = await run(backend, 'python', 'open("note.txt", "w").write("kept")', files)
+        const hung = await run(
+          backend,
+          'python',
+          'import signal\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\nwhile True: pass',
+          { ...files, limits: { soft_timeout_ms: 2000, hard_timeout_ms: 3000 } },
+        )
+        expect(hung).toMatchObject({ ending: 'hard_timeout', session_id: first.session_id })
+        const next = await run(backend, 'python', 'import os; print(os.path.exists("note.txt"))', files)
+        expect(next).toMatchObject({ ok: true, stdout: 'False\n' })
+        expect(next.session_id).not.toBe(first.session_id)
+      })
+
+      it('never shares a session key between tenants', async () => {
+        const files = session('same-key', 'files')
+        await run(backend, 'python', 'open("note.txt", "w").write("acme")', files)
+        const other = await run(backend, 'python', 'import os; print(os.listdir("."))', {
+          ...files,
+          tenant_id: 'globex',
+        })
+        expect(other.stdout).toBe("['main.py']\n")
+      })
+
+      it('refuses other limits for a session that stands', async () => {
+        const files = session('limits', 'files')
+        await run(backend, 'python', 'pass', files)
+        expect(await run(backend, 'python', 'pass', { ...files, limits: { memory_mib: 300 } })).toMatchObject(
+          {
+            ending: 'provisioning',
+            error_message: expect.stringContaining('memory_mib 256'),
+          },
+        )
+        expect(await run(backend, 'python', 'print(1)', files)).toMatchObject({ stdout: '1\n' })
+      })
+
+      it('gives executions of a tenant a warm place that keeps nothing', async () => {
+        const reuse = { reuse: 'tenant' } as const
+        await run(
+          backend,
+          'python',
+          'open("note.txt", "w").write("x"); open("/tmp/aside", "w").write("y")',
+          reuse,
+        )
+        const source =
+          'import os, random; print(sorted(os.listdir("."))); print(os.path.exists("/tmp/aside")); print(random.random())'
+        const [one, two] = [
+          await run(backend, 'python', source, reuse),
+          await run(backend, 'python', source, reuse),
+        ]
+        for (const result of [one, two]) expect(result.stdout).toMatch(/^\['main\.py'\]\nFalse\n0\.\d+\n$/)
+        expect(one.stdout).not.toBe(two.stdout)
+        expect(one).not.toHaveProperty('session_id')
+      })
+
+      it('has a preload set imported before the program, and refuses one that is not there', async () => {
+        const source = 'import sys; print("sqlite3" in sys.modules and "decimal" in sys.modules)'
+        expect(await run(backend, 'python', source, { preload: 'plain' })).toMatchObject({
+          ok: true,
+          stdout: 'True\n',
+        })
+        expect(await run(backend, 'python', source)).toMatchObject({ ok: true, stdout: 'False\n' })
+        for (const preload of ['unheard', 'gone'])
+          expect(await run(backend, 'python', source, { preload })).toMatchObject({
+            ok: false,
+            ending: 'provisioning',
+          })
+      })
+
+      it('stops a program at its CPU time, whatever the clock on the wall says', async () => {
+        const result = await run(backend, 'python', 'while True: pass', { limits: { cpu_time_ms: 300 } })
+        expect(result).toMatchObject({
+          ending: 'hard_timeout',
+          exit_status: 'timeout',
+          reason: 'cpu_time_limit',
+        })
+        expect(result.duration_ms).toBeLessThan(20_000)
+        // An interpreter starts with 30 ms of CPU time, or with ten times as much.
+        const sleeper = 'import time; time.sleep(2.2); print("rested")'
+        expect(await run(backend, 'python', sleeper, { limits: { cpu_time_ms: 2000 } })).toMatchObject({
+          stdout: 'rested\n',
+        })
+      })
+
+      it('tells the second of two equal executions nothing of the first, though its place was ready before', async () => {
+        for (let i = 0; i < 6; i++) {
+          const source =
+            'import os; print(os.listdir("."), os.listdir("/tmp")); open("left", "w"); open("/tmp/left", "w")'
+          expect((await run(backend, 'python', source)).stdout).toBe("['main.py'] ['work']\n")
+        }
+      })
+    },
+  )
+
+needs('process-namespaces').it(
   'goes on with a session on another worker, fresh, when its worker was killed',
   { timeout: 120_000 },
   async () => {

@@ -5,6 +5,7 @@ import path from 'node:path'
 import { createStore } from '@cofferdam/store'
 import { PATIENT_TIMEOUTS } from '@cofferdam/store/testing'
 import pg from 'pg'
+import { needs } from '@cofferdam/embedded/needs'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { startFleet, type Fleet } from '../fleet.ts'
 
@@ -142,7 +143,7 @@ describe('a worker with an output key', () => {
   )
 })
 
-describe('a worker with gVisor and an output key', () => {
+needs('gvisor').describe('a worker with gVisor and an output key', () => {
   it(
     'runs code of a regulated tenant, keeps it for seven days and encrypted',
     { timeout: 240_000 },

@@ -2,78 +2,71 @@
 import { existsSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
-import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
-import { missing } from '../../infra/doubles/jail.ts'
+import { needs } from '@cofferdam/embedded/needs'
+import { afterAll, beforeAll, expect, it, vi } from 'vitest'
 import { startFleet, type Fleet } from '../fleet.ts'
 import { runHere } from '../../apps/cli/test/command-here.ts'
 import { start, type Running } from '../../apps/cli/test/command-process.ts'
 
-const why = missing()
+const withBwrap = needs('bwrap')
 const page = readFileSync(new URL('../../docs/remote-backends.md', import.meta.url), 'utf8')
 const here = { cwd: import.meta.dirname, env: {} }
 
-describe.skipIf(why !== null && process.env['COFFERDAM_REQUIRE'] !== 'all')(
-  `cofferdam double ${why ?? ''}`,
-  { timeout: 120_000 },
-  () => {
-    let fleet: Fleet
-    const folder = mkdtempSync(join(tmpdir(), 'cofferdam-double-test-'))
-    beforeAll(async () => {
-      fleet = await startFleet()
-      await fleet.createTenant('acme', { caps: { tenant_daily: 100, agent_hourly: 100 } })
-    })
-    afterAll(async () => {
-      await fleet?.[Symbol.asyncDispose]()
-      rmSync(folder, { recursive: true })
-    })
+withBwrap.describe('cofferdam double', { timeout: 120_000 }, () => {
+  let fleet: Fleet
+  const folder = mkdtempSync(join(tmpdir(), 'cofferdam-double-test-'))
+  beforeAll(async () => {
+    fleet = await startFleet()
+    await fleet.createTenant('acme', { caps: { tenant_daily: 100, agent_hourly: 100 } })
+  })
+  afterAll(async () => {
+    await fleet?.[Symbol.asyncDispose]()
+    rmSync(folder, { recursive: true })
+  })
 
-    it.each([
-      [['agentcore']],
-      [['azure']],
-      [['e2b']],
-      [['kubernetes']],
-      [['kubernetes', '--runtime', 'sandboxd']],
-    ])(
-      'what %j prints is what the page says and, pasted, makes a worker run programs there',
-      async (words) => {
-        const [backend = ''] = words
-        const double = start(['double', ...words], { cwd: folder, env: {} })
-        try {
-          const pasted = await printed(double)
-          if (words.length === 1) expect(general(page)).toContain(general(pasted))
-          const files = [...pasted.matchAll(/"(\/[^"]+\/cofferdam-double-keys-[^"]+)"/g)].map(
-            ([, file = '']) => file,
-          )
-          for (const file of files) expect(statSync(file).mode & 0o777, file).toBe(0o600)
-          const config = join(folder, `${words.join('')}.yaml`)
-          writeFileSync(config, pasted)
-          const worker = await fleet.startWorker({ COFFERDAM_CONFIG: config })
-          const program = { type: 'script', language: 'python', source: 'print(6 * 7)' } as const
-          const result = await fleet.client.run(
-            { tenant_id: 'acme', agent_id: 'a', backend, program },
-            { timeoutMs: 60_000 },
-          )
-          expect(result).toMatchObject({ ok: true, stdout: '42\n' })
-          expect(await worker.stop()).toBe(0)
-          double.child.kill('SIGTERM')
-          await double.ended
-          for (const file of files) expect(existsSync(dirname(file)), file).toBe(false)
-        } finally {
-          double.child.kill('SIGTERM')
-          await double.ended
-        }
-      },
-    )
-
-    it('prints one JSON line and nothing else with --json', async () => {
-      const double = start(['double', 'e2b', '--json'], { cwd: folder, env: {} })
-      await vi.waitFor(() => expect(double.stdout).toContain('\n'), { timeout: 60_000, interval: 50 })
+  it.each([
+    [['agentcore']],
+    [['azure']],
+    [['e2b']],
+    [['kubernetes']],
+    [['kubernetes', '--runtime', 'sandboxd']],
+  ])('what %j prints is what the page says and, pasted, makes a worker run programs there', async (words) => {
+    const [backend = ''] = words
+    const double = start(['double', ...words], { cwd: folder, env: {} })
+    try {
+      const pasted = await printed(double)
+      if (words.length === 1) expect(general(page)).toContain(general(pasted))
+      const files = [...pasted.matchAll(/"(\/[^"]+\/cofferdam-double-keys-[^"]+)"/g)].map(
+        ([, file = '']) => file,
+      )
+      for (const file of files) expect(statSync(file).mode & 0o777, file).toBe(0o600)
+      const config = join(folder, `${words.join('')}.yaml`)
+      writeFileSync(config, pasted)
+      const worker = await fleet.startWorker({ COFFERDAM_CONFIG: config })
+      const program = { type: 'script', language: 'python', source: 'print(6 * 7)' } as const
+      const result = await fleet.client.run(
+        { tenant_id: 'acme', agent_id: 'a', backend, program },
+        { timeoutMs: 60_000 },
+      )
+      expect(result).toMatchObject({ ok: true, stdout: '42\n' })
+      expect(await worker.stop()).toBe(0)
       double.child.kill('SIGTERM')
-      const { stdout } = await double.ended
-      expect(JSON.parse(stdout)).toMatchObject({ double: 'e2b' })
-    })
-  },
-)
+      await double.ended
+      for (const file of files) expect(existsSync(dirname(file)), file).toBe(false)
+    } finally {
+      double.child.kill('SIGTERM')
+      await double.ended
+    }
+  })
+
+  it('prints one JSON line and nothing else with --json', async () => {
+    const double = start(['double', 'e2b', '--json'], { cwd: folder, env: {} })
+    await vi.waitFor(() => expect(double.stdout).toContain('\n'), { timeout: 60_000, interval: 50 })
+    double.child.kill('SIGTERM')
+    const { stdout } = await double.ended
+    expect(JSON.parse(stdout)).toMatchObject({ double: 'e2b' })
+  })
+})
 
 it.each([
   [['e2b', '--port', '99999'], '--port expects a whole number from 0 to 65535'],

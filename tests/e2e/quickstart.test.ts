@@ -1,7 +1,8 @@
 /** docs/quickstart.md, typed in line by line: each `sh` block must succeed and print what the `text` block after it shows. */
 import { readFile } from 'node:fs/promises'
 import path from 'node:path'
-import { afterAll, beforeAll, expect, it } from 'vitest'
+import { needs } from '@cofferdam/embedded/needs'
+import { afterAll, beforeAll, expect } from 'vitest'
 import { ROOT, startUp, type Up } from './up.ts'
 
 interface Step {
@@ -21,7 +22,7 @@ beforeAll(async () => {
 })
 afterAll(() => up.stop())
 
-it('types in the whole page in one shell', async () => {
+needs('process').it('types in the whole page in one shell', async () => {
   expect(steps.length).toBeGreaterThan(5)
   const script = [
     'set -eo pipefail',

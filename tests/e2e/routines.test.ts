@@ -7,9 +7,11 @@ import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { routineInputSchema, type ExecutionRequestInput } from '@cofferdam/contract'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { needs, needsBackend } from '@cofferdam/embedded/needs'
+import { afterAll, beforeAll, expect, it } from 'vitest'
 import { startFleet, type Fleet, type FleetWorker } from '../fleet.ts'
 
+const withProcess = needs('process')
 let fleet: Fleet
 let worker: FleetWorker
 const folder = mkdtempSync(path.join(tmpdir(), 'cofferdam-e2e-routines-'))
@@ -42,7 +44,7 @@ const python = (source: string, extra: Partial<ExecutionRequestInput> = {}): Exe
 })
 const HOURS = { soft_timeout_ms: 7_200_000, hard_timeout_ms: 7_205_000 }
 
-describe('the routine lane', () => {
+withProcess.describe('the routine lane', () => {
   it('leaves interactive work its slots however many long runs there are', async () => {
     const forever = python('import time\ntime.sleep(3600)', { lane: 'routine', limits: HOURS })
     const long = await Promise.all(Array.from({ length: 12 }, () => fleet.client.enqueue(forever)))
@@ -59,49 +61,50 @@ describe('the routine lane', () => {
   })
 })
 
-describe.each(['process', 'docker', 'gvisor', 'none'])('progress in %s', (backend) => {
-  it('is shown live and in the state, redacted', async () => {
-    const source = [
-      'import cofferdam, os, sys',
-      'cofferdam.progress(0.25, "loading " + os.environ["API_TOKEN"])',
-      'sys.stdin.read()',
-    ].join('\n')
-    const env = { API_TOKEN: 'tok-5f2a9c1b7e3d4a6f' }
-    const { execution_id: id } = await fleet.client.enqueue(python(source, { backend, env }))
-    const seen: unknown[] = []
-    for await (const { event } of fleet.client.stream(id)) {
-      if (event.type === 'progress') seen.push([event.fraction, event.message])
-      if (event.type === 'ended') expect(event.ending).toBe('ok')
-    }
-    expect(seen).toEqual([[0.25, expect.stringMatching(/^loading (?!tok-)/)]])
-    const state = await fleet.client.get(id)
-    expect(state?.progress).toMatchObject({ fraction: 0.25 })
-    expect(JSON.stringify(state)).not.toContain(env.API_TOKEN)
-  })
-
-  it('is a heartbeat: a program that stays silent is stopped, one that reports is not', async () => {
-    // An interpreter starts in 0.5 s, and in ten times as long on a slow machine: nobody is silent because of that.
-    const limits = { heartbeat_timeout_ms: 8000 }
-    const silent = python(
-      'import cofferdam, time\ncofferdam.progress(0.1)\nprint("on it", flush=True)\ntime.sleep(60)',
-      { backend, limits },
-    )
-    const busy = python(
-      'import cofferdam, time\nfor n in range(20):\n    cofferdam.progress(n / 20)\n    time.sleep(0.5)\nprint("done")',
-      { backend, limits },
-    )
-    const [stopped, done] = await Promise.all([fleet.client.run(silent), fleet.client.run(busy)])
-    expect(stopped).toMatchObject({
-      ending: 'soft_timeout',
-      reason: 'heartbeat_timeout',
-      stdout: 'on it\n',
+for (const backend of ['process', 'docker', 'gvisor', 'none'])
+  needsBackend(backend).describe(`progress in ${backend}`, () => {
+    it('is shown live and in the state, redacted', async () => {
+      const source = [
+        'import cofferdam, os, sys',
+        'cofferdam.progress(0.25, "loading " + os.environ["API_TOKEN"])',
+        'sys.stdin.read()',
+      ].join('\n')
+      const env = { API_TOKEN: 'tok-5f2a9c1b7e3d4a6f' }
+      const { execution_id: id } = await fleet.client.enqueue(python(source, { backend, env }))
+      const seen: unknown[] = []
+      for await (const { event } of fleet.client.stream(id)) {
+        if (event.type === 'progress') seen.push([event.fraction, event.message])
+        if (event.type === 'ended') expect(event.ending).toBe('ok')
+      }
+      expect(seen).toEqual([[0.25, expect.stringMatching(/^loading (?!tok-)/)]])
+      const state = await fleet.client.get(id)
+      expect(state?.progress).toMatchObject({ fraction: 0.25 })
+      expect(JSON.stringify(state)).not.toContain(env.API_TOKEN)
     })
-    expect(stopped.error_message).toMatch(/reported no progress for 8000 ms/)
-    expect(done).toMatchObject({ ending: 'ok', stdout: 'done\n' })
-  })
-})
 
-describe('checkpoints', () => {
+    it('is a heartbeat: a program that stays silent is stopped, one that reports is not', async () => {
+      // An interpreter starts in 0.5 s, and in ten times as long on a slow machine: nobody is silent because of that.
+      const limits = { heartbeat_timeout_ms: 8000 }
+      const silent = python(
+        'import cofferdam, time\ncofferdam.progress(0.1)\nprint("on it", flush=True)\ntime.sleep(60)',
+        { backend, limits },
+      )
+      const busy = python(
+        'import cofferdam, time\nfor n in range(20):\n    cofferdam.progress(n / 20)\n    time.sleep(0.5)\nprint("done")',
+        { backend, limits },
+      )
+      const [stopped, done] = await Promise.all([fleet.client.run(silent), fleet.client.run(busy)])
+      expect(stopped).toMatchObject({
+        ending: 'soft_timeout',
+        reason: 'heartbeat_timeout',
+        stdout: 'on it\n',
+      })
+      expect(stopped.error_message).toMatch(/reported no progress for 8000 ms/)
+      expect(done).toMatchObject({ ending: 'ok', stdout: 'done\n' })
+    })
+  })
+
+withProcess.describe('checkpoints', () => {
   const STEPS = [
     'import os, pathlib, sys',
     'at = pathlib.Path("checkpoint/step")',
@@ -147,7 +150,7 @@ describe('checkpoints', () => {
   }, 240_000)
 })
 
-describe('a callback', () => {
+withProcess.describe('a callback', () => {
   it('goes out from a real worker to an address that its operator opened, signed with the tenant’s secret', async () => {
     const { secret } = await fleet.store.callbackSecrets.rotate('acme')
     const received: { signature: string; signed: string; body: string }[] = []
@@ -181,7 +184,7 @@ describe('a callback', () => {
   })
 })
 
-describe('a routine', () => {
+withProcess.describe('a routine', () => {
   it('runs by its schedule on a real worker, and its rows say so', async () => {
     const routine = await fleet.store.routines.create(
       routineInputSchema.parse({

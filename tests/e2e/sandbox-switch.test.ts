@@ -3,149 +3,145 @@ import { mkdtemp, writeFile } from 'node:fs/promises'
 import path from 'node:path'
 import { loadConfig, runApi, type RunningApi } from '@cofferdam/api'
 import type { ExecutionRequestInput, ExecutionResult } from '@cofferdam/contract'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { needs } from '@cofferdam/embedded/needs'
+import { afterAll, beforeAll, expect, it } from 'vitest'
 import { startAzureDouble, type AzureDouble } from '../../infra/doubles/azure/azure-double.ts'
-import { missing } from '../../infra/doubles/jail.ts'
 import { startFleet, type Fleet } from '../fleet.ts'
 
-const why = missing()
+const withBwrap = needs('bwrap')
 
-describe.skipIf(why !== null && process.env['COFFERDAM_REQUIRE'] !== 'all')(
-  `Polyclaw's switch ${why ?? ''}`,
-  { timeout: 120_000 },
-  () => {
-    let fleet: Fleet
-    let double: AzureDouble
-    let api: RunningApi
-    let key: string
+withBwrap.describe("Polyclaw's switch", { timeout: 120_000 }, () => {
+  let fleet: Fleet
+  let double: AzureDouble
+  let api: RunningApi
+  let key: string
 
-    async function call(
-      method: 'GET' | 'POST',
-      route: string,
-      body?: object,
-    ): Promise<Record<string, unknown>> {
-      const response = await fetch(`${api.url}/api/sandbox/${route}`, {
-        method,
-        headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
-        ...(body === undefined ? {} : { body: JSON.stringify(body) }),
-      })
-      expect(response.status).toBe(200)
-      return (await response.json()) as Record<string, unknown>
+  async function call(
+    method: 'GET' | 'POST',
+    route: string,
+    body?: object,
+  ): Promise<Record<string, unknown>> {
+    const response = await fetch(`${api.url}/api/sandbox/${route}`, {
+      method,
+      headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
+      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+    })
+    expect(response.status).toBe(200)
+    return (await response.json()) as Record<string, unknown>
+  }
+  const run = (more: Partial<ExecutionRequestInput> = {}): Promise<ExecutionResult> =>
+    fleet.client.run(
+      {
+        tenant_id: 'acme',
+        agent_id: 'a',
+        backend: 'azure',
+        program: { type: 'script', language: 'python', source: 'print(6 * 7)' },
+        ...more,
+      },
+      { timeoutMs: 60_000 },
+    )
+  const used = async (): Promise<number> => {
+    const { rows } = await fleet.store.listAudit({ tenantId: 'acme', limit: 100 })
+    return rows.filter((row) => row.quota_charged).length
+  }
+
+  beforeAll(async () => {
+    ;[fleet, double] = await Promise.all([
+      startFleet(),
+      startAzureDouble({
+        pools: [
+          { name: 'python', kind: 'PythonLTS' },
+          { name: 'other', kind: 'PythonLTS' },
+        ],
+      }),
+    ])
+    await fleet.createTenant('acme', { caps: { tenant_daily: 1000, agent_hourly: 1000 } })
+    key = (await fleet.store.keys.create('admin', 'test')).key
+    api = await runApi(
+      loadConfig({
+        REDIS_URL: fleet.redisUrl,
+        DATABASE_URL: fleet.databaseUrl,
+        COFFERDAM_DATA_DIR: fleet.dataDir,
+        COFFERDAM_PORT: '0',
+        COFFERDAM_LOG_LEVEL: 'silent',
+      }),
+    )
+    await call('POST', 'config', { session_pool_endpoint: double.endpoint('python'), sync_data: false })
+    const folder = await mkdtemp(path.join(fleet.dataDir, 'config-'))
+    await writeFile(path.join(folder, 'header'), double.identity.settings.identityHeader)
+    await writeFile(path.join(folder, 'secret'), 'x'.repeat(48))
+    const azure = {
+      enabled: true,
+      identifier_secret_file: path.join(folder, 'secret'),
+      credentials: ['managed-identity'],
+      identity_endpoint: double.identityEndpoint,
+      identity_header_file: path.join(folder, 'header'),
+      python: '/usr/bin/python3',
     }
-    const run = (more: Partial<ExecutionRequestInput> = {}): Promise<ExecutionResult> =>
-      fleet.client.run(
-        {
-          tenant_id: 'acme',
-          agent_id: 'a',
-          backend: 'azure',
-          program: { type: 'script', language: 'python', source: 'print(6 * 7)' },
-          ...more,
-        },
-        { timeoutMs: 60_000 },
-      )
-    const used = async (): Promise<number> => {
-      const { rows } = await fleet.store.listAudit({ tenantId: 'acme', limit: 100 })
-      return rows.filter((row) => row.quota_charged).length
-    }
+    const file = path.join(folder, 'cofferdam.config.yaml')
+    await writeFile(file, JSON.stringify({ backends: { process: {}, azure } }))
+    await fleet.startWorker({ COFFERDAM_CONFIG: file, COFFERDAM_SLOTS: '2' })
+  })
+  afterAll(async () => {
+    await api?.close()
+    await fleet?.[Symbol.asyncDispose]()
+    await double?.[Symbol.asyncDispose]()
+  })
 
-    beforeAll(async () => {
-      ;[fleet, double] = await Promise.all([
-        startFleet(),
-        startAzureDouble({
-          pools: [
-            { name: 'python', kind: 'PythonLTS' },
-            { name: 'other', kind: 'PythonLTS' },
-          ],
-        }),
-      ])
-      await fleet.createTenant('acme', { caps: { tenant_daily: 1000, agent_hourly: 1000 } })
-      key = (await fleet.store.keys.create('admin', 'test')).key
-      api = await runApi(
-        loadConfig({
-          REDIS_URL: fleet.redisUrl,
-          DATABASE_URL: fleet.databaseUrl,
-          COFFERDAM_DATA_DIR: fleet.dataDir,
-          COFFERDAM_PORT: '0',
-          COFFERDAM_LOG_LEVEL: 'silent',
-        }),
-      )
-      await call('POST', 'config', { session_pool_endpoint: double.endpoint('python'), sync_data: false })
-      const folder = await mkdtemp(path.join(fleet.dataDir, 'config-'))
-      await writeFile(path.join(folder, 'header'), double.identity.settings.identityHeader)
-      await writeFile(path.join(folder, 'secret'), 'x'.repeat(48))
-      const azure = {
-        enabled: true,
-        identifier_secret_file: path.join(folder, 'secret'),
-        credentials: ['managed-identity'],
-        identity_endpoint: double.identityEndpoint,
-        identity_header_file: path.join(folder, 'header'),
-        python: '/usr/bin/python3',
-      }
-      const file = path.join(folder, 'cofferdam.config.yaml')
-      await writeFile(file, JSON.stringify({ backends: { process: {}, azure } }))
-      await fleet.startWorker({ COFFERDAM_CONFIG: file, COFFERDAM_SLOTS: '2' })
-    })
-    afterAll(async () => {
-      await api?.close()
-      await fleet?.[Symbol.asyncDispose]()
-      await double?.[Symbol.asyncDispose]()
-    })
-
-    it('is off until somebody turns it on: what asks for the sandbox is refused, uncharged, and the pool hears nothing of it', async () => {
-      expect(await call('GET', 'config')).toMatchObject({ enabled: false })
-      for (const more of [{}, { agent_id: 'cofferdam-sandbox-test', idempotency_key: 'sandbox-test-1' }])
-        expect(await run(more)).toMatchObject({
-          ok: false,
-          ending: 'provisioning',
-          reason: 'sandbox_disabled',
-          error: 'SandboxProvisioning',
-          error_message: 'No backend can run this: azure is disabled in the sandbox configuration.',
-        })
-      const { rows } = await fleet.store.listAudit({ tenantId: 'acme', limit: 1 })
-      expect(rows[0]).toMatchObject({ ending: 'provisioning', backend: null, quota_charged: false })
-      expect(await used()).toBe(0)
-      expect(double.pool('python').allocated).toBe(0)
-    })
-
-    it('leaves other backends to what does not name this one', async () => {
-      expect(await run({ backend: 'auto' })).toMatchObject({ ok: true, backend: 'process', stdout: '42\n' })
-      expect(double.pool('python').allocated).toBe(0)
-    })
-
-    it('lets its own test through, which says whether to turn it on', async () => {
-      expect(await call('POST', 'test', { command: 'echo works' })).toMatchObject({
-        success: true,
-        stdout: 'works\n',
+  it('is off until somebody turns it on: what asks for the sandbox is refused, uncharged, and the pool hears nothing of it', async () => {
+    expect(await call('GET', 'config')).toMatchObject({ enabled: false })
+    for (const more of [{}, { agent_id: 'cofferdam-sandbox-test', idempotency_key: 'sandbox-test-1' }])
+      expect(await run(more)).toMatchObject({
+        ok: false,
+        ending: 'provisioning',
+        reason: 'sandbox_disabled',
+        error: 'SandboxProvisioning',
+        error_message: 'No backend can run this: azure is disabled in the sandbox configuration.',
       })
-      expect(await run()).toMatchObject({ ok: false, ending: 'provisioning' })
-    })
+    const { rows } = await fleet.store.listAudit({ tenantId: 'acme', limit: 1 })
+    expect(rows[0]).toMatchObject({ ending: 'provisioning', backend: null, quota_charged: false })
+    expect(await used()).toBe(0)
+    expect(double.pool('python').allocated).toBe(0)
+  })
 
-    it('holds for what runs next, on and off, and so does another pool, without a restart of the worker', async () => {
-      await call('POST', 'config', { enabled: true })
-      expect(await run()).toMatchObject({ ok: true, backend: 'azure', stdout: '42\n' })
-      await call('POST', 'config', { enabled: false })
-      expect(await run()).toMatchObject({ ok: false, ending: 'provisioning' })
-      const before = double.pool('python').allocated
-      await call('POST', 'config', { enabled: true, session_pool_endpoint: double.endpoint('other') })
-      expect(await run()).toMatchObject({ ok: true, stdout: '42\n' })
-      expect([double.pool('python').allocated, double.pool('other').allocated]).toEqual([before, 1])
-      await call('POST', 'config', { enabled: false, session_pool_endpoint: '' })
-      expect((await run()).error_message).toContain('has no pool')
-      await call('POST', 'config', { enabled: true, session_pool_endpoint: double.endpoint('python') })
-      expect(await run()).toMatchObject({ ok: true })
-    })
+  it('leaves other backends to what does not name this one', async () => {
+    expect(await run({ backend: 'auto' })).toMatchObject({ ok: true, backend: 'process', stdout: '42\n' })
+    expect(double.pool('python').allocated).toBe(0)
+  })
 
-    it('is off where nobody can say', async () => {
-      await fleet.stopPostgres()
-      try {
-        expect(await run()).toMatchObject({
-          ok: false,
-          reason: 'sandbox_disabled',
-          error_message: expect.stringContaining('cannot be read') as string,
-        })
-      } finally {
-        await fleet.startPostgres()
-      }
+  it('lets its own test through, which says whether to turn it on', async () => {
+    expect(await call('POST', 'test', { command: 'echo works' })).toMatchObject({
+      success: true,
+      stdout: 'works\n',
     })
-  },
-)
+    expect(await run()).toMatchObject({ ok: false, ending: 'provisioning' })
+  })
+
+  it('holds for what runs next, on and off, and so does another pool, without a restart of the worker', async () => {
+    await call('POST', 'config', { enabled: true })
+    expect(await run()).toMatchObject({ ok: true, backend: 'azure', stdout: '42\n' })
+    await call('POST', 'config', { enabled: false })
+    expect(await run()).toMatchObject({ ok: false, ending: 'provisioning' })
+    const before = double.pool('python').allocated
+    await call('POST', 'config', { enabled: true, session_pool_endpoint: double.endpoint('other') })
+    expect(await run()).toMatchObject({ ok: true, stdout: '42\n' })
+    expect([double.pool('python').allocated, double.pool('other').allocated]).toEqual([before, 1])
+    await call('POST', 'config', { enabled: false, session_pool_endpoint: '' })
+    expect((await run()).error_message).toContain('has no pool')
+    await call('POST', 'config', { enabled: true, session_pool_endpoint: double.endpoint('python') })
+    expect(await run()).toMatchObject({ ok: true })
+  })
+
+  it('is off where nobody can say', async () => {
+    await fleet.stopPostgres()
+    try {
+      expect(await run()).toMatchObject({
+        ok: false,
+        reason: 'sandbox_disabled',
+        error_message: expect.stringContaining('cannot be read') as string,
+      })
+    } finally {
+      await fleet.startPostgres()
+    }
+  })
+})

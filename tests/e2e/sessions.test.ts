@@ -1,10 +1,12 @@
 /** `/v1/sessions` as a tenant sees it: listed, looked into, ended; through API, queue and a worker with real sandboxes. */
 import { loadConfig, runApi, type RunningApi } from '@cofferdam/api'
 import type { ExecutionRequestInput, ExecutionResult } from '@cofferdam/contract'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { needs } from '@cofferdam/embedded/needs'
+import { afterAll, beforeAll, expect, it } from 'vitest'
 import { DAY_MS, untilWindowLasts } from '../../libs/embedded/src/window-end.ts'
 import { startFleet, type Fleet, type FleetWorker } from '../fleet.ts'
 
+const onProcess = needs('process-namespaces')
 let fleet: Fleet
 let worker: FleetWorker
 let api: RunningApi
@@ -82,84 +84,91 @@ async function call(
 
 const invocations = async (tenantId: string) => (await fleet.store.listAudit({ tenantId, limit: 500 })).rows
 
-describe.each(['docker', 'process'])('a session on %s', { timeout: 120_000 }, (backend) => {
-  it('is listed while it stands, with whoever uses it, and shown to nobody else', async () => {
-    const first = await run(`${backend}-seen`, 'print(1)', { backend })
-    const path = `/${backend}/${backend}-seen`
-    await expect.poll(async () => (await call('GET', path)).json?.state, { timeout: 20_000 }).toBe('idle')
-    const seen = (await call('GET', path)).json
-    expect(seen).toMatchObject({
-      tenant_id: 'acme',
-      backend,
-      key: `${backend}-seen`,
-      session_id: first.session_id,
-      scope: 'files',
-      worker: null,
-      owner: expect.stringMatching(/^wrk_/),
-      last_execution_id: first.execution_id,
-    })
-    expect(Date.parse(seen.idle_at)).toBeGreaterThan(Date.parse(seen.used_at))
-    expect((await call('GET', '')).json.sessions).toContainEqual(seen)
-    expect((await call('GET', '', { as: 'globex' })).json.sessions).toEqual([])
-    expect((await call('GET', path, { as: 'globex' })).status).toBe(404)
-    expect((await call('GET', `${path}?tenant_id=acme`, { as: 'globex' })).json.error.code).toBe('forbidden')
-    expect((await call('GET', '', { as: 'admin' })).json.error.code).toBe('invalid_request')
-    expect((await call('GET', `${path}?tenant_id=acme`, { as: 'admin' })).json).toEqual(seen)
-  })
+for (const backend of ['docker', 'process'] as const)
+  needs(backend === 'process' ? 'process-namespaces' : backend).describe(
+    `a session on ${backend}`,
+    { timeout: 120_000 },
+    () => {
+      it('is listed while it stands, with whoever uses it, and shown to nobody else', async () => {
+        const first = await run(`${backend}-seen`, 'print(1)', { backend })
+        const path = `/${backend}/${backend}-seen`
+        await expect.poll(async () => (await call('GET', path)).json?.state, { timeout: 20_000 }).toBe('idle')
+        const seen = (await call('GET', path)).json
+        expect(seen).toMatchObject({
+          tenant_id: 'acme',
+          backend,
+          key: `${backend}-seen`,
+          session_id: first.session_id,
+          scope: 'files',
+          worker: null,
+          owner: expect.stringMatching(/^wrk_/),
+          last_execution_id: first.execution_id,
+        })
+        expect(Date.parse(seen.idle_at)).toBeGreaterThan(Date.parse(seen.used_at))
+        expect((await call('GET', '')).json.sessions).toContainEqual(seen)
+        expect((await call('GET', '', { as: 'globex' })).json.sessions).toEqual([])
+        expect((await call('GET', path, { as: 'globex' })).status).toBe(404)
+        expect((await call('GET', `${path}?tenant_id=acme`, { as: 'globex' })).json.error.code).toBe(
+          'forbidden',
+        )
+        expect((await call('GET', '', { as: 'admin' })).json.error.code).toBe('invalid_request')
+        expect((await call('GET', `${path}?tenant_id=acme`, { as: 'admin' })).json).toEqual(seen)
+      })
 
-  it('takes, lists, gives and removes files, charged nothing and audited', async () => {
-    const key = `${backend}-files`
-    const made = await run(key, 'open("own.txt", "w").write("of the program")', { backend })
-    const before = await fleet.admission.usage('acme', 'a')
-    const files = `/${backend}/${key}/files`
-    const bytes = Uint8Array.from([0, 255, 10, 200])
-    expect((await call('PUT', `${files}/deep/raw.bin`, { body: bytes })).status).toBe(204)
-    expect((await call('GET', files)).json).toEqual({
-      files: [
-        { path: 'deep/raw.bin', size: 4 },
-        { path: 'main.py', size: 44 },
-        { path: 'own.txt', size: 14 },
-      ],
-      truncated: false,
-    })
-    expect((await call('GET', `${files}?folder=deep`)).json.files).toEqual([
-      { path: 'deep/raw.bin', size: 4 },
-    ])
-    const got = await fetch(`${api.url}/v1/sessions${files}/deep/raw.bin`, {
-      headers: { authorization: `Bearer ${keys['acme']}` },
-    })
-    expect(new Uint8Array(await got.arrayBuffer())).toEqual(bytes)
-    expect(got.headers.get('content-disposition')).toContain('attachment; filename="raw.bin"')
-    // The program finds it, in the same sandbox.
-    const read = await run(key, 'print(open("deep/raw.bin", "rb").read())', { backend })
-    expect(read).toMatchObject({ stdout: "b'\\x00\\xff\\n\\xc8'\n", session_id: made.session_id })
-    expect((await call('DELETE', `${files}/own.txt`)).status).toBe(204)
-    expect((await call('GET', `${files}/own.txt`)).json.error).toMatchObject({ code: 'not_found' })
-    const after = await fleet.admission.usage('acme', 'a')
-    expect(after.tenant_daily.used - before.tenant_daily.used).toBe(1)
-    const rows = (await invocations('acme')).filter(
-      ({ agent_id, session_id }) => agent_id === 'sessions' && session_id === made.session_id,
-    )
-    expect(
-      rows.map(({ quota_charged, exit_status }) => `${exit_status} ${quota_charged}`).toSorted(),
-    ).toEqual(['error false', 'ok false', 'ok false', 'ok false', 'ok false', 'ok false'])
-  })
+      it('takes, lists, gives and removes files, charged nothing and audited', async () => {
+        const key = `${backend}-files`
+        const made = await run(key, 'open("own.txt", "w").write("of the program")', { backend })
+        const before = await fleet.admission.usage('acme', 'a')
+        const files = `/${backend}/${key}/files`
+        const bytes = Uint8Array.from([0, 255, 10, 200])
+        expect((await call('PUT', `${files}/deep/raw.bin`, { body: bytes })).status).toBe(204)
+        expect((await call('GET', files)).json).toEqual({
+          files: [
+            { path: 'deep/raw.bin', size: 4 },
+            { path: 'main.py', size: 44 },
+            { path: 'own.txt', size: 14 },
+          ],
+          truncated: false,
+        })
+        expect((await call('GET', `${files}?folder=deep`)).json.files).toEqual([
+          { path: 'deep/raw.bin', size: 4 },
+        ])
+        const got = await fetch(`${api.url}/v1/sessions${files}/deep/raw.bin`, {
+          headers: { authorization: `Bearer ${keys['acme']}` },
+        })
+        expect(new Uint8Array(await got.arrayBuffer())).toEqual(bytes)
+        expect(got.headers.get('content-disposition')).toContain('attachment; filename="raw.bin"')
+        // The program finds it, in the same sandbox.
+        const read = await run(key, 'print(open("deep/raw.bin", "rb").read())', { backend })
+        expect(read).toMatchObject({ stdout: "b'\\x00\\xff\\n\\xc8'\n", session_id: made.session_id })
+        expect((await call('DELETE', `${files}/own.txt`)).status).toBe(204)
+        expect((await call('GET', `${files}/own.txt`)).json.error).toMatchObject({ code: 'not_found' })
+        const after = await fleet.admission.usage('acme', 'a')
+        expect(after.tenant_daily.used - before.tenant_daily.used).toBe(1)
+        const rows = (await invocations('acme')).filter(
+          ({ agent_id, session_id }) => agent_id === 'sessions' && session_id === made.session_id,
+        )
+        expect(
+          rows.map(({ quota_charged, exit_status }) => `${exit_status} ${quota_charged}`).toSorted(),
+        ).toEqual(['error false', 'ok false', 'ok false', 'ok false', 'ok false', 'ok false'])
+      })
 
-  it('ends when it is asked to, and the next execution finds nothing of it', async () => {
-    const key = `${backend}-ended`
-    const first = await run(key, 'open("note.txt", "w").write("kept")', { backend })
-    expect((await call('DELETE', `/${backend}/${key}`)).status).toBe(204)
-    await expect
-      .poll(async () => (await call('GET', `/${backend}/${key}`)).status, { timeout: 20_000 })
-      .toBe(404)
-    expect((await call('DELETE', `/${backend}/${key}`)).status).toBe(404)
-    const next = await run(key, 'import os; print(os.path.exists("note.txt"))', { backend })
-    expect(next.stdout).toBe('False\n')
-    expect(next.session_id).not.toBe(first.session_id)
-  })
-})
+      it('ends when it is asked to, and the next execution finds nothing of it', async () => {
+        const key = `${backend}-ended`
+        const first = await run(key, 'open("note.txt", "w").write("kept")', { backend })
+        expect((await call('DELETE', `/${backend}/${key}`)).status).toBe(204)
+        await expect
+          .poll(async () => (await call('GET', `/${backend}/${key}`)).status, { timeout: 20_000 })
+          .toBe(404)
+        expect((await call('DELETE', `/${backend}/${key}`)).status).toBe(404)
+        const next = await run(key, 'import os; print(os.path.exists("note.txt"))', { backend })
+        expect(next.stdout).toBe('False\n')
+        expect(next.session_id).not.toBe(first.session_id)
+      })
+    },
+  )
 
-it('never follows a link out of the work directory, nor writes through one', async () => {
+onProcess.it('never follows a link out of the work directory, nor writes through one', async () => {
   await run('links', 'import os; os.symlink("/etc/passwd", "out"); os.symlink("/tmp", "aside")')
   const files = '/process/links/files'
   expect((await call('GET', `${files}/out`)).status).toBeGreaterThanOrEqual(400)
@@ -169,7 +178,7 @@ it('never follows a link out of the work directory, nor writes through one', asy
   expect((await call('GET', `${files}/%2e%2e%2fsecret`)).status).toBe(400)
 })
 
-it('waits for its turn behind what runs in the session', async () => {
+onProcess.it('waits for its turn behind what runs in the session', async () => {
   await run('busy', 'pass')
   const running = run('busy', 'import time; time.sleep(7); open("late.txt", "w").write("done")')
   await expect
@@ -180,21 +189,27 @@ it('waits for its turn behind what runs in the session', async () => {
   expect(await running).toMatchObject({ ok: true })
 })
 
-it('serves files when the runs of the day are used up, and nothing while the tenant is switched off', async () => {
-  await untilWindowLasts(DAY_MS, 60_000)
-  await run('mine', 'open("x", "w").write("1")', { tenant_id: 'spent' })
-  expect(await run('mine', 'pass', { tenant_id: 'spent' })).toMatchObject({ ending: 'cap_exceeded' })
-  expect((await call('GET', '/process/mine/files/x', { as: 'spent' })).text).toBe('1')
-  await run('mine', 'open("x", "w").write("1")', { tenant_id: 'stopped' })
-  await fleet.admission.setCaps('stopped', { ...(await fleet.admission.getCaps('stopped')), tenant_daily: 0 })
-  const refused = await call('GET', '/process/mine/files/x', { as: 'stopped' })
-  expect(refused.json.error).toMatchObject({
-    code: 'conflict',
-    message: expect.stringContaining('switched off'),
-  })
-})
+onProcess.it(
+  'serves files when the runs of the day are used up, and nothing while the tenant is switched off',
+  async () => {
+    await untilWindowLasts(DAY_MS, 60_000)
+    await run('mine', 'open("x", "w").write("1")', { tenant_id: 'spent' })
+    expect(await run('mine', 'pass', { tenant_id: 'spent' })).toMatchObject({ ending: 'cap_exceeded' })
+    expect((await call('GET', '/process/mine/files/x', { as: 'spent' })).text).toBe('1')
+    await run('mine', 'open("x", "w").write("1")', { tenant_id: 'stopped' })
+    await fleet.admission.setCaps('stopped', {
+      ...(await fleet.admission.getCaps('stopped')),
+      tenant_daily: 0,
+    })
+    const refused = await call('GET', '/process/mine/files/x', { as: 'stopped' })
+    expect(refused.json.error).toMatchObject({
+      code: 'conflict',
+      message: expect.stringContaining('switched off'),
+    })
+  },
+)
 
-it(
+onProcess.it(
   'vanishes with a worker that is killed, and is no more after a clean stop',
   { timeout: 180_000 },
   async () => {

@@ -1,7 +1,7 @@
 /** `npm start` as a child process, for tests that use it as a user does. */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdtemp, readFile, rm } from 'node:fs/promises'
+import { chmod, mkdtemp, readFile, rm } from 'node:fs/promises'
 import os from 'node:os'
 import path from 'node:path'
 import { createInterface } from 'node:readline'
@@ -23,10 +23,14 @@ export interface Up {
 /** Starts `cofferdam up` on a free port with a data directory of its own. */
 export async function startUp(): Promise<Up> {
   const dataDir = await mkdtemp(path.join(os.tmpdir(), 'cofferdam-up-'))
+  // Root's Postgres is another user where there are no user namespaces, and must be able to enter.
+  await chmod(dataDir, 0o711)
+  const { PATH = '', DOCKER_HOST } = process.env
   const base = {
     // The commands of package.json's bin folder, as npm puts them on PATH.
-    PATH: `${path.join(ROOT, 'node_modules/.bin')}:${process.env['PATH'] ?? ''}`,
+    PATH: `${path.join(ROOT, 'node_modules/.bin')}:${PATH}`,
     HOME: os.tmpdir(),
+    ...(DOCKER_HOST === undefined ? {} : { DOCKER_HOST }),
     COFFERDAM_DATA_DIR: dataDir,
   }
   const up = spawn(process.execPath, ['apps/cli/src/main.ts', 'up', '--port', '0', '--json'], {

@@ -7,7 +7,8 @@ import type { AddressInfo } from 'node:net'
 import path from 'node:path'
 import { loadConfig, runApi } from '@cofferdam/api'
 import type { ExecutionRequestInput, ExecutionResult, FileFacts } from '@cofferdam/contract'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { needs } from '@cofferdam/embedded/needs'
+import { afterAll, beforeAll, expect, it } from 'vitest'
 import { startAzureDouble, type AzureDouble } from '../../infra/doubles/azure/azure-double.ts'
 import { startFleet, type Fleet } from '../fleet.ts'
 
@@ -99,18 +100,19 @@ const request = (
 const run = (...args: Parameters<typeof request>): Promise<ExecutionResult> =>
   fleet.client.run(request(...args), { timeoutMs: 90_000 })
 
-describe.each(['process', 'azure'])('a workspace on %s', (backend) => {
-  const name = `w-${backend}`
+for (const backend of ['process', 'azure'])
+  needs(backend === 'azure' ? 'bwrap' : 'process-namespaces').describe(`a workspace on ${backend}`, () => {
+    const name = `w-${backend}`
 
-  it('goes in, and what is written, made and deleted comes back', async () => {
-    await edit(name, {
-      'notes/a.md': 'one',
-      'b.txt': 'b',
-      'gone.txt': 'x',
-      '.env': 'SECRET=canary',
-      'skills/s.md': 's',
-    })
-    const source = `
+    it('goes in, and what is written, made and deleted comes back', async () => {
+      await edit(name, {
+        'notes/a.md': 'one',
+        'b.txt': 'b',
+        'gone.txt': 'x',
+        '.env': 'SECRET=canary',
+        'skills/s.md': 's',
+      })
+      const source = `
 import os
 print(sorted(os.path.join(d, f)[2:] for d, _, fs in os.walk('.') for f in fs if not f.startswith('main')))
 open('notes/a.md', 'a').write(' two')
@@ -123,58 +125,58 @@ open('.ssh/id', 'w').write('k')
 os.symlink('/etc/passwd', 'passwd')
 open('in.txt').read()
 `
-    const result = await run({ name }, source, { backend, files: [{ path: 'in.txt', content: 'beside' }] })
-    expect(result).toMatchObject({ ok: true, stderr: '' })
-    expect(result.stdout).not.toContain('.env')
-    expect(result.stdout).toContain('notes/a.md')
-    expect(result.workspace).toMatchObject({
-      name,
-      status: 'merged',
-      version: 2,
-      applied: [
-        { path: 'gone.txt', change: 'deleted' },
-        { path: 'new/deep/file', change: 'written' },
-        { path: 'notes/a.md', change: 'written' },
-      ],
-      conflicted: [],
-      omitted: 0,
+      const result = await run({ name }, source, { backend, files: [{ path: 'in.txt', content: 'beside' }] })
+      expect(result).toMatchObject({ ok: true, stderr: '' })
+      expect(result.stdout).not.toContain('.env')
+      expect(result.stdout).toContain('notes/a.md')
+      expect(result.workspace).toMatchObject({
+        name,
+        status: 'merged',
+        version: 2,
+        applied: [
+          { path: 'gone.txt', change: 'deleted' },
+          { path: 'new/deep/file', change: 'written' },
+          { path: 'notes/a.md', change: 'written' },
+        ],
+        conflicted: [],
+        omitted: 0,
+      })
+      expect(result.workspace?.refused.toSorted((a, b) => (a.path < b.path ? -1 : 1))).toEqual([
+        { path: '.ssh/id', reason: 'never_list' },
+        { path: 'skills/s.md', reason: 'control_file' },
+      ])
+      expect(await texts(name)).toEqual({
+        'notes/a.md': 'one two',
+        'b.txt': 'b',
+        'new/deep/file': 'made',
+        '.env': 'SECRET=canary',
+        'skills/s.md': 's',
+      })
     })
-    expect(result.workspace?.refused.toSorted((a, b) => (a.path < b.path ? -1 : 1))).toEqual([
-      { path: '.ssh/id', reason: 'never_list' },
-      { path: 'skills/s.md', reason: 'control_file' },
-    ])
-    expect(await texts(name)).toEqual({
-      'notes/a.md': 'one two',
-      'b.txt': 'b',
-      'new/deep/file': 'made',
-      '.env': 'SECRET=canary',
-      'skills/s.md': 's',
+
+    it('is kept level with a session: edits from outside go in before the next call, conflicts keep both', async () => {
+      await edit(`${name}-s`, { 'a.txt': '1', 'host.txt': '1' })
+      const session = { key: `s-${backend}` }
+      const files = [{ path: 'beside.txt', content: 'stays beside' }]
+      const first = await run({ name: `${name}-s` }, "open('a.txt','w').write('2')", {
+        backend,
+        session,
+        files,
+      })
+      expect(first.workspace?.applied).toEqual([{ path: 'a.txt', change: 'written' }])
+
+      await edit(`${name}-s`, { 'host.txt': 'edited', 'fresh.txt': 'f', 'a.txt': null })
+      const second = await run(
+        { name: `${name}-s` },
+        "import os\nprint(open('host.txt').read(), open('fresh.txt').read(), os.path.exists('a.txt'))",
+        { backend, session },
+      )
+      expect([second.stdout, second.session_id]).toEqual(['edited f False\n', first.session_id])
+      expect(second.workspace).toMatchObject({ status: 'unchanged', applied: [], conflicted: [] })
     })
   })
 
-  it('is kept level with a session: edits from outside go in before the next call, conflicts keep both', async () => {
-    await edit(`${name}-s`, { 'a.txt': '1', 'host.txt': '1' })
-    const session = { key: `s-${backend}` }
-    const files = [{ path: 'beside.txt', content: 'stays beside' }]
-    const first = await run({ name: `${name}-s` }, "open('a.txt','w').write('2')", {
-      backend,
-      session,
-      files,
-    })
-    expect(first.workspace?.applied).toEqual([{ path: 'a.txt', change: 'written' }])
-
-    await edit(`${name}-s`, { 'host.txt': 'edited', 'fresh.txt': 'f', 'a.txt': null })
-    const second = await run(
-      { name: `${name}-s` },
-      "import os\nprint(open('host.txt').read(), open('fresh.txt').read(), os.path.exists('a.txt'))",
-      { backend, session },
-    )
-    expect([second.stdout, second.session_id]).toEqual(['edited f False\n', first.session_id])
-    expect(second.workspace).toMatchObject({ status: 'unchanged', applied: [], conflicted: [] })
-  })
-})
-
-describe('a workspace', () => {
+needs('process-namespaces').describe('a workspace', () => {
   const throughTheDoor = (): Partial<ExecutionRequestInput> => ({ network: { allow: [door] } })
   /** Runs a program that writes `a.txt` when `meanwhile` has been done to the workspace, and not before. */
   async function whileRunning(
@@ -287,7 +289,7 @@ describe('a workspace', () => {
   })
 })
 
-describe("Polyclaw's test of its sandbox", () => {
+needs('bwrap').describe("Polyclaw's test of its sandbox", () => {
   it('runs a command in a fresh session, with the whitelisted files, and tells its phases', async () => {
     const { key } = await fleet.store.keys.create('admin', 'test')
     const environment = {

@@ -1,10 +1,13 @@
 /** The whole path on a Redis Cluster: everything that the queue and the caps do, and the death of the node that has the queue. */
 import { executionRequestSchema, newWorkerId, type Accepted, type ExecutionId } from '@cofferdam/contract'
 import { composeUnstarted, connectRedis, createConsumer, createProducer } from '@cofferdam/queue'
-import { afterAll, beforeAll, expect, it } from 'vitest'
+import { needs } from '@cofferdam/embedded/needs'
+import { afterAll, beforeAll, expect } from 'vitest'
 import { startFleet, type Fleet } from '../fleet.ts'
 import { endingsOf, expectExactBooks, fakeRequest } from './accounts.ts'
 import { startRedisCluster, type RedisCluster } from './servers/redis-cluster.ts'
+
+const withServers = needs('redis-server', 'setpriv')
 
 let cluster: RedisCluster
 let fleet: Fleet
@@ -24,7 +27,7 @@ const GENEROUS = {
   caps: { tenant_daily: 100_000, agent_hourly: 100_000 },
 }
 
-it('runs, follows, deduplicates, cancels and keeps exact books of several tenants', async () => {
+withServers.it('runs, follows, deduplicates, cancels and keeps exact books of several tenants', async () => {
   // Their counters live in different slots, and so on different nodes.
   for (const tenant of ['one', 'two', 'three', 'four']) await fleet.createTenant(tenant, GENEROUS)
   for (const tenant of ['one', 'two', 'three', 'four']) {
@@ -57,7 +60,7 @@ it('runs, follows, deduplicates, cancels and keeps exact books of several tenant
   await expectExactBooks(fleet, 'keys', [first, running, waiting], [first, ...results])
 })
 
-it('serves a light tenant beside a flood', async () => {
+withServers.it('serves a light tenant beside a flood', async () => {
   await fleet.createTenant('flood', GENEROUS)
   await fleet.createTenant('light', GENEROUS)
   // Eight slots work on it for 30 s, and it is put at once.
@@ -76,7 +79,7 @@ it('serves a light tenant beside a flood', async () => {
   await expectExactBooks(fleet, 'flood', flood, results)
 })
 
-it('goes on after the node that has the queue was killed and came back', async () => {
+withServers.it('goes on after the node that has the queue was killed and came back', async () => {
   await fleet.createTenant('node', GENEROUS)
   const accepted: Accepted[] = []
   for (let n = 0; n < 40; n += 1)
@@ -87,7 +90,7 @@ it('goes on after the node that has the queue was killed and came back', async (
   await expectExactBooks(fleet, 'node', accepted, results)
 })
 
-it('hands out the executions of a session one at a time and in their order', async () => {
+withServers.it('hands out the executions of a session one at a time and in their order', async () => {
   const connections = (['producer', 'worker', 'subscriber'] as const).map((role) =>
     connectRedis(cluster.url, role),
   )

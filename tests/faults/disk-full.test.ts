@@ -5,7 +5,8 @@ import path from 'node:path'
 import { promisify } from 'node:util'
 import type { Accepted } from '@cofferdam/contract'
 import { connectRedis, KEYS } from '@cofferdam/queue'
-import { expect, it } from 'vitest'
+import { needs } from '@cofferdam/embedded/needs'
+import { expect } from 'vitest'
 import { startFleet, type Fleet } from '../fleet.ts'
 import { endingsOf, expectExactBooks, expectNothingHeld, fakeRequest } from './accounts.ts'
 
@@ -18,7 +19,7 @@ async function enqueue(fleet: Fleet, count: number): Promise<Accepted[]> {
   return accepted
 }
 
-it.skipIf(process.getuid?.() !== 0)(
+needs('mounts').it(
   'ends executions once whose output cannot be kept',
   async () => {
     await using fleet = await startFleet()

@@ -25,19 +25,6 @@ export interface NetHosts extends AsyncDisposable {
 const ip = (...words: string[]): string =>
   execFileSync('ip', words, { encoding: 'utf8', stdio: ['ignore', 'pipe', 'pipe'] })
 
-/** Why no namespaces can be made here; null when they can. Really tries. */
-export function whyNoNetHosts(): string | null {
-  const name = `cfd-try-${process.pid}`
-  try {
-    ip('netns', 'add', name)
-    ip('netns', 'del', name)
-    return null
-  } catch (error) {
-    const isMissing = error instanceof Error && 'code' in error && error.code === 'ENOENT'
-    return isMissing ? 'ip is not on PATH (apt-get install iproute2)' : 'network namespaces need root'
-  }
-}
-
 /** Of runs that were killed: a bridge of theirs would take the packets of a network that got the same number. */
 function removeLeft(): void {
   for (const [, id = ''] of ip('-br', 'link', 'show', 'type', 'bridge').matchAll(/^cfb([0-9a-z]+) /gm)) {

@@ -5,14 +5,13 @@ import { tmpdir } from 'node:os'
 import path from 'node:path'
 import type { Accepted } from '@cofferdam/contract'
 import { connectRedis, createProducer, type QueueStats } from '@cofferdam/queue'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { needs } from '@cofferdam/embedded/needs'
+import { afterAll, beforeAll, expect, it } from 'vitest'
 import { startFleet, type Fleet, type FleetWorker } from '../fleet.ts'
 import { auditRows, chargedToday, endingsOf, expectExactBooks, fakeRequest } from './accounts.ts'
-import { createNetHosts, whyNoNetHosts, type NetHosts } from './net-hosts.ts'
+import { createNetHosts, type NetHosts } from './net-hosts.ts'
 
-const why = whyNoNetHosts()
-
-describe.skipIf(why !== null)(`three hosts${why === null ? '' : ` (${why})`}`, () => {
+needs('hosts').describe('three hosts', () => {
   let fleet: Fleet
   let net: NetHosts
   let workers: FleetWorker[]

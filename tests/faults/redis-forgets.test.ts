@@ -5,6 +5,7 @@
 import { readdir, stat, truncate } from 'node:fs/promises'
 import path from 'node:path'
 import type { Accepted, ExecutionResult } from '@cofferdam/contract'
+import { needs } from '@cofferdam/embedded/needs'
 import { expect, it } from 'vitest'
 import { startFleet, type Fleet } from '../fleet.ts'
 import { auditRows, endingsOf, expectExactBooks, expectNothingHeld, fakeRequest } from './accounts.ts'
@@ -61,33 +62,37 @@ it('keeps what had ended, and ends the rest once, when the last second of its lo
   await expectNothingHeld(fleet)
 }, 240_000)
 
-it('goes on with the replica that the Sentinels promote when the master is killed', async () => {
-  await using redis = await startWatchedRedis()
-  await using fleet = await startFleet({ redisUrl: redis.url })
-  await fleet.createTenant('failover', GENEROUS)
-  await fleet.startWorker(WORKER)
-  const accepted = await enqueue(fleet, 'failover', 40, 60)
-  // What is accepted is promised only as far as it was replicated.
-  expect(await redis.master.command('WAIT', 1, 5000)).toBe(1)
-  await redis.master.kill()
-  await redis.failedOver()
-  // Until its connections have found the new master, a client is told that the queue is away.
-  await until(
-    'client',
-    async () => (await fleet.client.get(accepted[0]?.execution_id ?? 'exe_')) !== null,
-    60_000,
-  )
+needs('redis-server', 'setpriv').it(
+  'goes on with the replica that the Sentinels promote when the master is killed',
+  async () => {
+    await using redis = await startWatchedRedis()
+    await using fleet = await startFleet({ redisUrl: redis.url })
+    await fleet.createTenant('failover', GENEROUS)
+    await fleet.startWorker(WORKER)
+    const accepted = await enqueue(fleet, 'failover', 40, 60)
+    // What is accepted is promised only as far as it was replicated.
+    expect(await redis.master.command('WAIT', 1, 5000)).toBe(1)
+    await redis.master.kill()
+    await redis.failedOver()
+    // Until its connections have found the new master, a client is told that the queue is away.
+    await until(
+      'client',
+      async () => (await fleet.client.get(accepted[0]?.execution_id ?? 'exe_')) !== null,
+      60_000,
+    )
 
-  const results: ExecutionResult[] = await endingsOf(fleet, accepted, 60_000)
-  // What was at its checks meanwhile waited, and no check was left out.
-  const endings = results.map(({ ending }) => ending)
-  expect(endings.filter((ending) => !['ok', 'worker_lost'].includes(ending))).toEqual([])
-  expect(endings).toContain('ok')
-  await expectExactBooks(fleet, 'failover', accepted, results)
-  const later = await enqueue(fleet, 'failover', 3, 1)
-  expect((await endingsOf(fleet, later, 30_000)).map((result) => result.ending)).toEqual(['ok', 'ok', 'ok'])
-  await expectNothingHeld(fleet)
-}, 240_000)
+    const results: ExecutionResult[] = await endingsOf(fleet, accepted, 60_000)
+    // What was at its checks meanwhile waited, and no check was left out.
+    const endings = results.map(({ ending }) => ending)
+    expect(endings.filter((ending) => !['ok', 'worker_lost'].includes(ending))).toEqual([])
+    expect(endings).toContain('ok')
+    await expectExactBooks(fleet, 'failover', accepted, results)
+    const later = await enqueue(fleet, 'failover', 3, 1)
+    expect((await endingsOf(fleet, later, 30_000)).map((result) => result.ending)).toEqual(['ok', 'ok', 'ok'])
+    await expectNothingHeld(fleet)
+  },
+  240_000,
+)
 
 async function newestLog(dir: string): Promise<string> {
   const files = (await readdir(dir)).filter((name) => name.endsWith('.incr.aof')).toSorted()

@@ -295,6 +295,5 @@ print(x + 1, [f for f in ('/tmp', '/dev/shm') if os.path.exists(f + '/${name}')]
   },
   {
     where: (kind) => isWarm(kind) || ['gvisor', 'bwrap as a user', 'self-jail as root'].includes(kind.name),
-    offers: { word: 'sessions', isThere: ({ sessions }) => sessions.length > 0 },
   },
 )

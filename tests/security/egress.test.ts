@@ -389,6 +389,5 @@ print([name for name in os.environ if 'proxy' in name.lower()])`),
   {
     where: ({ name }) => !['docker', 'self-jail as a user', 'self-jail without namespaces'].includes(name),
     more: { egress: EGRESS },
-    offers: { word: 'network', isThere: ({ network }) => network.includes('allow') },
   },
 )

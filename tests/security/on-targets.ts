@@ -1,7 +1,8 @@
 /** Declares a suite once per backend under attack, with its worker, and looks for leftovers after every test. */
 import { readFileSync } from 'node:fs'
-import type { Capabilities, ExecutionRequestInput } from '@cofferdam/contract'
-import { afterAll, afterEach, describe, expect, vi } from 'vitest'
+import type { ExecutionRequestInput } from '@cofferdam/contract'
+import { needs } from '@cofferdam/embedded/needs'
+import { afterAll, afterEach, beforeAll, expect, vi } from 'vitest'
 import { crowdOf, leftoversOf, slotsOf } from './host.ts'
 import { startTarget, TARGETS, type Target, type TargetKind } from './target.ts'
 
@@ -13,26 +14,33 @@ interface Choice {
   where?: (kind: TargetKind) => boolean
   /** What the worker has besides. */
   more?: Partial<TargetKind>
-  /** What the backend must offer on this host; else the target is skipped, with this word. */
-  offers?: { word: string; isThere: (capabilities: Capabilities) => boolean }
 }
 
 /** Call at the top level of a file, awaited. */
 export async function onTargets(
   suite: (target: Target) => void,
-  { where = () => true, more = {}, offers }: Choice = {},
+  { where = () => true, more = {} }: Choice = {},
 ): Promise<void> {
-  const targets = await Promise.all(TARGETS.filter(where).map((kind) => startTarget({ ...kind, ...more })))
-  for (const target of targets) {
-    if (target.absent !== null && process.env['COFFERDAM_REQUIRE'] === 'all')
-      throw new Error(`${target.name}: ${target.absent}`)
-    const lacks =
-      offers === undefined || target.capabilities === null || offers.isThere(target.capabilities)
-        ? null
-        : `offers no ${offers.word}`
-    const why = target.absent ?? lacks
-    const title = why === null ? target.name : `${target.name} (skipped: ${why})`
-    describe.skipIf(why !== null)(title, { timeout: TEST_MS }, () => {
+  const targets = await Promise.all(
+    TARGETS.filter(where).map(async (kind) => {
+      const needed = needs(...kind.needs)
+      return {
+        kind,
+        needed,
+        target: needed.lacking === null ? await startTarget({ ...kind, ...more }) : null,
+      }
+    }),
+  )
+  for (const { kind, needed, target } of targets) {
+    if (target === null) {
+      // What a suite declares may ask a running target.
+      needed.it(kind.name, () => undefined)
+      continue
+    }
+    needed.describe(target.name, { timeout: TEST_MS }, () => {
+      beforeAll(() => {
+        if (target.absent !== null) throw new Error(`${target.name}: ${target.absent}`)
+      })
       // A worker answers before the sandbox is gone; `run` and `gone` wait for the proof, so nothing may be left by then.
       afterEach(async () => {
         await target.settle()
@@ -44,7 +52,7 @@ export async function onTargets(
     })
   }
   afterAll(async () => {
-    await Promise.all(targets.map((target) => target[Symbol.asyncDispose]()))
+    await Promise.all(targets.map(async ({ target }) => target?.[Symbol.asyncDispose]()))
   })
 }
 

@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import type { Capabilities, ExecutionRequestInput, Outcome, SandboxRef, StopCause } from '@cofferdam/contract'
+import type { PartName } from '@cofferdam/embedded/needs'
 import type { FromWorker, ToWorker, WorkerSettings } from './worker-process.ts'
 
 /** In the environment of every worker; no program may ever see it. */
@@ -22,6 +23,8 @@ export interface TargetKind {
   section: Record<string, unknown>
   /** Who the worker is: root, or a user without any right. */
   as: 'root' | 'user'
+  /** What the target needs of this machine. */
+  needs: readonly PartName[]
   /** Whose kernel the programs talk to: with `own` their processes are none of this host, which only sees the kernel's. */
   kernel: 'host' | 'own'
   warm: WorkerSettings['warm']
@@ -50,22 +53,29 @@ const kind = (
   backend,
   section,
   as: 'root',
+  needs: [],
   kernel: 'host',
   warm: COLD,
   egress: null,
   ...more,
 })
 
+const isRoot = process.getuid?.() === 0
+
+/** A worker without any right: of a test that is root, by setpriv. */
+const asUser = (name: string, section: Record<string, unknown>, parts: readonly PartName[]): TargetKind =>
+  kind(name, 'process', section, { as: 'user', needs: [...parts, ...(isRoot ? (['setpriv'] as const) : [])] })
+
 export const TARGETS: readonly TargetKind[] = [
-  kind('docker', 'docker', { transport: 'attach' }),
-  kind('docker warm', 'docker', { transport: 'socket' }, { warm: WARM }),
-  kind('gvisor', 'gvisor', {}, { kernel: 'own' }),
-  kind('bwrap as root', 'process', { jail: 'bwrap' }),
-  kind('bwrap warm', 'process', { jail: 'bwrap' }, { warm: WARM }),
-  kind('bwrap as a user', 'process', { jail: 'bwrap' }, { as: 'user' }),
-  kind('self-jail as root', 'process', { jail: 'self' }),
-  kind('self-jail as a user', 'process', { jail: 'self' }, { as: 'user' }),
-  kind('self-jail without namespaces', 'process', { jail: 'self', namespaces: false }, { as: 'user' }),
+  kind('docker', 'docker', { transport: 'attach' }, { needs: ['docker'] }),
+  kind('docker warm', 'docker', { transport: 'socket' }, { needs: ['docker'], warm: WARM }),
+  kind('gvisor', 'gvisor', {}, { needs: ['gvisor'], kernel: 'own' }),
+  kind('bwrap as root', 'process', { jail: 'bwrap' }, { needs: ['root', 'bwrap'] }),
+  kind('bwrap warm', 'process', { jail: 'bwrap' }, { needs: ['root', 'bwrap'], warm: WARM }),
+  asUser('bwrap as a user', { jail: 'bwrap' }, ['bwrap', 'unprivileged-namespaces']),
+  kind('self-jail as root', 'process', { jail: 'self' }, { needs: ['root', 'self-jail'] }),
+  asUser('self-jail as a user', { jail: 'self' }, ['self-jail', 'unprivileged-namespaces']),
+  asUser('self-jail without namespaces', { jail: 'self', namespaces: false }, ['landlock-jail']),
 ]
 
 /** True where sandboxes wait for executions. */
@@ -147,7 +157,7 @@ export async function startTarget(of: TargetKind): Promise<Target> {
   chmodSync(base, 0o755)
   const runtimeDir = join(base, 'run')
   const blobDir = join(base, 'blobs')
-  const isUser = of.as === 'user' && process.getuid?.() === 0
+  const isUser = of.as === 'user' && isRoot
   for (const folder of [runtimeDir, blobDir]) {
     mkdirSync(folder)
     if (isUser) chownSync(folder, PLAIN_UID, PLAIN_UID)
@@ -187,8 +197,6 @@ export async function startTarget(of: TargetKind): Promise<Target> {
   let owner = ''
   let capabilities: Capabilities | null = null
   try {
-    if (of.as === 'root' && process.getuid?.() !== 0 && of.backend !== 'docker' && of.backend !== 'gvisor')
-      throw new Error('this is not root')
     const { probe, ...rest } = await ready.promise
     ;({ owner, capabilities } = rest)
     if (probe.ok) features = probe.features
@@ -264,10 +272,11 @@ function launch(of: TargetKind, isUser: boolean, settings: WorkerSettings): Chil
   const worker = [process.execPath, here('worker-process.ts'), JSON.stringify(settings)]
   const ids = [`--reuid=${PLAIN_UID}`, `--regid=${PLAIN_UID}`, '--clear-groups', '--inh-caps=-all']
   const [command = '', ...args] = isUser ? ['setpriv', ...ids, ...worker] : worker
+  const { PATH, DOCKER_HOST } = process.env
   return spawn(command, args, {
     stdio: ['ignore', 'inherit', 'pipe', 'ipc'],
     cwd: '/',
-    env: { PATH: process.env['PATH'], WORKER_SECRET, REDIS_URL: `redis://:${WORKER_SECRET}@localhost` },
+    env: { PATH, DOCKER_HOST, WORKER_SECRET, REDIS_URL: `redis://:${WORKER_SECRET}@localhost` },
   })
 }
 

@@ -3,7 +3,8 @@ import { spawn, type ChildProcess } from 'node:child_process'
 import { readdirSync, readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 
-const { PATH = '', HOME = '', NODE_COMPILE_CACHE = '' } = process.env
+const { PATH = '', HOME = '', NODE_COMPILE_CACHE = '', DOCKER_HOST } = process.env
+const docker = DOCKER_HOST === undefined ? {} : { DOCKER_HOST }
 const MAIN = fileURLToPath(new URL('../src/main.ts', import.meta.url))
 
 export interface Ended {
@@ -26,11 +27,11 @@ export interface Place {
   env: Record<string, string>
 }
 
-/** Starts `cofferdam …args`; only PATH, HOME, the cache of compiled code and what `place` says are in its environment. */
+/** Starts `cofferdam …args`; only PATH, HOME, DOCKER_HOST, the cache of compiled code and what `place` says are in its environment. */
 export function start(args: readonly string[], place: Place, input = ''): Running {
   const child = spawn(process.execPath, [MAIN, ...args], {
     cwd: place.cwd,
-    env: { PATH, HOME, NODE_COMPILE_CACHE, ...place.env },
+    env: { PATH, HOME, NODE_COMPILE_CACHE, ...docker, ...place.env },
     stdio: ['pipe', 'pipe', 'pipe'],
   })
   const seen = { stdout: '', stderr: '' }

@@ -1,12 +1,15 @@
 /** Routines, progress and callback secrets on the command line, against a real `up`. */
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { chmodSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
-import { afterAll, beforeAll, expect, it, vi } from 'vitest'
+import { needs } from '@cofferdam/embedded/needs'
+import { afterAll, beforeAll, expect, vi } from 'vitest'
 import { runHere } from './command-here.ts'
 import { processesNaming, start, type Place, type Running } from './command-process.ts'
 
 const base = mkdtempSync(path.join(tmpdir(), 'cofferdam-cli-routines-'))
+// Root's Postgres is another user where there are no user namespaces, and must be able to enter.
+chmodSync(base, 0o711)
 const dataDir = path.join(base, 'data')
 const cwd = path.join(base, 'here')
 mkdirSync(cwd)
@@ -15,6 +18,7 @@ const place = (env: Record<string, string> = {}): Place => ({
   env: { COFFERDAM_DATA_DIR: dataDir, ...env },
 })
 
+const withProcess = needs('process')
 let up: Running
 let url: string
 const run = (...args: string[]) => runHere(args, place({ COFFERDAM_URL: url }))
@@ -41,7 +45,7 @@ afterAll(async () => {
   rmSync(base, { recursive: true, force: true })
 })
 
-it('makes a routine of a file, shows, runs, switches and deletes it', async () => {
+withProcess.it('makes a routine of a file, shows, runs, switches and deletes it', async () => {
   writeFileSync(
     path.join(cwd, 'report.py'),
     'import cofferdam\ncofferdam.progress(0.5, "half")\nprint("made")\n',
@@ -79,7 +83,7 @@ it('makes a routine of a file, shows, runs, switches and deletes it', async () =
   expect((await run('routines', 'show', id)).status).toBe(1)
 })
 
-it('refuses what it does not understand', async () => {
+withProcess.it('refuses what it does not understand', async () => {
   expect(await run('routines', 'lst')).toMatchObject({
     status: 2,
     stderr: expect.stringContaining('Did you mean list?'),
@@ -90,7 +94,7 @@ it('refuses what it does not understand', async () => {
   expect(odd).toMatchObject({ status: 1, stderr: expect.stringContaining('schedule.cron') })
 })
 
-it('makes a callback secret, without which a callback is refused', async () => {
+withProcess.it('makes a callback secret, without which a callback is refused', async () => {
   const flags = ['--callback-url', 'https://receiver.example/hook']
   const refused = await run('enqueue', 'report.py', ...flags)
   expect(refused.status).not.toBe(0)

@@ -1,12 +1,15 @@
 /** Sessions and their files on the command line, against a real `up`. */
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { chmodSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
-import { afterAll, beforeAll, expect, it, vi } from 'vitest'
+import { needs } from '@cofferdam/embedded/needs'
+import { afterAll, beforeAll, expect, vi } from 'vitest'
 import { runHere } from './command-here.ts'
 import { processesNaming, start, type Place, type Running } from './command-process.ts'
 
 const base = mkdtempSync(path.join(tmpdir(), 'cofferdam-cli-sessions-'))
+// Root's Postgres is another user where there are no user namespaces, and must be able to enter.
+chmodSync(base, 0o711)
 const dataDir = path.join(base, 'data')
 const cwd = path.join(base, 'here')
 mkdirSync(cwd)
@@ -15,6 +18,7 @@ const place = (env: Record<string, string> = {}): Place => ({
   env: { COFFERDAM_DATA_DIR: dataDir, ...env },
 })
 
+const onProcess = needs('process-namespaces')
 let up: Running
 let url: string
 const run = (...args: string[]) => runHere(args, place({ COFFERDAM_URL: url }))
@@ -37,7 +41,7 @@ afterAll(async () => {
   rmSync(base, { recursive: true, force: true })
 })
 
-it('lists a session, puts a file, gets one, and ends it', async () => {
+onProcess.it('lists a session, puts a file, gets one, and ends it', async () => {
   writeFileSync(path.join(cwd, 'in.bin'), Uint8Array.from([0, 200, 10]))
   writeFileSync(path.join(cwd, 'own.py'), 'open("own.txt", "w").write("mine")\n')
   expect(await run('run', 'own.py', '--session', 'desk')).toMatchObject({ status: 0 })
@@ -56,7 +60,7 @@ it('lists a session, puts a file, gets one, and ends it', async () => {
   expect(gone.stderr).toContain('There is no session of that key')
 })
 
-it('says what a session looks like and which words it knows', async () => {
+onProcess.it('says what a session looks like and which words it knows', async () => {
   expect((await sessions('files', 'desk')).stderr).toContain('BACKEND/KEY')
   expect((await sessions('gett', 'process/desk', 'x')).stderr).toContain('Did you mean get?')
   expect((await run('sessions', 'ls')).stderr).toContain('tenant_id')

@@ -10,12 +10,15 @@ export const PARTS = {
   docker: 'the docker backend: an engine, and our sandbox image in it',
   gvisor: 'the gvisor backend: the same engine with the runtime runsc',
   process: 'the process backend, on whichever rung this machine has',
+  'process-namespaces': 'the process backend on a rung with namespaces, which has sessions and network',
   bwrap: 'bubblewrap that can open a sandbox',
   'self-jail': 'the process backend on its own jail with namespaces',
   'landlock-jail': 'the process backend on its own jail without namespaces',
   'user-namespaces': 'user namespaces that this user may make',
+  'unprivileged-namespaces': 'user namespaces that any user may make',
   cgroups: 'cgroups that this process may make groups in',
   'cgroup-v1': 'cgroup v1 with a memory hierarchy',
+  freezer: 'cgroups that stop a process, as root',
   root: 'a test run as root',
   mounts: 'mounts in a namespace, as root',
   hosts: 'network namespaces made with ip, as root',
@@ -23,8 +26,10 @@ export const PARTS = {
   openssl: 'openssl',
   setpriv: 'setpriv of util-linux',
   initdb: 'an installed Postgres',
-  'redis-server': 'redis-server or valkey-server on PATH',
+  'postgres-package': 'the npm package of Postgres',
+  'redis-server': 'redis-server on PATH',
   apt: 'apt-get with its package lists',
+  pip: 'pip for the python3 on PATH',
 } as const
 
 export type PartName = keyof typeof PARTS

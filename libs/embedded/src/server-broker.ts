@@ -23,7 +23,7 @@ export interface ServerBroker {
 /** Opens a broker in a private temporary directory. */
 export async function openServerBroker(): Promise<ServerBroker> {
   const dir = mkdtempSync(join(tmpdir(), 'cofferdam-run-'))
-  // Where root may make no user namespace, Postgres runs as another user: it may enter, and see nothing.
+  // Root's Postgres is another user where there are no user namespaces, and must be able to enter.
   chmodSync(dir, 0o711)
   const socketPath = join(dir, 'broker.sock')
   const started = new Map<BrokeredServer, Promise<RunningServer>>()

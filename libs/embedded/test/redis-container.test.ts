@@ -1,9 +1,9 @@
 import { chmodSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { describe, expect, it } from 'vitest'
-import { findOnPath } from '../src/find-program.ts'
+import { expect, it } from 'vitest'
 import { freePort } from '../src/free-port.ts'
+import { needs } from '../src/needs.ts'
 import { containerCommand, publishedPort } from '../src/redis-container.ts'
 import { supervise } from '../src/supervise.ts'
 import { redisAnswers } from '../src/redis-ping.ts'
@@ -28,9 +28,7 @@ case "$1" in
 esac
 `
 
-const server = (await findOnPath(['redis-server'])) !== null
-if (!server && process.env['COFFERDAM_REQUIRE'] === 'all') throw new Error('redis-server is required')
-describe.skipIf(!server)('a Redis container (docker client replaced, needs redis-server)', () => {
+needs('redis-server').describe('a Redis container (docker client replaced)', () => {
   it('asks for its password and ends when its stdin closes', async () => {
     const dir = mkdtempSync(join(tmpdir(), 'cofferdam-test-'))
     try {

@@ -3,8 +3,8 @@ import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { Redis } from 'ioredis'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { findOnPath } from '../src/find-program.ts'
 import { startRedis, type RedisOptions, type RunningServer } from '../src/index.ts'
+import { needs } from '../src/needs.ts'
 
 let dir: string
 const started: RunningServer[] = []
@@ -109,9 +109,7 @@ describe('startRedis', () => {
   })
 })
 
-const apt = (await findOnPath(['apt-get'])) !== null
-if (!apt && process.env['COFFERDAM_REQUIRE'] === 'all') throw new Error('apt-get is required for these tests')
-describe.skipIf(!apt)('startRedis from the Debian package (needs apt-get and its lists)', () => {
+needs('apt').describe('startRedis from the Debian package', () => {
   it('unpacks it once, without root rights, also when two processes want it', async () => {
     const cacheDir = join(dir, 'cache')
     const options = { sources: ['package'] as const, cacheDir }

@@ -1,7 +1,8 @@
 /** Test runs through the executor on the backends of this machine: what is right, wrong, endless, broken and hostile. */
 import { createBackends } from '@cofferdam/backends'
 import type { Backend, ExecutionRequestInput, Outcome } from '@cofferdam/contract'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { needs, needsBackend } from '@cofferdam/embedded/needs'
+import { afterAll, beforeAll, expect, it } from 'vitest'
 import type { Attempt } from '../src/index.ts'
 import { attemptOf, harness } from './attempts.ts'
 import { createManualClock, type ManualClock } from './manual-clock.ts'
@@ -47,14 +48,8 @@ const SOFT_MS = 100_000
 const TEST_MS = SOFT_MS + 20_000
 
 let backends: Map<string, Backend>
-const able = new Set<string>()
 beforeAll(async () => {
   backends = await createBackends({ process: {}, docker: {} })
-  for (const backend of backends.values()) {
-    const probe = await backend.probe(AbortSignal.timeout(30_000))
-    if (probe.ok) able.add(backend.name)
-    else console.warn(`skipped: ${backend.name}: ${probe.why}`)
-  }
 })
 afterAll(async () => {
   for (const backend of backends.values()) await backend[Symbol.asyncDispose]()
@@ -93,126 +88,120 @@ async function tested(
   return outcome
 }
 
-describe.each(['process', 'docker'])('on %s', { timeout: TEST_MS }, (name) => {
-  const run = (files: Record<string, string>, asked?: Asked, watched?: Watched) =>
-    tested(name, files, asked, watched)
-  const when = (title: string, body: () => Promise<void>) =>
-    it(title, async ({ skip }) => {
-      if (!able.has(name)) skip(`${name} cannot run here`)
-      await body()
+for (const name of ['process', 'docker'])
+  needsBackend(name).describe(`on ${name}`, { timeout: TEST_MS }, () => {
+    const run = (files: Record<string, string>, asked?: Asked, watched?: Watched) =>
+      tested(name, files, asked, watched)
+
+    it('a correct project passes, and its files are all that come back', async () => {
+      const files = { 'calc.py': RIGHT, 'tests/test_calc.py': UNITTEST }
+      const outcome = await run(files, { artifacts: ['**/*'] })
+      expect(outcome).toMatchObject({
+        ending: 'ok',
+        failureReason: null,
+        tests: {
+          framework: 'unittest',
+          command: 'python3 -m unittest',
+          total: 2,
+          passed: 2,
+          failed: 0,
+          failures: [],
+          complete: true,
+        },
+      })
+      expect(outcome.artifacts.map(({ path }) => path).filter((path) => !path.endsWith('.pyc'))).toEqual([
+        'calc.py',
+        'tests/test_calc.py',
+      ])
+      expect(outcome.stderr.text).toContain('Ran 2 tests')
     })
 
-  when('a correct project passes, and its files are all that come back', async () => {
-    const files = { 'calc.py': RIGHT, 'tests/test_calc.py': UNITTEST }
-    const outcome = await run(files, { artifacts: ['**/*'] })
-    expect(outcome).toMatchObject({
-      ending: 'ok',
-      failureReason: null,
-      tests: {
-        framework: 'unittest',
-        command: 'python3 -m unittest',
-        total: 2,
-        passed: 2,
-        failed: 0,
-        failures: [],
-        complete: true,
-      },
+    it('a failing test is named with its file and line', async () => {
+      const outcome = await run({ 'calc.py': WRONG, 'tests/test_calc.py': UNITTEST })
+      expect(outcome).toMatchObject({
+        ending: 'error',
+        exitCode: 1,
+        reason: 'tests_failed',
+        tests: { total: 2, passed: 1, failed: 1, complete: true },
+      })
+      expect(outcome.tests?.failures).toMatchObject([{ file: 'tests/test_calc.py', line: 6 }])
+      expect(outcome.tests?.failures[0]?.message).toContain('AssertionError: -1 != 3')
+      expect(outcome.failureReason).toMatch(/^1 of 2 tests failed: test_small .*\(tests\/test_calc\.py:6\)/)
     })
-    expect(outcome.artifacts.map(({ path }) => path).filter((path) => !path.endsWith('.pyc'))).toEqual([
-      'calc.py',
-      'tests/test_calc.py',
-    ])
-    expect(outcome.stderr.text).toContain('Ran 2 tests')
-  })
 
-  when('a failing test is named with its file and line', async () => {
-    const outcome = await run({ 'calc.py': WRONG, 'tests/test_calc.py': UNITTEST })
-    expect(outcome).toMatchObject({
-      ending: 'error',
-      exitCode: 1,
-      reason: 'tests_failed',
-      tests: { total: 2, passed: 1, failed: 1, complete: true },
+    it('node:test is found by what a file imports, and its failures too', async () => {
+      const right = { 'calc.mjs': 'export const add = (a, b) => a + b\n', 'test/calc.test.mjs': NODE_TEST }
+      expect(await run(right)).toMatchObject({
+        ending: 'ok',
+        tests: { framework: 'node:test', total: 2, passed: 2, complete: true },
+      })
+      const wrong = { ...right, 'calc.mjs': 'export const add = (a, b) => a - b\n' }
+      const outcome = await run(wrong)
+      expect(outcome).toMatchObject({ ending: 'error', tests: { total: 2, failed: 1, complete: true } })
+      expect(outcome.tests?.failures).toMatchObject([{ name: 'adds', file: 'test/calc.test.mjs', line: 6 }])
     })
-    expect(outcome.tests?.failures).toMatchObject([{ file: 'tests/test_calc.py', line: 6 }])
-    expect(outcome.tests?.failures[0]?.message).toContain('AssertionError: -1 != 3')
-    expect(outcome.failureReason).toMatch(/^1 of 2 tests failed: test_small .*\(tests\/test_calc\.py:6\)/)
-  })
 
-  when('node:test is found by what a file imports, and its failures too', async () => {
-    const right = { 'calc.mjs': 'export const add = (a, b) => a + b\n', 'test/calc.test.mjs': NODE_TEST }
-    expect(await run(right)).toMatchObject({
-      ending: 'ok',
-      tests: { framework: 'node:test', total: 2, passed: 2, complete: true },
-    })
-    const wrong = { ...right, 'calc.mjs': 'export const add = (a, b) => a - b\n' }
-    const outcome = await run(wrong)
-    expect(outcome).toMatchObject({ ending: 'error', tests: { total: 2, failed: 1, complete: true } })
-    expect(outcome.tests?.failures).toMatchObject([{ name: 'adds', file: 'test/calc.test.mjs', line: 6 }])
-  })
-
-  when('a hook of a suite that fails is an error of its own, though every test passed', async () => {
-    const source = `import { after, describe, it } from 'node:test'
+    it('a hook of a suite that fails is an error of its own, though every test passed', async () => {
+      const source = `import { after, describe, it } from 'node:test'
 describe('a server', () => {
   it('answers', () => {})
   after(() => { throw new Error('not closed') })
 })
 `
-    const { tests } = await run({ 'a.test.mjs': source })
-    expect(tests).toMatchObject({ total: 2, passed: 1, errored: 1, complete: true })
-    expect(tests?.failures).toMatchObject([{ name: 'a server', file: 'a.test.mjs', line: 4 }])
-    expect(tests?.failures[0]?.message).toContain('not closed')
-  })
-
-  when('the test script of a package runs with its own arguments', async () => {
-    const outcome = await run({
-      'package.json': JSON.stringify({
-        type: 'module',
-        scripts: {
-          test: 'npm run build && node --test --test-name-pattern=nothing "test/*.mjs"',
-          build: 'echo built',
-        },
-      }),
-      'calc.mjs': 'export const add = (a, b) => a + b\n',
-      'test/calc.test.mjs': NODE_TEST,
+      const { tests } = await run({ 'a.test.mjs': source })
+      expect(tests).toMatchObject({ total: 2, passed: 1, errored: 1, complete: true })
+      expect(tests?.failures).toMatchObject([{ name: 'a server', file: 'a.test.mjs', line: 4 }])
+      expect(tests?.failures[0]?.message).toContain('not closed')
     })
-    expect(outcome).toMatchObject({ ending: 'ok', tests: { command: 'npm test', total: 1, passed: 1 } })
-    expect(outcome.stdout.text).toContain('built')
-  })
 
-  when('a test that never ends is stopped, and what was told before is kept', async () => {
-    const endless = `${NODE_TEST}test('hangs', () => { for (;;) {} })\n`
-    const files = { 'calc.mjs': 'export const add = (a, b) => a + b\n', 'test/calc.test.mjs': endless }
-    const outcome = await run(files, { limits: { soft_timeout_ms: 2500, hard_timeout_ms: 5000 } })
-    expect(['soft_timeout', 'hard_timeout']).toContain(outcome.ending)
-    expect(outcome.tests).toMatchObject({ framework: 'node:test', complete: false })
-    const python =
-      'import unittest\nclass A(unittest.TestCase):\n  def test_a(self): pass\n  def test_b(self):\n    print("endless", flush=True)\n    while True: pass\n'
-    const clock = createManualClock()
-    let isUp = false
-    // Its time is up when the second test runs, however long this host took to get there. Once: a trace may show that line again, if the
-    // program was still at it, and the time of a proof would pass with the second advance.
-    const onOutput = (_stream: string, text: string): void => {
-      if (isUp || !text.includes('endless')) return
-      isUp = true
-      void clock.advance(SOFT_MS)
-    }
-    const stopped = await run({ 'test_a.py': python }, {}, { clock, onOutput })
-    expect(stopped).toMatchObject({ ending: 'soft_timeout', tests: { passed: 1, complete: false } })
-  })
-
-  when('a test file with a syntax error is an error with its line, and the others run', async () => {
-    const outcome = await run({
-      'calc.py': RIGHT,
-      'test_calc.py': UNITTEST,
-      'test_broken.py': 'import unittest\n\ndef (:\n',
+    it('the test script of a package runs with its own arguments', async () => {
+      const outcome = await run({
+        'package.json': JSON.stringify({
+          type: 'module',
+          scripts: {
+            test: 'npm run build && node --test --test-name-pattern=nothing "test/*.mjs"',
+            build: 'echo built',
+          },
+        }),
+        'calc.mjs': 'export const add = (a, b) => a + b\n',
+        'test/calc.test.mjs': NODE_TEST,
+      })
+      expect(outcome).toMatchObject({ ending: 'ok', tests: { command: 'npm test', total: 1, passed: 1 } })
+      expect(outcome.stdout.text).toContain('built')
     })
-    expect(outcome).toMatchObject({ ending: 'error', tests: { passed: 2, errored: 1, complete: true } })
-    expect(outcome.tests?.failures).toMatchObject([{ file: 'test_broken.py', line: 3 }])
-  })
 
-  when(
-    'packages below src are found, before an older copy that was installed, and files by either of their names',
-    async () => {
+    it('a test that never ends is stopped, and what was told before is kept', async () => {
+      const endless = `${NODE_TEST}test('hangs', () => { for (;;) {} })\n`
+      const files = { 'calc.mjs': 'export const add = (a, b) => a + b\n', 'test/calc.test.mjs': endless }
+      const outcome = await run(files, { limits: { soft_timeout_ms: 2500, hard_timeout_ms: 5000 } })
+      expect(['soft_timeout', 'hard_timeout']).toContain(outcome.ending)
+      expect(outcome.tests).toMatchObject({ framework: 'node:test', complete: false })
+      const python =
+        'import unittest\nclass A(unittest.TestCase):\n  def test_a(self): pass\n  def test_b(self):\n    print("endless", flush=True)\n    while True: pass\n'
+      const clock = createManualClock()
+      let isUp = false
+      // Its time is up when the second test runs, however long this host took to get there. Once: a trace may show that line again, if the
+      // program was still at it, and the time of a proof would pass with the second advance.
+      const onOutput = (_stream: string, text: string): void => {
+        if (isUp || !text.includes('endless')) return
+        isUp = true
+        void clock.advance(SOFT_MS)
+      }
+      const stopped = await run({ 'test_a.py': python }, {}, { clock, onOutput })
+      expect(stopped).toMatchObject({ ending: 'soft_timeout', tests: { passed: 1, complete: false } })
+    })
+
+    it('a test file with a syntax error is an error with its line, and the others run', async () => {
+      const outcome = await run({
+        'calc.py': RIGHT,
+        'test_calc.py': UNITTEST,
+        'test_broken.py': 'import unittest\n\ndef (:\n',
+      })
+      expect(outcome).toMatchObject({ ending: 'error', tests: { passed: 2, errored: 1, complete: true } })
+      expect(outcome.tests?.failures).toMatchObject([{ file: 'test_broken.py', line: 3 }])
+    })
+
+    it('packages below src are found, before an older copy that was installed, and files by either of their names', async () => {
       const files = {
         'src/calc/__init__.py': RIGHT,
         '.packages/calc/__init__.py': WRONG,
@@ -226,67 +215,66 @@ describe('a server', () => {
         ending: 'ok',
         tests: { framework: 'unittest', total: 4, passed: 4, complete: true },
       })
-    },
-  )
-
-  when('a project without tests is refused before it runs, and says what it holds', async () => {
-    expect(await run({ 'main.py': 'print(1)' })).toMatchObject({
-      ending: 'error',
-      began: false,
-      reason: 'no_tests',
-      failureReason: expect.stringContaining('it holds main.py'),
     })
-    expect(await run({})).toMatchObject({ failureReason: expect.stringContaining('it is empty') })
-    expect(await run({ 'test_nothing.py': 'import unittest\n' })).toMatchObject({
-      ending: 'error',
-      reason: 'no_tests',
-      failureReason: 'unittest found no tests ("python3 -m unittest").',
-    })
-  })
 
-  when('names that are no ASCII come back as they are', async () => {
-    const source = `import unittest
+    it('a project without tests is refused before it runs, and says what it holds', async () => {
+      expect(await run({ 'main.py': 'print(1)' })).toMatchObject({
+        ending: 'error',
+        began: false,
+        reason: 'no_tests',
+        failureReason: expect.stringContaining('it holds main.py'),
+      })
+      expect(await run({})).toMatchObject({ failureReason: expect.stringContaining('it is empty') })
+      expect(await run({ 'test_nothing.py': 'import unittest\n' })).toMatchObject({
+        ending: 'error',
+        reason: 'no_tests',
+        failureReason: 'unittest found no tests ("python3 -m unittest").',
+      })
+    })
+
+    it('names that are no ASCII come back as they are', async () => {
+      const source = `import unittest
 class Größe(unittest.TestCase):
     def test_größe(self): self.assertEqual('☃', '☂')
     def test_ok(self): pass
 `
-    const outcome = await run({ 'tests/test_größe.py': source })
-    expect(outcome.tests).toMatchObject({ total: 2, failed: 1 })
-    expect(outcome.tests?.failures).toMatchObject([{ file: 'tests/test_größe.py', line: 3 }])
-    expect(outcome.tests?.failures[0]?.name).toContain('test_größe')
-  })
+      const outcome = await run({ 'tests/test_größe.py': source })
+      expect(outcome.tests).toMatchObject({ total: 2, failed: 1 })
+      expect(outcome.tests?.failures).toMatchObject([{ file: 'tests/test_größe.py', line: 3 }])
+      expect(outcome.tests?.failures[0]?.name).toContain('test_größe')
+    })
 
-  when('2,000 failing tests are counted, 500 are told', async () => {
-    const source = `import unittest
+    it('2,000 failing tests are counted, 500 are told', async () => {
+      const source = `import unittest
 class Many(unittest.TestCase): pass
 for n in range(2000):
     setattr(Many, 'test_%d' % n, lambda self: self.assertEqual('x' * 3000, 'y' * 3000))
 `
-    const outcome = await run({ 'test_many.py': source })
-    expect(outcome.tests).toMatchObject({
-      total: 2000,
-      failed: 2000,
-      failures_omitted: 1500,
-      complete: true,
+      const outcome = await run({ 'test_many.py': source })
+      expect(outcome.tests).toMatchObject({
+        total: 2000,
+        failed: 2000,
+        failures_omitted: 1500,
+        complete: true,
+      })
+      expect(outcome.tests?.failures).toHaveLength(500)
+      expect(outcome.failureReason).toMatch(/^2000 of 2000 tests failed: .* and 1997 more$/)
     })
-    expect(outcome.tests?.failures).toHaveLength(500)
-    expect(outcome.failureReason).toMatch(/^2000 of 2000 tests failed: .* and 1997 more$/)
-  })
 
-  when('50 MB of output change neither counts nor bounds', async () => {
-    const source = `import unittest
+    it('50 MB of output change neither counts nor bounds', async () => {
+      const source = `import unittest
 class Loud(unittest.TestCase):
     def test_loud(self):
         for n in range(50): print('x' * 1_000_000)
 `
-    const outcome = await run({ 'test_loud.py': source })
-    expect(outcome).toMatchObject({ ending: 'ok', tests: { total: 1, passed: 1, complete: true } })
-    expect(outcome.stdout.bytes).toBeGreaterThan(50_000_000)
-    expect(outcome.stdout.text.length).toBeLessThanOrEqual(262_144)
-  })
+      const outcome = await run({ 'test_loud.py': source })
+      expect(outcome).toMatchObject({ ending: 'ok', tests: { total: 1, passed: 1, complete: true } })
+      expect(outcome.stdout.bytes).toBeGreaterThan(50_000_000)
+      expect(outcome.stdout.text.length).toBeLessThanOrEqual(262_144)
+    })
 
-  when('a test that ends the runner with success has not shown that the others pass', async () => {
-    const source = `import os, unittest
+    it('a test that ends the runner with success has not shown that the others pass', async () => {
+      const source = `import os, unittest
 class A(unittest.TestCase):
     def test_a(self): pass
     def test_b(self):
@@ -294,103 +282,104 @@ class A(unittest.TestCase):
         os._exit(0)
     def test_c(self): self.fail()
 `
-    const outcome = await run({ 'test_a.py': source })
-    expect(outcome).toMatchObject({
-      ending: 'error',
-      exitCode: 0,
-      reason: 'tests_incomplete',
-      tests: { total: 1, passed: 1, complete: false },
+      const outcome = await run({ 'test_a.py': source })
+      expect(outcome).toMatchObject({
+        ending: 'error',
+        exitCode: 0,
+        reason: 'tests_incomplete',
+        tests: { total: 1, passed: 1, complete: false },
+      })
+      const killed = await run({ 'test_a.py': source.replace('os._exit(0)', 'os.kill(os.getpid(), 9)') })
+      expect(killed).toMatchObject({ ending: 'crashed', tests: { passed: 1, complete: false } })
     })
-    const killed = await run({ 'test_a.py': source.replace('os._exit(0)', 'os.kill(os.getpid(), 9)') })
-    expect(killed).toMatchObject({ ending: 'crashed', tests: { passed: 1, complete: false } })
-  })
 
-  when('a forged or endless report is only wrong about its own tests', async () => {
-    const forging = (write: string): string => `import glob, os, sys, unittest
+    it('a forged or endless report is only wrong about its own tests', async () => {
+      const forging = (write: string): string => `import glob, os, sys, unittest
 class A(unittest.TestCase):
     def test_a(self):
         path = glob.glob('.exe_*/report.jsonl')[0]
         ${write}
         os._exit(1)
 `
-    const nonsense = await run({ 'test_a.py': forging(`open(path, 'w').write('{"t":"test"}\\nnull\\n[[[')`) })
-    expect(nonsense).toMatchObject({ ending: 'error', exitCode: 1, tests: { total: 0, complete: false } })
-    const outside = JSON.stringify({
-      t: 'test',
-      name: 'x'.repeat(5000),
-      status: 'failed',
-      ms: -1,
-      message: 'm'.repeat(20_000),
-      file: '../../etc/passwd',
-      line: -3,
+      const nonsense = await run({
+        'test_a.py': forging(`open(path, 'w').write('{"t":"test"}\\nnull\\n[[[')`),
+      })
+      expect(nonsense).toMatchObject({ ending: 'error', exitCode: 1, tests: { total: 0, complete: false } })
+      const outside = JSON.stringify({
+        t: 'test',
+        name: 'x'.repeat(5000),
+        status: 'failed',
+        ms: -1,
+        message: 'm'.repeat(20_000),
+        file: '../../etc/passwd',
+        line: -3,
+      })
+      const forged = await run({
+        'test_a.py': forging(`open(path, 'w').write('''${outside}\\n{"t":"end"}''')`),
+      })
+      expect(forged.tests?.failures).toEqual([
+        { name: 'x'.repeat(1024), file: null, line: null, message: 'm'.repeat(8192) },
+      ])
+      const huge = await run({ 'test_a.py': forging(HUGE) }, { limits: { disk_mib: 48 } })
+      expect(huge).toMatchObject({ ending: 'error', tests: { total: 0, complete: false } })
+      const linked = await run({
+        'test_a.py': forging(`os.unlink(path); os.symlink('/etc/passwd', path)`),
+      })
+      expect(linked.tests).toMatchObject({ total: 0, complete: false })
     })
-    const forged = await run({
-      'test_a.py': forging(`open(path, 'w').write('''${outside}\\n{"t":"end"}''')`),
-    })
-    expect(forged.tests?.failures).toEqual([
-      { name: 'x'.repeat(1024), file: null, line: null, message: 'm'.repeat(8192) },
-    ])
-    const huge = await run({ 'test_a.py': forging(HUGE) }, { limits: { disk_mib: 48 } })
-    expect(huge).toMatchObject({ ending: 'error', tests: { total: 0, complete: false } })
-    const linked = await run({
-      'test_a.py': forging(`os.unlink(path); os.symlink('/etc/passwd', path)`),
-    })
-    expect(linked.tests).toMatchObject({ total: 0, complete: false })
-  })
 
-  when('a command of the caller is read by what it prints', async () => {
-    const outcome = await run(
-      { 'calc.py': WRONG, 'test_calc.py': UNITTEST },
-      { tests: { command: 'python3 -m unittest -q && echo "all" | cat' } },
-    )
-    expect(outcome).toMatchObject({
-      ending: 'error',
-      exitCode: 1,
-      tests: {
-        framework: 'unittest',
-        command: 'python3 -m unittest -q && echo "all" | cat',
+    it('a command of the caller is read by what it prints', async () => {
+      const outcome = await run(
+        { 'calc.py': WRONG, 'test_calc.py': UNITTEST },
+        { tests: { command: 'python3 -m unittest -q && echo "all" | cat' } },
+      )
+      expect(outcome).toMatchObject({
+        ending: 'error',
+        exitCode: 1,
+        tests: {
+          framework: 'unittest',
+          command: 'python3 -m unittest -q && echo "all" | cat',
+          total: 2,
+          failed: 1,
+          complete: false,
+        },
+      })
+    })
+
+    it('a path may name a project below, or one file of it', async () => {
+      const files = {
+        'app/calc.py': RIGHT,
+        'app/requirements.txt': '',
+        'app/tests/test_calc.py': UNITTEST,
+        'app/tests/test_more.py': UNITTEST,
+        'other/test_x.py': UNITTEST,
+      }
+      expect((await run(files, { tests: { path: 'app' } })).tests).toMatchObject({ total: 4, passed: 4 })
+      expect((await run(files, { tests: { path: 'app/tests/test_more.py' } })).tests).toMatchObject({
+        command: 'python3 -m unittest tests/test_more.py',
         total: 2,
-        failed: 1,
-        complete: false,
-      },
+        passed: 2,
+      })
+      const wrong = await run({ ...files, 'app/calc.py': WRONG }, { tests: { path: 'app' } })
+      expect(wrong.tests?.failures.map(({ file }) => file)).toEqual([
+        'app/tests/test_calc.py',
+        'app/tests/test_more.py',
+      ])
+    })
+
+    it('an install is refused before a sandbox is opened when the policy allows no packages', async () => {
+      expect(await run({ 'requirements.txt': 'six' }, { program: { type: 'install' } })).toMatchObject({
+        ending: 'policy_denied',
+        reason: 'packages_not_allowed',
+        began: false,
+        backend: null,
+        failureReason: expect.stringContaining('packages.pypi'),
+      })
     })
   })
 
-  when('a path may name a project below, or one file of it', async () => {
-    const files = {
-      'app/calc.py': RIGHT,
-      'app/requirements.txt': '',
-      'app/tests/test_calc.py': UNITTEST,
-      'app/tests/test_more.py': UNITTEST,
-      'other/test_x.py': UNITTEST,
-    }
-    expect((await run(files, { tests: { path: 'app' } })).tests).toMatchObject({ total: 4, passed: 4 })
-    expect((await run(files, { tests: { path: 'app/tests/test_more.py' } })).tests).toMatchObject({
-      command: 'python3 -m unittest tests/test_more.py',
-      total: 2,
-      passed: 2,
-    })
-    const wrong = await run({ ...files, 'app/calc.py': WRONG }, { tests: { path: 'app' } })
-    expect(wrong.tests?.failures.map(({ file }) => file)).toEqual([
-      'app/tests/test_calc.py',
-      'app/tests/test_more.py',
-    ])
-  })
-
-  when('an install is refused before a sandbox is opened when the policy allows no packages', async () => {
-    expect(await run({ 'requirements.txt': 'six' }, { program: { type: 'install' } })).toMatchObject({
-      ending: 'policy_denied',
-      reason: 'packages_not_allowed',
-      began: false,
-      backend: null,
-      failureReason: expect.stringContaining('packages.pypi'),
-    })
-  })
-})
-
-describe('pytest in the image', { timeout: TEST_MS }, () => {
-  it('passes, fails with file and line, and tells a file that cannot be collected', async ({ skip }) => {
-    if (!able.has('docker')) skip('docker cannot run here')
+needs('docker').describe('pytest in the image', { timeout: TEST_MS }, () => {
+  it('passes, fails with file and line, and tells a file that cannot be collected', async () => {
     const files = { 'calc.py': RIGHT, 'tests/test_calc.py': PYTEST }
     expect(await tested('docker', files)).toMatchObject({
       ending: 'ok',
@@ -412,10 +401,7 @@ describe('pytest in the image', { timeout: TEST_MS }, () => {
     expect(none).toMatchObject({ ending: 'error', exitCode: 5, reason: 'no_tests' })
   })
 
-  it('names the test that a run ended in, by itself or at its deadline, and a conftest.py that cannot be loaded', async ({
-    skip,
-  }) => {
-    if (!able.has('docker')) skip('docker cannot run here')
+  it('names the test that a run ended in, by itself or at its deadline, and a conftest.py that cannot be loaded', async () => {
     const source = (how: string): string => `import os, pytest
 def test_a(): pass
 def test_b():
@@ -460,8 +446,7 @@ def test_b():
     )
   })
 
-  it('takes options and a fixture of its cache, and leaves none of it', async ({ skip }) => {
-    if (!able.has('docker')) skip('docker cannot run here')
+  it('takes options and a fixture of its cache, and leaves none of it', async () => {
     const files = {
       'pytest.ini': '[pytest]\naddopts = --ff\n',
       'src/calc/__init__.py': RIGHT,
@@ -472,10 +457,7 @@ def test_b():
     expect(outcome.artifacts.map(({ path }) => path).filter((path) => path.includes('cache/v/'))).toEqual([])
   })
 
-  it('names the failures of a command with pytest too, and asks nothing of one that takes no options of ours', async ({
-    skip,
-  }) => {
-    if (!able.has('docker')) skip('docker cannot run here')
+  it('names the failures of a command with pytest too, and asks nothing of one that takes no options of ours', async () => {
     const files = { 'calc.py': WRONG, 'tests/test_calc.py': PYTEST, 'other/test_not.py': 'def test(): 1 / 0' }
     const wrong = await tested('docker', files, { tests: { command: 'python3 -m pytest -q tests | cat' } })
     expect(wrong).toMatchObject({

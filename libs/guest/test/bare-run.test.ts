@@ -1,7 +1,7 @@
 /** A program in the agent prints, ends and fails exactly as without it: same bytes, same exit code, same traceback. */
 import type { Language, ProgramFile } from '@cofferdam/contract'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { canShare, openLab, type Lab, type Way } from './start-agent.ts'
+import { openLab, sharing, type Lab, type Way } from './start-agent.ts'
 
 let lab: Lab
 beforeAll(async () => {
@@ -334,12 +334,11 @@ const inCell = [
 const ways: [Language, string, Way, Case][] = [
   ...all.map(([language, c]): [Language, string, Way, Case] => [language, c.name, 'alone', c]),
   ...inCell.map((c): [Language, string, Way, Case] => ['python', c.name, 'cell', c]),
-  ...(canShare ? inCell : []).map((c): [Language, string, Way, Case] => ['python', c.name, 'shared', c]),
 ]
+const shared = inCell.map((c): [Language, string, Way, Case] => ['python', c.name, 'shared', c])
 
-test.each(ways)(
-  '%s, %s: as without us (%s)',
-  async (language, _name, way, { source, argv, stdin, files }) => {
+for (const each of [test.each(ways), sharing.it.each(shared)])
+  each('%s, %s: as without us (%s)', async (language, _name, way, { source, argv, stdin, files }) => {
     const program = { type: 'script' as const, language, source, ...(argv === undefined ? {} : { argv }) }
     const work = lab.folder()
     const options = {
@@ -355,5 +354,4 @@ test.each(ways)(
       stdout: steady(ours.stdout),
       stderr: steady(ours.stderr),
     }).toEqual({ ...theirs, stdout: steady(theirs.stdout), stderr: steady(theirs.stderr) })
-  },
-)
+  })

@@ -1,5 +1,4 @@
 /** Cells with real agents: forks of the fork server, what a program can do to it, and the proof that nothing stays. */
-import { execFileSync } from 'node:child_process'
 import {
   chmodSync,
   chownSync,
@@ -14,7 +13,8 @@ import {
 } from 'node:fs'
 import { join } from 'node:path'
 import type { Program } from '@cofferdam/contract'
-import { afterAll, beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest'
+import { needs, type PartName } from '@cofferdam/embedded/needs'
+import { afterAll, beforeAll, expect, onTestFinished, test, vi } from 'vitest'
 import { AS_PROGRAM, openLab, PROGRAM_UID, stop, type Agent, type Lab } from './start-agent.ts'
 
 let lab: Lab
@@ -26,15 +26,6 @@ afterAll(() => lab.close())
 const python = (source: string): Program => ({ type: 'script', language: 'python', source })
 const bash = (source: string): Program => ({ type: 'script', language: 'bash', source })
 const isRoot = process.getuid?.() === 0
-
-function works(command: string, ...args: string[]): boolean {
-  try {
-    execFileSync(command, args, { stdio: 'ignore' })
-    return true
-  } catch {
-    return false
-  }
-}
 
 /** A place as a backend makes it: own processes, System V objects and mounts; the work directory on a small tmpfs. */
 function jailed(user: boolean, last = 'true'): { within: string[]; work: string } {
@@ -52,7 +43,7 @@ interface Place {
   /** Agent and program have different uids. */
   isSplit: boolean
   hasOwnPids: boolean
-  skip: boolean
+  needs: readonly PartName[]
   open: () => { within?: string[]; work?: string }
 }
 
@@ -75,26 +66,26 @@ test('what a session installed is found by its later runs, whatever waited befor
 })
 
 const PLACES: Place[] = [
-  { name: 'a process with two uids', isSplit: true, hasOwnPids: false, skip: !isRoot, open: () => ({}) },
+  { name: 'a process with two uids', isSplit: true, hasOwnPids: false, needs: ['root'], open: () => ({}) },
   {
     name: 'a process with one uid',
     isSplit: false,
     hasOwnPids: false,
-    skip: isRoot && !works('setpriv', '--version'),
+    needs: isRoot ? ['setpriv'] : [],
     open: () => (isRoot ? { within: ['setpriv', ...AS_PROGRAM] } : {}),
   },
   {
     name: 'namespaces with two uids',
     isSplit: true,
     hasOwnPids: true,
-    skip: !isRoot || !works('unshare', '--pid', '--fork', '--mount', '--ipc', 'true'),
+    needs: ['mounts'],
     open: () => jailed(false),
   },
   {
     name: 'a user namespace with one uid',
     isSplit: false,
     hasOwnPids: true,
-    skip: !works('unshare', '--user', '--map-root-user', '--pid', '--fork', '--mount', '--ipc', 'true'),
+    needs: ['user-namespaces', 'setpriv'],
     open: () => {
       const { within, work } = jailed(true)
       // Only uid 0 exists in there, so the agent must not try to become another one.
@@ -205,7 +196,7 @@ for wait_ms in (20, 100, 500, 2000, 5000, 10000):
 threading.Thread(target=aim, daemon=True).start()`
 
 for (const place of PLACES)
-  describe.skipIf(place.skip)(`a cell in ${place.name}`, () => {
+  needs(...place.needs).describe(`a cell in ${place.name}`, () => {
     test('gives every run what the first one had, and no process of an earlier one', async () => {
       const cell = await startCell(place)
       const seen: string[] = []
@@ -328,7 +319,7 @@ os.chmod(".", 0o500)`),
 const FREEZER = [
   { root: '/sys/fs/cgroup/freezer', file: 'freezer.state', hold: 'FROZEN', go: 'THAWED', said: 'FROZEN' },
   { root: '/sys/fs/cgroup', file: 'cgroup.freeze', hold: '1', go: '0', said: 'frozen 1' },
-].find(({ root }) => isRoot && works('test', '-w', join(root, 'cgroup.procs')))
+].find(({ root }) => existsSync(join(root, 'cgroup.procs')))
 
 /** Holds it until the function that comes back is called. */
 async function hold(
@@ -349,7 +340,7 @@ async function hold(
 }
 
 const oneUid = PLACES.find((place) => place.name === 'a process with one uid')!
-test.skipIf(FREEZER === undefined || oneUid.skip).each(['SIGINT', 'SIGSTOP', 'SIGKILL'] as const)(
+needs('freezer', ...oneUid.needs).it.each(['SIGINT', 'SIGSTOP', 'SIGKILL'] as const)(
   'a %s that what waits has not acted upon when its program ended does not reach the next run',
   async (signal) => {
     const cell = await startCell(oneUid)
@@ -368,17 +359,20 @@ test.skipIf(FREEZER === undefined || oneUid.skip).each(['SIGINT', 'SIGSTOP', 'SI
   },
 )
 
-const beside = PLACES.filter((place) => !place.hasOwnPids && !place.skip)
-test.each(beside)('a cell in $name is not given up for what others keep on the same tmpfs', async (place) => {
-  const cell = await startCell(place, { work: memoryFolder() })
-  await cell.run(bash('echo one > left'))
-  writeFileSync(join(memoryFolder(), 'of-another'), Buffer.alloc(100_000))
-  await cell.session.clean('none')
-  expect((await cell.run(bash('ls -A'))).stdout).toBe('main.sh\n')
-  await stop(cell)
-})
+for (const place of PLACES.filter(({ hasOwnPids }) => !hasOwnPids))
+  needs(...place.needs).it(
+    `a cell in ${place.name} is not given up for what others keep on the same tmpfs`,
+    async () => {
+      const cell = await startCell(place, { work: memoryFolder() })
+      await cell.run(bash('echo one > left'))
+      writeFileSync(join(memoryFolder(), 'of-another'), Buffer.alloc(100_000))
+      await cell.session.clean('none')
+      expect((await cell.run(bash('ls -A'))).stdout).toBe('main.sh\n')
+      await stop(cell)
+    },
+  )
 
-test.skipIf(!isRoot)('a cell without /proc wipes the mounts that it has', async () => {
+needs('mounts').it('a cell without /proc wipes the mounts that it has', async () => {
   const cell = await lab.start('python', { cell: true, ...jailed(false, 'mount -t tmpfs tmpfs /proc') })
   expect(await cell.run(bash('ls /proc; echo x > /dev/shm/left; echo x > note'))).toMatchObject({
     exit: { exitCode: 0 },
@@ -389,35 +383,35 @@ test.skipIf(!isRoot)('a cell without /proc wipes the mounts that it has', async 
   await stop(cell)
 })
 
-const inNamespaces = PLACES.filter((place) => place.name.includes('namespace'))
-describe.each(inNamespaces.filter((place) => !place.skip))('a cell in $name', (place) => {
-  test('leaves no shared memory, no file beside the work directory and no System V object', async () => {
-    const cell = await startCell(place)
-    await cell.run(
-      python(`import ctypes, os
+for (const place of PLACES.filter(({ name }) => name.includes('namespace')))
+  needs(...place.needs).describe(`a cell in ${place.name}`, () => {
+    test('leaves no shared memory, no file beside the work directory and no System V object', async () => {
+      const cell = await startCell(place)
+      await cell.run(
+        python(`import ctypes, os
 libc = ctypes.CDLL(None)
 print(libc.shmget(77, 4096, 0o1666), libc.semget(78, 1, 0o1666), libc.msgget(79, 0o1666))
 open("/dev/shm/left", "w").write("x" * 100000)
 open("../beside", "w").write("x")`),
-    )
-    await cell.session.clean('none')
-    const { stdout } = await cell.run(
-      bash(
-        'wc -l < /proc/sysvipc/shm; wc -l < /proc/sysvipc/sem; wc -l < /proc/sysvipc/msg; ls -A /dev/shm ..',
-      ),
-    )
-    expect(stdout.replace(/ +/g, '')).toMatch(/^1\n1\n1\n\.\.:\nwork\n\n\/dev\/shm:\n$/)
-    await stop(cell)
-  })
+      )
+      await cell.session.clean('none')
+      const { stdout } = await cell.run(
+        bash(
+          'wc -l < /proc/sysvipc/shm; wc -l < /proc/sysvipc/sem; wc -l < /proc/sysvipc/msg; ls -A /dev/shm ..',
+        ),
+      )
+      expect(stdout.replace(/ +/g, '')).toMatch(/^1\n1\n1\n\.\.:\nwork\n\n\/dev\/shm:\n$/)
+      await stop(cell)
+    })
 
-  test('is given up when the work directory is not the one it was', async () => {
-    const cell = await startCell(place)
-    await cell.run(bash('here=$PWD; cd ..; mv work other && ln -s /etc work; ls -ld $here'))
-    const cleaning = cell.session.clean('none')
-    await expect(cleaning).rejects.toMatchObject({ code: 'sandbox_lost' })
-    await stop(cell)
+    test('is given up when the work directory is not the one it was', async () => {
+      const cell = await startCell(place)
+      await cell.run(bash('here=$PWD; cd ..; mv work other && ln -s /etc work; ls -ld $here'))
+      const cleaning = cell.session.clean('none')
+      await expect(cleaning).rejects.toMatchObject({ code: 'sandbox_lost' })
+      await stop(cell)
+    })
   })
-})
 
 test('a preload is there before the program, changes no answer, and is not used where it could', async () => {
   const room = lab.folder()

@@ -5,8 +5,9 @@
 import { execFileSync } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
 import type { Program, ProgramFile } from '@cofferdam/contract'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { canShare, openLab, stop, type Agent, type Lab, type Ran, type Way } from './start-agent.ts'
+import { needs } from '@cofferdam/embedded/needs'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { openLab, sharing, stop, type Agent, type Lab, type Ran, type Way } from './start-agent.ts'
 
 let lab: Lab
 beforeAll(async () => {
@@ -261,95 +262,97 @@ len("ab")`,
   { name: 'much output in many pieces, and a value', source: 'for n in range(100000): print(n)\n[n]' },
 ]
 
-const WAYS: Way[] = ['alone', 'cell', ...(canShare ? (['shared'] as const) : [])]
+const WAYS: Way[] = ['alone', 'cell', 'shared']
 
-describe.each(WAYS)('an interpreter by way of: %s', (way) => {
-  const start = (): Promise<Agent> =>
-    way === 'shared' ? lab.startShared() : lab.start('python', { cell: way === 'cell' })
+for (const way of WAYS)
+  (way === 'shared' ? sharing : needs()).describe(`an interpreter by way of: ${way}`, () => {
+    const start = (): Promise<Agent> =>
+      way === 'shared' ? lab.startShared() : lab.start('python', { cell: way === 'cell' })
 
-  test.each(CASES.map((c) => [c.name, c] as const))(
-    'ends as without us: %s',
-    async (_name, { source, files }) => {
-      const work = lab.folder()
-      const options = { work, ...(files === undefined ? {} : { files }) }
-      const ours = await lab.once(python(source), { ...options, way })
-      const theirs = await lab.bare(python(source), options)
-      expect({
-        exitCode: ours.exit.exitCode,
-        signal: ours.exit.signal,
-        stdout: steady(ours.stdout),
-        stderr: steady(ours.stderr),
-      }).toEqual({ ...theirs, stdout: steady(theirs.stdout), stderr: steady(theirs.stderr) })
-    },
-  )
+    test.each(CASES.map((c) => [c.name, c] as const))(
+      'ends as without us: %s',
+      async (_name, { source, files }) => {
+        const work = lab.folder()
+        const options = { work, ...(files === undefined ? {} : { files }) }
+        const ours = await lab.once(python(source), { ...options, way })
+        const theirs = await lab.bare(python(source), options)
+        expect({
+          exitCode: ours.exit.exitCode,
+          signal: ours.exit.signal,
+          stdout: steady(ours.stdout),
+          stderr: steady(ours.stderr),
+        }).toEqual({ ...theirs, stdout: steady(theirs.stdout), stderr: steady(theirs.stderr) })
+      },
+    )
 
-  test('ends without taking apart what no check can know of', async () => {
-    const plain = `import json, re, datetime, collections, dataclasses, random, math\n${WITNESS}`
-    for (const last of ['print("end")', '[1, 2]', 'for x in "ab":\n    print(x)']) {
-      const { exit, stdout } = await lab.once(python(plain + last), { way })
-      expect({ exitCode: exit.exitCode, stdout }).toEqual({
-        exitCode: 0,
-        stdout: last.startsWith('print') ? 'end\n' : last.startsWith('for') ? 'a\nb\n' : '',
-      })
-      if (last.startsWith('[')) expect(exit.valueJson).toBe('[1,2]')
-    }
+    test('ends without taking apart what no check can know of', async () => {
+      const plain = `import json, re, datetime, collections, dataclasses, random, math\n${WITNESS}`
+      for (const last of ['print("end")', '[1, 2]', 'for x in "ab":\n    print(x)']) {
+        const { exit, stdout } = await lab.once(python(plain + last), { way })
+        expect({ exitCode: exit.exitCode, stdout }).toEqual({
+          exitCode: 0,
+          stdout: last.startsWith('print') ? 'end\n' : last.startsWith('for') ? 'a\nb\n' : '',
+        })
+        if (last.startsWith('[')) expect(exit.valueJson).toBe('[1,2]')
+      }
+    })
+
+    test('takes all apart for a variable that says so', async () => {
+      const agent = await start()
+      const { stdout } = await agent.run(python(`${WITNESS}print("end")`), {}, { PYTHONMALLOCSTATS: '0' })
+      expect(stdout).toBe((await lab.bare(python(`${WITNESS}print("end")`))).stdout)
+      await stop(agent)
+    })
+
+    test('writes what stands in open files before the end is known', async () => {
+      const agent = await start()
+      await agent.run(python('f = open("out.txt", "w")\nf.write("x" * 70000)\nprint(1)'))
+      expect((await agent.session.read('out.txt', 100_000)).length).toBe(70_000)
+      if (way === 'cell') {
+        await agent.session.clean('files')
+        const { stdout } = await agent.run(python('print(len(open("out.txt").read()))'))
+        expect(stdout).toBe('70000\n')
+      }
+      await stop(agent)
+    })
+
+    test('kills a child that holds stdout after a short end', async () => {
+      const agent = await start()
+      const source = `import os, time\nif not os.fork():\n    time.sleep(600)\nprint("on")`
+      const { exit, stdout }: Ran = await agent.run(python(source))
+      expect({ exitCode: exit.exitCode, stdout }).toEqual({ exitCode: 0, stdout: 'on\n' })
+      await stop(agent)
+    })
+
+    test('survives a soft stop at any moment of the end', async () => {
+      const agent = await lab.start('python', { cell: true })
+      for (let n = 0; n < 10; n++) {
+        const ran = agent.run(python('print("on", flush=True)'), {
+          // The signal after this one would come half of it later, and is none of this test's.
+          onOutput: () => agent.session.interrupt(60_000),
+        })
+        const { exit, stdout, stderr } = await ran
+        expect(stdout).toBe('on\n')
+        // The signal comes before the end, and is then what a bare run makes of it, or after it.
+        if (exit.signal === null) expect({ code: exit.exitCode, stderr }).toEqual({ code: 0, stderr: '' })
+        else expect(exit.signal).toBe('SIGINT')
+      }
+      await stop(agent)
+    })
   })
 
-  test('takes all apart for a variable that says so', async () => {
-    const agent = await start()
-    const { stdout } = await agent.run(python(`${WITNESS}print("end")`), {}, { PYTHONMALLOCSTATS: '0' })
-    expect(stdout).toBe((await lab.bare(python(`${WITNESS}print("end")`))).stdout)
-    await stop(agent)
-  })
-
-  test('writes what stands in open files before the end is known', async () => {
-    const agent = await start()
-    await agent.run(python('f = open("out.txt", "w")\nf.write("x" * 70000)\nprint(1)'))
-    expect((await agent.session.read('out.txt', 100_000)).length).toBe(70_000)
-    if (way === 'cell') {
-      await agent.session.clean('files')
-      const { stdout } = await agent.run(python('print(len(open("out.txt").read()))'))
-      expect(stdout).toBe('70000\n')
-    }
-    await stop(agent)
-  })
-
-  test('kills a child that holds stdout after a short end', async () => {
-    const agent = await start()
-    const source = `import os, time\nif not os.fork():\n    time.sleep(600)\nprint("on")`
-    const { exit, stdout }: Ran = await agent.run(python(source))
-    expect({ exitCode: exit.exitCode, stdout }).toEqual({ exitCode: 0, stdout: 'on\n' })
-    await stop(agent)
-  })
-
-  test('survives a soft stop at any moment of the end', async () => {
-    const agent = await lab.start('python', { cell: true })
-    for (let n = 0; n < 10; n++) {
-      const ran = agent.run(python('print("on", flush=True)'), {
-        // The signal after this one would come half of it later, and is none of this test's.
-        onOutput: () => agent.session.interrupt(60_000),
-      })
-      const { exit, stdout, stderr } = await ran
-      expect(stdout).toBe('on\n')
-      // The signal comes before the end, and is then what a bare run makes of it, or after it.
-      if (exit.signal === null) expect({ code: exit.exitCode, stderr }).toEqual({ code: 0, stderr: '' })
-      else expect(exit.signal).toBe('SIGINT')
-    }
-    await stop(agent)
-  })
-})
-
-describe.each(WAYS.filter((way) => way !== 'cell'))('what rests at its end, by way of: %s', (way) => {
-  /** Looks like a process at its end, which only the agent's own gate is to make. */
-  const REST = `import os, signal, time
+for (const way of ['alone', 'shared'] as const)
+  (way === 'shared' ? sharing : needs()).describe(`what rests at its end, by way of: ${way}`, () => {
+    /** Looks like a process at its end, which only the agent's own gate is to make. */
+    const REST = `import os, signal, time
 def rest():
     signal.pthread_sigmask(signal.SIG_SETMASK, signal.valid_signals() - {signal.SIGRTMAX, signal.SIGRTMAX - 7})
     os.close(1)
     os.close(2)
 `
 
-  /** A vfork(2) that is no start of a program: its child computes in the memory that is there. */
-  const SHARES_MEMORY = `import ctypes
+    /** A vfork(2) that is no start of a program: its child computes in the memory that is there. */
+    const SHARES_MEMORY = `import ctypes
 libc, size = ctypes.PyDLL(None), 1 << 20
 stack = ctypes.create_string_buffer(size)
 ctypes.memset(stack, 1, size)
@@ -361,45 +364,45 @@ call = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)(compute)
 top = ctypes.c_void_p(ctypes.addressof(stack) + size - 64)
 os.waitpid(libc.clone(call, top, 0x4100 | signal.SIGCHLD, None), 0)`
 
-  test('is killed, and has ended', async () => {
-    const agent = way === 'shared' ? await lab.startShared() : await lab.start('python')
-    const { exit, stdout } = await agent.run(
-      python(`${REST}print(os.getpid(), flush=True)\nrest()\nwhile True: pass`),
-    )
-    expect(exit.exitCode).toBe(0)
-    expect(exit.usage.cpu_ms).toBeGreaterThan(0)
-    const look = `import os, time
+    test('is killed, and has ended', async () => {
+      const agent = way === 'shared' ? await lab.startShared() : await lab.start('python')
+      const { exit, stdout } = await agent.run(
+        python(`${REST}print(os.getpid(), flush=True)\nrest()\nwhile True: pass`),
+      )
+      expect(exit.exitCode).toBe(0)
+      expect(exit.usage.cpu_ms).toBeGreaterThan(0)
+      const look = `import os, time
 until = time.monotonic() + 20
 try:
     while time.monotonic() < until: os.kill(${stdout.trim()}, 0)
 except ProcessLookupError:
     print("gone")`
-    expect((await agent.run(python(look))).stdout).toBe('gone\n')
-    await stop(agent)
-  })
-
-  test.each([
-    ['a thread', 'import threading\nthreading.Thread(target=time.sleep, args=(60,), daemon=True).start()'],
-    ['a silent child', 'if not os.fork():\n    os.close(1)\n    os.close(2)\n    time.sleep(60)'],
-    ['a child that it waited for', 'if not os.fork(): os._exit(0)\nos.wait()'],
-    ['time of a child that had its memory, and no page of its own', SHARES_MEMORY],
-    [
-      'a program that it was before',
-      'import sys\nif not sys.argv[1:]: os.execv(sys.executable, [sys.executable, "main.py", "again"])',
-    ],
-    ['I/O that it hides', 'import ctypes\nctypes.CDLL(None).prctl(4, 0)'],
-  ])('is left to its own end with %s', async (_name, before) => {
-    const { exit } = await lab.once(python(`${REST}${before}\nrest()\ntime.sleep(0.1)\nos._exit(3)`), {
-      way,
+      expect((await agent.run(python(look))).stdout).toBe('gone\n')
+      await stop(agent)
     })
-    expect(exit.exitCode).toBe(3)
-  })
 
-  test('leaves nobody whom it makes after the agent has looked at it', async () => {
-    const agent = way === 'shared' ? await lab.startShared() : await lab.start('python')
-    // What the agent kills first gives it the time.
-    await agent.run(
-      python(`${REST}
+    test.each([
+      ['a thread', 'import threading\nthreading.Thread(target=time.sleep, args=(60,), daemon=True).start()'],
+      ['a silent child', 'if not os.fork():\n    os.close(1)\n    os.close(2)\n    time.sleep(60)'],
+      ['a child that it waited for', 'if not os.fork(): os._exit(0)\nos.wait()'],
+      ['time of a child that had its memory, and no page of its own', SHARES_MEMORY],
+      [
+        'a program that it was before',
+        'import sys\nif not sys.argv[1:]: os.execv(sys.executable, [sys.executable, "main.py", "again"])',
+      ],
+      ['I/O that it hides', 'import ctypes\nctypes.CDLL(None).prctl(4, 0)'],
+    ])('is left to its own end with %s', async (_name, before) => {
+      const { exit } = await lab.once(python(`${REST}${before}\nrest()\ntime.sleep(0.1)\nos._exit(3)`), {
+        way,
+      })
+      expect(exit.exitCode).toBe(3)
+    })
+
+    test('leaves nobody whom it makes after the agent has looked at it', async () => {
+      const agent = way === 'shared' ? await lab.startShared() : await lab.start('python')
+      // What the agent kills first gives it the time.
+      await agent.run(
+        python(`${REST}
 ready, told = os.pipe()
 signal.signal(signal.SIGCHLD, signal.SIG_IGN)
 for n in range(12):
@@ -421,39 +424,39 @@ for n in range(5):
         open("made-%d" % os.getpid(), "w").close()
         time.sleep(60)
 time.sleep(1)`),
-    )
-    const look = `import os
+      )
+      const look = `import os
 for name in os.listdir():
     try:
         state = name[:5] == "made-" and open("/proc/%s/stat" % name[5:]).read().rpartition(")")[2].split()[0]
         if state and state != "Z": print(name, state)
     except FileNotFoundError: pass`
-    expect((await agent.run(python(look))).stdout).toBe('')
-    await stop(agent)
-  })
+      expect((await agent.run(python(look))).stdout).toBe('')
+      await stop(agent)
+    })
 
-  test('is left to its own end while somebody may write', async () => {
-    const source = 'import os\nos.dup(1)\nprint("on")'
-    const { exit, stdout } = await lab.once(python(source), { way })
-    expect({ exitCode: exit.exitCode, stdout }).toEqual({ exitCode: 0, stdout: 'on\n' })
-    // It did rest: REST_S of cofferdam_ending.py.
-    expect(exit.usage.wall_ms).toBeGreaterThanOrEqual(20)
-  })
+    test('is left to its own end while somebody may write', async () => {
+      const source = 'import os\nos.dup(1)\nprint("on")'
+      const { exit, stdout } = await lab.once(python(source), { way })
+      expect({ exitCode: exit.exitCode, stdout }).toEqual({ exitCode: 0, stdout: 'on\n' })
+      // It did rest: REST_S of cofferdam_ending.py.
+      expect(exit.usage.wall_ms).toBeGreaterThanOrEqual(20)
+    })
 
-  test('counts what its children used', async () => {
-    const child = '[sys.executable, "-c", "x = bytearray(90 << 20)"]'
-    const source = `import os, sys\nos.waitpid(os.posix_spawn(sys.executable, ${child}, os.environ), 0)\nprint(1)`
-    const { exit } = await lab.once(python(source), { way })
-    expect(exit.usage.peak_memory_bytes).toBeGreaterThan(90 * 2 ** 20)
-  })
+    test('counts what its children used', async () => {
+      const child = '[sys.executable, "-c", "x = bytearray(90 << 20)"]'
+      const source = `import os, sys\nos.waitpid(os.posix_spawn(sys.executable, ${child}, os.environ), 0)\nprint(1)`
+      const { exit } = await lab.once(python(source), { way })
+      expect(exit.usage.peak_memory_bytes).toBeGreaterThan(90 * 2 ** 20)
+    })
 
-  test('has its own CPU time and memory counted', async () => {
-    const source = 'x = bytearray(60 << 20)\nfor i in range(1000000): pass\nprint(1)'
-    const { exit } = await lab.once(python(source), { way })
-    expect(exit.usage.peak_memory_bytes).toBeGreaterThan(60 * 2 ** 20)
-    expect(exit.usage.cpu_ms).toBeGreaterThan(5)
+    test('has its own CPU time and memory counted', async () => {
+      const source = 'x = bytearray(60 << 20)\nfor i in range(1000000): pass\nprint(1)'
+      const { exit } = await lab.once(python(source), { way })
+      expect(exit.usage.peak_memory_bytes).toBeGreaterThan(60 * 2 ** 20)
+      expect(exit.usage.cpu_ms).toBeGreaterThan(5)
+    })
   })
-})
 
 test('the gate rests under the mask that the agent looks for, also with what comes with pandas', () => {
   const agent = fileURLToPath(new URL('../agent', import.meta.url))

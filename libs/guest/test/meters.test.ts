@@ -4,6 +4,7 @@ import { mkdirSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import type { Program } from '@cofferdam/contract'
+import { needs } from '@cofferdam/embedded/needs'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { AS_PROGRAM, openLab, PYTHON, stop, type Lab } from './start-agent.ts'
 
@@ -125,7 +126,7 @@ test('counts the reads and writes of all that a program started, also of what wa
   await stop(agent)
 })
 
-test.skipIf(process.getuid?.() !== 0)('counts them also without any right', async () => {
+needs('root', 'setpriv').it('counts them also without any right', async () => {
   const work = lab.folder()
   const agent = await lab.start('none', {
     work,
@@ -147,29 +148,26 @@ test('does not count what the waiting interpreter read while it started', async 
   await stop(agent)
 })
 
-test.skipIf(process.getuid?.() !== 0)(
-  'measures the disk where the work directory has one of its own',
-  async () => {
-    const work = lab.folder()
-    const agent = await lab.start('none', {
-      work,
-      ownDisk: true,
-      within: [
-        'unshare',
-        '--mount',
-        'sh',
-        '-c',
-        `mount -t tmpfs -o size=16m,mode=777 t ${work} && exec "$@"`,
-        'sh',
-      ],
-    })
-    await agent.session.write([{ path: 'given', bytes: Buffer.alloc(1 << 20) }])
-    const { exit } = await agent.run({
-      type: 'command',
-      shell: 'head -c 3000000 /dev/zero > a; head -c 99999 a > b; rm b',
-    })
-    // Whole pages of tmpfs.
-    expect(exit.usage.disk_bytes).toBe(Math.ceil(3_000_000 / 4096) * 4096)
-    await stop(agent)
-  },
-)
+needs('mounts').it('measures the disk where the work directory has one of its own', async () => {
+  const work = lab.folder()
+  const agent = await lab.start('none', {
+    work,
+    ownDisk: true,
+    within: [
+      'unshare',
+      '--mount',
+      'sh',
+      '-c',
+      `mount -t tmpfs -o size=16m,mode=777 t ${work} && exec "$@"`,
+      'sh',
+    ],
+  })
+  await agent.session.write([{ path: 'given', bytes: Buffer.alloc(1 << 20) }])
+  const { exit } = await agent.run({
+    type: 'command',
+    shell: 'head -c 3000000 /dev/zero > a; head -c 99999 a > b; rm b',
+  })
+  // Whole pages of tmpfs.
+  expect(exit.usage.disk_bytes).toBe(Math.ceil(3_000_000 / 4096) * 4096)
+  await stop(agent)
+})

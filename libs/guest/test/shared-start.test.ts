@@ -1,8 +1,8 @@
 /** One start of Python for the agent and the program's interpreter: what the program gets of it, and what it cannot reach. */
 import type { Program } from '@cofferdam/contract'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { afterAll, beforeAll, expect, test } from 'vitest'
 import { agentOptions, sharedStart } from '../src/index.ts'
-import { canShare, openLab, stop, type Lab } from './start-agent.ts'
+import { openLab, sharing, stop, type Lab } from './start-agent.ts'
 
 let lab: Lab
 beforeAll(async () => {
@@ -39,7 +39,7 @@ test('tells the agent nothing by what the program can read of its own start', ()
   )
 })
 
-describe.runIf(canShare)('as the init of a namespace', () => {
+sharing.describe('as the init of a namespace', () => {
   test('the program’s interpreter is a fork of the first process, which its environment shows', async () => {
     const agent = await lab.startShared({ variables: { PWD: '/elsewhere', LEFT: 'over' } })
     const { stdout } = await agent.run(

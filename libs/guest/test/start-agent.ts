@@ -1,9 +1,10 @@
 /** A real agent as a plain child of the test, and the bare run that it must agree with. */
-import { spawn, spawnSync, type ChildProcess } from 'node:child_process'
+import { spawn, type ChildProcess } from 'node:child_process'
 import { chmodSync, chownSync, mkdirSync, mkdtempSync, realpathSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import type { Exit, Language, Program, ProgramFile, RunIo } from '@cofferdam/contract'
+import { needs } from '@cofferdam/embedded/needs'
 import { agentArgv, createGuestSession, installGuest, languageOf, sharedStart } from '../src/index.ts'
 import type { AgentOptions, GuestSession } from '../src/index.ts'
 
@@ -82,8 +83,8 @@ const AS_INIT = [
   '--no-new-privs',
 ]
 
-/** Whether this host gives what `startShared` needs. */
-export const canShare = spawnSync(AS_INIT[0]!, [...AS_INIT.slice(1), 'true']).status === 0
+/** What `startShared` needs of this host. */
+export const sharing = needs(isRoot ? 'mounts' : 'user-namespaces', 'setpriv')
 
 /** Installs the guest files once for all tests of a file. */
 export async function openLab(): Promise<Lab> {

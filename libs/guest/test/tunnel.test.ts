@@ -5,6 +5,7 @@ import { createServer as createTcpServer, type AddressInfo } from 'node:net'
 import type { Duplex } from 'node:stream'
 import { once } from 'node:events'
 import type { Program } from '@cofferdam/contract'
+import { needs } from '@cofferdam/embedded/needs'
 import { afterAll, beforeAll, expect, test, vi } from 'vitest'
 import { openLab, stop, type Agent, type Lab, type Ran } from './start-agent.ts'
 
@@ -447,7 +448,8 @@ test('refuses a run that may connect where the port is taken, before the program
   await stop(agent)
 })
 
-test.skipIf(process.getuid?.() !== 0)('refuses it where the loopback is down', async () => {
+// Who may mount may also make a network namespace.
+needs('mounts').it('refuses it where the loopback is down', async () => {
   const agent = await lab.start('none', { within: ['unshare', '--net'] })
   await expect(
     agent.run({ type: 'command', shell: 'touch ran' }, { onConnection: () => {} }),

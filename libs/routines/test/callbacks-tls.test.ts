@@ -7,19 +7,11 @@ import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createJudgedDial } from '@cofferdam/egress'
-import { expect, it } from 'vitest'
+import { needs } from '@cofferdam/embedded/needs'
+import { expect } from 'vitest'
 import { postOnce } from '../src/callbacks/post-once.ts'
 
-function hasOpenssl(): boolean {
-  try {
-    execFileSync('openssl', ['version'], { stdio: 'ignore' })
-    return true
-  } catch {
-    return false
-  }
-}
-
-it.skipIf(!hasOpenssl())('is refused where the certificate is not trusted (needs openssl)', async () => {
+needs('openssl').it('is refused where the certificate is not trusted', async () => {
   const folder = mkdtempSync(join(tmpdir(), 'cofferdam-tls-'))
   const request = [
     'req',
