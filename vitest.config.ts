@@ -1,113 +1,105 @@
 /**
- * Projects in three groups. First unit and integration, two files at a time; then e2e and the conformance of backends whose sandboxes are
- * elsewhere, two at a time, for those mostly wait; then alone, file after file, what measures deadlines, drives this machine to its limits or
- * compares order and pace: the conformance of local backends, security, faults. All the same no file may depend on being alone: what it
- * measures must hold on a machine ten times as slow, and what it makes on the host has names of its own.
+ * Three groups, one after the other. First unit tests, all files of a worker in one process. Then everything that starts servers, doubles
+ * and sandboxes, three files at a time on two cores, because most of them wait now and then. Then alone, file after file, what attacks
+ * this machine or measures deadlines on it. All the same no file may depend on being alone: what it measures must hold on a machine ten
+ * times as slow, and what it makes on the host has names of its own.
+ *
+ * The project `long` is the second tier, `npm run test:long`: files named `*.long.test.ts`, and those that go through a table of backends
+ * or targets of which `npm test` takes a part.
  */
-import { existsSync } from 'node:fs'
 import { defineConfig } from 'vitest/config'
 import { LongestFirst } from './scripts/longest-first.ts'
 
-const NEVER = ['**/node_modules/**', '**/.data/**', '**/*.long.test.ts']
+const NEVER = ['**/node_modules/**', '**/.data/**', '**/.cache/**']
+const NOT_LONG = [...NEVER, '**/*.long.test.ts']
 /** Starts one throw-away Redis and Postgres a run, and stops them at its end. */
-const TEST_SERVERS = './libs/embedded/src/test-servers.ts'
-const globalSetup = existsSync(new URL(TEST_SERVERS, import.meta.url)) ? [TEST_SERVERS] : []
-const REMOTE = 'libs/backends/src/{agentcore,azure,e2b,kubernetes}/**/*.conformance.test.ts'
+const globalSetup = ['libs/embedded/src/test-servers.ts']
 
-/** Files that go through a table of backends, targets or themes: part of it in `npm test`, all of it in the long tier. */
-const WHOLE_IN_LONG = ['tests/security/**/*.test.ts', 'libs/backends/src/**/*.conformance.test.ts']
+/** These attack the machine, drive it to its limits, or compare pace: nothing may run beside them. */
+const ALONE_FILES = ['tests/security/**/*.test.ts']
+/** Of these `npm test` runs a part and the long tier runs all. */
+const PARTLY_SHORT = [
+  'tests/security/**/*.test.ts',
+  'libs/backends/src/docker/{docker,gvisor}.conformance.test.ts',
+  'libs/backends/src/process/*.conformance.test.ts',
+  'libs/backends/src/azure/interpreter.conformance.test.ts',
+  'libs/backends/src/kubernetes/foreign.conformance.test.ts',
+]
 
 // A slow, shared 2-core machine runs at a tenth of a quiet one at times; a hang still ends within minutes.
-const FIRST = { maxWorkers: 2, sequence: { groupOrder: 0 } }
-const CONFORMANCE = { testTimeout: 120_000, hookTimeout: 180_000 }
-const FLEET = { globalSetup, testTimeout: 180_000, hookTimeout: 240_000 }
-const IN_PAIRS = { maxWorkers: 2, sequence: { groupOrder: 1 } }
+const UNIT = { testTimeout: 20_000, hookTimeout: 30_000 }
+const PATIENT = { testTimeout: 180_000, hookTimeout: 240_000 }
+const IN_ONE_PROCESS = { isolate: false, maxWorkers: 2, sequence: { groupOrder: 0 } }
+const THREE_AT_A_TIME = { maxWorkers: 3, sequence: { groupOrder: 1 } }
 const ALONE = { fileParallelism: false, sequence: { groupOrder: 2 } }
 
 export default defineConfig({
   test: {
     pool: 'forks',
     teardownTimeout: 60_000,
+    passWithNoTests: true,
     globalSetup: ['scripts/provide-parts.ts'],
     provide: { cofferdamTier: 'short' },
-    passWithNoTests: true,
     sequence: { sequencer: LongestFirst },
     projects: [
       {
         test: {
           name: 'unit',
           include: ['{apps,libs}/*/src/**/*.test.ts', 'scripts/*.test.ts', 'bench/*.test.ts'],
-          exclude: [...NEVER, '**/*.conformance.test.ts'],
-          testTimeout: 20_000,
-          hookTimeout: 30_000,
-          ...FIRST,
+          exclude: [...NOT_LONG, '**/*.conformance.test.ts'],
+          ...UNIT,
+          ...IN_ONE_PROCESS,
         },
       },
       {
         test: {
           name: 'integration',
           include: ['{apps,libs}/*/test/**/*.test.ts'],
-          exclude: NEVER,
+          exclude: NOT_LONG,
           globalSetup,
-          testTimeout: 60_000,
-          hookTimeout: 120_000,
-          ...FIRST,
-        },
-      },
-      {
-        test: {
-          name: 'conformance-remote',
-          include: [REMOTE],
-          exclude: NEVER,
-          ...CONFORMANCE,
-          ...IN_PAIRS,
-        },
-      },
-      {
-        test: {
-          name: 'e2e',
-          include: ['tests/{e2e,architecture}/**/*.test.ts'],
-          exclude: NEVER,
-          ...FLEET,
-          ...IN_PAIRS,
+          ...PATIENT,
+          ...THREE_AT_A_TIME,
         },
       },
       {
         test: {
           name: 'conformance',
           include: ['libs/backends/src/**/*.conformance.test.ts'],
-          exclude: [...NEVER, REMOTE],
-          ...CONFORMANCE,
-          ...ALONE,
+          exclude: NOT_LONG,
+          globalSetup,
+          ...PATIENT,
+          ...THREE_AT_A_TIME,
         },
       },
       {
         test: {
-          name: 'security',
-          include: ['tests/security/**/*.test.ts'],
-          exclude: NEVER,
-          ...FLEET,
-          ...ALONE,
+          name: 'e2e',
+          include: ['tests/**/*.test.ts'],
+          exclude: [...NOT_LONG, ...ALONE_FILES],
+          globalSetup,
+          ...PATIENT,
+          ...THREE_AT_A_TIME,
         },
       },
       {
         test: {
-          name: 'faults',
-          include: ['tests/{faults,model}/**/*.test.ts'],
-          exclude: NEVER,
-          ...FLEET,
+          name: 'alone',
+          include: ALONE_FILES,
+          exclude: NOT_LONG,
+          globalSetup,
+          ...PATIENT,
           ...ALONE,
         },
       },
       {
         test: {
           name: 'long',
-          include: ['**/*.long.test.ts', ...WHOLE_IN_LONG],
-          exclude: ['**/node_modules/**', '**/.data/**', '**/.cache/**'],
+          include: ['**/*.long.test.ts', ...PARTLY_SHORT],
+          exclude: NEVER,
           provide: { cofferdamTier: 'long' },
-          ...FLEET,
-          fileParallelism: false,
-          sequence: { groupOrder: 3 },
+          globalSetup,
+          ...PATIENT,
+          ...ALONE,
         },
       },
     ],

@@ -11,6 +11,7 @@ import {
   writeFileSync,
 } from 'node:fs'
 import { join } from 'node:path'
+import { stripVTControlCharacters } from 'node:util'
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { BROKEN_PROMISES, type BrokenPromise } from './broken-promises.ts'
 
@@ -66,10 +67,7 @@ it.each(BROKEN_PROMISES.map((broken) => [broken.promise, broken] as const))(
   async (_promise, broken) => {
     expect(broken.tests.filter((path) => !existsSync(join(ROOT, path)))).toEqual([])
     const { code, output } = await whileBroken(broken, () => runTests(broken.tests))
-    expect(
-      { code, failed: /Tests .*\d+ failed/.test(output.replaceAll(/\u001b\[[\d;]*m/g, '')) },
-      output,
-    ).toEqual({
+    expect({ code, failed: /Tests .*\d+ failed/.test(stripVTControlCharacters(output)) }, output).toEqual({
       code: 1,
       failed: true,
     })

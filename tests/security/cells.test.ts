@@ -294,6 +294,7 @@ print(x + 1, [f for f in ('/tmp', '/dev/shm') if os.path.exists(f + '/${name}')]
     })
   },
   {
+    daily: isWarm,
     where: (kind) => isWarm(kind) || ['gvisor', 'bwrap as a user', 'self-jail as root'].includes(kind.name),
   },
 )

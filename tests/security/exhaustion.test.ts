@@ -145,7 +145,7 @@ time.sleep(60)`),
       expect((await attack.gone).stdout).toBe('took -1\n')
     })
   },
-  { where: isCold },
+  { where: isCold, daily: ({ name }) => ['docker', 'bwrap as root'].includes(name) },
 )
 
 await onTargets(
@@ -169,5 +169,8 @@ await onTargets(
     })
   },
   // Without namespaces the work directory is a folder of the host; the backend does not declare `disk` there.
-  { where: (kind) => isCold(kind) && kind.section['namespaces'] !== false },
+  {
+    where: (kind) => isCold(kind) && kind.section['namespaces'] !== false,
+    daily: ({ name }) => ['docker', 'bwrap as root'].includes(name),
+  },
 )

@@ -1,10 +1,10 @@
 /** Declares a suite once per backend under attack, with its worker, and looks for leftovers after every test. */
 import { readFileSync } from 'node:fs'
 import type { ExecutionRequestInput } from '@cofferdam/contract'
-import { needs } from '@cofferdam/embedded/needs'
+import { isLongTier, needs } from '@cofferdam/embedded/needs'
 import { afterAll, afterEach, beforeAll, expect, vi } from 'vitest'
 import { crowdOf, leftoversOf, slotsOf } from './host.ts'
-import { startTarget, TARGETS, type Target, type TargetKind } from './target.ts'
+import { isDaily, startTarget, TARGETS, type Target, type TargetKind } from './target.ts'
 
 /** Slow and busy machines need ten times what a quiet one needs. */
 const TEST_MS = 90_000
@@ -12,6 +12,8 @@ const TEST_MS = 90_000
 interface Choice {
   /** Leaves out targets that do not promise what the suite asks, or where another one stands for them. */
   where?: (kind: TargetKind) => boolean
+  /** Of these, the targets that `npm test` attacks; the long tier attacks all. Default: those of `isDaily`. */
+  daily?: (kind: TargetKind) => boolean
   /** What the worker has besides. */
   more?: Partial<TargetKind>
 }
@@ -19,10 +21,11 @@ interface Choice {
 /** Call at the top level of a file, awaited. */
 export async function onTargets(
   suite: (target: Target) => void,
-  { where = () => true, more = {} }: Choice = {},
+  { where = () => true, daily = isDaily, more = {} }: Choice = {},
 ): Promise<void> {
+  const isChosen = (kind: TargetKind): boolean => where(kind) && (isLongTier() || daily(kind))
   const targets = await Promise.all(
-    TARGETS.filter(where).map(async (kind) => {
+    TARGETS.filter(isChosen).map(async (kind) => {
       const needed = needs(...kind.needs)
       return {
         kind,

@@ -19,8 +19,14 @@ import {
 import type { PartName } from '@cofferdam/embedded/needs'
 import { afterEach, beforeEach, expect, vi } from 'vitest'
 import type { Programs } from './programs.ts'
+import type { Theme } from './themes/index.ts'
 
 export interface ExerciseOptions {
+  /**
+   * Themes that `npm test` runs; the long tier runs all. For the second carrier, pool or rung of a backend that is exercised whole
+   * elsewhere: those that the difference can change. Default: all.
+   */
+  shortThemes?: readonly Theme[]
   /** What it needs of the machine; without it one test is skipped with the reason, and no backend is made. Default: nothing. */
   needs?: readonly PartName[]
   /** Default: Python with the standard library. */

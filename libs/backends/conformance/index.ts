@@ -3,56 +3,32 @@
  * tests. A backend's test file is `await exerciseBackend(name, factory, options)`.
  */
 import type { Backend } from '@cofferdam/contract'
-import { needs, type PartName } from '@cofferdam/embedded/needs'
+import { isLongTier, needs, type PartName } from '@cofferdam/embedded/needs'
 import { afterAll, describe, expect, test } from 'vitest'
-import { createHarness, type ExerciseOptions, type Harness } from './harness.ts'
+import { createHarness, type ExerciseOptions } from './harness.ts'
 import { pythonPrograms } from './programs.ts'
-import { abort } from './themes/abort.ts'
-import { bounds } from './themes/bounds.ts'
-import { environment, HOST_MARKER } from './themes/environment.ts'
-import { exit } from './themes/exit.ts'
-import { files } from './themes/files.ts'
-import { interrupt } from './themes/interrupt.ts'
-import { lifecycle } from './themes/lifecycle.ts'
-import { lost } from './themes/lost.ts'
-import { network } from './themes/network.ts'
-import { output } from './themes/output.ts'
-import { parallel } from './themes/parallel.ts'
-import { probe } from './themes/probe.ts'
-import { progress } from './themes/progress.ts'
-import { refusal } from './themes/refusal.ts'
-import { reuse } from './themes/reuse.ts'
-import { separation } from './themes/separation.ts'
-import { stdin } from './themes/stdin.ts'
-import { usage } from './themes/usage.ts'
-import { warm } from './themes/warm.ts'
+import { HOST_MARKER } from './themes/environment.ts'
+import { THEMES } from './themes/index.ts'
 
 export { fakePrograms } from './fake-programs.ts'
 export type { ExerciseOptions } from './harness.ts'
 export { pythonPrograms, type Programs } from './programs.ts'
 export { warmPlaces } from './warm-places.ts'
 
-const THEMES: Record<string, (harness: Harness) => void> = {
-  probe,
-  lifecycle,
-  exit,
-  output,
-  stdin,
-  files,
-  environment,
-  interrupt,
-  bounds,
-  network,
-  separation,
-  parallel,
-  abort,
-  lost,
-  usage,
-  refusal,
-  progress,
-  reuse,
-  warm,
-}
+/** What another way to the same agent can change. */
+export const CARRIER_THEMES = ['exit', 'output', 'stdin', 'files', 'interrupt', 'lost'] as const
+/** What places that wait can change. */
+export const POOL_THEMES = ['lifecycle', 'abort', 'warm'] as const
+/** What another jail around the same agent can change. */
+export const RUNG_THEMES = [
+  'lifecycle',
+  'environment',
+  'bounds',
+  'network',
+  'separation',
+  'lost',
+  'usage',
+] as const
 
 // A probe that does not answer in a minute will not; the daemon of a loaded CI machine may take seconds.
 const PROBE_MS = 60_000
@@ -91,7 +67,9 @@ export async function exerciseBackend(
       return second
     }
     const harness = createHarness(name, backend, options, options.programs ?? pythonPrograms, other)
-    for (const [title, theme] of Object.entries(THEMES)) describe(title, () => theme(harness))
+    const chosen = isLongTier() ? undefined : options.shortThemes
+    for (const [title, theme] of Object.entries(THEMES))
+      if (chosen === undefined || chosen.some((name) => name === title)) describe(title, () => theme(harness))
 
     afterAll(async () => {
       await backend[Symbol.asyncDispose]()

@@ -1,7 +1,7 @@
 import Docker from 'dockerode'
 import type { Sandbox, WorkerId } from '@cofferdam/contract'
 import { newWorkerId } from '@cofferdam/contract'
-import { exerciseBackend, warmPlaces, type ExerciseOptions } from '../../conformance/index.ts'
+import { exerciseBackend, POOL_THEMES, warmPlaces, type ExerciseOptions } from '../../conformance/index.ts'
 import type { BackendDeps } from '../deps.ts'
 import { gvisorConfigSchema } from './config.ts'
 import { createDockerBackend } from './index.ts'
@@ -24,4 +24,8 @@ await exerciseBackend('gvisor', () => gvisor('gvisor'), outside)
 
 const pools = 'gvisor with pools'
 const warmOwner = newWorkerId('c0ffee000002')
-await exerciseBackend(pools, () => gvisor(pools, { warm: warmPlaces(warmOwner) }), { ...outside, warmOwner })
+await exerciseBackend(pools, () => gvisor(pools, { warm: warmPlaces(warmOwner) }), {
+  ...outside,
+  warmOwner,
+  shortThemes: POOL_THEMES,
+})

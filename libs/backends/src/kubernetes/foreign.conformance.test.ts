@@ -6,7 +6,12 @@ import type { Backend } from '@cofferdam/contract'
 import { afterAll } from 'vitest'
 import { startKubernetesDouble } from '../../../../infra/doubles/kubernetes/kubernetes-double.ts'
 import { NODE } from '../../../../infra/doubles/jail.ts'
-import { exerciseStarted, type Exercised, type ExerciseOptions } from '../../conformance/index.ts'
+import {
+  CARRIER_THEMES,
+  exerciseStarted,
+  type Exercised,
+  type ExerciseOptions,
+} from '../../conformance/index.ts'
 import { createKubernetesBackend } from './index.ts'
 
 async function atDouble(runtime: 'sandboxd' | 'python-runtime-sandbox'): Promise<Exercised> {
@@ -35,6 +40,7 @@ async function atDouble(runtime: 'sandboxd' | 'python-runtime-sandbox'): Promise
       double.claims().flatMap(({ name, labels }) => (labels['cofferdam.dev/owner'] === owner ? [name] : [])),
     destroyUnderneath: (sandbox) => double.killPod(String(sandbox.ref.handle['claim'])),
     visibleOnHost: true,
+    shortThemes: CARRIER_THEMES,
   }
   return [factory, options]
 }
