@@ -210,7 +210,8 @@ export async function findParts(options: { root: string; buildsImage: boolean })
           'test -w /sys/fs/cgroup/freezer/cgroup.procs || test -w /sys/fs/cgroup/cgroup.procs',
         )
       : known(false, `uid ${process.getuid?.()}`),
-    pip: command('python3', '-m', 'pip', '--version'),
+    // The python3 on PATH need not be the one that sandboxes of this host see.
+    pip: command('sh', '-c', 'python3 -m pip --version && /usr/bin/python3 -m pip --version'),
     // What the embedded Redis asks when there is none on PATH.
     apt: command('sh', '-c', 'apt-get download --print-uris redis-tools >/dev/null && echo package lists'),
     cgroups: known(cgroups !== null, cgroups === null ? 'no group can be made here' : 'groups can be made'),

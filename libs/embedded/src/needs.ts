@@ -29,7 +29,7 @@ export const PARTS = {
   'postgres-package': 'the npm package of Postgres',
   'redis-server': 'redis-server on PATH',
   apt: 'apt-get with its package lists',
-  pip: 'pip for the python3 on PATH',
+  pip: 'pip for python3, on PATH and of the system',
 } as const
 
 export type PartName = keyof typeof PARTS
