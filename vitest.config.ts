@@ -22,8 +22,10 @@ const PARTLY_SHORT = [
   'tests/security/**/*.test.ts',
   'libs/backends/src/docker/{docker,gvisor}.conformance.test.ts',
   'libs/backends/src/process/*.conformance.test.ts',
-  'libs/backends/src/azure/interpreter.conformance.test.ts',
   'libs/backends/src/kubernetes/foreign.conformance.test.ts',
+  'libs/admission/test/commands-of-bash.test.ts',
+  'tests/e2e/{remote-backends,routines}.test.ts',
+  'tests/faults/chaos.test.ts',
 ]
 
 // A slow, shared 2-core machine runs at a tenth of a quiet one at times; a hang still ends within minutes.

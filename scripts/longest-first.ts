@@ -3,7 +3,6 @@ import { BaseSequencer, type TestSpecification } from 'vitest/node'
 
 /** Files of half a minute and more on a quiet 2-core machine, the longest first. Their size, which vitest goes by, does not tell. */
 export const LONG_FILES: readonly string[] = [
-  'libs/backends/src/azure/interpreter.conformance.test.ts',
   'tests/security/cells.test.ts',
   'libs/backends/src/docker/gvisor.conformance.test.ts',
   'tests/faults/partition.test.ts',
@@ -21,8 +20,6 @@ export const LONG_FILES: readonly string[] = [
   'tests/security/neighbours.test.ts',
   'tests/security/agent.test.ts',
   'tests/security/load.test.ts',
-  'libs/queue/test/chaos.test.ts',
-  'tests/e2e/parity.test.ts',
 ]
 
 const rankOf = (path: string): number => {

@@ -7,7 +7,7 @@ import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { routineInputSchema, type ExecutionRequestInput } from '@cofferdam/contract'
-import { needs, needsBackend } from '@cofferdam/embedded/needs'
+import { isLongTier, needs, needsBackend } from '@cofferdam/embedded/needs'
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { startFleet, type Fleet, type FleetWorker } from '../fleet.ts'
 
@@ -61,7 +61,7 @@ withProcess.describe('the routine lane', () => {
   })
 })
 
-for (const backend of ['process', 'docker', 'gvisor', 'none'])
+for (const backend of isLongTier() ? ['process', 'docker', 'gvisor', 'none'] : ['process', 'docker'])
   needsBackend(backend).describe(`progress in ${backend}`, () => {
     it('is shown live and in the state, redacted', async () => {
       const source = [

@@ -15,6 +15,7 @@ import {
 } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { isLongTier } from '@cofferdam/embedded/needs'
 import { scheduleSeed } from '@cofferdam/embedded/testing'
 import fc from 'fast-check'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
@@ -23,7 +24,8 @@ import { commandsOfText } from '../src/command-policy/find-commands.ts'
 /** Stubs; nothing else can be started but the wrappers. */
 const STUBS = ['aa', 'bb', 'cc', 'dd']
 const WRAPPERS = ['env', 'timeout', 'nice', 'nohup', 'xargs', 'find', 'bash', 'setsid', 'stdbuf']
-const RUNS = 400
+/** Each is a bash that starts programs. */
+const RUNS = isLongTier() ? 400 : 80
 
 let dir = ''
 let runs = 0

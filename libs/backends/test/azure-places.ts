@@ -62,19 +62,11 @@ export async function startAzurePlaces(maxSessions = 40): Promise<AzurePlaces> {
 }
 
 /** The conformance suite for one kind of pool. */
-export async function exerciseAzure(
-  pool: 'python' | 'shell' | 'custom',
-  more: Settings = {},
-  exercise: ExerciseOptions = {},
-): Promise<void> {
-  await exerciseStarted('azure', ['bwrap'], () => started(pool, more, exercise))
+export async function exerciseAzure(pool: 'python' | 'shell' | 'custom', more: Settings = {}): Promise<void> {
+  await exerciseStarted('azure', ['bwrap'], () => started(pool, more))
 }
 
-async function started(
-  pool: 'python' | 'shell' | 'custom',
-  more: Settings,
-  exercise: ExerciseOptions,
-): Promise<Exercised> {
+async function started(pool: 'python' | 'shell' | 'custom', more: Settings): Promise<Exercised> {
   const places = await startAzurePlaces()
   const sessions = await redisSessions()
   afterAll(async () => {
@@ -85,7 +77,6 @@ async function started(
   const factory = (): Backend => createAzureBackend(places.settings(pool, more), deps)
   const all = (): Promise<{ identifier: string }[]> => places.double.pool(pool).list()
   const options: ExerciseOptions = {
-    ...exercise,
     leftovers: async (owner) =>
       (await all()).flatMap(({ identifier }) => (ownerOf(identifier) === owner ? [identifier] : [])),
     destroyUnderneath: async (sandbox) => {

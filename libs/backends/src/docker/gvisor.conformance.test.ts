@@ -1,7 +1,13 @@
 import Docker from 'dockerode'
 import type { Sandbox, WorkerId } from '@cofferdam/contract'
 import { newWorkerId } from '@cofferdam/contract'
-import { exerciseBackend, POOL_THEMES, warmPlaces, type ExerciseOptions } from '../../conformance/index.ts'
+import {
+  exerciseBackend,
+  POOL_THEMES,
+  RUNG_THEMES,
+  warmPlaces,
+  type ExerciseOptions,
+} from '../../conformance/index.ts'
 import type { BackendDeps } from '../deps.ts'
 import { gvisorConfigSchema } from './config.ts'
 import { createDockerBackend } from './index.ts'
@@ -20,7 +26,7 @@ const outside: ExerciseOptions = {
   },
 }
 
-await exerciseBackend('gvisor', () => gvisor('gvisor'), outside)
+await exerciseBackend('gvisor', () => gvisor('gvisor'), { ...outside, shortThemes: RUNG_THEMES })
 
 const pools = 'gvisor with pools'
 const warmOwner = newWorkerId('c0ffee000002')

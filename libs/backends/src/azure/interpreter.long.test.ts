@@ -2,7 +2,6 @@
  * Conformance of `azure` with a PythonLTS pool of the double whose sessions keep what an execution started (setting `detached`). Every
  * step is an execution there, so all of it takes minutes.
  */
-import { CARRIER_THEMES } from '../../conformance/index.ts'
 import { exerciseAzure } from '../../test/azure-places.ts'
 
 const languages = ['python', 'javascript', 'typescript', 'bash'] as const
