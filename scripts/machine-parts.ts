@@ -8,6 +8,7 @@ import { chmod, mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
+import type { Backend } from '@cofferdam/contract'
 import { createBackends, type BackendsConfigInput } from '@cofferdam/backends'
 import { startPostgres, startRedis, type RunningServer } from '@cofferdam/embedded'
 import { PARTS, type FoundParts, type PartName } from '@cofferdam/embedded/needs'
@@ -44,7 +45,7 @@ const FIXES: Readonly<Record<Name, string>> = {
   process: 'apt-get install bubblewrap, or a Linux with Landlock',
   bwrap: 'apt-get install bubblewrap; allow unprivileged user namespaces',
   'self-jail': 'allow unprivileged user namespaces',
-  'landlock-jail': 'a Linux of 6.7 or newer with Landlock',
+  'landlock-jail': 'a Linux of 6.7 or newer with Landlock, as root or with cgroups',
   'user-namespaces': 'allow unprivileged user namespaces; apt-get install util-linux',
   cgroups: 'run as root, or in a unit with Delegate=yes',
   'cgroup-v1': 'a host with cgroup v1, as root',
@@ -96,16 +97,19 @@ async function server(
   }
 }
 
-/** Asks a backend what it asks itself in a worker; it must enforce `limit` then. */
-async function backend(config: BackendsConfigInput, limit?: 'disk'): Promise<Finding> {
+/** Says why a backend whose probe succeeds is not the part that is meant; null when it is. */
+type Objection = (backend: Backend, features: readonly string[]) => string | null
+
+/** Asks a backend what it asks itself in a worker. */
+async function backend(config: BackendsConfigInput, objection: Objection = () => null): Promise<Finding> {
   try {
     const [made] = (await createBackends(config)).values()
     await using probed = made
     const answer = await probed?.probe(AbortSignal.timeout(PATIENCE_MS))
-    if (answer?.ok !== true) return failure(answer?.why)
-    if (limit !== undefined && probed?.capabilities.enforces.includes(limit) !== true)
-      return failure(answer.features.find((feature) => feature.startsWith('no namespaces')))
-    return { ok: true, found: 'its probe succeeds' }
+    if (probed === undefined || answer === undefined) return failure('no backend was made')
+    if (!answer.ok) return failure(answer.why)
+    const why = objection(probed, answer.features)
+    return why === null ? { ok: true, found: 'its probe succeeds' } : failure(why)
   } catch (error) {
     return failure(error)
   }
@@ -114,13 +118,13 @@ async function backend(config: BackendsConfigInput, limit?: 'disk'): Promise<Fin
 /** A jail of the process backend in a folder of its own. */
 async function jail(
   settings: { jail?: 'bwrap' | 'self'; namespaces?: boolean },
-  limit?: 'disk',
+  objection?: Objection,
 ): Promise<Finding> {
   const folder = await mkdtemp(join(tmpdir(), 'cofferdam-part-'))
   // The uids of sandboxes must be able to enter it.
   await chmod(folder, 0o755)
   try {
-    return await backend({ process: { ...settings, runtime_dir: folder } }, limit)
+    return await backend({ process: { ...settings, runtime_dir: folder } }, objection)
   } finally {
     await rm(folder, { recursive: true, force: true })
   }
@@ -133,6 +137,21 @@ async function hosts(): Promise<Finding> {
 }
 
 const isRoot = process.getuid?.() === 0
+/** Where there are no namespaces the self-jail works all the same, without a disk of its own. */
+const namespacesMissing: Objection = ({ capabilities }, features) =>
+  capabilities.enforces.includes('disk')
+    ? null
+    : (features.find((feature) => feature.startsWith('no namespaces')) ?? 'it has no namespaces')
+
+/**
+ * Without root, a cgroup and namespaces, RLIMIT_NPROC counts all processes of the user. How many programs a sandbox can
+ * start then depends on what else runs on the machine, and on the tests themselves.
+ */
+const sharesProcessLimit: Objection = ({ capabilities }) =>
+  isRoot || capabilities.enforces.includes('disk') || capabilities.enforces.includes('memory')
+    ? null
+    : `uid ${process.getuid?.()} shares the limit of processes with its sandboxes`
+
 const known = (ok: boolean, found: string): Promise<Finding> => Promise.resolve({ ok, found })
 
 /** Builds the sandbox image unless it is there; rejects with what is missing for that. */
@@ -166,11 +185,10 @@ export async function findParts(options: { root: string; buildsImage: boolean })
     python3: command('python3', '--version'),
     docker: onEngine(image, { docker: {} }),
     gvisor: onEngine(image, { gvisor: {} }),
-    process: jail({}),
+    process: jail({}, sharesProcessLimit),
     bwrap: jail({ jail: 'bwrap' }),
-    // Where there are no namespaces it works all the same, without a disk of its own.
-    'self-jail': jail({ jail: 'self' }, 'disk'),
-    'landlock-jail': jail({ jail: 'self', namespaces: false }),
+    'self-jail': jail({ jail: 'self' }, namespacesMissing),
+    'landlock-jail': jail({ jail: 'self', namespaces: false }, sharesProcessLimit),
     'user-namespaces': command(
       'unshare',
       ...['--user', '--map-root-user', '--pid', '--fork', '--mount', '--ipc', 'true'],
