@@ -9,6 +9,7 @@ import { createRequire } from 'node:module'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
+import type { Backend } from '@cofferdam/contract'
 import { createBackends, type BackendsConfigInput } from '@cofferdam/backends'
 import { startPostgres, startRedis, type RunningServer } from '@cofferdam/embedded'
 import { PARTS, type FoundParts, type PartName } from '@cofferdam/embedded/needs'
@@ -46,7 +47,7 @@ const FIXES: Readonly<Record<Name, string>> = {
   'process-namespaces': 'apt-get install bubblewrap; allow unprivileged user namespaces, or run as root',
   bwrap: 'apt-get install bubblewrap; allow unprivileged user namespaces',
   'self-jail': 'allow unprivileged user namespaces',
-  'landlock-jail': 'a Linux of 6.7 or newer with Landlock',
+  'landlock-jail': 'a Linux of 6.7 or newer with Landlock, as root or with cgroups',
   'user-namespaces': 'allow unprivileged user namespaces; apt-get install util-linux',
   'unprivileged-namespaces': 'allow unprivileged user namespaces; apt-get install util-linux',
   cgroups: 'run as root, or in a unit with Delegate=yes',
@@ -102,17 +103,19 @@ async function server(
   }
 }
 
+/** Says why a backend whose probe succeeds is not the part that is meant; null when it is. */
+type Objection = (backend: Backend, features: readonly string[]) => string | null
+
 /** Asks a backend what it asks itself in a worker. */
-async function backend(config: BackendsConfigInput, hasNamespaces = false): Promise<Finding> {
+async function backend(config: BackendsConfigInput, objection: Objection = () => null): Promise<Finding> {
   try {
     const [made] = (await createBackends(config)).values()
     await using probed = made
     const answer = await probed?.probe(AbortSignal.timeout(PATIENCE_MS))
-    if (answer?.ok !== true) return failure(answer?.why)
-    // The jail falls back to a rung without namespaces, which has no sessions.
-    return hasNamespaces && probed?.capabilities.sessions.length === 0
-      ? { ok: false, found: 'this host gives no namespaces' }
-      : { ok: true, found: 'its probe succeeds' }
+    if (probed === undefined || answer === undefined) return failure('no backend was made')
+    if (!answer.ok) return failure(answer.why)
+    const why = objection(probed, answer.features)
+    return why === null ? { ok: true, found: 'its probe succeeds' } : failure(why)
   } catch (error) {
     return failure(error)
   }
@@ -121,13 +124,13 @@ async function backend(config: BackendsConfigInput, hasNamespaces = false): Prom
 /** A jail of the process backend in a folder of its own. */
 async function jail(
   settings: { jail?: 'bwrap' | 'self'; namespaces?: boolean },
-  hasNamespaces = false,
+  objection?: Objection,
 ): Promise<Finding> {
   const folder = await mkdtemp(join(tmpdir(), 'cofferdam-part-'))
   // The uids of sandboxes must be able to enter it.
   await chmod(folder, 0o755)
   try {
-    return await backend({ process: { ...settings, runtime_dir: folder } }, hasNamespaces)
+    return await backend({ process: { ...settings, runtime_dir: folder } }, objection)
   } finally {
     await rm(folder, { recursive: true, force: true })
   }
@@ -150,8 +153,21 @@ function npmPackage(name: string): Promise<Finding> {
 }
 
 const isRoot = process.getuid?.() === 0
-const AS_NOBODY = ['--reuid=65534', '--regid=65534', '--clear-groups', '--inh-caps=-all']
-const OWN_NAMESPACES = '--user --map-root-user --pid --fork --mount --ipc --mount-proc true'.split(' ')
+/** Where there are no namespaces the self-jail works all the same, without a disk of its own. */
+const namespacesMissing: Objection = ({ capabilities }, features) =>
+  capabilities.enforces.includes('disk')
+    ? null
+    : (features.find((feature) => feature.startsWith('no namespaces')) ?? 'it has no namespaces')
+
+/**
+ * Without root, a cgroup and namespaces, RLIMIT_NPROC counts all processes of the user. How many programs a sandbox can
+ * start then depends on what else runs on the machine, and on the tests themselves.
+ */
+const sharesProcessLimit: Objection = ({ capabilities }) =>
+  isRoot || capabilities.enforces.includes('disk') || capabilities.enforces.includes('memory')
+    ? null
+    : `uid ${process.getuid?.()} shares the limit of processes with its sandboxes`
+
 const known = (ok: boolean, found: string): Promise<Finding> => Promise.resolve({ ok, found })
 
 /** Builds the sandbox image unless it is there; rejects with what is missing for that. */
@@ -185,15 +201,15 @@ export async function findParts(options: { root: string; buildsImage: boolean })
     python3: command('python3', '--version'),
     docker: onEngine(image, { docker: {} }),
     gvisor: onEngine(image, { gvisor: {} }),
-    process: jail({}),
-    'process-namespaces': jail({}, true),
+    process: jail({}, sharesProcessLimit),
+    'process-namespaces': jail({}, namespacesMissing),
     bwrap: jail({ jail: 'bwrap' }),
-    'self-jail': jail({ jail: 'self' }, true),
-    'landlock-jail': jail({ jail: 'self', namespaces: false }),
-    'user-namespaces': command('unshare', ...OWN_NAMESPACES),
-    'unprivileged-namespaces': isRoot
-      ? command('setpriv', ...AS_NOBODY, 'unshare', ...OWN_NAMESPACES)
-      : command('unshare', ...OWN_NAMESPACES),
+    'self-jail': jail({ jail: 'self' }, namespacesMissing),
+    'landlock-jail': jail({ jail: 'self', namespaces: false }, sharesProcessLimit),
+    'user-namespaces': command(
+      'unshare',
+      ...['--user', '--map-root-user', '--pid', '--fork', '--mount', '--ipc', 'true'],
+    ),
     root: known(isRoot, isRoot ? 'uid 0' : `uid ${process.getuid?.()}`),
     mounts: command('unshare', '--mount', 'mount', '-t', 'tmpfs', 'cofferdam', '/mnt'),
     hosts: hosts(),
