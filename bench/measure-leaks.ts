@@ -3,7 +3,7 @@
  * then the janitor of the other has swept. Counted on the host, not asked of us. Anything but 0 is a bug.
  */
 import { execFile } from 'node:child_process'
-import { readdirSync, readFileSync } from 'node:fs'
+import { readdirSync, readFileSync, type Dirent } from 'node:fs'
 import { promisify } from 'node:util'
 import { fleetOf, type WorkerId } from '@cofferdam/contract'
 import { connectRedis } from '@cofferdam/queue'
@@ -34,20 +34,22 @@ export async function measureLeaks(context: BenchContext): Promise<Record<string
   // At once, two backends share the wait for the heartbeats of their killed workers; what is left counts for both.
   const groups = context.quick ? [BACKENDS] : BACKENDS.map((backend) => [backend])
   for (const group of groups) {
-    const before = await lookAtHost()
-    const ended = await Promise.allSettled(group.map((backend) => runAndSweep(context, backend)))
-    const left = await whatStays(before, context)
-    for (const what of KINDS) for (const name of left[what]) context.note(`left: ${what} ${name}`)
-    for (const [n, backend] of group.entries()) {
-      const end = ended[n]
-      if (end?.status === 'rejected')
-        context.skip(
-          `leaks.${backend}`,
-          end.reason instanceof Error ? end.reason.message : String(end.reason),
-        )
-      else
-        for (const what of KINDS)
-          results[`leaks.${backend}.${what}`] = { unit: 'count', value: left[what].size }
+    const skip = (backend: string, error: unknown): void =>
+      context.skip(`leaks.${backend}`, error instanceof Error ? error.message : String(error))
+    try {
+      const before = await lookAtHost()
+      const ended = await Promise.allSettled(group.map((backend) => runAndSweep(context, backend)))
+      const left = await whatStays(before, context)
+      for (const what of KINDS) for (const name of left[what]) context.note(`left: ${what} ${name}`)
+      for (const [n, backend] of group.entries()) {
+        const end = ended[n]
+        if (end?.status === 'rejected') skip(backend, end.reason)
+        else
+          for (const what of KINDS)
+            results[`leaks.${backend}.${what}`] = { unit: 'count', value: left[what].size }
+      }
+    } catch (error) {
+      for (const backend of group) skip(backend, error)
     }
   }
   return results
@@ -167,9 +169,19 @@ function nameOf(pid: string): string {
 }
 const commandOf = (pid: string): string => orEmpty(() => readFileSync(`/proc/${pid}/cmdline`, 'utf8'))
 
+/** A folder that goes while the tree is read ends the reading: containers of others end at any time. */
+function listAll(root: string, triesLeft = 20): Dirent[] {
+  try {
+    return readdirSync(root, { recursive: true, withFileTypes: true })
+  } catch (error) {
+    if (triesLeft === 0) throw error
+    return listAll(root, triesLeft - 1)
+  }
+}
+
 /** Folders of ours and of Docker, in every hierarchy. */
 function cgroupsBelow(root: string): Set<string> {
-  const folders = readdirSync(root, { recursive: true, withFileTypes: true })
+  const folders = listAll(root)
   const ours = folders.filter(
     (entry) => entry.isDirectory() && /\/(docker|cofferdam)(\/|$)/.test(entry.parentPath),
   )
