@@ -101,16 +101,21 @@ async function cells(
   section: object,
 ): Promise<Record<string, Measured>> {
   await using place = await openLocalPlace(backend, { pools: { start: [] } }, section)
+  const turn = async (key: string): Promise<number> => {
+    const kept = { reuse: 'session', session: { key, scope: 'none', idleMs: null } } as const
+    const { ms, gone } = await place.once(place.spec(PRINT, kept), '2\n')
+    await gone
+    return ms
+  }
+  // The first turn opens the cell, which takes as long as many turns.
+  await Promise.all([turn('a'), turn('b')])
   const samples: number[] = []
   const completedMs: number[] = []
   const startedMs = performance.now()
   const endMs = startedMs + (quick ? 1200 : 10_000)
   const session = async (key: string): Promise<void> => {
-    const turn = { reuse: 'session', session: { key, scope: 'none', idleMs: null } } as const
     while (performance.now() < endMs) {
-      const { ms, gone } = await place.once(place.spec(PRINT, turn), '2\n')
-      await gone
-      samples.push(ms)
+      samples.push(await turn(key))
       completedMs.push(performance.now())
     }
   }
