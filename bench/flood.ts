@@ -9,8 +9,8 @@ const IN_FLIGHT = 200
 
 export interface FloodedQueue extends AsyncDisposable {
   producer: Producer
-  /** Enqueues all, in about their order. */
-  flood(requests: Iterable<ExecutionRequest>): Promise<void>
+  /** Enqueues all, in about their order; resolves with the time at which each was there (`performance.now`). */
+  flood(requests: Iterable<ExecutionRequest>): Promise<number[]>
   /** `INFO memory`'s used_memory, bytes. */
   usedMemory(): Promise<number>
   /** Microseconds that Redis spent in scripts so far. */
@@ -31,12 +31,16 @@ export function openQueue(fleet: Fleet): FloodedQueue {
     producer,
     async flood(requests) {
       const source = requests[Symbol.iterator]()
+      const putMs: number[] = []
       await Promise.all(
         Array.from({ length: IN_FLIGHT }, async () => {
-          for (let next = source.next(); next.done !== true; next = source.next())
+          for (let next = source.next(); next.done !== true; next = source.next()) {
             await producer.put(next.value)
+            putMs.push(performance.now())
+          }
         }),
       )
+      return putMs
     },
     async usedMemory() {
       return Number(/used_memory:(\d+)/.exec(await redis.info('memory'))?.[1])

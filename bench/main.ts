@@ -95,8 +95,9 @@ const report: BenchReport = {
     },
   }
   for (const name of chosen) {
-    context.note(`# ${name}`)
+    const startedMs = performance.now()
     Object.assign(report.results, await PHASES[name]?.(context))
+    context.note(`# ${name} (${Math.round((performance.now() - startedMs) / 1000)} s)`)
   }
 }
 

@@ -5,13 +5,14 @@
 import { newWorkerId } from '@cofferdam/contract'
 import { connectRedis, createConsumer } from '@cofferdam/queue'
 import { openQueue, runOf, type FloodedQueue } from './flood.ts'
-import { interleave } from './rounds.ts'
+import { interleave, perSecond, ratesOf } from './rounds.ts'
 import type { BenchContext, Measured } from './report.ts'
 import { sampleAttempt } from './sample-attempt.ts'
 import { round, summarise } from './statistics.ts'
 
 const MIB = 1_048_576
 const FULL = 100_000
+const SLICES = 5
 const PROGRAM = `# ${'x'.repeat(1022)}`
 
 export async function measureBacklog(context: BenchContext): Promise<Record<string, Measured>> {
@@ -36,14 +37,13 @@ async function memoryOfBacklog(
   context: BenchContext,
   queue: FloodedQueue,
 ): Promise<Record<string, Measured>> {
-  const count = context.quick ? FULL / 5 : FULL
+  const count = context.quick ? FULL / 10 : FULL
   const tenants = Array.from({ length: 10 }, (_, n) => `deep-${n}`)
   for (const tenant of tenants)
     await queue.producer.setTenantLimits(tenant, { weight: 1, concurrency: 1000, max_queued: count })
   const before = await queue.usedMemory()
   const startedMs = performance.now()
-  await queue.flood(requests(count, tenants))
-  const seconds = (performance.now() - startedMs) / 1000
+  const putMs = await queue.flood(requests(count, tenants))
   const grown = (await queue.usedMemory()) - before
   for (const tenant of tenants) {
     let next: string | null | undefined
@@ -61,7 +61,7 @@ async function memoryOfBacklog(
     'backlog.memory_of_100000': { unit: 'MiB', value: round((grown / count / MIB) * FULL) },
     'backlog.memory_of_100000_cancelled': { unit: 'MiB', value: round((ended / count / MIB) * FULL) },
     'backlog.memory_left': { unit: 'MiB', value: round(left / MIB) },
-    'backlog.enqueue': { unit: 'per_second', value: round(count / seconds) },
+    'backlog.enqueue': perSecond(ratesOf(startedMs, putMs, SLICES)),
   }
 }
 
@@ -92,7 +92,7 @@ async function costPerCall(
     20,
   )
   const looked = await queue.scriptMicros()
-  const ran = await drainSome(context, context.quick ? 2000 : 8000)
+  const ran = await drainSome(context, context.quick ? 1000 : 8000)
   const over = await queue.scriptMicros()
   return {
     enqueue: (enqueued - start) / count,

@@ -55,7 +55,7 @@ async function deadlines({ quick }: BenchContext, backend: string): Promise<Reco
   })
   const answered: number[] = []
   const gone: number[] = []
-  for (let i = 0; i < (quick ? 6 : 100); i++) {
+  for (let i = 0; i < (quick ? 5 : 100); i++) {
     await place.ready(1)
     const late = await stopOne(executor, backend)
     answered.push(late.answered)
@@ -121,8 +121,8 @@ async function flood(context: BenchContext, backend: string): Promise<Record<str
         },
         { timeoutMs: 150_000 },
       )
-    // Twenty ordinary executions first, so that the growth is the flood's and not the worker's own start.
-    for (let i = 0; i < 20; i++) await run('print(1+1)')
+    // Ordinary executions first, so that the growth is the flood's and not the worker's own start.
+    for (let i = 0; i < (context.quick ? 5 : 20); i++) await run('print(1+1)')
     const beforeMib = peakMib(pid)
     const result = await run(FLOOD)
     if (result.stdout_bytes !== 1024 ** 3) throw new Error(`it printed ${result.stdout_bytes} bytes`)

@@ -9,7 +9,7 @@ import { DEFAULT_LIMITS } from '@cofferdam/contract'
 import { Queue, QueueEvents } from 'bullmq'
 import { Redis } from 'ioredis'
 import { execute } from './measure-latency.ts'
-import { closedLoop, interleave } from './rounds.ts'
+import { closedLoop, interleave, perSecond } from './rounds.ts'
 import type { BenchContext, Measured } from './report.ts'
 import { cpuMsOf, cpuMsOfFamily } from './process-cpu.ts'
 import { pairedRatio, round, quantile, summarise } from './statistics.ts'
@@ -19,8 +19,8 @@ const CONCURRENCY = 100
 const BACK_TO_BACK = 10
 
 export async function measureNoop(context: BenchContext): Promise<Record<string, Measured>> {
-  const rounds = context.quick ? 2 : 7
-  const roundMs = context.quick ? 1500 : 6000
+  const rounds = context.quick ? 6 : 7
+  const roundMs = context.quick ? 400 : 6000
   const ours: number[] = []
   const bare: number[] = []
   let overhead: number[] = []
@@ -62,8 +62,8 @@ export async function measureNoop(context: BenchContext): Promise<Record<string,
     'overhead.cofferdam': { unit: 'ms', summary: summarise(overhead) },
     'overhead.bare_bullmq': { unit: 'ms', summary: summarise(bareOverhead) },
     'overhead.vs_bare_bullmq': { unit: 'ratio', ratio: pairedRatio(overhead, bareOverhead) },
-    'noop.cofferdam': { unit: 'per_second', value: round(quantile(ours, 0.5)), summary: summarise(ours) },
-    'noop.bare_bullmq': { unit: 'per_second', value: round(quantile(bare, 0.5)), summary: summarise(bare) },
+    'noop.cofferdam': perSecond(ours),
+    'noop.bare_bullmq': perSecond(bare),
     'noop.vs_bare_bullmq': { unit: 'ratio', ratio: pairedRatio(ours, bare) },
     ...Object.fromEntries(
       Object.entries(cpuUs).map(([name, us]): [string, Measured] => [

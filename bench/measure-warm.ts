@@ -1,21 +1,29 @@
 /**
  * Enqueue → result on warm slots, single use, as the client sees it, paired with a bare interpreter start. Before each
- * timed run the pool has had time to refill, so that no start in the background is timed with either side; an
- * execution on `fake` directly before it stands for a fleet that is not asleep (`.idle` leaves it out).
+ * timed run the pool refills, so that no start in the background is timed with either side; an execution on `fake`
+ * directly before it stands for a fleet that is not asleep (`.idle` leaves it out and waits longer).
  */
 import { setTimeout as sleep } from 'node:timers/promises'
+import { freePort } from '@cofferdam/embedded/testing'
 import { barePython, realPython } from './bare-python.ts'
+import { sum } from './flood.ts'
 import { execute, executeSource } from './measure-latency.ts'
 import type { BenchContext, Measured } from './report.ts'
-import { interleave, type Variant } from './rounds.ts'
+import { closedLoop, interleave, type Variant } from './rounds.ts'
 import { pairedRatio, summarise } from './statistics.ts'
 import { startWarmWorker } from './warm-worker.ts'
 
 const BACKENDS = ['docker', 'process', 'gvisor']
-/** Twice the slowest warm-up: gVisor takes 0.4 s, docker 0.15 s. */
-const REFILL_MS = 800
+/** Pause after a slot was used: a fleet that nobody asked for so long is asleep. */
+const ASLEEP_MS = 800
+/** The same where the fleet is woken up before the timed run: by then the used sandbox is destroyed, too. */
+const AWAKE_MS = 300
+/** Pause after the new slot is ready, without a look at the worker, which would wake it up. */
+const SETTLED_MS = { awake: 100, asleep: 400 }
+/** A refill takes 0.15 s on docker and 0.4 s on gVisor. What takes this long failed. */
+const REFILLED_WITHIN_MS = 5000
 /** A worker that has just started still compiles (some 10 % of a figure); a fleet has run for long. */
-const WARM_UP = { fake: 300, backend: 20 }
+const WARM_UP_MS = 1500
 const PANDAS = 'import pandas as pd; print(pd.Series([1, 1]).sum())'
 
 export async function measureWarm(context: BenchContext): Promise<Record<string, Measured>> {
@@ -26,12 +34,14 @@ export async function measureWarm(context: BenchContext): Promise<Record<string,
       { language: 'python' },
       ...(backend === 'gvisor' ? [] : [{ language: 'python', preload: 'data' }]),
     ]
+    const port = await freePort()
     const worker = await startWarmWorker(context, {
       backends: [backend, 'fake'],
       warm: { pools: { start, max_idle: 1 } },
+      env: { COFFERDAM_METRICS_PORT: String(port) },
     })
     try {
-      Object.assign(results, await pairs(context, backend, python))
+      Object.assign(results, await pairs(context, backend, python, port))
     } catch (error) {
       context.skip(`warm.${backend}`, error instanceof Error ? error.message : String(error))
     } finally {
@@ -45,27 +55,32 @@ async function pairs(
   context: BenchContext,
   backend: string,
   python: string,
+  port: number,
 ): Promise<Record<string, Measured>> {
-  const rounds = context.quick ? 12 : 60
-  for (let i = 0; i < WARM_UP.fake; i++) await execute(context, 'fake')
-  for (let i = 0; i < WARM_UP.backend; i++) await execute(context, backend)
+  const rounds = context.quick ? 6 : 60
+  await closedLoop(() => execute(context, 'fake'), 2, WARM_UP_MS)
+  for (let i = 0; i < (context.quick ? 5 : 20); i++) await execute(context, backend)
+  const pool = await watchPool(port)
   const awake = async (): Promise<void> => {
-    await sleep(REFILL_MS)
+    await pool.refilled(AWAKE_MS, SETTLED_MS.awake)
     await execute(context, 'fake')
   }
-  const asleep = async (): Promise<void> => {
-    await sleep(REFILL_MS)
-  }
+  const asleep = (): Promise<void> => pool.refilled(ASLEEP_MS, SETTLED_MS.asleep)
+  const once = (): Promise<void> => pool.using(() => execute(context, backend))
   const variants: Variant[] = [
     { name: 'bare', prepare: awake, run: barePython(python, 'print(1+1)') },
-    { name: 'ours', prepare: awake, run: () => execute(context, backend) },
-    { name: 'idle', prepare: asleep, run: () => execute(context, backend) },
+    { name: 'ours', prepare: awake, run: once },
+    { name: 'idle', prepare: asleep, run: once },
   ]
   const results = await measured(`warm.${backend}`, variants, rounds)
   if (backend === 'gvisor') return results
   const pandas: Variant[] = [
     { name: 'bare', prepare: awake, run: barePython(python, PANDAS) },
-    { name: 'ours', prepare: awake, run: () => executeSource(context, backend, PANDAS, { preload: 'data' }) },
+    {
+      name: 'ours',
+      prepare: awake,
+      run: () => pool.using(() => executeSource(context, backend, PANDAS, { preload: 'data' })),
+    },
   ]
   try {
     await barePython(python, PANDAS)()
@@ -73,7 +88,7 @@ async function pairs(
     context.skip(`warm.${backend}.pandas`, `${python} cannot import pandas (apt install python3-pandas)`)
     return results
   }
-  return { ...results, ...(await measured(`warm.${backend}.pandas`, pandas, Math.ceil(rounds / 2))) }
+  return { ...results, ...(await measured(`warm.${backend}.pandas`, pandas, context.quick ? 6 : 30)) }
 }
 
 async function measured(
@@ -96,4 +111,41 @@ async function measured(
           [`${name}.idle.vs_bare_python`]: { unit: 'ratio', ratio: pairedRatio(idle, bare) },
         }),
   }
+}
+
+/** The refills of a worker, by its metrics: each run takes one slot, and each slot that is warmed after it counts once. */
+async function watchPool(port: number) {
+  let usedMs = performance.now()
+  let wanted = await warmedOf(port)
+  // What the warm-up used is refilled until the count stands still.
+  for (let steady = false; !steady;) {
+    await sleep(ASLEEP_MS)
+    const warmed = await warmedOf(port)
+    steady = warmed === wanted
+    wanted = warmed
+  }
+  return {
+    /** Runs what takes one slot. */
+    async using(run: () => Promise<void>): Promise<void> {
+      wanted += 1
+      await run()
+      usedMs = performance.now()
+    },
+    /** Resolves when the slot is replaced, `settledMs` have passed since, and `pauseMs` since the slot was used. */
+    async refilled(pauseMs: number, settledMs: number): Promise<void> {
+      const deadline = performance.now() + REFILLED_WITHIN_MS
+      while ((await warmedOf(port)) < wanted) {
+        if (performance.now() > deadline) throw new Error(`no new slot within ${REFILLED_WITHIN_MS} ms`)
+        await sleep(50)
+      }
+      await sleep(Math.max(settledMs, usedMs + pauseMs - performance.now()))
+    },
+  }
+}
+
+/** Slots that the worker has warmed so far. */
+async function warmedOf(port: number): Promise<number> {
+  const page = await (await fetch(`http://127.0.0.1:${port}/metrics`)).text()
+  const counts = page.matchAll(/^cofferdam_pool_warm_up(?:_seconds)?_count\b\S* (\d+)/gm)
+  return sum([...counts].map(([, count]) => Number(count)))
 }

@@ -1,5 +1,8 @@
 /** Runs variants interleaved: each round runs every variant once, in a random order, so that drift hits all alike. */
 
+import type { Measured } from './report.ts'
+import { quantile, round, summarise } from './statistics.ts'
+
 export interface Variant {
   name: string
   run(): Promise<unknown>
@@ -14,7 +17,10 @@ export async function interleave(
   deadlineMs = Number.POSITIVE_INFINITY,
 ): Promise<Map<string, number[]>> {
   const samples = new Map<string, number[]>(variants.map((v) => [v.name, []]))
-  for (const variant of variants) await variant.run()
+  for (const variant of variants) {
+    await variant.prepare?.()
+    await variant.run()
+  }
   for (let i = 0; i < rounds && Date.now() < deadlineMs; i++)
     for (const variant of shuffled(variants)) {
       await variant.prepare?.()
@@ -31,19 +37,50 @@ export async function closedLoop(
   concurrency: number,
   durationMs: number,
 ): Promise<number> {
-  const started = performance.now()
-  const end = started + durationMs
-  let completed = 0
+  const [rate = Number.NaN] = await closedLoopRates(run, concurrency, durationMs, 1)
+  return rate
+}
+
+/** The same loop, with the rate of each of `slices` equal shares of the completed calls. */
+export async function closedLoopRates(
+  run: (lane: number) => Promise<unknown>,
+  concurrency: number,
+  durationMs: number,
+  slices: number,
+): Promise<number[]> {
+  const startedMs = performance.now()
+  const endMs = startedMs + durationMs
+  const completedMs: number[] = []
   await Promise.all(
     Array.from({ length: concurrency }, async (_, lane) => {
-      while (performance.now() < end) {
+      while (performance.now() < endMs) {
         await run(lane)
-        completed++
+        completedMs.push(performance.now())
       }
     }),
   )
-  return (completed * 1000) / (performance.now() - started)
+  return ratesOf(startedMs, completedMs, slices)
 }
+
+/**
+ * Completions per second of each of `slices` equal shares of all completions. Shares of the completions, not of the
+ * time: with ten completions a second, a slice of time would often hold one more or one less.
+ */
+export function ratesOf(startedMs: number, completedMs: readonly number[], slices: number): number[] {
+  const ends = Array.from({ length: slices + 1 }, (_, n) => Math.floor((n * completedMs.length) / slices))
+  const timeOf = (count: number): number => completedMs[count - 1] ?? startedMs
+  return ends.slice(1).flatMap((end, n) => {
+    const begin = ends[n] ?? 0
+    return end === begin ? [] : [((end - begin) * 1000) / (timeOf(end) - timeOf(begin))]
+  })
+}
+
+/** A rate with its spread: the median of slices or rounds, and their summary. */
+export const perSecond = (rates: readonly number[]): Measured => ({
+  unit: 'per_second',
+  value: round(quantile(rates, 0.5)),
+  summary: summarise(rates),
+})
 
 function shuffled<T>(items: readonly T[]): T[] {
   return items

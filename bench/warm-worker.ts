@@ -9,12 +9,14 @@ export interface WarmWorkerOptions {
   slots?: number
   /** The `warm` section of cofferdam.config.yaml. */
   warm?: object
+  /** More variables of its environment. */
+  env?: Record<string, string>
 }
 
 /** Starts a worker; JSON is YAML. */
 export async function startWarmWorker(
   { fleet }: BenchContext,
-  { backends, slots = 4, warm = {} }: WarmWorkerOptions,
+  { backends, slots = 4, warm = {}, env = {} }: WarmWorkerOptions,
 ): Promise<FleetWorker> {
   const folder = await mkdtemp(path.join(fleet.dataDir, 'config-'))
   const file = path.join(folder, 'cofferdam.config.yaml')
@@ -23,5 +25,6 @@ export async function startWarmWorker(
     COFFERDAM_CONFIG: file,
     COFFERDAM_BACKENDS: backends.join(','),
     COFFERDAM_SLOTS: String(slots),
+    ...env,
   })
 }
