@@ -168,6 +168,8 @@ const sharesProcessLimit: Objection = ({ capabilities }) =>
     ? null
     : `uid ${process.getuid?.()} shares the limit of processes with its sandboxes`
 
+const AS_NOBODY = ['--reuid=65534', '--regid=65534', '--clear-groups', '--inh-caps=-all']
+const OWN_NAMESPACES = '--user --map-root-user --pid --fork --mount --ipc --mount-proc true'.split(' ')
 const known = (ok: boolean, found: string): Promise<Finding> => Promise.resolve({ ok, found })
 
 /** Builds the sandbox image unless it is there; rejects with what is missing for that. */
@@ -206,10 +208,10 @@ export async function findParts(options: { root: string; buildsImage: boolean })
     bwrap: jail({ jail: 'bwrap' }),
     'self-jail': jail({ jail: 'self' }, namespacesMissing),
     'landlock-jail': jail({ jail: 'self', namespaces: false }, sharesProcessLimit),
-    'user-namespaces': command(
-      'unshare',
-      ...['--user', '--map-root-user', '--pid', '--fork', '--mount', '--ipc', 'true'],
-    ),
+    'user-namespaces': command('unshare', ...OWN_NAMESPACES),
+    'unprivileged-namespaces': isRoot
+      ? command('setpriv', ...AS_NOBODY, 'unshare', ...OWN_NAMESPACES)
+      : command('unshare', ...OWN_NAMESPACES),
     root: known(isRoot, isRoot ? 'uid 0' : `uid ${process.getuid?.()}`),
     mounts: command('unshare', '--mount', 'mount', '-t', 'tmpfs', 'cofferdam', '/mnt'),
     hosts: hosts(),
