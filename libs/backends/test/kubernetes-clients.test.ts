@@ -32,7 +32,7 @@ const claim = (name: string, labels: Record<string, string> = {}) => ({
   spec: { warmPoolRef: { name: 'cofferdam' } },
 })
 
-needs('bwrap').describe('clients of Kubernetes', () => {
+describe('clients of Kubernetes', () => {
   const folder = mkdtempSync(join(tmpdir(), 'cofferdam-kubernetes-clients-'))
   let double: KubernetesDouble
   beforeAll(async () => {
@@ -43,7 +43,7 @@ needs('bwrap').describe('clients of Kubernetes', () => {
     rmSync(folder, { recursive: true })
   })
 
-  needs('kubectl').describe('kubectl', () => {
+  needs('bwrap', 'kubectl').describe('kubectl', () => {
     /** A file of its own instead of the user's, so that nobody's cluster is ever asked. */
     const config = join(folder, 'config')
     const flags = ['--kubeconfig', config, '--cache-dir', join(folder, 'cache')]
@@ -222,7 +222,7 @@ needs('bwrap').describe('clients of Kubernetes', () => {
     })
   })
 
-  describe('@kubernetes/client-node', () => {
+  needs('bwrap').describe('@kubernetes/client-node', () => {
     const config = new KubeConfig()
     beforeAll(() => {
       // HTTP is spoken only by who skips the check of certificates.
