@@ -20,12 +20,11 @@ const ALONE_FILES = ['tests/security/**/*.test.ts']
 /** Of these `npm test` runs a part and the long tier runs all. */
 const PARTLY_SHORT = [
   'tests/security/**/*.test.ts',
-  'libs/backends/src/docker/{docker,gvisor}.conformance.test.ts',
-  'libs/backends/src/process/*.conformance.test.ts',
-  'libs/backends/src/kubernetes/foreign.conformance.test.ts',
-  'libs/admission/test/commands-of-bash.test.ts',
   'tests/e2e/{remote-backends,routines}.test.ts',
-  'tests/faults/chaos.test.ts',
+  'tests/faults/{caps,chaos,crowd,worker-killed}.test.ts',
+  'libs/backends/src/**/*.conformance.test.ts',
+  'libs/backends/test/process-jail.test.ts',
+  'libs/admission/test/commands-of-bash.test.ts',
 ]
 
 // A slow, shared 2-core machine runs at a tenth of a quiet one at times; a hang still ends within minutes.

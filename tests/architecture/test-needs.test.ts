@@ -58,8 +58,8 @@ const USES: readonly Use[] = [
     parts: PROGRAMS,
   },
   {
-    // The double of Azure's management plane opens no jail.
-    pattern: String.raw`\bNAMED\((?!\{ pools: \[\])`,
+    // A double without pools or pods opens no jail.
+    pattern: String.raw`\bNAMED\((?!\{ (?:pools: \[\]|replicas: 0))`,
     parts: {
       startJail: ['bwrap'],
       startAgentcoreDouble: ['bwrap'],
@@ -84,7 +84,10 @@ const USES: readonly Use[] = [
 /** Which parts the `needs` of a file name; `any` where one is computed, as in a table of backends or of targets under attack. */
 function namedIn(text: string): Set<string> {
   const named = new Set(/\bonTargets\(/.test(text) ? ['any'] : [])
-  for (const [, call, list] of text.matchAll(/\bneeds(?:Backend)?\(([^()]*)\)|\bneeds: \[([^\]]*)\]/g)) {
+  if (/\bdescribeAgentcore\(/.test(text)) named.add('bwrap')
+  for (const [, call, list] of text.matchAll(
+    /\bneeds(?:Backend)?\(([^()]*)\)|(?:\bneeds: |\bexerciseStarted\([^[]*)\[([^\]]*)\]/g,
+  )) {
     const words = call ?? list ?? ''
     for (const [, name = ''] of words.matchAll(/'([\w-]+)'/g)) named.add(name)
     if (/(?<!')\b[a-z]\w*(?!\w|')/.test(words.replaceAll(/'[^']*'/g, ''))) named.add('any')
@@ -94,7 +97,7 @@ function namedIn(text: string): Set<string> {
 
 /** The same text, with blanks for comments. */
 const codeOf = (text: string): string =>
-  text.replaceAll(/\/\*\*?[\s\S]*?\*\/|^\s*\/\/.*$/gm, (comment) => comment.replaceAll(/[^\n]/g, ' '))
+  text.replaceAll(/^\s*\/\*[\s\S]*?\*\/|^\s*\/\/.*$/gm, (comment) => comment.replaceAll(/[^\n]/g, ' '))
 
 /** What is wrong with a test file or with a file that tests use. */
 function problemsOf(file: string, text: string): string[] {

@@ -5,7 +5,7 @@ import { startFleet } from '../fleet.ts'
 import { expectNothingHeld } from './accounts.ts'
 import { runChaos } from './chaos.ts'
 
-const EXECUTIONS = isLongTier() ? 2000 : 400
+const EXECUTIONS = isLongTier() ? 2000 : 200
 
 it(`accounts for ${EXECUTIONS} executions over 4 workers of which one is killed every second, with caps moved meanwhile`, async () => {
   await using fleet = await startFleet({ durable: true })

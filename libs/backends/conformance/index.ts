@@ -19,6 +19,23 @@ export { warmPlaces } from './warm-places.ts'
 export const CARRIER_THEMES = ['exit', 'output', 'stdin', 'files', 'interrupt', 'lost'] as const
 /** What places that wait can change. */
 export const POOL_THEMES = ['lifecycle', 'abort', 'warm'] as const
+/** What another kernel below the same container can change; each of its sandboxes costs a second of CPU time. */
+export const KERNEL_THEMES = ['lifecycle', 'bounds', 'network', 'separation', 'usage'] as const
+/** What a vendor's way to our agent decides. The rest is the agent's, which other backends exercise. */
+export const VENDOR_THEMES = [
+  'probe',
+  'lifecycle',
+  'exit',
+  'output',
+  'stdin',
+  'files',
+  'interrupt',
+  'abort',
+  'lost',
+  'usage',
+  'refusal',
+  'reuse',
+] as const
 /** What another jail around the same agent can change. */
 export const RUNG_THEMES = [
   'lifecycle',

@@ -6,7 +6,7 @@ import type { Backend } from '@cofferdam/contract'
 import { afterAll } from 'vitest'
 import { startAzureDouble, type AzureDouble } from '../../../infra/doubles/azure/azure-double.ts'
 import { NODE } from '../../../infra/doubles/jail.ts'
-import { exerciseStarted, type Exercised, type ExerciseOptions } from '../conformance/index.ts'
+import { VENDOR_THEMES, exerciseStarted, type Exercised, type ExerciseOptions } from '../conformance/index.ts'
 import { createAzureBackend } from '../src/azure/index.ts'
 import type { BackendDeps } from '../src/deps.ts'
 import { ownerOf } from '../src/azure/identifier.ts'
@@ -77,6 +77,7 @@ async function started(pool: 'python' | 'shell' | 'custom', more: Settings): Pro
   const factory = (): Backend => createAzureBackend(places.settings(pool, more), deps)
   const all = (): Promise<{ identifier: string }[]> => places.double.pool(pool).list()
   const options: ExerciseOptions = {
+    shortThemes: VENDOR_THEMES,
     leftovers: async (owner) =>
       (await all()).flatMap(({ identifier }) => (ownerOf(identifier) === owner ? [identifier] : [])),
     destroyUnderneath: async (sandbox) => {

@@ -15,7 +15,7 @@ import {
   type Sandbox,
   type SandboxSpec,
 } from '@cofferdam/contract'
-import { needs } from '@cofferdam/embedded/needs'
+import { isLongTier, needs } from '@cofferdam/embedded/needs'
 import { afterAll, beforeAll, expect, test, vi } from 'vitest'
 import { createBackend } from '../src/process/index.ts'
 import { processConfigSchema } from '../src/process/config.ts'
@@ -523,7 +523,8 @@ print(*[attempt(*what) for what in ((16, 3), (17, 3), (38, 5), (40, 1), (31, 3),
 needs('bwrap').describe('bwrap', () => attacks('bwrap', { jail: 'bwrap' }))
 needs('self-jail').describe('self-jail', () => attacks('self-jail', { jail: 'self' }))
 const LANDLOCK = 'self-jail without namespaces'
-needs('landlock-jail').describe(LANDLOCK, () => attacks(LANDLOCK, { jail: 'self', namespaces: false }))
+if (isLongTier())
+  needs('landlock-jail').describe(LANDLOCK, () => attacks(LANDLOCK, { jail: 'self', namespaces: false }))
 
 const ladderFolder = runtimeFolder()
 test('never falls to no fence by itself, and says what a plain subprocess is', async () => {

@@ -7,7 +7,7 @@ import { createSessionRegistry } from '@cofferdam/sessions'
 import { connectRedis } from '@cofferdam/queue'
 import { afterAll } from 'vitest'
 import { startAgentcoreDouble } from '../../../../infra/doubles/agentcore/agentcore-double.ts'
-import { exerciseStarted, type Exercised } from '../../conformance/index.ts'
+import { VENDOR_THEMES, exerciseStarted, type Exercised } from '../../conformance/index.ts'
 import { KEYS, settingsFor, writeKeys } from '../../test/agentcore-at-double.ts'
 import { createAgentcoreBackend } from './index.ts'
 
@@ -32,6 +32,7 @@ async function atDouble(): Promise<Exercised> {
   return [
     factory,
     {
+      shortThemes: VENDOR_THEMES,
       leftovers: async (owner) =>
         double.sessions.running().flatMap(({ id, name }) => (name?.includes(owner) === true ? [id] : [])),
       destroyUnderneath: async (sandbox) =>

@@ -1,13 +1,8 @@
 import Docker from 'dockerode'
 import type { Sandbox, WorkerId } from '@cofferdam/contract'
 import { newWorkerId } from '@cofferdam/contract'
-import {
-  exerciseBackend,
-  POOL_THEMES,
-  RUNG_THEMES,
-  warmPlaces,
-  type ExerciseOptions,
-} from '../../conformance/index.ts'
+import { isLongTier } from '@cofferdam/embedded/needs'
+import { exerciseBackend, KERNEL_THEMES, warmPlaces, type ExerciseOptions } from '../../conformance/index.ts'
 import type { BackendDeps } from '../deps.ts'
 import { gvisorConfigSchema } from './config.ts'
 import { createDockerBackend } from './index.ts'
@@ -26,12 +21,13 @@ const outside: ExerciseOptions = {
   },
 }
 
-await exerciseBackend('gvisor', () => gvisor('gvisor'), { ...outside, shortThemes: RUNG_THEMES })
+await exerciseBackend('gvisor', () => gvisor('gvisor'), { ...outside, shortThemes: KERNEL_THEMES })
 
-const pools = 'gvisor with pools'
-const warmOwner = newWorkerId('c0ffee000002')
-await exerciseBackend(pools, () => gvisor(pools, { warm: warmPlaces(warmOwner) }), {
-  ...outside,
-  warmOwner,
-  shortThemes: POOL_THEMES,
-})
+if (isLongTier()) {
+  const pools = 'gvisor with pools'
+  const warmOwner = newWorkerId('c0ffee000002')
+  await exerciseBackend(pools, () => gvisor(pools, { warm: warmPlaces(warmOwner) }), {
+    ...outside,
+    warmOwner,
+  })
+}

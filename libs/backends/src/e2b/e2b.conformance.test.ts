@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { afterAll } from 'vitest'
 import { startE2bDouble } from '../../../../infra/doubles/e2b/e2b-double.ts'
 import { NODE } from '../../../../infra/doubles/jail.ts'
-import { exerciseStarted, type Exercised } from '../../conformance/index.ts'
+import { VENDOR_THEMES, exerciseStarted, type Exercised } from '../../conformance/index.ts'
 import { redisSessions } from '../../test/redis-sessions.ts'
 import { createE2bBackend } from './index.ts'
 
@@ -35,6 +35,7 @@ async function atDouble(): Promise<Exercised> {
   return [
     factory,
     {
+      shortThemes: VENDOR_THEMES,
       leftovers: async (owner) =>
         double.running().flatMap(({ id, metadata }) => (metadata['cofferdam_owner'] === owner ? [id] : [])),
       destroyUnderneath: (sandbox) => double.end(String(sandbox.ref.handle['sandbox'])),

@@ -9,6 +9,7 @@ import type { Backend } from '@cofferdam/contract'
 import { afterAll } from 'vitest'
 import { startKubernetesDouble } from '../../../../infra/doubles/kubernetes/kubernetes-double.ts'
 import {
+  VENDOR_THEMES,
   exerciseBackend,
   exerciseStarted,
   type Exercised,
@@ -40,6 +41,7 @@ async function atDouble(): Promise<Exercised> {
       { sessions },
     )
   const options: ExerciseOptions = {
+    shortThemes: VENDOR_THEMES,
     leftovers: async (owner) =>
       double.claims().flatMap(({ name, labels }) => (labels['cofferdam.dev/owner'] === owner ? [name] : [])),
     destroyUnderneath: (sandbox) => double.killPod(String(sandbox.ref.handle['claim'])),

@@ -1,5 +1,5 @@
 /** Conformance of the plain subprocess: everything but isolation. */
-import { exerciseBackend } from '../../conformance/index.ts'
+import { exerciseBackend, RUNG_THEMES } from '../../conformance/index.ts'
 import { killAgent, onRung } from '../../test/host-rungs.ts'
 
-await exerciseBackend('none', ...onRung('none', { destroyUnderneath: killAgent }))
+await exerciseBackend('none', ...onRung('none', { destroyUnderneath: killAgent, shortThemes: RUNG_THEMES }))

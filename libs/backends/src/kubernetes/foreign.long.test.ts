@@ -40,7 +40,6 @@ async function atDouble(runtime: 'sandboxd' | 'python-runtime-sandbox'): Promise
       double.claims().flatMap(({ name, labels }) => (labels['cofferdam.dev/owner'] === owner ? [name] : [])),
     destroyUnderneath: (sandbox) => double.killPod(String(sandbox.ref.handle['claim'])),
     visibleOnHost: true,
-    shortThemes: CARRIER_THEMES,
   }
   return [factory, options]
 }
