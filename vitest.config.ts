@@ -25,6 +25,7 @@ const PARTLY_SHORT = [
   'libs/backends/src/**/*.conformance.test.ts',
   'libs/backends/test/process-jail.test.ts',
   'libs/admission/test/commands-of-bash.test.ts',
+  'apps/cli/test/commands.test.ts',
 ]
 
 // A slow, shared 2-core machine runs at a tenth of a quiet one at times; a hang still ends within minutes.

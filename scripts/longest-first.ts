@@ -5,10 +5,8 @@ import { BaseSequencer, type TestSpecification } from 'vitest/node'
 export const LONG_FILES: readonly string[] = [
   'tests/security/cells.test.ts',
   'libs/backends/src/docker/gvisor.conformance.test.ts',
-  'tests/faults/partition.long.test.ts',
   'libs/backends/src/docker/docker.conformance.test.ts',
   'tests/security/egress.test.ts',
-  'libs/backends/src/kubernetes/foreign.long.test.ts',
   'tests/security/exhaustion.test.ts',
   'apps/cli/test/commands.test.ts',
   'tests/e2e/remote-backends.test.ts',

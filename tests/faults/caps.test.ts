@@ -11,6 +11,7 @@ import {
   type AuditRow,
   type TenantCaps,
 } from '@cofferdam/contract'
+import { isLongTier } from '@cofferdam/embedded/needs'
 import pg from 'pg'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { startFleet, type Fleet, type FleetWorker } from '../fleet.ts'
@@ -80,85 +81,100 @@ const programOf = (i: number): object[] => {
   return kinds[i % kinds.length] ?? []
 }
 
+/** Workers that are killed, and Redis that forgets: a dozen starts of workers. */
+const inLongTier = isLongTier() ? it : (): void => undefined
+
 describe('the counters of a tenant', () => {
-  it('are its audit rows after every kind of ending, cancellations, and workers killed in between', async () => {
-    await fleet.createTenant('mixed', { policy: NONE, caps: METERED })
-    const workers = [await startWorker(), await startWorker()]
-    const accepted: Accepted[] = []
-    for (let i = 0; i < 240; i += 1) {
-      const one = await fleet.client.enqueue(fakeRequest('mixed', programOf(i), `agent-${i % 5}`))
-      accepted.push(one)
-      if (i % 11 === 0) await fleet.client.cancel(one.execution_id)
-    }
-    for (const kills of [1, 2]) {
-      await expect
-        .poll(async () => (await auditRows(fleet, 'mixed')).length, { timeout: 60_000 })
-        .toBeGreaterThan(60 * kills)
-      await workers.shift()?.kill()
-      workers.push(await startWorker())
-    }
-    const results = await endingsOf(fleet, accepted, RECOVERY_MS)
-    const rows = await expectExactBooks(fleet, 'mixed', accepted, results)
-    expect(new Set(rows.map((row) => row.ending)).size).toBeGreaterThanOrEqual(4)
-    expect(Math.max(...rows.map((row) => row.charged_cpu_ms ?? 0))).toBe(30_000)
-    // A call on a backend has its price, whatever it did there.
-    const ran = rows.filter((row) => row.quota_charged && row.backend !== null)
-    expect(ran.every((row) => (row.cost ?? 0) >= 1000)).toBe(true)
-
-    // Nothing stays reserved: what is left holds exactly one more execution of 30 CPU seconds.
-    const used = sumOf(rows)
-    // What a dead owner had reserved becomes what its row says once its lease is over and somebody looks.
-    await expect.poll(async () => counters('mixed'), { timeout: LEASE_OVER_MS, interval: 500 }).toEqual(used)
-    await setCaps('mixed', { ...METERED, tenant_daily_cpu_seconds: Math.ceil(used.cpuMs / 1000) + 30 })
-    const last = await fleet.client.enqueue(fakeRequest('mixed', [{ usage: { cpu_ms: 1 } }]))
-    const [result] = await endingsOf(fleet, [last], RECOVERY_MS)
-    expect(result).toMatchObject({ ending: 'ok', usage: { cpu_ms: 1, charged_cpu_ms: 1 } })
-    expect(result?.caps?.tenant_daily_cpu?.used).toBe((used.cpuMs + 1) / 1000)
-    await expect
-      .poll(async () => counters('mixed'), { timeout: LEASE_OVER_MS })
-      .toEqual(sumOf(await auditRows(fleet, 'mixed')))
-    const usage = await fleet.admission.usage('mixed')
-    expect([usage.tenant_daily_cpu?.reserved, usage.tenant_daily_cost?.reserved]).toEqual([0, 0])
-    const today = { from: new Date(Date.now() - 86_400_000).toISOString(), to: new Date().toISOString() }
-    const report = await fleet.store.usage({ tenantId: 'mixed', ...today, groupBy: 'backend' })
-    expect(report.total).toMatchObject({ cpu_ms: used.cpuMs + 1 })
-    await Promise.all(workers.map((worker) => worker.stop()))
-  }, 300_000)
-
-  it('are its audit rows again after Redis lost everything, before anything is admitted', async () => {
-    await untilWindowLasts(DAY_MS, 60_000)
-    await fleet.createTenant('forgotten', { policy: NONE, caps: { ...METERED, tenant_daily: 30 } })
-    const worker = await startWorker()
-    const run = async (count: number) => {
+  inLongTier(
+    'are its audit rows after every kind of ending, cancellations, and workers killed in between',
+    async () => {
+      await fleet.createTenant('mixed', { policy: NONE, caps: METERED })
+      const workers = [await startWorker(), await startWorker()]
       const accepted: Accepted[] = []
-      for (let i = 0; i < count; i += 1)
-        accepted.push(
-          await fleet.client.enqueue(fakeRequest('forgotten', [{ usage: { cpu_ms: 10 } }], `a${i % 3}`)),
-        )
-      return endingsOf(fleet, accepted, RECOVERY_MS)
-    }
-    expect((await run(20)).every((result) => result.ok)).toBe(true)
-    await worker.stop()
-    await fleet.changeRedis(() => rm(path.join(fleet.dataDir, 'redis', 'appendonlydir'), { recursive: true }))
-    expect((await fleet.admission.usage('forgotten')).tenant_daily.used).toBe(0)
-    // Two workers that count at the same time.
-    const workers = await Promise.all([startWorker(), startWorker()])
-    const after = await run(20)
-    const endings = Object.groupBy(after, (result) => result.ending)
-    expect([endings.ok?.length, endings.cap_exceeded?.length]).toEqual([10, 10])
-    const rows = await auditRows(fleet, 'forgotten')
-    await expect.poll(async () => counters('forgotten'), { timeout: 20_000 }).toEqual(sumOf(rows))
-    expect(sumOf(rows)).toMatchObject({ runs: 30, cpuMs: 300 })
-    for (const agent of ['a0', 'a1', 'a2']) {
-      const { agent_hourly: hour } = await fleet.admission.usage('forgotten', agent)
-      const fromMs = Date.parse(hour?.resets_at ?? '') - HOUR_MS
-      const inThisHour = rows.filter(
-        (row) => row.agent_id === agent && row.charged_at !== null && Date.parse(row.charged_at) >= fromMs,
+      for (let i = 0; i < 240; i += 1) {
+        const one = await fleet.client.enqueue(fakeRequest('mixed', programOf(i), `agent-${i % 5}`))
+        accepted.push(one)
+        if (i % 11 === 0) await fleet.client.cancel(one.execution_id)
+      }
+      for (const kills of [1, 2]) {
+        await expect
+          .poll(async () => (await auditRows(fleet, 'mixed')).length, { timeout: 60_000 })
+          .toBeGreaterThan(60 * kills)
+        await workers.shift()?.kill()
+        workers.push(await startWorker())
+      }
+      const results = await endingsOf(fleet, accepted, RECOVERY_MS)
+      const rows = await expectExactBooks(fleet, 'mixed', accepted, results)
+      expect(new Set(rows.map((row) => row.ending)).size).toBeGreaterThanOrEqual(4)
+      expect(Math.max(...rows.map((row) => row.charged_cpu_ms ?? 0))).toBe(30_000)
+      // A call on a backend has its price, whatever it did there.
+      const ran = rows.filter((row) => row.quota_charged && row.backend !== null)
+      expect(ran.every((row) => (row.cost ?? 0) >= 1000)).toBe(true)
+
+      // Nothing stays reserved: what is left holds exactly one more execution of 30 CPU seconds.
+      const used = sumOf(rows)
+      // What a dead owner had reserved becomes what its row says once its lease is over and somebody looks.
+      await expect
+        .poll(async () => counters('mixed'), { timeout: LEASE_OVER_MS, interval: 500 })
+        .toEqual(used)
+      await setCaps('mixed', { ...METERED, tenant_daily_cpu_seconds: Math.ceil(used.cpuMs / 1000) + 30 })
+      const last = await fleet.client.enqueue(fakeRequest('mixed', [{ usage: { cpu_ms: 1 } }]))
+      const [result] = await endingsOf(fleet, [last], RECOVERY_MS)
+      expect(result).toMatchObject({ ending: 'ok', usage: { cpu_ms: 1, charged_cpu_ms: 1 } })
+      expect(result?.caps?.tenant_daily_cpu?.used).toBe((used.cpuMs + 1) / 1000)
+      await expect
+        .poll(async () => counters('mixed'), { timeout: LEASE_OVER_MS })
+        .toEqual(sumOf(await auditRows(fleet, 'mixed')))
+      const usage = await fleet.admission.usage('mixed')
+      expect([usage.tenant_daily_cpu?.reserved, usage.tenant_daily_cost?.reserved]).toEqual([0, 0])
+      const today = { from: new Date(Date.now() - 86_400_000).toISOString(), to: new Date().toISOString() }
+      const report = await fleet.store.usage({ tenantId: 'mixed', ...today, groupBy: 'backend' })
+      expect(report.total).toMatchObject({ cpu_ms: used.cpuMs + 1 })
+      await Promise.all(workers.map((worker) => worker.stop()))
+    },
+    300_000,
+  )
+
+  inLongTier(
+    'are its audit rows again after Redis lost everything, before anything is admitted',
+    async () => {
+      await untilWindowLasts(DAY_MS, 60_000)
+      await fleet.createTenant('forgotten', { policy: NONE, caps: { ...METERED, tenant_daily: 30 } })
+      const worker = await startWorker()
+      const run = async (count: number) => {
+        const accepted: Accepted[] = []
+        for (let i = 0; i < count; i += 1)
+          accepted.push(
+            await fleet.client.enqueue(fakeRequest('forgotten', [{ usage: { cpu_ms: 10 } }], `a${i % 3}`)),
+          )
+        return endingsOf(fleet, accepted, RECOVERY_MS)
+      }
+      expect((await run(20)).every((result) => result.ok)).toBe(true)
+      await worker.stop()
+      await fleet.changeRedis(() =>
+        rm(path.join(fleet.dataDir, 'redis', 'appendonlydir'), { recursive: true }),
       )
-      expect(hour?.used).toBe(inThisHour.length)
-    }
-    await Promise.all(workers.map((one) => one.stop()))
-  }, 300_000)
+      expect((await fleet.admission.usage('forgotten')).tenant_daily.used).toBe(0)
+      // Two workers that count at the same time.
+      const workers = await Promise.all([startWorker(), startWorker()])
+      const after = await run(20)
+      const endings = Object.groupBy(after, (result) => result.ending)
+      expect([endings.ok?.length, endings.cap_exceeded?.length]).toEqual([10, 10])
+      const rows = await auditRows(fleet, 'forgotten')
+      await expect.poll(async () => counters('forgotten'), { timeout: 20_000 }).toEqual(sumOf(rows))
+      expect(sumOf(rows)).toMatchObject({ runs: 30, cpuMs: 300 })
+      for (const agent of ['a0', 'a1', 'a2']) {
+        const { agent_hourly: hour } = await fleet.admission.usage('forgotten', agent)
+        const fromMs = Date.parse(hour?.resets_at ?? '') - HOUR_MS
+        const inThisHour = rows.filter(
+          (row) => row.agent_id === agent && row.charged_at !== null && Date.parse(row.charged_at) >= fromMs,
+        )
+        expect(hour?.used).toBe(inThisHour.length)
+      }
+      await Promise.all(workers.map((one) => one.stop()))
+    },
+    300_000,
+  )
 })
 
 describe('a cap of CPU seconds', () => {

@@ -11,7 +11,7 @@ import {
 } from 'node:fs'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
-import { needs } from '@cofferdam/embedded/needs'
+import { isLongTier, needs } from '@cofferdam/embedded/needs'
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
 import { runHere } from './command-here.ts'
 import {
@@ -51,6 +51,9 @@ interface Report {
   }
   audit: { execution_id: string; ending: string; trace_id: string }
 }
+
+/** Each starts `up` or two commands more, which take seconds. */
+const inLongTier = isLongTier() ? it : (): void => undefined
 
 needs('process').describe('the command', () => {
   let up: Running
@@ -106,7 +109,7 @@ needs('process').describe('the command', () => {
       expect(statSync(dataDir).mode & 0o777).toBe(process.getuid?.() === 0 ? 0o711 : 0o700)
     })
 
-    it('refuses a second one in the same directory, also to clean it', async () => {
+    inLongTier('refuses a second one in the same directory, also to clean it', async () => {
       for (const args of [
         ['up', '--once'],
         ['up', '--once', '--clean'],
@@ -118,7 +121,7 @@ needs('process').describe('the command', () => {
       expect(existsSync(path.join(dataDir, 'admin.key'))).toBe(true)
     })
 
-    it('says that its port is taken before it starts anything', async () => {
+    inLongTier('says that its port is taken before it starts anything', async () => {
       const other = { COFFERDAM_DATA_DIR: path.join(base, 'other') }
       const port = new URL(report.url).port
       const { status, stderr } = await runCommand(['up', '--once', '--port', port], place(other))
@@ -127,7 +130,7 @@ needs('process').describe('the command', () => {
       expect(existsSync(path.join(base, 'other', 'postgres'))).toBe(false)
     })
 
-    it('cleans only a directory that carries its mark', async () => {
+    inLongTier('cleans only a directory that carries its mark', async () => {
       write('precious', 'x')
       const { status, stderr } = await runCommand(
         ['up', '--clean', '--once'],
@@ -206,7 +209,7 @@ needs('process').describe('the command', () => {
       expect(stderr).toContain('cancelled')
     })
 
-    it('runs the file again when it changes with --watch', async () => {
+    inLongTier('runs the file again when it changes with --watch', async () => {
       write('watched.sh', 'echo one')
       const running = start(['run', 'watched.sh', '--watch'])
       await vi.waitFor(() => expect(running.stderr).toContain('Waiting for a change'), STARTED_MS)
@@ -351,7 +354,7 @@ needs('process').describe('the command', () => {
     expect(readFileSync(file, 'utf8')).toBe(all.stdout)
   })
 
-  it('follows audit rows as they are recorded, each once, and goes on where it stopped', async () => {
+  inLongTier('follows audit rows as they are recorded, each once, and goes on where it stopped', async () => {
     await run(['tenant', 'create', 'followed'])
     const code = (n: number) => run(['run', '-', '-l', 'bash', '--tenant', 'followed'], `exit ${n}`)
     await code(1)
@@ -410,30 +413,33 @@ needs('process').describe('the command', () => {
     expect(noKey.stderr).toContain('No API key')
   })
 
-  it('drains and leaves no process at a Ctrl-C, comes up again with what it had, and is removed by --clean', async () => {
-    const { stdout } = await run(['enqueue', '-', '-l', 'bash'], 'echo on; sleep 5; echo off')
-    const id = stdout.trim()
-    await vi.waitFor(async () => expect(await json('status', id)).toMatchObject({ status: 'running' }), {
-      timeout: 30_000,
-    })
-    up.child.kill('SIGINT')
-    const { status, stderr } = await up.ended
-    expect(status).toBe(0)
-    expect(stderr).toContain('Draining')
-    expect(processesNaming(dataDir)).toEqual([])
+  inLongTier(
+    'drains and leaves no process at a Ctrl-C, comes up again with what it had, and is removed by --clean',
+    async () => {
+      const { stdout } = await run(['enqueue', '-', '-l', 'bash'], 'echo on; sleep 5; echo off')
+      const id = stdout.trim()
+      await vi.waitFor(async () => expect(await json('status', id)).toMatchObject({ status: 'running' }), {
+        timeout: 30_000,
+      })
+      up.child.kill('SIGINT')
+      const { status, stderr } = await up.ended
+      expect(status).toBe(0)
+      expect(stderr).toContain('Draining')
+      expect(processesNaming(dataDir)).toEqual([])
 
-    up = startCommand(['up', '--port', '0', '--json'], place())
-    await vi.waitFor(() => (report = JSON.parse(up.stdout) as Report), { timeout: 110_000, interval: 100 })
-    expect(await json('status', id)).toMatchObject({ status: 'ended', result: { stdout: 'on\noff\n' } })
-    up.child.kill('SIGTERM')
-    expect((await up.ended).status).toBe(0)
+      up = startCommand(['up', '--port', '0', '--json'], place())
+      await vi.waitFor(() => (report = JSON.parse(up.stdout) as Report), { timeout: 110_000, interval: 100 })
+      expect(await json('status', id)).toMatchObject({ status: 'ended', result: { stdout: 'on\noff\n' } })
+      up.child.kill('SIGTERM')
+      expect((await up.ended).status).toBe(0)
 
-    const once = await runCommand(['up', '--once', '--clean', '--port', '0'], place())
-    expect(once.status).toBe(0)
-    expect(once.stdout).toContain('| Hello from Python')
-    expect(processesNaming(dataDir)).toEqual([])
-    up = startCommand(['up', '--port', '0', '--json'], place())
-    await vi.waitFor(() => (report = JSON.parse(up.stdout) as Report), { timeout: 110_000, interval: 100 })
-    expect((await run(['status', id])).status).toBe(1)
-  })
+      const once = await runCommand(['up', '--once', '--clean', '--port', '0'], place())
+      expect(once.status).toBe(0)
+      expect(once.stdout).toContain('| Hello from Python')
+      expect(processesNaming(dataDir)).toEqual([])
+      up = startCommand(['up', '--port', '0', '--json'], place())
+      await vi.waitFor(() => (report = JSON.parse(up.stdout) as Report), { timeout: 110_000, interval: 100 })
+      expect((await run(['status', id])).status).toBe(1)
+    },
+  )
 })
