@@ -247,6 +247,13 @@ export async function findParts(options: { root: string; buildsImage: boolean })
   )
 }
 
+/** As if every part that a test may name were missing. */
+export const noParts = (): Part[] =>
+  Object.keys(PARTS).map((name) => {
+    const part = name as PartName
+    return { name: part, ok: false, found: 'TEST_PARTS=none', fix: FIXES[part] }
+  })
+
 /** What tests are told: the parts that they may name. */
 export function partsForTests(parts: readonly Part[]): FoundParts {
   const told = parts.flatMap(({ name, ok, found }) => (name in PARTS ? [[name, ok ? null : found]] : []))

@@ -9,7 +9,7 @@ import type { TestProject } from 'vitest/node'
 import { findParts, partsForTests } from './machine-parts.ts'
 
 export default async function setup(project: TestProject): Promise<void> {
-  const told = process.env['COFFERDAM_PARTS']
+  const told = process.env['TEST_PARTS']
   const root = dirname(dirname(fileURLToPath(import.meta.url)))
   const parts =
     told === undefined
