@@ -24,6 +24,7 @@ const PARTLY_SHORT = [
   'tests/faults/{caps,chaos,crowd,worker-killed}.test.ts',
   'libs/backends/src/**/*.conformance.test.ts',
   'libs/backends/test/process-jail.test.ts',
+  'libs/guest/test/{bare-run,cell}.test.ts',
   'libs/admission/test/commands-of-bash.test.ts',
   'apps/cli/test/commands.test.ts',
 ]

@@ -1,5 +1,6 @@
 /** A program in the agent prints, ends and fails exactly as without it: same bytes, same exit code, same traceback. */
 import type { Language, ProgramFile } from '@cofferdam/contract'
+import { isLongTier } from '@cofferdam/embedded/needs'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { openLab, sharing, type Lab, type Way } from './start-agent.ts'
 
@@ -337,7 +338,7 @@ const ways: [Language, string, Way, Case][] = [
 ]
 const shared = inCell.map((c): [Language, string, Way, Case] => ['python', c.name, 'shared', c])
 
-for (const each of [test.each(ways), sharing.it.each(shared)])
+for (const each of isLongTier() ? [test.each(ways), sharing.it.each(shared)] : [test.each(ways)])
   each('%s, %s: as without us (%s)', async (language, _name, way, { source, argv, stdin, files }) => {
     const program = { type: 'script' as const, language, source, ...(argv === undefined ? {} : { argv }) }
     const work = lab.folder()

@@ -13,7 +13,7 @@ import {
 } from 'node:fs'
 import { join } from 'node:path'
 import type { Program } from '@cofferdam/contract'
-import { needs, type PartName } from '@cofferdam/embedded/needs'
+import { isLongTier, needs, type PartName } from '@cofferdam/embedded/needs'
 import { afterAll, beforeAll, expect, onTestFinished, test, vi } from 'vitest'
 import { AS_PROGRAM, openLab, PROGRAM_UID, stop, type Agent, type Lab } from './start-agent.ts'
 
@@ -93,6 +93,10 @@ const PLACES: Place[] = [
     },
   },
 ]
+
+/** Each kind of separation once: two uids, and namespaces. */
+const DAILY = ['a process with two uids', 'a user namespace with one uid']
+const TRIED = isLongTier() ? PLACES : PLACES.filter(({ name }) => DAILY.includes(name))
 
 const startCell = (place: Place, options: { preload?: string[]; work?: string } = {}): Promise<Agent> =>
   lab.start('python', { cell: true, ...place.open(), ...options })
@@ -195,7 +199,7 @@ for wait_ms in (20, 100, 500, 2000, 5000, 10000):
     libc.timer_settime(timer, 0, struct.pack("<qqqq", 0, 0, wait_ms // 1000, wait_ms % 1000 * 1_000_000), None)
 threading.Thread(target=aim, daemon=True).start()`
 
-for (const place of PLACES)
+for (const place of TRIED)
   needs(...place.needs).describe(`a cell in ${place.name}`, () => {
     test('gives every run what the first one had, and no process of an earlier one', async () => {
       const cell = await startCell(place)
@@ -359,7 +363,7 @@ needs('freezer', ...oneUid.needs).it.each(['SIGINT', 'SIGSTOP', 'SIGKILL'] as co
   },
 )
 
-for (const place of PLACES.filter(({ hasOwnPids }) => !hasOwnPids))
+for (const place of TRIED.filter(({ hasOwnPids }) => !hasOwnPids))
   needs(...place.needs).it(
     `a cell in ${place.name} is not given up for what others keep on the same tmpfs`,
     async () => {
@@ -383,7 +387,7 @@ needs('mounts').it('a cell without /proc wipes the mounts that it has', async ()
   await stop(cell)
 })
 
-for (const place of PLACES.filter(({ name }) => name.includes('namespace')))
+for (const place of TRIED.filter(({ name }) => name.includes('namespace')))
   needs(...place.needs).describe(`a cell in ${place.name}`, () => {
     test('leaves no shared memory, no file beside the work directory and no System V object', async () => {
       const cell = await startCell(place)
