@@ -4,7 +4,7 @@ import path from 'node:path'
 import type { ExecutionRequestInput, ExecutionResult } from '@cofferdam/contract'
 import { connectRedis } from '@cofferdam/queue'
 import { createSessionRegistry } from '@cofferdam/sessions'
-import { isLongTier, needs } from '@cofferdam/embedded/needs'
+import { inLongTier, needs } from '@cofferdam/embedded/needs'
 import { afterAll, beforeAll, expect, it, onTestFinished, vi } from 'vitest'
 import {
   EXAMPLE_SECRETS,
@@ -25,9 +25,6 @@ const withBwrap = needs('bwrap')
 const SWEPT_MS = 60_000
 /** A session waits out what befalls its worker, on any machine. */
 const RESTS = { idle_ms: 600_000 }
-
-/** Workers that are killed are missed after their lock has run out, which takes half a minute each time. */
-const inLongTier = isLongTier() ? it : (): void => undefined
 
 withBwrap.describe('remote backends', { timeout: 120_000 }, () => {
   let fleet: Fleet

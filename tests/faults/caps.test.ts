@@ -11,7 +11,7 @@ import {
   type AuditRow,
   type TenantCaps,
 } from '@cofferdam/contract'
-import { isLongTier } from '@cofferdam/embedded/needs'
+import { inLongTier } from '@cofferdam/embedded/needs'
 import pg from 'pg'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { startFleet, type Fleet, type FleetWorker } from '../fleet.ts'
@@ -80,9 +80,6 @@ const programOf = (i: number): object[] => {
   ]
   return kinds[i % kinds.length] ?? []
 }
-
-/** Workers that are killed, and Redis that forgets: a dozen starts of workers. */
-const inLongTier = isLongTier() ? it : (): void => undefined
 
 describe('the counters of a tenant', () => {
   inLongTier(

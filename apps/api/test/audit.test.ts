@@ -59,7 +59,8 @@ const rowsOf = (text: string): AuditRow[] =>
 describe('GET /v1/audit/export', () => {
   it('sends every row as a line, newest first, and goes on behind the last one that came', async () => {
     // Not of one millisecond, in which ids have no order.
-    const [newest, older] = [newExecutionId(), newExecutionId(Date.now() - 1)]
+    const nowMs = Date.now()
+    const [newest, older] = [newExecutionId(nowMs), newExecutionId(nowMs - 1)]
     const ids = [await record({ agent: 'lines', id: newest }), await record({ agent: 'lines', id: older })]
     const theirs = await record({ tenant: 'globex', agent: 'lines' })
     const url = '/v1/audit/export?agent_id=lines'

@@ -11,7 +11,7 @@ import {
 } from 'node:fs'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
-import { isLongTier, needs } from '@cofferdam/embedded/needs'
+import { inLongTier, needs } from '@cofferdam/embedded/needs'
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
 import { runHere } from './command-here.ts'
 import {
@@ -51,9 +51,6 @@ interface Report {
   }
   audit: { execution_id: string; ending: string; trace_id: string }
 }
-
-/** Each starts `up` or two commands more, which take seconds. */
-const inLongTier = isLongTier() ? it : (): void => undefined
 
 needs('process').describe('the command', () => {
   let up: Running

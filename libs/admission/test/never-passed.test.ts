@@ -1,5 +1,6 @@
 /** Promise 5 of DESIGN §10: caps are never passed and never leaked, whatever dies on the way. Exact counts. */
 import { DEFAULT_TENANT_CAPS, newExecutionId, type TenantCaps } from '@cofferdam/contract'
+import { inLongTier } from '@cofferdam/embedded/needs'
 import { isolatedRedis, type TestServer } from '@cofferdam/embedded/testing'
 import type { Redis } from 'ioredis'
 import { spawn, type ChildProcess } from 'node:child_process'
@@ -93,36 +94,44 @@ describe('32 clients in 4 processes', () => {
     expect((await seen(open.redis, tenant)).day).toBe(300)
   }, 120_000)
 
-  it('fill the hour of each agent exactly to its cap', async () => {
-    const tenant = 'by-hour'
-    const fighters = await fight(tenant, { tenant_daily: 5000, agent_hourly: 25 }, 100)
-    const totals = (await Promise.all(fighters.map((f) => f.ended))).map((t) => t!)
-    const counted = await seen(open.redis, tenant)
-    expect(Math.max(...counted.hours)).toBeLessThanOrEqual(25)
-    expect(counted.entries).toBe(sum(totals.map((t) => t.charged - t.refunded)))
-    expect(counted.day).toBe(counted.entries)
-    expect(counted.sumOfHours).toBe(counted.entries)
-    await fillUp(tenant)
-    expect((await seen(open.redis, tenant)).hours).toEqual(Array.from({ length: AGENTS }, () => 25))
-  }, 120_000)
+  inLongTier(
+    'fill the hour of each agent exactly to its cap',
+    async () => {
+      const tenant = 'by-hour'
+      const fighters = await fight(tenant, { tenant_daily: 5000, agent_hourly: 25 }, 100)
+      const totals = (await Promise.all(fighters.map((f) => f.ended))).map((t) => t!)
+      const counted = await seen(open.redis, tenant)
+      expect(Math.max(...counted.hours)).toBeLessThanOrEqual(25)
+      expect(counted.entries).toBe(sum(totals.map((t) => t.charged - t.refunded)))
+      expect(counted.day).toBe(counted.entries)
+      expect(counted.sumOfHours).toBe(counted.entries)
+      await fillUp(tenant)
+      expect((await seen(open.redis, tenant)).hours).toEqual(Array.from({ length: AGENTS }, () => 25))
+    },
+    120_000,
+  )
 
-  it('never run more at once than the limit, and what died frees its place', async () => {
-    const tenant = 'by-lease'
-    const fighters = await fight(
-      tenant,
-      { tenant_daily: 100_000, agent_hourly: 100_000, concurrency: 5 },
-      200,
-    )
-    const all = Promise.all(fighters.map((f) => f.ended))
-    let most = 0
-    let over = false
-    void all.finally(() => (over = true))
-    while (!over) most = Math.max(most, (await open.admission.usage(tenant)).concurrency.running)
-    const totals = (await all).map((t) => t!)
-    expect(most).toBe(5)
-    expect(sum(totals.map((t) => t.refused['tenant_concurrency'] ?? 0))).toBeGreaterThan(0)
-    await leasesFree(tenant)
-  }, 120_000)
+  inLongTier(
+    'never run more at once than the limit, and what died frees its place',
+    async () => {
+      const tenant = 'by-lease'
+      const fighters = await fight(
+        tenant,
+        { tenant_daily: 100_000, agent_hourly: 100_000, concurrency: 5 },
+        200,
+      )
+      const all = Promise.all(fighters.map((f) => f.ended))
+      let most = 0
+      let over = false
+      void all.finally(() => (over = true))
+      while (!over) most = Math.max(most, (await open.admission.usage(tenant)).concurrency.running)
+      const totals = (await all).map((t) => t!)
+      expect(most).toBe(5)
+      expect(sum(totals.map((t) => t.refused['tenant_concurrency'] ?? 0))).toBeGreaterThan(0)
+      await leasesFree(tenant)
+    },
+    120_000,
+  )
 
   it('leave exact counts when processes are killed in the middle', async () => {
     const tenant = 'killed'

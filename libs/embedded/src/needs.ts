@@ -48,6 +48,13 @@ declare module 'vitest' {
 /** True in `npm run test:long`, where tables of backends, targets and themes are gone through whole. */
 export const isLongTier = (): boolean => inject('cofferdamTier') === 'long'
 
+/** vitest's own `it`, for tests that only the long tier has. In the short tier they do not exist, so nothing is skipped. */
+export const inLongTier = ((title: string, ...rest: unknown[]) => {
+  if (isLongTier()) (it as unknown as Declare)(title, ...rest)
+}) as unknown as TestAPI
+
+type Declare = (title: string, ...rest: unknown[]) => unknown
+
 export interface Needed {
   /** The first missing part and why it is missing; null when all of them are there. */
   readonly lacking: string | null
@@ -88,7 +95,6 @@ function titled<Api extends SuiteAPI | TestAPI>(api: Api, lacking: string | null
   if (lacking === null) return api
   // In titles of `each` these signs are placeholders.
   const reason = NEEDS + lacking.replaceAll(' > ', ' / ').replaceAll(/[%$]/g, '')
-  type Declare = (title: string, ...rest: unknown[]) => unknown
   const declare =
     (skip: Declare): Declare =>
     (title, ...rest) =>
