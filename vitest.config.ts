@@ -1,7 +1,7 @@
 /**
  * Three groups, one after the other. First unit tests, all files of a worker in one process. Then everything that starts servers, doubles
- * and sandboxes, three files at a time on two cores, because most of them wait now and then. Then alone, file after file, what attacks
- * this machine or measures deadlines on it. All the same no file may depend on being alone: what it measures must hold on a machine ten
+ * and sandboxes, three files at a time on two cores, because most of them wait now and then. Then alone, file after file, what drives
+ * this machine to its limits. All the same no file may depend on being alone: what it measures must hold on a machine ten
  * times as slow, and what it makes on the host has names of its own.
  *
  * The project `long` is the second tier, `npm run test:long`: files named `*.long.test.ts`, and those that go through a table of backends
@@ -15,8 +15,8 @@ const NOT_LONG = [...NEVER, '**/*.long.test.ts']
 /** Starts one throw-away Redis and Postgres a run, and stops them at its end. */
 const globalSetup = ['libs/embedded/src/test-servers.ts']
 
-/** These attack the machine, drive it to its limits, or compare pace: nothing may run beside them. */
-const ALONE_FILES = ['tests/security/**/*.test.ts']
+/** These drive the machine to its limits or measure how soon it answers: nothing runs beside them. */
+const ALONE_FILES = ['tests/security/{exhaustion,load,neighbours}.test.ts']
 /** Of these `npm test` runs a part and the long tier runs all. */
 const PARTLY_SHORT = [
   'tests/security/**/*.test.ts',
