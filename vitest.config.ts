@@ -1,8 +1,8 @@
 /**
- * Three groups, one after the other. First unit tests, all files of a worker in one process. Then everything that starts servers, doubles
- * and sandboxes, three files at a time on two cores, because most of them wait now and then. Then alone, file after file, what drives
- * this machine to its limits. All the same no file may depend on being alone: what it measures must hold on a machine ten
- * times as slow, and what it makes on the host has names of its own.
+ * Three groups, one after the other. First unit tests. Then everything that starts servers, doubles and sandboxes, three files at a time
+ * on two cores, because most of them wait now and then. Then alone, file after file, what drives this machine to its limits. All the same
+ * no file may depend on being alone: what it measures must hold on a machine ten times as slow, and what it makes on the host has names
+ * of its own.
  *
  * The project `long` is the second tier, `npm run test:long`: files named `*.long.test.ts`, and those that go through a table of backends
  * or targets of which `npm test` takes a part.
@@ -30,9 +30,10 @@ const PARTLY_SHORT = [
 ]
 
 // A slow, shared 2-core machine runs at a tenth of a quiet one at times; a hang still ends within minutes.
-const UNIT = { testTimeout: 20_000, hookTimeout: 30_000 }
-const PATIENT = { testTimeout: 180_000, hookTimeout: 240_000 }
-const IN_ONE_PROCESS = { isolate: false, maxWorkers: 2, sequence: { groupOrder: 0 } }
+// Files of one worker share a process and its modules: starting and importing anew took a second of CPU time for each file.
+const UNIT = { testTimeout: 20_000, hookTimeout: 30_000, isolate: false }
+const PATIENT = { testTimeout: 180_000, hookTimeout: 240_000, isolate: false }
+const TWO_AT_A_TIME = { maxWorkers: 2, sequence: { groupOrder: 0 } }
 const THREE_AT_A_TIME = { maxWorkers: 3, sequence: { groupOrder: 1 } }
 const ALONE = { fileParallelism: false, sequence: { groupOrder: 2 } }
 
@@ -51,7 +52,7 @@ export default defineConfig({
           include: ['{apps,libs}/*/src/**/*.test.ts', 'scripts/*.test.ts', 'bench/*.test.ts'],
           exclude: [...NOT_LONG, '**/*.conformance.test.ts'],
           ...UNIT,
-          ...IN_ONE_PROCESS,
+          ...TWO_AT_A_TIME,
         },
       },
       {
