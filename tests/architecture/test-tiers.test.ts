@@ -1,0 +1,32 @@
+/**
+ * A file that leaves something to the long tier must be in the long tier, else nothing runs what it left out. And the page about
+ * the tiers names files that are there.
+ */
+import { globSync, readFileSync } from 'node:fs'
+import { matchesGlob } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { expect, it } from 'vitest'
+import config from '../../vitest.config.ts'
+
+const ROOT = fileURLToPath(new URL('../..', import.meta.url))
+/** How a file leaves tests, themes or targets to the long tier; `exerciseBackend` and `onTargets` do it for those that call them. */
+const LEAVES = /\b(?:isLongTier|inLongTier|shortThemes|exerciseBackend|exerciseStarted|exerciseAzure|onTargets)\b/
+
+const longPatterns = (): readonly string[] => {
+  const projects = config.test?.projects ?? []
+  const long = projects.flatMap((project) =>
+    typeof project === 'object' && 'test' in project && project.test?.name === 'long' ? [project.test] : [],
+  )
+  return long.flatMap(({ include }) => include ?? [])
+}
+
+it('runs in the long tier whatever a file of the short tier leaves out', () => {
+  const patterns = longPatterns()
+  const files = globSync('{apps,libs,tests}/**/*.test.ts', {
+    cwd: ROOT,
+    exclude: (name) => name.endsWith('node_modules') || name === 'tests/architecture',
+  })
+  const leaving = files.filter((file) => LEAVES.test(readFileSync(ROOT + file, 'utf8')))
+  expect(leaving.length).toBeGreaterThan(20)
+  expect(leaving.filter((file) => !patterns.some((pattern) => matchesGlob(file, pattern)))).toEqual([])
+})
