@@ -1,5 +1,5 @@
 /**
- * Three groups, one after the other. First unit tests. Then everything that starts servers, doubles and sandboxes, three files at a time
+ * Three groups, one after the other. First unit tests. Then everything that starts servers, doubles and sandboxes, four files at a time
  * on two cores, because most of them wait now and then. Then alone, file after file, what drives this machine to its limits. All the same
  * no file may depend on being alone: what it measures must hold on a machine ten times as slow, and what it makes on the host has names
  * of its own.
@@ -26,6 +26,7 @@ const PARTLY_SHORT = [
   'libs/backends/test/process-jail.test.ts',
   'libs/guest/test/{bare-run,cell}.test.ts',
   'libs/admission/test/{commands-of-bash,never-passed}.test.ts',
+  'libs/queue/test/fairness.test.ts',
   'apps/cli/test/commands.test.ts',
 ]
 
@@ -34,7 +35,7 @@ const PARTLY_SHORT = [
 const UNIT = { testTimeout: 20_000, hookTimeout: 30_000, isolate: false }
 const PATIENT = { testTimeout: 180_000, hookTimeout: 240_000, isolate: false }
 const TWO_AT_A_TIME = { maxWorkers: 2, sequence: { groupOrder: 0 } }
-const THREE_AT_A_TIME = { maxWorkers: 3, sequence: { groupOrder: 1 } }
+const FOUR_AT_A_TIME = { maxWorkers: 4, sequence: { groupOrder: 1 } }
 const ALONE = { fileParallelism: false, sequence: { groupOrder: 2 } }
 
 export default defineConfig({
@@ -62,7 +63,7 @@ export default defineConfig({
           exclude: NOT_LONG,
           globalSetup,
           ...PATIENT,
-          ...THREE_AT_A_TIME,
+          ...FOUR_AT_A_TIME,
         },
       },
       {
@@ -72,7 +73,7 @@ export default defineConfig({
           exclude: NOT_LONG,
           globalSetup,
           ...PATIENT,
-          ...THREE_AT_A_TIME,
+          ...FOUR_AT_A_TIME,
         },
       },
       {
@@ -82,7 +83,7 @@ export default defineConfig({
           exclude: [...NOT_LONG, ...ALONE_FILES],
           globalSetup,
           ...PATIENT,
-          ...THREE_AT_A_TIME,
+          ...FOUR_AT_A_TIME,
         },
       },
       {

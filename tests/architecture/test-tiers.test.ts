@@ -10,7 +10,8 @@ import config from '../../vitest.config.ts'
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url))
 /** How a file leaves tests, themes or targets to the long tier; `exerciseBackend` and `onTargets` do it for those that call them. */
-const LEAVES = /\b(?:isLongTier|inLongTier|shortThemes|exerciseBackend|exerciseStarted|exerciseAzure|onTargets)\b/
+const LEAVES =
+  /\b(?:isLongTier|inLongTier|shortThemes|exerciseBackend|exerciseStarted|exerciseAzure|onTargets)\b/
 
 const longPatterns = (): readonly string[] => {
   const projects = config.test?.projects ?? []

@@ -175,38 +175,42 @@ describe('the counters of a tenant', () => {
 })
 
 describe('a cap of CPU seconds', () => {
-  it('makes executions wait for what others have reserved, and refuses only what cannot fit', async () => {
-    await untilWindowLasts(DAY_MS, 30_000)
-    await fleet.createTenant('tight', { policy: NONE, caps: { ...CAPS, tenant_daily_cpu_seconds: 20 } })
-    const worker = await startWorker()
-    const of = (hard_timeout_ms: number, extra: object = {}) => ({
-      ...fakeRequest('tight', [{ usage: { cpu_ms: 100 } }, { sleep_ms: 5 }]),
-      limits: { hard_timeout_ms },
-      ...extra,
-    })
-    // Three at once reserve 15 s of the 20; a fourth one, of 8 slots, would pass them together with what is used.
-    const accepted = await Promise.all(Array.from({ length: 60 }, () => fleet.client.enqueue(of(5000))))
-    const results = await endingsOf(fleet, accepted, RECOVERY_MS)
-    expect(Object.keys(Object.groupBy(results, (result) => result.ending))).toEqual(['ok'])
-    await expect
-      .poll(async () => (await fleet.admission.usage('tight')).tenant_daily_cpu, { timeout: 20_000 })
-      .toMatchObject({ used: 6, reserved: 0 })
-    // 14 s are left: 15 s do not fit today, 21 s on no day.
-    const [large, never] = await endingsOf(
-      fleet,
-      [await fleet.client.enqueue(of(15_000)), await fleet.client.enqueue(of(21_000, { on_cap: 'defer' }))],
-      RECOVERY_MS,
-    )
-    for (const refused of [large, never])
-      expect(refused).toMatchObject({
-        ending: 'cap_exceeded',
-        error: 'SandboxCapExceeded',
-        dimension: 'tenant_daily_cpu',
-        caps: { tenant_daily_cpu: { used: 6, limit: 20 } },
+  inLongTier(
+    'makes executions wait for what others have reserved, and refuses only what cannot fit',
+    async () => {
+      await untilWindowLasts(DAY_MS, 30_000)
+      await fleet.createTenant('tight', { policy: NONE, caps: { ...CAPS, tenant_daily_cpu_seconds: 20 } })
+      const worker = await startWorker()
+      const of = (hard_timeout_ms: number, extra: object = {}) => ({
+        ...fakeRequest('tight', [{ usage: { cpu_ms: 100 } }, { sleep_ms: 5 }]),
+        limits: { hard_timeout_ms },
+        ...extra,
       })
-    expect(large?.error_message).toContain('more CPU time than the 14 s that are left')
-    await worker.stop()
-  }, 120_000)
+      // Three at once reserve 15 s of the 20; a fourth one, of 8 slots, would pass them together with what is used.
+      const accepted = await Promise.all(Array.from({ length: 60 }, () => fleet.client.enqueue(of(5000))))
+      const results = await endingsOf(fleet, accepted, RECOVERY_MS)
+      expect(Object.keys(Object.groupBy(results, (result) => result.ending))).toEqual(['ok'])
+      await expect
+        .poll(async () => (await fleet.admission.usage('tight')).tenant_daily_cpu, { timeout: 20_000 })
+        .toMatchObject({ used: 6, reserved: 0 })
+      // 14 s are left: 15 s do not fit today, 21 s on no day.
+      const [large, never] = await endingsOf(
+        fleet,
+        [await fleet.client.enqueue(of(15_000)), await fleet.client.enqueue(of(21_000, { on_cap: 'defer' }))],
+        RECOVERY_MS,
+      )
+      for (const refused of [large, never])
+        expect(refused).toMatchObject({
+          ending: 'cap_exceeded',
+          error: 'SandboxCapExceeded',
+          dimension: 'tenant_daily_cpu',
+          caps: { tenant_daily_cpu: { used: 6, limit: 20 } },
+        })
+      expect(large?.error_message).toContain('more CPU time than the 14 s that are left')
+      await worker.stop()
+    },
+    120_000,
+  )
 })
 
 describe('a cap of 0', () => {

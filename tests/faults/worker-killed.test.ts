@@ -1,4 +1,4 @@
-import { isLongTier } from '@cofferdam/embedded/needs'
+import { inLongTier } from '@cofferdam/embedded/needs'
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import type { Accepted } from '@cofferdam/contract'
 import { startFleet, type Fleet, type FleetWorker } from '../fleet.ts'
@@ -17,35 +17,37 @@ const GENEROUS = {
 }
 /** Lock (9 s) + stalled check (3 s) + the sweep, on a slow machine. */
 const RECOVERY_MS = 90_000
-/** Each costs the start of a worker. */
-const KILLS = isLongTier() ? 3 : 1
 
-it('gives every execution one ending and one audit row while workers are killed under it', async () => {
-  await fleet.createTenant('killed', GENEROUS)
-  const workers: FleetWorker[] = [await fleet.startWorker(WORKER), await fleet.startWorker(WORKER)]
-  const accepted: Accepted[] = []
-  for (let i = 0; i < 300; i++)
-    accepted.push(
-      await fleet.client.enqueue(
-        fakeRequest('killed', [{ sleep_ms: i % 40 }, { print: `${i}` }], `agent-${i % 7}`),
-      ),
+inLongTier(
+  'gives every execution one ending and one audit row while workers are killed under it',
+  async () => {
+    await fleet.createTenant('killed', GENEROUS)
+    const workers: FleetWorker[] = [await fleet.startWorker(WORKER), await fleet.startWorker(WORKER)]
+    const accepted: Accepted[] = []
+    for (let i = 0; i < 300; i++)
+      accepted.push(
+        await fleet.client.enqueue(
+          fakeRequest('killed', [{ sleep_ms: i % 40 }, { print: `${i}` }], `agent-${i % 7}`),
+        ),
+      )
+
+    for (let kills = 0; kills < 3; kills++) {
+      await expect
+        .poll(async () => (await auditRows(fleet, 'killed')).length, { timeout: 60_000 })
+        .toBeGreaterThan(60 * (kills + 1))
+      await workers.shift()?.kill()
+      workers.push(await fleet.startWorker(WORKER))
+    }
+
+    const results = await endingsOf(fleet, accepted, RECOVERY_MS)
+    const rows = await expectExactBooks(fleet, 'killed', accepted, results)
+    expect([...new Set(rows.map((row) => row.ending))].sort()).toEqual(
+      [...new Set(['ok', ...rows.filter((r) => r.ending !== 'ok').map(() => 'worker_lost')])].sort(),
     )
-
-  for (let kills = 0; kills < KILLS; kills++) {
-    await expect
-      .poll(async () => (await auditRows(fleet, 'killed')).length, { timeout: 60_000 })
-      .toBeGreaterThan(60 * (kills + 1))
-    await workers.shift()?.kill()
-    workers.push(await fleet.startWorker(WORKER))
-  }
-
-  const results = await endingsOf(fleet, accepted, RECOVERY_MS)
-  const rows = await expectExactBooks(fleet, 'killed', accepted, results)
-  expect([...new Set(rows.map((row) => row.ending))].sort()).toEqual(
-    [...new Set(['ok', ...rows.filter((r) => r.ending !== 'ok').map(() => 'worker_lost')])].sort(),
-  )
-  await Promise.all(workers.map((worker) => worker.stop()))
-}, 300_000)
+    await Promise.all(workers.map((worker) => worker.stop()))
+  },
+  300_000,
+)
 
 it('never runs again by itself what began, and runs again what opted in', async () => {
   await fleet.createTenant('lost', GENEROUS)

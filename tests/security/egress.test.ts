@@ -388,7 +388,6 @@ print([name for name in os.environ if 'proxy' in name.lower()])`),
     })
   },
   {
-    daily: ({ name }) => ['docker warm', 'bwrap as root'].includes(name),
     where: ({ name }) => !['docker', 'self-jail as a user', 'self-jail without namespaces'].includes(name),
     more: { egress: EGRESS },
   },

@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto'
 import { readFileSync, realpathSync } from 'node:fs'
 import { expect, test } from 'vitest'
 import { onTargets, program } from './on-targets.ts'
-import { bash } from './target.ts'
+import { isOfEachKind, bash } from './target.ts'
 
 /** Where a container has the folder of its agent's socket. */
 const SOCKET_FOLDER = '/run/cofferdam'
@@ -12,22 +12,23 @@ const digest = (path: string): string => createHash('sha256').update(readFileSyn
 /** Its own kernel's view of itself, and a root file system that is its own copy in memory: none of it is the host's. */
 const ITS_OWN = /^(enter|climb) \/proc\/\d+\/(root|cwd)$|^write \/dev\/(fuse|net\/tun)$/
 
-await onTargets((target) => {
-  test('no file of the kernel, of the host, of the runtime or of the agent opens a way out', async () => {
-    const watched = ['/proc/sys/kernel/core_pattern', realpathSync('/usr/bin/python3'), process.execPath]
-    const before = watched.map(digest)
-    const { outcome, stdout, stderr } = await target.run({
-      program: { ...program('escapes'), argv: [SOCKET_FOLDER] } as ReturnType<typeof program>,
+await onTargets(
+  (target) => {
+    test('no file of the kernel, of the host, of the runtime or of the agent opens a way out', async () => {
+      const watched = ['/proc/sys/kernel/core_pattern', realpathSync('/usr/bin/python3'), process.execPath]
+      const before = watched.map(digest)
+      const { outcome, stdout, stderr } = await target.run({
+        program: { ...program('escapes'), argv: [SOCKET_FOLDER] } as ReturnType<typeof program>,
+      })
+      expect(outcome, stderr).toMatchObject({ ending: 'ok' })
+      const found = JSON.parse(stdout) as string[]
+      expect(found.filter((name) => target.kernel === 'host' || !ITS_OWN.test(name))).toEqual([])
+      expect(watched.map(digest)).toEqual(before)
     })
-    expect(outcome, stderr).toMatchObject({ ending: 'ok' })
-    const found = JSON.parse(stdout) as string[]
-    expect(found.filter((name) => target.kernel === 'host' || !ITS_OWN.test(name))).toEqual([])
-    expect(watched.map(digest)).toEqual(before)
-  })
 
-  test('a terminal that the program makes leads to nobody: what it types there stays there', async () => {
-    const { stdout, stderr } = await target.run({
-      program: bash(`
+    test('a terminal that the program makes leads to nobody: what it types there stays there', async () => {
+      const { stdout, stderr } = await target.run({
+        program: bash(`
 python3 - <<'END'
 import fcntl, os, termios
 typed = 0
@@ -44,20 +45,22 @@ for fd in range(3):
     except OSError: pass
 print(typed)
 END`),
+      })
+      expect(stdout, stderr).toBe('0\n')
     })
-    expect(stdout, stderr).toBe('0\n')
-  })
 
-  test('tells nothing of the host: its command line, kernel build, disks, mounts and other users', async () => {
-    const { stdout } = await target.run({
-      program: bash(
-        'cat /proc/cmdline /proc/version /proc/config.gz /proc/diskstats /proc/partitions /proc/modules /proc/keys /proc/sched_debug /proc/timer_list /sys/class/dmi/id/* 2>/dev/null | tr -d "\\0"; grep -v "^0* " /proc/kallsyms 2>/dev/null | head -3; echo end',
-      ),
+    test('tells nothing of the host: its command line, kernel build, disks, mounts and other users', async () => {
+      const { stdout } = await target.run({
+        program: bash(
+          'cat /proc/cmdline /proc/version /proc/config.gz /proc/diskstats /proc/partitions /proc/modules /proc/keys /proc/sched_debug /proc/timer_list /sys/class/dmi/id/* 2>/dev/null | tr -d "\\0"; grep -v "^0* " /proc/kallsyms 2>/dev/null | head -3; echo end',
+        ),
+      })
+      const kernel = readFileSync('/proc/version', 'utf8').trim()
+      const said = stdout.replace(/^end\n$/m, '')
+      if (target.kernel === 'host') expect(said).not.toMatch(/\S/)
+      expect(stdout).not.toContain(kernel)
+      expect(stdout).not.toContain(readFileSync('/proc/cmdline', 'utf8').trim())
     })
-    const kernel = readFileSync('/proc/version', 'utf8').trim()
-    const said = stdout.replace(/^end\n$/m, '')
-    if (target.kernel === 'host') expect(said).not.toMatch(/\S/)
-    expect(stdout).not.toContain(kernel)
-    expect(stdout).not.toContain(readFileSync('/proc/cmdline', 'utf8').trim())
-  })
-})
+  },
+  { daily: isOfEachKind },
+)

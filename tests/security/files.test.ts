@@ -134,5 +134,5 @@ await onTargets(
       expect(stdout).toMatch(/^5\n/)
     })
   },
-  { where: isCold, daily: ({ name }) => ['docker', 'bwrap as root', 'gvisor'].includes(name) },
+  { where: isCold, daily: ({ name }) => ['docker', 'bwrap as root'].includes(name) },
 )

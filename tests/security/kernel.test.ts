@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs'
 import { expect, test } from 'vitest'
 import { processesOf, statusOf } from './host.ts'
 import { onTargets, program } from './on-targets.ts'
-import { bash, python } from './target.ts'
+import { isOfEachKind, bash, python } from './target.ts'
 
 /** All that an attack may come back with; EINVAL and ESRCH would mean that the kernel looked at the arguments. */
 const REFUSALS = new Set(['EPERM', 'EACCES', 'ENOSYS', 'EAFNOSUPPORT', 'SIGSYS'])
@@ -21,44 +21,47 @@ const ITS_OWN = [
   /^(name_to_handle_at|open_by_handle_at|personality .*|ptrace traceme|mknod .*)$/,
 ]
 
-await onTargets((target) => {
-  test('no dangerous system call gets as far as its arguments', async () => {
-    const seen = await target.ask(program('syscalls'))
-    expect(Object.keys(seen).length).toBeGreaterThan(70)
-    const given = Object.entries(seen).filter(([name, answer]) => !isRefused(name, answer))
-    const unexpected = given.filter(
-      ([name]) => target.kernel === 'host' || !ITS_OWN.some((pattern) => pattern.test(name)),
+await onTargets(
+  (target) => {
+    test('no dangerous system call gets as far as its arguments', async () => {
+      const seen = await target.ask(program('syscalls'))
+      expect(Object.keys(seen).length).toBeGreaterThan(70)
+      const given = Object.entries(seen).filter(([name, answer]) => !isRefused(name, answer))
+      const unexpected = given.filter(
+        ([name]) => target.kernel === 'host' || !ITS_OWN.some((pattern) => pattern.test(name)),
+      )
+      expect(unexpected).toEqual([])
+    })
+
+    // gVisor answers for its own kernel's processes, of which the host sees only the sandbox's threads.
+    const onHostKernel = target.kernel === 'own' ? () => undefined : test
+    onHostKernel(
+      'has no capability, no group, no user of the host that matters, no new privileges and a filter',
+      async () => {
+        const attack = target.start({
+          program: python('import time; print("up", flush=True); time.sleep(60)'),
+        })
+        const ref = await attack.began
+        await attack.said('up')
+        const pids = processesOf(target, ref)
+        expect(pids.length).toBeGreaterThan(0)
+        for (const pid of pids) {
+          const none = '0000000000000000'
+          for (const kind of ['CapEff', 'CapPrm', 'CapInh', 'CapAmb'])
+            expect(statusOf(pid, kind), kind).toBe(none)
+          expect(statusOf(pid, 'NoNewPrivs')).toBe('1')
+          expect(statusOf(pid, 'Seccomp')).toBe('2')
+          expect(statusOf(pid, 'Groups')).toBe('')
+          for (const id of statusOf(pid, 'Uid').split('\t')) expect(Number(id)).toBeGreaterThan(0)
+        }
+        attack.stop('cancelled')
+        await attack.gone
+      },
     )
-    expect(unexpected).toEqual([])
-  })
 
-  // gVisor answers for its own kernel's processes, of which the host sees only the sandbox's threads.
-  const onHostKernel = target.kernel === 'own' ? () => undefined : test
-  onHostKernel(
-    'has no capability, no group, no user of the host that matters, no new privileges and a filter',
-    async () => {
-      const attack = target.start({ program: python('import time; print("up", flush=True); time.sleep(60)') })
-      const ref = await attack.began
-      await attack.said('up')
-      const pids = processesOf(target, ref)
-      expect(pids.length).toBeGreaterThan(0)
-      for (const pid of pids) {
-        const none = '0000000000000000'
-        for (const kind of ['CapEff', 'CapPrm', 'CapInh', 'CapAmb'])
-          expect(statusOf(pid, kind), kind).toBe(none)
-        expect(statusOf(pid, 'NoNewPrivs')).toBe('1')
-        expect(statusOf(pid, 'Seccomp')).toBe('2')
-        expect(statusOf(pid, 'Groups')).toBe('')
-        for (const id of statusOf(pid, 'Uid').split('\t')) expect(Number(id)).toBeGreaterThan(0)
-      }
-      attack.stop('cancelled')
-      await attack.gone
-    },
-  )
-
-  test('a set-user-id program gives nothing, be it the host’s or one’s own', async () => {
-    const { stdout } = await target.run({
-      program: bash(`
+    test('a set-user-id program gives nothing, be it the host’s or one’s own', async () => {
+      const { stdout } = await target.run({
+        program: bash(`
 cp /bin/bash ./mine; chmod 6755 ./mine 2>/dev/null
 for shell in ./mine /bin/su /usr/bin/su /usr/bin/passwd /usr/bin/mount; do
   [ -u "$shell" ] || [ -x "$shell" ] || continue
@@ -68,28 +71,30 @@ python3 - <<'END'
 import os
 print('ids', sorted(set(os.getresuid() + os.getresgid())))
 END`),
+      })
+      expect(stdout).not.toMatch(/^0$/m)
+      expect(stdout).not.toMatch(/^Uid:.*\t0(\t|$)/m)
+      expect(stdout).not.toMatch(/^CapEff:\s*0*[1-9a-f]/m)
+      expect(stdout).not.toMatch(/ids \[0/)
     })
-    expect(stdout).not.toMatch(/^0$/m)
-    expect(stdout).not.toMatch(/^Uid:.*\t0(\t|$)/m)
-    expect(stdout).not.toMatch(/^CapEff:\s*0*[1-9a-f]/m)
-    expect(stdout).not.toMatch(/ids \[0/)
-  })
 
-  test('leaves no System V segment, semaphore or queue in the host’s namespace', async () => {
-    const key = 0x5ec0_0000 + (process.pid & 0xffff)
-    const keys = (): string =>
-      ['shm', 'sem', 'msg'].map((kind) => readFileSync(`/proc/sysvipc/${kind}`, 'utf8')).join('')
-    const attack = target.start({
-      program: python(`
+    test('leaves no System V segment, semaphore or queue in the host’s namespace', async () => {
+      const key = 0x5ec0_0000 + (process.pid & 0xffff)
+      const keys = (): string =>
+        ['shm', 'sem', 'msg'].map((kind) => readFileSync(`/proc/sysvipc/${kind}`, 'utf8')).join('')
+      const attack = target.start({
+        program: python(`
 import ctypes, platform, time
 libc = ctypes.CDLL(None)
 libc.shmget(${key}, 4096, 0o1666); libc.semget(${key}, 1, 0o1666); libc.msgget(${key}, 0o1666)
 print('made', flush=True); time.sleep(60)`),
+      })
+      await attack.said('made')
+      expect(keys()).not.toMatch(new RegExp(`^\\s*${key}\\s`, 'm'))
+      attack.stop('cancelled')
+      await attack.gone
+      expect(keys()).not.toMatch(new RegExp(`^\\s*${key}\\s`, 'm'))
     })
-    await attack.said('made')
-    expect(keys()).not.toMatch(new RegExp(`^\\s*${key}\\s`, 'm'))
-    attack.stop('cancelled')
-    await attack.gone
-    expect(keys()).not.toMatch(new RegExp(`^\\s*${key}\\s`, 'm'))
-  })
-})
+  },
+  { daily: isOfEachKind },
+)

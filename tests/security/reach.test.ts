@@ -7,7 +7,7 @@ import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { agentOf } from './host.ts'
 import { onTargets, program } from './on-targets.ts'
-import { bash, python, WORKER_SECRET, type Target } from './target.ts'
+import { isOfEachKind, bash, python, WORKER_SECRET, type Target } from './target.ts'
 
 const CONTENT = 'canary-81b2c0de'
 const ABSTRACT = `cofferdam-attack-${process.pid}`
@@ -62,50 +62,51 @@ const lookOf = (path: string): unknown => {
   return { mode, uid, gid, size, mtimeMs, ctimeMs, nlink, ino }
 }
 
-await onTargets((target) => {
-  test('a file of the worker’s user cannot be read, changed, moved or replaced', async () => {
-    // Its first sandbox makes the folders of the backend.
-    await target.run({ program: bash(':') })
-    const { victim, folder } = placeVictim(target)
-    // The worker itself writes into these while sandboxes start.
-    const changing = ['sandboxes', 'sockets', 'uids']
-    const guest = readdirSync(target.runtimeDir)
-      .filter((name) => !changing.some((part) => name.includes(part)))
-      .map((name) => join(target.runtimeDir, name))
-    const watched = [victim, folder, target.runtimeDir, ...guest, process.execPath, '/etc/passwd']
-    const before = watched.map(lookOf)
-    const { stdout } = await target.run({
-      program: { ...program('reach_files'), argv: [victim, folder] } as ReturnType<typeof program>,
+await onTargets(
+  (target) => {
+    test('a file of the worker’s user cannot be read, changed, moved or replaced', async () => {
+      // Its first sandbox makes the folders of the backend.
+      await target.run({ program: bash(':') })
+      const { victim, folder } = placeVictim(target)
+      // The worker itself writes into these while sandboxes start.
+      const changing = ['sandboxes', 'sockets', 'uids']
+      const guest = readdirSync(target.runtimeDir)
+        .filter((name) => !changing.some((part) => name.includes(part)))
+        .map((name) => join(target.runtimeDir, name))
+      const watched = [victim, folder, target.runtimeDir, ...guest, process.execPath, '/etc/passwd']
+      const before = watched.map(lookOf)
+      const { stdout } = await target.run({
+        program: { ...program('reach_files'), argv: [victim, folder] } as ReturnType<typeof program>,
+      })
+      const allowed = Object.entries(JSON.parse(stdout) as Record<string, string>).filter(
+        ([name, answer]) =>
+          answer.startsWith('allowed') &&
+          name !== 'watch' &&
+          // gVisor shows them to every user; there is nothing of the worker in them (below).
+          !(target.kernel === 'own' && /^read .proc.1.(environ|maps)$/.test(name)),
+      )
+      expect(allowed).toEqual([])
+      expect(stdout).not.toContain(CONTENT)
+      expect(watched.map(lookOf)).toEqual(before)
+      expect(readFileSync(victim, 'utf8')).toBe(CONTENT)
+      expect(readdirSync(folder)).toEqual(['private'])
     })
-    const allowed = Object.entries(JSON.parse(stdout) as Record<string, string>).filter(
-      ([name, answer]) =>
-        answer.startsWith('allowed') &&
-        name !== 'watch' &&
-        // gVisor shows them to every user; there is nothing of the worker in them (below).
-        !(target.kernel === 'own' && /^read .proc.1.(environ|maps)$/.test(name)),
-    )
-    expect(allowed).toEqual([])
-    expect(stdout).not.toContain(CONTENT)
-    expect(watched.map(lookOf)).toEqual(before)
-    expect(readFileSync(victim, 'utf8')).toBe(CONTENT)
-    expect(readdirSync(folder)).toEqual(['private'])
-  })
 
-  test('no address of the host, no metadata service, no name and no abstract socket is reached', async () => {
-    heard = 0
-    const argv = [JSON.stringify([...ports, ...OUTSIDE]), ABSTRACT]
-    const { stdout } = await target.run({
-      program: { ...program('reach_network'), argv } as ReturnType<typeof program>,
+    test('no address of the host, no metadata service, no name and no abstract socket is reached', async () => {
+      heard = 0
+      const argv = [JSON.stringify([...ports, ...OUTSIDE]), ABSTRACT]
+      const { stdout } = await target.run({
+        program: { ...program('reach_network'), argv } as ReturnType<typeof program>,
+      })
+      expect(JSON.parse(stdout)).toEqual([])
+      expect(heard).toBe(0)
+      expect(ports.length).toBeGreaterThan(0)
     })
-    expect(JSON.parse(stdout)).toEqual([])
-    expect(heard).toBe(0)
-    expect(ports.length).toBeGreaterThan(0)
-  })
 
-  test('nothing of the worker’s environment is inside, not even in the agent', async () => {
-    const half = Math.floor(WORKER_SECRET.length / 2)
-    const attack = target.start({
-      program: python(`
+    test('nothing of the worker’s environment is inside, not even in the agent', async () => {
+      const half = Math.floor(WORKER_SECRET.length / 2)
+      const attack = target.start({
+        program: python(`
 import os, time
 secret = ${JSON.stringify(WORKER_SECRET.slice(0, half))} + ${JSON.stringify(WORKER_SECRET.slice(half))}
 seen = [name for name in os.environ if secret in os.environ[name]]
@@ -118,35 +119,37 @@ for folder, folders, names in os.walk('/proc'):
         except (OSError, ValueError): pass
 print('seen', seen, sorted(os.environ), flush=True)
 time.sleep(60)`),
-      env: { MINE: '1' },
+        env: { MINE: '1' },
+      })
+      const ref = await attack.began
+      await attack.said('seen')
+      if (process.getuid?.() === 0)
+        expect(readFileSync(`/proc/${agentOf(target, ref)}/environ`, 'utf8')).not.toContain(WORKER_SECRET)
+      attack.stop('cancelled')
+      const { stdout } = await attack.gone
+      expect(stdout).toMatch(/^seen \[\] \[.*'MINE'.*\]\n$/)
+      expect(stdout).not.toMatch(/REDIS|WORKER|NODE_CHANNEL/)
     })
-    const ref = await attack.began
-    await attack.said('seen')
-    if (process.getuid?.() === 0)
-      expect(readFileSync(`/proc/${agentOf(target, ref)}/environ`, 'utf8')).not.toContain(WORKER_SECRET)
-    attack.stop('cancelled')
-    const { stdout } = await attack.gone
-    expect(stdout).toMatch(/^seen \[\] \[.*'MINE'.*\]\n$/)
-    expect(stdout).not.toMatch(/REDIS|WORKER|NODE_CHANNEL/)
-  })
 
-  test('no descriptor of worker or agent is inherited', async () => {
-    const { stdout } = await target.run({
-      program: python(`
+    test('no descriptor of worker or agent is inherited', async () => {
+      const { stdout } = await target.run({
+        program: python(`
 import os, stat
 for fd in range(3, 4096):
     try: print(fd, stat.filemode(os.fstat(fd).st_mode))
     except OSError: pass`),
+      })
+      // The one that the interpreter reports its value on.
+      expect(stdout.replace(/^199 prw-------\n/, '')).toBe('')
     })
-    // The one that the interpreter reports its value on.
-    expect(stdout.replace(/^199 prw-------\n/, '')).toBe('')
-  })
 
-  test('sees no process but its own', async () => {
-    const { stdout } = await target.run({
-      program: bash('echo /proc/[0-9]*; cat /proc/1/cmdline 2>/dev/null | tr "\\0" " "'),
+    test('sees no process but its own', async () => {
+      const { stdout } = await target.run({
+        program: bash('echo /proc/[0-9]*; cat /proc/1/cmdline 2>/dev/null | tr "\\0" " "'),
+      })
+      expect(stdout.split('\n')[0]?.split(' ').length).toBeLessThanOrEqual(4)
+      expect(stdout).not.toMatch(/vitest|worker-process|dockerd|systemd/)
     })
-    expect(stdout.split('\n')[0]?.split(' ').length).toBeLessThanOrEqual(4)
-    expect(stdout).not.toMatch(/vitest|worker-process|dockerd|systemd/)
-  })
-})
+  },
+  { daily: isOfEachKind },
+)

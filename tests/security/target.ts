@@ -78,9 +78,11 @@ export const TARGETS: readonly TargetKind[] = [
   asUser('self-jail without namespaces', { jail: 'self', namespaces: false }, ['landlock-jail']),
 ]
 
-const DAILY = ['docker warm', 'gvisor', 'bwrap as root', 'self-jail as a user']
-/** One target for each kind of isolation; the others differ in who the worker is and in what waits. */
-export const isDaily = ({ name }: TargetKind): boolean => DAILY.includes(name)
+/** The two that most fleets have. The others differ in their kernel, in who the worker is, and in what waits. */
+export const isDaily = ({ name }: TargetKind): boolean => ['docker warm', 'bwrap as root'].includes(name)
+/** One for each kind of isolation: for the attacks that isolation itself must stop. */
+export const isOfEachKind = (kind: TargetKind): boolean =>
+  isDaily(kind) || ['gvisor', 'self-jail as a user'].includes(kind.name)
 /** True where sandboxes wait for executions. */
 export const isWarm = ({ warm }: TargetKind): boolean => warm === WARM
 /** For files where it makes no difference whether a sandbox was started earlier. */

@@ -15,27 +15,10 @@ export type { ExerciseOptions } from './harness.ts'
 export { pythonPrograms, type Programs } from './programs.ts'
 export { warmPlaces } from './warm-places.ts'
 
-/** What another way to the same agent can change. */
-export const CARRIER_THEMES = ['exit', 'output', 'stdin', 'files', 'interrupt', 'lost'] as const
-/** What places that wait can change. */
-export const POOL_THEMES = ['lifecycle', 'abort', 'warm'] as const
 /** What another kernel below the same container can change; each of its sandboxes costs a second of CPU time. */
 export const KERNEL_THEMES = ['lifecycle', 'bounds', 'network', 'separation', 'usage'] as const
-/** What a vendor's way to our agent decides. The rest is the agent's, which other backends exercise. */
-export const VENDOR_THEMES = [
-  'probe',
-  'lifecycle',
-  'exit',
-  'output',
-  'stdin',
-  'files',
-  'interrupt',
-  'abort',
-  'lost',
-  'usage',
-  'refusal',
-  'reuse',
-] as const
+/** What a vendor's way to our agent decides; the rest is the agent's, which other backends exercise. */
+export const VENDOR_THEMES = ['lifecycle', 'exit', 'output', 'files', 'interrupt', 'lost', 'refusal'] as const
 /** What another jail around the same agent can change. */
 export const RUNG_THEMES = [
   'lifecycle',

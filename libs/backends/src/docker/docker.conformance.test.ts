@@ -1,13 +1,8 @@
 import Docker from 'dockerode'
 import type { Sandbox, WorkerId } from '@cofferdam/contract'
 import { newWorkerId } from '@cofferdam/contract'
-import {
-  CARRIER_THEMES,
-  exerciseBackend,
-  POOL_THEMES,
-  warmPlaces,
-  type ExerciseOptions,
-} from '../../conformance/index.ts'
+import { isLongTier } from '@cofferdam/embedded/needs'
+import { exerciseBackend, warmPlaces, type ExerciseOptions } from '../../conformance/index.ts'
 import { createDockerBackend } from './index.ts'
 
 const docker = new Docker()
@@ -24,16 +19,14 @@ const outside: ExerciseOptions = {
 
 await exerciseBackend('docker', () => createDockerBackend(), outside)
 
-const attach = 'docker on the attach stream'
-await exerciseBackend(attach, () => createDockerBackend({ transport: 'attach' }, {}, attach), {
-  ...outside,
-  shortThemes: CARRIER_THEMES,
-})
+if (isLongTier()) {
+  const attach = 'docker on the attach stream'
+  await exerciseBackend(attach, () => createDockerBackend({ transport: 'attach' }, {}, attach), outside)
 
-const pools = 'docker with pools'
-const warmOwner = newWorkerId('c0ffee000001')
-await exerciseBackend(pools, () => createDockerBackend({}, { warm: warmPlaces(warmOwner) }, pools), {
-  ...outside,
-  warmOwner,
-  shortThemes: POOL_THEMES,
-})
+  const pools = 'docker with pools'
+  const warmOwner = newWorkerId('c0ffee000001')
+  await exerciseBackend(pools, () => createDockerBackend({}, { warm: warmPlaces(warmOwner) }, pools), {
+    ...outside,
+    warmOwner,
+  })
+}

@@ -6,12 +6,7 @@ import type { Backend } from '@cofferdam/contract'
 import { afterAll } from 'vitest'
 import { startKubernetesDouble } from '../../../../infra/doubles/kubernetes/kubernetes-double.ts'
 import { NODE } from '../../../../infra/doubles/jail.ts'
-import {
-  CARRIER_THEMES,
-  exerciseStarted,
-  type Exercised,
-  type ExerciseOptions,
-} from '../../conformance/index.ts'
+import { exerciseStarted, type Exercised, type ExerciseOptions } from '../../conformance/index.ts'
 import { createKubernetesBackend } from './index.ts'
 
 async function atDouble(runtime: 'sandboxd' | 'python-runtime-sandbox'): Promise<Exercised> {

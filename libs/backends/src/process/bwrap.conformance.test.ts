@@ -1,12 +1,12 @@
 /** Conformance of the bwrap rung: real sandboxes, killed from outside with what /proc shows. */
 import { newWorkerId } from '@cofferdam/contract'
-import { exerciseBackend, POOL_THEMES } from '../../conformance/index.ts'
+import { isLongTier } from '@cofferdam/embedded/needs'
+import { exerciseBackend } from '../../conformance/index.ts'
 import { killAgent, onRung } from '../../test/host-rungs.ts'
 
-await exerciseBackend('process', ...onRung('bwrap', { needs: ['bwrap'], destroyUnderneath: killAgent }))
+const common = { needs: ['bwrap'], destroyUnderneath: killAgent } as const
+
+await exerciseBackend('process', ...onRung('bwrap', common))
 
 const warmOwner = newWorkerId('c0ffee000001')
-await exerciseBackend(
-  'process',
-  ...onRung('bwrap', { needs: ['bwrap'], destroyUnderneath: killAgent, warmOwner, shortThemes: POOL_THEMES }),
-)
+if (isLongTier()) await exerciseBackend('process', ...onRung('bwrap', { ...common, warmOwner }))
