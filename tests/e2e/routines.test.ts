@@ -7,7 +7,7 @@ import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { routineInputSchema, type ExecutionRequestInput } from '@cofferdam/contract'
-import { isLongTier, needs, needsBackend } from '@cofferdam/embedded/needs'
+import { inLongTier, isLongTier, needs, needsBackend } from '@cofferdam/embedded/needs'
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { startFleet, type Fleet, type FleetWorker } from '../fleet.ts'
 
@@ -82,26 +82,29 @@ for (const backend of isLongTier() ? ['process', 'docker', 'gvisor', 'none'] : [
       expect(JSON.stringify(state)).not.toContain(env.API_TOKEN)
     })
 
-    it('is a heartbeat: a program that stays silent is stopped, one that reports is not', async () => {
-      // An interpreter starts in 0.5 s, and in ten times as long on a slow machine: nobody is silent because of that.
-      const limits = { heartbeat_timeout_ms: 8000 }
-      const silent = python(
-        'import cofferdam, time\ncofferdam.progress(0.1)\nprint("on it", flush=True)\ntime.sleep(60)',
-        { backend, limits },
-      )
-      const busy = python(
-        'import cofferdam, time\nfor n in range(20):\n    cofferdam.progress(n / 20)\n    time.sleep(0.5)\nprint("done")',
-        { backend, limits },
-      )
-      const [stopped, done] = await Promise.all([fleet.client.run(silent), fleet.client.run(busy)])
-      expect(stopped).toMatchObject({
-        ending: 'soft_timeout',
-        reason: 'heartbeat_timeout',
-        stdout: 'on it\n',
-      })
-      expect(stopped.error_message).toMatch(/reported no progress for 8000 ms/)
-      expect(done).toMatchObject({ ending: 'ok', stdout: 'done\n' })
-    })
+    inLongTier(
+      'is a heartbeat: a program that stays silent is stopped, one that reports is not',
+      async () => {
+        // An interpreter starts in 0.5 s, and in ten times as long on a slow machine: nobody is silent because of that.
+        const limits = { heartbeat_timeout_ms: 8000 }
+        const silent = python(
+          'import cofferdam, time\ncofferdam.progress(0.1)\nprint("on it", flush=True)\ntime.sleep(60)',
+          { backend, limits },
+        )
+        const busy = python(
+          'import cofferdam, time\nfor n in range(20):\n    cofferdam.progress(n / 20)\n    time.sleep(0.5)\nprint("done")',
+          { backend, limits },
+        )
+        const [stopped, done] = await Promise.all([fleet.client.run(silent), fleet.client.run(busy)])
+        expect(stopped).toMatchObject({
+          ending: 'soft_timeout',
+          reason: 'heartbeat_timeout',
+          stdout: 'on it\n',
+        })
+        expect(stopped.error_message).toMatch(/reported no progress for 8000 ms/)
+        expect(done).toMatchObject({ ending: 'ok', stdout: 'done\n' })
+      },
+    )
   })
 
 withProcess.describe('checkpoints', () => {

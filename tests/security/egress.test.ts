@@ -388,6 +388,7 @@ print([name for name in os.environ if 'proxy' in name.lower()])`),
     })
   },
   {
+    daily: ({ name }) => name === 'bwrap as root',
     where: ({ name }) => !['docker', 'self-jail as a user', 'self-jail without namespaces'].includes(name),
     more: { egress: EGRESS },
   },
