@@ -1,5 +1,5 @@
 /** Starts a private server in a temporary directory and stops it: the only sure answer to "can it be had here?". */
-import { mkdtemp, rm } from 'node:fs/promises'
+import { chmod, mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { RunningServer } from '@cofferdam/embedded'
@@ -15,6 +15,8 @@ export async function tryServer(
   start: (options: { dataDir: string; durable: boolean }) => Promise<RunningServer>,
 ): Promise<ServerFinding> {
   const directory = await mkdtemp(join(tmpdir(), 'cofferdam-try-'))
+  // Root's Postgres is another user where there are no user namespaces, and must be able to enter.
+  await chmod(directory, 0o711)
   try {
     const server = await start({ dataDir: join(directory, 'data'), durable: false })
     await server.stop()

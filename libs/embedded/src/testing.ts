@@ -2,7 +2,7 @@
  * Servers for tests. One Postgres and one Redis per vitest run, started by the first test that asks (test-servers.ts is
  * the globalSetup that keeps them); an own Redis per test file costs 13 ms where isolation matters.
  */
-import { mkdtempSync, rmSync } from 'node:fs'
+import { chmodSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { inject } from 'vitest'
@@ -55,6 +55,8 @@ export async function privatePostgres(durable = false): Promise<RunningServer> {
 
 async function inTemporaryDir(start: (dataDir: string) => Promise<RunningServer>): Promise<RunningServer> {
   const dataDir = mkdtempSync(join(tmpdir(), 'cofferdam-test-'))
+  // Root's Postgres is another user where there are no user namespaces, and must be able to enter.
+  chmodSync(dataDir, 0o711)
   const remove = (): void => rmSync(dataDir, { recursive: true, force: true })
   try {
     const server = await start(dataDir)

@@ -1,4 +1,4 @@
-import { mkdtempSync, rmSync } from 'node:fs'
+import { chmodSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { startPostgres, type RunningServer } from '@cofferdam/embedded'
@@ -23,6 +23,8 @@ beforeEach(async () => {
   // As long as a test may take, and none of its time.
   await untilWindowLasts(DAY_MS, 60_000)
   dir = mkdtempSync(join(tmpdir(), 'cofferdam-test-'))
+  // Root's Postgres is another user where there are no user namespaces, and must be able to enter.
+  chmodSync(dir, 0o711)
   server = await start()
   await migrate(server.url)
   store = await open(PATIENT_TIMEOUTS)
