@@ -1,5 +1,5 @@
 import { chmodSync, existsSync, mkdirSync, mkdtempSync, rmSync, symlinkSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { homedir, tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { findOnPath } from '../src/find-program.ts'
@@ -40,7 +40,7 @@ describe.each(['redis', 'postgres'] as const)('a %s whose owner is killed with S
 
   it('is stopped by the next start where the system cannot tie it to its owner', async () => {
     const dataDir = join(dir, 'data')
-    owner = await serverProcess(kind, dataDir, { env: { PATH: await pathWithoutSetpriv() } })
+    owner = await serverProcess(kind, dataDir, { env: { PATH: await pathWithoutSetpriv(), HOME: homedir() } })
     const { pid } = owner.answer
     await owner.kill('SIGKILL')
     expect(isRunning(pid)).toBe(true)
