@@ -2,7 +2,7 @@
 import type { Harness } from '../harness.ts'
 import { abort } from './abort.ts'
 import { bounds } from './bounds.ts'
-import { environment, HOST_MARKER } from './environment.ts'
+import { environment } from './environment.ts'
 import { exit } from './exit.ts'
 import { files } from './files.ts'
 import { interrupt } from './interrupt.ts'
