@@ -1,5 +1,5 @@
 /**
- * A whole fleet for tests and benches: its own Redis and Postgres, workers as child processes, tenants to enqueue for.
+ * A whole fleet for tests and benches: its own Redis and database, workers as child processes, tenants to enqueue for.
  * Everything is ended by `await using`; a worker can be killed on the way.
  */
 import { spawn, type ChildProcess } from 'node:child_process'
@@ -10,7 +10,7 @@ import path from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { createAdmission, type Admission } from '@cofferdam/admission'
 import { createBackends } from '@cofferdam/backends'
-import { startPostgres, startRedis } from '@cofferdam/embedded'
+import { startPostgres, startRedis, type PostgresOptions } from '@cofferdam/embedded'
 import { fleetOf, type TenantCaps, type TenantPolicy } from '@cofferdam/contract'
 import { createClient, type Client } from '@cofferdam/client'
 import { connectRedis } from '@cofferdam/queue'
@@ -51,20 +51,22 @@ export interface Fleet extends AsyncDisposable {
     options?: { policy?: Partial<TenantPolicy>; caps?: Partial<TenantCaps> },
   ): Promise<void>
   admission: Admission
-  /** A clean stop; the data stays. */
+  /** A clean stop of its own Postgres; the data stays. */
   stopPostgres(): Promise<void>
   startPostgres(): Promise<void>
   /** SIGTERM, then a new server on the same data and socket. */
   restartRedis(): Promise<void>
   /** Stops Redis, lets `change` do something to its files, and starts it again. */
   changeRedis(change: () => Promise<void>): Promise<void>
-  /** Process ids of the private servers; null for a Redis that was brought along. */
+  /** Process ids of its own servers; null for a Redis that was brought along. */
   pids(): { redis: number | null; postgres: number }
 }
 
 export interface FleetOptions {
-  /** As in production: what was committed survives a restart. Default false. */
+  /** As in production: what was committed survives a restart. With a Postgres of its own. Default false. */
   durable?: boolean
+  /** A Postgres that only this fleet uses, so that it can be stopped; it costs 2 CPU seconds. Default: a database of the test run's. */
+  ownPostgres?: boolean
   /** A Redis that the caller started (a cluster, Sentinels). Default: a private one. */
   redisUrl?: string
 }
@@ -79,21 +81,19 @@ export async function startFleet(options: FleetOptions = {}): Promise<Fleet> {
   await chmod(dataDir, 0o711)
   const redisOptions = { dataDir: path.join(dataDir, 'redis'), durable }
   const postgresOptions = { dataDir: path.join(dataDir, 'postgres'), durable }
-  const [startedRedis, startedPostgres] = await Promise.all([
+  const [startedRedis, database] = await Promise.all([
     options.redisUrl === undefined ? startRedis(redisOptions) : null,
-    startPostgres(postgresOptions),
+    durable || options.ownPostgres === true ? ownDatabase(postgresOptions) : sharedDatabase(),
   ])
   let redis = startedRedis
-  let postgres = startedPostgres
   const redisUrl = options.redisUrl ?? redis?.url ?? ''
   const changeRedis = async (change: () => Promise<void>): Promise<void> => {
     await redis?.stop()
     await change()
     redis = await startRedis(redisOptions)
   }
-  await migrate(postgres.url)
   const store = await createStore({
-    databaseUrl: postgres.url,
+    databaseUrl: database.url,
     blobDir: path.join(dataDir, 'blobs'),
     // A worker that stood still for a second falls back on its outbox; what a test sets up or reads has none.
     timeouts: { connectMs: 30_000, statementMs: 30_000 },
@@ -108,24 +108,22 @@ export async function startFleet(options: FleetOptions = {}): Promise<Fleet> {
 
   return {
     redisUrl,
-    databaseUrl: postgres.url,
+    databaseUrl: database.url,
     dataDir,
     client,
     store,
     admission,
-    stopPostgres: () => postgres.stop(),
-    async startPostgres() {
-      postgres = await startPostgres(postgresOptions)
-    },
+    stopPostgres: () => database.stop(),
+    startPostgres: () => database.start(),
     restartRedis: () => changeRedis(async () => undefined),
     changeRedis,
-    pids: () => ({ redis: redis?.pid ?? null, postgres: postgres.pid }),
+    pids: () => ({ redis: redis?.pid ?? null, postgres: database.pid() }),
     async startWorker(env = {}, entry, within = []) {
       const worker = await spawnWorker(
         entry === undefined ? WORKER : fileURLToPath(entry),
         {
           REDIS_URL: redisUrl,
-          DATABASE_URL: postgres.url,
+          DATABASE_URL: database.url,
           COFFERDAM_DATA_DIR: dataDir,
           COFFERDAM_LOG_LEVEL: 'warn',
           ...env,
@@ -148,10 +146,43 @@ export async function startFleet(options: FleetOptions = {}): Promise<Fleet> {
       await client.close()
       admissionRedis.disconnect()
       await store[Symbol.asyncDispose]()
-      await Promise.all([redis?.stop(), postgres.stop()])
+      await Promise.all([redis?.stop(), database.remove()])
       await rm(dataDir, { recursive: true, force: true })
     },
   }
+}
+
+interface FleetDatabase {
+  url: string
+  stop(): Promise<void>
+  start(): Promise<void>
+  pid(): number
+  remove(): Promise<void>
+}
+
+/** In a server that only this fleet uses; it lies in the fleet's folder, which goes with it. */
+async function ownDatabase(options: PostgresOptions): Promise<FleetDatabase> {
+  let server = await startPostgres(options)
+  await migrate(server.url)
+  return {
+    url: server.url,
+    stop: () => server.stop(),
+    async start() {
+      server = await startPostgres(options)
+    },
+    pid: () => server.pid,
+    remove: () => server.stop(),
+  }
+}
+
+async function sharedDatabase(): Promise<FleetDatabase> {
+  // It needs a vitest run, which a bench is not.
+  const { createTestDatabase } = await import('@cofferdam/store/testing')
+  const database = await createTestDatabase()
+  const refuse = (): never => {
+    throw new Error('this fleet has no Postgres of its own: ask for `ownPostgres`')
+  }
+  return { url: database.url, stop: refuse, start: refuse, pid: refuse, remove: () => database.drop() }
 }
 
 /**

@@ -47,7 +47,7 @@ withBwrap.describe("Polyclaw's switch", { timeout: 120_000 }, () => {
 
   beforeAll(async () => {
     ;[fleet, double] = await Promise.all([
-      startFleet(),
+      startFleet({ ownPostgres: true }),
       startAzureDouble({
         pools: [
           { name: 'python', kind: 'PythonLTS' },
