@@ -26,7 +26,8 @@ const PARTLY_SHORT = [
   'libs/backends/test/process-jail.test.ts',
   'libs/guest/test/{bare-run,cell}.test.ts',
   'libs/admission/test/{commands-of-bash,never-passed}.test.ts',
-  'libs/queue/test/fairness.test.ts',
+  'libs/queue/test/{fairness,session}.test.ts',
+  'tests/model/queue.test.ts',
   'apps/cli/test/commands.test.ts',
 ]
 

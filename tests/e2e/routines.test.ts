@@ -127,30 +127,34 @@ withProcess.describe('checkpoints', () => {
     await expect.poll(() => keysOf(result.execution_id), { timeout: 20_000 }).toEqual([])
   })
 
-  it('of a worker that died are those that were copied while it ran', async () => {
-    const source = [
-      ...STEPS,
-      'import cofferdam, time',
-      'cofferdam.progress(0.5)',
-      'if step == 0: time.sleep(600)',
-    ].join('\n')
-    const victim = await fleet.startWorker({ ...BACKENDS, COFFERDAM_LANES: 'routine' })
-    await worker.stop()
-    const { execution_id: id } = await fleet.client.enqueue(
-      python(source, {
-        lane: 'routine',
-        limits: HOURS,
-        checkpoint: { every_ms: 1000 },
-        retry: { max_attempts: 2, on: ['worker_lost'] },
-      }),
-    )
-    await expect.poll(() => keysOf(id), { timeout: 60_000 }).toHaveLength(1)
-    await victim.kill()
-    worker = await fleet.startWorker(BACKENDS)
-    const result = await fleet.client.wait(id, { timeoutMs: 120_000 })
-    expect(result).toMatchObject({ ok: true, attempt: 2, stdout: 'from 1\n' })
-    await expect.poll(() => keysOf(id), { timeout: 20_000 }).toEqual([])
-  }, 240_000)
+  inLongTier(
+    'of a worker that died are those that were copied while it ran',
+    async () => {
+      const source = [
+        ...STEPS,
+        'import cofferdam, time',
+        'cofferdam.progress(0.5)',
+        'if step == 0: time.sleep(600)',
+      ].join('\n')
+      const victim = await fleet.startWorker({ ...BACKENDS, COFFERDAM_LANES: 'routine' })
+      await worker.stop()
+      const { execution_id: id } = await fleet.client.enqueue(
+        python(source, {
+          lane: 'routine',
+          limits: HOURS,
+          checkpoint: { every_ms: 1000 },
+          retry: { max_attempts: 2, on: ['worker_lost'] },
+        }),
+      )
+      await expect.poll(() => keysOf(id), { timeout: 60_000 }).toHaveLength(1)
+      await victim.kill()
+      worker = await fleet.startWorker(BACKENDS)
+      const result = await fleet.client.wait(id, { timeoutMs: 120_000 })
+      expect(result).toMatchObject({ ok: true, attempt: 2, stdout: 'from 1\n' })
+      await expect.poll(() => keysOf(id), { timeout: 20_000 }).toEqual([])
+    },
+    240_000,
+  )
 })
 
 withProcess.describe('a callback', () => {

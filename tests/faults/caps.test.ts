@@ -252,19 +252,23 @@ describe('a cap of 0', () => {
     await Promise.all(workers.map((worker) => worker.stop()))
   }, 300_000)
 
-  it('stops the next claim within a second when somebody sets it with SQL', async () => {
-    const worker = await startWorker()
-    const accepted = await flood('by-sql')
-    const client = new pg.Client({ connectionString: fleet.databaseUrl })
-    await client.connect()
-    await client.query(`update tenants set tenant_daily = 0 where tenant_id = 'by-sql'`)
-    const committedAtMs = Date.now()
-    await client.end()
-    const results = await endingsOf(fleet, accepted, RECOVERY_MS)
-    expect(results.filter((result) => result.kill_switch === true).length).toBeGreaterThan(100)
-    // 1,000 ms of the cache (to the millisecond in policy-cache.test.ts), and the way from there to the charge, which takes
-    // a busy machine seconds.
-    expect(await lastCharge('by-sql')).toBeLessThanOrEqual(committedAtMs + 5000)
-    await worker.stop()
-  }, 300_000)
+  inLongTier(
+    'stops the next claim within a second when somebody sets it with SQL',
+    async () => {
+      const worker = await startWorker()
+      const accepted = await flood('by-sql')
+      const client = new pg.Client({ connectionString: fleet.databaseUrl })
+      await client.connect()
+      await client.query(`update tenants set tenant_daily = 0 where tenant_id = 'by-sql'`)
+      const committedAtMs = Date.now()
+      await client.end()
+      const results = await endingsOf(fleet, accepted, RECOVERY_MS)
+      expect(results.filter((result) => result.kill_switch === true).length).toBeGreaterThan(100)
+      // 1,000 ms of the cache (to the millisecond in policy-cache.test.ts), and the way from there to the charge, which takes
+      // a busy machine seconds.
+      expect(await lastCharge('by-sql')).toBeLessThanOrEqual(committedAtMs + 5000)
+      await worker.stop()
+    },
+    300_000,
+  )
 })

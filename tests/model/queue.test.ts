@@ -1,4 +1,5 @@
 /** Random schedules of everything that may happen to a fleet, over the real scripts: docs/state-machines.md holds. */
+import { isLongTier } from '@cofferdam/embedded/needs'
 import { isolatedRedis, scheduleSeed, type TestServer } from '@cofferdam/embedded/testing'
 import { connectRedis, LANES, TAG, type Lane } from '@cofferdam/queue'
 import { Worker } from 'bullmq'
@@ -9,7 +10,7 @@ import { scheduleArb, type Step } from './steps.ts'
 import { admissionOf, type Transport } from './world.ts'
 
 /** About 60 steps each. */
-const RUNS = Number(process.env['COFFERDAM_MODEL_RUNS'] ?? 80)
+const RUNS = Number(process.env['COFFERDAM_MODEL_RUNS'] ?? (isLongTier() ? 80 : 40))
 
 const PUT: Step = {
   do: 'put',

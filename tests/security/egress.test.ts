@@ -3,7 +3,7 @@
  * that may be reached stands on this host's loopback; a forbidden one stands on every address of this host.
  */
 import { readdirSync } from 'node:fs'
-import { isLongTier } from '@cofferdam/embedded/needs'
+import { inLongTier } from '@cofferdam/embedded/needs'
 import { afterAll, expect, test } from 'vitest'
 import { memoryOf, peakMemoryOf, processesNamed, resetPeakMemory } from './host.ts'
 import { eventually, onTargets, program } from './on-targets.ts'
@@ -200,7 +200,7 @@ for kind in (socket.SOCK_RAW, socket.SOCK_DGRAM):
       expect(origins.intruders()).toBe(before)
     })
 
-    test('10,000 connections cost the worker neither descriptors nor memory that stay', async () => {
+    inLongTier('10,000 connections cost the worker neither descriptors nor memory that stay', async () => {
       await target.run({ program: asking([['warm up', get(`http://${here}/`)]]), network: 'public', limits })
       resetPeakMemory(target.pid)
       const [memory, descriptors] = [memoryOf(target.pid), descriptorsOf(target)]
@@ -245,12 +245,12 @@ print(made)`),
       })
     })
 
-    test(
+    inLongTier(
       'a large download and upload pass through a worker that keeps little of it',
       { timeout: LARGE_MS },
       async () => {
-        // Enough that buffering it would show; in the long tier 1 GiB each way where the channel is a socket.
-        const size = isLongTier() && target.name === 'docker warm' ? 1024 : 192
+        // Enough that buffering it would show; 1 GiB each way where the channel is a socket.
+        const size = target.name === 'docker warm' ? 1024 : 192
         resetPeakMemory(target.pid)
         const before = memoryOf(target.pid)
         const taken = origins.taken()

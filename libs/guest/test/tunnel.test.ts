@@ -162,15 +162,15 @@ test('listens only while a run may connect, run after run', async () => {
 })
 
 test.each(['up', 'down'])(
-  'carries 200 MB %s without holding them',
+  'carries 128 MB %s without holding them',
   async (direction) => {
-    const total = 200_000_000
+    const total = 128_000_000
     await withAgent('python', async (agent) => {
       const source =
         direction === 'up'
           ? `s = connect()
 block = bytes(1000000)
-for _ in range(200): s.sendall(block)
+for _ in range(128): s.sendall(block)
 s.shutdown(socket.SHUT_WR)
 print(s.recv(100).decode())`
           : `s, n = connect(), 0
@@ -193,7 +193,7 @@ print(n)`
           return
         }
         const block = Buffer.alloc(1_000_000)
-        let left = 200
+        let left = 128
         const more = (): void => {
           note()
           while (left-- > 0) if (!connection.write(block)) return void connection.once('drain', more)
@@ -203,7 +203,7 @@ print(n)`
         connection.resume()
       })
       expect(stdout.trim()).toBe(String(total))
-      // Two windows, the pipe's buffers, and what the collector has not collected yet; not the 200 MB.
+      // Two windows, the pipe's buffers, and what the collector has not collected yet; not the 128 MB.
       expect(peak - before).toBeLessThan(96 << 20)
       const highest = /VmHWM:\s+(\d+) kB/.exec(readFileSync(`/proc/${agent.child.pid}/status`, 'utf8'))
       expect(Number(highest?.[1])).toBeLessThan(40_000)
