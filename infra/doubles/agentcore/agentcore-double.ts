@@ -113,7 +113,7 @@ export async function startAgentcoreDouble(options: AgentcoreOptions = {}): Prom
     const path = (request.url ?? '/').split('?')[0] ?? '/'
     if (path === '/_double/faults') {
       faults.set(JSON.parse(body.toString()) as Fault[])
-      return reply(response, 200, faults.left)
+      return void response.writeHead(200).end(JSON.stringify(faults.left))
     }
     const route = ROUTES.find(([method, pattern]) => method === request.method && pattern.test(path))
     if (route === undefined) {
@@ -180,7 +180,7 @@ export async function startAgentcoreDouble(options: AgentcoreOptions = {}): Prom
     if (operation === 'GetCodeInterpreterSession') return detail(session)
     if (session.ended !== null) throw endOf(session, 'stopped')
     await session.end('stopped')
-    return { ...summary(session), lastUpdatedAt: session.lastUpdatedAt.toISOString() }
+    return { ...named(session), lastUpdatedAt: session.lastUpdatedAt.toISOString() }
   }
   return double
 }
@@ -193,10 +193,14 @@ interface Operated {
   body: Buffer
 }
 
-const summary = ({ id, interpreter, createdAt }: Session): object => ({
+const named = ({ id, interpreter }: Session): object => ({
   codeInterpreterIdentifier: interpreter,
   sessionId: id,
-  createdAt: createdAt.toISOString(),
+})
+
+const summary = (session: Session): object => ({
+  ...named(session),
+  createdAt: session.createdAt.toISOString(),
 })
 
 const status = ({ ended }: Session): string => (ended === null ? 'READY' : 'TERMINATED')

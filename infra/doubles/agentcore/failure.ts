@@ -1,5 +1,6 @@
 /** Refusals of the service: class, status, and what a client sees of them. */
 import type { ServerResponse } from 'node:http'
+import { AGENTCORE } from './published.ts'
 
 const STATUS: Record<string, number> = {
   AccessDeniedException: 403,
@@ -26,14 +27,20 @@ export class Failure extends Error {
   }
 }
 
+/** Throws for what is not as published. */
 export const reply = (response: ServerResponse, status: number, body: object): void => {
+  const { method = '', url = '/' } = response.req
+  AGENTCORE.checkAnswer(method, new URL(url, 'http://double').pathname, status, body)
   response.writeHead(status, { 'Content-Type': 'application/json' }).end(JSON.stringify(body))
 }
 
 /** As restJson1 says it: the class in a header, the words in the body. */
 export function fail(response: ServerResponse, failure: Failure): void {
   response.setHeader('x-amzn-errortype', `${failure.type}:http://internal.amazon.com/coral/`)
-  const { reason, field, message } = failure
+  const { field, message } = failure
+  // The model requires it of this class.
+  const reason =
+    failure.reason ?? (failure.type === 'ValidationException' ? 'FieldValidationFailed' : undefined)
   reply(response, STATUS[failure.type] ?? 500, {
     message,
     ...(reason === undefined ? {} : { reason }),

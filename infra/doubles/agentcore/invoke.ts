@@ -4,6 +4,8 @@ import { event, exception, unmodelled } from './event-stream.ts'
 import { Failure } from './failure.ts'
 import { delayed, httpFailure, type Fault } from './faults.ts'
 import { callTool, type Session } from './sessions.ts'
+import { faultOf } from '../published.ts'
+import { DATA_SHAPES } from './published.ts'
 
 type Arguments = Record<string, unknown>
 type Result = Record<string, unknown>
@@ -62,6 +64,8 @@ export async function invoke(
   ran.catch(() => undefined)
   const result = await Promise.race([ran, session.over])
   if (typeof result === 'string') return stream.refuse(endOf(session, result))
+  const wrong = faultOf(DATA_SHAPES.CodeInterpreterResult, result)
+  if (wrong !== null) throw new Error(`the double of AgentCore is not as published: ${call.name}: ${wrong}`)
   if (fault?.kind === 'cut-after') return void response.destroy()
   if (fault?.kind === 'empty') return stream.end()
   if (isOther) return stream.end(event(fault.result ?? {}))

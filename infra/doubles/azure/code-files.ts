@@ -1,9 +1,9 @@
 /** Files of a code pool's sessions, in the older and the newer way. */
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import { bytesOf, callJail, Dropped, Refusal, reply } from './exchange.ts'
+import { bytesOf, callJail, Dropped, Refusal } from './exchange.ts'
 import { happens, type Faults } from './faults.ts'
 import { interpret, type Session } from './session-pool.ts'
-import { answer } from './spoil-answer.ts'
+import { answer, answerWhole } from './spoil-answer.ts'
 
 interface FileCall {
   request: IncomingMessage
@@ -29,7 +29,7 @@ export async function handleFiles(
       'GET',
       `/files?path=${encodeURIComponent(folder)}&recursive=${recursive}`,
     )
-    return reply(response, 200, { value: found.map((entry) => fileOf(entry)) })
+    return answerWhole(response, 200, { value: found.map((entry) => fileOf(entry)) })
   }
   if (method === 'POST' && (path === '/files' || path === '/files/upload')) {
     const { name, bytes } = await uploaded(request)
@@ -51,7 +51,7 @@ export async function handleFiles(
   )
   if (method === 'DELETE') {
     await interpret(session, 'DELETE', inJail(name))
-    return reply(response, 204)
+    return answerWhole(response, 204)
   }
   const got = await callJail(session.jail.socket, 'GET', inJail(name))
   if (got.status !== 200) throw new Refusal(404, 'FileNotFound', 'There is no such file.')
@@ -73,11 +73,10 @@ interface Listed {
 
 const fileOf = (entry: Listed): Record<string, unknown> => ({
   name: entry.name,
-  type: entry.isDirectory ? 'directory' : 'file',
-  contentType: entry.isDirectory ? null : 'application/octet-stream',
-  sizeInBytes: entry.size,
+  type: entry.isDirectory ? 'Directory' : 'File',
+  ...(entry.isDirectory ? {} : { contentType: 'application/octet-stream', sizeInBytes: entry.size }),
   lastModifiedAt: new Date(entry.modified * 1000).toISOString(),
-  ...(entry.directory === '' ? {} : { directory: entry.directory }),
+  directory: entry.directory,
 })
 
 /** The one file of a multipart body. */

@@ -2,11 +2,12 @@
 import { randomUUID } from 'node:crypto'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { handleFiles } from './code-files.ts'
-import { jsonOf, Refusal, reply } from './exchange.ts'
+import { jsonOf, Refusal } from './exchange.ts'
 import { happens, type Faults } from './faults.ts'
+import { AZURE } from './published.ts'
 import { interpret, type Session, type SessionPool } from './session-pool.ts'
 import { listSessions, shown } from './shown-session.ts'
-import { answer } from './spoil-answer.ts'
+import { answer, answerWhole } from './spoil-answer.ts'
 
 /** The service cuts here when nobody says anything else (spec of the new dialect). */
 const OUTPUT_DEFAULT = 4096
@@ -24,7 +25,22 @@ interface Ran {
 
 interface Operation {
   session: Session
+  isAsynchronous: boolean
   done: Ran | null
+}
+
+/** What a pool of PythonLTS says of itself, in little. */
+const METADATA = {
+  runtimes: [{ name: 'python', version: '3.12.7' }],
+  preInstalledPackages: [],
+  createdAt: '2026-01-01T00:00:00.000Z',
+  lastUpdatedAt: '2026-01-01T00:00:00.000Z',
+  jupyterKernel: {
+    name: 'python3',
+    version: '3.12.7',
+    projectUrl: 'https://github.com/ipython/ipykernel',
+    description: 'The kernel of the double',
+  },
 }
 
 export type Dialect = 'oldest' | 'old' | 'new'
@@ -53,19 +69,26 @@ export class CodePlane {
     identifier: string,
   ): Promise<void> {
     const { method } = request
-    if (path === '/.management/listSessions' || path === '/listSessions')
-      return await listSessions(this.pool, this.#faults, response, query)
-    if (path === '/metadata') return reply(response, 200, { containerType: this.pool.kind })
+    if (path === '/listSessions' && method === 'GET')
+      return await listSessions(this.pool, this.#faults, response, 'code')
+    if (path === '/.management/listSessions' && method === 'POST')
+      return await listSessions(this.pool, this.#faults, response, 'management')
+    if (path === '/metadata' && method === 'GET') return answerWhole(response, 200, METADATA)
     if (path === '/python/execute') return await this.#oldest(request, response)
     if (identifier === '')
       throw new Refusal(400, 'SessionRequestValidationFailed', 'The query has no identifier.')
     if (path === '/session' && method === 'DELETE') {
       if (!(await this.pool.end(identifier)))
         throw new Refusal(400, 'SessionWithIdentifierNotFound', 'There is no session of this identifier.')
-      return reply(response, 204)
+      return answerWhole(response, 204)
     }
-    if ((path === '/session' && method === 'GET') || path === '/.management/getSession')
-      return reply(response, 200, shown(await this.pool.find(identifier), this.pool, path === '/session'))
+    const of =
+      path === '/session' && method === 'GET'
+        ? 'code'
+        : path === '/.management/getSession' && method === 'POST'
+          ? 'management'
+          : null
+    if (of !== null) return answerWhole(response, 200, shown(await this.pool.find(identifier), this.pool, of))
     const operation = /^\/executions\/([\w-]+)$/.exec(path)?.[1]
     if (operation !== undefined && method === 'GET') return this.#poll(response, operation)
     if (path === '/executions' && method === 'POST') return await this.#execute(request, response, identifier)
@@ -116,7 +139,7 @@ export class CodePlane {
     this.#speaks('oldest')
     const { properties = {} } = (await jsonOf(request)) as { properties?: Record<string, unknown> }
     const ran = await this.#run(String(properties['identifier']), this.#codeOf(properties, 'pythonCode'), 60)
-    reply(response, 200, { result: ran.result, stdout: ran.stdout, stderr: ran.stderr })
+    answerWhole(response, 200, { result: ran.result, stdout: ran.stdout, stderr: ran.stderr })
   }
 
   async #old(request: IncomingMessage, response: ServerResponse, identifier: string): Promise<void> {
@@ -144,17 +167,20 @@ export class CodePlane {
     if ('properties' in body)
       throw new Refusal(400, 'SessionPropertiesMissing', 'Properties of the session request are missing.')
     const code = this.#codeOf(body, 'code')
+    const wrong = AZURE.faultOfRequest('POST', '/executions', body)
+    if (wrong !== null) throw new Refusal(400, 'SessionRequestValidationFailed', wrong)
     const session = await this.pool.of(identifier)
-    const operation: Operation = { session, done: null }
+    const isAsynchronous = body['executionType'] === 'Asynchronous'
+    const operation: Operation = { session, isAsynchronous, done: null }
     const id = randomUUID()
     const cut = this.#cutOf(body['outputStreamsMaxLength'], OUTPUT_DEFAULT)
     const running = this.#runIn(session, code, body['timeoutInSeconds']).then((ran) => {
       operation.done = { ...ran, stdout: cut(ran.stdout), stderr: cut(ran.stderr) }
     })
-    if (body['executionType'] === 'Asynchronous' || happens(this.#faults, 'answer_early')) {
+    if (isAsynchronous || happens(this.#faults, 'answer_early')) {
       this.#operations.set(id, operation)
       running.catch(() => this.#operations.delete(id))
-      const location = `${request.url?.split('?')[0]}/${id}`
+      const location = `http://${request.headers.host}${request.url?.split('?')[0]}/${id}`
       return answer(this.#faults, response, 202, status(id, operation), {
         'operation-id': id,
         'Operation-Location': location,
@@ -176,6 +202,9 @@ export class CodePlane {
     const cut = this.#cutOf(body['outputStreamsMaxLength'], OUTPUT_DEFAULT)
     const said = ran.status === 'Failed' ? 'Failed' : String(ran.exitCode)
     answer(this.#faults, response, 200, {
+      id: randomUUID(),
+      identifier,
+      executionType: 'Synchronous',
       status: said,
       result: { stdout: cut(ran.stdout), stderr: cut(ran.stderr) },
     })
@@ -192,14 +221,14 @@ export class CodePlane {
   #poll(response: ServerResponse, id: string): void {
     const operation = this.#operations.get(id)
     if (operation === undefined) throw new Refusal(404, 'ExecutionNotFound', 'There is no such execution.')
-    reply(response, 200, status(id, operation))
+    answerWhole(response, 200, status(id, operation))
   }
 }
 
-const status = (id: string, { session, done }: Operation): Record<string, unknown> => ({
+const status = (id: string, { session, isAsynchronous, done }: Operation): Record<string, unknown> => ({
   id,
   identifier: session.identifier,
-  executionType: 'Synchronous',
+  executionType: isAsynchronous ? 'Asynchronous' : 'Synchronous',
   status: done?.status ?? 'Running',
   ...(done === null
     ? {}

@@ -1,5 +1,4 @@
 /** HTTP exchanges of the double: bodies read within bounds, answers and errors in Azure's shape, and calls into a jail. */
-import { randomUUID } from 'node:crypto'
 import { request as httpRequest, type IncomingMessage, type ServerResponse } from 'node:http'
 
 /** The service's own bound of an upload; larger bodies are answered with 413. */
@@ -53,7 +52,7 @@ export function replyError(response: ServerResponse, error: unknown): void {
   if (error instanceof Dropped || response.headersSent) return void response.destroy()
   const { status, code, message, headers } =
     error instanceof Refusal ? error : new Refusal(500, 'InternalServerError', String(error))
-  reply(response, status, { error: { code, message, target: 'session', traceId: randomUUID() } }, headers)
+  reply(response, status, { error: { code, message, target: 'session' } }, headers)
 }
 
 export async function bytesOf(request: IncomingMessage): Promise<Buffer> {

@@ -4,15 +4,19 @@ import type { Faults } from './faults.ts'
 import type { Session, SessionPool } from './session-pool.ts'
 import { answer } from './spoil-answer.ts'
 
-/** A session as a list or a look shows it; the two families name the end differently. */
-export function shown(session: Session, pool: SessionPool, isOld: boolean): Record<string, unknown> {
+/** A session as the calls of code pools show it, or those of `/.management`, which name its end differently. */
+export function shown(
+  session: Session,
+  pool: SessionPool,
+  of: 'code' | 'management',
+): Record<string, unknown> {
   const ends = new Date(session.lastAccessedAt + pool.cooldownMs).toISOString()
   return {
     identifier: session.identifier,
     etag: session.etag,
     createdAt: new Date(session.createdAt).toISOString(),
     lastAccessedAt: new Date(session.lastAccessedAt).toISOString(),
-    ...(isOld ? { expireAt: ends } : { expiresAt: ends }),
+    ...(of === 'code' ? { expireAt: ends } : { expiresAt: ends }),
   }
 }
 
@@ -21,12 +25,16 @@ export async function listSessions(
   pool: SessionPool,
   faults: Faults,
   response: ServerResponse,
-  query: URLSearchParams,
+  of: 'code' | 'management',
 ): Promise<void> {
-  const skip = Number(query.get('skip') ?? 0)
+  const { url = '/', headers } = response.req
+  const asked = new URL(url, `http://${headers.host ?? 'double'}`)
+  const skip = Number(asked.searchParams.get('skip') ?? 0)
   const all = await pool.list()
   const end = skip + pool.page
-  const value = all.slice(skip, end).map((session) => shown(session, pool, false))
-  const more = all.length > end ? { nextLink: `?skip=${end}` } : {}
-  answer(faults, response, 200, { value, count: value.length, ...more })
+  const page = all.slice(skip, end).map((session) => shown(session, pool, of))
+  asked.searchParams.set('skip', String(end))
+  const more = all.length > end ? { nextLink: asked.href } : {}
+  const body = of === 'code' ? { sessions: page } : { value: page, count: page.length }
+  answer(faults, response, 200, { ...body, ...more })
 }

@@ -1,9 +1,20 @@
-/** Answers of code pools, which may be lost or spoiled on their way after everything was carried out. */
+/** Answers of the data plane: as published, and perhaps lost or spoiled on their way after everything was carried out. */
 import type { ServerResponse } from 'node:http'
 import { Dropped, reply, replyHalf, replyPage } from './exchange.ts'
 import { happens, type Faults } from './faults.ts'
+import { AZURE, pathAtPool } from './published.ts'
 
-/** Answers, or does what the faults say for the path of this request. */
+/** Answers, whatever the faults say. Throws for what is not as published. */
+export function answerWhole(response: ServerResponse, code: number, body?: unknown): void {
+  check(response, code, body)
+  reply(response, code, body)
+}
+
+function check({ req: { method = '', url = '/' } }: ServerResponse, code: number, body: unknown): void {
+  AZURE.checkAnswer(method, pathAtPool(url), code, body)
+}
+
+/** Answers, or does what the faults say for the path of this request. Throws for what is not as published. */
 export function answer(
   faults: Faults,
   response: ServerResponse,
@@ -11,6 +22,7 @@ export function answer(
   body: unknown,
   headers: Record<string, string> = {},
 ): void {
+  check(response, code, body)
   const isMeant = (response.req.url ?? '').includes(faults.drop_path)
   if (isMeant && happens(faults, 'drop_after')) throw new Dropped()
   if (isMeant && happens(faults, 'halve_after')) return replyHalf(response, code, body)

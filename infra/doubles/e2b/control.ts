@@ -5,7 +5,8 @@
 import { randomBytes } from 'node:crypto'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { happens, NO_FAULTS, STRANGE_ENTRIES, type Faults } from './faults.ts'
-import { fail, page, readJson, reply } from './json-http.ts'
+import { fail, page, readJson, reply, replyPublished } from './json-http.ts'
+import { E2B } from './published.ts'
 import { newSandboxId, startMachine, type Machine } from './machine.ts'
 
 /** Of the real service: /v2 gives 300 s when nothing is said, v1 15 s. */
@@ -53,6 +54,8 @@ export class Control {
     const named = /^(?:\/v2)?\/sandboxes(?:\/([a-z0-9]+)(?:\/([a-z]+))?)?$/.exec(url.pathname)
     const [, id, action] = named ?? []
     if (named === null) return fail(response, 404, 'no such route')
+    const wrong = E2B.faultOfRequest(request.method ?? '', url.pathname, body)
+    if (wrong !== null) return fail(response, 400, wrong)
     const route = `${request.method} ${id === undefined ? '' : ':id'}${action === undefined ? '' : `/${action}`}`
     if (id === undefined) {
       if (route === 'POST ') return await this.#create(response, body, isV2)
@@ -62,13 +65,13 @@ export class Control {
     const box = this.boxes.get(id)
     if (box === undefined || (route === 'DELETE :id' && happens(this.faults, 'unknown_kills')))
       return fail(response, 404, `sandbox "${id}" doesn't exist or you don't have access to it`)
-    if (route === 'GET :id') return reply(response, 200, detail(box))
+    if (route === 'GET :id') return replyPublished(response, 200, detail(box))
     if (route === 'DELETE :id' && happens(this.faults, 'throttle_kills')) return this.throttle(response)
     if (route === 'DELETE :id' && happens(this.faults, 'hold_kills')) return
     if (route === 'DELETE :id' && happens(this.faults, 'page_kills')) return page(response)
     if (route === 'DELETE :id') {
       await this.end(box)
-      return reply(response, 204)
+      return replyPublished(response, 204)
     }
     const seconds = secondsIn(body)
     if (route === 'POST :id/timeout' && happens(this.faults, 'conflict_timeouts'))
@@ -77,25 +80,24 @@ export class Control {
       return this.throttle(response)
     if (route === 'POST :id/timeout') {
       this.#live(box, seconds ?? 0)
-      return reply(response, 204)
+      return replyPublished(response, 204)
     }
     if (route === 'POST :id/connect') {
       // Only ever longer.
       if (seconds !== null && Date.now() + seconds * 1000 > box.endAt) this.#live(box, seconds)
-      return reply(response, 200, created(box))
+      return replyPublished(response, 200, created(box))
     }
     return fail(response, 404, 'no such route')
   }
 
   async #create(response: ServerResponse, body: Record<string, unknown>, isV2: boolean): Promise<void> {
     if (happens(this.faults, 'throttle_creates')) return this.throttle(response)
-    if (typeof body['templateID'] !== 'string') return fail(response, 400, 'templateID is required')
     if (happens(this.faults, 'lose_creates')) response.destroy()
     const id = newSandboxId()
     const isSecure = isV2 || body['secure'] === true
     const token = isSecure ? randomBytes(20).toString('hex') : ''
     const { network } = body as { network?: { allowPublicTraffic?: unknown } }
-    const template = body['templateID']
+    const template = String(body['templateID'])
     const machine = await startMachine(template, token, {
       ...textsIn(body['envVars']),
       E2B_SANDBOX: 'true',
@@ -122,7 +124,7 @@ export class Control {
       response.destroy()
       return
     }
-    reply(response, 201, created(box))
+    replyPublished(response, 201, created(box))
   }
 
   /** Answers that it is too much for now, with or without saying for how long. */
@@ -142,8 +144,9 @@ export class Control {
     const from = Number(query.get('nextToken') ?? 0)
     const limit = Math.min(100, Number(query.get('limit') ?? 100))
     if (from + limit < matches.length) response.setHeader('x-next-token', String(from + limit))
-    const strange = this.faults.strange_entries ? STRANGE_ENTRIES : []
-    reply(response, 200, [...strange, ...matches.slice(from, from + limit).map(detail)])
+    const found = matches.slice(from, from + limit).map(detail)
+    if (this.faults.strange_entries) reply(response, 200, [...STRANGE_ENTRIES, ...found])
+    else replyPublished(response, 200, found)
   }
 
   #live(box: Box, seconds: number): void {

@@ -1,5 +1,6 @@
 /** Bodies of the control API: JSON both ways, errors as `{code, message}`. */
 import type { IncomingMessage, ServerResponse } from 'node:http'
+import { E2B } from './published.ts'
 
 /** No request of a client has more. */
 const BODY_MAX = 1024 * 1024
@@ -7,6 +8,13 @@ const BODY_MAX = 1024 * 1024
 export function reply(response: ServerResponse, status: number, body?: object): void {
   const text = body === undefined ? '' : JSON.stringify(body)
   response.writeHead(status, text === '' ? {} : { 'Content-Type': 'application/json' }).end(text)
+}
+
+/** An answer of the control API. Throws for what is not as published. */
+export function replyPublished(response: ServerResponse, status: number, body?: object): void {
+  const { method = '', url = '/' } = response.req
+  E2B.checkAnswer(method, new URL(url, 'http://double').pathname, status, body)
+  reply(response, status, body)
 }
 
 export const fail = (response: ServerResponse, code: number, message: string): void =>

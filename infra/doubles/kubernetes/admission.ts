@@ -2,8 +2,8 @@
 import type { ServerResponse } from 'node:http'
 import { Refusal } from './answers.ts'
 import { groupOf, KINDS } from './discovery.ts'
-import type { Cause } from './schema-check.ts'
-import { checkSpec } from './schemas.ts'
+import type { Cause, Checked } from './schema-check.ts'
+import { checkSpec, checkStatus } from './schemas.ts'
 
 /** A spec as it is stored; says what was taken out of it. Throws Refusal for what the schema does not allow. */
 export function checkedSpec(
@@ -13,7 +13,27 @@ export function checkedSpec(
   query: URLSearchParams,
   response: ServerResponse,
 ): Record<string, unknown> {
-  const { value, causes, unknown } = checkSpec(KINDS[plural] ?? '', spec)
+  return admitted(checkSpec(KINDS[plural] ?? '', spec), plural, name, query, response)
+}
+
+/** The same of a status. */
+export function checkedStatus(
+  plural: string,
+  name: string,
+  status: unknown,
+  query: URLSearchParams,
+  response: ServerResponse,
+): Record<string, unknown> {
+  return admitted(checkStatus(KINDS[plural] ?? '', status), plural, name, query, response)
+}
+
+function admitted(
+  { value, causes, unknown }: Checked,
+  plural: string,
+  name: string,
+  query: URLSearchParams,
+  response: ServerResponse,
+): Record<string, unknown> {
   const told = unknown.map((field) => `unknown field "${field}"`)
   if (told.length > 0 && query.get('fieldValidation') === 'Strict')
     throw new Refusal(400, 'BadRequest', `strict decoding error: ${told.join(', ')}`)

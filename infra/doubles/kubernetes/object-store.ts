@@ -3,6 +3,7 @@
  * count changes of spec alone.
  */
 import { randomUUID } from 'node:crypto'
+import { requirePublished } from './schemas.ts'
 
 /** Versions older than this many events are answered with 410 Gone. */
 const LOG_MAX = 1000
@@ -144,6 +145,7 @@ export class ObjectStore {
   }
 
   #write(type: StoreEvent['type'], plural: string, object: KubeObject): KubeObject {
+    requirePublished(object)
     this.#version += 1
     const written = {
       ...object,

@@ -61,7 +61,7 @@ export class SandboxPods {
       apiVersion: API,
       kind: 'Sandbox',
       metadata: { name, namespace, ownerReferences: [owner] },
-      spec: { operatingMode: 'Running' },
+      spec: { podTemplate: { spec: { containers: [{ name: 'sandbox' }] } }, operatingMode: 'Running' },
     })
     if (sandbox === undefined) return undefined
     this.#starting.add(owner)

@@ -107,6 +107,69 @@ const SPECS: Record<string, Schema> = {
   },
 }
 
+const conditions: Schema = {
+  type: 'array',
+  items: {
+    type: 'object',
+    required: ['lastTransitionTime', 'message', 'reason', 'status', 'type'],
+    properties: {
+      lastTransitionTime: time,
+      message: text,
+      observedGeneration: { type: 'integer', minimum: 0 },
+      reason: text,
+      status: oneOf(['True', 'False', 'Unknown']),
+      type: text,
+    },
+  },
+}
+const podIPs: Schema = { type: 'array', items: text }
+
+const STATUSES: Record<string, Schema> = {
+  SandboxClaim: {
+    type: 'object',
+    properties: { conditions, sandbox: { type: 'object', properties: { name: text, podIPs } } },
+  },
+  SandboxWarmPool: {
+    type: 'object',
+    properties: {
+      observedGeneration: { type: 'integer', minimum: 0 },
+      readyReplicas: { type: 'integer' },
+      replicas: { type: 'integer' },
+      selector: text,
+    },
+  },
+  Sandbox: {
+    type: 'object',
+    properties: { conditions, nodeName: text, podIPs, selector: text, service: text, serviceFQDN: text },
+  },
+}
+
+/** The status of an object of that kind, as it would be stored. */
+export const checkStatus = (kind: string, status: unknown): Checked =>
+  check(STATUSES[kind] ?? { type: 'object' }, status, 'status')
+
+/**
+ * Throws for an object that Agent Sandbox's schemas do not allow. What clients write is refused before, so that this is the double's own
+ * fault.
+ */
+export function requirePublished({
+  kind,
+  spec,
+  status,
+}: {
+  kind: string
+  spec: unknown
+  status?: unknown
+}): void {
+  const parts = [checkSpec(kind, spec), ...(status === undefined ? [] : [checkStatus(kind, status)])]
+  const wrong = parts.flatMap(({ causes, unknown }) => [
+    ...causes.map(({ field, message }) => `${field}: ${message}`),
+    ...unknown.map((field) => `${field} is not published`),
+  ])
+  if (wrong.length > 0)
+    throw new Error(`the double of Kubernetes is not as published: ${kind}: ${wrong.join('; ')}`)
+}
+
 /** The spec of an object of that kind, as it would be stored. */
 export function checkSpec(kind: string, spec: unknown): Checked {
   if (spec === undefined)

@@ -1,6 +1,6 @@
 /** What changes objects: create, replace, the patches, scale and delete, with the checks of a real API server. */
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import { checkedSpec, invalid, shown } from './admission.ts'
+import { checkedSpec, checkedStatus, invalid, shown } from './admission.ts'
 import { Refusal } from './answers.ts'
 import { groupOf, KINDS, VERSION } from './discovery.ts'
 import { FOREGROUND } from './garbage-collector.ts'
@@ -164,7 +164,8 @@ function write(
       `Operation cannot be fulfilled on ${shown(plural)} "${name}": the object has been modified; please apply your changes to the latest version and try again`,
     )
   // Each way changes its own part alone.
-  if (subresource === 'status') return store.update(object, { status: given.status ?? {} })
+  if (subresource === 'status')
+    return store.update(object, { status: checkedStatus(plural, name, given.status ?? {}, query, response) })
   const spec = subresource === 'scale' ? { ...object.spec, replicas: given.spec?.['replicas'] } : given.spec
   const checked = checkedSpec(plural, name, spec, query, response)
   if (subresource === 'scale') return scaleOf(store.update(object, { spec: checked }))

@@ -8,10 +8,16 @@ import { saysGone } from './pool-refusals.ts'
 /** Five times what a pool may have. How many of them a page holds is the service's to say: a list ends with its last page and no sooner. */
 const SESSIONS_MAX = 3000
 
-const pageSchema = z.object({
-  value: z.array(z.object({ identifier: z.string().max(256), etag: z.string().max(256).nullish() })),
-  nextLink: z.string().nullish(),
-})
+const entries = z.array(z.object({ identifier: z.string().max(256) }))
+const nextLink = z.string().nullish()
+/**
+ * `GET /listSessions` of code pools (Azure/azure-rest-api-specs, DynamicSessions.json 2024-10-02-preview to 2025-10-02-preview,
+ * `SessionsListResponse`), and `POST /.management/listSessions` (MicrosoftDocs/azure-docs, sessions-custom-container.md).
+ */
+const pageSchema = z.union([
+  z.object({ sessions: entries, nextLink }),
+  z.object({ value: entries, nextLink }).transform(({ value, ...more }) => ({ sessions: value, ...more })),
+])
 
 export interface SessionsAtPool {
   /** Ends a session; false when there was none. Resolves when the service says that it is gone. */
@@ -52,9 +58,14 @@ export function createSessionsAtPool(api: PoolApi, kind: 'container' | 'interpre
         })
         const parsed = pageSchema.safeParse(json(answer.body))
         if (!parsed.success)
-          throw new CofferdamError('protocol_violation', 'Azure: a list of sessions that is none.')
-        found.push(...parsed.data.value.map(({ identifier }) => identifier))
-        if (parsed.data.nextLink == null || parsed.data.value.length === 0) return found
+          throw new CofferdamError(
+            'protocol_violation',
+            'Azure: the pool’s list of sessions has another shape than its API describes.',
+            { cause: parsed.error },
+          )
+        const { sessions, nextLink: next } = parsed.data
+        found.push(...sessions.map(({ identifier }) => identifier))
+        if (next == null || sessions.length === 0) return found
       }
       throw new CofferdamError('protocol_violation', 'Azure: a list of sessions that does not end.')
     },

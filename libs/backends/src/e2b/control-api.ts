@@ -97,7 +97,6 @@ export function createControlApi(options: {
       const body = {
         templateID: template,
         timeout: seconds(lifeMs),
-        secure: true,
         // Its end is its end: what is paused instead costs on and holds the files.
         autoPause: false,
         // The only way out is the worker's proxy, over the agent's channel; and nobody comes in but with the token.
