@@ -5,6 +5,7 @@
  */
 import { CofferdamError } from '@cofferdam/contract'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
+import { addressGroup } from './address-group.ts'
 import type { Caller, KeyCache } from './key-cache.ts'
 
 declare module 'fastify' {
@@ -32,7 +33,7 @@ export function authenticate(app: FastifyInstance, keys: KeyCache): void {
   })
 }
 
-/** The caller of a request by its key. Throws `unauthenticated` or `store_unavailable`. */
+/** The caller of a request by its key. Throws `unauthenticated`, `rate_limited` or `store_unavailable`. */
 export async function identify(request: FastifyRequest, keys: KeyCache): Promise<Caller> {
   const header = request.headers.authorization
   if (header === undefined) throw new CofferdamError('unauthenticated')
@@ -43,7 +44,7 @@ export async function identify(request: FastifyRequest, keys: KeyCache): Promise
       'The Authorization header is not "Bearer cfd_" and 40 hex digits.',
     )
   }
-  const caller = await keys.verify(key)
+  const caller = await keys.verify(key, addressGroup(request.ip))
   if (caller === null) throw new CofferdamError('unauthenticated', 'The API key is unknown or was revoked.')
   return caller
 }
@@ -52,6 +53,15 @@ export async function identify(request: FastifyRequest, keys: KeyCache): Promise
 function callerOf(request: FastifyRequest): Caller {
   if (request.caller === null) throw new CofferdamError('unauthenticated')
   return request.caller
+}
+
+/**
+ * Whose share a request takes of what this process holds at once: the tenant, whichever of its keys it came with; an admin
+ * key for itself; the address while there is no key.
+ */
+export function holderOf({ caller, ip }: FastifyRequest): string {
+  if (caller === null) return `address ${addressGroup(ip)}`
+  return caller.scope === 'admin' ? `key ${caller.keyId}` : `tenant ${caller.scope.tenant_id}`
 }
 
 /** The only tenant that the caller may see; null for all (admin). */

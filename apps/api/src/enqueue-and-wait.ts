@@ -7,6 +7,7 @@ import {
 } from '@cofferdam/contract'
 import { ATTRIBUTES } from '@cofferdam/telemetry/api'
 import type { FastifyReply, FastifyRequest } from 'fastify'
+import { holderOf } from './authenticate.ts'
 import { findEnded } from './find-execution.ts'
 import { goneSignal } from './gone-signal.ts'
 import type { RouteContext } from './route-context.ts'
@@ -24,23 +25,23 @@ export async function enqueueAndWait(
   execution: ExecutionRequest,
   timeoutMs: number,
 ): Promise<{ status: 200; body: ExecutionResult } | { status: 202; body: Accepted }> {
-  const release = timeoutMs > 0 ? context.waits.take() : null
+  const place = timeoutMs > 0 ? context.waits.take(holderOf(request)) : null
   try {
     return await inServerSpan(request, reply, execution.traceparent, async (traceparent, span) => {
       const accepted = await context.producer.put(execution, {
-        awaitReply: release !== null,
+        awaitReply: place !== null,
         ...(traceparent === undefined ? {} : { traceparent }),
       })
       span.setAttribute(ATTRIBUTES.executionId, accepted.execution_id)
       void reply.header('location', `/v1/executions/${accepted.execution_id}`)
-      const body = release === null ? null : await waitFor(context, reply, execution, accepted, timeoutMs)
+      const body = place === null ? null : await waitFor(context, reply, execution, accepted, timeoutMs)
       const status = body === null ? 202 : 200
       span.setAttribute(ATTRIBUTES.httpStatus, status)
       if (body !== null) span.setAttribute(ATTRIBUTES.ending, body.ending)
       return body === null ? { status: 202, body: accepted } : { status: 200, body }
     })
   } finally {
-    release?.()
+    place?.release()
   }
 }
 

@@ -1,9 +1,11 @@
 import { fastify } from 'fastify'
 import { afterAll, describe, expect, it } from 'vitest'
+import { DEFAULT_API_LIMITS } from './deps.ts'
 import { acceptJsonBodies, nestsDeeperThan } from './json-body.ts'
+import { createBodyReader } from './receive-body.ts'
 
 const app = fastify()
-acceptJsonBodies(app)
+acceptJsonBodies(app, createBodyReader(DEFAULT_API_LIMITS.bodyRate))
 app.post('/', async (request) => ({ body: request.body ?? 'nothing' }))
 app.setErrorHandler((error, _request, reply) => reply.code(400).send((error as Error).message))
 afterAll(() => app.close())
@@ -46,7 +48,7 @@ describe.each([
 ])('a body with %s', (_what, payload, message) => {
   it('is refused with the reason and the place', async () => {
     const own = fastify()
-    acceptJsonBodies(own)
+    acceptJsonBodies(own, createBodyReader(DEFAULT_API_LIMITS.bodyRate))
     own.post('/', async () => 'taken')
     own.setErrorHandler((error, _request, reply) => reply.code(400).send((error as Error).message))
     const reply = await own.inject({

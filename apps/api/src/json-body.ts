@@ -1,8 +1,10 @@
 /** Bodies are JSON in UTF-8, not nested without end, without keys that poison prototypes; everything else is refused with the place of the mistake. */
 import { isUtf8 } from 'node:buffer'
+import type { Readable } from 'node:stream'
 import { CofferdamError, type Problem } from '@cofferdam/contract'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { locateJsonError } from './locate-json-error.ts'
+import type { BodyReader } from './receive-body.ts'
 
 /**
  * Deeper than any of our schemas. `JSON.parse` takes seconds of the event loop for 28 MiB of brackets (2.2 s
@@ -14,21 +16,22 @@ const MAX_DEPTH = 32
 const MAX_LOCATED = 4 * 1024 * 1024
 
 /** Takes over JSON parsing; all other content types are answered 415 by fastify. An empty body is `undefined`. */
-export function acceptJsonBodies(app: FastifyInstance): void {
+export function acceptJsonBodies(app: FastifyInstance, readBody: BodyReader): void {
   // fastify's own parser refuses `__proto__` and `constructor.prototype` (secure-json-parse).
   const parseSecurely = app.getDefaultJsonParser('error', 'error')
   app.removeAllContentTypeParsers()
-  app.addContentTypeParser('application/json', { parseAs: 'buffer' }, (request, body, done) => {
-    const bytes = typeof body === 'string' ? Buffer.from(body) : body
-    if (bytes.length === 0) return done(null, undefined)
-    if (!isUtf8(bytes)) return done(notJson('the body is not valid UTF-8'), undefined)
-    if (nestsDeeperThan(bytes, MAX_DEPTH)) {
-      return done(notJson(`the body is nested more than ${MAX_DEPTH} levels deep`), undefined)
-    }
+  app.addContentTypeParser('application/json', async (request: FastifyRequest, payload: Readable) => {
+    const bytes = await readBody(request, payload)
+    if (bytes.length === 0) return undefined
+    if (!isUtf8(bytes)) throw notJson('the body is not valid UTF-8')
+    if (nestsDeeperThan(bytes, MAX_DEPTH))
+      throw notJson(`the body is nested more than ${MAX_DEPTH} levels deep`)
     const text = bytes.toString('utf8').replace(/^\uFEFF/, '')
-    void parseSecurely(request as FastifyRequest<never, never>, text, (error, value) => {
-      if (error === null) done(null, value)
-      else done(explain(text), undefined)
+    return await new Promise<unknown>((resolve, reject) => {
+      void parseSecurely(request as FastifyRequest<never, never>, text, (error, value) => {
+        if (error === null) resolve(value)
+        else reject(explain(text))
+      })
     })
   })
 }

@@ -1,12 +1,15 @@
 import { describe, expect, it } from 'vitest'
+import { createGuessBrake } from './guess-brake.ts'
 import { createKeyCache } from './key-cache.ts'
 
 const KEY = `cfd_${'a'.repeat(40)}`
+const HOME = '192.0.2.1'
 
 function scene() {
   const state = { nowMs: 0, asked: 0, alive: true, gate: Promise.resolve() }
   const cache = createKeyCache({
     now: () => state.nowMs,
+    brake: createGuessBrake(() => state.nowMs),
     verify: async (key) => {
       state.asked += 1
       const alive = state.alive
@@ -20,59 +23,87 @@ function scene() {
 describe('the key cache', () => {
   it('asks once for calls within five seconds and again after', async () => {
     const { state, cache } = scene()
-    expect(await cache.verify(KEY)).toEqual({ keyId: 'key_1', scope: 'admin' })
+    expect(await cache.verify(KEY, HOME)).toEqual({ keyId: 'key_1', scope: 'admin' })
     state.nowMs = 4999
-    await cache.verify(KEY)
+    await cache.verify(KEY, HOME)
     expect(state.asked).toBe(1)
     state.nowMs = 5000
-    await cache.verify(KEY)
+    await cache.verify(KEY, HOME)
     expect(state.asked).toBe(2)
   })
 
   it('asks once for calls at the same moment', async () => {
     const { state, cache } = scene()
-    await Promise.all([cache.verify(KEY), cache.verify(KEY), cache.verify(KEY)])
+    await Promise.all([cache.verify(KEY, HOME), cache.verify(KEY, HOME), cache.verify(KEY, HOME)])
     expect(state.asked).toBe(1)
   })
 
   it('remembers refusals too', async () => {
     const { state, cache } = scene()
-    expect(await cache.verify('cfd_no')).toBeNull()
-    expect(await cache.verify('cfd_no')).toBeNull()
+    expect(await cache.verify('cfd_no', HOME)).toBeNull()
+    expect(await cache.verify('cfd_no', HOME)).toBeNull()
     expect(state.asked).toBe(1)
   })
 
   it('keeps good keys while a flood of guesses passes', async () => {
     const { state, cache } = scene()
-    await cache.verify(KEY)
-    for (let i = 0; i < 5000; i += 1) await cache.verify(`cfd_${i}`)
-    await cache.verify(KEY)
+    await cache.verify(KEY, HOME)
+    for (let i = 0; i < 5000; i += 1) await cache.verify(`cfd_${i}`, `192.0.2.${i}`)
+    await cache.verify(KEY, HOME)
     expect(state.asked).toBe(5001)
+  })
+
+  it('refuses unknown keys of an address that guesses, and asks nobody about them', async () => {
+    const { state, cache } = scene()
+    await cache.verify(KEY, HOME)
+    for (let i = 0; i < 20; i += 1) await cache.verify(`cfd_${i}`, HOME)
+    await expect(cache.verify('cfd_20', HOME)).rejects.toMatchObject({
+      code: 'rate_limited',
+      details: { retry_in_ms: 1000 },
+    })
+    expect(state.asked).toBe(21)
+    // A key that worked before is no guess, however long ago; neither is what comes from elsewhere.
+    state.nowMs = 5000
+    for (let i = 30; i < 35; i += 1) await cache.verify(`cfd_${i}`, HOME)
+    await expect(cache.verify('cfd_36', HOME)).rejects.toMatchObject({ code: 'rate_limited' })
+    expect(await cache.verify(KEY, HOME)).not.toBeNull()
+    expect(await cache.verify('cfd_36', '192.0.2.2')).toBeNull()
+  })
+
+  it('takes a key that stopped working for unknown from then on', async () => {
+    const { state, cache } = scene()
+    await cache.verify(KEY, HOME)
+    state.alive = false
+    state.nowMs = 5000
+    expect(await cache.verify(KEY, HOME)).toBeNull()
+    expect(await cache.verify(KEY, HOME)).toBeNull()
+    expect(state.asked).toBe(2)
   })
 
   it('forgets a revoked key at once, also while it is being asked', async () => {
     const { state, cache } = scene()
     const gate = Promise.withResolvers<void>()
     state.gate = gate.promise
-    const early = cache.verify(KEY)
+    const early = cache.verify(KEY, HOME)
     state.alive = false
     cache.forget('key_1')
     gate.resolve()
     expect(await early).not.toBeNull()
-    expect(await cache.verify(KEY)).toBeNull()
+    expect(await cache.verify(KEY, HOME)).toBeNull()
   })
 
   it('does not remember an outage', async () => {
     let down = true
     const cache = createKeyCache({
       now: () => 0,
+      brake: createGuessBrake(() => 0),
       verify: async () => {
         if (down) throw new Error('away')
         return { id: 'key_1', scope: 'admin' }
       },
     })
-    await expect(cache.verify(KEY)).rejects.toThrow('away')
+    await expect(cache.verify(KEY, HOME)).rejects.toThrow('away')
     down = false
-    expect(await cache.verify(KEY)).not.toBeNull()
+    expect(await cache.verify(KEY, HOME)).not.toBeNull()
   })
 })

@@ -3,13 +3,14 @@
  *
  *   presented key ─► SHA-256 ─► remembered? ─► answer
  *                                  no ─► already being asked? ─► the same promise
- *                                           no ─► store.keys.verify
+ *                                           no ─► worked before, or its address may guess? ─► store.keys.verify
  *
  * Only hashes are kept, and the map is looked up by hash, so neither memory nor timing tells keys apart. A revoked
  * key works for at most KEY_TTL_MS in other processes; in this one `forget` ends it at once.
  */
 import { createHash } from 'node:crypto'
-import type { ApiKeyScope } from '@cofferdam/contract'
+import { CofferdamError, type ApiKeyScope } from '@cofferdam/contract'
+import type { GuessBrake } from './guess-brake.ts'
 
 /** How long a verified key stays valid after it was revoked elsewhere. */
 const KEY_TTL_MS = 5000
@@ -26,8 +27,11 @@ export interface Caller {
 }
 
 export interface KeyCache {
-  /** Who presents `key`; null when nobody does. Throws `store_unavailable`. */
-  verify(key: string): Promise<Caller | null>
+  /**
+   * Who presents `key` from `address`; null when nobody does. Throws `store_unavailable`, and `rate_limited` for a key
+   * that this process never saw work when too many unknown ones came from that address.
+   */
+  verify(key: string, address: string): Promise<Caller | null>
   /** Forgets a revoked key of this id, and everything asked about before. */
   forget(keyId: string): void
 }
@@ -40,6 +44,7 @@ interface Entry {
 /** Makes the cache over `verify` of the store. */
 export function createKeyCache(deps: {
   verify(key: string): Promise<{ id: string; scope: ApiKeyScope } | null>
+  brake: GuessBrake
   now: () => number
 }): KeyCache {
   const good = new Map<string, Entry>()
@@ -54,24 +59,42 @@ export function createKeyCache(deps: {
     const found = await deps.verify(key)
     const caller = found === null ? null : { keyId: found.id, scope: found.scope }
     const entry = { caller, untilMs: begunAtMs + KEY_TTL_MS }
+    if (caller === null) good.delete(hash)
     if (begunIn === generation) remember(caller === null ? refused : good, hash, entry)
     return caller
   }
 
+  /** Asks about a key that was never seen to work: a guess of its address, unless it works. */
+  async function askOnce(hash: string, key: string, address: string): Promise<Caller | null> {
+    const waitMs = deps.brake.take(address)
+    if (waitMs > 0)
+      throw new CofferdamError('rate_limited', 'Too many unknown API keys came from this address.', {
+        details: { retry_in_ms: waitMs },
+      })
+    let isGuess = false
+    try {
+      const caller = await ask(hash, key)
+      isGuess = caller === null
+      return caller
+    } finally {
+      if (!isGuess) deps.brake.giveBack(address)
+    }
+  }
+
   return {
-    async verify(key) {
+    async verify(key, address) {
       const hash = createHash('sha256').update(key).digest('base64')
       for (const map of [good, refused]) {
         const entry = map.get(hash)
-        if (entry === undefined) continue
+        if (entry === undefined || entry.untilMs <= deps.now()) continue
         map.delete(hash)
-        if (entry.untilMs <= deps.now()) continue
         map.set(hash, entry)
         return entry.caller
       }
       const pending = asking.get(hash)
       if (pending !== undefined) return pending
-      const promise = ask(hash, key).finally(() => asking.delete(hash))
+      const asked = good.has(hash) ? ask(hash, key) : askOnce(hash, key, address)
+      const promise = asked.finally(() => asking.delete(hash))
       asking.set(hash, promise)
       return promise
     },

@@ -7,7 +7,8 @@ import type { Schedules } from '@cofferdam/routines'
 import type { ApiDeps, ApiLimits } from './deps.ts'
 import type { Budgets } from './budgets.ts'
 import type { KeyCache } from './key-cache.ts'
-import type { Slots } from './slots.ts'
+import type { BodyReader } from './receive-body.ts'
+import type { Shares } from './shares.ts'
 
 /** fastify whose handlers are typed by their zod schemas. */
 export type App = FastifyInstance<
@@ -30,6 +31,9 @@ export interface RouteContext extends ApiDeps {
   budgets: Budgets
   /** Sessions of the fleet; the API only looks. */
   sessions: Pick<SessionRegistry, 'find' | 'list'>
-  streams: Slots
-  waits: Slots
+  /** For parsers of bodies that are no JSON. */
+  readBody: BodyReader
+  streams: Shares
+  waits: Shares
+  exports: Shares
 }

@@ -1,7 +1,7 @@
 /**
- * The HTTP front door. A request passes: trace id and security headers ─► 405 ─► key ─► size budget ─► JSON ─► zod ─►
- * handler; whatever fails leaves in the one error shape. Nothing here knows Redis or Postgres beyond the interfaces
- * of its dependencies.
+ * The HTTP front door. A request passes: trace id and security headers ─► 404, 405 ─► key ─► body ─► JSON ─► zod ─►
+ * handler; whatever fails leaves in the one error shape, before the body is read where that is not what failed. Nothing
+ * here knows Redis or Postgres beyond the interfaces of its dependencies.
  */
 import { BOUNDS, CofferdamError, StopReason, parse } from '@cofferdam/contract'
 import { createSchedules } from '@cofferdam/routines'
@@ -9,18 +9,20 @@ import { createSessionRegistry } from '@cofferdam/sessions'
 import { LogController, fastify, type FastifyBaseLogger, type FastifyInstance } from 'fastify'
 import type { ZodTypeProvider } from 'fastify-type-provider-zod'
 import type { z } from 'zod'
-import { limitBodies } from './body-budget.ts'
 import { createBudgets } from './budgets.ts'
 import { DEFAULT_API_LIMITS, type ApiDeps } from './deps.ts'
-import { answerClientError, installErrorResponses, sendError } from './error-response.ts'
+import { installErrorResponses, noSuchPath, sendError } from './error-response.ts'
 import { acceptJsonBodies } from './json-body.ts'
+import { createGuessBrake } from './guess-brake.ts'
 import { createKeyCache } from './key-cache.ts'
 import { refuseOtherMethods } from './method-not-allowed.ts'
+import { createBodyReader, limitBodies } from './receive-body.ts'
 import { installOpenApi } from './openapi.ts'
 import type { App, RouteContext } from './route-context.ts'
 import { addRoutes } from './routes/index.ts'
+import { answerClientError, answerOddRequests } from './raw-response.ts'
 import { SECURITY_HEADERS } from './security-headers.ts'
-import { createSlots } from './slots.ts'
+import { createShares } from './shares.ts'
 import { newTraceId, readTraceparent, traceIdOf } from './trace-id.ts'
 
 /** Version of the HTTP API, as the document states it. */
@@ -50,17 +52,24 @@ export async function createApi(deps: ApiDeps): Promise<FastifyInstance> {
     now,
     draining: draining.signal,
     schedules,
-    keys: createKeyCache({ verify: (key) => deps.store.keys.verify(key), now }),
+    keys: createKeyCache({
+      verify: (key) => deps.store.keys.verify(key),
+      brake: createGuessBrake(now),
+      now,
+    }),
     budgets: createBudgets({ admission: deps.admission, now }),
     sessions: createSessionRegistry({ redis: deps.redis }),
-    streams: createSlots(limits.eventStreams),
-    waits: createSlots(limits.waits),
+    readBody: createBodyReader(limits.bodyRate),
+    streams: createShares(limits.eventStreams),
+    waits: createShares(limits.waits),
+    exports: createShares(limits.exports),
   }
   app.addHook('preClose', async () => draining.abort(new StopReason('drain')))
   traceAndProtect(app, draining.signal)
-  acceptJsonBodies(app)
+  answerOddRequests(app)
+  limitBodies(app, createShares(limits.bodyBytes))
+  acceptJsonBodies(app, context.readBody)
   installErrorResponses(app)
-  limitBodies(app, createSlots(limits.bodyBytes))
   await installOpenApi(app, API_VERSION)
   const otherMethods = refuseOtherMethods(app)
   addRoutes(app.withTypeProvider<ZodTypeProvider>() as App, context)
@@ -77,8 +86,10 @@ function buildServer(logger: FastifyBaseLogger | undefined): FastifyInstance {
     logController: new LogController({ disableRequestLogging: true }),
     return503OnClosing: false,
     forceCloseConnections: 'idle',
-    // A slow sender holds a socket and a share of the body budget.
+    // A slow sender holds a socket.
     requestTimeout: 120_000,
+    // We answer that in the one shape, as everything.
+    http: { requireHostHeader: false },
     routerOptions: { maxParamLength: BOUNDS.pathLength * 3 },
     clientErrorHandler: answerClientError,
     frameworkErrors: (error, request, reply) => {
@@ -113,6 +124,9 @@ function traceAndProtect(app: FastifyInstance, draining: AbortSignal): void {
       void reply.header('connection', 'close')
       throw new CofferdamError('shutting_down')
     }
+    if (request.raw.httpVersion === '1.1' && request.headers.host === undefined)
+      throw new CofferdamError('invalid_request', 'The request has no Host header.')
+    if (request.is404) throw noSuchPath()
   })
   app.addHook('onSend', async (_request, reply) => {
     // What is answered while the server closes: a connection that stays open would hold that up for its idle time.

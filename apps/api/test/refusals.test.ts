@@ -327,12 +327,21 @@ describe('on the wire', () => {
       400,
       'invalid_request',
     ],
+    ['no Host', 'GET /healthz HTTP/1.1\r\nConnection: close\r\n\r\n', 400, 'invalid_request'],
+    [
+      'an expectation that is not met',
+      'GET /healthz HTTP/1.1\r\nHost: x\r\nExpect: tea\r\n\r\n',
+      417,
+      'invalid_request',
+    ],
+    ['CONNECT', 'CONNECT x:443 HTTP/1.1\r\nHost: x:443\r\n\r\n', 405, 'method_not_allowed'],
     ['a NUL in a header', 'GET /healthz HTTP/1.1\r\nHost: x\r\nX-Bad: a\0b\r\n\r\n', 400, 'invalid_request'],
   ])('%s are answered in the same shape', async (_what, text, status, code) => {
     const reply = await exchange(text.replace('KEY', scene.admin.authorization))
     expect(reply.status).toBe(status)
     expect(errorBodySchema.parse(reply.json).error.code).toBe(code)
     expect(reply.head).toMatch(/x-content-type-options: nosniff/i)
+    expect(reply.head).toMatch(/x-trace-id: [0-9a-f]{32}/i)
   })
 
   it('a body that breaks off enqueues nothing and harms nobody', async () => {

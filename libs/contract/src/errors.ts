@@ -82,6 +82,13 @@ export const ERRORS = {
     'The current state does not allow this.',
     'Read the current state and decide again.',
   ),
+  request_timeout: entry(
+    408,
+    'later',
+    false,
+    'The request did not arrive in time.',
+    'Send it again, over a line that carries it.',
+  ),
   payload_too_large: entry(
     413,
     'never',
@@ -109,6 +116,13 @@ export const ERRORS = {
     false,
     'The tenant has too many executions waiting.',
     'Wait for some to end, or have max_queued raised.',
+  ),
+  rate_limited: entry(
+    429,
+    'later',
+    false,
+    'This comes too often.',
+    'Wait for the seconds that Retry-After says.',
   ),
   queue_unavailable: entry(
     503,

@@ -16,19 +16,15 @@ import {
 import { auditCursor, type FeedPage, type InvocationFilter, type Store } from '@cofferdam/store'
 import { z } from 'zod'
 import { auditFilter, auditQuery } from '../audit-query.ts'
-import { tenantFilter } from '../authenticate.ts'
+import { holderOf, tenantFilter } from '../authenticate.ts'
 import { parseDurationMs, waitSchema } from '../duration.ts'
 import { goneSignal } from '../gone-signal.ts'
 import { sendLines } from '../line-stream.ts'
 import type { App, RouteContext } from '../route-context.ts'
-import { createSlots } from '../slots.ts'
 import { cursorQuery, FAILURES, MAX_PAGE, nextCursorSchema } from '../wire-schemas.ts'
 
 /** How often a waiting feed looks again: an index range of `attempts` that is empty costs 0.2 ms. */
 const LOOK_MS = 250
-
-/** Exports at once: each reads one page after the other, on the 6 connections that all requests of tenants share. */
-const MAX_EXPORTS = 4
 
 const AFTER = /^(exe_[0-9a-f]{32})\.([1-9]\d{0,8})$/
 
@@ -50,7 +46,6 @@ const feedQuery = auditQuery.omit({ from: true, to: true, cursor: true }).extend
 /** Adds the routes. */
 export function audit(app: App, context: RouteContext): void {
   const { store } = context
-  const exports = createSlots(MAX_EXPORTS)
 
   app.get(
     '/audit/invocations',
@@ -103,9 +98,9 @@ export function audit(app: App, context: RouteContext): void {
         limit: MAX_PAGE,
         ...(after === undefined ? {} : { cursor: cursorOf(after) }),
       }
-      const release = exports.take()
-      if (release === null)
-        throw new CofferdamError('busy', `This process sends ${MAX_EXPORTS} exports already.`)
+      const place = context.exports.take(holderOf(request))
+      if (place === null)
+        throw new CofferdamError('busy', 'As many exports are sent here as may, or as this caller may.')
       using gone = goneSignal(reply, context.draining)
       try {
         const pages = exportPages(store, filter)
@@ -120,7 +115,7 @@ export function audit(app: App, context: RouteContext): void {
         if (!reply.sent) throw error
         request.log.warn({ err: error }, 'audit export broke off')
       } finally {
-        release()
+        place.release()
       }
       return reply
     },
@@ -149,14 +144,15 @@ export function audit(app: App, context: RouteContext): void {
       const filter = auditFilter(asked, tenantFilter(request, asked.tenant_id))
       const read = (after: string): Promise<FeedPage> => store.feed({ ...filter, after })
       const waitMs = wait === undefined ? 0 : (parseDurationMs(wait) ?? 0)
-      const release = waitMs === 0 ? () => undefined : context.waits.take()
-      if (release === null) throw new CofferdamError('busy', 'As many requests wait as may.')
+      const place = waitMs === 0 ? undefined : context.waits.take(holderOf(request))
+      if (place === null)
+        throw new CofferdamError('busy', 'As many requests wait here as may, or as this caller may.')
       using gone = goneSignal(reply, context.draining)
       try {
         const { rows, cursor: next } = await firstRows(read, cursor, waitMs, gone.signal)
         return { invocations: rows, cursor: next }
       } finally {
-        release()
+        place?.release()
       }
     },
   )

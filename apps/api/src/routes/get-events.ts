@@ -13,7 +13,7 @@ import {
 } from '@cofferdam/contract'
 import type { FastifyReply } from 'fastify'
 import { z } from 'zod'
-import { tenantScope } from '../authenticate.ts'
+import { holderOf, tenantScope } from '../authenticate.ts'
 import { openEventStream } from '../event-stream.ts'
 import { findState } from '../find-execution.ts'
 import { goneSignal } from '../gone-signal.ts'
@@ -54,10 +54,9 @@ export function getEvents(app: App, context: RouteContext): void {
     async (request, reply) => {
       const after = request.headers['last-event-id'] ?? request.query.after
       const found = await findState(context, tenantScope(request), request.params.id)
-      const release = context.streams.take()
-      if (release === null) {
-        throw new CofferdamError('busy', 'This process has as many event streams open as it may.')
-      }
+      const place = context.streams.take(holderOf(request))
+      if (place === null)
+        throw new CofferdamError('busy', 'As many event streams are open here as may, or as this caller may.')
       using gone = goneSignal(reply, context.draining)
       try {
         const events = found.live
@@ -73,7 +72,7 @@ export function getEvents(app: App, context: RouteContext): void {
         await relay(reply, first, iterator, gone.signal, context.limits.heartbeatMs)
         return reply
       } finally {
-        release()
+        place.release()
       }
     },
   )

@@ -105,9 +105,7 @@ export function sessionFiles(app: App, context: RouteContext): void {
   // A scope of its own: nowhere else is a body anything but JSON.
   void app.register(async (scope) => {
     const raw = scope as App
-    raw.addContentTypeParser('application/octet-stream', { parseAs: 'buffer' }, (_request, body, done) =>
-      done(null, body),
-    )
+    raw.addContentTypeParser('application/octet-stream', context.readBody)
     raw.put(
       PATH,
       {

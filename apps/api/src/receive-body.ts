@@ -1,0 +1,113 @@
+/**
+ * Reads request bodies so that nobody can hold this process's memory by announcing or trickling one. A body is read after
+ * its caller is known, counts against that caller's share as its bytes arrive, and has to keep coming.
+ */
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { Readable } from 'node:stream'
+import { CofferdamError } from '@cofferdam/contract'
+import type { FastifyInstance, FastifyRequest } from 'fastify'
+import { holderOf } from './authenticate.ts'
+import type { Hold, Shares } from './shares.ts'
+
+declare module 'fastify' {
+  interface FastifyRequest {
+    /** What its body holds of the budget; null when it has none. */
+    bodyHold: Hold | null
+  }
+}
+
+/** The least that has to arrive of a body in each window; a body that ends before its first window is not asked. */
+export interface LeastRate {
+  bytes: number
+  windowMs: number
+}
+
+/** Requests whose caller waits for `100 Continue` before it sends the body. */
+const continuing = new WeakMap<IncomingMessage, ServerResponse>()
+
+/** Bounds bodies by `budget` (bytes). Call before any content type parser is added. */
+export function limitBodies(app: FastifyInstance, budget: Shares): void {
+  app.decorateRequest('bodyHold', null)
+  app.addHook('preParsing', (request, reply, _payload, done) => {
+    if (!hasBody(request)) return done()
+    const hold = budget.take(holderOf(request), 0)
+    if (hold === null) return done(tooMuch())
+    request.bodyHold = hold
+    // `close` comes in every case: answered, aborted, or destroyed.
+    reply.raw.once('close', hold.release)
+    done()
+  })
+  // Node would ask for the body at once, before the key was looked at.
+  app.server.on('checkContinue', (request: IncomingMessage, response: ServerResponse) => {
+    continuing.set(request, response)
+    app.server.emit('request', request, response)
+  })
+}
+
+/** Whether the answer would leave with the body unread: its connection cannot be used again. */
+export const leavesBodyUnread = (request: FastifyRequest): boolean =>
+  hasBody(request) && !request.raw.complete
+
+function hasBody({ headers }: FastifyRequest): boolean {
+  return headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) > 0
+}
+
+/**
+ * The whole body of `request`, at most `limit` bytes. Throws `payload_too_large`, `busy` when the caller's share or the
+ * budget is used up, `request_timeout` when it comes too slowly, `invalid_request` when it is not as long as it says.
+ */
+export async function receiveBody(
+  request: FastifyRequest,
+  payload: Readable,
+  { limit, least }: { limit: number; least: LeastRate },
+): Promise<Buffer> {
+  const announced = request.headers['content-length']
+  const length = announced === undefined ? null : Number(announced)
+  if (length !== null && length > limit) throw new CofferdamError('payload_too_large')
+  continuing.get(request.raw)?.writeContinue()
+  const { promise, resolve, reject } = Promise.withResolvers<undefined>()
+  const chunks: Buffer[] = []
+  let received = 0
+  let receivedBefore = 0
+  const onData = (chunk: Buffer): void => {
+    received += chunk.length
+    chunks.push(chunk)
+    if (received > limit) reject(new CofferdamError('payload_too_large'))
+    else if (request.bodyHold?.grow(chunk.length) === false) reject(tooMuch())
+  }
+  const onEnd = (): void => resolve(undefined)
+  const clock = setInterval(() => {
+    if (received - receivedBefore < least.bytes) reject(tooSlow(least))
+    receivedBefore = received
+  }, least.windowMs)
+  payload.on('data', onData).once('end', onEnd).once('error', reject)
+  try {
+    await promise
+  } finally {
+    clearInterval(clock)
+    payload.off('data', onData).off('end', onEnd).off('error', reject).pause()
+    // What still comes of a body that was refused is for nobody; an error then ends no process.
+    payload.on('error', () => undefined)
+  }
+  if (length !== null && received !== length)
+    throw new CofferdamError('invalid_request', 'the body is not as long as Content-Length says')
+  return Buffer.concat(chunks, received)
+}
+
+const tooMuch = (): CofferdamError =>
+  new CofferdamError('busy', 'This process holds as many request bodies as it may, or as this caller may.')
+
+const tooSlow = ({ bytes, windowMs }: LeastRate): CofferdamError =>
+  new CofferdamError(
+    'request_timeout',
+    `The body came too slowly: at least ${bytes} bytes have to arrive every ${windowMs / 1000} s.`,
+  )
+
+/** Reads the body of a request up to its route's limit, for a content type parser. Throws as `receiveBody`. */
+export type BodyReader = (request: FastifyRequest, payload: Readable) => Promise<Buffer>
+
+/** Makes the reader that every content type parser uses. */
+export const createBodyReader =
+  (least: LeastRate): BodyReader =>
+  (request, payload) =>
+    receiveBody(request, payload, { limit: request.routeOptions.bodyLimit ?? 0, least })
