@@ -1,5 +1,5 @@
 /** Flags of `cofferdam tenant` that describe a tenant's policy and its templates. */
-import { ISOLATIONS, type TenantPolicy } from '@cofferdam/contract'
+import { DEFAULT_LIMITS, ISOLATIONS, MAX_LIMITS, type TenantPolicy } from '@cofferdam/contract'
 import type { CommandLine, Command } from './command.ts'
 import { numberFlag, textFlag } from './parse-command-line.ts'
 import { UsageError } from './usage-error.ts'
@@ -42,6 +42,21 @@ export const POLICY_FLAGS: Command['flags'] = {
     value: 'true|false',
     description: 'store outputs and artifacts encrypted',
   },
+  'max-artifact-bytes': {
+    type: 'string',
+    value: 'N',
+    description: 'the largest artifact that a request may ask for',
+  },
+  'max-artifacts-total-bytes': {
+    type: 'string',
+    value: 'N',
+    description: 'the most bytes of artifacts that a request may ask for',
+  },
+  'max-artifact-count': {
+    type: 'string',
+    value: 'N',
+    description: 'the most artifacts that a request may ask for',
+  },
   environment: {
     type: 'string',
     value: 'NAME|off',
@@ -76,9 +91,20 @@ export function policyOf(line: CommandLine, now?: Halves): Record<string, unknow
     compliance_tier: textFlag(line, 'tier'),
     network: networkFlag(line),
     encrypt_outputs: switchFlag(line, 'encrypt-outputs'),
+    max_artifact_bytes: artifactFlag(line, 'artifact_bytes'),
+    max_artifacts_total_bytes: artifactFlag(line, 'artifacts_total_bytes'),
+    max_artifact_count: artifactFlag(line, 'artifact_count'),
     commands: commandsFlags(line, now?.commands),
     packages: packagesFlags(line, now?.packages),
   })
+}
+
+function artifactFlag(
+  line: CommandLine,
+  limit: 'artifact_bytes' | 'artifacts_total_bytes' | 'artifact_count',
+): number | undefined {
+  const bounds = { min: DEFAULT_LIMITS[limit], max: MAX_LIMITS[limit] }
+  return numberFlag(line, `max-${limit.replaceAll('_', '-')}`, bounds)
 }
 
 function commandsFlags(line: CommandLine, now?: Halves['commands']): Halves['commands'] | undefined {

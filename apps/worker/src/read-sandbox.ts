@@ -51,7 +51,7 @@ export async function readSandbox({
   signal,
 }: ReadOptions): Promise<ReadSandbox> {
   const entries = await sandbox.list(['**'], MAX_ENTRIES + 1)
-  if (entries.length > MAX_ENTRIES)
+  if (entries.length > MAX_ENTRIES || entries.partial === true)
     throw new CofferdamError('payload_too_large', `The program left more than ${MAX_ENTRIES} files.`)
   const manifest = new Map<string, FileFacts>()
   const bytes = new Map<string, Uint8Array>()

@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs'
 import {
   DEFAULT_TENANT_RULES,
+  limitsSchema,
   parse,
   templateSchema,
   type Template,
@@ -47,7 +48,9 @@ const PLAIN: PolicyFacts['request'] = {
   environment: 'default-public',
   network: 'none',
   program: { type: 'command', shell: 'ls | rm x' },
+  limits: limitsSchema.parse({}),
 }
+const LARGE = { ...PLAIN, limits: limitsSchema.parse({ artifact_bytes: 20_000_000 }) }
 const USING: PolicyFacts['request'] = { ...PLAIN, template_id: 'coder' }
 
 interface Row {
@@ -195,6 +198,18 @@ const TABLE: Row[] = [
   {
     when: 'every command of the program is allowed',
     tenant: { ...TENANT, commands: { allow: ['ls', 'rm'], block: ['curl'] } },
+    then: 'default-public',
+  },
+  {
+    when: 'the request wants larger artifacts than the policy allows',
+    request: LARGE,
+    then: 'policy_denied artifact_limits_not_allowed',
+    says: /limits\.artifact_bytes is 20000000 and may be 8388608 at most/,
+  },
+  {
+    when: 'the policy allows the artifacts that the request wants',
+    tenant: { ...TENANT, max_artifact_bytes: 20_000_000 },
+    request: LARGE,
     then: 'default-public',
   },
   {

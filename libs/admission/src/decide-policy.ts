@@ -3,7 +3,7 @@
  * not when it was enqueued: what was queued before a tenant was switched off must not run after.
  *
  *   template ─► tenant ─► tier ─► environment named by one side only ─► network fits it ─► a place to run is provisioned
- *   ─► what is stored can be encrypted where it must be ─► the commands are allowed
+ *   ─► what is stored can be encrypted where it must be ─► the commands are allowed ─► artifact limits are within the tenant's
  *
  * Order and reasons: agentcore-and-thinkwork.md §10.1.
  */
@@ -19,7 +19,10 @@ import { effectivePolicy } from './effective-policy.ts'
 import { missingForRegulated } from './regulated-tier.ts'
 
 export interface PolicyFacts {
-  request: Pick<ExecutionRequest, 'tenant_id' | 'template_id' | 'environment' | 'network' | 'program'>
+  request: Pick<
+    ExecutionRequest,
+    'tenant_id' | 'template_id' | 'environment' | 'network' | 'program' | 'limits'
+  >
   /** Null when there is no such tenant. */
   tenant: TenantPolicy | null
   /** The template that the request names; null when it names none or there is no such template. */
@@ -37,6 +40,7 @@ export type PolicyReason =
   | 'interpreter_not_ready'
   | 'encryption_unavailable'
   | 'command_blocked'
+  | 'artifact_limits_not_allowed'
 
 export type Environment = ExecutionRequest['environment']
 
@@ -83,7 +87,19 @@ export function decidePolicy(facts: PolicyFacts): PolicyDecision {
   if (policy.encrypt_outputs && !facts.canEncrypt) return refuse('encryption_unavailable')
   const judgement = judgeCommand(request.program, policy.commands)
   if (!judgement.allowed) return refuse('command_blocked', judgement.message)
+  const beyond = beyondPolicy(request.limits, policy)
+  if (beyond !== null) return refuse('artifact_limits_not_allowed', beyond)
   return { allowed: true, environment, tenant: policy }
+}
+
+/** Which artifact limit of a request is above its tenant's policy, in words; null when none is. */
+function beyondPolicy(limits: ExecutionRequest['limits'], policy: TenantPolicy): string | null {
+  for (const name of ['artifact_bytes', 'artifacts_total_bytes', 'artifact_count'] as const) {
+    const most = policy[`max_${name}`]
+    if (limits[name] > most)
+      return `The request's limits.${name} is ${limits[name]} and may be ${most} at most; an operator can raise max_${name} of the tenant.`
+  }
+  return null
 }
 
 const tierMessage = (tenant: TenantPolicy, missing: readonly string[]): string =>
@@ -139,6 +155,10 @@ const REFUSALS: Record<PolicyReason, { ending: 'policy_denied' | 'provisioning';
   encryption_unavailable: {
     ending: 'provisioning',
     message: 'The outputs have to be stored encrypted, and this worker has no key for it.',
+  },
+  artifact_limits_not_allowed: {
+    ending: 'policy_denied',
+    message: 'The limits of artifacts are above what the tenant may ask for.',
   },
   command_blocked: {
     ending: 'policy_denied',

@@ -249,7 +249,7 @@ print('ghp_' + 'a1' * 18)
       { path: 'two', bytes: half },
     ])
     expect(2 * BOUNDS.fileBytes).toBe(BOUNDS.filesTotalBytes)
-    const back = await sandbox.read('two', BOUNDS.artifactBytes)
+    const back = await sandbox.read('two', BOUNDS.fileBytes)
     expect(Buffer.compare(half, back)).toBe(0)
     expect(at.double.calls.slice(before).filter(({ tool }) => tool === 'writeFiles').length).toBe(1)
   })

@@ -112,6 +112,12 @@ export interface Progress {
   message: string
 }
 
+/** What was found. */
+export interface Listing extends Array<Entry> {
+  /** True when the search ended before it had looked at every file, because that was too much work. */
+  partial?: boolean
+}
+
 export interface RunIo {
   /**
    * Called in order, with raw bytes as they come. The returned promise is backpressure; the bytes are only there until it
@@ -169,8 +175,8 @@ export interface Sandbox extends AsyncDisposable {
   interrupt(): Promise<void>
   /** Regular files only, no symlink is followed; throws `payload_too_large` above `maxBytes`. */
   read(path: string, maxBytes: number): Promise<Uint8Array>
-  /** Regular files below the work directory that match one of the globs. */
-  list(globs: readonly string[], maxEntries: number): Promise<Entry[]>
+  /** Regular files below the work directory that match one of the globs, at most `maxEntries`. */
+  list(globs: readonly string[], maxEntries: number): Promise<Listing>
   remove(path: string): Promise<void>
   /** The session ends with this turn: dispose destroys its sandbox. Left out by backends that keep no sessions. */
   retire?(): void

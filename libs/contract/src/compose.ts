@@ -98,6 +98,7 @@ export function composeAttempt(facts: AttemptFacts): AttemptRecord {
     queue_ms: queueMs,
     usage: outcome.usage === null ? null : { ...outcome.usage, ...chargedUsage(charge) },
     artifacts: outcome.artifacts.map(({ path, size, sha256 }) => ({ path, size, sha256 })),
+    ...leftOut(outcome),
     ...(outcome.tests === undefined ? {} : { tests: outcome.tests }),
     ...(outcome.install === undefined ? {} : { install: outcome.install }),
     ...(outcome.workspace === undefined ? {} : { workspace: outcome.workspace }),
@@ -122,6 +123,15 @@ export function composeAttempt(facts: AttemptFacts): AttemptRecord {
     result,
     artifactRefs: outcome.artifacts,
     ...(facts.encryptOutputs === true ? { encrypt: true } : {}),
+  }
+}
+
+/** What the caller asked for and did not get, where there is such. */
+function leftOut({ artifactsOmitted = [], artifactsIncomplete, envDropped = [] }: Outcome) {
+  return {
+    ...(artifactsOmitted.length === 0 ? {} : { artifacts_omitted: [...artifactsOmitted] }),
+    ...(artifactsIncomplete === true ? { artifacts_incomplete: true } : {}),
+    ...(envDropped.length === 0 ? {} : { env_dropped: [...envDropped] }),
   }
 }
 

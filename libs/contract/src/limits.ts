@@ -19,9 +19,8 @@ export const BOUNDS = {
   envNameLength: 128,
   envValueBytes: 32 * KiB,
   artifactGlobs: 32,
-  artifactBytes: 8 * MiB,
-  artifactsTotalBytes: 16 * MiB,
-  artifactCount: 256,
+  /** Files that `artifacts_omitted` names; `artifacts_incomplete` says that there are more. */
+  artifactsOmitted: 100,
   idLength: 128,
   /** Redacted output kept in full for later fetching, per stream. */
   fullOutputBytes: 16 * MiB,
@@ -60,6 +59,9 @@ export const DEFAULT_LIMITS = {
   stdout_bytes: 262_144,
   stderr_bytes: 32_768,
   on_output_limit: 'truncate',
+  artifact_bytes: 8 * MiB,
+  artifacts_total_bytes: 16 * MiB,
+  artifact_count: 256,
 } as const
 
 /** The largest limits that a request may ask for. */
@@ -73,6 +75,10 @@ export const MAX_LIMITS = {
   disk_mib: 16_384,
   stdout_bytes: 4 * MiB,
   stderr_bytes: 4 * MiB,
+  /** The largest blob that is stored; a worker holds one whole artifact in memory at a time. */
+  artifact_bytes: 64 * MiB,
+  artifacts_total_bytes: 512 * MiB,
+  artifact_count: 4096,
 } as const
 
 /** Caps of a tenant that has none of its own (seed 000). */

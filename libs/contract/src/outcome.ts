@@ -2,7 +2,7 @@
 import type { Ending } from './endings.ts'
 import type { Isolation } from './isolation.ts'
 import type { SessionId } from './ids.ts'
-import type { Artifact, InstallReport, TestReport, Usage } from './result.ts'
+import type { Artifact, InstallReport, OmittedArtifact, TestReport, Usage } from './result.ts'
 import type { WorkspaceReport } from './workspace.ts'
 
 /** One output stream after counting, redacting and truncating (in that order). */
@@ -25,6 +25,12 @@ export interface Outcome {
   value?: unknown
   usage: Usage | null
   artifacts: (Artifact & { ref: string })[]
+  /** Files that matched and were left out, at most `BOUNDS.artifactsOmitted`; left out when there were none. */
+  artifactsOmitted?: readonly OmittedArtifact[]
+  /** More files may match than both lists name. */
+  artifactsIncomplete?: boolean
+  /** Names of the request's variables that the program did not get. */
+  envDropped?: readonly string[]
   backend: string | null
   isolation: Isolation | null
   warm: boolean

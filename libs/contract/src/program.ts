@@ -3,7 +3,7 @@ import { z } from 'zod'
 import { utf8 } from './bounded-text.ts'
 import { BOUNDS } from './limits.ts'
 
-/** A relative path inside the work directory: no `..`, no empty or `.` parts, no leading slash, no NUL or backslash. */
+/** A relative path inside the work directory: no `..`, no empty or `.` parts, no leading slash, no NUL. A backslash is a character like any other. */
 export const pathSchema = z
   .string()
   .min(1)
@@ -11,12 +11,11 @@ export const pathSchema = z
   .refine(
     (p) =>
       !p.startsWith('/') &&
-      // eslint-disable-next-line no-control-regex
-      !/[\0\\]/.test(p) &&
+      !p.includes('\0') &&
       p
         .split('/')
         .every((part) => part !== '' && part !== '.' && part !== '..' && Buffer.byteLength(part) <= 255),
-    'expected a relative path without "..", ".", empty parts, backslashes or NUL',
+    'expected a relative path without "..", ".", empty parts or NUL',
   )
 
 export const LANGUAGES = ['python', 'javascript', 'typescript', 'bash'] as const

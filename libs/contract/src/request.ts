@@ -54,6 +54,14 @@ export const limitsSchema = z
     stdout_bytes: z.int().min(0).max(MAX_LIMITS.stdout_bytes).default(DEFAULT_LIMITS.stdout_bytes),
     stderr_bytes: z.int().min(0).max(MAX_LIMITS.stderr_bytes).default(DEFAULT_LIMITS.stderr_bytes),
     on_output_limit: z.enum(['truncate', 'kill']).default(DEFAULT_LIMITS.on_output_limit),
+    /** Largest artifact, and all artifacts together; a request above the default needs a policy of its tenant that allows it. */
+    artifact_bytes: z.int().min(0).max(MAX_LIMITS.artifact_bytes).default(DEFAULT_LIMITS.artifact_bytes),
+    artifacts_total_bytes: z
+      .int()
+      .min(0)
+      .max(MAX_LIMITS.artifacts_total_bytes)
+      .default(DEFAULT_LIMITS.artifacts_total_bytes),
+    artifact_count: z.int().min(0).max(MAX_LIMITS.artifact_count).default(DEFAULT_LIMITS.artifact_count),
   })
   .transform((l) => {
     // Naming one deadline moves the other with it: soft defaults to 5 s before hard (at least half of it).

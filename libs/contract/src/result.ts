@@ -51,6 +51,31 @@ export const artifactSchema = z.strictObject({
 })
 export type Artifact = z.infer<typeof artifactSchema>
 
+/**
+ * Why a file that matched is no artifact. `too_large`, `total_too_large` and `too_many`: it passes `limits.artifact_bytes`,
+ * `limits.artifacts_total_bytes` or `limits.artifact_count`. `unsafe_name`: its path is longer than a request may name, or is not UTF-8.
+ * `unreadable`: the sandbox did not give it. `not_stored`: our store did not take it. `out_of_time`: the collection ended before it.
+ */
+export const ARTIFACT_OMISSIONS = [
+  'too_large',
+  'total_too_large',
+  'too_many',
+  'unsafe_name',
+  'unreadable',
+  'not_stored',
+  'out_of_time',
+] as const
+
+/** A file that matched `artifacts` and was left out. */
+export const omittedArtifactSchema = z.strictObject({
+  /** At most `BOUNDS.pathLength` characters of it. */
+  path: z.string().max(BOUNDS.pathLength),
+  /** Bytes, as the sandbox said. */
+  size: z.int().min(0),
+  reason: z.enum(ARTIFACT_OMISSIONS),
+})
+export type OmittedArtifact = z.infer<typeof omittedArtifactSchema>
+
 /** What a test run found. Counts are of single tests; `errored` are those that could not be run or collected. */
 export const testReportSchema = z.strictObject({
   framework: z.enum(TEST_FRAMEWORKS),
@@ -115,6 +140,12 @@ export const resultSchema = z.strictObject({
   queue_ms: z.number().min(0),
   usage: resultUsageSchema.nullable(),
   artifacts: z.array(artifactSchema),
+  /** Files that matched and were left out, at most 100; absent when there were none. */
+  artifacts_omitted: z.array(omittedArtifactSchema).max(BOUNDS.artifactsOmitted).optional(),
+  /** True when more files may match than these two lists name: the search or the collection ended early. Else absent. */
+  artifacts_incomplete: z.boolean().optional(),
+  /** Variables of the request's `env` that the program did not get, because they change how programs start; absent when there were none. */
+  env_dropped: z.array(z.string()).max(BOUNDS.envCount).optional(),
   tests: testReportSchema.optional(),
   install: installReportSchema.optional(),
   session_id: z.string().optional(),

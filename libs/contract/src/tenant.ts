@@ -1,7 +1,7 @@
 /** Per-tenant policy and caps: data in Postgres, cached in Redis, live without restart. */
 import { z } from 'zod'
 import { isolationSchema } from './isolation.ts'
-import { BOUNDS, DEFAULT_CAPS } from './limits.ts'
+import { BOUNDS, DEFAULT_CAPS, DEFAULT_LIMITS, MAX_LIMITS } from './limits.ts'
 import { MICRO } from './price.ts'
 import { environmentSchema, nameSchema, networkSchema } from './request.ts'
 
@@ -14,6 +14,15 @@ const commandsSchema = z.strictObject({
   allow: z.array(commandRule).max(512).nullable(),
   block: z.array(commandRule).max(512),
 })
+
+/** The most that a request may ask for by `limits`: at least the default, which every request may have. */
+const artifactLimit = (name: 'artifact_bytes' | 'artifacts_total_bytes' | 'artifact_count') =>
+  z.int().min(DEFAULT_LIMITS[name]).max(MAX_LIMITS[name])
+const ARTIFACT_LIMITS = {
+  max_artifact_bytes: artifactLimit('artifact_bytes'),
+  max_artifacts_total_bytes: artifactLimit('artifacts_total_bytes'),
+  max_artifact_count: artifactLimit('artifact_count'),
+}
 
 const outputRetention = z.int().min(1).max(180).nullable()
 
@@ -39,6 +48,11 @@ export const tenantPolicySchema = z.strictObject({
   encrypt_outputs: z.boolean().default(false),
   /** Days after which full outputs and artifacts go where that is before their rows; null: with these. */
   output_retention_days: outputRetention.default(null),
+  max_artifact_bytes: ARTIFACT_LIMITS.max_artifact_bytes.default(DEFAULT_LIMITS.artifact_bytes),
+  max_artifacts_total_bytes: ARTIFACT_LIMITS.max_artifacts_total_bytes.default(
+    DEFAULT_LIMITS.artifacts_total_bytes,
+  ),
+  max_artifact_count: ARTIFACT_LIMITS.max_artifact_count.default(DEFAULT_LIMITS.artifact_count),
 })
 export type TenantPolicy = z.infer<typeof tenantPolicySchema>
 
@@ -51,19 +65,30 @@ export const tenantPolicyPatchSchema = tenantPolicySchema
     commands: commandsSchema,
     encrypt_outputs: z.boolean(),
     output_retention_days: outputRetention,
+    ...ARTIFACT_LIMITS,
   })
   .partial()
 
 /** What programs may reach, fetch and name when nobody decided about it. */
 export const DEFAULT_TENANT_RULES: Pick<
   TenantPolicy,
-  'network' | 'packages' | 'commands' | 'encrypt_outputs' | 'output_retention_days'
+  | 'network'
+  | 'packages'
+  | 'commands'
+  | 'encrypt_outputs'
+  | 'output_retention_days'
+  | 'max_artifact_bytes'
+  | 'max_artifacts_total_bytes'
+  | 'max_artifact_count'
 > = {
   network: 'public',
   packages: { pypi: [], npm: [] },
   commands: { allow: null, block: [] },
   encrypt_outputs: false,
   output_retention_days: null,
+  max_artifact_bytes: DEFAULT_LIMITS.artifact_bytes,
+  max_artifacts_total_bytes: DEFAULT_LIMITS.artifacts_total_bytes,
+  max_artifact_count: DEFAULT_LIMITS.artifact_count,
 }
 
 const cap = z.int().min(0).max(1_000_000_000)

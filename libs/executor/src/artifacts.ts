@@ -1,17 +1,19 @@
 /**
  * Takes the files that the request's globs name out of the sandbox and stores them, one at a time, so that at most
- * one file is in memory. What is over a bound is left out with a notice; the sandbox is not believed about paths
- * or sizes.
+ * one file is in memory. What is left out is named with the reason; the sandbox is not believed about paths or sizes.
  */
 import { createHash } from 'node:crypto'
 import {
   BOUNDS,
+  isCofferdamError,
   pathSchema,
   programSource,
   type Artifact,
   type BlobKey,
   type BlobStore,
   type Entry,
+  type Limits,
+  type OmittedArtifact,
   type Program,
   type Sandbox,
   unlessAborted,
@@ -20,8 +22,9 @@ import {
 export type StoredArtifact = Artifact & { ref: string }
 
 export interface ArtifactOptions {
-  sandbox: Sandbox
+  sandbox: Pick<Sandbox, 'list' | 'read'>
   globs: readonly string[]
+  limits: Pick<Limits, 'artifact_bytes' | 'artifacts_total_bytes' | 'artifact_count'>
   /** What the caller wrote: the backend puts it into the work directory, and it is no artifact. */
   program: Program
   blobs: BlobStore
@@ -32,77 +35,116 @@ export interface ArtifactOptions {
   onError: (error: unknown, message: string) => void
 }
 
-/** Never rejects: an artifact that cannot be had is a notice, not an ending. */
-export async function collectArtifacts(options: ArtifactOptions): Promise<StoredArtifact[]> {
-  const stored: StoredArtifact[] = []
-  if (options.globs.length === 0) return stored
-  try {
-    let total = 0
-    for (const path of await listed(options)) {
-      const bytes = await readBounded(options, path, BOUNDS.artifactsTotalBytes - total)
-      if (bytes === null || isProgram(options.program, path, bytes)) continue
-      total += bytes.length
-      const artifact = await store(options, path, bytes)
-      if (artifact !== null) stored.push(artifact)
-    }
-  } catch (error) {
-    if (!options.signal.aborted) options.onError(error, 'artifacts could not be read')
-    options.onNotice('The collection of artifacts ended early.')
+export interface CollectedArtifacts {
+  stored: StoredArtifact[]
+  /** At most `BOUNDS.artifactsOmitted`. */
+  omitted: OmittedArtifact[]
+  /** More files may match than both lists name. */
+  incomplete: boolean
+}
+
+/** Nothing was asked for, or the program was stopped. */
+export const NO_ARTIFACTS: CollectedArtifacts = { stored: [], omitted: [], incomplete: false }
+
+type Omission = OmittedArtifact['reason']
+
+/** Never rejects: an artifact that cannot be had is named as left out, and changes no ending. */
+export async function collectArtifacts(options: ArtifactOptions): Promise<CollectedArtifacts> {
+  const { globs, limits, program, signal } = options
+  const found: CollectedArtifacts = { stored: [], omitted: [], incomplete: false }
+  if (globs.length === 0) return found
+  const omit = ({ path, size }: Entry, reason: Omission): void => {
+    if (found.omitted.length === BOUNDS.artifactsOmitted) found.incomplete = true
+    else found.omitted.push({ path: path.slice(0, BOUNDS.pathLength), size: sizeOf(size), reason })
   }
-  return stored
+  const waiting = await listed(options, found)
+  let room = limits.artifacts_total_bytes
+  for (const entry of waiting) {
+    const isFull = found.stored.length >= limits.artifact_count
+    if (signal.aborted) omit(entry, 'out_of_time')
+    else if (!isSafe(entry.path)) omit(entry, 'unsafe_name')
+    else if (isFull && !mayBeProgram(program, entry)) omit(entry, 'too_many')
+    else {
+      const taken = await take(options, entry, Math.min(limits.artifact_bytes, room))
+      if (typeof taken !== 'string' && isProgram(program, entry, taken)) continue
+      const stored = isFull
+        ? 'too_many'
+        : typeof taken === 'string'
+          ? taken
+          : await store(options, entry.path, taken)
+      if (typeof stored === 'string') omit(entry, stored)
+      else {
+        found.stored.push(stored)
+        room -= stored.size
+      }
+    }
+  }
+  for (const { path, reason } of found.omitted) options.onNotice(`Artifact ${path} was left out: ${reason}.`)
+  if (found.incomplete)
+    options.onNotice('More files may match than the artifacts and those that were left out.')
+  return found
 }
 
-async function listed({ sandbox, globs, signal, onNotice }: ArtifactOptions): Promise<string[]> {
-  // One more than the bound, to see that there are more.
-  const entries = await unlessAborted(sandbox.list(globs, BOUNDS.artifactCount + 1), signal)
-  const paths = new Set(
-    entries
-      .slice(0, BOUNDS.artifactCount + 1)
-      .filter(isSane)
-      .map((entry) => entry.path),
-  )
-  if (paths.size > BOUNDS.artifactCount)
-    onNotice(`More than ${BOUNDS.artifactCount} files match; the first ones are kept.`)
-  return [...paths].slice(0, BOUNDS.artifactCount)
+/** What matches, each path once; marks `found` where there may be more. */
+async function listed(options: ArtifactOptions, found: CollectedArtifacts): Promise<Entry[]> {
+  const { sandbox, globs, limits, signal } = options
+  // One more than both lists hold, to see that there are more; and the program itself, which is none of them.
+  const most = limits.artifact_count + BOUNDS.artifactsOmitted + 2
+  try {
+    const listing = await unlessAborted(sandbox.list(globs, most), signal)
+    if (listing.partial === true || listing.length >= most) found.incomplete = true
+    return [...new Map(listing.slice(0, most).map((entry) => [entry.path, entry])).values()]
+  } catch (error) {
+    if (!signal.aborted) options.onError(error, 'artifacts could not be listed')
+    found.incomplete = true
+    return []
+  }
 }
 
-/** The program as it went in, under whatever name the backend gave it. */
-function isProgram(program: Program, path: string, bytes: Uint8Array): boolean {
-  return !path.includes('/') && Buffer.from(programSource(program)).equals(bytes)
-}
+/** Whether a file may be the program as it went in, under whatever name the backend gave it: as large, and not in a folder. */
+const mayBeProgram = (program: Program, { path, size }: Entry): boolean =>
+  !path.includes('/') && size === Buffer.byteLength(programSource(program))
 
-const isSane = ({ path }: Entry): boolean => pathSchema.safeParse(path).success
+const isProgram = (program: Program, { path }: Entry, bytes: Uint8Array): boolean =>
+  mayBeProgram(program, { path, size: bytes.length }) && Buffer.from(programSource(program)).equals(bytes)
 
-async function readBounded(
-  { sandbox, signal, onNotice }: ArtifactOptions,
-  path: string,
-  room: number,
-): Promise<Uint8Array | null> {
-  const most = Math.min(BOUNDS.artifactBytes, room)
+/** A name that a request can ask for again. A byte that is not UTF-8 came as U+FFFD, and names another file. */
+const isSafe = (path: string): boolean => pathSchema.safeParse(path).success && !path.includes('\ufffd')
+
+const sizeOf = (said: number): number => (Number.isSafeInteger(said) && said > 0 ? said : 0)
+
+/** The file's bytes, or why there are none. */
+async function take(
+  { sandbox, limits, signal }: ArtifactOptions,
+  { path, size }: Entry,
+  most: number,
+): Promise<Uint8Array | Omission> {
+  const tooLarge = (bytes: number): Omission =>
+    bytes > limits.artifact_bytes ? 'too_large' : 'total_too_large'
+  if (size > most) return tooLarge(size)
   try {
     const bytes = await unlessAborted(sandbox.read(path, most), signal)
-    if (bytes.length <= most) return bytes
-    onNotice(`Artifact ${path} is larger than ${most} bytes and was left out.`)
-  } catch {
-    signal.throwIfAborted()
-    onNotice(`Artifact ${path} could not be read within ${most} bytes and was left out.`)
+    return bytes.length <= most ? bytes : tooLarge(bytes.length)
+  } catch (error) {
+    if (signal.aborted) return 'out_of_time'
+    // It grew since it was listed, or its size was a lie.
+    const grew = isCofferdamError(error) && error.code === 'payload_too_large'
+    return grew ? tooLarge(most + 1) : 'unreadable'
   }
-  return null
 }
 
 async function store(
-  { blobs, key, signal, onNotice, onError }: ArtifactOptions,
+  { blobs, key, signal, onError }: ArtifactOptions,
   path: string,
   bytes: Uint8Array,
-): Promise<StoredArtifact | null> {
+): Promise<StoredArtifact | Omission> {
   try {
     const ref = await unlessAborted(write(blobs, { ...key, name: `artifacts/${path}` }, bytes), signal)
     return { path, size: bytes.length, sha256: createHash('sha256').update(bytes).digest('hex'), ref }
   } catch (error) {
-    signal.throwIfAborted()
+    if (signal.aborted) return 'out_of_time'
     onError(error, `artifact ${path} could not be stored`)
-    onNotice(`Artifact ${path} could not be stored and was left out.`)
-    return null
+    return 'not_stored'
   }
 }
 

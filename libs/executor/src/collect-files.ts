@@ -1,6 +1,9 @@
-/** Takes the files that a program leaves in its sandbox: a checkpoint, its task's report, artifacts, the workspace; each within its time. */
-import type { WorkspaceReport } from '@cofferdam/contract'
-import { collectArtifacts, type StoredArtifact } from './artifacts.ts'
+/**
+ * Takes the files that a program leaves in its sandbox: a checkpoint, its task's report, artifacts, the workspace. The program made them, so
+ * this is on its account: it has what is left of its hard deadline, and the CPU time that finding and reading them took is the program's.
+ */
+import { unlessAborted, type Exit, type WorkspaceReport } from '@cofferdam/contract'
+import { collectArtifacts, NO_ARTIFACTS, type CollectedArtifacts } from './artifacts.ts'
 import type { CheckpointKeeper } from './checkpoint.ts'
 import type { RunEnd } from './deadlines.ts'
 import { isFenced, keyOf, listeners, type ProgramRun } from './program-run.ts'
@@ -8,8 +11,8 @@ import { SPAN } from './spans.ts'
 import { withDeadline } from './with-deadline.ts'
 import { leaveWorkspace } from './workspace-turn.ts'
 
-/** 16 MiB of artifacts in 256 files, from a remote sandbox; the program's own time is over by then. */
-const COLLECT_TIMEOUT_MS = 30_000
+/** A program that ends at its deadline leaves files all the same: long enough for 16 MiB in 256 files from a sandbox of this host. */
+const COLLECT_LEAST_MS = 5000
 
 /** Never rejects. */
 export async function saveCheckpoint(run: ProgramRun, end: RunEnd, keeper: CheckpointKeeper): Promise<void> {
@@ -34,14 +37,15 @@ export async function takeReport(run: ProgramRun, end: RunEnd): Promise<void> {
 }
 
 /** Never rejects; empty when the program was stopped. */
-export async function takeArtifacts(run: ProgramRun, end: RunEnd): Promise<StoredArtifact[]> {
+export async function takeArtifacts(run: ProgramRun, end: RunEnd): Promise<CollectedArtifacts> {
   const { parts, attempt, held } = run
   const globs = attempt.request.artifacts ?? []
-  if (globs.length === 0 || !ranToItsEnd(end)) return []
+  if (globs.length === 0 || !ranToItsEnd(end)) return NO_ARTIFACTS
   using bound = within(run, attempt.signal, 'artifacts')
   return await collectArtifacts({
     sandbox: held.sandbox,
     globs,
+    limits: attempt.request.limits,
     program: attempt.request.program,
     blobs: parts.blobs,
     key: { ...keyOf(attempt), encrypt: attempt.tenant.encrypt_outputs },
@@ -65,12 +69,27 @@ export async function takeWorkspace(run: ProgramRun, end: RunEnd): Promise<Works
   return await run.spans.within(SPAN.workspace, () => leaveWorkspace(leaving))
 }
 
+/** The exit with the CPU time that collecting took since then, where the backend measures that. Never rejects. */
+export async function chargeCollection(run: ProgramRun, end: RunEnd): Promise<Exit | null> {
+  const { exit } = end
+  if (exit === null || exit.usage.cpu_ms === null || !ranToItsEnd(end) || !collects(run)) return exit
+  using bound = within(run, run.attempt.signal, 'the usage')
+  try {
+    const { cpu_ms } = await unlessAborted(run.held.sandbox.usage(), bound.signal)
+    return { ...exit, usage: { ...exit.usage, cpu_ms: Math.max(exit.usage.cpu_ms, cpu_ms ?? 0) } }
+  } catch {
+    // It answers no more: what is known is what it said at the program's end.
+    return exit
+  }
+}
+
+const collects = ({ attempt: { request, checkpoint, workspace }, task }: ProgramRun): boolean =>
+  (request.artifacts ?? []).length > 0 || checkpoint !== undefined || workspace !== undefined || task !== null
+
 const ranToItsEnd = ({ exit, stop }: RunEnd): boolean => exit !== null && stop === null
 
-const within = ({ parts }: ProgramRun, signal: AbortSignal, what: string) =>
-  withDeadline(
-    parts.clock,
-    signal,
-    COLLECT_TIMEOUT_MS,
-    () => new Error(`${what} took longer than ${COLLECT_TIMEOUT_MS} ms`),
-  )
+function within({ parts, attempt, startedMs, endedMs }: ProgramRun, signal: AbortSignal, what: string) {
+  const until = Math.max(startedMs + attempt.request.limits.hard_timeout_ms, endedMs + COLLECT_LEAST_MS)
+  const left = Math.max(0, until - parts.clock.nowMs())
+  return withDeadline(parts.clock, signal, left, () => new Error(`there was no time left for ${what}`))
+}

@@ -1,7 +1,8 @@
 /** From what is known of a program that is over to its outcome. */
 import { isCofferdamError, type Exit, type Outcome, type WorkspaceReport } from '@cofferdam/contract'
-import type { StoredArtifact } from './artifacts.ts'
+import type { CollectedArtifacts } from './artifacts.ts'
 import type { RunEnd } from './deadlines.ts'
+import { describeErrorLine } from './error-line.ts'
 import { failureReason } from './failure-reason.ts'
 import { placeOf } from './held-sandbox.ts'
 import type { Output } from './output.ts'
@@ -10,7 +11,7 @@ import { decideEnding, NOT_BEGUN, SESSION_TIMEOUT, type Evidence } from './verdi
 
 /** What was taken out of the sandbox. */
 export interface Collected {
-  artifacts: StoredArtifact[]
+  artifacts: CollectedArtifacts
   /** Undefined without a workspace. */
   workspace: WorkspaceReport | undefined
   /** The end of what the program printed, for its task; empty without one. */
@@ -30,17 +31,17 @@ export async function conclude(
   const value = output.value(exit?.valueJson)
   const { stdout, stderr } = await output.finish(exit?.outputBytes ?? null)
   const { limits } = attempt.request
-  const lastErrorLine = output.lastErrorLine()
+  const errorLine = output.errorLine()
   const verdict = decideEnding({
     ...end,
     lost: end.failure === null ? null : lossOf(end.failure),
     outputLimitPassed:
       limits.on_output_limit === 'kill' &&
       (stdout.bytes > limits.stdout_bytes || stderr.bytes > limits.stderr_bytes),
-    lastErrorLine,
+    errorLine: errorLine.line,
   })
   const refusal = isCofferdamError(end.failure) ? output.redact(end.failure.message) : ''
-  const facts = { limits, exit, lastErrorLine, refusal }
+  const facts = { limits, exit, errorLine: describeErrorLine(errorLine), refusal }
   const concluded = task?.conclude(verdict, facts, printed, (text) => output.redact(text)) ?? {
     ...verdict,
     failureReason: failureReason(verdict, facts),
@@ -53,7 +54,9 @@ export async function conclude(
     stderr,
     ...(value === undefined ? {} : { value }),
     usage: exit?.usage ?? null,
-    artifacts,
+    artifacts: artifacts.stored,
+    ...(artifacts.omitted.length === 0 ? {} : { artifactsOmitted: artifacts.omitted }),
+    ...(artifacts.incomplete ? { artifactsIncomplete: true } : {}),
     ...placeOf(held),
     ...(exit?.serviceExecutionTime === undefined ? {} : { serviceExecutionTime: exit.serviceExecutionTime }),
     redactionCount: output.redactionCount,

@@ -18,11 +18,14 @@ export interface Reached {
   place: Place | null
   began: boolean
   passedOver: { backend: string; reason: string }[]
+  envDropped: readonly string[]
 }
 
-/** What an outcome says of backends that could not be used. */
-export const fallback = ({ passedOver }: Reached): Pick<Outcome, 'passedOver'> =>
-  passedOver.length === 0 ? {} : { passedOver }
+/** What every outcome says beside its ending: backends that could not be used, and variables that the program does not get. */
+export const around = ({ passedOver, envDropped }: Reached): Pick<Outcome, 'passedOver' | 'envDropped'> => ({
+  ...(passedOver.length === 0 ? {} : { passedOver }),
+  ...(envDropped.length === 0 ? {} : { envDropped }),
+})
 
 /**
  * The outcome of an attempt that did not come to its program, or of a fault of our own after it. Throws `fenced`, and the StopReason
@@ -38,7 +41,7 @@ export function endedEarly(
   const ended = (...[ending, reason, message]: Parameters<typeof outcomeWithoutRun>): Outcome => ({
     ...outcomeWithoutRun(ending, reason, message),
     ...reached.place,
-    ...fallback(reached),
+    ...around(reached),
     began: reached.began,
   })
   const cause = reached.began ? null : stopCauseFrom(error, attempt.signal)

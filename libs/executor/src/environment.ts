@@ -140,7 +140,7 @@ export function programEnvironment(
   requested: Readonly<Record<string, string>>,
   traceparent: string | null,
 ): ProgramEnvironment {
-  const dropped = Object.keys(requested).filter(isRefused)
+  const dropped = droppedVariables(requested)
   const kept = Object.entries(requested).filter(([name]) => !isRefused(name))
   // fromEntries defines own properties, so a variable called __proto__ is only a variable.
   const env = Object.fromEntries([
@@ -150,6 +150,10 @@ export function programEnvironment(
   ])
   return { env, dropped }
 }
+
+/** Names of the request's variables that a program does not get, in its order. */
+export const droppedVariables = (requested: Readonly<Record<string, string>>): string[] =>
+  Object.keys(requested).filter(isRefused)
 
 function isRefused(name: string): boolean {
   if (LET_THROUGH.has(name)) return false

@@ -564,34 +564,178 @@ describe('where it runs', () => {
 })
 
 describe('artifacts', () => {
-  it('leaves out what is too large, not believable, or not readable, and says so', async () => {
-    const files = ['good', '../../etc/passwd', '/etc/shadow', 'huge', 'gone']
-    const { outcome, attempt } = await executed(
+  const matching = async (
+    files: { path: string; size: number }[],
+    limits: Parameters<typeof attemptOf>[0] = {},
+    script: Script = {},
+  ) => {
+    const { outcome, ...rest } = await executed(
       undefined,
-      { artifacts: ['**'] },
+      { artifacts: ['**'], ...limits },
       {
-        list: async () => files.map((path) => ({ path, size: 1 })),
+        list: async () => files,
+        read: async (path) => new Uint8Array(files.find((file) => file.path === path)?.size ?? 0),
+        ...script,
+      },
+    )
+    const { artifacts, artifactsOmitted = [], artifactsIncomplete } = outcome
+    return {
+      kept: artifacts.map(({ path }) => path),
+      omitted: Object.fromEntries(artifactsOmitted.map(({ path, reason }) => [path, reason])),
+      incomplete: artifactsIncomplete === true,
+      outcome,
+      ...rest,
+    }
+  }
+  const named = (count: number) => Array.from({ length: count }, (_, n) => ({ path: `f${n}`, size: 1 }))
+
+  it('names each file that was left out, with its size and the reason', async () => {
+    const size = 9 * MiB
+    const { kept, omitted, incomplete, outcome, attempt } = await matching([
+      { path: 'good', size: 3 },
+      { path: 'back\\slash', size: 1 },
+      { path: '../../etc/passwd', size: 1 },
+      { path: 'not-\ufffd-utf8', size: 1 },
+      { path: 'x'.repeat(600), size: 1 },
+      { path: 'huge', size },
+    ])
+    expect(kept).toEqual(['good', 'back\\slash'])
+    expect(omitted).toEqual({
+      '../../etc/passwd': 'unsafe_name',
+      'not-\ufffd-utf8': 'unsafe_name',
+      ['x'.repeat(512)]: 'unsafe_name',
+      huge: 'too_large',
+    })
+    expect(outcome.artifactsOmitted).toContainEqual({ path: 'huge', size, reason: 'too_large' })
+    expect(incomplete).toBe(false)
+    expect(attempt.notices).toHaveLength(4)
+  })
+
+  it('does not believe the size that the sandbox lists', async () => {
+    const { kept, omitted } = await matching(
+      [
+        { path: 'huge', size: 1 },
+        { path: 'gone', size: 1 },
+      ],
+      {},
+      {
         read: async (path, most) => {
           if (path === 'gone') throw new CofferdamError('not_found')
-          return new Uint8Array(path === 'huge' ? most + 1 : 3)
+          return new Uint8Array(most + 1)
         },
       },
     )
-    expect(outcome.artifacts.map(({ path, size }) => [path, size])).toEqual([['good', 3]])
-    expect(attempt.notices).toEqual([expect.stringContaining('huge'), expect.stringContaining('gone')])
+    expect([kept, omitted]).toEqual([[], { huge: 'too_large', gone: 'unreadable' }])
   })
 
-  it('stops at the total bound', async () => {
-    const { outcome } = await executed(
-      undefined,
-      { artifacts: ['**'] },
+  it('leaves out what passes the total, and goes on with what still fits', async () => {
+    const { kept, omitted } = await matching([
+      { path: 'a', size: 8 * MiB },
+      { path: 'b', size: 7 * MiB },
+      { path: 'c', size: 2 * MiB },
+      { path: 'd', size: MiB },
+    ])
+    expect([kept, omitted]).toEqual([['a', 'b', 'd'], { c: 'total_too_large' }])
+  })
+
+  it('keeps as many as the request asks for, and says which others there are', async () => {
+    const { kept, omitted, incomplete } = await matching(named(5), { limits: { artifact_count: 3 } })
+    expect([kept, omitted]).toEqual([['f0', 'f1', 'f2'], { f3: 'too_many', f4: 'too_many' }])
+    expect(incomplete).toBe(false)
+  })
+
+  it('says that there are more than it can name', async () => {
+    const { kept, outcome, incomplete } = await matching(named(1000))
+    expect([kept.length, outcome.artifactsOmitted?.length, incomplete]).toEqual([256, 100, true])
+  })
+
+  it('takes larger ones where the limits of the request say so', async () => {
+    const { kept } = await matching([{ path: 'large', size: 9 * MiB }], {
+      limits: { artifact_bytes: 9 * MiB },
+    })
+    expect(kept).toEqual(['large'])
+  })
+
+  it('does not count the program itself, nor name it', async () => {
+    const source = 'print(1)'
+    const files = [...named(3), { path: 'main.py', size: source.length }]
+    const { kept, omitted } = await matching(
+      files,
+      { limits: { artifact_count: 3 } },
       {
-        list: async () => ['a', 'b', 'c'].map((path) => ({ path, size: 1 })),
-        read: async (_path, most) => new Uint8Array(Math.min(most + 1, 8 * MiB)),
+        read: async (path) => Buffer.from(path === 'main.py' ? source : 'x'),
       },
     )
-    expect(outcome.artifacts.map(({ path }) => path)).toEqual(['a', 'b'])
+    expect([kept.length, omitted]).toEqual([3, {}])
   })
+
+  it('says that a search which ended early may have missed some', async () => {
+    const { kept, incomplete } = await matching(
+      [],
+      {},
+      {
+        list: async () => Object.assign(named(1), { partial: true }),
+        read: async () => new Uint8Array(1),
+      },
+    )
+    expect([kept, incomplete]).toEqual([['f0'], true])
+  })
+
+  it('names a file that could not be stored', async () => {
+    const backend = scriptedBackend({ files: { a: 'x' } })
+    const { executor } = harness([backend], { blobs: createMemoryBlobs('commit') })
+    const outcome = await executor.execute(attemptOf({ artifacts: ['**'] }))
+    expect(outcome).toMatchObject({
+      ending: 'ok',
+      artifacts: [],
+      artifactsOmitted: [{ path: 'a', size: 1, reason: 'not_stored' }],
+    })
+  })
+
+  it('gives up at the hard deadline when the program ended long before it', async () => {
+    const clock = createManualClock()
+    const listing = Promise.withResolvers<void>()
+    const backend = scriptedBackend({ list: () => (listing.resolve(), never()) })
+    const { executor } = harness([backend], { clock })
+    const limits = { soft_timeout_ms: 5000, hard_timeout_ms: 7000 }
+    const attempt = attemptOf({ artifacts: ['**'], limits })
+    const outcome = executor.execute(attempt)
+    await listing.promise
+    await clock.advance(6999)
+    expect(attempt.notices).toEqual([])
+    await clock.advance(1)
+    expect(await outcome).toMatchObject({ ending: 'ok', artifacts: [], artifactsIncomplete: true })
+  })
+
+  it('gives a program that ends at its deadline five more seconds', async () => {
+    const clock = createManualClock()
+    const listing = Promise.withResolvers<void>()
+    const backend = scriptedBackend({ list: () => (listing.resolve(), never()) })
+    const { executor } = harness([backend], { clock })
+    const attempt = attemptOf({ artifacts: ['**'], limits: { soft_timeout_ms: 50, hard_timeout_ms: 100 } })
+    const outcome = executor.execute(attempt)
+    await listing.promise
+    await clock.advance(4999)
+    expect(attempt.notices).toEqual([])
+    await clock.advance(1)
+    expect(await outcome).toMatchObject({ ending: 'ok', artifactsIncomplete: true })
+  })
+
+  it('charges the CPU time that collecting took, and asks for it only then', async () => {
+    const used = async (artifacts: string[]) => {
+      const backend = scriptedBackend({ usage: { ...exitOf().usage, cpu_ms: 250 } })
+      return (await harness([backend]).executor.execute(attemptOf({ artifacts }))).usage?.cpu_ms
+    }
+    expect([await used(['**']), await used([])]).toEqual([250, 3])
+  })
+})
+
+it('says which variables the program does not get, in every outcome', async () => {
+  const env = { LD_PRELOAD: 'x', MINE: 'y', NODE_OPTIONS: 'z' }
+  const { outcome, backend } = await executed(undefined, { env })
+  expect(outcome.envDropped).toEqual(['LD_PRELOAD', 'NODE_OPTIONS'])
+  expect(Object.keys(backend.specs[0]?.env ?? {})).not.toContain('LD_PRELOAD')
+  expect((await executed(undefined, { env: { MINE: 'y' } })).outcome).not.toHaveProperty('envDropped')
 })
 
 it('reports what each backend says about this host', async () => {

@@ -11,7 +11,8 @@ import type { ExecutionEgress } from '@cofferdam/egress'
 import { acquireSandbox } from './acquire-sandbox.ts'
 import type { Attempt, ExecutorParts } from './attempt.ts'
 import { settlesWithin } from './clock.ts'
-import { endedEarly, fallback, type Reached } from './ended-early.ts'
+import { around, endedEarly, type Reached } from './ended-early.ts'
+import { droppedVariables } from './environment.ts'
 import { openWayOut } from './execution-egress.ts'
 import { operateOnFiles, type FileOperationParts } from './file-operation.ts'
 import { guardedAttempt } from './guarded-attempt.ts'
@@ -54,7 +55,8 @@ export async function execute(
     [ATTRIBUTE.executionId]: attempt.executionId,
     [ATTRIBUTE.attempt]: attempt.attempt,
   })
-  const reached: Reached = { place: null, began: false, passedOver: [] }
+  const envDropped = droppedVariables(request.env ?? {})
+  const reached: Reached = { place: null, began: false, passedOver: [], envDropped }
   const starting: Starting = { parts, attempt, spans, reached }
   try {
     refuseTask(request, tenant, parts.egress)
@@ -64,7 +66,7 @@ export async function execute(
     await using held = await acquire(starting, wayOut.network, memory)
     spans.run.setAttributes(attributesOf(held))
     if (request.program.type === 'files')
-      return { ...(await onFiles(parts, attempt, held, request.program)), ...fallback(reached) }
+      return { ...(await onFiles(parts, attempt, held, request.program)), ...around(reached) }
     const task = await prepare(starting, held, egress)
     signal.throwIfAborted()
     const { ref, isolation } = held.sandbox
@@ -73,7 +75,7 @@ export async function execute(
     const rules = compileRules(tenant.redact, request.env ?? {})
     const outcome = {
       ...(await runProgram({ parts, attempt, held, rules, spans, egress, task })),
-      ...fallback(reached),
+      ...around(reached),
     }
     onOutcome(outcome)
     await untilAnswered(parts, attempt)

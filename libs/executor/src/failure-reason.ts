@@ -5,8 +5,8 @@ import { NOT_BEGUN, SESSION_TIMEOUT, type Verdict } from './verdict.ts'
 export interface FailureFacts {
   limits: Limits
   exit: Exit | null
-  /** Already redacted. */
-  lastErrorLine: string
+  /** What the program's stderr says went wrong, and where; already redacted. */
+  errorLine: string
   /** What the backend said when the program was refused, redacted. */
   refusal?: string
 }
@@ -18,8 +18,8 @@ export function failureReason({ ending, reason }: Verdict, facts: FailureFacts):
 }
 
 function sentence(ending: Verdict['ending'], reason: string | null, facts: FailureFacts): string | null {
-  const { limits, exit, lastErrorLine } = facts
-  const said = lastErrorLine === '' ? '.' : `: ${lastErrorLine}`
+  const { limits, exit, errorLine } = facts
+  const said = errorLine === '' ? '.' : `: ${errorLine}`
   switch (ending) {
     case 'ok':
       return null

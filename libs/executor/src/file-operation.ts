@@ -93,7 +93,7 @@ async function operate(parts: FileOperationParts, signal: AbortSignal): Promise<
     case 'list':
       return { ...ok, value: listing(await sandbox.list(globsBelow(path), LIST_MAX + 1), path) }
     case 'read': {
-      const bytes = await sandbox.read(path, BOUNDS.artifactBytes)
+      const bytes = await sandbox.read(path, BOUNDS.fileBytes)
       return { ...ok, artifacts: [await store(parts, path, bytes, signal)] }
     }
     case 'write':

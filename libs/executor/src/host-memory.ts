@@ -1,5 +1,5 @@
 /** How much of the worker's memory budget an execution takes: its limit, or little where its sandbox is elsewhere. */
-import { REMOTE_HOST_MIB, type ExecutionRequest } from '@cofferdam/contract'
+import { DEFAULT_LIMITS, REMOTE_HOST_MIB, type ExecutionRequest } from '@cofferdam/contract'
 import type { Selectable } from './select-backend.ts'
 
 const MiB = 1024 * 1024
@@ -16,5 +16,9 @@ export function hostMemory(
   const isElsewhere =
     names.length > 0 && names.every((name) => backends.get(name)?.capabilities.remote === true)
   const limit = request.limits.memory_mib
-  return (isElsewhere ? Math.min(limit, REMOTE_HOST_MIB) : limit) * MiB
+  return (isElsewhere ? Math.min(limit, REMOTE_HOST_MIB) : limit) * MiB + largeArtifact(request)
 }
+
+/** One artifact is in this process at a time, as it came in frames and in one piece; those of the usual size need no mention. */
+const largeArtifact = ({ limits }: Pick<ExecutionRequest, 'limits'>): number =>
+  2 * Math.max(0, limits.artifact_bytes - DEFAULT_LIMITS.artifact_bytes)

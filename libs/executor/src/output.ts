@@ -12,6 +12,7 @@ import {
   type TenantPolicy,
 } from '@cofferdam/contract'
 import type { Clock } from './clock.ts'
+import { findErrorLine, type ErrorLine } from './error-line.ts'
 import { createOutputStream, type OutputStream } from './output-stream.ts'
 import type { RedactionRules } from './redaction-rules.ts'
 import { redactText } from './redactor.ts'
@@ -28,8 +29,8 @@ export interface Output {
   push(stream: StreamName, chunk: Uint8Array): Promise<void>
   /** Nothing that comes later counts. */
   close(): void
-  /** The last line that stderr shows; empty when there is none. */
-  lastErrorLine(): string
+  /** What stderr says went wrong, of what it shows. */
+  errorLine(): ErrorLine
   /** Redacted JSON of the value, parsed; undefined when there is none or it is not presentable. */
   value(json: string | undefined): unknown
   redact(text: string): string
@@ -99,11 +100,7 @@ export function createOutput(options: OutputOptions): Output {
       streams.stdout.close()
       streams.stderr.close()
     },
-    lastErrorLine() {
-      // The last 4 KiB hold any line worth repeating.
-      const end = streams.stderr.shown().slice(-4096).trimEnd()
-      return end.slice(end.lastIndexOf('\n') + 1).trim()
-    },
+    errorLine: () => findErrorLine(streams.stderr.shown()),
     value(json) {
       if (json === undefined) return undefined
       if (Buffer.byteLength(json) > BOUNDS.valueBytes) {

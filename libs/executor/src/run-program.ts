@@ -2,9 +2,15 @@
 import { availableParallelism } from 'node:os'
 import { SpanStatusCode } from '@opentelemetry/api'
 import { BOUNDS, CofferdamError, type Outcome, type RunIo } from '@cofferdam/contract'
-import type { StoredArtifact } from './artifacts.ts'
+import type { CollectedArtifacts } from './artifacts.ts'
 import { keepCheckpoints } from './checkpoint.ts'
-import { saveCheckpoint, takeArtifacts, takeReport, takeWorkspace } from './collect-files.ts'
+import {
+  chargeCollection,
+  saveCheckpoint,
+  takeArtifacts,
+  takeReport,
+  takeWorkspace,
+} from './collect-files.ts'
 import { conclude } from './conclude.ts'
 import { watchCpuTime } from './cpu-time.ts'
 import { runUnderDeadlines, type RunEnd } from './deadlines.ts'
@@ -19,7 +25,9 @@ import { createPrintedTail } from './tasks/printed-tail.ts'
 const CPUS = availableParallelism()
 
 /** Runs the program. Throws only `fenced`, when the attempt came to belong to another worker. */
-export async function runProgram(run: ProgramRun): Promise<Outcome> {
+export async function runProgram(handed: Omit<ProgramRun, 'startedMs' | 'endedMs'>): Promise<Outcome> {
+  const startedMs = handed.parts.clock.nowMs()
+  const run: ProgramRun = { ...handed, startedMs, endedMs: startedMs }
   const printed = createPrintedTail()
   const { onText, ...others } = listeners(run)
   const output = createOutput({
@@ -32,7 +40,6 @@ export async function runProgram(run: ProgramRun): Promise<Outcome> {
       onText(stream, text)
     },
   })
-  const startedMs = run.parts.clock.nowMs()
   run.spans.run.addEvent(EVENT.started)
   await using checkpoints = keepCheckpoints({
     sandbox: run.held.sandbox,
@@ -41,6 +48,7 @@ export async function runProgram(run: ProgramRun): Promise<Outcome> {
     ...others,
   })
   const end = await supervise(run, output)
+  run.endedMs = run.parts.clock.nowMs()
   output.close()
   await saveCheckpoint(run, end, checkpoints)
   if (end.stop !== null) void run.held.destroy()
@@ -48,7 +56,8 @@ export async function runProgram(run: ProgramRun): Promise<Outcome> {
   const artifacts = await takeArtifacts(run, end)
   if (isFenced(run.attempt)) return await abandon(run, output, artifacts)
   const workspace = await takeWorkspace(run, end)
-  const exit = end.exit === null ? null : checkedExit(end.exit, run.parts.clock.nowMs() - startedMs)
+  const used = await chargeCollection(run, end)
+  const exit = used === null ? null : checkedExit(used, run.endedMs - startedMs)
   const collected = { artifacts, workspace, printed: printed.text() }
   const outcome = await conclude(run, output, { ...end, exit }, collected)
   endSpan(run, outcome)
@@ -102,9 +111,9 @@ async function supervise(
 }
 
 /** Another worker ends this attempt: nothing of ours may stay, not even in the blob store. */
-async function abandon(run: ProgramRun, output: Output, artifacts: StoredArtifact[]): Promise<never> {
+async function abandon(run: ProgramRun, output: Output, artifacts: CollectedArtifacts): Promise<never> {
   const { blobs, log } = run.parts
-  const deletions = artifacts.map(({ ref }) => blobs.delete(ref))
+  const deletions = artifacts.stored.map(({ ref }) => blobs.delete(ref))
   for (const deletion of await Promise.allSettled(deletions))
     if (deletion.status === 'rejected') log.warn({ err: deletion.reason }, 'an artifact could not be deleted')
   await output.abandon()

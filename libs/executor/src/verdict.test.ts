@@ -8,7 +8,7 @@ const nothing: Evidence = {
   exit: null,
   lost: null,
   outputLimitPassed: false,
-  lastErrorLine: '',
+  errorLine: '',
 }
 const killed = { exitCode: null, signal: 'SIGKILL' } as const
 const lost = { reason: 'sandbox_lost', oomKills: 0 }
@@ -38,23 +38,23 @@ describe('decideEnding', () => {
     ['it ended after the soft stop', { softStopped: true, exit: exitOf() }, 'soft_timeout', null],
     [
       'it failed after the soft stop',
-      { softStopped: true, exit: exitOf({ exitCode: 1 }), lastErrorLine: 'MemoryError' },
+      { softStopped: true, exit: exitOf({ exitCode: 1 }), errorLine: 'MemoryError' },
       'soft_timeout',
       null,
     ],
     [
       'Python could not allocate',
-      { exit: exitOf({ exitCode: 1 }), lastErrorLine: 'MemoryError' },
+      { exit: exitOf({ exitCode: 1 }), errorLine: 'MemoryError' },
       'oom',
       'memory_error',
     ],
     [
       'numpy could not allocate',
-      { exit: exitOf({ exitCode: 1 }), lastErrorLine: 'numpy._core._exceptions._ArrayMemoryError: Unable' },
+      { exit: exitOf({ exitCode: 1 }), errorLine: 'numpy._core._exceptions._ArrayMemoryError: Unable' },
       'oom',
       'memory_error',
     ],
-    ['it only spoke of memory', { exit: exitOf(), lastErrorLine: 'MemoryError' }, 'ok', null],
+    ['it only spoke of memory', { exit: exitOf(), errorLine: 'MemoryError' }, 'ok', null],
     ['it could not fork', { exit: exitOf({ exitCode: 1, pidsLimitHit: true }) }, 'pids_limit', null],
     ['it got over a failed fork', { exit: exitOf({ pidsLimitHit: true }) }, 'ok', null],
     ['its disk was full', { exit: exitOf({ exitCode: 1, diskLimitHit: true }) }, 'disk_limit', null],

@@ -17,7 +17,8 @@ export interface Evidence {
   lost: { reason: string; oomKills: number } | null
   /** The program wrote more than it may, and the request says `kill`. */
   outputLimitPassed: boolean
-  lastErrorLine: string
+  /** What stderr says went wrong; empty when it says nothing. */
+  errorLine: string
 }
 
 export interface Verdict {
@@ -57,7 +58,7 @@ const TABLE: readonly Row[] = [
   },
   { when: (e) => e.softStopped && e.exit !== null, ending: 'soft_timeout' },
   {
-    when: (e) => failed(e) && /^[\w.]*MemoryError\b/.test(e.lastErrorLine),
+    when: (e) => failed(e) && /^[\w.]*MemoryError\b/.test(e.errorLine),
     ending: 'oom',
     reason: 'memory_error',
   },

@@ -4,15 +4,16 @@ import {
   LANGUAGES,
   type Backend,
   type Capabilities,
-  type Entry,
   type Exit,
   type Isolation,
+  type Listing,
   type Probe,
   type ProgramFile,
   type RunIo,
   type Sandbox,
   type SandboxSpec,
   unmeasuredUsage,
+  type Usage,
 } from '@cofferdam/contract'
 
 export const CAPABLE: Capabilities = {
@@ -67,10 +68,12 @@ export interface Script {
   write?: (files: readonly ProgramFile[]) => Promise<void>
   run?: (control: RunControl) => Promise<Exit>
   files?: Record<string, string>
-  list?: () => Promise<Entry[]>
+  list?: () => Promise<Listing>
   read?: (path: string, maxBytes: number) => Promise<Uint8Array>
   /** Left out: the sandbox copies nothing beside a run. */
   snapshot?: () => Promise<ProgramFile[]>
+  /** What the sandbox says when it is asked; default: as at the end of the program. */
+  usage?: Usage
   dispose?: () => Promise<void>
 }
 
@@ -158,7 +161,7 @@ export function scriptedBackend(script: Script = {}): ScriptedBackend {
       },
       async remove() {},
       ...(script.snapshot === undefined ? {} : { snapshot: script.snapshot }),
-      usage: async () => exitOf().usage,
+      usage: async () => script.usage ?? exitOf().usage,
       [Symbol.asyncDispose]: () => (disposal ??= dispose()),
     }
   }

@@ -1,18 +1,30 @@
 /** Requests about files in the sandbox (C) and what answers them: F frames within the agreed bytes, then Z with a status. */
-import { CofferdamError, type Entry } from '@cofferdam/contract'
+import { CofferdamError, type Listing } from '@cofferdam/contract'
 import { encodeFrame, violation } from './protocol.ts'
 
 /** Status byte of Z; the agent's workdir.py has the same numbers. */
-const STATUS = ['ok', 'not_found', 'too_large', 'refused', 'no_space', 'io_error', 'no_loopback'] as const
+const STATUS = [
+  'ok',
+  'not_found',
+  'too_large',
+  'refused',
+  'no_space',
+  'io_error',
+  'no_loopback',
+  'partial',
+] as const
 
 /** The bytes that answer a listing may take per entry: the head and the longest path that the agent sends. */
 const ENTRY_MAX = 10 + 4096
+
+/** What Z says: null for done, `partial` for a listing whose search ended early, else the error that it stands for. */
+export type Answer = CofferdamError | 'partial' | null
 
 export interface Collector {
   /** Takes an F frame; throws `protocol_violation` beyond the agreed bytes. */
   take(payload: Buffer): void
   /** Settled by Z. */
-  finish(failed: CofferdamError | null): void
+  finish(answer: Answer): void
   abandon(reason: CofferdamError): void
 }
 export interface Collection<T> extends Collector {
@@ -20,7 +32,10 @@ export interface Collection<T> extends Collector {
 }
 
 /** Gathers at most `maxBytes` of F frames and turns them into the answer. */
-export function createCollector<T>(maxBytes: number, parse: (bytes: Buffer) => T): Collection<T> {
+export function createCollector<T>(
+  maxBytes: number,
+  parse: (bytes: Buffer, isPartial: boolean) => T,
+): Collection<T> {
   const settled = Promise.withResolvers<T>()
   settled.promise.catch(() => {})
   const chunks: Buffer[] = []
@@ -33,9 +48,9 @@ export function createCollector<T>(maxBytes: number, parse: (bytes: Buffer) => T
       // A copy: the frame is a window on the stream's chunk.
       chunks.push(Buffer.from(payload))
     },
-    finish(failed) {
-      if (failed === null) settled.resolve(parse(Buffer.concat(chunks, size)))
-      else settled.reject(failed)
+    finish(answer) {
+      if (answer instanceof CofferdamError) settled.reject(answer)
+      else settled.resolve(parse(Buffer.concat(chunks, size), answer === 'partial'))
     },
     abandon: (reason) => settled.reject(reason),
   }
@@ -56,8 +71,10 @@ export const collectRequest = {
   list: (
     globs: readonly string[],
     maxEntries: number,
-  ): { collector: Collection<Entry[]>; frame: Buffer } => ({
-    collector: createCollector(maxEntries * ENTRY_MAX, (bytes) => parseEntries(bytes, maxEntries)),
+  ): { collector: Collection<Listing>; frame: Buffer } => ({
+    collector: createCollector(maxEntries * ENTRY_MAX, (bytes, isPartial) =>
+      Object.assign(parseEntries(bytes, maxEntries), isPartial ? { partial: true } : {}),
+    ),
     frame: request('l', maxEntries, globs),
   }),
   remove: (path: string): { collector: Collection<void>; frame: Buffer } => ({
@@ -66,8 +83,8 @@ export const collectRequest = {
   }),
 }
 
-function parseEntries(bytes: Buffer, maxEntries: number): Entry[] {
-  const entries: Entry[] = []
+function parseEntries(bytes: Buffer, maxEntries: number): Listing {
+  const entries: Listing = []
   for (let at = 0; at < bytes.length;) {
     if (bytes.length - at < 10) throw violation('a listing is cut')
     const size = Number(bytes.readBigUInt64LE(at))
@@ -88,13 +105,15 @@ const KEPT_BYTE: Record<Kept, string> = { none: 'n', files: 'f', interpreter: 'i
 /** K, which Z answers when the agent has proven that nothing else is left. */
 export const cleanRequest = (keep: Kept): Buffer => encodeFrame('K', Buffer.from(KEPT_BYTE[keep]))
 
-/** The error that Z stands for; null for ok. Throws `protocol_violation` for an unknown status. */
-export function refusal(payload: Buffer): CofferdamError | null {
+/** Reads Z. Throws `protocol_violation` for an unknown status. */
+export function parseAnswer(payload: Buffer): Answer {
   const status = STATUS[payload[0] ?? 255]
   const text = payload.toString('utf8', 1, 1 + 512)
   switch (status) {
     case 'ok':
       return null
+    case 'partial':
+      return 'partial'
     case 'not_found':
       return new CofferdamError('not_found', `there is no file ${text}`)
     case 'too_large':

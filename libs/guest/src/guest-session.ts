@@ -1,6 +1,6 @@
 /** What a backend has of an agent that it speaks with. */
 import type { Readable, Writable } from 'node:stream'
-import type { CofferdamError, Entry, Exit, Program, ProgramFile, RunIo, Usage } from '@cofferdam/contract'
+import type { CofferdamError, Listing, Exit, Program, ProgramFile, RunIo, Usage } from '@cofferdam/contract'
 import type { BackupRequest } from './backup.ts'
 import type { Kept } from './collect.ts'
 import type { GuestReady } from './evidence.ts'
@@ -43,7 +43,7 @@ export interface GuestSession {
   /** SIGINT to the program, SIGTERM after half of `graceMs` (default 2,000). Never throws. */
   interrupt(graceMs?: number): void
   read(path: string, maxBytes: number): Promise<Uint8Array>
-  list(globs: readonly string[], maxEntries: number): Promise<Entry[]>
+  list(globs: readonly string[], maxEntries: number): Promise<Listing>
   remove(path: string): Promise<void>
   /** Copies of files, also while a program runs; one at a time. Rejects with `capability_missing` for an older agent. */
   snapshot(request: BackupRequest): Promise<ProgramFile[]>

@@ -1,7 +1,7 @@
 /** What the agent answers by F frames and a Z, one request at a time: files of the sandbox, and the proof that a cell is clean. */
-import type { CofferdamError, Entry, ProgramFile } from '@cofferdam/contract'
+import type { CofferdamError, Listing, ProgramFile } from '@cofferdam/contract'
 import { cleanRequest, collectRequest, createCollector } from './collect.ts'
-import type { Collection, Collector, Kept } from './collect.ts'
+import type { Answer, Collection, Collector, Kept } from './collect.ts'
 import type { SendFrames } from './frame-writer.ts'
 import { encodePut } from './job.ts'
 import { violation } from './protocol.ts'
@@ -10,15 +10,15 @@ import { violation } from './protocol.ts'
 export interface Requests {
   put(files: readonly ProgramFile[]): Promise<void>
   read(path: string, maxBytes: number): Promise<Uint8Array>
-  list(globs: readonly string[], maxEntries: number): Promise<Entry[]>
+  list(globs: readonly string[], maxEntries: number): Promise<Listing>
   remove(path: string): Promise<void>
   clean(keep: Kept): Promise<void>
   /** True while one waits for its Z. */
   readonly isWaiting: boolean
   /** Takes F. Throws `protocol_violation`. */
   take(payload: Buffer): void
-  /** Takes what Z says (null: done). Throws `protocol_violation`. */
-  answer(failed: CofferdamError | null): void
+  /** Takes what Z says. Throws `protocol_violation`. */
+  answer(said: Answer): void
   abandon(reason: CofferdamError): void
 }
 
@@ -48,9 +48,9 @@ export function createRequests(send: SendFrames): Requests {
       if (waiting === null) throw violation('frame F without a request')
       waiting.take(payload)
     },
-    answer(failed) {
+    answer(said) {
       // Throws for an answer that is wrong: whoever waits must then still be there to be told.
-      waiting?.finish(failed)
+      waiting?.finish(said)
       waiting = null
     },
     abandon(reason) {

@@ -10,7 +10,7 @@
 import { CofferdamError, unlessAborted } from '@cofferdam/contract'
 import { agreeOnRun, type AgreedRun } from './agreed-run.ts'
 import { createAsides } from './asides.ts'
-import { refusal } from './collect.ts'
+import { parseAnswer, type Answer } from './collect.ts'
 import { parseReady, type GuestReady } from './evidence.ts'
 import { createFrameWriter } from './frame-writer.ts'
 import type { GuestSession, GuestSessionOptions } from './guest-session.ts'
@@ -98,7 +98,7 @@ export function createGuestSession(options: GuestSessionOptions): GuestSession {
       case 'F':
         return requests.take(payload)
       case 'Z':
-        return onAnswer(refusal(payload))
+        return onAnswer(parseAnswer(payload))
       case 'A':
         return asides.pong(payload)
       case 'B':
@@ -119,12 +119,12 @@ export function createGuestSession(options: GuestSessionOptions): GuestSession {
     return running
   }
 
-  function onAnswer(failed: CofferdamError | null): void {
+  function onAnswer(said: Answer): void {
     // The agent answers in order: while a run has no end yet, also one that nobody waits for any more, this is its answer.
-    if (requests.isWaiting && running === null) return requests.answer(failed)
+    if (requests.isWaiting && running === null) return requests.answer(said)
     // Instead of X: the files of the job were refused, so the program never began.
-    if (running === null || failed === null) throw violation('frame Z without a request')
-    running.fail(failed)
+    if (running === null || !(said instanceof CofferdamError)) throw violation('frame Z without a request')
+    running.fail(said)
     endRun()
   }
 

@@ -256,6 +256,22 @@ test('lists by globs, reads, removes, and follows no link', async () => {
   await stop(agent)
 })
 
+test('ends a search that is too much work, gives what it found, and counts the CPU time', async () => {
+  const agent = await lab.start('none')
+  // 1,500 names of 200 bytes, each held against two patterns of which nothing is said before their ends: beyond the budget of work.
+  const shell = 'touch 0found; mkdir z; cd z; printf "%0200d\\n" $(seq 1500) | xargs touch'
+  await agent.run({ type: 'command', shell })
+  const before = await agent.session.usage()
+  const globs = Array.from({ length: 32 }, () => `**${'?*0'.repeat(100)}x`)
+  const listed = await agent.session.list(['0found', ...globs], 100)
+  expect(listed.partial).toBe(true)
+  expect(listed.map(({ path }) => path)).toEqual(['0found'])
+  expect((await agent.session.usage()).cpu_ms ?? 0).toBeGreaterThan((before.cpu_ms ?? 0) + 50)
+  // Nothing below a folder can match: it is not entered.
+  expect((await agent.session.list(['0*'], 100)).partial).toBe(undefined)
+  await stop(agent)
+})
+
 test('writes over a link without following it', async () => {
   const outside = lab.folder()
   const agent = await lab.start('none')

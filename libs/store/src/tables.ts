@@ -22,6 +22,9 @@ export interface TenantsTable {
   commands: Json<TenantPolicy['commands']>
   encrypt_outputs: boolean
   output_retention_days: number | null
+  max_artifact_bytes: number
+  max_artifacts_total_bytes: number
+  max_artifact_count: number
   tenant_daily: number | null
   agent_hourly: number | null
   agents: ColumnType<Record<string, number>, string, string>

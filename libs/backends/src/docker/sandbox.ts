@@ -10,7 +10,7 @@ import {
   isCofferdamError,
   unmeasuredUsage,
   type Capabilities,
-  type Entry,
+  type Listing,
   type Exit,
   type Isolation,
   type Program,
@@ -110,7 +110,7 @@ class DockerSandbox implements Sandbox {
     return await this.#guest.read(path, maxBytes)
   }
 
-  async list(globs: readonly string[], maxEntries: number): Promise<Entry[]> {
+  async list(globs: readonly string[], maxEntries: number): Promise<Listing> {
     return await this.#guest.list(globs, maxEntries)
   }
 

@@ -4,7 +4,7 @@ import {
   isCofferdamError,
   unmeasuredUsage,
   type Capabilities,
-  type Entry,
+  type Listing,
   type Exit,
   type Isolation,
   type Program,
@@ -115,7 +115,7 @@ export class GuestSandbox implements Sandbox {
   async read(path: string, maxBytes: number): Promise<Uint8Array> {
     return await this.#guest.read(path, maxBytes)
   }
-  async list(globs: readonly string[], maxEntries: number): Promise<Entry[]> {
+  async list(globs: readonly string[], maxEntries: number): Promise<Listing> {
     return await this.#guest.list(globs, maxEntries)
   }
   async remove(path: string): Promise<void> {
@@ -131,7 +131,7 @@ export class GuestSandbox implements Sandbox {
   /** Since the program's start; from the kernel without a word of the guest where there are counters or a limit, for the program may hold it up. */
   async usage(): Promise<Usage> {
     const guest = this.#guest
-    if (!this.#isBusy && this.#last !== null) return this.#last
+    if (!this.#isBusy && this.#last !== null) return await this.#withLaterCpu(this.#last)
     const { parts } = this.#place.slot
     const walked = this.#evidence?.walkedCpuMs() ?? null
     if (parts.cgroup === null && walked === null)
@@ -142,6 +142,15 @@ export class GuestSandbox implements Sandbox {
       ...(walked === null ? {} : { cpu_ms: walked }),
       ...usageFromHost(parts, this.#evidence?.before ?? null),
     }
+  }
+
+  /** What was used at the run's end, and the CPU time of what was done about its files since. */
+  async #withLaterCpu(last: Usage): Promise<Usage> {
+    if (last.cpu_ms === null) return last
+    const { parts } = this.#place.slot
+    const counted = usageFromHost(parts, this.#evidence?.before ?? null).cpu_ms
+    const cpu = parts.cgroup === null ? (await this.#guest.usage()).cpu_ms : counted
+    return { ...last, cpu_ms: Math.max(last.cpu_ms, cpu ?? 0) }
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

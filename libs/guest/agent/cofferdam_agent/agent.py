@@ -100,11 +100,15 @@ class Agent:
         # Imported here: few programs leave files that somebody asks for.
         from .collect import collect
 
+        began, refused = time.process_time(), None
         try:
             collect(self.work, self.channel.send_and_drain, payload)
-            self.answer()
         except WorkError as error:
-            self.answer(error)
+            refused = error
+        # The program made the files: what it costs to find and read them is its CPU time too.
+        if self.last[0] is not None:
+            self.last = (self.last[0] + int((time.process_time() - began) * 1e6),) + self.last[1:]
+        self.answer(refused)
 
     def answer(self, refused=None):
         said = bytes([OK]) if refused is None else bytes([refused.status]) + str(refused).encode("utf-8", "replace")[:512]

@@ -14,7 +14,7 @@ def back_up(work, send, payload):
     most_files, left = struct.unpack_from("<II", payload)
     globs = [glob.decode("utf-8", "surrogateescape") for glob in payload[8:].split(b"\0")]
     try:
-        for path, size in list(work.list(globs, most_files)):
+        for path, size in _found(work, globs, most_files):
             if size > left:
                 continue
             send("B", b"h" + path)
@@ -27,3 +27,14 @@ def back_up(work, send, payload):
                 send("B", b"x")
     finally:
         send("B", b"e")
+
+
+def _found(work, globs, most):
+    """All of them before the first is read, which may take long."""
+    entries = []
+    try:
+        for entry in work.list(globs, most):
+            entries.append(entry)
+    except WorkError:
+        pass  # A copy is of what was found.
+    return entries

@@ -21,11 +21,14 @@ def collect(work, send, payload):
 
 def _list(work, send, globs, most):
     batch = b""
-    for path, size in work.list(globs, most):
-        item = struct.pack("<QH", size, len(path)) + path
-        if len(batch) + len(item) > TO_HOST_MAX:
+    try:
+        for path, size in work.list(globs, most):
+            item = struct.pack("<QH", size, len(path)) + path
+            if len(batch) + len(item) > TO_HOST_MAX:
+                send("F", batch)
+                batch = b""
+            batch += item
+    finally:
+        # What was found counts, also where the search ended early.
+        if batch:
             send("F", batch)
-            batch = b""
-        batch += item
-    if batch:
-        send("F", batch)

@@ -1,50 +1,80 @@
 """Globs over byte paths: `*` and `?` stay within one part, `**/` matches any folders (also none), `**` anything.
 
-All positions are followed at once, so that no pattern takes more than its length times the path's.
+All globs are followed at once, as bits of one number, so that a byte of a path costs the same whatever they are. A walk keeps what it
+knows of a folder for all that is in it, and need not enter one below which nothing can match.
 """
 
 _ANY, _STAR, _PARTS, _ALL = -1, -2, -3, -4
 _SLASH = ord("/")
 
 
-def compile_glob(glob):
+class Globs:
+    """The states are the bits of an int; one bit per token of each glob, and one for its end."""
+
+    def __init__(self, globs):
+        at, start = 0, 0
+        self._end = 0
+        # What passes a token: by byte, and any byte but a slash.
+        self._literal, self._any = {}, 0
+        # What may stay at a token for a byte of a name, and for a slash; what may be passed without a byte, and only where a part begins.
+        self._stay, self._stay_slash, self._skip, self._skip_at_part = 0, 0, 0, 0
+        for glob in globs:
+            start |= 1 << at
+            for token in _tokens(glob):
+                bit = 1 << at
+                if token == _ANY:
+                    self._any |= bit
+                elif token >= 0:
+                    self._literal[token] = self._literal.get(token, 0) | bit
+                elif token == _PARTS:
+                    self._skip_at_part |= bit
+                else:
+                    self._skip |= bit
+                if token in (_STAR, _PARTS, _ALL):
+                    self._stay |= bit
+                if token in (_PARTS, _ALL):
+                    self._stay_slash |= bit
+                at += 1
+            self._end |= 1 << at
+            at += 1
+        # Beside one step of a short glob; Python's ints are slow by the word.
+        self.step_cost = 1 + at // 1024
+        self.start = self._closed(start, True)
+
+    def after(self, states, data):
+        """The states after more bytes of a path; 0 when nothing that begins so can match."""
+        for byte in data:
+            is_slash = byte == _SLASH
+            passed = self._literal.get(byte, 0) | (0 if is_slash else self._any)
+            states = (states & passed) << 1 | states & (self._stay_slash if is_slash else self._stay)
+            if not states:
+                return 0
+            states = self._closed(states, is_slash)
+        return states
+
+    def matches(self, states):
+        return states & self._end != 0
+
+    def _closed(self, states, at_part):
+        skip = self._skip | self._skip_at_part if at_part else self._skip
+        while True:
+            more = states | (states & skip) << 1
+            if more == states:
+                return states
+            states = more
+
+
+def _tokens(glob):
     tokens, at = [], 0
     while at < len(glob):
         if glob.startswith(b"**/", at):
-            tokens.append(_PARTS)
-            at += 3
+            token, size = _PARTS, 3
         elif glob.startswith(b"**", at):
-            tokens.append(_ALL)
-            at += 2
+            token, size = _ALL, 2
         else:
-            tokens.append({b"*": _STAR, b"?": _ANY}.get(glob[at : at + 1], glob[at]))
-            at += 1
+            token, size = {b"*": _STAR, b"?": _ANY}.get(glob[at : at + 1], glob[at]), 1
+        # Of equal ones in a row the others add nothing, but a step each.
+        if token not in (_STAR, _PARTS, _ALL) or not tokens or tokens[-1] != token:
+            tokens.append(token)
+        at += size
     return tokens
-
-
-def matches(tokens, path):
-    now = _closure(tokens, {0}, True)
-    for place, byte in enumerate(path):
-        after = set()
-        for at in now:
-            token = tokens[at] if at < len(tokens) else None
-            if token == byte or (token == _ANY and byte != _SLASH):
-                after.add(at + 1)
-            elif token == _ALL or token == _PARTS or (token == _STAR and byte != _SLASH):
-                after.add(at)
-        now = _closure(tokens, after, byte == _SLASH)
-        if not now:
-            return False
-    return len(tokens) in now
-
-
-def _closure(tokens, states, at_part):
-    """Adds what is reached without a byte: past `*` and `**` anywhere, past `**/` only where a part begins."""
-    found, waiting = set(states), list(states)
-    while waiting:
-        at = waiting.pop()
-        if at < len(tokens) and (tokens[at] in (_STAR, _ALL) or (tokens[at] == _PARTS and at_part)):
-            if at + 1 not in found:
-                found.add(at + 1)
-                waiting.append(at + 1)
-    return found

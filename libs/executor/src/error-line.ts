@@ -1,0 +1,104 @@
+/**
+ * The line of stderr that says what went wrong, and where. Interpreters end an uncaught error differently: Python with the error, Node
+ * with its own version after a stack, bash with a line that names its file first. Other programs say it in their last line.
+ */
+
+export interface ErrorLine {
+  /** `ValueError: no such colour`; empty when stderr is. */
+  line: string
+  /** `/tmp/work/main.py:3`, as the interpreter names the file; null where nothing names one. */
+  place: string | null
+}
+
+/** More than any stack that interpreters print, and short enough to look through. */
+const TAIL = 16 * 1024
+
+/** Of the end of what stderr shows. Reads text of any program: what it finds may be made up, and is as bounded as the text. */
+export function findErrorLine(stderr: string): ErrorLine {
+  const lines = stderr.slice(-TAIL).trimEnd().split('\n')
+  return fromNode(lines) ?? fromPython(lines) ?? fromBash(lines) ?? { line: lastOf(lines), place: null }
+}
+
+/** `ValueError: no such colour (/tmp/work/main.py:3)`. */
+export const describeErrorLine = ({ line, place }: ErrorLine): string =>
+  place === null ? line : `${line} (${place})`
+
+const lastOf = (lines: readonly string[]): string => lines.at(-1)?.trim() ?? ''
+
+// ---- Node: `file:line`, the source, a caret, the error, its stack, and as the very last line `Node.js v26.10.0`.
+
+const FRAME = /^\s+at (?:.* \()?(?:file:\/\/)?([^()]+):(\d+):\d+\)?(?: \{)?$/
+
+function fromNode(lines: readonly string[]): ErrorLine | null {
+  if (!/^Node\.js v\d+\.\d+\.\d+$/.test(lastOf(lines))) return null
+  const caret = lines.findLastIndex((line) => /^\s*\^+\s*$/.test(line))
+  const begin = lines.findIndex((line, at) => at > caret && line !== '')
+  // The head may be cut off, by a source line that is all of a minified file: the stack's first line then follows the error.
+  const first = lines.findIndex((line, at) => at > caret && FRAME.test(line))
+  const own = caret >= 0 ? begin : first - 1
+  if (own < 0 || own >= lines.length - 1) return null
+  return { line: withDetail(lines, own), place: headOf(lines, caret) ?? frameOf(lines, own) }
+}
+
+/** An assertion says what it found in the next paragraph. */
+function withDetail(lines: readonly string[], own: number): string {
+  const line = lines[own]?.trim() ?? ''
+  const detail = lines.find((text, at) => at > own && text !== '')
+  return line.endsWith(':') && detail !== undefined && !FRAME.test(detail) ? `${line} ${detail.trim()}` : line
+}
+
+/** Where it was thrown, when that is not within Node. Above the caret stand the source and, above that, the file. */
+function headOf(lines: readonly string[], caret: number): string | null {
+  for (const line of [lines[caret - 2], lines[caret - 3]]) {
+    const [, file, number] = /^(?:file:\/\/)?(\/.*):(\d+)$/.exec(line ?? '') ?? []
+    if (file !== undefined) return `${file}:${number}`
+  }
+  return null
+}
+
+function frameOf(lines: readonly string[], own: number): string | null {
+  for (const line of lines.slice(own)) {
+    const [, file, number] = FRAME.exec(line) ?? []
+    if (file?.startsWith('/') === true) return `${file}:${number}`
+  }
+  return null
+}
+
+// ---- Python: frames that are indented, then the error at the margin. Of an exception group everything stands behind a bar.
+
+const PYTHON_FRAME = /^ {2}File "(.+)", line (\d+)/
+const LIBRARY = /\/(?:lib\/python[\d.]+|site-packages|dist-packages)\/|^<frozen /
+
+function fromPython(printed: readonly string[]): ErrorLine | null {
+  const lines = printed.map((line) => line.replace(/^ {2}[|+] /, ''))
+  const last = lines.findLastIndex((line) => PYTHON_FRAME.test(line))
+  if (last < 0) return null
+  const own = lines.findIndex((line, at) => at > last && /^[A-Za-z_]/.test(line))
+  // Only an error stands there: `name`, or `name: message`.
+  if (own < 0 || !/^[\w.]+(?::|$)|^[\w.]*Group: /.test(lines[own] ?? '')) return null
+  // Nothing of what stands before this traceback, which may be of an earlier error.
+  const begin = lines.findLastIndex(
+    (line, at) => at < last && /Traceback \(most recent call last\):$/.test(line),
+  )
+  const frames = lines.slice(begin + 1, own).flatMap((line) => {
+    const [, file = '', number] = PYTHON_FRAME.exec(line) ?? []
+    return number === undefined ? [] : [{ file, number }]
+  })
+  const place = frames.findLast(({ file }) => !LIBRARY.test(file)) ?? frames.at(-1)
+  return {
+    line: lines[own]?.trim() ?? '',
+    place: place === undefined ? null : `${place.file}:${place.number}`,
+  }
+}
+
+// ---- bash: `main.sh: line 3: nope: command not found`; a syntax error repeats the source in one more such line.
+
+const BASH = /^(?:bash: )?(.{1,512}?): line (\d+): (.+)$/
+
+function fromBash(lines: readonly string[]): ErrorLine | null {
+  const last = BASH.exec(lastOf(lines))
+  const before = BASH.exec(lines.at(-2)?.trim() ?? '')
+  const isSource = last?.[3]?.startsWith('`') === true && before?.[3]?.includes('syntax error') === true
+  const [, file, number, line] = (isSource ? before : last) ?? []
+  return file === undefined || line === undefined ? null : { line, place: `${file}:${number}` }
+}
