@@ -175,7 +175,10 @@ export interface Sandbox extends AsyncDisposable {
   interrupt(): Promise<void>
   /** Regular files only, no symlink is followed; throws `payload_too_large` above `maxBytes`. */
   read(path: string, maxBytes: number): Promise<Uint8Array>
-  /** Regular files below the work directory that match one of the globs, at most `maxEntries`. */
+  /**
+   * Regular files below the work directory that match one of the globs, at most `maxEntries`. A glob that begins with `!` names folders that are
+   * not entered.
+   */
   list(globs: readonly string[], maxEntries: number): Promise<Listing>
   remove(path: string): Promise<void>
   /** The session ends with this turn: dispose destroys its sandbox. Left out by backends that keep no sessions. */

@@ -119,7 +119,7 @@ async function operate(parts: FileOperationParts, signal: AbortSignal): Promise<
 }
 
 /** Everything below a folder; characters that a glob would read otherwise match any, and are compared later. */
-const globsBelow = (path: string): string[] => [path === '' ? '**' : `${path.replaceAll('*', '?')}/**`]
+const globsBelow = (path: string): string[] => [path === '' ? '**' : `${path.replaceAll(/^!|\*/g, '?')}/**`]
 
 /** As many names as a value may have bytes. */
 function listing(entries: readonly Entry[], folder: string): { files: Entry[]; truncated: boolean } {

@@ -129,6 +129,31 @@ for (const name of ['process', 'docker'])
       expect(outcome.failureReason).toMatch(/^1 of 2 tests failed: test_small .*\(tests\/test_calc\.py:6\)/)
     })
 
+    it('a test with subtests counts once, as "Ran 2 tests" does, and each subtest that failed is listed', async () => {
+      const source = `import unittest
+class A(unittest.TestCase):
+    def test_parts(self):
+        for n in range(4):
+            with self.subTest(n=n): self.assertEqual(n % 2, 0)
+    def test_whole(self):
+        with self.subTest("fine"): pass
+`
+      const outcome = await run({ 'test_a.py': source })
+      expect(outcome.tests).toMatchObject({ total: 2, passed: 1, failed: 1, errored: 0, complete: true })
+      expect(outcome.tests?.failures.map(({ name }) => name.slice(-5))).toEqual(['(n=1)', '(n=3)'])
+      expect(outcome.stderr.text).toContain('Ran 2 tests')
+    })
+
+    it('a project without its packages is told to install them, and what lies in node_modules is none of its tests', async () => {
+      const outcome = await run({
+        'package.json': JSON.stringify({ devDependencies: { vitest: '^3' } }),
+        'src/a.test.ts': "import { it } from 'vitest'",
+        'node_modules/x/test_x.py': 'import pytest',
+      })
+      expect(outcome).toMatchObject({ ending: 'error', reason: 'runner_missing', exitCode: 127 })
+      expect(outcome.failureReason).toContain('vitest is not installed. Run an install first')
+    })
+
     it('node:test is found by what a file imports, and its failures too', async () => {
       const right = { 'calc.mjs': 'export const add = (a, b) => a + b\n', 'test/calc.test.mjs': NODE_TEST }
       expect(await run(right)).toMatchObject({

@@ -272,6 +272,52 @@ test('ends a search that is too much work, gives what it found, and counts the C
   await stop(agent)
 })
 
+test('looks at a file for less than 40 microseconds of CPU time, and enters no folder that it need not', async () => {
+  const agent = await lab.start('none')
+  const folders = 100
+  const made = await agent.run({
+    type: 'command',
+    shell: `python3 - <<'E'
+import os
+for n in range(${folders}):
+    os.makedirs('src/package-%d/lib' % n)
+    for m in range(100):
+        os.mknod('src/package-%d/lib/module-%d.js' % (n, m))
+os.mknod('src/package-7/lib/a.test.js')
+E`,
+  })
+  expect(made.stderr).toBe('')
+  const cpuMs = (): number => {
+    const stat = readFileSync(`/proc/${agent.child.pid}/stat`, 'utf8')
+    const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
+    // User and system time, in hundredths of a second (proc(5)).
+    return 10 * (Number(fields[11]) + Number(fields[12]))
+  }
+  const listed = async (...globs: string[]): Promise<{ paths: string[]; ms: number }> => {
+    const before = cpuMs()
+    const paths = (await agent.session.list(globs, 100)).map(({ path }) => path)
+    return { paths, ms: cpuMs() - before }
+  }
+  const names = [
+    '*',
+    'test/**',
+    '**/__tests__/**',
+    '**/test*.py',
+    '**/*.test.*',
+    '**/*.spec.*',
+    '**/*_test.go',
+  ]
+  const wide = await listed(...names)
+  expect(wide.paths).toEqual(['src/package-7/lib/a.test.js'])
+  expect(wide.ms).toBeLessThan(folders * 100 * 0.04)
+  for (const narrow of [await listed(...names, '!**/package-*'), await listed('*', 'lib/**')]) {
+    expect(narrow.paths).toEqual([])
+    // Two ticks of that clock: what nothing costs.
+    expect(narrow.ms).toBeLessThanOrEqual(20)
+  }
+  await stop(agent)
+})
+
 test('writes over a link without following it', async () => {
   const outside = lab.folder()
   const agent = await lab.start('none')

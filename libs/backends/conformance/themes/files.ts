@@ -60,6 +60,14 @@ export function files(h: Harness): void {
     expect(await sandbox.list(['**'], 2)).toHaveLength(2)
   })
 
+  test('enters no folder that a glob with ! names, nor what lies below it', async () => {
+    const sandbox = await h.open(programs.exit(0))
+    const paths = ['a.txt', 'skip.txt', 'skip/b.txt', 'skip/deep/c.txt', 'sub/skip/d.txt', 'sub/e.txt']
+    await sandbox.write(paths.map((path) => ({ path, bytes: bytes(path) })))
+    const found = (await sandbox.list(['**/*.txt', '!**/skip'], 100)).map((entry) => entry.path).toSorted()
+    expect(found).toEqual(['a.txt', 'skip.txt', 'sub/e.txt'])
+  })
+
   test('refuses to read more than was asked for, and what is not there', async () => {
     const sandbox = await h.open(programs.exit(0))
     await sandbox.write([{ path: 'ten', bytes: bytes('0123456789') }])

@@ -30,9 +30,14 @@ export class MemoryFiles {
 
   list(globs: readonly string[], maxEntries: number): Entry[] {
     const entries: Entry[] = []
+    const wanted = globs.filter((glob) => !glob.startsWith('!'))
+    const closed = globs.filter((glob) => glob.startsWith('!')).map((glob) => glob.slice(1))
+    const isClosed = (path: string): boolean =>
+      path !== '.' && (closed.some((glob) => posix.matchesGlob(path, glob)) || isClosed(posix.dirname(path)))
     for (const [path, file] of [...this.#files].toSorted(([a], [b]) => (a < b ? -1 : 1))) {
       if (entries.length === maxEntries) break
-      if (globs.some((glob) => posix.matchesGlob(path, glob))) entries.push({ path, size: file.bytes.length })
+      if (wanted.some((glob) => posix.matchesGlob(path, glob)) && !isClosed(posix.dirname(path)))
+        entries.push({ path, size: file.bytes.length })
     }
     return entries
   }

@@ -18,6 +18,7 @@ function holding(files: Record<string, string>) {
     list: async (globs: readonly string[], max: number) =>
       Object.keys(files)
         .filter((path) => globs.some((glob) => matches(glob, path)))
+        .filter((path) => !globs.some((glob) => glob.startsWith('!') && matches(`${glob.slice(1)}/**`, path)))
         .slice(0, max)
         .map((path) => ({ path, size: files[path]?.length ?? 0 })),
     read: async (path: string) => Buffer.from(files[path] ?? ''),

@@ -27,7 +27,8 @@ const MAX_PATHS = 20_000
 /** The largest package.json files of public registries are a tenth of it. */
 const MAX_TEXT_BYTES = 1024 * 1024
 
-const IGNORED = /(^|\/)(\.[^/]+|node_modules|venv|site-packages|__pycache__|target|vendor)\//
+/** Folders that hold other people's files, or none of interest: they are not entered, for they hold most names of a project. */
+const NOT_ENTERED = ['.*', 'node_modules', 'venv', 'site-packages', '__pycache__', 'target', 'vendor']
 
 /** Looks into a sandbox, once for the names and once for each text. `folder` is '' for the work directory itself. */
 export async function projectFiles(
@@ -35,13 +36,16 @@ export async function projectFiles(
   folder: string,
 ): Promise<ProjectFiles> {
   const prefix = folder === '' ? '' : `${folder}/`
-  const entries = await sandbox.list(
-    WANTED.map((glob) => prefix + glob),
-    MAX_PATHS,
-  )
+  // A folder's own name is no glob; what its stand-ins match besides is left out below.
+  const literal = prefix.replaceAll(/^!|\*/g, '?')
+  const globs = [
+    ...WANTED.map((glob) => literal + glob),
+    ...NOT_ENTERED.map((name) => `!${literal}**/${name}`),
+  ]
+  const entries = await sandbox.list(globs, MAX_PATHS)
   const paths = entries
+    .filter(({ path }) => path.startsWith(prefix))
     .map(({ path }) => path.slice(prefix.length))
-    .filter((path) => !IGNORED.test(path))
     .toSorted()
   const known = new Set(paths)
   return {

@@ -9,7 +9,8 @@ const place = { name: z.string(), file: z.string().nullable(), line: z.number().
 const lineSchema = z.union([
   z.object({ t: z.literal('start'), ...place }),
   z.object({
-    t: z.literal('test'),
+    // A part of a test that was told already, such as another subtest that failed.
+    t: z.enum(['test', 'part']),
     ...place,
     status: z.enum(['passed', 'failed', 'errored', 'skipped']),
     ms: z.number().nullable(),
@@ -36,6 +37,7 @@ export function readEvents(text: string, draft: ReportDraft): boolean {
     ended = parsed.data?.t === 'end'
     if (!parsed.success) broken += 1
     else if (parsed.data.t === 'start') running.set(parsed.data.name, parsed.data)
+    else if (parsed.data.t === 'part') draft.addPart(parsed.data)
     else if (parsed.data.t === 'test') {
       running.delete(parsed.data.name)
       draft.add(parsed.data)

@@ -1,7 +1,10 @@
 /** Reads the JSON report of jest, which vitest writes too. */
 import { z } from 'zod'
 import { jsonOrUndefined } from './read-events.ts'
-import type { ReportDraft } from './report-draft.ts'
+import { plainText, type ReportDraft } from './report-draft.ts'
+
+/** Whole messages can be megabytes; a stack stands in their beginning. */
+const MAX_MESSAGE = 65_536
 
 const testSchema = z.object({
   fullName: z.string().catch(''),
@@ -35,7 +38,7 @@ export function readJest(text: string, draft: ReportDraft): boolean {
         status: STATUS[test.status] ?? 'skipped',
         ms: test.duration,
         detail: () => {
-          const message = (test.failureMessages ?? []).join('\n')
+          const message = plainText((test.failureMessages ?? []).join('\n').slice(0, MAX_MESSAGE))
           return { file: file.name, line: lineIn(message, file.name) ?? test.location?.line, message }
         },
       })
@@ -43,7 +46,7 @@ export function readJest(text: string, draft: ReportDraft): boolean {
     // A file that could not be loaded, or whose hooks failed, has no test that says so.
     const told = file.assertionResults.some(({ status }) => status === 'failed')
     if (file.status === 'failed' && !told) {
-      const message = file.message ?? ''
+      const message = plainText((file.message ?? '').slice(0, MAX_MESSAGE))
       draft.add({
         name: file.name,
         status: 'errored',
@@ -75,8 +78,7 @@ const STATUS: Readonly<Record<string, 'passed' | 'failed'>> = { passed: 'passed'
 /** The first place in a stack that lies in the file. */
 function lineIn(stack: string, file: string): number | null {
   const name = file.slice(file.lastIndexOf('/') + 1)
-  // Whole messages can be megabytes; a stack stands in the first 64 KiB.
-  for (const line of stack.slice(0, 65_536).split('\n')) {
+  for (const line of stack.split('\n')) {
     const at = name === '' ? -1 : line.lastIndexOf(`${name}:`)
     const found = at === -1 ? null : /^:(\d{1,7})/.exec(line.slice(at + name.length))
     if (found !== null) return Number(found[1])

@@ -90,7 +90,8 @@ describe('reports of real tools', () => {
 
   it('reads what our runner of unittest wrote: subtests, class fixtures and a file that cannot be loaded', () => {
     const report = read('events', recorded('unittest.jsonl'), { framework: 'unittest' })
-    expect(report).toMatchObject({ total: 9, passed: 2, failed: 3, errored: 3, skipped: 1, complete: true })
+    // Its own last line: "Ran 7 tests", and a class whose fixture failed. A test with two failing subtests counts once.
+    expect(report).toMatchObject({ total: 8, passed: 2, failed: 2, errored: 3, skipped: 1, complete: true })
     expect(places(report)).toEqual([
       'test_a.py:5',
       'test_a.py:6',
@@ -98,6 +99,21 @@ describe('reports of real tools', () => {
       'test_a.py:13',
       'test_a.py:16',
       'test_broken.py:1',
+    ])
+  })
+
+  it('takes every control sequence out of names and messages, also a cut one, and finds the place beneath', () => {
+    const name =
+      '\u001b[1madds\u001b[22m \u001b]8;;https://x\u0007two\u001b]8;;\u001b\\ \u009b31mnumbers\u0000'
+    const message =
+      'no\u001b(B\r\nat \u001b[22m\u001b[2msum.test.js\u001b[2m:4:11 ' +
+      '\u001b]' +
+      ';?'.repeat(9000) +
+      '\ncut \u001b[3'
+    const test = { fullName: name, status: 'failed', failureMessages: [message] }
+    const file = { name: '/tmp/place/sum.test.js', status: 'failed', assertionResults: [test] }
+    expect(read('jest', JSON.stringify({ testResults: [file] })).failures).toEqual([
+      { name: 'adds two numbers', file: 'sum.test.js', line: 4, message: 'no\nat sum.test.js:4:11 \ncut' },
     ])
   })
 

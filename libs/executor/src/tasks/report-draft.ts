@@ -28,6 +28,8 @@ const MAX_RAW = 32 * 1024
 
 export interface ReportDraft {
   add(test: TestCase): void
+  /** Lists what else went wrong in a test that is counted already. */
+  addPart(test: TestCase): void
   readonly total: number
   finish(fields: { framework: TestFramework; command: string; complete: boolean }): TestReport
 }
@@ -38,15 +40,18 @@ export function createReportDraft(place: Place): ReportDraft {
   const failures: TestReport['failures'] = []
   let omitted = 0
   let ms: number | null = null
+  const list = (test: TestCase): void => {
+    if (failures.length === MAX_FAILURES) omitted += 1
+    else failures.push(failureOf({ ...test, ...test.detail?.() }, place))
+  }
   const total = () => counts.passed + counts.failed + counts.errored + counts.skipped
   return {
     add(test) {
       counts[test.status] += 1
       if (typeof test.ms === 'number' && test.ms >= 0 && Number.isFinite(test.ms)) ms = (ms ?? 0) + test.ms
-      if (test.status === 'passed' || test.status === 'skipped') return
-      if (failures.length === MAX_FAILURES) omitted += 1
-      else failures.push(failureOf({ ...test, ...test.detail?.() }, place))
+      if (test.status === 'failed' || test.status === 'errored') list(test)
     },
+    addPart: list,
     get total() {
       return total()
     },
@@ -63,11 +68,19 @@ export function createReportDraft(place: Place): ReportDraft {
   }
 }
 
-/** Colours and other control sequences of a terminal. */
+/**
+ * Control sequences of a terminal (ECMA-48: CSI, strings such as titles and links, then all others), also ones that a cut
+ * left without their end. Every part takes characters that the next one does not, so that no text takes long.
+ */
+const SEQUENCES =
+  // eslint-disable-next-line no-control-regex
+  /(?:\u001b\[|\u009b)[0-?]*[ -/]*[@-~]?|\u001b[\]PX^_][^\u0007\u001b\n]*(?:\u0007|\u001b\\)?|\u001b[ -/]*[0-~]?/g
+/** What else is no text: all but tabs and ends of lines. */
 // eslint-disable-next-line no-control-regex
-const ESCAPES = /\u001b\[[0-9;?]*[ -/]*[@-~]/g
+const CONTROLS = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f]/g
 /** Text for people, without what only a terminal reads. */
-export const plainText = (text: string): string => text.replaceAll(ESCAPES, '').replaceAll('\r\n', '\n')
+export const plainText = (text: string): string =>
+  text.replaceAll(SEQUENCES, '').replaceAll(/\r\n?/g, '\n').replaceAll(CONTROLS, '')
 
 function failureOf(test: TestCase, place: Place): TestReport['failures'][number] {
   const file = inWork(test.file, place)

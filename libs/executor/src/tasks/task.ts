@@ -21,6 +21,7 @@ import { failureReason, type FailureFacts } from '../failure-reason.ts'
 import { ProvisioningFailure } from '../provisioning-failure.ts'
 import type { Verdict } from '../verdict.ts'
 import { installFailure } from './install-failure.ts'
+import { missingRunner } from './missing-runner.ts'
 import { NOTHING_SEEN, packageAccess, type PackageAccess } from './package-access.ts'
 import { planInstall, refuseInstall, type InstallPlan } from './plan-install.ts'
 import { planTests, type TestsPlan } from './plan-tests.ts'
@@ -130,7 +131,8 @@ function testsTask(plan: TestsPlan): Task {
           message: redact(failure.message).slice(0, 8192),
         })),
       }
-      const { ending, reason, text } = testVerdict(verdict, tests, ended)
+      const missing = missingRunner(tests.framework, facts.exit?.exitCode ?? null, printed)
+      const { ending, reason, text } = testVerdict(verdict, tests, ended, missing)
       return { ending, reason, failureReason: text?.slice(0, 2000) ?? failureReason(verdict, facts), tests }
     },
   }

@@ -15,6 +15,8 @@ export function testVerdict(
   report: TestReport,
   /** False when the runner owed a report with an end, and left none. */
   ended: boolean,
+  /** Why the runner itself was not there; null when it was. */
+  missing: string | null = null,
 ): Verdict & { text: string | null } {
   if (verdict.ending !== 'ok' && verdict.ending !== 'error') return { ...verdict, text: null }
   const bad = report.failed + report.errored
@@ -24,6 +26,7 @@ export function testVerdict(
     text,
   })
   if (bad > 0) return failed('tests_failed', failures(report))
+  if (missing !== null && report.total === 0) return failed('runner_missing', missing)
   if (!ended && verdict.ending === 'ok')
     return failed(
       'tests_incomplete',

@@ -131,10 +131,14 @@ class Workdir:
     def list(self, globs, max_entries):
         """Yields (path bytes, size) of regular files that match, in byte order of their directories.
 
+        A glob that begins with `!` names folders that are not entered: what a package manager put there costs no time.
         Raises WorkError (PARTIAL) in the end when it did not look at everything.
         """
-        walk = _Walk(Globs([os.fsencode(glob) for glob in globs]), max_entries)
-        for entry in walk.below(os.dup(self._root), b"", walk.globs.start, MAX_DEPTH):
+        encoded = [os.fsencode(glob) for glob in globs]
+        wanted = Globs([glob for glob in encoded if not glob.startswith(b"!")])
+        closed = Globs([glob[1:] for glob in encoded if glob.startswith(b"!")])
+        walk = _Walk(wanted, closed, max_entries)
+        for entry in walk.below(os.dup(self._root), b"", wanted.start, closed.start, MAX_DEPTH):
             yield entry
         if walk.is_partial:
             raise WorkError(PARTIAL, "too many files, or too deep folders")
@@ -183,22 +187,22 @@ def _remove_at(parent, name, depth):
 
 
 class _Walk:
-    def __init__(self, globs, max_entries):
-        self.globs = globs
+    def __init__(self, wanted, closed, max_entries):
+        self.wanted = wanted
+        self.closed = closed
         self.left = max_entries
         self.work = MAX_WORK
         self.is_partial = False
 
-    def below(self, fd, prefix, states, depth):
-        """Takes `fd` over. `states`: of the globs after `prefix`."""
+    def below(self, fd, prefix, wanted, closed, depth):
+        """Takes `fd` over. `wanted` and `closed`: the states of the globs after `prefix`."""
         try:
             folders = []
             for name in self._names(fd):
-                self.work -= LOOK_WORK + len(name) * self.globs.step_cost
+                self._spend(LOOK_WORK + len(name) * self.wanted.step_cost)
                 if self.work < 0 or self.left <= 0:
-                    self.is_partial = self.is_partial or self.work < 0
                     return
-                after = self.globs.after(states, name)
+                after = self.wanted.after(wanted, name)
                 if not after:
                     continue
                 try:
@@ -207,13 +211,15 @@ class _Walk:
                     continue
                 path = prefix + name
                 if stat.S_ISDIR(found.st_mode):
-                    inside = self.globs.after(after, b"/")
-                    if inside:
-                        folders.append((name, path, inside))
-                elif stat.S_ISREG(found.st_mode) and len(path) <= 4096 and self.globs.matches(after):
+                    inside = self.wanted.after(after, b"/")
+                    shut = self.closed.after(closed, name)
+                    self._spend(len(name) * self.closed.step_cost)
+                    if inside and not self.closed.matches(shut):
+                        folders.append((name, path, inside, self.closed.after(shut, b"/")))
+                elif stat.S_ISREG(found.st_mode) and len(path) <= 4096 and self.wanted.matches(after):
                     self.left -= 1
                     yield path, found.st_size
-            for name, path, inside in folders:
+            for name, path, inside, shut in folders:
                 if depth == 0:
                     self.is_partial = True
                     return
@@ -221,10 +227,14 @@ class _Walk:
                     child = os.open(name, DIR_FLAGS, dir_fd=fd)
                 except OSError:
                     continue
-                for entry in self.below(child, path + b"/", inside, depth - 1):
+                for entry in self.below(child, path + b"/", inside, shut, depth - 1):
                     yield entry
         finally:
             os.close(fd)
+
+    def _spend(self, work):
+        self.work -= work
+        self.is_partial = self.is_partial or self.work < 0
 
     def _names(self, fd):
         with os.scandir(fd) as entries:

@@ -15,6 +15,10 @@ def main():
     out = sys.stdout.buffer
     try:
         child = subprocess.Popen(command, stdout=subprocess.PIPE)
+    except FileNotFoundError:
+        # As a shell says it, and with its exit code.
+        print("%s: not found" % command[0], file=sys.stderr)
+        sys.exit(127)
     except OSError as error:
         sys.exit("%s: %s" % (command[0], error.strerror))
     left = COPY_MAX

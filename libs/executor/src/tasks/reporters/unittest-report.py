@@ -23,14 +23,13 @@ class Report:
         self.out.write(json.dumps(fields) + "\n")
         self.out.flush()
 
-    def test(self, test, status, started, error=None, message=""):
+    def test(self, test, status, ms, error=None, message="", kind="test"):
         file, number = place(error)
         if error is not None:
             self.messages += 1
             if self.messages <= MESSAGES:
                 message = "".join(traceback.format_exception(*error))[-MESSAGE_MAX:]
-        ms = None if started is None else (time.perf_counter() - started) * 1000
-        self.line(t="test", name=str(test)[:1024], status=status, file=file, line=number, ms=ms, message=message)
+        self.line(t=kind, name=str(test)[:1024], status=status, file=file, line=number, ms=ms, message=message)
 
 
 def place(error):
@@ -57,42 +56,65 @@ def place(error):
 def result_class(report):
     class Result(unittest.TextTestResult):
         started = None
+        # What the running test was told to have ended as: several things where subtests or tearDown fail beside it.
+        seen = None
 
         def startTest(self, test):
-            self.started = time.perf_counter()
+            self.started, self.seen = time.perf_counter(), []
             super().startTest(test)
+
+        def stopTest(self, test):
+            super().stopTest(test)
+            seen, self.seen = self.seen, None
+            if not seen:
+                # The run was interrupted in it.
+                return
+            ms = (time.perf_counter() - self.started) * 1000
+            # It counts once, as the worst that it ended as; whatever else went wrong is told, too.
+            found = [status for _, status, _, _ in seen]
+            worst = next((status for status in ("failed", "errored", "skipped") if status in found), "passed")
+            bad = [one for one in seen if one[1] in ("failed", "errored")]
+            of, _, error, message = (bad or seen)[0]
+            report.test(of, worst, ms, error, message)
+            for of, status, error, message in bad[1:]:
+                report.test(of, status, None, error, message, kind="part")
+
+        def saw(self, test, status, error=None, message=""):
+            if self.seen is None:
+                # A fixture of a class or module, or a file that cannot be loaded.
+                report.test(test, status, None, error, message)
+            else:
+                self.seen.append((test, status, error, message))
 
         def addSuccess(self, test):
             super().addSuccess(test)
-            report.test(test, "passed", self.started)
+            self.saw(test, "passed")
 
         def addFailure(self, test, error):
             super().addFailure(test, error)
-            report.test(test, "failed", self.started, error)
+            self.saw(test, "failed", error)
 
         def addError(self, test, error):
             super().addError(test, error)
             broken = type(test).__name__ == "_ErrorHolder" or type(test).__module__ == "unittest.loader"
-            said = str(error[1])[-MESSAGE_MAX:] if broken else ""
-            report.test(test, "errored", self.started, error, said)
+            self.saw(test, "errored", error, str(error[1])[-MESSAGE_MAX:] if broken else "")
 
         def addSkip(self, test, reason):
             super().addSkip(test, reason)
-            report.test(test, "skipped", self.started)
+            self.saw(test, "skipped")
 
         def addExpectedFailure(self, test, error):
             super().addExpectedFailure(test, error)
-            report.test(test, "passed", self.started)
+            self.saw(test, "passed")
 
         def addUnexpectedSuccess(self, test):
             super().addUnexpectedSuccess(test)
-            report.test(test, "failed", self.started, message="It was expected to fail and did not.")
+            self.saw(test, "failed", message="It was expected to fail and did not.")
 
         def addSubTest(self, test, subtest, error):
             super().addSubTest(test, subtest, error)
             if error is not None:
-                kind = "failed" if issubclass(error[0], test.failureException) else "errored"
-                report.test(subtest, kind, self.started, error)
+                self.saw(subtest, "failed" if issubclass(error[0], test.failureException) else "errored", error)
 
     return Result
 

@@ -1,0 +1,27 @@
+/** What shells and interpreters print for a runner that is not there, word for word. */
+import { expect, it } from 'vitest'
+import { missingRunner } from './missing-runner.ts'
+
+it.each([
+  ['vitest', 'bash: line 7: exec: vitest: not found', 'vitest'],
+  ['jest', '/bin/sh: 7: exec: jest: not found', 'jest'],
+  ['npm', '> tsc && ava\n\nsh: 1: ava: not found', 'ava'],
+  ['mocha', 'bash: line 8: mocha: command not found', 'mocha'],
+] as const)('tells who runs %s to run an install first', (framework, printed, name) => {
+  expect(missingRunner(framework, 127, printed)).toContain(`${name} is not installed. Run an install first`)
+})
+
+it('tells so of pytest, which is a module', () => {
+  const said = missingRunner('pytest', 1, '/usr/bin/python3: No module named pytest')
+  expect(said).toContain('pytest is not installed. Run an install first')
+})
+
+it('says that a toolchain is not in the image', () => {
+  expect(missingRunner('go', 127, 'go: not found')).toContain("go is not in the sandbox's image")
+})
+
+it('says nothing of a runner that was there', () => {
+  expect(missingRunner('npm', 1, 'sh: 1: ava: not found')).toBeNull()
+  expect(missingRunner('npm', 127, 'no such thing')).toBeNull()
+  expect(missingRunner('unittest', 1, "No module named 'pytest'")).toBeNull()
+})
