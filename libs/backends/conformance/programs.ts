@@ -26,6 +26,8 @@ export interface Programs {
   handleInterrupt: (text: string, code: number) => Program
   /** Prints `ready`, ignores SIGINT and SIGTERM, never ends. */
   ignoreInterrupts: () => Program
+  /** Prints `ready`; goes on when it is interrupted; when it is terminated prints how many milliseconds later, and ends. */
+  interruptedFor?: () => Program
   /** Yields the value. */
   value: (value: unknown) => Program
 
@@ -113,6 +115,18 @@ try:
 except KeyboardInterrupt:
     print(${text(value)}, flush=True)
     sys.exit(${code})
+`),
+  interruptedFor: () =>
+    python(`
+import os, signal, time
+began = []
+signal.signal(signal.SIGINT, lambda *_: began.append(time.monotonic()))
+def end(*_):
+    print(round((time.monotonic() - began[0]) * 1000), flush=True)
+    os._exit(0)
+signal.signal(signal.SIGTERM, end)
+print('ready', flush=True)
+while True: time.sleep(0.05)
 `),
   ignoreInterrupts: () =>
     python(`

@@ -39,9 +39,9 @@ export interface GuestSession {
    * Ends an execution in a cell: kills what runs, wipes what it wrote except `keep`, forgets queued files, and resolves when
    * the agent has proven that nothing else is left. Rejects with `sandbox_lost` when it has not: destroy the cell then.
    */
-  clean(keep: Kept, signal?: AbortSignal): Promise<void>
-  /** SIGINT to the program, SIGTERM after half of `graceMs` (default 2,000). Never throws. */
-  interrupt(graceMs?: number): void
+  clean(keep: Kept, signal?: AbortSignal): Promise<number>
+  /** SIGINT to the program, SIGTERM after half of `graceMs`. Never throws. */
+  interrupt(graceMs: number): void
   read(path: string, maxBytes: number): Promise<Uint8Array>
   list(globs: readonly string[], maxEntries: number): Promise<Listing>
   remove(path: string): Promise<void>

@@ -182,7 +182,7 @@ test('rejects what is pending with sandbox_lost when the channel ends, and every
   await expect(usage).rejects.toMatchObject({ code: 'sandbox_lost' })
   await expect(session.write([])).rejects.toMatchObject({ code: 'sandbox_lost' })
   await expect(session.read('a', 1)).rejects.toMatchObject({ code: 'sandbox_lost' })
-  session.interrupt()
+  session.interrupt(1000)
   session.close()
   expect(closed).toHaveBeenCalledTimes(1)
 })

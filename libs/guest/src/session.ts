@@ -194,7 +194,7 @@ export function createGuestSession(options: GuestSessionOptions): GuestSession {
           if (running === mine) tunnel.discard()
         }
       }),
-    interrupt(graceMs = 2000) {
+    interrupt(graceMs) {
       if (over !== null) return
       const payload = Buffer.alloc(4)
       payload.writeUInt32LE(Math.max(0, Math.min(graceMs, 0xffffffff)))

@@ -26,6 +26,18 @@ export function interrupt(h: Harness): void {
     expect(exit.exitCode).not.toBe(0)
   })
 
+  const { interruptedFor } = programs
+  if (interruptedFor !== undefined)
+    test('gives a program half of its time between the deadlines before it is terminated', async () => {
+      const program = interruptedFor()
+      const sandbox = await h.open(program, { limits: { soft_timeout_ms: 1000, hard_timeout_ms: 7000 } })
+      const { ended } = await h.start(sandbox, program, 'ready')
+      await sandbox.interrupt()
+      const [, waitedMs] = (await ended).stdout.toString().split('\n')
+      // 3,000 ms from signal to signal; how long a busy host takes to hand the first one over is missing from it.
+      expect(Number(waitedMs)).toBeGreaterThan(2000)
+    })
+
   test('does nothing before, after or without a program, and twice', async () => {
     const sandbox = await h.open(programs.exit(3))
     await sandbox.interrupt()

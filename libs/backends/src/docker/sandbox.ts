@@ -22,6 +22,7 @@ import {
   type Usage,
 } from '@cofferdam/contract'
 import type { GuestSession } from '@cofferdam/guest'
+import { graceOf } from '../grace.ts'
 import { onlyMeasured } from '../only-measured.ts'
 import type { Place } from '../warm/index.ts'
 import type { DockerSlot } from './docker-slot.ts'
@@ -99,7 +100,7 @@ class DockerSandbox implements Sandbox {
   }
 
   async interrupt(): Promise<void> {
-    if (this.#gone === null) this.#place.slot.session.interrupt()
+    if (this.#gone === null) this.#place.slot.session.interrupt(graceOf(this.#spec))
   }
 
   async write(files: readonly ProgramFile[]): Promise<void> {

@@ -16,6 +16,7 @@ import {
   type Usage,
 } from '@cofferdam/contract'
 import type { GuestSession } from '@cofferdam/guest'
+import { graceOf } from '../grace.ts'
 import { onlyMeasured } from '../only-measured.ts'
 import type { Place } from '../warm/index.ts'
 import type { HostSlot } from './host-slot.ts'
@@ -108,8 +109,7 @@ export class GuestSandbox implements Sandbox {
 
   async interrupt(): Promise<void> {
     if (this.#ended !== null) return
-    const { hard_timeout_ms: hard, soft_timeout_ms: soft } = this.#spec.limits
-    this.#guest.interrupt(Math.max(100, hard - soft))
+    this.#guest.interrupt(graceOf(this.#spec))
   }
 
   async read(path: string, maxBytes: number): Promise<Uint8Array> {

@@ -18,6 +18,7 @@ import {
   type Usage,
 } from '@cofferdam/contract'
 import type { GuestSession } from '@cofferdam/guest'
+import { graceOf } from '../grace.ts'
 import { onlyMeasured } from '../only-measured.ts'
 import type { Place } from '../warm/index.ts'
 import type { RemoteSlot } from './remote-slot.ts'
@@ -77,8 +78,7 @@ export class RemoteSandbox implements Sandbox {
 
   async interrupt(): Promise<void> {
     if (this.#gone !== null) return
-    const { hard_timeout_ms: hard, soft_timeout_ms: soft } = this.#spec.limits
-    this.#guest.interrupt(Math.max(100, hard - soft))
+    this.#guest.interrupt(graceOf(this.#spec))
   }
 
   async write(files: readonly ProgramFile[]): Promise<void> {
