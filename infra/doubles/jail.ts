@@ -11,13 +11,18 @@ import { setTimeout as sleep } from 'node:timers/promises'
 /** Such a program listens within 0.2 s on an idle machine. */
 const READY_MS = 20_000
 const NOBODY = 65_534
+/** Of those that Docker gives a container's root: what an agent could use. */
+const CONTAINER_CAPABILITIES = ['CHOWN', 'DAC_OVERRIDE', 'FOWNER', 'KILL', 'SETGID', 'SETUID']
+/** Those that bubblewrap would make by itself, for root alone. */
+const FOLDERS = ['/etc', '/home', '/opt', '/opt/node', '/opt/node/bin', '/run']
 /** Inside: where the program listens, and where Node.js is. */
 export const SOCKET = '/run/jail/socket'
 export const NODE = '/opt/node/bin/node'
 
 export interface JailOptions {
   hostname: string
-  uid: number
+  /** Root without a user namespace, with what a container's root may (CONTAINER_CAPABILITIES), needs root on this host. */
+  uid: number | 'root'
   /** What to run; it listens on SOCKET. */
   command: readonly string[]
   /** Files or folders of this host that show inside, read-only: source, target below /opt. */
@@ -56,7 +61,8 @@ export function missing(): string | null {
 export async function startJail(options: JailOptions): Promise<Jail> {
   const root = mkdtempSync(join(tmpdir(), 'cofferdam-double-'))
   for (const name of ['home', 'run']) mkdirSync(join(root, name))
-  const passwd = `root:x:0:0::/root:/bin/bash\nuser:x:${options.uid}:${options.uid}::/home/user:/bin/bash\n`
+  const uid = options.uid === 'root' ? 1000 : options.uid
+  const passwd = `root:x:0:0::/root:/bin/bash\nuser:x:${uid}:${uid}::/home/user:/bin/bash\n`
   writeFileSync(join(root, 'passwd'), passwd)
   const user = options.nests === true ? await nobody(options) : {}
   if (user.uid !== undefined)
@@ -129,9 +135,12 @@ function argumentsOf(
     ...environment,
   }
   return [
-    ['--unshare-all', '--unshare-user', '--uid', String(uid), '--gid', String(uid), '--hostname', hostname],
-    ['--die-with-parent', '--new-session', '--cap-drop', 'ALL', '--clearenv'],
+    ['ipc', 'pid', 'net', 'uts', 'cgroup-try'].map((name) => `--unshare-${name}`),
+    uid === 'root' ? [] : ['--unshare-user', '--uid', String(uid), '--gid', String(uid)],
+    ['--hostname', hostname, '--die-with-parent', '--new-session', '--clearenv', '--cap-drop', 'ALL'],
+    uid === 'root' ? CONTAINER_CAPABILITIES.flatMap((name) => ['--cap-add', `CAP_${name}`]) : [],
     isInit ? ['--as-pid-1'] : [],
+    FOLDERS.flatMap((path) => ['--perms', '0755', '--dir', path]),
     ['--ro-bind', '/usr', '/usr'],
     ...['bin', 'sbin', 'lib', 'lib64'].map((name) => ['--symlink', `usr/${name}`, `/${name}`]),
     ['--ro-bind', join(root, 'passwd'), '/etc/passwd'],

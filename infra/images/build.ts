@@ -17,7 +17,7 @@ import Docker from 'dockerode'
 import { guestDigest, installGuest } from '@cofferdam/guest'
 import { debianSuite, makeDebianRoot, whyNoDebian } from './debian-rootfs.ts'
 import { fetchNpm } from './npm-package.ts'
-import { AGENT_DIRECTORY, AGENT_LABEL, imageTag, REPOSITORY, type Flavour } from './recipe.ts'
+import { AGENT_DIRECTORY, AGENT_LABEL, IMAGE_USER, imageTag, REPOSITORY, type Flavour } from './recipe.ts'
 import { buildOnRegistry, pullBases } from './registry-image.ts'
 
 export interface BuildOptions {
@@ -118,6 +118,7 @@ async function importDebian(build: {
       `LABEL ${AGENT_LABEL}=${guestDigest()}`,
       'ENV PATH=/usr/local/bin:/usr/local/sbin:/usr/bin:/usr/sbin:/bin:/sbin',
       'ENV LANG=C.UTF-8',
+      `USER ${IMAGE_USER}`,
     ],
   })
   await finished(build.docker, answer)
@@ -149,7 +150,6 @@ async function verify(docker: Docker, tag: string): Promise<void> {
   const container = await docker.createContainer({
     Image: tag,
     Cmd: ['sh', '-c', script],
-    User: '65534:65534',
     Env: ['HOME=/tmp'],
     NetworkDisabled: true,
     HostConfig: { NetworkMode: 'none', ReadonlyRootfs: true, Tmpfs: { '/tmp': 'mode=1777' } },

@@ -8,11 +8,17 @@ export const REPOSITORY = 'cofferdam/sandbox'
 /** Where the agent lies in the image; libs/backends/src/docker/container-options.ts starts it from here. */
 export const AGENT_DIRECTORY = '/usr/lib/cofferdam/agent'
 
+/**
+ * Whom the image runs as where nobody says otherwise, as in a container pool of Azure: agent and program then share this user. The
+ * docker backend says otherwise. Dockerfile beside this file says the same.
+ */
+export const IMAGE_USER = '65534:65534'
+
 /** Digest of the agent in the image; the docker backend compares it with its own (libs/backends/src/docker/choose-host.ts). */
 export const AGENT_LABEL = 'cofferdam.guest'
 
 /** Raised by hand when the scripts beside this file change what they make. */
-const RECIPE_VERSION = 3
+const RECIPE_VERSION = 4
 
 /** Bases of the registry flavour. */
 export const PYTHON_IMAGE = 'python:3.13-slim'

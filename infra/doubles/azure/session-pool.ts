@@ -16,6 +16,8 @@ export interface PoolOptions {
   maxSessions?: number
   /** Default 300 s, the service's own least. */
   cooldownMs?: number
+  /** Whom its sessions run as: a container's or a kernel's own root (on this host root is needed for it), or a user. Default: a user. */
+  user?: 'root' | 'user'
   /** One waits started for the next identifier, as with the service's `readySessionInstances`. Default: none. */
   keepsReady?: boolean
 }
@@ -41,6 +43,7 @@ export class SessionPool {
   readonly cooldownMs: number
   readonly #agentFolder: string
   readonly #keepsReady: boolean
+  readonly #isRoot: boolean
   #ready: Promise<Jail> | null = null
   readonly #sessions = new Map<string, Promise<Session>>()
   /** How many were ever allocated. */
@@ -54,6 +57,7 @@ export class SessionPool {
     this.maxSessions = options.maxSessions ?? 10
     this.cooldownMs = options.cooldownMs ?? 300_000
     this.#keepsReady = options.keepsReady ?? false
+    this.#isRoot = options.user === 'root'
     this.#agentFolder = agentFolder
   }
 
@@ -123,7 +127,8 @@ export class SessionPool {
   }
 
   #take(): Promise<Jail> {
-    const start = (): Promise<Jail> => (this.kind === 'CustomContainer' ? this.#container() : interpreter())
+    const start = (): Promise<Jail> =>
+      this.kind === 'CustomContainer' ? this.#container() : interpreter(this.#isRoot)
     const taken = this.#ready ?? start()
     if (this.#keepsReady) {
       this.#ready = start()
@@ -137,7 +142,7 @@ export class SessionPool {
   #container(): Promise<Jail> {
     return startJail({
       hostname: 'session',
-      uid: 65_534,
+      uid: this.#isRoot ? 'root' : 65_534,
       isInit: true,
       command: [PYTHON, '-I', '-S', '/opt/agent/http_pod.py', SOCKET, '--node', NODE, '--own-disk'],
       shows: [[this.#agentFolder, '/opt/agent']],
@@ -146,10 +151,10 @@ export class SessionPool {
   }
 }
 
-function interpreter(): Promise<Jail> {
+function interpreter(isRoot: boolean): Promise<Jail> {
   return startJail({
     hostname: 'session',
-    uid: 1000,
+    uid: isRoot ? 'root' : 1000,
     isInit: false,
     command: [PYTHON, '-I', '/opt/interpreter.py', SOCKET],
     shows: [[INTERPRETER, '/opt/interpreter.py']],

@@ -155,6 +155,32 @@ needs('bwrap').describe('azure', { timeout: 60_000 }, () => {
     )
   })
 
+  needs('root').it.each(['python', 'custom'] as const)(
+    'in a %s pool whose sessions are root’s, programs run as another user who can write where they work',
+    async (kind) => {
+      const endpoint = await places.double.addPool({
+        name: 'root',
+        kind: kind === 'custom' ? 'CustomContainer' : 'PythonLTS',
+        user: 'root',
+      })
+      const backend = createAzureBackend(
+        places.settings(
+          kind,
+          kind === 'custom' ? { container_endpoint: endpoint } : { interpreter_endpoint: endpoint },
+        ),
+      )
+      const program = python(
+        "import os\nopen('n', 'w').write('x')\nprint(os.getuid(), open('given').read(), flush=True)\nraise SystemExit(3)",
+      )
+      await using sandbox = await open(backend, program)
+      await sandbox.write([{ path: 'given', bytes: Buffer.from('file') }])
+      expect(await printed(sandbox, program)).toBe('65534 file\n')
+      expect(Buffer.from(await sandbox.read('n', 10)).toString()).toBe('x')
+      await sandbox[Symbol.asyncDispose]()
+      await places.double.removePool('root')
+    },
+  )
+
   /** Says how often it has run in this place before. */
   const counting = python(
     "n = len(open('n').read()) if __import__('os').path.exists('n') else 0\nopen('n', 'a').write('x')\nprint('run', n)",

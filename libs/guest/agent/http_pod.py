@@ -36,6 +36,7 @@ from cofferdam_agent.cell import Cell  # noqa: E402
 from cofferdam_agent.channel import HEAD, TO_HOST_MAX  # noqa: E402
 from cofferdam_agent.linux import PR_SET_DUMPABLE, prctl  # noqa: E402
 from cofferdam_agent.options import Options  # noqa: E402
+from cofferdam_agent.uids import are_two, FilesOfProgram  # noqa: E402
 from cofferdam_agent.workdir import WorkError  # noqa: E402
 
 FRAMES = "application/x-cofferdam-frames"
@@ -97,11 +98,13 @@ class Pod:
 
     def start(self, options):
         parsed = Options(self.own_options + options)
+        two_uids = are_two(parsed)
         os.makedirs(parsed.work, 0o755, exist_ok=True)
-        split = os.geteuid() == 0
+        self.as_program = lambda: FilesOfProgram(parsed, two_uids)
         if "--cell" in options:
             # The whole machine is the session's, also where something else is its first process.
-            self.cell = Cell(parsed, os.path.realpath(parsed.work), split, owns_mounts=True)
+            with self.as_program():
+                self.cell = Cell(parsed, os.path.realpath(parsed.work), two_uids, owns_mounts=True)
         mine, agents = socket.socketpair()
         command = [sys.executable, "-I", "-S", os.path.join(HERE, "agent.py"), *self.own_options, *options]
         self.agent = subprocess.Popen(command, stdin=agents, stdout=agents)
@@ -185,7 +188,8 @@ class Pod:
                 raise Refused(409, "the turn is not over")
             try:
                 # The agent has proven that no process is left and has wiped what is its own; here what is the container's.
-                self.cell.clean(keep)
+                with self.as_program():
+                    self.cell.clean(keep)
             except WorkError as error:
                 raise Refused(409, "not clean: %s" % error)
             self.channel, self.released = None, channel

@@ -45,6 +45,7 @@ const NAMES = [
   'cofferdam_agent/surroundings.py',
   'cofferdam_agent/sysv.py',
   'cofferdam_agent/tunnel.py',
+  'cofferdam_agent/uids.py',
   'cofferdam_agent/warm.py',
   'cofferdam_agent/workdir.py',
   'cofferdam_agent/zygote.py',

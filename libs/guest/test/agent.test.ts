@@ -1,9 +1,11 @@
 /** The agent with real programs: values, files, ends of every kind, and programs that try to confuse it. */
-import { readFileSync, readdirSync } from 'node:fs'
+import { chmodSync, mkdirSync, readFileSync, readdirSync, rmSync, statSync, symlinkSync } from 'node:fs'
+import { join } from 'node:path'
 import type { Program } from '@cofferdam/contract'
-import { afterAll, beforeAll, expect, test, vi } from 'vitest'
+import { afterAll, beforeAll, expect, onTestFinished, test, vi } from 'vitest'
 import { languageOf } from '../src/index.ts'
-import { openLab, stop, type Lab } from './start-agent.ts'
+import { needs } from '@cofferdam/embedded/needs'
+import { openLab, PROGRAM_UID, stop, type Lab } from './start-agent.ts'
 
 let lab: Lab
 beforeAll(async () => {
@@ -21,6 +23,45 @@ const script = (language: 'javascript' | 'typescript' | 'bash', source: string):
   type: 'script',
   language,
   source,
+})
+
+/** Whose program it is, and that it can write where it works. */
+const WHOSE = python("import os\nopen('made', 'w').write('x')\n[os.getuid(), sorted(os.listdir())]")
+
+needs('root').describe('a root’s agent', () => {
+  /** A folder of root's, in which no other user can make anything. */
+  function rootsFolder(mode: number): string {
+    const folder = join('/tmp', `cofferdam-root-${process.pid}-${mode}`)
+    mkdirSync(folder)
+    chmodSync(folder, mode)
+    onTestFinished(() => rmSync(folder, { recursive: true }))
+    return folder
+  }
+
+  test.each([
+    ['that is not there yet', () => undefined],
+    ['that another root made', (work: string) => mkdirSync(work)],
+  ])('hands a work directory %s over to the program’s user', async (_words, prepare) => {
+    const work = join(rootsFolder(0o755), 'work')
+    prepare(work)
+    const { exit, stderr } = await lab.once(WHOSE, { work })
+    expect([JSON.parse(exit.valueJson ?? 'null'), stderr]).toEqual([[PROGRAM_UID, ['made', 'main.py']], ''])
+    expect(statSync(join(work, 'made')).uid).toBe(PROGRAM_UID)
+  })
+
+  test('runs programs as itself where no other user reaches the work directory', async () => {
+    const work = join(rootsFolder(0o700), 'work')
+    const { exit } = await lab.once(WHOSE, { work })
+    expect(JSON.parse(exit.valueJson ?? 'null')).toEqual([0, ['made', 'main.py']])
+  })
+
+  test('hands over nothing that a link in place of the work directory names', async () => {
+    const folder = rootsFolder(0o755)
+    mkdirSync(join(folder, 'roots'))
+    symlinkSync('roots', join(folder, 'work'))
+    await expect(lab.once(WHOSE, { work: join(folder, 'work') })).rejects.toThrow()
+    expect(statSync(join(folder, 'roots')).uid).toBe(0)
+  })
 })
 
 /** Live processes of the host whose command line contains the text; an oracle outside of the agent. */

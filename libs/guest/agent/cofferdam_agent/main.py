@@ -4,7 +4,7 @@ import os
 import sys
 import time
 
-from . import PROTOCOL, jsontext, linux, meters, reap, spawn
+from . import PROTOCOL, jsontext, linux, meters, reap, spawn, uids
 from .agent import Agent
 from .channel import Channel, Closed, connect
 from .options import Options
@@ -66,7 +66,7 @@ def main(argv, waiting=None, door=None):
     code = 0
     try:
         channel = Channel(*fds)
-        split = os.geteuid() == 0 and _can_setuid()
+        split = uids.are_two(options)
         if split:
             linux.set_file_ids(options.uid, options.gid)
         ready = Ready(channel, counters.version, split, started)
@@ -132,15 +132,3 @@ def _take_channel(path):
     os.dup2(null, 0)
     os.dup2(null, 1)
     return fds
-
-
-def _can_setuid():
-    """CAP_SETUID and CAP_SETGID (bits 7 and 6) are effective: else there is one uid for agent and program."""
-    try:
-        with open("/proc/self/status") as status:
-            for line in status:
-                if line.startswith("CapEff:"):
-                    return int(line.split()[1], 16) & 0xC0 == 0xC0
-    except (OSError, ValueError):
-        pass
-    return False

@@ -27,10 +27,10 @@ def _above(path):
 
 def _is_programs(path):
     """/dev has its devices on a tmpfs; /proc and /sys are covered by some."""
-    return path != "/dev" and not path.startswith(("/proc", "/sys")) and os.path.isdir(path) and _is_writable(path)
+    return path != "/dev" and not path.startswith(("/proc", "/sys")) and os.path.isdir(path) and is_writable(path)
 
 
-def _is_writable(path):
+def is_writable(path):
     """Asked by doing it: the file system's ids are the program's."""
     probe = os.path.join(path, ".cofferdam-%d" % os.getpid())
     try:

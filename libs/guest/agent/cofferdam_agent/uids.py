@@ -1,0 +1,70 @@
+"""Whether agent and program have two uids, and a work directory that is the program's.
+
+    two    we may become the program's user, who can write in the work directory; where only root can make it, it is handed over
+    one    else: the program is who the agent is
+"""
+import os
+
+from . import linux
+from .places import is_writable
+from .workdir import DIR_FLAGS
+
+
+def are_two(options):
+    """Makes the work directory on the way."""
+    if os.geteuid() != 0 or not _can_setuid():
+        return False
+    return _makes(options) or (_hands_over(options) and _makes(options))
+
+
+class FilesOfProgram:
+    """Within it this thread touches files as the program would."""
+
+    def __init__(self, options, two):
+        self.ids = (options.uid, options.gid) if two else None
+        self.gid = os.getegid()
+
+    def __enter__(self):
+        if self.ids is not None:
+            linux.set_file_ids(*self.ids)
+
+    def __exit__(self, *_):
+        if self.ids is not None:
+            linux.set_file_ids(0, self.gid)
+
+
+def _makes(options):
+    with FilesOfProgram(options, True):
+        try:
+            os.makedirs(options.work, 0o755, exist_ok=True)
+        except OSError:
+            return False
+        return is_writable(options.work)
+
+
+def _hands_over(options):
+    """Of root's folders only this last one changes its owner, and never what a link in its place names."""
+    try:
+        os.makedirs(options.work, 0o755, exist_ok=True)
+        fd = os.open(options.work, DIR_FLAGS)
+        try:
+            if os.fstat(fd).st_uid != 0:
+                return False
+            os.fchown(fd, options.uid, options.gid)
+        finally:
+            os.close(fd)
+    except OSError:
+        return False
+    return True
+
+
+def _can_setuid():
+    """CAP_SETUID and CAP_SETGID (bits 7 and 6) are effective."""
+    try:
+        with open("/proc/self/status") as status:
+            for line in status:
+                if line.startswith("CapEff:"):
+                    return int(line.split()[1], 16) & 0xC0 == 0xC0
+    except (OSError, ValueError):
+        pass
+    return False
