@@ -59,6 +59,7 @@ export function resultLines(result: ExecutionResult, terminal: Terminal): string
   if (result.install !== undefined)
     lines.push(`  installed  ${result.install.packages.length} packages by ${result.install.manager}`)
   if (result.session_id !== undefined) lines.push(`  session    ${result.session_id}`)
+  if (result.vendor_ref !== undefined) lines.push(`  vendor     ${result.vendor_ref}`)
   for (const artifact of result.artifacts)
     lines.push(`  artifact   ${artifact.path} (${bytesWords(artifact.size)})`)
   for (const { path, size, reason } of result.artifacts_omitted ?? [])

@@ -35,6 +35,7 @@ export async function recoverInterrupted(
     ),
     backend: interrupted.backend,
     isolation: interrupted.isolation,
+    ...(interrupted.ref?.vendorRef === undefined ? {} : { vendorRef: interrupted.ref.vendorRef }),
     began: true,
   }
   const retentionDays = await retentionNow(taken, deps)

@@ -99,6 +99,7 @@ describeAgentcore('agentcore', (at) => {
       )
       const sandbox = await open(MARK, {}, by)
       expect(sandbox.ref.handle['interpreter']).toBe('mine-0123456789')
+      expect(at.double.sessions.running().map(({ id }) => id)).toEqual([sandbox.ref.vendorRef])
       await expect(open(MARK, { network: 'public' }, by)).rejects.toMatchObject({
         code: 'interpreter_not_ready',
       })

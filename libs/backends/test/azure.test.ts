@@ -7,6 +7,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { NO_FAULTS, type Faults } from '../../../infra/doubles/azure/faults.ts'
 import { azureConfigSchema } from '../src/azure/config.ts'
 import { createCredentials } from '../src/azure/credentials.ts'
+import { hashOf } from '../src/azure/identifier.ts'
 import { createAzureBackend } from '../src/azure/index.ts'
 import { createPoolApi } from '../src/azure/pool-api.ts'
 import { createSessionsAtPool } from '../src/azure/sessions-at-pool.ts'
@@ -174,6 +175,8 @@ needs('bwrap').describe('azure', { timeout: 60_000 }, () => {
       )
       await using sandbox = await open(backend, program)
       await sandbox.write([{ path: 'given', bytes: Buffer.from('file') }])
+      const found = await places.double.pool('root').list()
+      expect(found.map(({ identifier }) => hashOf(identifier))).toEqual([sandbox.ref.vendorRef])
       expect(await printed(sandbox, program)).toBe('65534 file\n')
       expect(Buffer.from(await sandbox.read('n', 10)).toString()).toBe('x')
       await sandbox[Symbol.asyncDispose]()

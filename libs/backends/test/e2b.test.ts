@@ -237,6 +237,7 @@ needs('bwrap').describe('e2b', () => {
     expect(await backend.sweep(spec(python('1')).owner)).toEqual({ destroyed: 0 })
     double.fault({ ignore_filters: false })
     expect(double.running().map(({ id }) => id)).toEqual([sandbox.ref.handle['sandbox']])
+    expect(sandbox.ref.vendorRef).toBe(sandbox.ref.handle['sandbox'])
   })
 
   it('shows the key neither in the sandbox nor in refs and errors', async () => {

@@ -217,6 +217,8 @@ needs('bwrap').describe('kubernetes', () => {
     const wish = spec(python('1'))
     await using sandbox = await backend.open(wish, AbortSignal.timeout(30_000))
     const { claim } = sandbox.ref.handle
+    const pods = double.running().filter((pod) => pod.claim === claim)
+    expect(pods.map(({ pod }) => `${claim}/${pod}`)).toEqual([sandbox.ref.vendorRef])
     await using other = createKubernetesBackend({ api_server: double.origin, token_file: tokenFile })
     expect(await other.owners()).toContain(wish.owner)
     expect(await other.sweep(wish.owner)).toEqual({ destroyed: 1 })

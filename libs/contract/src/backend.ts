@@ -91,6 +91,11 @@ export interface SandboxRef {
   id: SandboxId
   /** What the backend needs to find it again (container id, pid and start time, VM id, session id …). */
   handle: Record<string, string | number>
+  /**
+   * What the vendor's own logs call it, for whoever joins them with ours: AgentCore's session id, E2B's sandbox id, `claim/pod` of a cluster,
+   * a hash of Azure's identifier, which is a secret. Left out where there is no vendor. At most BOUNDS.vendorRefLength characters.
+   */
+  vendorRef?: string
 }
 
 export interface ProgramFile {

@@ -67,7 +67,7 @@ describe('composeAttempt', () => {
       executionId: newExecutionId(1000),
       attempt: 2,
       request,
-      outcome: outcomeWithoutRun('cap_exceeded', 'tenant_daily', 'full'),
+      outcome: { ...outcomeWithoutRun('cap_exceeded', 'tenant_daily', 'full'), vendorRef: 'claim/pod' },
       enqueuedAtMs: 1000,
       startedAtMs: 1500,
       finishedAtMs: 1700,
@@ -82,6 +82,7 @@ describe('composeAttempt', () => {
       exit_status: 'cap_exceeded',
       error: 'SandboxCapExceeded',
       error_message: 'full',
+      vendor_ref: 'claim/pod',
       dimension: 'tenant_daily',
       resets_at: '2026-01-02T00:00:00.000Z',
       queue_ms: 500,
@@ -91,6 +92,7 @@ describe('composeAttempt', () => {
       attempt: 2,
       quota_charged: false,
       quota_dimension: 'tenant_daily',
+      vendor_ref: 'claim/pod',
       // sha256("print(1)")
       executed_code_hash: 'd287bb7f9d15abdc5b6e98536263815744b6ef21c8f3c839fc434ca70d8efe99',
     })

@@ -31,6 +31,8 @@ export const BOUNDS = {
   failureReasonLength: 2000,
   /** A backend's name and a word for each of the few that a worker has. */
   passedOverLength: 512,
+  /** Of what a vendor calls a sandbox: a claim's and a pod's name have 63 characters each. */
+  vendorRefLength: 256,
   /** An execution may not wait longer than this before it starts (also the longest `delay_ms`). */
   queueWaitMs: 24 * 3_600_000,
   /** What an attempt may leave to the next one, all files together: the bound of artifacts for the same reason. */

@@ -36,6 +36,8 @@ export interface Outcome {
   warm: boolean
   /** The vendor's place that the sandbox was made in, where a tenant has one of its own. */
   interpreterId?: string
+  /** As `SandboxRef.vendorRef`; undefined where no sandbox of a vendor was opened. */
+  vendorRef?: string
   /** Time to open the sandbox, milliseconds; null when none was opened. */
   openMs: number | null
   /** As `Exit.serviceExecutionTime`. */

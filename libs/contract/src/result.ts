@@ -149,6 +149,8 @@ export const resultSchema = z.strictObject({
   tests: testReportSchema.optional(),
   install: installReportSchema.optional(),
   session_id: z.string().optional(),
+  /** What the vendor's own logs call the sandbox: a session id, `claim/pod`, …; absent where no sandbox of a vendor was opened. */
+  vendor_ref: z.string().max(BOUNDS.vendorRefLength).optional(),
   /** What became of the files that it changed; absent without a workspace, and where nothing ran. */
   workspace: workspaceReportSchema.optional(),
   /** Null where no sandbox was opened. */

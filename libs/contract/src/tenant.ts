@@ -181,6 +181,8 @@ export const auditRowSchema = z.strictObject({
   backend: z.string().nullable(),
   isolation: isolationSchema.nullable(),
   interpreter_id: z.string().nullable(),
+  /** What the vendor's own logs call the sandbox; null where no sandbox of a vendor was opened. */
+  vendor_ref: z.string().max(BOUNDS.vendorRefLength).nullable().default(null),
   /** Preferred backends that could not open a sandbox, each with the word for why; null when there were none. */
   passed_over: z.string().max(BOUNDS.passedOverLength).nullable().default(null),
   started_at: z.iso.datetime(),

@@ -16,7 +16,7 @@ import { droppedVariables } from './environment.ts'
 import { openWayOut } from './execution-egress.ts'
 import { operateOnFiles, type FileOperationParts } from './file-operation.ts'
 import { guardedAttempt } from './guarded-attempt.ts'
-import { placeOf, type HeldSandbox } from './held-sandbox.ts'
+import { placeOf, vendorRefOf, type HeldSandbox } from './held-sandbox.ts'
 import { hostMemory } from './host-memory.ts'
 import type { MemoryLease } from './memory-budget.ts'
 import { prepareSandbox } from './prepare-sandbox.ts'
@@ -184,9 +184,11 @@ const passedOverAttributes = ({ backend, reason }: Rejection) => ({
 })
 
 function attributesOf({ sandbox }: HeldSandbox) {
+  const vendorRef = vendorRefOf(sandbox)
   return {
     [ATTRIBUTE.backend]: sandbox.ref.backend,
     [ATTRIBUTE.isolation]: sandbox.isolation,
     [ATTRIBUTE.warm]: sandbox.warm,
+    ...(vendorRef === null ? {} : { [ATTRIBUTE.vendorRef]: vendorRef }),
   }
 }

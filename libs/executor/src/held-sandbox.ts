@@ -6,7 +6,7 @@
  *   held ──dispose──▶ destroying ──proof within `proofMs`──▶ gone
  *                         └──no proof, or dispose threw──▶ leaked (reported once)
  */
-import type { Outcome, Sandbox } from '@cofferdam/contract'
+import { BOUNDS, type Outcome, type Sandbox } from '@cofferdam/contract'
 import { settlesWithin, type Clock } from './clock.ts'
 import type { MemoryLease } from './memory-budget.ts'
 
@@ -26,14 +26,25 @@ export interface HeldSandbox extends AsyncDisposable {
 }
 
 /** What an outcome says of where it ran. */
-export type Place = Pick<Outcome, 'backend' | 'isolation' | 'warm' | 'interpreterId' | 'openMs'>
+export type Place = Pick<Outcome, 'backend' | 'isolation' | 'warm' | 'interpreterId' | 'vendorRef' | 'openMs'>
 
 /** The place of `held`; backends whose tenants have interpreters of their own name them in the handle. */
 export function placeOf({ sandbox, openMs }: Pick<HeldSandbox, 'sandbox' | 'openMs'>): Place {
   const { ref, isolation, warm } = sandbox
   const { interpreter } = ref.handle
   const named = typeof interpreter === 'string' ? { interpreterId: interpreter } : {}
-  return { backend: ref.backend, isolation, warm, ...named, openMs }
+  const vendorRef = vendorRefOf(sandbox)
+  const called = vendorRef === null ? {} : { vendorRef }
+  return { backend: ref.backend, isolation, warm, ...named, ...called, openMs }
+}
+
+/** What its vendor's logs call it; null where there is none, or none that could be stored. */
+export function vendorRefOf({ ref: { vendorRef } }: Pick<Sandbox, 'ref'>): string | null {
+  const isSound =
+    typeof vendorRef === 'string' &&
+    vendorRef.length <= BOUNDS.vendorRefLength &&
+    /^[\x21-\x7e]+$/.test(vendorRef)
+  return isSound ? vendorRef : null
 }
 
 export interface HoldOptions {

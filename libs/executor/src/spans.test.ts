@@ -90,6 +90,21 @@ describe('spans of an attempt', () => {
     expect(named('program.run')?.attributes).toMatchObject({ ...place, 'cofferdam.ending': 'ok' })
   })
 
+  it('and the outcome name the sandbox as its vendor does, where the name is fit to be stored', async () => {
+    const names: [string, string | undefined][] = [
+      ['claim/pod', 'claim/pod'],
+      ['x'.repeat(257), undefined],
+      ['a\0b', undefined],
+    ]
+    for (const [vendorRef, shown] of names) {
+      spans = []
+      const { executor } = harness([scriptedBackend({ vendorRef })])
+      expect((await executor.execute(attemptOf({}))).vendorRef).toBe(shown)
+      for (const name of ['sandbox.acquire', 'program.run'])
+        expect(named(name)?.attributes['cofferdam.vendor.ref'], name).toBe(shown)
+    }
+  })
+
   it('make the spans of the program children of program.run', async () => {
     const backend = scriptedBackend()
     await harness([backend]).executor.execute(attemptOf({}, { traceparent: PARENT }))

@@ -24,6 +24,7 @@ export const ATTRIBUTE = {
   backend: 'cofferdam.backend',
   isolation: 'cofferdam.isolation',
   warm: 'cofferdam.warm',
+  vendorRef: 'cofferdam.vendor.ref',
   ending: 'cofferdam.ending',
   exitCode: 'process.exit.code',
   reason: 'cofferdam.reason',

@@ -58,6 +58,8 @@ export interface RunControl {
 }
 
 export interface Script {
+  /** As a vendor names its sandboxes; left out: there is no vendor. */
+  vendorRef?: string
   name?: string
   isolation?: Isolation
   /** What the sandbox says of itself; default: as the backend. */
@@ -130,7 +132,12 @@ export function scriptedBackend(script: Script = {}): ScriptedBackend {
     }
     return {
       id: spec.sandboxId,
-      ref: { backend: name, id: spec.sandboxId, handle: { n: specs.length } },
+      ref: {
+        backend: name,
+        id: spec.sandboxId,
+        handle: { n: specs.length },
+        ...(script.vendorRef === undefined ? {} : { vendorRef: script.vendorRef }),
+      },
       isolation: script.sandboxIsolation ?? isolation,
       warm: false,
       session: null,

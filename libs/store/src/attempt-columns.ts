@@ -56,6 +56,7 @@ type TextField =
   | 'backend'
   | 'isolation'
   | 'interpreter_id'
+  | 'vendor_ref'
   | 'passed_over'
   | 'exit_status'
   | 'ending'
@@ -100,6 +101,7 @@ const TEXT_FIELDS: TextField[] = [
   'backend',
   'isolation',
   'interpreter_id',
+  'vendor_ref',
   'passed_over',
   'exit_status',
   'ending',

@@ -100,6 +100,7 @@ export interface InvocationsTable {
   backend: string | null
   isolation: string | null
   interpreter_id: string | null
+  vendor_ref: string | null
   passed_over: string | null
   started_at: string
   finished_at: string

@@ -105,13 +105,18 @@ describe('record', () => {
     record.audit.outbound_hosts = ['a\0b']
     record.audit.passed_over = 'gvisor circuit_open'
     record.audit.service_execution_time = 0.25
+    record.audit.vendor_ref = 'claim/pod'
     record.result.value = { text: 'nul \0 here' }
     await t.store.record(record)
     const found = await t.store.findAttempt(record.result.execution_id, 1)
     expect(found?.result).toEqual(record.result)
     expect(found?.audit.failure_reason).toBe('bad\uFFFDbyte')
     expect(found?.audit.outbound_hosts).toEqual(['a\uFFFDb'])
-    expect(found?.audit).toMatchObject({ passed_over: 'gvisor circuit_open', service_execution_time: 0.25 })
+    expect(found?.audit).toMatchObject({
+      passed_over: 'gvisor circuit_open',
+      service_execution_time: 0.25,
+      vendor_ref: 'claim/pod',
+    })
   })
 
   it('puts large text back whole, cuts it in lists, and shows the head when the blob is gone', async () => {

@@ -17,7 +17,7 @@ export interface SpanFacts {
 }
 
 const ABOUT_EXECUTION = ['cofferdam.execution.id', 'cofferdam.attempt'] as const
-const WHERE = ['cofferdam.backend', 'cofferdam.isolation', 'cofferdam.warm'] as const
+const WHERE = ['cofferdam.backend', 'cofferdam.isolation', 'cofferdam.warm', 'cofferdam.vendor.ref'] as const
 
 /** Every span. A span that failed also has `error.type`, an error status, and often the event `exception`. */
 export const SPAN_FACTS: Readonly<Record<SpanName, SpanFacts>> = {
@@ -160,6 +160,8 @@ export const ATTRIBUTE_FACTS: Readonly<Record<AttributeName, string>> = {
   'cofferdam.backend': 'name of the backend, `none` before one was chosen',
   'cofferdam.isolation': 'its isolation, e.g. `container`',
   'cofferdam.warm': 'true when the sandbox waited, false for a cold start',
+  'cofferdam.vendor.ref':
+    'what a vendor’s own logs call the sandbox: a session id, `claim/pod`, a hash of Azure’s identifier; on spans only',
   'cofferdam.ending': 'how it ended (docs/errors.md)',
   'cofferdam.lane': '`interactive` or `routine`',
   'cofferdam.cap.dimension': '`tenant_daily`, `agent_hourly`, … or `unknown` while Redis cannot say',

@@ -65,6 +65,7 @@ export const ATTRIBUTES = {
   backend: 'cofferdam.backend',
   isolation: 'cofferdam.isolation',
   warm: 'cofferdam.warm',
+  vendorRef: 'cofferdam.vendor.ref',
   ending: 'cofferdam.ending',
   lane: 'cofferdam.lane',
   dimension: 'cofferdam.cap.dimension',

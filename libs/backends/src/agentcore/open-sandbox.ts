@@ -88,8 +88,8 @@ export function createSandboxOpener(parts: SandboxOpenerParts): SandboxOpener {
     spec: SandboxSpec,
     turn: Pick<SandboxParts, 'session' | 'kept' | 'warm' | 'revoked' | 'end'>,
   ): Sandbox {
-    const handle = { interpreter: turn.session.id.interpreter, session: turn.session.id.session }
-    const ref = { backend: name, id: spec.sandboxId, handle }
+    const { interpreter, session } = turn.session.id
+    const ref = { backend: name, id: spec.sandboxId, handle: { interpreter, session }, vendorRef: session }
     const { node, call_max_ms: callMaxMs } = settings
     return new AgentcoreSandbox(spec, { ...turn, ref, node, callMaxMs })
   }

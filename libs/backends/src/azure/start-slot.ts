@@ -175,6 +175,7 @@ async function slotOf(
       session,
       ready: await session.ready(signal),
       handle: wish.handle,
+      vendorRef: hashOf(wish.identifier),
       closed: closed.promise,
       // The service ends a session that has no calls; it knows no other clock.
       keep: () => Promise.resolve(),

@@ -126,6 +126,7 @@ async function handshake(
       session,
       ready: await session.ready(signal),
       handle: { sandbox: id },
+      vendorRef: id,
       closed: closed.promise,
       keep: (ms) => api.keep(id, ms),
       stderrTail: () => channel.stderrTail(),

@@ -166,6 +166,7 @@ async function handshake(
       session,
       ready: await session.ready(signal),
       handle: { claim: pod.claim },
+      vendorRef: `${pod.claim}/${pod.name}`,
       closed: closed.promise,
       keep: (ms) => claims.keep(pod.claim, ms),
       stderrTail: () => channel.stderrTail(),

@@ -44,7 +44,8 @@ export class RemoteSandbox implements Sandbox {
     place: Place<RemoteSlot>,
   ) {
     this.id = spec.sandboxId
-    this.ref = { backend: backend.name, id: spec.sandboxId, handle: { ...place.slot.handle } }
+    const { handle, vendorRef } = place.slot
+    this.ref = { backend: backend.name, id: spec.sandboxId, handle: { ...handle }, vendorRef }
     this.isolation = backend.isolation
     this.warm = place.warm
     this.session = place.session

@@ -8,6 +8,8 @@ export interface RemoteSlot extends CellSlot {
   readonly ready: GuestReady
   /** Enough to find it again, without secrets: it goes into the ref. */
   readonly handle: Record<string, string | number>
+  /** What the vendor's logs call it; no secret. */
+  readonly vendorRef: string
   /** Lets it live for `ms` from now, where the vendor ends it by itself. */
   keep(ms: number): Promise<void>
   /** The agent's last words. */
@@ -20,6 +22,7 @@ export function createRemoteSlot(parts: {
   session: GuestSession
   ready: GuestReady
   handle: Record<string, string | number>
+  vendorRef: string
   /** Resolves when the session is over. */
   closed: Promise<unknown>
   keep(ms: number): Promise<void>
@@ -37,6 +40,7 @@ export function createRemoteSlot(parts: {
     session,
     ready: parts.ready,
     handle: parts.handle,
+    vendorRef: parts.vendorRef,
     keep: (ms) => parts.keep(ms),
     stderrTail: () => parts.stderrTail(),
     get alive() {
