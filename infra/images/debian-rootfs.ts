@@ -4,9 +4,10 @@
  * executed from the packages but their Python, through their own loader, so neither root nor chroot is needed.
  */
 import { readdir, readFile, rm, symlink, writeFile, mkdir, cp, chmod, appendFile } from 'node:fs/promises'
-import { join, relative } from 'node:path'
+import { dirname, join, relative } from 'node:path'
+import { SURROUNDINGS } from '@cofferdam/contract'
 import { exists, run } from './command.ts'
-import { AGENT_DIRECTORY, DEBIAN_PACKAGES } from './recipe.ts'
+import { AGENT_DIRECTORY, DEBIAN_PACKAGES, NSSWITCH } from './recipe.ts'
 
 /** Null when a root can be made here; else why not and what to do. */
 export async function whyNoDebian(): Promise<string | null> {
@@ -38,6 +39,10 @@ export async function makeDebianRoot(paths: {
   await mergeUsr(root)
   await configure(root)
   await slim(root)
+  for (const [path, target] of Object.entries(SURROUNDINGS.links)) {
+    await mkdir(dirname(join(root, path)), { recursive: true })
+    await symlink(target, join(root, path))
+  }
   await cp(paths.node, join(root, 'usr/bin/node'))
   // 33 of 150 MB are symbols; without binutils they stay.
   if (await exists('strip')) await run('strip', [join(root, 'usr/bin/node')])
@@ -104,7 +109,7 @@ async function configure(root: string): Promise<void> {
     'root:x:0:0:root:/root:/usr/sbin/nologin\nnobody:x:65534:65534:sandbox:/tmp:/bin/bash\n',
   )
   await writeFile(at('etc/group'), 'root:x:0:\nnogroup:x:65534:\n')
-  await writeFile(at('etc/nsswitch.conf'), 'passwd: files\ngroup: files\nhosts: files dns\n')
+  await writeFile(at('etc/nsswitch.conf'), NSSWITCH)
   await writeFile(at('etc/localtime'), await readFile(at('usr/share/zoneinfo/Etc/UTC')))
   const links = { 'usr/bin/sh': 'dash', 'usr/bin/awk': 'mawk', 'usr/bin/python': 'python3' }
   for (const [path, target] of Object.entries(links)) {

@@ -17,6 +17,9 @@ export const IMAGE_USER = '65534:65534'
 /** Digest of the agent in the image; the docker backend compares it with its own (libs/backends/src/docker/choose-host.ts). */
 export const AGENT_LABEL = 'cofferdam.guest'
 
+/** How getaddrinfo(3) finds names. */
+export const NSSWITCH = 'passwd: files\ngroup: files\nhosts: files myhostname dns\n'
+
 /** Raised by hand when the scripts beside this file change what they make. */
 const RECIPE_VERSION = 4
 
@@ -36,7 +39,8 @@ export const PYTHON_PACKAGES = ['numpy==2.3.5', 'pandas==2.3.3', 'pytest==8.4.2'
 
 /**
  * Packages of the Debian flavour: the interpreters, what shell scripts take for granted, pytest and pip for tasks, numpy
- * and pandas for the preload set `data`, and the runtime libraries that node needs. Their dependencies follow by apt's own resolution. Not procps: it brings 35 MB of Perl.
+ * and pandas for the preload set `data`, the runtime libraries that node needs,
+ * and what resolves localhost and the host name without /etc/hosts, in whose place Docker puts an empty file. Their dependencies follow by apt's own resolution. Not procps: it brings 35 MB of Perl.
  */
 export const DEBIAN_PACKAGES = [
   'base-files',
@@ -49,6 +53,7 @@ export const DEBIAN_PACKAGES = [
   'grep',
   'gzip',
   'libatomic1',
+  'libnss-myhostname',
   'libstdc++6',
   'mawk',
   'netbase',

@@ -3,9 +3,10 @@ import { spawn } from 'node:child_process'
 import { copyFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { SURROUNDINGS } from '@cofferdam/contract'
 import { guestDigest } from '@cofferdam/guest'
 import type Docker from 'dockerode'
-import { AGENT_LABEL, NODE_IMAGE, PYTHON_IMAGE, PYTHON_PACKAGES } from './recipe.ts'
+import { AGENT_LABEL, NODE_IMAGE, NSSWITCH, PYTHON_IMAGE, PYTHON_PACKAGES } from './recipe.ts'
 
 // A registry that can be reached begins to answer within a second or two; one that cannot may hang on a silent firewall.
 const FIRST_ANSWER_MS = 8_000
@@ -70,6 +71,10 @@ export async function buildOnRegistry(build: {
       PYTHON_IMAGE: build.bases?.python ?? PYTHON_IMAGE,
       NODE_IMAGE: build.bases?.node ?? NODE_IMAGE,
       PYTHON_PACKAGES: PYTHON_PACKAGES.join(' '),
+      NSSWITCH,
+      LINKS: Object.entries(SURROUNDINGS.links)
+        .map(([path, target]) => `${path} ${target}`)
+        .join('\n'),
     },
   })
   const events = await new Promise<{ error?: string }[]>((resolve, reject) => {

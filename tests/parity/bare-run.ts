@@ -186,6 +186,6 @@ function dockerCommand(image: string): string[] {
   args.push('--user', `${NOBODY}:${NOBODY}`, '--cap-drop', 'ALL', '--security-opt', 'no-new-privileges')
   args.push('--tmpfs', `/tmp:rw,exec,nosuid,nodev,size=${LIMITS.disk_mib}m,mode=1777`, '--shm-size', '16m')
   args.push('--pids-limit', String(LIMITS.pids), '--memory', `${LIMITS.memory_mib}m`)
-  args.push('--ulimit', 'nofile=256:256', '--ulimit', 'core=0', '--entrypoint', '')
+  args.push('--ulimit', 'nofile=4096:4096', '--ulimit', 'core=0', '--entrypoint', '')
   return ['docker', ...args, image]
 }

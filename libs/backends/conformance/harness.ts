@@ -53,6 +53,11 @@ export interface ExerciseOptions {
    * sandbox of the suite is then its, so that slots fit, and what is left is looked for when the backend is disposed.
    */
   warmOwner?: WorkerId
+  /**
+   * Which rows of the theme `surroundings` it is held to: `all` (default), those that our `agent` decides (no file tree of its own, or a
+   * vendor's image), or `none` (a vendor's own interpreter).
+   */
+  surroundings?: 'all' | 'agent' | 'none'
   /** Limit of one test, milliseconds. Default: 60,000, for slow and busy machines. */
   testMs?: number
 }

@@ -16,13 +16,21 @@ export { pythonPrograms, type Programs } from './programs.ts'
 export { warmPlaces } from './warm-places.ts'
 
 /** What another kernel below the same container can change; each of its sandboxes costs a second of CPU time. */
-export const KERNEL_THEMES = ['lifecycle', 'bounds', 'network', 'separation', 'usage'] as const
+export const KERNEL_THEMES = [
+  'lifecycle',
+  'surroundings',
+  'bounds',
+  'network',
+  'separation',
+  'usage',
+] as const
 /** What a vendor's way to our agent decides; the rest is the agent's, which other backends exercise. */
 export const VENDOR_THEMES = ['lifecycle', 'exit', 'output', 'files', 'interrupt', 'lost', 'refusal'] as const
 /** What another jail around the same agent can change. */
 export const RUNG_THEMES = [
   'lifecycle',
   'environment',
+  'surroundings',
   'bounds',
   'network',
   'separation',

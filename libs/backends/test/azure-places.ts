@@ -78,6 +78,7 @@ async function started(pool: 'python' | 'shell' | 'custom', more: Settings): Pro
   const all = (): Promise<{ identifier: string }[]> => places.double.pool(pool).list()
   const options: ExerciseOptions = {
     shortThemes: VENDOR_THEMES,
+    surroundings: pool === 'custom' ? 'agent' : 'none',
     leftovers: async (owner) =>
       (await all()).flatMap(({ identifier }) => (ownerOf(identifier) === owner ? [identifier] : [])),
     destroyUnderneath: async (sandbox) => {

@@ -27,7 +27,7 @@ describe('executionRequestSchema', () => {
         hard_timeout_ms: 30_000,
         memory_mib: 256,
         cpus: 1,
-        pids: 64,
+        pids: 128,
         disk_mib: 64,
         stdout_bytes: 262_144,
         stderr_bytes: 32_768,

@@ -1,5 +1,5 @@
 /** The command that starts the agent inside a sandbox. */
-import type { Language, Program } from '@cofferdam/contract'
+import { SURROUNDINGS, type Language, type Program } from '@cofferdam/contract'
 
 export interface AgentOptions {
   /** Python 3.8 or newer inside the sandbox; runs the agent and Python programs. */
@@ -37,7 +37,10 @@ export interface AgentOptions {
   gid?: number
   /** Environment beneath the program's own. PATH, HOME and LANG have defaults. */
   env?: Record<string, string>
-  /** Resource limits of the program's processes, by their name in lower case without RLIMIT_ (fsize, nofile, nproc, …). */
+  /**
+   * Resource limits of the program's processes, by their name in lower case without RLIMIT_ (fsize, nofile, nproc, …). Default: nofile as
+   * every sandbox has it.
+   */
   rlimits?: Record<string, number>
 }
 
@@ -51,6 +54,14 @@ export function agentArgv(options: AgentOptions): string[] {
 
 /** The same without interpreter and file, for an agent that something else starts. Throws as `agentArgv`. */
 export function agentOptions(options: Partial<AgentOptions>): string[] {
+  return optionsAsGiven({
+    ...options,
+    rlimits: { nofile: SURROUNDINGS.openFiles, ...options.rlimits },
+  })
+}
+
+/** `agentOptions` without the default for open files, for an agent that was started with it. */
+export function optionsAsGiven(options: Partial<AgentOptions>): string[] {
   const flag = (name: string, on: boolean | undefined): string[] => (on === true ? [`--${name}`] : [])
   const value = (name: string, text: string | number | undefined): string[] =>
     text === undefined ? [] : [`--${name}`, String(text)]

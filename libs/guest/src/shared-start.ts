@@ -1,10 +1,13 @@
 /** How the agent and a waiting Python come from one start of the interpreter (agent/python-gate/cofferdam_start.py). */
 import type { AgentOptions } from './agent-argv.ts'
-import { agentOptions } from './agent-argv.ts'
+import { optionsAsGiven } from './agent-argv.ts'
 
 /** What starts it, and what it is told when it may go on. */
 export interface SharedStart {
-  /** To be run in the work directory, which must be there. */
+  /**
+   * To be run in the work directory, which must be there, with the open files that every sandbox has (SURROUNDINGS): to set them inside
+   * would cost each start an import.
+   */
   argv: [string, string]
   /** All of its environment. */
   env: Record<string, string>
@@ -17,6 +20,8 @@ const BASE_ENV = {
   PATH: '/usr/local/bin:/usr/local/sbin:/usr/bin:/usr/sbin:/bin:/sbin',
   HOME: '/tmp',
   LANG: 'C.UTF-8',
+  TMPDIR: '/tmp',
+  TZ: 'UTC',
 }
 
 /**
@@ -38,6 +43,6 @@ export function sharedStart(options: AgentOptions): SharedStart | null {
         ? {}
         : { OPENBLAS_NUM_THREADS: '1', OMP_NUM_THREADS: '1', COFFERDAM_PRELOAD: preload.join(',') }),
     },
-    options: agentOptions({ ...options, hold: false }),
+    options: optionsAsGiven({ ...options, hold: false }),
   }
 }

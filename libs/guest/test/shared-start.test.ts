@@ -1,7 +1,8 @@
 /** One start of Python for the agent and the program's interpreter: what the program gets of it, and what it cannot reach. */
 import type { Program } from '@cofferdam/contract'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { agentOptions, sharedStart } from '../src/index.ts'
+import { optionsAsGiven } from '../src/agent-argv.ts'
+import { sharedStart } from '../src/index.ts'
 import { openLab, sharing, stop, type Lab } from './start-agent.ts'
 
 let lab: Lab
@@ -33,9 +34,10 @@ test('tells the agent nothing by what the program can read of its own start', ()
     hold: true,
   })
   expect(start?.argv).toEqual(['/usr/bin/python3', 'main.py'])
-  expect(Object.keys(start?.env ?? {})).toEqual(['PATH', 'HOME', 'LANG', 'PYTHONPATH'])
+  expect(Object.keys(start?.env ?? {})).toEqual(['PATH', 'HOME', 'LANG', 'TMPDIR', 'TZ', 'PYTHONPATH'])
+  // Its open files it has already.
   expect(start?.options).toEqual(
-    agentOptions({ ...common, language: 'python', ownDisk: true, rlimits: { fsize: 7 } }),
+    optionsAsGiven({ ...common, language: 'python', ownDisk: true, rlimits: { fsize: 7 } }),
   )
 })
 
@@ -47,7 +49,7 @@ sharing.describe('as the init of a namespace', () => {
         'import os\nprint(b"LEFT=over" in open("/proc/self/environ", "rb").read(), os.getpid(), os.getppid(), sorted(os.environ))',
       ),
     )
-    expect(stdout).toBe("True 2 1 ['HOME', 'LANG', 'PATH']\n")
+    expect(stdout).toBe("True 2 1 ['HOME', 'LANG', 'PATH', 'TMPDIR', 'TZ']\n")
     await stop(agent)
   })
 

@@ -19,6 +19,8 @@ const BASE_ENV: Record<string, string> = {
   PATH: '/usr/local/bin:/usr/bin:/bin',
   HOME: '/tmp',
   LANG: 'C.UTF-8',
+  TMPDIR: '/tmp',
+  TZ: 'UTC',
   // A Python built elsewhere finds its own library.
   ...(PYTHON === '/usr/bin/python3' ? {} : { LD_LIBRARY_PATH: join(dirname(dirname(PYTHON)), 'lib') }),
 }

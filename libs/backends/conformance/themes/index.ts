@@ -17,6 +17,7 @@ import { refusal } from './refusal.ts'
 import { reuse } from './reuse.ts'
 import { separation } from './separation.ts'
 import { stdin } from './stdin.ts'
+import { surroundings } from './surroundings.ts'
 import { usage } from './usage.ts'
 import { warm } from './warm.ts'
 
@@ -28,6 +29,7 @@ export const THEMES = {
   stdin,
   files,
   environment,
+  surroundings,
   interrupt,
   bounds,
   network,

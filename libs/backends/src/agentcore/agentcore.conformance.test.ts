@@ -33,6 +33,7 @@ async function atDouble(): Promise<Exercised> {
     factory,
     {
       shortThemes: VENDOR_THEMES,
+      surroundings: 'none',
       leftovers: async (owner) =>
         double.sessions.running().flatMap(({ id, name }) => (name?.includes(owner) === true ? [id] : [])),
       destroyUnderneath: async (sandbox) =>

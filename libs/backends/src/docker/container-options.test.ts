@@ -48,7 +48,7 @@ test('hardens the container in every way that local-isolation.md §3 names', () 
     expect.arrayContaining(['/proc/kcore', '/proc/cmdline', '/sys/firmware']),
   )
   expect(options.HostConfig?.Ulimits).toEqual([
-    { Name: 'nofile', Soft: 256, Hard: 256 },
+    { Name: 'nofile', Soft: 4096, Hard: 4096 },
     { Name: 'fsize', Soft: 67_108_864, Hard: 67_108_864 },
     { Name: 'core', Soft: 0, Hard: 0 },
   ])

@@ -2,7 +2,7 @@
  * What one sandbox is to the daemon: every line of hardening in one place, pure, so that a test can read it.
  * Facts and measurements behind the lines: local-isolation.md §3 and §7.
  */
-import type { SandboxId } from '@cofferdam/contract'
+import { SURROUNDINGS, type SandboxId } from '@cofferdam/contract'
 import { agentArgv } from '@cofferdam/guest'
 import type Docker from 'dockerode'
 import type { SlotSpec } from '../warm/index.ts'
@@ -21,8 +21,6 @@ export const LABELS = {
 export const AGENT_DIRECTORY = '/usr/lib/cofferdam/agent'
 
 const MiB = 1_048_576
-// 16 MiB: the default of 64 would be a second disk beside /tmp; none at all breaks multiprocessing's locks.
-const SHM_BYTES = 16 * MiB
 // An empty file costs kernel memory only; 16 Ki of them are a few MiB (§7 "create empty files").
 const TMP_INODES = '16k'
 const UNPRIVILEGED = 65_534
@@ -98,7 +96,7 @@ export function containerOptions(slot: ContainerSpec): Docker.ContainerCreateOpt
     name: containerName(slot.slotId),
     Image: slot.image,
     Labels: { [LABELS.owner]: slot.owner, [LABELS.sandbox]: slot.slotId, [LABELS.language]: slot.language },
-    Hostname: 'sandbox',
+    Hostname: SURROUNDINGS.hostName,
     // The agent is uid 0 with three capabilities; the program becomes 65534 with none (§3, two uids).
     User: '0:0',
     WorkingDir: '/',
@@ -138,9 +136,9 @@ export function containerOptions(slot: ContainerSpec): Docker.ContainerCreateOpt
       CpuPeriod: CFS_PERIOD_US,
       CpuQuota: Math.round(limits.cpus * CFS_PERIOD_US),
       PidsLimit: kind.pidsLimit(limits),
-      Ulimits: [ulimit('nofile', 256), ulimit('fsize', diskMib * MiB), ulimit('core', 0)],
+      Ulimits: [ulimit('nofile', SURROUNDINGS.openFiles), ulimit('fsize', diskMib * MiB), ulimit('core', 0)],
       Tmpfs: { '/tmp': `rw,exec,nosuid,nodev,size=${diskMib}m,nr_inodes=${TMP_INODES},mode=1777` },
-      ShmSize: SHM_BYTES,
+      ShmSize: SURROUNDINGS.shmBytes,
       IpcMode: 'private',
       LogConfig: { Type: 'none', Config: {} },
       AutoRemove: true,

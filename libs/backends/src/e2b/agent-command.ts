@@ -1,14 +1,14 @@
 /** How our agent runs in a sandbox of E2B: what is uploaded, and what is started. */
 import { readFileSync } from 'node:fs'
+import { SURROUNDINGS } from '@cofferdam/contract'
 import { agentArgv, agentOptions, guestFiles } from '@cofferdam/guest'
-import { SHM_BYTES } from '../process/jail-tree.ts'
 import { seccompFilter } from '../process/seccomp.ts'
 import { mayRunNode, type SlotSpec } from '../warm/index.ts'
 import type { E2bConfig } from './config.ts'
 
 /** Where the agent's files go; the home of E2B's default user. */
 const GUEST = '/home/user/.cofferdam'
-const WORK = '/tmp/work'
+const WORK = SURROUNDINGS.workFolder
 const MiB = 1024 * 1024
 const JAIL = new URL('../process/jail.py', import.meta.url)
 const IN_JAIL = new URL('in-jail.py', import.meta.url)
@@ -45,7 +45,7 @@ export function agentCommand(config: E2bConfig, spec: SlotSpec, isJailed: boolea
   const shared = { python, node, language, preload, cell, work: WORK }
   if (isJailed) {
     const options = agentOptions({ ...shared, ownDisk: true })
-    const jail = [`${GUEST}/in-jail.py`, `${GUEST}/jail.py`, String(disk), String(SHM_BYTES)]
+    const jail = [`${GUEST}/in-jail.py`, `${GUEST}/jail.py`, String(disk), String(SURROUNDINGS.shmBytes)]
     return [python, '-I', '-S', ...jail, ...options]
   }
   return agentArgv({

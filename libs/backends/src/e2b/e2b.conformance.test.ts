@@ -36,6 +36,7 @@ async function atDouble(): Promise<Exercised> {
     factory,
     {
       shortThemes: VENDOR_THEMES,
+      surroundings: 'agent',
       leftovers: async (owner) =>
         double.running().flatMap(({ id, metadata }) => (metadata['cofferdam_owner'] === owner ? [id] : [])),
       destroyUnderneath: (sandbox) => double.end(String(sandbox.ref.handle['sandbox'])),

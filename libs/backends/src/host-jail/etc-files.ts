@@ -1,19 +1,22 @@
 /** The /etc of a jail: stubs that name nobody, and copies of the few public files that loaders and interpreters look at. */
 import { readdir, readFile, readlink, stat } from 'node:fs/promises'
 import { join } from 'node:path'
+import { SURROUNDINGS } from '@cofferdam/contract'
 import type { Python } from './interpreters.ts'
 
 const STUBS = {
   passwd: 'root:x:0:0:root:/:/usr/sbin/nologin\nnobody:x:65534:65534:nobody:/tmp:/bin/sh\n',
   group: 'root:x:0:\nnogroup:x:65534:\n',
-  hosts: '127.0.0.1 localhost\n::1 localhost\n',
+  hosts: `127.0.0.1 localhost ${SURROUNDINGS.hostName}\n::1 localhost\n`,
   'nsswitch.conf': 'passwd: files\ngroup: files\nhosts: files dns\n',
 }
 
-/** Files of the host's /etc that start-up of Python, Node or the loader looks at; nothing in them is secret. */
+/**
+ * Files of the host's /etc that start-up of Python, Node or the loader looks at; nothing in them is secret. Not localtime: the time is UTC
+ * wherever a program runs.
+ */
 const COPIED = [
   'ld.so.cache',
-  'localtime',
   'mime.types',
   'ssl/openssl.cnf',
   'ssl/certs/ca-certificates.crt',

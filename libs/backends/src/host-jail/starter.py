@@ -1,4 +1,4 @@
-"""Starts the first process of jails for a worker, so that the worker itself never forks: `python3 -I -S starter.py PATH…`.
+"""Starts the first process of jails for a worker, so that the worker itself never forks: `python3 -I -S starter.py FILES PATH…`.
 
 fork(2) copies the page tables of whoever calls it. A worker of 150 MiB stood still for 8 ms per sandbox, this process of 8 MiB takes 0.4.
 
@@ -10,7 +10,7 @@ this process) as stdin and stdout. What is to tell goes to stdout, one line each
     info CHANNEL TEXT       a line that the process wrote on its fd 3
     said CHANNEL HEX        bytes of its stderr
 
-With PATHs it leaves every mount in which none of them lies, where it may. Ends when stdin ends. What it started asks the kernel for a signal when its parent dies.
+What it starts may open FILES files. With PATHs it leaves every mount in which none of them lies, where it may. Ends when stdin ends. What it started asks the kernel for a signal when its parent dies.
 """
 import _signal as signal
 import fcntl
@@ -204,6 +204,12 @@ def become(argv, env, uid, gid, fds):
     os._exit(127)
 
 
+def limit_files(wanted):
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    most = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+
+
 def main():
     # A terminal's Ctrl-C is the worker's to decide upon.
     os.setsid()
@@ -211,6 +217,7 @@ def main():
         signal.signal(number, signal.SIG_IGN)
     # What it starts inherits that: no sandbox writes a core file, and an agent's own start need not say so.
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    limit_files(int(sys.argv[1]))
     # Whatever else was open in the worker reaches nobody.
     for fd in [int(name) for name in os.listdir("/proc/self/fd")]:
         if fd >= BASE:
@@ -218,8 +225,8 @@ def main():
                 os.set_inheritable(fd, False)
             except OSError:
                 pass  # The listing's own.
-    if len(sys.argv) > 1:
-        leave_mounts(sys.argv[1:])
+    if len(sys.argv) > 2:
+        leave_mounts(sys.argv[2:])
     Starter().serve()
 
 

@@ -13,7 +13,7 @@ import { createInterface } from 'node:readline'
 import { constants } from 'node:os'
 import { fileURLToPath } from 'node:url'
 import type { Socket } from 'node:net'
-import { inTime } from '@cofferdam/contract'
+import { inTime, SURROUNDINGS } from '@cofferdam/contract'
 import { JailChild, type JailProcess } from './jail-process.ts'
 import type { DropTo } from './rung.ts'
 
@@ -82,7 +82,7 @@ class Helper {
 
   constructor(python: string, needed: readonly string[], onGone: () => void) {
     const script = fileURLToPath(new URL('starter.py', import.meta.url))
-    this.#child = spawn(python, ['-I', '-S', script, ...needed], {
+    this.#child = spawn(python, ['-I', '-S', script, String(SURROUNDINGS.openFiles), ...needed], {
       stdio: ['pipe', 'pipe', 'ignore', ...Array<'pipe'>(CHANNELS).fill('pipe')],
       env: {},
       cwd: '/',

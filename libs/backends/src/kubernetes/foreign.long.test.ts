@@ -31,6 +31,7 @@ async function atDouble(runtime: 'sandboxd' | 'python-runtime-sandbox'): Promise
       `kubernetes with ${runtime}`,
     )
   const options: ExerciseOptions = {
+    surroundings: 'agent',
     leftovers: async (owner) =>
       double.claims().flatMap(({ name, labels }) => (labels['cofferdam.dev/owner'] === owner ? [name] : [])),
     destroyUnderneath: (sandbox) => double.killPod(String(sandbox.ref.handle['claim'])),

@@ -42,6 +42,7 @@ async function atDouble(): Promise<Exercised> {
     )
   const options: ExerciseOptions = {
     shortThemes: VENDOR_THEMES,
+    surroundings: 'agent',
     leftovers: async (owner) =>
       double.claims().flatMap(({ name, labels }) => (labels['cofferdam.dev/owner'] === owner ? [name] : [])),
     destroyUnderneath: (sandbox) => double.killPod(String(sandbox.ref.handle['claim'])),

@@ -5,15 +5,17 @@
 import { execFile } from 'node:child_process'
 import { stat } from 'node:fs/promises'
 import type { Readable } from 'node:stream'
+import { SURROUNDINGS } from '@cofferdam/contract'
 import { agentArgv, sharedStart, type AgentOptions } from '@cofferdam/guest'
 import type { Filters, HostParts } from '../host-jail/prepare-host.ts'
 import { MARK } from '../host-jail/process-identity.ts'
 import { withoutCgroup } from '../host-jail/resource-limits.ts'
 import type { Launch, Launched, Rung } from '../host-jail/rung.ts'
 import { createStarter, type Starter } from '../host-jail/starter.ts'
-import { GUEST, jailTree, NODE, OWN_DISKS, PATH, SHM_BYTES, type JailTree } from './jail-tree.ts'
+import { GUEST, jailTree, NODE, OWN_DISKS, PATH, type JailTree } from './jail-tree.ts'
 
 const MiB = 1024 * 1024
+const WORK = SURROUNDINGS.workFolder
 
 export interface BwrapParts extends HostParts {
   bwrap: string
@@ -31,20 +33,18 @@ const sized = (folder: string, bytes: number): string[] => [
 
 /** After the mounts: the root becomes read-only, the child's pid is told on fd 3, the filter is read from fd 4. */
 const START = ['--remount-ro', '/', '--info-fd', '3', '--seccomp', '4']
-/** The agent's own default. */
-const WORK = '/tmp/work'
 
 /** Arguments that do not change from sandbox to sandbox. */
 function fixedArguments(tree: JailTree): string[] {
   const args = ['--unshare-all', '--die-with-parent', '--new-session', '--as-pid-1', '--cap-drop', 'ALL']
-  args.push('--clearenv', '--hostname', 'sandbox', '--uid', '65534', '--gid', '65534')
+  args.push('--clearenv', '--hostname', SURROUNDINGS.hostName, '--uid', '65534', '--gid', '65534')
   for (const [target, path] of tree.links) args.push('--symlink', target, path)
   for (const [source, path] of tree.binds) args.push('--ro-bind', source, path)
   // Switches of the sandbox's own IPC and pid namespaces belong to its user, and in a cell would outlive an execution.
   args.push('--proc', '/proc', '--ro-bind', '/proc/sys', '/proc/sys')
   for (const path of tree.maskedFiles) args.push('--ro-bind', tree.empty, path)
   for (const path of tree.maskedFolders) args.push('--tmpfs', path, '--remount-ro', path)
-  args.push('--dev', '/dev', ...sized('/dev/shm', SHM_BYTES))
+  args.push('--dev', '/dev', ...sized('/dev/shm', SURROUNDINGS.shmBytes))
   // /dev and / are tmpfs of their own without a size: read-only, or they would be a way around the disk limit.
   args.push('--remount-ro', '/dev')
   return args

@@ -3,14 +3,13 @@
  * our guest files and Node under names that are the same on every host, and a /proc without the host's own story.
  */
 import { lstatSync, readlinkSync } from 'node:fs'
+import { SURROUNDINGS } from '@cofferdam/contract'
 import type { HostParts } from '../host-jail/prepare-host.ts'
 
 /** Names inside, so that no machine path shows in a traceback. */
 export const GUEST = '/opt/cofferdam'
 export const NODE = '/opt/node/bin/node'
 export const PATH = '/opt/node/bin:/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin'
-/** multiprocessing's locks need it; a program's files belong to /tmp. Docker's default is 64 MiB. */
-export const SHM_BYTES = 16 * 1024 * 1024
 /** File systems that a program can fill. */
 export const OWN_DISKS = ['/tmp', '/dev/shm'] as const
 
@@ -57,7 +56,7 @@ const MASKED_FOLDERS = ['acpi', 'asound', 'bus', 'driver', 'fs', 'irq', 'pressur
 
 /** The tree on this host: only what is there is bound or masked. */
 export function jailTree(parts: HostParts): JailTree {
-  const links: [string, string][] = []
+  const links = Object.entries(SURROUNDINGS.links).map(([path, target]): [string, string] => [target, path])
   const binds: [string, string][] = [['/usr', '/usr']]
   for (const folder of ['/bin', '/sbin', '/lib', '/lib32', '/lib64', '/libx32']) {
     const found = lstatSync(folder, { throwIfNoEntry: false })

@@ -136,6 +136,7 @@ def own_tree(settings):
     tmpfs(root, "size=1m,nr_inodes=1k,mode=0755")
     for line in lines(settings["links"]):
         target, path = line.split(" ", 1)
+        os.makedirs(os.path.dirname(root + path), exist_ok=True)
         os.symlink(target, root + path)
     for line in lines(settings["binds"]):
         source, path = line.split(" ", 1)

@@ -18,7 +18,12 @@ await exerciseBackend(
   'process',
   ...onRung(
     'self',
-    { needs: ['landlock-jail'], destroyUnderneath: killAgent, programs: { ...pythonPrograms, look } },
+    {
+      needs: ['landlock-jail'],
+      destroyUnderneath: killAgent,
+      programs: { ...pythonPrograms, look },
+      surroundings: 'agent',
+    },
     { namespaces: false },
   ),
 )

@@ -1,9 +1,10 @@
 /** The command line of jail.py: how it fences itself in, and the agent that it becomes. */
+import { SURROUNDINGS } from '@cofferdam/contract'
 import { agentArgv } from '@cofferdam/guest'
 import type { Filters, HostParts } from '../host-jail/prepare-host.ts'
 import { withoutCgroup } from '../host-jail/resource-limits.ts'
 import type { Launch } from '../host-jail/rung.ts'
-import { GUEST, NODE, PATH, SHM_BYTES, type JailTree } from './jail-tree.ts'
+import { GUEST, NODE, PATH, type JailTree } from './jail-tree.ts'
 
 const MiB = 1024 * 1024
 
@@ -66,7 +67,7 @@ function settingsOf(
     masks: [...tree.maskedFiles, ...tree.maskedFolders].join('\n'),
     empty: tree.empty,
     disk: String(spec.limits.disk_mib * MiB),
-    shm: String(SHM_BYTES),
+    shm: String(SURROUNDINGS.shmBytes),
   }
 }
 

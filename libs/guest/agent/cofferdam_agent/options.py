@@ -25,7 +25,7 @@ class Options:
         self.scope = False
         self.seccomp = None
         self.socket = None
-        self.env = {"PATH": DEFAULT_PATH, "HOME": "/tmp", "LANG": "C.UTF-8"}
+        self.env = {"PATH": DEFAULT_PATH, "HOME": "/tmp", "LANG": "C.UTF-8", "TMPDIR": "/tmp", "TZ": "UTC"}
         self.rlimits = {}
         flags = {"cgroup", "own-disk", "hold", "cell", "confined", "scope"}
         rest = list(argv)

@@ -190,8 +190,8 @@ def gate_env(language, env, preload=()):
 
 
 _FIXED_AT_START = {
-    "python": ("PYTHON", "LD_", "LC_", "LANG", "MALLOC_", "GLIBC_"),
-    "javascript": ("NODE_", "UV_", "LD_", "LC_", "LANG", "MALLOC_", "GLIBC_", "SSL_", "OPENSSL_", "FORCE_COLOR", "NO_COLOR"),
+    "python": ("PYTHON", "LD_", "LC_", "LANG", "TZ", "MALLOC_", "GLIBC_"),
+    "javascript": ("NODE_", "UV_", "LD_", "LC_", "LANG", "TZ", "MALLOC_", "GLIBC_", "SSL_", "OPENSSL_", "FORCE_COLOR", "NO_COLOR"),
 }
 _FIXED_AT_START["typescript"] = _FIXED_AT_START["javascript"]
 
