@@ -32,4 +32,4 @@ const files: Session = { key: `${key}-files`, scope: 'files' }
 const first = await run(files, 'python', 'open("note.txt", "w").write("kept\\n")')
 const second = await run(files, 'bash', 'cat note.txt')
 console.log('bash reads what Python wrote:', second.stdout.trim())
-console.log('same session:', first.session_id === second.session_id)
+console.log('same session:', first.session?.id === second.session?.id)

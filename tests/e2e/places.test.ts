@@ -62,14 +62,16 @@ for (const backend of ['docker', 'process'] as const)
           'open("note.txt", "w").write("kept"); open("/tmp/aside", "w"); x = 1',
           files,
         )
-        expect(first).toMatchObject({ ok: true, session_id: expect.stringMatching(/^ses_[0-9a-f]{32}$/) })
+        const id = expect.stringMatching(/^ses_[0-9a-f]{32}$/)
+        expect(first).toMatchObject({ ok: true, session: { id, fresh: true, interpreter: 'none' } })
+        const next = { id: first.session?.id, fresh: false, interpreter: 'none' }
         const second = await run(
           backend,
           'bash',
           'cat note.txt; ls /tmp/aside 2>/dev/null || echo; id -u',
           files,
         )
-        expect(second).toMatchObject({ ok: true, session_id: first.session_id })
+        expect(second).toMatchObject({ ok: true, session: next })
         expect(second.stdout).toMatch(/^kept\n\d+\n$/)
         const third = await run(
           backend,
@@ -77,7 +79,7 @@ for (const backend of ['docker', 'process'] as const)
           'console.log(require("fs").readFileSync("note.txt", "utf8"))',
           files,
         )
-        expect(third).toMatchObject({ ok: true, stdout: 'kept\n', session_id: first.session_id })
+        expect(third).toMatchObject({ ok: true, stdout: 'kept\n', session: next })
         expect(await run(backend, 'python', 'x', files)).toMatchObject({ ok: false, ending: 'error' })
       })
 
@@ -94,7 +96,16 @@ for (const backend of ['docker', 'process'] as const)
           value: 42,
         })
         expect(await run(backend, 'python', 'raise SystemExit(7)', repl)).toMatchObject({ exit_code: 7 })
-        expect(await run(backend, 'python', 'x', repl)).toMatchObject({ ok: true, value: 42 })
+        expect(await run(backend, 'python', 'x', repl)).toMatchObject({
+          ok: true,
+          value: 42,
+          session: { fresh: false, interpreter: 'kept' },
+        })
+        await run(backend, 'python', 'import os; os._exit(0)', repl)
+        expect(await run(backend, 'python', '"x" in globals()', repl)).toMatchObject({
+          value: false,
+          session: { fresh: false, interpreter: 'restarted' },
+        })
       })
 
       it('starts a session anew when a run had to be killed, and says so by another id', async () => {
@@ -106,10 +117,10 @@ for (const backend of ['docker', 'process'] as const)
           'import signal\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\nwhile True: pass',
           { ...files, limits: { soft_timeout_ms: 2000, hard_timeout_ms: 3000 } },
         )
-        expect(hung).toMatchObject({ ending: 'hard_timeout', session_id: first.session_id })
+        expect(hung).toMatchObject({ ending: 'hard_timeout', session: { id: first.session?.id } })
         const next = await run(backend, 'python', 'import os; print(os.path.exists("note.txt"))', files)
         expect(next).toMatchObject({ ok: true, stdout: 'False\n' })
-        expect(next.session_id).not.toBe(first.session_id)
+        expect([next.session?.fresh, next.session?.id === first.session?.id]).toEqual([true, false])
       })
 
       it('never shares a session key between tenants', async () => {
@@ -150,7 +161,7 @@ for (const backend of ['docker', 'process'] as const)
         ]
         for (const result of [one, two]) expect(result.stdout).toMatch(/^\['main\.py'\]\nFalse\n0\.\d+\n$/)
         expect(one.stdout).not.toBe(two.stdout)
-        expect(one).not.toHaveProperty('session_id')
+        expect(one).not.toHaveProperty('session')
       })
 
       it('has a preload set imported before the program, and refuses one that is not there', async () => {
@@ -202,6 +213,6 @@ needs('process-namespaces').it(
     worker = await startWorker()
     const next = await run('process', 'python', 'import os; print(os.path.exists("note.txt"))', files)
     expect(next).toMatchObject({ ok: true, stdout: 'False\n' })
-    expect(next.session_id).not.toBe(first.session_id)
+    expect([next.session?.fresh, next.session?.id === first.session?.id]).toEqual([true, false])
   },
 )

@@ -180,7 +180,7 @@ withBwrap.describe('remote backends', { timeout: 120_000 }, () => {
       worker = await startWorker()
       expect(await run('kubernetes', 'x + 1', { session: { ...session, idle_ms: 1000 } })).toMatchObject({
         value: 21,
-        session_id: first.session_id,
+        session: { id: first.session?.id, fresh: false, interpreter: 'kept' },
       })
       await vi.waitFor(() => expect(cluster.claims()).toEqual([]), { timeout: SWEPT_MS, interval: 100 })
       await vi.waitFor(async () => expect(await sessions.find(name)).toBeNull(), SWEPT_MS)
@@ -224,10 +224,14 @@ withBwrap.describe('remote backends', { timeout: 120_000 }, () => {
       await vi.waitFor(() => expect(ids()).toEqual([rests]), { timeout: SWEPT_MS, interval: 100 })
       const anew = { session: { key: 'dies', scope, idle_ms: 1000 } }
       const after = await run('e2b', "'x' in globals()", anew)
-      expect([after.value, after.session_id === dying.session_id]).toEqual([false, false])
+      expect([after.value, after.session?.fresh, after.session?.id === dying.session?.id]).toEqual([
+        false,
+        true,
+        false,
+      ])
       expect(await run('e2b', 'x + 1', { session: { key: 'rests', scope, idle_ms: 1000 } })).toMatchObject({
         value: 21,
-        session_id: resting.session_id,
+        session: { id: resting.session?.id, fresh: false, interpreter: 'kept' },
       })
       await vi.waitFor(() => expect(ids()).toEqual([]), { timeout: SWEPT_MS, interval: 100 })
     },

@@ -98,7 +98,7 @@ for (const backend of ['docker', 'process'] as const)
           tenant_id: 'acme',
           backend,
           key: `${backend}-seen`,
-          session_id: first.session_id,
+          session_id: first.session?.id,
           scope: 'files',
           worker: null,
           owner: expect.stringMatching(/^wrk_/),
@@ -140,13 +140,16 @@ for (const backend of ['docker', 'process'] as const)
         expect(got.headers.get('content-disposition')).toContain('attachment; filename="raw.bin"')
         // The program finds it, in the same sandbox.
         const read = await run(key, 'print(open("deep/raw.bin", "rb").read())', { backend })
-        expect(read).toMatchObject({ stdout: "b'\\x00\\xff\\n\\xc8'\n", session_id: made.session_id })
+        expect(read).toMatchObject({
+          stdout: "b'\\x00\\xff\\n\\xc8'\n",
+          session: { id: made.session?.id, fresh: false },
+        })
         expect((await call('DELETE', `${files}/own.txt`)).status).toBe(204)
         expect((await call('GET', `${files}/own.txt`)).json.error).toMatchObject({ code: 'not_found' })
         const after = await fleet.admission.usage('acme', 'a')
         expect(after.tenant_daily.used - before.tenant_daily.used).toBe(1)
         const rows = (await invocations('acme')).filter(
-          ({ agent_id, session_id }) => agent_id === 'sessions' && session_id === made.session_id,
+          ({ agent_id, session_id }) => agent_id === 'sessions' && session_id === made.session?.id,
         )
         expect(
           rows.map(({ quota_charged, exit_status }) => `${exit_status} ${quota_charged}`).toSorted(),
@@ -161,9 +164,21 @@ for (const backend of ['docker', 'process'] as const)
           .poll(async () => (await call('GET', `/${backend}/${key}`)).status, { timeout: 20_000 })
           .toBe(404)
         expect((await call('DELETE', `/${backend}/${key}`)).status).toBe(404)
+        const mustExist = { backend, session: { key, must_exist: true } }
+        const refused = await run(key, 'print(1)', mustExist)
+        expect(refused).toMatchObject({ ending: 'provisioning', reason: 'session_not_found', stdout: '' })
+        expect(refused).not.toHaveProperty('session')
+        const [row] = (await invocations('acme')).filter(
+          ({ execution_id }) => execution_id === refused.execution_id,
+        )
+        expect(row).toMatchObject({ quota_charged: false, session_id: null })
         const next = await run(key, 'import os; print(os.path.exists("note.txt"))', { backend })
+        expect(await run(key, 'print(1)', mustExist)).toMatchObject({
+          stdout: '1\n',
+          session: { id: next.session?.id, fresh: false },
+        })
         expect(next.stdout).toBe('False\n')
-        expect(next.session_id).not.toBe(first.session_id)
+        expect([next.session?.fresh, next.session?.id === first.session?.id]).toEqual([true, false])
       })
     },
   )
@@ -227,6 +242,9 @@ onProcess.it(
     await worker.kill()
     worker = await fleet.startWorker({ COFFERDAM_BACKENDS: 'process' })
     // It may be shown for up to a minute; its files are gone with it, and nothing makes a sandbox to look.
-    expect((await call('GET', '/process/left/files')).json.error.code).toBe('not_found')
+    expect((await call('GET', '/process/left/files')).json.error.code).toBe('session_not_found')
+    expect(await run('left', 'pass', { session: { key: 'left', must_exist: true } })).toMatchObject({
+      reason: 'session_not_found',
+    })
   },
 )

@@ -171,7 +171,10 @@ open('in.txt').read()
         "import os\nprint(open('host.txt').read(), open('fresh.txt').read(), os.path.exists('a.txt'))",
         { backend, session },
       )
-      expect([second.stdout, second.session_id]).toEqual(['edited f False\n', first.session_id])
+      expect([second.stdout, second.session]).toEqual([
+        'edited f False\n',
+        { id: first.session?.id, fresh: false, interpreter: 'none' },
+      ])
       expect(second.workspace).toMatchObject({ status: 'unchanged', applied: [], conflicted: [] })
     })
   })

@@ -186,7 +186,7 @@ await onTargets(
         bash('here=$PWD; cd /; rm -rf "$here"; mkdir "$here"; mkdir /tmp/other; mv -T /tmp/other "$here"'),
       )
       const next = await cell.run(bash('ls'))
-      expect(next.outcome.sessionId).not.toBe(first.outcome.sessionId)
+      expect(next.outcome.session?.id).not.toBe(first.outcome.session?.id)
       expect(next.stdout).toBe('main.sh\n')
     })
 
@@ -266,7 +266,7 @@ print('left')`),
 import os
 print(x + 1, [f for f in ('/tmp', '/dev/shm') if os.path.exists(f + '/${name}')], [p for p in os.listdir('/proc') if p.isdigit() and open('/proc/%s/cmdline' % p).read().startswith('${name}')])`),
       )
-      if (second.outcome.sessionId === first.outcome.sessionId) expect(second.stdout).toBe('42 [] []\n')
+      if (second.outcome.session?.id === first.outcome.session?.id) expect(second.stdout).toBe('42 [] []\n')
       else expect(second.stderr).toContain("name 'x' is not defined")
       expect(processesNamed(name)).toEqual([])
     })

@@ -50,7 +50,7 @@ export function tenantOfSession(request: FastifyRequest, asked: string | undefin
   return tenantId
 }
 
-/** Throws `not_found`. */
+/** Throws `session_not_found`. */
 export async function findSession(
   { sessions }: RouteContext,
   tenantId: string,
@@ -58,7 +58,7 @@ export async function findSession(
 ): Promise<SessionInfo> {
   const found = await sessions.find({ tenantId, backend, key })
   if (found === null)
-    throw new CofferdamError('not_found', 'There is no session of that key on that backend now.')
+    throw new CofferdamError('session_not_found', 'There is no session of that key on that backend now.')
   return found
 }
 

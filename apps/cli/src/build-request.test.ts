@@ -114,6 +114,10 @@ describe('buildRequest', () => {
     expect(await build(['a.py', '-s', 'chat-1', '--session-scope', 'interpreter'])).toMatchObject({
       session: { key: 'chat-1', scope: 'interpreter' },
     })
+    expect(await build(['a.py', '-s', 'chat-1', '--session-must-exist'])).toMatchObject({
+      session: { key: 'chat-1', must_exist: true },
+    })
+    await expect(build(['a.py', '--session-must-exist'])).rejects.toThrow('needs --session KEY')
     await expect(build(['a.py', '--session-scope', 'files'])).rejects.toThrow(
       '--session-scope needs --session',
     )

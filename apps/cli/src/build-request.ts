@@ -15,7 +15,7 @@ import {
   type Network,
 } from '@cofferdam/contract'
 import type { CommandLine } from './command.ts'
-import { durationFlag, numberFlag, textFlag, textFlags } from './parse-command-line.ts'
+import { durationFlag, hasFlag, numberFlag, textFlag, textFlags } from './parse-command-line.ts'
 import { UsageError } from './usage-error.ts'
 
 const EXTENSIONS: Record<string, Language> = {
@@ -69,8 +69,10 @@ export function networkOf(text: string | undefined): Network {
 function sessionOf(line: CommandLine): Record<string, unknown> | undefined {
   const key = textFlag(line, 'session')
   const scope = textFlag(line, 'session-scope')
+  const must_exist = hasFlag(line, 'session-must-exist') ? true : undefined
   if (key === undefined && scope !== undefined) throw new UsageError('--session-scope needs --session KEY.')
-  return key === undefined ? undefined : withoutUndefined({ key, scope })
+  if (key === undefined && must_exist) throw new UsageError('--session-must-exist needs --session KEY.')
+  return key === undefined ? undefined : withoutUndefined({ key, scope, must_exist })
 }
 
 /** Splits `NAME=VALUE` words. Throws `UsageError`. */

@@ -41,6 +41,10 @@ export const PROGRAM_FLAGS = {
     value: 'WHAT',
     description: 'what the session keeps: files (default), interpreter (a REPL), none',
   },
+  'session-must-exist': {
+    type: 'boolean',
+    description: 'refuse to begin the session, or to begin it anew',
+  },
   preload: {
     type: 'string',
     value: 'SET',

@@ -42,6 +42,12 @@ function testLines(tests: TestReport): string[] {
   ]
 }
 
+/** Its id, and what of it the program did not find again. */
+function sessionWords({ id, fresh, interpreter }: NonNullable<ExecutionResult['session']>): string {
+  const lost = fresh ? 'fresh' : interpreter === 'restarted' ? 'its interpreter was restarted' : null
+  return lost === null ? id : `${id} (${lost})`
+}
+
 /** Everything that a person wants to know once it is over; the program's output stands apart. */
 export function resultLines(result: ExecutionResult, terminal: Terminal): string[] {
   const mark = result.ok ? terminal.style('green', '✓') : terminal.style('red', '✗')
@@ -58,7 +64,7 @@ export function resultLines(result: ExecutionResult, terminal: Terminal): string
   if (result.tests !== undefined) lines.push(...testLines(result.tests))
   if (result.install !== undefined)
     lines.push(`  installed  ${result.install.packages.length} packages by ${result.install.manager}`)
-  if (result.session_id !== undefined) lines.push(`  session    ${result.session_id}`)
+  if (result.session !== undefined) lines.push(`  session    ${sessionWords(result.session)}`)
   if (result.vendor_ref !== undefined) lines.push(`  vendor     ${result.vendor_ref}`)
   for (const artifact of result.artifacts)
     lines.push(`  artifact   ${artifact.path} (${bytesWords(artifact.size)})`)

@@ -89,14 +89,14 @@ async function endClaimed(
 ): Promise<Outcome> {
   try {
     await using lease = await deps.sessions.claim(name, deps.workerId, { waitMs: 0, signal })
-    const sessionId = lease.entry?.sessionId ?? null
+    const id = lease.entry?.sessionId ?? null
     await endSession(backend, lease, signal)
     return {
       ...outcomeWithoutRun('ok', '', ''),
       reason: null,
       failureReason: null,
       backend: backend.name,
-      sessionId,
+      session: id === null ? null : { id, fresh: false, interpreter: 'none' },
     }
   } catch (error) {
     signal.throwIfAborted()

@@ -101,7 +101,7 @@ async function askedToEnd(backend: Backend, tenantDaily: number | null = null): 
 it('ends it at its backend without opening it, forgets it, and charges nothing', async () => {
   const { backend, name, sessionId, ended } = await stage(async () => true)
   const { result, audit } = await askedToEnd(backend)
-  expect(result).toMatchObject({ ending: 'ok', session_id: sessionId, backend: backend.name })
+  expect(result).toMatchObject({ ending: 'ok', session: { id: sessionId }, backend: backend.name })
   expect(result.error_message).toBe(undefined)
   expect([audit.quota_charged, audit.backend, ended]).toEqual([false, backend.name, ['main']])
   expect(await sessions.find(name)).toBe(null)

@@ -71,8 +71,8 @@ describe('a program of a kernel', () => {
     })
     child.stderr.setEncoding('utf8').on('data', (text: string) => (said.stderr += text))
     child.stdin.end(JSON.stringify({ source: 'SOURCE', argv: [], env: {} }))
-    const [code] = (await once(child, 'close')) as [number]
-    return { code, ...said }
+    const [code, signal] = (await once(child, 'close')) as [number | null, string | null]
+    return { code: code ?? signal, ...said }
   }
 
   it('ends as the kernel says, and is asked for its value', async () => {
@@ -123,7 +123,7 @@ describe('a program of a kernel', () => {
     ] as const) {
       asked = []
       const ran = await run({ text, breaks })
-      expect([ran.code, ran.stderr]).toEqual([1, expect.stringContaining('broke off')])
+      expect([ran.code, ran.stderr]).toEqual(['SIGKILL', expect.stringContaining('broke off')])
       expect(asked.filter((code) => code === 'SOURCE')).toHaveLength(1)
     }
   })
@@ -131,7 +131,7 @@ describe('a program of a kernel', () => {
   it('fails when it is told that the kernel ended, whatever follows', async () => {
     const ended = line({ type: 'unexpected_end_of_execution' })
     const ran = await run({ text: `${BEGUN}${ended}${END}` })
-    expect([ran.code, ran.stderr]).toEqual([1, 'the kernel ended\n'])
+    expect([ran.code, ran.stderr]).toEqual(['SIGKILL', 'the kernel ended\n'])
   })
 
   it('leaves a kernel that holds no way for an interrupt, and waits until it is free', async () => {
@@ -142,8 +142,8 @@ describe('a program of a kernel', () => {
 
   it('fails when it is refused, or told what no kernel says', async () => {
     const refused = await run({ status: 404, text: 'Context not found' })
-    expect([refused.code, refused.stderr]).toEqual([1, 'the code interpreter answered 404\n'])
+    expect([refused.code, refused.stderr]).toEqual(['SIGKILL', 'the code interpreter answered 404\n'])
     for (const text of ['no json\n', '[]\n', '{}\n', `${line({ type: 'stdout' })}${END}`])
-      expect((await run({ text })).code).toBe(1)
+      expect((await run({ text })).code).toBe('SIGKILL')
   })
 })

@@ -175,7 +175,10 @@ print(json.dumps([name for name in os.environ if name.startswith('E2B_') or name
       { ...jobSpec('e2be2be2be2b', python(source)), ...change },
       AbortSignal.timeout(60_000),
     )
-    expect((await run(sandbox, source)).stdout).toBe('21 a None\n')
+    expect(await run(sandbox, source)).toMatchObject({
+      stdout: '21 a None\n',
+      exit: { interpreter: 'kept' },
+    })
     expect(await sandbox.list(['results/*'], 100)).toEqual([])
     sandbox.retire?.()
     await other[Symbol.asyncDispose]()

@@ -257,7 +257,9 @@ needs('bwrap').describe('e2b', () => {
 
     it('refuses other limits, and files of a session that is not there', async () => {
       const list = { type: 'files', op: 'list' } as const
-      await expect(open(one, { ...IN_SESSION, program: list })).rejects.toMatchObject({ code: 'not_found' })
+      await expect(open(one, { ...IN_SESSION, program: list })).rejects.toMatchObject({
+        code: 'session_not_found',
+      })
       await count(one)
       const limits = { ...spec().limits, pids: 7 }
       await expect(open(two, { ...IN_SESSION, limits })).rejects.toMatchObject({ code: 'conflict' })

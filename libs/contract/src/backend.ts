@@ -2,7 +2,8 @@
  * The seam to every place that makes sandboxes. Deadlines, output bounds, redaction, caps, audit, retries and
  * language choice live above it, once; a backend only makes, runs, reads and destroys.
  *
- * A program of type `files` is never given to `run`, and `open` makes no sandbox for it: a session that has none is `not_found`.
+ * A program of type `files` is never given to `run`, and `open` makes no sandbox for it: a session that has none is
+ * `session_not_found`.
  *
  * Life of a sandbox:   open ──write*──run──(read|list)*──dispose
  *   open     cold, or bound from a warm slot: the caller cannot tell but by time. A capability that the backend does
@@ -20,7 +21,7 @@ import type { Isolation } from './isolation.ts'
 import type { Duplex } from 'node:stream'
 import type { Language, Program } from './program.ts'
 import type { Limits, Network, SessionScope } from './request.ts'
-import type { Usage } from './result.ts'
+import type { InterpreterFinding, Usage } from './result.ts'
 import type { SessionEntry, SessionName } from './session-registry.ts'
 
 export interface Capabilities {
@@ -82,7 +83,13 @@ export interface SandboxSpec {
   preload: string | null
   reuse: 'job' | 'session' | 'tenant'
   /** Set exactly when `reuse` is `session`. */
-  session: { key: string; scope: SessionScope; idleMs: number | null } | null
+  session: {
+    key: string
+    scope: SessionScope
+    idleMs: number | null
+    /** `open` throws `session_not_found` where it would have to begin the session. Left out: it begins it. */
+    mustExist?: boolean
+  } | null
 }
 
 /** Enough for another worker to kill the sandbox. JSON, below 1 KiB, no secrets. */
@@ -164,6 +171,8 @@ export interface Exit {
   valueJson?: string
   /** What a vendor itself says that the run took, as it came, in its own unit. */
   serviceExecutionTime?: number
+  /** Which interpreter a session of scope `interpreter` ran the script in; left out where none is kept. */
+  interpreter?: InterpreterFinding
 }
 
 export interface Sandbox extends AsyncDisposable {
@@ -210,7 +219,8 @@ export interface Backend extends AsyncDisposable {
   prewarm?(): void
   /**
    * Throws `backend_unavailable` (with `details.full: true` when its vendor takes no more now, and will when something ends) |
-   * `capability_missing` | `interpreter_not_ready` | `sandbox_open_failed`; never leaves anything behind when it throws.
+   * `capability_missing` | `interpreter_not_ready` | `sandbox_open_failed`; for a session also `conflict` | `session_not_found`. Never
+   * leaves anything behind when it throws.
    */
   open(spec: SandboxSpec, signal: AbortSignal): Promise<Sandbox>
   /** Destroys one sandbox of any owner by its ref; true when something was there. */

@@ -68,7 +68,7 @@ export function outcomeWithoutRun(ending: Ending, reason: string, failureReason:
     failureReason: failureReason.slice(0, BOUNDS.failureReasonLength),
     reason,
     outboundHosts: [],
-    sessionId: null,
+    session: null,
   }
 }
 
@@ -102,7 +102,7 @@ export function composeAttempt(facts: AttemptFacts): AttemptRecord {
     ...(outcome.tests === undefined ? {} : { tests: outcome.tests }),
     ...(outcome.install === undefined ? {} : { install: outcome.install }),
     ...(outcome.workspace === undefined ? {} : { workspace: outcome.workspace }),
-    ...(outcome.sessionId === null ? {} : { session_id: outcome.sessionId }),
+    ...(outcome.session === null ? {} : { session: outcome.session }),
     ...(outcome.vendorRef === undefined ? {} : { vendor_ref: outcome.vendorRef }),
     backend: outcome.backend,
     isolation: outcome.isolation,
@@ -179,7 +179,7 @@ function auditRow(
     run_id: request.run_id ?? null,
     template_id: request.template_id ?? null,
     tool_call_id: request.tool_call_id ?? null,
-    session_id: result.session_id ?? null,
+    session_id: result.session?.id ?? null,
     environment_id: request.environment,
     invocation_source: request.invocation_source ?? 'queue',
     backend: outcome.backend,

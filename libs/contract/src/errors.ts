@@ -61,6 +61,13 @@ export const ERRORS = {
     'There is no such thing.',
     'Check the id; results are kept for the retention time of the tenant.',
   ),
+  session_not_found: entry(
+    404,
+    'never',
+    false,
+    'The session does not exist (any more).',
+    'Begin a new one: send the request without session.must_exist, or with another session.key.',
+  ),
   method_not_allowed: entry(
     405,
     'never',

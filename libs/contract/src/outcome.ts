@@ -1,8 +1,7 @@
 /** What the executor hands back for one attempt: everything the result and the audit row need, and nothing of the queue. */
 import type { Ending } from './endings.ts'
 import type { Isolation } from './isolation.ts'
-import type { SessionId } from './ids.ts'
-import type { Artifact, InstallReport, OmittedArtifact, TestReport, Usage } from './result.ts'
+import type { Artifact, InstallReport, OmittedArtifact, SessionTurn, TestReport, Usage } from './result.ts'
 import type { WorkspaceReport } from './workspace.ts'
 
 /** One output stream after counting, redacting and truncating (in that order). */
@@ -51,7 +50,8 @@ export interface Outcome {
   reason: string | null
   /** `host:port` of every connection that was opened, in order of first use, at most 256. */
   outboundHosts: string[]
-  sessionId: SessionId | null
+  /** Null outside of sessions, and where no sandbox was opened. */
+  session: SessionTurn | null
   /** Preferred backends that could not open a sandbox before this one did, or before the attempt gave up. */
   passedOver?: readonly { backend: string; reason: string }[]
   tests?: TestReport

@@ -191,6 +191,8 @@ export const executionRequestSchema = z
         key: nameSchema,
         scope: z.enum(SESSION_SCOPES).default('files'),
         idle_ms: z.int().min(1000).max(3_600_000).optional(),
+        /** Refuses the execution with `session_not_found`, uncharged, where it would begin the session or begin it anew. */
+        must_exist: z.boolean().optional(),
       })
       .optional(),
     limits: limitsSchema.prefault({}),

@@ -118,6 +118,25 @@ export const installReportSchema = z.strictObject({
 })
 export type InstallReport = z.infer<typeof installReportSchema>
 
+/** What a program can find of the interpreter that a session keeps; see `interpreter` of `sessionTurnSchema`. */
+export const INTERPRETER_FINDINGS = ['kept', 'restarted', 'none'] as const
+export type InterpreterFinding = (typeof INTERPRETER_FINDINGS)[number]
+
+/** What an execution found of its session. */
+export const sessionTurnSchema = z.strictObject({
+  /** Of the session's sandbox: another id means another sandbox. */
+  id: z.string(),
+  /** True when nothing of an earlier execution was there. */
+  fresh: z.boolean(),
+  /**
+   * `kept`: the program ran in the interpreter of earlier ones, with their names. `restarted`: that interpreter has ended since (it
+   * exited, or was killed for memory), so the program ran in a new one, without these names. `none`: there was none to go on with:
+   * the first program of its language, one that is no script, another scope than `interpreter`, or no word of it before a forced stop.
+   */
+  interpreter: z.enum(INTERPRETER_FINDINGS),
+})
+export type SessionTurn = z.infer<typeof sessionTurnSchema>
+
 export const resultSchema = z.strictObject({
   ok: z.boolean(),
   execution_id: executionIdSchema,
@@ -148,7 +167,8 @@ export const resultSchema = z.strictObject({
   env_dropped: z.array(z.string()).max(BOUNDS.envCount).optional(),
   tests: testReportSchema.optional(),
   install: installReportSchema.optional(),
-  session_id: z.string().optional(),
+  /** Absent outside of sessions, and where no sandbox was opened. */
+  session: sessionTurnSchema.optional(),
   /** What the vendor's own logs call the sandbox: a session id, `claim/pod`, …; absent where no sandbox of a vendor was opened. */
   vendor_ref: z.string().max(BOUNDS.vendorRefLength).optional(),
   /** What became of the files that it changed; absent without a workspace, and where nothing ran. */

@@ -17,7 +17,9 @@ import type { FullBackends } from './full-backends.ts'
 import { LEAK_HOLD_MS, holdSandbox, type HeldSandbox, type HoldOptions } from './held-sandbox.ts'
 import {
   isFull,
+  isMissingSession,
   isOfTheSession,
+  MISSING_SESSION,
   refusalOf,
   saysNothingOfTheBackend,
   withoutRoom,
@@ -122,6 +124,10 @@ async function tryOpen(
     full.abandoned(backend.name)
     if (signal.aborted) circuits.abandoned(backend.name)
     signal.throwIfAborted()
+    if (isMissingSession(error, spec)) {
+      circuits.abandoned(backend.name)
+      return MISSING_SESSION
+    }
     if (isOfTheSession(error)) {
       circuits.abandoned(backend.name)
       throw new ProvisioningFailure(error.code, error.message, { cause: error })

@@ -4,7 +4,7 @@ import type { CollectedArtifacts } from './artifacts.ts'
 import type { RunEnd } from './deadlines.ts'
 import { describeErrorLine } from './error-line.ts'
 import { failureReason } from './failure-reason.ts'
-import { placeOf } from './held-sandbox.ts'
+import { placeOf, turnOf } from './held-sandbox.ts'
 import type { Output } from './output.ts'
 import { keyOf, type ProgramRun } from './program-run.ts'
 import { decideEnding, NOT_BEGUN, SESSION_TIMEOUT, type Evidence } from './verdict.ts'
@@ -62,7 +62,7 @@ export async function conclude(
     redactionCount: output.redactionCount,
     began: verdict.reason !== NOT_BEGUN,
     outboundHosts: [...(egress?.hosts ?? [])],
-    sessionId: held.sandbox.session?.id ?? null,
+    session: turnOf(held.sandbox, exit?.interpreter),
     ...(workspace === undefined ? {} : { workspace }),
   }
 }

@@ -290,7 +290,7 @@ describe('where it runs', () => {
     })
   })
 
-  it.each(['conflict', 'not_found', 'fenced'] as const)(
+  it.each(['conflict', 'session_not_found', 'fenced'] as const)(
     'ends with %s of a session where it is, and rests no backend for it',
     async (code) => {
       const own = scriptedBackend({
@@ -309,6 +309,27 @@ describe('where it runs', () => {
       expect([own.specs.length, other.specs.length]).toEqual([5, 0])
     },
   )
+
+  it('looks for a session that must exist on each backend, and refuses when none has it', async () => {
+    const without = (name: string) =>
+      scriptedBackend({
+        name,
+        open: () => Promise.reject(new CofferdamError('session_not_found')),
+      })
+    const [a, b] = [without('a'), without('b')]
+    const asked = attemptOf({ session: { key: 'k', scope: 'files', must_exist: true } })
+    const found = harness([a, scriptedBackend({ name: 'c' })])
+    expect(await found.executor.execute(asked)).toMatchObject({ ending: 'ok', backend: 'c' })
+    const { executor } = harness([a, b], { circuit: { threshold: 1 } })
+    for (let n = 0; n < 2; n++)
+      expect(await executor.execute(asked)).toMatchObject({
+        ending: 'provisioning',
+        reason: 'session_not_found',
+        failureReason: expect.stringMatching(/a has no session.*b has no session/),
+        began: false,
+      })
+    expect(a.specs[0]?.session).toEqual({ key: 'k', scope: 'files', idleMs: null, mustExist: true })
+  })
 
   it('gives up after three opens and names each', async () => {
     const backends = ['a', 'b', 'c', 'd'].map((name) => failing(name, 'sandbox_open_failed'))

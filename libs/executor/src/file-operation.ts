@@ -22,6 +22,7 @@ import {
   type SessionScope,
   unlessAborted,
 } from '@cofferdam/contract'
+import { turnOf } from './held-sandbox.ts'
 import { withDeadline } from './with-deadline.ts'
 import type { Clock } from './clock.ts'
 
@@ -57,7 +58,7 @@ export async function operateOnFiles(parts: FileOperationParts): Promise<Outcome
   let done: Done
   if (isNew(parts)) {
     sandbox.retire?.()
-    done = failed('not_found', 'The session has no sandbox any more.')
+    done = failed('session_not_found', 'The session has no sandbox any more.')
   } else {
     try {
       done = await unlessAborted(operate(parts, bound.signal), bound.signal)
@@ -76,7 +77,7 @@ export async function operateOnFiles(parts: FileOperationParts): Promise<Outcome
     backend: sandbox.ref.backend,
     isolation: sandbox.isolation,
     warm: sandbox.warm,
-    sessionId: sandbox.session?.id ?? null,
+    session: turnOf(sandbox),
   }
 }
 

@@ -6,7 +6,7 @@
  *   held ──dispose──▶ destroying ──proof within `proofMs`──▶ gone
  *                         └──no proof, or dispose threw──▶ leaked (reported once)
  */
-import { BOUNDS, type Outcome, type Sandbox } from '@cofferdam/contract'
+import { BOUNDS, type Outcome, type Sandbox, type SessionTurn } from '@cofferdam/contract'
 import { settlesWithin, type Clock } from './clock.ts'
 import type { MemoryLease } from './memory-budget.ts'
 
@@ -46,6 +46,12 @@ export function vendorRefOf({ ref: { vendorRef } }: Pick<Sandbox, 'ref'>): strin
     /^[\x21-\x7e]+$/.test(vendorRef)
   return isSound ? vendorRef : null
 }
+
+/** What an outcome says of the session; `interpreter` where a program told. */
+export const turnOf = (
+  { session }: Sandbox,
+  interpreter: SessionTurn['interpreter'] = 'none',
+): SessionTurn | null => (session === null ? null : { ...session, interpreter })
 
 export interface HoldOptions {
   clock: Clock

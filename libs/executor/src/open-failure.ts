@@ -1,5 +1,5 @@
 /** What an `open` that failed says of its backend, and what the backend is passed over for. */
-import { isCofferdamError, type CofferdamError } from '@cofferdam/contract'
+import { isCofferdamError, type CofferdamError, type SandboxSpec } from '@cofferdam/contract'
 import type { NoRoom } from './full-backends.ts'
 import type { Rejection, RejectionReason } from './select-backend.ts'
 
@@ -16,7 +16,7 @@ const SAYS_NOTHING_OF_THE_BACKEND: ReadonlySet<string> = new Set<RejectionReason
 export const saysNothingOfTheBackend = ({ reason }: Refusal): boolean =>
   SAYS_NOTHING_OF_THE_BACKEND.has(reason)
 
-const OF_THE_SESSION: ReadonlySet<string> = new Set(['conflict', 'not_found', 'fenced'])
+const OF_THE_SESSION: ReadonlySet<string> = new Set(['conflict', 'session_not_found', 'fenced'])
 
 /**
  * The session is there and cannot be had like this (other limits, in use, another worker's meanwhile), or is asked for and gone: no
@@ -24,6 +24,16 @@ const OF_THE_SESSION: ReadonlySet<string> = new Set(['conflict', 'not_found', 'f
  */
 export const isOfTheSession = (error: unknown): error is CofferdamError =>
   isCofferdamError(error) && OF_THE_SESSION.has(error.code)
+
+/** An execution that only goes on in a session looks for it on each of its backends. */
+export const isMissingSession = (error: unknown, { session }: Pick<SandboxSpec, 'session'>): boolean =>
+  session?.mustExist === true && isCofferdamError(error) && error.code === 'session_not_found'
+
+/** What a backend is passed over for that does not have it. */
+export const MISSING_SESSION: Refusal = {
+  reason: 'session_not_found',
+  detail: 'has no session of this key (any more)',
+}
 
 /** The vendor takes no more for now, and will when something ends (contract: `open`). */
 export const isFull = (error: unknown): error is CofferdamError =>

@@ -35,5 +35,10 @@ export function specOf(
 function sessionOf({ session }: Attempt['request']): SandboxSpec['session'] {
   return session === undefined
     ? null
-    : { key: session.key, scope: session.scope, idleMs: session.idle_ms ?? null }
+    : {
+        key: session.key,
+        scope: session.scope,
+        idleMs: session.idle_ms ?? null,
+        mustExist: session.must_exist ?? false,
+      }
 }

@@ -30,6 +30,7 @@ export type RejectionReason =
   | 'circuit_open'
   | 'interpreter_not_ready'
   | 'sandbox_open_failed'
+  | 'session_not_found'
 
 export interface Rejection {
   backend: string
@@ -129,6 +130,7 @@ export function nothingLeft(rejections: readonly Rejection[]): ProvisioningFailu
 const NEAREST_FIRST: readonly RejectionReason[] = [
   // Before all others: it will have room.
   'backend_full',
+  'session_not_found',
   'sandbox_open_failed',
   'interpreter_not_ready',
   'circuit_open',

@@ -1,7 +1,7 @@
 /** What the agent says in JSON (R and X) and in binary (A), parsed: strict, because the program may have forged it. */
 import { constants } from 'node:os'
 import { z } from 'zod'
-import { BOUNDS, type Exit, type Usage } from '@cofferdam/contract'
+import { BOUNDS, INTERPRETER_FINDINGS, type Exit, type Usage } from '@cofferdam/contract'
 import { PROTOCOL_VERSION, violation } from './protocol.ts'
 
 const count = z.int().min(0).max(Number.MAX_SAFE_INTEGER)
@@ -60,6 +60,8 @@ const exitSchema = z.strictObject({
   leftovers: z.boolean(),
   /** Whether the interpreter that the session keeps waits for its next run; only with `keepInterpreter`. */
   alive: z.boolean().optional(),
+  /** Whether it was one that earlier runs left; only with `keepInterpreter`, and not said by the first agents of protocol 1. */
+  interpreter: z.enum(INTERPRETER_FINDINGS).optional(),
 })
 
 function json(payload: Buffer, frame: string): unknown {
@@ -101,6 +103,7 @@ export function parseExit(payload: Buffer, valueJson: string | undefined): { exi
     pidsLimitHit: (seen.pidsHit ?? 0) > 0,
     diskLimitHit: seen.diskFull,
     ...(valueJson === undefined ? {} : { valueJson }),
+    ...(seen.interpreter === undefined ? {} : { interpreter: seen.interpreter }),
   }
   return { exit, alive: seen.alive === true }
 }

@@ -1,6 +1,6 @@
 /** Sessions that keep their interpreter: state between runs, ends of a run that are not its end, and what may not go on. */
 import { readFileSync, readdirSync } from 'node:fs'
-import type { Language, Program } from '@cofferdam/contract'
+import type { Exit, Language, Program } from '@cofferdam/contract'
 import { afterAll, beforeAll, expect, test, vi } from 'vitest'
 import { openLab, stop, type Agent, type Lab, type Ran } from './start-agent.ts'
 
@@ -230,7 +230,41 @@ test.each([
   await step('x = 1')
   expect((await step(source)).exit).toMatchObject(exit)
   expect(agent.session.interpreterAlive()).toBe(false)
-  expect((await step('print("x" in globals())')).stdout).toBe('False\n')
+  expect(await step('print("x" in globals())')).toMatchObject({
+    stdout: 'False\n',
+    exit: { interpreter: 'restarted' },
+  })
+  expect((await step('1')).exit.interpreter).toBe('kept')
+  await stop(agent)
+})
+
+const PYTHON_SAYS = 'print("out", x)\nimport sys; print("err", file=sys.stderr)'
+const NODE_SAYS = 'console.log("out", globalThis.x); console.error("err")'
+const BASH_SAYS = 'echo out $x; echo err >&2'
+test.each<[Language, string, string, Exit['interpreter'], string]>([
+  ['python', 'os.close(1)', PYTHON_SAYS, 'kept', 'out 1\n'],
+  ['python', 'os.close(0); os.close(2)', PYTHON_SAYS, 'kept', 'out 1\n'],
+  ['python', 'import sys; sys.stdout.close(); sys.stderr.detach()', PYTHON_SAYS, 'kept', 'out 1\n'],
+  ['python', 'n = os.open("/dev/null", 1); os.dup2(n, 1); os.dup2(n, 2)', PYTHON_SAYS, 'kept', 'out 1\n'],
+  ['python', 'os.closerange(3, 198)', 'x = 2\n' + PYTHON_SAYS, 'restarted', 'out 2\n'],
+  ['javascript', 'require("fs").closeSync(1)', NODE_SAYS, 'restarted', 'out undefined\n'],
+  ['javascript', 'process.stderr.end()', NODE_SAYS, 'restarted', 'out undefined\n'],
+  ['javascript', 'require("fs").closeSync(0)', NODE_SAYS, 'kept', 'out 1\n'],
+  ['bash', 'exec 1>&-', BASH_SAYS, 'kept', 'out 1\n'],
+  ['bash', 'exec 0<&- >/dev/null 2>&1', BASH_SAYS, 'kept', 'out 1\n'],
+])('in %s, output arrives after a run that did %s', async (language, closes, says, interpreter, stdout) => {
+  const { agent, step } = await session(language, false)
+  const sets = { python: 'import os\nx = 1', javascript: 'var x = 1', typescript: '', bash: 'x=1' }[language]
+  expect((await step(sets)).exit).toMatchObject({ exitCode: 0, interpreter: 'none' })
+  expect((await step(closes)).exit).toMatchObject({ exitCode: 0, interpreter: 'kept' })
+  expect(await step(says)).toMatchObject({ stdout, stderr: 'err\n', exit: { exitCode: 0, interpreter } })
+  await stop(agent)
+})
+
+test('what a run writes after it closed its output arrives with it, not with the next', async () => {
+  const { agent, step } = await session('python', false)
+  expect((await step('import os\nos.close(1)\nprint("late")')).stdout).toBe('late\n')
+  expect((await step('print("next")')).stdout).toBe('next\n')
   await stop(agent)
 })
 
@@ -241,7 +275,10 @@ test('clean keeps the interpreter with its files, or ends it', async () => {
   expect((await step('print(x, open("f").read())')).stdout).toBe('1 f\n')
   await agent.session.clean('files')
   expect(agent.session.interpreterAlive()).toBe(false)
-  expect((await step('print("x" in globals(), open("f").read())')).stdout).toBe('False f\n')
+  expect(await step('print("x" in globals(), open("f").read())')).toMatchObject({
+    stdout: 'False f\n',
+    exit: { interpreter: 'none' },
+  })
   await agent.session.clean('none')
   expect((await step('import os\nprint(os.listdir())')).stdout).toBe("['main.py']\n")
   await vi.waitFor(() => expect(childrenOf(agent.child.pid!).length).toBeGreaterThan(0), 20_000)

@@ -137,7 +137,7 @@ export const BACKEND_LOG_FACTS: Readonly<Record<string, LogFacts>> = {
     level: 'warn',
     from: 'worker',
     about:
-      'A session goes on in a fresh place, under another `session_id`. Often: a program works against the cleaning.',
+      'A session goes on in a fresh place, under another id. Often: a program works against the cleaning.',
   },
   'a warm slot was not destroyed': { level: 'warn', from: 'worker', about: 'The janitor tries again.' },
   'a warm slot did not start': {

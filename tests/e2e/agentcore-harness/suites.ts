@@ -86,9 +86,9 @@ async function crossTenant(stage: Stage): Promise<void> {
   for (const [at, tenant] of tenants.entries()) {
     assert.ok(wrote[at]?.ok, `${wrote[at]?.ending}: ${wrote[at]?.error_message}`)
     assert.equal(peeked[at]?.stdout.trim(), tenant.id)
-    assert.equal(peeked[at]?.session_id, wrote[at]?.session_id)
+    assert.equal(peeked[at]?.session?.id, wrote[at]?.session?.id)
   }
-  assert.notEqual(wrote[0]?.session_id, wrote[1]?.session_id)
+  assert.notEqual(wrote[0]?.session?.id, wrote[1]?.session?.id)
 
   const [mine, theirs] = [await stage.rows(tenants[0].id), await stage.rows(tenants[1].id)]
   assert.deepEqual([mine.length, theirs.length], [2, 2])

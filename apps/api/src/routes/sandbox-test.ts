@@ -109,7 +109,7 @@ export function sandboxTest(app: App, context: RouteContext): void {
         exit_code: body.exit_code,
         files_synced_back: body.workspace?.applied.length ?? 0,
         duration_ms: body.duration_ms,
-        session_id: body.session_id ?? null,
+        session_id: body.session?.id ?? null,
         execution_id: body.execution_id,
         error_message: body.error_message ?? null,
         phases: await phasesOf(context, body.execution_id),

@@ -138,6 +138,21 @@ export function reuse(h: Harness): void {
         expect(second.warm).toBe(true)
       })
 
+  test('refuses to begin a session that must exist, and goes on in one that does', async () => {
+    const scope = scopes.includes('files') ? 'files' : 'interpreter'
+    const named = { key: newKey(), scope, idleMs: null } as const
+    const change: SpecChange = { reuse: 'session', session: named }
+    const mustExist: SpecChange = { reuse: 'session', session: { ...named, mustExist: true } }
+    const missing = { code: 'session_not_found' }
+    await expect(h.open(programs.exit(0), mustExist)).rejects.toMatchObject(missing)
+    const begun = await turn(programs.exit(0), change)
+    expect((await turn(programs.exit(0), mustExist)).session).toEqual({ id: begun.session?.id, fresh: false })
+    const last = await h.open(programs.exit(0), mustExist)
+    last.retire?.()
+    await last[Symbol.asyncDispose]()
+    await expect(h.open(programs.exit(0), mustExist)).rejects.toMatchObject(missing)
+  })
+
   if (scopes.includes('none'))
     test('executions of a tenant that share a sandbox find nothing of each other', async () => {
       const change: SpecChange = { reuse: 'tenant', tenantId: `tenant-${newKey()}` }

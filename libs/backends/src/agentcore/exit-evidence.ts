@@ -19,6 +19,7 @@ export function fromAnswer({ head, stdout, stderr }: Answer): Ended {
     pidsLimitHit: false,
     diskLimitHit: head.disk_full ?? false,
     ...(exit.value == null ? {} : { valueJson: exit.value }),
+    ...(exit.interpreter === undefined ? {} : { interpreter: exit.interpreter }),
     stdout,
     stderr,
   }

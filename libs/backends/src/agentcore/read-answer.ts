@@ -1,7 +1,7 @@
 /** The answer of a cell, found in what a tool printed: one line, named by the request's nonce, of bounded size. */
 import { promisify } from 'node:util'
 import { inflate } from 'node:zlib'
-import { CofferdamError } from '@cofferdam/contract'
+import { CofferdamError, INTERPRETER_FINDINGS } from '@cofferdam/contract'
 import { z } from 'zod'
 import type { ToolResult } from './consume-stream.ts'
 
@@ -27,6 +27,8 @@ const headSchema = z.object({
       killed: z.boolean().optional(),
       oom: count.optional(),
       wall_ms: z.number().min(0).optional(),
+      /** Of a program in the session's own interpreter. Cells of earlier releases do not say so. */
+      interpreter: z.enum(INTERPRETER_FINDINGS).optional(),
     })
     .optional(),
   bytes: z.tuple([count, count]).optional(),

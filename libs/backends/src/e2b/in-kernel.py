@@ -207,7 +207,9 @@ def main():
         return 130, None
     except Broken as error:
         sys.stderr.write("%s\n" % error)
-        return 1, None
+        sys.stderr.flush()
+        # Whether the kernel still has the session's names is not known. By this end the worker sees that nothing may go on in it.
+        os.kill(os.getpid(), signal.SIGKILL)
 
 
 cofferdam_code, cofferdam_value = main()

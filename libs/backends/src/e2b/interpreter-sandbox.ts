@@ -42,9 +42,11 @@ export class InterpreterSandbox extends RemoteSandbox {
       { type: 'script', language: 'python', source: readFileSync(IN_KERNEL, 'utf8') },
       { ...io, stdin: Buffer.from(JSON.stringify(given)) },
     )
-    // Killed before the kernel was known to be free: what came next would wait behind this program.
+    // Killed before the kernel was known to be free, or because it had ended: nothing goes on in it.
     if (exit.signal !== null) this.retire()
-    return exit
+    if (this.session === null) return exit
+    // The kernel is there from the sandbox's first moment, and the session ends with it.
+    return { ...exit, interpreter: this.session.fresh ? 'none' : 'kept' }
   }
 }
 

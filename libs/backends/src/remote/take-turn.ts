@@ -17,7 +17,7 @@ import {
   type SessionEntry,
   type SessionLease,
 } from '@cofferdam/contract'
-import { noSession } from '../warm/session-refusals.ts'
+import { refuseBeginning } from '../warm/session-refusals.ts'
 import { atRest, idleMsOf, inTurn, isSpent, isTooOld } from './session-entry.ts'
 import type { SessionKeeper } from './session-keeper.ts'
 
@@ -41,7 +41,7 @@ export interface KeptTurn<Held> extends Pick<Begun<Held>, 'held' | 'entry' | 'is
   end: (isLost: boolean) => Promise<void>
 }
 
-/** Throws `conflict` for a session of another kind or that stays held, `not_found` for files of none, and as the keeper's start. */
+/** Throws `conflict` for a session of another kind or that stays held, `session_not_found` for one that may not begin it, and as the keeper's start. */
 export async function takeTurn<Held>(
   keeper: SessionKeeper<Held>,
   spec: SandboxSpec,
@@ -92,8 +92,7 @@ async function beginAnew<Held>(
   lease: SessionLease,
   signal: AbortSignal,
 ): Promise<Begun<Held>> {
-  // What is done with files only ever finds a session; it makes none.
-  if (spec.program.type === 'files') throw noSession()
+  refuseBeginning(spec)
   signal.throwIfAborted()
   const epoch = lease.nextEpoch
   const idleMs = idleMsOf(spec, null, keeper.limits)

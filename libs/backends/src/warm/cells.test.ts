@@ -293,7 +293,7 @@ const files = (key: string): SandboxSpec => ({
 test('what is done with files finds the session whatever its limits, and makes none', async () => {
   const on = stage({ instant: true })
   const { cells, take } = open(on)
-  await expect(take(files('a'))).rejects.toMatchObject({ code: 'not_found' })
+  await expect(take(files('a'))).rejects.toMatchObject({ code: 'session_not_found' })
   expect(cells.count).toBe(0)
   const first = await take(inSession('a'))
   const waiting = take(files('a'))
@@ -302,7 +302,7 @@ test('what is done with files finds the session whatever its limits, and makes n
   expect([turn.slot === first.slot, turn.session?.fresh]).toEqual([true, false])
   const behind = take(files('a'))
   await turn.end(true)
-  await expect(behind).rejects.toMatchObject({ code: 'not_found' })
+  await expect(behind).rejects.toMatchObject({ code: 'session_not_found' })
   expect(cells.count).toBe(0)
 })
 

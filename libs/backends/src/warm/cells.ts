@@ -19,7 +19,7 @@ import {
 } from '@cofferdam/contract'
 import { SILENT, type BackendLogger } from '../deps.ts'
 import { createCellDomains, type Cell, type Domain } from './cell-domains.ts'
-import { noSession, unlike } from './session-refusals.ts'
+import { refuseBeginning, unlike } from './session-refusals.ts'
 import { shownCell } from './shown-cell.ts'
 import { bytesOf, type CellSlot, type SlotKind, type SlotSpec } from './slot.ts'
 import type { DropReason, WarmDeps, WarmEvent } from './warm-deps.ts'
@@ -79,8 +79,7 @@ export function createCells<S extends CellSlot>(parts: {
   ): Promise<Cell<S>> {
     try {
       if (closed) throw new CofferdamError('shutting_down')
-      // What is done with files only ever finds a session; it makes none.
-      if (spec.program.type === 'files') throw noSession()
+      refuseBeginning(spec)
       if (domains.count > settings.max) evict()
       const slot = await parts.start({ ...kind, slotId: newSandboxId(), owner: spec.owner }, signal)
       if (closed) {

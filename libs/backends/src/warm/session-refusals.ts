@@ -2,9 +2,10 @@
 import { CofferdamError, type SandboxSpec, type SessionScope } from '@cofferdam/contract'
 import type { SlotLimits } from './slot.ts'
 
-/** There is nothing whose files could be looked at. */
-export const noSession = (): CofferdamError =>
-  new CofferdamError('not_found', 'The session has no sandbox any more.')
+/** Throws `session_not_found` for an execution that only ever goes on in a session: a look at its files, or one that says so. */
+export function refuseBeginning({ program, session }: Pick<SandboxSpec, 'program' | 'session'>): void {
+  if (program.type === 'files' || session?.mustExist === true) throw new CofferdamError('session_not_found')
+}
 
 /**
  * A session is one place: it cannot have other limits or keep other things for one of its executions. Null where it fits;

@@ -1,5 +1,7 @@
 # The shell that a session keeps: reads what to run on descriptor 198, sources it, says its code on 199. `exit` in a run ends
 # the shell, as does an error under `set -e`; the next run then gets a fresh one. Fields end with NUL, their number comes first.
+# Copies of its outputs: each run gets its own anew, whatever an earlier one closed or put in their place.
+exec 195>&1 196>&2
 while IFS= builtin read -r -d '' -u 198 __cofferdam_n; do
   {
     __cofferdam=()
@@ -14,6 +16,6 @@ while IFS= builtin read -r -d '' -u 198 __cofferdam_n; do
     builtin set -- "${__cofferdam[@]:3:${__cofferdam[2]}}"
     builtin unset __cofferdam __cofferdam_field __cofferdam_n
   } 2>/dev/null
-  builtin source "$__cofferdam_entry" "$@" <"$__cofferdam_input" 198<&- 199>&-
+  builtin source "$__cofferdam_entry" "$@" <"$__cofferdam_input" >&195 2>&196 195>&- 196>&- 198<&- 199>&-
   { builtin printf 'D%d\n' "$?" >&199; } 2>/dev/null
 done

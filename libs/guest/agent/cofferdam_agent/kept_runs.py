@@ -18,12 +18,18 @@ class KeptRuns:
         self.meters = meters
         self.warm = warm
         self.kept = kept
+        # Families that had one, which a program of the session counts on.
+        self.known = set()
 
     def bind(self, run, env):
         self.warm.release()
         family = FAMILIES[run.language]
-        if family not in self.kept:
+        if family in self.kept:
+            run.found = "kept"
+        else:
+            run.found = "restarted" if family in self.known else "none"
             self.kept[family] = Kept(self.start(run, env), family)
+            self.known.add(family)
         run.session = self.kept[family]
         run.session.run = run
         run.child = run.session.child
@@ -90,6 +96,12 @@ class KeptRuns:
                 continue
             if not kept.stop() or not kept.kill_children(time.monotonic() + 1):
                 self.end(kept)
+
+    def forget(self):
+        """What comes next is to find none of them, and counts on none."""
+        for kept in list(self.kept.values()):
+            self.end(kept)
+        self.known.clear()
 
     def end(self, kept):
         self.kept.pop(kept.family, None)

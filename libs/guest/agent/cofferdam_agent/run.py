@@ -35,6 +35,8 @@ class Run:
         self.may_rest = False
         self.peak_kb = None
         self.session = None
+        # Whether the session had kept an interpreter for it: kept, restarted, none.
+        self.found = "none"
         self.begun = False
         self.alive = False
         # Port on the loopback where the program may connect; None when it may not.
@@ -261,7 +263,7 @@ class Run:
             "outDropped": out.dropped,
             "errDropped": err.dropped,
             "leftovers": not self.proven_gone,
-            **({"alive": self.alive} if self.keep else {}),
+            **({"alive": self.alive, "interpreter": self.found} if self.keep else {}),
         }
 
     def _peak_kb(self):

@@ -154,8 +154,9 @@ class Surroundings:
             raise WorkError(REFUSED, "this agent keeps no cell")
         self.settle()
         if keep != "interpreter":
-            for kept in list(self.kept.values()):
-                self.kept_runs.end(kept)
+            if self.kept_runs is not None:
+                self.kept_runs.forget()
+            self.put_off = None
         if not self.kill_others(on_reaped):
             raise WorkError(IO_ERROR, "processes are left")
         self.cell.clean(keep)

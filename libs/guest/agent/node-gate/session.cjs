@@ -16,6 +16,9 @@ function serve(gate) {
   let code = 0
   let isRunning = false
   let mayReport = false
+  const outputs = [1, 2].map(pipeOf)
+  let haveEnded = false
+  for (const name of ['stdout', 'stderr']) onEnded(name, () => (haveEnded = true))
 
   globalThis.require = createRequire(path.join(process.cwd(), 'main.js'))
   globalThis.module = { exports: {} }
@@ -34,8 +37,8 @@ function serve(gate) {
   function next() {
     if (isRunning) end()
     const { stdin, entry, argv, env } = gate.nextRun()
-    fs.closeSync(0)
-    // The lowest free number is 0 again.
+    // The lowest free number is 0 then, also where an earlier run closed its input: the outputs are open.
+    if (isOpen(0)) fs.closeSync(0)
     fs.openSync(stdin === '' ? '/dev/null' : stdin)
     if (stdin !== '') fs.unlinkSync(stdin)
     forgetStdin()
@@ -85,9 +88,51 @@ function serve(gate) {
   function end() {
     isRunning = false
     const asked = Number(process.exitCode ?? 0)
-    gate.done(code !== 0 ? code : asked & 255)
+    const said = code !== 0 ? code : asked & 255
+    if (!hasOutputs()) process.reallyExit(said)
+    gate.done(said)
+  }
+
+  /**
+   * Whether the next run's output would arrive. What a program closed or ended cannot be made good here, so the interpreter ends and
+   * the next run gets a fresh one.
+   */
+  function hasOutputs() {
+    return !haveEnded && outputs.every((pipe, at) => pipe === pipeOf(at + 1))
   }
 }
+
+/**
+ * Hears that a program ended one of its outputs, which Node.js hides afterwards: the stream then says that it can be written, and every
+ * write fails. The stream itself is still made when the program first asks for it.
+ */
+function onEnded(name, listener) {
+  const own = Object.getOwnPropertyDescriptor(process, name)
+  let stream
+  Object.defineProperty(process, name, {
+    configurable: true,
+    enumerable: true,
+    get() {
+      if (stream === undefined) {
+        stream = own.get.call(process)
+        stream.once('finish', listener)
+      }
+      return stream
+    },
+  })
+}
+
+/** What stands behind a descriptor; null for nothing. */
+function pipeOf(fd) {
+  try {
+    const { dev, ino } = fs.fstatSync(fd)
+    return `${dev}:${ino}`
+  } catch {
+    return null
+  }
+}
+
+const isOpen = (fd) => pipeOf(fd) !== null
 
 const ownKeys = (value) => (value !== null && typeof value === 'object' ? Object.keys(value).join('\0') : '')
 

@@ -13,8 +13,14 @@ import traceback
 import _signal
 
 
+# Standard output and error: descriptor, its copy beside the control pipes (198, 199), and how CPython opens it for a pipe.
+OUTPUTS = ((1, 195, "stdout", -1, "surrogateescape"), (2, 196, "stderr", 1, "backslashreplace"))
+
+
 def serve(gate, fd_in, fd_out):
     sys.modules.pop("sitecustomize", None)
+    for fd, copy, *_ in OUTPUTS:
+        os.dup2(fd, copy, False)
     for fd in (fd_in, fd_out):
         os.set_inheritable(fd, False)
     space = sys.modules["__main__"].__dict__
@@ -43,9 +49,32 @@ def serve(gate, fd_in, fd_out):
         if os.getpid() != own_pid:
             os._exit(code)  # A fork of the program came to the end of the source.
         try:
+            restore_outputs()
+            flush()  # What was written after the outputs were closed belongs to this run.
             os.write(fd_out, b"D%d\n" % code)
         except OSError:
             os._exit(code)
+
+
+def restore_outputs():
+    """The next run's output is to arrive, whatever this one closed or put in its place. Raises OSError when the copies are gone."""
+    for fd, copy, name, buffering, errors in OUTPUTS:
+        os.dup2(copy, fd)
+        unusable = [stream for stream in (name, "__%s__" % name) if is_unusable(getattr(sys, stream, None))]
+        if unusable:
+            fresh = open(fd, "w", buffering, "utf-8", errors, closefd=False)
+            for stream in unusable:
+                setattr(sys, stream, fresh)
+
+
+def is_unusable(stream):
+    """A stream of the program's own may be anything; one that is closed or detached takes nothing any more."""
+    try:
+        return stream is None or stream.closed is True
+    except ValueError:
+        return True
+    except Exception:
+        return False
 
 
 def begin(gate, stdin, entry, argv, env):
@@ -53,8 +82,9 @@ def begin(gate, stdin, entry, argv, env):
     fd = os.open(path, os.O_RDONLY)
     if stdin:
         os.unlink(stdin)
-    os.dup2(fd, 0)
-    os.close(fd)
+    if fd != 0:  # Else an earlier run closed its input.
+        os.dup2(fd, 0)
+        os.close(fd)
     sys.stdin = sys.__stdin__ = gate.new_stdin(sys.__stdin__)
     sys.argv[:] = [os.fsdecode(arg) for arg in [entry] + argv]
     for item in env:

@@ -30,7 +30,8 @@ class Kept:
             sys.argv = [job["program"]["entry"]] + job["program"]["argv"]
             code = self._execute(source, told.append)
         value = script.encode(told[-1]) if told else None
-        end = {"code": code, "signal": None, "value": value, "stopped": bool(stops), "oom": 0}
+        found = "kept" if self._number > 1 else "none"
+        end = {"code": code, "interpreter": found, "signal": None, "value": value, "stopped": bool(stops), "oom": 0}
         return {**end, "wall_ms": (time.monotonic() - started) * 1000}
 
     def _execute(self, source, tell):
