@@ -94,6 +94,7 @@ function startAttempt(
     ...around,
     refusesBackend: refusesBackend(taken, deps),
     onBegin: (ref, place) => taken.begin(ref, { ...place, chargedAtMs: admitted.chargedAtMs }),
+    onHandedOver: () => void taken.handOver(),
     onProgress: (progress) => taken.emit({ type: 'progress', at_ms: Date.now(), ...progress }),
     onNotice: (message) => taken.emit({ type: 'notice', at_ms: Date.now(), message }),
     onOutput: (stream, text) => taken.emit({ type: 'output', at_ms: Date.now(), stream, text }),

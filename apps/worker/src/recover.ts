@@ -3,7 +3,8 @@
  *
  *   audit row of that attempt exists ─► the owner died between recording and settling: its record is the truth
  *   Redis came back without its last second, and has no trace of an attempt whose row exists ─► the same
- *   otherwise ─► the old sandbox is killed through its ref, the attempt ends worker_lost, still charged
+ *   otherwise ─► the old sandbox is killed through its ref, the attempt ends worker_lost: charged where its owner had told that the
+ *                program was handed over, else not, since nothing shows that it ran
  */
 import { isCofferdamError, outcomeWithoutRun, type AttemptRecord, type Outcome } from '@cofferdam/contract'
 import type { Interrupted, Taken } from '@cofferdam/queue'
@@ -14,6 +15,11 @@ import { killLeftSandbox } from './kill-left-sandbox.ts'
 import { retentionOf } from './read-policy.ts'
 import { settleUnleased } from './settle-unleased.ts'
 import type { WorkerDeps } from './worker-deps.ts'
+
+const HANDED_OVER =
+  'The worker died after it had handed the program over to its sandbox. How far the program came is not known; it was not run again.'
+const NOT_HANDED_OVER =
+  'The worker died while it handed the program over to its sandbox, and nothing shows that the program ran. It was not run again, because it may have, and it is not charged.'
 
 /** While Postgres is away nobody knows whether the dead owner had recorded; ask again this often. */
 const STORE_POLL_MS = 1000
@@ -28,18 +34,17 @@ export async function recoverInterrupted(
   const key = { ...admissionKey(taken), attempt: interrupted.attempt }
   if (recorded !== null) return settleUnleased(key, await publish(taken, recorded, deps), deps)
   const outcome: Outcome = {
-    ...outcomeWithoutRun(
-      'worker_lost',
-      'worker_lost',
-      'The worker died while the program ran; it was not run again.',
-    ),
+    ...(interrupted.handedOver
+      ? outcomeWithoutRun('worker_lost', 'worker_lost', HANDED_OVER)
+      : outcomeWithoutRun('worker_lost', 'not_handed_over', NOT_HANDED_OVER)),
     backend: interrupted.backend,
     isolation: interrupted.isolation,
     ...(interrupted.ref?.vendorRef === undefined ? {} : { vendorRef: interrupted.ref.vendorRef }),
-    began: true,
+    began: interrupted.handedOver,
   }
   const retentionDays = await retentionNow(taken, deps)
-  const { chargedAtMs, startedAtMs } = interrupted
+  const { startedAtMs } = interrupted
+  const chargedAtMs = interrupted.handedOver ? interrupted.chargedAtMs : null
   const closing = { chargedAtMs, startedAtMs, caps: null, retentionDays }
   await settleUnleased(key, await closeAttempt(taken, outcome, closing, deps), deps)
 }

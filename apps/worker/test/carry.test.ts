@@ -34,6 +34,7 @@ it('neither refunds nor runs again what an earlier owner began, when its recover
       isolation: 'none',
       chargedAtMs: 1500,
       startedAtMs: 1200,
+      handedOver: true,
     },
     signal: new AbortController().signal,
     settle: async (record: AttemptRecord) => void settled.push(record),

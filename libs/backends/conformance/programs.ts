@@ -39,9 +39,11 @@ export interface Programs {
   orphans?: (marker: string) => Program
   /** Fills so many MiB of memory and prints `survived`. */
   fillMemory?: (mib: number) => Program
-  /** Starts processes until refused; prints how many it got. */
+  /** Takes one MiB after the other until it is killed, and prints a line for each. */
+  takeMemory?: () => Program
+  /** Starts processes until refused, prints how many it got, and leaves them. */
   fork?: (attempts: number) => Program
-  /** Writes so many MiB into one file of the work directory; prints how many bytes are in it. */
+  /** Writes so many MiB into one file of the work directory; prints how many bytes are in it, and why there were no more. */
   fillDisk?: (mib: number) => Program
   /** Burns so many milliseconds of CPU time in each of two processes, however long that takes. */
   burn?: (ms: number) => Program
@@ -173,9 +175,11 @@ time.sleep(600)
     python(
       `data = bytearray(${mib} << 20)\nfor i in range(0, len(data), 4096): data[i] = 1\nprint('survived')`,
     ),
+  takeMemory: () =>
+    python(`import os\nheld = []\nwhile True:\n    held.append(b'x' * (1 << 20))\n    os.write(1, b'.\\n')`),
   fork: (attempts) =>
     python(`
-import os, signal, time
+import os, time
 made = []
 try:
     for _ in range(${attempts}):
@@ -186,22 +190,20 @@ try:
         made.append(pid)
 except OSError:
     pass
-for pid in made:
-    os.kill(pid, signal.SIGKILL)
-    os.waitpid(pid, 0)
 print(len(made))
 `),
   fillDisk: (mib) =>
     python(`
-import os, signal
-signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+import errno, os, signal
+signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
 out = os.open('big', os.O_WRONLY | os.O_CREAT)
+why = None
 try:
     for _ in range(${mib} * 16):
         os.write(out, b'x' * 65536)
-except OSError:
-    pass
-print(os.fstat(out).st_size)
+except OSError as error:
+    why = errno.errorcode[error.errno]
+print(os.fstat(out).st_size, why)
 `),
   burn: (ms) =>
     python(`

@@ -136,6 +136,8 @@ export interface RunIo {
    * resolves, so that a flood passes through memory that is used again.
    */
   onOutput(stream: 'stdout' | 'stderr', chunk: Uint8Array): void | Promise<void>
+  /** Called once the program was handed over: from then on it may run, whatever becomes of the worker. Left uncalled where that is not known. */
+  onHandedOver?(): void
   /** Hears what the program says of its progress, at most about ten times a second. */
   onProgress?(progress: Progress): void
   stdin?: Uint8Array
@@ -165,6 +167,8 @@ export interface Exit {
   oomKills: number
   /** True when a fork was refused for the pids limit during the run. */
   pidsLimitHit: boolean
+  /** Processes that the program left running at its end, and that were killed then; left out where nobody counts them. */
+  processesLeft?: number
   /** True when a write was refused for the disk limit (best effort). */
   diskLimitHit: boolean
   /** JSON text of the script's value; undefined when it has none. */

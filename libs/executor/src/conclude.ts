@@ -38,6 +38,7 @@ export async function conclude(
     outputLimitPassed:
       limits.on_output_limit === 'kill' &&
       (stdout.bytes > limits.stdout_bytes || stderr.bytes > limits.stderr_bytes),
+    pidsLimit: limits.pids,
     errorLine: errorLine.line,
   })
   const refusal = isCofferdamError(end.failure) ? output.redact(end.failure.message) : ''

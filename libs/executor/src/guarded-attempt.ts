@@ -18,6 +18,7 @@ export function guardedAttempt(
     ...attempt,
     onOutput: (stream, text) => safely(() => attempt.onOutput(stream, text)),
     onProgress: (progress) => safely(() => attempt.onProgress?.(progress)),
+    onHandedOver: () => safely(() => attempt.onHandedOver?.()),
     onNotice: (message) => safely(() => attempt.onNotice?.(message)),
   }
 }

@@ -82,9 +82,22 @@ async function supervise(
           .replace(/[\ud800-\udbff]$/, ''),
       }),
   })
+  let isHandedOver = false
+  // By word of the backend, or by what only a program does that runs.
+  const onHandedOver = (): void => {
+    if (!isHandedOver) attempt.onHandedOver?.()
+    isHandedOver = true
+  }
   const io = (signal: AbortSignal): RunIo => ({
-    onProgress: (said) => progress.hear(said),
-    onOutput: (stream, chunk) => output.push(stream, chunk),
+    onHandedOver,
+    onProgress: (said) => {
+      onHandedOver()
+      progress.hear(said)
+    },
+    onOutput: (stream, chunk) => {
+      onHandedOver()
+      return output.push(stream, chunk)
+    },
     ...(request.stdin === undefined ? {} : { stdin: Buffer.from(request.stdin) }),
     maxOutputBytes: output.maxOutputBytes,
     ...(egress === null ? {} : { onConnection: (connection) => egress.accept(connection) }),
@@ -96,7 +109,11 @@ async function supervise(
     clock: parts.clock,
   })
   return await runUnderDeadlines({
-    run: (signal) => held.sandbox.run(task?.program ?? request.program, io(signal)),
+    run: async (signal) => {
+      const exit = await held.sandbox.run(task?.program ?? request.program, io(signal))
+      onHandedOver()
+      return exit
+    },
     interrupt: () => held.sandbox.interrupt(),
     softTimeoutMs: request.limits.soft_timeout_ms,
     hardTimeoutMs: request.limits.hard_timeout_ms,

@@ -17,6 +17,8 @@ export interface Evidence {
   lost: { reason: string; oomKills: number } | null
   /** The program wrote more than it may, and the request says `kill`. */
   outputLimitPassed: boolean
+  /** How many processes it may have; left out where that does not matter. */
+  pidsLimit?: number
   /** What stderr says went wrong; empty when it says nothing. */
   errorLine: string
 }
@@ -62,14 +64,32 @@ const TABLE: readonly Row[] = [
     ending: 'oom',
     reason: 'memory_error',
   },
-  { when: (e) => failed(e) && e.exit?.pidsLimitHit === true, ending: 'pids_limit' },
+  { when: (e) => e.exit?.pidsLimitHit === true && (failed(e) || isStorm(e)), ending: 'pids_limit' },
+  {
+    when: (e) => failed(e) && FORK_REFUSED.test(e.errorLine),
+    ending: 'pids_limit',
+    reason: 'fork_refused',
+  },
   { when: (e) => failed(e) && e.exit?.diskLimitHit === true, ending: 'disk_limit' },
   { when: (e) => e.exit !== null && e.exit.signal !== null, ending: 'crashed' },
   { when: (e) => e.exit !== null && e.exit.exitCode === null, ending: 'crashed', reason: 'exit_unknown' },
   { when: (e) => e.exit !== null && e.exit.exitCode !== 0, ending: 'error', reason: oomInChild },
-  { when: (e) => e.exit !== null, ending: 'ok', reason: oomInChild },
+  { when: (e) => e.exit !== null, ending: 'ok', reason: sideNote },
   { when: () => true, ending: 'sandbox_lost', reason: (e) => e.lost?.reason ?? null },
 ]
+
+/** What interpreters say of a process or thread that could not be started, where the kernel counts no refusals. */
+const FORK_REFUSED =
+  /can't start new thread|^BlockingIOError: \[Errno 11\]|\b(?:fork|spawn|clone|pthread_create)\b.*(?:Resource temporarily unavailable|EAGAIN)/
+
+/** It started processes until it was refused, and left them: a shell survives that, and exits with 0. */
+const isStorm = ({ exit, pidsLimit }: Evidence): boolean =>
+  pidsLimit !== undefined && (exit?.processesLeft ?? 0) >= pidsLimit / 2
+
+/** What a program that is ok lost on its way. */
+function sideNote(evidence: Evidence): string | null {
+  return oomInChild(evidence) ?? (evidence.exit?.pidsLimitHit === true ? 'pids_limit_hit' : null)
+}
 
 function oomInChild({ exit }: Evidence): string | null {
   return (exit?.oomKills ?? 0) > 0 ? 'oom_in_child' : null

@@ -18,6 +18,8 @@ const readySchema = z.union([
     uidSplit: z.boolean(),
     /** True when the agent is PID 1 of a pid namespace. */
     ownsPids: z.boolean(),
+    /** Release of the kernel that it runs on. Not said by the first agents of protocol 1. */
+    kernel: z.string().max(128).default(''),
     bootMs: count,
     /** What this agent can do beyond the first ones of protocol 1. */
     features: z.array(z.string().max(32)).max(16).default([]),
@@ -47,6 +49,8 @@ const exitSchema = z.strictObject({
   oomKills: count.nullable(),
   pidsPeak: count.nullable(),
   pidsHit: count.nullable(),
+  /** Processes that were left when the main one had ended, and were killed. Not said by the first agents of protocol 1. */
+  left: count.default(0),
   /** Not said by the first agents of protocol 1. */
   readBytes: count.nullable().default(null),
   writeBytes: count.nullable().default(null),
@@ -101,6 +105,7 @@ export function parseExit(payload: Buffer, valueJson: string | undefined): { exi
     outputDropped: { stdout: seen.outDropped > 0, stderr: seen.errDropped > 0 },
     oomKills: seen.oomKills ?? 0,
     pidsLimitHit: (seen.pidsHit ?? 0) > 0,
+    processesLeft: seen.left,
     diskLimitHit: seen.diskFull,
     ...(valueJson === undefined ? {} : { valueJson }),
     ...(seen.interpreter === undefined ? {} : { interpreter: seen.interpreter }),

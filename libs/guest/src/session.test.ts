@@ -99,6 +99,7 @@ test('binds in one write, hands output on and turns X into evidence', async () =
     outputDropped: { stdout: false, stderr: false },
     oomKills: 0,
     pidsLimitHit: false,
+    processesLeft: 0,
     diskLimitHit: false,
     valueJson: '[1]',
   })

@@ -189,6 +189,7 @@ export function createGuestSession(options: GuestSessionOptions): GuestSession {
         if (io.onConnection !== undefined) tunnel.serve(io.onConnection.bind(io))
         try {
           await unlessAborted(send(mine.frames), io.signal)
+          io.onHandedOver?.()
           return await unlessAborted(mine.exit, io.signal)
         } finally {
           if (running === mine) tunnel.discard()

@@ -19,6 +19,8 @@ export interface Interrupted {
   chargedAtMs: number | null
   /** When that owner took it (Redis' clock). */
   startedAtMs: number
+  /** Its owner had told that the program was handed over to the sandbox. Else it may have been, or not: nothing shows it. */
+  handedOver: boolean
 }
 
 /** The mark of a take, as JSON. */
@@ -31,11 +33,13 @@ export function markOf(
   return JSON.stringify({ attempt, fence, worker, ref, backend, isolation, chargedAtMs, startedAtMs })
 }
 
-/** What a mark says; null when nothing was begun. */
-export function interruptedOf(mark: string): Interrupted | null {
+/** What a take tells of a mark (lua/include/own.lua); null when nothing was begun. */
+export function interruptedOf(told: string): Interrupted | null {
+  const [mark = '', handover = ''] = told.split('\n')
   if (mark === '') return null
-  const { attempt, worker, ref, backend, isolation, chargedAtMs, startedAtMs } = JSON.parse(
+  const { attempt, fence, worker, ref, backend, isolation, chargedAtMs, startedAtMs } = JSON.parse(
     mark,
-  ) as Interrupted
-  return { attempt, worker, ref, backend, isolation, chargedAtMs, startedAtMs }
+  ) as Interrupted & { fence: number }
+  const handedOver = handover === String(fence)
+  return { attempt, worker, ref, backend, isolation, chargedAtMs, startedAtMs, handedOver }
 }

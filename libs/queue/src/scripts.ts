@@ -111,6 +111,7 @@ export const SCRIPTS = {
   takeHanded: load('take-handed'),
   next: loadTogether('next'),
   begin: loadTogether('begin'),
+  handover: loadTogether('handover'),
   append: load('append'),
   settle: loadTogether('settle'),
   requeue: load('requeue'),

@@ -63,6 +63,11 @@ export interface Taken {
    */
   begin(ref: SandboxRef, place: Place): Promise<void>
   /**
+   * After begin: the program was handed over to its sandbox. Best effort: where it gets lost, a crash of this worker leaves nothing that
+   * shows that the program ran. Never rejects.
+   */
+  handOver(): Promise<void>
+  /**
    * Appends a live event: buffered, in order, best effort. `queued`, `started` and `ended` are written by the
    * scripts that make them true, and are ignored here.
    */
@@ -180,6 +185,9 @@ export function createTaken({ job, ...facts }: TakenFacts, deps: TakenDeps): Hel
       }
       if (!began) deps.onBegun()
       began = true
+    },
+    async handOver() {
+      if (began && !owned.over) await script(SCRIPTS.handover, [executionId, fence]).catch(deps.onError)
     },
     emit(event) {
       if (!owned.over && (event.type === 'output' || event.type === 'notice' || event.type === 'progress'))

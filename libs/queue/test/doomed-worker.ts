@@ -12,7 +12,8 @@ const consumer = createConsumer({
   lanes: ['interactive'],
   async process(taken) {
     const ref = sandboxRef()
-    if (how === 'begun') await taken.begin(ref, { ...SANDBOX_INFO, chargedAtMs: 7 })
+    if (how !== 'taken') await taken.begin(ref, { ...SANDBOX_INFO, chargedAtMs: 7 })
+    if (how === 'handed over') await taken.handOver()
     process.send?.({ id: taken.executionId, ref })
     await new Promise(() => undefined)
   },

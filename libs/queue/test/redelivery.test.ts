@@ -23,7 +23,7 @@ const DOOMED: WorkerId = 'wrk_0123456789ab_doomed'
 
 /** Lets a process of its own take the next execution, and kills it with SIGKILL. */
 async function takeAndDie(
-  how: 'taken' | 'begun',
+  how: 'taken' | 'begun' | 'handed over',
   put: () => Promise<unknown>,
 ): Promise<{ id: ExecutionId; ref: SandboxRef }> {
   const child = fork(new URL('./doomed-worker.ts', import.meta.url), [bench.url, DOOMED, how], {
@@ -75,6 +75,7 @@ describe('an execution whose worker was killed', () => {
           ...SANDBOX_INFO,
           chargedAtMs: 7,
           startedAtMs: expect.any(Number),
+          handedOver: false,
         },
       },
     ])
@@ -82,6 +83,15 @@ describe('an execution whose worker was killed', () => {
       async () => expect((await producer.stats()).workers.map((w) => w.worker_id)).not.toContain(DOOMED),
       20_000,
     )
+  })
+
+  it('after its program was handed over comes back with that, too', async () => {
+    const producer = bench.producer()
+    const { id } = await takeAndDie('handed over', () => producer.put(requestOf()))
+    const seen: Parameters<typeof observer>[0] = []
+    bench.consumer({ process: observer(seen), lockMs: LOCK_MS })
+    expect(await producer.wait(id, { timeoutMs: 30_000 })).toMatchObject({ ending: 'worker_lost' })
+    expect(seen[0]?.interrupted).toMatchObject({ attempt: 1, handedOver: true })
   })
 
   it('is found by the sweep when BullMQ lost its job too', async () => {

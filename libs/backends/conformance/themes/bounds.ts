@@ -1,9 +1,10 @@
 /** Limits that the backend declares hold against programs that try. */
 import { expect, test } from 'vitest'
 import type { Harness } from '../harness.ts'
+import { leastOfTwice500 } from './usage.ts'
 
 export function bounds(h: Harness): void {
-  const { fillMemory, fork, fillDisk, burn } = h.programs
+  const { fillMemory, takeMemory, fork, fillDisk, burn } = h.programs
   const enforced = (limit: 'memory' | 'cpus' | 'pids' | 'disk'): boolean =>
     h.capabilities.enforces.includes(limit)
 
@@ -24,20 +25,34 @@ export function bounds(h: Harness): void {
     })
   }
 
+  if (takeMemory !== undefined && enforced('memory'))
+    test('gives no more memory than allowed, and little less', async () => {
+      const { exit, stdout } = await h.once(takeMemory(), { limits: { memory_mib: 96 } })
+      expect(exit.oomKills).toBeGreaterThan(0)
+      const taken = stdout.toString().split('\n').length - 1
+      // The interpreter's own memory counts as the program's.
+      expect(taken).toBeGreaterThan(96 - 24)
+      expect(taken).toBeLessThanOrEqual(96 + 8)
+    })
+
   if (fork !== undefined && enforced('pids'))
     test('refuses processes above the limit, says so, and ends the program in order', async () => {
       const { exit, stdout } = await h.once(fork(200), { limits: { pids: 24 } })
       expect(Number(stdout.toString())).toBeGreaterThan(8)
       expect(Number(stdout.toString())).toBeLessThan(24)
       expect(exit).toMatchObject({ exitCode: 0, pidsLimitHit: true })
+      // What it left, where somebody counts that.
+      expect(exit.processesLeft ?? 24).toBeGreaterThan(8)
     })
 
   if (fillDisk !== undefined && enforced('disk'))
-    test('refuses bytes above the limit', async () => {
+    test('refuses bytes above the limit as a full disk does', async () => {
       const { exit, stdout } = await h.once(fillDisk(64), { limits: { disk_mib: 8 } })
-      expect(exit.exitCode).toBe(0)
-      expect(Number(stdout.toString())).toBeGreaterThan(4 << 20)
-      expect(Number(stdout.toString())).toBeLessThanOrEqual(8 << 20)
+      expect(exit).toMatchObject({ exitCode: 0, signal: null })
+      const [size, why] = stdout.toString().trim().split(' ')
+      expect(Number(size)).toBeGreaterThan(4 << 20)
+      expect(Number(size)).toBeLessThanOrEqual(8 << 20)
+      expect(why).toBe('ENOSPC')
     })
 
   if (burn !== undefined && enforced('cpus') && h.capabilities.measures.includes('cpu_ms'))
@@ -45,6 +60,6 @@ export function bounds(h: Harness): void {
       const { exit } = await h.once(burn(500), { limits: { cpus: 0.5 } })
       // One CFS period of slack (100 ms) at each end.
       expect(exit.usage.cpu_ms ?? 0).toBeLessThanOrEqual(0.5 * exit.usage.wall_ms + 200)
-      expect(exit.usage.cpu_ms ?? 0).toBeGreaterThan(900)
+      expect(exit.usage.cpu_ms ?? 0).toBeGreaterThan(leastOfTwice500(h))
     })
 }

@@ -23,6 +23,8 @@ export interface Chosen {
   imageId: string
   /** Null for the daemon's default. */
   runtime: string | null
+  /** Release of the host's kernel, where the runtime is to have another one; null where nobody asks. */
+  hostKernel: string | null
 }
 
 export type Transport = 'socket' | 'attach'
@@ -52,8 +54,8 @@ export function createHostChoice(daemon: Daemon, config: DockerConfig, logger: B
   let transport = { use: mayUseSocket ? ('socket' as Transport) : 'attach', isProven: !mayUseSocket }
 
   async function decide(): Promise<Chosen> {
-    const [imageId, runtime] = await Promise.all([imageIdOf(), runtimeOf()])
-    return { imageId, runtime }
+    const [imageId, runtime, hostKernel] = await Promise.all([imageIdOf(), runtimeOf(), hostKernelOf()])
+    return { imageId, runtime, hostKernel }
   }
 
   async function imageIdOf(): Promise<string> {
@@ -72,6 +74,12 @@ export function createHostChoice(daemon: Daemon, config: DockerConfig, logger: B
   async function runtimeOf(): Promise<string | null> {
     if (config.runtime !== null || avoidsPreferred) return config.runtime
     return automaticRuntime((await daemon.call('info', () => daemon.docker.info())) as RuntimeInfo)
+  }
+
+  async function hostKernelOf(): Promise<string | null> {
+    if (!runtimeKind(config.runtime).hasOwnKernel) return null
+    const info = (await daemon.call('info', () => daemon.docker.info())) as { KernelVersion?: string }
+    return info.KernelVersion ?? null
   }
 
   return {

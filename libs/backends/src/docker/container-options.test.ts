@@ -35,7 +35,7 @@ test('hardens the container in every way that local-isolation.md §3 names', () 
       CpuPeriod: 100_000,
       CpuQuota: 50_000,
       PidsLimit: 65,
-      Tmpfs: { '/tmp': 'rw,exec,nosuid,nodev,size=64m,nr_inodes=16k,mode=1777' },
+      Tmpfs: { '/tmp': 'rw,exec,nosuid,nodev,size=64m,nr_inodes=16384,mode=1777' },
       ShmSize: 16_777_216,
       LogConfig: { Type: 'none', Config: {} },
       AutoRemove: true,
@@ -49,7 +49,6 @@ test('hardens the container in every way that local-isolation.md §3 names', () 
   )
   expect(options.HostConfig?.Ulimits).toEqual([
     { Name: 'nofile', Soft: 4096, Hard: 4096 },
-    { Name: 'fsize', Soft: 67_108_864, Hard: 67_108_864 },
     { Name: 'core', Soft: 0, Hard: 0 },
   ])
   expect(options.HostConfig).not.toHaveProperty('Runtime')
@@ -89,7 +88,21 @@ test('leaves room for the threads of a user-space kernel', () => {
   const options = containerOptions({ ...slot, runtime: 'runsc' })
   expect(options.HostConfig).toMatchObject({
     Runtime: 'runsc',
-    PidsLimit: 1280,
-    Memory: (256 + 64) * 1_048_576,
+    PidsLimit: 2048,
+    Memory: (256 + 32) * 1_048_576,
   })
+})
+
+test('gives a larger disk more files, one per page', () => {
+  const large = { ...slot.limits, memory_mib: 2048, disk_mib: 1024 }
+  const options = containerOptions({ ...slot, limits: large })
+  expect(options.HostConfig?.Tmpfs?.['/tmp']).toContain('size=1024m,nr_inodes=262144,')
+})
+
+test('lets the agent hold the number of processes where the cgroup counts those of another kernel', () => {
+  const argv = (runtime: string | null): string =>
+    [containerOptions({ ...slot, runtime }).Entrypoint ?? []].flat().join(' ')
+  expect(argv('runsc')).toContain('--rlimit nproc=63')
+  expect(argv('runsc')).not.toContain('--cgroup')
+  expect(argv(null)).not.toContain('--rlimit')
 })

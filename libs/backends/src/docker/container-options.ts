@@ -5,6 +5,7 @@
 import { SURROUNDINGS, type SandboxId } from '@cofferdam/contract'
 import { agentArgv } from '@cofferdam/guest'
 import type Docker from 'dockerode'
+import { inodesOf } from '../disk-inodes.ts'
 import type { SlotSpec } from '../warm/index.ts'
 import { runtimeKind } from './runtime-kind.ts'
 import { seccompProfile } from './seccomp.ts'
@@ -21,8 +22,6 @@ export const LABELS = {
 export const AGENT_DIRECTORY = '/usr/lib/cofferdam/agent'
 
 const MiB = 1_048_576
-// An empty file costs kernel memory only; 16 Ki of them are a few MiB (§7 "create empty files").
-const TMP_INODES = '16k'
 const UNPRIVILEGED = 65_534
 // The kernel's default period, 100 ms.
 const CFS_PERIOD_US = 100_000
@@ -106,6 +105,7 @@ export function containerOptions(slot: ContainerSpec): Docker.ContainerCreateOpt
       language: slot.language,
       cgroup: kind.hasCgroup,
       ownDisk: true,
+      rlimits: kind.rlimits(limits),
       uid: UNPRIVILEGED,
       gid: UNPRIVILEGED,
       cell: slot.cell,
@@ -136,8 +136,8 @@ export function containerOptions(slot: ContainerSpec): Docker.ContainerCreateOpt
       CpuPeriod: CFS_PERIOD_US,
       CpuQuota: Math.round(limits.cpus * CFS_PERIOD_US),
       PidsLimit: kind.pidsLimit(limits),
-      Ulimits: [ulimit('nofile', SURROUNDINGS.openFiles), ulimit('fsize', diskMib * MiB), ulimit('core', 0)],
-      Tmpfs: { '/tmp': `rw,exec,nosuid,nodev,size=${diskMib}m,nr_inodes=${TMP_INODES},mode=1777` },
+      Ulimits: [ulimit('nofile', SURROUNDINGS.openFiles), ulimit('core', 0)],
+      Tmpfs: { '/tmp': `rw,exec,nosuid,nodev,size=${diskMib}m,nr_inodes=${inodesOf(diskMib)},mode=1777` },
       ShmSize: SURROUNDINGS.shmBytes,
       IpcMode: 'private',
       LogConfig: { Type: 'none', Config: {} },

@@ -2,6 +2,7 @@
 import type { GuestReady, GuestSession } from '@cofferdam/guest'
 import type { CellSlot } from '../warm/index.ts'
 import type { ContainerSpec } from './container-options.ts'
+import type { HostCounters } from './host-counters.ts'
 
 export interface DockerSlot extends CellSlot {
   readonly spec: ContainerSpec
@@ -9,6 +10,8 @@ export interface DockerSlot extends CellSlot {
   readonly name: string
   readonly session: GuestSession
   readonly ready: GuestReady
+  /** Null where the agent's own counters are the better ones, or the only ones. */
+  readonly counters: HostCounters | null
   /** The agent's last words on stderr. */
   stderrTail(): string
 }
@@ -18,6 +21,7 @@ export interface SlotParts {
   name: string
   session: GuestSession
   ready: GuestReady
+  counters: HostCounters | null
   /** Resolves when the session is over. */
   closed: Promise<unknown>
   stderrTail(): string

@@ -12,6 +12,7 @@ import {
 import { guestDigest } from '@cofferdam/guest'
 import { expect, test } from 'vitest'
 import { createDockerBackend } from './index.ts'
+import { runsOnHostKernel, runtimeKind } from './runtime-kind.ts'
 
 const never = new AbortController().signal
 const spec = (): SandboxSpec => ({
@@ -219,3 +220,18 @@ test('keeps the image that it began with when the tag moves, and says so', async
     },
   )
 })
+
+test.each([
+  ['kata', '6.1.0', '6.1.0', true],
+  ['kata-qemu', '', '6.1.0', true],
+  ['io.containerd.kata.v2', '6.12.28', null, true],
+  ['kata', '6.12.28', '6.1.0', false],
+  ['runsc', '4.4.0', '6.1.0', false],
+  ['runsc', '6.1.0', '6.1.0', true],
+  ['runc', '6.1.0', '6.1.0', false],
+])(
+  "a runtime called %s with kernel %j on a host with %j is on the host's kernel: %s",
+  (runtime, inside, host, is) => {
+    expect(runsOnHostKernel(runtimeKind(runtime), inside, host)).toBe(is)
+  },
+)

@@ -13,6 +13,7 @@ import { connectDaemon } from './daemon.ts'
 import { destroyContainer } from './destroy-container.ts'
 import type { DockerSlot } from './docker-slot.ts'
 import { findSandboxes, isSandboxId } from './find-sandboxes.ts'
+import { createHostCounterSource } from './host-counters.ts'
 import { countOomKills, createOomEvents } from './oom-events.ts'
 import { createPreloadOffer } from './preload-offer.ts'
 import { probeDocker } from './probe.ts'
@@ -34,13 +35,25 @@ export async function createDockerBackend(
   const oomEvents = createOomEvents(daemon, logger, kind.isolation === 'gvisor' ? countOomKills : null)
   const host = createHostChoice(daemon, settings, logger)
   const sockets = createSocketFolders(settings.runtime_dir ?? defaultSocketRoot())
-  const parts: StartParts = { daemon, host, sockets, readyTimeoutMs: settings.ready_timeout_ms, logger }
+  const hostCounters = createHostCounterSource(daemon, logger)
+  const parts: StartParts = {
+    daemon,
+    host,
+    sockets,
+    hostCounters,
+    readyTimeoutMs: settings.ready_timeout_ms,
+    logger,
+  }
   const warmth = createWarmth<DockerSlot>({ backend: name, start, deps: deps.warm ?? null, logger })
   const offer = createPreloadOffer(warmth.preloadSets, logger)
   const capabilities: Capabilities = {
     ...kind.capabilities,
     get preloads() {
       return offer.names()
+    },
+    get measures() {
+      const { measures } = kind.capabilities
+      return kind.countsOnHost && !hostCounters.isAvailable ? (['wall_ms'] as const) : measures
     },
   }
   const { isolation } = kind

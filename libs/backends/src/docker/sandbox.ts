@@ -52,6 +52,7 @@ class DockerSandbox implements Sandbox {
   readonly #capabilities: Capabilities
   #runs = 0
   #running = 0
+  #startedAt: number | null = null
   #isLost = false
   #gone: Promise<void> | null = null
 
@@ -75,6 +76,7 @@ class DockerSandbox implements Sandbox {
     const guest = this.#guest
     const seen = { stdout: 0, stderr: 0 }
     const startedAt = performance.now()
+    this.#startedAt = startedAt
     const counted: RunIo = {
       ...io,
       onOutput: (stream, chunk) => {
@@ -85,10 +87,11 @@ class DockerSandbox implements Sandbox {
     this.#running += 1
     // An event of an earlier execution in this cell says nothing about this one.
     this.#oomEvents.begin(slot.name)
+    slot.counters?.begin()
     try {
       const exit = await guest.run(program, counted, this.#spec.env, { keepInterpreter: keepsInterpreter })
       this.#place.settle()
-      return { ...exit, usage: onlyMeasured(exit.usage, this.#capabilities.measures) }
+      return { ...exit, usage: this.#measured(exit.usage) }
     } catch (error) {
       if (io.signal.aborted) this.#isLost = true
       if (!isCofferdamError(error) || error.code !== 'sandbox_lost' || this.#gone !== null) throw error
@@ -126,7 +129,11 @@ class DockerSandbox implements Sandbox {
   }
 
   async usage(): Promise<Usage> {
-    return onlyMeasured(await this.#guest.usage(), this.#capabilities.measures)
+    const { counters } = this.#place.slot
+    if (counters === null) return this.#measured(await this.#guest.usage())
+    // Without a word of the guest, which a busy program may hold up.
+    if (this.#guest.closed) throw new CofferdamError('sandbox_lost')
+    return this.#measured(unmeasuredUsage(this.#startedAt === null ? 0 : performance.now() - this.#startedAt))
   }
 
   [Symbol.asyncDispose](): Promise<void> {
@@ -138,6 +145,11 @@ class DockerSandbox implements Sandbox {
   get #guest(): GuestSession {
     if (this.#gone !== null) throw new CofferdamError('sandbox_lost')
     return this.#place.slot.session
+  }
+
+  /** What the guest says of a run, or this host of its container, in what the backend declares. */
+  #measured(usage: Usage): Usage {
+    return onlyMeasured({ ...usage, ...this.#place.slot.counters?.used() }, this.#capabilities.measures)
   }
 
   #withLastWords(error: CofferdamError): CofferdamError {

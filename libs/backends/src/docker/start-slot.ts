@@ -17,13 +17,15 @@ import { containerName, containerOptions, type ContainerSpec } from './container
 import { daemonMessage, statusOf, type Daemon } from './daemon.ts'
 import { destroyContainer, endedByItself } from './destroy-container.ts'
 import { createDockerSlot, type DockerSlot } from './docker-slot.ts'
-import { runtimeKind } from './runtime-kind.ts'
+import type { HostCounterSource } from './host-counters.ts'
+import { runsOnHostKernel, runtimeKind } from './runtime-kind.ts'
 import type { SocketChannel, SocketFolders } from './socket-channel.ts'
 
 export interface StartParts {
   daemon: Daemon
   host: HostChoice
   sockets: SocketFolders
+  hostCounters: HostCounterSource
   readyTimeoutMs: number
   logger: BackendLogger
 }
@@ -126,11 +128,18 @@ async function startContainer(
     try {
       await starting
       const ready = await session.ready(inTime)
+      const { hostKernel } = await parts.host.chosen()
+      if (runsOnHostKernel(kind, ready.kernel, hostKernel))
+        throw new CofferdamError(
+          'sandbox_open_failed',
+          `The runtime ${spec.runtime} does not isolate as ${kind.isolation}: programs run on the kernel of the host (${hostKernel ?? 'unknown'}). Register the real one under this name.`,
+        )
       return createDockerSlot({
         spec,
         name,
         session,
         ready,
+        counters: kind.countsOnHost ? await parts.hostCounters.of(name) : null,
         closed: closed.promise,
         stderrTail: () => stream.stderrTail(),
         destroy: async () => {

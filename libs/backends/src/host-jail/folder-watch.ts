@@ -4,26 +4,26 @@
  */
 import type { Dirent } from 'node:fs'
 import { lstat, opendir } from 'node:fs/promises'
+import { inodesOf } from '../disk-inodes.ts'
 import { descendants } from './process-identity.ts'
 
 /** A look at 10,000 files takes some 100 ms of which little is CPU; programs fill disks at 1 GB/s: 250 MB too much at worst. */
 const INTERVAL_MS = 250
-/** Files, folders and links: what a jail with a tmpfs of its own gets (nr_inodes=16k), for the same reason: inodes are the host's. */
-const FILES_MAX = 16_384
+const MiB = 1024 * 1024
 
 export interface FolderWatch {
   readonly kills: number
   stop(): void
 }
 
-/** Watches until `stop()`. `agent` is the process whose descendants are killed; itself it lives on. */
-export function watchFolder(folder: string, limitBytes: number, agent: number): FolderWatch {
+/** Watches until `stop()`: bytes, and as many files, folders and links as a disk of that size may have. `agent` is the process whose descendants are killed; itself it lives on. */
+export function watchFolder(folder: string, diskMib: number, agent: number): FolderWatch {
   let kills = 0
   let isStopped = false
   let timer: NodeJS.Timeout | undefined
 
   async function look(): Promise<void> {
-    const isFull = await holdsMore(Buffer.from(folder), limitBytes)
+    const isFull = await holdsMore(Buffer.from(folder), diskMib)
     // Killing gives no files back, so every process of the program follows until nobody makes more.
     for (const pid of isFull && !isStopped ? descendants(agent) : []) {
       kills++
@@ -64,7 +64,7 @@ export function watchFolder(folder: string, limitBytes: number, agent: number): 
  * Blocks are counted, not sizes, so that a hole is no disk. Links are not followed; a name that cannot be looked at because its path
  * is too long lies deeper than any honest one and counts as too much. What goes away while we look counts as nothing.
  */
-async function holdsMore(root: Buffer, limitBytes: number): Promise<boolean> {
+async function holdsMore(root: Buffer, diskMib: number): Promise<boolean> {
   let bytes = 0
   let files = 0
   const waiting = [root]
@@ -75,7 +75,7 @@ async function holdsMore(root: Buffer, limitBytes: number): Promise<boolean> {
         const found = await lstat(path)
         bytes += found.blocks * 512
         files += 1
-        if (bytes > limitBytes || files > FILES_MAX) return true
+        if (bytes > diskMib * MiB || files > inodesOf(diskMib)) return true
         if (found.isDirectory()) waiting.push(path)
       }
     } catch (error) {

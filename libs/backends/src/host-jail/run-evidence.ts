@@ -37,7 +37,7 @@ export function watchRun(parts: HostSlotParts, { limits, reuse }: SandboxSpec): 
   const isWalked = cgroup === null && limits.cpu_time_ms !== undefined
   const cpuBefore = isWalked ? treeCpuMs(identity.pid) : null
   const memory = cgroup === null ? watchMemory(identity.pid, limits.memory_mib * MiB, disks) : null
-  const disk = folder === null ? null : watchFolder(folder, limits.disk_mib * MiB, identity.pid)
+  const disk = folder === null ? null : watchFolder(folder, limits.disk_mib, identity.pid)
   return {
     before,
     wallMs: () => performance.now() - startedMs,

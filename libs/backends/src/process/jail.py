@@ -146,7 +146,7 @@ def own_tree(settings):
     for name, target in (("fd", "/proc/self/fd"), ("stdin", "fd/0"), ("stdout", "fd/1"), ("stderr", "fd/2")):
         os.symlink(target, root + "/dev/" + name)
     tmpfs(point(root, "/dev/shm", True), "size=%d,nr_inodes=4k,mode=1777" % int(settings["shm"]), MS_NOSUID | MS_NODEV | MS_NOEXEC)
-    tmpfs(point(root, "/tmp", True), "size=%d,nr_inodes=16k,mode=1777" % int(settings["disk"]))
+    tmpfs(point(root, "/tmp", True), "size=%d,nr_inodes=%d,mode=1777" % (int(settings["disk"]), int(settings["inodes"])))
     proc = point(root, "/proc", True)
     # A container's own masks on /proc make the kernel refuse another one; then there is none at all.
     has_proc = mount("proc", proc, "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC) == 0

@@ -1,6 +1,7 @@
 /** The command line of jail.py: how it fences itself in, and the agent that it becomes. */
 import { SURROUNDINGS } from '@cofferdam/contract'
 import { agentArgv } from '@cofferdam/guest'
+import { inodesOf } from '../disk-inodes.ts'
 import type { Filters, HostParts } from '../host-jail/prepare-host.ts'
 import { withoutCgroup } from '../host-jail/resource-limits.ts'
 import type { Launch } from '../host-jail/rung.ts'
@@ -67,6 +68,7 @@ function settingsOf(
     masks: [...tree.maskedFiles, ...tree.maskedFolders].join('\n'),
     empty: tree.empty,
     disk: String(spec.limits.disk_mib * MiB),
+    inodes: String(inodesOf(spec.limits.disk_mib)),
     shm: String(SURROUNDINGS.shmBytes),
   }
 }

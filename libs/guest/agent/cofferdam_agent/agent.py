@@ -161,6 +161,8 @@ class Agent:
             self.run.ended(status, used)
             self.surroundings.on_end(self.run)
         elif self.run is None or not self.run.reaped_at_rest(pid, used):
+            if self.state == "ending":
+                self.run.left += 1
             self.surroundings.on_reaped(pid)
 
     def end(self):
@@ -171,6 +173,9 @@ class Agent:
         if not run.alive and not run.rests:
             reap.kill_group(run.child.pid)
         run.proven_gone = self.surroundings.kill_others(self.on_reaped, run)
+        # Where no cgroup counts refusals: what it left was as many as it may have, itself perhaps included.
+        most = self.options.rlimits.get("nproc")
+        run.at_limit = most is not None and run.left + 1 >= most
         if self.tunnel is not None:
             self.tunnel.close()
         run.drain_until = None if run.proven_gone else time.monotonic() + 0.25

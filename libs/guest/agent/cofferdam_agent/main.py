@@ -33,6 +33,7 @@ class Ready:
                 "cgroup": self.cgroup,
                 "uidSplit": self.split,
                 "ownsPids": os.getpid() == 1,
+                "kernel": os.uname().release[:128],
                 "features": ["connections", "reports", "backups"],
                 "bootMs": int((time.monotonic() - self.started) * 1000),
             }

@@ -49,6 +49,9 @@ class Run:
         self.status = None
         self.used = None
         self.disk_full = False
+        # Processes of it that were still there when its main process had ended, and whether they were as many as it may have.
+        self.left = 0
+        self.at_limit = False
         self.proven_gone = True
         self.drain_until = None
         self.input = Input(self.stdin_size)
@@ -253,7 +256,8 @@ class Run:
             "memPeak": seen["memPeak"],
             "oomKills": seen["oomKills"],
             "pidsPeak": seen["pidsPeak"],
-            "pidsHit": seen["pidsHit"],
+            "pidsHit": int(self.at_limit) if seen["pidsHit"] is None else seen["pidsHit"],
+            "left": self.left,
             "readBytes": seen["readBytes"],
             "writeBytes": seen["writeBytes"],
             "diskBytes": seen["diskBytes"],

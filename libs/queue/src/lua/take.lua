@@ -1,7 +1,8 @@
 -- Purpose: a worker got the BullMQ job of a release; it becomes the owner, also of the session that it names.
 -- KEYS[1]  record
 -- ARGV     1 id, 2 release of the job, 3 worker
--- Returns  {'taken', fence, attempt, enqueued ms, now, traceparent, began JSON or '', request JSON, '1' when
+-- Returns  {'taken', fence, attempt, enqueued ms, now, traceparent, '' or began JSON with the fence of a
+--          hand-over on a second line, request JSON, '1' when
 --          cancelled, deliveries, tenant, '1' when it was accepted in an earlier life of the server} | {'stale'}
 -- Invariants: each take raises the fence, so every write of an earlier owner fails. The attempt number stays the
 --          same until `requeue` ends the attempt. A job of an ended, requeued or re-released execution is stale.

@@ -2,7 +2,7 @@
 -- What `own` needs of a record, and what a take is judged by: one read for both.
 local function read_for_take(id)
   return redis.call('HMGET', K.record .. id, 'at', 'eq', 'tp', 'bg', 'req', 'can', 't', 'sk', 'dw', 's', 'rel', 'f', 'd',
-    'life')
+    'life', 'ho')
 end
 
 -- False for the job of an execution that ended, was put back or released again since.
@@ -22,6 +22,8 @@ local function own(id, x, worker, now, direct)
   redis.call('HSET', key, 's', 'running', 'w', worker, 'tk', now, 'at', attempt, 'f', fence, 'd', deliveries)
   if direct then redis.call('HSET', key, 'dw', now) elseif x[9] then redis.call('HDEL', key, 'dw') end
   if x[8] then redis.call('HSET', K.session .. x[8], 'w', worker) end
-  return { 'taken', fence, attempt, x[2], now, x[3], x[4] or '', x[5], x[6] and '1' or '', deliveries, x[7],
+  -- The mark and, on a line of its own, the fence of the last program that was handed over.
+  local began = x[4] and (x[4] .. '\n' .. (x[15] or '')) or ''
+  return { 'taken', fence, attempt, x[2], now, x[3], began, x[5], x[6] and '1' or '', deliveries, x[7],
     is_older and '1' or '' }
 end

@@ -1,0 +1,135 @@
+/**
+ * What this host's kernel counts of a container from outside: its cgroup. For a runtime with a kernel of its own, whose counters inside
+ * are ticks of its own or missing. The container's own kernel is in it, because it works for the program.
+ */
+import { existsSync, readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import type { Usage } from '@cofferdam/contract'
+import type { BackendLogger } from '../deps.ts'
+import { daemonMessage, type Daemon } from './daemon.ts'
+
+const ROOT = '/sys/fs/cgroup'
+
+/** Of one container, from when its interpreter waits. */
+export interface HostCounters {
+  /** A program begins: what was used so far is not its own. */
+  begin(): void
+  /** Since then; null in what cannot be read any more. */
+  used(): Pick<Usage, 'cpu_ms' | 'peak_memory_bytes'>
+}
+
+export interface HostCounterSource {
+  /** False where the container's cgroup cannot be seen: with a daemon elsewhere, or in a container of our own. Known after the first try. */
+  readonly isAvailable: boolean
+  /** Null where it is not available. */
+  of(containerName: string): Promise<HostCounters | null>
+}
+
+/** Talks to the daemon only in `of`. */
+export function createHostCounterSource(daemon: Daemon, logger: BackendLogger): HostCounterSource {
+  let isAvailable = existsSync(ROOT)
+  return {
+    get isAvailable() {
+      return isAvailable
+    },
+    async of(name) {
+      if (!isAvailable) return null
+      try {
+        const { Id: id, State: state } = await daemon.call('inspect', (abortSignal) =>
+          daemon.docker.getContainer(name).inspect({ abortSignal }),
+        )
+        const files = counterFiles(readFileSync(`/proc/${state.Pid}/cgroup`, 'latin1'), id)
+        if (files !== null) return countersIn(files)
+        isAvailable = false
+      } catch (error) {
+        // A container that is gone says nothing about the others; no such process here does, for the daemon is elsewhere then.
+        if (!isMissing(error)) throw error
+        isAvailable = false
+        logger.warn({ reason: daemonMessage(error) }, 'a container’s cgroup is not visible from here')
+      }
+      return null
+    },
+  }
+}
+
+const isMissing = (error: unknown): boolean =>
+  error instanceof Error && 'code' in error && error.code === 'ENOENT'
+
+interface CounterFiles {
+  version: 'v1' | 'v2'
+  cpu: string
+  memory: string
+  peak: string
+}
+
+/** The files behind what /proc/<pid>/cgroup says; null when they are not those of the container `id`, or not there. */
+export function counterFiles(groups: string, id: string, root = ROOT): CounterFiles | null {
+  // `9:memory:/docker/<id>` for each hierarchy of v1, `0::/system.slice/docker-<id>.scope` for v2.
+  const rows = groups.split('\n').map((line) => line.split(':'))
+  const folderOf = (controller: string): string | null => {
+    const row = rows.find(([, names = '']) => names.split(',').includes(controller))
+    const path = row?.slice(2).join(':') ?? ''
+    if (!/^[0-9a-f]{64}$/.test(id) || !path.includes(id) || path.includes('..')) return null
+    return join(root, controller, path)
+  }
+  const [cpu, memory, unified] = [folderOf('cpuacct'), folderOf('memory'), folderOf('')]
+  const files: CounterFiles | null =
+    cpu !== null && memory !== null
+      ? {
+          version: 'v1',
+          cpu: join(cpu, 'cpuacct.usage'),
+          memory: join(memory, 'memory.usage_in_bytes'),
+          peak: join(memory, 'memory.max_usage_in_bytes'),
+        }
+      : unified !== null
+        ? {
+            version: 'v2',
+            cpu: join(unified, 'cpu.stat'),
+            memory: join(unified, 'memory.current'),
+            peak: join(unified, 'memory.peak'),
+          }
+        : null
+  return files !== null && existsSync(files.cpu) && existsSync(files.memory) ? files : null
+}
+
+/** Counts from now on. */
+export function countersIn(files: CounterFiles): HostCounters {
+  const text = (path: string): string | null => {
+    try {
+      return readFileSync(path, 'latin1')
+    } catch {
+      return null
+    }
+  }
+  const cpuMs = (): number | null => {
+    const said = text(files.cpu)
+    if (said === null) return null
+    return files.version === 'v1' ? Number(said) / 1e6 : Number(/^usage_usec (\d+)$/m.exec(said)?.[1]) / 1000
+  }
+  const bytes = (path: string): number | null => {
+    const said = text(path)
+    return said === null ? null : Number(said)
+  }
+  // What its kernel, the agent and the waiting interpreter take: the program's own comes on top.
+  const idle = bytes(files.memory) ?? 0
+  let before = cpuMs()
+  return {
+    begin() {
+      before = cpuMs()
+      try {
+        // v1 lets the peak begin anew. v2 does not, and there an earlier run of the same cell may be in it.
+        if (files.version === 'v1') writeFileSync(files.peak, '0')
+      } catch {
+        // Not root: the start-up's peak stays in it.
+      }
+    },
+    used() {
+      const now = cpuMs()
+      const peak = bytes(files.peak)
+      return {
+        cpu_ms: now === null || before === null ? null : Math.max(0, now - before),
+        peak_memory_bytes: peak === null ? null : Math.max(0, peak - idle),
+      }
+    },
+  }
+}
