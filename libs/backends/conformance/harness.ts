@@ -58,6 +58,11 @@ export interface ExerciseOptions {
    * vendor's image), or `none` (a vendor's own interpreter).
    */
   surroundings?: 'all' | 'agent' | 'none'
+  /**
+   * True where the Python of a session is the vendor's own interpreter: no other language has one that is kept, and when it ends, so
+   * does the session. Default: false.
+   */
+  vendorInterpreter?: boolean
   /** Limit of one test, milliseconds. Default: 60,000, for slow and busy machines. */
   testMs?: number
 }

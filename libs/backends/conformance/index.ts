@@ -25,7 +25,16 @@ export const KERNEL_THEMES = [
   'usage',
 ] as const
 /** What a vendor's way to our agent decides; the rest is the agent's, which other backends exercise. */
-export const VENDOR_THEMES = ['lifecycle', 'exit', 'output', 'files', 'interrupt', 'lost', 'refusal'] as const
+export const VENDOR_THEMES = [
+  'lifecycle',
+  'exit',
+  'output',
+  'files',
+  'interrupt',
+  'lost',
+  'refusal',
+  'sequences',
+] as const
 /** What another jail around the same agent can change. */
 export const RUNG_THEMES = [
   'lifecycle',
@@ -36,6 +45,7 @@ export const RUNG_THEMES = [
   'separation',
   'lost',
   'usage',
+  'sequences',
 ] as const
 
 // A probe that does not answer in a minute will not; the daemon of a loaded CI machine may take seconds.

@@ -17,13 +17,18 @@ const STATUS = [
 /** The bytes that answer a listing may take per entry: the head and the longest path that the agent sends. */
 const ENTRY_MAX = 10 + 4096
 
-/** What Z says: null for done, `partial` for a listing whose search ended early, else the error that it stands for. */
-export type Answer = CofferdamError | 'partial' | null
+/** What Z says besides that it is done: `isPartial` of a listing whose search ended early, and the bytes after the status. */
+export interface Done {
+  isPartial: boolean
+  said: Buffer
+}
+/** What Z says, or the error that it stands for. */
+export type Answer = CofferdamError | Done
 
 export interface Collector {
   /** Takes an F frame; throws `protocol_violation` beyond the agreed bytes. */
   take(payload: Buffer): void
-  /** Settled by Z. */
+  /** Settled by Z. Throws `protocol_violation` for an answer that is wrong. */
   finish(answer: Answer): void
   abandon(reason: CofferdamError): void
 }
@@ -31,11 +36,8 @@ export interface Collection<T> extends Collector {
   readonly result: Promise<T>
 }
 
-/** Gathers at most `maxBytes` of F frames and turns them into the answer. */
-export function createCollector<T>(
-  maxBytes: number,
-  parse: (bytes: Buffer, isPartial: boolean) => T,
-): Collection<T> {
+/** Gathers at most `maxBytes` of F frames and turns them, and what Z says, into the answer. */
+export function createCollector<T>(maxBytes: number, parse: (bytes: Buffer, done: Done) => T): Collection<T> {
   const settled = Promise.withResolvers<T>()
   settled.promise.catch(() => {})
   const chunks: Buffer[] = []
@@ -50,7 +52,7 @@ export function createCollector<T>(
     },
     finish(answer) {
       if (answer instanceof CofferdamError) settled.reject(answer)
-      else settled.resolve(parse(Buffer.concat(chunks, size), answer === 'partial'))
+      else settled.resolve(parse(Buffer.concat(chunks, size), answer))
     },
     abandon: (reason) => settled.reject(reason),
   }
@@ -72,7 +74,7 @@ export const collectRequest = {
     globs: readonly string[],
     maxEntries: number,
   ): { collector: Collection<Listing>; frame: Buffer } => ({
-    collector: createCollector(maxEntries * ENTRY_MAX, (bytes, isPartial) =>
+    collector: createCollector(maxEntries * ENTRY_MAX, (bytes, { isPartial }) =>
       Object.assign(parseEntries(bytes, maxEntries), isPartial ? { partial: true } : {}),
     ),
     frame: request('l', maxEntries, globs),
@@ -102,8 +104,18 @@ export type Kept = 'none' | 'files' | 'interpreter'
 
 const KEPT_BYTE: Record<Kept, string> = { none: 'n', files: 'f', interpreter: 'i' }
 
-/** K, which Z answers when the agent has proven that nothing else is left. */
-export const cleanRequest = (keep: Kept): Buffer => encodeFrame('K', Buffer.from(KEPT_BYTE[keep]))
+/** What an agent lets wait for the next program: one interpreter, and the fork server that it comes from. */
+const WAITING_MAX = 2
+
+/** K. Z answers it with the number of processes that wait (u8) when the agent has proven that nothing else is left. */
+export const cleanRequest = (keep: Kept): { collector: Collection<number>; frame: Buffer } => ({
+  collector: createCollector(0, (_none, { said }) => {
+    const waiting = said[0] ?? 0
+    if (waiting > WAITING_MAX) throw violation(`${waiting} processes that wait`)
+    return waiting
+  }),
+  frame: encodeFrame('K', Buffer.from(KEPT_BYTE[keep])),
+})
 
 /** Reads Z. Throws `protocol_violation` for an unknown status. */
 export function parseAnswer(payload: Buffer): Answer {
@@ -111,9 +123,8 @@ export function parseAnswer(payload: Buffer): Answer {
   const text = payload.toString('utf8', 1, 1 + 512)
   switch (status) {
     case 'ok':
-      return null
     case 'partial':
-      return 'partial'
+      return { isPartial: status === 'partial', said: payload.subarray(1) }
     case 'not_found':
       return new CofferdamError('not_found', `there is no file ${text}`)
     case 'too_large':

@@ -12,7 +12,8 @@ export interface Requests {
   read(path: string, maxBytes: number): Promise<Uint8Array>
   list(globs: readonly string[], maxEntries: number): Promise<Listing>
   remove(path: string): Promise<void>
-  clean(keep: Kept): Promise<void>
+  /** Resolves to the number of the agent's own processes that wait for the next program. */
+  clean(keep: Kept): Promise<number>
   /** True while one waits for its Z. */
   readonly isWaiting: boolean
   /** Takes F. Throws `protocol_violation`. */
@@ -40,7 +41,7 @@ export function createRequests(send: SendFrames): Requests {
     read: (path, maxBytes) => collect(collectRequest.read(path, maxBytes)),
     list: (globs, maxEntries) => collect(collectRequest.list(globs, maxEntries)),
     remove: (path) => collect(collectRequest.remove(path)),
-    clean: (keep) => ask(nothing(), [cleanRequest(keep)]),
+    clean: (keep) => collect(cleanRequest(keep)),
     get isWaiting() {
       return waiting !== null
     },

@@ -65,6 +65,19 @@ test('what a session installed is found by its later runs, whatever waited befor
   await stop(agent)
 })
 
+test('says how many processes wait for the next program, whatever ran before', async () => {
+  const agent = await lab.start('none', { cell: true })
+  const node: Program = { type: 'script', language: 'javascript', source: '1' }
+  const waiting: number[] = []
+  for (const program of [bash('true'), python('1'), bash('true'), node, python('1')]) {
+    await agent.run(program)
+    waiting.push(await agent.session.clean('files'))
+  }
+  // A fork server and its fork stay beside a shell, and the fork server beside Node.js.
+  expect(waiting).toEqual([0, 2, 2, 2, 2])
+  await stop(agent)
+})
+
 const PLACES: Place[] = [
   { name: 'a process with two uids', isSplit: true, hasOwnPids: false, needs: ['root'], open: () => ({}) },
   {

@@ -16,6 +16,7 @@ import { progress } from './progress.ts'
 import { refusal } from './refusal.ts'
 import { reuse } from './reuse.ts'
 import { separation } from './separation.ts'
+import { sequences } from './sequences.ts'
 import { stdin } from './stdin.ts'
 import { surroundings } from './surroundings.ts'
 import { usage } from './usage.ts'
@@ -41,6 +42,7 @@ export const THEMES = {
   refusal,
   progress,
   reuse,
+  sequences,
   warm,
 } satisfies Record<string, (harness: Harness) => void>
 

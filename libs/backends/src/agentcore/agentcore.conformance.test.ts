@@ -39,6 +39,7 @@ async function atDouble(): Promise<Exercised> {
       destroyUnderneath: async (sandbox) =>
         await double.sessions.byId(String(sandbox.ref.handle['session']))?.end('stopped'),
       visibleOnHost: true,
+      vendorInterpreter: true,
     },
   ]
 }

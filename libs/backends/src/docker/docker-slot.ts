@@ -42,7 +42,9 @@ export function createDockerSlot(parts: SlotParts): DockerSlot {
     onClosed(listener) {
       void parts.closed.then(listener)
     },
-    clean: (keep, signal) => session.clean(keep, signal),
+    async clean(keep, signal) {
+      await session.clean(keep, signal)
+    },
     destroy() {
       gone ??= parts.destroy().catch((error: unknown) => {
         // The next caller asks the daemon again.

@@ -5,6 +5,9 @@ import type { CellSlot, SlotSpec } from '../warm/index.ts'
 import type { Cgroup, CgroupCounters } from './cgroups.ts'
 import { descendants, type ProcessIdentity } from './process-identity.ts'
 
+/** The agent itself: what is in a cell besides the processes that wait for its next program. */
+const AGENT_PROCESSES = 1
+
 export interface HostSlotParts {
   spec: SlotSpec
   session: GuestSession
@@ -27,15 +30,12 @@ export interface HostSlotParts {
 export class HostSlot implements CellSlot {
   readonly parts: HostSlotParts
   readonly spec: SlotSpec
-  /** Processes that stood there when nothing had run: what a clean cell may have. */
-  readonly #restingProcesses: number
   readonly #listeners: (() => void)[] = []
   #gone: Promise<void> | null = null
 
   constructor(parts: HostSlotParts) {
     this.parts = parts
     this.spec = parts.spec
-    this.#restingProcesses = this.#countProcesses()
   }
 
   get alive(): boolean {
@@ -54,11 +54,13 @@ export class HostSlot implements CellSlot {
 
   /**
    * The agent's proof, and the host's beside it: whatever the program did to the agent, no process of it may be left in the cgroup
-   * (or below the agent). A kept interpreter may have kept children of its own, which are then the session's.
+   * (or below the agent). What waits is counted now, because it changes with the language of the last program. An agent that a
+   * program has taken over can hide no more processes in that number than it may keep anyway. A kept interpreter may have kept
+   * children of its own, which are then the session's.
    */
   async clean(keep: SessionScope, signal: AbortSignal): Promise<void> {
-    await this.parts.session.clean(keep, signal)
-    if (keep !== 'interpreter' && !this.#holdsAtMost(this.#restingProcesses))
+    const waiting = await this.parts.session.clean(keep, signal)
+    if (keep !== 'interpreter' && !this.#holdsAtMost(AGENT_PROCESSES + waiting))
       throw new CofferdamError('sandbox_lost', 'processes are left in a cell that was said to be clean')
   }
 
@@ -73,12 +75,7 @@ export class HostSlot implements CellSlot {
   }
 
   #holdsAtMost(processes: number): boolean {
-    return this.parts.cgroup?.holdsAtMost(processes) ?? this.#countProcesses() <= processes
-  }
-
-  #countProcesses(): number {
-    const { cgroup, identity, spec } = this.parts
-    if (!spec.cell) return 0
-    return cgroup === null ? descendants(identity.pid).length + 1 : cgroup.countPids()
+    const { cgroup, identity } = this.parts
+    return cgroup?.holdsAtMost(processes) ?? descendants(identity.pid).length + 1 <= processes
   }
 }

@@ -49,7 +49,9 @@ export function createRemoteSlot(parts: {
     onClosed(listener) {
       void parts.closed.then(listener)
     },
-    clean: (keep, signal) => session.clean(keep, signal),
+    async clean(keep, signal) {
+      await session.clean(keep, signal)
+    },
     destroy() {
       gone ??= end().catch((error: unknown) => {
         gone = null

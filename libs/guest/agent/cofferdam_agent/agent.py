@@ -110,9 +110,10 @@ class Agent:
             self.last = (self.last[0] + int((time.process_time() - began) * 1e6),) + self.last[1:]
         self.answer(refused)
 
-    def answer(self, refused=None):
-        said = bytes([OK]) if refused is None else bytes([refused.status]) + str(refused).encode("utf-8", "replace")[:512]
-        self.channel.send("Z", said)
+    def answer(self, refused=None, said=b""):
+        if refused is not None:
+            said = str(refused).encode("utf-8", "replace")[:512]
+        self.channel.send("Z", bytes([OK if refused is None else refused.status]) + said)
 
     def send_usage(self):
         """Of the running program so far, else of the last one."""
@@ -194,9 +195,9 @@ class Agent:
         run.close()
         self.is_dying = run.rests
         self.run, self.state = None, "idle"
+        self.surroundings.prepare_after(run)
         if self.clean_after is not None:
             self.clean()
-        self.surroundings.prepare_after(run)
 
     def wait_for_last(self):
         """What rested until it was killed may have made others after the agent's look, which only its end brings to light."""
@@ -217,8 +218,8 @@ class Agent:
     def clean(self):
         keep, self.clean_after = self.clean_after, None
         try:
-            self.surroundings.clean(keep, self.on_reaped)
-            self.answer()
+            waiting = self.surroundings.clean(keep, self.on_reaped)
+            self.answer(said=bytes([waiting]))
             self.rests = True
             self.surroundings.prepare_put_off()
         except WorkError as error:

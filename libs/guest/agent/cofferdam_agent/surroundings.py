@@ -149,7 +149,10 @@ class Surroundings:
     # ---- between two executions of a cell
 
     def clean(self, keep, on_reaped):
-        """Raises WorkError when the cell cannot be proven clean."""
+        """
+        Returns how many processes of the agent's own wait for the next program. Unless kept interpreters stay, no other process
+        starts before the next request, because the host counts what is left. Raises WorkError when the cell cannot be proven clean.
+        """
         if self.cell is None:
             raise WorkError(REFUSED, "this agent keeps no cell")
         self.settle()
@@ -160,3 +163,4 @@ class Surroundings:
         if not self.kill_others(on_reaped):
             raise WorkError(IO_ERROR, "processes are left")
         self.cell.clean(keep)
+        return len(self.warm.pids())
