@@ -37,6 +37,29 @@ export function requestTarget(url: string): { target: Target; path: string } {
   return { target, path: path.startsWith('/') ? path : `/${path}` }
 }
 
+/** Target and path of a request that came through a tunnel to `target`; throws `Refused` for one that asks for another host. */
+export function tunnelledTarget(
+  { url = '', headers }: IncomingMessage,
+  target: Target,
+): { target: Target; path: string } {
+  if (/^websocket$/i.test(headers.upgrade ?? ''))
+    throw new Refused(
+      target.text,
+      'invalid_request',
+      'a plain connection is not upgraded under an allow-list; use TLS (wss://)',
+    )
+  const asked = url.startsWith('/') ? { target, path: url } : requestTarget(url)
+  const named = headers.host === undefined ? null : parseAuthority(headers.host, target.port)
+  for (const one of [asked.target, named])
+    if (one === null || one.host.text !== target.host.text || one.port !== target.port)
+      throw new Refused(
+        target.text,
+        'server_name',
+        `the HTTP request asks for "${(one === named ? (headers.host ?? '') : url).slice(0, 253)}"`,
+      )
+  return asked
+}
+
 /** Header lines that travel on, in order: without the hop-by-hop ones and those that `Connection` names. */
 function endToEnd(raw: readonly string[], drop: readonly string[]): string[] {
   const pairs = Array.from({ length: raw.length / 2 }, (_, at) => [raw[2 * at] ?? '', raw[2 * at + 1] ?? ''])

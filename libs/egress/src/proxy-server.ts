@@ -6,19 +6,19 @@ import { createServer, ServerResponse, type IncomingMessage, type Server } from 
 import type { Duplex } from 'node:stream'
 import type { EgressConfig } from './config.ts'
 import type { Dial } from './dial.ts'
-import { forwardRequest, requestTarget } from './forward-request.ts'
+import { forwardRequest, requestTarget, tunnelledTarget } from './forward-request.ts'
 import { parseAuthority, type Target } from './host.ts'
 import type { Ledger } from './ledger.ts'
 import { PACKAGE_HOST, type PackageProxy } from './packages/create-package-proxy.ts'
 import { Refused, sendRefusal } from './refusal.ts'
-import { joinTunnel } from './tunnel.ts'
+import { firstWords, joinTunnel, nameGate } from './tunnel.ts'
 
 export interface ProxyDeps {
   config: EgressConfig
   dial: Dial
   ledger: Ledger
   packages: PackageProxy
-  /** The TLS server name must be the CONNECT's host: under an allow-list. */
+  /** What goes through a CONNECT must ask for its host, by TLS server name or Host: under an allow-list. */
   checkServerName: boolean
   signal: AbortSignal
 }
@@ -33,6 +33,8 @@ export function createProxy(deps: ProxyDeps): AcceptConnection {
   const tooMany = new WeakSet<Duplex>()
   /** Tunnels to the package host, whose requests are in origin form. */
   const packageTunnels = new WeakSet<Duplex>()
+  /** Tunnels through which plain HTTP goes, with the connection that was made for the CONNECT: the first request takes it. */
+  const httpTunnels = new WeakMap<Duplex, { target: Target; opened: Duplex | null }>()
   /** Answers that a connection still has to get: requests may be pipelined. */
   const owed = new WeakMap<Duplex, number>()
   const headerClocks = new WeakMap<Duplex, NodeJS.Timeout>()
@@ -75,6 +77,20 @@ export function createProxy(deps: ProxyDeps): AcceptConnection {
     try {
       refuseTooMany(connection)
       if (packageTunnels.has(connection)) return await deps.packages(request, response, request.url ?? '/')
+      const tunnel = httpTunnels.get(connection)
+      if (tunnel !== undefined) {
+        const wanted = tunnelledTarget(request, tunnel.target)
+        const { opened } = tunnel
+        tunnel.opened = null
+        const isFresh = opened !== null && !opened.destroyed && !opened.readableEnded
+        return await forwardRequest(
+          request,
+          response,
+          wanted,
+          isFresh ? async () => opened : deps.dial,
+          signal,
+        )
+      }
       const wanted = requestTarget(request.url ?? '')
       if (isPackageHost(wanted.target)) return await deps.packages(request, response, wanted.path)
       await forwardRequest(request, response, wanted, deps.dial, signal)
@@ -119,7 +135,14 @@ export function createProxy(deps: ProxyDeps): AcceptConnection {
       const origin = await deps.dial(target, AbortSignal.any([signal, given.signal]))
       response.detachSocket(request.socket)
       connection.write(ESTABLISHED)
-      await joinTunnel(connection, origin, target, deps.checkServerName)
+      if (!deps.checkServerName) return await joinTunnel(connection, origin, null)
+      const { protocol, said } = await firstWords(connection, origin)
+      if (protocol !== 'http') return await joinTunnel(connection, origin, nameGate(target, said))
+      httpTunnels.set(connection, { target, opened: origin })
+      connection.once('close', () => origin.destroy())
+      connection.unshift(said)
+      awaitHead(connection)
+      server.emit('connection', connection)
     } catch (error) {
       if (response.socket === null) {
         if (error instanceof Refused) ledger.refused(error)

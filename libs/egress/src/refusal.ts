@@ -31,7 +31,10 @@ const ANSWERS: Record<RefusalRule, { http: number; todo: string }> = {
   },
   unreachable: { http: 502, todo: 'Check that the service runs and takes connections on that port.' },
   timeout: { http: 504, todo: 'Try again later.' },
-  server_name: { http: 403, todo: 'Use the name of the CONNECT in the TLS handshake.' },
+  server_name: {
+    http: 403,
+    todo: 'Use the name of the CONNECT in the TLS handshake, or as Host of plain HTTP.',
+  },
   packages: { http: 403, todo: 'Ask the operator to add it to the tenant’s packages.' },
 }
 

@@ -1,23 +1,22 @@
 /**
- * CONNECT: bytes both ways. Under an allow-list the name of the CONNECT is what was judged, so a TLS handshake through it
- * must ask for that same name; otherwise one allowed host of a shared front end would open all the others behind it.
+ * CONNECT: bytes both ways. Under an allow-list the name of the CONNECT is what was judged, so what goes through it must ask for that same
+ * name: a TLS handshake by its server name, plain HTTP by its Host. Otherwise one allowed host of a shared front end would open all the others
+ * behind it.
+ *
+ *   first bytes ─► TLS    the gate holds the ClientHello until its name was read
+ *               ─► HTTP   the proxy's parser takes over: every request of the connection is judged (proxy-server.ts)
+ *               ─► other  passes: SSH, SMTP and databases know no other host behind a port
  */
 import { Transform, type Duplex } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import { MAX_HELLO_BYTES, readHello } from './client-hello.ts'
+import { protocolOf, type Protocol } from './first-bytes.ts'
 import { parseHost, type Target } from './host.ts'
 import { Refused } from './refusal.ts'
 
-/** Joins the two ends until both are done or one breaks. */
-export async function joinTunnel(
-  program: Duplex,
-  origin: Duplex,
-  target: Target,
-  checkServerName: boolean,
-): Promise<void> {
-  const outward = checkServerName
-    ? pipeline(program, serverNameGate(target), origin)
-    : pipeline(program, origin)
+/** Joins the two ends until both are done or one breaks; what goes outward passes `gate`. */
+export async function joinTunnel(program: Duplex, origin: Duplex, gate: Duplex | null): Promise<void> {
+  const outward = gate === null ? pipeline(program, origin) : pipeline(program, gate, origin)
   // The origin may speak first (SSH, SMTP), so its direction never waits for the gate.
   const results = await Promise.allSettled([outward, pipeline(origin, program)])
   program.destroy()
@@ -29,27 +28,87 @@ export async function joinTunnel(
   if (refused instanceof Refused) throw refused
 }
 
-/** Holds the first bytes until they are no TLS, or a whole ClientHello that names `target` or nothing. */
-function serverNameGate(target: Target): Transform {
+/**
+ * What the program speaks, and what it has said so far. `other` also where the origin speaks first, as no HTTP origin does, or where either
+ * ends before; nothing is taken from the origin.
+ */
+export async function firstWords(
+  program: Duplex,
+  origin: Duplex,
+): Promise<{ protocol: Protocol; said: Buffer }> {
+  let said = Buffer.alloc(0)
+  for (;;) {
+    const spoken = await firstReadable(program, origin)
+    const chunk = spoken === program ? (program.read() as Buffer | null) : null
+    if (spoken !== program || (chunk === null && (program.readableEnded || program.destroyed)))
+      return { protocol: 'other', said }
+    if (chunk === null) continue
+    said = Buffer.concat([said, chunk])
+    const protocol = protocolOf(said)
+    if (protocol !== null) return { protocol, said }
+  }
+}
+
+/** Which of the two has something to read, has ended, or is gone, first. */
+async function firstReadable(program: Duplex, origin: Duplex): Promise<Duplex> {
+  const { promise, resolve } = Promise.withResolvers<Duplex>()
+  const watch = (stream: Duplex): (() => void) => {
+    const found = (): void => resolve(stream)
+    for (const event of EVENTS) stream.on(event, found)
+    if (stream.readableLength > 0 || stream.readableEnded || stream.destroyed) found()
+    return () => EVENTS.forEach((event) => stream.off(event, found))
+  }
+  const stops = [watch(program), watch(origin)]
+  try {
+    return await promise
+  } finally {
+    for (const stop of stops) stop()
+  }
+}
+
+const EVENTS = ['readable', 'end', 'close'] as const
+
+/** Holds the first bytes (`said` are the very first) until they are no TLS and no HTTP, or a whole ClientHello that names `target`. */
+export function nameGate(target: Target, said: Buffer): Transform {
   let held = Buffer.alloc(0)
   let isOpen = false
   const refuse = (why: string): Refused => new Refused(target.text, 'server_name', why)
-  return new Transform({
+  const gate = new Transform({
     transform(chunk: Buffer, _encoding, done) {
       if (isOpen) return done(null, chunk)
       held = Buffer.concat([held, chunk])
       const hello = readHello(held)
       if (hello.kind === 'incomplete' && held.length <= MAX_HELLO_BYTES) return done()
+      if (hello.kind === 'not_tls') {
+        // Here only where the origin spoke first, or the program's first line was not whole yet.
+        const protocol = protocolOf(held)
+        if (protocol === null) return done()
+        if (protocol === 'http') return done(refuse('an HTTP request came where the server spoke first'))
+      }
       if (hello.kind === 'incomplete' || hello.kind === 'broken')
         return done(refuse('the TLS handshake does not begin with a readable ClientHello'))
-      if (hello.kind === 'hello' && hello.name !== null && parseHost(hello.name)?.text !== target.host.text)
-        return done(refuse(`the TLS handshake asks for "${hello.name.slice(0, 253)}"`))
+      if (hello.kind === 'hello' && !namesTarget(hello.name, target))
+        return done(
+          refuse(
+            hello.name === null
+              ? 'the TLS handshake names no server'
+              : `the TLS handshake asks for "${hello.name.slice(0, 253)}"`,
+          ),
+        )
       isOpen = true
       return done(null, held)
     },
     flush(done) {
       if (isOpen || held.length === 0) done()
+      // A line that never ended is no request.
+      else if (readHello(held).kind === 'not_tls') done(null, held)
       else done(refuse('the TLS handshake does not begin with a readable ClientHello'))
     },
   })
+  if (said.length > 0) gate.write(said)
+  return gate
 }
+
+/** Addresses are no server names (RFC 6066 §3): there is no other host to ask for without one. */
+const namesTarget = (name: string | null, { host }: Target): boolean =>
+  name === null ? host.kind === 'address' : parseHost(name)?.text === host.text

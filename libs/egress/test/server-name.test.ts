@@ -44,8 +44,15 @@ describe('the server name of a TLS handshake through CONNECT', () => {
     ])
   })
 
-  it('passes when it is left out, and under public whatever it is', async () => {
-    expect((await handshakeThrough({}, 'a.example', '')).refusals).toEqual([])
+  it('is refused under an allow-list when it is left out, but for an address, which is no name', async () => {
+    const { arrived, refusals } = await handshakeThrough({}, 'a.example', '')
+    expect(arrived).toHaveLength(0)
+    expect(refusals).toMatchObject([{ rule: 'server_name', reason: 'the TLS handshake names no server' }])
+    expect((await handshakeThrough({}, '127.0.0.1', '')).refusals).toEqual([])
+  })
+
+  it('passes under public whatever it is', async () => {
+    expect((await handshakeThrough({ network: 'public' }, 'a.example', '')).refusals).toEqual([])
     expect((await handshakeThrough({ network: 'public' }, 'a.example', 'other.example')).refusals).toEqual([])
   })
 
