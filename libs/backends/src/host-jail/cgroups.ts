@@ -14,7 +14,7 @@ import { idTimeMs } from '@cofferdam/contract'
 import type { SlotLimits } from '../warm/index.ts'
 import { findCgroupLayout, type CgroupLayout, type Controller } from './cgroup-layout.ts'
 import { createHeldFiles } from './held-files.ts'
-import { isSlotId } from './records.ts'
+import { isSlotId, ORPHAN_MS } from './records.ts'
 
 const MiB = 1024 * 1024
 /** What the agent and the waiting interpreter's shared parts take beside the program (measured 9-11 MiB for the agent). */
@@ -24,8 +24,6 @@ const AGENT_PIDS = 1
 /** A cell also has the interpreters that wait, and the server that they are forked from. */
 const CELL_PIDS = 3
 const PERIOD_US = 100_000
-/** An empty group of this age is no slot that is about to start: a start has at most ten minutes (ready_timeout_ms) and fails without its group. */
-const ORPHAN_MS = 600_000
 /** Longest pause between two looks at a busy group, about one second in all: a parent that is stopped or starved reaps late. */
 const LAST_PAUSE_MS = 512
 

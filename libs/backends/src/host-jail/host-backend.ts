@@ -58,7 +58,10 @@ export async function createHostBackend(options: HostBackendOptions, signal: Abo
   const sweepOrphans = (): void => {
     sweeping = sweeping
       .then(() => (isDisposed ? 0 : cgroups?.sweep(Date.now())))
-      .catch((error: unknown) => logger.warn({ backend: name, error }, 'orphaned cgroups were not swept'))
+      .then(() => (isDisposed ? 0 : uids?.sweep(Date.now())))
+      .catch((error: unknown) =>
+        logger.warn({ backend: name, error }, 'orphaned cgroups and uids were not swept'),
+      )
   }
   sweepOrphans()
 

@@ -107,7 +107,7 @@ function identityOf(config: HostSettings, runtimeDir: string): Identity {
   const refused = refusedUids(range)
   if (refused === null)
     return {
-      uids: createSlotUids(join(runtimeDir, 'uids'), range),
+      uids: createSlotUids(runtimeDir, range),
       feature: `a uid of its own for each sandbox (${range.first}–${range.first + range.count - 1}), given out again only after its processes are proven gone`,
     }
   if (config.uid_range !== undefined)

@@ -3,11 +3,15 @@
  * signals, RLIMIT_NPROC, pipe and socket buffers) and what one user may do to his other processes then ends at the sandbox.
  *
  * The uids in use are links in one folder, `<uid>` → slot id, shared by all workers of the runtime folder: making a link is
- * atomic, and a worker that dies leaves it, so that nobody gets a uid before its processes are proven gone.
+ * atomic, and a worker that dies leaves it, so that nobody gets a uid before its processes are proven gone. A worker that dies between
+ * the two steps of an end (the slot's folder goes, then its uid) leaves a link that no slot has any more: `sweep` gives it back.
  */
-import { mkdirSync, readdirSync, readFileSync, readlinkSync, symlinkSync, unlinkSync } from 'node:fs'
+import { mkdirSync, readdirSync, readFileSync, readlinkSync, rmSync, symlinkSync, unlinkSync } from 'node:fs'
+import { readdir } from 'node:fs/promises'
 import { join } from 'node:path'
-import { CofferdamError } from '@cofferdam/contract'
+import { CofferdamError, idTimeMs, type SandboxId } from '@cofferdam/contract'
+import { processesOf } from './process-identity.ts'
+import { isSlotId, ORPHAN_MS } from './records.ts'
 import type { DropTo } from './rung.ts'
 
 export interface UidRange {
@@ -29,10 +33,19 @@ export interface SlotUids {
   of(slotId: string): number | null
   /** Gives it back; only after nothing of the slot runs any more. Without a uid, whichever the slot has. */
   release(slotId: string, uid: number | null): void
+  /**
+   * Gives back the uids of slots that nobody has any more: older than ten minutes, without a folder in any backend, and without a living
+   * process. How many there were.
+   */
+  sweep(nowMs: number): Promise<number>
 }
 
-/** Uids below `folder`, which is made here. */
-export function createSlotUids(folder: string, range: UidRange): SlotUids {
+/**
+ * Uids whose links lie in `<runtimeDir>/uids`, which is made here; the folders of slots lie in
+ * `<runtimeDir>/sandboxes/<backend>/<owner>/<slot id>`.
+ */
+export function createSlotUids(runtimeDir: string, range: UidRange): SlotUids {
+  const folder = join(runtimeDir, 'uids')
   mkdirSync(folder, { recursive: true, mode: 0o700 })
   // In turn, so that a uid rests as long as possible; from anywhere, so that two runtime folders rarely meet.
   let next = Math.floor(Math.random() * range.count)
@@ -62,7 +75,30 @@ export function createSlotUids(folder: string, range: UidRange): SlotUids {
       const path = join(folder, String(taken))
       if (taken !== null && holderOf(path) === slotId) unlinkSync(path)
     },
+    async sweep(nowMs) {
+      const known = await slotsIn(join(runtimeDir, 'sandboxes'))
+      let swept = 0
+      for (const name of await readdir(folder)) {
+        const holder = holderOf(join(folder, name))
+        const isOrphan = isSlotId(holder) && nowMs - idTimeMs(holder) > ORPHAN_MS && !known.has(holder)
+        if (!isOrphan || processesOf(Number(name)).length > 0) continue
+        // Another worker that sweeps may have been faster.
+        rmSync(join(folder, name), { force: true })
+        swept += 1
+      }
+      return swept
+    },
   }
+}
+
+/** Every slot that has a folder, of whichever backend and owner. */
+async function slotsIn(root: string): Promise<Set<SandboxId>> {
+  const names = (path: string): Promise<string[]> => readdir(path).catch(() => [])
+  const slots = new Set<SandboxId>()
+  for (const backend of await names(root))
+    for (const owner of await names(join(root, backend)))
+      for (const name of await names(join(root, backend, owner))) if (isSlotId(name)) slots.add(name)
+  return slots
 }
 
 function holderOf(path: string): string | null {
