@@ -17,6 +17,7 @@ import type { FastifyInstance } from 'fastify'
 import type { Redis } from 'ioredis'
 import type { ApiConfig } from './config.ts'
 import { redactSecrets } from './redact-secrets.ts'
+import { createReasonRedactor } from './redact-reason.ts'
 import { API_VERSION, createApi } from './server.ts'
 
 export interface RunningApi {
@@ -52,7 +53,13 @@ export async function runApi(config: ApiConfig, shared: Shared = {}): Promise<Ru
       logger,
     }),
   )
-  const producer = owned.use(createProducer({ redis, subscriber: connect('subscriber') }))
+  const producer = owned.use(
+    createProducer({
+      redis,
+      subscriber: connect('subscriber'),
+      redactReason: createReasonRedactor(store.tenants),
+    }),
+  )
   const admission = createAdmission({
     redis,
     countCharged: (tenantId, atMs, unsettled) => store.chargedCounts(tenantId, atMs, unsettled),

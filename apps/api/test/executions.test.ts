@@ -172,6 +172,31 @@ describe('POST /v1/executions/{id}/cancel', () => {
     expect(reply).toMatchObject({ status: 200, json: { status: 'cancelled' } })
   })
 
+  it('shows no secret that stands in the reason', async () => {
+    await scene.store.tenants.setPolicy('acme', { redact: ['correct-horse-battery'] }, 'test')
+    const reason = `correct-horse-battery, staple-of-the-donkey, cfd_${'0'.repeat(40)}`
+    const env = { API_TOKEN: 'staple-of-the-donkey' }
+    const { json } = await post(execution('later', { delay_ms: 3_600_000, env, agent_id: 'secretive' }))
+    const url = `/v1/executions/${json.execution_id}`
+    await scene.call({ method: 'POST', url: `${url}/cancel`, payload: { reason } })
+    const shown = (await scene.call({ url })).json.result.error_message
+    expect(shown).toBe('<redacted>, <redacted>, <redacted>')
+    // The same for all of an agent at once.
+    await post(execution('later', { delay_ms: 3_600_000, env, agent_id: 'secretive' }))
+    await scene.call({
+      method: 'POST',
+      url: '/v1/tenants/acme/cancel',
+      payload: { state: 'all', agent_id: 'secretive', reason },
+    })
+    const rows = await vi.waitFor(async () => {
+      const found = (await scene.call({ url: '/v1/audit/invocations?agent_id=secretive' })).json.invocations
+      expect(found).toHaveLength(2)
+      return found as { failure_reason: string }[]
+    }, 20_000)
+    expect(rows.map(({ failure_reason: text }) => text)).toEqual([shown, shown])
+    await scene.store.tenants.setPolicy('acme', { redact: [] }, 'test')
+  })
+
   it('is 404 for another tenant and for unknown ids', async () => {
     const { json } = await post(execution('later', { delay_ms: 3_600_000 }))
     const url = `/v1/executions/${json.execution_id}/cancel`

@@ -24,6 +24,7 @@ import type { FastifyInstance, InjectOptions } from 'fastify'
 import type { Redis } from 'ioredis'
 import { expect } from 'vitest'
 import { createApi, type ApiDeps, type ApiLimits } from '../src/index.ts'
+import { createReasonRedactor } from '../src/redact-reason.ts'
 
 export interface Answer {
   status: number
@@ -79,7 +80,9 @@ export async function openScene(limits: Partial<ApiLimits> = {}): Promise<Scene>
       timeouts: PATIENT_TIMEOUTS,
     }),
   )
-  const producer = owned.use(createProducer({ redis, subscriber }))
+  const producer = owned.use(
+    createProducer({ redis, subscriber, redactReason: createReasonRedactor(store.tenants) }),
+  )
   const admission = createAdmission({
     redis,
     countCharged: (tenantId, atMs) => store.chargedCounts(tenantId, atMs),

@@ -1,6 +1,7 @@
 /**
  * Takes the files that the request's globs name out of the sandbox and stores them, one at a time, so that at most
- * one file is in memory. What is left out is named with the reason; the sandbox is not believed about paths or sizes.
+ * one file is in memory. What is left out is named with the reason; the sandbox is not believed about paths or sizes. A
+ * program chooses the names, so they are redacted like what it prints.
  */
 import { createHash } from 'node:crypto'
 import {
@@ -29,6 +30,8 @@ export interface ArtifactOptions {
   program: Program
   blobs: BlobStore
   key: Omit<BlobKey, 'name'>
+  /** Takes secrets out of a name. */
+  redact: (text: string) => string
   /** Ends the collection early; what was stored by then is kept. */
   signal: AbortSignal
   onNotice: (message: string) => void
@@ -53,17 +56,19 @@ export async function collectArtifacts(options: ArtifactOptions): Promise<Collec
   const { globs, limits, program, signal } = options
   const found: CollectedArtifacts = { stored: [], omitted: [], incomplete: false }
   if (globs.length === 0) return found
-  const omit = ({ path, size }: Entry, reason: Omission): void => {
+  const names = new Set<string>()
+  const omit = (shown: string, { size }: Entry, reason: Omission): void => {
     if (found.omitted.length === BOUNDS.artifactsOmitted) found.incomplete = true
-    else found.omitted.push({ path: path.slice(0, BOUNDS.pathLength), size: sizeOf(size), reason })
+    else found.omitted.push({ path: shown.slice(0, BOUNDS.pathLength), size: sizeOf(size), reason })
   }
   const waiting = await listed(options, found)
   let room = limits.artifacts_total_bytes
   for (const entry of waiting) {
     const isFull = found.stored.length >= limits.artifact_count
-    if (signal.aborted) omit(entry, 'out_of_time')
-    else if (!isSafe(entry.path)) omit(entry, 'unsafe_name')
-    else if (isFull && !mayBeProgram(program, entry)) omit(entry, 'too_many')
+    const shown = shownPath(options.redact(entry.path), names)
+    if (signal.aborted) omit(shown, entry, 'out_of_time')
+    else if (!isSafe(entry.path)) omit(shown, entry, 'unsafe_name')
+    else if (isFull && !mayBeProgram(program, entry)) omit(shown, entry, 'too_many')
     else {
       const taken = await take(options, entry, Math.min(limits.artifact_bytes, room))
       if (typeof taken !== 'string' && isProgram(program, entry, taken)) continue
@@ -71,8 +76,8 @@ export async function collectArtifacts(options: ArtifactOptions): Promise<Collec
         ? 'too_many'
         : typeof taken === 'string'
           ? taken
-          : await store(options, entry.path, taken)
-      if (typeof stored === 'string') omit(entry, stored)
+          : await store(options, shown, taken)
+      if (typeof stored === 'string') omit(shown, entry, stored)
       else {
         found.stored.push(stored)
         room -= stored.size
@@ -107,6 +112,14 @@ const mayBeProgram = (program: Program, { path, size }: Entry): boolean =>
 
 const isProgram = (program: Program, { path }: Entry, bytes: Uint8Array): boolean =>
   mayBeProgram(program, { path, size: bytes.length }) && Buffer.from(programSource(program)).equals(bytes)
+
+/** Two names that differ in what was redacted alone would be one: the later ones get a number. Kept in `names`. */
+function shownPath(path: string, names: Set<string>): string {
+  let shown = path
+  for (let n = 2; names.has(shown); n += 1) shown = `${path}~${n}`
+  names.add(shown)
+  return shown
+}
 
 /** A name that a request can ask for again. A byte that is not UTF-8 came as U+FFFD, and names another file. */
 const isSafe = (path: string): boolean => pathSchema.safeParse(path).success && !path.includes('\ufffd')

@@ -37,7 +37,11 @@ export async function takeReport(run: ProgramRun, end: RunEnd): Promise<void> {
 }
 
 /** Never rejects; empty when the program was stopped. */
-export async function takeArtifacts(run: ProgramRun, end: RunEnd): Promise<CollectedArtifacts> {
+export async function takeArtifacts(
+  run: ProgramRun,
+  end: RunEnd,
+  redact: (text: string) => string,
+): Promise<CollectedArtifacts> {
   const { parts, attempt, held } = run
   const globs = attempt.request.artifacts ?? []
   if (globs.length === 0 || !ranToItsEnd(end)) return NO_ARTIFACTS
@@ -49,13 +53,18 @@ export async function takeArtifacts(run: ProgramRun, end: RunEnd): Promise<Colle
     program: attempt.request.program,
     blobs: parts.blobs,
     key: { ...keyOf(attempt), encrypt: attempt.tenant.encrypt_outputs },
+    redact,
     signal: bound.signal,
     ...listeners(run),
   })
 }
 
 /** Last of what is taken: the workspace then holds what the result says. Never rejects; undefined without a workspace. */
-export async function takeWorkspace(run: ProgramRun, end: RunEnd): Promise<WorkspaceReport | undefined> {
+export async function takeWorkspace(
+  run: ProgramRun,
+  end: RunEnd,
+  redact: (text: string) => string,
+): Promise<WorkspaceReport | undefined> {
   const { parts, attempt, held } = run
   if (attempt.workspace === undefined) return undefined
   const leaving = {
@@ -66,7 +75,22 @@ export async function takeWorkspace(run: ProgramRun, end: RunEnd): Promise<Works
     signal: attempt.signal,
     ...listeners(run),
   }
-  return await run.spans.within(SPAN.workspace, () => leaveWorkspace(leaving))
+  const report = await run.spans.within(SPAN.workspace, () => leaveWorkspace(leaving))
+  return withoutSecrets(report, redact)
+}
+
+/** The names that the program gave to its files. */
+function withoutSecrets(report: WorkspaceReport, redact: (text: string) => string): WorkspaceReport {
+  const shown = <T extends { path: string }>(one: T): T => ({ ...one, path: redact(one.path) })
+  return {
+    ...report,
+    applied: report.applied.map(shown),
+    conflicted: report.conflicted.map(({ path, kept_as: keptAs }) => ({
+      path: redact(path),
+      kept_as: keptAs === null ? null : redact(keptAs),
+    })),
+    refused: report.refused.map(shown),
+  }
 }
 
 /** The exit with the CPU time that collecting took since then, where the backend measures that. Never rejects. */

@@ -649,6 +649,23 @@ describe('artifacts', () => {
     expect([kept, omitted]).toEqual([[], { huge: 'too_large', gone: 'unreadable' }])
   })
 
+  it('have names without secrets, and are told apart where they differ in a secret alone', async () => {
+    const [token, password] = ['correct-horse-battery', 'staple-of-the-wrong-donkey']
+    const { outcome, attempt, blobs } = await executed(
+      undefined,
+      { artifacts: ['**'], env: { API_TOKEN: token, DB_PASSWORD: password } },
+      {
+        list: async () =>
+          [`${token}.txt`, `${password}.txt`, `big-${token}`].map((path) => ({ path, size: 1 })),
+        read: async (path, most) => new Uint8Array(path.startsWith('big') ? most + 1 : 3),
+      },
+    )
+    expect(outcome.artifacts.map(({ path }) => path)).toEqual(['<redacted>.txt', '<redacted>.txt~2'])
+    expect(outcome.redactionCount).toBe(3)
+    expect(attempt.notices).toEqual([expect.stringContaining('Artifact big-<redacted> was left out: too_large')])
+    expect(JSON.stringify([outcome, [...blobs.committed.keys()]])).not.toMatch(/horse|donkey/)
+  })
+
   it('leaves out what passes the total, and goes on with what still fits', async () => {
     const { kept, omitted } = await matching([
       { path: 'a', size: 8 * MiB },

@@ -155,6 +155,7 @@ async function onFiles(
     program,
     sandbox,
     scope: request.session?.scope ?? 'none',
+    secrets: tenant.redact,
     blobs: parts.blobs,
     key: {
       tenantId: request.tenant_id,

@@ -23,6 +23,8 @@ import {
   unlessAborted,
 } from '@cofferdam/contract'
 import { turnOf } from './held-sandbox.ts'
+import { compileRules } from './redaction-rules.ts'
+import { redactText } from './redactor.ts'
 import { withDeadline } from './with-deadline.ts'
 import type { Clock } from './clock.ts'
 
@@ -37,6 +39,8 @@ export interface FileOperationParts {
   program: Extract<Program, { type: 'files' }>
   sandbox: Sandbox
   scope: SessionScope
+  /** The tenant's values: programs chose the names that are listed. */
+  secrets: readonly string[]
   blobs: BlobStore
   key: Omit<BlobKey, 'name'>
   /** Puts the request's files there. */
@@ -92,7 +96,10 @@ async function operate(parts: FileOperationParts, signal: AbortSignal): Promise<
   const op: FileOperation = program.op
   switch (op) {
     case 'list':
-      return { ...ok, value: listing(await sandbox.list(globsBelow(path), LIST_MAX + 1), path) }
+      return {
+        ...ok,
+        value: listing(await sandbox.list(globsBelow(path), LIST_MAX + 1), path, redactor(parts)),
+      }
     case 'read': {
       const bytes = await sandbox.read(path, BOUNDS.fileBytes)
       return { ...ok, artifacts: [await store(parts, path, bytes, signal)] }
@@ -122,14 +129,23 @@ async function operate(parts: FileOperationParts, signal: AbortSignal): Promise<
 /** Everything below a folder; characters that a glob would read otherwise match any, and are compared later. */
 const globsBelow = (path: string): string[] => [path === '' ? '**' : `${path.replaceAll(/^!|\*/g, '?')}/**`]
 
+function redactor({ secrets }: FileOperationParts): (text: string) => string {
+  const rules = compileRules(secrets, {})
+  return (text) => redactText(rules, text).text
+}
+
 /** As many names as a value may have bytes. */
-function listing(entries: readonly Entry[], folder: string): { files: Entry[]; truncated: boolean } {
+function listing(
+  entries: readonly Entry[],
+  folder: string,
+  redact: (text: string) => string,
+): { files: Entry[]; truncated: boolean } {
   const sane = entries
     .filter(
       ({ path }) => pathSchema.safeParse(path).success && (folder === '' || path.startsWith(`${folder}/`)),
     )
     .filter(({ size }) => Number.isSafeInteger(size) && size >= 0)
-    .map(({ path, size }) => ({ path, size }))
+    .map(({ path, size }) => ({ path: redact(path), size }))
     .toSorted((a, b) => (a.path < b.path ? -1 : 1))
   const files: Entry[] = []
   let left = BOUNDS.valueBytes - FRAME_BYTES
@@ -142,11 +158,13 @@ function listing(entries: readonly Entry[], folder: string): { files: Entry[]; t
 }
 
 async function store(
-  { blobs, key }: FileOperationParts,
-  path: string,
+  parts: FileOperationParts,
+  asked: string,
   bytes: Uint8Array,
   signal: AbortSignal,
 ): Promise<Outcome['artifacts'][number]> {
+  const { blobs, key } = parts
+  const path = redactor(parts)(asked)
   const sink = await blobs.create({ ...key, name: `artifacts/${path}` })
   try {
     await sink.write(bytes)

@@ -53,9 +53,10 @@ export async function runProgram(handed: Omit<ProgramRun, 'startedMs' | 'endedMs
   await saveCheckpoint(run, end, checkpoints)
   if (end.stop !== null) void run.held.destroy()
   await takeReport(run, end)
-  const artifacts = await takeArtifacts(run, end)
+  const redact = (text: string): string => output.redact(text)
+  const artifacts = await takeArtifacts(run, end, redact)
   if (isFenced(run.attempt)) return await abandon(run, output, artifacts)
-  const workspace = await takeWorkspace(run, end)
+  const workspace = await takeWorkspace(run, end, redact)
   const used = await chargeCollection(run, end)
   const exit = used === null ? null : checkedExit(used, run.endedMs - startedMs)
   const collected = { artifacts, workspace, printed: printed.text() }

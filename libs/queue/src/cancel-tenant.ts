@@ -4,7 +4,7 @@
  */
 import type { ExecutionId } from '@cofferdam/contract'
 import type { Redis } from 'ioredis'
-import { endUnstarted } from './end-unstarted.ts'
+import { endUnstarted, type RedactReason } from './end-unstarted.ts'
 import { KEYS } from './keys.ts'
 
 export interface TenantCancel {
@@ -36,6 +36,7 @@ export async function cancelPage(
   redis: Redis,
   tenantId: string,
   asked: TenantCancel,
+  redact?: RedactReason,
 ): Promise<CancelledPage> {
   const from = asked.before === undefined ? '+inf' : `(${asked.before}`
   const page = await redis.zrevrangebyscore(
@@ -53,7 +54,7 @@ export async function cancelPage(
   const ending = { ending: 'cancelled', reason: 'cancelled', message: asked.reason } as const
   const cancelNext = async (): Promise<void> => {
     for (let id = wanted.pop(); id !== undefined; id = wanted.pop()) {
-      const code = await endUnstarted(redis, id as ExecutionId, ending, asked.state !== 'waiting')
+      const code = await endUnstarted(redis, id as ExecutionId, ending, asked.state !== 'waiting', redact)
       if (code === 'cancelled' || code === 'cancelling') counts[code] += 1
     }
   }

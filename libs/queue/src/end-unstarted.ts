@@ -8,6 +8,9 @@ import { runCoded, SCRIPTS } from './scripts.ts'
 
 export type Unstarted = 'cancelled' | 'cancelling' | 'ended' | 'not_found' | 'running'
 
+/** Gives `reason` without the secrets of the tenant and the request. */
+export type RedactReason = (request: ExecutionRequest, reason: string) => Promise<string>
+
 /**
  * Ends `id` with the given ending if it is delayed, queued or released. A running one is flagged as cancelled when
  * `alsoRunning`, else left alone (`running`).
@@ -17,6 +20,7 @@ export async function endUnstarted(
   id: ExecutionId,
   ending: { ending: Ending; reason: string; message: string },
   alsoRunning: boolean,
+  redact: RedactReason = async (_request, reason) => reason,
 ): Promise<Unstarted> {
   for (;;) {
     const [fields, [seconds, micros]] = await Promise.all([
@@ -26,11 +30,13 @@ export async function endUnstarted(
     const [state, attempt, enqueued, traceparent, stored, tenant, agent] = fields
     if (state === 'ended') return 'ended'
     if (state == null || stored == null) return 'not_found'
+    const request = (await hydrate(redis, stored)) ?? lostRequest(stored, tenant ?? '', agent ?? '')
     const record = composeUnstarted({
       ...ending,
+      message: await redact(request, ending.message),
       executionId: id,
       attempt: Math.max(1, Number(attempt)),
-      request: (await hydrate(redis, stored)) ?? lostRequest(stored, tenant ?? '', agent ?? ''),
+      request,
       enqueuedAtMs: Number(enqueued),
       nowMs: Number(seconds) * 1000 + Math.floor(Number(micros) / 1000),
       traceparent: traceparent ?? '',

@@ -46,7 +46,7 @@ import type { Redis } from 'ioredis'
 import { bodyHash, idempotencyName } from './body-hash.ts'
 import { cancelPage, type CancelledPage, type TenantCancel } from './cancel-tenant.ts'
 import { createGuard } from './connect.ts'
-import { endUnstarted } from './end-unstarted.ts'
+import { endUnstarted, type RedactReason } from './end-unstarted.ts'
 import { withEnqueueSpan } from './enqueue-span.ts'
 import { createEventTails } from './event-tails.ts'
 import { nonNegative, resultOf, stateOf } from './execution-state.ts'
@@ -65,6 +65,8 @@ export interface ProducerDeps {
   subscriber: Redis
   /** Wall clock for new ids, milliseconds; default Date.now. */
   now?: () => number
+  /** Takes secrets out of the reason that a caller gives for a cancel; default: it stays as it is. */
+  redactReason?: RedactReason
   /** Makes execution ids; default UUIDv7 of `now`. */
   ids?: () => ExecutionId
 }
@@ -118,7 +120,13 @@ const LIVE_MAX = 1000
 /** Described by one script call: each costs a forecast, so this keeps a call below about 5 ms. */
 const LIVE_CHUNK = 100
 
-export function createProducer({ redis, subscriber, now = Date.now, ids }: ProducerDeps): Producer {
+export function createProducer({
+  redis,
+  subscriber,
+  now = Date.now,
+  ids,
+  redactReason,
+}: ProducerDeps): Producer {
   const producerId = randomUUID()
   const newId = ids ?? (() => newExecutionId(now()))
   const guard = createGuard(redis)
@@ -220,11 +228,11 @@ export function createProducer({ redis, subscriber, now = Date.now, ids }: Produ
     events: (id, options) => readEvents(redis, guard, tails, id, options),
     async cancel(id, reason = 'cancelled by the caller') {
       const ending = { ending: 'cancelled', reason: 'cancelled', message: reason } as const
-      const code = await guard(() => endUnstarted(redis, id, ending, true))
+      const code = await guard(() => endUnstarted(redis, id, ending, true, redactReason))
       // A running one is flagged, so `running` is never the answer here.
       return code === 'running' ? 'cancelling' : code
     },
-    cancelTenant: (tenantId, asked) => guard(() => cancelPage(redis, tenantId, asked)),
+    cancelTenant: (tenantId, asked) => guard(() => cancelPage(redis, tenantId, asked, redactReason)),
     async live(tenantId, limit) {
       return (await livePage(tenantId, { limit: Math.min(limit, LIVE_MAX) })).states
     },
