@@ -26,10 +26,14 @@ export const auditQuery = pageQuery.extend({
     .meta({ description: 'A host that the program reached, with or without `:port`.' }),
 })
 
-/** The store's filter of an audit query. `tenantId` null means all tenants. */
-export function auditFilter(asked: z.output<typeof auditQuery>, tenantId: string | null): InvocationFilter {
+/** The store's filter of an audit query. `tenantId` null means all tenants; `cursor` is the store's own (cursors.ts). */
+export function auditFilter(
+  asked: Omit<z.output<typeof auditQuery>, 'cursor'>,
+  tenantId: string | null,
+  cursor?: string,
+): InvocationFilter {
   return {
-    ...pageFilter(asked, tenantId),
+    ...pageFilter(asked, tenantId, cursor),
     ...(asked.user_id === undefined ? {} : { userId: asked.user_id }),
     ...(asked.run_id === undefined ? {} : { runId: asked.run_id }),
     ...(asked.template_id === undefined ? {} : { templateId: asked.template_id }),

@@ -13,8 +13,12 @@ export const pageQuery = z.strictObject({
   cursor: cursorQuery.optional(),
 })
 
-/** The store's filter of a list query. `tenantId` null means all tenants. */
-export function pageFilter(asked: z.output<typeof pageQuery>, tenantId: string | null) {
+/** The store's filter of a list query. `tenantId` null means all tenants; `cursor` is the store's own (cursors.ts). */
+export function pageFilter(
+  asked: Omit<z.output<typeof pageQuery>, 'cursor'>,
+  tenantId: string | null,
+  cursor?: string,
+) {
   return {
     tenantId,
     limit: asked.limit ?? DEFAULT_PAGE,
@@ -22,6 +26,6 @@ export function pageFilter(asked: z.output<typeof pageQuery>, tenantId: string |
     ...(asked.exit_status === undefined ? {} : { exitStatus: asked.exit_status }),
     ...(asked.from === undefined ? {} : { from: asked.from }),
     ...(asked.to === undefined ? {} : { to: asked.to }),
-    ...(asked.cursor === undefined ? {} : { cursor: asked.cursor }),
+    ...(cursor === undefined ? {} : { cursor }),
   }
 }

@@ -34,7 +34,7 @@ export function limitBodies(app: FastifyInstance, budget: Shares): void {
     if (hold === null) return done(tooMuch())
     request.bodyHold = hold
     // `close` comes in every case: answered, aborted, or destroyed.
-    reply.raw.once('close', hold.release)
+    reply.raw.once('close', () => hold.release())
     done()
   })
   // Node would ask for the body at once, before the key was looked at.

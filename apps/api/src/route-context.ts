@@ -6,6 +6,7 @@ import type { SessionRegistry } from '@cofferdam/contract'
 import type { Schedules } from '@cofferdam/routines'
 import type { ApiDeps, ApiLimits } from './deps.ts'
 import type { Budgets } from './budgets.ts'
+import type { Cursors } from './cursors.ts'
 import type { KeyCache } from './key-cache.ts'
 import type { BodyReader } from './receive-body.ts'
 import type { Shares } from './shares.ts'
@@ -29,6 +30,8 @@ export interface RouteContext extends ApiDeps {
   draining: AbortSignal
   /** What is left of caps, for headers. */
   budgets: Budgets
+  /** Of every list. */
+  cursors: Cursors
   /** Sessions of the fleet; the API only looks. */
   sessions: Pick<SessionRegistry, 'find' | 'list'>
   /** For parsers of bodies that are no JSON. */

@@ -10,6 +10,7 @@ import { LogController, fastify, type FastifyBaseLogger, type FastifyInstance } 
 import type { ZodTypeProvider } from 'fastify-type-provider-zod'
 import type { z } from 'zod'
 import { createBudgets } from './budgets.ts'
+import { createCursors } from './cursors.ts'
 import { DEFAULT_API_LIMITS, type ApiDeps } from './deps.ts'
 import { installErrorResponses, noSuchPath, sendError } from './error-response.ts'
 import { acceptJsonBodies } from './json-body.ts'
@@ -57,6 +58,7 @@ export async function createApi(deps: ApiDeps): Promise<FastifyInstance> {
       brake: createGuessBrake(now),
       now,
     }),
+    cursors: createCursors(() => deps.store.cursorKey()),
     budgets: createBudgets({ admission: deps.admission, now }),
     sessions: createSessionRegistry({ redis: deps.redis }),
     readBody: createBodyReader(limits.bodyRate),

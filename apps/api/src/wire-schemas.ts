@@ -50,7 +50,10 @@ export const limitQuery = z
   .refine((n) => n <= MAX_PAGE, `expected a whole number from 1 to ${MAX_PAGE}`)
   .meta({ description: `Rows of one page, 1 to ${MAX_PAGE}.`, example: '50' })
 
-export const cursorQuery = z.string().min(1).max(512).meta({ description: 'next_cursor of the page before.' })
+export const cursorQuery = z.string().min(1).max(512).meta({
+  description:
+    'next_cursor of the page before, for the same tenant. What is in it is nobody’s business but ours.',
+})
 
 export const timeQuery = z.iso
   .datetime({ offset: true, error: 'expected an ISO 8601 time with zone, such as 2026-11-20T12:00:00Z' })

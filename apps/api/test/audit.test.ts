@@ -1,15 +1,9 @@
 import { request as httpRequest, type IncomingMessage } from 'node:http'
-import {
-  composeAttempt,
-  executionRequestSchema,
-  newExecutionId,
-  outcomeWithoutRun,
-  type AuditRow,
-  type ExecutionId,
-} from '@cofferdam/contract'
+import { newExecutionId, type AuditRow } from '@cofferdam/contract'
 import type { Store } from '@cofferdam/store'
 import type { FastifyInstance } from 'fastify'
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
+import { recordSample, type SampleAttempt } from './sample-attempt.ts'
 import { openScene, type Scene } from './scene.ts'
 
 let scene: Scene
@@ -18,37 +12,7 @@ beforeAll(async () => {
 })
 afterAll(() => scene?.[Symbol.asyncDispose]())
 
-interface Row {
-  tenant?: string
-  agent: string
-  id?: ExecutionId
-  reason?: string
-}
-
-/** Records an attempt as a worker would; returns its id. */
-async function record({ tenant = 'acme', agent, id = newExecutionId(), reason = 'it failed' }: Row) {
-  const atMs = Date.now()
-  await scene.store.record(
-    composeAttempt({
-      executionId: id,
-      attempt: 1,
-      request: executionRequestSchema.parse({
-        tenant_id: tenant,
-        agent_id: agent,
-        program: { type: 'script', language: 'python', source: 'print(1)' },
-      }),
-      outcome: { ...outcomeWithoutRun('error', 'test', reason), failureReason: reason },
-      enqueuedAtMs: atMs,
-      startedAtMs: atMs,
-      finishedAtMs: atMs + 1,
-      traceId: '0af7651916cd43dd8448eb211c80319c',
-      retentionDays: 30,
-      caps: null,
-      chargedAtMs: null,
-    }),
-  )
-  return id
-}
+const record = (sample: SampleAttempt) => recordSample(scene.store, sample)
 
 const rowsOf = (text: string): AuditRow[] =>
   text

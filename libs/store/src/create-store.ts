@@ -97,6 +97,8 @@ export interface Store extends AsyncDisposable {
   readonly retention: Retention
   /** Whether there is a key to encrypt with. */
   readonly canEncrypt: boolean
+  /** 32 bytes, the fleet's: the API seals the cursors of its lists with them. */
+  cursorKey(): Promise<Uint8Array>
   /** Throws `store_unavailable` or `config_invalid`. */
   ping(): Promise<void>
 }
@@ -183,6 +185,11 @@ export async function createStore(options: StoreOptions): Promise<Store> {
     workspaces: createWorkspaces(app.db, keys),
     sandboxConfig: createSandboxConfigs(fleet.db),
     retention: createRetention(fleet.db, sweeper.db, blobs),
+    cursorKey: () =>
+      translating('the cursor key', async () => {
+        const { key } = await app.db.selectFrom('cursor_key').select('key').executeTakeFirstOrThrow()
+        return key
+      }),
     canEncrypt: keys.current !== null,
     ping: () =>
       translating('a ping', async () => {

@@ -242,7 +242,14 @@ export interface SandboxConfigEventsTable {
 
 export interface Database {
   workspaces: WorkspacesTable
+/** One row: what cursors of lists are sealed with. */
+interface CursorKeyTable {
+  is_only_one: Generated<boolean>
+  key: Buffer
+}
+
   workspace_contents: WorkspaceContentsTable
+  cursor_key: CursorKeyTable
   sandbox_config: SandboxConfigTable
   sandbox_orphans: SandboxOrphansTable
   sandbox_config_events: SandboxConfigEventsTable

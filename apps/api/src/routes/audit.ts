@@ -64,10 +64,11 @@ export function audit(app: App, context: RouteContext): void {
       },
     },
     async (request) => {
-      const { rows, next_cursor } = await store.listAudit(
-        auditFilter(request.query, tenantFilter(request, request.query.tenant_id)),
-      )
-      return { invocations: rows, next_cursor }
+      const tenantId = tenantFilter(request, request.query.tenant_id)
+      const of = { list: 'audit', tenantId }
+      const after = await context.cursors.open(of, request.query.cursor)
+      const { rows, next_cursor } = await store.listAudit(auditFilter(request.query, tenantId, after))
+      return { invocations: rows, next_cursor: await context.cursors.seal(of, next_cursor) }
     },
   )
 
@@ -141,7 +142,10 @@ export function audit(app: App, context: RouteContext): void {
     },
     async (request, reply) => {
       const { wait, cursor = 'now', ...asked } = request.query
-      const filter = auditFilter(asked, tenantFilter(request, asked.tenant_id))
+      const tenantId = tenantFilter(request, asked.tenant_id)
+      const of = { list: 'feed', tenantId }
+      const after = isWord(cursor) ? cursor : ((await context.cursors.open(of, cursor)) ?? cursor)
+      const filter = auditFilter(asked, tenantId)
       const read = (after: string): Promise<FeedPage> => store.feed({ ...filter, after })
       const waitMs = wait === undefined ? 0 : (parseDurationMs(wait) ?? 0)
       const place = waitMs === 0 ? undefined : context.waits.take(holderOf(request))
@@ -149,14 +153,17 @@ export function audit(app: App, context: RouteContext): void {
         throw new CofferdamError('busy', 'As many requests wait here as may, or as this caller may.')
       using gone = goneSignal(reply, context.draining)
       try {
-        const { rows, cursor: next } = await firstRows(read, cursor, waitMs, gone.signal)
-        return { invocations: rows, cursor: next }
+        const { rows, cursor: next } = await firstRows(read, after, waitMs, gone.signal)
+        return { invocations: rows, cursor: await context.cursors.seal(of, next) }
       } finally {
         place?.release()
       }
     },
   )
 }
+
+/** Where a feed begins that has no cursor yet. */
+const isWord = (cursor: string): boolean => cursor === 'now' || cursor === 'beginning'
 
 /** Reads on until there is a row, the time is over, or nobody waits any more. */
 async function firstRows(

@@ -2,7 +2,7 @@
 import { nameSchema } from '@cofferdam/contract'
 import { z } from 'zod'
 import type { App, RouteContext } from '../route-context.ts'
-import { FAILURES, labelSchema, nextCursorSchema, tenantParams } from '../wire-schemas.ts'
+import { cursorQuery, FAILURES, labelSchema, nextCursorSchema, tenantParams } from '../wire-schemas.ts'
 
 /** Pages are cancelled for this long before the caller is answered: well below what proxies wait. */
 const BUDGET_MS = 5000
@@ -13,11 +13,7 @@ const bodySchema = z.strictObject({
     .enum(['waiting', 'running', 'all'])
     .meta({ description: 'waiting: delayed and queued ones. running: those that a worker has.' }),
   reason: labelSchema.optional(),
-  cursor: z
-    .string()
-    .regex(/^\d{1,16}$/, 'expected the next_cursor of the answer before')
-    .optional()
-    .meta({ description: 'next_cursor of the answer before.' }),
+  cursor: cursorQuery.optional(),
 })
 
 const answerSchema = z.strictObject({
@@ -48,7 +44,8 @@ export function cancelTenant(app: App, context: RouteContext): void {
       const { agent_id, state, reason = 'cancelled by an operator', cursor } = request.body
       const untilMs = context.now() + BUDGET_MS
       const total = { cancelled: 0, cancelling: 0 }
-      let next: string | null = cursor ?? null
+      const of = { list: 'cancel', tenantId: request.params.id }
+      let next: string | null = (await context.cursors.open(of, cursor)) ?? null
       do {
         const page = await context.producer.cancelTenant(request.params.id, {
           state,
@@ -60,7 +57,7 @@ export function cancelTenant(app: App, context: RouteContext): void {
         total.cancelling += page.cancelling
         next = page.next
       } while (next !== null && context.now() < untilMs && !context.draining.aborted)
-      return { ...total, next_cursor: next }
+      return { ...total, next_cursor: await context.cursors.seal(of, next) }
     },
   )
 }

@@ -5,7 +5,7 @@
  * The queue is read before the store: an execution that ends in between is then in both and shown once, as ended,
  * and never in neither, since the audit row is written before the queue lets go.
  */
-import { CofferdamError, executionStateSchema, type ExecutionState } from '@cofferdam/contract'
+import { executionStateSchema, type ExecutionState } from '@cofferdam/contract'
 import { z } from 'zod'
 import { tenantFilter } from '../authenticate.ts'
 import { pageFilter, pageQuery } from '../page-query.ts'
@@ -22,8 +22,6 @@ type Query = z.output<typeof query>
 
 /** Live executions looked at for one page when not all match: each costs the queue a forecast. */
 const MAX_LOOKED_AT = 1000
-/** Cursors of the two lists are told apart: that of the store is base64 and never holds a colon. */
-const LIVE_CURSOR = /^live:(\d{1,16})$/
 
 /** Adds the route. */
 export function listExecutions(app: App, context: RouteContext): void {
@@ -47,11 +45,19 @@ export function listExecutions(app: App, context: RouteContext): void {
     async (request) => {
       const asked = request.query
       const tenantId = tenantFilter(request, asked.tenant_id)
-      if (asked.status === 'live') return await livePage(context, tenantId, asked)
+      const of = { list: asked.status === 'live' ? 'live executions' : 'executions', tenantId }
+      const after = await context.cursors.open(of, asked.cursor)
+      if (asked.status === 'live') {
+        const page = await livePage(context, tenantId, asked, after)
+        return { ...page, next_cursor: await context.cursors.seal(of, page.next_cursor) }
+      }
       const live = showsLive(asked) ? (await livePage(context, tenantId, asked)).executions : []
-      const { rows, next_cursor } = await context.store.listExecutions(pageFilter(asked, tenantId))
+      const { rows, next_cursor } = await context.store.listExecutions(pageFilter(asked, tenantId, after))
       const ended = new Set(rows.map((row) => row.execution_id))
-      return { executions: [...live.filter((one) => !ended.has(one.execution_id)), ...rows], next_cursor }
+      return {
+        executions: [...live.filter((one) => !ended.has(one.execution_id)), ...rows],
+        next_cursor: await context.cursors.seal(of, next_cursor),
+      }
     },
   )
 }
@@ -64,10 +70,11 @@ async function livePage(
   context: RouteContext,
   tenantId: string | null,
   asked: Query,
+  after?: string,
 ): Promise<{ executions: ExecutionState[]; next_cursor: string | null }> {
   const limit = asked.limit ?? DEFAULT_PAGE
   const executions: ExecutionState[] = []
-  let place = asked.cursor === undefined ? undefined : placeOf(asked.cursor)
+  let place = after
   for (let looked = 0; looked < MAX_LOOKED_AT && executions.length < limit;) {
     const page = await context.producer.livePage(tenantId, {
       limit: limit - executions.length,
@@ -78,22 +85,12 @@ async function livePage(
     if (page.next === null) return { executions, next_cursor: null }
     place = page.next
   }
-  return { executions, next_cursor: `live:${place}` }
+  return { executions, next_cursor: place ?? null }
 }
 
 const matches = (state: ExecutionState, asked: Query): boolean =>
   (asked.agent_id === undefined || state.agent_id === asked.agent_id) &&
   isWithin(Date.parse(state.enqueued_at), asked)
-
-function placeOf(cursor: string): string {
-  const place = LIVE_CURSOR.exec(cursor)?.[1]
-  if (place === undefined)
-    throw new CofferdamError(
-      'invalid_request',
-      'cursor: expected the next_cursor of a page of live executions.',
-    )
-  return place
-}
 
 function isWithin(atMs: number, { from, to }: Query): boolean {
   return (from === undefined || atMs >= Date.parse(from)) && (to === undefined || atMs < Date.parse(to))

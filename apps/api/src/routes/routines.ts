@@ -19,7 +19,7 @@ import { actorOf, requireTenant, tenantFilter, tenantScope } from '../authentica
 import { requireCallbackSecret } from '../callback-secret.ts'
 import { foundRoutine, noRoutine, routineParams } from '../found-routine.ts'
 import type { App, RouteContext } from '../route-context.ts'
-import { DEFAULT_PAGE, FAILURES, limitQuery, nextCursorSchema } from '../wire-schemas.ts'
+import { cursorQuery, DEFAULT_PAGE, FAILURES, limitQuery, nextCursorSchema } from '../wire-schemas.ts'
 import { routineRuns } from './routine-runs.ts'
 
 /** As long as other changes wait for Redis (make-live.ts). */
@@ -72,7 +72,7 @@ function addCollection(app: App, context: RouteContext): void {
         querystring: z.strictObject({
           tenant_id: nameSchema.optional(),
           limit: limitQuery.optional(),
-          cursor: routineIdSchema.optional().meta({ description: 'next_cursor of the page before.' }),
+          cursor: cursorQuery.optional(),
         }),
         response: {
           200: z.strictObject({ routines: z.array(routineSchema), next_cursor: nextCursorSchema }),
@@ -85,16 +85,21 @@ function addCollection(app: App, context: RouteContext): void {
       const tenantId = tenantFilter(request, tenant_id)
       const found = await store.routines.list(tenantId, {
         limit: limit + 1,
-        ...(cursor === undefined ? {} : { after: cursor }),
+        ...(after === undefined ? {} : { after: routineIdSchema.parse(after) }),
       })
       const page = found.slice(0, limit)
       const last = await store.routines.lastRuns(
+      const of = { list: 'routines', tenantId }
+      const after = await context.cursors.open(of, cursor)
         tenantId,
         page.map((routine) => routine.routine_id),
       )
       return {
         routines: page.map((routine) => viewOf(context, routine, last.get(routine.routine_id) ?? null)),
-        next_cursor: found.length > limit ? (page.at(-1)?.routine_id ?? null) : null,
+        next_cursor: await context.cursors.seal(
+          of,
+          found.length > limit ? (page.at(-1)?.routine_id ?? null) : null,
+        ),
       }
     },
   )

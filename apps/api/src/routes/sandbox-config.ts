@@ -8,7 +8,14 @@ import { actorOf } from '../authenticate.ts'
 import { isProvisioned } from '../pool-work.ts'
 import type { App, RouteContext } from '../route-context.ts'
 import { sandboxChangeSchema, settingsAfter } from '../sandbox-settings.ts'
-import { changeEventSchema, DEFAULT_PAGE, FAILURES, limitQuery, nextCursorSchema } from '../wire-schemas.ts'
+import {
+  changeEventSchema,
+  cursorQuery,
+  DEFAULT_PAGE,
+  FAILURES,
+  limitQuery,
+  nextCursorSchema,
+} from '../wire-schemas.ts'
 
 export const sandboxConfigSchema = z.strictObject({
   enabled: z.boolean(),
@@ -101,10 +108,7 @@ export function sandboxConfig(app: App, context: RouteContext): void {
         summary: 'Who changed what of the sandbox configuration and its pool, newest first. Admin.',
         querystring: z.strictObject({
           limit: limitQuery.optional(),
-          cursor: z
-            .string()
-            .regex(/^\d{1,15}$/, 'expected the next_cursor of the page before')
-            .optional(),
+          cursor: cursorQuery.optional(),
         }),
         response: {
           200: z.strictObject({ events: z.array(eventSchema), next_cursor: nextCursorSchema }),
@@ -114,13 +118,16 @@ export function sandboxConfig(app: App, context: RouteContext): void {
     },
     async (request) => {
       const { limit = DEFAULT_PAGE, cursor } = request.query
+      const of = { list: 'sandbox config events', tenantId: null }
+      const before = await context.cursors.open(of, cursor)
       // One more than asked for tells whether there is another page.
       const found = await configs.events({
         limit: limit + 1,
-        ...(cursor === undefined ? {} : { before: Number(cursor) }),
+        ...(before === undefined ? {} : { before: Number(before) }),
       })
       const events = found.slice(0, limit)
-      return { events, next_cursor: found.length > limit ? String(events.at(-1)?.id ?? '') : null }
+      const last = found.length > limit ? String(events.at(-1)?.id ?? '') : null
+      return { events, next_cursor: await context.cursors.seal(of, last) }
     },
   )
 }

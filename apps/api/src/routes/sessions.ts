@@ -56,8 +56,10 @@ export function sessions(app: App, context: RouteContext): void {
     },
     async (request) => {
       const tenantId = tenantOfSession(request, request.query.tenant_id)
-      const page = await context.sessions.list(tenantId, request.query.cursor)
-      return { sessions: page.sessions.map(shown), next_cursor: page.cursor }
+      const of = { list: 'sessions', tenantId }
+      const after = await context.cursors.open(of, request.query.cursor)
+      const page = await context.sessions.list(tenantId, after)
+      return { sessions: page.sessions.map(shown), next_cursor: await context.cursors.seal(of, page.cursor) }
     },
   )
 

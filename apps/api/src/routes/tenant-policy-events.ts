@@ -4,6 +4,7 @@ import { requireTenant } from '../authenticate.ts'
 import type { App, RouteContext } from '../route-context.ts'
 import {
   changeEventSchema,
+  cursorQuery,
   DEFAULT_PAGE,
   FAILURES,
   limitQuery,
@@ -17,10 +18,7 @@ const eventSchema = changeEventSchema(
 
 const query = z.strictObject({
   limit: limitQuery.optional(),
-  cursor: z
-    .string()
-    .regex(/^\d{1,15}$/, 'expected the next_cursor of the page before')
-    .optional(),
+  cursor: cursorQuery.optional(),
 })
 
 /** Adds the route. */
@@ -46,14 +44,16 @@ export function tenantPolicyEvents(app: App, context: RouteContext): void {
       const { id } = request.params
       requireTenant(request, id)
       const { limit = DEFAULT_PAGE, cursor } = request.query
+      const of = { list: 'policy events', tenantId: id }
+      const before = await context.cursors.open(of, cursor)
       // One more than asked for tells whether there is another page.
       const found = await context.store.tenants.events(id, {
         limit: limit + 1,
-        ...(cursor === undefined ? {} : { before: Number(cursor) }),
+        ...(before === undefined ? {} : { before: Number(before) }),
       })
       const events = found.slice(0, limit)
-      const next_cursor = found.length > limit ? String(events.at(-1)?.id ?? '') : null
-      return { events, next_cursor }
+      const last = found.length > limit ? String(events.at(-1)?.id ?? '') : null
+      return { events, next_cursor: await context.cursors.seal(of, last) }
     },
   )
 }

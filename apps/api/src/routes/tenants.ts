@@ -1,7 +1,6 @@
 /** POST and GET /v1/tenants, GET /v1/tenants/{id}, and GET, PUT, PATCH of its policy. */
 import {
   CofferdamError,
-  nameSchema,
   tenantCapsPatchSchema,
   tenantPolicySchema,
   type TenantPolicy,
@@ -14,6 +13,7 @@ import { namedFields } from '../named-fields.ts'
 import type { App, RouteContext } from '../route-context.ts'
 import {
   MAX_PAGE,
+  cursorQuery,
   FAILURES,
   limitQuery,
   nextCursorSchema,
@@ -66,7 +66,7 @@ export function tenants(app: App, context: RouteContext): void {
         operationId: 'listTenants',
         tags: ['tenants'],
         summary: 'All tenants, by id. Admin.',
-        querystring: z.strictObject({ limit: limitQuery.optional(), cursor: nameSchema.optional() }),
+        querystring: z.strictObject({ limit: limitQuery.optional(), cursor: cursorQuery.optional() }),
         response: {
           200: z.strictObject({ tenants: z.array(tenantSchema), next_cursor: nextCursorSchema }),
           ...FAILURES,
@@ -75,14 +75,16 @@ export function tenants(app: App, context: RouteContext): void {
     },
     async (request) => {
       const { limit = MAX_PAGE, cursor } = request.query
+      const of = { list: 'tenants', tenantId: null }
+      const after = await context.cursors.open(of, cursor)
       // One more than asked for tells whether there is another page.
       const found = await store.tenants.list({
         limit: limit + 1,
-        ...(cursor === undefined ? {} : { after: cursor }),
+        ...(after === undefined ? {} : { after }),
       })
       const page = found.slice(0, limit)
-      const next_cursor = found.length > limit ? (page.at(-1)?.policy.tenant_id ?? null) : null
-      return { tenants: page, next_cursor }
+      const last = found.length > limit ? (page.at(-1)?.policy.tenant_id ?? null) : null
+      return { tenants: page, next_cursor: await context.cursors.seal(of, last) }
     },
   )
 
