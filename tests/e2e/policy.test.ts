@@ -112,6 +112,58 @@ describe('a worker with an output key', () => {
   })
 
   it(
+    'binds an agent to its template, whatever the request names, and may require one of all',
+    { timeout: 60_000 },
+    async () => {
+      const { store, client } = fleet
+      const templates = { required: true, agents: { agent: 'strict' } }
+      await store.tenants.create({ tenant_id: 'bound', policy: { min_isolation: 'none' } }, 'test')
+      for (const [template_id, sandbox] of [
+        ['strict', { environment: 'internal-only', retention_days: 3 }],
+        ['lax', { environment: 'default-public' }],
+        ['out', null],
+      ] as const)
+        await store.templates.put({ tenant_id: 'bound', template_id, sandbox }, 'test')
+      await store.tenants.setPolicy('bound', { templates }, 'test')
+
+      const fine = await client.run(script('bound', 'print(1)'))
+      expect(fine).toMatchObject({ ok: true })
+      const row = (await store.findExecution('bound', fine.execution_id))?.audit.at(-1)
+      expect(row).toMatchObject({
+        template_id: 'strict',
+        environment_id: 'internal-only',
+        retention_days: 3,
+      })
+      const ended = async (extra: object) => {
+        const { ending, reason, error } = await client.run(script('bound', 'print(1)', extra))
+        return [ending, reason, error]
+      }
+      expect(await ended({ network: 'public' })).toEqual([
+        'policy_denied',
+        'network_not_allowed',
+        'SandboxPolicyDenied',
+      ])
+      expect(await ended({ template_id: 'lax' })).toEqual([
+        'policy_denied',
+        'template_bound',
+        'SandboxPolicyDenied',
+      ])
+      expect(await ended({ agent_id: 'other' })).toEqual([
+        'policy_denied',
+        'template_required',
+        'SandboxPolicyDenied',
+      ])
+      expect(await ended({ agent_id: 'other', template_id: 'lax' })).toEqual(['ok', undefined, undefined])
+      // As the seed says: an agent whose template opts out has no sandbox.
+      expect(await ended({ agent_id: 'other', template_id: 'out' })).toEqual([
+        'provisioning',
+        'not_requested',
+        'SandboxProvisioning',
+      ])
+    },
+  )
+
+  it(
     'runs code of a regulated tenant under a safe template alone, and asks for what it forces',
     { timeout: 60_000 },
     async () => {

@@ -8,6 +8,7 @@ import {
 import { ATTRIBUTES } from '@cofferdam/telemetry/api'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { holderOf } from './authenticate.ts'
+import { underBoundTemplate } from './bound-template.ts'
 import { findEnded } from './find-execution.ts'
 import { goneSignal } from './gone-signal.ts'
 import type { RouteContext } from './route-context.ts'
@@ -16,15 +17,16 @@ import { inServerSpan } from './server-span.ts'
 /**
  * Answers 200 with the result when it comes within `timeoutMs`. Otherwise 202 with `Location`: also when the caller
  * went away (which cancels nothing), the server drains, or too many requests wait already.
- * Throws `queue_full`, `idempotency_conflict`, `queue_unavailable`.
+ * It runs under the template that the caller's key is bound to. Throws `forbidden`, `queue_full`, `idempotency_conflict`, `queue_unavailable`.
  */
 export async function enqueueAndWait(
   context: RouteContext,
   request: FastifyRequest,
   reply: FastifyReply,
-  execution: ExecutionRequest,
+  asked: ExecutionRequest,
   timeoutMs: number,
 ): Promise<{ status: 200; body: ExecutionResult } | { status: 202; body: Accepted }> {
+  const execution = underBoundTemplate(request, asked)
   const place = timeoutMs > 0 ? context.waits.take(holderOf(request)) : null
   try {
     return await inServerSpan(request, reply, execution.traceparent, async (traceparent, span) => {

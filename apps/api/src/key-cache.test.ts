@@ -14,7 +14,7 @@ function scene() {
       state.asked += 1
       const alive = state.alive
       await state.gate
-      return alive && key === KEY ? { id: 'key_1', scope: 'admin' } : null
+      return alive && key === KEY ? { id: 'key_1', scope: 'admin', template_id: null } : null
     },
   })
   return { state, cache }
@@ -23,7 +23,11 @@ function scene() {
 describe('the key cache', () => {
   it('asks once for calls within five seconds and again after', async () => {
     const { state, cache } = scene()
-    expect(await cache.verify(KEY, HOME)).toEqual({ keyId: 'key_1', scope: 'admin' })
+    expect(await cache.verify(KEY, HOME)).toEqual({
+      keyId: 'key_1',
+      scope: 'admin',
+      templateId: null,
+    })
     state.nowMs = 4999
     await cache.verify(KEY, HOME)
     expect(state.asked).toBe(1)
@@ -99,7 +103,7 @@ describe('the key cache', () => {
       brake: createGuessBrake(() => 0),
       verify: async () => {
         if (down) throw new Error('away')
-        return { id: 'key_1', scope: 'admin' }
+        return { id: 'key_1', scope: 'admin', template_id: null }
       },
     })
     await expect(cache.verify(KEY, HOME)).rejects.toThrow('away')

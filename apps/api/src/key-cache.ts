@@ -24,6 +24,8 @@ const MAX_REFUSED = 1024
 export interface Caller {
   keyId: string
   scope: ApiKeyScope
+  /** What comes with the key runs under this template; null: under the one that the request names. */
+  templateId: string | null
 }
 
 export interface KeyCache {
@@ -43,7 +45,7 @@ interface Entry {
 
 /** Makes the cache over `verify` of the store. */
 export function createKeyCache(deps: {
-  verify(key: string): Promise<{ id: string; scope: ApiKeyScope } | null>
+  verify(key: string): Promise<{ id: string; scope: ApiKeyScope; template_id: string | null } | null>
   brake: GuessBrake
   now: () => number
 }): KeyCache {
@@ -57,7 +59,8 @@ export function createKeyCache(deps: {
     const begunAtMs = deps.now()
     const begunIn = generation
     const found = await deps.verify(key)
-    const caller = found === null ? null : { keyId: found.id, scope: found.scope }
+    const caller =
+      found === null ? null : { keyId: found.id, scope: found.scope, templateId: found.template_id }
     const entry = { caller, untilMs: begunAtMs + KEY_TTL_MS }
     if (caller === null) good.delete(hash)
     if (begunIn === generation) remember(caller === null ? refused : good, hash, entry)

@@ -281,6 +281,49 @@ describe('keys', () => {
     },
   )
 })
+  it('are bound to a template: what comes with one runs under that, and may name no other', async () => {
+    for (const id of ['strict', 'lax'])
+      await scene.call({
+        method: 'PUT',
+        url: `/v1/tenants/acme/templates/${id}`,
+        payload: { sandbox: { environment: 'internal-only' } },
+      })
+    const url = '/v1/tenants/acme/keys'
+    const made = await scene.call({ method: 'POST', url, payload: { label: 'bound', template_id: 'strict' } })
+    expect(made.status).toBe(201)
+    const headers = { authorization: `Bearer ${made.json.key}` }
+    const { json } = await scene.call({ url })
+    expect(json.keys).toContainEqual(expect.objectContaining({ id: made.json.id, template_id: 'strict' }))
+
+    const enqueue = (extra: object) =>
+      scene.call({
+        method: 'POST',
+        url: '/v1/executions',
+        payload: execution('x', { delay_ms: 3_600_000, ...extra }),
+        headers,
+      })
+    const accepted = await enqueue({})
+    expect(await scene.producer.request(accepted.json.execution_id)).toMatchObject({ template_id: 'strict' })
+    expect((await enqueue({ template_id: 'strict' })).status).toBe(202)
+    const other = await enqueue({ template_id: 'lax' })
+    expect([other.status, other.json.error.message]).toEqual([403, expect.stringContaining('strict')])
+    // So do its routines.
+    const payload = { name: 'bound', request: execution('x'), enabled: false }
+    const routine = await scene.call({ method: 'POST', url: '/v1/routines', payload, headers })
+    expect(routine.json.request.template_id).toBe('strict')
+    const lax = { request: execution('x', { template_id: 'lax' }) }
+    const changed = await scene.call({
+      method: 'PATCH',
+      url: `/v1/routines/${routine.json.routine_id}`,
+      payload: lax,
+      headers,
+    })
+    expect(changed.status).toBe(403)
+    for (const one of await scene.producer.live('acme', 10)) await scene.producer.cancel(one.execution_id)
+    const unknown = await scene.call({ method: 'POST', url, payload: { label: 'x', template_id: 'none' } })
+    expect([unknown.status, unknown.json.error.code]).toEqual([404, 'not_found'])
+  })
+
 
 const idOf = (tenant: { policy: { tenant_id: string } }): string => tenant.policy.tenant_id
 

@@ -57,6 +57,16 @@ export const POLICY_FLAGS: Command['flags'] = {
     value: 'N',
     description: 'the most artifacts that a request may ask for',
   },
+  'require-template': {
+    type: 'string',
+    value: 'true|false',
+    description: 'refuse executions that no template holds for',
+  },
+  'bind-agents': {
+    type: 'string',
+    value: 'AGENT=TEMPLATE,…|none',
+    description: 'agents that run under a template whatever a request names',
+  },
   environment: {
     type: 'string',
     value: 'NAME|off',
@@ -67,13 +77,18 @@ export const POLICY_FLAGS: Command['flags'] = {
 const DAYS = { min: 1, max: 180 }
 
 /** The fields of a policy that have two halves: a flag that names one leaves the other as it is. */
-type Halves = Pick<TenantPolicy, 'commands' | 'packages'>
+type Halves = Pick<TenantPolicy, 'commands' | 'packages' | 'templates'>
 
 /** Whether the flags name a half of a field: `policyOf` then has to know the policy that stands now. */
 export const namesHalf = (line: CommandLine): boolean =>
-  ['allow-commands', 'block-commands', 'pypi-packages', 'npm-packages'].some(
-    (name) => textFlag(line, name) !== undefined,
-  )
+  [
+    'allow-commands',
+    'block-commands',
+    'pypi-packages',
+    'npm-packages',
+    'require-template',
+    'bind-agents',
+  ].some((name) => textFlag(line, name) !== undefined)
 
 /**
  * The policy fields that the flags name, as the API takes them. A half that no flag names is that of `now`, by default what a
@@ -96,6 +111,7 @@ export function policyOf(line: CommandLine, now?: Halves): Record<string, unknow
     max_artifact_count: artifactFlag(line, 'artifact_count'),
     commands: commandsFlags(line, now?.commands),
     packages: packagesFlags(line, now?.packages),
+    templates: templatesFlags(line, now?.templates),
   })
 }
 
@@ -122,6 +138,21 @@ function packagesFlags(line: CommandLine, now?: Halves['packages']): Halves['pac
   const npm = listFlag(line, 'npm-packages')
   if (pypi === undefined && npm === undefined) return undefined
   return { pypi: pypi ?? now?.pypi ?? [], npm: npm ?? now?.npm ?? [] }
+}
+
+function templatesFlags(line: CommandLine, now?: Halves['templates']): Halves['templates'] | undefined {
+  const required = switchFlag(line, 'require-template')
+  const bound = listFlag(line, 'bind-agents')
+  if (required === undefined && bound === undefined) return undefined
+  const agents = bound === undefined ? now?.agents : Object.fromEntries(bound.map(bindingOf))
+  return { required: required ?? now?.required ?? false, agents: agents ?? {} }
+}
+
+function bindingOf(text: string): [string, string] {
+  const [agent = '', template = '', ...rest] = text.split('=')
+  if (agent === '' || template === '' || rest.length > 0)
+    throw new UsageError(`--bind-agents expects AGENT=TEMPLATE, got ${JSON.stringify(text)}.`)
+  return [agent, template]
 }
 
 /** The `sandbox` of a template that the flags describe; null when it does not opt in. Throws UsageError. */

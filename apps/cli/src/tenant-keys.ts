@@ -10,6 +10,7 @@ const keysSchema = z.object({
     z.object({
       id: z.string(),
       scope: apiKeyScopeSchema,
+      template_id: z.string().nullable().default(null),
       label: z.string(),
       created_at: z.string(),
       revoked_at: z.string().nullable(),
@@ -23,13 +24,17 @@ const secretSchema = z.object({ secret: z.string(), rotated_at: z.string() })
 export async function keys({ api, path, terminal }: TenantCall): Promise<void> {
   const found = parse(keysSchema, await api.call('GET', `${path}/keys`), 'the answer').keys
   terminal.value(found)
-  const rows = found.map((key) => [key.id, key.label, key.created_at, key.revoked_at])
-  for (const text of table(['KEY ID', 'LABEL', 'CREATED', 'REVOKED'], rows)) terminal.line(text)
+  const rows = found.map((key) => [key.id, key.label, key.template_id, key.created_at, key.revoked_at])
+  for (const text of table(['KEY ID', 'LABEL', 'TEMPLATE', 'CREATED', 'REVOKED'], rows)) terminal.line(text)
 }
 
 /** `new-key TENANT`: makes a key and shows it, this once. */
 export async function newKey({ api, path, words, line, terminal }: TenantCall): Promise<void> {
-  const answer = await api.call('POST', `${path}/keys`, { label: textFlag(line, 'label') ?? 'cli' })
+  const template = textFlag(line, 'template')
+  const answer = await api.call('POST', `${path}/keys`, {
+    label: textFlag(line, 'label') ?? 'cli',
+    ...(template === undefined ? {} : { template_id: template }),
+  })
   const made = parse(keyMadeSchema, answer, 'the answer')
   terminal.value(made)
   // The key alone on stdout, so that `KEY=$(cofferdam tenant new-key acme)` works.

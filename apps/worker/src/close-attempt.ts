@@ -27,6 +27,8 @@ export interface Closing {
   retentionDays: number
   /** Where policy let it run: a template may have narrowed what the request said. */
   environment?: ExecutionRequest['environment']
+  /** The template that it ran under; undefined: what the request names. */
+  templateId?: string | undefined
   refusal?: AttemptFacts['refusal']
   /** The effective policy under which it ran; it says whether what the program left is stored encrypted. */
   tenant?: Pick<TenantPolicy, 'encrypt_outputs'>
@@ -47,7 +49,11 @@ export async function closeAttempt(
   const record = composeAttempt({
     executionId: taken.executionId,
     attempt: taken.attempt,
-    request: { ...taken.request, environment: closing.environment ?? taken.request.environment },
+    request: {
+      ...taken.request,
+      environment: closing.environment ?? taken.request.environment,
+      template_id: closing.templateId ?? taken.request.template_id,
+    },
     outcome,
     enqueuedAtMs: taken.enqueuedAtMs,
     startedAtMs: closing.startedAtMs ?? taken.takenAtMs,

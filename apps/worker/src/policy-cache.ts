@@ -8,11 +8,13 @@
  * The API deletes the keys after each change, so a change is live at the next read; FRESH_MS only bounds how long a
  * change made by raw SQL stays unseen.
  */
+import { templateInForce } from '@cofferdam/admission'
 import {
   templateSchema,
   tenantCapsSchema,
   tenantPolicySchema,
   type CofferdamError,
+  type ExecutionRequest,
   type Template,
   type TenantCaps,
   type TenantPolicy,
@@ -31,7 +33,10 @@ const PARSED_MAX = 1000
 
 export interface PolicyFacts {
   tenant: TenantPolicy | null
+  /** The template in force; null for none, or one that there is not. */
   template: Template | null
+  /** Its id. */
+  templateId: string | undefined
   caps: TenantCaps | null
 }
 
@@ -45,8 +50,8 @@ const cachedSchema = z.object({
 type Cached = z.infer<typeof cachedSchema>
 
 export interface PolicyCache {
-  /** Throws `store_unavailable` when neither Postgres nor a usable copy answers. */
-  read(tenantId: string, templateId: string | undefined): Promise<PolicyFacts>
+  /** With the template in force for such a request. Throws `store_unavailable` when neither Postgres nor a usable copy answers. */
+  read(request: Pick<ExecutionRequest, 'tenant_id' | 'agent_id' | 'template_id'>): Promise<PolicyFacts>
 }
 
 /** Makes the cache. `onCaps` hears caps that differ from the last known ones (raw SQL, or a Redis that lost them). */
@@ -83,19 +88,29 @@ export function createPolicyCache(deps: {
   }
 
   return {
-    async read(tenantId, templateId) {
-      const key = keyOf(tenantId)
-      const field = templateId ?? ''
-      const name = `${key} ${field}`
-      const cached = parse(name, await readCopy(name, key, field))
-      if (cached !== null && now() - cached.at_ms < FRESH_MS) return factsOf(cached)
-      try {
-        return factsOf(await refresh(tenantId, templateId, cached))
-      } catch (error) {
-        if (cached !== null && isStoreAway(error)) return factsOf(cached)
-        throw error
-      }
+    async read(request) {
+      const { tenant_id: tenantId, template_id: named } = request
+      const asNamed = await readCached(tenantId, named)
+      const templateId = templateInForce(asNamed.policy, request)
+      const inForce = templateId === named ? asNamed : await readCached(tenantId, templateId)
+      // Of two copies the older one may be from before a change that the newer one has.
+      const tenant = asNamed.at_ms > inForce.at_ms ? asNamed : inForce
+      return { tenant: tenant.policy, caps: tenant.caps, template: inForce.template, templateId }
     },
+  }
+
+  async function readCached(tenantId: string, templateId: string | undefined): Promise<Cached> {
+    const key = keyOf(tenantId)
+    const field = templateId ?? ''
+    const name = `${key} ${field}`
+    const cached = parse(name, await readCopy(name, key, field))
+    if (cached !== null && now() - cached.at_ms < FRESH_MS) return cached
+    try {
+      return await refresh(tenantId, templateId, cached)
+    } catch (error) {
+      if (cached !== null && isStoreAway(error)) return cached
+      throw error
+    }
   }
 
   /** A stale copy is replaced once, not by each of the executions that find it; without one everybody reads for himself. */
@@ -138,10 +153,6 @@ export function createPolicyCache(deps: {
 }
 
 const keyOf = (tenantId: string): string => `cfd:{${tenantId}}:policy`
-
-function factsOf(cached: Cached): PolicyFacts {
-  return { tenant: cached.policy, template: cached.template, caps: cached.caps }
-}
 
 /** Null for what no worker of any version would have written, or a newer one did: then Postgres is asked. */
 function parseCached(text: string): Cached | null {

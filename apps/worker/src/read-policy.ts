@@ -10,18 +10,21 @@ export type PolicyNow =
       allowed: true
       /** With the template's settings folded in. */ tenant: TenantPolicy
       environment: Environment
+      /** Of the template in force, whatever the request names. */
+      templateId: string | undefined
       retentionDays: number
     }
-  | (PolicyRefusal & { allowed: false; retentionDays: number })
+  | (PolicyRefusal & { allowed: false; retentionDays: number; templateId: string | undefined })
 
 /** Reads tenant and template and decides. With Postgres and every copy away nothing may run: fail closed. */
 export async function readPolicy(taken: Taken, deps: WorkerDeps): Promise<PolicyNow> {
   const { request } = taken
   try {
-    const { tenant, template } = await deps.policies.read(request.tenant_id, request.template_id)
+    const { tenant, template, templateId } = await deps.policies.read(request)
     const decision = decidePolicy({ request, tenant, template, canEncrypt: deps.canEncrypt })
-    if (decision.allowed) return { ...decision, retentionDays: decision.tenant.retention_days }
-    return { ...decision, retentionDays: retentionOf(tenant, template) ?? deps.defaultRetentionDays }
+    if (decision.allowed) return { ...decision, templateId, retentionDays: decision.tenant.retention_days }
+    const retentionDays = retentionOf(tenant, template) ?? deps.defaultRetentionDays
+    return { ...decision, templateId, retentionDays }
   } catch (error) {
     deps.logger.error({ err: error, execution_id: taken.executionId }, 'tenant policy cannot be read')
     return {
@@ -29,6 +32,7 @@ export async function readPolicy(taken: Taken, deps: WorkerDeps): Promise<Policy
       ending: 'provisioning',
       reason: 'policy_unavailable',
       message: 'The tenant policy cannot be read now; nothing runs without it.',
+      templateId: request.template_id,
       retentionDays: deps.defaultRetentionDays,
     }
   }

@@ -84,7 +84,6 @@ async function killOldSandbox(taken: Taken, interrupted: Interrupted, deps: Work
 }
 
 async function retentionNow(taken: Taken, deps: WorkerDeps): Promise<number> {
-  const { tenant_id, template_id } = taken.request
-  const facts = await deps.policies.read(tenant_id, template_id).catch(() => null)
+  const facts = await deps.policies.read(taken.request).catch(() => null)
   return retentionOf(facts?.tenant ?? null, facts?.template ?? null) ?? deps.defaultRetentionDays
 }

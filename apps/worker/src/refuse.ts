@@ -26,16 +26,16 @@ export interface PolicyRefusal {
 /** Ends an execution that policy refused; one whose policy cannot be read is put off, for a time. */
 export async function refuseByPolicy(
   taken: Taken,
-  refusal: PolicyRefusal & { retentionDays: number },
+  refusal: PolicyRefusal & Pick<Closing, 'retentionDays' | 'templateId'>,
   deps: WorkerDeps,
 ): Promise<void> {
   if (refusal.reason === 'policy_unavailable' && (await putOffUnjudged(taken, 'policy', deps))) return
   const outcome = outcomeWithoutRun(refusal.ending, refusal.reason, refusal.message)
-  const { retentionDays } = refusal
+  const { retentionDays, templateId } = refusal
   const settlement = await closeAttempt(
     taken,
     outcome,
-    { chargedAtMs: null, caps: null, retentionDays },
+    { chargedAtMs: null, caps: null, retentionDays, templateId },
     deps,
   )
   // An earlier owner may have been charged before it died.
@@ -57,7 +57,7 @@ async function putOffUnjudged(taken: Taken, check: string, deps: WorkerDeps): Pr
 export async function refuseByAdmission(
   taken: Taken,
   refused: Refused,
-  place: Pick<Closing, 'retentionDays' | 'environment'>,
+  place: Pick<Closing, 'retentionDays' | 'environment' | 'templateId'>,
   deps: WorkerDeps,
 ): Promise<void> {
   if (refused.dimension === 'unknown' && (await putOffUnjudged(taken, 'caps', deps))) return
@@ -103,7 +103,7 @@ async function endByCap(
   taken: Taken,
   refused: Refused,
   dimension: CapDimension,
-  place: Pick<Closing, 'retentionDays' | 'environment'>,
+  place: Pick<Closing, 'retentionDays' | 'environment' | 'templateId'>,
   deps: WorkerDeps,
 ): Promise<void> {
   const resetsAt = new Date(refused.resetsAtMs).toISOString()

@@ -11,7 +11,11 @@ import type { WorkerDeps } from './worker-deps.ts'
 export async function storeOutbox(records: readonly AttemptRecord[], deps: WorkerDeps): Promise<void> {
   await Promise.all(
     records.map(async ({ audit, ...rest }) => {
-      const { tenant, template } = await deps.policies.read(audit.tenant_id, audit.template_id ?? undefined)
+      const { tenant, template } = await deps.policies.read({
+        tenant_id: audit.tenant_id,
+        agent_id: audit.agent_id,
+        ...(audit.template_id === null ? {} : { template_id: audit.template_id }),
+      })
       const retention_days = retentionOf(tenant, template) ?? audit.retention_days
       const { inserted } = await deps.store.record({ ...rest, audit: { ...audit, retention_days } })
       const { tenant_id: tenantId, agent_id: agentId, attempt } = audit

@@ -9,6 +9,8 @@ import { PATIENT_TIMEOUTS } from '@cofferdam/store/testing'
 import { expect, it } from 'vitest'
 import { createPolicyCache } from '../src/policy-cache.ts'
 
+const ASKED = { tenant_id: 'acme', agent_id: 'agent-1' }
+
 it('sees a change within a second, goes on with what it knew while Postgres is away, and fails closed when it knew nothing', async () => {
   await using owned = new AsyncDisposableStack()
   const blobDir = await mkdtemp(path.join(os.tmpdir(), 'cofferdam-policy-'))
@@ -39,7 +41,7 @@ it('sees a change within a second, goes on with what it knew while Postgres is a
       applied.push([tenantId, caps])
     },
   })
-  const enabled = async () => (await cache.read('acme', undefined)).tenant?.sandbox_enabled
+  const enabled = async () => (await cache.read(ASKED)).tenant?.sandbox_enabled
 
   expect(await enabled()).toBeUndefined()
   await store.tenants.create({ tenant_id: 'acme', caps: { tenant_daily: 7 } }, 'test')
@@ -61,7 +63,21 @@ it('sees a change within a second, goes on with what it knew while Postgres is a
     { template_id: 'tpl', tenant_id: 'acme', sandbox: { environment: 'internal-only' } },
     'test',
   )
-  expect((await cache.read('acme', 'tpl')).template?.sandbox).toEqual({ environment: 'internal-only' })
+  expect((await cache.read({ ...ASKED, template_id: 'tpl' })).template?.sandbox).toEqual({
+    environment: 'internal-only',
+  })
+
+  const bound = { required: false, agents: { 'agent-1': 'tpl', 'agent-2': 'missing' } }
+  await store.tenants.setPolicy('acme', { templates: bound }, 'test')
+  nowMs += 1000
+  expect(await cache.read(ASKED)).toMatchObject({ templateId: 'tpl', template: { template_id: 'tpl' } })
+  expect(await cache.read({ ...ASKED, agent_id: 'agent-2', template_id: 'tpl' })).toMatchObject({
+    templateId: 'missing',
+    template: null,
+  })
+  await store.tenants.setPolicy('acme', { templates: { required: false, agents: {} } }, 'test')
+  nowMs += 1000
+  expect(await cache.read(ASKED)).toMatchObject({ templateId: undefined, template: null })
 
   await postgres.stop()
   running = false
@@ -69,14 +85,14 @@ it('sees a change within a second, goes on with what it knew while Postgres is a
   expect(await enabled()).toBe(false)
 
   // A copy of a worker from before the rules about network, packages, commands and encryption.
-  const { tenant, caps } = await cache.read('acme', undefined)
-  const { network: _n, packages: _p, commands: _c, encrypt_outputs: _e, ...older } = tenant!
+  const { tenant, caps } = await cache.read(ASKED)
+  const { network: _n, packages: _p, commands: _c, templates: _t, encrypt_outputs: _e, ...older } = tenant!
   const copy = { policy: older, caps, template: null, at_ms: nowMs }
   await redis.hset('cfd:{acme}:policy', '', JSON.stringify(copy))
-  expect((await cache.read('acme', undefined)).tenant).toEqual({ ...older, ...DEFAULT_TENANT_RULES })
+  expect((await cache.read(ASKED)).tenant).toEqual({ ...older, ...DEFAULT_TENANT_RULES })
   for (const strange of ['{"policy":{"tenant_id":3}}', 'not JSON', '[]']) {
     await redis.hset('cfd:{acme}:policy', '', strange)
-    await expect(cache.read('acme', undefined)).rejects.toMatchObject({ code: 'store_unavailable' })
+    await expect(cache.read(ASKED)).rejects.toMatchObject({ code: 'store_unavailable' })
   }
   await redis.flushall()
   await expect(enabled()).rejects.toMatchObject({ code: 'store_unavailable' })

@@ -68,7 +68,7 @@ it('gives back what its row does not charge, and settles what it does, once', as
   const deps = {
     admission,
     store,
-    policies: { read: async () => ({ tenant: null, template: null, caps: null }) },
+    policies: { read: async () => ({ tenant: null, template: null, templateId: undefined, caps: null }) },
   } as unknown as WorkerDeps
   const used = async () => {
     const { tenant_daily, agent_hourly, tenant_daily_cpu } = await admission.usage('acme', 'a')

@@ -45,6 +45,7 @@ const safeBut = (settings: Partial<NonNullable<Template['sandbox']>>): Template 
 })
 const PLAIN: PolicyFacts['request'] = {
   tenant_id: 'acme',
+  agent_id: 'agent-1',
   environment: 'default-public',
   network: 'none',
   program: { type: 'command', shell: 'ls | rm x' },
@@ -52,6 +53,13 @@ const PLAIN: PolicyFacts['request'] = {
 }
 const LARGE = { ...PLAIN, limits: limitsSchema.parse({ artifact_bytes: 20_000_000 }) }
 const USING: PolicyFacts['request'] = { ...PLAIN, template_id: 'coder' }
+const REQUIRING: TenantPolicy = { ...TENANT, templates: { required: true, agents: {} } }
+const BINDING: TenantPolicy = { ...TENANT, templates: { required: true, agents: { 'agent-1': 'strict' } } }
+const STRICT: Template = {
+  ...TEMPLATE,
+  template_id: 'strict',
+  sandbox: { environment: 'internal-only', network: 'none' },
+}
 
 interface Row {
   when: string
@@ -66,30 +74,76 @@ interface Row {
 const TABLE: Row[] = [
   { when: 'nothing but a tenant is named', then: 'default-public' },
   { when: 'the template opts in', request: USING, template: TEMPLATE, then: 'default-public' },
-  { when: 'the template is unknown', request: USING, then: 'policy_denied not_requested' },
+  { when: 'the template is unknown', request: USING, then: 'provisioning not_requested' },
   {
     when: 'the template does not opt in',
     request: USING,
     template: { ...TEMPLATE, sandbox: null },
-    then: 'policy_denied not_requested',
+    then: 'provisioning not_requested',
   },
   {
     when: 'the template belongs to another tenant',
     request: USING,
     template: { ...TEMPLATE, tenant_id: 'globex' },
-    then: 'policy_denied not_requested',
+    then: 'provisioning not_requested',
   },
   {
     when: 'the template is not the one that the request names',
     request: USING,
     template: { ...TEMPLATE, template_id: 'writer' },
-    then: 'policy_denied not_requested',
+    then: 'provisioning not_requested',
   },
   {
     when: 'template and tenant are both unknown: the template is asked first',
     request: USING,
     tenant: null,
-    then: 'policy_denied not_requested',
+    then: 'provisioning not_requested',
+  },
+  {
+    when: 'the tenant requires a template and the request names none',
+    tenant: REQUIRING,
+    then: 'policy_denied template_required',
+    says: /name one in template_id/,
+  },
+  {
+    when: 'the tenant requires a template and it is named',
+    tenant: REQUIRING,
+    request: USING,
+    template: TEMPLATE,
+    then: 'default-public',
+  },
+  {
+    when: 'the agent is bound, and the request names no template: the bound one holds',
+    tenant: BINDING,
+    template: STRICT,
+    request: { ...PLAIN, network: 'public' },
+    then: 'policy_denied network_not_allowed',
+  },
+  {
+    when: 'the agent is bound and the request names that template',
+    tenant: BINDING,
+    template: STRICT,
+    request: { ...PLAIN, template_id: 'strict' },
+    then: 'internal-only',
+  },
+  {
+    when: 'the agent is bound and the request names another template',
+    tenant: BINDING,
+    template: TEMPLATE,
+    request: USING,
+    then: 'policy_denied template_bound',
+  },
+  {
+    when: 'another agent is bound, and nothing is required',
+    tenant: { ...BINDING, templates: { ...BINDING.templates, required: false } },
+    request: { ...PLAIN, agent_id: 'agent-2' },
+    then: 'default-public',
+  },
+  {
+    when: 'the agent is bound to a template that does not opt in',
+    tenant: BINDING,
+    template: { ...STRICT, sandbox: null },
+    then: 'provisioning not_requested',
   },
   { when: 'the tenant is unknown', tenant: null, then: 'provisioning tenant_unknown' },
   {

@@ -2,7 +2,7 @@
  * Policy: may this execution run at all? One pure function over facts that are read when a worker takes the execution,
  * not when it was enqueued: what was queued before a tenant was switched off must not run after.
  *
- *   template ─► tenant ─► tier ─► environment named by one side only ─► network fits it ─► a place to run is provisioned
+ *   template (the agent's own, else the one named) ─► tenant ─► tier ─► environment named by one side only ─► network fits it ─► a place to run is provisioned
  *   ─► what is stored can be encrypted where it must be ─► the commands are allowed ─► artifact limits are within the tenant's
  *
  * Order and reasons: agentcore-and-thinkwork.md §10.1.
@@ -17,15 +17,16 @@ import {
 import { judgeCommand } from './command-policy/judge-command.ts'
 import { effectivePolicy } from './effective-policy.ts'
 import { missingForRegulated } from './regulated-tier.ts'
+import { templateInForce } from './template-in-force.ts'
 
 export interface PolicyFacts {
   request: Pick<
     ExecutionRequest,
-    'tenant_id' | 'template_id' | 'environment' | 'network' | 'program' | 'limits'
+    'tenant_id' | 'agent_id' | 'template_id' | 'environment' | 'network' | 'program' | 'limits'
   >
   /** Null when there is no such tenant. */
   tenant: TenantPolicy | null
-  /** The template that the request names; null when it names none or there is no such template. */
+  /** The template in force (template-in-force.ts); null when there is none of that id, or none is in force. */
   template: Template | null
   /** Whether this worker has a key to encrypt what it stores. */
   canEncrypt: boolean
@@ -33,6 +34,8 @@ export interface PolicyFacts {
 
 export type PolicyReason =
   | 'not_requested'
+  | 'template_required'
+  | 'template_bound'
   | 'tenant_unknown'
   | 'tenant_sandbox_disabled'
   | 'environment_fixed_by_template'
@@ -66,8 +69,11 @@ const UNSAID: Environment = 'default-public'
 /** Decides whether the execution may run and in which environment. Throws nothing. */
 export function decidePolicy(facts: PolicyFacts): PolicyDecision {
   const { request, tenant } = facts
-  const template = templateOf(facts)
+  const wanted = templateInForce(tenant, request)
+  if (request.template_id !== undefined && wanted !== request.template_id) return refuse('template_bound')
+  const template = templateOf(facts, wanted)
   if (template === 'not_requested') return refuse('not_requested')
+  if (template === null && tenant?.templates.required === true) return refuse('template_required')
 
   if (tenant === null || tenant.tenant_id !== request.tenant_id) return refuse('tenant_unknown')
   if (!tenant.sandbox_enabled) return refuse('tenant_sandbox_disabled')
@@ -106,16 +112,14 @@ const tierMessage = (tenant: TenantPolicy, missing: readonly string[]): string =
   `The compliance tier ${tenant.compliance_tier} runs code only with a template that forces what keeps it safe; ` +
   `missing: ${missing.join(', ')}.`
 
-/** The template's settings; null when the request names none. A template of another tenant is no template. */
-function templateOf({
-  request,
-  template,
-}: PolicyFacts): NonNullable<Template['sandbox']> | null | 'not_requested' {
-  if (request.template_id === undefined) return null
+/** The settings of the template in force; null when there is none. A template of another tenant is no template. */
+function templateOf(
+  { request, template }: PolicyFacts,
+  wanted: string | undefined,
+): NonNullable<Template['sandbox']> | null | 'not_requested' {
+  if (wanted === undefined) return null
   const mine =
-    template !== null &&
-    template.template_id === request.template_id &&
-    template.tenant_id === request.tenant_id
+    template !== null && template.template_id === wanted && template.tenant_id === request.tenant_id
   return mine && template.sandbox !== null ? template.sandbox : 'not_requested'
 }
 
@@ -131,9 +135,18 @@ function networkFits(environment: Environment, network: Network): boolean {
 }
 
 const REFUSALS: Record<PolicyReason, { ending: 'policy_denied' | 'provisioning'; message: string }> = {
+  // An agent whose template does not opt in has no sandbox to go to (seed: SandboxProvisioning).
   not_requested: {
-    ending: 'policy_denied',
+    ending: 'provisioning',
     message: 'The template is unknown or does not opt into sandboxing.',
+  },
+  template_required: {
+    ending: 'policy_denied',
+    message: 'The tenant runs code only under a template; name one in template_id.',
+  },
+  template_bound: {
+    ending: 'policy_denied',
+    message: 'The agent is bound to another template; leave template_id out of the request.',
   },
   tenant_unknown: { ending: 'provisioning', message: 'There is no such tenant.' },
   tenant_sandbox_disabled: {

@@ -24,6 +24,20 @@ const ARTIFACT_LIMITS = {
   max_artifact_count: artifactLimit('artifact_count'),
 }
 
+/** Bound agents of one tenant: their names and templates then take 256 KiB at most. */
+const MAX_BOUND_AGENTS = 1000
+const templatesSchema = z.strictObject({
+  /** Executions that no template holds for are refused. */
+  required: z.boolean(),
+  /** Agents and the templates that hold for them, whatever a request names. */
+  agents: z
+    .record(nameSchema, nameSchema)
+    .refine(
+      (agents) => Object.keys(agents).length <= MAX_BOUND_AGENTS,
+      `expected at most ${MAX_BOUND_AGENTS} agents`,
+    ),
+})
+
 const outputRetention = z.int().min(1).max(180).nullable()
 
 /** What an operator decides about a tenant. */
@@ -44,6 +58,8 @@ export const tenantPolicySchema = z.strictObject({
   packages: packagesSchema.default({ pypi: [], npm: [] }),
   /** Programs that `command` may name: hygiene, not isolation. `allow: null` allows all that `block` does not name. */
   commands: commandsSchema.default({ allow: null, block: [] }),
+  /** Who must run under a template. A key can be bound to one besides. */
+  templates: templatesSchema.default({ required: false, agents: {} }),
   /** Full outputs and artifacts are stored encrypted. */
   encrypt_outputs: z.boolean().default(false),
   /** Days after which full outputs and artifacts go where that is before their rows; null: with these. */
@@ -63,18 +79,20 @@ export const tenantPolicyPatchSchema = tenantPolicySchema
     network: networkSchema,
     packages: packagesSchema,
     commands: commandsSchema,
+    templates: templatesSchema,
     encrypt_outputs: z.boolean(),
     output_retention_days: outputRetention,
     ...ARTIFACT_LIMITS,
   })
   .partial()
 
-/** What programs may reach, fetch and name when nobody decided about it. */
+/** What programs may reach, fetch and name, and whom templates bind, when nobody decided about it. */
 export const DEFAULT_TENANT_RULES: Pick<
   TenantPolicy,
   | 'network'
   | 'packages'
   | 'commands'
+  | 'templates'
   | 'encrypt_outputs'
   | 'output_retention_days'
   | 'max_artifact_bytes'
@@ -84,6 +102,7 @@ export const DEFAULT_TENANT_RULES: Pick<
   network: 'public',
   packages: { pypi: [], npm: [] },
   commands: { allow: null, block: [] },
+  templates: { required: false, agents: {} },
   encrypt_outputs: false,
   output_retention_days: null,
   max_artifact_bytes: DEFAULT_LIMITS.artifact_bytes,

@@ -66,7 +66,7 @@ describe('a program that ends by itself', () => {
     ['crashed', { exitCode: null, signal: 'SIGSEGV' }, '', /killed by SIGSEGV\.$/],
     ['oom', { exitCode: null, signal: 'SIGKILL', oomKills: 1 }, '', /limit is 256 MiB/],
     ['oom', { exitCode: 1 }, 'Traceback\nMemoryError\n', /limit is 256 MiB/],
-    ['pids_limit', { exitCode: 1, pidsLimitHit: true }, 'BlockingIOError\n', /limit is 64/],
+    ['pids_limit', { exitCode: 1, pidsLimitHit: true }, 'BlockingIOError\n', /limit is 128/],
     ['disk_limit', { exitCode: 1, diskLimitHit: true }, 'No space left\n', /limit is 64 MiB/],
   ])('ends %s for %o and says why', async (ending, exit, stderr, reason) => {
     const { outcome } = await executed(async ({ err }) => {

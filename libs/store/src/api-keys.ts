@@ -1,6 +1,7 @@
 /**
  * API keys: `cfd_` + 40 hex digits (160 random bits), shown once, stored as SHA-256. Scoped to one tenant or to
- * everything. A revoked key is refused from the next verification on.
+ * everything. A revoked key is refused from the next verification on. A tenant's key may be bound to a template: what comes with it runs
+ * under that one.
  */
 import { createHash, randomBytes, timingSafeEqual } from 'node:crypto'
 import { apiKeyScopeSchema, CofferdamError, parse, type ApiKeyScope } from '@cofferdam/contract'
@@ -11,6 +12,8 @@ import type { Database } from './tables.ts'
 export interface ApiKey {
   id: string
   scope: ApiKeyScope
+  /** What comes with it runs under this template; null: under the one that the request names. */
+  template_id: string | null
   label: string
   created_at: string
   revoked_at: string | null
@@ -18,12 +21,15 @@ export interface ApiKey {
   last_used_at: string | null
 }
 
+/** What a living key says. */
+export type VerifiedKey = Pick<ApiKey, 'id' | 'scope' | 'template_id'>
+
 /** Every method throws `store_unavailable`. */
 export interface ApiKeys {
-  /** The key is in the answer and nowhere else. Throws `not_found` for an unknown tenant. */
-  create(scope: ApiKeyScope, label: string): Promise<{ id: string; key: string }>
+  /** The key is in the answer and nowhere else. Throws `not_found` for an unknown tenant, or a template that it has not. */
+  create(scope: ApiKeyScope, label: string, templateId?: string): Promise<{ id: string; key: string }>
   /** Null for anything that is not a living key. */
-  verify(key: string): Promise<{ id: string; scope: ApiKeyScope } | null>
+  verify(key: string): Promise<VerifiedKey | null>
   /** False when there is no such key, or it was revoked before. */
   revoke(id: string): Promise<boolean>
   /** Of one tenant, or all of them with null; the newest first, at most 1,000. */
@@ -40,7 +46,7 @@ const scopeOf = (tenantId: string | null): ApiKeyScope =>
 
 export function createApiKeys(db: Kysely<Database>): ApiKeys {
   return {
-    create: async (input, label) => {
+    create: async (input, label, templateId) => {
       const scope = parse(apiKeyScopeSchema, input, 'scope')
       const key = `cfd_${randomBytes(20).toString('hex')}`
       return await translating(
@@ -52,13 +58,20 @@ export function createApiKeys(db: Kysely<Database>): ApiKeys {
               .values({
                 key_sha256: sha256(key),
                 tenant_id: scope === 'admin' ? null : scope.tenant_id,
+                template_id: templateId ?? null,
                 label: label.slice(0, 200),
               })
               .returning('id')
               .executeTakeFirstOrThrow()
             return { id, key }
           } catch (error) {
-            if (sqlState(error) === '23503') throw new CofferdamError('not_found', 'There is no such tenant.')
+            if (sqlState(error) === '23503')
+              throw new CofferdamError(
+                'not_found',
+                templateId === undefined
+                  ? 'There is no such tenant.'
+                  : 'There is no such tenant, or it has no such template.',
+              )
             throw error
           }
         },
@@ -71,7 +84,7 @@ export function createApiKeys(db: Kysely<Database>): ApiKeys {
       return await translating('an API key', async () => {
         const row = await db
           .selectFrom('api_keys')
-          .select(['id', 'key_sha256', 'tenant_id', 'revoked_at'])
+          .select(['id', 'key_sha256', 'tenant_id', 'template_id', 'revoked_at'])
           .select(sql<boolean>`coalesce(last_used_at < now() - interval '1 minute', true)`.as('is_stale'))
           .where('key_sha256', '=', digest)
           .executeTakeFirst()
@@ -79,7 +92,7 @@ export function createApiKeys(db: Kysely<Database>): ApiKeys {
         if (row === undefined || !timingSafeEqual(row.key_sha256, digest) || row.revoked_at !== null)
           return null
         if (row.is_stale) await sql`update api_keys set last_used_at = now() where id = ${row.id}`.execute(db)
-        return { id: row.id, scope: scopeOf(row.tenant_id) }
+        return { id: row.id, scope: scopeOf(row.tenant_id), template_id: row.template_id }
       })
     },
     revoke: async (id) => {
@@ -94,7 +107,7 @@ export function createApiKeys(db: Kysely<Database>): ApiKeys {
       translating('the API keys', async () => {
         const all = db
           .selectFrom('api_keys')
-          .select(['id', 'tenant_id', 'label', 'created_at', 'revoked_at', 'last_used_at'])
+          .select(['id', 'tenant_id', 'template_id', 'label', 'created_at', 'revoked_at', 'last_used_at'])
           .orderBy('created_at', 'desc')
           .limit(MAX_LIST)
         const rows = await (tenantId === null ? all : all.where('tenant_id', '=', tenantId)).execute()

@@ -20,6 +20,7 @@ export interface TenantsTable {
   network: Json<Network>
   packages: Json<TenantPolicy['packages']>
   commands: Json<TenantPolicy['commands']>
+  templates: Json<TenantPolicy['templates']>
   encrypt_outputs: boolean
   output_retention_days: number | null
   max_artifact_bytes: number
@@ -71,6 +72,7 @@ export interface ApiKeysTable {
   id: Generated<string>
   key_sha256: Buffer
   tenant_id: string | null
+  template_id: string | null
   label: string
   created_at: Stamp
   revoked_at: ColumnType<string | null, never, Date>
@@ -240,16 +242,16 @@ export interface SandboxConfigEventsTable {
   created_at: Stamp
 }
 
-export interface Database {
-  workspaces: WorkspacesTable
 /** One row: what cursors of lists are sealed with. */
 interface CursorKeyTable {
   is_only_one: Generated<boolean>
   key: Buffer
 }
 
-  workspace_contents: WorkspaceContentsTable
+export interface Database {
   cursor_key: CursorKeyTable
+  workspaces: WorkspacesTable
+  workspace_contents: WorkspaceContentsTable
   sandbox_config: SandboxConfigTable
   sandbox_orphans: SandboxOrphansTable
   sandbox_config_events: SandboxConfigEventsTable

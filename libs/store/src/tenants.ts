@@ -199,6 +199,7 @@ function toRow({ policy, caps }: Tenant) {
     network: JSON.stringify(policy.network),
     packages: JSON.stringify(policy.packages),
     commands: JSON.stringify(policy.commands),
+    templates: JSON.stringify(policy.templates),
     ...caps,
     agents: JSON.stringify(caps.agents),
   }

@@ -271,8 +271,16 @@ describe('API keys', () => {
     const admin = await t.store.keys.create('admin', 'first')
     const scoped = await t.store.keys.create({ tenant_id: 'keyed' }, 'second')
     expect(admin.key).toMatch(/^cfd_[0-9a-f]{40}$/)
-    expect(await t.store.keys.verify(admin.key)).toEqual({ id: admin.id, scope: 'admin' })
-    expect(await t.store.keys.verify(scoped.key)).toEqual({ id: scoped.id, scope: { tenant_id: 'keyed' } })
+    expect(await t.store.keys.verify(admin.key)).toEqual({
+      id: admin.id,
+      scope: 'admin',
+      template_id: null,
+    })
+    expect(await t.store.keys.verify(scoped.key)).toEqual({
+      id: scoped.id,
+      scope: { tenant_id: 'keyed' },
+      template_id: null,
+    })
     const { rows } = await t.owner('select row_to_json(k)::text as row from api_keys k')
     expect(JSON.stringify(rows)).not.toContain(scoped.key.slice(4))
     const listed = await t.store.keys.list('keyed')

@@ -9,13 +9,16 @@ import {
   routineInputSchema,
   routinePatchSchema,
   routineSchema,
+  type RoutinePatch,
   type RoutineRun,
   type RoutineView,
 } from '@cofferdam/contract'
 import { checkSchedule, nextRunMs } from '@cofferdam/routines'
 import type { StoredRoutine } from '@cofferdam/store'
+import type { FastifyRequest } from 'fastify'
 import { z } from 'zod'
 import { actorOf, requireTenant, tenantFilter, tenantScope } from '../authenticate.ts'
+import { underBoundTemplate } from '../bound-template.ts'
 import { requireCallbackSecret } from '../callback-secret.ts'
 import { foundRoutine, noRoutine, routineParams } from '../found-routine.ts'
 import type { App, RouteContext } from '../route-context.ts'
@@ -55,7 +58,10 @@ function addCollection(app: App, context: RouteContext): void {
       checkSchedule(input.schedule)
       if (input.callback_url !== null || input.request.callback_url !== undefined)
         await requireCallbackSecret(context, tenantId)
-      const made = await store.routines.create(input, actorOf(request))
+      const made = await store.routines.create(
+        { ...input, request: underBoundTemplate(request, input.request) },
+        actorOf(request),
+      )
       await putIntoClock(context, made)
       void reply.header('location', `/v1/routines/${made.routine_id}`)
       return reply.code(201).send(viewOf(context, made, null))
@@ -83,14 +89,14 @@ function addCollection(app: App, context: RouteContext): void {
     async (request) => {
       const { tenant_id, limit = DEFAULT_PAGE, cursor } = request.query
       const tenantId = tenantFilter(request, tenant_id)
+      const of = { list: 'routines', tenantId }
+      const after = await context.cursors.open(of, cursor)
       const found = await store.routines.list(tenantId, {
         limit: limit + 1,
         ...(after === undefined ? {} : { after: routineIdSchema.parse(after) }),
       })
       const page = found.slice(0, limit)
       const last = await store.routines.lastRuns(
-      const of = { list: 'routines', tenantId }
-      const after = await context.cursors.open(of, cursor)
         tenantId,
         page.map((routine) => routine.routine_id),
       )
@@ -140,7 +146,7 @@ function addOne(app: App, context: RouteContext): void {
     },
     async (request) => {
       const scope = tenantScope(request)
-      const patch = request.body
+      const patch = boundPatch(request, request.body)
       checkSchedule(patch.schedule)
       const before = foundRoutine(await store.routines.get(scope, request.params.id))
       if (typeof patch.callback_url === 'string' || patch.request?.callback_url !== undefined)
@@ -172,6 +178,10 @@ function addOne(app: App, context: RouteContext): void {
     },
   )
 }
+
+/** A changed request runs under the template that the caller's key is bound to. */
+const boundPatch = (request: FastifyRequest, patch: RoutinePatch): RoutinePatch =>
+  patch.request === undefined ? patch : { ...patch, request: underBoundTemplate(request, patch.request) }
 
 function viewOf(context: RouteContext, routine: StoredRoutine, last: RoutineRun | null): RoutineView {
   const { schedule, enabled, created_at } = routine

@@ -1,5 +1,5 @@
 /** POST, GET and DELETE /v1/tenants/{id}/keys: a key is shown once, when it is made. */
-import { CofferdamError, apiKeyScopeSchema } from '@cofferdam/contract'
+import { CofferdamError, apiKeyScopeSchema, nameSchema } from '@cofferdam/contract'
 import { z } from 'zod'
 import type { App, RouteContext } from '../route-context.ts'
 import { FAILURES, keyIdSchema, labelSchema, tenantParams } from '../wire-schemas.ts'
@@ -8,6 +8,9 @@ import { findTenant } from './tenants.ts'
 const keySchema = z.strictObject({
   id: keyIdSchema,
   scope: apiKeyScopeSchema,
+  template_id: nameSchema
+    .nullable()
+    .meta({ description: 'What comes with the key runs under this template; null: under the one named.' }),
   label: z.string(),
   created_at: z.iso.datetime(),
   revoked_at: z.iso.datetime().nullable(),
@@ -34,12 +37,18 @@ export function tenantKeys(app: App, context: RouteContext): void {
         tags: ['keys'],
         summary: 'Make an API key of a tenant. Admin.',
         params: tenantParams,
-        body: z.strictObject({ label: labelSchema }),
+        body: z.strictObject({
+          label: labelSchema,
+          template_id: nameSchema.optional().meta({
+            description: 'Binds the key: what comes with it runs under this template, and may name no other.',
+          }),
+        }),
         response: { 201: madeSchema, ...FAILURES },
       },
     },
     async (request, reply) => {
-      const made = await keys.create({ tenant_id: request.params.id }, request.body.label)
+      const { label, template_id } = request.body
+      const made = await keys.create({ tenant_id: request.params.id }, label, template_id)
       return reply.code(201).send({ id: made.id, key: made.key })
     },
   )

@@ -41,6 +41,11 @@ export const command: Command = {
   flags: {
     ...POLICY_FLAGS,
     limit: { type: 'string', value: 'N', description: 'events: how many, newest first (default: 50)' },
+    template: {
+      type: 'string',
+      value: 'ID',
+      description: 'new-key: what comes with the key runs under this template',
+    },
     label: { type: 'string', value: 'TEXT', description: 'new-key: what the key is for (default: cli)' },
     ...API_FLAGS,
   },
