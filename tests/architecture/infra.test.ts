@@ -117,6 +117,15 @@ describe('infra/prometheus', () => {
     expect(named.toSorted()).toEqual(rules.map((rule) => rule.alert).toSorted())
   })
 
+  it('scrapes every service of the compose file that tells metrics', () => {
+    const jobs: Any[] = yaml('infra/prometheus/prometheus.yaml').scrape_configs
+    const scraped = jobs.flatMap((job) => job.dns_sd_configs.flatMap((found: Any) => found.names))
+    const telling = Object.entries<Any>(yaml('docker-compose.yml').services)
+      .filter(([, { environment }]) => environment?.COFFERDAM_METRICS_PORT !== undefined)
+      .map(([name]) => name)
+    expect(scraped.toSorted()).toEqual(telling.toSorted())
+  })
+
   it('scrapes the ports that the compose file opens', () => {
     const jobs: Any[] = yaml('infra/prometheus/prometheus.yaml').scrape_configs
     const services = yaml('docker-compose.yml').services

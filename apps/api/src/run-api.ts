@@ -4,7 +4,7 @@ import { isIPv6 } from 'node:net'
 import { join } from 'node:path'
 import { createAdmission } from '@cofferdam/admission'
 import { createPoolProvisioner } from '@cofferdam/backends'
-import { connectRedis, createProducer, createTraceShelf, LOCK_MS } from '@cofferdam/queue'
+import { connectRedis, createProducer, createTraceShelf, LOCK_MS, readAuditFaults } from '@cofferdam/queue'
 import { createStore } from '@cofferdam/store'
 import {
   createLogger,
@@ -67,7 +67,10 @@ export async function runApi(config: ApiConfig, shared: Shared = {}): Promise<Ru
     logger,
   })
   owned.defer(
-    telemetry.instruments.observeFleet(async () => ({ ...(await producer.stats()), lockMs: LOCK_MS })),
+    telemetry.instruments.observeFleet(async () => {
+      const [stats, auditFaults] = await Promise.all([producer.stats(), readAuditFaults(redis)])
+      return { ...stats, auditFaults, lockMs: LOCK_MS }
+    }),
   )
   // Whoever shares its telemetry keeps the traces itself: `up`'s worker does.
   if (shared.telemetry === undefined) {

@@ -5,13 +5,14 @@
  */
 import { createJudgedDial } from '@cofferdam/egress'
 import type { Backend, SessionRegistry, WorkerId } from '@cofferdam/contract'
-import type { Producer } from '@cofferdam/queue'
+import { claimAuditLook, keepAuditFaults, type Producer } from '@cofferdam/queue'
 import { serveCallbacks, serveTicks } from '@cofferdam/routines'
 import type { Store } from '@cofferdam/store'
 import type { Logger } from '@cofferdam/telemetry'
 import type { Redis } from 'ioredis'
 import type { WorkerConfig } from './config.ts'
 import { createJanitor } from './janitor.ts'
+import { keepAuditLook } from './keep-audit-look.ts'
 import { keepProvisioned } from './keep-provisioned.ts'
 import { keepRetention } from './keep-retention.ts'
 import { createSessionReaper } from './session-reaper.ts'
@@ -56,6 +57,16 @@ export function keepFleet(deps: FleetDeps): AsyncDisposable {
     }),
   )
   kept.use(keepRetention({ retention: store.retention, onError }))
+  kept.use(
+    keepAuditLook({
+      retention: store.retention,
+      claim: (everyMs) => claimAuditLook(redis, workerId, everyMs),
+      keep: (count) => keepAuditFaults(redis, count),
+      onFaults: (faults) =>
+        logger.error({ faults }, 'the audit tables are not as they should be: docs/operations/audit.md'),
+      onError,
+    }),
+  )
   const { agentcore } = config.provisioning
   if (agentcore?.every_ms !== undefined) {
     const { every_ms: everyMs } = agentcore

@@ -1,4 +1,5 @@
 /** Put, take and settle executions over BullMQ, fair between tenants. */
+export { claimAuditLook, keepAuditFaults, readAuditFaults } from './audit-faults.ts'
 export type { Interrupted, Place } from './begun-mark.ts'
 export { LOCK_MS, QUEUE_BOUNDS, SWEEP_MS } from './bounds.ts'
 export { connectRedis, isRedisAway, type RedisRole } from './connect.ts'

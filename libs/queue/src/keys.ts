@@ -15,6 +15,10 @@ export const TAG = '{cofferdam}'
 const at = (name: string): string => `${TAG}:${name}`
 
 export const KEYS = {
+  /** The worker whose turn it is to look at the audit tables, until the next round. */
+  auditLook: at('audit:look'),
+  /** How many faults the last look at the audit tables found. */
+  auditFaults: at('audit:faults'),
   /** `<id>` → hash, the live truth of an execution. */
   record: at('x:'),
   /** `<id>` → result JSON. */

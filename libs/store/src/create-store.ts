@@ -49,6 +49,9 @@ const FLEET_POOL = 6
 /** For requests of tenants, and for policy and keys. */
 const APP_POOL = 6
 
+/** A look at all audit rows: 300 million at a second for a million. */
+const AUDIT_MS = 300_000
+
 export interface StoreOptions {
   databaseUrl: string
   /** Directory of the blob store; made when absent. */
@@ -94,11 +97,11 @@ export interface Store extends AsyncDisposable {
   /** Polyclaw's sandbox; for admins. */
   readonly sandboxConfig: SandboxConfigs
   readonly blobs: BlobStore
+  /** 32 bytes, the fleet's: the API seals the cursors of its lists with them. */
+  cursorKey(): Promise<Uint8Array>
   readonly retention: Retention
   /** Whether there is a key to encrypt with. */
   readonly canEncrypt: boolean
-  /** 32 bytes, the fleet's: the API seals the cursors of its lists with them. */
-  cursorKey(): Promise<Uint8Array>
   /** Throws `store_unavailable` or `config_invalid`. */
   ping(): Promise<void>
 }
@@ -117,6 +120,12 @@ export async function createStore(options: StoreOptions): Promise<Store> {
   })
   // Opened by the first round of retention only: API processes never have it.
   const sweeper = connect({ ...common, role: 'cofferdam_sweeper', max: 1 })
+  const auditor = connect({
+    ...common,
+    role: 'cofferdam_sweeper',
+    max: 1,
+    timeouts: { ...timeouts, statementMs: AUDIT_MS },
+  })
   const keys = createOutputKeys(options.outputKeys ?? [])
   const blobs = await createLocalBlobs(options.blobDir, keys)
   const knownDays = new Set<string>()
@@ -184,7 +193,7 @@ export async function createStore(options: StoreOptions): Promise<Store> {
     blobs,
     workspaces: createWorkspaces(app.db, keys),
     sandboxConfig: createSandboxConfigs(fleet.db),
-    retention: createRetention(fleet.db, sweeper.db, blobs),
+    retention: createRetention(fleet.db, sweeper.db, auditor.db, blobs),
     cursorKey: () =>
       translating('the cursor key', async () => {
         const { key } = await app.db.selectFrom('cursor_key').select('key').executeTakeFirstOrThrow()
@@ -197,7 +206,7 @@ export async function createStore(options: StoreOptions): Promise<Store> {
       }),
     async [Symbol.asyncDispose]() {
       await batcher.idle()
-      await Promise.all([app.close(), fleet.close(), sweeper.close()])
+      await Promise.all([app.close(), fleet.close(), sweeper.close(), auditor.close()])
     },
   }
 }

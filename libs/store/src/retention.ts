@@ -26,12 +26,18 @@ export interface Retention {
    * executions whose blobs went.
    */
   dropExpired(nowMs: number): Promise<{ days: string[]; blobs: number }>
+  /**
+   * What an owner of the schema did to the audit tables that triggers cannot refuse, a sentence each; none when all is well. Reads every row's
+   * day: a second for a million, cut at five minutes.
+   */
+  auditFaults(): Promise<string[]>
 }
 
-/** `writer` makes partitions; `sweeper` alone may drop them, and can do nothing else. */
+/** `writer` makes partitions; `sweeper` alone may drop them, and can do nothing else. `auditor` is the sweeper with time to read everything. */
 export function createRetention(
   writer: Kysely<Database>,
   sweeper: Kysely<Database>,
+  auditor: Kysely<Database>,
   blobs: LocalBlobs,
 ): Retention {
   return {
@@ -67,6 +73,12 @@ export function createRetention(
         for (const { tenant_id, output_retention_days } of shorter)
           pruned += await blobs.pruneTenant(tenant_id, folderOf(today - (output_retention_days ?? 0)), known)
         return { days, blobs: pruned }
+      }),
+    auditFaults: () =>
+      translating('the audit tables', async () => {
+        const { rows } = await sql<{ at_table: string; fault: string }>`
+          select at_table, fault from audit_faults() order by 1, 2`.execute(auditor)
+        return rows.map(({ at_table, fault }) => `${at_table}: ${fault}`)
       }),
   }
 }

@@ -23,6 +23,7 @@ describe('audit_faults', () => {
 
   it('finds nothing while nobody touched anything', async () => {
     expect(await faults()).toEqual([])
+    expect(await t.store.retention.auditFaults()).toEqual([])
   })
 
   it('names what an owner did past the triggers: switched off, detached, granted, changed', async () => {
@@ -33,6 +34,7 @@ describe('audit_faults', () => {
       `sandbox_invocations: 2 attempts expire on ${String(rows[0]?.['day'])}, but 1 rows are there`,
       `${partition}: trigger append_only is missing or switched off`,
     ])
+    expect(await t.store.retention.auditFaults()).toEqual(await faults())
     // Switched on again it would not hold for sessions of replication: that is seen, too.
     await t.owner(`alter table ${partition} enable trigger append_only`)
     expect(await faults()).toContain(`${partition}: trigger append_only is missing or switched off`)

@@ -33,6 +33,8 @@ export interface FleetReading {
   lanes: Readonly<Record<string, QueueReading>>
   workers: readonly { slots: number; running: number; last_seen_ms: number }[]
   outbox: number
+  /** What the last look at the audit tables found wrong; null when nobody looked. */
+  auditFaults: number | null
   callbacks: { due: number; retrying: number }
   /** A worker that is silent for longer has lost its executions. */
   lockMs: number
@@ -160,8 +162,9 @@ function observeFleet(meter: Meter, read: Read<FleetReading>): () => void {
   const workers = gauge(meter, METRICS.fleetWorkers)
   const beatAge = gauge(meter, METRICS.fleetBeatAge)
   const outbox = gauge(meter, METRICS.outbox)
+  const auditFaults = gauge(meter, METRICS.auditFaults)
   const callbacks = gauge(meter, METRICS.callbacks)
-  const all = [depth, age, window, slots, workers, beatAge, outbox, callbacks]
+  const all = [depth, age, window, slots, workers, beatAge, outbox, auditFaults, callbacks]
   return observe(meter, all, read, (fleet, observed) => {
     for (const [lane, reading] of Object.entries(fleet.lanes)) {
       const of = { [ATTRIBUTES.lane]: lane }
@@ -177,6 +180,7 @@ function observeFleet(meter: Meter, read: Read<FleetReading>): () => void {
     observeStates(observed, workers, {}, { alive: alive.length, silent })
     observed.observe(beatAge, Math.max(0, ...alive.map((worker) => worker.last_seen_ms)) / 1000)
     observed.observe(outbox, fleet.outbox)
+    if (fleet.auditFaults !== null) observed.observe(auditFaults, fleet.auditFaults)
     const { due, retrying } = fleet.callbacks
     observeStates(observed, callbacks, {}, { due, retrying })
   })

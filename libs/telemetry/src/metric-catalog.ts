@@ -71,6 +71,14 @@ export const METRIC_FACTS: Readonly<Record<MetricName, MetricFacts>> = {
     labels: [],
     about: 'Attempt records that Postgres has not got yet.',
   },
+  'cofferdam.audit.faults': {
+    kind: 'gauge',
+    unit: '',
+    from: 'api',
+    labels: [],
+    about:
+      'What the last look at the audit tables found wrong (`audit_faults()`, hourly, by one worker); absent when nobody has looked for three hours.',
+  },
   'cofferdam.callbacks': {
     kind: 'gauge',
     unit: '',

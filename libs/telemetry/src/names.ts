@@ -96,6 +96,7 @@ export const METRICS = {
   wait: 'cofferdam.execution.wait',
   runTime: 'cofferdam.execution.duration',
   endings: 'cofferdam.execution.endings',
+  auditFaults: 'cofferdam.audit.faults',
   refusals: 'cofferdam.caps.refusals',
   capsUsed: 'cofferdam.caps.used',
   usageCpu: 'cofferdam.usage.cpu',

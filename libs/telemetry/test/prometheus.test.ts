@@ -122,6 +122,7 @@ describe('/metrics', () => {
       ],
       outbox: 7,
       callbacks: { due: 2, retrying: 5 },
+      auditFaults: 2,
       lockMs: 15_000,
     }))
     instruments.observeWorker(() => ({ busy: 1, total: 4, beatAgeMs: 250 }))
@@ -152,6 +153,7 @@ describe('/metrics', () => {
       'cofferdam_fleet_heartbeat_age_seconds 0.9',
       'cofferdam_outbox_records 7',
       'cofferdam_callbacks{cofferdam_state="retrying"} 5',
+      'cofferdam_audit_faults 2',
       'cofferdam_worker_slots{cofferdam_state="total"} 4',
       'cofferdam_worker_heartbeat_age_seconds 0.25',
       'cofferdam_audit_write_seconds_bucket{cofferdam_state="written",le="0.005"} 1',
