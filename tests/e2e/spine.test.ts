@@ -194,14 +194,14 @@ for (const backend of ['docker', 'process'])
         .toEqual([
           'admission',
           'audit.record',
-          'cofferdam.execution',
+          'process interactive',
           'program.run',
           'result.publish',
           'sandbox.acquire',
           'sandbox.prepare',
         ])
       const spans = new Map(ofTrace().map((span) => [span.name, span]))
-      expect(spans.get('cofferdam.execution')?.parentSpanId).toBe('00f067aa0ba902b7')
+      expect(spans.get('process interactive')?.parentSpanId).toBe('00f067aa0ba902b7')
       for (const name of [
         'admission',
         'sandbox.acquire',
@@ -210,7 +210,7 @@ for (const backend of ['docker', 'process'])
         'audit.record',
         'result.publish',
       ])
-        expect(spans.get(name)?.parentSpanId, name).toBe(spans.get('cofferdam.execution')?.spanId)
+        expect(spans.get(name)?.parentSpanId, name).toBe(spans.get('process interactive')?.spanId)
       expect(result.stdout).toBe(`00-${traceId}-${spans.get('program.run')?.spanId}-01\n`)
     })
 

@@ -109,8 +109,8 @@ it('sends the whole traces of failures and refusals at a share of 0, and of noth
     .toEqual(
       [
         'POST /v1/executions',
-        SPANS.enqueue,
-        SPANS.execution,
+        'send interactive',
+        'process interactive',
         SPANS.admission,
         SPANS.acquire,
         SPANS.prepare,
@@ -124,20 +124,34 @@ it('sends the whole traces of failures and refusals at a share of 0, and of noth
     .toEqual(
       [
         'POST /v1/executions',
-        SPANS.enqueue,
-        SPANS.execution,
+        'send interactive',
+        'process interactive',
         SPANS.admission,
         SPANS.audit,
         SPANS.publish,
       ].toSorted(),
     )
   expect(ofTrace(good)).toEqual([])
+  // The conventions of messaging, and why it failed.
+  const [sent, processed] = ['send', 'process'].map((operation) =>
+    ofTrace(failed).find(({ name }) => name === `${operation} interactive`),
+  )
+  for (const [span, operation] of [
+    [sent, 'send'],
+    [processed, 'process'],
+  ] as const)
+    expect(span?.attributes).toMatchObject({
+      'messaging.operation.name': operation,
+      'messaging.operation.type': operation,
+      'messaging.destination.name': 'interactive',
+    })
+  expect(processed?.attributes).toMatchObject({ 'error.type': 'error', 'cofferdam.ending': 'error' })
 })
 
 it('sends and shows nothing that the catalog does not have', async () => {
   expect(receiver.spans.length).toBeGreaterThan(10)
   for (const span of receiver.spans) {
-    const name = span.name.startsWith('POST /') ? SPANS.server : span.name
+    const name = span.name.startsWith('POST /') ? SPANS.server : span.name.replace(/ interactive$/, ' {lane}')
     const facts = SPAN_FACTS[name as keyof typeof SPAN_FACTS]
     expect(facts, name).toBeDefined()
     const known = [...facts.attributes, 'error.type'] as string[]
@@ -192,8 +206,8 @@ it('shows the waterfall of an execution to its tenant and to nobody else, withou
   const shown = await names()
   expect(shown.slice(0, 3)).toEqual([
     'cofferdam-api POST /v1/executions',
-    'cofferdam-api cofferdam.enqueue',
-    'cofferdam-worker cofferdam.execution',
+    'cofferdam-api send interactive',
+    'cofferdam-worker process interactive',
   ])
   const children = [SPANS.admission, SPANS.acquire, SPANS.prepare, SPANS.run, SPANS.audit, SPANS.publish]
   expect(shown.slice(3).toSorted()).toEqual(children.map((name) => `cofferdam-worker ${name}`).toSorted())

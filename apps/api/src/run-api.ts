@@ -15,10 +15,11 @@ import {
 } from '@cofferdam/telemetry'
 import type { FastifyInstance } from 'fastify'
 import type { Redis } from 'ioredis'
+import workspace from '../package.json' with { type: 'json' }
 import type { ApiConfig } from './config.ts'
-import { redactSecrets } from './redact-secrets.ts'
 import { createReasonRedactor } from './redact-reason.ts'
-import { API_VERSION, createApi } from './server.ts'
+import { redactSecrets } from './redact-secrets.ts'
+import { createApi } from './server.ts'
 
 export interface RunningApi {
   /** `http://host:port`, with the port that was really taken. */
@@ -116,7 +117,7 @@ export async function runApi(config: ApiConfig, shared: Shared = {}): Promise<Ru
 function startOwnTelemetry(config: ApiConfig, logger: Logger): Promise<Telemetry> {
   return startTelemetry({
     service: 'cofferdam-api',
-    version: API_VERSION,
+    version: workspace.version,
     redact: redactSecrets,
     logger,
     ...(config.traceSampleRatio === undefined ? {} : { sampleRatio: config.traceSampleRatio }),

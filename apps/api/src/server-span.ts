@@ -1,6 +1,6 @@
 /**
  * The server span of an enqueue (HTTP semantic conventions). Its parent is the caller's `traceparent`; what runs
- * inside, the queue's `cofferdam.enqueue` above all, becomes its child, and so does the whole execution.
+ * inside, the queue's `send {lane}` above all, becomes its child, and so does the whole execution.
  */
 import { ERRORS, isCofferdamError } from '@cofferdam/contract'
 import { ATTRIBUTES, contextFromTraceparent, traceparentOf } from '@cofferdam/telemetry/api'

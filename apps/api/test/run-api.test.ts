@@ -93,9 +93,9 @@ describe('runApi', () => {
     })
     await api.close()
     const spans = telemetry.recentSpans(traceId)
-    expect(spans.map((span) => span.name).sort()).toEqual(['POST /v1/executions', 'cofferdam.enqueue'])
+    expect(spans.map((span) => span.name).sort()).toEqual(['POST /v1/executions', 'send interactive'])
     const server = spans.find((span) => span.name === 'POST /v1/executions')
-    expect(spans.find((span) => span.name === 'cofferdam.enqueue')?.parent_span_id).toBe(server?.span_id)
+    expect(spans.find((span) => span.name === 'send interactive')?.parent_span_id).toBe(server?.span_id)
     expect(server?.parent_span_id).toBe('cd'.repeat(8))
   })
 

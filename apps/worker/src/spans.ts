@@ -5,18 +5,20 @@ import {
   ATTRIBUTES,
   contextFromTraceparent,
   recordError,
+  spanOfLane,
   SPANS,
   withSpan,
   type SpanName,
 } from '@cofferdam/telemetry'
-import { isSpanContextValid, SpanKind, trace } from '@opentelemetry/api'
+import { isSpanContextValid, SpanKind, SpanStatusCode, trace } from '@opentelemetry/api'
 
 const tracer = trace.getTracer('cofferdam.worker')
 
-/** Runs `work` inside the `cofferdam.execution` span of this attempt. */
+/** Runs `work` inside the `process {lane}` span of this attempt. */
 export function inExecutionSpan(taken: Taken, workerId: WorkerId, work: () => Promise<void>): Promise<void> {
   const attributes = {
     [ATTRIBUTES.messagingSystem]: 'bullmq',
+    [ATTRIBUTES.messagingOperationName]: 'process',
     [ATTRIBUTES.messagingOperationType]: 'process',
     [ATTRIBUTES.messagingDestination]: taken.lane,
     [ATTRIBUTES.messagingMessageId]: taken.executionId,
@@ -28,7 +30,7 @@ export function inExecutionSpan(taken: Taken, workerId: WorkerId, work: () => Pr
     // Queue wait has no span of its own: it is the gap before this one.
     [ATTRIBUTES.queueWaitMs]: Math.max(0, taken.takenAtMs - taken.enqueuedAtMs),
   }
-  return withSpan(tracer, SPANS.execution, attributes, work, {
+  return withSpan(tracer, spanOfLane(SPANS.execution, taken.lane), attributes, work, {
     kind: SpanKind.CONSUMER,
     parent: contextFromTraceparent(taken.traceparent),
   })
@@ -48,8 +50,13 @@ export async function inSpan<T>(name: SpanName, work: () => Promise<T>): Promise
 }
 
 /** Says on the attempt's span how it ended: what is sent to the collector is decided by it. */
-export const markEnding = (ending: Ending): void =>
-  void trace.getActiveSpan()?.setAttribute(ATTRIBUTES.ending, ending)
+export function markEnding(ending: Ending): void {
+  const span = trace.getActiveSpan()
+  span?.setAttribute(ATTRIBUTES.ending, ending)
+  if (ending === 'ok') return
+  span?.setAttribute(ATTRIBUTES.errorType, ending)
+  span?.setStatus({ code: SpanStatusCode.ERROR, message: ending })
+}
 
 /** The active trace's id; null when nothing traces. */
 export function currentTraceId(): string | null {

@@ -135,13 +135,19 @@ async function abandon(run: ProgramRun, output: Output, artifacts: CollectedArti
   for (const deletion of await Promise.allSettled(deletions))
     if (deletion.status === 'rejected') log.warn({ err: deletion.reason }, 'an artifact could not be deleted')
   await output.abandon()
-  run.spans.run.setStatus({ code: SpanStatusCode.ERROR, message: 'fenced' }).end()
+  run.spans.run
+    .setAttribute(ATTRIBUTE.errorType, 'fenced')
+    .setStatus({ code: SpanStatusCode.ERROR, message: 'fenced' })
+    .end()
   throw new CofferdamError('fenced')
 }
 
 function endSpan({ spans }: ProgramRun, outcome: Outcome): void {
   spans.run.setAttribute(ATTRIBUTE.ending, outcome.ending)
   if (outcome.exitCode !== null) spans.run.setAttribute(ATTRIBUTE.exitCode, outcome.exitCode)
-  if (outcome.ending !== 'ok') spans.run.setStatus({ code: SpanStatusCode.ERROR, message: outcome.ending })
+  if (outcome.ending !== 'ok')
+    spans.run
+      .setAttribute(ATTRIBUTE.errorType, outcome.ending)
+      .setStatus({ code: SpanStatusCode.ERROR, message: outcome.ending })
   spans.run.end()
 }

@@ -6,7 +6,7 @@
  * is made: the program's own spans are its children. Its time before the hand-over is marked by the event
  * `program.started`. If no program was handed over it is never ended, and so never exported.
  */
-import { formatTraceparent, parseTraceparent } from '@cofferdam/contract'
+import { formatTraceparent, isCofferdamError, parseTraceparent } from '@cofferdam/contract'
 import { SpanStatusCode, context, trace, type Attributes, type Context, type Span } from '@opentelemetry/api'
 
 /** Span names (DESIGN §9). */
@@ -26,6 +26,8 @@ export const ATTRIBUTE = {
   warm: 'cofferdam.warm',
   vendorRef: 'cofferdam.vendor.ref',
   ending: 'cofferdam.ending',
+  /** The ending, or the code of what was thrown. */
+  errorType: 'error.type',
   exitCode: 'process.exit.code',
   reason: 'cofferdam.reason',
 } as const
@@ -60,10 +62,9 @@ export function startAttemptSpans(traceparent: string | null, attributes: Attrib
         try {
           return await work(span)
         } catch (error) {
-          span.setStatus({
-            code: SpanStatusCode.ERROR,
-            message: error instanceof Error ? error.name : 'error',
-          })
+          const type = isCofferdamError(error) ? error.code : error instanceof Error ? error.name : 'error'
+          span.setAttribute(ATTRIBUTE.errorType, type)
+          span.setStatus({ code: SpanStatusCode.ERROR, message: type })
           throw error
         } finally {
           span.end()

@@ -2,13 +2,14 @@ import {
   context,
   ROOT_CONTEXT,
   SpanKind,
+  SpanStatusCode,
   trace,
   TraceFlags,
   type Context,
   type Span,
   type TracerProvider,
 } from '@opentelemetry/api'
-import { executionRequestSchema } from '@cofferdam/contract'
+import { CofferdamError, executionRequestSchema } from '@cofferdam/contract'
 import { afterEach, describe, expect, it, vi } from 'vitest'
 import { withEnqueueSpan } from './enqueue-span.ts'
 
@@ -41,10 +42,15 @@ describe('the span of an enqueue', () => {
     const travelling = await withEnqueueSpan(request, parent, async (traceparent) => traceparent)
     expect(travelling).toBe(`00-${'a'.repeat(32)}-${'d'.repeat(16)}-01`)
     expect(startSpan).toHaveBeenCalledWith(
-      'cofferdam.enqueue',
+      'send interactive',
       expect.objectContaining({
         kind: SpanKind.PRODUCER,
-        attributes: expect.objectContaining({ 'cofferdam.tenant.id': 'acme' }),
+        attributes: expect.objectContaining({
+          'cofferdam.tenant.id': 'acme',
+          'messaging.operation.name': 'send',
+          'messaging.operation.type': 'send',
+          'messaging.destination.name': 'interactive',
+        }),
       }),
       expect.anything(),
     )
@@ -52,9 +58,19 @@ describe('the span of an enqueue', () => {
     expect(trace.getSpanContext(ROOT_CONTEXT)).toBeUndefined()
   })
 
-  it('ends when the enqueue fails', async () => {
-    await expect(
-      withEnqueueSpan(request, undefined, () => Promise.reject(new Error('full'))),
-    ).rejects.toThrow('full')
+  it('ends when the enqueue fails, and says by what', async () => {
+    const [setAttribute, setStatus, end] = [vi.fn(), vi.fn(), vi.fn()]
+    const startSpan = () =>
+      Object.assign(trace.wrapSpanContext({ traceId: '', spanId: '', traceFlags: 0 }), {
+        setAttribute,
+        setStatus,
+        end,
+      })
+    trace.setGlobalTracerProvider({ getTracer: () => ({ startSpan }) } as unknown as TracerProvider)
+    const full = new CofferdamError('queue_full')
+    await expect(withEnqueueSpan(request, undefined, () => Promise.reject(full))).rejects.toThrow(full)
+    expect(setAttribute).toHaveBeenCalledWith('error.type', 'queue_full')
+    expect(setStatus).toHaveBeenCalledWith({ code: SpanStatusCode.ERROR, message: 'queue_full' })
+    expect(end).toHaveBeenCalledTimes(1)
   })
 })

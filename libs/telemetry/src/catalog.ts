@@ -38,12 +38,13 @@ export const SPAN_FACTS: Readonly<Record<SpanName, SpanFacts>> = {
     about:
       'A request that enqueues an execution, e.g. `POST /v1/executions`; `cofferdam.ending` where it waited for it.',
   },
-  'cofferdam.enqueue': {
+  'send {lane}': {
     kind: 'producer',
     from: 'producer',
     parent: 'the server span, or the producer’s active span',
     attributes: [
       'messaging.system',
+      'messaging.operation.name',
       'messaging.operation.type',
       'messaging.destination.name',
       'cofferdam.tenant.id',
@@ -51,12 +52,13 @@ export const SPAN_FACTS: Readonly<Record<SpanName, SpanFacts>> = {
     ],
     about: 'The execution is put into the queue.',
   },
-  'cofferdam.execution': {
+  'process {lane}': {
     kind: 'consumer',
     from: 'worker',
-    parent: '`cofferdam.enqueue`',
+    parent: '`send {lane}`',
     attributes: [
       'messaging.system',
+      'messaging.operation.name',
       'messaging.operation.type',
       'messaging.destination.name',
       'messaging.message.id',
@@ -73,14 +75,14 @@ export const SPAN_FACTS: Readonly<Record<SpanName, SpanFacts>> = {
   admission: {
     kind: 'internal',
     from: 'worker',
-    parent: '`cofferdam.execution`',
+    parent: '`process {lane}`',
     attributes: ['error.type'],
     about: 'Caps, rate and lease are asked for: one script in Redis.',
   },
   'sandbox.acquire': {
     kind: 'internal',
     from: 'worker',
-    parent: '`cofferdam.execution`',
+    parent: '`process {lane}`',
     attributes: [...ABOUT_EXECUTION, ...WHERE],
     events: ['backend.passed_over'],
     about: 'A sandbox is opened, or bound from a warm slot.',
@@ -88,14 +90,14 @@ export const SPAN_FACTS: Readonly<Record<SpanName, SpanFacts>> = {
   'sandbox.prepare': {
     kind: 'internal',
     from: 'worker',
-    parent: '`cofferdam.execution`',
+    parent: '`process {lane}`',
     attributes: ABOUT_EXECUTION,
     about: 'Files go in; readiness is awaited.',
   },
   'program.run': {
     kind: 'internal',
     from: 'worker',
-    parent: '`cofferdam.execution`',
+    parent: '`process {lane}`',
     attributes: [...ABOUT_EXECUTION, ...WHERE, 'cofferdam.ending', 'process.exit.code'],
     events: ['program.started', 'soft_timeout', 'hard_timeout'],
     about:
@@ -104,21 +106,21 @@ export const SPAN_FACTS: Readonly<Record<SpanName, SpanFacts>> = {
   'workspace.take': {
     kind: 'internal',
     from: 'worker',
-    parent: '`cofferdam.execution`',
+    parent: '`process {lane}`',
     attributes: ABOUT_EXECUTION,
     about: 'What a program changed of a workspace is read and merged; only where a request names one.',
   },
   'audit.record': {
     kind: 'internal',
     from: 'worker',
-    parent: '`cofferdam.execution`',
+    parent: '`process {lane}`',
     attributes: ['error.type'],
     about: 'The audit row is written, or goes to the outbox.',
   },
   'result.publish': {
     kind: 'internal',
     from: 'worker',
-    parent: '`cofferdam.execution`',
+    parent: '`process {lane}`',
     attributes: ['error.type'],
     about: 'The ending becomes visible; waiters are told.',
   },
@@ -138,10 +140,11 @@ export const EVENT_FACTS: Readonly<Record<EventName, string>> = {
 /** Every attribute of a span or metric. */
 export const ATTRIBUTE_FACTS: Readonly<Record<AttributeName, string>> = {
   'messaging.system': '`bullmq`',
+  'messaging.operation.name': '`send` or `process`',
   'messaging.operation.type': '`send` or `process`',
   'messaging.destination.name': 'the lane: `interactive` or `routine`',
   'messaging.message.id': 'the execution id',
-  'error.type': 'code of a platform error (docs/errors.md), else the class of what was thrown',
+  'error.type': 'code of a platform error (docs/errors.md) or the ending, else the class of what was thrown',
   'exception.type': 'class of what was thrown',
   'exception.message': 'its message, redacted',
   'exception.stacktrace': 'its stack, redacted',

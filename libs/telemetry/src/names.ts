@@ -7,10 +7,10 @@
 export const SPANS = {
   /** Server span of a request that enqueues; the route stands in place of the braces. */
   server: '{method} {route}',
-  /** Producer span: the execution is put into the queue. */
-  enqueue: 'cofferdam.enqueue',
+  /** Producer span: the execution is put into the queue of a lane, which stands in place of the braces. */
+  enqueue: 'send {lane}',
   /** Consumer span of one attempt; its parent is the producer's traceparent. The gap before it is the queue wait. */
-  execution: 'cofferdam.execution',
+  execution: 'process {lane}',
   admission: 'admission',
   /** A sandbox is opened or bound from a warm slot. */
   acquire: 'sandbox.acquire',
@@ -24,6 +24,10 @@ export const SPANS = {
   publish: 'result.publish',
 } as const
 export type SpanName = (typeof SPANS)[keyof typeof SPANS]
+
+/** The name of a span of a lane: `{operation} {destination}`, as the messaging conventions want it. */
+export const spanOfLane = (name: typeof SPANS.enqueue | typeof SPANS.execution, lane: string): string =>
+  name.replace('{lane}', lane)
 
 /** Names of span events. */
 export const EVENTS = {
@@ -40,6 +44,8 @@ export type EventName = (typeof EVENTS)[keyof typeof EVENTS]
 export const ATTRIBUTES = {
   messagingSystem: 'messaging.system',
   /** `send` or `process`. */
+  messagingOperationName: 'messaging.operation.name',
+  /** The same word: BullMQ has no other. */
   messagingOperationType: 'messaging.operation.type',
   /** The lane. */
   messagingDestination: 'messaging.destination.name',
@@ -90,13 +96,13 @@ export const METRICS = {
   fleetWorkers: 'cofferdam.fleet.workers',
   fleetBeatAge: 'cofferdam.fleet.heartbeat_age',
   outbox: 'cofferdam.outbox.records',
+  auditFaults: 'cofferdam.audit.faults',
   callbacks: 'cofferdam.callbacks',
   workerSlots: 'cofferdam.worker.slots',
   workerBeatAge: 'cofferdam.worker.heartbeat_age',
   wait: 'cofferdam.execution.wait',
   runTime: 'cofferdam.execution.duration',
   endings: 'cofferdam.execution.endings',
-  auditFaults: 'cofferdam.audit.faults',
   refusals: 'cofferdam.caps.refusals',
   capsUsed: 'cofferdam.caps.used',
   usageCpu: 'cofferdam.usage.cpu',

@@ -9,6 +9,7 @@
  *
  * A full batch queue drops spans; nothing here ever waits for the network on the path of an execution.
  */
+import { randomUUID } from 'node:crypto'
 import { CofferdamError } from '@cofferdam/contract'
 import { context, metrics, propagation, trace } from '@opentelemetry/api'
 import { AsyncLocalStorageContextManager } from '@opentelemetry/context-async-hooks'
@@ -52,7 +53,7 @@ export async function startSdk(options: TelemetryOptions): Promise<Telemetry> {
   const resource = resourceFromAttributes({
     'service.name': options.service,
     'service.version': options.version,
-    ...(options.instance === undefined ? {} : { 'service.instance.id': options.instance }),
+    'service.instance.id': options.instance ?? randomUUID(),
   })
   const recent = createRecentSpans(options.service, guard, options.recentSpans)
   const rules = { ratio: options.sampleRatio ?? 1, slowMs: options.slowMs ?? DEFAULT_SLOW_MS }

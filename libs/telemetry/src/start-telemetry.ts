@@ -6,8 +6,9 @@ import type { RecentSpan } from './recent-spans.ts'
 export interface TelemetryOptions {
   /** `service.name`, e.g. `cofferdam-worker`. */
   service: string
+  /** `service.version`: of the app's package. */
   version: string
-  /** Which of several processes: `service.instance.id`, e.g. the worker id. */
+  /** Which of several processes: `service.instance.id`, e.g. the worker id. Default: a new UUID. */
   instance?: string
   /** Base URL of an OTLP/HTTP receiver, e.g. `http://127.0.0.1:4318`. Absent: spans stay in the ring buffer only. */
   otlpEndpoint?: string

@@ -237,7 +237,7 @@ describe('without an endpoint', () => {
     await execution(telemetry.tracer('t'))
     const spans = telemetry.recentSpans('0af7651916cd43dd8448eb211c80319c')
     expect(spans.map((s) => s.name)).toEqual([
-      'cofferdam.execution',
+      SPANS.execution,
       'admission',
       'program.run',
       'inner',

@@ -13,6 +13,7 @@ const start = async () => {
   telemetry = await startTelemetry({
     service: 'cofferdam-test',
     version: '1.0.0',
+    instance: 'one',
     redact: (text) => text.replaceAll('hunter2-hunter2', '[redacted]'),
   })
   return telemetry
@@ -76,7 +77,7 @@ describe('/metrics', () => {
     instruments.ended(refusedAttempt())
     const lines = await scrape()
     for (const expected of [
-      'target_info{service_name="cofferdam-test",service_version="1.0.0"} 1',
+      'target_info{service_name="cofferdam-test",service_version="1.0.0",service_instance_id="one"} 1',
       '# TYPE cofferdam_execution_endings_total counter',
       'cofferdam_execution_endings_total{cofferdam_ending="cap_exceeded",cofferdam_backend="none"} 2',
       '# TYPE cofferdam_execution_wait_seconds histogram',
@@ -121,8 +122,8 @@ describe('/metrics', () => {
         { slots: 8, running: 8, last_seen_ms: 16_000 },
       ],
       outbox: 7,
-      callbacks: { due: 2, retrying: 5 },
       auditFaults: 2,
+      callbacks: { due: 2, retrying: 5 },
       lockMs: 15_000,
     }))
     instruments.observeWorker(() => ({ busy: 1, total: 4, beatAgeMs: 250 }))
@@ -152,8 +153,8 @@ describe('/metrics', () => {
       'cofferdam_fleet_workers{cofferdam_state="silent"} 1',
       'cofferdam_fleet_heartbeat_age_seconds 0.9',
       'cofferdam_outbox_records 7',
-      'cofferdam_callbacks{cofferdam_state="retrying"} 5',
       'cofferdam_audit_faults 2',
+      'cofferdam_callbacks{cofferdam_state="retrying"} 5',
       'cofferdam_worker_slots{cofferdam_state="total"} 4',
       'cofferdam_worker_heartbeat_age_seconds 0.25',
       'cofferdam_audit_write_seconds_bucket{cofferdam_state="written",le="0.005"} 1',

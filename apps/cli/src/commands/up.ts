@@ -5,14 +5,16 @@
  *
  * What was started is owned by one stack and stopped in the opposite order, whatever happens in between.
  */
-import { API_VERSION, loadConfig as loadApiConfig, runApi } from '@cofferdam/api'
+import { rmSync, writeFileSync } from 'node:fs'
+import { loadConfig as loadApiConfig, runApi } from '@cofferdam/api'
 import { createClient } from '@cofferdam/client'
 import { auditRowSchema, parse, type AuditRow, type ExecutionResult } from '@cofferdam/contract'
 import { compileRules, redactText } from '@cofferdam/executor'
 import { startTelemetry, type Telemetry } from '@cofferdam/telemetry'
 import { loadConfig as loadWorkerConfig, runWorker } from '@cofferdam/worker'
 import { z } from 'zod'
-import { apiOver } from '../api-connection.ts'
+import workspace from '../../package.json' with { type: 'json' }
+import { apiOver, apiUrlFile } from '../api-connection.ts'
 import { bestOf, howToGetOne, whyNotStronger } from '../backend-advice.ts'
 import type { Command, Context } from '../command.ts'
 import { DEFAULT_PORT, type Environment } from '../config.ts'
@@ -137,8 +139,8 @@ function sharedTelemetry(environment: Environment): Promise<Telemetry> {
   const rules = compileRules([], {})
   const { otlpEndpoint, traceSampleRatio, traceSlowMs } = loadApiConfig(environment)
   return startTelemetry({
-    service: 'cofferdam',
-    version: API_VERSION,
+    service: 'cofferdam-up',
+    version: workspace.version,
     redact: (text) => redactText(rules, text).text,
     slowMs: traceSlowMs,
     ...(traceSampleRatio === undefined ? {} : { sampleRatio: traceSampleRatio }),
