@@ -121,7 +121,7 @@ describe('infra/prometheus', () => {
     const jobs: Any[] = yaml('infra/prometheus/prometheus.yaml').scrape_configs
     const scraped = jobs.flatMap((job) => job.dns_sd_configs.flatMap((found: Any) => found.names))
     const telling = Object.entries<Any>(yaml('docker-compose.yml').services)
-      .filter(([, { environment }]) => environment?.COFFERDAM_METRICS_PORT !== undefined)
+      .filter(([, { command }]) => ['api', 'worker'].includes(command?.[0]))
       .map(([name]) => name)
     expect(scraped.toSorted()).toEqual(telling.toSorted())
   })

@@ -122,10 +122,10 @@ export const BACKEND_LOG_FACTS: Readonly<Record<string, LogFacts>> = {
     about:
       'The API server ended or refused it eight times in a row; claims are heard of late, by lists. Look at the rights of the worker’s service account and at the API server.',
   },
-  'orphaned cgroups were not swept': {
+  'orphaned cgroups and uids were not swept': {
     level: 'warn',
     from: 'worker',
-    about: 'Empty groups stay behind; harmless, tried again.',
+    about: 'Empty groups and unused uids stay behind; harmless, tried again.',
   },
   'a sandbox was not destroyed': {
     level: 'warn',

@@ -96,6 +96,12 @@ export const LOG_FACTS: Readonly<Record<string, LogFacts>> = {
     from: 'worker',
     about: 'If it repeats, look for the sandbox on the dead worker’s host.',
   },
+  'the audit tables are not as they should be: docs/operations/audit.md': {
+    level: 'error',
+    from: 'worker',
+    about:
+      'Somebody with the owner’s rights was there; `faults` has the first ten. See the alert CofferdamAuditFaults.',
+  },
   'destroyed what a dead worker left': {
     level: 'warn',
     from: 'worker',
