@@ -216,7 +216,7 @@ describe('the mirror', () => {
         if (request.url === '/f/a-1.0.tar.gz') response.end(Buffer.alloc(300_000))
         else html('<a href="/f/a-1.0.tar.gz">')(request, response)
       },
-      async (bridge, hits) => {
+      async (bridge, hits, port) => {
         const file = `${HOST}/pypi/files/a/a-1.0.tar.gz`
         const page = `${HOST}/pypi/simple/a/`
         await Promise.all([getRaw(bridge.port, page), getRaw(bridge.port, page)])
@@ -226,6 +226,7 @@ describe('the mirror', () => {
         expect(bridge.egress.bytes.received).toBeLessThanOrEqual(400_000)
         expect(await getRaw(bridge.port, file)).toContain('the execution has spent its bytes')
         expect(bridge.egress.installed).toEqual([{ name: 'a', version: '1.0' }])
+        expect(bridge.egress.hosts).toEqual([`127.0.0.1:${port}`])
       },
       { maxBytes: 400_000 },
     )

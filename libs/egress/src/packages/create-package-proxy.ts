@@ -50,8 +50,9 @@ export function createPackageProxy({
   signal,
 }: PackageProxyOptions): PackageProxy {
   const serve = (registry: Registry): ServeRegistry | null => {
-    const mirror = mirrors[registry]
-    if (mirror === null || rules === null) return null
+    const shared = mirrors[registry]
+    if (shared === null || rules === null) return null
+    const mirror = recorded(shared, ledger)
     const base = `http://${PACKAGE_HOST}/${registry}`
     return CREATE[registry]({ mirror, rules: packageRules(registry, rules[registry]), ledger, base, signal })
   }
@@ -81,6 +82,27 @@ export function createPackageProxy({
     } finally {
       active -= 1
     }
+  }
+}
+
+/** The mirror, with the hosts from which it fetched something for this execution in the ledger, as if the program had. */
+function recorded(mirror: Mirror, ledger: Ledger): Mirror {
+  const record = (...urls: URL[]): void => {
+    for (const { protocol, hostname, port } of urls)
+      ledger.reached(`${hostname}:${port === '' ? (protocol === 'https:' ? 443 : 80) : port}`)
+  }
+  return {
+    ...mirror,
+    async document(url, accept, signal) {
+      const found = await mirror.document(url, accept, signal)
+      record(url, found.url)
+      return found
+    },
+    async file(url, signal) {
+      const found = await mirror.file(url, signal)
+      record(url, found.url)
+      return found
+    },
   }
 }
 

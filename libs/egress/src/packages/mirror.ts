@@ -30,6 +30,8 @@ export interface MirrorFile {
   body: Readable
   /** Null when the mirror does not say. */
   bytes: number | null
+  /** The address that it finally came from. */
+  url: URL
 }
 
 export interface Mirror {
@@ -147,7 +149,7 @@ export function createMirror({ url, fileHosts, idleMs }: MirrorOptions): Mirror 
       }
     },
     async file(start, signal) {
-      const { answer, body } = await open(start, '*/*', MAX_FILE_BYTES, signal)
+      const { answer, url: from, body } = await open(start, '*/*', MAX_FILE_BYTES, signal)
       const length = answer.headers.get('content-length')
       const encoding = answer.headers.get('content-encoding') ?? 'identity'
       // Such a server means the file itself, which fetch has unpacked by then: its digest would be another.
@@ -163,7 +165,7 @@ export function createMirror({ url, fileHosts, idleMs }: MirrorOptions): Mirror 
         body.destroy()
         throw new MirrorFailure(502, `the file has ${bytes} bytes; at most ${MAX_FILE_BYTES} pass`)
       }
-      return { body, bytes }
+      return { body, bytes, url: from }
     },
   }
 }
