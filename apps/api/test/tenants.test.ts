@@ -164,6 +164,13 @@ describe('caps', () => {
     expect(await scene.admission.getCaps('globex')).toEqual(CAPS)
     expect(await cachedKeys('globex')).toBe(0)
     expect((await scene.call({ url: '/v1/tenants/globex/caps' })).json).toEqual(CAPS)
+    const patch = { method: 'PATCH' as const, url: '/v1/tenants/globex/caps' }
+    const patched = await scene.call({ ...patch, payload: { tenant_daily: 11 } })
+    expect([patched.status, patched.json]).toEqual([200, { ...CAPS, tenant_daily: 11 }])
+    expect((await scene.call({ ...patch, payload: {} })).status).toBe(400)
+    expect((await scene.call({ ...patch, payload: { daily: 1 } })).status).toBe(400)
+    const back = await scene.call({ ...patch, payload: { tenant_daily: CAPS.tenant_daily } })
+    expect(back.json).toEqual(CAPS)
     // max_queued 1: the second that has to wait is refused.
     const later = execution('x', { tenant_id: 'globex', delay_ms: 3_600_000 })
     const first = await scene.call({ method: 'POST', url: '/v1/executions', payload: later })
@@ -274,13 +281,6 @@ describe('keys', () => {
     expect((await scene.call({ method: 'DELETE', url })).status).toBe(204)
   })
 
-  it.each([[{ label: '' }], [{ label: 'a\nb' }], [{ label: 'x'.repeat(201) }], [{}]])(
-    'refuse the label of %j',
-    async (payload) => {
-      expect((await scene.call({ method: 'POST', url: '/v1/tenants/acme/keys', payload })).status).toBe(400)
-    },
-  )
-})
   it('are bound to a template: what comes with one runs under that, and may name no other', async () => {
     for (const id of ['strict', 'lax'])
       await scene.call({
@@ -324,6 +324,13 @@ describe('keys', () => {
     expect([unknown.status, unknown.json.error.code]).toEqual([404, 'not_found'])
   })
 
+  it.each([[{ label: '' }], [{ label: 'a\nb' }], [{ label: 'x'.repeat(201) }], [{}]])(
+    'refuse the label of %j',
+    async (payload) => {
+      expect((await scene.call({ method: 'POST', url: '/v1/tenants/acme/keys', payload })).status).toBe(400)
+    },
+  )
+})
 
 const idOf = (tenant: { policy: { tenant_id: string } }): string => tenant.policy.tenant_id
 

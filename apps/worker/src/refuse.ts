@@ -3,6 +3,7 @@ import type { Refused } from '@cofferdam/admission'
 import { largestCharge, outcomeWithoutRun, type CapDimension } from '@cofferdam/contract'
 import type { Taken } from '@cofferdam/queue'
 import { admissionKey } from './admission-key.ts'
+import { capMessage } from './cap-message.ts'
 import { closeAttempt, type Closing } from './close-attempt.ts'
 import { settleUnleased } from './settle-unleased.ts'
 import type { WorkerDeps } from './worker-deps.ts'
@@ -88,17 +89,6 @@ function neverFits(taken: Taken, { dimension, caps }: Refused, deps: WorkerDeps)
   return dimension === 'tenant_daily_cost' && most.cost > (caps?.tenant_daily_cost?.limit ?? 0)
 }
 
-/** An execution may be too large for what is left: then the cap is not reached, and smaller limits may do. */
-function capMessage(dimension: CapDimension, { caps }: Refused, resetsAt: string): string {
-  const left = (use: { used: number; limit: number } | undefined) =>
-    use === undefined ? 0 : Math.max(0, Math.round((use.limit - use.used) * 1000) / 1000)
-  if (dimension === 'tenant_daily_cpu')
-    return `The execution may use more CPU time than the ${left(caps?.tenant_daily_cpu)} s that are left of the tenant_daily_cpu cap, which resets at ${resetsAt}; a shorter hard_timeout_ms, fewer cpus or cpu_time_ms make it smaller.`
-  if (dimension === 'tenant_daily_cost')
-    return `The execution may cost more than the ${left(caps?.tenant_daily_cost)} micro-units that are left of the tenant_daily_cost cap, which resets at ${resetsAt}; smaller limits make it cheaper.`
-  return `The ${dimension} cap is reached; it resets at ${resetsAt}.`
-}
-
 async function endByCap(
   taken: Taken,
   refused: Refused,
@@ -109,7 +99,7 @@ async function endByCap(
   const resetsAt = new Date(refused.resetsAtMs).toISOString()
   const message = refused.killSwitch
     ? `Executions are switched off (${dimension} cap is 0).`
-    : capMessage(dimension, refused, resetsAt)
+    : capMessage(dimension, refused.caps, resetsAt)
   await closeAttempt(
     taken,
     outcomeWithoutRun('cap_exceeded', refused.killSwitch ? 'kill_switch' : dimension, message),
