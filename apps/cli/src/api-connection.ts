@@ -4,11 +4,15 @@ import path from 'node:path'
 import { CofferdamError, errorBodySchema, isErrorCode } from '@cofferdam/contract'
 import { CommandFailure } from './command-failure.ts'
 import type { CommandLine, Context } from './command.ts'
+import { DEFAULT_URL } from './config.ts'
 import { textFlag } from './parse-command-line.ts'
 import { UsageError } from './usage-error.ts'
 
 /** The admin key that `up` leaves in its data directory. */
 export const adminKeyFile = (dataDir: string): string => path.join(dataDir, 'admin.key')
+
+/** Where `up` listens, while it runs, in its data directory. */
+export const apiUrlFile = (dataDir: string): string => path.join(dataDir, 'api.url')
 
 /** An answer is complete within this, or the API is not well: every call here is a look-up or a small write. */
 const CALL_MS = 30_000
@@ -26,12 +30,22 @@ export interface ApiConnection {
 
 /** Where to talk to and with which key. Throws `UsageError` when no key is to be had. */
 function connectionOf(context: Context, line: CommandLine): { url: string; key: string } {
-  const url = (textFlag(line, 'url') ?? context.config.url).replace(/\/+$/, '')
+  const { url: named, dataDir } = context.config
+  const url = (textFlag(line, 'url') ?? named ?? urlOfUp(dataDir) ?? DEFAULT_URL).replace(/\/+$/, '')
   if (!/^https?:\/\//.test(url) || !URL.canParse(url))
     throw new UsageError(
       `--url expects an address such as http://127.0.0.1:7070, got ${JSON.stringify(url)}.`,
     )
   return { url, key: context.config.apiKey ?? readAdminKey(context.config.dataDir) }
+}
+
+/** Null when no `up` runs in `dataDir`, or one of before, which left no address. */
+function urlOfUp(dataDir: string): string | null {
+  try {
+    return readFileSync(apiUrlFile(dataDir), 'utf8').trim()
+  } catch {
+    return null
+  }
 }
 
 function readAdminKey(dataDir: string): string {
@@ -108,17 +122,25 @@ async function send(url: string, route: string, init: RequestInit): Promise<Resp
 
 /** What a failed connection means to the user. */
 export function unreachable(url: string, cause: unknown): unknown {
-  if (!(cause instanceof TypeError)) return cause
+  const isLate = cause instanceof Error && cause.name === 'TimeoutError'
+  if (!(cause instanceof TypeError) && !isLate) return cause
   const inner = cause.cause
-  const why = inner instanceof Error && 'code' in inner ? String(inner.code) : cause.message
+  const why = isLate
+    ? `nothing within ${CALL_MS / 1000} s`
+    : inner instanceof Error && 'code' in inner
+      ? String(inner.code)
+      : cause.message
   return new CommandFailure(
     `No API answers at ${url} (${why}). Start one with \`cofferdam up\`, or name another with --url or COFFERDAM_URL.`,
-    { cause },
+    { cause, code: 'unreachable' },
   )
 }
 
-function errorOf(status: number, text: string): CofferdamError {
+function errorOf(status: number, text: string): Error {
   const body = errorBodySchema.safeParse(jsonOf(text))
+  // What a proxy says for an API that is away.
+  if (!body.success && status >= 502 && status <= 504)
+    return new CommandFailure(`The API is away: its proxy answered ${status}.`, { code: 'unreachable' })
   if (!body.success)
     return new CofferdamError('internal', `The API answered ${status}: ${text.slice(0, 200)}`)
   const { code, message, details } = body.data.error

@@ -5,13 +5,14 @@ import { z } from 'zod'
 
 /** Where `cofferdam up` listens unless told otherwise. */
 export const DEFAULT_PORT = 7070
+export const DEFAULT_URL = `http://127.0.0.1:${DEFAULT_PORT}`
 
 /** The variables of the command itself; docs/configuration.md is generated from this. */
 export const CLI_FIELDS = {
   url: {
     variable: 'COFFERDAM_URL',
-    schema: z.url({ protocol: /^https?$/ }).default(`http://127.0.0.1:${DEFAULT_PORT}`),
-    description: 'API that the command talks to.',
+    schema: z.url({ protocol: /^https?$/ }).optional(),
+    description: `API that the command talks to; without it the one that \`cofferdam up\` started in the data directory, on whichever port, else ${DEFAULT_URL}.`,
     example: 'https://cofferdam.example.com',
   },
   apiKey: {

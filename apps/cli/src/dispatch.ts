@@ -2,6 +2,7 @@
 import type { Readable } from 'node:stream'
 import { nearestName } from '@cofferdam/config'
 import { isCofferdamError } from '@cofferdam/contract'
+import { CommandFailure } from './command-failure.ts'
 import { COMMANDS } from './commands.ts'
 import { loadConfig, type Environment } from './config.ts'
 import { EXIT } from './exit-status.ts'
@@ -68,7 +69,8 @@ function tell(error: unknown, around: Surroundings): number {
   if (stopped) return EXIT.cancelled
   const usage = error instanceof UsageError || (isCofferdamError(error) && error.code === 'config_invalid')
   if (around.args.includes('--json')) {
-    const code = isCofferdamError(error) ? error.code : usage ? 'usage' : 'internal'
+    const foreseen = isCofferdamError(error) || error instanceof CommandFailure
+    const code = foreseen ? error.code : usage ? 'usage' : 'internal'
     const details = isCofferdamError(error) ? error.details : {}
     around.stderr.write(`${JSON.stringify({ error: { code, message: messageOf(error), details } })}\n`)
   } else {

@@ -405,6 +405,10 @@ needs('process').describe('the command', () => {
     const nobody = await run(['audit', '--url', 'http://127.0.0.1:9'])
     expect(nobody.status).toBe(1)
     expect(nobody.stderr).toContain('No API answers at http://127.0.0.1:9')
+    const told = await run(['audit', '--url', 'http://127.0.0.1:9', '--json'])
+    expect(JSON.parse(told.stderr)).toMatchObject({ error: { code: 'unreachable' } })
+    // Without an address: the one that `up` left in its data directory.
+    expect((await runHere(['audit'], place())).status).toBe(0)
     const noKey = await runHere(['audit'], place({ COFFERDAM_DATA_DIR: path.join(base, 'nowhere') }))
     expect(noKey.status).toBe(2)
     expect(noKey.stderr).toContain('No API key')

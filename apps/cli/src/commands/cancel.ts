@@ -55,5 +55,5 @@ async function cancelOfTenant(context: Context, line: CommandLine, tenant: strin
 function outcomeOf(answer: unknown): string {
   const found =
     typeof answer === 'object' && answer !== null && 'status' in answer ? answer.status : 'cancelling'
-  return String(found)
+  return found === 'ended' ? 'had ended before; nothing changed' : String(found)
 }

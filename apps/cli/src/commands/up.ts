@@ -90,6 +90,9 @@ export const command: Command = {
     owned.defer(() => worker.close())
     const api = await runApi(loadApiConfig(environment), { telemetry })
     owned.defer(() => api.close())
+    // Commands of this data directory find it there, on whichever port.
+    writeFileSync(apiUrlFile(config.dataDir), `${api.url}\n`)
+    owned.defer(() => rmSync(apiUrlFile(config.dataDir), { force: true }))
 
     terminal.progress('running the demo …')
     const demo = await runDemo(api.url, adminKey, stop)
