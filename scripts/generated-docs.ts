@@ -22,7 +22,7 @@ import { z } from 'zod'
 import { API_FIELDS } from '../apps/api/src/config.ts'
 import { CLI_FIELDS } from '../apps/cli/src/config.ts'
 import { EXIT, exitStatusFor } from '../apps/cli/src/exit-status.ts'
-import { WORKER_FIELDS } from '../apps/worker/src/config.ts'
+import { fileSchema, WORKER_FIELDS } from '../apps/worker/src/config.ts'
 import { telemetryPage } from './telemetry-page.ts'
 
 const MADE = (source: string) =>
@@ -162,6 +162,21 @@ function backendSections(): string[] {
   ])
 }
 
+/** A section of the file that is no backend; keys of sections inside of it have a dot. */
+function fileSection(name: keyof typeof fileSchema.shape, about: string): string[] {
+  const whole = z.toJSONSchema(fileSchema, { io: 'input', unrepresentable: 'any' }) as JsonSchema
+  return [`### \`${name}\``, '', about, '', ...keyTable(flattened(whole.properties?.[name] ?? {})), '']
+}
+
+function flattened({ properties = {} }: JsonSchema): JsonSchema {
+  const flat = Object.entries(properties).flatMap(([key, schema]): [string, JsonSchema][] =>
+    schema.properties === undefined
+      ? [[key, schema]]
+      : Object.entries(flattened(schema).properties ?? {}).map(([inner, one]) => [`${key}.${inner}`, one]),
+  )
+  return { properties: Object.fromEntries(flat) }
+}
+
 function keyTable({ properties = {}, required = [] }: JsonSchema): string[] {
   const rows = Object.entries(properties).map(([key, schema]) =>
     row(
@@ -191,7 +206,9 @@ function configurationPage(): string {
     '',
   ]
   return [
-    MADE('the schemas in apps/*/src/config.ts and libs/backends/src/*/config.ts'),
+    MADE(
+      'the schemas in apps/*/src/config.ts and libs/{backends/src/*,egress/src,routines/src/callbacks}/config.ts',
+    ),
     '# Configuration',
     '',
     'With nothing set, `npm start` works. Start-up configuration comes from the environment and from `cofferdam.config.yaml`,',
@@ -216,6 +233,10 @@ function configurationPage(): string {
     'the order in which the file names them, or in that of `COFFERDAM_BACKENDS`, which may also leave some out or name others. The doubles `fake` and `hostile` are for tests and run nothing that deserves the name of a sandbox.',
     '',
     ...backendSections(),
+    ...fileSection('warm', 'Sandboxes that wait before they are needed, and cells (docs/sandboxes.md).'),
+    ...fileSection('egress', 'What programs may reach at most, and the package mirrors.'),
+    ...fileSection('callbacks', 'Where results may be posted to (docs/routines.md).'),
+    ...fileSection('telemetry', 'What is sent to the collector.'),
     '### `provisioning.agentcore`',
     '',
     'How tenants get code interpreters of their own, for `cofferdam provision agentcore` and for workers where `every_ms` is set',

@@ -5,7 +5,7 @@ import { ENDINGS, ERROR_CLASSES, ERRORS, EXIT_STATUSES } from '@cofferdam/contra
 import { describe, expect, it } from 'vitest'
 import { API_FIELDS } from '../../apps/api/src/config.ts'
 import { CLI_FIELDS } from '../../apps/cli/src/config.ts'
-import { WORKER_FIELDS } from '../../apps/worker/src/config.ts'
+import { fileSchema, WORKER_FIELDS } from '../../apps/worker/src/config.ts'
 import { GENERATED_PAGES } from '../../scripts/generated-docs.ts'
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url))
@@ -54,6 +54,12 @@ describe('docs/configuration.md', () => {
     ['Command', CLI_FIELDS],
   ])('lists every variable of the %s and no other', (heading, fields) => {
     expect(firstCells(page, heading)).toEqual(Object.values(fields).map((field) => field.variable))
+  })
+
+  it('has a section for every part of the file', () => {
+    const headings = [...page.matchAll(/^### `([a-z]+)/gm)].map(([, heading]) => heading)
+    const parts = Object.keys(fileSchema.shape).filter((part) => part !== 'backends')
+    expect(parts.filter((part) => !headings.includes(part))).toEqual([])
   })
 
   it('says what is required', () => {

@@ -118,7 +118,8 @@ export const WORKER_FIELDS = {
 /** An environment as `process.env` has it. */
 export type Environment = Readonly<Record<string, string | undefined>>
 
-const fileSchema = z.strictObject({
+/** The sections of cofferdam.config.yaml. */
+export const fileSchema = z.strictObject({
   backends: orderedBackendsConfigSchema.optional(),
   warm: warmConfigSchema.prefault({}),
   egress: egressConfigSchema.prefault({}),
@@ -132,8 +133,14 @@ const fileSchema = z.strictObject({
     .prefault({}),
   telemetry: z
     .strictObject({
-      /** Share of traces without failure that is sent to the collector. */
-      sample_ratio: z.number().min(0).max(1).optional(),
+      sample_ratio: z
+        .number()
+        .min(0)
+        .max(1)
+        .optional()
+        .describe(
+          'Share of traces without failure that is sent to the collector; COFFERDAM_TRACE_SAMPLE_RATIO wins.',
+        ),
     })
     .prefault({}),
 })

@@ -29,28 +29,41 @@ const mirror = z
   .default(null)
 
 export const egressConfigSchema = z.strictObject({
-  /** Connections of one execution at once, and connections to origins at once. Browsers use 6 a host; npm 15 in all. */
-  max_connections: z.int().min(1).max(4096).default(64),
-  /** Bytes of one execution, both directions together, package files included. */
+  max_connections: z
+    .int()
+    .min(1)
+    .max(4096)
+    .default(64)
+    .describe(
+      'Connections of one execution at once, and connections to origins at once. Browsers use 6 a host; npm 15 in all.',
+    ),
   max_bytes: z
     .int()
     .min(1)
     .max(2 ** 40)
-    .default(512 * 2 ** 20),
-  /**
-   * Distinct names that one execution may have resolved: each lookup can carry data out. As many hosts with their ports, and at
-   * least 256, may be reached, addresses included: each of them stands in the audit row.
-   */
-  max_names: z.int().min(1).max(65_536).default(256),
-  /** Name resolution and connecting together. */
-  connect_timeout_ms: ms.default(10_000),
-  /** A connection on which nothing moves for so long ends. */
-  idle_timeout_ms: ms.default(60_000),
-  /** A request's head must be complete so long after its connection, or the answer before it, ended. */
-  header_timeout_ms: ms.default(15_000),
-  /** Ports under network `public`. An entry of an allow-list names its own, or means 80 and 443. */
-  ports: z.array(port).min(1).max(256).default([80, 443]),
-  /** `CIDR` or `CIDR:port` that may be reached although it is not public. Never filled from a tenant's data. */
+    .default(512 * 2 ** 20)
+    .describe('Bytes of one execution, both directions together, package files included.'),
+  max_names: z
+    .int()
+    .min(1)
+    .max(65_536)
+    .default(256)
+    .describe(
+      'Distinct names that one execution may have resolved: each lookup can carry data out. As many hosts with their ports, and at least 256, may be reached, addresses included: each of them stands in the audit row.',
+    ),
+  connect_timeout_ms: ms.default(10_000).describe('Name resolution and connecting together.'),
+  idle_timeout_ms: ms.default(60_000).describe('A connection on which nothing moves for so long ends.'),
+  header_timeout_ms: ms
+    .default(15_000)
+    .describe(
+      'A request’s head must be complete so long after its connection, or the answer before it, ended.',
+    ),
+  ports: z
+    .array(port)
+    .min(1)
+    .max(256)
+    .default([80, 443])
+    .describe('Ports under network `public`. An entry of an allow-list names its own, or means 80 and 443.'),
   private_allow: z
     .array(
       z
@@ -59,13 +72,26 @@ export const egressConfigSchema = z.strictObject({
         .refine((text) => parsePrivateRange(text) !== null, 'expected CIDR, CIDR:port or [CIDR]:port'),
     )
     .max(256)
-    .default([]),
-  /**
-   * Index URLs as pip and npm would take them, e.g. `https://mirror.example/simple/`. Null: installs from there are refused.
-   * Exactly this mirror is asked, never a second one.
-   */
-  package_mirrors: z.strictObject({ pypi: mirror, npm: mirror }).prefault({}),
-  /** Hosts besides the mirror's own that its index may name for files; reached by https only, without its credentials. */
-  package_file_hosts: z.array(z.string().min(1).max(253)).max(64).default(['files.pythonhosted.org']),
+    .default([])
+    .describe(
+      '`CIDR` or `CIDR:port` that may be reached although it is not public. Never filled from a tenant’s data.',
+    ),
+  package_mirrors: z
+    .strictObject({
+      pypi: mirror.describe(
+        'Index URL as pip would take it, e.g. `https://mirror.example/simple/`. Null: nothing is installed from PyPI. Exactly this mirror is asked.',
+      ),
+      npm: mirror.describe(
+        'Registry URL as npm would take it. Null: nothing is installed from npm. Exactly this mirror is asked.',
+      ),
+    })
+    .prefault({}),
+  package_file_hosts: z
+    .array(z.string().min(1).max(253))
+    .max(64)
+    .default(['files.pythonhosted.org'])
+    .describe(
+      'Hosts besides the mirror’s own that its index may name for files; reached by https only, without its credentials.',
+    ),
 })
 export type EgressConfig = z.output<typeof egressConfigSchema>

@@ -7,41 +7,88 @@ const moduleName = z
   .regex(/^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*$/, 'expected a module name')
 
 const poolsSchema = z.strictObject({
-  /** False: every execution starts its own sandbox. */
-  enabled: z.boolean().default(true),
-  /** Idle slots of one kind at most; the size below it follows arrivals and warm-up time. */
-  max_idle: z.int().min(1).max(256).default(8),
-  /** Kinds (language × preload × limits) that are kept at once; the least recently asked one gives way. */
-  max_kinds: z.int().min(1).max(1024).default(32),
-  /** A slot that waited this long is replaced. */
-  max_age_ms: z.int().min(1000).max(86_400_000).default(600_000),
-  /** A kind that nobody asked for this long is given up, unless it is in `start`. */
-  idle_ms: z.int().min(1000).max(86_400_000).default(300_000),
-  /** Kinds with the default limits that always have a slot, from the worker's start. */
+  enabled: z.boolean().default(true).describe('False: every execution starts its own sandbox.'),
+  max_idle: z
+    .int()
+    .min(1)
+    .max(256)
+    .default(8)
+    .describe('Idle slots of one kind at most; the size below it follows arrivals and warm-up time.'),
+  max_kinds: z
+    .int()
+    .min(1)
+    .max(1024)
+    .default(32)
+    .describe(
+      'Kinds (language × preload × limits) that are kept at once; the least recently asked one gives way.',
+    ),
+  max_age_ms: z
+    .int()
+    .min(1000)
+    .max(86_400_000)
+    .default(600_000)
+    .describe('A slot that waited this long is replaced.'),
+  idle_ms: z
+    .int()
+    .min(1000)
+    .max(86_400_000)
+    .default(300_000)
+    .describe('A kind that nobody asked for this long is given up, unless it is in `start`.'),
   start: z
     .array(z.strictObject({ language: z.enum(LANGUAGES), preload: nameSchema.optional() }))
     .max(32)
-    .default([{ language: 'python' }]),
+    .default([{ language: 'python' }])
+    .describe('Kinds with the default limits that always have a slot, from the worker’s start.'),
 })
 
 const cellsSchema = z.strictObject({
-  /** Cells at once; the longest idle one gives way to a new one. */
-  max: z.int().min(1).max(10_000).default(64),
-  /** Cells of one tenant for reuse scope `tenant`: that many of its executions run at once in warm places. */
-  max_per_tenant: z.int().min(1).max(1000).default(4),
-  /** Runs after which a cell that keeps nothing is replaced, and a session of that scope that any worker attaches to. */
-  max_runs: z.int().min(1).max(1_000_000).default(1000),
-  /** Idle time after which a cell ends, when the session names none. */
-  idle_ms: z.int().min(1000).max(3_600_000).default(300_000),
-  /** A cell, or a session that any worker attaches to, ends at this age when it is idle, so that one interpreter state never lives for ever. */
-  max_age_ms: z.int().min(1000).max(86_400_000).default(3_600_000),
+  max: z
+    .int()
+    .min(1)
+    .max(10_000)
+    .default(64)
+    .describe('Cells at once; the longest idle one gives way to a new one.'),
+  max_per_tenant: z
+    .int()
+    .min(1)
+    .max(1000)
+    .default(4)
+    .describe(
+      'Cells of one tenant for reuse scope `tenant`: that many of its executions run at once in warm places.',
+    ),
+  max_runs: z
+    .int()
+    .min(1)
+    .max(1_000_000)
+    .default(1000)
+    .describe(
+      'Runs after which a cell that keeps nothing is replaced, and a session of that scope that any worker attaches to.',
+    ),
+  idle_ms: z
+    .int()
+    .min(1000)
+    .max(3_600_000)
+    .default(300_000)
+    .describe('Idle time after which a cell ends, when the session names none.'),
+  max_age_ms: z
+    .int()
+    .min(1000)
+    .max(86_400_000)
+    .default(3_600_000)
+    .describe(
+      'A cell, or a session that any worker attaches to, ends at this age when it is idle, so that one interpreter state never lives for ever.',
+    ),
 })
 
 export const warmConfigSchema = z.strictObject({
   pools: poolsSchema.prefault({}),
   cells: cellsSchema.prefault({}),
-  /** Preload sets by name: Python modules that wait imported. Public code only, for every tenant sees the same ones. */
-  preload: z.record(nameSchema, z.array(moduleName).min(1).max(64)).default({ data: ['numpy', 'pandas'] }),
+  preload: z
+    .record(nameSchema, z.array(moduleName).min(1).max(64))
+    .default({ data: ['numpy', 'pandas'] })
+    .describe(
+      'Preload sets by name: Python modules that wait imported. Public code only, for every tenant sees the same ones.',
+    ),
 })
 export type WarmConfig = z.output<typeof warmConfigSchema>
 export type PoolSettings = WarmConfig['pools']
