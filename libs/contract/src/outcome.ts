@@ -11,7 +11,7 @@ export interface OutputView {
   /** Raw bytes the program wrote. */
   bytes: number
   truncated: boolean
-  /** Reference of the full redacted stream in the blob store; null when `text` is all of it. */
+  /** Reference of the full redacted stream in the blob store; null when `text` is all of it, byte for byte. */
   ref: string | null
 }
 

@@ -32,6 +32,20 @@ describe('output stream', () => {
     expect(blobs.committed.size).toBe(0)
   })
 
+  it('stores a short one whose bytes are no text, and shows it whole all the same', async () => {
+    const { output, blobs } = stream(100, 'head')
+    const bytes = Buffer.from([0x41, 0xff, 0xc3, 0x28, 0x0a])
+    await output.push(bytes)
+    output.close()
+    expect(await output.finish(5)).toEqual({
+      text: 'A\ufffd\ufffd(\n',
+      bytes: 5,
+      truncated: false,
+      ref: 't/e/1/stdout',
+    })
+    expect(blobs.committed.get('t/e/1/stdout')).toEqual(bytes)
+  })
+
   it('keeps the head or the tail of a long one and stores it in full', async () => {
     for (const [keep, text] of [
       ['head', '01234'],

@@ -88,9 +88,10 @@ export function createOutputStream(options: OutputStreamOptions): OutputStream {
     },
     shown: () => shownText(window.bytes(), limit, keep, window.total > limit).text,
     async finish(writtenBytes) {
-      const { text, whole } = shownText(window.bytes(), limit, keep, window.total > limit)
+      const { text, whole, exact } = shownText(window.bytes(), limit, keep, window.total > limit)
       const truncated = !whole || Math.max(rawBytes, writtenBytes) > Math.min(rawBytes, maxRawBytes)
-      if (truncated && spill === null) {
+      // Also what is no text: who fetches the full copy gets the bytes.
+      if ((truncated || !exact) && spill === null) {
         spill = beginSpill()
         void spill.write(window.bytes())
       }

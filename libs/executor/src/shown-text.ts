@@ -1,20 +1,23 @@
 /** Bytes of a stream as text: cut at UTF-8 edges, never longer than its limit. Invalid bytes become U+FFFD here only. */
 
-/** Decodes at most `limit` bytes from the start (`head`) or the end (`tail`). `whole` is false when anything was cut. */
+/**
+ * Decodes at most `limit` bytes from the start (`head`) or the end (`tail`). `whole` is false when anything was cut, `exact` when the text is
+ * not byte for byte what came.
+ */
 export function shownText(
   bytes: Uint8Array,
   limit: number,
   keep: 'head' | 'tail',
   cutBefore: boolean,
-): { text: string; whole: boolean } {
+): { text: string; whole: boolean; exact: boolean } {
   // Where the window itself cut the stream, its edge may lie inside a character.
   const edged = cutBefore ? trimEdge(bytes, keep) : bytes
   const text = Buffer.from(edged.buffer, edged.byteOffset, edged.byteLength).toString()
   // U+FFFD takes three bytes where the invalid byte took one, so the text may have grown beyond the limit.
   const encoded = Buffer.from(text)
-  if (encoded.length <= limit) return { text, whole: !cutBefore }
+  if (encoded.length <= limit) return { text, whole: !cutBefore, exact: !cutBefore && encoded.equals(edged) }
   const from = keep === 'head' ? 0 : encoded.length - limit
-  return { text: trimEdge(encoded.subarray(from, from + limit), keep).toString(), whole: false }
+  return { text: trimEdge(encoded.subarray(from, from + limit), keep).toString(), whole: false, exact: false }
 }
 
 /** Drops an incomplete character at the edge where the bytes were cut; at most three bytes. */

@@ -53,6 +53,7 @@ const NAMES = [
   'python-gate/cofferdam_forks.py',
   'python-gate/cofferdam_given.py',
   'python-gate/cofferdam_host.py',
+  'python-gate/cofferdam_notebook.py',
   'python-gate/cofferdam_preload.py',
   'python-gate/cofferdam_program.py',
   'python-gate/cofferdam_session.py',

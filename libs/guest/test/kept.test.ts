@@ -161,6 +161,49 @@ test.each([false, true])('bash is the same shell (cell: %s)', async (cell) => {
   await stop(agent)
 })
 
+test('python awaits at the top level and runs !commands, as a notebook does', async () => {
+  const { agent, step } = await session('python', false)
+  const lines = (...each: string[]): string => each.join('\n')
+  const first = await step(
+    lines(
+      'import asyncio',
+      'async def f(n):',
+      '    await asyncio.sleep(0)',
+      '    return n / 0 if n < 0 else n',
+      'x = await f(20)',
+      'await f(x + 1)',
+    ),
+  )
+  expect(first).toMatchObject({ stderr: '', exit: { exitCode: 0, valueJson: '21' } })
+  // The loop is the same in the next run.
+  const second = await step(lines('lock = asyncio.Lock()', 'await lock.acquire()', 'print(x)'))
+  expect(second.stdout).toBe('20\n')
+  const third = await step(lines('lock.release()', 'async with lock:', '    print(lock.locked())'))
+  expect(third.stdout).toBe('True\n')
+  const failed = await step(lines('1', 'await f(-1)'))
+  expect(failed.exit.exitCode).toBe(1)
+  expect(failed.stderr).toMatch(
+    /^Traceback \(most recent call last\):\n {2}File "<run 4>", line 2, in <module>\n/,
+  )
+  expect(failed.stderr).not.toContain('asyncio/')
+  const shell = await step(
+    lines(
+      'print("before")',
+      `!echo "it's $((1 + 1))"; exit 3`,
+      'if True:',
+      '    !echo inside',
+      "s = '''",
+      '!no command',
+      "'''",
+      'print(_exit_code, len(s))',
+    ),
+  )
+  expect(shell).toMatchObject({ stderr: '', stdout: "before\nit's 2\ninside\n0 13\n" })
+  expect((await step(lines('!exit 3', '_exit_code'))).exit.valueJson).toBe('3')
+  expect((await step(lines('x = = 1', '!echo no'))).stderr).toContain('SyntaxError')
+  await stop(agent)
+})
+
 test.each([false, true])(
   'between runs everything else is dead and the interpreter stands still (cell: %s)',
   async (cell) => {

@@ -24,7 +24,7 @@ export function progress(h: Harness): void {
     expect(heard).toEqual([{ fraction: 0.25, message: 'one' }])
   })
 
-  test('copies files beside a run, within the bounds that were asked for', async () => {
+  test('copies files beside a run, within the bounds that were asked for, where it can', async () => {
     const source = [
       'import os, time',
       'os.mkdir("checkpoint")',
@@ -36,12 +36,14 @@ export function progress(h: Harness): void {
       'time.sleep(60)',
     ].join('\n')
     const sandbox = await h.open(python(source))
+    // The contract leaves it out for backends that cannot read beside a run.
+    if (sandbox.snapshot === undefined) return
     await h.start(sandbox, python(source), 'ready')
-    const files = await sandbox.snapshot?.({ globs: ['checkpoint/**'], maxFiles: 10, maxBytes: 1000 })
-    expect(files?.map(({ path, bytes }) => [path, Buffer.from(bytes).toString()])).toEqual([
+    const files = await sandbox.snapshot({ globs: ['checkpoint/**'], maxFiles: 10, maxBytes: 1000 })
+    expect(files.map(({ path, bytes }) => [path, Buffer.from(bytes).toString()])).toEqual([
       ['checkpoint/a', 'kept'],
     ])
-    const one = await sandbox.snapshot?.({ globs: ['checkpoint/**'], maxFiles: 1, maxBytes: 1_000_000 })
+    const one = await sandbox.snapshot({ globs: ['checkpoint/**'], maxFiles: 1, maxBytes: 1_000_000 })
     expect(one).toHaveLength(1)
   })
 }

@@ -12,6 +12,8 @@ import traceback
 
 import _signal
 
+import cofferdam_notebook as notebook
+
 
 # Standard output and error: descriptor, its copy beside the control pipes (198, 199), and how CPython opens it for a pipe.
 OUTPUTS = ((1, 195, "stdout", -1, "surrogateescape"), (2, 196, "stderr", 1, "backslashreplace"))
@@ -103,15 +105,15 @@ def run(gate, space, entry, number, fd_out, own_pid):
         space["__file__"] = os.path.join(gate.WORK, entry)
         lines = text.decode("utf-8", "replace").splitlines(True)
         linecache.cache[name] = (len(text), None, lines, name)
-        tree = compile(text, name, "exec", _ast.PyCF_ONLY_AST, True)
+        tree = notebook.parse(text, name, space)
         last = tree.body[-1] if tree.body else None
         value = None
         if isinstance(last, _ast.Expr) and not gate.is_valueless(last.value) and len(text) <= gate.SOURCE_MAX:
             tree.body.pop()
-            value = compile(_ast.Expression(body=last.value), name, "eval", 0, True)
-        exec(compile(tree, name, "exec", 0, True), space)
+            value = notebook.compiled(_ast.Expression(body=last.value), name, "eval")
+        notebook.evaluate(notebook.compiled(tree, name, "exec"), space)
         if value is not None:
-            report(gate, eval(value, space), fd_out, own_pid)
+            report(gate, notebook.evaluate(value, space), fd_out, own_pid)
         return 0
     except SystemExit as error:
         return exit_code(error.code)
@@ -135,7 +137,7 @@ def exit_code(code):
 def show(error):
     """Without our own frames, which stand first."""
     trace = error.__traceback__
-    while trace is not None and trace.tb_frame.f_code.co_filename == __file__:
+    while trace is not None and is_ours(trace.tb_frame.f_code.co_filename):
         trace = trace.tb_next
     try:
         if sys.excepthook is sys.__excepthook__:
@@ -144,6 +146,10 @@ def show(error):
             sys.excepthook(type(error), error, trace)
     except BaseException:
         pass
+
+
+def is_ours(filename):
+    return filename == __file__ or notebook.is_ours(filename)
 
 
 def report(gate, value, fd_out, own_pid):

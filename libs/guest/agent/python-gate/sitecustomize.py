@@ -88,7 +88,7 @@ def serve_session():
 
     sys.path.remove(HERE)
     sys.path_importer_cache.pop(HERE, None)
-    del sys.modules["cofferdam_session"]
+    del sys.modules["cofferdam_session"], sys.modules["cofferdam_notebook"]
     gate = sys.modules["sitecustomize"]
     gate.WORK = os.getcwd()
     cofferdam_session.serve(gate, CONTROL_IN, CONTROL_OUT)
