@@ -78,7 +78,7 @@ function fromPython(printed: readonly string[]): ErrorLine | null {
   if (own < 0 || !/^[\w.]+(?::|$)|^[\w.]*Group: /.test(lines[own] ?? '')) return null
   // Nothing of what stands before this traceback, which may be of an earlier error.
   const begin = lines.findLastIndex(
-    (line, at) => at < last && /Traceback \(most recent call last\):$/.test(line),
+    (line, at) => at < last && line.endsWith('Traceback (most recent call last):'),
   )
   const frames = lines.slice(begin + 1, own).flatMap((line) => {
     const [, file = '', number] = PYTHON_FRAME.exec(line) ?? []

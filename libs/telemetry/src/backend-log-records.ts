@@ -23,6 +23,12 @@ export const BACKEND_LOG_FACTS: Readonly<Record<string, LogFacts>> = {
     from: 'worker',
     about: 'Rebuild the image with the modules, or take the set out of the configuration.',
   },
+  'a container’s cgroup is not visible from here': {
+    level: 'warn',
+    from: 'worker',
+    about:
+      'The daemon is on another host, or the worker in a container. On gVisor CPU time and memory are not measured then, and `cpu_time_ms` is refused.',
+  },
   'a failed sandbox could not be removed': {
     level: 'warn',
     from: 'worker',

@@ -6,7 +6,7 @@ import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Usage } from '@cofferdam/contract'
 import type { BackendLogger } from '../deps.ts'
-import { daemonMessage, type Daemon } from './daemon.ts'
+import type { Daemon } from './daemon.ts'
 
 const ROOT = '/sys/fs/cgroup'
 
@@ -28,32 +28,37 @@ export interface HostCounterSource {
 /** Talks to the daemon only in `of`. */
 export function createHostCounterSource(daemon: Daemon, logger: BackendLogger): HostCounterSource {
   let isAvailable = existsSync(ROOT)
+  let hasWorked = false
+  const groupsOf = (pid: number): string => {
+    try {
+      return readFileSync(`/proc/${pid}/cgroup`, 'latin1')
+    } catch {
+      return ''
+    }
+  }
   return {
     get isAvailable() {
       return isAvailable
     },
     async of(name) {
       if (!isAvailable) return null
-      try {
-        const { Id: id, State: state } = await daemon.call('inspect', (abortSignal) =>
-          daemon.docker.getContainer(name).inspect({ abortSignal }),
-        )
-        const files = counterFiles(readFileSync(`/proc/${state.Pid}/cgroup`, 'latin1'), id)
-        if (files !== null) return countersIn(files)
+      const { Id: id, State: state } = await daemon.call('inspect', (abortSignal) =>
+        daemon.docker.getContainer(name).inspect({ abortSignal }),
+      )
+      const files = counterFiles(groupsOf(state.Pid), id)
+      if (files !== null) {
+        hasWorked = true
+        return countersIn(files)
+      }
+      // Where others were seen, this one has just ended.
+      if (!hasWorked) {
         isAvailable = false
-      } catch (error) {
-        // A container that is gone says nothing about the others; no such process here does, for the daemon is elsewhere then.
-        if (!isMissing(error)) throw error
-        isAvailable = false
-        logger.warn({ reason: daemonMessage(error) }, 'a container’s cgroup is not visible from here')
+        logger.warn({ container: name }, 'a container’s cgroup is not visible from here')
       }
       return null
     },
   }
 }
-
-const isMissing = (error: unknown): boolean =>
-  error instanceof Error && 'code' in error && error.code === 'ENOENT'
 
 interface CounterFiles {
   version: 'v1' | 'v2'
