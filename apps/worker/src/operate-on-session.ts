@@ -21,6 +21,12 @@ import type { PolicyNow } from './read-policy.ts'
 import { refusesBackend } from './refuses-backend.ts'
 import type { WorkerDeps } from './worker-deps.ts'
 
+/**
+ * The session's last turn tells its result before it has given the session back, which takes a call or two at a vendor. Whoever ends the
+ * session right after the result waits for that.
+ */
+const GIVEN_BACK_MS = 5000
+
 export async function operateOnSession(
   taken: Taken,
   policy: Extract<PolicyNow, { allowed: true }>,
@@ -88,7 +94,7 @@ async function endClaimed(
   deps: WorkerDeps,
 ): Promise<Outcome> {
   try {
-    await using lease = await deps.sessions.claim(name, deps.workerId, { waitMs: 0, signal })
+    await using lease = await deps.sessions.claim(name, deps.workerId, { waitMs: GIVEN_BACK_MS, signal })
     const id = lease.entry?.sessionId ?? null
     await endSession(backend, lease, signal)
     return {

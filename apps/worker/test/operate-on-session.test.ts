@@ -64,7 +64,11 @@ async function stage(end: () => Promise<boolean>) {
 }
 
 /** Carries `end` of the session as a worker does, and returns what was recorded. */
-async function askedToEnd(backend: Backend, tenantDaily: number | null = null): Promise<AttemptRecord> {
+async function askedToEnd(
+  backend: Backend,
+  tenantDaily: number | null = null,
+  registry: Sessions = sessions,
+): Promise<AttemptRecord> {
   const settled: AttemptRecord[] = []
   const taken = {
     executionId: newExecutionId(),
@@ -84,7 +88,7 @@ async function askedToEnd(backend: Backend, tenantDaily: number | null = null): 
   } as unknown as Taken
   const deps = {
     workerId,
-    sessions,
+    sessions: registry,
     backends: new Map([[backend.name, backend]]),
     admission: { getCaps: async () => ({ tenant_daily: tenantDaily }) },
     store: { record: async () => ({ inserted: true }) },
@@ -105,6 +109,22 @@ it('ends it at its backend without opening it, forgets it, and charges nothing',
   expect(result.error_message).toBe(undefined)
   expect([audit.quota_charged, audit.backend, ended]).toEqual([false, backend.name, ['main']])
   expect(await sessions.find(name)).toBe(null)
+})
+
+it('ends it when its last turn gives it back, which may be after its result was told', async () => {
+  const { backend, name, ended } = await stage(async () => true)
+  const lastTurn = await sessions.claim(name, newWorkerId('0123456789ab'), { waitMs: 0, signal })
+  const registry: Sessions = {
+    ...sessions,
+    claim(...asked) {
+      const claimed = sessions.claim(...asked)
+      // One connection carries both, in this order.
+      void lastTurn[Symbol.asyncDispose]()
+      return claimed
+    },
+  }
+  expect((await askedToEnd(backend, null, registry)).result).toMatchObject({ ending: 'ok' })
+  expect([ended, await sessions.find(name)]).toEqual([['main'], null])
 })
 
 it('says conflict while another worker uses it, and ends nothing', async () => {

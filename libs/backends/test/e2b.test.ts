@@ -78,6 +78,31 @@ needs('bwrap').describe('e2b', () => {
     },
   )
 
+  it.each([
+    ['is older than programs need', '/opt/e2b/base/node', 'Node.js there is v20.9.0'],
+    ['is not there', '/opt/no/node', 'does not start there'],
+  ])(
+    'refuses JavaScript before it runs where Node.js %s, once and for no fault of its own',
+    async (_words, node, why) => {
+      const before = double.created
+      const by = createE2bBackend({
+        api_key_file: keyFile,
+        api_url: double.origin,
+        sandbox_url: double.origin,
+        template: 'base',
+        node,
+      })
+      const program: Program = { type: 'script', language: 'javascript', source: 'export default 1' }
+      await expect(by.open(spec(program), AbortSignal.timeout(20_000))).rejects.toMatchObject({
+        code: 'capability_missing',
+        message: expect.stringContaining(why) as string,
+      })
+      expect(double.created - before).toBe(1)
+      await using other = await by.open(spec(python('1')), AbortSignal.timeout(20_000))
+      expect(await printed(other, python('print(1)'))).toBe('1\n')
+    },
+  )
+
   it('ends what a lost create makes later, with the janitor’s next look', async () => {
     const before = double.created
     double.fault({ lose_creates: 1 })
@@ -163,16 +188,25 @@ needs('bwrap').describe('e2b', () => {
 
   // The second one ends after the process started, and before its agent has spoken.
   it.each([{ cut_stream_after: 0 }, { cut_stream_after: 60 }, { refuse_streams: 1 }])(
-    'runs nothing, and leaves nothing, when a stream is over before anything could run (%j)',
+    'goes on in a fresh sandbox when a stream is over before anything could run (%j)',
     async (fault) => {
+      const before = double.created
       double.fault(fault)
-      await expect(open(python('1'))).rejects.toMatchObject({
-        code: 'sandbox_open_failed',
-        // Says which of all that may be wrong it was.
-        message: expect.stringMatching(/did not start: (E2B: the stream ended|ECONNRESET|UND_ERR)/) as string,
-      })
+      const program = python('print(1)')
+      await using sandbox = await open(program)
+      expect([double.created - before, double.running().length]).toEqual([2, 1])
+      expect(await printed(sandbox, program)).toBe('1\n')
     },
   )
+
+  it('runs nothing, and leaves nothing, when a second stream is over before anything could run', async () => {
+    double.fault({ refuse_streams: 2 })
+    await expect(open(python('1'))).rejects.toMatchObject({
+      code: 'sandbox_open_failed',
+      // Says which of all that may be wrong it was.
+      message: expect.stringMatching(/did not start: (E2B: the stream ended|ECONNRESET|UND_ERR)/) as string,
+    })
+  })
 
   it('puts together again what comes apart on its way, within characters and messages', async () => {
     const program = python("print('é漢😀' * 50)")

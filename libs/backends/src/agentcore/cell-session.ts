@@ -29,6 +29,8 @@ export interface CellSession {
   ask(request: { op: string; archive: string | null }, most: number, signal: AbortSignal): Promise<Answer>
   /** Whether it answers. Throws `backend_unavailable` when rate, rights or keys let nobody ask. */
   isAlive(signal: AbortSignal): Promise<boolean>
+  /** How many processes the kernel of its machine has killed for memory since the last program began; 0 where that is not learnt. */
+  oomKills(signal: AbortSignal): Promise<number>
   /** Runs a program at most once. */
   run(request: ProgramRequest, signal: AbortSignal): Promise<Ran>
 }
@@ -92,6 +94,15 @@ export function createCellSession(service: DataPlane, id: SessionPlace, base: st
         if (isUnasked && failure.code === 'backend_unavailable') throw failure
         return false
       }
+    },
+
+    async oomKills(signal) {
+      // cell.py wrote the count before the program began. Both are the program's to forge, for its own verdict.
+      const command = `cat ${base}/oom; echo; sed -n 's/^oom_kill //p' /proc/vmstat`
+      const asked = requests.call('executeCommand', { command }, signal)
+      const said = await asked.catch(() => signal.throwIfAborted())
+      const [before, after] = (said?.stdout ?? '').trim().split(/\s+/).map(Number)
+      return Math.max(0, (after ?? 0) - (before ?? 0)) || 0
     },
 
     run: async (request, signal) => await runOnce({ requests, base, onFailed: spoil }, request, signal),

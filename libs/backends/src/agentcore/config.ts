@@ -39,10 +39,12 @@ export const agentcoreConfigSchema = z.strictObject({
     .default('cfd')
     .describe('Begins the names of sessions; leftovers are found by it.'),
   languages: z
-    .array(z.enum(['python', 'javascript', 'typescript', 'bash']))
+    .array(z.enum(['python', 'javascript', 'bash']))
     .min(1)
-    .default(['python', 'javascript', 'typescript', 'bash'])
-    .describe('Languages of the service’s image.'),
+    .default(['python', 'javascript', 'bash'])
+    .describe(
+      'Languages of the service’s image. TypeScript is none of them: what must be transformed (enums, namespaces) the Node.js there does not run.',
+    ),
   node: z.string().min(1).max(256).default('node').describe('Node.js inside of that image, 22.18 or newer.'),
   calls_per_second: z
     .int()

@@ -28,8 +28,8 @@ export function fromAnswer({ head, stdout, stderr }: Answer): Ended {
 /** The interpreter or the cell was killed, or did not end in time: what the tool itself says is all that there is. */
 const KILLED: readonly (number | null)[] = [124, 137]
 
-/** The interpreter was killed by SIGKILL. Nobody but the kernel, for memory, does that of itself. */
-const KILLED_FOR_MEMORY = 137
+/** The interpreter was killed by SIGKILL: by the kernel, for memory, or by its own program. */
+export const KILLED_BY_SIGKILL = 137
 
 /** Throws `sandbox_lost` for a result without an answer that does not say that anybody was killed. */
 export function requireKilled({ exitCode }: ToolResult): void {
@@ -39,12 +39,12 @@ export function requireKilled({ exitCode }: ToolResult): void {
     })
 }
 
-/** `stdout` and `stderr` come after what was shown while it ran; `isStopped`: its deadline had passed, so that we stopped it. */
+/** `stdout` and `stderr` come after what was shown while it ran. */
 export function withoutAnswer(
   result: ToolResult,
   shown: Exit['outputBytes'],
   most: Exit['outputBytes'],
-  isStopped: boolean,
+  oomKills: number,
 ): Ended {
   const [stdout, stderr] = [Buffer.from(result.stdout), Buffer.from(result.stderr)]
   const bytes = { stdout: shown.stdout + stdout.length, stderr: shown.stderr + stderr.length }
@@ -53,7 +53,7 @@ export function withoutAnswer(
     signal: null,
     outputBytes: bytes,
     outputDropped: { stdout: bytes.stdout > most.stdout, stderr: bytes.stderr > most.stderr },
-    oomKills: result.exitCode === KILLED_FOR_MEMORY && !isStopped ? 1 : 0,
+    oomKills,
     pidsLimitHit: false,
     diskLimitHit: false,
     stdout,

@@ -3,8 +3,9 @@ import { randomUUID } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { unmeasuredUsage, type Exit, type Program, type RunIo, type SandboxSpec } from '@cofferdam/contract'
 import type { CellSession } from './cell-session.ts'
+import type { ToolResult } from './consume-stream.ts'
 import { describeProgram } from './describe-program.ts'
-import { fromAnswer, withoutAnswer } from './exit-evidence.ts'
+import { fromAnswer, KILLED_BY_SIGKILL, withoutAnswer } from './exit-evidence.ts'
 import { createLiveOutput } from './live-output.ts'
 import { traceParentOf } from './trace-parent.ts'
 
@@ -84,10 +85,15 @@ export async function runProgram(
     both,
   )
   const wallMs = performance.now() - startedAt
+  // After its deadline it was we who killed it.
+  const oomKills = async ({ exitCode }: ToolResult, isStopped: boolean): Promise<number> =>
+    exitCode === KILLED_BY_SIGKILL && !isStopped ? await session.oomKills(signal) : 0
   // What did not end by itself may have left anything running.
   if (answer === null || answer.head.exit?.stopped === true) session.spoil()
   const { stdout, stderr, ...ended } =
-    answer === null ? withoutAnswer(result, output.handed, most, wallMs >= softMs) : fromAnswer(answer)
+    answer === null
+      ? withoutAnswer(result, output.handed, most, await oomKills(result, wallMs >= softMs))
+      : fromAnswer(answer)
   await (answer === null ? output.append({ stdout, stderr }) : output.finish({ stdout, stderr }))
   // It was killed a little early, so that its output could still come: the hard deadline is what ended it.
   if (answer?.head.exit?.killed === true)

@@ -82,24 +82,27 @@ export function createExecutions(
     return fromNew(await outcomeOf(api, body, { ...call, query }), asked === 'shell')
   }
 
-  /** Others may have learnt it meanwhile: the other dialect is that than which was asked in, not than which is known now. */
+  /**
+   * A wrong shape is refused before anything runs, so the same is asked twice before the other dialect is: one stray refusal must not
+   * change how all later executions are asked for. Others may have learnt it meanwhile: the other one is that than which was asked in.
+   */
   async function inDialect<T>(
     work: (asked: Dialect) => Promise<T>,
     refusesShape: (error: unknown) => boolean,
   ): Promise<T> {
     const asked = dialect
-    try {
-      const done = await work(asked)
-      isLearnt = true
-      return done
-    } catch (error) {
-      if (isFixed || !refusesShape(error)) throw error
-      const other = asked === 'old' ? 'new' : 'old'
-      const done = await work(other)
-      isLearnt = true
-      dialect = other
-      return done
+    const tries = isFixed ? [asked] : [asked, asked, asked === 'old' ? 'new' : ('old' as const)]
+    for (const [index, tried] of tries.entries()) {
+      try {
+        const done = await work(tried)
+        isLearnt = true
+        if (tried !== asked) dialect = tried
+        return done
+      } catch (error) {
+        if (index === tries.length - 1 || !refusesShape(error)) throw error
+      }
     }
+    throw new LostAnswer('no dialect was tried')
   }
 
   return {

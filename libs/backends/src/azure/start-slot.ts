@@ -9,6 +9,7 @@ import { CofferdamError, isCofferdamError } from '@cofferdam/contract'
 import { agentOptions, createGuestSession, type Kept } from '@cofferdam/guest'
 import type { BackendDeps, BackendLogger } from '../deps.ts'
 import { createRemoteSlot, type RemoteSlot } from '../remote/remote-slot.ts'
+import { asMissingLanguage } from '../remote/require-node.ts'
 import { mayRunNode, type SlotSpec } from '../warm/index.ts'
 import { openBatchChannel, type BatchDeadlines } from './batch-channel.ts'
 import type { AzureConfig } from './config.ts'
@@ -90,6 +91,7 @@ export function warnOfLeft(logger: BackendLogger, identifier: string, error: unk
 
 const OPEN_ERRORS: ReadonlySet<string> = new Set([
   'backend_unavailable',
+  'capability_missing',
   'sandbox_open_failed',
   'sandbox_lost',
 ])
@@ -158,7 +160,7 @@ async function attached(
 }
 
 async function slotOf(
-  { atPool }: SlotParts,
+  { backend, atPool }: SlotParts,
   wish: SlotWish,
   made: {
     channel: { readable: Readable; writable: Writable }
@@ -171,6 +173,7 @@ async function slotOf(
   const session = createGuestSession({ ...made.channel, onClosed: closed.resolve })
   try {
     const slot = createRemoteSlot({
+      backend,
       spec: wish.spec,
       session,
       ready: await session.ready(signal),
@@ -185,6 +188,6 @@ async function slotOf(
     return { slot, pod: made.pod, release: made.release }
   } catch (error) {
     session.close()
-    throw error
+    throw asMissingLanguage(backend, wish.spec, error)
   }
 }

@@ -43,7 +43,7 @@ export async function requireInterpreter(
     // It listens, and waits for what it is opened with.
     if (response.status !== 503)
       throw new CofferdamError('sandbox_open_failed', 'E2B: the template has no code interpreter.', {
-        details: { status: response.status },
+        details: { status: response.status, reason: 'no_interpreter' },
       })
     await sleep(NOT_YET_MS, undefined, { signal }).catch(() => signal.throwIfAborted())
   }

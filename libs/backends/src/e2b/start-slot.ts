@@ -1,13 +1,14 @@
 /**
  * One sandbox at E2B up to the point where its interpreter waits, or an agent that waits in one since another worker's turn.
  *
- *   create ──upload agent──start──(frames)──R──▶ slot        any failure or abort: killed at the vendor, then thrown
+ *   create ──upload agent──start──(frames)──R──▶ slot        any failure: killed at the vendor, and once more with a fresh one; then thrown
  *   join ──(R again)──P──A──▶ slot                           any failure: thrown, and nothing was run
  */
 import { CofferdamError, isCofferdamError } from '@cofferdam/contract'
 import { createGuestSession, type GuestReady } from '@cofferdam/guest'
 import type { Channel } from '../remote/channel.ts'
 import { createRemoteSlot, type RemoteSlot } from '../remote/remote-slot.ts'
+import { asMissingLanguage } from '../remote/require-node.ts'
 import type { SlotSpec } from '../warm/index.ts'
 import { keepAccessToken } from './access-token.ts'
 import { agentCommand, agentFiles } from './agent-command.ts'
@@ -24,37 +25,68 @@ export interface StartWish {
   isJailed: boolean
 }
 
-/** Throws `backend_unavailable`, `sandbox_open_failed`, or the reason of `signal`; nothing is left at the vendor then. */
+/**
+ * Throws `backend_unavailable`, `sandbox_open_failed`, `capability_missing`, or the reason of `signal`; nothing is left at the vendor then.
+ * Where a sandbox was made and did not start, a fresh one is tried once: nothing of a user has run.
+ */
 export async function startSlot(
   parts: SandboxParts,
   spec: SlotSpec,
-  { metadata, isJailed }: StartWish,
+  wish: StartWish,
+  signal: AbortSignal,
+): Promise<RemoteSlot> {
+  for (let attempt = 1; ; attempt += 1) {
+    signal.throwIfAborted()
+    const inTime = AbortSignal.any([signal, AbortSignal.timeout(parts.config.ready_timeout_ms)])
+    let created: Created | null = null
+    try {
+      created = await createSandbox(parts, { ...wish.metadata, [SLOT]: spec.slotId }, inTime)
+      return await started(parts, spec, wish, created, inTime)
+    } catch (error) {
+      if (created !== null) await discard(parts, created.sandboxID)
+      signal.throwIfAborted()
+      if (created === null || attempt === 2 || isLasting(error)) throw openFailure(error)
+      parts.logger.info(
+        { err: error, sandbox: created.sandboxID },
+        'e2b: a sandbox did not start; a fresh one is tried',
+      )
+    }
+  }
+}
+
+/** Brings the agent into a sandbox that was made, and waits for its first frame. */
+async function started(
+  parts: SandboxParts,
+  spec: SlotSpec,
+  { isJailed }: StartWish,
+  created: Created,
   signal: AbortSignal,
 ): Promise<RemoteSlot> {
   const { config } = parts
-  signal.throwIfAborted()
-  const inTime = AbortSignal.any([signal, AbortSignal.timeout(config.ready_timeout_ms)])
-  let created: Created | null = null
-  try {
-    created = await createSandbox(parts, { ...metadata, [SLOT]: spec.slotId }, inTime)
-    const envd = createEnvd(envdAddress(created, config), config.api_timeout_ms)
-    await envd.upload(agentFiles(spec, isJailed), inTime)
-    if (config.code_interpreter) await requireInterpreter(created, config, inTime)
-    const channel = await envd.start(agentCommand(config, spec, isJailed), spec.slotId, inTime)
-    return await handshake(parts, spec, created, channel, inTime)
-  } catch (error) {
-    if (created !== null) await discard(parts, created.sandboxID)
-    signal.throwIfAborted()
-    if (
-      isCofferdamError(error) &&
-      (error.code === 'backend_unavailable' || error.code === 'sandbox_open_failed')
-    )
-      throw error
-    throw new CofferdamError('sandbox_open_failed', `e2b: the sandbox did not start: ${whyFailed(error)}`, {
-      cause: error,
-    })
-  }
+  const envd = createEnvd(envdAddress(created, config), config.api_timeout_ms)
+  await envd.upload(agentFiles(spec, isJailed), signal)
+  if (config.code_interpreter) await requireInterpreter(created, config, signal)
+  const channel = await envd.start(agentCommand(config, spec, isJailed), spec.slotId, signal)
+  return await handshake(parts, spec, created, channel, signal)
 }
+
+/** It is the template's, and every sandbox of it would say so. */
+const isLasting = (error: unknown): boolean =>
+  isCofferdamError(error) &&
+  (error.code === 'capability_missing' || error.details['reason'] === 'no_interpreter')
+
+function openFailure(error: unknown): CofferdamError {
+  if (isCofferdamError(error) && OPEN_ERRORS.has(error.code)) return error
+  return new CofferdamError('sandbox_open_failed', `e2b: the sandbox did not start: ${whyFailed(error)}`, {
+    cause: error,
+  })
+}
+
+const OPEN_ERRORS: ReadonlySet<string> = new Set([
+  'backend_unavailable',
+  'capability_missing',
+  'sandbox_open_failed',
+])
 
 /**
  * Speaks again with the agent that was started for `slot` in a sandbox that runs. `ready` is what it said then, for it says
@@ -122,6 +154,7 @@ async function handshake(
   })
   try {
     const slot = createRemoteSlot({
+      backend: 'e2b',
       spec,
       session,
       ready: await session.ready(signal),
@@ -136,6 +169,8 @@ async function handshake(
     return slot
   } catch (error) {
     session.close()
+    const missing = asMissingLanguage('e2b', spec, error)
+    if (missing !== error || (isCofferdamError(error) && error.code === 'capability_missing')) throw missing
     const said = channel.stderrTail()
     // The session knows only that its stream is over.
     if (said === '') throw channel.readable.errored ?? error

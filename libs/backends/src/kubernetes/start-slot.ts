@@ -13,6 +13,7 @@ import { CofferdamError, isCofferdamError, type SessionId } from '@cofferdam/con
 import { agentOptions, createGuestSession, type AgentOptions } from '@cofferdam/guest'
 import type { Channel } from '../remote/channel.ts'
 import { createRemoteSlot, type RemoteSlot } from '../remote/remote-slot.ts'
+import { asMissingLanguage } from '../remote/require-node.ts'
 import type { SlotSpec } from '../warm/index.ts'
 import type { ClaimedPod } from './claim-state.ts'
 import type { Claims, ClaimWish } from './claims.ts'
@@ -48,7 +49,7 @@ interface HeldPod {
   lost: AbortSignal
 }
 
-/** Throws `backend_unavailable`, `sandbox_open_failed`, or the reason of `signal`; its claim is given up then. */
+/** Throws `backend_unavailable`, `capability_missing`, `sandbox_open_failed`, or the reason of `signal`; its claim is given up then. */
 export async function startSlot(
   { claims, config, waitMs }: StartParts,
   spec: SlotSpec,
@@ -82,7 +83,9 @@ export async function startSlot(
     signal.throwIfAborted()
     if (
       isCofferdamError(error) &&
-      (error.code === 'backend_unavailable' || error.code === 'sandbox_open_failed')
+      (error.code === 'backend_unavailable' ||
+        error.code === 'capability_missing' ||
+        error.code === 'sandbox_open_failed')
     )
       throw error
     throw new CofferdamError('sandbox_open_failed', 'kubernetes: the sandbox did not start', { cause: error })
@@ -162,6 +165,7 @@ async function handshake(
   void closed.promise.then(() => claims.letGo(pod.claim))
   try {
     return createRemoteSlot({
+      backend: 'kubernetes',
       spec,
       session,
       ready: await session.ready(signal),
@@ -174,6 +178,6 @@ async function handshake(
     })
   } catch (error) {
     session.close()
-    throw error
+    throw asMissingLanguage('kubernetes', spec, error)
   }
 }

@@ -1,6 +1,7 @@
 /** A sandbox somewhere else in which our guest agent waits: what is the same whoever runs it. */
 import type { GuestReady, GuestSession } from '@cofferdam/guest'
 import type { CellSlot, SlotSpec } from '../warm/index.ts'
+import { requireNode } from './require-node.ts'
 
 /** A waiting agent and what its vendor calls the sandbox. */
 export interface RemoteSlot extends CellSlot {
@@ -16,8 +17,9 @@ export interface RemoteSlot extends CellSlot {
   stderrTail(): string
 }
 
-/** Makes the slot. `destroy` resolves when the vendor has said that the sandbox is gone; it is called again when it failed. */
+/** Makes the slot. Throws `capability_missing` where the language of `spec` is too old there. `destroy` resolves when the vendor has said that the sandbox is gone; it is called again when it failed. */
 export function createRemoteSlot(parts: {
+  backend: string
   spec: SlotSpec
   session: GuestSession
   ready: GuestReady
@@ -30,6 +32,7 @@ export function createRemoteSlot(parts: {
   destroy(): Promise<unknown>
 }): RemoteSlot {
   const { session } = parts
+  requireNode(parts.backend, parts.spec, parts.ready)
   let gone: Promise<void> | null = null
   async function end(): Promise<void> {
     session.close()

@@ -22,7 +22,6 @@ def argv_of(job, value_fd):
     return {
         "python": [sys.executable or "python3", os.path.join(HERE, "script.py"), str(value_fd), entry],
         "javascript": [job["node"], entry],
-        "typescript": [job["node"], entry],
         "bash": ["bash", entry],
     }[program["language"]] + rest
 

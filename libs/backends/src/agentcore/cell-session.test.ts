@@ -1,0 +1,30 @@
+import { expect, test } from 'vitest'
+import { createCellSession } from './cell-session.ts'
+import type { ToolResult } from './consume-stream.ts'
+import type { DataPlane } from './data-plane.ts'
+
+/** A session whose machine says this to a command. */
+const saying = (stdout: string | Error) =>
+  createCellSession(
+    {
+      call: async () => {
+        if (stdout instanceof Error) throw stdout
+        return { stdout, stderr: '', exitCode: 0, isError: false } as ToolResult
+      },
+    } as unknown as DataPlane,
+    { interpreter: 'i', session: 's' },
+    '/base',
+  )
+
+test.each([
+  ['it grew since the program began', '3\n5', 2],
+  ['it is what it was', '3\r\n3', 0],
+  ['the program took the count away', '5', 0],
+  ['the machine says something else', 'cat: no such file', 0],
+  ['nobody answers', new Error('gone'), 0],
+])(
+  'the kernel’s count of kills for memory is believed as far as it goes: %s',
+  async (_words, said, kills) => {
+    expect(await saying(said).oomKills(new AbortController().signal)).toBe(kills)
+  },
+)
