@@ -92,6 +92,14 @@ test('the configuration begins as the seed has it, and only admins see it', asyn
   }
 })
 
+test('a command is tested for a tenant of its own where there are several and none is named', async () => {
+  for (const tenant_id of ['one', 'two']) await send('POST', '/v1/tenants', { tenant_id })
+  const { status, json } = await send('POST', '/api/sandbox/test', { command: 'true', timeout: 40 })
+  expect([status, json.success]).toEqual([200, true])
+  const listed = await send('GET', '/v1/executions?tenant_id=cofferdam-sandbox-test')
+  expect(listed.json.executions).toMatchObject([{ execution_id: json.execution_id }])
+})
+
 test('every field can be changed, and the endpoint loses its slash', async () => {
   const { json } = await send('POST', '/api/sandbox/config', {
     enabled: true,

@@ -1,11 +1,18 @@
 /** POST /api/sandbox/test: one command in a fresh session, and how each phase of it went (seed 004). Admin. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { grantSandboxTest } from '@cofferdam/admission'
-import { CofferdamError, executionRequestSchema, nameSchema, traceSpanSchema } from '@cofferdam/contract'
+import {
+  CofferdamError,
+  executionRequestSchema,
+  isCofferdamError,
+  nameSchema,
+  traceSpanSchema,
+} from '@cofferdam/contract'
 import { readShelvedTrace } from '@cofferdam/queue'
 import type { SandboxSettings } from '@cofferdam/store'
 import { rulesOfWhitelist } from '@cofferdam/workspace-sync'
 import { z } from 'zod'
+import { actorOf } from '../authenticate.ts'
 import { readBackendReports } from '../backend-reports.ts'
 import { enqueueAndWait } from '../enqueue-and-wait.ts'
 import type { App, RouteContext } from '../route-context.ts'
@@ -13,11 +20,14 @@ import { readTraceparent } from '../trace-id.ts'
 import { FAILURES } from '../wire-schemas.ts'
 
 const BACKEND = 'azure'
-/** The agent that tests are charged to. */
+/** The agent that tests are charged to, and the tenant where the fleet has not one alone and the caller names none. */
 const TEST_AGENT = 'cofferdam-sandbox-test'
+const TEST_TENANT = 'cofferdam-sandbox-test'
 /** The workspace that stands for Polyclaw's data directory. */
 const WORKSPACE = 'polyclaw'
-const MAX_TIMEOUT_S = 3600
+/** Together an interactive execution's hour. */
+const MAX_TIMEOUT_S = 3599
+const GRACE_MS = 1000
 /** Beside the command's own time: the queue, a new session, and the files both ways. */
 const AROUND_MS = 120_000
 /** A worker keeps an execution's spans shortly after it told the result. */
@@ -74,9 +84,9 @@ export function sandboxTest(app: App, context: RouteContext): void {
             command: z.string().min(1).max(65_536).default('echo hello'),
             timeout: z.number().min(1).max(MAX_TIMEOUT_S).default(60).meta({ description: 'Seconds.' }),
             env_vars: executionRequestSchema.shape.env,
-            tenant_id: nameSchema
-              .optional()
-              .meta({ description: 'Needed where there is more than one tenant.' }),
+            tenant_id: nameSchema.optional().meta({
+              description: `Whose caps it counts against. Default: the fleet's only tenant, else \`${TEST_TENANT}\`, which is made.`,
+            }),
           })
           .prefault({}),
         response: { 200: answerSchema, ...FAILURES },
@@ -85,7 +95,7 @@ export function sandboxTest(app: App, context: RouteContext): void {
     async (request, reply) => {
       const { command, timeout, env_vars, tenant_id } = request.body
       const { settings } = await context.store.sandboxConfig.get()
-      const tenant = tenant_id ?? (await onlyTenant(context))
+      const tenant = tenant_id ?? (await testTenant(context, actorOf(request)))
       const waitMs = Math.round(timeout * 1000) + AROUND_MS
       const execution = executionRequestSchema.parse({
         tenant_id: tenant,
@@ -93,7 +103,7 @@ export function sandboxTest(app: App, context: RouteContext): void {
         agent_id: TEST_AGENT,
         backend: BACKEND,
         program: { type: 'command', shell: command },
-        limits: { hard_timeout_ms: Math.round(timeout * 1000) },
+        limits: testLimits(timeout),
         ...(env_vars === undefined ? {} : { env: env_vars }),
         ...workspaceOf(settings),
         traceparent: readTraceparent(request.headers.traceparent) ?? undefined,
@@ -123,14 +133,23 @@ function workspaceOf({ sync_data, whitelist }: SandboxSettings) {
   return sync_data ? { workspace: { name: WORKSPACE, rules: rulesOfWhitelist(whitelist) } } : {}
 }
 
-/** Throws `invalid_request` when there is none, or a choice. */
-async function onlyTenant(context: RouteContext): Promise<string> {
-  const [first, second] = await context.store.tenants.list({ limit: 2 })
+/** The command has all of `timeout` (seconds); what is beyond is for its end. */
+export function testLimits(timeout: number): { soft_timeout_ms: number; hard_timeout_ms: number } {
+  const softMs = Math.round(timeout * 1000)
+  return { soft_timeout_ms: softMs, hard_timeout_ms: softMs + GRACE_MS }
+}
+
+/** The seed's callers know no tenants: where there is no only one, a test is nobody's. */
+async function testTenant({ store }: RouteContext, actor: string): Promise<string> {
+  const found = await store.tenants.list({ limit: 3 })
+  const [first, second] = found.filter(({ policy }) => policy.tenant_id !== TEST_TENANT)
   if (first !== undefined && second === undefined) return first.policy.tenant_id
-  throw new CofferdamError(
-    'invalid_request',
-    'Say for which tenant_id to test: there is not exactly one tenant.',
-  )
+  if ((await store.tenants.get(TEST_TENANT)) === null)
+    await store.tenants.create({ tenant_id: TEST_TENANT }, actor).catch((error: unknown) => {
+      // Another test made it meanwhile.
+      if (!isCofferdamError(error) || error.code !== 'conflict') throw error
+    })
+  return TEST_TENANT
 }
 
 async function phasesOf(context: RouteContext, executionId: string) {
