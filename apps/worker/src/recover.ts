@@ -3,16 +3,23 @@
  *
  *   audit row of that attempt exists ─► the owner died between recording and settling: its record is the truth
  *   Redis came back without its last second, and has no trace of an attempt whose row exists ─► the same
- *   otherwise ─► the old sandbox is killed through its ref, the attempt ends worker_lost: charged where its owner had told that the
- *                program was handed over, else not, since nothing shows that it ran
+ *   otherwise ─► the old sandbox is killed through its ref, the attempt ends worker_lost with what it had streamed: charged where its
+ *                owner had told that the program was handed over, else not, since nothing shows that it ran
  */
-import { isCofferdamError, outcomeWithoutRun, type AttemptRecord, type Outcome } from '@cofferdam/contract'
+import { effectivePolicy } from '@cofferdam/admission'
+import {
+  isCofferdamError,
+  outcomeWithoutRun,
+  type AttemptRecord,
+  type Outcome,
+  type OutputView,
+  type TenantPolicy,
+} from '@cofferdam/contract'
 import type { Interrupted, Taken } from '@cofferdam/queue'
 import { setTimeout as delay } from 'node:timers/promises'
 import { admissionKey } from './admission-key.ts'
 import { closeAttempt, publish } from './close-attempt.ts'
 import { killLeftSandbox } from './kill-left-sandbox.ts'
-import { retentionOf } from './read-policy.ts'
 import { settleUnleased } from './settle-unleased.ts'
 import type { WorkerDeps } from './worker-deps.ts'
 
@@ -33,6 +40,7 @@ export async function recoverInterrupted(
   await killOldSandbox(taken, interrupted, deps)
   const key = { ...admissionKey(taken), attempt: interrupted.attempt }
   if (recorded !== null) return settleUnleased(key, await publish(taken, recorded, deps), deps)
+  const policy = await policyNow(taken, deps)
   const outcome: Outcome = {
     ...(interrupted.handedOver
       ? outcomeWithoutRun('worker_lost', 'worker_lost', HANDED_OVER)
@@ -41,11 +49,15 @@ export async function recoverInterrupted(
     isolation: interrupted.isolation,
     ...(interrupted.ref?.vendorRef === undefined ? {} : { vendorRef: interrupted.ref.vendorRef }),
     began: interrupted.handedOver,
+    ...(policy === null ? {} : await printed(taken, deps)),
   }
-  const retentionDays = await retentionNow(taken, deps)
-  const { startedAtMs } = interrupted
-  const chargedAtMs = interrupted.handedOver ? interrupted.chargedAtMs : null
-  const closing = { chargedAtMs, startedAtMs, caps: null, retentionDays }
+  const closing = {
+    chargedAtMs: interrupted.handedOver ? interrupted.chargedAtMs : null,
+    startedAtMs: interrupted.startedAtMs,
+    caps: null,
+    retentionDays: policy?.retention_days ?? deps.defaultRetentionDays,
+    ...(policy === null ? {} : { tenant: policy }),
+  }
   await settleUnleased(key, await closeAttempt(taken, outcome, closing, deps), deps)
 }
 
@@ -83,7 +95,32 @@ async function killOldSandbox(taken: Taken, interrupted: Interrupted, deps: Work
   }
 }
 
-async function retentionNow(taken: Taken, deps: WorkerDeps): Promise<number> {
+/** Null where it cannot be read: then nobody knows whether output has to be encrypted, and none is kept. */
+async function policyNow(taken: Taken, deps: WorkerDeps): Promise<TenantPolicy | null> {
   const facts = await deps.policies.read(taken.request).catch(() => null)
-  return retentionOf(facts?.tenant ?? null, facts?.template ?? null) ?? deps.defaultRetentionDays
+  if (facts === null || facts.tenant === null) return null
+  const { tenant, template } = facts
+  return effectivePolicy(tenant, template?.tenant_id === tenant.tenant_id ? template.sandbox : null)
+}
+
+/** What callers have seen live of the attempt; nothing where that cannot be read. */
+async function printed(taken: Taken, { logger }: WorkerDeps): Promise<Partial<Outcome>> {
+  const { stdout_bytes: stdoutBytes, stderr_bytes: stderrBytes } = taken.request.limits
+  try {
+    const { stdout, stderr, isWhole } = await taken.streamed()
+    return { stdout: viewOf(stdout, stdoutBytes, isWhole), stderr: viewOf(stderr, stderrBytes, isWhole) }
+  } catch (error) {
+    logger.warn(
+      { err: error, execution_id: taken.executionId },
+      'what a lost attempt had streamed cannot be read',
+    )
+    return {}
+  }
+}
+
+/** Cut at a UTF-8 edge. The bytes are those that were streamed: what more the program wrote nobody knows. */
+function viewOf(text: string, most: number, isWhole: boolean): OutputView {
+  const bytes = Buffer.from(text)
+  const kept = new TextDecoder().decode(bytes.subarray(0, most), { stream: true })
+  return { text: kept, bytes: bytes.length, truncated: !isWhole || bytes.length > most, ref: null }
 }

@@ -1,21 +1,102 @@
-/** What an attempt whose worker died is charged, by what that worker had told. The parts around it are plain objects. */
-import { executionRequestSchema, newExecutionId, newWorkerId, type AttemptRecord } from '@cofferdam/contract'
+/** What is recorded of an attempt whose worker died: charged by what that worker had told, with what it had streamed. */
+import {
+  executionRequestSchema,
+  newExecutionId,
+  newSandboxId,
+  newWorkerId,
+  type AttemptRecord,
+} from '@cofferdam/contract'
 import type { Interrupted, Taken } from '@cofferdam/queue'
-import { createLogger } from '@cofferdam/telemetry'
+import { defaultPolicy } from '@cofferdam/store'
 import { expect, it } from 'vitest'
 import { recoverInterrupted } from '../src/recover.ts'
 import type { WorkerDeps } from '../src/worker-deps.ts'
 
-const INTERRUPTED: Interrupted = {
-  attempt: 1,
-  worker: newWorkerId('a'.repeat(12)),
-  ref: null,
-  backend: 'fake',
-  isolation: 'none',
-  chargedAtMs: 1500,
-  startedAtMs: 1200,
-  handedOver: true,
+async function recovered(
+  streamed: Awaited<ReturnType<Taken['streamed']>>,
+  encrypts: boolean | null,
+  handedOver = true,
+): Promise<{ record: AttemptRecord; calls: string[] }> {
+  const calls: string[] = []
+  const settled: AttemptRecord[] = []
+  const taken = {
+    executionId: newExecutionId(),
+    request: executionRequestSchema.parse({
+      tenant_id: 'acme',
+      agent_id: 'a',
+      program: { type: 'command', shell: 'true' },
+      limits: { stdout_bytes: 1024 },
+    }),
+    attempt: 1,
+    enqueuedAtMs: 1000,
+    takenAtMs: 2000,
+    nowMs: () => 3000,
+    signal: new AbortController().signal,
+    streamed: async () => streamed,
+    settle: async (record: AttemptRecord) => void settled.push(record),
+  } as unknown as Taken
+  const deps = {
+    backends: new Map(),
+    policies: {
+      read: async () => {
+        if (encrypts === null) throw new Error('Postgres is away')
+        return { tenant: { ...defaultPolicy('acme'), encrypt_outputs: encrypts }, template: null }
+      },
+    },
+    store: { findAttempt: async () => null, record: async () => ({ inserted: true }) },
+    admission: {
+      refund: async () => void calls.push('refund'),
+      settle: async () => void calls.push('settle'),
+    },
+    logger: { warn: () => undefined, error: () => undefined },
+    metrics: { ended: () => undefined },
+    prices: {},
+    defaultRetentionDays: 30,
+  } as unknown as WorkerDeps
+  const interrupted = {
+    attempt: 1,
+    worker: newWorkerId('0123456789ab'),
+    ref: { backend: 'e2b', id: newSandboxId(), handle: {}, vendorRef: 'box1' },
+    backend: 'e2b',
+    isolation: 'microvm',
+    chargedAtMs: 1500,
+    startedAtMs: 2000,
+    handedOver,
+  } as unknown as Interrupted
+  await recoverInterrupted(taken, interrupted, deps)
+  const [record] = settled
+  if (record === undefined) throw new Error('nothing was settled')
+  return { record, calls }
 }
+
+it('keeps what a lost attempt had streamed, within its limits, and where its vendor has it', async () => {
+  const stdout = `${'x'.repeat(1023)}é and more`
+  const { record } = await recovered({ stdout, stderr: 'err', isWhole: true }, false)
+  const { result, audit, encrypt } = record
+  expect(result).toMatchObject({
+    ending: 'worker_lost',
+    stdout: 'x'.repeat(1023),
+    stdout_bytes: 1034,
+    stdout_truncated: true,
+    stderr: 'err',
+    stderr_truncated: false,
+    vendor_ref: 'box1',
+  })
+  expect([audit.vendor_ref, audit.stdout_bytes, encrypt]).toEqual(['box1', 1034, undefined])
+})
+
+it('says that the beginning is missing where the live stream has lost it', async () => {
+  const {
+    record: { result },
+  } = await recovered({ stdout: 'end', stderr: '', isWhole: false }, false)
+  expect([result.stdout, result.stdout_truncated]).toEqual(['end', true])
+})
+
+it('encrypts it for a tenant that asks for that, and keeps none where nobody can say', async () => {
+  const streamed = { stdout: 'secret', stderr: '', isWhole: true }
+  expect((await recovered(streamed, true)).record.encrypt).toBe(true)
+  expect((await recovered(streamed, null)).record.result.stdout).toBe('')
+})
 
 it.each([
   { handedOver: true, reason: 'worker_lost', isCharged: true, says: /after it had handed/, call: 'settle' },
@@ -23,42 +104,11 @@ it.each([
 ])(
   'ends as $reason where handedOver is $handedOver',
   async ({ handedOver, reason, isCharged, says, call }) => {
-    const calls: string[] = []
-    const settled: AttemptRecord[] = []
-    const taken = {
-      executionId: newExecutionId(),
-      request: executionRequestSchema.parse({
-        tenant_id: 't',
-        agent_id: 'a',
-        program: { type: 'script', language: 'python', source: '' },
-      }),
-      attempt: 1,
-      fence: 2,
-      enqueuedAtMs: 1000,
-      takenAtMs: 2000,
-      nowMs: () => 3000,
-      signal: new AbortController().signal,
-      settle: async (record: AttemptRecord) => void settled.push(record),
-    } as unknown as Taken
-    const deps = {
-      admission: {
-        refund: async () => void calls.push('refund'),
-        settle: async () => void calls.push('settle'),
-      },
-      store: { findAttempt: async () => null, record: async () => ({ inserted: true }) },
-      policies: { read: async () => null },
-      backends: new Map(),
-      metrics: { ended: () => undefined },
-      logger: createLogger({ service: 'test', level: 'silent' }),
-      defaultRetentionDays: 30,
-    } as unknown as WorkerDeps
-
-    await recoverInterrupted(taken, { ...INTERRUPTED, handedOver }, deps)
-
-    const [record] = settled
-    expect(record?.result).toMatchObject({ ending: 'worker_lost', reason })
-    expect(record?.result.error_message).toMatch(says)
-    expect(record?.audit.quota_charged).toBe(isCharged)
+    const streamed = { stdout: '', stderr: '', isWhole: true }
+    const { record, calls } = await recovered(streamed, false, handedOver)
+    expect(record.result).toMatchObject({ ending: 'worker_lost', reason })
+    expect(record.result.error_message).toMatch(says)
+    expect(record.audit.quota_charged).toBe(isCharged)
     expect(calls).toEqual([call])
   },
 )

@@ -25,6 +25,7 @@ import { KEYS, type Lane } from './keys.ts'
 import type { LaneJob } from './lane-source.ts'
 import { createOwnership } from './ownership.ts'
 import { numberOrNull, runCoded, SCRIPTS, type Script } from './scripts.ts'
+import { readStreamed, type Streamed } from './streamed-output.ts'
 
 export interface EndingInfo {
   /** What the tenant is charged for, milliseconds. */
@@ -72,6 +73,8 @@ export interface Taken {
    * scripts that make them true, and are ignored here.
    */
   emit(event: ExecutionEvent): void
+  /** What this attempt printed as far as it was streamed, also by an owner that vanished. Throws what Redis throws. */
+  streamed(): Promise<Streamed>
   /**
    * Ends the execution in one step: result visible, slot freed, waiters told, record in the outbox if asked for.
    * Retried for 60 s while Redis is away. Throws CofferdamError fenced | queue_unavailable.
@@ -193,6 +196,7 @@ export function createTaken({ job, ...facts }: TakenFacts, deps: TakenDeps): Hel
       if (!owned.over && (event.type === 'output' || event.type === 'notice' || event.type === 'progress'))
         events.emit(event)
     },
+    streamed: () => readStreamed(deps.redis, executionId, attempt),
     settle: (record, { slotMs, outbox = false }) =>
       finishWith(SCRIPTS.settle, [
         executionId,

@@ -257,4 +257,26 @@ describe('live events', () => {
     }
     expect(types).toEqual(['queued'])
   })
+
+  it('gives what an attempt has streamed to whoever ends it', async () => {
+    const producer = bench.producer()
+    const seen: unknown[] = []
+    bench.consumer({
+      async process(taken) {
+        await taken.begin(sandboxRef(), SANDBOX_INFO)
+        for (const [stream, text] of [
+          ['stdout', 'a€'],
+          ['stderr', 'e'],
+          ['stdout', 'b'],
+        ] as const)
+          taken.emit({ type: 'output', at_ms: 1, stream, text })
+        await expect.poll(async () => (await taken.streamed()).stdout, { timeout: 20_000 }).toBe('a€b')
+        seen.push(await taken.streamed())
+        await endWith('ok')(taken)
+      },
+    })
+    const { execution_id } = await producer.put(requestOf())
+    await producer.wait(execution_id, { timeoutMs: 30_000 })
+    expect(seen).toEqual([{ stdout: 'a€b', stderr: 'e', isWhole: true }])
+  })
 })
