@@ -98,8 +98,7 @@ export class Control {
     const token = isSecure ? randomBytes(20).toString('hex') : ''
     const { network } = body as { network?: { allowPublicTraffic?: unknown } }
     const template = String(body['templateID'])
-    const machine = await startMachine(template, token, {
-      ...textsIn(body['envVars']),
+    const machine = await startMachine(template, token, textsIn(body['envVars']), {
       E2B_SANDBOX: 'true',
       E2B_SANDBOX_ID: id,
       E2B_TEMPLATE_ID: template,
@@ -137,7 +136,7 @@ export class Control {
     const filter = query.get('metadata')
     // As the service's own parser: there is a pair, or there is no filter.
     if (filter === '') return fail(response, 400, 'invalid key value pair in query')
-    const wanted = new URLSearchParams(this.faults.ignore_filters ? '' : (filter ?? ''))
+    const wanted = this.faults.ignore_filters ? [] : pairsIn(filter ?? '')
     const matches = [...this.boxes.values()]
       .filter(({ metadata }) => [...wanted].every(([name, value]) => metadata[name] === value))
       .toSorted((a, b) => b.startedAt - a.startedAt)
@@ -190,6 +189,21 @@ const detail = (box: Box): object => ({
   diskSizeMB: 1024,
   metadata: box.metadata,
 })
+
+/**
+ * `k=v&k=v` whose keys and values are encoded, encoded once more as a whole, besides what a query itself takes: as the service reads it
+ * (e2b-dev/infra, parseMetadata) and its SDK writes it (npm e2b 2.51.0, SandboxPaginator).
+ */
+function pairsIn(filter: string): [string, string][] {
+  const plain = (text: string): string => decodeURIComponent(text.replaceAll('+', ' '))
+  return plain(filter)
+    .split('&')
+    .filter((pair) => pair !== '')
+    .map((pair) => {
+      const [name = '', ...value] = pair.split('=')
+      return [plain(name), plain(value.join('='))]
+    })
+}
 
 function secondsIn(body: Record<string, unknown>): number | null {
   const { timeout } = body

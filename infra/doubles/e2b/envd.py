@@ -3,22 +3,26 @@
 
 It runs inside the sandbox: pids, paths and users are the sandbox's own. Not spoken: pty, watching, signed URLs (unimplemented).
 """
+import base64
 import email.parser
 import email.policy
 import json
 import os
+import pwd
 import sys
 from urllib.parse import parse_qs, urlsplit
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 from envd_files import FILE_CALLS, Refused, expand  # noqa: E402
-from envd_processes import PROCESS_CALLS, PROCESS_STREAMS  # noqa: E402
+from envd_processes import PROCESS_CALLS, PROCESS_STREAMS, given  # noqa: E402
 from unix_http import JsonHandler, Server  # noqa: E402
 
 TOKEN = os.environ.pop("ENVD_TOKEN", "")
 # What every process of the sandbox gets.
-GIVEN = {name: value for name, value in os.environ.items() if name.startswith("E2B_")}
+GIVEN = json.loads(os.environ.pop("ENVD_ENVIRONMENT", "{}"))
+GIVEN.update({name: value for name, value in os.environ.items() if name.startswith("E2B_")})
+given.update(GIVEN)
 HTTP_OF = {"not_found": 404, "already_exists": 409, "invalid_argument": 400, "unauthenticated": 401, "unimplemented": 501}
 CALLS = {**PROCESS_CALLS, **FILE_CALLS}
 
@@ -34,6 +38,22 @@ class Handler(JsonHandler):
         self.refuse("unauthenticated", "missing or wrong access token")
         return False
 
+    def has_user(self, query):
+        """Whom the caller names; nobody means the default user. As whom else would need rights that a jail has not."""
+        scheme, _, said = self.headers.get("Authorization", "").partition(" ")
+        named = base64.b64decode(said).decode().partition(":")[0] if scheme == "Basic" else ""
+        name = named or query.get("username", [""])[0]
+        if name in ("", pwd.getpwuid(os.getuid()).pw_name):
+            return True
+        known = any(name == one.pw_name for one in pwd.getpwall())
+        words = "this double runs nothing as %s" % name if known else "error looking up user '%s': user: unknown user %s" % (name, name)
+        code = "unimplemented" if known else "unauthenticated"
+        if urlsplit(self.path).path == "/files":
+            self.answer_json(HTTP_OF[code], {"code": HTTP_OF[code], "message": words})
+        else:
+            self.refuse(code, words)
+        return False
+
     def do_GET(self):
         url = urlsplit(self.path)
         if url.path == "/health":
@@ -44,6 +64,8 @@ class Handler(JsonHandler):
             return self.answer_json(200, GIVEN)
         if url.path != "/files":
             return self.answer(404, b'{"code":404,"message":"no such path"}')
+        if not self.has_user(parse_qs(url.query)):
+            return None
         path = expand(parse_qs(url.query).get("path", [""])[0])
         if os.path.isdir(path):
             return self.answer(400, b'{"code":400,"message":"path is a directory"}')
@@ -58,6 +80,8 @@ class Handler(JsonHandler):
         if not self.allowed():
             return None
         body = self.read_body()
+        if not self.has_user(parse_qs(url.query)):
+            return None
         if url.path == "/files":
             return self.upload(body, parse_qs(url.query).get("path", [None])[0])
         try:

@@ -10,6 +10,8 @@ import time
 from envd_files import Refused, expand
 
 CHUNK = 32 * 1024
+# Nobody changes these.
+OWN = {name: value for name, value in os.environ.items() if name in ("E2B_SANDBOX", "E2B_SANDBOX_ID", "E2B_TEMPLATE_ID")}
 SIGNALS = {"SIGNAL_SIGTERM": signal.SIGTERM, "SIGNAL_SIGKILL": signal.SIGKILL}
 
 
@@ -27,7 +29,7 @@ class Process:
             self.child = subprocess.Popen(
                 [config["cmd"], *config.get("args", [])],
                 cwd=cwd,
-                env=dict(base_environment(), **config.get("envs", {})),
+                env={**base_environment(), **config.get("envs", {}), **OWN},
                 stdin=subprocess.PIPE if has_input else subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
@@ -96,13 +98,14 @@ class Process:
 
 
 processes = {}
+# What the sandbox was created with.
+given = {}
 
 
 def base_environment():
     home = os.path.expanduser("~")
     user = pwd.getpwuid(os.getuid()).pw_name
-    kept = {name: os.environ[name] for name in ("PATH", "E2B_SANDBOX", "E2B_SANDBOX_ID", "E2B_TEMPLATE_ID") if name in os.environ}
-    return dict(kept, HOME=home, USER=user, LOGNAME=user)
+    return {"PATH": os.environ["PATH"], "HOME": home, "USER": user, "LOGNAME": user, **given}
 
 
 def find(selector):

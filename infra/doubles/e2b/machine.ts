@@ -15,11 +15,12 @@ export interface Machine {
   ports: ReadonlyMap<string, string>
 }
 
-/** Starts one; resolves when its envd listens. `environment` is what every process of it gets. */
+/** Starts one; resolves when its envd listens. `environment` is what every process of it gets, and those of `own` in any case. */
 export async function startMachine(
   template: string,
   token: string,
   environment: Record<string, string>,
+  own: Record<string, string>,
 ): Promise<Machine> {
   const withInterpreter = HAS_INTERPRETER.test(template)
   const jail = await startJail({
@@ -35,7 +36,7 @@ export async function startMachine(
       ...(withInterpreter ? [join(dirname(SOCKET), INTERPRETER)] : []),
     ],
     shows: [[HERE, '/opt/e2b']],
-    environment: { ENVD_TOKEN: token, ...environment },
+    environment: { ENVD_TOKEN: token, ENVD_ENVIRONMENT: JSON.stringify(environment), ...own },
   })
   return {
     jail,

@@ -12,6 +12,10 @@ import {
 import { needs } from '@cofferdam/embedded/needs'
 import { afterAll, afterEach, beforeAll, expect, it } from 'vitest'
 import { startE2bDouble, type E2bDouble } from '../../../infra/doubles/e2b/e2b-double.ts'
+import { E2B_ENVD, processEvent } from '../../../infra/doubles/e2b/published.ts'
+import { decodeMessages, encodeMessage } from '../src/e2b/connect-messages.ts'
+import { createControlApi } from '../src/e2b/control-api.ts'
+import { envdAddress } from '../src/e2b/envd-address.ts'
 import { createE2bBackend } from '../src/e2b/index.ts'
 import { jobSpec, printed, python } from './remote-run.ts'
 
@@ -302,6 +306,99 @@ needs('bwrap').describe('e2b', () => {
       const probed = await other.probe(AbortSignal.timeout(20_000))
       expect(probed).toMatchObject({ ok: false, why: expect.stringContaining(words) as string })
       await other[Symbol.asyncDispose]()
+    }
+  })
+
+  it('finds sandboxes by metadata of any characters, as E2B’s own SDK does', async () => {
+    const { Sandbox: Vendors } = await import('e2b')
+    const options = { apiKey: double.apiKey, apiUrl: double.origin, sandboxUrl: double.origin }
+    const metadata = { 'key &=+%': 'a&b=c d+e%41 é' }
+    const made = await Vendors.create({ ...options, metadata, timeoutMs: 60_000 })
+    const page = await Vendors.list({ ...options, query: { metadata } }).nextItems()
+    const ours = createControlApi({
+      origin: double.origin,
+      apiKey: async () => double.apiKey,
+      timeoutMs: 10_000,
+    })
+    const found = [
+      page.map(({ sandboxId }) => sandboxId),
+      (await ours.list(metadata)).map(({ sandboxID }) => sandboxID),
+    ]
+    await made.kill()
+    expect(found).toEqual([[made.sandboxId], [made.sandboxId]])
+  })
+
+  it('gives commands the environment of the sandbox and of the call, and refuses users that there are not', async () => {
+    const { Sandbox: Vendors, AuthenticationError } = await import('e2b')
+    const options = { apiKey: double.apiKey, apiUrl: double.origin, sandboxUrl: double.origin }
+    const sandbox = await Vendors.create({
+      ...options,
+      envs: { A: 'sandbox', B: 'sandbox' },
+      timeoutMs: 60_000,
+    })
+    try {
+      const envs = { B: 'call', E2B_SANDBOX_ID: 'forged' }
+      const { stdout } = await sandbox.commands.run('echo $A $B $E2B_SANDBOX_ID', { envs })
+      expect(stdout).toBe(`sandbox call ${sandbox.sandboxId}\n`)
+      expect((await sandbox.commands.run('id -un', { user: 'user' })).stdout).toBe('user\n')
+      await expect(sandbox.commands.run('true', { user: 'nobody-here' })).rejects.toBeInstanceOf(
+        AuthenticationError,
+      )
+      await expect(sandbox.files.write('a', 'b', { user: 'nobody-here' })).rejects.toThrow('unknown user')
+    } finally {
+      await sandbox.kill()
+    }
+  })
+
+  it('answers every call of envd as that is published', async () => {
+    const created = await createControlApi({
+      origin: double.origin,
+      apiKey: async () => double.apiKey,
+      timeoutMs: 10_000,
+    }).create({ template: 'base', lifeMs: 60_000, metadata: {} }, AbortSignal.timeout(20_000))
+    const { headers } = envdAddress(created, { domain: 'e2b.app', sandbox_url: double.origin })
+    async function asked(method: string, path: string, message?: unknown): Promise<unknown> {
+      const response = await fetch(double.origin + path, {
+        method,
+        headers: { ...headers, 'Content-Type': 'application/json' },
+        ...(message === undefined ? {} : { body: JSON.stringify(message) }),
+      })
+      const text = await response.text()
+      const body: unknown = text === '' ? undefined : JSON.parse(text)
+      E2B_ENVD.checkAnswer(method, path.split('?')[0] ?? '', response.status, body)
+      return body
+    }
+    try {
+      await asked('GET', '/health')
+      await asked('GET', '/envs')
+      await asked('POST', '/files?path=d/a.txt', 'content')
+      for (const [call, message] of [
+        ['Stat', { path: 'd/a.txt' }],
+        ['Stat', { path: 'absent' }],
+        ['MakeDir', { path: 'e' }],
+        ['MakeDir', { path: 'e' }],
+        ['Move', { source: 'd/a.txt', destination: 'e/b.txt' }],
+        ['ListDir', { path: '.', depth: 2 }],
+        ['Remove', { path: 'e' }],
+        ['WatchDir', { path: '.' }],
+      ] as const)
+        await asked('POST', `/filesystem.Filesystem/${call}`, message)
+      const stream = await fetch(`${double.origin}/process.Process/Start`, {
+        method: 'POST',
+        headers: { ...headers, 'Content-Type': 'application/connect+json' },
+        body: new Uint8Array(encodeMessage({ process: { cmd: '/bin/cat' }, tag: 't', stdin: true })),
+      })
+      const messages = decodeMessages(stream.body ?? expect.fail('no stream'))
+      const { value: first } = await messages.next()
+      expect(processEvent.safeParse(first?.json).success).toBe(true)
+      const process = { tag: 't' }
+      expect(await asked('POST', '/process.Process/List', {})).toMatchObject({ processes: [{ tag: 't' }] })
+      await asked('POST', '/process.Process/SendInput', { process, input: { stdin: 'YQ==' } })
+      await asked('POST', '/process.Process/CloseStdin', { process })
+      for await (const { isLast, json } of messages)
+        expect(isLast ? json : processEvent.safeParse(json).error).toEqual(isLast ? {} : undefined)
+    } finally {
+      await double.end(created.sandboxID)
     }
   })
 

@@ -79,8 +79,8 @@ export function createControlApi(options: {
     let next: string | null = null
     for (let page = 0; page < PAGES_MAX; page++) {
       const query = new URLSearchParams({ state: 'running,paused', limit: '100' })
-      // A query of its own inside of the query: encoded twice. An empty one is refused.
-      if (wanted.length > 0) query.set('metadata', new URLSearchParams(metadata).toString())
+      // An empty one is refused.
+      if (wanted.length > 0) query.set('metadata', metadataQuery(wanted))
       if (next !== null) query.set('nextToken', next)
       const answer = await call('GET', `/v2/sandboxes?${query.toString()}`)
       const all = parsed(pageSchema, answer).filter((one) => one !== null)
@@ -118,6 +118,13 @@ export function createControlApi(options: {
     },
   }
 }
+
+/**
+ * Keys and values are encoded, then the pairs as a query of its own, and that once more as a parameter: so the service reads it, and its
+ * SDK writes it (npm e2b 2.51.0, SandboxPaginator).
+ */
+const metadataQuery = (wanted: readonly [string, string][]): string =>
+  new URLSearchParams(wanted.map((pair) => pair.map(encodeURIComponent) as [string, string])).toString()
 
 /** True for what the service answered without making anything; a gateway's 408 or 5xx says nothing of what became of it behind. */
 export function madeNone(error: unknown): boolean {
