@@ -36,7 +36,7 @@ function settingsOf(said: Announcement, runtime: string, keep: Keep): Record<str
     case 'agentcore': {
       const { access_key_id: id, secret_access_key: secret } = said
       const keys = `[default]\naws_access_key_id = ${id}\naws_secret_access_key = ${secret}\n`
-      // The double knows no interpreter by name, and takes every one.
+      // The service's own, which is there in every account.
       const interpreter = 'aws.codeinterpreter.v1'
       return {
         region: 'us-east-1',

@@ -41,7 +41,7 @@ export interface AgentcoreDouble extends AsyncDisposable {
   /** For `endpoint`, or `AWS_ENDPOINT_URL_BEDROCK_AGENTCORE`. */
   readonly origin: string
   readonly secrets: Secrets | null
-  /** Interpreters that exist; null for any that is asked for. */
+  /** Ids of interpreters that exist; null for any that could be one. */
   interpreters: Pick<Set<string>, 'has'> | null
   /** Text of running cells arrives as events of its own, before the result. */
   previews: boolean
@@ -124,10 +124,11 @@ export async function startAgentcoreDouble(options: AgentcoreOptions = {}): Prom
     if (unsigned !== null) throw new Failure('AccessDeniedException', unsigned)
     const [, pattern, operation] = route
     take(operation)
-    const interpreter = decodeURIComponent(pattern.exec(path)?.[1] ?? '')
-    if (double.interpreters !== null && !double.interpreters.has(interpreter))
-      throw new Failure('ResourceNotFoundException', `Code interpreter ${interpreter} not found`)
-    await operate({ operation, interpreter, request, response, body })
+    const named = decodeURIComponent(pattern.exec(path)?.[1] ?? '')
+    const id = idIn(named)
+    if (id === null || double.interpreters?.has(id) === false)
+      throw new Failure('ResourceNotFoundException', `Code interpreter ${named} not found`)
+    await operate({ operation, interpreter: named, request, response, body })
   }
 
   function take(operation: Operation): void {
@@ -183,6 +184,19 @@ export async function startAgentcoreDouble(options: AgentcoreOptions = {}): Prom
     return { ...named(session), lastUpdatedAt: session.lastUpdatedAt.toISOString() }
   }
   return double
+}
+
+/**
+ * The id in an identifier, which is the service's own, one that ends in ten characters of the service's making, or the ARN of either
+ * (shapes of ids: API_StartCodeInterpreterSession of the AWS API reference; of ARNs: awslabs/open-agentic-platform,
+ * spikes/agentcore-code-interpreter/FINDINGS.md). Null for the bare name that an interpreter was created with, by which none is found.
+ */
+function idIn(identifier: string): string | null {
+  const id = identifier.replace(
+    /^arn:aws:bedrock-agentcore:[a-z0-9-]+:(?:aws|\d{12}):code-interpreter(?:-custom)?\//,
+    '',
+  )
+  return /^(?:aws\.codeinterpreter\.v1|[a-zA-Z][a-zA-Z0-9_]{0,47}-[a-zA-Z0-9]{10})$/.test(id) ? id : null
 }
 
 interface Operated {

@@ -366,8 +366,13 @@ needs('bwrap').describe('AgentCore’s double', () => {
       body: '{}',
     })
     expect(plain.status).toBe(403)
-    double.interpreters = new Set(['mine'])
-    await expect(start()).rejects.toMatchObject({ name: 'ResourceNotFoundException' })
+    double.interpreters = new Set(['mine-0123456789'])
+    await start({ codeInterpreterIdentifier: 'mine-0123456789' })
+    // The name that it was created with is not its id.
+    for (const codeInterpreterIdentifier of ['mine', INTERPRETER])
+      await expect(start({ codeInterpreterIdentifier })).rejects.toMatchObject({
+        name: 'ResourceNotFoundException',
+      })
     double.interpreters = null
     const id = await start()
     await expect(events(id, 'nonsense' as ToolName, {})).rejects.toMatchObject({
