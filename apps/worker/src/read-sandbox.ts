@@ -98,5 +98,24 @@ export async function readSandbox({
       }
     }
   }
+  const listed = entries.map(({ path }) => path)
+  for (const path of base.keys()) {
+    signal.throwIfAborted()
+    if (manifest.has(path) || listed.some((other) => other === path || other.startsWith(`${path}/`))) continue
+    if (await isSomethingElse(sandbox, path)) leaveOut(path, 'not_a_file')
+  }
   return { manifest, bytes, refused }
+}
+
+/** What is no regular file stands in no list: a link that a program put in a file's place is not the file's end. */
+async function isSomethingElse(sandbox: Sandbox, path: string): Promise<boolean> {
+  try {
+    await sandbox.read(path, 1)
+    return true
+  } catch (error) {
+    if (!isCofferdamError(error)) throw error
+    if (error.code === 'not_found') return false
+    if (error.code === 'invalid_request' || error.code === 'payload_too_large') return true
+    throw error
+  }
 }

@@ -91,7 +91,8 @@ export function createExecutions(
     refusesShape: (error: unknown) => boolean,
   ): Promise<T> {
     const asked = dialect
-    const tries = isFixed ? [asked] : [asked, asked, asked === 'old' ? 'new' : ('old' as const)]
+    const other: Dialect = asked === 'old' ? 'new' : 'old'
+    const tries: Dialect[] = isFixed ? [asked] : [asked, asked, other]
     for (const [index, tried] of tries.entries()) {
       try {
         const done = await work(tried)

@@ -1,0 +1,32 @@
+/** What a sandbox holds of a workspace where a program replaced files by something else. */
+import { CofferdamError, type Manifest, type Sandbox } from '@cofferdam/contract'
+import { compileRules, factsOf } from '@cofferdam/workspace-sync'
+import { expect, it } from 'vitest'
+import { readSandbox } from '../src/read-sandbox.ts'
+
+const CONTENT = Buffer.from('content')
+const facts = { ...factsOf({ bytes: CONTENT }), mode: 0o644 }
+
+/** A sandbox with these files; what else is there refuses to be read, as every backend's does. */
+function sandboxOf(files: readonly string[], others: readonly string[]): Sandbox {
+  return {
+    list: async () => files.map((path) => ({ path, size: CONTENT.length })),
+    read: async (path: string) => {
+      if (files.includes(path)) return CONTENT
+      throw new CofferdamError(others.includes(path) ? 'invalid_request' : 'not_found', path)
+    },
+  } as unknown as Sandbox
+}
+
+it('names a file whose place a link took, and does not take it for deleted', async () => {
+  const base: Manifest = new Map(['kept', 'link', 'deleted', 'folder'].map((path) => [path, facts]))
+  const found = await readSandbox({
+    sandbox: sandboxOf(['kept', 'folder/inside'], ['link', 'folder']),
+    base,
+    rules: compileRules(undefined),
+    inputs: { mayBe: () => false, are: () => false },
+    signal: new AbortController().signal,
+  })
+  expect(found.refused).toEqual([{ path: 'link', reason: 'not_a_file' }])
+  expect([...found.manifest.keys()].toSorted()).toEqual(['folder/inside', 'kept', 'link'])
+})
