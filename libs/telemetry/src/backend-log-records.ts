@@ -67,6 +67,11 @@ export const BACKEND_LOG_FACTS: Readonly<Record<string, LogFacts>> = {
     from: 'worker',
     about: 'The pool did not take its end; the service ends it by itself.',
   },
+  'e2b: a sandbox did not start; a fresh one is tried': {
+    level: 'info',
+    from: 'worker',
+    about: 'Nothing of a user had run. If it repeats, look at the template and at E2B’s status page.',
+  },
   'e2b: a sandbox whose creation failed may run on until its life ends': {
     level: 'warn',
     from: 'worker',

@@ -102,6 +102,11 @@ export const LOG_FACTS: Readonly<Record<string, LogFacts>> = {
     about:
       'Somebody with the owner’s rights was there; `faults` has the first ten. See the alert CofferdamAuditFaults.',
   },
+  'what a lost attempt had streamed cannot be read': {
+    level: 'warn',
+    from: 'worker',
+    about: 'Redis went away; the result of an attempt whose worker died has no output.',
+  },
   'destroyed what a dead worker left': {
     level: 'warn',
     from: 'worker',
