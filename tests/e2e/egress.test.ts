@@ -166,6 +166,21 @@ for (const backend of ['docker', 'process'] as const)
         )
       })
 
+      it('lets a program install what its tenant may have, where the request asks for it', async () => {
+        const installs = (name: string): Program =>
+          python(
+            `import subprocess, sys\nsubprocess.run([sys.executable, "-m", "pip", "install", "-q", "${name}"], check=True)\n` +
+              'subprocess.run([sys.executable, "-c", "import sums; print(sums.add(1, 1))"], check=True)',
+          )
+        const asked = { limits, network: { allow: ['packages.cofferdam.internal'] } }
+        expect(await run(backend, installs('sums'), asked)).toMatchObject({ ok: true, stdout: '2\n' })
+        const refused = await run(backend, installs('typosquat'), asked)
+        expect(refused).toMatchObject({ ok: false, ending: 'error' })
+        expect(refused.error_message).toContain('Refused were typosquat')
+        const closed = await run(backend, installs('sums'), { limits })
+        expect(closed.error_message).toContain('{"allow": ["packages.cofferdam.internal"]}')
+      })
+
       it('names the package that the tenant may not have', async () => {
         const refused = await run(
           backend,

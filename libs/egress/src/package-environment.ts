@@ -1,19 +1,34 @@
 /** The variables that lead package managers to the package proxy. */
 import { PACKAGE_HOST } from './packages/create-package-proxy.ts'
+import type { Registry } from './packages/package-rules.ts'
 
-/** For executions that may install, beside the guest's variables for the proxy itself (`proxyEnv` of @cofferdam/guest). */
-export function packageEnvironment(): Record<string, string> {
-  const npm = `http://${PACKAGE_HOST}/npm/`
-  const pypi = `http://${PACKAGE_HOST}/pypi/simple/`
-  return {
+/**
+ * For executions that may install from these registries (default: all), beside the guest's variables for the proxy itself (`proxyEnv` of
+ * @cofferdam/guest).
+ */
+export function packageEnvironment(
+  registries: readonly Registry[] = ['pypi', 'npm'],
+): Record<string, string> {
+  return Object.assign({}, ...registries.map((registry) => VARIABLES[registry])) as Record<string, string>
+}
+
+const npm = `http://${PACKAGE_HOST}/npm/`
+const pypi = `http://${PACKAGE_HOST}/pypi/simple/`
+
+const VARIABLES: Readonly<Record<Registry, Readonly<Record<string, string>>>> = {
+  pypi: {
     PIP_INDEX_URL: pypi,
     PIP_TRUSTED_HOST: PACKAGE_HOST,
     PIP_DISABLE_PIP_VERSION_CHECK: '1',
     PIP_NO_INPUT: '1',
     // What is refused stays refused: five retries with growing pauses would only eat the deadline.
     PIP_RETRIES: '1',
+    // The interpreter of a jail is the host's, which Debian marks as its own; its folders are read-only inside.
+    PIP_BREAK_SYSTEM_PACKAGES: '1',
     UV_DEFAULT_INDEX: pypi,
     UV_INSECURE_HOST: PACKAGE_HOST,
+  },
+  npm: {
     // pnpm reads npm's variables up to 10, its own from 11 on.
     npm_config_registry: npm,
     pnpm_config_registry: npm,
@@ -32,5 +47,5 @@ export function packageEnvironment(): Record<string, string> {
     YARN_NPM_REGISTRY_SERVER: npm,
     YARN_UNSAFE_HTTP_WHITELIST: PACKAGE_HOST,
     YARN_ENABLE_TELEMETRY: '0',
-  }
+  },
 }

@@ -1,13 +1,15 @@
 /** From what is known of a program that is over to its outcome. */
-import { isCofferdamError, type Exit, type Outcome, type WorkspaceReport } from '@cofferdam/contract'
+import { BOUNDS, isCofferdamError, type Exit, type Outcome, type WorkspaceReport } from '@cofferdam/contract'
 import type { CollectedArtifacts } from './artifacts.ts'
 import type { RunEnd } from './deadlines.ts'
 import { describeErrorLine } from './error-line.ts'
 import { failureReason } from './failure-reason.ts'
 import { placeOf, turnOf } from './held-sandbox.ts'
 import type { Output } from './output.ts'
+import { networkHint } from './network-hint.ts'
 import { keyOf, type ProgramRun } from './program-run.ts'
-import { decideEnding, NOT_BEGUN, SESSION_TIMEOUT, type Evidence } from './verdict.ts'
+import { NOTHING_SEEN, packageAccess } from './tasks/package-access.ts'
+import { decideEnding, NOT_BEGUN, SESSION_TIMEOUT, type Evidence, type Verdict } from './verdict.ts'
 
 /** What was taken out of the sandbox. */
 export interface Collected {
@@ -45,7 +47,9 @@ export async function conclude(
   const facts = { limits, exit, errorLine: describeErrorLine(errorLine), refusal }
   const concluded = task?.conclude(verdict, facts, printed, (text) => output.redact(text)) ?? {
     ...verdict,
-    failureReason: failureReason(verdict, facts),
+    failureReason: reasonOf(run, failureReason(verdict, facts), verdict, stderr.text, (text) =>
+      output.redact(text),
+    ),
   }
   return {
     ...concluded,
@@ -66,6 +70,20 @@ export async function conclude(
     session: turnOf(held.sandbox, exit?.interpreter),
     ...(workspace === undefined ? {} : { workspace }),
   }
+}
+
+/** What the network has to do with it is said after what happened. */
+function reasonOf(
+  { attempt, parts, egress }: ProgramRun,
+  usual: string | null,
+  { ending }: Verdict,
+  printed: string,
+  redact: (text: string) => string,
+): string | null {
+  if (ending !== 'error' || usual === null) return usual
+  const seen = packageAccess(parts.egress, egress)?.seen() ?? NOTHING_SEEN
+  const hint = networkHint(attempt.request.network, printed, seen)
+  return hint === null ? usual : redact(`${usual} ${hint}`).slice(0, BOUNDS.failureReasonLength)
 }
 
 /**

@@ -6,14 +6,14 @@
  * Before `onBegin` resolves nothing of the user has run: every failure is a provisioning ending and may be retried.
  * After it the program counts as begun, whatever happens. The sandbox and its memory are given back on every path.
  */
-import { reuseOf, type Network, type Outcome } from '@cofferdam/contract'
+import { reuseOf, type Outcome } from '@cofferdam/contract'
 import type { ExecutionEgress } from '@cofferdam/egress'
 import { acquireSandbox } from './acquire-sandbox.ts'
 import type { Attempt, ExecutorParts } from './attempt.ts'
 import { settlesWithin } from './clock.ts'
 import { around, endedEarly, type Reached } from './ended-early.ts'
 import { droppedVariables } from './environment.ts'
-import { openWayOut } from './execution-egress.ts'
+import { openWayOut, type WayOut } from './execution-egress.ts'
 import { operateOnFiles, type FileOperationParts } from './file-operation.ts'
 import { guardedAttempt } from './guarded-attempt.ts'
 import { placeOf, vendorRefOf, type HeldSandbox } from './held-sandbox.ts'
@@ -63,7 +63,7 @@ export async function execute(
     const wayOut = openWayOut(parts.egress, request, tenant, signal)
     await using egress = wayOut.egress
     using memory = await parts.memory.acquire(hostMemory(parts, request), signal)
-    await using held = await acquire(starting, wayOut.network, memory)
+    await using held = await acquire(starting, wayOut, memory)
     spans.run.setAttributes(attributesOf(held))
     if (request.program.type === 'files')
       return { ...(await onFiles(parts, attempt, held, request.program)), ...around(reached) }
@@ -88,11 +88,11 @@ export async function execute(
 /** A sandbox on the first backend that can; throws a provisioning failure when none is left. */
 async function acquire(
   { parts, attempt, spans, reached }: Starting,
-  network: Network,
+  wayOut: WayOut,
   memory: MemoryLease,
 ): Promise<HeldSandbox> {
   const { request, tenant, executionId, attempt: number, signal } = attempt
-  const selection = selectBackends(parts, request, tenant, network)
+  const selection = selectBackends(parts, request, tenant, wayOut.network)
   return await spans.within(SPAN.acquire, async (span) => {
     const opened = await acquireSandbox(
       {
@@ -109,7 +109,7 @@ async function acquire(
         },
       },
       selection,
-      specOf(parts, attempt, spans.traceparent, network),
+      specOf(parts, attempt, spans.traceparent, wayOut),
       memory,
       signal,
     )

@@ -81,3 +81,52 @@ it('refuses a network on a worker that has no egress', async () => {
     reason: 'capability_missing',
   })
 })
+
+const PACKAGES = { allow: ['packages.cofferdam.internal'] }
+const withMirror = () =>
+  createEgress({
+    config: egressConfigSchema.parse({ package_mirrors: { pypi: 'http://127.0.0.1:9/simple' } }),
+  })
+const rules = { pypi: ['sums==1.*'], npm: [] }
+
+it('leads package managers to the package proxy where a request asks for it, also for a tenant without a network', async () => {
+  await using egress = withMirror()
+  let answer: { status: number; body: string } | undefined
+  const backend = scriptedBackend({
+    run: async ({ io }) => {
+      answer = await fetchThrough(io, 'http://packages.cofferdam.internal/pypi/simple/evil/')
+      return exitOf({ exitCode: 1 })
+    },
+  })
+  const { executor } = harness([backend], { egress })
+  const tenant = tenantOf({ network: 'none', packages: rules })
+  const outcome = await executor.execute(attemptOf({ network: PACKAGES }, { tenant }))
+  expect(backend.specs).toMatchObject([
+    { network: PACKAGES, env: { PIP_INDEX_URL: 'http://packages.cofferdam.internal/pypi/simple/' } },
+  ])
+  expect(answer?.status).toBe(403)
+  expect(outcome).toMatchObject({ ending: 'error', exitCode: 1 })
+  expect(outcome.failureReason).toContain('Refused were evil')
+})
+
+it('leads them there under network public too, but only to registries of which the tenant may have something', async () => {
+  await using egress = withMirror()
+  const backend = scriptedBackend()
+  const { executor } = harness([backend], { egress })
+  for (const packages of [rules, { pypi: [], npm: [] }])
+    await executor.execute(attemptOf({ network: 'public' }, { tenant: tenantOf({ packages }) }))
+  const names = backend.specs.map(({ env }) =>
+    ['PIP_INDEX_URL', 'npm_config_registry'].filter((name) => name in env),
+  )
+  expect(names).toEqual([['PIP_INDEX_URL'], []])
+})
+
+it('refuses packages to a tenant that may have none, and says what an operator can do', async () => {
+  await using egress = withMirror()
+  const backend = scriptedBackend()
+  const { executor } = harness([backend], { egress })
+  const outcome = await executor.execute(attemptOf({ network: PACKAGES }))
+  expect(outcome).toMatchObject({ ending: 'policy_denied', reason: 'packages_not_allowed', began: false })
+  expect(outcome.failureReason).toContain('packages.pypi')
+  expect(backend.specs).toEqual([])
+})

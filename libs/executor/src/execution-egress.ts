@@ -1,6 +1,12 @@
 /** The way out of one execution: what it may reach, decided before anything is opened. */
 import type { ExecutionRequest, Network, TenantPolicy } from '@cofferdam/contract'
-import { narrowest, PACKAGE_HOST, type Egress, type ExecutionEgress } from '@cofferdam/egress'
+import {
+  narrowest,
+  PACKAGE_HOST,
+  packageEnvironment,
+  type Egress,
+  type ExecutionEgress,
+} from '@cofferdam/egress'
 import { ProvisioningFailure } from './provisioning-failure.ts'
 
 export interface WayOut {
@@ -8,12 +14,30 @@ export interface WayOut {
   network: Network
   /** Null when there is none: the sandbox then has no proxy either. */
   egress: ExecutionEgress | null
+  /** Variables beneath the program's own, which lead package managers to the package proxy; empty where they have no business there. */
+  environment: Readonly<Record<string, string>>
 }
 
 /**
- * Narrows what the request asks by what the tenant may reach. An install has a way to the package proxy alone when it
- * asks for no network. Throws a provisioning failure: `policy_denied` for what the tenant may not, else
- * `capability_missing` on a worker without egress.
+ * Whether a request asks for packages by name: an install does, and so does a network whose allow-list has the package proxy. That entry
+ * is bounded by the tenant's package rules, not by its network.
+ */
+export const asksForPackages = ({
+  program,
+  network,
+}: Pick<ExecutionRequest, 'program' | 'network'>): boolean =>
+  program.type === 'install' || (typeof network === 'object' && network.allow.includes(PACKAGE_HOST))
+
+/** The network without that entry. */
+function beyondPackages(network: Network): Network {
+  if (typeof network === 'string') return network
+  const allow = network.allow.filter((entry) => entry !== PACKAGE_HOST)
+  return allow.length === 0 ? 'none' : { allow }
+}
+
+/**
+ * Narrows what the request asks by what the tenant may reach. Who asks for packages and no network has a way to the package proxy alone.
+ * Throws a provisioning failure: `policy_denied` for what the tenant may not, else `capability_missing` on a worker without egress.
  */
 export function openWayOut(
   egress: Egress | null,
@@ -21,9 +45,10 @@ export function openWayOut(
   tenant: TenantPolicy,
   signal: AbortSignal,
 ): WayOut {
-  const installs = request.program.type === 'install'
-  if (request.network === 'none' && !installs) return { network: 'none', egress: null }
-  const narrowed = narrowest(request.network, tenant.network)
+  const installs = asksForPackages(request)
+  const asked = beyondPackages(request.network)
+  if (asked === 'none' && !installs) return { network: 'none', egress: null, environment: {} }
+  const narrowed = narrowest(asked, tenant.network)
   if (!narrowed.ok)
     throw new ProvisioningFailure(
       'network_denied',
@@ -36,5 +61,22 @@ export function openWayOut(
   return {
     network: network === 'none' ? { allow: [PACKAGE_HOST] } : network,
     egress: egress.open({ network, packages: tenant.packages, signal }),
+    environment: packageVariables(egress, request, tenant, installs),
   }
+}
+
+/** An install sets its own. Who asks for everything public is led to the registries of which the tenant's rules allow something. */
+function packageVariables(
+  { mirrors }: Egress,
+  { program, network }: ExecutionRequest,
+  { packages }: TenantPolicy,
+  installs: boolean,
+): Readonly<Record<string, string>> {
+  if (program.type === 'install') return {}
+  if (installs) return packageEnvironment()
+  if (network !== 'public') return {}
+  const allowed = (['pypi', 'npm'] as const).filter(
+    (registry) => mirrors[registry] && packages[registry].length > 0,
+  )
+  return packageEnvironment(allowed)
 }

@@ -1,6 +1,7 @@
-import { preloadOf, reuseOf, type Network, type SandboxSpec } from '@cofferdam/contract'
+import { preloadOf, reuseOf, type SandboxSpec } from '@cofferdam/contract'
 import type { Attempt, ExecutorParts } from './attempt.ts'
 import { programEnvironment } from './environment.ts'
+import type { WayOut } from './execution-egress.ts'
 import { carrierOf } from './tasks/task.ts'
 
 /** The sandbox that an attempt needs, under a new id; a notice tells which variables of the request it does not get. */
@@ -8,7 +9,7 @@ export function specOf(
   parts: Pick<ExecutorParts, 'newSandboxId'>,
   attempt: Attempt,
   traceparent: string | null,
-  network: Network,
+  { network, environment }: Pick<WayOut, 'network' | 'environment'>,
 ): SandboxSpec {
   const { request } = attempt
   const { env, dropped } = programEnvironment(request.env ?? {}, traceparent)
@@ -25,7 +26,7 @@ export function specOf(
     program: carrierOf(request.program).program,
     limits: request.limits,
     network,
-    env,
+    env: { ...environment, ...env },
     preload: preloadOf(request),
     reuse: reuseOf(request),
     session: sessionOf(request),

@@ -13,7 +13,7 @@ it('names the refused packages first', () => {
   const refused = [{ name: 'evil', reason: "package evil is not on the tenant's allow-list" }]
   expect(failure({ refused })).toEqual({
     reason: 'packages_refused',
-    text: `The install failed: refused were evil (package evil is not on the tenant's allow-list). ${USUAL}`,
+    text: `Refused were evil (package evil is not on the tenant's allow-list). ${USUAL}`,
   })
 })
 

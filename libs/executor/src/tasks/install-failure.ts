@@ -12,7 +12,7 @@ export function installFailure(
   const fetched = new Set(packages.map(({ name }) => name))
   const sentences = [
     list(
-      'The install failed: refused were',
+      'Refused were',
       refused.map(({ name, reason }) => `${name} (${reason})`),
     ),
     usual,

@@ -46,7 +46,7 @@ const registryOf = (manager: PackageManager): PackageRegistry => (manager === 'p
 
 /** Refuses what can be refused before a sandbox is opened. Throws TaskRefusal. */
 export function refuseInstall(
-  asked: Install,
+  asked: Pick<Install, 'manager'>,
   tenant: Pick<TenantPolicy, 'packages'>,
   access: PackageAccess | null,
 ): void {

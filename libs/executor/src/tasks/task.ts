@@ -17,6 +17,7 @@ import {
 import type { Egress } from '@cofferdam/egress'
 import { withDeadline } from '../with-deadline.ts'
 import type { Clock } from '../clock.ts'
+import { asksForPackages } from '../execution-egress.ts'
 import { failureReason, type FailureFacts } from '../failure-reason.ts'
 import { ProvisioningFailure } from '../provisioning-failure.ts'
 import type { Verdict } from '../verdict.ts'
@@ -56,13 +57,15 @@ export function carrierOf(program: Program): { program: Program; files: boolean 
 const isTask = (program: Program): program is Extract<Program, { type: 'tests' | 'install' }> =>
   program.type === 'tests' || program.type === 'install'
 
-/** Refuses a task that no sandbox could change anything about. Throws TaskRefusal. */
+/** Refuses a task, or packages, that no sandbox could change anything about. Throws TaskRefusal. */
 export function refuseTask(
-  { program }: Pick<ExecutionRequest, 'program'>,
+  request: Pick<ExecutionRequest, 'program' | 'network'>,
   tenant: TenantPolicy,
   egress: Egress | null,
 ): void {
-  if (program.type === 'install') refuseInstall(program, tenant, packageAccess(egress, null))
+  const { program } = request
+  if (asksForPackages(request))
+    refuseInstall(program.type === 'install' ? program : {}, tenant, packageAccess(egress, null))
 }
 
 /** Plans the task of a prepared sandbox and writes its files; null for other programs. Throws TaskRefusal. */
