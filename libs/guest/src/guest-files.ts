@@ -10,8 +10,20 @@ import { promisify } from 'node:util'
 
 const AGENT_DIR = fileURLToPath(new URL('../agent/', import.meta.url))
 
-/** The transformer of TypeScript that Node's stripper refuses; one self-contained CommonJS file. */
-const amaroFile = (): string => join(dirname(createRequire(import.meta.url).resolve('amaro')), 'internal.js')
+const resolved = (name: string): string => createRequire(import.meta.url).resolve(name)
+
+/**
+ * What node-gate/typescript.cjs works with, each one self-contained CommonJS file: the transformer of syntax that Node's stripper refuses,
+ * the reader of tsconfig.json, and the compiler for decorators and JSX (its last line that is JavaScript itself).
+ */
+const LIBRARIES = (): GuestFile[] => [
+  { name: 'node-gate/amaro.cjs', source: join(dirname(resolved('amaro')), 'internal.js') },
+  { name: 'node-gate/get-tsconfig.cjs', source: resolved('get-tsconfig') },
+  { name: 'node-gate/node_modules/resolve-pkg-maps/index.js', source: resolved('resolve-pkg-maps') },
+  { name: COMPILER, source: resolved('typescript-compiler') },
+]
+/** 9 MB: not for sandboxes that must be sent their files, where decorators stay Node's error. */
+export const COMPILER = 'node-gate/compiler.cjs'
 
 const NAMES = [
   'agent.py',
@@ -63,6 +75,7 @@ const NAMES = [
   'python-gate/sitecustomize.py',
   'node-gate/gate.cjs',
   'node-gate/session.cjs',
+  'node-gate/typescript.cjs',
   'bash-gate/session.sh',
   'python-lib/cofferdam.py',
   'node-lib/cofferdam.cjs',
@@ -78,15 +91,13 @@ export interface GuestFile {
 
 /** Every file that the guest folder of a sandbox holds. */
 export function guestFiles(): GuestFile[] {
-  return [
-    ...NAMES.map((name) => ({ name, source: join(AGENT_DIR, name) })),
-    { name: 'node-gate/amaro.cjs', source: amaroFile() },
-  ]
+  return [...NAMES.map((name) => ({ name, source: join(AGENT_DIR, name) })), ...LIBRARIES()]
 }
 
 /** All of them in one file, for an image that is not ours: what `unpackArgv` reads. */
 export function guestBundle(): Buffer {
-  const contents = guestFiles().map(({ name, source }) => [name, readFileSync(source).toString('base64')])
+  const sent = guestFiles().filter(({ name }) => name !== COMPILER)
+  const contents = sent.map(({ name, source }) => [name, readFileSync(source).toString('base64')])
   return Buffer.from(JSON.stringify(Object.fromEntries(contents)))
 }
 

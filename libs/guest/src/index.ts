@@ -3,6 +3,7 @@ export { agentArgv, agentOptions, languageOf, type AgentOptions } from './agent-
 export { type Kept } from './collect.ts'
 export { type GuestReady } from './evidence.ts'
 export {
+  COMPILER,
   guestBundle,
   guestDigest,
   guestFiles,

@@ -47,6 +47,8 @@ export interface Agent {
 export type Way = 'alone' | 'cell' | 'shared'
 
 export interface Lab {
+  /** Where the guest's files are, which no other file of tests uses. */
+  readonly guestDir: string
   /** A fresh folder that the program's user owns. */
   folder(): string
   /** `within` is a command that runs the agent's command (unshare, setpriv, …). */
@@ -132,6 +134,7 @@ export async function openLab(): Promise<Lab> {
   }
 
   const lab: Lab = {
+    guestDir,
     folder() {
       const path = join(root, `w${count++}`)
       mkdirSync(path)

@@ -1,7 +1,7 @@
 /** How our agent runs in a sandbox of E2B: what is uploaded, and what is started. */
 import { readFileSync } from 'node:fs'
 import { SURROUNDINGS } from '@cofferdam/contract'
-import { agentArgv, agentOptions, guestFiles } from '@cofferdam/guest'
+import { COMPILER, agentArgv, agentOptions, guestFiles } from '@cofferdam/guest'
 import { seccompFilter } from '../process/seccomp.ts'
 import { mayRunNode, type SlotSpec } from '../warm/index.ts'
 import type { E2bConfig } from './config.ts'
@@ -22,7 +22,7 @@ export interface AgentFile {
 export function agentFiles(spec: SlotSpec, isJailed: boolean): AgentFile[] {
   const files = guestFiles()
     // What transforms TypeScript: 3.8 of 4.0 MB, which every sandbox would wait for.
-    .filter(({ name }) => mayRunNode(spec) || name !== 'node-gate/amaro.cjs')
+    .filter(({ name }) => name !== COMPILER && (mayRunNode(spec) || name !== 'node-gate/amaro.cjs'))
     .map(({ name, source }) => inGuest(name, readFileSync(source)))
   if (!isJailed) return files
   return [

@@ -3,8 +3,7 @@
  * Where a warm Node waits: in `--require`, before Node opens the program. It says that it is ready, waits for the
  * program, takes its traces away and returns; Node then runs the entry itself, as a bare `node main.js` would.
  *
- * TypeScript beyond type stripping (enums, namespaces, parameter properties, import =, <T>x) goes through amaro in transform
- * mode, file by file and only where the native stripper would refuse. The value is module.exports or the default export
+ * TypeScript beyond type stripping is typescript.cjs's matter, which is loaded where a program may need it. The value is module.exports or the default export
  * when it is plain data, read at exit, only when the source can have one.
  */
 const fs = require('node:fs')
@@ -20,9 +19,7 @@ const DEPTH_MAX = 64
 /** Files looked at to decide whether TypeScript may need transforming: provided files are at most 256. */
 const SCAN_MAX = 256
 
-const NOT_ERASABLE =
-  /\b(?:enum|namespace|module)\b|\(\s*(?:[^()]*,\s*)?(?:@[\w.]+(?:\([^()]*\))?\s*)*(?:public|private|protected|readonly|override)\s|\bimport\s+(?:type\s+)?[\w$]+\s*=|\bexport\s*=|\bexport\s+import\b|(?:[=(,?:;&|[!]|\breturn)\s*<(?:[A-Za-z_$][\w$.,\s[\]|&]*>\s*[\w$"'`{[]|(?:any|unknown|object|string|number|boolean)\b[^<>]*>\s*\()/
-const IS_TYPESCRIPT = /\.[mc]?ts$/
+const IS_TYPESCRIPT = /\.(?:[mc]?ts|tsx)$/
 
 function readExactly(size) {
   const bytes = Buffer.alloc(size)
@@ -72,10 +69,8 @@ function setEnvironment(items) {
 function serveSession() {
   const { serve } = require('./session.cjs')
   const pid = process.pid
-  const strip = (source, filename) => {
-    if (!IS_TYPESCRIPT.test(filename)) return source
-    return transform(source, filename) ?? require('node:module').stripTypeScriptTypes(source)
-  }
+  const strip = (source, filename) =>
+    IS_TYPESCRIPT.test(filename) ? require('./typescript.cjs').stripped(source, filename) : source
   require('node:module').runMain = () =>
     serve({
       work: process.cwd(),
@@ -148,7 +143,14 @@ function offerReports() {
   })
 }
 
-// ---- TypeScript that must be transformed
+// ---- TypeScript beyond what Node strips by itself
+
+/** Imports of other files or packages, decorators, and words of what is more than types: typescript.cjs looks properly. */
+const MAY_NEED_HOOKS =
+  /(?:\bfrom|\bimport|\brequire\s*\()\s*\(?\s*['"](?!node:)|(?:^|[\s(,{;])@[A-Za-z_$(]|\b(?:enum|namespace|module|public|private|protected|readonly|override)\b|\bimport\s+(?:type\s+)?[\w$]+\s*=|\bexport\s*=|(?:[=(,?:;&|[!]|\breturn)\s*<[A-Za-z]/m
+
+const needsHooks = (entry, source) =>
+  IS_TYPESCRIPT.test(entry) ? MAY_NEED_HOOKS.test(source) : hasOtherTypeScript(entry)
 
 function hasOtherTypeScript(entry) {
   const waiting = ['.']
@@ -162,69 +164,6 @@ function hasOtherTypeScript(entry) {
     }
   }
   return false
-}
-
-function installTransform() {
-  const { registerHooks } = require('node:module')
-  const { fileURLToPath } = require('node:url')
-  if (registerHooks === undefined) return
-  registerHooks({
-    load(url, context, next) {
-      if (!url.startsWith('file:') || !IS_TYPESCRIPT.test(new URL(url).pathname)) return next(url, context)
-      const filename = fileURLToPath(url)
-      const source = fs.readFileSync(filename, 'utf8')
-      if (filename.includes('/node_modules/') || !NOT_ERASABLE.test(source)) return next(url, context)
-      const code = transform(source, filename)
-      if (code === null) return next(url, context)
-      return { format: moduleFormat(context.format, filename, code), source: code, shortCircuit: true }
-    },
-  })
-}
-
-/** The words alone decide nothing: with a hook that is not needed, load errors would show its frames. */
-const mustTransform = (entry, source) =>
-  IS_TYPESCRIPT.test(entry) && NOT_ERASABLE.test(source) && transform(source, path.resolve(entry)) !== null
-
-/** JavaScript with an inline source map, or null when type stripping is enough or the source is broken. */
-function transform(source, filename) {
-  const { transformSync } = require('./amaro.cjs')
-  forget(require.resolve('./amaro.cjs'))
-  try {
-    transformSync(source, { mode: 'strip-only', filename })
-    return null
-  } catch (error) {
-    if (error.code !== 'UnsupportedSyntax') return null
-  }
-  try {
-    const { code, map } = transformSync(source, { mode: 'transform', sourceMap: true, filename })
-    process.setSourceMapsEnabled(true)
-    return `${code}\n//# sourceMappingURL=data:application/json;base64,${Buffer.from(map).toString('base64')}\n`
-  } catch {
-    return null
-  }
-}
-
-/** As Node decides: the file's ending, the nearest package.json, else the syntax. `known` is only Node's first guess. */
-function moduleFormat(known, filename, code) {
-  if (filename.endsWith('.mts')) return 'module'
-  if (filename.endsWith('.cts')) return 'commonjs'
-  if (typeof known === 'string' && known.startsWith('module')) return 'module'
-  if (packageType(path.dirname(filename)) === 'commonjs') return 'commonjs'
-  return /^\s*(?:import\s*[\w{*"'$]|export\s*[\w{*])/m.test(code) ||
-    /^\s*(?:[\w$ ,=]+=\s*)?await\s/m.test(code)
-    ? 'module'
-    : 'commonjs'
-}
-
-function packageType(folder) {
-  for (;;) {
-    try {
-      return JSON.parse(fs.readFileSync(path.join(folder, 'package.json'), 'utf8')).type
-    } catch (error) {
-      if (error instanceof SyntaxError || folder === path.dirname(folder)) return undefined
-      folder = path.dirname(folder)
-    }
-  }
 }
 
 // ---- The value
@@ -308,7 +247,10 @@ function open() {
   try {
     const source = fs.readFileSync(entry, 'utf8')
     if (reports) offerReports()
-    if (mustTransform(entry, source) || hasOtherTypeScript(entry)) installTransform()
+    if (needsHooks(entry, source)) {
+      require('./typescript.cjs').install(entry, source)
+      forget(require.resolve('./typescript.cjs'))
+    }
     if (/\bexports\b|\bexport\s+default\b|\bas\s+default\b/.test(source)) reportValueAtExit(entry, source)
     else if (!reports) fs.closeSync(CONTROL_OUT)
   } catch {
