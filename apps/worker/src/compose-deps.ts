@@ -13,6 +13,7 @@ import type { Places } from './open-places.ts'
 import { createPolicyCache } from './policy-cache.ts'
 import type { ProvisionedPool } from './provisioned-pool.ts'
 import { createReturnTimes } from './return-times.ts'
+import { withinSection } from './sandbox-section.ts'
 import type { WorkerDeps } from './worker-deps.ts'
 import { createWorkspaces } from './workspaces.ts'
 
@@ -79,6 +80,7 @@ export function composeDeps(parts: DepsParts, owned: AsyncDisposableStack): Work
     metrics: { ended: (record) => telemetry.instruments.ended(record) },
     logger,
     defaultRetentionDays: DEFAULT_RETENTION_DAYS,
+    within: (request) => withinSection(request, config.sandbox),
     prices: config.prices,
     canEncrypt: store.canEncrypt,
   }

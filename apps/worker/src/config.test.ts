@@ -51,3 +51,48 @@ it.each([
 ])('refuses %j', (env, message) => {
   expect(() => loadConfig({ ...stores, ...env })).toThrow(message)
 })
+
+const SEED = `tier: 3
+sandbox:
+  backend: docker
+  memory_limit: 256m
+  cpu_limit: 0.5
+  network: false
+  timeout: 30s
+`
+
+it('takes the sandbox section of a workspace as it is written', () => {
+  const config = loadConfig({ ...stores, COFFERDAM_CONFIG: file(SEED) })
+  expect(Object.keys(config.backends)).toEqual(['docker'])
+  expect(config.sandbox).toEqual({
+    backend: 'docker',
+    memory_limit: 256,
+    cpu_limit: 0.5,
+    network: false,
+    timeout: 30_000,
+  })
+  const named = loadConfig({ ...stores, COFFERDAM_CONFIG: file(SEED), COFFERDAM_BACKENDS: 'process' })
+  expect(Object.keys(named.backends)).toEqual(['process'])
+})
+
+it.each([
+  [1, []],
+  [2, []],
+  [3, ['gvisor', 'docker']],
+  [4, ['none']],
+])('has the backends of tier %i', (tier, names) => {
+  const { backends, sandbox } = loadConfig({ ...stores, COFFERDAM_CONFIG: file(`tier: ${tier}\n`) })
+  expect(Object.keys(backends)).toEqual(names)
+  expect(sandbox).toEqual({ network: true })
+})
+
+it.each([
+  ['tier: 5', /tier: /],
+  ['sandbox: { backend: dokcer }', /sandbox\.backend: there is no backend dokcer/],
+  ['sandbox: { memory_limit: 256q }', /sandbox\.memory_limit: expected a size/],
+  ['sandbox: { timeout: soon }', /sandbox\.timeout: expected a time/],
+  ['sandbox: { cpu_limit: lots }', /sandbox\.cpu_limit/],
+  ['sandbox: { memory: 1g }', /sandbox: Unrecognized key: "memory"/],
+])('refuses %s', (text, message) => {
+  expect(() => loadConfig({ ...stores, COFFERDAM_CONFIG: file(text) })).toThrow(message)
+})

@@ -24,6 +24,7 @@ import { CofferdamError, pricesSchema, type Prices } from '@cofferdam/contract'
 import { egressConfigSchema, type EgressConfig } from '@cofferdam/egress'
 import { callbacksConfigSchema, type CallbacksConfig } from '@cofferdam/routines'
 import { JANITOR_MS } from './janitor.ts'
+import { backendsOf, sandboxSectionSchema, tierSchema, type SandboxSection } from './sandbox-section.ts'
 import { z } from 'zod'
 
 /** Strongest first; each is used only where its probe says that it works. */
@@ -120,6 +121,8 @@ export type Environment = Readonly<Record<string, string | undefined>>
 
 /** The sections of cofferdam.config.yaml. */
 export const fileSchema = z.strictObject({
+  tier: tierSchema.optional(),
+  sandbox: sandboxSectionSchema.prefault({}),
   backends: orderedBackendsConfigSchema.optional(),
   warm: warmConfigSchema.prefault({}),
   egress: egressConfigSchema.prefault({}),
@@ -158,6 +161,8 @@ export type WorkerConfig = ReturnType<typeof readConfig<typeof WORKER_FIELDS>>['
   prices: Prices
   /** How tenants get places of their own at vendors. */
   provisioning: Provisioning
+  /** The most that an execution gets here. */
+  sandbox: SandboxSection
 }
 
 /** The `provisioning` section. */
@@ -174,10 +179,21 @@ export interface Provisioning {
 export function loadConfig(env: Environment = process.env): WorkerConfig {
   const { config } = readConfig(WORKER_FIELDS, env)
   const file = readFile(config.configFile)
+  const ofSandbox = backendsOf(file.tier, file.sandbox)
+  const isNamed = env['COFFERDAM_BACKENDS'] !== undefined
+  const isFromSandbox = !isNamed && file.backends === undefined && ofSandbox !== null
   return {
     ...config,
     traceSampleRatio: config.traceSampleRatio ?? file.telemetry.sample_ratio,
-    backends: chooseBackends(config.backendNames, file.backends, env['COFFERDAM_BACKENDS'] !== undefined),
+    backends: isFromSandbox
+      ? chooseBackends([...ofSandbox], undefined, 'sandbox.backend')
+      : chooseBackends(
+          config.backendNames,
+          isNamed ? undefined : file.backends,
+          'COFFERDAM_BACKENDS',
+          file.backends,
+        ),
+    sandbox: file.sandbox,
     warm: file.warm,
     egress: file.egress,
     callbacks: file.callbacks,
@@ -204,18 +220,17 @@ export function describeConfig(env: Environment = process.env): string {
   return `${printConfig(WORKER_FIELDS, readConfig(WORKER_FIELDS, env))}\n# backends: ${JSON.stringify(backends)}`
 }
 
+/** `names`, or where `order` is there its keys; each with its section. `source` is who said the names. */
 function chooseBackends(
-  names: string[],
-  sections: BackendsConfigInput | undefined,
-  named: boolean,
+  names: readonly string[],
+  order: BackendsConfigInput | undefined,
+  source: string,
+  sections: BackendsConfigInput | undefined = order,
 ): BackendsConfigInput {
-  const chosen = named || sections === undefined ? names : Object.keys(sections)
+  const chosen = order === undefined ? names : Object.keys(order)
   const unknown = chosen.filter((name) => !isBackendName(name))
   if (unknown.length > 0)
-    throw new CofferdamError(
-      'config_invalid',
-      `COFFERDAM_BACKENDS: there is no backend ${unknown.join(', ')}.`,
-    )
+    throw new CofferdamError('config_invalid', `${source}: there is no backend ${unknown.join(', ')}.`)
   return Object.fromEntries(
     chosen.map((name) => [name, (sections as Record<string, object> | undefined)?.[name] ?? {}]),
   )

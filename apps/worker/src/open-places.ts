@@ -76,13 +76,13 @@ export async function openPlaces(deps: PlacesDeps, owned: AsyncDisposableStack):
   for (const backend of backends.values()) owned.use(backend)
   // Disposed before them, whom it asks once more.
   owned.use(leftovers)
-  const egress = owned.use(createEgress({ config: config.egress }))
+  const egress = config.sandbox.network ? owned.use(createEgress({ config: config.egress })) : null
   const executor = createExecutor({
     backends,
     order: [...backends.keys()],
     blobs: store.blobs,
     memory,
-    egress,
+    ...(egress === null ? {} : { egress }),
     log: logger,
     onLeaked: ({ ref, ending }) => leftovers.add(ref, ending),
   })

@@ -86,7 +86,7 @@ function startAttempt(
   return deps.executor.start({
     executionId: taken.executionId,
     attempt: taken.attempt,
-    request: taken.request,
+    request: deps.within?.(taken.request) ?? taken.request,
     tenant,
     owner: deps.workerId,
     signal: taken.signal,

@@ -1,6 +1,13 @@
 /** What carrying an execution needs; made once in compose-deps.ts. */
 import type { Admission, SandboxSwitch } from '@cofferdam/admission'
-import type { AttemptRecord, Backend, Prices, SessionRegistry, WorkerId } from '@cofferdam/contract'
+import type {
+  AttemptRecord,
+  Backend,
+  ExecutionRequest,
+  Prices,
+  SessionRegistry,
+  WorkerId,
+} from '@cofferdam/contract'
 import type { Executor } from '@cofferdam/executor'
 import type { Store } from '@cofferdam/store'
 import type { Logger } from '@cofferdam/telemetry'
@@ -29,6 +36,8 @@ export interface WorkerDeps {
   logger: Logger
   /** Retention of audit rows of tenants whose policy cannot be read (DESIGN §7: 30 days). */
   defaultRetentionDays: number
+  /** Cuts what a request asks to what this worker gives; left out: everything is given. */
+  within?(this: void, request: ExecutionRequest): ExecutionRequest
   /** What attempts cost, by backend. */
   prices: Prices
   /** Backends that a switch of their own may refuse, by name. */

@@ -1,0 +1,33 @@
+import { executionRequestSchema, type ExecutionRequestInput } from '@cofferdam/contract'
+import { expect, it } from 'vitest'
+import { sandboxSectionSchema, withinSection } from './sandbox-section.ts'
+
+const requestOf = (limits: ExecutionRequestInput['limits'] = {}) =>
+  executionRequestSchema.parse({
+    tenant_id: 't',
+    agent_id: 'a',
+    program: { type: 'script', language: 'python', source: '1' },
+    limits,
+  })
+
+it('cuts what a request asks beyond the section, and leaves all else as it was', () => {
+  const section = sandboxSectionSchema.parse({ memory_limit: '128m', cpu_limit: '0.5', timeout: '10s' })
+  const request = requestOf({ memory_mib: 1024, cpus: 2, pids: 7 })
+  expect(withinSection(request, section)).toEqual({
+    ...request,
+    limits: {
+      ...request.limits,
+      memory_mib: 128,
+      cpus: 0.5,
+      hard_timeout_ms: 10_000,
+      soft_timeout_ms: 5000,
+    },
+  })
+})
+
+it('gives a request that asks for no more as it is', () => {
+  const section = sandboxSectionSchema.parse({ memory_limit: '1g', cpu_limit: 4, timeout: 300 })
+  const request = requestOf()
+  expect(withinSection(request, section)).toBe(request)
+  expect(withinSection(request, sandboxSectionSchema.parse({}))).toBe(request)
+})

@@ -1,0 +1,88 @@
+/**
+ * `tier` and `sandbox` of cofferdam.config.yaml, as workspaces of agent platforms have them: which backend this worker has, and the most
+ * that an execution gets on it. Requests ask below it; what they ask beyond it is cut, as a host with less memory would.
+ */
+import { MAX_LIMITS, type ExecutionRequest } from '@cofferdam/contract'
+import { z } from 'zod'
+
+const MiB = 1_048_576
+const SIZE_UNITS: Readonly<Record<string, number>> = { '': 1, k: 1024, m: MiB, g: 1024 * MiB }
+const TIME_UNITS: Readonly<Record<string, number>> = { ms: 1, '': 1000, s: 1000, m: 60_000, h: 3_600_000 }
+
+/** Docker's way to write sizes: a number with k, m or g, else bytes. Becomes MiB. */
+const size = z.union([z.string(), z.number()]).transform((value, context) => {
+  const [, digits = '', unit = ''] = /^(\d{1,15})([kmg]?)(?:i?b)?$/i.exec(String(value)) ?? []
+  const mib = Math.floor((Number(digits) * (SIZE_UNITS[unit.toLowerCase()] ?? 0)) / MiB)
+  if (digits !== '' && mib >= 16 && mib <= MAX_LIMITS.memory_mib) return mib
+  context.addIssue(`expected a size from 16m to ${MAX_LIMITS.memory_mib}m, such as 256m or 1g`)
+  return z.NEVER
+})
+
+/** A number with ms, s, m or h, else seconds. Becomes milliseconds. */
+const duration = z.union([z.string(), z.number()]).transform((value, context) => {
+  const [, digits = '', unit = ''] = /^(\d{1,9}(?:\.\d{1,3})?)(ms|s|m|h)?$/.exec(String(value)) ?? []
+  const ms = Math.round(Number(digits) * (TIME_UNITS[unit] ?? 0))
+  if (digits !== '' && ms >= 100 && ms <= MAX_LIMITS.timeout_ms) return ms
+  context.addIssue('expected a time from 100ms to 24h, such as 30s or 5m')
+  return z.NEVER
+})
+
+const cpus = z
+  .union([
+    z.number(),
+    z
+      .string()
+      .regex(/^\d{1,2}(\.\d{1,3})?$/, 'expected a number such as 0.5')
+      .transform(Number),
+  ])
+  .pipe(z.number().min(0.05).max(MAX_LIMITS.cpus))
+
+/** 1 and 2: no sandbox. 3: a container or stronger. 4: the host itself, for tenants whose policy says so. */
+export const tierSchema = z.union([z.literal(1), z.literal(2), z.literal(3), z.literal(4)])
+
+export const sandboxSectionSchema = z.strictObject({
+  /** The only backend; a section `backends` and COFFERDAM_BACKENDS come before it. */
+  backend: z.string().min(1).max(64).optional(),
+  memory_limit: size.optional(),
+  cpu_limit: cpus.optional(),
+  /** False: no execution on this worker has a network, whatever it asks and its tenant may. */
+  network: z.boolean().default(true),
+  /** The longest hard deadline. */
+  timeout: duration.optional(),
+})
+export type SandboxSection = z.output<typeof sandboxSectionSchema>
+
+const BACKENDS_OF_TIER: Readonly<Record<z.infer<typeof tierSchema>, readonly string[]>> = {
+  1: [],
+  2: [],
+  3: ['gvisor', 'docker'],
+  4: ['none'],
+}
+
+/** What stands for COFFERDAM_BACKENDS where neither that nor a section `backends` says; null when nothing does. */
+export function backendsOf(
+  tier: z.infer<typeof tierSchema> | undefined,
+  { backend }: SandboxSection,
+): readonly string[] | null {
+  if (tier === 1 || tier === 2) return BACKENDS_OF_TIER[tier]
+  if (backend !== undefined) return [backend]
+  return tier === undefined ? null : BACKENDS_OF_TIER[tier]
+}
+
+/** The request with limits of at most these; itself when it asks for no more. */
+export function withinSection(request: ExecutionRequest, section: SandboxSection): ExecutionRequest {
+  const { limits } = request
+  const hard = Math.min(limits.hard_timeout_ms, section.timeout ?? Infinity)
+  const cut = {
+    memory_mib: Math.min(limits.memory_mib, section.memory_limit ?? Infinity),
+    cpus: Math.min(limits.cpus, section.cpu_limit ?? Infinity),
+    hard_timeout_ms: hard,
+    // The program still hears before it dies.
+    soft_timeout_ms:
+      hard < limits.hard_timeout_ms
+        ? Math.min(limits.soft_timeout_ms, Math.max(Math.floor(hard / 2), hard - 5000))
+        : limits.soft_timeout_ms,
+  }
+  const isSame = Object.entries(cut).every(([name, value]) => limits[name as keyof typeof cut] === value)
+  return isSame ? request : { ...request, limits: { ...limits, ...cut } }
+}
