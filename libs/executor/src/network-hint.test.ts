@@ -25,7 +25,7 @@ it.each([
   'WARNING: Retrying: NewConnectionError: [Errno -3] Temporary failure in name resolution: /simple/x\nERROR: No matching distribution found for x\n[notice] pip',
   'ERROR: Could not find a version that satisfies the requirement sums (from versions: none)',
   'error: externally-managed-environment',
-  'npm error code EAI_AGAIN\nnpm error request to https://registry.npmjs.org/x failed, reason: getaddrinfo EAI_AGAIN registry.npmjs.org',
+  'npm error code EAI_AGAIN\nnpm error request to https://registry.example/x failed, reason: getaddrinfo EAI_AGAIN registry.example',
 ])('names the package proxy to a package manager', (printed) => {
   expect(networkHint('none', printed, NOTHING_SEEN)).toContain('{"allow": ["packages.cofferdam.internal"]}')
 })
