@@ -205,8 +205,8 @@ def main():
             return 130, None
     except KeyboardInterrupt:
         return 130, None
-    except Broken as error:
-        sys.stderr.write("%s\n" % error)
+    except (Broken, LookupError, TypeError, ValueError) as error:
+        sys.stderr.write("%s\n" % (error if isinstance(error, Broken) else "the code interpreter broke off: %r" % error))
         sys.stderr.flush()
         # Whether the kernel still has the session's names is not known. By this end the worker sees that nothing may go on in it.
         os.kill(os.getpid(), signal.SIGKILL)
