@@ -88,7 +88,7 @@ export async function expectNothingHeld(fleet: Fleet): Promise<void> {
   }
 }
 
-const SETS = [KEYS.out, KEYS.waiting, KEYS.delayed, KEYS.ring].flatMap((key) =>
+const SETS = [KEYS.out, KEYS.waiting, KEYS.delayed, KEYS.queued].flatMap((key) =>
   LANES.map((lane) => key + lane),
 )
 

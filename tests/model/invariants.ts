@@ -2,6 +2,7 @@
 import { FLEET_DEFAULTS } from '@cofferdam/contract'
 import { KEYS, LANES } from '@cofferdam/queue'
 import { countOf, placesOf, type Snapshot } from './snapshot.ts'
+import { canServe } from './world.ts'
 
 /** What is remembered from step to step. */
 export interface Memory {
@@ -20,6 +21,7 @@ export function brokenInvariants(shot: Snapshot, memory: Memory): string[] {
     ...tenantsOf(shot).flatMap((tenant) => [...miscounted(shot, tenant), ...ringWrong(shot, tenant)]),
     ...sessionsWrong(shot),
     ...clockWentBack(shot, memory),
+    ...outsMiscounted(shot),
   ]
 }
 
@@ -38,7 +40,7 @@ function misplaced(shot: Snapshot, id: string): string[] {
   const allowed: Record<string, string[]> = {
     delayed: [`delayed ${lane}`],
     queued: [
-      waits(`backlog ${lane}:${tenant}:${agent}`),
+      waits(`backlog ${x.get('c') ?? lane}:${tenant}:${agent}`),
       waits(`behind ${x.get('sk')}`),
       waits(`hand ${lane}:${x.get('hd')}`),
     ],
@@ -90,28 +92,72 @@ function miscounted(shot: Snapshot, tenant: string): string[] {
     .map(([field, count]) => `${tenant}: ${field} says ${state.get(field)}, counted ${count}`)
 }
 
-/** A tenant may be served exactly when it has a backlog, a free slot and is not parked. */
+/**
+ * A tenant may be served by a kind of worker exactly when it has a backlog that the kind can serve, a free slot and is not parked; what no
+ * known kind can serve, each may take.
+ */
 function ringWrong(shot: Snapshot, tenant: string): string[] {
   const state = shot.at(KEYS.tenant + tenant)
   const concurrency = Number(
     (shot.at(KEYS.limits).get(tenant) ?? '').split('|')[1] || FLEET_DEFAULTS.concurrency,
   )
+  const kinds = [...shot.at(KEYS.kinds).keys()]
   return LANES.flatMap((lane) => {
-    const agents = shot.under(`${KEYS.backlog}${lane}:${tenant}:`).toSorted()
-    const turns = [...shot.at(`${KEYS.turns}${lane}:${tenant}`).keys()].toSorted()
-    const problems =
-      agents.join() === turns.join()
-        ? []
-        : [`${tenant} ${lane}: turns of [${turns.join()}], backlogs of [${agents.join()}]`]
-    const due = agents.length > 0 && number(state.get('n')) < concurrency && !state.has('park')
-    const inRing = shot.at(KEYS.ring + lane).has(tenant)
-    // Being in it without need costs one look at the next pick; not being in it would be for ever.
-    if (due && !inRing) problems.push(`${tenant} ${lane}: has a backlog and a free slot, but no turn`)
-    if (inRing && state.has('park')) problems.push(`${tenant} ${lane}: parked, and in the ring`)
+    const classes = [lane, ...shot.at(`${KEYS.classes}${lane}:${tenant}`).keys()]
+    const problems: string[] = []
+    const needs: string[] = []
+    for (const name of new Set([...classes, ...classesOf(shot, lane, tenant)])) {
+      const agents = shot.under(`${KEYS.backlog}${name}:${tenant}:`).toSorted()
+      const turns = [...shot.at(`${KEYS.turns}${name}:${tenant}`).keys()].toSorted()
+      if (agents.join() !== turns.join())
+        problems.push(`${tenant} ${name}: turns of [${turns.join()}], backlogs of [${agents.join()}]`)
+      if (agents.length > 0 && !classes.includes(name))
+        problems.push(`${tenant}: nobody knows of its class ${name}`)
+      if (agents.length === 0 && name !== lane && classes.includes(name))
+        problems.push(`${tenant}: class ${name} is empty`)
+      if (agents.length > 0) needs.push(name.slice(lane.length + 1))
+    }
+    if (needs.length > 0 !== shot.at(KEYS.queued + lane).has(tenant))
+      problems.push(
+        `${tenant} ${lane}: has ${needs.length} classes, and is ${needs.length > 0 ? 'not ' : ''}listed`,
+      )
+    for (const kind of kinds) {
+      const isServed = needs.some(
+        (need) => canServe(kind, need) || !kinds.some((other) => canServe(other, need)),
+      )
+      const due = isServed && number(state.get('n')) < concurrency && !state.has('park')
+      const inRing = shot.at(`${KEYS.ring}${lane}:${kind}`).has(tenant)
+      // Being in it without need costs one look at the next pick; not being in it would be for ever.
+      if (due && !inRing)
+        problems.push(`${tenant} ${lane}: has a backlog for ${kind} and a free slot, but no turn`)
+      if (inRing && state.has('park')) problems.push(`${tenant} ${lane}: parked, and in the ring of ${kind}`)
+    }
     if (state.has('park') !== shot.at(KEYS.parked).has(tenant))
       problems.push(`${tenant}: parked by one key and not by the other`)
     return problems
   })
+}
+
+/** Every class of a lane in which a tenant has a backlog, by the keys that are there. */
+const classesOf = (shot: Snapshot, lane: string, tenant: string): string[] =>
+  shot
+    .under(KEYS.backlog)
+    .map((rest) => rest.split(':'))
+    .filter(([name = '', owner]) => owner === tenant && (name === lane || name.startsWith(`${lane}/`)))
+    .map(([name = '']) => name)
+
+/** What is out is counted at the kind that has it, or for which it was released. */
+function outsMiscounted(shot: Snapshot): string[] {
+  const counted = new Map<string, number>()
+  for (const lane of LANES)
+    for (const id of shot.at(KEYS.out + lane).keys()) {
+      const at = `${lane}:${shot.record(id).get('k')}`
+      counted.set(at, (counted.get(at) ?? 0) + 1)
+    }
+  const said = shot.at(KEYS.outs)
+  return [...new Set([...counted.keys(), ...said.keys()])]
+    .filter((at) => number(said.get(at)) !== (counted.get(at) ?? 0))
+    .map((at) => `${said.get(at)} are out at ${at}, counted ${counted.get(at)}`)
 }
 
 /** Of a session at most one execution is anywhere but behind, and it is the front. */
@@ -137,12 +183,16 @@ function sessionsWrong(shot: Snapshot): string[] {
     .concat(named)
 }
 
-/** The virtual clock of a lane never goes back. */
+/** The virtual clock of a kind never goes back while the kind is known. */
 function clockWentBack(shot: Snapshot, memory: Memory): string[] {
-  return LANES.flatMap((lane) => {
-    const at = number(shot.at(KEYS.clock).get(`v:${lane}`))
-    const before = memory.clocks.get(lane) ?? 0
-    memory.clocks.set(lane, at)
-    return at < before ? [`virtual time of ${lane} went back from ${before} to ${at}`] : []
-  })
+  const clocks = new Map(
+    [...shot.at(KEYS.clock)]
+      .filter(([field]) => field.startsWith('v:'))
+      .map(([field, at]) => [field, number(at)]),
+  )
+  const before = memory.clocks
+  memory.clocks = clocks
+  return [...clocks]
+    .filter(([field, at]) => at < (before.get(field) ?? 0))
+    .map(([field, at]) => `virtual time ${field} went back from ${before.get(field)} to ${at}`)
 }

@@ -22,7 +22,8 @@ export async function comeToRest(world: World, check: (after: string) => Promise
     for (let turn = 0; turn < 4; turn += 1) {
       for (const worker of alive)
         for (const lane of LANES) {
-          await world.fetch(worker, lane)
+          await world.goOn(worker, lane)
+          await world.recover(worker, lane)
           await world.takeHanded(worker, lane, 'force')
         }
       for (const held of world.held)
@@ -74,6 +75,9 @@ export async function unsettledAtRest(world: World): Promise<string[]> {
     KEYS.ring,
     KEYS.backlog,
     KEYS.turns,
+    KEYS.classes,
+    KEYS.queued,
+    KEYS.outs,
     KEYS.sessionQueue,
     KEYS.handed,
     KEYS.parked,

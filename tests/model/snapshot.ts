@@ -8,13 +8,20 @@ for _, key in ipairs(redis.call('KEYS', '{cofferdam}:*')) do
   local kind = redis.call('TYPE', key).ok
   if kind == 'hash' then found[#found + 1] = { key, redis.call('HGETALL', key) }
   elseif kind == 'zset' then found[#found + 1] = { key, redis.call('ZRANGE', key, 0, -1, 'WITHSCORES') }
+  elseif kind == 'set' then
+    local members = {}
+    for _, member in ipairs(redis.call('SMEMBERS', key)) do
+      members[#members + 1] = member
+      members[#members + 1] = ''
+    end
+    found[#found + 1] = { key, members }
   elseif kind == 'string' then found[#found + 1] = { key, { redis.call('GET', key), '' } }
   elseif kind == 'list' then found[#found + 1] = { key, { tostring(redis.call('LLEN', key)), '' } } end
 end
 return cjson.encode(found)`
 
 export interface Snapshot {
-  /** Hash: field → value. Sorted set: member → score. String and list: its text or length → ''. */
+  /** Hash: field → value. Sorted set: member → score. Set: member → ''. String and list: its text or length → ''. */
   at(key: string): ReadonlyMap<string, string>
   /** Keys that begin with a prefix, without it. */
   under(prefix: string): string[]

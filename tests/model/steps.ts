@@ -2,7 +2,7 @@
 import type { Lane } from '@cofferdam/queue'
 import fc from 'fast-check'
 
-export type Choice = 'on' | 'fail' | 'back' | 'defer' | 'later' | 'retry'
+export type Choice = 'on' | 'fail' | 'back' | 'defer' | 'later' | 'retry' | 'route'
 
 export type Step =
   | {
@@ -14,6 +14,8 @@ export type Step =
       session: number | null
       delayMs: number
       key: number | null
+      /** Index into the needs of the world. */
+      need: number
     }
   | { do: 'put again' | 'cancel'; execution: number }
   /** A BullMQ job is gone, as when its process ended without settling. */
@@ -23,6 +25,8 @@ export type Step =
   | { do: 'fetch'; worker: number; lane: Lane }
   /** Both in one, as by a slot that goes from one job to the next. */
   | { do: 'go on'; worker: number; lane: Lane }
+  /** What a dead worker had begun is taken beside the slots. */
+  | { do: 'recover'; worker: number; lane: Lane }
   | { do: 'hand'; worker: number; lane: Lane; how: 'fair' | 'yield' | 'force' }
   /** The holder does the next thing; `late`: it was stopped between its look at the fence and its write. */
   | { do: 'act'; held: number; choice: Choice; late: boolean; outbox: boolean }
@@ -54,6 +58,7 @@ const stepArb = fc.oneof(
       session: fc.option(fc.nat(1), { freq: 2 }),
       delayMs: fc.constantFrom(0, 0, 0, 500),
       key: fc.option(fc.nat(1), { freq: 1 }),
+      need: fc.constantFrom(0, 0, 0, 1, 2, 3, 4, 5),
     }),
   ),
   record(
@@ -78,7 +83,14 @@ const stepArb = fc.oneof(
       worker: nat,
     }),
   ),
-  record(10, fc.record({ do: fc.constantFrom('fetch' as const, 'go on' as const), worker: nat, lane })),
+  record(
+    10,
+    fc.record({
+      do: fc.constantFrom('fetch' as const, 'go on' as const, 'recover' as const),
+      worker: nat,
+      lane,
+    }),
+  ),
   record(
     5,
     fc.record({
@@ -93,7 +105,7 @@ const stepArb = fc.oneof(
     fc.record({
       do: fc.constant('act' as const),
       held: nat,
-      choice: fc.constantFrom<Choice>('on', 'on', 'on', 'fail', 'back', 'defer', 'later', 'retry'),
+      choice: fc.constantFrom<Choice>('on', 'on', 'on', 'fail', 'back', 'defer', 'later', 'retry', 'route'),
       late: fc.constantFrom(false, false, true),
       outbox: fc.constantFrom(false, false, true),
     }),

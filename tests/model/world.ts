@@ -63,6 +63,27 @@ interface ModelWorker {
   name: string
   isAlive: boolean
   slots: number
+  kind: string
+}
+
+/** Kinds of workers and what they offer. Needs are of these words, and of one that nobody has. */
+export const OFFERS: Readonly<Record<string, string>> = {
+  strong: 'backend=a,isolation=strong\nbackend=b',
+  weak: 'backend=b',
+  other: 'backend=c',
+}
+export const NEEDS = [
+  '',
+  'backend=a',
+  'backend=b',
+  'isolation=strong',
+  'backend=c',
+  'backend=nobody',
+] as const
+
+/** Whether a kind has what is needed, told without the scripts. */
+export function canServe(kind: string, need: string): boolean {
+  return (OFFERS[kind] ?? '').split('\n').some((line) => need === '' || line.split(',').includes(need))
 }
 
 interface Began {
@@ -150,7 +171,8 @@ export class World {
   readonly tenantOf = new Map<string, string>()
 
   async hire(): Promise<void> {
-    const worker = { name: `w${(this.born += 1)}`, isAlive: true, slots: SLOTS }
+    const kind = Object.keys(OFFERS)[this.born % 3] ?? ''
+    const worker = { name: `w${(this.born += 1)}`, isAlive: true, slots: SLOTS, kind }
     this.workers.push(worker)
     await this.beat(worker)
   }
@@ -199,6 +221,8 @@ export class World {
         return this.withWorker(step.worker, (worker) => this.fetch(worker, step.lane))
       case 'go on':
         return this.withWorker(step.worker, (worker) => this.goOn(worker, step.lane))
+      case 'recover':
+        return this.withWorker(step.worker, (worker) => this.recover(worker, step.lane))
       case 'hand':
         return this.withWorker(step.worker, (worker) => this.takeHanded(worker, step.lane, step.how))
       case 'act':
@@ -258,6 +282,9 @@ export class World {
       'hash',
       '',
       step.session === null ? '' : `s${step.session}`,
+      '',
+      '',
+      NEEDS[step.need] ?? '',
     ].map(String)
     const { code } = await this.call(SCRIPTS.enqueue, KEYS.record + id, args)
     if (code === 'accepted') {
@@ -308,6 +335,8 @@ export class World {
       own.length,
       LOCK_MS,
       slots,
+      worker.kind,
+      OFFERS[worker.kind] ?? '',
       ...own.flatMap(({ id, fence }) => [id, fence]),
     ])
     const cancelled = new Set(list(rest[1]).map(text))
@@ -316,7 +345,7 @@ export class World {
 
   private async leave(worker: ModelWorker): Promise<void> {
     worker.isAlive = false
-    await this.call(SCRIPTS.heartbeat, KEYS.window, [worker.name, -1, 0, 0, 0, LOCK_MS, 0])
+    await this.call(SCRIPTS.heartbeat, KEYS.window, [worker.name, -1, 0, 0, 0, LOCK_MS, 0, worker.kind, ''])
     await this.hire()
   }
 
@@ -325,7 +354,12 @@ export class World {
     const job = await this.transport.workers[lane].getNextJob(token, { block: false })
     if (job?.id === undefined) return
     const { id, release } = releaseOf(job.id)
-    const { code, rest } = await this.call(SCRIPTS.take, KEYS.record + id, [id, release, worker.name, ''])
+    const { code, rest } = await this.call(SCRIPTS.take, KEYS.record + id, [
+      id,
+      release,
+      worker.name,
+      worker.kind,
+    ])
     if (code === 'taken') await this.hold(worker, lane, id as ExecutionId, rest, job.id, token)
     else await job.moveToCompleted(undefined, token, false).catch(() => undefined)
   }
@@ -333,15 +367,31 @@ export class World {
   /** As a slot whose execution is over goes to the next (lua/next.lua); BullMQ's part of the end is in `finishJob`. */
   async goOn(worker: ModelWorker, lane: Lane): Promise<void> {
     const token = `${worker.name}:${(this.tokens += 1)}`
-    const args = [lane, '', token, 1, worker.name, LOCK_MS, '']
+    const args = [lane, '', token, 1, worker.name, LOCK_MS, worker.kind]
     const { code, rest } = await this.call(SCRIPTS.next, KEYS.window, args)
     if (code !== 'taken') return
     const jobId = text(rest.at(-1))
     await this.hold(worker, lane, releaseOf(jobId).id as ExecutionId, rest, jobId, token)
   }
 
+  /** What had begun at a dead worker is taken without a slot. */
+  async recover(worker: ModelWorker, lane: Lane): Promise<void> {
+    const token = `${worker.name}:${(this.tokens += 1)}`
+    const args = [lane, token, worker.name, worker.kind, LOCK_MS]
+    const { code, rest } = await this.call(SCRIPTS.takeLost, KEYS.window, args)
+    if (code !== 'taken') return
+    const jobId = text(rest.at(-1))
+    await this.hold(worker, lane, releaseOf(jobId).id as ExecutionId, rest, jobId, token)
+    if (this.held.at(-1)?.interrupted === null) this.problems.push(`${jobId} was recovered and had not begun`)
+  }
+
   async takeHanded(worker: ModelWorker, lane: Lane, how: string): Promise<void> {
-    const { code, rest } = await this.call(SCRIPTS.takeHanded, KEYS.window, [worker.name, lane, how, ''])
+    const { code, rest } = await this.call(SCRIPTS.takeHanded, KEYS.window, [
+      worker.name,
+      lane,
+      how,
+      worker.kind,
+    ])
     if (code === 'taken') await this.hold(worker, lane, text(rest[11]) as ExecutionId, rest, null, '')
   }
 
@@ -354,6 +404,7 @@ export class World {
     token: string,
   ): Promise<void> {
     const began = text(rest[5])
+    await this.expectServed(worker, id, began !== '')
     this.held.push({
       id,
       lane,
@@ -375,6 +426,14 @@ export class World {
       isStored: false,
       last: null,
     })
+  }
+
+  /** Only a worker that has what an execution needs takes it, and any does when no known kind has it: to refuse it. */
+  private async expectServed(worker: ModelWorker, id: ExecutionId, hadBegun: boolean): Promise<void> {
+    const need = (await this.redis.hget(KEYS.record + id, 'nd')) ?? ''
+    const known = await this.redis.zrange(KEYS.kinds, 0, '-1')
+    if (hadBegun || canServe(worker.kind, need) || !known.some((kind) => canServe(kind, need))) return
+    this.problems.push(`${worker.name} (${worker.kind}) was given ${id}, which needs ${need}`)
   }
 
   private keyOf(held: Held): AttemptKey {
@@ -406,6 +465,7 @@ export class World {
         ? this.putBack(held, 'back')
         : this.record(held, 'worker_lost', held.interrupted.charged, late, outbox)
     if (choice === 'back') return this.putBack(held, 'back')
+    if (held.phase === 'taken' && choice === 'route') return this.route(held)
     if (held.phase === 'taken') {
       if (choice === 'defer') return this.putBack(held, choice)
       const verdict = await this.admission.admit(this.keyOf(held)).catch((error: unknown) => {
@@ -519,6 +579,31 @@ export class World {
         '',
       ]),
     )
+  }
+
+  /** Its tenant asks for more than the request did: only the worker knows that. */
+  private async route(held: Held): Promise<void> {
+    const need = 'isolation=strong'
+    const { code } = await this.call(SCRIPTS.requeue, KEYS.record + held.id, [
+      held.id,
+      held.fence,
+      'route',
+      0,
+      0,
+      '',
+      '',
+      need,
+    ])
+    if (code === 'nobody') {
+      const known = await this.redis.zrange(KEYS.kinds, 0, '-1')
+      const others = known.filter((kind) => kind !== held.worker.kind && canServe(kind, need))
+      const all = known.every((kind) => canServe(kind, need))
+      if (others.length > 0 && !all)
+        this.problems.push(`${held.id}: ${others.join()} can serve it, and it was refused`)
+      return
+    }
+    held.phase = 'over'
+    await this.finishJob(held)
   }
 
   private async finishWith(held: Held, write: () => Promise<{ code: string; rest: Reply[] }>): Promise<void> {

@@ -28,6 +28,8 @@ export interface DepsParts {
   store: Store
   telemetry: Telemetry
   places: Places
+  /** What its backends can run now. */
+  offers: WorkerDeps['offers']
   producer: Producer
   logger: Logger
   onError(this: void, error: unknown): void
@@ -64,6 +66,7 @@ export function composeDeps(parts: DepsParts, owned: AsyncDisposableStack): Work
     admission,
     executor: places.room.executor,
     backends: places.backends,
+    offers: parts.offers,
     sessions: places.sessions,
     store,
     policies: createPolicyCache({

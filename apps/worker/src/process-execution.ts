@@ -4,6 +4,7 @@
  *   interrupted by a dead owner? ─► recover.ts: its sandbox is killed, the attempt ends worker_lost (or is retried)
  *   taken again, or accepted before Redis restarted? ─► recover.ts: what has an audit row is published, not run
  *   policy ─► refused: provisioning | policy_denied
+ *   needs what this worker has not ─► left for a worker of the fleet that has it; refused when none has
  *   files of a session ─► operate-on-session.ts: no user code, so no admission and no point of no return
  *   admission ─► refused: cap_exceeded, or parked until the window resets
  *   what neither can judge now (a store is away) ─► put off for a minute at most, then refused
@@ -27,6 +28,7 @@ import { readPolicy } from './read-policy.ts'
 import { recoverInterrupted, republishForgotten } from './recover.ts'
 import { refuseByAdmission, refuseByPolicy } from './refuse.ts'
 import { refusesBackend } from './refuses-backend.ts'
+import { leftForAnother } from './route.ts'
 import { inExecutionSpan, inSpan } from './spans.ts'
 import type { WorkerDeps } from './worker-deps.ts'
 
@@ -37,6 +39,7 @@ export async function processExecution(taken: Taken, deps: WorkerDeps): Promise<
 
     const policy = await readPolicy(taken, deps)
     if (!policy.allowed) return refuseByPolicy(taken, policy, deps)
+    if (await leftForAnother(taken, policy.tenant, deps)) return
     if (taken.request.program.type === 'files') return operateOnSession(taken, policy, deps)
 
     const admission = await inSpan(SPANS.admission, () =>

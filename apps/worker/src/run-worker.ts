@@ -15,6 +15,7 @@ import { readFleetId } from './fleet-id.ts'
 import { keepFleet } from './keep-fleet.ts'
 import { openPlaces } from './open-places.ts'
 import { publishBackends } from './publish-backends.ts'
+import { createOffers } from './route.ts'
 import { storeOutbox } from './store-outbox.ts'
 import { prewarmPreferred } from './warm-places.ts'
 import { openConnections } from './worker-connections.ts'
@@ -67,7 +68,10 @@ export async function runWorker(config: WorkerConfig, options: WorkerOptions = {
   const shelf = owned.use(createTraceShelf({ redis: control, onError }))
   owned.defer(telemetry.onTrace((trace) => shelf.offer(trace)))
   const producer = owned.use(createProducer({ redis: control, subscriber }))
-  const deps = composeDeps({ ...common, places, producer }, owned)
+  const published = owned.use(await publishBackends({ redis: control, executor, workerId, onError }))
+  const offersOf = createOffers(executor.memory)
+  const offers = () => offersOf(published.reports)
+  const deps = composeDeps({ ...common, places, offers, producer }, owned)
   const carrying = options.around?.(carry) ?? carry
   const consumer = createConsumer({
     redis,
@@ -77,11 +81,13 @@ export async function runWorker(config: WorkerConfig, options: WorkerOptions = {
     lanes: config.lanes,
     ...(config.routineSlots === undefined ? {} : { routineSlots: config.routineSlots }),
     room,
-    process: (taken) => room.carry(taken, () => carrying(taken, deps)),
+    offers,
+    // Ending what a dead worker had begun takes no memory.
+    process: (taken) =>
+      taken.interrupted === null ? room.carry(taken, () => carrying(taken, deps)) : carrying(taken, deps),
     onOutbox: (records) => storeOutbox(records, deps),
     logger,
   })
-  const published = owned.use(await publishBackends({ redis: control, executor, workerId, onError }))
   prewarmPreferred(backends, published.reports)
   owned.use(keepFleet({ ...common, backends, sessions, producer }))
   let isDraining = false

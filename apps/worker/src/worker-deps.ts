@@ -4,6 +4,7 @@ import type {
   AttemptRecord,
   Backend,
   ExecutionRequest,
+  Offer,
   Prices,
   SessionRegistry,
   WorkerId,
@@ -22,6 +23,8 @@ export interface WorkerDeps {
   admission: Admission
   executor: Executor
   backends: ReadonlyMap<string, Backend>
+  /** What these can run now (route.ts). */
+  offers(this: void): readonly Offer[]
   /** Sessions that any worker can attach to. */
   sessions: Pick<SessionRegistry, 'claim' | 'find'>
   store: Pick<Store, 'record' | 'findAttempt'>

@@ -67,6 +67,13 @@ export const QUEUE_BOUNDS = {
   windowFactor: 1.25,
   /** BullMQ's event stream, which nobody reads: 100 is its smallest trimming unit. */
   bullEvents: 100,
+  /**
+   * How long an execution waits for a worker that can serve it after the last such worker left or fell silent; then it is refused. A
+   * restart of a worker, with its drain of 30 s, takes less.
+   */
+  kindPatienceMs: 60_000,
+  /** Needs whose servers are remembered: what callers ask for in all combinations is bounded only here. */
+  needsMax: 1000,
   /** Records handed to `onOutbox` at once: at most 20 × (stdout + stderr bounds) in memory. */
   outboxBatch: 20,
   /** How long a fenced write is retried while Redis is away. */

@@ -7,8 +7,8 @@
 import type { WorkerId } from '@cofferdam/contract'
 import type { LaneJob, TakenJob } from './lane-source.ts'
 import type { QueueLogger } from './queue-logger.ts'
-import { take } from './take.ts'
-import type { HeldExecution, Taken, TakenDeps } from './taken.ts'
+import { take, type TakeDeps } from './take.ts'
+import type { HeldExecution, Taken } from './taken.ts'
 
 export interface CarriedWork {
   /** Runs one job to the end of `process`, which has it when `onProcess` is called. Never rejects. */
@@ -26,7 +26,7 @@ export interface CarriedWork {
 
 export function createCarriedWork(deps: {
   workerId: WorkerId
-  takenDeps: TakenDeps
+  takenDeps: TakeDeps
   process: (taken: Taken) => Promise<void>
   isDraining: () => boolean
   /** One that had begun is over. */

@@ -4,7 +4,8 @@
  *
  * Life of a consumer:   idle ──start──→ running ──drain──→ draining ──→ closed
  *   running   per lane one loop that takes from the run queue (fetching.ts) and one that serves the worker's hand (handed.ts); a slot is
- *             held from the take to the end of `process`. Neither takes anything while there is no room (room.ts).
+ *             held from the take to the end of `process`. Neither takes anything while there is no room (room.ts). What a dead worker had
+ *             begun is taken without a slot (`recover`): `process` only ends it.
  *   draining  no more fetches; what runs may finish within the grace; then all are told (signal `drain`). What
  *             `process` leaves un-begun then goes back to the head of its backlog. Heartbeats go on until all are over.
  *   closed    nothing is left running here; its heartbeat is gone.
@@ -13,7 +14,7 @@
  * sweep finds the execution without one and adds it again (one from the hand: the lock time). After ten such takes the execution is ended.
  */
 import { setTimeout as pause } from 'node:timers/promises'
-import { StopReason, type AttemptRecord, type WorkerId } from '@cofferdam/contract'
+import { StopReason, type AttemptRecord, type Offer, type WorkerId } from '@cofferdam/contract'
 import type { Redis } from 'ioredis'
 import { LOCK_MS, QUEUE_BOUNDS, SWEEP_MS } from './bounds.ts'
 import { createCarriedWork } from './carried-work.ts'
@@ -33,8 +34,9 @@ import { run, SCRIPTS } from './scripts.ts'
 import { createSelfFence } from './self-fence.ts'
 import { createSlots } from './slots.ts'
 import { sweep, type LostExecution } from './sweep.ts'
-import { takeHanded } from './take.ts'
-import type { Taken, TakenDeps } from './taken.ts'
+import { takeHanded, type TakeDeps } from './take.ts'
+import type { Taken } from './taken.ts'
+import { ANY_KIND, kindOf, type WorkerKind } from './worker-kind.ts'
 
 export interface ConsumerDeps {
   /** Connection of role `worker`. Not closed by the consumer. */
@@ -49,6 +51,8 @@ export interface ConsumerDeps {
   routineSlots?: number
   /** Asked before each take; without it a free slot is enough. */
   room?: Room
+  /** What its backends can run now, one offer each; the same array while nothing changed. Left out: everything. */
+  offers?: () => readonly Offer[]
   /** Carries one execution to its ending. */
   process: (taken: Taken) => Promise<void>
   /** Stores records that were kept in Redis; must be idempotent. They are deleted when it resolves. */
@@ -80,6 +84,9 @@ export interface Consumer extends AsyncDisposable {
 /** How long each step of a drain may take (Redis may be away) before the consumer closes over it; what runs is redelivered. */
 const ABORT_PATIENCE_MS = 10_000
 
+/** Ended at once here for dead workers: each asks Postgres and a backend, and all workers do it. */
+const RECOVERIES_MAX = 8
+
 export function createConsumer(deps: ConsumerDeps): Consumer {
   const { redis, subscriber, workerId, lanes, lockMs = LOCK_MS, sweepMs = SWEEP_MS } = deps
   const log = deps.logger
@@ -98,9 +105,18 @@ export function createConsumer(deps: ConsumerDeps): Consumer {
   let drained: Promise<void> | null = null
   let lastBeatMs: number | null = null
   let begun = 0
-  const takenDeps: TakenDeps = {
+  let recovering = 0
+  let known = { offers: deps.offers?.(), kind: ANY_KIND }
+  const kind = (): WorkerKind => {
+    const offers = deps.offers?.()
+    if (offers !== undefined && (offers !== known.offers || known.kind === ANY_KIND))
+      known = { offers, kind: kindOf(offers) }
+    return known.kind
+  }
+  const takenDeps: TakeDeps = {
     redis,
     workerId,
+    kind,
     onError,
     onBegun: () => fillable.note((begun += 1)),
   }
@@ -143,6 +159,7 @@ export function createConsumer(deps: ConsumerDeps): Consumer {
       running: held,
       lockMs,
       slots: isStopping ? 0 : deps.slots,
+      kind: kind(),
     })
     lastBeatMs = performance.now()
     fence.renewed(
@@ -163,6 +180,19 @@ export function createConsumer(deps: ConsumerDeps): Consumer {
     const held = [...jobs.values()]
     await renewLocks(redis, sources, jobs, lockMs)
     fence.renewed(held, sentMs)
+  }
+
+  /** Ends what dead workers had begun, beside the slots: these may be full for hours. */
+  async function recover(): Promise<void> {
+    for (const source of sources)
+      while (recovering < RECOVERIES_MAX && !fetching.signal.aborted) {
+        const lost = await source.takeLost()
+        if (lost === null) break
+        recovering += 1
+        void tracked(carry(lost, () => undefined))
+          .then(() => source.finish(lost.job, false))
+          .finally(() => (recovering -= 1))
+      }
   }
 
   async function sweepOnce(): Promise<void> {
@@ -186,12 +216,13 @@ export function createConsumer(deps: ConsumerDeps): Consumer {
   function start(): void {
     if (sources.length > 0 || fetching.signal.aborted) return
     control.start()
-    sources = lanes.map((lane) => createLaneSource(redis, { lane, workerId, lockMs }, onError))
+    sources = lanes.map((lane) => createLaneSource(redis, { lane, workerId, lockMs, kind }, onError))
     const loops = [
       every(sweepMs, heartbeat),
       every(sweepMs, sweepOnce),
       every(sweepMs, () => drainOutbox(redis, workerId, deps.onOutbox)),
       every(lockMs / 3, renew),
+      every(sweepMs, recover),
       every(sweepMs, async () => fence.check(running())),
       ...sources.map((source) => fetchLoop(source, fetchingDeps, fetching.signal)),
       ...lanes.map((lane) => handed.serve(lane, fetching.signal)),

@@ -31,9 +31,13 @@ export async function patiently<T>(
 
 const late = (): Error => new Error('Redis timed out: no answer in time')
 
-/** Like `patiently` for a script that answers `ok`, `fenced` or `began`. Throws CofferdamError fenced | conflict. */
-export async function fenced(write: () => Promise<{ code: string }>): Promise<void> {
+/**
+ * Like `patiently` for a script that answers `ok`, `fenced`, `began` or `nobody`. False for `nobody`: nothing was written, and the
+ * execution is still its owner's. Throws CofferdamError fenced | conflict.
+ */
+export async function fenced(write: () => Promise<{ code: string }>): Promise<boolean> {
   const { code } = await patiently(write)
   if (code === 'began') throw new CofferdamError('conflict', 'An execution that began is not put back.')
-  if (code !== 'ok') throw new CofferdamError('fenced')
+  if (code !== 'ok' && code !== 'nobody') throw new CofferdamError('fenced')
+  return code === 'ok'
 }

@@ -1,6 +1,7 @@
 /** A worker's heartbeat: keeps its share of the window and learns what it lost. */
 import type { Redis } from 'ioredis'
 import { KEYS, type Lane } from './keys.ts'
+import { ANY_KIND, type WorkerKind } from './worker-kind.ts'
 import { list, numberOrNull, runCoded, SCRIPTS, text, type Reply } from './scripts.ts'
 
 export interface Pulse {
@@ -13,6 +14,7 @@ export interface Pulse {
   lockMs: number
   /** Slots that it has. */
   slots: number
+  kind: WorkerKind
 }
 
 export interface BeatAnswer {
@@ -26,7 +28,7 @@ export interface BeatAnswer {
 }
 
 export async function beat(redis: Redis, pulse: Pulse): Promise<BeatAnswer> {
-  const { workerId, fillable, slots, interactive, routine, running, lockMs } = pulse
+  const { workerId, fillable, slots, interactive, routine, running, lockMs, kind } = pulse
   const { rest } = await runCoded(redis, SCRIPTS.heartbeat, KEYS.window, [
     workerId,
     fillable,
@@ -35,6 +37,8 @@ export async function beat(redis: Redis, pulse: Pulse): Promise<BeatAnswer> {
     running.length,
     lockMs,
     slots,
+    kind.name,
+    kind.offers,
     ...running.flatMap(({ name }) => name.split(' ')),
   ])
   const dueMs = numberOrNull(rest[2])
@@ -48,7 +52,17 @@ export async function beat(redis: Redis, pulse: Pulse): Promise<BeatAnswer> {
 
 /** Takes the worker out of the window. */
 export async function leave(redis: Redis, workerId: string, lockMs: number): Promise<void> {
-  await runCoded(redis, SCRIPTS.heartbeat, KEYS.window, [workerId, -1, 0, 0, 0, lockMs, 0])
+  await runCoded(redis, SCRIPTS.heartbeat, KEYS.window, [
+    workerId,
+    -1,
+    0,
+    0,
+    0,
+    lockMs,
+    0,
+    ANY_KIND.name,
+    ANY_KIND.offers,
+  ])
 }
 
 const names = (reply: Reply | undefined): Set<string> => new Set(list(reply).map(text))

@@ -35,17 +35,21 @@ export const KEYS = {
   tenant: at('t:'),
   /** hash: tenant → `weight|concurrency|max_queued`, empty where the default holds. */
   limits: at('limits'),
-  /** `<lane>:<tenant>:<agent>` → zset of ids in order of start. */
+  /** `<class>:<tenant>:<agent>` → zset of ids in order of start. A class is a lane and what tells kinds of workers apart (lua/include/kinds.lua). */
   backlog: at('b:'),
-  /** `<lane>:<tenant>` → zset of agents with a backlog, by turn. */
+  /** `<class>:<tenant>` → zset of agents with a backlog, by turn. */
   turns: at('turns:'),
+  /** `<lane>:<tenant>` → set of the classes, besides the lane itself, in which it has a backlog. */
+  classes: at('classes:'),
+  /** `<lane>` → zset of tenants with a backlog, each with score 1. */
+  queued: at('queued:'),
   /** `<tenant>:<key>` → hash of a session: its front and the worker that has its sandbox (lua/include/session.lua). */
   session: at('s:'),
   /** `<tenant>:<key>` → zset of ids that wait behind the front of their session, in order of arrival. */
   sessionQueue: at('sq:'),
   /** `<lane>:<worker>` → zset of ids that only this worker takes, by virtual time. */
   handed: at('handed:'),
-  /** `<lane>` → zset of tenants that may be served, by virtual time. */
+  /** `<lane>:<kind>` → zset of tenants that may be served by workers of a kind, by virtual time. */
   ring: at('ring:'),
   /** `<lane>` → zset of backlog ids by the moment they became due. */
   waiting: at('waiting:'),
@@ -53,9 +57,17 @@ export const KEYS = {
   delayed: at('delayed:'),
   /** `<lane>` → zset of released or running ids by the moment of (re)lease. */
   out: at('out:'),
+  /** hash: `<lane>:<kind>` → how many of `out` are at workers of a kind, or released for them. */
+  outs: at('outs'),
+  /** zset of known kinds of workers, by the last heartbeat of one. */
+  kinds: at('kinds'),
+  /** hash: kind → what its workers offer. */
+  offers: at('offers'),
+  /** hash: need → the kinds that can serve it, and the words of it that tell kinds apart; goes whenever a kind comes or goes. */
+  servers: at('servers'),
   /** zset of parked tenants by the moment they return. */
   parked: at('parked'),
-  /** hash: virtual clock and mean slot seconds per lane, sweep cursors. */
+  /** hash: virtual clock per lane and kind, mean slot seconds per lane, sweep cursors. */
   clock: at('clock'),
   /** counter that orders backlogs. */
   sequence: at('seq'),
@@ -63,11 +75,11 @@ export const KEYS = {
   live: at('live:'),
   /** zset of the live ids of every tenant, likewise. */
   allLive: at('live-all'),
-  /** hash: how many executions may be out, in total and per lane. */
+  /** hash: how many executions may be out, in total and per lane; `<kind>:…` of a kind. */
   window: at('window'),
   /** zset of workers by last heartbeat. */
   beats: at('beats'),
-  /** hash: worker → `fillable slots|interactive|routine|running|lock ms|slots`. */
+  /** hash: worker → `fillable slots|interactive|routine|running|lock ms|slots|kind`. */
   workers: at('workers'),
   /** stream of attempt records that Postgres has not got yet. */
   outbox: at('outbox'),

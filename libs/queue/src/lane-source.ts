@@ -9,11 +9,14 @@ import type { Redis } from 'ioredis'
 import { QUEUE_BOUNDS } from './bounds.ts'
 import { KEYS, TAG, type Lane } from './keys.ts'
 import { runCoded, SCRIPTS, text, type Reply } from './scripts.ts'
+import type { WorkerKind } from './worker-kind.ts'
 
 /** A stalled job is redelivered for ever: what happens to it is decided from our own record. */
 const MAX_STALLED = 1_000_000
 /** Seconds of one blocking fetch. */
 const BLOCK_SECONDS = 5
+/** A fetch that is not answered so long after its time is stuck: a broken connection can swallow it. */
+const STUCK_MS = 1000
 
 /** A BullMQ job of a release, locked by `token`. */
 export interface LaneJob {
@@ -35,6 +38,8 @@ export interface LaneSource {
   wait(): Promise<void>
   /** The next job; null when there is none, or after `stop`. */
   take(): Promise<TakenJob | null>
+  /** The next job whose worker died after its program began; null when there is none. It needs no slot. */
+  takeLost(): Promise<TakenJob | null>
   /** Ends the job; takes the lane's next one when `andNext` and there is one. Never rejects. */
   finish(job: LaneJob, andNext: boolean): Promise<TakenJob | null>
   wakeAnother(): Promise<void>
@@ -47,7 +52,7 @@ export interface LaneSource {
 
 export function createLaneSource(
   redis: Redis,
-  { lane, workerId, lockMs }: { lane: Lane; workerId: string; lockMs: number },
+  { lane, workerId, lockMs, kind }: { lane: Lane; workerId: string; lockMs: number; kind: () => WorkerKind },
   onError: (error: unknown) => void,
 ): LaneSource {
   const worker = new Worker(lane, null, {
@@ -67,6 +72,9 @@ export function createLaneSource(
   redis.hset(`${KEYS.bull}${lane}:meta`, 'opts.maxLenEvents', QUEUE_BOUNDS.bullEvents).catch(onError)
   worker.startStalledCheckTimer().catch(onError)
   const backend = worker.getBackend()
+  const mark = `${KEYS.bull}${lane}:marker`
+  /** Where workers of one kind are woken while there are several (lua/include/run-queue.lua). */
+  const ownMark = (): string => (kind().name === '' ? mark : `${mark}:${kind().name}`)
   let takes = 0
   let stopped = false
 
@@ -79,6 +87,7 @@ export function createLaneSource(
       andNext && !stopped ? 1 : 0,
       workerId,
       lockMs,
+      kind().name,
     ])
 
   const takenOf = (rest: Reply[], token: string): TakenJob => ({
@@ -97,7 +106,7 @@ export function createLaneSource(
     async wait() {
       if (stopped) return
       try {
-        await backend.waitForJob(BLOCK_SECONDS)
+        await marked(backend, [mark, ownMark()])
       } catch (error) {
         if (stopped) return
         // As BullMQ's own loop does: a Sentinel that is asked meanwhile can leave this connection closed.
@@ -112,6 +121,13 @@ export function createLaneSource(
       if (code === 'limited') return await fetchByBullmq(token)
       return code === 'taken' ? takenOf(rest, token) : null
     },
+    async takeLost() {
+      if (stopped) return null
+      const token = `${worker.id}:lost:${(takes += 1)}`
+      const args = [lane, token, workerId, kind().name, lockMs]
+      const { code, rest } = await runCoded(redis, SCRIPTS.takeLost, KEYS.window, args)
+      return code === 'taken' ? takenOf(rest, token) : null
+    },
     async finish({ jobId, token }, andNext) {
       try {
         const { code, rest } = await next(jobId, token, andNext)
@@ -123,7 +139,7 @@ export function createLaneSource(
       }
     },
     async wakeAnother() {
-      await redis.zadd(`${KEYS.bull}${lane}:marker`, 0, '0')
+      await redis.multi().zadd(mark, 0, '0').zadd(ownMark(), 0, '0').exec()
     },
     async renew(held) {
       if (held.length === 0) return []
@@ -142,5 +158,26 @@ export function createLaneSource(
     async close() {
       await worker.close(true)
     },
+  }
+}
+
+type Blocking = ReturnType<Worker['getBackend']>
+
+/** Resolves when one of the marks is set, which it takes away, or after the block time. BullMQ's own wait knows one mark only. */
+async function marked(backend: Blocking, [first, second]: readonly [string, string]): Promise<void> {
+  // BullMQ types it for every client that it knows; ours is ioredis.
+  const client = (await backend.blockingClient) as Pick<Redis, 'bzpopmin'> | undefined
+  if (client === undefined) throw new Error('BullMQ has no blocking connection')
+  const popped = client.bzpopmin(first, second, BLOCK_SECONDS)
+  // When it is late, its answer is for nobody.
+  popped.catch(() => undefined)
+  const late = Promise.withResolvers<'late'>()
+  const timer = setTimeout(() => late.resolve('late'), BLOCK_SECONDS * 1000 + STUCK_MS)
+  try {
+    if ((await Promise.race([popped, late.promise])) !== 'late') return
+    await backend.disconnectBlocking(false)
+    await backend.reconnectBlocking()
+  } finally {
+    clearTimeout(timer)
   }
 }

@@ -21,7 +21,8 @@ export interface Ownership {
   /** Another worker has it. */
   lose(why: string): void
   /**
-   * After `flush`, ends it by `write`, an idempotent script that answers `ok`, `fenced` or `began`; tried again while Redis is away.
+   * After `flush`, ends it by `write`, an idempotent script that answers `ok`, `fenced` or `began`; tried again while Redis is away. With
+   * the answer `nobody` it stays ours.
    * Throws CofferdamError fenced | conflict | queue_unavailable.
    */
   finish(flush: () => Promise<void>, write: () => Promise<{ code: string }>): Promise<void>
@@ -44,12 +45,11 @@ export function createOwnership(): Ownership {
   const last = async (write: () => Promise<{ code: string }>): Promise<void> => {
     if (over) throw new CofferdamError('fenced', 'This attempt was settled or put back already.')
     try {
-      await fenced(write)
+      over = await fenced(write)
     } catch (error) {
       if (isCofferdamError(error) && error.code === 'fenced') lose('another worker owns this execution')
       throw error
     }
-    over = true
   }
 
   return {

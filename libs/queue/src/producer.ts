@@ -34,6 +34,7 @@
 import { randomUUID } from 'node:crypto'
 import {
   CofferdamError,
+  needOf,
   newExecutionId,
   type Accepted,
   type ExecutionId,
@@ -160,6 +161,7 @@ export function createProducer({
       request.session?.key ?? '',
       request.callback_url ?? '',
       ofLife,
+      needOf(request),
     ])
     if (awaitReply) enqueued.catch(() => replies.forget(id))
     const { code, rest } = await enqueued

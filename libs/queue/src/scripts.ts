@@ -52,6 +52,8 @@ const CONSTANTS = {
   priority_max: QUEUE_BOUNDS.priorityMax,
   window_factor: QUEUE_BOUNDS.windowFactor,
   overdue: QUEUE_BOUNDS.overdueMs,
+  kind_patience: QUEUE_BOUNDS.kindPatienceMs,
+  needs_max: QUEUE_BOUNDS.needsMax,
   bull_events: QUEUE_BOUNDS.bullEvents,
 }
 
@@ -110,6 +112,7 @@ export const SCRIPTS = {
   take: load('take'),
   takeHanded: load('take-handed'),
   next: loadTogether('next'),
+  takeLost: load('take-lost'),
   begin: loadTogether('begin'),
   handover: loadTogether('handover'),
   append: load('append'),

@@ -9,6 +9,12 @@ import type { LaneJob } from './lane-source.ts'
 import { hydrate } from './request-blobs.ts'
 import { numberOrNull, runCoded, SCRIPTS, text, type Reply } from './scripts.ts'
 import { createTaken, type HeldExecution, type TakenDeps } from './taken.ts'
+import type { WorkerKind } from './worker-kind.ts'
+
+export interface TakeDeps extends TakenDeps {
+  /** What this worker can serve now. */
+  kind: () => WorkerKind
+}
 
 /**
  * Takes the execution of a job, unless that was done along with it (`reply`). Null when the job is stale (ended, put back or released again since), or when the
@@ -17,13 +23,13 @@ import { createTaken, type HeldExecution, type TakenDeps } from './taken.ts'
  */
 export async function take(
   job: LaneJob,
-  deps: TakenDeps,
+  deps: TakeDeps,
   reply: Reply[] | null = null,
 ): Promise<HeldExecution | null> {
   const { id, release } = releaseOf(job.jobId)
   if (reply !== null) return await ownedOf(id as ExecutionId, job, reply, deps)
   const { code, rest } = await patiently(() =>
-    runCoded(deps.redis, SCRIPTS.take, KEYS.record + id, [id, release, deps.workerId]),
+    runCoded(deps.redis, SCRIPTS.take, KEYS.record + id, [id, release, deps.workerId, deps.kind().name]),
   )
   return code === 'taken' ? await ownedOf(id as ExecutionId, job, rest, deps) : null
 }
@@ -38,11 +44,12 @@ export type HandedAnswer = { code: 'taken'; held: HeldExecution | null } | { cod
  * Takes the next execution out of this worker's hand. Not repeated when Redis goes away: an execution whose answer was
  * lost is not reported by any heartbeat, and the sweep gives it out again after the lock time.
  */
-export async function takeHanded(lane: Lane, turn: HandedTurn, deps: TakenDeps): Promise<HandedAnswer> {
+export async function takeHanded(lane: Lane, turn: HandedTurn, deps: TakeDeps): Promise<HandedAnswer> {
   const { code, rest } = await runCoded(deps.redis, SCRIPTS.takeHanded, KEYS.window, [
     deps.workerId,
     lane,
     turn,
+    deps.kind().name,
   ])
   if (code !== 'taken') return { code: code === 'later' ? 'later' : 'none' }
   const id = text(rest[11]) as ExecutionId

@@ -86,6 +86,11 @@ export interface Taken {
   defer(untilMs: number, why: string): Promise<void>
   /** Put back un-begun; it alone waits until `untilMs`, then it is next in line of its agent. Throws like settle. */
   putOff(untilMs: number, why: string): Promise<void>
+  /**
+   * Put back un-begun for a worker that has what it needs; false when no other worker of the fleet has (`needOf` of the contract), and it
+   * still is this worker's to refuse. Workers that left less than a minute ago count: they may be back. Throws like settle.
+   */
+  route(need: string): Promise<boolean>
   /** Put back un-begun, next in line of its agent; repeating it is harmless. Throws like settle, `conflict` after begin. */
   giveBack(): Promise<void>
 }
@@ -148,8 +153,8 @@ export function createTaken({ job, ...facts }: TakenFacts, deps: TakenDeps): Hel
     )
 
   const requeue = (
-    mode: 'retry' | 'defer' | 'later' | 'back',
-    { slotMs = 0, waitMs = 0, notice = '', record = '' },
+    mode: 'retry' | 'defer' | 'later' | 'back' | 'route',
+    { slotMs = 0, waitMs = 0, notice = '', record = '', need = '' },
   ): Promise<void> => {
     if (began && mode !== 'retry')
       return Promise.reject(new CofferdamError('conflict', 'An execution that began is not put back.'))
@@ -161,6 +166,7 @@ export function createTaken({ job, ...facts }: TakenFacts, deps: TakenDeps): Hel
       Math.round(waitMs),
       notice === '' ? '' : noticeTail(notice),
       record,
+      need,
     ])
   }
 
@@ -214,6 +220,10 @@ export function createTaken({ job, ...facts }: TakenFacts, deps: TakenDeps): Hel
       }),
     defer: (untilMs, why) => requeue('defer', { waitMs: Math.max(0, untilMs - nowMs()), notice: why }),
     putOff: (untilMs, why) => requeue('later', { waitMs: Math.max(0, untilMs - nowMs()), notice: why }),
+    async route(need) {
+      await requeue('route', { need, notice: 'Waits for a worker that can run it.' })
+      return owned.over
+    },
     giveBack: async () => {
       if (givenBack) return
       await requeue('back', {})

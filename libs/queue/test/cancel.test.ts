@@ -1,6 +1,7 @@
 import { StopReason, type AttemptRecord, type ExecutionId } from '@cofferdam/contract'
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest'
 import { beat } from '../src/heartbeat.ts'
+import { ANY_KIND } from '../src/worker-kind.ts'
 import { endWith, gate, recordOf, requestOf, SANDBOX_INFO, sandboxRef } from './fixtures.ts'
 import { startBench, type Bench } from './support.ts'
 
@@ -21,6 +22,7 @@ const openWindow = () =>
     routine: 1,
     running: [],
     lockMs: 60_000,
+    kind: ANY_KIND,
   })
 
 const outboxRecords = async (): Promise<AttemptRecord[]> =>

@@ -11,7 +11,9 @@ afterAll(() => bench[Symbol.asyncDispose]())
 /** Keys that stay for ever, each of a bounded size. */
 const STANDING = [
   '{cofferdam}:clock',
+  '{cofferdam}:kinds',
   '{cofferdam}:limits',
+  '{cofferdam}:offers',
   '{cofferdam}:outbox',
   '{cofferdam}:seq',
   '{cofferdam}:window',

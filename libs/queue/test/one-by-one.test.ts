@@ -107,7 +107,7 @@ function enqueue({
 }
 
 const next = (lane: string, job: string, at: number): Call =>
-  run('next', KEYS.window, [lane, job, `token:${job === '' ? at : job}`, 1, 'wrk_1', 60_000])
+  run('next', KEYS.window, [lane, job, `token:${job === '' ? at : job}`, 1, 'wrk_1', 60_000, ''])
 
 interface Held {
   id: string

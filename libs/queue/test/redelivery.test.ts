@@ -113,6 +113,37 @@ describe('an execution whose worker was killed', () => {
   })
 })
 
+describe('a worker whose slots are all taken', () => {
+  it('ends what a dead worker had begun all the same, and leaves what had not begun for a free slot', async () => {
+    const producer = bench.producer()
+    const begun = await takeAndDie('begun', () => producer.put(requestOf()))
+    const taken = await takeAndDie('taken', () => producer.put(requestOf()))
+    const full = gate()
+    const over = gate()
+    bench.consumer({
+      slots: 1,
+      lockMs: LOCK_MS,
+      async process(held) {
+        if (held.interrupted !== null) return endWith('worker_lost')(held)
+        if (held.executionId === taken.id) return endWith('ok')(held)
+        full.open()
+        await over.opened
+        await endWith('ok')(held)
+      },
+    })
+    const long = await producer.put(requestOf({ priority: 9 }), { awaitReply: true })
+    await full.opened
+    expect(await producer.wait(begun.id, { timeoutMs: 30_000 })).toMatchObject({ ending: 'worker_lost' })
+    await vi.waitFor(
+      async () => expect(await producer.get(taken.id)).toMatchObject({ status: 'queued' }),
+      20_000,
+    )
+    over.open()
+    expect(await producer.wait(long.execution_id, { timeoutMs: 30_000 })).toMatchObject({ ok: true })
+    expect(await producer.wait(taken.id, { timeoutMs: 30_000 })).toMatchObject({ ok: true, attempt: 1 })
+  })
+})
+
 describe('a lost job', () => {
   it('is added again by the sweep', async () => {
     const producer = bench.producer()

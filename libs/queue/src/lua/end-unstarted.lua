@@ -14,7 +14,7 @@
 --- @include pick
 --- @include ending
 local id = ARGV[1]
-local x = redis.call('HMGET', KEYS[1], 's', 't', 'a', 'l', 'at', 'est', 'sk', 'hd', 'pre', 'bg', 'd', 'cb', 'eq', 'wc')
+local x = redis.call('HMGET', KEYS[1], 's', 't', 'a', 'l', 'at', 'est', 'sk', 'hd', 'pre', 'bg', 'd', 'cb', 'eq', 'wc', 'k')
 local state, tenant, lane = x[1], x[2], x[4]
 if not state then return { 'not_found' } end
 if state == 'ended' then return { 'ended' } end
@@ -38,9 +38,9 @@ if state == 'delayed' then
   redis.call('HINCRBY', K.tenant .. tenant, 'd', -1)
 elseif state == 'queued' then
   leave_queue(lane, tenant, x[3], id, x[7], x[8])
-  if x[9] then charge(lane, tenant, -tonumber(x[9]) / limits_of(tenant)) end
+  if x[9] then charge(lane, tenant, x[15], -tonumber(x[9]) / limits_of(tenant)) end
 else
-  slot_free(lane, tenant, id, tonumber(x[6]))
+  slot_free(lane, tenant, id, x[15], tonumber(x[6]))
 end
 session_leave(x[7], id)
 forget_if_idle(tenant)

@@ -3,7 +3,7 @@
 -- ARGV     1 id, 2 tenant, 3 agent, 4 lane, 5 priority 0..9, 6 delay ms, 7 request JSON, 8 traceparent or '',
 --          9 '<tenant>:<sha256 of the idempotency key>' or '', 10 body hash, 11 reply channel or '', 12 session key or '',
 --          13 callback URL or '', 14 life of the server that its caller knew, or '': sent again after a restart it names the one before, so
---          that whoever takes it looks for what was done of it in that
+--          that whoever takes it looks for what was done of it in that, 15 what it needs of a worker (include/kinds.lua), or ''
 -- Returns  {'accepted' | 'duplicate', id, status, position, eta_ms or -1}
 --          {'conflict', id of the other execution} | {'full', waiting, limit, ms until there is room or -1}
 -- Invariants: one idempotency key names one execution; repeating a call changes nothing; a refused call writes nothing; a tenant never has more
@@ -56,12 +56,12 @@ end
 
 local weight, concurrency, max_queued = limits_of(tenant)
 local waiting, state = 0, around and around.tenants[tenant]
-if not state then waiting, state = waiting_of(tenant, lane) end
+if not state then waiting, state = waiting_of(tenant, lane, known_kinds()[1]) end
 local calm, room = false, false
 if delay == 0 and waiting == 0 and (sk == '' or redis.call('HEXISTS', K.session .. sk, 'f') == 0) then
   calm = around or nobody_waits(now)
-  if calm or redis.call('EXISTS', K.ring .. lane) == 0 then
-    around = around or read_lane(lane)
+  if calm or not anybody_waits_in(lane) then
+    around = around or read_lane(lane, ARGV[15])
     room = not state.is_parked and state.outstanding < concurrency and around.free > 0
   end
 end
@@ -69,7 +69,7 @@ if not room or sk ~= '' then write_now() end
 if waiting >= max_queued and not room then
   return { 'full', waiting, max_queued, waiting == 0 and 0 or forecast_room(tenant, now) }
 end
-local at_once = room and sk == '' and calm
+local at_once = room and sk == '' and calm and are_kinds_alike()
 
 local sequence = count_later(K.sequence)
 local score = score_of(tonumber(ARGV[5]), sequence)
@@ -84,6 +84,8 @@ note('rel', at_once and 1 or 0)
 if at_once then note('est', release_at_once(around, tenant, id, state, weight, now)) end
 if channel ~= '' then note('wc', channel) end
 if sk ~= '' then note('sk', sk) end
+if at_once then note('k', around.kind) end
+if ARGV[15] and ARGV[15] ~= '' then note('nd', ARGV[15]) end
 if ARGV[14] and ARGV[14] ~= '' then note('life', ARGV[14]) end
 if ARGV[13] and ARGV[13] ~= '' then note('cb', ARGV[13]) end
 redis.call('HSET', KEYS[1], unpack(record))

@@ -1,34 +1,34 @@
 -- Purpose: a worker is through with a BullMQ job, or has a slot: the job ends, and the lane's next one is fetched and taken in the same step.
 -- KEYS[1]  any key of the tag (routing)
 -- ARGV     1 lane, 2 job that ends, or '', 3 token of its lock and of the next one's, 4 '1' to take the next one, 5 worker,
---          6 lock milliseconds
+--          6 lock milliseconds, 7 kind of the worker
 -- Returns  {'taken', …as take.lua} with the job behind it | {'none'} | {'limited'} when no job ends, and BullMQ has to fetch
--- Invariants: those of take.lua; stale jobs on the way end. An execution whose answer is lost is redelivered when its
+-- Invariants: those of take.lua; what the worker's kind cannot serve is left for others; stale jobs on the way end. An execution whose answer is lost is redelivered when its
 --          lock ran out, as one whose worker died.
--- Complexity: O(log n + active jobs of the lane), times C.promote_max at most for stale ones.
+-- Complexity: O(log n + active jobs of the lane + jobs in front for other kinds), times C.promote_max at most for stale ones.
 --- @include clock
 --- @include own
 --- @include run-queue
-local lane, token, worker = ARGV[1], ARGV[3], ARGV[5]
+local lane, token, worker, kind = ARGV[1], ARGV[3], ARGV[5], ARGV[7]
 if ARGV[2] ~= '' then job_end(lane, ARGV[2], token) end
 if ARGV[4] ~= '1' then return job_none(lane) end
 for _ = 1, C.promote_max do
-  local job, was_fetched = job_next(lane)
+  local job = job_next(lane, kind)
   if job == false and ARGV[2] == '' then return { 'limited' } end
   if not job then return job_none(lane) end
   local id, release = string.match(job, '^([^.]*)%.?(%d*)$')
   local x = read_for_take(id)
   if is_current(x, release == '' and '1' or release) then
     local now = now_ms()
-    job_lock(lane, job, worker, token, ARGV[6], now, was_fetched)
-    local reply = own(id, x, worker, now, false)
+    job_lock(lane, job, worker, kind, token, ARGV[6], now, false)
+    local reply = own(id, x, worker, kind, now, false)
     reply[#reply + 1] = job
     return reply
   end
   redis.call('DEL', K.bull .. lane .. ':' .. job)
 end
 -- Behind so many stale ones there may be others: somebody looks again.
-job_mark(lane)
+job_mark(lane, kind)
 return job_none(lane)
 --- @end
 write_now()

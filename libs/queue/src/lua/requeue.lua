@@ -4,7 +4,9 @@
 --          6 JSON of the `notice` event after its at_ms, or '', 7 attempt record JSON for the outbox, or ''
 --          retry: this attempt is over; the next number runs later.   defer: did not begin, tenant parked.
 --          back:  did not begin, another worker runs it.              later: did not begin, it alone is delayed.
--- Returns  {'ok'} | {'fenced'} | {'began'} (only `retry` may follow `begin`)
+--          route: did not begin, and needs what its owner has not (8: what it needs, include/kinds.lua).
+-- Returns  {'ok'} | {'fenced'} | {'began'} (only `retry` may follow `begin`) | {'nobody'} (route: no other kind has what it needs; it is
+--          still its owner's)
 -- Invariants: what an earlier owner began (`bg`) stays until `retry` or `settle`, so the next owner still sees it.
 --          Keeps its place in the order (same score, its agent is next). Only `retry` uses up the attempt and
 --          charges the slot; the others return the charge in full. Repeating it answers ok until it is taken again.
@@ -14,11 +16,17 @@
 --- @include pick
 --- @include ending
 local id, mode = ARGV[1], ARGV[3]
-local x = redis.call('HMGET', KEYS[1], 's', 'f', 't', 'a', 'l', 'sc', 'est', 'at', 'bg', 'd', 'eq')
+local x = redis.call('HMGET', KEYS[1], 's', 'f', 't', 'a', 'l', 'sc', 'est', 'at', 'bg', 'd', 'eq', 'k')
 if x[2] ~= ARGV[2] then return { 'fenced' } end
 if x[1] == 'queued' or x[1] == 'released' or x[1] == 'delayed' then return { 'ok' } end
 if x[1] ~= 'running' then return { 'fenced' } end
 if mode ~= 'retry' and x[9] and tostring(cjson.decode(x[9]).fence) == ARGV[2] then return { 'began' } end
+if mode == 'route' then
+  local has_other = false
+  for kind in pairs(servers_of(ARGV[8]).kinds or {}) do has_other = has_other or kind ~= x[12] end
+  if not has_other then return { 'nobody' } end
+  redis.call('HSET', KEYS[1], 'nd', ARGV[8])
+end
 local now = now_ms()
 local tenant, lane = x[3], x[5]
 local used
@@ -48,7 +56,7 @@ if mode == 'later' then
 else
   backlog_push(lane, tenant, x[4], id, tonumber(x[6]), now, mode ~= 'retry')
 end
-slot_free(lane, tenant, id, tonumber(x[7]), used)
+slot_free(lane, tenant, id, x[12], tonumber(x[7]), used)
 if ARGV[7] ~= '' then redis.call('XADD', K.outbox, '*', 'r', ARGV[7]) end
 if ARGV[6] ~= '' then append_event(id, string.format('{"type":"notice","at_ms":%.0f,', now) .. ARGV[6], x[11]) end
 pick(now)

@@ -3,7 +3,7 @@
 -- ARGV     1 milliseconds during which no other worker sweeps, 2 lock milliseconds
 -- Returns  {'swept', {id, {fields of its lost owner}} of each that ran, overdue ids} | {'skipped'}
 -- Invariants: an execution in `out` that BullMQ does not know is added again after C.lost_release, so a process that
---          ended without settling only costs time.
+--          ended without settling only costs time. One that was taken goes to those whose worker died (take-lost.lua).
 -- Complexity: O(C.sweep_max) per lane and call; a cursor walks over the rest.
 --- @include clock
 --- @include pick
@@ -18,7 +18,7 @@ for _, lane in ipairs({ 'interactive', 'routine' }) do
   for i = 1, #page, 2 do
     local id = page[i]
     if tonumber(page[i + 1]) < now - C.lost_release then
-      local x = redis.call('HMGET', K.record .. id, 's', 'rel', 'dw')
+      local x = redis.call('HMGET', K.record .. id, 's', 'rel', 'dw', 'k')
       -- Taken from a hand: no BullMQ job carries it, its lock is renewed by its owner's heartbeats.
       local held = x[1] == 'running' and x[3] and now - tonumber(x[3]) < tonumber(ARGV[2])
       if not held and (x[1] == 'released' or x[1] == 'running') then
@@ -28,7 +28,7 @@ for _, lane in ipairs({ 'interactive', 'routine' }) do
             lost[#lost + 1] = { id, redis.call('HMGET', K.record .. id, 'req', 'at', 'eq', 'tk', 'w', 'bg', 'f') }
           end
           redis.call('ZADD', out, now, id)
-          job_add(lane, id, x[2], 1, now)
+          if x[1] == 'running' then job_add_lost(lane, id, x[2], now) else job_add(lane, id, x[2], x[4], 1, now) end
         end
       elseif not held then
         redis.call('ZREM', out, id)

@@ -1,10 +1,12 @@
 --- @include ring
--- Backlog of an agent: zset of ids, lowest score first. Higher priority first, then first come first served.
+-- Backlog of an agent in a class: zset of ids, lowest score first. Higher priority first, then first come first served.
 -- 2^45 sequence numbers per priority keep every score exact in a double (10 * 2^45 < 2^53).
 
 local function score_of(priority, sequence)
   return (9 - priority) * 35184372088832 + sequence
 end
+
+local function backlog_of(class, tenant, agent) return K.backlog .. class .. ':' .. tenant .. ':' .. agent end
 
 -- Counts a waiting execution, wherever it waits (backlog, behind its session, in a worker's hand): depth limit,
 -- lane figures and the overdue check read these counts.
@@ -19,17 +21,39 @@ local function wait_ends(lane, tenant, id)
   redis.call('ZREM', K.waiting .. lane, id)
 end
 
+-- The class in which a waiting execution stands (`c` of its record; left out where it is the lane).
+local function class_enter(lane, tenant, id)
+  if are_kinds_alike() then return lane end
+  local class = class_of(lane, redis.call('HGET', K.record .. id, 'nd'))
+  if class ~= lane then
+    redis.call('HSET', K.record .. id, 'c', class)
+    redis.call('SADD', K.classes .. lane .. ':' .. tenant, class)
+  end
+  return class
+end
+
+-- An agent has its turn once for all classes of the tenant.
+local function turn_of(lane, tenant, agent)
+  for _, class in ipairs(classes_of(lane, tenant)) do
+    local turn = redis.call('ZSCORE', K.turns .. class .. ':' .. tenant, agent)
+    if turn then return turn end
+  end
+  return redis.call('HINCRBY', K.tenant .. tenant, 'turn', 1)
+end
+
 -- Puts a waiting id into its backlog. A new agent queues up behind the others of its tenant; with `first` it is
 -- next (its turn was used up by an execution that did not run).
 local function backlog_place(lane, tenant, agent, id, score, first)
-  redis.call('ZADD', K.backlog .. lane .. ':' .. tenant .. ':' .. agent, score, id)
-  local turns = K.turns .. lane .. ':' .. tenant
+  local class = class_enter(lane, tenant, id)
+  local turns = K.turns .. class .. ':' .. tenant
   if first then
     local head = redis.call('ZRANGE', turns, 0, 0, 'WITHSCORES')
     redis.call('ZADD', turns, (tonumber(head[2]) or 0) - 1, agent)
   elseif not redis.call('ZSCORE', turns, agent) then
-    redis.call('ZADD', turns, redis.call('HINCRBY', K.tenant .. tenant, 'turn', 1), agent)
+    redis.call('ZADD', turns, turn_of(lane, tenant, agent), agent)
   end
+  redis.call('ZADD', backlog_of(class, tenant, agent), score, id)
+  redis.call('ZADD', K.queued .. lane, 1, tenant)
   ring_enter(lane, tenant)
 end
 
@@ -38,13 +62,59 @@ local function backlog_push(lane, tenant, agent, id, score, now, first)
   backlog_place(lane, tenant, agent, id, score, first)
 end
 
+-- An agent without a backlog in a class has no turn in it, and a class without turns is gone.
+local function class_trim(lane, class, tenant, agent)
+  if redis.call('EXISTS', backlog_of(class, tenant, agent)) == 1 then return end
+  local turns = K.turns .. class .. ':' .. tenant
+  redis.call('ZREM', turns, agent)
+  if redis.call('EXISTS', turns) == 1 then return end
+  if class ~= lane then redis.call('SREM', K.classes .. lane .. ':' .. tenant, class) end
+  ring_trim(lane, tenant)
+end
+
 -- Takes an id out of its backlog; false when it was not there.
 local function backlog_remove(lane, tenant, agent, id)
-  local backlog = K.backlog .. lane .. ':' .. tenant .. ':' .. agent
-  if redis.call('ZREM', backlog, id) == 0 then return false end
-  if redis.call('EXISTS', backlog) == 0 then
-    redis.call('ZREM', K.turns .. lane .. ':' .. tenant, agent)
-    if redis.call('EXISTS', K.turns .. lane .. ':' .. tenant) == 0 then ring_leave(lane, tenant) end
-  end
+  local class = redis.call('HGET', K.record .. id, 'c')
+  if class then redis.call('HDEL', K.record .. id, 'c') end
+  class = class or lane
+  if redis.call('ZREM', backlog_of(class, tenant, agent), id) == 0 then return false end
+  class_trim(lane, class, tenant, agent)
   return true
+end
+
+-- The next execution of a tenant that a kind can serve: of the agent whose turn it is, the one that comes first. Nil when there is none.
+-- O(classes of the tenant * log n).
+local function backlog_next(lane, tenant, kind)
+  local best
+  for _, class in ipairs(classes_of(lane, tenant)) do
+    if serves(kind, need_of_class(class)) then
+      local agent, turn = unpack(redis.call('ZRANGE', K.turns .. class .. ':' .. tenant, 0, 0, 'WITHSCORES'))
+      local id, score = unpack(redis.call('ZRANGE', backlog_of(class, tenant, agent), 0, 0, 'WITHSCORES'))
+      turn, score = tonumber(turn), tonumber(score)
+      if not best or turn < best.turn or turn == best.turn and score < best.score then
+        best = { class = class, agent = agent, turn = turn, id = id, score = score }
+      end
+    end
+  end
+  return best
+end
+
+-- Takes what backlog_next found, and lets the agent's turn pass in every class. The caller trims the rings (ring_trim).
+local function backlog_take(lane, tenant, head)
+  local agent, backlog = head.agent, backlog_of(head.class, tenant, head.agent)
+  redis.call('ZREM', backlog, head.id)
+  if head.class ~= lane then redis.call('HDEL', K.record .. head.id, 'c') end
+  local next_turn
+  for _, class in ipairs(classes_of(lane, tenant)) do
+    local turns = K.turns .. class .. ':' .. tenant
+    if redis.call('EXISTS', backlog_of(class, tenant, agent)) == 1 then
+      next_turn = next_turn or redis.call('HINCRBY', K.tenant .. tenant, 'turn', 1)
+      redis.call('ZADD', turns, next_turn, agent)
+    elseif class == head.class then
+      redis.call('ZREM', turns, agent)
+      if class ~= lane and redis.call('EXISTS', turns) == 0 then
+        redis.call('SREM', K.classes .. lane .. ':' .. tenant, class)
+      end
+    end
+  end
 end

@@ -1,15 +1,29 @@
 --- @include status
 --- @include session
+--- @include run-queue
 --- @include rivals
 -- Where a waiting execution stands: executions expected to start before it, and milliseconds until it starts.
 -- Estimates from the scheduler's state, O(C.rivals_max * log n): agents of the tenant take turns, and the tenant's
--- virtual time at its turn says which of the others come before (rivals.lua). Tenants at their concurrency are
+-- virtual time at its turn says which of the others come before (rivals.lua), at the kinds of workers that can serve it. Tenants at their concurrency are
 -- left out, and what comes later is not foreseen. The ETA is -1 (unknown) while no worker serves the lane. The
 -- lane's slots are those that workers can fill: one whose memory is the bottleneck reports fewer (heartbeat.lua).
 local forecast
 
 local function slots_of_lane(lane)
   return (tonumber(redis.call('HGET', K.window, lane)) or 0) / C.window_factor
+end
+
+-- Slots of a lane at the kinds that can serve a need, and these kinds.
+local function slots_for(lane, need)
+  local slots, kinds = 0, {}
+  for _, kind in ipairs(known_kinds()) do
+    local window = serves(kind, need) and window_of(kind, lane) or 0
+    if window > 0 then
+      slots = slots + window / C.window_factor
+      kinds[#kinds + 1] = kind
+    end
+  end
+  return slots, kinds
 end
 
 -- Seconds from one start to the next on a lane whose slots are taken: something starts whenever one of those that run ends, each of
@@ -65,11 +79,13 @@ forecast = function(lane, tenant, agent, id, now, sk, worker)
   if worker then return forecast_in_hand(lane, id, worker, now) end
   local behind = sk and sk ~= '' and redis.call('ZRANK', K.session_queue .. sk, id)
   if behind then return forecast_in_session(lane, tenant, behind, sk, now) end
-  local backlog = K.backlog .. lane .. ':' .. tenant .. ':' .. agent
+  local x = redis.call('HMGET', K.record .. id, 'c', 'nd')
+  local class = x[1] or lane
+  local backlog = backlog_of(class, tenant, agent)
   local rank = redis.call('ZRANK', backlog, id)
   if not rank then return 0, 0 end
-  local turns = K.turns .. lane .. ':' .. tenant
-  local s = redis.call('HMGET', K.tenant .. tenant, 'q:' .. lane, 'avg', 'park', 'n', 'vt:' .. lane)
+  local turns = K.turns .. class .. ':' .. tenant
+  local s = redis.call('HMGET', K.tenant .. tenant, 'q:' .. lane, 'avg', 'park', 'n')
   local queued = tonumber(s[1]) or 0
   local weight, concurrency = limits_of(tenant)
 
@@ -78,19 +94,23 @@ forecast = function(lane, tenant, agent, id, now, sk, worker)
   local before_in_tenant = rank + math.min(others_of_tenant, rank * (redis.call('ZCARD', turns) - 1) + turn)
 
   local own = average_of(s[2], lane)
-  local in_ring = redis.call('ZSCORE', K.ring .. lane, tenant)
-  local clock = tonumber(redis.call('HGET', K.clock, 'v:' .. lane)) or 0
-  local v = (tonumber(in_ring) or math.max(clock, tonumber(s[5]) or 0)) + before_in_tenant * own / weight
-  local before_in_lane, seconds_in_lane = rivals_before(lane, tenant, v, in_ring and before_in_tenant > 0)
-  local ready = redis.call('ZCARD', K.bull .. lane .. ':prioritized') + redis.call('LLEN', K.bull .. lane .. ':wait')
+  local slots, kinds = slots_for(lane, x[2])
+  -- What any of several kinds can serve goes where the least is before it.
+  local before_in_lane, seconds_in_lane
+  for _, kind in ipairs(#kinds > 0 and kinds or known_kinds()) do
+    local v = turn_at(lane, tenant, kind) + before_in_tenant * own / weight
+    local in_ring = redis.call('ZSCORE', ring_of(lane, kind), tenant)
+    local count, length = rivals_before(lane, kind, tenant, v, in_ring and before_in_tenant > 0)
+    if not seconds_in_lane or length < seconds_in_lane then before_in_lane, seconds_in_lane = count, length end
+  end
+  local ready = jobs_waiting(lane)
   local position = before_in_tenant + math.floor(before_in_lane + 0.5) + ready
 
-  local slots = slots_of_lane(lane)
   if slots == 0 then return position, -1 end
   local lane_mean = average_of(false, lane)
   local over = (tonumber(s[4]) or 0) + before_in_tenant + 1 - concurrency
   local seconds = math.max(
-    (before_in_tenant * own + seconds_in_lane + (ready + 1) * lane_mean) / slots,
+    (before_in_tenant * own + seconds_in_lane + (ready * slots / slots_of_lane(lane) + 1) * lane_mean) / slots,
     math.max(0, over) * own / concurrency
   )
   return position, math.ceil(math.max(seconds * 1000, (tonumber(s[3]) or now) - now))
@@ -100,11 +120,12 @@ end
 local function forecast_room(tenant, now)
   local first = -1
   for _, lane in ipairs({ 'interactive', 'routine' }) do
-    local agent = redis.call('ZRANGE', K.turns .. lane .. ':' .. tenant, 0, 0)[1]
-    local id = agent and redis.call('ZRANGE', K.backlog .. lane .. ':' .. tenant .. ':' .. agent, 0, 0)[1]
-    if id then
-      local _, eta = forecast(lane, tenant, agent, id, now, false, false)
-      if eta >= 0 and (first < 0 or eta < first) then first = eta end
+    for _, kind in ipairs(known_kinds()) do
+      local head = backlog_next(lane, tenant, kind)
+      if head then
+        local _, eta = forecast(lane, tenant, head.agent, head.id, now, false, false)
+        if eta >= 0 and (first < 0 or eta < first) then first = eta end
+      end
     end
   end
   return first

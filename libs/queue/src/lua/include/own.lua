@@ -1,8 +1,9 @@
 --- @include life
+--- @include slots
 -- What `own` needs of a record, and what a take is judged by: one read for both.
 local function read_for_take(id)
   return redis.call('HMGET', K.record .. id, 'at', 'eq', 'tp', 'bg', 'req', 'can', 't', 'sk', 'dw', 's', 'rel', 'f', 'd',
-    'life', 'ho')
+    'life', 'k', 'nd', 'l', 'a', 'sc', 'est', 'ho')
 end
 
 -- False for the job of an execution that ended, was put back or released again since.
@@ -10,11 +11,11 @@ local function is_current(x, release)
   return (x[10] == 'released' or x[10] == 'running') and x[11] == release
 end
 
--- A worker becomes the owner of a released or running execution: fields of the reply shared by take and take-handed.
+-- A worker of a kind becomes the owner of a released or running execution: fields of the reply shared by take and take-handed.
 -- `direct`: no BullMQ job carries it; `dw` is then its lock, renewed by the heartbeats of the owner.
 -- In another life of the server than the execution was accepted in, the record may be older than what was done: the fence jumps
 -- over all that were given out and lost, and the worker is told.
-local function own(id, x, worker, now, direct)
+local function own(id, x, worker, kind, now, direct)
   local key = K.record .. id
   local is_older = x[14] and life() ~= '' and x[14] ~= life()
   local fence, deliveries = tonumber(x[12]) + (is_older and C.lost_fences or 1), tonumber(x[13]) + 1
@@ -22,8 +23,9 @@ local function own(id, x, worker, now, direct)
   redis.call('HSET', key, 's', 'running', 'w', worker, 'tk', now, 'at', attempt, 'f', fence, 'd', deliveries)
   if direct then redis.call('HSET', key, 'dw', now) elseif x[9] then redis.call('HDEL', key, 'dw') end
   if x[8] then redis.call('HSET', K.session .. x[8], 'w', worker) end
+  if not direct and x[15] ~= kind and not are_kinds_alike() then slot_move(x[17], x[7], id, x[15], kind, tonumber(x[20])) end
   -- The mark and, on a line of its own, the fence of the last program that was handed over.
-  local began = x[4] and (x[4] .. '\n' .. (x[15] or '')) or ''
+  local began = x[4] and (x[4] .. '\n' .. (x[21] or '')) or ''
   return { 'taken', fence, attempt, x[2], now, x[3], began, x[5], x[6] and '1' or '', deliveries, x[7],
     is_older and '1' or '' }
 end

@@ -42,62 +42,53 @@ local function promote(now)
   end
 end
 
--- Releases the next execution of a lane: its job is in the run queue. False when none may go. On the
+-- Releases the next execution of a lane that a kind can serve: its job is in the run queue. False when none may go. On the
 -- way, executions of sessions with a living owner go to that worker's hand: they use no window, for the worker takes
--- them when it has a slot. `handed.left` bounds how many of them one script call moves.
-local function release_next(lane, now, handed)
-  while true do
-    local head = redis.call('ZRANGE', K.ring .. lane, 0, 0, 'WITHSCORES')
+-- them when it has a slot. `steps.left` bounds how many tenants and executions one script call looks at besides.
+local function release_next(lane, kind, now, steps)
+  local ring = ring_of(lane, kind)
+  while steps.left > 0 do
+    local head = redis.call('ZRANGE', ring, 0, 0, 'WITHSCORES')
     local tenant, v = head[1], tonumber(head[2])
     if not tenant then return false end
-    local key, turns = K.tenant .. tenant, K.turns .. lane .. ':' .. tenant
-    local state = redis.call('HMGET', key, 'n', 'mean')
+    local state = redis.call('HMGET', K.tenant .. tenant, 'n', 'mean')
     local weight, concurrency = limits_of(tenant)
-    local agent = redis.call('ZRANGE', turns, 0, 0)[1]
-    if not agent or (tonumber(state[1]) or 0) >= concurrency then
+    local first = backlog_next(lane, tenant, kind)
+    if (tonumber(state[1]) or 0) >= concurrency then
       ring_leave(lane, tenant)
+      steps.left = steps.left - 1
+    elseif not first then
+      ring_leave_kind(lane, tenant, kind)
+      steps.left = steps.left - 1
     else
-      local backlog = K.backlog .. lane .. ':' .. tenant .. ':' .. agent
-      local id = redis.call('ZRANGE', backlog, 0, 0)[1]
-      redis.call('ZREM', backlog, id)
-      if redis.call('EXISTS', backlog) == 0 then
-        redis.call('ZREM', turns, agent)
-      else
-        redis.call('ZADD', turns, redis.call('HINCRBY', key, 'turn', 1), agent)
-      end
+      local id = first.id
+      backlog_take(lane, tenant, first)
       local estimate = estimate_of(state[2], lane)
-      local x = redis.call('HMGET', K.record .. id, 'sk', 'pre')
-      local sk = x[1]
-      if sk and hand_over(lane, tenant, id, sk, v, estimate / weight, now) then
-        if redis.call('EXISTS', turns) == 0 then ring_leave(lane, tenant) end
-        handed.left = handed.left - 1
-        if handed.left <= 0 then return false end
+      local x = redis.call('HMGET', K.record .. id, 'sk', 'pre', 'nd')
+      if x[1] and hand_over(lane, tenant, id, x[1], x[3], estimate / weight, now) then
+        ring_trim(lane, tenant)
+        steps.left = steps.left - 1
       else
         wait_ends(lane, tenant, id)
-        redis.call('ZADD', K.ring .. lane, v + (estimate - (tonumber(x[2]) or 0)) / weight, tenant)
+        redis.call('ZADD', ring, v + (estimate - (tonumber(x[2]) or 0)) / weight, tenant)
         if x[2] then redis.call('HDEL', K.record .. id, 'pre') end
-        if v > (tonumber(redis.call('HGET', K.clock, 'v:' .. lane)) or 0) then redis.call('HSET', K.clock, 'v:' .. lane, v) end
-        local outstanding = slot_take(lane, tenant, id, concurrency, estimate, now)
-        if outstanding < concurrency and redis.call('EXISTS', turns) == 0 then ring_leave(lane, tenant) end
-        job_add(lane, id, redis.call('HINCRBY', K.record .. id, 'rel', 1), math.min(outstanding, C.priority_max), now)
+        if v > clock_of(lane, kind) then redis.call('HSET', K.clock, 'v:' .. lane .. ':' .. kind, v) end
+        local outstanding = slot_take(lane, tenant, id, kind, concurrency, estimate, now)
+        ring_trim(lane, tenant)
+        local priority = math.min(outstanding, C.priority_max)
+        job_add(lane, id, redis.call('HINCRBY', K.record .. id, 'rel', 1), kind, priority, now)
         return true
       end
     end
   end
+  return false
 end
 
--- Releases until the window is full. A quarter of it is offered to the routine lane first, so that neither lane
--- can starve the other. O((released + handed over) * log n).
-local function pick(now)
-  promote(now)
-  if redis.call('EXISTS', K.ring .. 'interactive', K.ring .. 'routine') == 0 then return end
-  local w = redis.call('HMGET', K.window, 'total', 'interactive', 'routine')
-  local total = tonumber(w[1]) or 0
-  if total == 0 then return end
-  local window = { interactive = tonumber(w[2]) or 0, routine = tonumber(w[3]) or 0 }
-  local out = { interactive = redis.call('ZCARD', K.out .. 'interactive'), routine = redis.call('ZCARD', K.out .. 'routine') }
-  local reserve, dry, handed, released = math.ceil(total / 4), {}, { left = C.pick_max }, 0
-  while released < C.pick_max and out.interactive + out.routine < total do
+-- Releases for a kind until `total` of its workers are out, `window` of each lane at most. A quarter is offered to the routine lane
+-- first, so that neither lane can starve the other. O((released + looked at) * log n).
+local function fill(kind, window, total, now, steps)
+  local out, dry, reserve = out_at(kind), {}, math.ceil(total / 4)
+  while steps.released < C.pick_max and out.interactive + out.routine < total do
     local routine = not dry.routine and out.routine < window.routine
     local lane
     if routine and out.routine < reserve then
@@ -107,19 +98,53 @@ local function pick(now)
     elseif routine then
       lane = 'routine'
     else
-      break
+      return
     end
-    if release_next(lane, now, handed) then
-      out[lane], released = out[lane] + 1, released + 1
+    if release_next(lane, kind, now, steps) then
+      out[lane], steps.released = out[lane] + 1, steps.released + 1
     else
       dry[lane] = true
     end
   end
 end
 
+-- The keys of all rings.
+local function all_rings()
+  local rings = {}
+  for _, kind in ipairs(known_kinds()) do
+    rings[#rings + 1] = ring_of('interactive', kind)
+    rings[#rings + 1] = ring_of('routine', kind)
+  end
+  return rings
+end
+
+-- Releases until the windows of all kinds are full. Where there are several, all free slots are filled first, those of the strongest
+-- isolation before the others, and only then what is released beyond them: so that what any kind may run does not wait for one of them
+-- while another has a slot.
+local function pick(now)
+  promote(now)
+  if redis.call('EXISTS', unpack(all_rings())) == 0 then return end
+  local steps = { left = C.pick_max, released = 0 }
+  for _, factor in ipairs(are_kinds_alike() and { 1 } or { 1 / C.window_factor, 1 }) do
+    for _, kind in ipairs(known_kinds()) do
+      local interactive, total = window_of(kind, 'interactive')
+      local window = { interactive = math.floor(interactive * factor), routine = math.floor(window_of(kind, 'routine') * factor) }
+      if total > 0 then fill(kind, window, math.floor(total * factor), now, steps) end
+    end
+  end
+end
+
+-- Somebody is in a ring of the lane.
+local function anybody_waits_in(lane)
+  for _, kind in ipairs(known_kinds()) do
+    if redis.call('EXISTS', ring_of(lane, kind)) == 1 then return true end
+  end
+  return false
+end
+
 -- Nobody is in a ring, and nothing that is delayed or parked is due: pick would do nothing.
 local function nobody_waits(now)
-  local rings = { K.ring .. 'interactive', K.ring .. 'routine' }
-  return redis.call('EXISTS', rings[1], rings[2], K.delayed .. 'interactive', K.delayed .. 'routine', K.parked) == 0
-    or redis.call('EXISTS', unpack(rings)) == 0 and next_due(now) ~= 0
+  local rings = all_rings()
+  local keys = { K.delayed .. 'interactive', K.delayed .. 'routine', K.parked, unpack(rings) }
+  return redis.call('EXISTS', unpack(keys)) == 0 or redis.call('EXISTS', unpack(rings)) == 0 and next_due(now) ~= 0
 end

@@ -1,20 +1,21 @@
 --- @include slots
 --- @include run-queue
--- When the window became smaller than what is released (workers left, or their memory is the bottleneck), the latest
+-- When the window of a kind became smaller than what is released for it (workers left, or their memory is the bottleneck), the latest
 -- releases that still wait in the run queue go back to the fair backlog: what comes meanwhile is then ordered with
 -- them, not behind them. Their charge stays paid (`pre`) until they are released again: returning it would throw the
 -- tenant behind a virtual clock that others entered at. Those that a worker fetched are left alone.
 -- O(C.pick_max * log n).
-local function recall(lane, window, now)
-  local surplus = math.min(C.pick_max, redis.call('ZCARD', K.out .. lane) - window)
+local function recall(lane, kind, surplus, now)
+  surplus = math.min(C.pick_max, surplus)
   if surplus <= 0 then return end
   for _, id in ipairs(redis.call('ZREVRANGE', K.out .. lane, 0, C.pick_max - 1)) do
-    local x = redis.call('HMGET', K.record .. id, 's', 'rel', 't', 'a', 'sc', 'est')
+    local x = redis.call('HMGET', K.record .. id, 's', 'rel', 't', 'a', 'sc', 'est', 'k')
     local job = job_of(id, x[2])
-    if x[1] == 'released' and redis.call('ZREM', K.bull .. lane .. ':prioritized', job) == 1 then
+    if x[7] == kind and x[1] == 'released' and redis.call('ZREM', K.bull .. lane .. ':prioritized', job) == 1 then
       redis.call('DEL', K.bull .. lane .. ':' .. job)
       redis.call('HSET', K.record .. id, 's', 'queued', 'pre', x[6])
       redis.call('ZREM', K.out .. lane, id)
+      count_out(lane, kind, -1)
       redis.call('HINCRBY', K.tenant .. x[3], 'n', -1)
       backlog_push(lane, x[3], x[4], id, tonumber(x[5]), now, true)
       ring_enter_lanes(x[3])
@@ -24,10 +25,15 @@ local function recall(lane, window, now)
   end
 end
 
+-- Also of kinds that are known no more.
 local function recall_surplus(now)
-  local w = redis.call('HMGET', K.window, 'total', 'interactive', 'routine')
-  local total = tonumber(w[1]) or 0
-  local routine = redis.call('ZCARD', K.out .. 'routine')
-  recall('interactive', math.min(tonumber(w[2]) or 0, total - math.min(routine, math.ceil(total / 4))), now)
-  recall('routine', math.min(tonumber(w[3]) or 0, total), now)
+  local kinds = {}
+  for _, kind in ipairs(known_kinds()) do kinds[kind] = true end
+  for _, field in ipairs(redis.call('HKEYS', K.outs)) do kinds[string.match(field, ':(.*)$')] = true end
+  for kind in pairs(kinds) do
+    local interactive, total = window_of(kind, 'interactive')
+    local routine, out = window_of(kind, 'routine'), out_at(kind)
+    recall('interactive', kind, out.interactive - math.min(interactive, total - math.min(out.routine, math.ceil(total / 4))), now)
+    recall('routine', kind, out.routine - math.min(routine, total), now)
+  end
 end

@@ -1,29 +1,97 @@
 --- @include tenant
--- Ring of a lane: tenants that may be served, by virtual time. A tenant is in it exactly when it has a backlog in
--- the lane, is below its concurrency and is not parked. Outside of it, its virtual time rests in `vt:<lane>`.
+--- @include kinds
+-- Each kind of worker serves tenants in an order of its own: the ring of a lane and a kind has the tenants that may be served there,
+-- by the virtual time that they used of this kind. A tenant is in it exactly when it has a backlog that the kind can serve, is below
+-- its concurrency and is not parked. Outside of it, its virtual time rests in `vt:<lane>:<kind>`.
+-- One virtual time per kind, not one for all: kinds advance at different speeds, so that times of two of them cannot be compared.
 
-local function ring_leave(lane, tenant)
-  local v = redis.call('ZSCORE', K.ring .. lane, tenant)
+-- Classes of a lane in which a tenant has a backlog. O(such classes), of which there is one where all workers are of one kind.
+local function classes_of(lane, tenant)
+  local classes = redis.call('SMEMBERS', K.classes .. lane .. ':' .. tenant)
+  if redis.call('EXISTS', K.turns .. lane .. ':' .. tenant) == 1 then classes[#classes + 1] = lane end
+  return classes
+end
+
+local function serves_any(kind, classes)
+  for _, class in ipairs(classes) do
+    if serves(kind, need_of_class(class)) then return true end
+  end
+  return false
+end
+
+local function ring_of(lane, kind) return K.ring .. lane .. ':' .. kind end
+
+local function ring_leave_kind(lane, tenant, kind)
+  local v = redis.call('ZSCORE', ring_of(lane, kind), tenant)
   if v then
-    redis.call('ZREM', K.ring .. lane, tenant)
-    redis.call('HSET', K.tenant .. tenant, 'vt:' .. lane, v)
+    redis.call('ZREM', ring_of(lane, kind), tenant)
+    redis.call('HSET', K.tenant .. tenant, 'vt:' .. lane .. ':' .. kind, v)
   end
 end
 
--- Enters at max(lane's virtual clock, own virtual time): idling earns nothing, and debts stay.
+local function ring_leave(lane, tenant)
+  for _, kind in ipairs(known_kinds()) do ring_leave_kind(lane, tenant, kind) end
+end
+
+local function clock_of(lane, kind) return tonumber(redis.call('HGET', K.clock, 'v:' .. lane .. ':' .. kind)) or 0 end
+
+-- Enters at max(the kind's virtual clock, own virtual time): idling earns nothing, and debts stay.
 local function ring_enter(lane, tenant)
-  if redis.call('ZSCORE', K.ring .. lane, tenant) then return end
-  if redis.call('EXISTS', K.turns .. lane .. ':' .. tenant) == 0 then return end
-  local s = redis.call('HMGET', K.tenant .. tenant, 'n', 'park', 'vt:' .. lane)
-  if s[2] then return end
-  local _, concurrency = limits_of(tenant)
-  if (tonumber(s[1]) or 0) >= concurrency then return end
-  local clock = tonumber(redis.call('HGET', K.clock, 'v:' .. lane)) or 0
-  redis.call('ZADD', K.ring .. lane, math.max(clock, tonumber(s[3]) or 0), tenant)
+  local classes, s
+  for _, kind in ipairs(known_kinds()) do
+    if not redis.call('ZSCORE', ring_of(lane, kind), tenant) then
+      if not classes then
+        classes = classes_of(lane, tenant)
+        if #classes == 0 then return end
+        s = redis.call('HMGET', K.tenant .. tenant, 'n', 'park')
+        if s[2] then return end
+        local _, concurrency = limits_of(tenant)
+        if (tonumber(s[1]) or 0) >= concurrency then return end
+      end
+      if serves_any(kind, classes) then
+        local own = tonumber(redis.call('HGET', K.tenant .. tenant, 'vt:' .. lane .. ':' .. kind)) or 0
+        redis.call('ZADD', ring_of(lane, kind), math.max(clock_of(lane, kind), own), tenant)
+      end
+    end
+  end
 end
 
 local function ring_enter_lanes(tenant)
   local queued = redis.call('HMGET', K.tenant .. tenant, 'q:interactive', 'q:routine')
   if (queued[1] or '0') ~= '0' then ring_enter('interactive', tenant) end
   if (queued[2] or '0') ~= '0' then ring_enter('routine', tenant) end
+end
+
+-- A tenant leaves the rings of kinds that can serve nothing of what is left of its backlog.
+local function ring_trim(lane, tenant)
+  local classes = classes_of(lane, tenant)
+  if #classes == 0 then redis.call('ZREM', K.queued .. lane, tenant) end
+  for _, kind in ipairs(known_kinds()) do
+    if not serves_any(kind, classes) then ring_leave_kind(lane, tenant, kind) end
+  end
+end
+
+-- The known kinds changed: every tenant with a backlog enters every ring at its clock, and the next look at it takes it out where it
+-- does not belong. Two commands per ring however many tenants there are.
+local function rings_rebuild()
+  kinds_read, servers_read = nil, {}
+  redis.call('DEL', K.servers)
+  for _, lane in ipairs({ 'interactive', 'routine' }) do
+    for _, kind in ipairs(known_kinds()) do
+      local ring = ring_of(lane, kind)
+      redis.call('ZUNIONSTORE', ring, 2, ring, K.queued .. lane, 'WEIGHTS', 1, clock_of(lane, kind), 'AGGREGATE', 'MAX')
+      redis.call('ZDIFFSTORE', ring, 2, ring, K.parked)
+    end
+  end
+end
+
+-- Nothing is served at a kind that no worker is of any more.
+local function kind_forget(kind)
+  redis.call('ZREM', K.kinds, kind)
+  redis.call('HDEL', K.offers, kind)
+  for _, lane in ipairs({ 'interactive', 'routine' }) do
+    redis.call('DEL', ring_of(lane, kind))
+    if kind ~= '' then redis.call('DEL', K.bull .. lane .. ':marker:' .. kind) end
+    redis.call('HDEL', K.clock, 'v:' .. lane .. ':' .. kind)
+  end
 end

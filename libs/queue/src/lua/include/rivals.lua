@@ -1,5 +1,5 @@
---- @include tenant
--- Other tenants of a lane that come before a virtual time: how many of their executions, and the seconds these take.
+--- @include ring
+-- Other tenants of a lane that come before a virtual time at a kind of worker: how many of their executions, and the seconds these take.
 -- Each runs one when its virtual time comes, which moves on by its run length over its weight, until it has none
 -- left. C.rivals_max of them, evenly spread, are looked at; the others are taken to be like them. O(C.rivals_max * log n).
 
@@ -9,8 +9,8 @@ local function average_of(average, lane)
 end
 
 -- `own_below`: the tenant itself stands in the ring below `v`.
-local function rivals_before(lane, tenant, v, own_below)
-  local ring = K.ring .. lane
+local function rivals_before(lane, kind, tenant, v, own_below)
+  local ring = ring_of(lane, kind)
   local below = redis.call('ZCOUNT', ring, '-inf', string.format('(%.17g', v))
   local looked, count, seconds = 0, 0, 0
   local samples = math.min(below, C.rivals_max)

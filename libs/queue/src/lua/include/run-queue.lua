@@ -1,4 +1,5 @@
 --- @include later
+--- @include kinds
 -- The run queue of a lane in BullMQ's keys. A release adds its job in the same step, so none is ever lost between the
 -- two. What stands in BullMQ's keys is what its own scripts would leave (test/run-queue.test.ts compares them), without
 -- entries in its event stream, which nobody reads.
@@ -9,23 +10,32 @@ local function job_of(id, release)
   return release == '1' and id or id .. '.' .. release
 end
 
--- Whoever waits is woken, and takes, when the script is through: once is enough.
+-- Whoever waits is woken, and takes, when the script is through: once is enough. Workers of several kinds wait at a mark of their own
+-- besides BullMQ's, so that none is woken for what it cannot serve.
 local marked = {}
-local function job_mark(lane)
-  if marked[lane] then return end
-  redis.call('ZADD', K.bull .. lane .. ':marker', 0, '0')
-  marked[lane] = true
+local function job_mark(lane, kind)
+  local mark = K.bull .. lane .. ':marker' .. (are_kinds_alike() and '' or ':' .. kind)
+  if marked[mark] then return end
+  redis.call('ZADD', mark, 0, '0')
+  marked[mark] = true
 end
 
--- `is_later`: the order is written by write_now.
-local function job_add(lane, id, release, priority, now, is_later)
+-- For a worker of `kind`, or any other that has a slot first and can serve it. `is_later`: the order is written by write_now.
+local function job_add(lane, id, release, kind, priority, now, is_later)
   local queue, job = K.bull .. lane, job_of(id, release)
   redis.call('HSET', queue .. ':' .. job, 'name', 'x', 'data', '{}', 'opts', '{}', 'timestamp', now, 'delay', 0,
     'priority', priority)
   local count, write = count_later, write_later
   if not is_later then count, write = function(key) return redis.call('INCR', key) end, redis.call end
   write('ZADD', queue .. ':prioritized', priority * 4294967296 + count(queue .. ':pc') % 4294967296, job)
-  job_mark(lane)
+  job_mark(lane, kind)
+end
+
+-- Adds a job anew that is gone, where BullMQ puts those whose worker died (take-lost.lua).
+local function job_add_lost(lane, id, release, now)
+  local queue, job = K.bull .. lane, job_of(id, release)
+  redis.call('HSET', queue .. ':' .. job, 'name', 'x', 'data', '{}', 'opts', '{}', 'timestamp', now, 'delay', 0, 'priority', 1)
+  redis.call('LPUSH', queue .. ':wait', job)
 end
 
 -- What BullMQ's moveToFinished does to a job of a release, which keeps nothing when it ends. One that another worker
@@ -39,33 +49,53 @@ local function job_end(lane, job, token)
   redis.call('LREM', queue .. ':active', -1, job)
 end
 
--- The next job of a lane, in the order of BullMQ's fetch; nil when there is none, false when somebody paused or limited the
--- queue through BullMQ: its own fetch knows what that means. And whether it was fetched before.
+-- The first job of a lane that a kind can serve; what is in front of it is for others, and they are woken. O(what is in front), which
+-- is what is released for other kinds.
+local JOBS_LOOKED_AT = 32
+local function job_pop_served(lane, kind)
+  local jobs, from = K.bull .. lane .. ':prioritized', 0
+  while true do
+    local page = redis.call('ZRANGE', jobs, from, from + JOBS_LOOKED_AT - 1)
+    for _, job in ipairs(page) do
+      local x = redis.call('HMGET', K.record .. string.match(job, '^[^.]*'), 'nd', 'k', 's')
+      -- Stale ones are for anybody to throw away.
+      if x[3] ~= 'released' or serves(kind, x[1]) then
+        redis.call('ZREM', jobs, job)
+        return job
+      end
+      job_mark(lane, x[2])
+    end
+    if #page < JOBS_LOOKED_AT then return nil end
+    from = from + JOBS_LOOKED_AT
+  end
+end
+
+-- The next job of a lane for a worker of `kind`, in the order of BullMQ's fetch; nil when there is none, false when somebody paused or
+-- limited the queue through BullMQ: its own fetch knows what that means. What BullMQ found stalled is not fetched here (take-lost.lua).
 local looked = {}
-local function job_next(lane)
+local function job_next(lane, kind)
   local queue = K.bull .. lane
   if not looked[lane] then
     local meta = redis.call('HMGET', queue .. ':meta', 'paused', 'concurrency', 'max')
     if meta[1] or meta[2] or meta[3] then return false end
-    local stalled = redis.call('RPOP', queue .. ':wait')
-    if stalled then return stalled, true end
-    -- No script of ours changes either.
+    -- No script of ours changes it either.
     looked[lane] = true
   end
+  if not are_kinds_alike() or known_kinds()[1] ~= kind then return job_pop_served(lane, kind) end
   local first = redis.call('ZPOPMIN', queue .. ':prioritized')[1]
   if not first then redis.call('DEL', queue .. ':pc') end
-  return first or nil, false
+  return first or nil
 end
 
 -- What BullMQ's fetch does to the job that it hands to a worker; its place among the active ones is written by write_now.
-local function job_lock(lane, job, worker, token, lock_ms, now, was_fetched)
+local function job_lock(lane, job, worker, kind, token, lock_ms, now, was_fetched)
   local queue = K.bull .. lane
   local key = queue .. ':' .. job
   write_later('LPUSH', queue .. ':active', job)
   redis.call('SET', key .. ':lock', token, 'PX', lock_ms)
   local fetches = was_fetched and redis.call('HINCRBY', key, 'ats', 1) or 1
   redis.call('HSET', key, 'processedOn', now, 'pb', worker, 'ats', fetches)
-  job_mark(lane)
+  job_mark(lane, kind)
 end
 
 -- BullMQ's own scripts (its fetch from a limited queue, the stalled check) add to its event stream, and not all of them trim it.
@@ -74,7 +104,5 @@ local function job_none(lane)
   return { 'none' }
 end
 
--- Jobs that wait for a worker.
-local function jobs_waiting(lane)
-  return redis.call('ZCARD', K.bull .. lane .. ':prioritized') + redis.call('LLEN', K.bull .. lane .. ':wait')
-end
+-- Jobs that wait for a worker with a slot.
+local function jobs_waiting(lane) return redis.call('ZCARD', K.bull .. lane .. ':prioritized') end

@@ -50,23 +50,32 @@ local function session_leave(sk, id)
   backlog_place(x[1], x[2], x[3], head, tonumber(x[4]))
 end
 
--- Slots of a worker in a lane; 0 when it is silent for longer than its lock time, drains, or is unknown.
+-- Slots of a worker in a lane, and its kind; 0 when it is silent for longer than its lock time, drains, or is unknown.
 local function slots_of_worker(worker, lane, now)
   local beat = tonumber(redis.call('ZSCORE', K.beats, worker) or '0')
   local raw = redis.call('HGET', K.workers, worker)
   if not raw then return 0 end
-  local interactive, routine, lock = string.match(raw, '^%d+|(%d+)|(%d+)|%d+|(%d+)')
+  local interactive, routine, lock, kind = string.match(raw, '^%d+|(%d+)|(%d+)|%d+|(%d+)|%d+|(.*)$')
   if not lock or now - beat > tonumber(lock) then return 0 end
-  return tonumber(lane == 'routine' and routine or interactive)
+  return tonumber(lane == 'routine' and routine or interactive), kind
 end
 
--- Puts a picked id into the hand of its session's owner, if that lives and serves the lane. The tag is the virtual
--- time at which the tenant's turn for it comes: `v`, and one step later for each that it already has in hands.
-local function hand_over(lane, tenant, id, sk, v, step, now)
+-- The virtual time at which a tenant's turn comes at a kind.
+local function turn_at(lane, tenant, kind)
+  local v = redis.call('ZSCORE', ring_of(lane, kind), tenant)
+  if v then return tonumber(v) end
+  return math.max(clock_of(lane, kind), tonumber(redis.call('HGET', K.tenant .. tenant, 'vt:' .. lane .. ':' .. kind)) or 0)
+end
+
+-- Puts a picked id into the hand of its session's owner, if that lives, serves the lane and has what the execution needs. The tag is
+-- the virtual time at which the tenant's turn for it comes at the owner's kind, and one step later for each that it already has in hands.
+local function hand_over(lane, tenant, id, sk, need, step, now)
   local worker = redis.call('HGET', K.session .. sk, 'w')
-  if not worker or slots_of_worker(worker, lane, now) == 0 then return false end
+  if not worker then return false end
+  local slots, kind = slots_of_worker(worker, lane, now)
+  if slots == 0 or not serves(kind, need) then return false end
   local before = redis.call('HINCRBY', K.tenant .. tenant, 'h:' .. lane, 1) - 1
-  redis.call('ZADD', K.handed .. lane .. ':' .. worker, v + before * step, id)
+  redis.call('ZADD', K.handed .. lane .. ':' .. worker, turn_at(lane, tenant, kind) + before * step, id)
   redis.call('HSET', K.record .. id, 'hd', worker)
   redis.call('PUBLISH', K.handed_channel .. worker, lane)
   return true

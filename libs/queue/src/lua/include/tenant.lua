@@ -12,9 +12,9 @@ local function limits_of(tenant)
   return tonumber(w) or C.weight, tonumber(c) or C.concurrency, tonumber(m) or C.max_queued
 end
 
--- Executions of a tenant that wait (backlogs of both lanes and delayed ones), and its state for at-once.lua.
-local function waiting_of(tenant, lane)
-  local s = redis.call('HMGET', K.tenant .. tenant, 'q:interactive', 'q:routine', 'd', 'n', 'park', 'mean', 'vt:' .. lane)
+-- Executions of a tenant that wait (backlogs of both lanes and delayed ones), and its state for at-once.lua at a kind.
+local function waiting_of(tenant, lane, kind)
+  local s = redis.call('HMGET', K.tenant .. tenant, 'q:interactive', 'q:routine', 'd', 'n', 'park', 'mean', 'vt:' .. lane .. ':' .. kind)
   local waiting = (tonumber(s[1]) or 0) + (tonumber(s[2]) or 0) + (tonumber(s[3]) or 0)
   return waiting, { outstanding = tonumber(s[4]) or 0, is_parked = s[5], mean = s[6], v = tonumber(s[7]) or 0 }
 end

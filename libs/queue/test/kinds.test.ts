@@ -1,0 +1,149 @@
+/** A fleet whose workers differ: each execution goes to a worker that has what it needs, and is refused only where none has. */
+import { newWorkerId, type Offer } from '@cofferdam/contract'
+import { afterAll, afterEach, beforeAll, expect, it, vi } from 'vitest'
+import { KEYS, type Taken } from '../src/index.ts'
+import { endWith, gate, requestOf } from './fixtures.ts'
+import { startBench, type Bench } from './support.ts'
+
+let bench: Bench
+beforeAll(async () => {
+  bench = await startBench()
+})
+afterEach(() => bench.clear())
+afterAll(() => bench[Symbol.asyncDispose]())
+
+const COMMON = ['program=script', 'language=python', 'network=none']
+const offer = (...words: string[]): readonly Offer[] => [new Set([...COMMON, ...words])]
+const WEAK = offer('backend=process', 'isolation=jail')
+const STRONG = offer('backend=docker', 'isolation=jail', 'isolation=container')
+const REMOTE = offer('backend=remote', 'isolation=jail', 'isolation=container', 'isolation=microvm')
+
+/** Who ran what: `<backend asked for> <worker>`. */
+function fleet() {
+  const ran: string[] = []
+  const held = { process: endWith('ok', 5) }
+  const start = (name: string, offers: readonly Offer[], slots = 2) =>
+    bench.consumer({
+      workerId: newWorkerId('0123456789ab'),
+      slots,
+      offers: () => offers,
+      async process(taken: Taken) {
+        ran.push(`${taken.request.backend} ${name}`)
+        await held.process(taken)
+      },
+    })
+  const known = (count: number) =>
+    vi.waitFor(async () => expect(await bench.redis.zcard(KEYS.kinds)).toBe(count), 20_000)
+  return { ran, held, start, known }
+}
+
+it('gives each of three kinds of workers only what it can run, and leaves the rest for those that can', async () => {
+  const { ran, start, known } = fleet()
+  const producer = bench.producer()
+  start('weak', WEAK)
+  start('strong', STRONG)
+  start('remote', REMOTE)
+  await known(3)
+  const asked = Array.from({ length: 90 }, (_, n) =>
+    requestOf({
+      tenant_id: `t${n % 2}`,
+      agent_id: `a${n % 4}`,
+      backend: ['process', 'docker', 'remote'][n % 3]!,
+    }),
+  )
+  const accepted = await Promise.all(asked.map((request) => producer.put(request, { awaitReply: true })))
+  for (const { execution_id } of accepted)
+    expect(await producer.wait(execution_id, { timeoutMs: 30_000 })).toMatchObject({ ok: true })
+  expect([...new Set(ran)].toSorted()).toEqual(['docker strong', 'process weak', 'remote remote'])
+})
+
+it('gives what any can run to the strongest that has a free slot, and to another when that has none', async () => {
+  const { ran, held, start, known } = fleet()
+  const producer = bench.producer()
+  const over = gate()
+  held.process = async (taken) => {
+    await over.opened
+    await endWith('ok')(taken)
+  }
+  start('weak', WEAK, 1)
+  start('strong', STRONG, 1)
+  await known(2)
+  const accepted = []
+  for (const worker of ['strong', 'weak']) {
+    accepted.push(await producer.put(requestOf(), { awaitReply: true }))
+    await vi.waitFor(() => expect(ran.at(-1)).toBe(`auto ${worker}`), 20_000)
+  }
+  over.open()
+  for (const { execution_id } of accepted)
+    expect(await producer.wait(execution_id, { timeoutMs: 30_000 })).toMatchObject({ ok: true })
+})
+
+it('does not let a backlog for one kind keep another kind idle, nor a flood of one tenant keep others from a kind', async () => {
+  const { ran, held, start, known } = fleet()
+  const producer = bench.producer()
+  start('weak', WEAK)
+  start('strong', STRONG)
+  await known(2)
+  const stuck = gate()
+  held.process = async (taken) => {
+    if (taken.request.agent_id === 'long') await stuck.opened
+    await endWith('ok', 50)(taken)
+  }
+  const flood = await Promise.all(
+    Array.from({ length: 40 }, () =>
+      producer.put(requestOf({ tenant_id: 'heavy', agent_id: 'long', backend: 'docker' })),
+    ),
+  )
+  const light = await producer.put(requestOf({ tenant_id: 'heavy', backend: 'process' }), {
+    awaitReply: true,
+  })
+  expect(await producer.wait(light.execution_id, { timeoutMs: 30_000 })).toMatchObject({ ok: true })
+  // Position and ETA are those at the workers that can serve it: 2 slots, and none of the 40 is before the other tenant.
+  const other = await producer.put(requestOf({ tenant_id: 'light', backend: 'docker' }), { awaitReply: true })
+  expect(other.position).toBeLessThan(5)
+  stuck.open()
+  expect(await producer.wait(other.execution_id, { timeoutMs: 30_000 })).toMatchObject({ ok: true })
+  expect(ran.filter((what) => what === 'docker strong').length).toBeLessThan(20)
+  for (const { execution_id } of flood) await producer.cancel(execution_id)
+})
+
+it('gives what no worker has to any, so that it is refused, and tells a worker that only others have it', async () => {
+  const { held, start, known } = fleet()
+  const producer = bench.producer()
+  const routed: boolean[] = []
+  held.process = async (taken) => {
+    const need = taken.request.backend === 'nowhere' ? 'backend=nowhere' : 'isolation=container'
+    // Only the weak one is asked for more than the request says.
+    if (taken.fence === 1) routed.push(await taken.route(need))
+    if (routed.at(-1) !== true || taken.fence > 1) await endWith('provisioning')(taken)
+  }
+  start('weak', WEAK)
+  await known(1)
+  const wait = async (backend: string) => {
+    const { execution_id } = await producer.put(requestOf({ backend }), { awaitReply: true })
+    return await producer.wait(execution_id, { timeoutMs: 30_000 })
+  }
+  expect(await wait('nowhere')).toMatchObject({ ending: 'provisioning' })
+  expect(await wait('process')).toMatchObject({ ending: 'provisioning' })
+  start('strong', STRONG)
+  await known(2)
+  expect(await wait('nowhere')).toMatchObject({ ending: 'provisioning' })
+  expect(await wait('process')).toMatchObject({ ending: 'provisioning' })
+  expect(routed).toEqual([false, false, false, true])
+})
+
+it('waits for the only worker that can run it through a short restart', async () => {
+  const { ran, start, known } = fleet()
+  const producer = bench.producer()
+  start('weak', WEAK)
+  const strong = start('strong', STRONG)
+  await known(2)
+  await strong.drain({ graceMs: 0 })
+  const { execution_id } = await producer.put(requestOf({ backend: 'docker' }), { awaitReply: true })
+  const later = await producer.put(requestOf({ backend: 'process' }), { awaitReply: true })
+  expect(await producer.wait(later.execution_id, { timeoutMs: 30_000 })).toMatchObject({ ok: true })
+  expect(await producer.get(execution_id)).toMatchObject({ status: 'queued' })
+  start('strong again', STRONG)
+  expect(await producer.wait(execution_id, { timeoutMs: 30_000 })).toMatchObject({ ok: true })
+  expect(ran).toEqual(['process weak', 'docker strong again'])
+})

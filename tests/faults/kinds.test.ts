@@ -1,0 +1,85 @@
+/** Workers of one fleet that differ, under the death and the restart of the only one that can run something. */
+import type { Accepted, ExecutionRequestInput } from '@cofferdam/contract'
+import { needsBackend } from '@cofferdam/embedded/needs'
+import { afterAll, beforeAll, expect } from 'vitest'
+import { startFleet, type Fleet } from '../fleet.ts'
+import { endingsOf, expectExactBooks, fakeRequest } from './accounts.ts'
+
+let fleet: Fleet
+beforeAll(async () => {
+  fleet = await startFleet()
+})
+afterAll(async () => fleet[Symbol.asyncDispose]())
+
+const FAKE = { COFFERDAM_BACKENDS: 'fake', COFFERDAM_SLOTS: '2' }
+const NONE = { COFFERDAM_BACKENDS: 'none', COFFERDAM_SLOTS: '1' }
+const PROCESS = { COFFERDAM_BACKENDS: 'process', COFFERDAM_SLOTS: '2' }
+/** Lock (9 s) + stalled check (3 s) + the next look, on a slow machine. */
+const RECOVERY_MS = 90_000
+
+const python = (tenantId: string, input: Partial<ExecutionRequestInput>): ExecutionRequestInput => ({
+  tenant_id: tenantId,
+  agent_id: 'a',
+  program: { type: 'script', language: 'python', source: 'print(1)' },
+  ...input,
+})
+
+needsBackend('process').it(
+  'sends every execution to a worker that can run it, and refuses only what none of three kinds can',
+  async () => {
+    await fleet.createTenant('kinds', { policy: { min_isolation: 'none' } })
+    await fleet.createTenant('floor', { policy: { min_isolation: 'jail' } })
+    const [fake, none, jail] = await Promise.all([FAKE, NONE, PROCESS].map((env) => fleet.startWorker(env)))
+    const accepted: Accepted[] = []
+    const expected: string[] = []
+    const put = async (request: ExecutionRequestInput, ending: string) => {
+      accepted.push(await fleet.client.enqueue(request))
+      expected.push(ending)
+    }
+    for (let i = 0; i < 4; i++) {
+      await put(fakeRequest('kinds', [{ print: `${i}` }]), 'ok fake')
+      await put(python('kinds', { backend: 'none' }), 'ok none')
+      await put(python('kinds', { min_isolation: 'jail' }), 'ok process')
+      // Only its worker knows that the tenant asks for a jail.
+      await put(python('floor', {}), 'ok process')
+    }
+    await put(python('kinds', { backend: 'nowhere' }), 'provisioning backend_unknown')
+    await put(python('kinds', { min_isolation: 'microvm' }), 'provisioning isolation_unavailable')
+    const results = await endingsOf(fleet, accepted, RECOVERY_MS)
+    expect(results.map((one) => `${one.ending} ${one.ok ? one.backend : one.reason}`)).toEqual(expected)
+
+    // The worker that is left has no slot free, and no `fake`: it ends what the dead one had begun all the same.
+    const lost = await fleet.client.enqueue(fakeRequest('kinds', [{ sleep_ms: 600_000 }]))
+    for await (const { event } of fleet.client.stream(lost.execution_id)) if (event.type === 'started') break
+    const full = await fleet.client.enqueue(
+      python('kinds', {
+        backend: 'none',
+        program: { type: 'script', language: 'python', source: 'import time; time.sleep(600)' },
+        limits: { hard_timeout_ms: 600_000 },
+      }),
+    )
+    for await (const { event } of fleet.client.stream(full.execution_id)) if (event.type === 'started') break
+    await jail?.stop()
+    await fake?.kill()
+    const waiting = await fleet.client.enqueue(fakeRequest('kinds', [{ print: 'again' }]))
+    expect(await fleet.client.wait(lost.execution_id, { timeoutMs: RECOVERY_MS })).toMatchObject({
+      ending: 'worker_lost',
+    })
+    expect(await fleet.client.get(waiting.execution_id)).toMatchObject({ status: 'queued' })
+    const again = await fleet.startWorker(FAKE)
+    expect(await fleet.client.wait(waiting.execution_id, { timeoutMs: RECOVERY_MS })).toMatchObject({
+      ok: true,
+    })
+    await fleet.client.cancel(full.execution_id)
+    const last = await endingsOf(fleet, [lost, full, waiting], RECOVERY_MS)
+    const ofTenant = accepted.filter((_, i) => i >= 16 || i % 4 !== 3)
+    await expectExactBooks(
+      fleet,
+      'kinds',
+      [...ofTenant, lost, full, waiting],
+      [...results.filter((_, i) => i >= 16 || i % 4 !== 3), ...last],
+    )
+    await Promise.all([again.stop(), none?.stop()])
+  },
+  300_000,
+)
