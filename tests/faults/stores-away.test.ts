@@ -4,6 +4,8 @@ import { readFile } from 'node:fs/promises'
 import { promisify } from 'node:util'
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import type { Accepted } from '@cofferdam/contract'
+import pg from 'pg'
+import { freePort } from '../../libs/embedded/src/free-port.ts'
 import { startFleet, type Fleet } from '../fleet.ts'
 import { endingsOf, expectExactBooks, expectNothingHeld, fakeRequest } from './accounts.ts'
 
@@ -79,6 +81,38 @@ it('ends executions while Postgres hangs', async () => {
   const all = [...first, ...during]
   await expectExactBooks(fleet, 'hangs', all, await endingsOf(fleet, all, 30_000))
   await expectNothingHeld(fleet)
+}, 150_000)
+
+it('gives nothing to a worker whose database login is refused, until it is let in', async () => {
+  await fleet.createTenant('refused', GENEROUS)
+  const owner = new pg.Client({ connectionString: fleet.databaseUrl })
+  await owner.connect()
+  const port = await freePort()
+  try {
+    await owner.query('create role stranger login')
+    const stranger = await fleet.startWorker({
+      COFFERDAM_BACKENDS: 'fake',
+      COFFERDAM_SLOTS: '8',
+      DATABASE_URL: fleet.databaseUrl.replace(/postgres@/, 'stranger@'),
+      COFFERDAM_METRICS_PORT: String(port),
+    })
+    const ready = async () => {
+      const reply = await fetch(`http://127.0.0.1:${port}/readyz`)
+      return `${reply.status} ${await reply.text()}`
+    }
+    expect(await ready()).toMatch(/^503 The store is not set up .*cofferdam_app/)
+    expect(stranger.log()).toContain('takes nothing until its store is good')
+    const accepted = await enqueue('refused', 20)
+    const results = await endingsOf(fleet, accepted, 60_000)
+    expect(results.map((result) => result.ending)).toEqual(accepted.map(() => 'ok'))
+    await expectExactBooks(fleet, 'refused', accepted, results)
+
+    await owner.query('grant cofferdam_app, cofferdam_all_tenants to stranger')
+    await expect.poll(ready, { timeout: 30_000 }).toBe('200 ready\n')
+    expect(await stranger.stop()).toBe(0)
+  } finally {
+    await owner.end()
+  }
 }, 150_000)
 
 it('loses nothing when Redis restarts under load', async () => {

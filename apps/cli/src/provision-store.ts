@@ -14,7 +14,7 @@ export async function openStore({ databaseUrl, dataDir }: CliConfig): Promise<St
     )
   const store = await createStore({ databaseUrl, blobDir: path.join(dataDir, 'blobs') })
   try {
-    await store.ping()
+    await store.check()
     return store
   } catch (error) {
     await store[Symbol.asyncDispose]()

@@ -16,6 +16,7 @@ import { keepFleet } from './keep-fleet.ts'
 import { openPlaces } from './open-places.ts'
 import { publishBackends } from './publish-backends.ts'
 import { createOffers } from './route.ts'
+import { openStoreGate, type StoreGate } from './store-gate.ts'
 import { storeOutbox } from './store-outbox.ts'
 import { prewarmPreferred } from './warm-places.ts'
 import { openConnections } from './worker-connections.ts'
@@ -39,7 +40,7 @@ export interface WorkerOptions {
   around?: (carrying: typeof carry) => typeof carry
 }
 
-/** Starts a worker. Rejects when Redis does not answer; Postgres may come later. */
+/** Starts a worker. Rejects when Redis does not answer; Postgres may come later, and nothing is taken before. */
 export async function runWorker(config: WorkerConfig, options: WorkerOptions = {}): Promise<RunningWorker> {
   await using owned = new AsyncDisposableStack()
   const logger = createLogger({
@@ -91,13 +92,14 @@ export async function runWorker(config: WorkerConfig, options: WorkerOptions = {
   prewarmPreferred(backends, published.reports)
   owned.use(keepFleet({ ...common, backends, sessions, producer }))
   let isDraining = false
+  let storeGate: StoreGate | null = null
   if (config.metricsPort !== undefined)
     owned.use(
       await createMetricsServer({
         host: config.metricsHost,
         port: config.metricsPort,
         metrics: (accept) => telemetry.prometheus(accept),
-        notReady: () => whyNotReady(consumer.beatAgeMs, isDraining),
+        notReady: () => whyNotReady(consumer.beatAgeMs, isDraining, storeGate),
       }),
     )
   owned.defer(
@@ -108,11 +110,18 @@ export async function runWorker(config: WorkerConfig, options: WorkerOptions = {
     })),
   )
   owned.use(consumer)
-  consumer.start()
-  logger.info(
-    { worker_id: workerId, backends: published.reports.map(({ name, probe }) => `${name}: ${probe.ok}`) },
-    'taking executions',
+  const gate = owned.use(
+    await openStoreGate({
+      store,
+      logger,
+      onOpen() {
+        consumer.start()
+        const found = published.reports.map(({ name, probe }) => `${name}: ${probe.ok}`)
+        logger.info({ worker_id: workerId, backends: found }, 'taking executions')
+      },
+    }),
   )
+  storeGate = gate
 
   const resources = owned.move()
   let closing: Promise<void> | undefined
@@ -124,6 +133,7 @@ export async function runWorker(config: WorkerConfig, options: WorkerOptions = {
     close() {
       closing ??= (async () => {
         isDraining = true
+        await gate[Symbol.asyncDispose]()
         await consumer.drain({ graceMs: config.drainMs })
         // Commands to a Redis that is silent (a partition) wait for ever: cut off, they fail, and closing goes on.
         const silent = setTimeout(cut, CLOSE_MS)
@@ -141,8 +151,9 @@ export async function runWorker(config: WorkerConfig, options: WorkerOptions = {
 /** A worker that beats takes executions; one that Redis does not hear takes none. Five beats are missed by then. */
 const BEAT_LATE_MS = 5000
 
-function whyNotReady(beatAgeMs: number | null, isDraining: boolean): string | null {
+function whyNotReady(beatAgeMs: number | null, isDraining: boolean, gate: StoreGate | null): string | null {
   if (isDraining) return 'draining'
+  if (gate !== null && gate.closedBy !== null) return gate.closedBy
   if (beatAgeMs === null) return 'no heartbeat yet'
   return beatAgeMs > BEAT_LATE_MS ? `Redis took the last heartbeat ${Math.round(beatAgeMs)} ms ago` : null
 }

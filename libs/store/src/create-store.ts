@@ -10,10 +10,11 @@ import {
   type ExecutionResult,
   type ExecutionState,
 } from '@cofferdam/contract'
-import { sql, type Kysely, type Transaction } from 'kysely'
+import type { Kysely, Transaction } from 'kysely'
 import { createApiKeys, type ApiKeys } from './api-keys.ts'
 import { attemptsOf } from './attempts.ts'
 import { createRecordBatcher, type WrittenBatch } from './batch-records.ts'
+import { checkBlobFolder, checkDatabase } from './check-store.ts'
 import { asTenant, connect, DEFAULT_TIMEOUTS, type Timeouts } from './connect.ts'
 import type { Page } from './cursor.ts'
 import { feedPage, type FeedFilter, type FeedPage } from './feed.ts'
@@ -102,8 +103,11 @@ export interface Store extends AsyncDisposable {
   readonly retention: Retention
   /** Whether there is a key to encrypt with. */
   readonly canEncrypt: boolean
-  /** Throws `store_unavailable` or `config_invalid`. */
-  ping(): Promise<void>
+  /**
+   * Resolves when all that an attempt leaves can be stored (check-store.ts). Throws `store_unavailable` or `config_invalid`, which say what
+   * is in the way and what to do about it.
+   */
+  check(): Promise<void>
 }
 
 /** Opens the store without connecting: a process may start while Postgres is away. Run `migrate` once before. Throws `config_invalid` for bad keys. */
@@ -200,10 +204,11 @@ export async function createStore(options: StoreOptions): Promise<Store> {
         return key
       }),
     canEncrypt: keys.current !== null,
-    ping: () =>
-      translating('a ping', async () => {
-        await sql`select from attempts limit 1`.execute(app.db)
-      }),
+    async check() {
+      await checkDatabase(app.db, 'cofferdam_app')
+      await checkDatabase(fleet.db, 'cofferdam_all_tenants')
+      await checkBlobFolder(options.blobDir)
+    },
     async [Symbol.asyncDispose]() {
       await batcher.idle()
       await Promise.all([app.close(), fleet.close(), sweeper.close(), auditor.close()])

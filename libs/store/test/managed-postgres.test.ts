@@ -65,7 +65,7 @@ describe('a database user without superuser rights', () => {
     await admin('create role outsider login')
     const url = urlFor('outsider', 'maker')
     await using store = await createStore({ databaseUrl: url, blobDir, timeouts: PATIENT_TIMEOUTS })
-    await expect(store.ping()).rejects.toMatchObject({ code: 'config_invalid' })
+    await expect(store.check()).rejects.toMatchObject({ code: 'config_invalid' })
     await expect(store.record(sampleAttempt())).rejects.toMatchObject({ code: 'config_invalid' })
   })
 })

@@ -61,7 +61,7 @@ describe('while Postgres is away', () => {
     const down = await outcomesOf(250)
     expect(down).toMatchObject({ stored: 0, away: 250, other: [] })
     expect(down.tookMs).toBeLessThan(FAST_MS)
-    await expect(store.ping()).rejects.toMatchObject({ code: 'store_unavailable' })
+    await expect(store.check()).rejects.toMatchObject({ code: 'store_unavailable' })
     await expect(store.listAudit({ tenantId: 'acme', limit: 1 })).rejects.toMatchObject({
       code: 'store_unavailable',
     })
@@ -89,28 +89,28 @@ describe('while Postgres is away', () => {
   it('a server that hangs is given up on within the timeouts, and its connections are not used again', async () => {
     await store[Symbol.asyncDispose]()
     store = await open()
-    await Promise.all([store.ping(), store.record(sampleAttempt())])
+    await Promise.all([store.check(), store.record(sampleAttempt())])
     process.kill(server.pid, 'SIGSTOP')
     const backends = await freeze(server.pid)
     try {
       const hung = await outcomesOf(150)
       expect(hung).toMatchObject({ stored: 0, away: 150, other: [] })
       expect(hung.tookMs).toBeLessThan(FAST_MS)
-      await expect(store.ping()).rejects.toMatchObject({ code: 'store_unavailable' })
+      await expect(store.check()).rejects.toMatchObject({ code: 'store_unavailable' })
     } finally {
       for (const pid of [...backends, server.pid]) process.kill(pid, 'SIGCONT')
     }
     await isServing(server.url)
     expect(await outcomesOf(150)).toMatchObject({ stored: 150, away: 0, other: [] })
-    await store.ping()
+    await store.check()
   })
 
   it('a store can be opened, and works once the server is there', async () => {
     await server.stop()
     await using early = await open(PATIENT_TIMEOUTS)
-    await expect(early.ping()).rejects.toMatchObject({ code: 'store_unavailable' })
+    await expect(early.check()).rejects.toMatchObject({ code: 'store_unavailable' })
     server = await start()
-    await early.ping()
+    await early.check()
   })
 
   it('refuses new records at its bound instead of growing', async () => {

@@ -1,11 +1,11 @@
 /**
- * GET /healthz (the process answers), /readyz (Redis and Postgres answer it) and /metrics.
+ * GET /healthz (the process answers), /readyz (Redis answers it, and everything can be stored) and /metrics.
  *
  * Metrics name tenants' loads, so they are not for everybody: open to a caller on this machine that speaks to us
  * directly (loopback address, loopback name in Host, no forwarding header), else with an admin key. The Host check
  * keeps a web page that rebinds its DNS name to 127.0.0.1 out.
  */
-import { CofferdamError, inTime } from '@cofferdam/contract'
+import { CofferdamError, inTime, isCofferdamError } from '@cofferdam/contract'
 import type { FastifyRequest } from 'fastify'
 import { z } from 'zod'
 import { identify } from '../authenticate.ts'
@@ -39,19 +39,26 @@ export function health(app: App, context: RouteContext): void {
       schema: {
         operationId: 'readyz',
         tags: ['health'],
-        summary: 'Redis and Postgres answer this process, and it is not draining.',
+        summary:
+          'Redis and Postgres answer this process, the schema fits, database and blob folder take writes, and it is not draining.',
         security: [],
         response: { 200: z.strictObject({ status: z.literal('ready'), checks: checkSchema }), ...FAILURES },
       },
     },
     async () => {
       const [redis, postgres] = await Promise.all([
-        answers(context.redis.ping()),
-        answers(context.store.ping()),
+        failureOf(context.redis.ping()),
+        failureOf(context.store.check()),
       ])
-      const checks = { redis: redis ? 'ok' : 'away', postgres: postgres ? 'ok' : 'away' }
-      if (!redis) throw new CofferdamError('queue_unavailable', undefined, { details: { checks } })
-      if (!postgres) throw new CofferdamError('store_unavailable', undefined, { details: { checks } })
+      const needsSetUp = isCofferdamError(postgres) && postgres.code === 'config_invalid'
+      const checks = {
+        redis: redis === null ? 'ok' : 'away',
+        postgres: postgres === null ? 'ok' : needsSetUp ? 'refused' : 'away',
+      }
+      if (redis !== null) throw new CofferdamError('queue_unavailable', undefined, { details: { checks } })
+      // Which of schema, rights, read-only database and blob folder it is.
+      const why = isCofferdamError(postgres) ? postgres.message : undefined
+      if (postgres !== null) throw new CofferdamError('store_unavailable', why, { details: { checks } })
       return { status: 'ready' as const, checks: { redis: 'ok' as const, postgres: 'ok' as const } }
     },
   )
@@ -85,12 +92,13 @@ export function health(app: App, context: RouteContext): void {
   )
 }
 
-async function answers(probe: Promise<unknown>): Promise<boolean> {
+/** Null when the probe was good in time. */
+async function failureOf(probe: Promise<unknown>): Promise<unknown> {
   try {
     await inTime(probe, PROBE_MS, () => new Error('late'))
-    return true
-  } catch {
-    return false
+    return null
+  } catch (error) {
+    return error
   }
 }
 

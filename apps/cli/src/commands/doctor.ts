@@ -1,6 +1,8 @@
 import { execFile } from 'node:child_process'
 import { promisify } from 'node:util'
+import path from 'node:path'
 import { startPostgres, startRedis } from '@cofferdam/embedded'
+import { createStore } from '@cofferdam/store'
 import { bestOf, howToGetOne, whyNotStronger } from '../backend-advice.ts'
 import type { Command } from '../command.ts'
 import { EXIT } from '../exit-status.ts'
@@ -13,7 +15,8 @@ const run = promisify(execFile)
 export const command: Command = {
   usage: '',
   details:
-    'Really tries what it reports: probes every backend, starts and stops a private Redis and Postgres. Exit status 1\n' +
+    'Really tries what it reports: probes every backend, starts and stops a private Redis and Postgres, or looks whether\n' +
+    'the configured Postgres and the blob folder take what workers store. Exit status 1\n' +
     'when nothing here could run an execution safely.',
   flags: {},
   words: { min: 0, max: 0 },
@@ -26,7 +29,9 @@ export const command: Command = {
       const [findings, redis, postgres, python] = await Promise.all([
         findBackends(backends, stop),
         serverFinding(config.redisUrl, 'REDIS_URL', startRedis),
-        serverFinding(config.databaseUrl, 'DATABASE_URL', startPostgres),
+        config.databaseUrl === undefined
+          ? tryServer(startPostgres)
+          : storeFinding(config.databaseUrl, config.dataDir),
         pythonFinding(),
       ])
       const best = bestOf(findings)
@@ -73,13 +78,27 @@ function report(
     terminal.line(`${mark(ok)} ${name.padEnd(10)} ${found}`)
 }
 
-/** A configured server is only named (its owner looks after it); a private one is started and stopped. */
+/** A configured Redis is only named (its owner looks after it); a private server is started and stopped. */
 async function serverFinding(
   url: string | undefined,
   variable: string,
   start: Parameters<typeof tryServer>[0],
 ): Promise<ServerFinding> {
   return url === undefined ? await tryServer(start) : { ok: true, found: `configured by ${variable}` }
+}
+
+/** A worker takes nothing before this is good, so its owner is told here as the worker's log tells it. */
+async function storeFinding(databaseUrl: string, dataDir: string): Promise<ServerFinding> {
+  try {
+    await using store = await createStore({ databaseUrl, blobDir: path.join(dataDir, 'blobs') })
+    await store.check()
+    return { ok: true, found: 'configured by DATABASE_URL; schema, rights and blob folder are good' }
+  } catch (error) {
+    return {
+      ok: false,
+      found: `configured by DATABASE_URL: ${error instanceof Error ? error.message : String(error)}`,
+    }
+  }
 }
 
 async function pythonFinding(): Promise<ServerFinding> {

@@ -1,0 +1,54 @@
+/**
+ * Whether everything that an attempt leaves can be stored: both roles may log in, the schema is at least that of this build, the database
+ * takes writes, and so does the blob folder. What is refused here would otherwise be found out by the first execution, after it ran.
+ */
+import { randomBytes } from 'node:crypto'
+import { rm, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { CofferdamError } from '@cofferdam/contract'
+import { sql, type Kysely } from 'kysely'
+import { migrationFiles } from './migration-files.ts'
+import { sqlState, translating } from './store-errors.ts'
+import type { Database } from './tables.ts'
+
+/** Number of the newest migration of this build. */
+const SCHEMA_VERSION = Math.max(...migrationFiles().map(({ number }) => number))
+
+/** Throws `store_unavailable` while Postgres is away or read-only, `config_invalid` for what somebody has to set up; both say what to do. */
+export async function checkDatabase(db: Kysely<Database>, role: string): Promise<void> {
+  const { rows } = await translating(`a look at its schema as ${role}`, () =>
+    sql<{ version: number; read_only: string }>`
+      select coalesce(max(number), 0) as version, current_setting('transaction_read_only') as read_only
+      from cofferdam_migrations`.execute(db),
+  )
+  const { version = 0, read_only: readOnly } = rows[0] ?? {}
+  // A newer one is fine: during a rolling deploy both builds run.
+  if (version < SCHEMA_VERSION)
+    throw new CofferdamError(
+      'config_invalid',
+      `The database has schema version ${version}, and this build needs ${SCHEMA_VERSION}. Run \`cofferdam setup\` of this build ` +
+        'with the owner of the schema.',
+    )
+  if (readOnly === 'on')
+    throw new CofferdamError(
+      'store_unavailable',
+      'The database is read-only. Let DATABASE_URL name the primary, not a replica, and look for default_transaction_read_only.',
+    )
+}
+
+/** Throws `config_invalid` when a file cannot be written below `dir`. */
+export async function checkBlobFolder(dir: string): Promise<void> {
+  const file = join(dir, `.check-${randomBytes(8).toString('hex')}`)
+  try {
+    await writeFile(file, 'x', { flag: 'wx', mode: 0o600 })
+  } catch (error) {
+    throw new CofferdamError(
+      'config_invalid',
+      `The blob folder (\`blobs\` below COFFERDAM_DATA_DIR) cannot be written: ${sqlState(error) ?? 'unknown'}. Give this user the right ` +
+        'to write there, and room on the disk.',
+      { cause: error },
+    )
+  } finally {
+    await rm(file, { force: true }).catch(() => undefined)
+  }
+}
