@@ -2,6 +2,8 @@
  * Fairness over the real queue and a worker of 8 slots, on `fake` with given run lengths.
  *   light   one tenant runs one execution at a time against a backlog of another one, spread over 1,000 agents, of runs
  *           of 1, 20 and 200 ms; its waits are told in service times (mean time that a run of the flood holds a slot)
+ *   long    tenants without a concurrency of their own: how long another one waits while one has runs of 10 s for every slot, how many of
+ *           the slots these have, and how many the short runs of one alone
  *   shares  slot time of tenants that all have work, by weight and by run length
  *   eta     position and ETA of all that wait against what came, for those that waited for another half a second at least
  */
@@ -26,6 +28,8 @@ export async function measureFairness(context: BenchContext): Promise<Record<str
   // Some 600 of them run meanwhile in quick runs, so that 3,000 are a backlog until the end, too.
   const equal = context.quick ? 3000 : 10_000
   Object.assign(results, await lightTenant(context, queue, equal, [50], 'light_equal_runs'))
+  await queue.empty()
+  Object.assign(results, await longRuns(context, queue))
   await queue.empty()
   Object.assign(results, await shares(context, queue))
   await queue.empty()
@@ -87,6 +91,43 @@ async function lightTenant(
     [`fairness.${name}.agents_apart`]: { unit: 'count', value: Math.max(...counts) - Math.min(...counts) },
   }
 }
+
+/** Of tenants to which the default share of the fleet applies. */
+async function longRuns(context: BenchContext, queue: FloodedQueue): Promise<Record<string, Measured>> {
+  const LONG_MS = 10_000
+  const [long, light, short] = ['long-runs', 'light-beside', 'short-alone'] as const
+  for (const tenant of [long, light, short]) await create(context, queue, tenant, 1, null)
+  const worker = await startWorker(context)
+  const waits: number[] = []
+  let slotsOfLong = 0
+  let slotsOfShort = 0
+  try {
+    await queue.flood(Array.from({ length: 3 * SLOTS }, (_, n) => runOf(long, `agent-${n}`, LONG_MS)))
+    for (let n = 0; n < (context.quick ? 10 : 50); n += 1) {
+      const { execution_id } = await queue.producer.put(runOf(light, 'only', 50), { awaitReply: true })
+      const result = await queue.producer.wait(execution_id, { timeoutMs: 60_000 })
+      if (result?.ok !== true) throw new Error(`light: ${JSON.stringify(result)}`)
+      waits.push(result.queue_ms)
+      slotsOfLong = Math.max(slotsOfLong, await runningOf(queue, long))
+    }
+    await queue.producer.cancelTenant(long, { state: 'all' })
+    await queue.flood(Array.from({ length: 400 }, (_, n) => runOf(short, `agent-${n}`, 200)))
+    for (let n = 0; n < 10; n += 1) {
+      await new Promise((resolve) => setTimeout(resolve, 300))
+      slotsOfShort = Math.max(slotsOfShort, await runningOf(queue, short))
+    }
+  } finally {
+    await worker.stop()
+  }
+  return {
+    'fairness.long_runs.wait_of_another': { unit: 'ms', summary: summarise(waits) },
+    'fairness.long_runs.slots': { unit: 'count', value: slotsOfLong },
+    'fairness.short_runs_alone.slots': { unit: 'count', value: slotsOfShort },
+  }
+}
+
+const runningOf = async (queue: FloodedQueue, tenant: string): Promise<number> =>
+  (await queue.producer.live(tenant, 1000)).filter(({ status }) => status === 'running').length
 
 /** All have work for the whole time, which begins when all started and ends before the first one has none. */
 async function shares(context: BenchContext, queue: FloodedQueue): Promise<Record<string, Measured>> {
@@ -216,8 +257,9 @@ async function create(
   queue: FloodedQueue,
   tenantId: string,
   weight = 1,
+  concurrency: number | null = 1000,
 ): Promise<void> {
-  const limits = { weight, concurrency: 1000, max_queued: 1_000_000 }
+  const limits = { weight, concurrency, max_queued: 1_000_000 }
   await fleet.createTenant(tenantId, {
     policy: { min_isolation: 'none' },
     caps: { tenant_daily: 1_000_000_000, agent_hourly: 1_000_000_000, ...limits },

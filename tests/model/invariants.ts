@@ -1,6 +1,6 @@
 /** What must hold after every step, whatever came before: sentences of what does not. */
 import { FLEET_DEFAULTS } from '@cofferdam/contract'
-import { KEYS, LANES } from '@cofferdam/queue'
+import { KEYS, LANES, type Lane } from '@cofferdam/queue'
 import { countOf, placesOf, type Snapshot } from './snapshot.ts'
 import { canServe } from './world.ts'
 
@@ -78,6 +78,7 @@ function miscounted(shot: Snapshot, tenant: string): string[] {
   const expected: [field: string, count: number][] = [
     ['n', countOf(shot, KEYS.out, LANES, tenant)],
     ['d', countOf(shot, KEYS.delayed, LANES, tenant)],
+    ...LANES.flatMap((lane) => outByKind(shot, lane, tenant)),
     ...LANES.map((lane): [string, number] => [`q:${lane}`, countOf(shot, KEYS.waiting, [lane], tenant)]),
     ...LANES.map((lane): [string, number] => [
       `h:${lane}`,
@@ -90,6 +91,16 @@ function miscounted(shot: Snapshot, tenant: string): string[] {
   return expected
     .filter(([field, count]) => number(state.get(field)) !== count)
     .map(([field, count]) => `${tenant}: ${field} says ${state.get(field)}, counted ${count}`)
+}
+
+/** What a tenant has out in a lane, by kind: also of kinds that it has nothing at any more. */
+function outByKind(shot: Snapshot, lane: Lane, tenant: string): [field: string, count: number][] {
+  const ids = [...shot.at(KEYS.out + lane).keys()].filter((id) => shot.record(id).get('t') === tenant)
+  const kinds = ['', ...shot.at(KEYS.kinds).keys(), ...ids.map((id) => shot.record(id).get('k') ?? '')]
+  return [...new Set(kinds)].map((kind) => [
+    `n:${lane}:${kind}`,
+    ids.filter((id) => shot.record(id).get('k') === kind).length,
+  ])
 }
 
 /**

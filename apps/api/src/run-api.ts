@@ -91,7 +91,7 @@ export async function runApi(config: ApiConfig, shared: Shared = {}): Promise<Ru
       : { pools: createPoolProvisioner(config.azureProvisioning) }),
   })
   owned.adopt(api, (running) => closeWithin(running, config.drainMs))
-  await Promise.allSettled([isReady(redis), store.ping()])
+  await Promise.allSettled([isReady(redis), store.check()])
   if (config.metricsPort !== undefined)
     owned.use(
       await createMetricsServer({

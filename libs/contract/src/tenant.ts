@@ -119,7 +119,7 @@ export const tenantCapsSchema = z.strictObject({
   agent_hourly: cap.nullable(),
   /** Caps of single agents, before `agent_hourly`. */
   agents: z.record(nameSchema, cap),
-  /** Executions that run at once. */
+  /** Executions that run at once; null follows the fleet. */
   concurrency: z.int().min(1).max(100_000).nullable(),
   /** Executions that wait at once. */
   max_queued: z.int().min(0).max(10_000_000).nullable(),
@@ -158,8 +158,8 @@ export const DEFAULT_TENANT_CAPS: TenantCaps = {
 /** Fleet-wide defaults behind `null`. */
 export const FLEET_DEFAULTS = {
   ...DEFAULT_CAPS,
-  /** Enough for one tenant to use a worker fully; the fair scheduler keeps the others served. */
-  concurrency: 64,
+  /** As many as the fleet has slots, less what a tenant of long runs leaves to others (libs/queue/src/lua/include/share.lua). */
+  concurrency: 100_000,
   max_queued: 10_000,
 } as const
 

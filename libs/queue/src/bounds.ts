@@ -72,6 +72,11 @@ export const QUEUE_BOUNDS = {
    * restart of a worker, with its drain of 30 s, takes less.
    */
   kindPatienceMs: 60_000,
+  /**
+   * A tenant whose runs take this long on the average leaves a quarter of the slots to others. Shorter ones make room for a newcomer
+   * within a run, and may use the whole fleet.
+   */
+  longRunSeconds: 1,
   /** Needs whose servers are remembered: what callers ask for in all combinations is bounded only here. */
   needsMax: 1000,
   /** Records handed to `onOutbox` at once: at most 20 × (stdout + stderr bounds) in memory. */

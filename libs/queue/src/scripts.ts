@@ -54,6 +54,7 @@ const CONSTANTS = {
   overdue: QUEUE_BOUNDS.overdueMs,
   kind_patience: QUEUE_BOUNDS.kindPatienceMs,
   needs_max: QUEUE_BOUNDS.needsMax,
+  long_run: QUEUE_BOUNDS.longRunSeconds,
   bull_events: QUEUE_BOUNDS.bullEvents,
 }
 

@@ -1,7 +1,6 @@
 import type { CofferdamError, ExecutionId } from '@cofferdam/contract'
 import { isLongTier } from '@cofferdam/embedded/needs'
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest'
-import { FLEET_DEFAULTS } from '@cofferdam/contract'
 import { KEYS, type Producer, type Taken } from '../src/index.ts'
 import { endWith, gate, requestOf } from './fixtures.ts'
 import { startBench, type Bench } from './support.ts'
@@ -84,6 +83,9 @@ describe('fairness between tenants', () => {
 
   it('charges for the time that was used: a tenant of long runs gets fewer of them', async () => {
     const producer = bench.producer()
+    // With concurrencies of their own: what runs here for nothing would have to leave slots to others.
+    for (const tenant of ['long', 'short'])
+      await producer.setTenantLimits(tenant, { ...WEIGHT_1, concurrency: 100 })
     await flood(producer, 'long', 300)
     await flood(producer, 'short', 300)
     const starts: string[] = []
@@ -277,20 +279,34 @@ describe('limits of a tenant', () => {
     release.open()
   })
 
-  it('default to those of the fleet', async () => {
+  it('follow the fleet where a tenant has none: all slots but a quarter while its runs may be long, all when they are short', async () => {
     const producer = bench.producer()
     await flood(producer, 'acme', 100)
     let running = 0
-    const release = gate()
+    let release = gate()
+    let slotMs = 60_000
     bench.consumer({
       slots: 80,
       async process(taken) {
         running += 1
         await release.opened
-        await endWith('ok')(taken)
+        running -= 1
+        await endWith('ok', slotMs)(taken)
       },
     })
-    await vi.waitFor(() => expect(running).toBe(FLEET_DEFAULTS.concurrency), 20_000)
+    await vi.waitFor(() => expect(running).toBe(60), 20_000)
+    const { execution_id } = await producer.put(requestOf({ tenant_id: 'other' }))
+    await vi.waitFor(() => expect(running).toBe(61), 20_000)
+    slotMs = 10
+    const first = release
+    release = gate()
+    first.open()
+    await vi.waitFor(
+      async () => expect(await producer.get(execution_id)).toMatchObject({ status: 'ended' }),
+      20_000,
+    )
+    await flood(producer, 'acme', 100)
+    await vi.waitFor(() => expect(running).toBe(80), 20_000)
     release.open()
   })
 })

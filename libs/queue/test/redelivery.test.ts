@@ -116,23 +116,25 @@ describe('an execution whose worker was killed', () => {
 describe('a worker whose slots are all taken', () => {
   it('ends what a dead worker had begun all the same, and leaves what had not begun for a free slot', async () => {
     const producer = bench.producer()
-    const begun = await takeAndDie('begun', () => producer.put(requestOf()))
-    const taken = await takeAndDie('taken', () => producer.put(requestOf()))
     const full = gate()
     const over = gate()
+    let isFull = false
     bench.consumer({
       slots: 1,
       lockMs: LOCK_MS,
       async process(held) {
         if (held.interrupted !== null) return endWith('worker_lost')(held)
-        if (held.executionId === taken.id) return endWith('ok')(held)
+        if (isFull) return endWith('ok')(held)
+        isFull = true
         full.open()
         await over.opened
         await endWith('ok')(held)
       },
     })
-    const long = await producer.put(requestOf({ priority: 9 }), { awaitReply: true })
+    const long = await producer.put(requestOf(), { awaitReply: true })
     await full.opened
+    const begun = await takeAndDie('begun', () => producer.put(requestOf()))
+    const taken = await takeAndDie('taken', () => producer.put(requestOf()))
     expect(await producer.wait(begun.id, { timeoutMs: 30_000 })).toMatchObject({ ending: 'worker_lost' })
     await vi.waitFor(
       async () => expect(await producer.get(taken.id)).toMatchObject({ status: 'queued' }),

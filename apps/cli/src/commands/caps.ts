@@ -1,4 +1,4 @@
-import { parse, tenantCapsSchema, type TenantCaps } from '@cofferdam/contract'
+import { FLEET_DEFAULTS, parse, tenantCapsSchema, type TenantCaps } from '@cofferdam/contract'
 import { z } from 'zod'
 import { openApi, type ApiConnection } from '../api-connection.ts'
 import { cancelTenant, showCancelled } from '../cancel-tenant.ts'
@@ -125,7 +125,10 @@ async function show(
   }
   metered('CPU s, day', usage.tenant_daily_cpu, String)
   metered('cost, day', usage.tenant_daily_cost, showCost)
-  terminal.line(`${'running'.padEnd(14)} ${usage.concurrency.running} of ${usage.concurrency.limit}`)
+  const { running, limit } = usage.concurrency
+  // The default follows the fleet, whose size this command does not know.
+  const most = limit === FLEET_DEFAULTS.concurrency ? 'as many as the fleet has' : limit
+  terminal.line(`${'running'.padEnd(14)} ${running} of ${most}`)
   if (!usage.seeded && !terminal.json)
     terminal.note('Not counted yet: the next execution first counts the audit rows of these windows.')
   const own = Object.entries(caps).filter(([, value]) => value !== null)

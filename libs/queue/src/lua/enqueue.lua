@@ -63,6 +63,7 @@ if delay == 0 and waiting == 0 and (sk == '' or redis.call('HEXISTS', K.session 
   if calm or not anybody_waits_in(lane) then
     around = around or read_lane(lane, ARGV[15])
     room = not state.is_parked and state.outstanding < concurrency and around.free > 0
+      and not has_its_share(lane, around.kind, tenant, state.outstanding, state.here, state.mean)
   end
 end
 if not room or sk ~= '' then write_now() end

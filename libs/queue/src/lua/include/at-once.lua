@@ -26,6 +26,8 @@ local function release_at_once(around, tenant, id, state, weight, now)
   local v, estimate = math.max(clock, state.v), estimate_of(state.mean, lane)
   state.outstanding, state.v = state.outstanding + 1, v + estimate / weight
   set_later(key, 'n', state.outstanding)
+  state.here = state.here + 1
+  set_later(key, 'n:' .. lane .. ':' .. kind, state.here)
   set_later(key, 'vt:' .. lane .. ':' .. kind, state.v)
   -- It has nothing that waits: with none out it was idle.
   if state.outstanding == 1 then redis.call('PERSIST', key) end

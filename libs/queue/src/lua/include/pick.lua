@@ -46,19 +46,24 @@ end
 -- way, executions of sessions with a living owner go to that worker's hand: they use no window, for the worker takes
 -- them when it has a slot. `steps.left` bounds how many tenants and executions one script call looks at besides.
 local function release_next(lane, kind, now, steps)
-  local ring = ring_of(lane, kind)
+  local ring, skipped = ring_of(lane, kind), 0
   while steps.left > 0 do
-    local head = redis.call('ZRANGE', ring, 0, 0, 'WITHSCORES')
+    local head = redis.call('ZRANGE', ring, skipped, skipped, 'WITHSCORES')
     local tenant, v = head[1], tonumber(head[2])
     if not tenant then return false end
-    local state = redis.call('HMGET', K.tenant .. tenant, 'n', 'mean')
+    local state = redis.call('HMGET', K.tenant .. tenant, 'n', 'mean', 'n:' .. lane .. ':' .. kind)
     local weight, concurrency = limits_of(tenant)
+    local out = tonumber(state[1]) or 0
     local first = backlog_next(lane, tenant, kind)
-    if (tonumber(state[1]) or 0) >= concurrency then
+    if out >= concurrency then
       ring_leave(lane, tenant)
       steps.left = steps.left - 1
     elseif not first then
       ring_leave_kind(lane, tenant, kind)
+      steps.left = steps.left - 1
+    elseif has_its_share(lane, kind, tenant, out, tonumber(state[3]) or 0, state[2]) then
+      -- It keeps its place. Few are passed over: a share is most of the slots.
+      skipped = skipped + 1
       steps.left = steps.left - 1
     else
       local id = first.id

@@ -17,6 +17,7 @@ local function recall(lane, kind, surplus, now)
       redis.call('ZREM', K.out .. lane, id)
       count_out(lane, kind, -1)
       redis.call('HINCRBY', K.tenant .. x[3], 'n', -1)
+      redis.call('HINCRBY', K.tenant .. x[3], 'n:' .. lane .. ':' .. kind, -1)
       backlog_push(lane, x[3], x[4], id, tonumber(x[5]), now, true)
       ring_enter_lanes(x[3])
       surplus = surplus - 1

@@ -1,5 +1,6 @@
 --- @include later
 --- @include session
+--- @include share
 -- Slots: a tenant holds one from release to ending. Its virtual time is charged with an estimate at release and
 -- corrected to what was used at the end, so long runs cost more than short ones.
 
@@ -22,6 +23,7 @@ end
 -- count. At its concurrency the tenant leaves the rings.
 local function slot_take(lane, tenant, id, kind, concurrency, estimate, now)
   local outstanding = redis.call('HINCRBY', K.tenant .. tenant, 'n', 1)
+  redis.call('HINCRBY', K.tenant .. tenant, 'n:' .. lane .. ':' .. kind, 1)
   if outstanding >= concurrency then
     ring_leave('interactive', tenant)
     ring_leave('routine', tenant)
@@ -36,6 +38,8 @@ end
 local function slot_move(lane, tenant, id, from, to, estimate)
   count_out(lane, from, -1)
   count_out(lane, to, 1)
+  redis.call('HINCRBY', K.tenant .. tenant, 'n:' .. lane .. ':' .. from, -1)
+  redis.call('HINCRBY', K.tenant .. tenant, 'n:' .. lane .. ':' .. to, 1)
   local weight = limits_of(tenant)
   charge(lane, tenant, from, -estimate / weight)
   charge(lane, tenant, to, estimate / weight)
@@ -72,10 +76,13 @@ local function slot_free(lane, tenant, id, kind, estimate, used, goes_on)
   count_out(lane, kind, -1)
   local key = K.tenant .. tenant
   local s = freed.tenants[tenant]
-    or redis.call('HMGET', key, 'n', 'q:interactive', 'q:routine', 'd', 'vt:' .. lane .. ':' .. kind, 'mean', 'avg', 'runs')
+    or redis.call('HMGET', key, 'n', 'q:interactive', 'q:routine', 'd', 'vt:' .. lane .. ':' .. kind, 'mean', 'avg', 'runs',
+      'n:' .. lane .. ':' .. kind)
   freed.tenants[tenant] = s
   s[1] = math.max(0, (tonumber(s[1]) or 0) - 1)
   set_later(key, 'n', s[1])
+  s[9] = math.max(0, (tonumber(s[9]) or 0) - 1)
+  set_later(key, 'n:' .. lane .. ':' .. kind, s[9])
   local queued = { interactive = tonumber(s[2]) or 0, routine = tonumber(s[3]) or 0 }
   local weight = limits_of(tenant)
   local correction = ((used or 0) - estimate) / weight

@@ -12,11 +12,18 @@ local function limits_of(tenant)
   return tonumber(w) or C.weight, tonumber(c) or C.concurrency, tonumber(m) or C.max_queued
 end
 
+local function has_own_concurrency(tenant)
+  limits_of(tenant)
+  local raw = limits_read[tenant]
+  return raw and string.match(raw, '^[^|]*|([^|]*)|') ~= '' or false
+end
+
 -- Executions of a tenant that wait (backlogs of both lanes and delayed ones), and its state for at-once.lua at a kind.
 local function waiting_of(tenant, lane, kind)
-  local s = redis.call('HMGET', K.tenant .. tenant, 'q:interactive', 'q:routine', 'd', 'n', 'park', 'mean', 'vt:' .. lane .. ':' .. kind)
+  local s = redis.call('HMGET', K.tenant .. tenant, 'q:interactive', 'q:routine', 'd', 'n', 'park', 'mean', 'vt:' .. lane .. ':' .. kind,
+    'n:' .. lane .. ':' .. kind)
   local waiting = (tonumber(s[1]) or 0) + (tonumber(s[2]) or 0) + (tonumber(s[3]) or 0)
-  return waiting, { outstanding = tonumber(s[4]) or 0, is_parked = s[5], mean = s[6], v = tonumber(s[7]) or 0 }
+  return waiting, { outstanding = tonumber(s[4]) or 0, is_parked = s[5], mean = s[6], v = tonumber(s[7]) or 0, here = tonumber(s[8]) or 0 }
 end
 
 -- Lets the state of a tenant go that has nothing queued and nothing running.
