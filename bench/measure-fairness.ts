@@ -110,7 +110,7 @@ async function longRuns(context: BenchContext, queue: FloodedQueue): Promise<Rec
       waits.push(result.queue_ms)
       slotsOfLong = Math.max(slotsOfLong, await runningOf(queue, long))
     }
-    await queue.producer.cancelTenant(long, { state: 'all' })
+    await queue.producer.cancelTenant(long, { state: 'all', reason: 'measured' })
     await queue.flood(Array.from({ length: 400 }, (_, n) => runOf(short, `agent-${n}`, 200)))
     for (let n = 0; n < 10; n += 1) {
       await new Promise((resolve) => setTimeout(resolve, 300))

@@ -24,7 +24,6 @@ const PUT: Step = {
   need: 0,
 }
 const FLOW: Step = { do: 'fetch', worker: 0, lane: 'interactive' }
-const HEIR: Step = { do: 'recover', worker: 0, lane: 'interactive' }
 const ON = { do: 'act', held: 0, choice: 'on', late: false, outbox: false } as const
 const HEIR_ON = { ...ON, held: 1 }
 const DIE: Step = { do: 'die', worker: 0 }
