@@ -55,8 +55,8 @@ export async function recoverInterrupted(
     chargedAtMs: interrupted.handedOver ? interrupted.chargedAtMs : null,
     startedAtMs: interrupted.startedAtMs,
     caps: null,
-    retentionDays: policy?.retention_days ?? deps.defaultRetentionDays,
-    ...(policy === null ? {} : { tenant: policy }),
+    retentionDays: policy?.tenant.retention_days ?? deps.defaultRetentionDays,
+    ...policy,
   }
   await settleUnleased(key, await closeAttempt(taken, outcome, closing, deps), deps)
 }
@@ -96,11 +96,15 @@ async function killOldSandbox(taken: Taken, interrupted: Interrupted, deps: Work
 }
 
 /** Null where it cannot be read: then nobody knows whether output has to be encrypted, and none is kept. */
-async function policyNow(taken: Taken, deps: WorkerDeps): Promise<TenantPolicy | null> {
+async function policyNow(
+  taken: Taken,
+  deps: WorkerDeps,
+): Promise<{ tenant: TenantPolicy; templateId: string | undefined } | null> {
   const facts = await deps.policies.read(taken.request).catch(() => null)
   if (facts === null || facts.tenant === null) return null
-  const { tenant, template } = facts
-  return effectivePolicy(tenant, template?.tenant_id === tenant.tenant_id ? template.sandbox : null)
+  const { tenant, template, templateId } = facts
+  const sandbox = template?.tenant_id === tenant.tenant_id ? template.sandbox : null
+  return { tenant: effectivePolicy(tenant, sandbox), templateId }
 }
 
 /** What callers have seen live of the attempt; nothing where that cannot be read. */
