@@ -12,7 +12,7 @@ import {
 } from '@cofferdam/telemetry'
 import { isSpanContextValid, SpanKind, SpanStatusCode, trace } from '@opentelemetry/api'
 
-const tracer = trace.getTracer('cofferdam.worker')
+const tracer = trace.getTracer('@cofferdam/worker')
 
 /** Runs `work` inside the `process {lane}` span of this attempt. */
 export function inExecutionSpan(taken: Taken, workerId: WorkerId, work: () => Promise<void>): Promise<void> {

@@ -51,7 +51,7 @@ export interface AttemptSpans {
 
 /** Begins the spans of one attempt. */
 export function startAttemptSpans(traceparent: string | null, attributes: Attributes): AttemptSpans {
-  const tracer = trace.getTracer('cofferdam.executor')
+  const tracer = trace.getTracer('@cofferdam/executor')
   const parent = parentContext(traceparent)
   const run = tracer.startSpan(SPAN.run, { attributes }, parent)
   return {
