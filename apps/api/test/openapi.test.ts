@@ -81,6 +81,7 @@ describe('the OpenAPI document', () => {
       'GET /v1/tenants/{id}/workspaces',
       'GET /v1/tenants/{id}/workspaces/{name}',
       'PATCH /v1/routines/{id}',
+      'PATCH /v1/tenants/{id}/caps',
       'PATCH /v1/tenants/{id}/policy',
       'POST /api/sandbox/config',
       'POST /api/sandbox/provision',

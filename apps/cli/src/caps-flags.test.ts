@@ -1,22 +1,13 @@
-import { DEFAULT_TENANT_CAPS } from '@cofferdam/contract'
 import { describe, expect, it } from 'vitest'
-import { applyFlags, command } from './commands/caps.ts'
+import { changesOf, command } from './commands/caps.ts'
 import { parseCommandLine } from './parse-command-line.ts'
 
 const apply = (...args: string[]) =>
-  applyFlags(
-    { ...DEFAULT_TENANT_CAPS, tenant_daily: 5, agents: { a: 1 } },
-    parseCommandLine('caps', command, ['set', 't', ...args]),
-  )
+  changesOf({ agents: { a: 1 } }, parseCommandLine('caps', command, ['set', 't', ...args]))
 
 describe('caps set', () => {
-  it('changes what is named and keeps the rest', () => {
-    expect(apply('--hourly', '7', '--weight', '2.5')).toMatchObject({
-      tenant_daily: 5,
-      agent_hourly: 7,
-      weight: 2.5,
-      agents: { a: 1 },
-    })
+  it('sends what is named and nothing else', () => {
+    expect(apply('--hourly', '7', '--weight', '2.5')).toEqual({ agent_hourly: 7, weight: 2.5 })
   })
 
   it('understands the kill switch and the way back to the default', () => {

@@ -84,8 +84,9 @@ export const command: Command = {
     const caps = parse(tenantCapsSchema, await api.call('GET', `${path}/caps`), 'the answer')
     if (verb === 'get') await show(api, path, line, caps, context.terminal)
     else if (verb === 'set') {
-      const changed = applyFlags(caps, line)
-      const stored = parse(tenantCapsSchema, await api.call('PUT', `${path}/caps`, changed), 'the answer')
+      // The named ones alone: somebody else may change others at this moment.
+      const changes = changesOf(caps, line)
+      const stored = parse(tenantCapsSchema, await api.call('PATCH', `${path}/caps`, changes), 'the answer')
       await show(api, path, line, stored, context.terminal)
       if (line.flags['cancel-running'] === true) {
         const total = await cancelTenant(api, tenant ?? '', {
@@ -137,8 +138,8 @@ async function show(
   )
 }
 
-/** The caps with what the flags name. Throws `UsageError` when they name nothing. */
-export function applyFlags(caps: TenantCaps, line: CommandLine): TenantCaps {
+/** The caps that the flags name; caps of single agents with those that `caps` has. Throws `UsageError` when they name nothing. */
+export function changesOf(caps: Pick<TenantCaps, 'agents'>, line: CommandLine): Partial<TenantCaps> {
   const changes: Partial<TenantCaps> = {}
   for (const [flag, { field, ...bounds }] of Object.entries(NUMBERS)) {
     const value = textFlag(line, flag) === 'default' ? null : numberFlag(line, flag, bounds)
@@ -156,7 +157,7 @@ export function applyFlags(caps: TenantCaps, line: CommandLine): TenantCaps {
     throw new UsageError(
       'Nothing to set. Name at least one of --daily, --hourly, --agent-cap, --cpu-seconds, --cost, --concurrency, --max-queued, --weight, --rate, --burst.',
     )
-  return { ...caps, ...changes }
+  return changes
 }
 
 function withAgentCaps(agents: TenantCaps['agents'], words: readonly string[]): TenantCaps['agents'] {
