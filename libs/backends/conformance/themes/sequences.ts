@@ -204,7 +204,7 @@ export function sequences(h: Harness): void {
   for (const scope of capabilities.sessions)
     test(
       `a session of scope ${scope} is what it says after any sequence of programs`,
-      { timeout: isLongTier() ? LONG_MS : undefined },
+      isLongTier() ? { timeout: LONG_MS } : {},
       async () => {
         await play(
           scope,
