@@ -74,9 +74,14 @@ describe('the watch of claims', { timeout: 60_000 }, () => {
     return { claims, claim, pod, letWatch: () => gate.resolve(undefined) }
   }
   const says = async (claim: string, status: string, reason: string, sandbox = {}): Promise<void> => {
-    await patched(`${urlOf(claim)}/status`, {
-      status: { conditions: [{ type: 'Ready', status, reason }], sandbox },
-    })
+    const condition = {
+      type: 'Ready',
+      status,
+      reason,
+      message: '',
+      lastTransitionTime: new Date().toISOString(),
+    }
+    await patched(`${urlOf(claim)}/status`, { status: { conditions: [condition], sandbox } })
   }
   const becomesReady = async (claim: string, ip = '127.9.9.9'): Promise<void> =>
     await says(claim, 'True', 'DependenciesReady', { name: `pod-of-${claim}`, podIPs: [ip] })
