@@ -63,6 +63,12 @@ export const LOG_FACTS: Readonly<Record<string, LogFacts>> = {
     from: 'worker',
     about: 'The worker began; which backends work here.',
   },
+  'takes nothing until its store is good': {
+    level: 'warn',
+    from: 'worker',
+    about:
+      'The database refuses this worker, has an older schema or takes no writes, or the blob folder cannot be written: `reason` says which, and what to do. It asks again every second.',
+  },
   'background work failed': {
     level: 'error',
     from: 'worker',
