@@ -181,6 +181,9 @@ describe('position and ETA', () => {
     const clock = new Clock()
     bench.consumer({ slots: SLOTS, lanes: ['interactive'], process: clock.process })
     await vi.waitFor(async () => expect((await producer.stats()).workers).toHaveLength(1), 20_000)
+    // Alone, and with every slot.
+    for (const tenant of ['large', 'small'])
+      await producer.setTenantLimits(tenant, { weight: 1, concurrency: 100, max_queued: null })
     const large: Tenant = { tenant: 'large', weight: 1, agents: 3, ms: [310, 490, 370, 430] }
     // Each large one is known, and among the last hundred there are small ones almost only.
     const learnt = await put(producer, [large], 20)

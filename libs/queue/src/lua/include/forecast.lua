@@ -1,6 +1,7 @@
 --- @include status
 --- @include session
 --- @include run-queue
+--- @include share
 --- @include rivals
 -- Where a waiting execution stands: executions expected to start before it, and milliseconds until it starts.
 -- Estimates from the scheduler's state, O(C.rivals_max * log n): agents of the tenant take turns, and the tenant's
@@ -85,7 +86,7 @@ forecast = function(lane, tenant, agent, id, now, sk, worker)
   local rank = redis.call('ZRANK', backlog, id)
   if not rank then return 0, 0 end
   local turns = K.turns .. class .. ':' .. tenant
-  local s = redis.call('HMGET', K.tenant .. tenant, 'q:' .. lane, 'avg', 'park', 'n')
+  local s = redis.call('HMGET', K.tenant .. tenant, 'q:' .. lane, 'avg', 'park', 'n', 'mean')
   local queued = tonumber(s[1]) or 0
   local weight, concurrency = limits_of(tenant)
 
@@ -108,6 +109,7 @@ forecast = function(lane, tenant, agent, id, now, sk, worker)
 
   if slots == 0 then return position, -1 end
   local lane_mean = average_of(false, lane)
+  concurrency = math.max(1, math.min(concurrency, share_of(tenant, s[5], fleet_window()), share_of(tenant, s[5], slots * C.window_factor)))
   local over = (tonumber(s[4]) or 0) + before_in_tenant + 1 - concurrency
   local seconds = math.max(
     (before_in_tenant * own + seconds_in_lane + (ready * slots / slots_of_lane(lane) + 1) * lane_mean) / slots,
