@@ -1,3 +1,4 @@
+import { DEFAULT_LIMITS } from '@cofferdam/contract'
 import { createExecutor, createMemoryBudget } from '@cofferdam/executor'
 import type { Taken } from '@cofferdam/queue'
 import { expect, it } from 'vitest'
@@ -15,7 +16,7 @@ it('takes routines while they hold less than their share, and interactive work b
   const room = createMemoryRoom(createExecutor({ backends: new Map(), order: [], blobs, memory }), 0.5)
   const ended = Promise.withResolvers<void>()
   const taken = (executionId: string, lane: Taken['lane']) =>
-    ({ executionId, lane, request: { limits: { memory_mib: 300 } } }) as Taken
+    ({ executionId, lane, request: { limits: { ...DEFAULT_LIMITS, memory_mib: 300 } } }) as Taken
 
   expect(room.isFree('routine')).toBe(true)
   expect([room.isAmple('routine'), room.isAmple('interactive')]).toEqual([true, true])

@@ -662,7 +662,9 @@ describe('artifacts', () => {
     )
     expect(outcome.artifacts.map(({ path }) => path)).toEqual(['<redacted>.txt', '<redacted>.txt~2'])
     expect(outcome.redactionCount).toBe(3)
-    expect(attempt.notices).toEqual([expect.stringContaining('Artifact big-<redacted> was left out: too_large')])
+    expect(attempt.notices).toEqual([
+      expect.stringContaining('Artifact big-<redacted> was left out: too_large'),
+    ])
     expect(JSON.stringify([outcome, [...blobs.committed.keys()]])).not.toMatch(/horse|donkey/)
   })
 
