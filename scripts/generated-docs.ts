@@ -136,7 +136,7 @@ function fieldRow(field: ConfigField): string {
 }
 
 interface JsonSchema {
-  type?: string
+  type?: string | string[]
   properties?: Record<string, JsonSchema>
   required?: string[]
   default?: unknown
@@ -148,7 +148,7 @@ interface JsonSchema {
 const typeWords = (schema: JsonSchema): string =>
   schema.enum !== undefined
     ? schema.enum.map((value) => JSON.stringify(value)).join(' or ')
-    : (schema.type ?? (schema.anyOf ?? []).map(typeWords).join(' or '))
+    : [schema.type ?? (schema.anyOf ?? []).map(typeWords)].flat().join(' or ')
 
 function backendSections(): string[] {
   const whole = z.toJSONSchema(backendsConfigSchema, { io: 'input', unrepresentable: 'any' }) as JsonSchema
@@ -233,6 +233,12 @@ function configurationPage(): string {
     'the order in which the file names them, or in that of `COFFERDAM_BACKENDS`, which may also leave some out or name others. The doubles `fake` and `hostile` are for tests and run nothing that deserves the name of a sandbox.',
     '',
     ...backendSections(),
+    '### `tier`',
+    '',
+    '1 or 2: this worker has no backend. 3: a container or stronger. 4: the host itself, for tenants whose policy says so. A section `backends`',
+    'and `COFFERDAM_BACKENDS` come before it.',
+    '',
+    ...fileSection('sandbox', 'The most that an execution gets on this worker.'),
     ...fileSection('warm', 'Sandboxes that wait before they are needed, and cells (docs/sandboxes.md).'),
     ...fileSection('egress', 'What programs may reach at most, and the package mirrors.'),
     ...fileSection('callbacks', 'Where results may be posted to (docs/routines.md).'),

@@ -41,14 +41,19 @@ const cpus = z
 export const tierSchema = z.union([z.literal(1), z.literal(2), z.literal(3), z.literal(4)])
 
 export const sandboxSectionSchema = z.strictObject({
-  /** The only backend; a section `backends` and COFFERDAM_BACKENDS come before it. */
-  backend: z.string().min(1).max(64).optional(),
-  memory_limit: size.optional(),
-  cpu_limit: cpus.optional(),
-  /** False: no execution on this worker has a network, whatever it asks and its tenant may. */
-  network: z.boolean().default(true),
-  /** The longest hard deadline. */
-  timeout: duration.optional(),
+  backend: z
+    .string()
+    .min(1)
+    .max(64)
+    .optional()
+    .describe('The only backend; a section `backends` and COFFERDAM_BACKENDS come before it.'),
+  memory_limit: size.optional().describe('The most memory of an execution, e.g. `256m` or `1g`.'),
+  cpu_limit: cpus.optional().describe('The most CPUs of an execution, e.g. `0.5`.'),
+  network: z
+    .boolean()
+    .default(true)
+    .describe('False: no execution on this worker has a network, whatever it asks and its tenant may.'),
+  timeout: duration.optional().describe('The longest hard deadline, e.g. `30s`.'),
 })
 export type SandboxSection = z.output<typeof sandboxSectionSchema>
 
