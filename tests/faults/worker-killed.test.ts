@@ -49,17 +49,22 @@ inLongTier(
   300_000,
 )
 
+/** Then its worker has told that it was handed over. */
+async function hasPrinted({ execution_id }: Accepted): Promise<void> {
+  for await (const { event } of fleet.client.stream(execution_id)) if (event.type === 'output') break
+}
+
 it('never runs again by itself what began, and runs again what opted in', async () => {
   await fleet.createTenant('lost', GENEROUS)
   const victim = await fleet.startWorker(WORKER)
-  const once = await fleet.client.enqueue(fakeRequest('lost', [{ sleep_ms: 600_000 }]))
-  for await (const { event } of fleet.client.stream(once.execution_id)) if (event.type === 'started') break
+  const once = await fleet.client.enqueue(fakeRequest('lost', [{ print: 'begun' }, { sleep_ms: 600_000 }]))
+  await hasPrinted(once)
   const again = await fleet.client.enqueue({
     // Long enough that it is still running when its worker is killed, which is all that happens until then.
     ...fakeRequest('lost', [{ print: 'begun' }, { sleep_ms: 12_000 }]),
     retry: { max_attempts: 2, on: ['worker_lost'] },
   })
-  for await (const { event } of fleet.client.stream(again.execution_id)) if (event.type === 'started') break
+  await hasPrinted(again)
   await victim.kill()
   const heir = await fleet.startWorker(WORKER)
 

@@ -131,11 +131,14 @@ await onTargets(
             'upgrade',
             `GET http://${here}/u HTTP/1.1\r\nHost: x\r\nConnection: upgrade\r\nUpgrade: ${there}\r\n\r\n`,
           ],
-          ['tunnel', connect(here, get('/tunnel'))],
+          ['tunnel', connect(here, get('/tunnel', here))],
+          ['another in it', connect(here, get('/tunnel', there))],
         ]
         const { outcome, stdout } = await target.run({ program: asking(list), network, limits })
         const answers = JSON.parse(stdout) as Record<string, string[]>
         expect(answers).toMatchObject({ plain: ['200'], host: ['200'], tunnel: ['200', '200'] })
+        // Who may reach one origin may not ask it for another.
+        expect(answers['another in it']).toEqual(['200', network === 'public' ? '200' : '403'])
         expect(answers['pipelined']).toEqual(['200', '403'])
         // Requests reach the origin under its own name, whatever their Host said.
         const hits = origins.hits.slice(first)

@@ -8,7 +8,8 @@ for folder in ("/tmp", "/var/tmp", "/dev/shm", "/dev/mqueue", "/dev", "/run", "/
     total, count = 0, 0
     try:
         while total < 600 << 20:
-            fd = os.open("%s/fill-%d" % (folder, count), os.O_CREAT | os.O_WRONLY)
+            # Some folders are other names of the same one.
+            fd = os.open("%s/fill%s-%d" % (folder, folder.replace("/", "-"), count), os.O_CREAT | os.O_WRONLY)
             count += 1
             try:
                 for _ in range(16):

@@ -113,8 +113,11 @@ def used(path):
 
 
 work = os.getcwd()
+tops = []
 for top in ("/tmp", "/var/tmp", "/dev/shm", "/dev/mqueue", "/run", "/var/run", "/home", os.environ.get("HOME", "/tmp")):
-    if os.path.isdir(top):
+    # Some are other names of the same folder.
+    if os.path.isdir(top) and not any(os.path.samefile(top, other) for other in tops):
+        tops.append(top)
         guarded("tree " + top, lambda: {path: shape for path, shape in tree(top).items() if not (path + "/").startswith(work + "/")})
 guarded("work", lambda: {path: shape for path, shape in tree(work).items() if path != work + "/main.py"})
 guarded("dev", lambda: sorted(os.listdir("/dev")))

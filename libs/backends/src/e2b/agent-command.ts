@@ -3,6 +3,7 @@ import { readFileSync } from 'node:fs'
 import { SURROUNDINGS } from '@cofferdam/contract'
 import { COMPILER, agentArgv, agentOptions, guestFiles } from '@cofferdam/guest'
 import { seccompFilter } from '../process/seccomp.ts'
+import { inodesOf } from '../disk-inodes.ts'
 import { mayRunNode, type SlotSpec } from '../warm/index.ts'
 import type { E2bConfig } from './config.ts'
 
@@ -45,7 +46,8 @@ export function agentCommand(config: E2bConfig, spec: SlotSpec, isJailed: boolea
   const shared = { python, node, language, preload, cell, work: WORK }
   if (isJailed) {
     const options = agentOptions({ ...shared, ownDisk: true })
-    const jail = [`${GUEST}/in-jail.py`, `${GUEST}/jail.py`, String(disk), String(SURROUNDINGS.shmBytes)]
+    const sizes = [disk, inodesOf(limits.disk_mib), SURROUNDINGS.shmBytes].map(String)
+    const jail = [`${GUEST}/in-jail.py`, `${GUEST}/jail.py`, ...sizes]
     return [python, '-I', '-S', ...jail, ...options]
   }
   return agentArgv({

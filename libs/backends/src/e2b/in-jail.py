@@ -1,4 +1,4 @@
-"""Starts the agent of a session whose files alone stay: `python3 -I -S in-jail.py JAIL DISK SHM AGENT-OPTIONS…`, the sizes in bytes.
+"""Starts the agent of a session whose files alone stay: `python3 -I -S in-jail.py JAIL DISK INODES SHM AGENT-OPTIONS…`, the sizes in bytes.
 
 JAIL (jail.py of the process backend) makes it the first process of namespaces of its own: what its programs leave cannot be but below
 it, and they write nowhere but on file systems that it can wipe. The machine's own folders show inside, read-only; its ports, devices and processes and all below /run do not.
@@ -19,7 +19,7 @@ def folders():
     return ["/" + name for name in names if os.path.isdir("/" + name) and not set(name) & set(" \n")]
 
 
-def become_jail(jail, disk, shm, options):
+def become_jail(jail, disk, inodes, shm, options):
     os.makedirs(ROOT, exist_ok=True)
     settings = {
         "guest": HERE,
@@ -29,6 +29,7 @@ def become_jail(jail, disk, shm, options):
         "binds": "\n".join("%s %s" % (path, path) for path in folders()),
         "masks": "",
         "disk": disk,
+        "inodes": inodes,
         "shm": shm,
     }
     pairs = [word for pair in settings.items() for word in pair]
@@ -41,7 +42,7 @@ pid = os.fork()
 if pid == 0:
     os.dup2(told, 3)
     os.set_inheritable(3, True)
-    become_jail(sys.argv[1], sys.argv[2], sys.argv[3], sys.argv[4:])
+    become_jail(*sys.argv[1:5], sys.argv[5:])
 os.close(told)
 # The agent alone holds the channel, so that its end is the channel's.
 os.closerange(0, 2)

@@ -58,6 +58,7 @@ export class FakeSandbox implements Sandbox {
     const stop = (this.#stop = new AbortController())
     const onAbort = (): void => stop.abort(io.signal.reason)
     io.signal.addEventListener('abort', onAbort, { once: true })
+    io.onHandedOver?.()
     try {
       return await this.#interpret(program, io, stop.signal, this.#interrupt.signal)
     } finally {

@@ -8,7 +8,7 @@ const LEAST = [22, 18] as const
 
 /**
  * Throws `capability_missing` where what waits for JavaScript or TypeScript is older: a program's own modules would end there with errors
- * that look like the program's.
+ * that look like the program's. An agent that a session began with another language says nothing of Node.js, and is let pass.
  */
 export function requireNode(
   backend: string,
@@ -16,13 +16,14 @@ export function requireNode(
   { languages }: GuestReady,
 ): void {
   if (language !== 'javascript' && language !== 'typescript') return
-  const said = languages[language] ?? languages['javascript'] ?? ''
+  const said = languages[language] ?? languages['javascript']
+  if (said === undefined) return
   const [, major, minor] = /^v?(\d+)\.(\d+)\./.exec(said) ?? []
   const isNew = Number(major) > LEAST[0] || (Number(major) === LEAST[0] && Number(minor) >= LEAST[1])
   if (isNew) return
   throw new CofferdamError(
     'capability_missing',
-    `${backend}: Node.js there is ${said === '' ? 'of an unknown version' : said}, and ${language} needs ${LEAST.join('.')} or newer. Use a template or image that has it, or leave javascript and typescript out of backends.${backend}.languages.`,
+    `${backend}: Node.js there is ${said}, and ${language} needs ${LEAST.join('.')} or newer. Use a template or image that has it, or leave javascript and typescript out of backends.${backend}.languages.`,
   )
 }
 
