@@ -121,7 +121,8 @@ describe('a worker whose slots are all taken', () => {
     let isFull = false
     bench.consumer({
       slots: 1,
-      lockMs: LOCK_MS,
+      // It has to live on, also on a busy host.
+      lockMs: 4 * LOCK_MS,
       async process(held) {
         if (held.interrupted !== null) return endWith('worker_lost')(held)
         if (isFull) return endWith('ok')(held)
@@ -134,8 +135,9 @@ describe('a worker whose slots are all taken', () => {
     const long = await producer.put(requestOf(), { awaitReply: true })
     await full.opened
     const begun = await takeAndDie('begun', () => producer.put(requestOf()))
-    const taken = await takeAndDie('taken', () => producer.put(requestOf()))
     expect(await producer.wait(begun.id, { timeoutMs: 30_000 })).toMatchObject({ ending: 'worker_lost' })
+    // Not before: the second one would look for what the first one had begun.
+    const taken = await takeAndDie('taken', () => producer.put(requestOf()))
     await vi.waitFor(
       async () => expect(await producer.get(taken.id)).toMatchObject({ status: 'queued' }),
       20_000,
