@@ -31,7 +31,7 @@ needs('bwrap').describe('in-jail.py', () => {
       [
         ['--unshare-pid', '--die-with-parent', '--ro-bind', '/', '/', '--dev', '/dev', '--proc', '/proc'],
         ['--tmpfs', '/tmp', '--ro-bind', jail, '/tmp/jail.py', '--ro-bind', IN_JAIL, '/tmp/in-jail.py'],
-        ['/usr/bin/python3', '-I', '-S', '/tmp/in-jail.py', '/tmp/jail.py', '1', '1', option],
+        ['/usr/bin/python3', '-I', '-S', '/tmp/in-jail.py', '/tmp/jail.py', '1', '1', '1', option],
       ].flat(),
     )
 
