@@ -79,8 +79,8 @@ export const BROKEN_PROMISES: readonly BrokenPromise[] = [
   {
     promise: 'an execution goes to the worker that has the sandbox of its session',
     file: 'libs/queue/src/lua/include/session.lua',
-    line: 'if not worker or slots_of_worker(worker, lane, now) == 0 then return false end',
-    broken: 'if worker or not worker then return false end',
+    line: 'if slots == 0 or not serves(kind, need) then return false end',
+    broken: 'if slots >= 0 then return false end',
     tests: ['libs/queue/test/session.test.ts'],
   },
 ]
