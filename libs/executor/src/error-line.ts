@@ -6,7 +6,7 @@
 export interface ErrorLine {
   /** `ValueError: no such colour`; empty when stderr is. */
   line: string
-  /** `/tmp/work/main.py:3`, as the interpreter names the file; null where nothing names one. */
+  /** `/tmp/work/prices.py:3`, as the interpreter names the file; null where nothing names one. */
   place: string | null
 }
 
@@ -19,7 +19,7 @@ export function findErrorLine(stderr: string): ErrorLine {
   return fromNode(lines) ?? fromPython(lines) ?? fromBash(lines) ?? { line: lastOf(lines), place: null }
 }
 
-/** `ValueError: no such colour (/tmp/work/main.py:3)`. */
+/** `ValueError: no such colour (/tmp/work/prices.py:3)`. */
 export const describeErrorLine = ({ line, place }: ErrorLine): string =>
   place === null ? line : `${line} (${place})`
 
