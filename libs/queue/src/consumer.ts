@@ -106,11 +106,10 @@ export function createConsumer(deps: ConsumerDeps): Consumer {
   let lastBeatMs: number | null = null
   let begun = 0
   let recovering = 0
-  let known = { offers: deps.offers?.(), kind: ANY_KIND }
+  let known: { offers?: readonly Offer[]; kind: WorkerKind } = { kind: ANY_KIND }
   const kind = (): WorkerKind => {
     const offers = deps.offers?.()
-    if (offers !== undefined && (offers !== known.offers || known.kind === ANY_KIND))
-      known = { offers, kind: kindOf(offers) }
+    if (offers !== known.offers) known = offers === undefined ? { kind: ANY_KIND } : { offers, kind: kindOf(offers) }
     return known.kind
   }
   const takenDeps: TakeDeps = {

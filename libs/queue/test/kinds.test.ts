@@ -1,5 +1,5 @@
 /** A fleet whose workers differ: each execution goes to a worker that has what it needs, and is refused only where none has. */
-import { newWorkerId, type Offer } from '@cofferdam/contract'
+import { newWorkerId, type Accepted, type Offer } from '@cofferdam/contract'
 import { afterAll, afterEach, beforeAll, expect, it, vi } from 'vitest'
 import { KEYS, type Taken } from '../src/index.ts'
 import { endWith, gate, requestOf } from './fixtures.ts'
@@ -146,4 +146,77 @@ it('waits for the only worker that can run it through a short restart', async ()
   start('strong again', STRONG)
   expect(await producer.wait(execution_id, { timeoutMs: 30_000 })).toMatchObject({ ok: true })
   expect(ran).toEqual(['process weak', 'docker strong again'])
+})
+
+it('goes on with a session at its worker while what waits is for another kind', async () => {
+  const { held, start, known } = fleet()
+  const producer = bench.producer()
+  start('weak', WEAK, 1)
+  start('strong', STRONG, 1)
+  await known(2)
+  const stuck = gate()
+  held.process = async (taken) => {
+    if (taken.request.backend === 'docker') await stuck.opened
+    await endWith('ok')(taken)
+  }
+  const docker = await Promise.all(
+    Array.from({ length: 4 }, (_, n) => producer.put(requestOf({ tenant_id: `t${n}`, backend: 'docker' }))),
+  )
+  const turns = await Promise.all(
+    Array.from({ length: 4 }, () =>
+      producer.put(requestOf({ backend: 'process', session: { key: 'one' } }), { awaitReply: true }),
+    ),
+  )
+  for (const { execution_id } of turns)
+    expect(await producer.wait(execution_id, { timeoutMs: 20_000 })).toMatchObject({ ok: true })
+  stuck.open()
+  for (const { execution_id } of docker)
+    expect(await producer.wait(execution_id, { timeoutMs: 30_000 })).toMatchObject({ ok: true })
+})
+
+it('puts who used a kind before behind nobody when the kind went and is back', async () => {
+  const { ran, held, start, known } = fleet()
+  const producer = bench.producer()
+  let offers = STRONG
+  bench.consumer({
+    workerId: newWorkerId('0123456789ab'),
+    slots: 1,
+    offers: () => offers,
+    async process(taken) {
+      ran.push(taken.request.tenant_id)
+      await held.process(taken)
+    },
+  })
+  await known(1)
+  const put = (tenant_id: string, backend?: string) =>
+    producer.put(requestOf({ tenant_id, backend }), { awaitReply: true })
+  const over = async ({ execution_id }: Accepted) =>
+    expect(await producer.wait(execution_id, { timeoutMs: 30_000 })).toMatchObject({ ok: true })
+  // An hour of its slots, as its worker says. Those behind it move the clock of the kind there, and what one is expected to take back.
+  held.process = endWith('ok', 3_600_000)
+  await over(await put('before'))
+  held.process = endWith('ok')
+  for (const short of await Promise.all(Array.from({ length: 50 }, () => put('before')))) await over(short)
+  // Whoever begins now begins at that clock.
+  await over(await put('between'))
+  start('weak', WEAK)
+  await known(2)
+  const strong = (await bench.redis.zrange(KEYS.kinds, 0, -1)).toSorted().at(-1)
+  offers = WEAK
+  await known(1)
+  offers = STRONG
+  await known(2)
+  expect(await bench.redis.zscore(KEYS.kinds, strong ?? '')).not.toBeNull()
+  ran.length = 0
+  const free = gate()
+  held.process = async (taken) => {
+    await free.opened
+    await endWith('ok')(taken)
+  }
+  const others = await Promise.all(Array.from({ length: 20 }, (_, n) => put(`new${n % 5}`, 'docker')))
+  const light = await put('between', 'docker')
+  free.open()
+  await over(light)
+  expect(ran.length).toBeLessThan(12)
+  for (const other of others) await over(other)
 })

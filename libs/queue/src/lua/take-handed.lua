@@ -29,11 +29,7 @@ for _ = 1, C.promote_max do
     backlog_place(lane, tenant, x[2], id, tonumber(x[3]), true)
   else
     local clock = clock_of(lane, kind)
-    if how ~= 'force' and (how == 'yield' or tag > clock)
-      and jobs_waiting(lane) > 0
-    then
-      return { 'later' }
-    end
+    if how ~= 'force' and (how == 'yield' or tag > clock) and job_first(lane, kind) then return { 'later' } end
     hand_leave(lane, tenant, id, worker)
     wait_ends(lane, tenant, id)
     local estimate = estimate_of(state[3], lane)

@@ -54,7 +54,7 @@ local function release_next(lane, kind, now, steps)
     local state = redis.call('HMGET', K.tenant .. tenant, 'n', 'mean', 'n:' .. lane .. ':' .. kind)
     local weight, concurrency = limits_of(tenant)
     local out = tonumber(state[1]) or 0
-    local first = backlog_next(lane, tenant, kind)
+    local first = out < concurrency and backlog_next(lane, tenant, kind)
     if out >= concurrency then
       ring_leave(lane, tenant)
       steps.left = steps.left - 1
@@ -89,7 +89,7 @@ local function release_next(lane, kind, now, steps)
   return false
 end
 
--- Releases for a kind until `total` of its workers are out, `window` of each lane at most. A quarter is offered to the routine lane
+-- Releases for a kind until `total` executions are out at it, `window` of each lane at most. A quarter is offered to the routine lane
 -- first, so that neither lane can starve the other. O((released + looked at) * log n).
 local function fill(kind, window, total, now, steps)
   local out, dry, reserve = out_at(kind), {}, math.ceil(total / 4)

@@ -85,13 +85,13 @@ local function rings_rebuild()
   end
 end
 
--- Nothing is served at a kind that no worker is of any more.
+-- Nothing is served at a kind that no worker is of any more. Its clock goes on: the times that tenants used of it rest in their
+-- hashes, and from zero all others would go before them when the kind is back.
 local function kind_forget(kind)
   redis.call('ZREM', K.kinds, kind)
   redis.call('HDEL', K.offers, kind)
   for _, lane in ipairs({ 'interactive', 'routine' }) do
     redis.call('DEL', ring_of(lane, kind))
     if kind ~= '' then redis.call('DEL', K.bull .. lane .. ':marker:' .. kind) end
-    redis.call('HDEL', K.clock, 'v:' .. lane .. ':' .. kind)
   end
 end

@@ -49,20 +49,18 @@ local function job_end(lane, job, token)
   redis.call('LREM', queue .. ':active', -1, job)
 end
 
--- The first job of a lane that a kind can serve; what is in front of it is for others, and they are woken. O(what is in front), which
--- is what is released for other kinds.
+-- The first job of a lane that a kind can serve; nil when there is none. What is in front of it is for others, and they are woken.
+-- O(what is in front), which is what is released for other kinds.
 local JOBS_LOOKED_AT = 32
-local function job_pop_served(lane, kind)
+local function job_first(lane, kind)
   local jobs, from = K.bull .. lane .. ':prioritized', 0
+  if are_kinds_alike() and is_known(kind) then return redis.call('ZRANGE', jobs, 0, 0)[1] end
   while true do
     local page = redis.call('ZRANGE', jobs, from, from + JOBS_LOOKED_AT - 1)
     for _, job in ipairs(page) do
       local x = redis.call('HMGET', K.record .. string.match(job, '^[^.]*'), 'nd', 'k', 's')
       -- Stale ones are for anybody to throw away.
-      if x[3] ~= 'released' or serves(kind, x[1]) then
-        redis.call('ZREM', jobs, job)
-        return job
-      end
+      if x[3] ~= 'released' or serves(kind, x[1]) then return job end
       job_mark(lane, x[2])
     end
     if #page < JOBS_LOOKED_AT then return nil end
@@ -81,10 +79,13 @@ local function job_next(lane, kind)
     -- No script of ours changes it either.
     looked[lane] = true
   end
-  if not are_kinds_alike() or known_kinds()[1] ~= kind then return job_pop_served(lane, kind) end
-  local first = redis.call('ZPOPMIN', queue .. ':prioritized')[1]
-  if not first then redis.call('DEL', queue .. ':pc') end
-  return first or nil
+  local first = job_first(lane, kind)
+  if first then
+    redis.call('ZREM', queue .. ':prioritized', first)
+  elseif are_kinds_alike() then
+    redis.call('DEL', queue .. ':pc')
+  end
+  return first
 end
 
 -- What BullMQ's fetch does to the job that it hands to a worker; its place among the active ones is written by write_now.
