@@ -2,7 +2,8 @@
  * Fairness over the real queue and a worker of 8 slots, on `fake` with given run lengths.
  *   light   one tenant runs one execution at a time against a backlog of another one, spread over 1,000 agents, of runs
  *           of 1, 20 and 200 ms; its waits are told in service times (mean time that a run of the flood holds a slot)
- *   long    tenants without a concurrency of their own: how long another one waits while one has runs of 10 s for every slot, how many of
+ *   long    tenants without a concurrency of their own: how long another one waits while one has runs of 10 s
+ *           for every slot, how many of
  *           the slots these have, and how many the short runs of one alone
  *   shares  slot time of tenants that all have work, by weight and by run length
  *   eta     position and ETA of all that wait against what came, for those that waited for another half a second at least

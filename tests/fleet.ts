@@ -1,6 +1,6 @@
 /**
- * A whole fleet for tests and benches: its own Redis and database, workers as child processes, tenants to enqueue for.
- * Everything is ended by `await using`; a worker can be killed on the way.
+ * A whole fleet for tests and benches: its own Redis and database, workers as child processes, tenants to
+ * enqueue for. Everything is ended by `await using`; a worker can be killed on the way.
  */
 import { spawn, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
@@ -65,7 +65,10 @@ export interface Fleet extends AsyncDisposable {
 export interface FleetOptions {
   /** As in production: what was committed survives a restart. With a Postgres of its own. Default false. */
   durable?: boolean
-  /** A Postgres that only this fleet uses, so that it can be stopped; it costs 2 CPU seconds. Default: a database of the test run's. */
+  /**
+   * A Postgres that only this fleet uses, so that it can be stopped; it costs 2 CPU seconds. Default: a
+   * database of the test run's.
+   */
   ownPostgres?: boolean
   /** A Redis that the caller started (a cluster, Sentinels). Default: a private one. */
   redisUrl?: string

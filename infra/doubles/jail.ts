@@ -21,7 +21,10 @@ export const NODE = '/opt/node/bin/node'
 
 export interface JailOptions {
   hostname: string
-  /** Root without a user namespace, with what a container's root may (CONTAINER_CAPABILITIES), needs root on this host. */
+  /**
+   * Root without a user namespace, with what a container's root may (CONTAINER_CAPABILITIES), needs root on
+   * this host.
+   */
   uid: number | 'root'
   /** What to run; it listens on SOCKET. */
   command: readonly string[]

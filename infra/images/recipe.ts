@@ -9,8 +9,8 @@ export const REPOSITORY = 'cofferdam/sandbox'
 export const AGENT_DIRECTORY = '/usr/lib/cofferdam/agent'
 
 /**
- * Whom the image runs as where nobody says otherwise, as in a container pool of Azure: agent and program then share this user. The
- * docker backend says otherwise. Dockerfile beside this file says the same.
+ * Whom the image runs as where nobody says otherwise, as in a container pool of Azure: agent and program then
+ * share this user. The docker backend says otherwise. Dockerfile beside this file says the same.
  */
 export const IMAGE_USER = '65534:65534'
 
@@ -40,7 +40,8 @@ export const PYTHON_PACKAGES = ['numpy==2.3.5', 'pandas==2.3.3', 'pytest==8.4.2'
 /**
  * Packages of the Debian flavour: the interpreters, what shell scripts take for granted, pytest and pip for tasks, numpy
  * and pandas for the preload set `data`, the runtime libraries that node needs,
- * and what resolves localhost and the host name without /etc/hosts, in whose place Docker puts an empty file. Their dependencies follow by apt's own resolution. Not procps: it brings 35 MB of Perl.
+ * and what resolves localhost and the host name without /etc/hosts, in whose place Docker puts an empty file.
+ * Their dependencies follow by apt's own resolution. Not procps: it brings 35 MB of Perl.
  */
 export const DEBIAN_PACKAGES = [
   'base-files',

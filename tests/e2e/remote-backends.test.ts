@@ -123,7 +123,8 @@ withBwrap.describe('remote backends', { timeout: 120_000 }, () => {
         limits: { soft_timeout_ms: 3000, hard_timeout_ms: 30_000 },
       })
       expect(soft).toMatchObject({ ending: 'soft_timeout', stdout: 'up\n' })
-      // What AgentCore answers when its program is killed may come too late for the hard one; what it sends ahead does not.
+      // What AgentCore answers when its program is killed may come too late for the hard one; what it sends
+      // ahead does not.
       agentcore.previews = true
       onTestFinished(() => void (agentcore.previews = false))
       const hard = await run(

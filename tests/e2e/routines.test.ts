@@ -85,7 +85,8 @@ for (const backend of isLongTier() ? ['process', 'docker', 'gvisor', 'none'] : [
     inLongTier(
       'is a heartbeat: a program that stays silent is stopped, one that reports is not',
       async () => {
-        // An interpreter starts in 0.5 s, and in ten times as long on a slow machine: nobody is silent because of that.
+        // An interpreter starts in 0.5 s, and in ten times as long on a slow machine: nobody is silent
+        // because of that.
         const limits = { heartbeat_timeout_ms: 8000 }
         const silent = python(
           'import cofferdam, time\ncofferdam.progress(0.1)\nprint("on it", flush=True)\ntime.sleep(60)',

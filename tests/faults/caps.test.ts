@@ -264,8 +264,8 @@ describe('a cap of 0', () => {
       await client.end()
       const results = await endingsOf(fleet, accepted, RECOVERY_MS)
       expect(results.filter((result) => result.kill_switch === true).length).toBeGreaterThan(100)
-      // 1,000 ms of the cache (to the millisecond in policy-cache.test.ts), and the way from there to the charge, which takes
-      // a busy machine seconds.
+      // 1,000 ms of the cache (to the millisecond in policy-cache.test.ts), and the way from there to the
+      // charge, which takes a busy machine seconds.
       expect(await lastCharge('by-sql')).toBeLessThanOrEqual(committedAtMs + 5000)
       await worker.stop()
     },

@@ -1,4 +1,6 @@
-/** Workers of one fleet that differ, under the death and the restart of the only one that can run something. */
+/**
+ * Workers of one fleet that differ, under the death and the restart of the only one that can run something.
+ */
 import type { Accepted, ExecutionRequestInput } from '@cofferdam/contract'
 import { needsBackend } from '@cofferdam/embedded/needs'
 import { afterAll, beforeAll, expect } from 'vitest'
@@ -48,7 +50,8 @@ needsBackend('process').it(
     const results = await endingsOf(fleet, accepted, RECOVERY_MS)
     expect(results.map((one) => `${one.ending} ${one.ok ? one.backend : one.reason}`)).toEqual(expected)
 
-    // The worker that is left has no slot free, and no `fake`: it ends what the dead one had begun all the same.
+    // The worker that is left has no slot free, and no `fake`: it ends what the dead one had begun all the
+    // same.
     const lost = await fleet.client.enqueue(fakeRequest('kinds', [{ sleep_ms: 600_000 }]))
     for await (const { event } of fleet.client.stream(lost.execution_id)) if (event.type === 'started') break
     const full = await fleet.client.enqueue(

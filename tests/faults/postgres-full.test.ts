@@ -100,8 +100,8 @@ needs('mounts').it(
 
       const { postgres } = fleet.pids()
       const noLog = await enqueue(fleet, 24, 100)
-      // It panics, which ends all connections, and recovers, which may need no space at all: again, until there is none for that
-      // either. One that recovers each time is ended by us.
+      // It panics, which ends all connections, and recovers, which may need no space at all: again, until
+      // there is none for that either. One that recovers each time is ended by us.
       for (let panics = 0; panics < 10 && isThere(postgres); panics += 1)
         await useUpItsLog(fleet).catch(() => undefined)
       if (isThere(postgres)) process.kill(postgres, 'SIGKILL')

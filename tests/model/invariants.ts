@@ -104,8 +104,8 @@ function outByKind(shot: Snapshot, lane: Lane, tenant: string): [field: string, 
 }
 
 /**
- * A tenant may be served by a kind of worker exactly when it has a backlog that the kind can serve, a free slot and is not parked; what no
- * known kind can serve, each may take.
+ * A tenant may be served by a kind of worker exactly when it has a backlog that the kind can serve, a free
+ * slot and is not parked; what no known kind can serve, each may take.
  */
 function ringWrong(shot: Snapshot, tenant: string): string[] {
   const state = shot.at(KEYS.tenant + tenant)

@@ -21,7 +21,10 @@ end
 return cjson.encode(found)`
 
 export interface Snapshot {
-  /** Hash: field → value. Sorted set: member → score. Set: member → ''. String and list: its text or length → ''. */
+  /**
+   * Hash: field → value. Sorted set: member → score. Set: member → ''. String and list: its text or length →
+   * ''.
+   */
   at(key: string): ReadonlyMap<string, string>
   /** Keys that begin with a prefix, without it. */
   under(prefix: string): string[]

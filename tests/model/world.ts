@@ -428,7 +428,10 @@ export class World {
     })
   }
 
-  /** Only a worker that has what an execution needs takes it, and any does when no known kind has it: to refuse it. */
+  /**
+   * Only a worker that has what an execution needs takes it, and any does when no known kind has it: to
+   * refuse it.
+   */
   private async expectServed(worker: ModelWorker, id: ExecutionId, hadBegun: boolean): Promise<void> {
     const need = (await this.redis.hget(KEYS.record + id, 'nd')) ?? ''
     const known = await this.redis.zrange(KEYS.kinds, 0, '-1')

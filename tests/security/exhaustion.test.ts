@@ -63,7 +63,8 @@ await onTargets(
       // Without namespaces the user's other processes count, the worker's threads too: it may get none at all.
       if (target.kernel === 'host' && target.section['namespaces'] !== false)
         await eventually(() => expect(count()).toBeGreaterThan(24 / 2))
-      // Threads of the agent and the waiting interpreter count too. Of gVisor's processes the host sees only its kernel's.
+      // Threads of the agent and the waiting interpreter count too. Of gVisor's processes the host sees only
+      // its kernel's.
       if (target.kernel === 'host')
         for (let looks = 0; looks < 10; looks++) expect(count()).toBeLessThanOrEqual(24 + 3)
       attack.stop('cancelled')

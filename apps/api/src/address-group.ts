@@ -2,8 +2,9 @@
 import { isIPv6 } from 'node:net'
 
 /**
- * The IPv4 address, or the /64 of an IPv6 address: the smallest network that one customer gets, with 2^64 addresses to
- * choose from. An IPv4 address written as IPv6 (`::ffff:…`) is itself. Anything else stays as it is.
+ * The IPv4 address, or the /64 of an IPv6 address: the smallest network that one customer gets, with 2^64
+ * addresses to choose from. An IPv4 address written as IPv6 (`::ffff:…`) is itself. Anything else stays as it
+ * is.
  */
 export function addressGroup(address: string): string {
   const mapped = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/i.exec(address)?.[1]

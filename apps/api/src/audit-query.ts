@@ -26,7 +26,10 @@ export const auditQuery = pageQuery.extend({
     .meta({ description: 'A host that the program reached, with or without `:port`.' }),
 })
 
-/** The store's filter of an audit query. `tenantId` null means all tenants; `cursor` is the store's own (cursors.ts). */
+/**
+ * The store's filter of an audit query. `tenantId` null means all tenants; `cursor` is the store's own
+ * (cursors.ts).
+ */
 export function auditFilter(
   asked: Omit<z.output<typeof auditQuery>, 'cursor'>,
   tenantId: string | null,

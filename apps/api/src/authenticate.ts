@@ -56,8 +56,8 @@ function callerOf(request: FastifyRequest): Caller {
 }
 
 /**
- * Whose share a request takes of what this process holds at once: the tenant, whichever of its keys it came with; an admin
- * key for itself; the address while there is no key.
+ * Whose share a request takes of what this process holds at once: the tenant, whichever of its keys it came
+ * with; an admin key for itself; the address while there is no key.
  */
 export function holderOf({ caller, ip }: FastifyRequest): string {
   if (caller === null) return `address ${addressGroup(ip)}`

@@ -3,8 +3,8 @@ import { CofferdamError } from '@cofferdam/contract'
 import type { FastifyRequest } from 'fastify'
 
 /**
- * `asked` under the template of the caller's key, where that is bound to one. Throws `forbidden` when it names another: silence would let the
- * caller believe in what does not hold.
+ * `asked` under the template of the caller's key, where that is bound to one. Throws `forbidden` when it
+ * names another: silence would let the caller believe in what does not hold.
  */
 export function underBoundTemplate<T extends { template_id?: string | undefined }>(
   { caller }: FastifyRequest,

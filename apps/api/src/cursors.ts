@@ -1,11 +1,12 @@
 /**
- * Cursors of lists: where a page ended, sealed (AES-256-GCM), so that a cursor shows nothing of the row it stands behind and
- * works only for the list and the tenant that it was made for. The key is the fleet's, in Postgres.
+ * Cursors of lists: where a page ended, sealed (AES-256-GCM), so that a cursor shows nothing of the row it
+ * stands behind and works only for the list and the tenant that it was made for. The key is the fleet's, in
+ * Postgres.
  *
  *   cursor = base64url(nonce 12 B, tag 16 B, sealed position)      associated data: list, tenant
  *
- * The nonce is derived from list, tenant and position (as in AES-GCM-SIV), so the same place has the same cursor and no
- * nonce seals two texts.
+ * The nonce is derived from list, tenant and position (as in AES-GCM-SIV), so the same place has the same
+ * cursor and no nonce seals two texts.
  */
 import { createCipheriv, createDecipheriv, createHmac } from 'node:crypto'
 import { CofferdamError } from '@cofferdam/contract'
@@ -24,7 +25,10 @@ export interface CursorOf {
 export interface Cursors {
   /** The cursor behind `position`; null for null, the end of the list. Throws `store_unavailable`. */
   seal<T extends string | null>(of: CursorOf, position: T): Promise<T>
-  /** The position that `cursor` stands for; undefined for undefined. Throws `invalid_request` for a cursor of something else. */
+  /**
+   * The position that `cursor` stands for; undefined for undefined. Throws `invalid_request` for a cursor of
+   * something else.
+   */
   open(of: CursorOf, cursor: string | undefined): Promise<string | undefined>
 }
 

@@ -7,7 +7,9 @@ import type { FastifyBaseLogger } from 'fastify'
 import type { Redis } from 'ioredis'
 import type { LeastRate } from './receive-body.ts'
 
-/** Bounds of one process. Of what is held at once, one tenant (or admin key) gets half at most: see shares.ts. */
+/**
+ * Bounds of one process. Of what is held at once, one tenant (or admin key) gets half at most: see shares.ts.
+ */
 export interface ApiLimits {
   /** Event streams at once: each holds a socket and a blocking read of Redis. */
   eventStreams: number
@@ -17,7 +19,10 @@ export interface ApiLimits {
   bodyBytes: number
   /** The least that has to arrive of a body while it comes. */
   bodyRate: LeastRate
-  /** Audit exports at once: each reads page after page, on the 6 connections that all requests of tenants share. */
+  /**
+   * Audit exports at once: each reads page after page, on the 6 connections that all requests of tenants
+   * share.
+   */
   exports: number
   /** Between comments on a silent event stream: below the 60 s after which proxies commonly cut. */
   heartbeatMs: number

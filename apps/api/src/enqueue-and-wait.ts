@@ -17,7 +17,8 @@ import { inServerSpan } from './server-span.ts'
 /**
  * Answers 200 with the result when it comes within `timeoutMs`. Otherwise 202 with `Location`: also when the caller
  * went away (which cancels nothing), the server drains, or too many requests wait already.
- * It runs under the template that the caller's key is bound to. Throws `forbidden`, `queue_full`, `idempotency_conflict`, `queue_unavailable`.
+ * It runs under the template that the caller's key is bound to. Throws `forbidden`, `queue_full`,
+ * `idempotency_conflict`, `queue_unavailable`.
  */
 export async function enqueueAndWait(
   context: RouteContext,

@@ -6,7 +6,10 @@ import { CofferdamError, isCofferdamError, toErrorBody, type ErrorCode } from '@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { leavesBodyUnread } from './receive-body.ts'
 
-/** Answers `error` on `reply`, and logs it: what we refuse on purpose in a line, our failures with their cause. */
+/**
+ * Answers `error` on `reply`, and logs it: what we refuse on purpose in a line, our failures with their
+ * cause.
+ */
 export function sendError(error: unknown, request: FastifyRequest, reply: FastifyReply): void {
   const translated = translate(error)
   const { http, body } = toErrorBody(translated, request.traceId)
@@ -32,8 +35,8 @@ const REFUSALS: ReadonlySet<string> = new Set<ErrorCode>(['busy', 'shutting_down
 const RETRY_AFTER_MAX_S = 60
 
 /**
- * Of a full queue when room comes, by its forecast, and of a limited rate when the next is let through; everything else that
- * passes is over in a moment or not foreseen.
+ * Of a full queue when room comes, by its forecast, and of a limited rate when the next is let through;
+ * everything else that passes is over in a moment or not foreseen.
  */
 function retryAfterSeconds(error: unknown): number {
   if (!isCofferdamError(error) || (error.code !== 'queue_full' && error.code !== 'rate_limited')) return 1

@@ -1,17 +1,24 @@
 /**
- * Slows down who guesses keys: a token bucket per address, paid for each look at the store that finds no key. Keys that
- * this process has seen work never pay, so that guesses from behind a shared address lock nobody out.
+ * Slows down who guesses keys: a token bucket per address, paid for each look at the store that finds no key.
+ * Keys that this process has seen work never pay, so that guesses from behind a shared address lock nobody
+ * out.
  */
 
 /** Unknown keys that an address may present at once. */
 const BURST = 20
-/** What comes back. 160 random bits are not guessed at any rate: this is for the store, which answers each guess. */
+/**
+ * What comes back. 160 random bits are not guessed at any rate: this is for the store, which answers each
+ * guess.
+ */
 const PER_SECOND = 1
 /** Addresses remembered, about 1 MB; who was quiet longest is forgotten first. */
 const MAX_ADDRESSES = 10_000
 
 export interface GuessBrake {
-  /** Takes a guess of `address`. 0 when it may be looked up now, else the milliseconds until then, and nothing taken. */
+  /**
+   * Takes a guess of `address`. 0 when it may be looked up now, else the milliseconds until then, and nothing
+   * taken.
+   */
   take(address: string): number
   /** Gives one back: it was no guess. */
   giveBack(address: string): void

@@ -3,7 +3,8 @@
  *
  *   presented key ─► SHA-256 ─► remembered? ─► answer
  *                                  no ─► already being asked? ─► the same promise
- *                                           no ─► worked before, or its address may guess? ─► store.keys.verify
+ *                                           no ─► worked before, or its address may guess? ─►
+ *                                           store.keys.verify
  *
  * Only hashes are kept, and the map is looked up by hash, so neither memory nor timing tells keys apart. A revoked
  * key works for at most KEY_TTL_MS in other processes; in this one `forget` ends it at once.
@@ -30,8 +31,8 @@ export interface Caller {
 
 export interface KeyCache {
   /**
-   * Who presents `key` from `address`; null when nobody does. Throws `store_unavailable`, and `rate_limited` for a key
-   * that this process never saw work when too many unknown ones came from that address.
+   * Who presents `key` from `address`; null when nobody does. Throws `store_unavailable`, and `rate_limited`
+   * for a key that this process never saw work when too many unknown ones came from that address.
    */
   verify(key: string, address: string): Promise<Caller | null>
   /** Forgets a revoked key of this id, and everything asked about before. */

@@ -13,7 +13,10 @@ export const pageQuery = z.strictObject({
   cursor: cursorQuery.optional(),
 })
 
-/** The store's filter of a list query. `tenantId` null means all tenants; `cursor` is the store's own (cursors.ts). */
+/**
+ * The store's filter of a list query. `tenantId` null means all tenants; `cursor` is the store's own
+ * (cursors.ts).
+ */
 export function pageFilter(
   asked: Omit<z.output<typeof pageQuery>, 'cursor'>,
   tenantId: string | null,

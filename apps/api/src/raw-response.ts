@@ -18,7 +18,10 @@ export function answerClientError(error: Error & { code?: string }, socket: Dupl
   answerSocket(socket, ...clientFailure(error.code))
 }
 
-/** Answers CONNECT, and expectations other than `100-continue`, which node would drop or answer without a body. */
+/**
+ * Answers CONNECT, and expectations other than `100-continue`, which node would drop or answer without a
+ * body.
+ */
 export function answerOddRequests(app: FastifyInstance): void {
   app.server.on('connect', (_request: IncomingMessage, socket: Duplex) => {
     socket.on('error', () => undefined)

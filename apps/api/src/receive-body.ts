@@ -1,6 +1,7 @@
 /**
- * Reads request bodies so that nobody can hold this process's memory by announcing or trickling one. A body is read after
- * its caller is known, counts against that caller's share as its bytes arrive, and has to keep coming.
+ * Reads request bodies so that nobody can hold this process's memory by announcing or trickling one. A body
+ * is read after its caller is known, counts against that caller's share as its bytes arrive, and has to keep
+ * coming.
  */
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Readable } from 'node:stream'
@@ -16,7 +17,10 @@ declare module 'fastify' {
   }
 }
 
-/** The least that has to arrive of a body in each window; a body that ends before its first window is not asked. */
+/**
+ * The least that has to arrive of a body in each window; a body that ends before its first window is not
+ * asked.
+ */
 export interface LeastRate {
   bytes: number
   windowMs: number
@@ -53,8 +57,9 @@ function hasBody({ headers }: FastifyRequest): boolean {
 }
 
 /**
- * The whole body of `request`, at most `limit` bytes. Throws `payload_too_large`, `busy` when the caller's share or the
- * budget is used up, `request_timeout` when it comes too slowly, `invalid_request` when it is not as long as it says.
+ * The whole body of `request`, at most `limit` bytes. Throws `payload_too_large`, `busy` when the caller's
+ * share or the budget is used up, `request_timeout` when it comes too slowly, `invalid_request` when it is
+ * not as long as it says.
  */
 export async function receiveBody(
   request: FastifyRequest,
@@ -103,7 +108,9 @@ const tooSlow = ({ bytes, windowMs }: LeastRate): CofferdamError =>
     `The body came too slowly: at least ${bytes} bytes have to arrive every ${windowMs / 1000} s.`,
   )
 
-/** Reads the body of a request up to its route's limit, for a content type parser. Throws as `receiveBody`. */
+/**
+ * Reads the body of a request up to its route's limit, for a content type parser. Throws as `receiveBody`.
+ */
 export type BodyReader = (request: FastifyRequest, payload: Readable) => Promise<Buffer>
 
 /** Makes the reader that every content type parser uses. */

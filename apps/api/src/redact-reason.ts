@@ -1,4 +1,7 @@
-/** Takes secrets out of the reasons that callers give for a cancel: they stand in results and audit rows, as output does. */
+/**
+ * Takes secrets out of the reasons that callers give for a cancel: they stand in results and audit rows, as
+ * output does.
+ */
 import type { ExecutionRequest } from '@cofferdam/contract'
 import { compileRules, redactText } from '@cofferdam/executor'
 import type { Store } from '@cofferdam/store'
@@ -6,7 +9,10 @@ import type { Store } from '@cofferdam/store'
 /** What stands there when Postgres does not say which values are secret: a cancel must not wait for it. */
 const UNKNOWN = 'cancelled'
 
-/** Makes the redactor: by known shapes, the tenant's values, and the request's variables that are named like secrets. */
+/**
+ * Makes the redactor: by known shapes, the tenant's values, and the request's variables that are named like
+ * secrets.
+ */
 export function createReasonRedactor(
   tenants: Pick<Store['tenants'], 'get'>,
 ): (request: ExecutionRequest, reason: string) => Promise<string> {

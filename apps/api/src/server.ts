@@ -1,7 +1,7 @@
 /**
- * The HTTP front door. A request passes: trace id and security headers ─► 404, 405 ─► key ─► body ─► JSON ─► zod ─►
- * handler; whatever fails leaves in the one error shape, before the body is read where that is not what failed. Nothing
- * here knows Redis or Postgres beyond the interfaces of its dependencies.
+ * The HTTP front door. A request passes: trace id and security headers ─► 404, 405 ─► key ─► body ─► JSON ─►
+ * zod ─► handler; whatever fails leaves in the one error shape, before the body is read where that is not
+ * what failed. Nothing here knows Redis or Postgres beyond the interfaces of its dependencies.
  */
 import { BOUNDS, CofferdamError, StopReason, parse } from '@cofferdam/contract'
 import { createSchedules } from '@cofferdam/routines'

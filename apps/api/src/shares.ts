@@ -1,7 +1,8 @@
 /**
- * A bound on how much of something is held at once, shared so that no holder can take all of it. A holder gets more only
- * while all it would then have is at most what was free before: one alone gets half, two get a third each, and whoever
- * comes next always finds something (dynamic thresholds of Choudhury and Hahne, 1998, with factor 1).
+ * A bound on how much of something is held at once, shared so that no holder can take all of it. A holder
+ * gets more only while all it would then have is at most what was free before: one alone gets half, two get a
+ * third each, and whoever comes next always finds something (dynamic thresholds of Choudhury and Hahne, 1998,
+ * with factor 1).
  */
 
 /** What one request holds. */

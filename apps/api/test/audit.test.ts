@@ -78,7 +78,8 @@ describe('GET /v1/audit/export', () => {
     reader.destroy()
     const last = await settled(() => pages)
     expect(stalled).toBeLessThan(40)
-    // Its place is free again: as many as one key may have can be opened, half of all, and one more is refused.
+    // Its place is free again: as many as one key may have can be opened, half of all, and one more is
+    // refused.
     const others: IncomingMessage[] = []
     for (let n = 0; n < 2; n += 1)
       await vi.waitFor(async () => {

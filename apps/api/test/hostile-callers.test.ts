@@ -1,4 +1,6 @@
-/** Callers that hold sockets, bodies and streams, and callers that guess keys: what everybody else still gets. */
+/**
+ * Callers that hold sockets, bodies and streams, and callers that guess keys: what everybody else still gets.
+ */
 import { once } from 'node:events'
 import { connect } from 'node:net'
 import { errorBodySchema } from '@cofferdam/contract'

@@ -1,4 +1,6 @@
-/** What a caller reads whose execution a cap refused: what is left, in the units in which operators set it. */
+/**
+ * What a caller reads whose execution a cap refused: what is left, in the units in which operators set it.
+ */
 import { MICRO, type CapDimension, type CapsUse } from '@cofferdam/contract'
 
 /** An execution may be too large for what is left: then the cap is not reached, and smaller limits may do. */

@@ -1,4 +1,7 @@
-/** Has the audit tables looked at every hour, by one worker of the fleet: what was found goes to the log and to the metric. */
+/**
+ * Has the audit tables looked at every hour, by one worker of the fleet: what was found goes to the log and
+ * to the metric.
+ */
 import type { Retention } from '@cofferdam/store'
 
 const EVERY_MS = 3_600_000

@@ -22,8 +22,8 @@ import { refusesBackend } from './refuses-backend.ts'
 import type { WorkerDeps } from './worker-deps.ts'
 
 /**
- * The session's last turn tells its result before it has given the session back, which takes a call or two at a vendor. Whoever ends the
- * session right after the result waits for that.
+ * The session's last turn tells its result before it has given the session back, which takes a call or two at
+ * a vendor. Whoever ends the session right after the result waits for that.
  */
 const GIVEN_BACK_MS = 5000
 

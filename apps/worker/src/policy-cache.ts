@@ -50,7 +50,10 @@ const cachedSchema = z.object({
 type Cached = z.infer<typeof cachedSchema>
 
 export interface PolicyCache {
-  /** With the template in force for such a request. Throws `store_unavailable` when neither Postgres nor a usable copy answers. */
+  /**
+   * With the template in force for such a request. Throws `store_unavailable` when neither Postgres nor a
+   * usable copy answers.
+   */
   read(request: Pick<ExecutionRequest, 'tenant_id' | 'agent_id' | 'template_id'>): Promise<PolicyFacts>
 }
 

@@ -107,7 +107,10 @@ export async function readSandbox({
   return { manifest, bytes, refused }
 }
 
-/** What is no regular file stands in no list: a link that a program put in a file's place is not the file's end. */
+/**
+ * What is no regular file stands in no list: a link that a program put in a file's place is not the file's
+ * end.
+ */
 async function isSomethingElse(sandbox: Sandbox, path: string): Promise<boolean> {
   try {
     await sandbox.read(path, 1)

@@ -3,7 +3,8 @@
  *
  *   audit row of that attempt exists ─► the owner died between recording and settling: its record is the truth
  *   Redis came back without its last second, and has no trace of an attempt whose row exists ─► the same
- *   otherwise ─► the old sandbox is killed through its ref, the attempt ends worker_lost with what it had streamed: charged where its
+ *   otherwise ─► the old sandbox is killed through its ref, the attempt ends worker_lost with what it had
+ *   streamed: charged where its
  *                owner had told that the program was handed over, else not, since nothing shows that it ran
  */
 import { effectivePolicy } from '@cofferdam/admission'

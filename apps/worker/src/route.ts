@@ -1,6 +1,7 @@
 /**
- * Whether this worker can run an execution. The scheduler gives a worker what its heartbeat says that it can serve, but knows the request
- * only: a tenant's policy may ask for stronger isolation, and what no worker of the fleet has is given to any, to be refused.
+ * Whether this worker can run an execution. The scheduler gives a worker what its heartbeat says that it can
+ * serve, but knows the request only: a tenant's policy may ask for stronger isolation, and what no worker of
+ * the fleet has is given to any, to be refused.
  */
 import { meetsNeed, needOf, offerOf, type Offer, type TenantPolicy } from '@cofferdam/contract'
 import type { BackendReport, MemoryBudget } from '@cofferdam/executor'
@@ -24,8 +25,8 @@ export function createOffers(
 }
 
 /**
- * Puts an execution back for a worker that can run it; false when this worker can, or nobody else can: then it is carried on here, and
- * refused with the reason. Not charged yet.
+ * Puts an execution back for a worker that can run it; false when this worker can, or nobody else can: then
+ * it is carried on here, and refused with the reason. Not charged yet.
  */
 export async function leftForAnother(taken: Taken, tenant: TenantPolicy, deps: WorkerDeps): Promise<boolean> {
   const need = needOf(taken.request, tenant.min_isolation)

@@ -40,7 +40,9 @@ export interface WorkerOptions {
   around?: (carrying: typeof carry) => typeof carry
 }
 
-/** Starts a worker. Rejects when Redis does not answer; Postgres may come later, and nothing is taken before. */
+/**
+ * Starts a worker. Rejects when Redis does not answer; Postgres may come later, and nothing is taken before.
+ */
 export async function runWorker(config: WorkerConfig, options: WorkerOptions = {}): Promise<RunningWorker> {
   await using owned = new AsyncDisposableStack()
   const logger = createLogger({

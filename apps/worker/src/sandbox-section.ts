@@ -1,6 +1,7 @@
 /**
- * `tier` and `sandbox` of cofferdam.config.yaml, as workspaces of agent platforms have them: which backend this worker has, and the most
- * that an execution gets on it. Requests ask below it; what they ask beyond it is cut, as a host with less memory would.
+ * `tier` and `sandbox` of cofferdam.config.yaml, as workspaces of agent platforms have them: which backend
+ * this worker has, and the most that an execution gets on it. Requests ask below it; what they ask beyond it
+ * is cut, as a host with less memory would.
  */
 import { MAX_LIMITS, type ExecutionRequest } from '@cofferdam/contract'
 import { z } from 'zod'
@@ -64,7 +65,10 @@ const BACKENDS_OF_TIER: Readonly<Record<z.infer<typeof tierSchema>, readonly str
   4: ['none'],
 }
 
-/** What stands for COFFERDAM_BACKENDS where neither that nor a section `backends` says; null when nothing does. */
+/**
+ * What stands for COFFERDAM_BACKENDS where neither that nor a section `backends` says; null when nothing
+ * does.
+ */
 export function backendsOf(
   tier: z.infer<typeof tierSchema> | undefined,
   { backend }: SandboxSection,

@@ -1,6 +1,7 @@
 /**
- * Keeps a worker from taking executions before its store answered once, with a schema that fits and room to write: what cannot be recorded
- * must not run. From then on an outage is no reason to stop: records wait in the outbox of Redis.
+ * Keeps a worker from taking executions before its store answered once, with a schema that fits and room to
+ * write: what cannot be recorded must not run. From then on an outage is no reason to stop: records wait in
+ * the outbox of Redis.
  */
 import { setTimeout as pause } from 'node:timers/promises'
 import type { Store } from '@cofferdam/store'
@@ -15,7 +16,8 @@ export interface StoreGate extends AsyncDisposable {
 }
 
 /**
- * Asks at once, and again until the store is good; then calls `onOpen`, once. Resolves after the first answer. Disposing stops asking.
+ * Asks at once, and again until the store is good; then calls `onOpen`, once. Resolves after the first
+ * answer. Disposing stops asking.
  */
 export async function openStoreGate(deps: {
   store: Pick<Store, 'check'>

@@ -1,4 +1,7 @@
-/** What is recorded of an attempt whose worker died: charged by what that worker had told, with what it had streamed. */
+/**
+ * What is recorded of an attempt whose worker died: charged by what that worker had told, with what it had
+ * streamed.
+ */
 import {
   executionRequestSchema,
   newExecutionId,

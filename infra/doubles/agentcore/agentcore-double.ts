@@ -187,9 +187,10 @@ export async function startAgentcoreDouble(options: AgentcoreOptions = {}): Prom
 }
 
 /**
- * The id in an identifier, which is the service's own, one that ends in ten characters of the service's making, or the ARN of either
- * (shapes of ids: API_StartCodeInterpreterSession of the AWS API reference; of ARNs: awslabs/open-agentic-platform,
- * spikes/agentcore-code-interpreter/FINDINGS.md). Null for the bare name that an interpreter was created with, by which none is found.
+ * The id in an identifier, which is the service's own, one that ends in ten characters of the service's
+ * making, or the ARN of either (shapes of ids: API_StartCodeInterpreterSession of the AWS API reference; of
+ * ARNs: awslabs/open-agentic-platform, spikes/agentcore-code-interpreter/FINDINGS.md). Null for the bare name
+ * that an interpreter was created with, by which none is found.
  */
 function idIn(identifier: string): string | null {
   const id = identifier.replace(

@@ -16,7 +16,10 @@ export interface PoolOptions {
   maxSessions?: number
   /** Default 300 s, the service's own least. */
   cooldownMs?: number
-  /** Whom its sessions run as: a container's or a kernel's own root (on this host root is needed for it), or a user. Default: a user. */
+  /**
+   * Whom its sessions run as: a container's or a kernel's own root (on this host root is needed for it), or a
+   * user. Default: a user.
+   */
   user?: 'root' | 'user'
   /** One waits started for the next identifier, as with the service's `readySessionInstances`. Default: none. */
   keepsReady?: boolean

@@ -4,7 +4,9 @@ import type { Faults } from './faults.ts'
 import type { Session, SessionPool } from './session-pool.ts'
 import { answer } from './spoil-answer.ts'
 
-/** A session as the calls of code pools show it, or those of `/.management`, which name its end differently. */
+/**
+ * A session as the calls of code pools show it, or those of `/.management`, which name its end differently.
+ */
 export function shown(
   session: Session,
   pool: SessionPool,

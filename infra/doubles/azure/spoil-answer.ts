@@ -1,4 +1,7 @@
-/** Answers of the data plane: as published, and perhaps lost or spoiled on their way after everything was carried out. */
+/**
+ * Answers of the data plane: as published, and perhaps lost or spoiled on their way after everything was
+ * carried out.
+ */
 import type { ServerResponse } from 'node:http'
 import { Dropped, reply, replyHalf, replyPage } from './exchange.ts'
 import { happens, type Faults } from './faults.ts'

@@ -191,8 +191,9 @@ const detail = (box: Box): object => ({
 })
 
 /**
- * `k=v&k=v` whose keys and values are encoded, encoded once more as a whole, besides what a query itself takes: as the service reads it
- * (e2b-dev/infra, parseMetadata) and its SDK writes it (npm e2b 2.51.0, SandboxPaginator).
+ * `k=v&k=v` whose keys and values are encoded, encoded once more as a whole, besides what a query itself
+ * takes: as the service reads it (e2b-dev/infra, parseMetadata) and its SDK writes it (npm e2b 2.51.0,
+ * SandboxPaginator).
  */
 function pairsIn(filter: string): [string, string][] {
   const plain = (text: string): string => decodeURIComponent(text.replaceAll('+', ' '))

@@ -15,7 +15,10 @@ export interface Machine {
   ports: ReadonlyMap<string, string>
 }
 
-/** Starts one; resolves when its envd listens. `environment` is what every process of it gets, and those of `own` in any case. */
+/**
+ * Starts one; resolves when its envd listens. `environment` is what every process of it gets, and those of
+ * `own` in any case.
+ */
 export async function startMachine(
   template: string,
   token: string,

@@ -149,8 +149,8 @@ export const checkStatus = (kind: string, status: unknown): Checked =>
   check(STATUSES[kind] ?? { type: 'object' }, status, 'status')
 
 /**
- * Throws for an object that Agent Sandbox's schemas do not allow. What clients write is refused before, so that this is the double's own
- * fault.
+ * Throws for an object that Agent Sandbox's schemas do not allow. What clients write is refused before, so
+ * that this is the double's own fault.
  */
 export function requirePublished({
   kind,

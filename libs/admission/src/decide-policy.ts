@@ -2,8 +2,9 @@
  * Policy: may this execution run at all? One pure function over facts that are read when a worker takes the execution,
  * not when it was enqueued: what was queued before a tenant was switched off must not run after.
  *
- *   template (the agent's own, else the one named) ─► tenant ─► tier ─► environment named by one side only ─► network fits it ─► a place to run is provisioned
- *   ─► what is stored can be encrypted where it must be ─► the commands are allowed ─► artifact limits are within the tenant's
+ *   template (the agent's own, else the one named) ─► tenant ─► tier ─► environment named by one side only ─►
+ *   network fits it ─► a place to run is provisioned ─► what is stored can be encrypted where it must be ─►
+ *   the commands are allowed ─► artifact limits are within the tenant's
  *
  * Order and reasons: agentcore-and-thinkwork.md §10.1.
  */
@@ -26,7 +27,9 @@ export interface PolicyFacts {
   >
   /** Null when there is no such tenant. */
   tenant: TenantPolicy | null
-  /** The template in force (template-in-force.ts); null when there is none of that id, or none is in force. */
+  /**
+   * The template in force (template-in-force.ts); null when there is none of that id, or none is in force.
+   */
   template: Template | null
   /** Whether this worker has a key to encrypt what it stores. */
   canEncrypt: boolean
@@ -112,7 +115,10 @@ const tierMessage = (tenant: TenantPolicy, missing: readonly string[]): string =
   `The compliance tier ${tenant.compliance_tier} runs code only with a template that forces what keeps it safe; ` +
   `missing: ${missing.join(', ')}.`
 
-/** The settings of the template in force; null when there is none. A template of another tenant is no template. */
+/**
+ * The settings of the template in force; null when there is none. A template of another tenant is no
+ * template.
+ */
 function templateOf(
   { request, template }: PolicyFacts,
   wanted: string | undefined,

@@ -2,8 +2,8 @@
 import type { ExecutionRequest, TenantPolicy } from '@cofferdam/contract'
 
 /**
- * The id of the template that the execution runs under: the one that its agent is bound to, else the one that it names; undefined for none.
- * `tenant` null or another's binds nobody.
+ * The id of the template that the execution runs under: the one that its agent is bound to, else the one that
+ * it names; undefined for none. `tenant` null or another's binds nobody.
  */
 export function templateInForce(
   tenant: TenantPolicy | null,

@@ -54,13 +54,13 @@ export interface ExerciseOptions {
    */
   warmOwner?: WorkerId
   /**
-   * Which rows of the theme `surroundings` it is held to: `all` (default), those that our `agent` decides (no file tree of its own, or a
-   * vendor's image), or `none` (a vendor's own interpreter).
+   * Which rows of the theme `surroundings` it is held to: `all` (default), those that our `agent` decides (no
+   * file tree of its own, or a vendor's image), or `none` (a vendor's own interpreter).
    */
   surroundings?: 'all' | 'agent' | 'none'
   /**
-   * True where the Python of a session is the vendor's own interpreter: no other language has one that is kept, and when it ends, so
-   * does the session. Default: false.
+   * True where the Python of a session is the vendor's own interpreter: no other language has one that is
+   * kept, and when it ends, so does the session. Default: false.
    */
   vendorInterpreter?: boolean
   /** Limit of one test, milliseconds. Default: 60,000, for slow and busy machines. */

@@ -26,7 +26,10 @@ export interface Programs {
   handleInterrupt: (text: string, code: number) => Program
   /** Prints `ready`, ignores SIGINT and SIGTERM, never ends. */
   ignoreInterrupts: () => Program
-  /** Prints `ready`; goes on when it is interrupted; when it is terminated prints how many milliseconds later, and ends. */
+  /**
+   * Prints `ready`; goes on when it is interrupted; when it is terminated prints how many milliseconds later,
+   * and ends.
+   */
   interruptedFor?: () => Program
   /** Yields the value. */
   value: (value: unknown) => Program
@@ -43,7 +46,10 @@ export interface Programs {
   takeMemory?: () => Program
   /** Starts processes until refused, prints how many it got, and leaves them. */
   fork?: (attempts: number) => Program
-  /** Writes so many MiB into one file of the work directory; prints how many bytes are in it, and why there were no more. */
+  /**
+   * Writes so many MiB into one file of the work directory; prints how many bytes are in it, and why there
+   * were no more.
+   */
   fillDisk?: (mib: number) => Program
   /** Burns so many milliseconds of CPU time in each of two processes, however long that takes. */
   burn?: (ms: number) => Program

@@ -2,8 +2,8 @@
  * The seam to every place that makes sandboxes. Deadlines, output bounds, redaction, caps, audit, retries and
  * language choice live above it, once; a backend only makes, runs, reads and destroys.
  *
- * A program of type `files` is never given to `run`, and `open` makes no sandbox for it: a session that has none is
- * `session_not_found`.
+ * A program of type `files` is never given to `run`, and `open` makes no sandbox for it: a session that has
+ * none is `session_not_found`.
  *
  * Life of a sandbox:   open ──write*──run──(read|list)*──dispose
  *   open     cold, or bound from a warm slot: the caller cannot tell but by time. A capability that the backend does
@@ -99,8 +99,9 @@ export interface SandboxRef {
   /** What the backend needs to find it again (container id, pid and start time, VM id, session id …). */
   handle: Record<string, string | number>
   /**
-   * What the vendor's own logs call it, for whoever joins them with ours: AgentCore's session id, E2B's sandbox id, `claim/pod` of a cluster,
-   * a hash of Azure's identifier, which is a secret. Left out where there is no vendor. At most BOUNDS.vendorRefLength characters.
+   * What the vendor's own logs call it, for whoever joins them with ours: AgentCore's session id, E2B's
+   * sandbox id, `claim/pod` of a cluster, a hash of Azure's identifier, which is a secret. Left out where
+   * there is no vendor. At most BOUNDS.vendorRefLength characters.
    */
   vendorRef?: string
 }
@@ -136,7 +137,10 @@ export interface RunIo {
    * resolves, so that a flood passes through memory that is used again.
    */
   onOutput(stream: 'stdout' | 'stderr', chunk: Uint8Array): void | Promise<void>
-  /** Called once the program was handed over: from then on it may run, whatever becomes of the worker. Left uncalled where that is not known. */
+  /**
+   * Called once the program was handed over: from then on it may run, whatever becomes of the worker. Left
+   * uncalled where that is not known.
+   */
   onHandedOver?(): void
   /** Hears what the program says of its progress, at most about ten times a second. */
   onProgress?(progress: Progress): void
@@ -167,7 +171,10 @@ export interface Exit {
   oomKills: number
   /** True when a fork was refused for the pids limit during the run. */
   pidsLimitHit: boolean
-  /** Processes that the program left running at its end, and that were killed then; left out where nobody counts them. */
+  /**
+   * Processes that the program left running at its end, and that were killed then; left out where nobody
+   * counts them.
+   */
   processesLeft?: number
   /** True when a write was refused for the disk limit (best effort). */
   diskLimitHit: boolean
@@ -194,8 +201,8 @@ export interface Sandbox extends AsyncDisposable {
   /** Regular files only, no symlink is followed; throws `payload_too_large` above `maxBytes`. */
   read(path: string, maxBytes: number): Promise<Uint8Array>
   /**
-   * Regular files below the work directory that match one of the globs, at most `maxEntries`. A glob that begins with `!` names folders that are
-   * not entered.
+   * Regular files below the work directory that match one of the globs, at most `maxEntries`. A glob that
+   * begins with `!` names folders that are not entered.
    */
   list(globs: readonly string[], maxEntries: number): Promise<Listing>
   remove(path: string): Promise<void>
@@ -223,8 +230,8 @@ export interface Backend extends AsyncDisposable {
   prewarm?(): void
   /**
    * Throws `backend_unavailable` (with `details.full: true` when its vendor takes no more now, and will when something ends) |
-   * `capability_missing` | `interpreter_not_ready` | `sandbox_open_failed`; for a session also `conflict` | `session_not_found`. Never
-   * leaves anything behind when it throws.
+   * `capability_missing` | `interpreter_not_ready` | `sandbox_open_failed`; for a session also `conflict` |
+   * `session_not_found`. Never leaves anything behind when it throws.
    */
   open(spec: SandboxSpec, signal: AbortSignal): Promise<Sandbox>
   /** Destroys one sandbox of any owner by its ref; true when something was there. */

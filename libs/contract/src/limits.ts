@@ -67,18 +67,23 @@ export const DEFAULT_LIMITS = {
 } as const
 
 /**
- * What every sandbox of ours has, whichever backend made it: programs that run on one run on all. The theme `surroundings` of the conformance
- * suite holds backends to it, and docs/sandboxes.md tells users.
+ * What every sandbox of ours has, whichever backend made it: programs that run on one run on all. The theme
+ * `surroundings` of the conformance suite holds backends to it, and docs/sandboxes.md tells users.
  */
 export const SURROUNDINGS = {
   /** Resolves to the loopback, as `localhost` does. */
   hostName: 'sandbox',
   /** RLIMIT_NOFILE, soft and hard. A bundler or a package manager opens some thousand files at once. */
   openFiles: 4096,
-  /** Of /dev/shm: multiprocessing's locks need it, but it is a second disk beside /tmp. Docker's default is 64 MiB. */
+  /**
+   * Of /dev/shm: multiprocessing's locks need it, but it is a second disk beside /tmp. Docker's default is 64
+   * MiB.
+   */
   shmBytes: 16 * MiB,
   workFolder: '/tmp/work',
-  /** Other names of folders, as links: what looks for a temporary or a data folder finds the sandbox's own. */
+  /**
+   * Other names of folders, as links: what looks for a temporary or a data folder finds the sandbox's own.
+   */
   links: { '/var/tmp': '/tmp', '/mnt/data': '/tmp/work' },
 } as const
 

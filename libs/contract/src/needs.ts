@@ -1,9 +1,10 @@
 /**
- * What an execution needs of the backend that runs it, and what a backend offers, in the same words, so that the scheduler can tell which
- * workers can serve what without knowing what the words mean: an offer meets a need when it has every word of it.
+ * What an execution needs of the backend that runs it, and what a backend offers, in the same words, so that
+ * the scheduler can tell which workers can serve what without knowing what the words mean: an offer meets a
+ * need when it has every word of it.
  *
- * Amounts are rounded up to powers of two, so that few needs differ. A worker that is asked for an amount in between may therefore be
- * passed over for a larger one, but is still used when nobody else can.
+ * Amounts are rounded up to powers of two, so that few needs differ. A worker that is asked for an amount in
+ * between may therefore be passed over for a larger one, but is still used when nobody else can.
  */
 import type { Backend } from './backend.ts'
 import { ISOLATIONS, isAtLeast, strongest, type Isolation } from './isolation.ts'
@@ -37,8 +38,8 @@ function amountsUpTo(name: string, most: number, least: number): string[] {
 }
 
 /**
- * What a backend offers on a worker whose sandboxes may take `memoryMib` together. A sandbox elsewhere takes none of that, and a backend
- * without a longest deadline offers all of them.
+ * What a backend offers on a worker whose sandboxes may take `memoryMib` together. A sandbox elsewhere takes
+ * none of that, and a backend without a longest deadline offers all of them.
  */
 export function offerOf(
   { name, isolation, capabilities: can }: Pick<Backend, 'name' | 'isolation' | 'capabilities'>,
@@ -66,8 +67,8 @@ export function offerOf(
 }
 
 /**
- * What a request needs of a backend, its words joined by commas. `floor` is the weakest isolation that its tenant's policy allows, which the
- * caller may not know yet; default none.
+ * What a request needs of a backend, its words joined by commas. `floor` is the weakest isolation that its
+ * tenant's policy allows, which the caller may not know yet; default none.
  */
 export function needOf(request: ExecutionRequest, floor: Isolation = 'none'): string {
   const { program, limits, network } = request

@@ -11,7 +11,9 @@ export interface OutputView {
   /** Raw bytes the program wrote. */
   bytes: number
   truncated: boolean
-  /** Reference of the full redacted stream in the blob store; null when `text` is all of it, byte for byte. */
+  /**
+   * Reference of the full redacted stream in the blob store; null when `text` is all of it, byte for byte.
+   */
   ref: string | null
 }
 
@@ -24,7 +26,9 @@ export interface Outcome {
   value?: unknown
   usage: Usage | null
   artifacts: (Artifact & { ref: string })[]
-  /** Files that matched and were left out, at most `BOUNDS.artifactsOmitted`; left out when there were none. */
+  /**
+   * Files that matched and were left out, at most `BOUNDS.artifactsOmitted`; left out when there were none.
+   */
   artifactsOmitted?: readonly OmittedArtifact[]
   /** More files may match than both lists name. */
   artifactsIncomplete?: boolean

@@ -3,7 +3,10 @@ import { z } from 'zod'
 import { utf8 } from './bounded-text.ts'
 import { BOUNDS } from './limits.ts'
 
-/** A relative path inside the work directory: no `..`, no empty or `.` parts, no leading slash, no NUL. A backslash is a character like any other. */
+/**
+ * A relative path inside the work directory: no `..`, no empty or `.` parts, no leading slash, no NUL. A
+ * backslash is a character like any other.
+ */
 export const pathSchema = z
   .string()
   .min(1)

@@ -54,7 +54,10 @@ export const limitsSchema = z
     stdout_bytes: z.int().min(0).max(MAX_LIMITS.stdout_bytes).default(DEFAULT_LIMITS.stdout_bytes),
     stderr_bytes: z.int().min(0).max(MAX_LIMITS.stderr_bytes).default(DEFAULT_LIMITS.stderr_bytes),
     on_output_limit: z.enum(['truncate', 'kill']).default(DEFAULT_LIMITS.on_output_limit),
-    /** Largest artifact, and all artifacts together; a request above the default needs a policy of its tenant that allows it. */
+    /**
+     * Largest artifact, and all artifacts together; a request above the default needs a policy of its tenant
+     * that allows it.
+     */
     artifact_bytes: z.int().min(0).max(MAX_LIMITS.artifact_bytes).default(DEFAULT_LIMITS.artifact_bytes),
     artifacts_total_bytes: z
       .int()
@@ -191,7 +194,10 @@ export const executionRequestSchema = z
         key: nameSchema,
         scope: z.enum(SESSION_SCOPES).default('files'),
         idle_ms: z.int().min(1000).max(3_600_000).optional(),
-        /** Refuses the execution with `session_not_found`, uncharged, where it would begin the session or begin it anew. */
+        /**
+         * Refuses the execution with `session_not_found`, uncharged, where it would begin the session or
+         * begin it anew.
+         */
         must_exist: z.boolean().optional(),
       })
       .optional(),

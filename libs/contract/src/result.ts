@@ -52,9 +52,10 @@ export const artifactSchema = z.strictObject({
 export type Artifact = z.infer<typeof artifactSchema>
 
 /**
- * Why a file that matched is no artifact. `too_large`, `total_too_large` and `too_many`: it passes `limits.artifact_bytes`,
- * `limits.artifacts_total_bytes` or `limits.artifact_count`. `unsafe_name`: its path is longer than a request may name, or is not UTF-8.
- * `unreadable`: the sandbox did not give it. `not_stored`: our store did not take it. `out_of_time`: the collection ended before it.
+ * Why a file that matched is no artifact. `too_large`, `total_too_large` and `too_many`: it passes
+ * `limits.artifact_bytes`, `limits.artifacts_total_bytes` or `limits.artifact_count`. `unsafe_name`: its path
+ * is longer than a request may name, or is not UTF-8. `unreadable`: the sandbox did not give it.
+ * `not_stored`: our store did not take it. `out_of_time`: the collection ended before it.
  */
 export const ARTIFACT_OMISSIONS = [
   'too_large',
@@ -118,7 +119,9 @@ export const installReportSchema = z.strictObject({
 })
 export type InstallReport = z.infer<typeof installReportSchema>
 
-/** What a program can find of the interpreter that a session keeps; see `interpreter` of `sessionTurnSchema`. */
+/**
+ * What a program can find of the interpreter that a session keeps; see `interpreter` of `sessionTurnSchema`.
+ */
 export const INTERPRETER_FINDINGS = ['kept', 'restarted', 'none'] as const
 export type InterpreterFinding = (typeof INTERPRETER_FINDINGS)[number]
 
@@ -129,9 +132,10 @@ export const sessionTurnSchema = z.strictObject({
   /** True when nothing of an earlier execution was there. */
   fresh: z.boolean(),
   /**
-   * `kept`: the program ran in the interpreter of earlier ones, with their names. `restarted`: that interpreter has ended since (it
-   * exited, or was killed for memory), so the program ran in a new one, without these names. `none`: there was none to go on with:
-   * the first program of its language, one that is no script, another scope than `interpreter`, or no word of it before a forced stop.
+   * `kept`: the program ran in the interpreter of earlier ones, with their names. `restarted`: that
+   * interpreter has ended since (it exited, or was killed for memory), so the program ran in a new one,
+   * without these names. `none`: there was none to go on with: the first program of its language, one that is
+   * no script, another scope than `interpreter`, or no word of it before a forced stop.
    */
   interpreter: z.enum(INTERPRETER_FINDINGS),
 })
@@ -161,15 +165,24 @@ export const resultSchema = z.strictObject({
   artifacts: z.array(artifactSchema),
   /** Files that matched and were left out, at most 100; absent when there were none. */
   artifacts_omitted: z.array(omittedArtifactSchema).max(BOUNDS.artifactsOmitted).optional(),
-  /** True when more files may match than these two lists name: the search or the collection ended early. Else absent. */
+  /**
+   * True when more files may match than these two lists name: the search or the collection ended early. Else
+   * absent.
+   */
   artifacts_incomplete: z.boolean().optional(),
-  /** Variables of the request's `env` that the program did not get, because they change how programs start; absent when there were none. */
+  /**
+   * Variables of the request's `env` that the program did not get, because they change how programs start;
+   * absent when there were none.
+   */
   env_dropped: z.array(z.string()).max(BOUNDS.envCount).optional(),
   tests: testReportSchema.optional(),
   install: installReportSchema.optional(),
   /** Absent outside of sessions, and where no sandbox was opened. */
   session: sessionTurnSchema.optional(),
-  /** What the vendor's own logs call the sandbox: a session id, `claim/pod`, …; absent where no sandbox of a vendor was opened. */
+  /**
+   * What the vendor's own logs call the sandbox: a session id, `claim/pod`, …; absent where no sandbox of a
+   * vendor was opened.
+   */
   vendor_ref: z.string().max(BOUNDS.vendorRefLength).optional(),
   /** What became of the files that it changed; absent without a workspace, and where nothing ran. */
   workspace: workspaceReportSchema.optional(),

@@ -158,7 +158,10 @@ export const DEFAULT_TENANT_CAPS: TenantCaps = {
 /** Fleet-wide defaults behind `null`. */
 export const FLEET_DEFAULTS = {
   ...DEFAULT_CAPS,
-  /** As many as the fleet has slots, less what a tenant of long runs leaves to others (libs/queue/src/lua/include/share.lua). */
+  /**
+   * As many as the fleet has slots, less what a tenant of long runs leaves to others
+   * (libs/queue/src/lua/include/share.lua).
+   */
   concurrency: 100_000,
   max_queued: 10_000,
 } as const

@@ -5,11 +5,13 @@ export type Protocol = 'tls' | 'http' | 'other'
 /** A TLS record that holds a handshake (RFC 8446 §5.1). */
 const TLS_HANDSHAKE = 22
 /**
- * Servers skip empty lines before a request line (RFC 9112 §2.2), take any method and many separators, but none takes a request of HTTP/1 or
- * HTTP/2 in clear whose first line does not name the protocol.
+ * Servers skip empty lines before a request line (RFC 9112 §2.2), take any method and many separators, but
+ * none takes a request of HTTP/1 or HTTP/2 in clear whose first line does not name the protocol.
  */
 const REQUEST_LINE = /^[\r\n]*[^\n]*HTTP\/\d/i
-/** A line of text that has not ended yet; a control character in it makes it none that an HTTP server takes. */
+/**
+ * A line of text that has not ended yet; a control character in it makes it none that an HTTP server takes.
+ */
 // oxlint-disable-next-line no-control-regex
 const UNENDED_LINE = /^[\r\n]*[^\n\x00-\x08\x0e-\x1f\x7f]*$/
 /** Longer request lines are none that our parser takes, so it may refuse them. */

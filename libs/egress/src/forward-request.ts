@@ -37,7 +37,10 @@ export function requestTarget(url: string): { target: Target; path: string } {
   return { target, path: path.startsWith('/') ? path : `/${path}` }
 }
 
-/** Target and path of a request that came through a tunnel to `target`; throws `Refused` for one that asks for another host. */
+/**
+ * Target and path of a request that came through a tunnel to `target`; throws `Refused` for one that asks for
+ * another host.
+ */
 export function tunnelledTarget(
   { url = '', headers }: IncomingMessage,
   target: Target,

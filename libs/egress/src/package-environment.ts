@@ -3,7 +3,8 @@ import { PACKAGE_HOST } from './packages/create-package-proxy.ts'
 import type { Registry } from './packages/package-rules.ts'
 
 /**
- * For executions that may install from these registries (default: all), beside the guest's variables for the proxy itself (`proxyEnv` of
+ * For executions that may install from these registries (default: all), beside the guest's variables for the
+ * proxy itself (`proxyEnv` of
  * @cofferdam/guest).
  */
 export function packageEnvironment(
@@ -23,7 +24,8 @@ const VARIABLES: Readonly<Record<Registry, Readonly<Record<string, string>>>> = 
     PIP_NO_INPUT: '1',
     // What is refused stays refused: five retries with growing pauses would only eat the deadline.
     PIP_RETRIES: '1',
-    // The interpreter of a jail is the host's, which Debian marks as its own; its folders are read-only inside.
+    // The interpreter of a jail is the host's, which Debian marks as its own; its folders are read-only
+    // inside.
     PIP_BREAK_SYSTEM_PACKAGES: '1',
     UV_DEFAULT_INDEX: pypi,
     UV_INSECURE_HOST: PACKAGE_HOST,

@@ -33,7 +33,10 @@ export function createProxy(deps: ProxyDeps): AcceptConnection {
   const tooMany = new WeakSet<Duplex>()
   /** Tunnels to the package host, whose requests are in origin form. */
   const packageTunnels = new WeakSet<Duplex>()
-  /** Tunnels through which plain HTTP goes, with the connection that was made for the CONNECT: the first request takes it. */
+  /**
+   * Tunnels through which plain HTTP goes, with the connection that was made for the CONNECT: the first
+   * request takes it.
+   */
   const httpTunnels = new WeakMap<Duplex, { target: Target; opened: Duplex | null }>()
   /** Answers that a connection still has to get: requests may be pipelined. */
   const owed = new WeakMap<Duplex, number>()

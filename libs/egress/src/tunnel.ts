@@ -1,7 +1,7 @@
 /**
- * CONNECT: bytes both ways. Under an allow-list the name of the CONNECT is what was judged, so what goes through it must ask for that same
- * name: a TLS handshake by its server name, plain HTTP by its Host. Otherwise one allowed host of a shared front end would open all the others
- * behind it.
+ * CONNECT: bytes both ways. Under an allow-list the name of the CONNECT is what was judged, so what goes
+ * through it must ask for that same name: a TLS handshake by its server name, plain HTTP by its Host.
+ * Otherwise one allowed host of a shared front end would open all the others behind it.
  *
  *   first bytes ─► TLS    the gate holds the ClientHello until its name was read
  *               ─► HTTP   the proxy's parser takes over: every request of the connection is judged (proxy-server.ts)
@@ -29,8 +29,8 @@ export async function joinTunnel(program: Duplex, origin: Duplex, gate: Duplex |
 }
 
 /**
- * What the program speaks, and what it has said so far. `other` also where the origin speaks first, as no HTTP origin does, or where either
- * ends before; nothing is taken from the origin.
+ * What the program speaks, and what it has said so far. `other` also where the origin speaks first, as no
+ * HTTP origin does, or where either ends before; nothing is taken from the origin.
  */
 export async function firstWords(
   program: Duplex,
@@ -68,7 +68,10 @@ async function firstReadable(program: Duplex, origin: Duplex): Promise<Duplex> {
 
 const EVENTS = ['readable', 'end', 'close'] as const
 
-/** Holds the first bytes (`said` are the very first) until they are no TLS and no HTTP, or a whole ClientHello that names `target`. */
+/**
+ * Holds the first bytes (`said` are the very first) until they are no TLS and no HTTP, or a whole ClientHello
+ * that names `target`.
+ */
 export function nameGate(target: Target, said: Buffer): Transform {
   let held = Buffer.alloc(0)
   let isOpen = false

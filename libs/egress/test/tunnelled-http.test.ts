@@ -1,4 +1,7 @@
-/** Plain HTTP through a CONNECT under an allow-list: every request of the connection has to ask for the host of the CONNECT. */
+/**
+ * Plain HTTP through a CONNECT under an allow-list: every request of the connection has to ask for the host
+ * of the CONNECT.
+ */
 import { setImmediate as turn } from 'node:timers/promises'
 import { expect, it } from 'vitest'
 import { openTunnel, startBridge, startOrigin, startTcpOrigin, until } from './loopback-fleet.ts'

@@ -1,7 +1,7 @@
 /**
  * Takes the files that the request's globs name out of the sandbox and stores them, one at a time, so that at most
- * one file is in memory. What is left out is named with the reason; the sandbox is not believed about paths or sizes. A
- * program chooses the names, so they are redacted like what it prints.
+ * one file is in memory. What is left out is named with the reason; the sandbox is not believed about paths
+ * or sizes. A program chooses the names, so they are redacted like what it prints.
  */
 import { createHash } from 'node:crypto'
 import {
@@ -106,14 +106,20 @@ async function listed(options: ArtifactOptions, found: CollectedArtifacts): Prom
   }
 }
 
-/** Whether a file may be the program as it went in, under whatever name the backend gave it: as large, and not in a folder. */
+/**
+ * Whether a file may be the program as it went in, under whatever name the backend gave it: as large, and not
+ * in a folder.
+ */
 const mayBeProgram = (program: Program, { path, size }: Entry): boolean =>
   !path.includes('/') && size === Buffer.byteLength(programSource(program))
 
 const isProgram = (program: Program, { path }: Entry, bytes: Uint8Array): boolean =>
   mayBeProgram(program, { path, size: bytes.length }) && Buffer.from(programSource(program)).equals(bytes)
 
-/** Two names that differ in what was redacted alone would be one: the later ones get a number. Kept in `names`. */
+/**
+ * Two names that differ in what was redacted alone would be one: the later ones get a number. Kept in
+ * `names`.
+ */
 function shownPath(path: string, names: Set<string>): string {
   let shown = path
   for (let n = 2; names.has(shown); n += 1) shown = `${path}~${n}`
@@ -121,7 +127,9 @@ function shownPath(path: string, names: Set<string>): string {
   return shown
 }
 
-/** A name that a request can ask for again. A byte that is not UTF-8 came as U+FFFD, and names another file. */
+/**
+ * A name that a request can ask for again. A byte that is not UTF-8 came as U+FFFD, and names another file.
+ */
 const isSafe = (path: string): boolean => pathSchema.safeParse(path).success && !path.includes('\ufffd')
 
 const sizeOf = (said: number): number => (Number.isSafeInteger(said) && said > 0 ? said : 0)

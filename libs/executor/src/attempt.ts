@@ -33,7 +33,10 @@ export interface Attempt {
   refusesBackend?: (backend: string) => Promise<string | null>
   /** The point of no return: awaited before the program is handed over. */
   onBegin(ref: SandboxRef, place: { backend: string; isolation: string }): Promise<void>
-  /** The program was handed over to its sandbox, or showed by what it did that it was. Called once, after `onBegin`. What it throws is ignored. */
+  /**
+   * The program was handed over to its sandbox, or showed by what it did that it was. Called once, after
+   * `onBegin`. What it throws is ignored.
+   */
   onHandedOver?: () => void
   /** Settles when the outcome has been stored and told: the sandbox of a single use is destroyed after that, or soon anyway. */
   answered?: Promise<unknown>

@@ -1,6 +1,7 @@
 /**
- * Takes the files that a program leaves in its sandbox: a checkpoint, its task's report, artifacts, the workspace. The program made them, so
- * this is on its account: it has what is left of its hard deadline, and the CPU time that finding and reading them took is the program's.
+ * Takes the files that a program leaves in its sandbox: a checkpoint, its task's report, artifacts, the
+ * workspace. The program made them, so this is on its account: it has what is left of its hard deadline, and
+ * the CPU time that finding and reading them took is the program's.
  */
 import { unlessAborted, type Exit, type WorkspaceReport } from '@cofferdam/contract'
 import { collectArtifacts, NO_ARTIFACTS, type CollectedArtifacts } from './artifacts.ts'
@@ -11,7 +12,10 @@ import { SPAN } from './spans.ts'
 import { withDeadline } from './with-deadline.ts'
 import { leaveWorkspace } from './workspace-turn.ts'
 
-/** A program that ends at its deadline leaves files all the same: long enough for 16 MiB in 256 files from a sandbox of this host. */
+/**
+ * A program that ends at its deadline leaves files all the same: long enough for 16 MiB in 256 files from a
+ * sandbox of this host.
+ */
 const COLLECT_LEAST_MS = 5000
 
 /** Never rejects. */
@@ -93,7 +97,9 @@ function withoutSecrets(report: WorkspaceReport, redact: (text: string) => strin
   }
 }
 
-/** The exit with the CPU time that collecting took since then, where the backend measures that. Never rejects. */
+/**
+ * The exit with the CPU time that collecting took since then, where the backend measures that. Never rejects.
+ */
 export async function chargeCollection(run: ProgramRun, end: RunEnd): Promise<Exit | null> {
   const { exit } = end
   if (exit === null || exit.usage.cpu_ms === null || !ranToItsEnd(end) || !collects(run)) return exit

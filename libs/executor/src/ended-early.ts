@@ -21,7 +21,10 @@ export interface Reached {
   envDropped: readonly string[]
 }
 
-/** What every outcome says beside its ending: backends that could not be used, and variables that the program does not get. */
+/**
+ * What every outcome says beside its ending: backends that could not be used, and variables that the program
+ * does not get.
+ */
 export const around = ({ passedOver, envDropped }: Reached): Pick<Outcome, 'passedOver' | 'envDropped'> => ({
   ...(passedOver.length === 0 ? {} : { passedOver }),
   ...(envDropped.length === 0 ? {} : { envDropped }),

@@ -1,6 +1,7 @@
 /**
- * The line of stderr that says what went wrong, and where. Interpreters end an uncaught error differently: Python with the error, Node
- * with its own version after a stack, bash with a line that names its file first. Other programs say it in their last line.
+ * The line of stderr that says what went wrong, and where. Interpreters end an uncaught error differently:
+ * Python with the error, Node with its own version after a stack, bash with a line that names its file first.
+ * Other programs say it in their last line.
  */
 
 export interface ErrorLine {
@@ -13,7 +14,10 @@ export interface ErrorLine {
 /** More than any stack that interpreters print, and short enough to look through. */
 const TAIL = 16 * 1024
 
-/** Of the end of what stderr shows. Reads text of any program: what it finds may be made up, and is as bounded as the text. */
+/**
+ * Of the end of what stderr shows. Reads text of any program: what it finds may be made up, and is as bounded
+ * as the text.
+ */
 export function findErrorLine(stderr: string): ErrorLine {
   const lines = stderr.slice(-TAIL).trimEnd().split('\n')
   return fromNode(lines) ?? fromPython(lines) ?? fromBash(lines) ?? { line: lastOf(lines), place: null }
@@ -25,7 +29,8 @@ export const describeErrorLine = ({ line, place }: ErrorLine): string =>
 
 const lastOf = (lines: readonly string[]): string => lines.at(-1)?.trim() ?? ''
 
-// ---- Node: `file:line`, the source, a caret, the error, its stack, and as the very last line `Node.js v26.10.0`.
+// ---- Node: `file:line`, the source, a caret, the error, its stack, and as the very last line `Node.js
+// v26.10.0`.
 
 const FRAME = /^\s+at (?:.* \()?(?:file:\/\/)?([^()]+):(\d+):\d+\)?(?: \{)?$/
 
@@ -33,7 +38,8 @@ function fromNode(lines: readonly string[]): ErrorLine | null {
   if (!/^Node\.js v\d+\.\d+\.\d+$/.test(lastOf(lines))) return null
   const caret = lines.findLastIndex((line) => /^\s*\^+\s*$/.test(line))
   const begin = lines.findIndex((line, at) => at > caret && line !== '')
-  // The head may be cut off, by a source line that is all of a minified file: the stack's first line then follows the error.
+  // The head may be cut off, by a source line that is all of a minified file: the stack's first line then
+  // follows the error.
   const first = lines.findIndex((line, at) => at > caret && FRAME.test(line))
   const own = caret >= 0 ? begin : first - 1
   if (own < 0 || own >= lines.length - 1) return null
@@ -47,7 +53,10 @@ function withDetail(lines: readonly string[], own: number): string {
   return line.endsWith(':') && detail !== undefined && !FRAME.test(detail) ? `${line} ${detail.trim()}` : line
 }
 
-/** Where it was thrown, when that is not within Node. Above the caret stand the source and, above that, the file. */
+/**
+ * Where it was thrown, when that is not within Node. Above the caret stand the source and, above that, the
+ * file.
+ */
 function headOf(lines: readonly string[], caret: number): string | null {
   for (const line of [lines[caret - 2], lines[caret - 3]]) {
     const [, file, number] = /^(?:file:\/\/)?(\/.*):(\d+)$/.exec(line ?? '') ?? []
@@ -64,7 +73,8 @@ function frameOf(lines: readonly string[], own: number): string | null {
   return null
 }
 
-// ---- Python: frames that are indented, then the error at the margin. Of an exception group everything stands behind a bar.
+// ---- Python: frames that are indented, then the error at the margin. Of an exception group everything
+// stands behind a bar.
 
 const PYTHON_FRAME = /^ {2}File "(.+)", line (\d+)/
 const LIBRARY = /\/(?:lib\/python[\d.]+|site-packages|dist-packages)\/|^<frozen /
@@ -91,7 +101,8 @@ function fromPython(printed: readonly string[]): ErrorLine | null {
   }
 }
 
-// ---- bash: `main.sh: line 3: nope: command not found`; a syntax error repeats the source in one more such line.
+// ---- bash: `main.sh: line 3: nope: command not found`; a syntax error repeats the source in one more such
+// line.
 
 const BASH = /^(?:bash: )?(.{1,512}?): line (\d+): (.+)$/
 

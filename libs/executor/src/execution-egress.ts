@@ -14,13 +14,16 @@ export interface WayOut {
   network: Network
   /** Null when there is none: the sandbox then has no proxy either. */
   egress: ExecutionEgress | null
-  /** Variables beneath the program's own, which lead package managers to the package proxy; empty where they have no business there. */
+  /**
+   * Variables beneath the program's own, which lead package managers to the package proxy; empty where they
+   * have no business there.
+   */
   environment: Readonly<Record<string, string>>
 }
 
 /**
- * Whether a request asks for packages by name: an install does, and so does a network whose allow-list has the package proxy. That entry
- * is bounded by the tenant's package rules, not by its network.
+ * Whether a request asks for packages by name: an install does, and so does a network whose allow-list has
+ * the package proxy. That entry is bounded by the tenant's package rules, not by its network.
  */
 export const asksForPackages = ({
   program,
@@ -36,8 +39,9 @@ function beyondPackages(network: Network): Network {
 }
 
 /**
- * Narrows what the request asks by what the tenant may reach. Who asks for packages and no network has a way to the package proxy alone.
- * Throws a provisioning failure: `policy_denied` for what the tenant may not, else `capability_missing` on a worker without egress.
+ * Narrows what the request asks by what the tenant may reach. Who asks for packages and no network has a way
+ * to the package proxy alone. Throws a provisioning failure: `policy_denied` for what the tenant may not,
+ * else `capability_missing` on a worker without egress.
  */
 export function openWayOut(
   egress: Egress | null,
@@ -65,7 +69,10 @@ export function openWayOut(
   }
 }
 
-/** An install sets its own. Who asks for everything public is led to the registries of which the tenant's rules allow something. */
+/**
+ * An install sets its own. Who asks for everything public is led to the registries of which the tenant's
+ * rules allow something.
+ */
 function packageVariables(
   { mirrors }: Egress,
   { program, network }: ExecutionRequest,

@@ -19,6 +19,9 @@ export function hostMemory(
   return (isElsewhere ? Math.min(limit, REMOTE_HOST_MIB) : limit) * MiB + largeArtifact(request)
 }
 
-/** One artifact is in this process at a time, as it came in frames and in one piece; those of the usual size need no mention. */
+/**
+ * One artifact is in this process at a time, as it came in frames and in one piece; those of the usual size
+ * need no mention.
+ */
 const largeArtifact = ({ limits }: Pick<ExecutionRequest, 'limits'>): number =>
   2 * Math.max(0, limits.artifact_bytes - DEFAULT_LIMITS.artifact_bytes)

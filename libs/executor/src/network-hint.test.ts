@@ -1,4 +1,6 @@
-/** What resolvers and package managers print without a network, word for word, and what their user is told. */
+/**
+ * What resolvers and package managers print without a network, word for word, and what their user is told.
+ */
 import { expect, it } from 'vitest'
 import { networkHint } from './network-hint.ts'
 import { NOTHING_SEEN } from './tasks/package-access.ts'

@@ -1,4 +1,7 @@
-/** What a program that failed should know of the network: resolvers and package managers only say that something was not found. */
+/**
+ * What a program that failed should know of the network: resolvers and package managers only say that
+ * something was not found.
+ */
 import type { Network } from '@cofferdam/contract'
 import { PACKAGE_HOST } from '@cofferdam/egress'
 import { installFailure } from './tasks/install-failure.ts'
@@ -7,14 +10,17 @@ import type { PackagesSeen } from './tasks/package-access.ts'
 /** glibc, musl, Node, curl and git, wget, Go and requests, of a name that no server could be asked for. */
 const LOOKUP_FAILED =
   /Temporary failure in name resolution|Name or service not known|getaddrinfo (?:EAI_AGAIN|ENOTFOUND)|Could not resolve host|unable to resolve host|Failed to resolve|dial tcp: lookup/
-/** All that a quiet pip says when it could not look its index up, and what Debian's says where it was led to none. */
+/**
+ * All that a quiet pip says when it could not look its index up, and what Debian's says where it was led to
+ * none.
+ */
 const NO_INDEX = /\(from versions: none\)|externally-managed-environment/
 const OF_PACKAGES =
   /\bpip\b|\bnpm (?:error|ERR!)|pypi\.org|files\.pythonhosted\.org|registry\.npmjs\.org|\byarn\b|\(from versions: none\)|externally-managed-environment/
 
 /**
- * Sentences to add to why a program failed; null when the network has nothing to do with it. `printed` is what it wrote to stderr, and
- * `seen` what of packages went through its proxy.
+ * Sentences to add to why a program failed; null when the network has nothing to do with it. `printed` is
+ * what it wrote to stderr, and `seen` what of packages went through its proxy.
  */
 export function networkHint(network: Network, printed: string, seen: PackagesSeen): string | null {
   if (seen.refused.length > 0 || seen.mirrorFailures.length > 0) return installFailure(seen, null).text

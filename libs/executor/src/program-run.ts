@@ -19,7 +19,10 @@ export interface ProgramRun {
   egress: ExecutionEgress | null
   /** Runs in place of the request's program; null when that is what runs. */
   task: Task | null
-  /** When the program was handed over, by the clock; and when nobody waited for it any more, the same until then. */
+  /**
+   * When the program was handed over, by the clock; and when nobody waited for it any more, the same until
+   * then.
+   */
   startedMs: number
   endedMs: number
 }

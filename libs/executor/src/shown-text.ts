@@ -1,8 +1,8 @@
 /** Bytes of a stream as text: cut at UTF-8 edges, never longer than its limit. Invalid bytes become U+FFFD here only. */
 
 /**
- * Decodes at most `limit` bytes from the start (`head`) or the end (`tail`). `whole` is false when anything was cut, `exact` when the text is
- * not byte for byte what came.
+ * Decodes at most `limit` bytes from the start (`head`) or the end (`tail`). `whole` is false when anything
+ * was cut, `exact` when the text is not byte for byte what came.
  */
 export function shownText(
   bytes: Uint8Array,

@@ -78,7 +78,10 @@ const TABLE: readonly Row[] = [
   { when: () => true, ending: 'sandbox_lost', reason: (e) => e.lost?.reason ?? null },
 ]
 
-/** What interpreters say of a process or thread that could not be started, where the kernel counts no refusals. */
+/**
+ * What interpreters say of a process or thread that could not be started, where the kernel counts no
+ * refusals.
+ */
 const FORK_REFUSED =
   /can't start new thread|^BlockingIOError: \[Errno 11\]|\b(?:fork|spawn|clone|pthread_create)\b.*(?:Resource temporarily unavailable|EAGAIN)/
 

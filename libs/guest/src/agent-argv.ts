@@ -38,8 +38,8 @@ export interface AgentOptions {
   /** Environment beneath the program's own. PATH, HOME and LANG have defaults. */
   env?: Record<string, string>
   /**
-   * Resource limits of the program's processes, by their name in lower case without RLIMIT_ (fsize, nofile, nproc, …). Default: nofile as
-   * every sandbox has it.
+   * Resource limits of the program's processes, by their name in lower case without RLIMIT_ (fsize, nofile,
+   * nproc, …). Default: nofile as every sandbox has it.
    */
   rlimits?: Record<string, number>
 }

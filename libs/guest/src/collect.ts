@@ -17,7 +17,10 @@ const STATUS = [
 /** The bytes that answer a listing may take per entry: the head and the longest path that the agent sends. */
 const ENTRY_MAX = 10 + 4096
 
-/** What Z says besides that it is done: `isPartial` of a listing whose search ended early, and the bytes after the status. */
+/**
+ * What Z says besides that it is done: `isPartial` of a listing whose search ended early, and the bytes after
+ * the status.
+ */
 export interface Done {
   isPartial: boolean
   said: Buffer
@@ -107,7 +110,10 @@ const KEPT_BYTE: Record<Kept, string> = { none: 'n', files: 'f', interpreter: 'i
 /** What an agent lets wait for the next program: one interpreter, and the fork server that it comes from. */
 const WAITING_MAX = 2
 
-/** K. Z answers it with the number of processes that wait (u8) when the agent has proven that nothing else is left. */
+/**
+ * K. Z answers it with the number of processes that wait (u8) when the agent has proven that nothing else is
+ * left.
+ */
 export const cleanRequest = (keep: Kept): { collector: Collection<number>; frame: Buffer } => ({
   collector: createCollector(0, (_none, { said }) => {
     const waiting = said[0] ?? 0

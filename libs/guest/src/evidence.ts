@@ -49,7 +49,10 @@ const exitSchema = z.strictObject({
   oomKills: count.nullable(),
   pidsPeak: count.nullable(),
   pidsHit: count.nullable(),
-  /** Processes that were left when the main one had ended, and were killed. Not said by the first agents of protocol 1. */
+  /**
+   * Processes that were left when the main one had ended, and were killed. Not said by the first agents of
+   * protocol 1.
+   */
   left: count.default(0),
   /** Not said by the first agents of protocol 1. */
   readBytes: count.nullable().default(null),
@@ -64,7 +67,10 @@ const exitSchema = z.strictObject({
   leftovers: z.boolean(),
   /** Whether the interpreter that the session keeps waits for its next run; only with `keepInterpreter`. */
   alive: z.boolean().optional(),
-  /** Whether it was one that earlier runs left; only with `keepInterpreter`, and not said by the first agents of protocol 1. */
+  /**
+   * Whether it was one that earlier runs left; only with `keepInterpreter`, and not said by the first agents
+   * of protocol 1.
+   */
   interpreter: z.enum(INTERPRETER_FINDINGS).optional(),
 })
 

@@ -13,8 +13,9 @@ const AGENT_DIR = fileURLToPath(new URL('../agent/', import.meta.url))
 const resolved = (name: string): string => createRequire(import.meta.url).resolve(name)
 
 /**
- * What node-gate/typescript.cjs works with, each one self-contained CommonJS file: the transformer of syntax that Node's stripper refuses,
- * the reader of tsconfig.json, and the compiler for decorators and JSX (its last line that is JavaScript itself).
+ * What node-gate/typescript.cjs works with, each one self-contained CommonJS file: the transformer of syntax
+ * that Node's stripper refuses, the reader of tsconfig.json, and the compiler for decorators and JSX (its
+ * last line that is JavaScript itself).
  */
 const LIBRARIES = (): GuestFile[] => [
   { name: 'node-gate/amaro.cjs', source: join(dirname(resolved('amaro')), 'internal.js') },

@@ -37,8 +37,9 @@ export interface GuestSession {
   interpreterAlive(): boolean
   /**
    * Ends an execution in a cell: kills what runs, wipes what it wrote except `keep`, forgets queued files, and resolves when
-   * the agent has proven that nothing else is left, to the number of its own processes that wait for the next program (a fork
-   * server and an interpreter at most). Rejects with `sandbox_lost` when it has not: destroy the cell then.
+   * the agent has proven that nothing else is left, to the number of its own processes that wait for the next
+   * program (a fork server and an interpreter at most). Rejects with `sandbox_lost` when it has not: destroy
+   * the cell then.
    */
   clean(keep: Kept, signal?: AbortSignal): Promise<number>
   /** SIGINT to the program, SIGTERM after half of `graceMs`. Never throws. */

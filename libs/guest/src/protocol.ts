@@ -7,8 +7,8 @@
  *              · B copies of files, also while a program runs (u32 files, u32 bytes, NUL-separated globs)
  *              · C collect (u8 operation, u32 limit, NUL-separated names) · P ping · K clean (u8 what is kept)
  *   to host    R ready · O/E output · T cap reached (u8 stream, u64 dropped) · V value · F file out · Z collected (u8 status,
- *              text; after K u8 processes that wait) · X exit · A pong (7 × u64 usage) · U progress (fraction, space, text)
- *              · B a copy: backup.ts
+ *              text; after K u8 processes that wait) · X exit · A pong (7 × u64 usage) · U progress
+ *              (fraction, space, text) · B a copy: backup.ts
  *   both ways  N a connection · D its bytes · W credit · Q its end: tunnel.ts; N only to the host
  */
 import { CofferdamError } from '@cofferdam/contract'

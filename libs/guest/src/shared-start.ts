@@ -5,8 +5,8 @@ import { optionsAsGiven } from './agent-argv.ts'
 /** What starts it, and what it is told when it may go on. */
 export interface SharedStart {
   /**
-   * To be run in the work directory, which must be there, with the open files that every sandbox has (SURROUNDINGS): to set them inside
-   * would cost each start an import.
+   * To be run in the work directory, which must be there, with the open files that every sandbox has
+   * (SURROUNDINGS): to set them inside would cost each start an import.
    */
   argv: [string, string]
   /** All of its environment. */

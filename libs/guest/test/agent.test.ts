@@ -299,7 +299,8 @@ test('lists by globs, reads, removes, and follows no link', async () => {
 
 test('ends a search that is too much work, gives what it found, and counts the CPU time', async () => {
   const agent = await lab.start('none')
-  // 1,500 names of 200 bytes, each held against two patterns of which nothing is said before their ends: beyond the budget of work.
+  // 1,500 names of 200 bytes, each held against two patterns of which nothing is said before their ends:
+  // beyond the budget of work.
   const shell = 'touch 0found; mkdir z; cd z; printf "%0200d\\n" $(seq 1500) | xargs touch'
   await agent.run({ type: 'command', shell })
   const before = await agent.session.usage()

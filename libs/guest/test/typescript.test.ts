@@ -1,4 +1,7 @@
-/** TypeScript as its users write it: what tsc and bundlers resolve and compile runs here, and nothing else pays for it. */
+/**
+ * TypeScript as its users write it: what tsc and bundlers resolve and compile runs here, and nothing else
+ * pays for it.
+ */
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { ProgramFile } from '@cofferdam/contract'

@@ -1,11 +1,14 @@
 /**
- * What the fleet's last look at its audit tables found. One worker looks for all, since a look reads every row's day; what it found stands in
- * Redis, so that every API tells the same and none goes on telling what is over.
+ * What the fleet's last look at its audit tables found. One worker looks for all, since a look reads every
+ * row's day; what it found stands in Redis, so that every API tells the same and none goes on telling what is
+ * over.
  */
 import type { Redis } from 'ioredis'
 import { KEYS } from './keys.ts'
 
-/** Three rounds of an hour: where nobody could look for that long there is no figure, rather than an old one. */
+/**
+ * Three rounds of an hour: where nobody could look for that long there is no figure, rather than an old one.
+ */
 const KEPT_MS = 3 * 3_600_000
 
 /** Whether it is up to this worker to look: to one of the fleet in `everyMs`. */

@@ -19,7 +19,10 @@ export interface Interrupted {
   chargedAtMs: number | null
   /** When that owner took it (Redis' clock). */
   startedAtMs: number
-  /** Its owner had told that the program was handed over to the sandbox. Else it may have been, or not: nothing shows it. */
+  /**
+   * Its owner had told that the program was handed over to the sandbox. Else it may have been, or not:
+   * nothing shows it.
+   */
   handedOver: boolean
 }
 

@@ -68,13 +68,13 @@ export const QUEUE_BOUNDS = {
   /** BullMQ's event stream, which nobody reads: 100 is its smallest trimming unit. */
   bullEvents: 100,
   /**
-   * How long an execution waits for a worker that can serve it after the last such worker left or fell silent; then it is refused. A
-   * restart of a worker, with its drain of 30 s, takes less.
+   * How long an execution waits for a worker that can serve it after the last such worker left or fell
+   * silent; then it is refused. A restart of a worker, with its drain of 30 s, takes less.
    */
   kindPatienceMs: 60_000,
   /**
-   * A tenant whose runs take this long on the average leaves a quarter of the slots to others. Shorter ones make room for a newcomer
-   * within a run, and may use the whole fleet.
+   * A tenant whose runs take this long on the average leaves a quarter of the slots to others. Shorter ones
+   * make room for a newcomer within a run, and may use the whole fleet.
    */
   longRunSeconds: 1,
   /** Needs whose servers are remembered: what callers ask for in all combinations is bounded only here. */

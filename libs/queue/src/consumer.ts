@@ -4,8 +4,9 @@
  *
  * Life of a consumer:   idle ──start──→ running ──drain──→ draining ──→ closed
  *   running   per lane one loop that takes from the run queue (fetching.ts) and one that serves the worker's hand (handed.ts); a slot is
- *             held from the take to the end of `process`. Neither takes anything while there is no room (room.ts). What a dead worker had
- *             begun is taken without a slot (`recover`): `process` only ends it.
+ *             held from the take to the end of `process`. Neither takes anything while there is no room
+ *             (room.ts). What a dead worker had begun is taken without a slot (`recover`): `process` only
+ *             ends it.
  *   draining  no more fetches; what runs may finish within the grace; then all are told (signal `drain`). What
  *             `process` leaves un-begun then goes back to the head of its backlog. Heartbeats go on until all are over.
  *   closed    nothing is left running here; its heartbeat is gone.
@@ -51,7 +52,10 @@ export interface ConsumerDeps {
   routineSlots?: number
   /** Asked before each take; without it a free slot is enough. */
   room?: Room
-  /** What its backends can run now, one offer each; the same array while nothing changed. Left out: everything. */
+  /**
+   * What its backends can run now, one offer each; the same array while nothing changed. Left out:
+   * everything.
+   */
   offers?: () => readonly Offer[]
   /** Carries one execution to its ending. */
   process: (taken: Taken) => Promise<void>
@@ -109,7 +113,8 @@ export function createConsumer(deps: ConsumerDeps): Consumer {
   let known: { offers?: readonly Offer[]; kind: WorkerKind } = { kind: ANY_KIND }
   const kind = (): WorkerKind => {
     const offers = deps.offers?.()
-    if (offers !== known.offers) known = offers === undefined ? { kind: ANY_KIND } : { offers, kind: kindOf(offers) }
+    if (offers !== known.offers)
+      known = offers === undefined ? { kind: ANY_KIND } : { offers, kind: kindOf(offers) }
     return known.kind
   }
   const takenDeps: TakeDeps = {

@@ -32,8 +32,8 @@ export async function patiently<T>(
 const late = (): Error => new Error('Redis timed out: no answer in time')
 
 /**
- * Like `patiently` for a script that answers `ok`, `fenced`, `began` or `nobody`. False for `nobody`: nothing was written, and the
- * execution is still its owner's. Throws CofferdamError fenced | conflict.
+ * Like `patiently` for a script that answers `ok`, `fenced`, `began` or `nobody`. False for `nobody`: nothing
+ * was written, and the execution is still its owner's. Throws CofferdamError fenced | conflict.
  */
 export async function fenced(write: () => Promise<{ code: string }>): Promise<boolean> {
   const { code } = await patiently(write)

@@ -35,7 +35,10 @@ export const KEYS = {
   tenant: at('t:'),
   /** hash: tenant → `weight|concurrency|max_queued`, empty where the default holds. */
   limits: at('limits'),
-  /** `<class>:<tenant>:<agent>` → zset of ids in order of start. A class is a lane and what tells kinds of workers apart (lua/include/kinds.lua). */
+  /**
+   * `<class>:<tenant>:<agent>` → zset of ids in order of start. A class is a lane and what tells kinds of
+   * workers apart (lua/include/kinds.lua).
+   */
   backlog: at('b:'),
   /** `<class>:<tenant>` → zset of agents with a backlog, by turn. */
   turns: at('turns:'),
@@ -63,7 +66,10 @@ export const KEYS = {
   kinds: at('kinds'),
   /** hash: kind → what its workers offer. */
   offers: at('offers'),
-  /** hash: need → the kinds that can serve it, and the words of it that tell kinds apart; goes whenever a kind comes or goes. */
+  /**
+   * hash: need → the kinds that can serve it, and the words of it that tell kinds apart; goes whenever a kind
+   * comes or goes.
+   */
   servers: at('servers'),
   /** zset of parked tenants by the moment they return. */
   parked: at('parked'),

@@ -163,7 +163,10 @@ export function createLaneSource(
 
 type Blocking = ReturnType<Worker['getBackend']>
 
-/** Resolves when one of the marks is set, which it takes away, or after the block time. BullMQ's own wait knows one mark only. */
+/**
+ * Resolves when one of the marks is set, which it takes away, or after the block time. BullMQ's own wait
+ * knows one mark only.
+ */
 async function marked(backend: Blocking, [first, second]: readonly [string, string]): Promise<void> {
   // BullMQ types it for every client that it knows; ours is ioredis.
   const client = (await backend.blockingClient) as Pick<Redis, 'bzpopmin'> | undefined

@@ -21,8 +21,8 @@ export interface Ownership {
   /** Another worker has it. */
   lose(why: string): void
   /**
-   * After `flush`, ends it by `write`, an idempotent script that answers `ok`, `fenced` or `began`; tried again while Redis is away. With
-   * the answer `nobody` it stays ours.
+   * After `flush`, ends it by `write`, an idempotent script that answers `ok`, `fenced` or `began`; tried
+   * again while Redis is away. With the answer `nobody` it stays ours.
    * Throws CofferdamError fenced | conflict | queue_unavailable.
    */
   finish(flush: () => Promise<void>, write: () => Promise<{ code: string }>): Promise<void>

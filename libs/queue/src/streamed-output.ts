@@ -1,4 +1,7 @@
-/** What an attempt printed as far as its worker streamed it live, redacted: all that is left of one whose worker died. */
+/**
+ * What an attempt printed as far as its worker streamed it live, redacted: all that is left of one whose
+ * worker died.
+ */
 import type { ExecutionId } from '@cofferdam/contract'
 import type { Redis } from 'ioredis'
 import { storedEvent } from './event-tails.ts'

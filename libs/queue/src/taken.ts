@@ -64,8 +64,8 @@ export interface Taken {
    */
   begin(ref: SandboxRef, place: Place): Promise<void>
   /**
-   * After begin: the program was handed over to its sandbox. Best effort: where it gets lost, a crash of this worker leaves nothing that
-   * shows that the program ran. Never rejects.
+   * After begin: the program was handed over to its sandbox. Best effort: where it gets lost, a crash of this
+   * worker leaves nothing that shows that the program ran. Never rejects.
    */
   handOver(): Promise<void>
   /**
@@ -73,7 +73,10 @@ export interface Taken {
    * scripts that make them true, and are ignored here.
    */
   emit(event: ExecutionEvent): void
-  /** What this attempt printed as far as it was streamed, also by an owner that vanished. Throws what Redis throws. */
+  /**
+   * What this attempt printed as far as it was streamed, also by an owner that vanished. Throws what Redis
+   * throws.
+   */
   streamed(): Promise<Streamed>
   /**
    * Ends the execution in one step: result visible, slot freed, waiters told, record in the outbox if asked for.
@@ -87,8 +90,9 @@ export interface Taken {
   /** Put back un-begun; it alone waits until `untilMs`, then it is next in line of its agent. Throws like settle. */
   putOff(untilMs: number, why: string): Promise<void>
   /**
-   * Put back un-begun for a worker that has what it needs; false when no other worker of the fleet has (`needOf` of the contract), and it
-   * still is this worker's to refuse. Workers that left less than a minute ago count: they may be back. Throws like settle.
+   * Put back un-begun for a worker that has what it needs; false when no other worker of the fleet has
+   * (`needOf` of the contract), and it still is this worker's to refuse. Workers that left less than a minute
+   * ago count: they may be back. Throws like settle.
    */
   route(need: string): Promise<boolean>
   /** Put back un-begun, next in line of its agent; repeating it is harmless. Throws like settle, `conflict` after begin. */

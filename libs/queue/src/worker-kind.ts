@@ -1,6 +1,6 @@
 /**
- * What a worker tells the scheduler that it can run. Workers that offer the same are of one kind; the scheduler gives each kind only what
- * it can serve (lua/include/kinds.lua).
+ * What a worker tells the scheduler that it can run. Workers that offer the same are of one kind; the
+ * scheduler gives each kind only what it can serve (lua/include/kinds.lua).
  */
 import { createHash } from 'node:crypto'
 import { ISOLATIONS, type Offer } from '@cofferdam/contract'

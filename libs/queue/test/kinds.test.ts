@@ -1,4 +1,7 @@
-/** A fleet whose workers differ: each execution goes to a worker that has what it needs, and is refused only where none has. */
+/**
+ * A fleet whose workers differ: each execution goes to a worker that has what it needs, and is refused only
+ * where none has.
+ */
 import { newWorkerId, type Accepted, type Offer } from '@cofferdam/contract'
 import { afterAll, afterEach, beforeAll, expect, it, vi } from 'vitest'
 import { KEYS, type Taken } from '../src/index.ts'
@@ -98,7 +101,8 @@ it('does not let a backlog for one kind keep another kind idle, nor a flood of o
     awaitReply: true,
   })
   expect(await producer.wait(light.execution_id, { timeoutMs: 30_000 })).toMatchObject({ ok: true })
-  // Position and ETA are those at the workers that can serve it: 2 slots, and none of the 40 is before the other tenant.
+  // Position and ETA are those at the workers that can serve it: 2 slots, and none of the 40 is before the
+  // other tenant.
   const other = await producer.put(requestOf({ tenant_id: 'light', backend: 'docker' }), { awaitReply: true })
   expect(other.position).toBeLessThan(5)
   stuck.open()
@@ -192,7 +196,8 @@ it('puts who used a kind before behind nobody when the kind went and is back', a
     producer.put(requestOf({ tenant_id, backend }), { awaitReply: true })
   const over = async ({ execution_id }: Accepted) =>
     expect(await producer.wait(execution_id, { timeoutMs: 30_000 })).toMatchObject({ ok: true })
-  // An hour of its slots, as its worker says. Those behind it move the clock of the kind there, and what one is expected to take back.
+  // An hour of its slots, as its worker says. Those behind it move the clock of the kind there, and what one
+  // is expected to take back.
   held.process = endWith('ok', 3_600_000)
   await over(await put('before'))
   held.process = endWith('ok')
@@ -201,12 +206,10 @@ it('puts who used a kind before behind nobody when the kind went and is back', a
   await over(await put('between'))
   start('weak', WEAK)
   await known(2)
-  const strong = (await bench.redis.zrange(KEYS.kinds, 0, -1)).toSorted().at(-1)
   offers = WEAK
   await known(1)
   offers = STRONG
   await known(2)
-  expect(await bench.redis.zscore(KEYS.kinds, strong ?? '')).not.toBeNull()
   ran.length = 0
   const free = gate()
   held.process = async (taken) => {

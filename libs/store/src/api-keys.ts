@@ -1,7 +1,7 @@
 /**
  * API keys: `cfd_` + 40 hex digits (160 random bits), shown once, stored as SHA-256. Scoped to one tenant or to
- * everything. A revoked key is refused from the next verification on. A tenant's key may be bound to a template: what comes with it runs
- * under that one.
+ * everything. A revoked key is refused from the next verification on. A tenant's key may be bound to a
+ * template: what comes with it runs under that one.
  */
 import { createHash, randomBytes, timingSafeEqual } from 'node:crypto'
 import { apiKeyScopeSchema, CofferdamError, parse, type ApiKeyScope } from '@cofferdam/contract'
@@ -26,7 +26,10 @@ export type VerifiedKey = Pick<ApiKey, 'id' | 'scope' | 'template_id'>
 
 /** Every method throws `store_unavailable`. */
 export interface ApiKeys {
-  /** The key is in the answer and nowhere else. Throws `not_found` for an unknown tenant, or a template that it has not. */
+  /**
+   * The key is in the answer and nowhere else. Throws `not_found` for an unknown tenant, or a template that
+   * it has not.
+   */
   create(scope: ApiKeyScope, label: string, templateId?: string): Promise<{ id: string; key: string }>
   /** Null for anything that is not a living key. */
   verify(key: string): Promise<VerifiedKey | null>

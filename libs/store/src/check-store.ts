@@ -1,6 +1,7 @@
 /**
- * Whether everything that an attempt leaves can be stored: both roles may log in, the schema is at least that of this build, the database
- * takes writes, and so does the blob folder. What is refused here would otherwise be found out by the first execution, after it ran.
+ * Whether everything that an attempt leaves can be stored: both roles may log in, the schema is at least that
+ * of this build, the database takes writes, and so does the blob folder. What is refused here would otherwise
+ * be found out by the first execution, after it ran.
  */
 import { randomBytes } from 'node:crypto'
 import { rm, writeFile } from 'node:fs/promises'
@@ -14,7 +15,10 @@ import type { Database } from './tables.ts'
 /** Number of the newest migration of this build. */
 const SCHEMA_VERSION = Math.max(...migrationFiles().map(({ number }) => number))
 
-/** Throws `store_unavailable` while Postgres is away or read-only, `config_invalid` for what somebody has to set up; both say what to do. */
+/**
+ * Throws `store_unavailable` while Postgres is away or read-only, `config_invalid` for what somebody has to
+ * set up; both say what to do.
+ */
 export async function checkDatabase(db: Kysely<Database>, role: string): Promise<void> {
   const { rows } = await translating(`a look at its schema as ${role}`, () =>
     sql<{ version: number; read_only: string }>`

@@ -104,8 +104,8 @@ export interface Store extends AsyncDisposable {
   /** Whether there is a key to encrypt with. */
   readonly canEncrypt: boolean
   /**
-   * Resolves when all that an attempt leaves can be stored (check-store.ts). Throws `store_unavailable` or `config_invalid`, which say what
-   * is in the way and what to do about it.
+   * Resolves when all that an attempt leaves can be stored (check-store.ts). Throws `store_unavailable` or
+   * `config_invalid`, which say what is in the way and what to do about it.
    */
   check(): Promise<void>
 }

@@ -27,13 +27,16 @@ export interface Retention {
    */
   dropExpired(nowMs: number): Promise<{ days: string[]; blobs: number }>
   /**
-   * What an owner of the schema did to the audit tables that triggers cannot refuse, a sentence each; none when all is well. Reads every row's
-   * day: a second for a million, cut at five minutes.
+   * What an owner of the schema did to the audit tables that triggers cannot refuse, a sentence each; none
+   * when all is well. Reads every row's day: a second for a million, cut at five minutes.
    */
   auditFaults(): Promise<string[]>
 }
 
-/** `writer` makes partitions; `sweeper` alone may drop them, and can do nothing else. `auditor` is the sweeper with time to read everything. */
+/**
+ * `writer` makes partitions; `sweeper` alone may drop them, and can do nothing else. `auditor` is the sweeper
+ * with time to read everything.
+ */
 export function createRetention(
   writer: Kysely<Database>,
   sweeper: Kysely<Database>,

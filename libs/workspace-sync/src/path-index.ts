@@ -4,8 +4,8 @@ import { foldPath } from './fold-names.ts'
 
 /** True for a path that every file system of ours can hold and that stays in the workspace. */
 export function isCarriable(path: string): boolean {
-  // A drive letter or a stream is a part with a colon, and a backslash separates folders elsewhere; control characters end up in
-  // somebody's terminal.
+  // A drive letter or a stream is a part with a colon, and a backslash separates folders elsewhere; control
+  // characters end up in somebody's terminal.
   return (
     pathSchema.safeParse(path).success &&
     path.isWellFormed() &&

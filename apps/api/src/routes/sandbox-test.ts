@@ -20,7 +20,10 @@ import { readTraceparent } from '../trace-id.ts'
 import { FAILURES } from '../wire-schemas.ts'
 
 const BACKEND = 'azure'
-/** The agent that tests are charged to, and the tenant where the fleet has not one alone and the caller names none. */
+/**
+ * The agent that tests are charged to, and the tenant where the fleet has not one alone and the caller names
+ * none.
+ */
 const TEST_AGENT = 'cofferdam-sandbox-test'
 const TEST_TENANT = 'cofferdam-sandbox-test'
 /** The workspace that stands for Polyclaw's data directory. */

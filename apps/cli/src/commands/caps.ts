@@ -138,7 +138,10 @@ async function show(
   )
 }
 
-/** The caps that the flags name; caps of single agents with those that `caps` has. Throws `UsageError` when they name nothing. */
+/**
+ * The caps that the flags name; caps of single agents with those that `caps` has. Throws `UsageError` when
+ * they name nothing.
+ */
 export function changesOf(caps: Pick<TenantCaps, 'agents'>, line: CommandLine): Partial<TenantCaps> {
   const changes: Partial<TenantCaps> = {}
   for (const [flag, { field, ...bounds }] of Object.entries(NUMBERS)) {

@@ -34,7 +34,8 @@ export function interrupt(h: Harness): void {
       const { ended } = await h.start(sandbox, program, 'ready')
       await sandbox.interrupt()
       const [, waitedMs] = (await ended).stdout.toString().split('\n')
-      // 3,000 ms from signal to signal; how long a busy host takes to hand the first one over is missing from it.
+      // 3,000 ms from signal to signal; how long a busy host takes to hand the first one over is missing from
+      // it.
       expect(Number(waitedMs)).toBeGreaterThan(2000)
     })
 

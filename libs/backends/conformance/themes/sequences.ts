@@ -1,6 +1,6 @@
 /**
- * A session keeps what its scope promises and says truly what a program finds, in whatever order programs of all kinds follow
- * each other: any sequence of them does what plain bookkeeping says.
+ * A session keeps what its scope promises and says truly what a program finds, in whatever order programs of
+ * all kinds follow each other: any sequence of them does what plain bookkeeping says.
  */
 import { randomBytes } from 'node:crypto'
 import type { Language, Program, SessionScope } from '@cofferdam/contract'
@@ -10,7 +10,10 @@ import fc from 'fast-check'
 import { afterEach, expect, test } from 'vitest'
 import type { Harness } from '../harness.ts'
 
-/** Installs and test runs are commands by the time a backend sees them: one leaves `.packages`, the other brings files along. */
+/**
+ * Installs and test runs are commands by the time a backend sees them: one leaves `.packages`, the other
+ * brings files along.
+ */
 const COMMANDS = ['command', 'install', 'tests'] as const
 type Kind = Language | (typeof COMMANDS)[number]
 
@@ -24,8 +27,8 @@ interface Step {
 }
 
 /**
- * The files of earlier steps, in any order, and on the second line how often a name of the interpreter was counted up. By the shell
- * alone, because gVisor (release 20221219) refuses the statx of `ls`.
+ * The files of earlier steps, in any order, and on the second line how often a name of the interpreter was
+ * counted up. By the shell alone, because gVisor (release 20221219) refuses the statx of `ls`.
  */
 const SEEN = `for name in step-* .packages/step-*; do [ -e "$name" ] && printf '%s ' "$name"; done; echo; count=$((count+1)); echo $count`
 
@@ -135,7 +138,10 @@ class Book {
 
 const ends = (ending: Ending, ...kinds: Kind[]): Step[] => kinds.map((kind) => ({ kind, ending }))
 
-/** Played every day. The first step is one for which no interpreter waits, so what waits grows and changes after it. */
+/**
+ * Played every day. The first step is one for which no interpreter waits, so what waits grows and changes
+ * after it.
+ */
 const EXAMPLES: Record<SessionScope, Step[]> = {
   none: ends('returns', 'bash', 'python', 'javascript', 'python'),
   files: ends('returns', 'bash', 'python', 'install', 'javascript', 'python', 'tests', 'command'),

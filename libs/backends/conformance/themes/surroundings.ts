@@ -1,6 +1,6 @@
 /**
- * What a program finds around itself, one table for all backends: what runs on one of them runs on the others. Who has no file tree of its
- * own, or a vendor's, is held to the rows that the agent alone decides.
+ * What a program finds around itself, one table for all backends: what runs on one of them runs on the
+ * others. Who has no file tree of its own, or a vendor's, is held to the rows that the agent alone decides.
  */
 import { SURROUNDINGS } from '@cofferdam/contract'
 import { beforeAll, expect, test } from 'vitest'
@@ -15,7 +15,10 @@ export interface Surroundings {
   /** What a client of http://localhost got from a server of the same program. */
   fetched: string
   open_files: [soft: number, hard: number]
-  /** How many ran at once, of 100: the limit of processes counts threads. Each process would cost gVisor 0.15 s and 10 MiB. */
+  /**
+   * How many ran at once, of 100: the limit of processes counts threads. Each process would cost gVisor 0.15
+   * s and 10 MiB.
+   */
   threads: number
   encoding: string
   zone: string

@@ -6,8 +6,9 @@ import type { Harness } from '../harness.ts'
 const FIELDS = ['cpu_ms', 'peak_memory_bytes', 'read_bytes', 'write_bytes', 'wall_ms'] as const
 
 /**
- * CPU milliseconds that two processes take at least which each run until their own clock says 500: a tick less by the kernel's rounding.
- * gVisor's clock inside runs on while others have the CPU, so there they take less.
+ * CPU milliseconds that two processes take at least which each run until their own clock says 500: a tick
+ * less by the kernel's rounding. gVisor's clock inside runs on while others have the CPU, so there they take
+ * less.
  */
 export const leastOfTwice500 = ({ backend }: Harness): number => (backend.isolation === 'gvisor' ? 250 : 900)
 

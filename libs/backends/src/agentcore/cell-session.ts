@@ -29,7 +29,10 @@ export interface CellSession {
   ask(request: { op: string; archive: string | null }, most: number, signal: AbortSignal): Promise<Answer>
   /** Whether it answers. Throws `backend_unavailable` when rate, rights or keys let nobody ask. */
   isAlive(signal: AbortSignal): Promise<boolean>
-  /** How many processes the kernel of its machine has killed for memory since the last program began; 0 where that is not learnt. */
+  /**
+   * How many processes the kernel of its machine has killed for memory since the last program began; 0 where
+   * that is not learnt.
+   */
   oomKills(signal: AbortSignal): Promise<number>
   /** Runs a program at most once. */
   run(request: ProgramRequest, signal: AbortSignal): Promise<Ran>
@@ -97,7 +100,8 @@ export function createCellSession(service: DataPlane, id: SessionPlace, base: st
     },
 
     async oomKills(signal) {
-      // cell.py wrote the count before the program began. Both are the program's to forge, for its own verdict.
+      // cell.py wrote the count before the program began. Both are the program's to forge, for its own
+      // verdict.
       const command = `cat ${base}/oom; echo; sed -n 's/^oom_kill //p' /proc/vmstat`
       const asked = requests.call('executeCommand', { command }, signal)
       const said = await asked.catch(() => signal.throwIfAborted())

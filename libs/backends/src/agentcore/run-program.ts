@@ -53,7 +53,8 @@ export async function runProgram(
   // A reader that fails ends the run: its program may wait for that reader for ever.
   const reader = new AbortController()
   const both = AbortSignal.any([signal, reader.signal])
-  // The call that carries it answers nothing before the program prints or ends: once it is on its way, the program may run.
+  // The call that carries it answers nothing before the program prints or ends: once it is on its way, the
+  // program may run.
   io.onHandedOver?.()
   const { answer, result } = await session.run(
     {

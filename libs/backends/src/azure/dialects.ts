@@ -83,8 +83,9 @@ export function createExecutions(
   }
 
   /**
-   * A wrong shape is refused before anything runs, so the same is asked twice before the other dialect is: one stray refusal must not
-   * change how all later executions are asked for. Others may have learnt it meanwhile: the other one is that than which was asked in.
+   * A wrong shape is refused before anything runs, so the same is asked twice before the other dialect is:
+   * one stray refusal must not change how all later executions are asked for. Others may have learnt it
+   * meanwhile: the other one is that than which was asked in.
    */
   async function inDialect<T>(
     work: (asked: Dialect) => Promise<T>,

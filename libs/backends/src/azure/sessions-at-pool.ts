@@ -11,8 +11,9 @@ const SESSIONS_MAX = 3000
 const entries = z.array(z.object({ identifier: z.string().max(256) }))
 const nextLink = z.string().nullish()
 /**
- * `GET /listSessions` of code pools (Azure/azure-rest-api-specs, DynamicSessions.json 2024-10-02-preview to 2025-10-02-preview,
- * `SessionsListResponse`), and `POST /.management/listSessions` (MicrosoftDocs/azure-docs, sessions-custom-container.md).
+ * `GET /listSessions` of code pools (Azure/azure-rest-api-specs, DynamicSessions.json 2024-10-02-preview to
+ * 2025-10-02-preview, `SessionsListResponse`), and `POST /.management/listSessions`
+ * (MicrosoftDocs/azure-docs, sessions-custom-container.md).
  */
 const pageSchema = z.union([
   z.object({ sessions: entries, nextLink }),

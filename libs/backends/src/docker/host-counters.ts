@@ -1,6 +1,7 @@
 /**
- * What this host's kernel counts of a container from outside: its cgroup. For a runtime with a kernel of its own, whose counters inside
- * are ticks of its own or missing. The container's own kernel is in it, because it works for the program.
+ * What this host's kernel counts of a container from outside: its cgroup. For a runtime with a kernel of its
+ * own, whose counters inside are ticks of its own or missing. The container's own kernel is in it, because it
+ * works for the program.
  */
 import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -19,7 +20,10 @@ export interface HostCounters {
 }
 
 export interface HostCounterSource {
-  /** False where the container's cgroup cannot be seen: with a daemon elsewhere, or in a container of our own. Known after the first try. */
+  /**
+   * False where the container's cgroup cannot be seen: with a daemon elsewhere, or in a container of our own.
+   * Known after the first try.
+   */
   readonly isAvailable: boolean
   /** Null where it is not available. */
   of(containerName: string): Promise<HostCounters | null>
@@ -67,7 +71,10 @@ interface CounterFiles {
   peak: string
 }
 
-/** The files behind what /proc/<pid>/cgroup says; null when they are not those of the container `id`, or not there. */
+/**
+ * The files behind what /proc/<pid>/cgroup says; null when they are not those of the container `id`, or not
+ * there.
+ */
 export function counterFiles(groups: string, id: string, root = ROOT): CounterFiles | null {
   // `9:memory:/docker/<id>` for each hierarchy of v1, `0::/system.slice/docker-<id>.scope` for v2.
   const rows = groups.split('\n').map((line) => line.split(':'))

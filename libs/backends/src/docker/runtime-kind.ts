@@ -9,7 +9,10 @@ import {
 
 export interface RuntimeKind {
   isolation: Isolation
-  /** Programs run on another kernel than the host's. A name promises that; each start has to show it (`runsOnHostKernel`). */
+  /**
+   * Programs run on another kernel than the host's. A name promises that; each start has to show it
+   * (`runsOnHostKernel`).
+   */
   hasOwnKernel: boolean
   capabilities: Capabilities
   /** What the container's pids cgroup must allow so that a program gets `pids` of its own. */
@@ -22,7 +25,10 @@ export interface RuntimeKind {
   hasCgroup: boolean
   /** A unix socket of the host can be connected to from inside. */
   reachesHostSockets: boolean
-  /** CPU time and memory are read from the container's cgroup on this host; the kind's `measures` are what holds where that is visible. */
+  /**
+   * CPU time and memory are read from the container's cgroup on this host; the kind's `measures` are what
+   * holds where that is visible.
+   */
   countsOnHost: boolean
   /** The runtime's kill waits for a kernel that the program keeps busy: it is killed from this host first (kill-from-host.ts). */
   heedsKillLate: boolean
@@ -67,9 +73,9 @@ const HOST_KERNEL: RuntimeKind = {
 
 /**
  * gVisor. The pids cgroup counts threads of its own kernel and stubs, not the program's processes: at 65 it died on a
- * `touch` (measured, release 20221219), so that number only protects the host; its kernel holds RLIMIT_NPROC for the program's
- * user instead. Its clock of CPU time counts in ticks, also while it is throttled or sleeps, and there is no cgroup inside: what it used is
- * read from the container's cgroup on this host.
+ * `touch` (measured, release 20221219), so that number only protects the host; its kernel holds RLIMIT_NPROC
+ * for the program's user instead. Its clock of CPU time counts in ticks, also while it is throttled or
+ * sleeps, and there is no cgroup inside: what it used is read from the container's cgroup on this host.
  */
 const USER_SPACE_KERNEL: RuntimeKind = {
   isolation: 'gvisor',
@@ -83,7 +89,8 @@ const USER_SPACE_KERNEL: RuntimeKind = {
   },
   // Some 60 tasks for itself and 7 for each process (measured).
   pidsLimit: ({ pids }) => 1024 + 16 * pids,
-  // Without the main process: it became the program's user after it was made, which is not counted (measured).
+  // Without the main process: it became the program's user after it was made, which is not counted
+  // (measured).
   rlimits: ({ pids }) => ({ nproc: pids - 1 }),
   // The user-space kernel and its file server 16 MiB, the agent 10 (measured).
   memoryOverheadMib: 32,
@@ -121,8 +128,8 @@ export function runtimeKind(runtime: string | null): RuntimeKind {
 }
 
 /**
- * Whether a sandbox that was to have a kernel of its own is on the host's: anybody can register runc under the name `kata`. Compares the
- * releases that the agent and the daemon say; unknown is as bad as equal.
+ * Whether a sandbox that was to have a kernel of its own is on the host's: anybody can register runc under
+ * the name `kata`. Compares the releases that the agent and the daemon say; unknown is as bad as equal.
  */
 export const runsOnHostKernel = (
   { hasOwnKernel }: Pick<RuntimeKind, 'hasOwnKernel'>,

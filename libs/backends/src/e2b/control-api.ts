@@ -120,8 +120,8 @@ export function createControlApi(options: {
 }
 
 /**
- * Keys and values are encoded, then the pairs as a query of its own, and that once more as a parameter: so the service reads it, and its
- * SDK writes it (npm e2b 2.51.0, SandboxPaginator).
+ * Keys and values are encoded, then the pairs as a query of its own, and that once more as a parameter: so
+ * the service reads it, and its SDK writes it (npm e2b 2.51.0, SandboxPaginator).
  */
 const metadataQuery = (wanted: readonly [string, string][]): string =>
   new URLSearchParams(wanted.map((pair) => pair.map(encodeURIComponent) as [string, string])).toString()

@@ -208,7 +208,8 @@ def main():
     except (Broken, LookupError, TypeError, ValueError) as error:
         sys.stderr.write("%s\n" % (error if isinstance(error, Broken) else "the code interpreter broke off: %r" % error))
         sys.stderr.flush()
-        # Whether the kernel still has the session's names is not known. By this end the worker sees that nothing may go on in it.
+        # Whether the kernel still has the session's names is not known. By this end the worker sees that
+        # nothing may go on in it.
         os.kill(os.getpid(), signal.SIGKILL)
 
 

@@ -26,8 +26,9 @@ export interface StartWish {
 }
 
 /**
- * Throws `backend_unavailable`, `sandbox_open_failed`, `capability_missing`, or the reason of `signal`; nothing is left at the vendor then.
- * Where a sandbox was made and did not start, a fresh one is tried once: nothing of a user has run.
+ * Throws `backend_unavailable`, `sandbox_open_failed`, `capability_missing`, or the reason of `signal`;
+ * nothing is left at the vendor then. Where a sandbox was made and did not start, a fresh one is tried once:
+ * nothing of a user has run.
  */
 export async function startSlot(
   parts: SandboxParts,

@@ -12,8 +12,8 @@ const STUBS = {
 }
 
 /**
- * Files of the host's /etc that start-up of Python, Node or the loader looks at; nothing in them is secret. Not localtime: the time is UTC
- * wherever a program runs.
+ * Files of the host's /etc that start-up of Python, Node or the loader looks at; nothing in them is secret.
+ * Not localtime: the time is UTC wherever a program runs.
  */
 const COPIED = [
   'ld.so.cache',

@@ -16,7 +16,10 @@ export interface FolderWatch {
   stop(): void
 }
 
-/** Watches until `stop()`: bytes, and as many files, folders and links as a disk of that size may have. `agent` is the process whose descendants are killed; itself it lives on. */
+/**
+ * Watches until `stop()`: bytes, and as many files, folders and links as a disk of that size may have.
+ * `agent` is the process whose descendants are killed; itself it lives on.
+ */
 export function watchFolder(folder: string, diskMib: number, agent: number): FolderWatch {
   let kills = 0
   let isStopped = false

@@ -1,4 +1,7 @@
-/** The host's own proof that a cell is clean: real processes stand in for what is left, a pair of streams for the agent. */
+/**
+ * The host's own proof that a cell is clean: real processes stand in for what is left, a pair of streams for
+ * the agent.
+ */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { PassThrough } from 'node:stream'

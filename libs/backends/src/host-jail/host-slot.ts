@@ -54,9 +54,9 @@ export class HostSlot implements CellSlot {
 
   /**
    * The agent's proof, and the host's beside it: whatever the program did to the agent, no process of it may be left in the cgroup
-   * (or below the agent). What waits is counted now, because it changes with the language of the last program. An agent that a
-   * program has taken over can hide no more processes in that number than it may keep anyway. A kept interpreter may have kept
-   * children of its own, which are then the session's.
+   * (or below the agent). What waits is counted now, because it changes with the language of the last
+   * program. An agent that a program has taken over can hide no more processes in that number than it may
+   * keep anyway. A kept interpreter may have kept children of its own, which are then the session's.
    */
   async clean(keep: SessionScope, signal: AbortSignal): Promise<void> {
     const waiting = await this.parts.session.clean(keep, signal)

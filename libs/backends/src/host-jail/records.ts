@@ -31,7 +31,10 @@ const isOwner = (name: string): name is WorkerId => /^wrk_[A-Za-z0-9_-]{1,120}$/
 export const isSlotId = (name: unknown): name is SandboxId =>
   typeof name === 'string' && /^sbx_[A-Za-z0-9]{1,64}$/.test(name)
 
-/** What a slot of this age has and nobody uses is left over: a start has at most ten minutes (ready_timeout_ms) and fails without it. */
+/**
+ * What a slot of this age has and nobody uses is left over: a start has at most ten minutes
+ * (ready_timeout_ms) and fails without it.
+ */
 export const ORPHAN_MS = 600_000
 
 export interface Records {

@@ -3,8 +3,9 @@
  * signals, RLIMIT_NPROC, pipe and socket buffers) and what one user may do to his other processes then ends at the sandbox.
  *
  * The uids in use are links in one folder, `<uid>` → slot id, shared by all workers of the runtime folder: making a link is
- * atomic, and a worker that dies leaves it, so that nobody gets a uid before its processes are proven gone. A worker that dies between
- * the two steps of an end (the slot's folder goes, then its uid) leaves a link that no slot has any more: `sweep` gives it back.
+ * atomic, and a worker that dies leaves it, so that nobody gets a uid before its processes are proven gone. A
+ * worker that dies between the two steps of an end (the slot's folder goes, then its uid) leaves a link that
+ * no slot has any more: `sweep` gives it back.
  */
 import { mkdirSync, readdirSync, readFileSync, readlinkSync, rmSync, symlinkSync, unlinkSync } from 'node:fs'
 import { readdir } from 'node:fs/promises'
@@ -34,8 +35,8 @@ export interface SlotUids {
   /** Gives it back; only after nothing of the slot runs any more. Without a uid, whichever the slot has. */
   release(slotId: string, uid: number | null): void
   /**
-   * Gives back the uids of slots that nobody has any more: older than ten minutes, without a folder in any backend, and without a living
-   * process. How many there were.
+   * Gives back the uids of slots that nobody has any more: older than ten minutes, without a folder in any
+   * backend, and without a living process. How many there were.
    */
   sweep(nowMs: number): Promise<number>
 }

@@ -49,7 +49,10 @@ interface HeldPod {
   lost: AbortSignal
 }
 
-/** Throws `backend_unavailable`, `capability_missing`, `sandbox_open_failed`, or the reason of `signal`; its claim is given up then. */
+/**
+ * Throws `backend_unavailable`, `capability_missing`, `sandbox_open_failed`, or the reason of `signal`; its
+ * claim is given up then.
+ */
 export async function startSlot(
   { claims, config, waitMs }: StartParts,
   spec: SlotSpec,

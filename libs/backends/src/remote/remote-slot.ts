@@ -17,7 +17,10 @@ export interface RemoteSlot extends CellSlot {
   stderrTail(): string
 }
 
-/** Makes the slot. Throws `capability_missing` where the language of `spec` is too old there. `destroy` resolves when the vendor has said that the sandbox is gone; it is called again when it failed. */
+/**
+ * Makes the slot. Throws `capability_missing` where the language of `spec` is too old there. `destroy`
+ * resolves when the vendor has said that the sandbox is gone; it is called again when it failed.
+ */
 export function createRemoteSlot(parts: {
   backend: string
   spec: SlotSpec

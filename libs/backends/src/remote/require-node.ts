@@ -1,14 +1,21 @@
-/** Node.js of a template, image or pool that is not ours, read from the agent's first frame before any program runs. */
+/**
+ * Node.js of a template, image or pool that is not ours, read from the agent's first frame before any program
+ * runs.
+ */
 import { CofferdamError } from '@cofferdam/contract'
 import type { GuestReady } from '@cofferdam/guest'
 import type { SlotSpec } from '../warm/index.ts'
 
-/** Without a flag: `require` of modules, and TypeScript whose types are stripped (nodejs/node, CHANGELOG_V22.md, 22.18.0). */
+/**
+ * Without a flag: `require` of modules, and TypeScript whose types are stripped (nodejs/node,
+ * CHANGELOG_V22.md, 22.18.0).
+ */
 const LEAST = [22, 18] as const
 
 /**
- * Throws `capability_missing` where what waits for JavaScript or TypeScript is older: a program's own modules would end there with errors
- * that look like the program's. An agent that a session began with another language says nothing of Node.js, and is let pass.
+ * Throws `capability_missing` where what waits for JavaScript or TypeScript is older: a program's own modules
+ * would end there with errors that look like the program's. An agent that a session began with another
+ * language says nothing of Node.js, and is let pass.
  */
 export function requireNode(
   backend: string,
@@ -27,7 +34,10 @@ export function requireNode(
   )
 }
 
-/** What an agent says whose interpreter does not start, as the missing language that it is for a slot of that language. */
+/**
+ * What an agent says whose interpreter does not start, as the missing language that it is for a slot of that
+ * language.
+ */
 export function asMissingLanguage(
   backend: string,
   { language }: Pick<SlotSpec, 'language'>,

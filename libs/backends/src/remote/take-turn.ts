@@ -41,7 +41,10 @@ export interface KeptTurn<Held> extends Pick<Begun<Held>, 'held' | 'entry' | 'is
   end: (isLost: boolean) => Promise<void>
 }
 
-/** Throws `conflict` for a session of another kind or that stays held, `session_not_found` for one that may not begin it, and as the keeper's start. */
+/**
+ * Throws `conflict` for a session of another kind or that stays held, `session_not_found` for one that may
+ * not begin it, and as the keeper's start.
+ */
 export async function takeTurn<Held>(
   keeper: SessionKeeper<Held>,
   spec: SandboxSpec,

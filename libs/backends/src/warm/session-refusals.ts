@@ -2,7 +2,10 @@
 import { CofferdamError, type SandboxSpec, type SessionScope } from '@cofferdam/contract'
 import type { SlotLimits } from './slot.ts'
 
-/** Throws `session_not_found` for an execution that only ever goes on in a session: a look at its files, or one that says so. */
+/**
+ * Throws `session_not_found` for an execution that only ever goes on in a session: a look at its files, or
+ * one that says so.
+ */
 export function refuseBeginning({ program, session }: Pick<SandboxSpec, 'program' | 'session'>): void {
   if (program.type === 'files' || session?.mustExist === true) throw new CofferdamError('session_not_found')
 }

@@ -85,7 +85,10 @@ export function createPackageProxy({
   }
 }
 
-/** The mirror, with the hosts from which it fetched something for this execution in the ledger, as if the program had. */
+/**
+ * The mirror, with the hosts from which it fetched something for this execution in the ledger, as if the
+ * program had.
+ */
 function recorded(mirror: Mirror, ledger: Ledger): Mirror {
   const record = (...urls: URL[]): void => {
     for (const { protocol, hostname, port } of urls)

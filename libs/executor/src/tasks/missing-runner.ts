@@ -1,4 +1,7 @@
-/** Why no test ran: the command that should have run them is not there. Read from what shells, Python and our own reporters print. */
+/**
+ * Why no test ran: the command that should have run them is not there. Read from what shells, Python and our
+ * own reporters print.
+ */
 import type { TestFramework } from '@cofferdam/contract'
 import { plainText } from './report-draft.ts'
 
@@ -19,7 +22,9 @@ const OF_THE_IMAGE = new Set([
   'python',
 ])
 
-/** A sentence with what to do about it; null when the runner was there. `printed` is the end of both streams. */
+/**
+ * A sentence with what to do about it; null when the runner was there. `printed` is the end of both streams.
+ */
 export function missingRunner(
   framework: TestFramework,
   exitCode: number | null,
@@ -37,7 +42,8 @@ export function missingRunner(
 
 function missingName(framework: TestFramework, exitCode: number | null, printed: string): string | null {
   if (exitCode === NOT_FOUND)
-    // bash says "command not found", or "exec: NAME: not found"; dash, and our tee-report.py, "NAME: not found".
+    // bash says "command not found", or "exec: NAME: not found"; dash, and our tee-report.py, "NAME: not
+    // found".
     return /(?:^|: )([\w@./+-]{1,100}): (?:command )?not found$/m.exec(printed)?.[1] ?? null
   return framework === 'pytest' && /^\S+: No module named '?pytest'?$/m.test(printed) ? 'pytest' : null
 }

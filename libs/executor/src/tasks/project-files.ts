@@ -27,7 +27,10 @@ const MAX_PATHS = 20_000
 /** The largest package.json files of public registries are a tenth of it. */
 const MAX_TEXT_BYTES = 1024 * 1024
 
-/** Folders that hold other people's files, or none of interest: they are not entered, for they hold most names of a project. */
+/**
+ * Folders that hold other people's files, or none of interest: they are not entered, for they hold most names
+ * of a project.
+ */
 const NOT_ENTERED = ['.*', 'node_modules', 'venv', 'site-packages', '__pycache__', 'target', 'vendor']
 
 /** Looks into a sandbox, once for the names and once for each text. `folder` is '' for the work directory itself. */

@@ -90,7 +90,8 @@ describe('reports of real tools', () => {
 
   it('reads what our runner of unittest wrote: subtests, class fixtures and a file that cannot be loaded', () => {
     const report = read('events', recorded('unittest.jsonl'), { framework: 'unittest' })
-    // Its own last line: "Ran 7 tests", and a class whose fixture failed. A test with two failing subtests counts once.
+    // Its own last line: "Ran 7 tests", and a class whose fixture failed. A test with two failing subtests
+    // counts once.
     expect(report).toMatchObject({ total: 8, passed: 2, failed: 2, errored: 3, skipped: 1, complete: true })
     expect(places(report)).toEqual([
       'test_a.py:5',

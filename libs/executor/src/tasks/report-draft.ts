@@ -69,8 +69,9 @@ export function createReportDraft(place: Place): ReportDraft {
 }
 
 /**
- * Control sequences of a terminal (ECMA-48: CSI, strings such as titles and links, then all others), also ones that a cut
- * left without their end. Every part takes characters that the next one does not, so that no text takes long.
+ * Control sequences of a terminal (ECMA-48: CSI, strings such as titles and links, then all others), also
+ * ones that a cut left without their end. Every part takes characters that the next one does not, so that no
+ * text takes long.
  */
 const SEQUENCES =
   // eslint-disable-next-line no-control-regex

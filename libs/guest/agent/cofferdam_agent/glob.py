@@ -16,7 +16,8 @@ class Globs:
         self._end = 0
         # What passes a token: by byte, and any byte but a slash.
         self._literal, self._any = {}, 0
-        # What may stay at a token for a byte of a name, and for a slash; what may be passed without a byte, and only where a part begins.
+        # What may stay at a token for a byte of a name, and for a slash; what may be passed without a byte,
+        # and only where a part begins.
         self._stay, self._stay_slash, self._skip, self._skip_at_part = 0, 0, 0, 0
         for glob in globs:
             start |= 1 << at

@@ -49,7 +49,8 @@ class Run:
         self.status = None
         self.used = None
         self.disk_full = False
-        # Processes of it that were still there when its main process had ended, and whether they were as many as it may have.
+        # Processes of it that were still there when its main process had ended, and whether they were as many
+        # as it may have.
         self.left = 0
         self.at_limit = False
         self.proven_gone = True

@@ -14,7 +14,8 @@ DIR_FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
 # Bounds of one walk: a program may make any tree, the agent's time and memory must not follow.
 MAX_DEPTH = 64
 MAX_NAMES = 100000
-# Bytes of names held against globs, 0.8 us each (measured), and what a look at a file costs beside: 2 s of CPU time at most.
+# Bytes of names held against globs, 0.8 us each (measured), and what a look at a file costs beside: 2 s of
+# CPU time at most.
 MAX_WORK = 2000000
 LOOK_WORK = 8
 

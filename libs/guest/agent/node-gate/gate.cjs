@@ -3,8 +3,9 @@
  * Where a warm Node waits: in `--require`, before Node opens the program. It says that it is ready, waits for the
  * program, takes its traces away and returns; Node then runs the entry itself, as a bare `node main.js` would.
  *
- * TypeScript beyond type stripping is typescript.cjs's matter, which is loaded where a program may need it. The value is module.exports or the default export
- * when it is plain data, read at exit, only when the source can have one.
+ * TypeScript beyond type stripping is typescript.cjs's matter, which is loaded where a program may need it.
+ * The value is module.exports or the default export when it is plain data, read at exit, only when the source
+ * can have one.
  */
 const fs = require('node:fs')
 const path = require('node:path')
@@ -145,7 +146,10 @@ function offerReports() {
 
 // ---- TypeScript beyond what Node strips by itself
 
-/** Imports of other files or packages, decorators, and words of what is more than types: typescript.cjs looks properly. */
+/**
+ * Imports of other files or packages, decorators, and words of what is more than types: typescript.cjs looks
+ * properly.
+ */
 const MAY_NEED_HOOKS =
   /(?:\bfrom|\bimport|\brequire\s*\()\s*\(?\s*['"](?!node:)|(?:^|[\s(,{;])@[A-Za-z_$(]|\b(?:enum|namespace|module|public|private|protected|readonly|override)\b|\bimport\s+(?:type\s+)?[\w$]+\s*=|\bexport\s*=|(?:[=(,?:;&|[!]|\breturn)\s*<[A-Za-z]/m
 

@@ -94,8 +94,8 @@ function serve(gate) {
   }
 
   /**
-   * Whether the next run's output would arrive. What a program closed or ended cannot be made good here, so the interpreter ends and
-   * the next run gets a fresh one.
+   * Whether the next run's output would arrive. What a program closed or ended cannot be made good here, so
+   * the interpreter ends and the next run gets a fresh one.
    */
   function hasOutputs() {
     return !haveEnded && outputs.every((pipe, at) => pipe === pipeOf(at + 1))
@@ -103,8 +103,8 @@ function serve(gate) {
 }
 
 /**
- * Hears that a program ended one of its outputs, which Node.js hides afterwards: the stream then says that it can be written, and every
- * write fails. The stream itself is still made when the program first asks for it.
+ * Hears that a program ended one of its outputs, which Node.js hides afterwards: the stream then says that it
+ * can be written, and every write fails. The stream itself is still made when the program first asks for it.
  */
 function onEnded(name, listener) {
   const own = Object.getOwnPropertyDescriptor(process, name)

@@ -1,7 +1,8 @@
 'use strict'
 /**
- * TypeScript as its users write it, for the files of a program: modules named without their ending, or by that of the JavaScript that
- * tsc would make; `paths` of tsconfig.json; imports that are types only; and all syntax that is more than types.
+ * TypeScript as its users write it, for the files of a program: modules named without their ending, or by
+ * that of the JavaScript that tsc would make; `paths` of tsconfig.json; imports that are types only; and all
+ * syntax that is more than types.
  *
  *   types alone                              Node's own stripping, as without us
  *   enum, namespace, types among imports …   amaro, which is that stripper with its transform mode
@@ -24,12 +25,17 @@ const hasDecorators = (source) => source.includes('@') && DECORATOR.test(source.
 const SPECIFIER = /(?:\bfrom|\bimport|\brequire\s*\()\s*\(?\s*['"](?!node:)([^'"\n]+)['"]/g
 const IMPORT = /\bimport\s+(?!type\s)(?:([\w$]+)\s*,?\s*)?(?:\{([^}]*)\})?\s*from\s*['"](?!node:)[^'"]*['"]/g
 
-/** What tsc takes for a name without an ending, in its order; and the sources of what it would have written. */
+/**
+ * What tsc takes for a name without an ending, in its order; and the sources of what it would have written.
+ */
 const ENDINGS = ['.ts', '.tsx', '.mts', '.cts', '.js', '.mjs', '.cjs', '.json']
 const SOURCES = { '.js': ['.ts', '.tsx'], '.jsx': ['.tsx'], '.mjs': ['.mts'], '.cjs': ['.cts'] }
 const NOT_FOUND = ['ERR_MODULE_NOT_FOUND', 'MODULE_NOT_FOUND', 'ERR_UNSUPPORTED_DIR_IMPORT']
 
-/** Follows the imports of the program from now on, where that can change anything: Node shows hooks in the frames of its errors. */
+/**
+ * Follows the imports of the program from now on, where that can change anything: Node shows hooks in the
+ * frames of its errors.
+ */
 function install(entry, source) {
   // Node before 22.15 has no such hooks.
   if (registerHooks === undefined) return
@@ -73,7 +79,9 @@ function isNeeded(entry, source, project) {
   return translated(source, entry, moduleFormat(undefined, entry, source), project) !== null
 }
 
-/** JavaScript with an inline source map; null when Node's stripping is enough, or for source that is broken. */
+/**
+ * JavaScript with an inline source map; null when Node's stripping is enough, or for source that is broken.
+ */
 function translated(source, filename, format, project) {
   if (filename.endsWith('.tsx') || hasDecorators(source)) return compiled(source, filename, format, project)
   const elides = !project.keepsImports && mayImportTypes(source)
@@ -201,7 +209,10 @@ function compiled(source, filename, format, { options }) {
   return outputText
 }
 
-/** As Node decides: the file's ending, the nearest package.json, else the syntax. `known` is only Node's first guess. */
+/**
+ * As Node decides: the file's ending, the nearest package.json, else the syntax. `known` is only Node's first
+ * guess.
+ */
 function moduleFormat(known, filename, code) {
   if (filename.endsWith('.mts')) return 'module'
   if (filename.endsWith('.cts')) return 'commonjs'

@@ -15,7 +15,8 @@ import _signal
 import cofferdam_notebook as notebook
 
 
-# Standard output and error: descriptor, its copy beside the control pipes (198, 199), and how CPython opens it for a pipe.
+# Standard output and error: descriptor, its copy beside the control pipes (198, 199), and how CPython opens
+# it for a pipe.
 OUTPUTS = ((1, 195, "stdout", -1, "surrogateescape"), (2, 196, "stderr", 1, "backslashreplace"))
 
 

@@ -3,7 +3,8 @@
 -- ARGV     1 id, 2 tenant, 3 agent, 4 lane, 5 priority 0..9, 6 delay ms, 7 request JSON, 8 traceparent or '',
 --          9 '<tenant>:<sha256 of the idempotency key>' or '', 10 body hash, 11 reply channel or '', 12 session key or '',
 --          13 callback URL or '', 14 life of the server that its caller knew, or '': sent again after a restart it names the one before, so
---          that whoever takes it looks for what was done of it in that, 15 what it needs of a worker (include/kinds.lua), or ''
+--          that whoever takes it looks for what was done of it in that, 15 what it needs of a worker
+--          (include/kinds.lua), or ''
 -- Returns  {'accepted' | 'duplicate', id, status, position, eta_ms or -1}
 --          {'conflict', id of the other execution} | {'full', waiting, limit, ms until there is room or -1}
 -- Invariants: one idempotency key names one execution; repeating a call changes nothing; a refused call writes nothing; a tenant never has more

@@ -1,8 +1,8 @@
 -- Purpose: a worker lives (or leaves): window, what it lost, what was cancelled; the next are released.
 -- KEYS[1]  any key of the tag (routing)
 -- ARGV     1 worker, 2 slots that it can fill (-1: it leaves, 0: it drains), 3 of them for interactive, 4 for routine,
---          5 running, 6 lock milliseconds, 7 slots that it has, 8 its kind, 9 what workers of the kind offer (include/kinds.lua),
---          10… pairs of id and fence that it runs
+--          5 running, 6 lock milliseconds, 7 slots that it has, 8 its kind, 9 what workers of the kind offer
+--          (include/kinds.lua), 10… pairs of id and fence that it runs
 -- Returns  {'ok', '<id> <fence>' it no longer owns, '<id> <fence>' cancelled, milliseconds to the next due
 --          or -1, executions in its hand of interactive, of routine}
 -- Invariants: the window is the sum over workers whose heartbeat is younger than the lock time; what is released beyond it

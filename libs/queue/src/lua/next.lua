@@ -1,11 +1,15 @@
--- Purpose: a worker is through with a BullMQ job, or has a slot: the job ends, and the lane's next one is fetched and taken in the same step.
+-- Purpose: a worker is through with a BullMQ job, or has a slot: the job ends, and the lane's next one is
+--          fetched and taken in the same step.
 -- KEYS[1]  any key of the tag (routing)
--- ARGV     1 lane, 2 job that ends, or '', 3 token of its lock and of the next one's, 4 '1' to take the next one, 5 worker,
---          6 lock milliseconds, 7 kind of the worker
--- Returns  {'taken', …as take.lua} with the job behind it | {'none'} | {'limited'} when no job ends, and BullMQ has to fetch
--- Invariants: those of take.lua; what the worker's kind cannot serve is left for others; stale jobs on the way end. An execution whose answer is lost is redelivered when its
---          lock ran out, as one whose worker died.
--- Complexity: O(log n + active jobs of the lane + jobs in front for other kinds), times C.promote_max at most for stale ones.
+-- ARGV     1 lane, 2 job that ends, or '', 3 token of its lock and of the next one's, 4 '1' to take the next
+--          one, 5 worker, 6 lock milliseconds, 7 kind of the worker
+-- Returns  {'taken', …as take.lua} with the job behind it | {'none'} | {'limited'} when no job ends, and
+--          BullMQ has to fetch
+-- Invariants: those of take.lua; what the worker's kind cannot serve is left for others; stale jobs on the
+--          way end. An execution whose answer is lost is redelivered when its lock ran out, as one whose
+--          worker died.
+-- Complexity: O(log n + active jobs of the lane + jobs in front for other kinds), times C.promote_max at most
+--          for stale ones.
 --- @include clock
 --- @include own
 --- @include run-queue

@@ -5,8 +5,8 @@
 --          retry: this attempt is over; the next number runs later.   defer: did not begin, tenant parked.
 --          back:  did not begin, another worker runs it.              later: did not begin, it alone is delayed.
 --          route: did not begin, and needs what its owner has not (8: what it needs, include/kinds.lua).
--- Returns  {'ok'} | {'fenced'} | {'began'} (only `retry` may follow `begin`) | {'nobody'} (route: no other kind has what it needs; it is
---          still its owner's)
+-- Returns  {'ok'} | {'fenced'} | {'began'} (only `retry` may follow `begin`) | {'nobody'} (route: no other
+--          kind has what it needs; it is still its owner's)
 -- Invariants: what an earlier owner began (`bg`) stays until `retry` or `settle`, so the next owner still sees it.
 --          Keeps its place in the order (same score, its agent is next). Only `retry` uses up the attempt and
 --          charges the slot; the others return the charge in full. Repeating it answers ok until it is taken again.

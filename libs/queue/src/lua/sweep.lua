@@ -3,7 +3,8 @@
 -- ARGV     1 milliseconds during which no other worker sweeps, 2 lock milliseconds
 -- Returns  {'swept', {id, {fields of its lost owner}} of each that ran, overdue ids} | {'skipped'}
 -- Invariants: an execution in `out` that BullMQ does not know is added again after C.lost_release, so a process that
---          ended without settling only costs time. One that was taken goes to those whose worker died (take-lost.lua).
+--          ended without settling only costs time. One that was taken goes to those whose worker died
+--          (take-lost.lua).
 -- Complexity: O(C.sweep_max) per lane and call; a cursor walks over the rest.
 --- @include clock
 --- @include pick

@@ -1,9 +1,11 @@
--- Purpose: a worker takes the next execution of a lane whose worker died and that had begun, to end it. It needs no slot for that.
+-- Purpose: a worker takes the next execution of a lane whose worker died and that had begun, to end it. It
+--          needs no slot for that.
 -- KEYS[1]  any key of the tag (routing)
 -- ARGV     1 lane, 2 token of its lock, 3 worker, 4 its kind, 5 lock milliseconds
 -- Returns  {'taken', …as take.lua} with the job behind it | {'none'}
--- Invariants: those of take.lua. Of what BullMQ found stalled (its list `wait`, where our releases never are), only what has begun is
---          taken. What has not goes back into its backlog, and waits there for a slot of a worker that can serve it; stale jobs end.
+-- Invariants: those of take.lua. Of what BullMQ found stalled (its list `wait`, where our releases never
+--          are), only what has begun is taken. What has not goes back into its backlog, and waits there for
+--          a slot of a worker that can serve it; stale jobs end.
 -- Complexity: O(log n), times C.promote_max at most for those that go back, plus the picks.
 --- @include clock
 --- @include own

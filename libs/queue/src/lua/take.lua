@@ -6,8 +6,8 @@
 --          cancelled, deliveries, tenant, '1' when it was accepted in an earlier life of the server} | {'stale'}
 -- Invariants: each take raises the fence, so every write of an earlier owner fails. The attempt number stays the
 --          same until `requeue` ends the attempt. A job of an ended, requeued or re-released execution is stale.
---          Only the front of a session is ever taken, so its owner is never disputed. BullMQ's own fetch knows nothing of kinds: what
---          the worker cannot serve goes back to its backlog.
+--          Only the front of a session is ever taken, so its owner is never disputed. BullMQ's own fetch
+--          knows nothing of kinds: what the worker cannot serve goes back to its backlog.
 -- Complexity: O(log n).
 --- @include clock
 --- @include own

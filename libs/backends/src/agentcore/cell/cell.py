@@ -88,7 +88,8 @@ class Cell:
         request["stdin"] = base64.b64decode(request["stdin"])
         live = Live(request["nonce"], request.get("live", 0), self.say)
         out, err = (Capture(name, request["max"][name], self.spool, self.redactor, live) for name in STREAMS)
-        # For whoever asks when the interpreter is dead: what the kernel killed for memory before this program.
+        # For whoever asks when the interpreter is dead: what the kernel killed for memory before this
+        # program.
         write_whole(os.path.join(self.base, "oom"), b"%d" % (oom_kills() or 0))
         run = self.kept.run if request["keep"] else run_child
         end = run(request, self.work.path, out, err, live)

@@ -56,7 +56,8 @@ def place(error):
 def result_class(report):
     class Result(unittest.TextTestResult):
         started = None
-        # What the running test was told to have ended as: several things where subtests or tearDown fail beside it.
+        # What the running test was told to have ended as: several things where subtests or tearDown fail
+        # beside it.
         seen = None
 
         def startTest(self, test):

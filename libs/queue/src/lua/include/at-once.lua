@@ -1,6 +1,6 @@
 --- @include pick
--- An execution without a session that finds room in its lane, and nobody waiting anywhere, goes through neither backlog nor ring. Only
--- where all workers are of one kind: else its kind is to be found.
+-- An execution without a session that finds room in its lane, and nobody waiting anywhere, goes through
+-- neither backlog nor ring. Only where all workers are of one kind: else its kind is to be found.
 
 -- What such a call read and left, for the next call of the same script.
 local seen

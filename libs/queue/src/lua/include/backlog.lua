@@ -1,6 +1,6 @@
 --- @include ring
--- Backlog of an agent in a class: zset of ids, lowest score first. Higher priority first, then first come first served.
--- 2^45 sequence numbers per priority keep every score exact in a double (10 * 2^45 < 2^53).
+-- Backlog of an agent in a class: zset of ids, lowest score first. Higher priority first, then first come
+-- first served. 2^45 sequence numbers per priority keep every score exact in a double (10 * 2^45 < 2^53).
 
 local function score_of(priority, sequence)
   return (9 - priority) * 35184372088832 + sequence
@@ -82,8 +82,8 @@ local function backlog_remove(lane, tenant, agent, id)
   return true
 end
 
--- The next execution of a tenant that a kind can serve: of the agent whose turn it is, the one that comes first. Nil when there is none.
--- O(classes of the tenant * log n).
+-- The next execution of a tenant that a kind can serve: of the agent whose turn it is, the one that comes
+-- first. Nil when there is none. O(classes of the tenant * log n).
 local function backlog_next(lane, tenant, kind)
   local best
   for _, class in ipairs(classes_of(lane, tenant)) do
@@ -99,7 +99,8 @@ local function backlog_next(lane, tenant, kind)
   return best
 end
 
--- Takes what backlog_next found, and lets the agent's turn pass in every class. The caller trims the rings (ring_trim).
+-- Takes what backlog_next found, and lets the agent's turn pass in every class. The caller trims the rings
+-- (ring_trim).
 local function backlog_take(lane, tenant, head)
   local agent, backlog = head.agent, backlog_of(head.class, tenant, head.agent)
   redis.call('ZREM', backlog, head.id)

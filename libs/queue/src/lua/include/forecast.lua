@@ -5,9 +5,10 @@
 --- @include rivals
 -- Where a waiting execution stands: executions expected to start before it, and milliseconds until it starts.
 -- Estimates from the scheduler's state, O(C.rivals_max * log n): agents of the tenant take turns, and the tenant's
--- virtual time at its turn says which of the others come before (rivals.lua), at the kinds of workers that can serve it. Tenants at their concurrency are
--- left out, and what comes later is not foreseen. The ETA is -1 (unknown) while no worker serves the lane. The
--- lane's slots are those that workers can fill: one whose memory is the bottleneck reports fewer (heartbeat.lua).
+-- virtual time at its turn says which of the others come before (rivals.lua), at the kinds of workers that
+-- can serve it. Tenants at their concurrency are left out, and what comes later is not foreseen. The ETA is
+-- -1 (unknown) while no worker serves the lane. The lane's slots are those that workers can fill: one whose
+-- memory is the bottleneck reports fewer (heartbeat.lua).
 local forecast
 
 local function slots_of_lane(lane)

@@ -1,17 +1,20 @@
 -- Kinds of workers, and which of them can serve an execution.
---   offers  what the workers of a kind have: one line for each backend, with a word for each thing that it can do
---           (`backend=docker,isolation=jail,…`). `*` has everything.
+--   offers  what the workers of a kind have: one line for each backend, with a word for each thing that it
+--           can do (`backend=docker,isolation=jail,…`). `*` has everything.
 --   need    the words that an execution asks of one backend, joined by commas; '' asks nothing.
---   class   executions of a lane that the same kinds can serve: `<lane>/<need>` while some known kinds have the need and others
---           have not, else `<lane>`. What no known kind has is in `<lane>` too: any worker takes it, in order to refuse it.
--- A kind is known while one of its workers beats, and for C.kind_patience after the last one left or fell silent, so that a short
--- restart of the only worker that can serve an execution does not end it. A fleet without workers has the one kind ''.
+--   class   executions of a lane that the same kinds can serve: `<lane>/<need>` while some known kinds have
+--           the need and others have not, else `<lane>`. What no known kind has is in `<lane>` too: any
+--           worker takes it, in order to refuse it.
+-- A kind is known while one of its workers beats, and for C.kind_patience after the last one left or fell
+-- silent, so that a short restart of the only worker that can serve an execution does not end it. A fleet
+-- without workers has the one kind ''.
 local kinds_read
 local function known_kinds()
   if not kinds_read then
     kinds_read = redis.call('ZRANGE', K.kinds, 0, -1)
     if #kinds_read == 0 then kinds_read = { '' } end
-    -- The name of a kind begins with its isolation: what any kind may run goes to the strongest that has room.
+    -- The name of a kind begins with its isolation: what any kind may run goes to the strongest that has
+    -- room.
     if #kinds_read > 1 then table.sort(kinds_read, function(a, b) return a > b end) end
   end
   return kinds_read
@@ -43,8 +46,9 @@ local function has(offers, need, every)
   return every or false
 end
 
--- The kinds that can serve a need, as a set, or false when all or none of the known can; and the words of the need that tell
--- kinds apart. O(kinds * length of offers) for a need that was not seen since the fleet changed, else O(1).
+-- The kinds that can serve a need, as a set, or false when all or none of the known can; and the words of the
+-- need that tell kinds apart. O(kinds * length of offers) for a need that was not seen since the fleet
+-- changed, else O(1).
 local servers_read = {}
 local function servers_of(need)
   local known = servers_read[need]
@@ -74,7 +78,8 @@ local function servers_of(need)
   return known
 end
 
--- A worker that is of no known kind (its heartbeats stopped, or Redis forgot them) serves nothing until it beats again.
+-- A worker that is of no known kind (its heartbeats stopped, or Redis forgot them) serves nothing until it
+-- beats again.
 local function serves(kind, need)
   if not is_known(kind) then return false end
   if not need or need == '' or are_kinds_alike() then return true end

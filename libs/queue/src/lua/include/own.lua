@@ -11,10 +11,10 @@ local function is_current(x, release)
   return (x[10] == 'released' or x[10] == 'running') and x[11] == release
 end
 
--- A worker of a kind becomes the owner of a released or running execution: fields of the reply shared by take and take-handed.
--- `direct`: no BullMQ job carries it; `dw` is then its lock, renewed by the heartbeats of the owner.
--- In another life of the server than the execution was accepted in, the record may be older than what was done: the fence jumps
--- over all that were given out and lost, and the worker is told.
+-- A worker of a kind becomes the owner of a released or running execution: fields of the reply shared by take
+-- and take-handed. `direct`: no BullMQ job carries it; `dw` is then its lock, renewed by the heartbeats of
+-- the owner. In another life of the server than the execution was accepted in, the record may be older than
+-- what was done: the fence jumps over all that were given out and lost, and the worker is told.
 local function own(id, x, worker, kind, now, direct)
   local key = K.record .. id
   local is_older = x[14] and life() ~= '' and x[14] ~= life()

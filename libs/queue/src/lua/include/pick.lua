@@ -42,9 +42,10 @@ local function promote(now)
   end
 end
 
--- Releases the next execution of a lane that a kind can serve: its job is in the run queue. False when none may go. On the
--- way, executions of sessions with a living owner go to that worker's hand: they use no window, for the worker takes
--- them when it has a slot. `steps.left` bounds how many tenants and executions one script call looks at besides.
+-- Releases the next execution of a lane that a kind can serve: its job is in the run queue. False when none
+-- may go. On the way, executions of sessions with a living owner go to that worker's hand: they use no
+-- window, for the worker takes them when it has a slot. `steps.left` bounds how many tenants and executions
+-- one script call looks at besides.
 local function release_next(lane, kind, now, steps)
   local ring, skipped = ring_of(lane, kind), 0
   while steps.left > 0 do
@@ -89,8 +90,9 @@ local function release_next(lane, kind, now, steps)
   return false
 end
 
--- Releases for a kind until `total` executions are out at it, `window` of each lane at most. A quarter is offered to the routine lane
--- first, so that neither lane can starve the other. O((released + looked at) * log n).
+-- Releases for a kind until `total` executions are out at it, `window` of each lane at most. A quarter is
+-- offered to the routine lane first, so that neither lane can starve the other. O((released + looked at) *
+-- log n).
 local function fill(kind, window, total, now, steps)
   local out, dry, reserve = out_at(kind), {}, math.ceil(total / 4)
   while steps.released < C.pick_max and out.interactive + out.routine < total do
@@ -123,9 +125,9 @@ local function all_rings()
   return rings
 end
 
--- Releases until the windows of all kinds are full. Where there are several, all free slots are filled first, those of the strongest
--- isolation before the others, and only then what is released beyond them: so that what any kind may run does not wait for one of them
--- while another has a slot.
+-- Releases until the windows of all kinds are full. Where there are several, all free slots are filled first,
+-- those of the strongest isolation before the others, and only then what is released beyond them: so that
+-- what any kind may run does not wait for one of them while another has a slot.
 local function pick(now)
   promote(now)
   if redis.call('EXISTS', unpack(all_rings())) == 0 then return end

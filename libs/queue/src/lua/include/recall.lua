@@ -1,10 +1,10 @@
 --- @include slots
 --- @include run-queue
--- When the window of a kind became smaller than what is released for it (workers left, or their memory is the bottleneck), the latest
--- releases that still wait in the run queue go back to the fair backlog: what comes meanwhile is then ordered with
--- them, not behind them. Their charge stays paid (`pre`) until they are released again: returning it would throw the
--- tenant behind a virtual clock that others entered at. Those that a worker fetched are left alone.
--- O(C.pick_max * log n).
+-- When the window of a kind became smaller than what is released for it (workers left, or their memory is the
+-- bottleneck), the latest releases that still wait in the run queue go back to the fair backlog: what comes
+-- meanwhile is then ordered with them, not behind them. Their charge stays paid (`pre`) until they are
+-- released again: returning it would throw the tenant behind a virtual clock that others entered at. Those
+-- that a worker fetched are left alone. O(C.pick_max * log n).
 local function recall(lane, kind, surplus, now)
   surplus = math.min(C.pick_max, surplus)
   if surplus <= 0 then return end

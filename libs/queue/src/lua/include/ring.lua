@@ -1,11 +1,13 @@
 --- @include tenant
 --- @include kinds
--- Each kind of worker serves tenants in an order of its own: the ring of a lane and a kind has the tenants that may be served there,
--- by the virtual time that they used of this kind. A tenant is in it exactly when it has a backlog that the kind can serve, is below
--- its concurrency and is not parked. Outside of it, its virtual time rests in `vt:<lane>:<kind>`.
--- One virtual time per kind, not one for all: kinds advance at different speeds, so that times of two of them cannot be compared.
+-- Each kind of worker serves tenants in an order of its own: the ring of a lane and a kind has the tenants
+-- that may be served there, by the virtual time that they used of this kind. A tenant is in it exactly when
+-- it has a backlog that the kind can serve, is below its concurrency and is not parked. Outside of it, its
+-- virtual time rests in `vt:<lane>:<kind>`. One virtual time per kind, not one for all: kinds advance at
+-- different speeds, so that times of two of them cannot be compared.
 
--- Classes of a lane in which a tenant has a backlog. O(such classes), of which there is one where all workers are of one kind.
+-- Classes of a lane in which a tenant has a backlog. O(such classes), of which there is one where all workers
+-- are of one kind.
 local function classes_of(lane, tenant)
   local classes = redis.call('SMEMBERS', K.classes .. lane .. ':' .. tenant)
   if redis.call('EXISTS', K.turns .. lane .. ':' .. tenant) == 1 then classes[#classes + 1] = lane end
@@ -71,8 +73,8 @@ local function ring_trim(lane, tenant)
   end
 end
 
--- The known kinds changed: every tenant with a backlog enters every ring at its clock, and the next look at it takes it out where it
--- does not belong. Two commands per ring however many tenants there are.
+-- The known kinds changed: every tenant with a backlog enters every ring at its clock, and the next look at
+-- it takes it out where it does not belong. Two commands per ring however many tenants there are.
 local function rings_rebuild()
   kinds_read, servers_read = nil, {}
   redis.call('DEL', K.servers)
@@ -85,8 +87,8 @@ local function rings_rebuild()
   end
 end
 
--- Nothing is served at a kind that no worker is of any more. Its clock goes on: the times that tenants used of it rest in their
--- hashes, and from zero all others would go before them when the kind is back.
+-- Nothing is served at a kind that no worker is of any more. Its clock goes on: the times that tenants used
+-- of it rest in their hashes, and from zero all others would go before them when the kind is back.
 local function kind_forget(kind)
   redis.call('ZREM', K.kinds, kind)
   redis.call('HDEL', K.offers, kind)

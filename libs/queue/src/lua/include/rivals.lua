@@ -1,7 +1,8 @@
 --- @include ring
--- Other tenants of a lane that come before a virtual time at a kind of worker: how many of their executions, and the seconds these take.
--- Each runs one when its virtual time comes, which moves on by its run length over its weight, until it has none
--- left. C.rivals_max of them, evenly spread, are looked at; the others are taken to be like them. O(C.rivals_max * log n).
+-- Other tenants of a lane that come before a virtual time at a kind of worker: how many of their executions,
+-- and the seconds these take. Each runs one when its virtual time comes, which moves on by its run length
+-- over its weight, until it has none left. C.rivals_max of them, evenly spread, are looked at; the others are
+-- taken to be like them. O(C.rivals_max * log n).
 
 -- Seconds that a run of a tenant takes on the long average; before the first ended, that of the lane, or a guess.
 local function average_of(average, lane)

@@ -10,8 +10,8 @@ local function job_of(id, release)
   return release == '1' and id or id .. '.' .. release
 end
 
--- Whoever waits is woken, and takes, when the script is through: once is enough. Workers of several kinds wait at a mark of their own
--- besides BullMQ's, so that none is woken for what it cannot serve.
+-- Whoever waits is woken, and takes, when the script is through: once is enough. Workers of several kinds
+-- wait at a mark of their own besides BullMQ's, so that none is woken for what it cannot serve.
 local marked = {}
 local function job_mark(lane, kind)
   local mark = K.bull .. lane .. ':marker' .. (are_kinds_alike() and '' or ':' .. kind)
@@ -20,7 +20,8 @@ local function job_mark(lane, kind)
   marked[mark] = true
 end
 
--- For a worker of `kind`, or any other that has a slot first and can serve it. `is_later`: the order is written by write_now.
+-- For a worker of `kind`, or any other that has a slot first and can serve it. `is_later`: the order is
+-- written by write_now.
 local function job_add(lane, id, release, kind, priority, now, is_later)
   local queue, job = K.bull .. lane, job_of(id, release)
   redis.call('HSET', queue .. ':' .. job, 'name', 'x', 'data', '{}', 'opts', '{}', 'timestamp', now, 'delay', 0,
@@ -49,8 +50,8 @@ local function job_end(lane, job, token)
   redis.call('LREM', queue .. ':active', -1, job)
 end
 
--- The first job of a lane that a kind can serve; nil when there is none. What is in front of it is for others, and they are woken.
--- O(what is in front), which is what is released for other kinds.
+-- The first job of a lane that a kind can serve; nil when there is none. What is in front of it is for
+-- others, and they are woken. O(what is in front), which is what is released for other kinds.
 local JOBS_LOOKED_AT = 32
 local function job_first(lane, kind)
   local jobs, from = K.bull .. lane .. ':prioritized', 0
@@ -68,8 +69,9 @@ local function job_first(lane, kind)
   end
 end
 
--- The next job of a lane for a worker of `kind`, in the order of BullMQ's fetch; nil when there is none, false when somebody paused or
--- limited the queue through BullMQ: its own fetch knows what that means. What BullMQ found stalled is not fetched here (take-lost.lua).
+-- The next job of a lane for a worker of `kind`, in the order of BullMQ's fetch; nil when there is none,
+-- false when somebody paused or limited the queue through BullMQ: its own fetch knows what that means. What
+-- BullMQ found stalled is not fetched here (take-lost.lua).
 local looked = {}
 local function job_next(lane, kind)
   local queue = K.bull .. lane

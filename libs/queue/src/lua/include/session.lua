@@ -50,7 +50,8 @@ local function session_leave(sk, id)
   backlog_place(x[1], x[2], x[3], head, tonumber(x[4]))
 end
 
--- Slots of a worker in a lane, and its kind; 0 when it is silent for longer than its lock time, drains, or is unknown.
+-- Slots of a worker in a lane, and its kind; 0 when it is silent for longer than its lock time, drains, or is
+-- unknown.
 local function slots_of_worker(worker, lane, now)
   local beat = tonumber(redis.call('ZSCORE', K.beats, worker) or '0')
   local raw = redis.call('HGET', K.workers, worker)
@@ -67,8 +68,9 @@ local function turn_at(lane, tenant, kind)
   return math.max(clock_of(lane, kind), tonumber(redis.call('HGET', K.tenant .. tenant, 'vt:' .. lane .. ':' .. kind)) or 0)
 end
 
--- Puts a picked id into the hand of its session's owner, if that lives, serves the lane and has what the execution needs. The tag is
--- the virtual time at which the tenant's turn for it comes at the owner's kind, and one step later for each that it already has in hands.
+-- Puts a picked id into the hand of its session's owner, if that lives, serves the lane and has what the
+-- execution needs. The tag is the virtual time at which the tenant's turn for it comes at the owner's kind,
+-- and one step later for each that it already has in hands.
 local function hand_over(lane, tenant, id, sk, need, step, now)
   local worker = redis.call('HGET', K.session .. sk, 'w')
   if not worker then return false end

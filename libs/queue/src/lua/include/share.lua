@@ -1,7 +1,9 @@
 --- @include ring
--- The share of a tenant that has no concurrency of its own. While its runs are short, or it leaves room, it may have every slot: others
--- come to theirs within a run. A tenant of long runs, or of which no run has ended yet, leaves a quarter of the slots to others, of the
--- fleet and of each lane at each kind of worker. Below four slots there is no quarter to leave.
+-- The share of a tenant that has no concurrency of its own. While its runs are short, or it leaves room, it
+-- may have every slot: others come to theirs within a run. A tenant of long runs, or of which no run has
+-- ended yet, leaves a quarter of the slots to others, of the fleet and of each lane at each kind of worker.
+-- Below four slots there is no quarter to leave.
+
 -- How many executions a tenant may have out in a window; `mean` is that of its last runs, seconds.
 local function share_of(tenant, mean, window)
   mean = tonumber(mean)

@@ -19,8 +19,8 @@ local function charge(lane, tenant, kind, amount)
   end
 end
 
--- The tenant's outstanding count, the lane's out set, the count of the kind (`k` of the record) and the estimate; returns the new
--- count. At its concurrency the tenant leaves the rings.
+-- The tenant's outstanding count, the lane's out set, the count of the kind (`k` of the record) and the
+-- estimate; returns the new count. At its concurrency the tenant leaves the rings.
 local function slot_take(lane, tenant, id, kind, concurrency, estimate, now)
   local outstanding = redis.call('HINCRBY', K.tenant .. tenant, 'n', 1)
   redis.call('HINCRBY', K.tenant .. tenant, 'n:' .. lane .. ':' .. kind, 1)
@@ -34,7 +34,8 @@ local function slot_take(lane, tenant, id, kind, concurrency, estimate, now)
   return outstanding
 end
 
--- A worker of another kind took it than the one for which it was released: its slot and charge are of that kind.
+-- A worker of another kind took it than the one for which it was released: its slot and charge are of that
+-- kind.
 local function slot_move(lane, tenant, id, from, to, estimate)
   count_out(lane, from, -1)
   count_out(lane, to, 1)
@@ -64,9 +65,9 @@ local function note_length(lane, used)
   for i, field in ipairs({ 'mean:', 'avg:', 'runs:' }) do set_later(K.clock, field .. lane, x[i]) end
 end
 
--- Gives back the slot that `id` has at a kind. `used` in seconds; nil when it did not run (the charge is returned in full). `goes_on`:
--- unless the tenant has a backlog, what follows reads nothing of it before write_now. Returns whether it had the slot, and whether it
--- has a backlog.
+-- Gives back the slot that `id` has at a kind. `used` in seconds; nil when it did not run (the charge is
+-- returned in full). `goes_on`: unless the tenant has a backlog, what follows reads nothing of it before
+-- write_now. Returns whether it had the slot, and whether it has a backlog.
 local function slot_free(lane, tenant, id, kind, estimate, used, goes_on)
   if redis.call('ZREM', K.out .. lane, id) == 0 then return false end
   if not goes_on or freed.lane ~= lane or freed.kind ~= kind then

@@ -18,7 +18,8 @@ local function has_own_concurrency(tenant)
   return raw and string.match(raw, '^[^|]*|([^|]*)|') ~= '' or false
 end
 
--- Executions of a tenant that wait (backlogs of both lanes and delayed ones), and its state for at-once.lua at a kind.
+-- Executions of a tenant that wait (backlogs of both lanes and delayed ones), and its state for at-once.lua
+-- at a kind.
 local function waiting_of(tenant, lane, kind)
   local s = redis.call('HMGET', K.tenant .. tenant, 'q:interactive', 'q:routine', 'd', 'n', 'park', 'mean', 'vt:' .. lane .. ':' .. kind,
     'n:' .. lane .. ':' .. kind)

@@ -1,6 +1,6 @@
 --- @include ring
--- Recounts the windows of the fleet and of each kind from the heartbeats that are fresher than `fresh_ms`, and forgets kinds of which
--- nobody was seen for C.kind_patience. O(workers + kinds).
+-- Recounts the windows of the fleet and of each kind from the heartbeats that are fresher than `fresh_ms`,
+-- and forgets kinds of which nobody was seen for C.kind_patience. O(workers + kinds).
 local function recount_window(now, fresh_ms)
   local sums = {}
   for _, worker in ipairs(redis.call('ZRANGEBYSCORE', K.beats, now - fresh_ms, '+inf')) do
@@ -30,8 +30,8 @@ local function recount_window(now, fresh_ms)
   redis.call('HSET', K.window, 'total', fleet.total, 'interactive', fleet.interactive, 'routine', fleet.routine, unpack(fields))
 end
 
--- A worker of a kind is here. The kind that it was of before goes at once when no other worker is: it says itself that it cannot serve
--- any more what it could.
+-- A worker of a kind is here. The kind that it was of before goes at once when no other worker is: it says
+-- itself that it cannot serve any more what it could.
 local function kind_seen(kind, offers, before, now)
   local is_new = not redis.call('ZSCORE', K.kinds, kind)
   -- The kind of a fleet without workers goes with the first that comes.
