@@ -35,6 +35,17 @@ const says =
     response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(body))
   }
 
+/** What the daemon lists beside `answer`. */
+const listing =
+  (answer: RequestListener, names: () => string[] = () => []): RequestListener =>
+  (request, response) =>
+    request.url?.startsWith('/containers/json') === true
+      ? says(
+          200,
+          names().map((name) => ({ Names: [`/${name}`] })),
+        )(request, response)
+      : answer(request, response)
+
 test('a container that the daemon has removed by itself needs no other call', async () => {
   const { daemon, asked } = await daemonThat(says(200, { StatusCode: 0, Error: null }))
   expect(await endedByItself(daemon, NAME, WITHIN_MS)).toBe(true)
@@ -42,7 +53,7 @@ test('a container that the daemon has removed by itself needs no other call', as
 })
 
 test('a container that is gone already has ended', async () => {
-  const { daemon } = await daemonThat(says(404, { message: `No such container: ${NAME}` }))
+  const { daemon } = await daemonThat(listing(says(404, { message: `No such container: ${NAME}` })))
   expect(await endedByItself(daemon, NAME, WITHIN_MS)).toBe(true)
 })
 
@@ -60,16 +71,28 @@ test('a daemon that says nothing is not waited for', async () => {
 })
 
 test('a container that the daemon removes between its kill from this host and the call for its end was one all the same', async () => {
-  const { daemon } = await daemonThat((request, response) =>
-    request.method === 'GET'
-      ? says(200, { Id: 'f'.repeat(64), State: { Pid: 0 } })(request, response)
-      : says(404, { message: `No such container: ${NAME}` })(request, response),
+  const { daemon } = await daemonThat(
+    listing((request, response) =>
+      request.method === 'GET'
+        ? says(200, { Id: 'f'.repeat(64), State: { Pid: 0 } })(request, response)
+        : says(404, { message: `No such container: ${NAME}` })(request, response),
+    ),
   )
   expect(await destroyContainer(daemon, NAME, { heedsKillLate: true })).toBe(true)
 })
 
 test('a container that was never there was none, however it is ended', async () => {
-  const { daemon } = await daemonThat(says(404, { message: `No such container: ${NAME}` }))
+  const { daemon } = await daemonThat(listing(says(404, { message: `No such container: ${NAME}` })))
   for (const heedsKillLate of [true, false])
     expect(await destroyContainer(daemon, NAME, { heedsKillLate })).toBe(false)
+})
+
+test('a container is not gone before the list of the daemon is without it', async () => {
+  let left = 2
+  const { daemon, asked } = await daemonThat(
+    listing(says(404, { message: `No such container: ${NAME}` }), () => (left-- > 0 ? [NAME] : [])),
+  )
+  expect(await endedByItself(daemon, NAME, WITHIN_MS)).toBe(false)
+  expect(await destroyContainer(daemon, NAME, { heedsKillLate: false })).toBe(false)
+  expect(asked.filter((call) => call.startsWith('GET'))).toHaveLength(3)
 })

@@ -28,7 +28,7 @@ export async function endedByItself(
     )) as { Error?: unknown }
     return failed === undefined || failed === null
   } catch (error) {
-    return statusOf(error) === 404
+    return statusOf(error) === 404 && !(await isListed(daemon, name))
   }
 }
 
@@ -52,8 +52,8 @@ export async function destroyContainer(
       return true
     } catch (error) {
       const status = statusOf(error)
-      if (status === 404) return existed
-      if (status !== 409 && status !== 500) throw error
+      if (status === 404 && !(await isListed(daemon, name))) return existed
+      if (status !== 404 && status !== 409 && status !== 500) throw error
       if (performance.now() > deadline)
         throw new CofferdamError(
           'internal',
@@ -62,8 +62,17 @@ export async function destroyContainer(
             cause: error,
           },
         )
-      existed = true
+      existed = existed || status !== 404
       await sleep(POLL_MS[Math.min(turn, POLL_MS.length - 1)])
     }
   }
+}
+
+/** The daemon no longer finds a container by its name a moment before its list is without it, which others read. */
+async function isListed(daemon: Daemon, name: string): Promise<boolean> {
+  const filters = { name: [`^/${name}$`] }
+  const found = await daemon.call('list', (abortSignal) =>
+    daemon.docker.listContainers({ all: true, filters, abortSignal }),
+  )
+  return found.length > 0
 }
