@@ -178,6 +178,8 @@ describe('docker-compose.yml', () => {
     expect(lifted.map(([name]) => name)).toEqual(REMOTE.map((name) => `double-${name}`))
     for (const [, service] of lifted) {
       expect(service).toMatchObject({ profiles: ['doubles'], network_mode: 'service:worker-doubles' })
+      // Under Docker's own profile bubblewrap may not mount.
+      expect(service.security_opt).toContain('apparmor=unconfined')
       expect(service.ports).toBeUndefined()
     }
     expect(services['worker-doubles'].environment.COFFERDAM_BACKENDS).toBe(REMOTE.join())
