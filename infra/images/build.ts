@@ -1,6 +1,7 @@
 /**
- * Builds the sandbox image of the docker and gvisor backends: `node infra/images/build.ts [--from auto|registry|debian]
- * [--force] [--quiet]`. The tag is a digest of the inputs; when it exists already, only `latest` is pointed at it.
+ * Builds the sandbox image of the docker and gvisor backends: `node infra/images/build.ts [--full]
+ * [--from auto|registry|debian] [--force] [--quiet]`. The tag is a digest of the inputs; when it exists already, only
+ * `latest`, or `full`, is pointed at it.
  *
  *   registry  on python and node images, where they are here or can be pulled (Dockerfile beside this file)
  *   debian    from packages of the host's own apt sources, imported as one layer; needs no registry
@@ -13,14 +14,25 @@ import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { parseArgs } from 'node:util'
+import { imageCommands, imageModules, imageName, type ImageSize } from '@cofferdam/contract'
 import Docker from 'dockerode'
 import { guestDigest, installGuest } from '@cofferdam/guest'
 import { debianSuite, makeDebianRoot, whyNoDebian } from './debian-rootfs.ts'
 import { fetchNpm } from './npm-package.ts'
-import { AGENT_DIRECTORY, AGENT_LABEL, IMAGE_USER, imageTag, REPOSITORY, type Flavour } from './recipe.ts'
+import {
+  AGENT_DIRECTORY,
+  AGENT_LABEL,
+  IMAGE_USER,
+  imageTag,
+  REPOSITORY,
+  SIZE_LABEL,
+  type Flavour,
+} from './recipe.ts'
 import { buildOnRegistry, pullBases } from './registry-image.ts'
 
 export interface BuildOptions {
+  /** Default: slim. */
+  size?: ImageSize
   /** Default: auto. */
   from?: 'auto' | Flavour
   /** Build although the tag exists. */
@@ -33,6 +45,8 @@ export interface BuildOptions {
 
 export interface BuiltImage {
   tag: string
+  /** The other name of it, which always names the newest build. */
+  name: string
   flavour: Flavour
   /** False when the image was there already. */
   built: boolean
@@ -49,13 +63,14 @@ export async function buildSandboxImage(options: BuildOptions = {}): Promise<Bui
       { cause },
     )
   })
-  const inputs = { node: nodeVersion(), suite: await debianSuite() }
+  const { size = 'slim' } = options
+  const inputs = { size, node: nodeVersion(), suite: await debianSuite() }
   const wanted: Flavour[] =
     options.from === undefined || options.from === 'auto' ? ['registry', 'debian'] : [options.from]
   if (options.force !== true)
     for (const flavour of wanted) {
       const tag = imageTag(flavour, inputs)
-      if (await isHere(docker, tag)) return await finish(docker, { tag, flavour, built: false })
+      if (await isHere(docker, tag)) return await finish(docker, size, { tag, flavour, built: false })
     }
 
   const reasons: string[] = []
@@ -71,11 +86,11 @@ export async function buildSandboxImage(options: BuildOptions = {}): Promise<Bui
       const agent = join(scratch, 'agent')
       await installGuest(agent)
       const npm = await fetchNpm(scratch)
-      if (flavour === 'registry') await buildOnRegistry({ docker, tag, scratch })
-      else await importDebian({ docker, tag, scratch, agent, npm, say })
+      if (flavour === 'registry') await buildOnRegistry({ docker, tag, size, scratch })
+      else await importDebian({ docker, tag, size, scratch, agent, npm, say })
     })
-    await verify(docker, tag)
-    return await finish(docker, { tag, flavour, built: true })
+    await verify(docker, tag, size)
+    return await finish(docker, size, { tag, flavour, built: true })
   }
   throw new Error(`The sandbox image cannot be built here.\n  ${reasons.join('\n  ')}`)
 }
@@ -90,6 +105,7 @@ async function whyNot(flavour: Flavour, docker: Docker): Promise<string | null> 
 async function importDebian(build: {
   docker: Docker
   tag: string
+  size: ImageSize
   scratch: string
   agent: string
   npm: string
@@ -100,7 +116,8 @@ async function importDebian(build: {
   const root = join(build.scratch, 'root')
   await mkdir(root, { mode: 0o755 })
   build.say('downloading and unpacking Debian packages')
-  await makeDebianRoot({ root, scratch: build.scratch, agent: build.agent, npm: build.npm, node })
+  const { scratch, agent, npm, size } = build
+  await makeDebianRoot({ root, scratch, agent, npm, node, size })
   build.say('importing')
   // Owned by root and in a fixed order, whoever builds.
   const tar = spawn(
@@ -115,7 +132,7 @@ async function importDebian(build: {
     repo,
     tag: tagName,
     changes: [
-      `LABEL ${AGENT_LABEL}=${guestDigest()}`,
+      `LABEL ${AGENT_LABEL}=${guestDigest()} ${SIZE_LABEL}=${size}`,
       'ENV PATH=/usr/local/bin:/usr/local/sbin:/usr/bin:/usr/sbin:/bin:/sbin',
       'ENV LANG=C.UTF-8',
       `USER ${IMAGE_USER}`,
@@ -136,12 +153,16 @@ function finished(docker: Docker, stream: NodeJS.ReadableStream): Promise<void> 
 }
 
 /** Runs every interpreter and task tool of the image once, as the sandbox does; removes the tag when one of them does not work, so that no run finds it. */
-async function verify(docker: Docker, tag: string): Promise<void> {
+async function verify(docker: Docker, tag: string, size: ImageSize): Promise<void> {
   const script = `
     set -e
     python3 -c 'import ctypes, hashlib, multiprocessing, resource, sqlite3, ssl, zlib'
     node -e 'process.exit(0)'
     bash -c 'awk 1 /dev/null'
+    for command in ${imageCommands(size).join(' ')}; do
+      command -v $command >/dev/null || { echo "$command is not in the image"; exit 1; }
+    done
+    python3 -c 'import ${imageModules(size).join(', ')}'
     python3 -c 'import numpy, pandas; pandas.DataFrame({"a": [1]}).sum(); numpy.linalg.inv(numpy.eye(2))'
     python3 -m pytest --version
     python3 -m pip --version
@@ -169,10 +190,15 @@ async function verify(docker: Docker, tag: string): Promise<void> {
   }
 }
 
-async function finish(docker: Docker, image: Omit<BuiltImage, 'sizeBytes'>): Promise<BuiltImage> {
+async function finish(
+  docker: Docker,
+  size: ImageSize,
+  image: Omit<BuiltImage, 'sizeBytes' | 'name'>,
+): Promise<BuiltImage> {
   const found = docker.getImage(image.tag)
-  await found.tag({ repo: REPOSITORY, tag: 'latest' })
-  return { ...image, sizeBytes: (await found.inspect()).Size }
+  const name = imageName(size)
+  await found.tag({ repo: REPOSITORY, tag: name.slice(REPOSITORY.length + 1) })
+  return { ...image, name, sizeBytes: (await found.inspect()).Size }
 }
 
 async function isHere(docker: Docker, tag: string): Promise<boolean> {
@@ -218,6 +244,7 @@ function nodeVersion(): string {
 async function main(): Promise<void> {
   const { values } = parseArgs({
     options: {
+      full: { type: 'boolean', default: false },
       from: { type: 'string', default: 'auto' },
       force: { type: 'boolean', default: false },
       quiet: { type: 'boolean', default: false },
@@ -227,6 +254,7 @@ async function main(): Promise<void> {
   if (from !== 'auto' && from !== 'registry' && from !== 'debian')
     throw new Error(`--from is "${from}"; expected auto, registry or debian`)
   const image = await buildSandboxImage({
+    size: values.full ? 'full' : 'slim',
     from,
     force: values.force,
     onStep: (line) => {
@@ -235,7 +263,7 @@ async function main(): Promise<void> {
   })
   const what = image.built ? 'built' : 'is here already'
   console.log(
-    `${image.tag} ${what} (${image.flavour}, ${Math.round(image.sizeBytes / 1e6)} MB), also ${REPOSITORY}:latest`,
+    `${image.tag} ${what} (${image.flavour}, ${Math.round(image.sizeBytes / 1e6)} MB), also ${image.name}`,
   )
 }
 

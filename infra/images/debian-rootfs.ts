@@ -3,9 +3,10 @@
  * downloads with the sources, keys and mirror that the host is configured with; dpkg-deb unpacks. Nothing is
  * executed from the packages but their Python, through their own loader, so neither root nor chroot is needed.
  */
+import { existsSync } from 'node:fs'
 import { readdir, readFile, rm, symlink, writeFile, mkdir, cp, chmod, appendFile } from 'node:fs/promises'
 import { dirname, join, relative } from 'node:path'
-import { SURROUNDINGS } from '@cofferdam/contract'
+import { SURROUNDINGS, type ImageSize } from '@cofferdam/contract'
 import { exists, run } from './command.ts'
 import { AGENT_DIRECTORY, DEBIAN_PACKAGES, NSSWITCH } from './recipe.ts'
 
@@ -32,13 +33,14 @@ export async function makeDebianRoot(paths: {
   agent: string
   npm: string
   node: string
+  size: ImageSize
 }): Promise<void> {
-  const { root, scratch } = paths
-  const archives = await downloadPackages(scratch)
+  const { root, scratch, size } = paths
+  const archives = await downloadPackages(scratch, DEBIAN_PACKAGES[size])
   for (const archive of archives) await run('dpkg-deb', ['-x', archive, root])
   await mergeUsr(root)
   await configure(root)
-  await slim(root)
+  await removeUseless(root, size)
   for (const [path, target] of Object.entries(SURROUNDINGS.links)) {
     await mkdir(dirname(join(root, path)), { recursive: true })
     await symlink(target, join(root, path))
@@ -53,7 +55,11 @@ export async function makeDebianRoot(paths: {
   await run('find', [root, '-xdev', '-type', 'f', '-perm', '/6000', '-exec', 'chmod', 'a-s', '{}', '+'])
 }
 
-async function downloadPackages(scratch: string): Promise<string[]> {
+/** scipy depends on a compiler of Python, and that on C++ and its headers: 400 MB, which no program here needs. */
+const OF_COMPILERS =
+  /^(?:[\w.+-]+-dev|binutils[\w.-]*|(?:g\+\+|gcc|cpp)(?:-\d+)?|python3-pythran|lib(?:a|l|t|ub)san\d+)_/
+
+async function downloadPackages(scratch: string, packages: readonly string[]): Promise<string[]> {
   const archives = join(scratch, 'archives')
   const lists = join(scratch, 'lists')
   await mkdir(join(archives, 'partial'), { recursive: true })
@@ -77,7 +83,7 @@ async function downloadPackages(scratch: string): Promise<string[]> {
       ...args,
     ])
   const install = (where: string[]): Promise<string> =>
-    apt(where, '--download-only', '--yes', 'install', ...DEBIAN_PACKAGES)
+    apt(where, '--download-only', '--yes', 'install', ...packages)
   try {
     await install([])
   } catch {
@@ -86,7 +92,7 @@ async function downloadPackages(scratch: string): Promise<string[]> {
     await apt(own, 'update')
     await install(own)
   }
-  const names = (await readdir(archives)).filter((name) => name.endsWith('.deb'))
+  const names = (await readdir(archives)).filter((name) => name.endsWith('.deb') && !OF_COMPILERS.test(name))
   return names.toSorted().map((name) => join(archives, name))
 }
 
@@ -111,7 +117,13 @@ async function configure(root: string): Promise<void> {
   await writeFile(at('etc/group'), 'root:x:0:\nnogroup:x:65534:\n')
   await writeFile(at('etc/nsswitch.conf'), NSSWITCH)
   await writeFile(at('etc/localtime'), await readFile(at('usr/share/zoneinfo/Etc/UTC')))
-  const links = { 'usr/bin/sh': 'dash', 'usr/bin/awk': 'mawk', 'usr/bin/python': 'python3' }
+  const links: Record<string, string> = {
+    'usr/bin/sh': 'dash',
+    'usr/bin/awk': 'mawk',
+    'usr/bin/python': 'python3',
+  }
+  // Debian's own name of it, which a package script links.
+  if (existsSync(at('usr/bin/which.debianutils'))) links['usr/bin/which'] = 'which.debianutils'
   for (const [path, target] of Object.entries(links)) {
     await rm(at(path), { force: true })
     await symlink(target, at(path))
@@ -136,19 +148,19 @@ async function placeNpm(root: string, npm: string): Promise<void> {
     await symlink(`../lib/node_modules/npm/bin/${name}-cli.js`, join(root, 'usr/bin', name))
 }
 
-async function slim(root: string): Promise<void> {
+async function removeUseless(root: string, size: ImageSize): Promise<void> {
   const useless = [
     'usr/share/doc',
     'usr/share/man',
     'usr/share/info',
     'usr/share/locale',
     'usr/share/lintian',
-    'usr/share/perl5',
     'usr/share/debconf',
     'usr/share/gcc',
     'usr/share/zoneinfo/right',
     'usr/share/zoneinfo/posix',
     'usr/share/ca-certificates',
+    'usr/share/unicode',
     'usr/share/bash-completion',
     'usr/share/bug',
     'var',
@@ -163,6 +175,8 @@ async function slim(root: string): Promise<void> {
   for (const name of await readdir(join(root, 'usr/lib')))
     if (name.endsWith('-linux-gnu')) useless.push(`usr/lib/${name}/gconv`)
   useless.push(...(await uselessPython(root)))
+  // Debian's own Perl modules, which git's rarer commands take.
+  if (size === 'slim') useless.push('usr/share/perl5')
   for (const path of useless) await rm(join(root, path), { recursive: true, force: true })
 }
 
@@ -175,7 +189,9 @@ async function uselessPython(root: string): Promise<string[]> {
   for (const name of await readdir(join(root, 'usr/lib')))
     if (/^python3\.\d+$/.test(name)) paths.push(`usr/lib/${name}/EXTERNALLY-MANAGED`)
   const packages = 'usr/lib/python3/dist-packages'
-  for (const name of ['numpy', 'pandas'])
+  for (const name of ['matplotlib', 'numpy', 'pandas', 'scipy'].filter((one) =>
+    existsSync(join(root, packages, one)),
+  ))
     for (const entry of await readdir(join(root, packages, name), { recursive: true, withFileTypes: true }))
       if (entry.isDirectory() && entry.name === 'tests')
         paths.push(join(relative(root, entry.parentPath), entry.name))

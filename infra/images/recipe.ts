@@ -1,8 +1,9 @@
 /** What goes into the sandbox image, and the digest that names it: same inputs, same tag, no second build. */
 import { createHash } from 'node:crypto'
+import type { ImageSize } from '@cofferdam/contract'
 import { guestDigest } from '@cofferdam/guest'
 
-/** Repository of the image; `latest` always names the newest build on this host. */
+/** Repository of both images; `latest` names the newest build of the slim one on this host, `full` that of the other. */
 export const REPOSITORY = 'cofferdam/sandbox'
 
 /** Where the agent lies in the image; libs/backends/src/docker/container-options.ts starts it from here. */
@@ -17,11 +18,14 @@ export const IMAGE_USER = '65534:65534'
 /** Digest of the agent in the image; the docker backend compares it with its own (libs/backends/src/docker/choose-host.ts). */
 export const AGENT_LABEL = 'cofferdam.guest'
 
+/** Which of the two images it is; the docker backend tells what is in it (libs/backends/src/docker/choose-host.ts). */
+export const SIZE_LABEL = 'cofferdam.image'
+
 /** How getaddrinfo(3) finds names. */
 export const NSSWITCH = 'passwd: files\ngroup: files\nhosts: files myhostname dns\n'
 
 /** Raised by hand when the scripts beside this file change what they make. */
-const RECIPE_VERSION = 4
+const RECIPE_VERSION = 5
 
 /** Bases of the registry flavour. */
 export const PYTHON_IMAGE = 'python:3.13-slim'
@@ -35,15 +39,45 @@ export const NPM = {
 } as const
 
 /** What the registry flavour adds to its Python, where the base lacks it. Debian's own versions serve the other flavour. */
-export const PYTHON_PACKAGES = ['numpy==2.3.5', 'pandas==2.3.3', 'pytest==8.4.2'] as const
+export const PYTHON_PACKAGES: Record<ImageSize, readonly string[]> = {
+  slim: ['numpy==2.3.5', 'pandas==2.3.3', 'pytest==8.4.2'],
+  full: [
+    'numpy==2.3.5',
+    'pandas==2.3.3',
+    'pytest==8.4.2',
+    'beautifulsoup4==4.14.2',
+    'lxml==6.0.2',
+    'matplotlib==3.10.7',
+    'openpyxl==3.1.5',
+    'pillow==12.0.0',
+    'pyyaml==6.0.3',
+    'requests==2.32.5',
+    'scipy==1.16.3',
+  ],
+}
+
+/** Debian's names of the commands that only the full image has (ONLY_FULL of the contract); both flavours take them from there. */
+const FULL_TOOLS = [
+  'bc',
+  'curl',
+  'debianutils',
+  'file',
+  'git',
+  'jq',
+  'make',
+  'perl',
+  'procps',
+  'unzip',
+  'zip',
+] as const
 
 /**
  * Packages of the Debian flavour: the interpreters, what shell scripts take for granted, pytest and pip for tasks, numpy
  * and pandas for the preload set `data`, the runtime libraries that node needs,
  * and what resolves localhost and the host name without /etc/hosts, in whose place Docker puts an empty file.
- * Their dependencies follow by apt's own resolution. Not procps: it brings 35 MB of Perl.
+ * Their dependencies follow by apt's own resolution.
  */
-export const DEBIAN_PACKAGES = [
+const SLIM_PACKAGES = [
   'base-files',
   'bash',
   'ca-certificates',
@@ -69,14 +103,34 @@ export const DEBIAN_PACKAGES = [
   'tzdata',
 ] as const
 
+/** Packages of the Debian flavour. */
+export const DEBIAN_PACKAGES: Record<ImageSize, readonly string[]> = {
+  slim: SLIM_PACKAGES,
+  full: [
+    ...SLIM_PACKAGES,
+    ...FULL_TOOLS,
+    'python3-bs4',
+    'python3-lxml',
+    'python3-matplotlib',
+    'python3-openpyxl',
+    'python3-pil',
+    'python3-requests',
+    'python3-scipy',
+    'python3-yaml',
+  ],
+}
+
+/** What the registry flavour installs from its base's Debian. */
+export const toolsOf = (size: ImageSize): readonly string[] => (size === 'full' ? FULL_TOOLS : [])
+
 export type Flavour = 'registry' | 'debian'
 
 /** The image's name with the tag of its inputs. `node` is the version of the copied binary; the registry flavour has its own. */
-export function imageTag(flavour: Flavour, inputs: { node: string; suite: string }): string {
+export function imageTag(flavour: Flavour, inputs: { size: ImageSize; node: string; suite: string }): string {
   const parts =
     flavour === 'registry'
-      ? [PYTHON_IMAGE, NODE_IMAGE, ...PYTHON_PACKAGES]
-      : [inputs.suite, inputs.node, process.arch, ...DEBIAN_PACKAGES]
+      ? [PYTHON_IMAGE, NODE_IMAGE, ...PYTHON_PACKAGES[inputs.size], ...toolsOf(inputs.size)]
+      : [inputs.suite, inputs.node, process.arch, ...DEBIAN_PACKAGES[inputs.size]]
   const hash = createHash('sha256')
   for (const part of [`recipe ${RECIPE_VERSION}`, flavour, NPM.integrity, guestDigest(), ...parts])
     hash.update(part).update('\0')

@@ -3,10 +3,18 @@ import { spawn } from 'node:child_process'
 import { copyFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { SURROUNDINGS } from '@cofferdam/contract'
+import { imageModules, SURROUNDINGS, type ImageSize } from '@cofferdam/contract'
 import { guestDigest } from '@cofferdam/guest'
 import type Docker from 'dockerode'
-import { AGENT_LABEL, NODE_IMAGE, NSSWITCH, PYTHON_IMAGE, PYTHON_PACKAGES } from './recipe.ts'
+import {
+  AGENT_LABEL,
+  NODE_IMAGE,
+  NSSWITCH,
+  PYTHON_IMAGE,
+  PYTHON_PACKAGES,
+  SIZE_LABEL,
+  toolsOf,
+} from './recipe.ts'
 
 // A registry that can be reached begins to answer within a second or two; one that cannot may hang on a silent firewall.
 const FIRST_ANSWER_MS = 8_000
@@ -54,6 +62,7 @@ async function pull(docker: Docker, image: string): Promise<void> {
 export async function buildOnRegistry(build: {
   docker: Docker
   tag: string
+  size: ImageSize
   /** Takes the Dockerfile; holds the guest agent as `agent` and the npm package as `npm`. */
   scratch: string
   /** Default: the bases of recipe.ts. */
@@ -66,11 +75,13 @@ export async function buildOnRegistry(build: {
   const stream = await build.docker.buildImage(context.stdout, {
     t: build.tag,
     forcerm: true,
-    labels: { [AGENT_LABEL]: guestDigest() },
+    labels: { [AGENT_LABEL]: guestDigest(), [SIZE_LABEL]: build.size },
     buildargs: {
       PYTHON_IMAGE: build.bases?.python ?? PYTHON_IMAGE,
       NODE_IMAGE: build.bases?.node ?? NODE_IMAGE,
-      PYTHON_PACKAGES: PYTHON_PACKAGES.join(' '),
+      PYTHON_PACKAGES: PYTHON_PACKAGES[build.size].join(' '),
+      PYTHON_MODULES: imageModules(build.size).join(', '),
+      TOOLS: toolsOf(build.size).join(' '),
       NSSWITCH,
       LINKS: Object.entries(SURROUNDINGS.links)
         .map(([path, target]) => `${path} ${target}`)

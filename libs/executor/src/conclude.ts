@@ -6,6 +6,7 @@ import { describeErrorLine } from './error-line.ts'
 import { failureReason } from './failure-reason.ts'
 import { placeOf, turnOf } from './held-sandbox.ts'
 import type { Output } from './output.ts'
+import { missingHint } from './missing-hint.ts'
 import { networkHint } from './network-hint.ts'
 import { keyOf, type ProgramRun } from './program-run.ts'
 import { NOTHING_SEEN, packageAccess } from './tasks/package-access.ts'
@@ -47,7 +48,7 @@ export async function conclude(
   const facts = { limits, exit, errorLine: describeErrorLine(errorLine), refusal }
   const concluded = task?.conclude(verdict, facts, printed, (text) => output.redact(text)) ?? {
     ...verdict,
-    failureReason: reasonOf(run, failureReason(verdict, facts), verdict, stderr.text, (text) =>
+    failureReason: reasonOf(run, failureReason(verdict, facts), verdict, exit, stderr.text, (text) =>
       output.redact(text),
     ),
   }
@@ -72,17 +73,20 @@ export async function conclude(
   }
 }
 
-/** What the network has to do with it is said after what happened. */
+/** What the network or a missing program has to do with it is said after what happened. */
 function reasonOf(
-  { attempt, parts, egress }: ProgramRun,
+  { attempt, parts, egress, held }: ProgramRun,
   usual: string | null,
   { ending }: Verdict,
+  exit: Exit | null,
   printed: string,
   redact: (text: string) => string,
 ): string | null {
   if (ending !== 'error' || usual === null) return usual
   const seen = packageAccess(parts.egress, egress)?.seen() ?? NOTHING_SEEN
-  const hint = networkHint(attempt.request.network, printed, seen)
+  const hint =
+    networkHint(attempt.request.network, printed, seen) ??
+    missingHint(held.sandbox.ref.backend, exit?.exitCode ?? null, printed)
   return hint === null ? usual : redact(`${usual} ${hint}`).slice(0, BOUNDS.failureReasonLength)
 }
 

@@ -3,18 +3,22 @@
  * tag may move to another build meanwhile), the runtime, and how frames travel. What was chosen by itself is given up
  * when it turns out not to work; what the settings name is not.
  */
-import { CofferdamError } from '@cofferdam/contract'
+import { CofferdamError, IMAGE_SIZES, imageName, type ImageSize } from '@cofferdam/contract'
 import { guestDigest } from '@cofferdam/guest'
 import type { BackendLogger } from '../deps.ts'
 import type { DockerConfig } from './config.ts'
 import { daemonMessage, statusOf, type Daemon } from './daemon.ts'
 import { runtimeKind } from './runtime-kind.ts'
 
-/** What to do about a missing image; our own build script knows every way. */
-export const MISSING_IMAGE_FIX = 'Build it with `npm run image` (infra/images/build.ts).'
+/** What to do about an image that is missing or of another version; our own build script knows every way. */
+export const buildFix = (image?: string): string =>
+  `Build it with \`npm run image${image === imageName('full') ? ' -- --full' : ''}\` (infra/images/build.ts).`
 
 /** Label under which our build script writes the digest of the agent that it put into the image. */
 export const AGENT_LABEL = 'cofferdam.guest'
+
+/** Label under which it writes which of the two images it is. */
+const SIZE_LABEL = 'cofferdam.image'
 
 // crun needs 20 CPU-ms less per container than runc (local-isolation.md §3).
 const PREFERRED_RUNTIME = 'crun'
@@ -65,7 +69,7 @@ export function createHostChoice(daemon: Daemon, config: DockerConfig, logger: B
       if (statusOf(error) !== 404) throw error
       throw new CofferdamError(
         'backend_unavailable',
-        `The image ${config.image} is not on this Docker host. ${MISSING_IMAGE_FIX}`,
+        `The image ${config.image} is not on this Docker host. ${buildFix(config.image)}`,
         { cause: error },
       )
     }
@@ -142,14 +146,20 @@ export const hasAppArmor = ({ SecurityOptions = [] }: RuntimeInfo): boolean =>
 export const automaticRuntime = (info: RuntimeInfo): string | null =>
   hasPreferred(info) && !hasAppArmor(info) ? PREFERRED_RUNTIME : null
 
-/** The image's id and the digest of the agent in it; null for an image that does not say. Throws what the daemon says. */
-export async function inspectImage(
-  daemon: Daemon,
-  image: string,
-  signal?: AbortSignal,
-): Promise<{ id: string; agent: string | null }> {
+/** What the daemon knows of the image; null for what the image does not say. */
+export interface ImageFound {
+  id: string
+  /** Digest of the guest agent in it. */
+  agent: string | null
+  size: ImageSize | null
+}
+
+/** Looks the image up. Throws what the daemon says. */
+export async function inspectImage(daemon: Daemon, image: string, signal?: AbortSignal): Promise<ImageFound> {
   const found = await daemon.call('image inspect', () => daemon.docker.getImage(image).inspect(), signal)
-  return { id: found.Id, agent: found.Config?.Labels?.[AGENT_LABEL] ?? null }
+  const labels = found.Config?.Labels ?? {}
+  const size = IMAGE_SIZES.find((one) => one === labels[SIZE_LABEL]) ?? null
+  return { id: found.Id, agent: labels[AGENT_LABEL] ?? null, size }
 }
 
 /** True for a daemon's refusal that names the runtime: it is registered and cannot be started. */

@@ -30,7 +30,7 @@ const settings = {
     .max(512)
     .default('cofferdam/sandbox:latest')
     .describe(
-      'Image with python3, node, bash and our guest agent; `node infra/images/build.ts` makes this one.',
+      'Image with python3, node, bash and our guest agent; `npm run image` makes this one, and `npm run image -- --full` makes `cofferdam/sandbox:full`, which has much more for programs.',
     ),
   api_timeout_ms: z
     .int()

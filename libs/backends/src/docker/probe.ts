@@ -1,6 +1,13 @@
 /** Can containers run here? Daemon, image, runtime and limits, with what to do about what is missing. */
-import type { Probe } from '@cofferdam/contract'
-import { hasAppArmor, hasPreferred, inspectImage, MISSING_IMAGE_FIX, type HostChoice } from './choose-host.ts'
+import { imageCommands, imageModules, type Probe } from '@cofferdam/contract'
+import {
+  buildFix,
+  hasAppArmor,
+  hasPreferred,
+  inspectImage,
+  type HostChoice,
+  type ImageFound,
+} from './choose-host.ts'
 import type { DockerConfig } from './config.ts'
 import { daemonMessage, statusOf, type Daemon } from './daemon.ts'
 import type { PreloadOffer } from './preload-offer.ts'
@@ -45,19 +52,19 @@ export async function probeDocker(
   const refusal = runtimeRefusal(config.runtime, info)
   if (refusal !== null) return no(refusal.why, refusal.fix)
 
-  let image: { id: string; agent: string | null }
+  let image: ImageFound
   try {
     image = await inspectImage(daemon, config.image, signal)
   } catch (error) {
     signal.throwIfAborted()
     return statusOf(error) === 404
-      ? no(`The image ${config.image} is not on this Docker host.`, MISSING_IMAGE_FIX)
+      ? no(`The image ${config.image} is not on this Docker host.`, buildFix(config.image))
       : no(`The image ${config.image} cannot be looked at: ${daemonMessage(error)}.`, 'See the daemon’s log.')
   }
   if (image.agent !== null && image.agent !== state.host.expectedAgent())
     return no(
       `The image ${config.image} holds another version of the guest agent than this worker speaks to.`,
-      'Run `npm run image`.',
+      buildFix(config.image),
     )
 
   const lacks = [
@@ -81,6 +88,7 @@ export async function probeDocker(
         seccomp ? 'seccomp: our own profile' : 'seccomp: NOT supported by this kernel',
         transportLine(state.host),
         await imageLine(config.image, image, state.host),
+        ...contentsLines(image),
         ...state.offer.refusals(),
       ],
     }
@@ -138,16 +146,21 @@ function transportLine({ transport }: HostChoice): string {
     : 'frames on a unix socket, if the first sandbox reaches it; else on the attach stream'
 }
 
-async function imageLine(
-  name: string,
-  now: { id: string; agent: string | null },
-  host: HostChoice,
-): Promise<string> {
+async function imageLine(name: string, now: ImageFound, host: HostChoice): Promise<string> {
   const { imageId } = await host.chosen()
   const agent = now.agent === null ? ', which does not say which guest agent it holds' : ''
   return imageId === now.id
     ? `image ${name} (${shortId(imageId)})${agent}`
     : `image ${name} as it was at the start (${shortId(imageId)}); restart the worker to use ${shortId(now.id)}`
+}
+
+/** What programs find in one of our two images. What another has is not known. */
+function contentsLines({ size }: ImageFound): string[] {
+  if (size === null) return []
+  const more =
+    size === 'full' ? '' : '; `npm run image -- --full` makes one with git, curl, requests, scipy and more'
+  const commands = ['bash', 'node', 'npm', 'python3', 'pip', ...imageCommands(size)].join(' ')
+  return [`in the ${size} image: ${commands}; Python's ${imageModules(size).join(', ')}${more}`]
 }
 
 const shortId = (id: string): string => id.replace(/^sha256:/, '').slice(0, 12)

@@ -12,7 +12,7 @@ import { createGuestSession } from '@cofferdam/guest'
 import type { BackendLogger } from '../deps.ts'
 import type { SlotSpec } from '../warm/index.ts'
 import { openAttachStream, type AttachStream } from './attach-stream.ts'
-import { blamesRuntime, MISSING_IMAGE_FIX, type HostChoice } from './choose-host.ts'
+import { blamesRuntime, buildFix, type HostChoice } from './choose-host.ts'
 import { containerName, containerOptions, type ContainerSpec } from './container-options.ts'
 import { daemonMessage, statusOf, type Daemon } from './daemon.ts'
 import { destroyContainer, endedByItself } from './destroy-container.ts'
@@ -192,7 +192,7 @@ function explain(error: unknown, spec: SlotSpec, tail: string): CofferdamError {
   if (isImageGone(error))
     return new CofferdamError(
       'backend_unavailable',
-      `The sandbox image is no longer on this Docker host. ${MISSING_IMAGE_FIX}`,
+      `The sandbox image is no longer on this Docker host. ${buildFix()}`,
       { cause: error },
     )
   const said = tail === '' ? {} : { agent_stderr: tail }

@@ -3,10 +3,8 @@
  * own reporters print.
  */
 import type { TestFramework } from '@cofferdam/contract'
+import { COMMAND_NOT_FOUND, NOT_FOUND } from '../missing-hint.ts'
 import { plainText } from './report-draft.ts'
-
-/** Exit code of a shell that did not find a command (POSIX). */
-const NOT_FOUND = 127
 
 /** Toolchains that an image has, or has not; everything else comes with a project's own packages. */
 const OF_THE_IMAGE = new Set([
@@ -41,9 +39,6 @@ export function missingRunner(
 }
 
 function missingName(framework: TestFramework, exitCode: number | null, printed: string): string | null {
-  if (exitCode === NOT_FOUND)
-    // bash says "command not found", or "exec: NAME: not found"; dash, and our tee-report.py, "NAME: not
-    // found".
-    return /(?:^|: )([\w@./+-]{1,100}): (?:command )?not found$/m.exec(printed)?.[1] ?? null
+  if (exitCode === NOT_FOUND) return COMMAND_NOT_FOUND.exec(printed)?.[1] ?? null
   return framework === 'pytest' && /^\S+: No module named '?pytest'?$/m.test(printed) ? 'pytest' : null
 }

@@ -1,0 +1,62 @@
+/** What a program looked for and did not find, read from what shells, Python and Node print, and what to do about it. */
+import { imageName, ONLY_FULL } from '@cofferdam/contract'
+
+/** bash says "command not found", or "exec: NAME: not found"; dash, and our tee-report.py, "NAME: not found". */
+export const COMMAND_NOT_FOUND = /(?:^|: )([\w@./+-]{1,100}): (?:command )?not found$/m
+
+/** Exit code of a shell that did not find a command (POSIX). */
+export const NOT_FOUND = 127
+
+/** Of a program that starts others itself: Python and Node. What has a slash is a file of its own. */
+const NOT_STARTED = [
+  /^FileNotFoundError: \[Errno 2\] No such file or directory: '([\w.+-]{1,100})'$/m,
+  /\bspawn ([\w.+-]{1,100}) ENOENT\b/,
+]
+const NO_PYTHON_MODULE = /^ModuleNotFoundError: No module named '(\w{1,100})[\w.]{0,300}'/m
+/** A path is a file of the program; `node:` is Node's own. */
+const NO_NODE_MODULE = /\bCannot find (?:module|package) '((?![./]|node:)[\w@./-]{1,200})'/
+
+/** The interpreter says it at the end. */
+const TAIL = 4096
+
+/** The worker's own programs run there; everywhere else an image decides. */
+const ON_HOST = new Set(['none', 'process'])
+
+const INSTALL = 'a program of type "install" with the same session adds packages'
+
+/**
+ * Sentences to add to why a program failed; null when it found what it looked for. `printed` is what it wrote to stderr,
+ * `backend` the name of the one that ran it.
+ */
+export function missingHint(backend: string, exitCode: number | null, printed: string): string | null {
+  const tail = printed.slice(-TAIL)
+  const where = ON_HOST.has(backend) ? "on the worker's host" : 'in the image'
+  const command = COMMAND_NOT_FOUND.exec(tail)?.[1]
+  if (command !== undefined && (exitCode === NOT_FOUND || isOfFull(command)))
+    return sentence(command, where, isOfFull(command), null)
+  for (const pattern of NOT_STARTED) {
+    const name = pattern.exec(tail)?.[1]
+    if (name !== undefined && isOfFull(name)) return sentence(name, where, true, null)
+  }
+  const python = NO_PYTHON_MODULE.exec(tail)?.[1]
+  if (python !== undefined) {
+    const packageName = ONLY_FULL.modules[python]
+    const named =
+      packageName === undefined || packageName === python ? python : `${python} (package ${packageName})`
+    return sentence(named, where, packageName !== undefined, INSTALL)
+  }
+  const node = NO_NODE_MODULE.exec(tail)?.[1]
+  return node === undefined ? null : sentence(node, where, false, INSTALL)
+}
+
+const isOfFull = (command: string): boolean => ONLY_FULL.commands.some((name) => name === command)
+
+function sentence(name: string, where: string, isFull: boolean, install: string | null): string {
+  const ways = [
+    ...(isFull && where === 'in the image'
+      ? [`an operator can set the image to ${imageName('full')}, which has it`]
+      : []),
+    ...(install === null ? [] : [install]),
+  ].join('; or ')
+  return `Not ${where}: ${name}.${ways === '' ? '' : ` ${ways.charAt(0).toUpperCase()}${ways.slice(1)}.`}`
+}
