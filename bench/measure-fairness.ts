@@ -63,7 +63,7 @@ async function lightTenant(
   const worker = await startWorker(context)
   const waits: number[] = []
   try {
-    for (let n = 0; n < (context.quick ? 60 : 500); n += 1) {
+    for (let n = 0; n < (context.quick ? 35 : 500); n += 1) {
       const { execution_id } = await queue.producer.put(runOf(tenants.light, 'only', 50), {
         awaitReply: true,
       })
@@ -133,7 +133,7 @@ const runningOf = async (queue: FloodedQueue, tenant: string): Promise<number> =
 /** All have work for the whole time, which begins when all started and ends before the first one has none. */
 async function shares(context: BenchContext, queue: FloodedQueue): Promise<Record<string, Measured>> {
   const { store } = context.fleet
-  const each = context.quick ? 400 : 3000
+  const each = context.quick ? 250 : 3000
   const contests = {
     weight_1_to_4: [
       { tenant: 'one', weight: 1, ms: 20, due: 0.2 },

@@ -58,7 +58,7 @@ export async function measureLeaks(context: BenchContext): Promise<Record<string
 /** Resolves when the executions are over and the survivor's janitor has swept what the victim left. */
 async function runAndSweep(context: BenchContext, backend: string): Promise<void> {
   const redis = connectRedis(context.fleet.redisUrl, 'worker')
-  const runs = context.quick ? 30 : 1000
+  const runs = context.quick ? 20 : 1000
   // Half a minute between two looks of its janitor is longer than all the rest of a quick run here.
   const env: Record<string, string> = context.quick ? { COFFERDAM_SWEEP_MS: '1000' } : {}
   const [survivor, victim] = await Promise.all([

@@ -72,10 +72,10 @@ const FULL_TOOLS = [
 ] as const
 
 /**
- * Packages of the Debian flavour: the interpreters, what shell scripts take for granted, pytest and pip for tasks, numpy
- * and pandas for the preload set `data`, the runtime libraries that node needs,
- * and what resolves localhost and the host name without /etc/hosts, in whose place Docker puts an empty file.
- * Their dependencies follow by apt's own resolution.
+ * Packages of the Debian flavour: the interpreters, what shell scripts take for granted, pytest and pip for
+ * tasks, numpy and pandas for the preload set `data`, the runtime libraries that node needs, the locale
+ * C.UTF-8, and what resolves localhost and the host name without /etc/hosts, in whose place Docker puts an
+ * empty file. Their dependencies follow by apt's own resolution.
  */
 const SLIM_PACKAGES = [
   'base-files',
@@ -88,6 +88,7 @@ const SLIM_PACKAGES = [
   'grep',
   'gzip',
   'libatomic1',
+  'libc-bin',
   'libnss-myhostname',
   'libstdc++6',
   'mawk',

@@ -264,12 +264,12 @@ time.sleep(600)
 `),
   surroundings: () =>
     python(`
-import http.client, http.server, json, os, resource, socket, sys, tempfile, threading, time
+import http.client, http.server, json, locale, os, resource, socket, sys, tempfile, threading, time
 
 def tried(what):
     try:
         return what()
-    except OSError:
+    except (OSError, locale.Error):
         return None
 
 def can_write(folder):
@@ -330,6 +330,7 @@ print(json.dumps({
     'open_files': resource.getrlimit(resource.RLIMIT_NOFILE),
     'threads': threads(100),
     'encoding': sys.stdout.encoding,
+    'locale': tried(lambda: locale.setlocale(locale.LC_ALL, '')),
     'zone': time.tzname[0],
     'home': home,
     'temporary': tempfile.gettempdir(),

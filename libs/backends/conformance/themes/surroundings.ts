@@ -21,6 +21,8 @@ export interface Surroundings {
    */
   threads: number
   encoding: string
+  /** The one that LANG names, as setlocale(3) calls it; null where it is not installed. */
+  locale: string | null
   zone: string
   home: string
   temporary: string
@@ -71,6 +73,7 @@ const OF_THE_TREE: Row[] = [
     ({ writable }) => expect(writable).toEqual({ '/tmp': true, '/var/tmp': true, '/mnt/data': true }),
   ],
   ['the work directory as /mnt/data', ({ data }) => expect(data).toBe('of the work directory')],
+  ['the locale that LANG names', ({ locale }) => expect(locale).toMatch(/^C\.UTF-?8$/i)],
   ['16 MiB of shared memory', ({ shm_bytes: bytes }) => expect(bytes).toBe(SURROUNDINGS.shmBytes)],
 ]
 
