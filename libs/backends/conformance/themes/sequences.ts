@@ -18,7 +18,7 @@ const COMMANDS = ['command', 'install', 'tests'] as const
 type Kind = Language | (typeof COMMANDS)[number]
 
 /** How a program ends after it has said what it found. */
-const ENDINGS = ['returns', 'fails', 'exits', 'closes its output'] as const
+const ENDINGS = ['returns', 'fails', 'exits', 'closes its output', 'holds shared memory'] as const
 type Ending = (typeof ENDINGS)[number]
 
 interface Step {
@@ -37,6 +37,7 @@ const SHELL_ENDINGS: Record<Ending, string> = {
   fails: 'false',
   exits: 'exit 0',
   'closes its output': 'exec 1>&-',
+  'holds shared memory': 'true',
 }
 
 const PYTHON_ENDINGS: Record<Ending, string> = {
@@ -44,6 +45,8 @@ const PYTHON_ENDINGS: Record<Ending, string> = {
   fails: 'raise RuntimeError("no")',
   exits: 'os._exit(0)',
   'closes its output': 'os.close(1)',
+  // A file of /dev/shm without a name, as every lock, queue and pool of processes has.
+  'holds shared memory': 'import multiprocessing; held = multiprocessing.Semaphore()',
 }
 
 const NODE_ENDINGS: Record<Ending, string> = {
@@ -51,6 +54,7 @@ const NODE_ENDINGS: Record<Ending, string> = {
   fails: 'throw new Error("no")',
   exits: 'process.exit(0)',
   'closes its output': `require('node:fs').closeSync(1)`,
+  'holds shared memory': '',
 }
 
 const python = (path: string, ending: Ending): string => `
@@ -147,6 +151,7 @@ const EXAMPLES: Record<SessionScope, Step[]> = {
   files: ends('returns', 'bash', 'python', 'install', 'javascript', 'python', 'tests', 'command'),
   interpreter: [
     ...ends('closes its output', 'bash', 'python', 'javascript'),
+    ...ends('holds shared memory', 'python'),
     ...ends('exits', 'python'),
     ...ends('returns', 'bash', 'javascript', 'python'),
   ],

@@ -48,7 +48,8 @@ class Cell:
             raise WorkError(IO_ERROR, "a program changed the agent's limits or scheduling")
         until = time.monotonic() + SETTLE_S
         while True:
-            wrong = [root.path for root in self.roots if not root.is_fresh(keep != "none" and self.work)]
+            spared = keep != "none" and self.work
+            wrong = [root.path for root in self.roots if not root.is_fresh(spared, keep == "interpreter")]
             wrong += ["System V IPC"] if had_objects and self.objects.left() else []
             if not wrong:
                 return

@@ -25,8 +25,11 @@ class Root:
         # Only a file system of the sandbox's own says something by how full it is: others fill the host's, too.
         self.used = _used(self.fd) if owns_mount else None
 
-    def is_fresh(self, spared):
-        """`spared` is a directory below, or this one, that keeps what is in it; or False."""
+    def is_fresh(self, spared, is_held):
+        """
+        `spared` is a directory below, or this one, that keeps what is in it; or False. `is_held`: an interpreter
+        that is kept may hold files without a name, as locks and queues of multiprocessing are in /dev/shm.
+        """
         found = os.stat(self.path, follow_symlinks=False)
         if (found.st_dev, found.st_ino) != (self.device, self.inode):
             return False  # The program put another directory, or a link, in its place.
@@ -35,7 +38,7 @@ class Root:
         if set(os.listdir(self.fd)) != self.names:
             return False
         holds_spared = spared and spared.startswith(self.path.rstrip("/") + "/")
-        return self.used is None or bool(holds_spared) or _used(self.fd) == self.used
+        return self.used is None or is_held or bool(holds_spared) or _used(self.fd) == self.used
 
     def wipe(self, until):
         if stat.S_IMODE(os.fstat(self.fd).st_mode) != self.mode:
