@@ -75,6 +75,7 @@ const NAMES = [
   'python-gate/cofferdam_watchers.py',
   'python-gate/sitecustomize.py',
   'node-gate/gate.cjs',
+  'node-gate/imports.cjs',
   'node-gate/session.cjs',
   'node-gate/typescript.cjs',
   'bash-gate/session.sh',

@@ -142,6 +142,50 @@ test.each([false, true])('javascript and typescript share their names (cell: %s)
   await stop(agent)
 })
 
+test('javascript and typescript may import as modules do, and later runs see the names', async () => {
+  const { agent, step } = await session('javascript', true)
+  const first = await step(
+    [
+      '// The parts.',
+      "import fs, { existsSync as has, statSync } from 'node:fs'",
+      "import * as path from 'node:path'; import 'node:os'",
+      'import {',
+      '  deepEqual,',
+      '  equal as same,',
+      "} from 'node:assert/strict'",
+      "fs.writeFileSync('d.json', '[7]'); fs.writeFileSync('m.mjs', 'export default 3; export const two = 2')",
+      "console.log(has('d.json'), statSync('d.json').size, path.sep, typeof deepEqual, typeof same)",
+    ].join('\n'),
+  )
+  expect(first).toMatchObject({ stdout: 'true 3 / function function\n', stderr: '', exit: { exitCode: 0 } })
+  const second = await step(
+    "import three, * as m from './m.mjs'\nimport d from './d.json' with { type: 'json' }\nconst six = three * m.two\nconsole.log(six, d, has('nope'))",
+  )
+  expect(second).toMatchObject({ stdout: '6 [ 7 ] false\n', stderr: '' })
+  expect((await step('console.log(six, path.basename("/a/b"))')).stdout).toBe('6 b\n')
+  const broken = await step("import { gone } from 'node:fs'\n\nnull.x")
+  expect(broken.stderr).toContain('<run 4>:3')
+  expect((await step("import x from 'no-such-package'")).stderr).toContain(
+    "Cannot find package 'no-such-package'",
+  )
+  // Text that only looks like one stays as it is.
+  const text = await step("const code = `\nimport a from 'b'\n`\nconsole.log(code.trim(), await 1)")
+  expect(text.stdout).toBe("import a from 'b' 1\n")
+  const typed = await agent.run(
+    {
+      type: 'script',
+      language: 'typescript',
+      source:
+        "import type { Stats } from 'node:fs'\nimport { statSync as look, type BigIntStats } from 'node:fs'\nconst s: Stats | BigIntStats = look('.')\nconsole.log(s.isDirectory())",
+    },
+    {},
+    {},
+    KEEP,
+  )
+  expect(typed).toMatchObject({ stdout: 'true\n', stderr: '' })
+  await stop(agent)
+})
+
 test.each([false, true])('bash is the same shell (cell: %s)', async (cell) => {
   const { agent, step } = await session('bash', cell)
   expect(await step('x=1; f() { echo "f $x $1"; }; mkdir d; cd d; false')).toMatchObject({

@@ -9,6 +9,7 @@ const path = require('node:path')
 const vm = require('node:vm')
 const { createRequire } = require('node:module')
 const { inspect } = require('node:util')
+const { withoutImports } = require('./imports.cjs')
 
 /** Takes the process over: `gate` has the control pipes, the encoder of values and the TypeScript transformer. */
 function serve(gate) {
@@ -32,6 +33,7 @@ function serve(gate) {
     fail(error)
   })
   process.on('beforeExit', next)
+  keepOwnWarning()
   next()
 
   function next() {
@@ -102,6 +104,16 @@ function serve(gate) {
   }
 }
 
+/** At the first import() Node warns, once, of an option that this file chose and no program can leave out. */
+function keepOwnWarning() {
+  const { emitWarning } = process
+  process.emitWarning = (warning, ...rest) => {
+    if (!String(warning).startsWith('vm.USE_MAIN_CONTEXT_DEFAULT_LOADER '))
+      return emitWarning(warning, ...rest)
+    process.emitWarning = emitWarning
+  }
+}
+
 /**
  * Hears that a program ended one of its outputs, which Node.js hides afterwards: the stream then says that it
  * can be written, and every write fails. The stream itself is still made when the program first asks for it.
@@ -168,10 +180,10 @@ function evaluate(source, filename) {
       value: new vm.Script(source, options).runInThisContext({ breakOnSigint: false }),
     }
   } catch (error) {
-    if (!(error instanceof SyntaxError) || !/\bawait\b/.test(source)) throw error
-    const hoisted = awaitable(source)
-    if (hoisted === null) throw error
-    const script = compiled(hoisted, options)
+    if (!(error instanceof SyntaxError)) throw error
+    const imported = withoutImports(source)
+    if (imported === null && !/\bawait\b/.test(source)) throw error
+    const script = compiled(awaitable(imported ?? source), options)
     if (script === null) throw error
     return { isPromise: true, value: script.runInThisContext() }
   }

@@ -251,7 +251,14 @@ function ours(name) {
 /** One source for the interpreter that a session keeps, whose imports are not ours to follow. */
 function stripped(source, filename) {
   const none = { keepsImports: true, options: {} }
-  return translated(source, filename, 'commonjs', none) ?? require('node:module').stripTypeScriptTypes(source)
+  const code = translated(source, filename, 'commonjs', none)
+  if (code !== null) return code
+  try {
+    // Node's own function is the same, but warns on stderr that it is experimental.
+    return ours('./amaro.cjs').transformSync(source, { mode: 'strip-only', filename }).code
+  } catch {
+    return require('node:module').stripTypeScriptTypes(source)
+  }
 }
 
 module.exports = { install, stripped }
