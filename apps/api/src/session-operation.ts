@@ -7,6 +7,7 @@ import {
   executionRequestSchema,
   isErrorCode,
   nameSchema,
+  sessionKeySchema,
   type Accepted,
   type ErrorCode,
   type ExecutionRequestInput,
@@ -25,7 +26,7 @@ const WAIT_MS = 25_000
 /** Nothing runs: what the worker's memory budget counts for it is the smallest limit. */
 const MEMORY_MIB = 16
 
-export const sessionParams = z.strictObject({ backend: nameSchema, key: nameSchema })
+export const sessionParams = z.strictObject({ backend: nameSchema, key: sessionKeySchema })
 
 export const sessionQuery = z.strictObject({
   tenant_id: nameSchema

@@ -39,7 +39,6 @@ describe('executionRequestSchema', () => {
       network: 'none',
       environment: 'default-public',
       backend: 'auto',
-      reuse: 'job',
       lane: 'interactive',
       priority: 5,
       on_cap: 'reject',

@@ -7,6 +7,7 @@ import { utf8 } from './bounded-text.ts'
 import { isolationSchema } from './isolation.ts'
 import { BOUNDS, DEFAULT_LIMITS, MAX_LIMITS } from './limits.ts'
 import { pathSchema, programSchema, type FileOperation } from './program.ts'
+import { isRunSessionKey, sessionKeySchema } from './session-key.ts'
 import { CONFLICT_POLICIES, syncRuleSchema } from './workspace.ts'
 
 /** Tenants, agents, users, runs, tool calls and templates are named upstream: any UUID or slug fits. */
@@ -191,7 +192,7 @@ export const executionRequestSchema = z
     artifacts: z.array(z.string().min(1).max(BOUNDS.pathLength)).max(BOUNDS.artifactGlobs).optional(),
     session: z
       .strictObject({
-        key: nameSchema,
+        key: sessionKeySchema,
         scope: z.enum(SESSION_SCOPES).default('files'),
         idle_ms: z.int().min(1000).max(3_600_000).optional(),
         /**
@@ -206,7 +207,8 @@ export const executionRequestSchema = z
     environment: environmentSchema.default('default-public'),
     backend: z.string().min(1).max(64).default('auto'),
     min_isolation: isolationSchema.optional(),
-    reuse: z.enum(['job', 'session', 'tenant']).default('job'),
+    /** `job` when left out, or the session of the run where the tenant's policy says `run_sessions`. */
+    reuse: z.enum(['job', 'session', 'tenant']).optional(),
     preload: z.string().max(64).optional(),
     lane: z.enum(['interactive', 'routine']).default('interactive'),
     priority: z.int().min(0).max(9).default(5),
@@ -231,6 +233,10 @@ export const executionRequestSchema = z
     path: ['session'],
     message: 'expected session: { key } with reuse "session"',
   })
+  .refine((r) => r.program.type === 'files' || !isRunSessionKey(r.session?.key ?? ''), {
+    path: ['session', 'key'],
+    message: 'expected a key without "run:"; an execution gets the session of its run by run_id alone',
+  })
   .refine((r) => r.program.type !== 'files' || r.session !== undefined, {
     path: ['session'],
     message: 'expected session: { key } with a program of type "files"',
@@ -251,8 +257,10 @@ export const executionRequestSchema = z
 const needsPath = (op: FileOperation): boolean => op === 'read' || op === 'remove'
 
 /** The reuse scope that a request really has: naming a session is asking for it. */
-export const reuseOf = (request: Pick<ExecutionRequest, 'reuse' | 'session'>): ExecutionRequest['reuse'] =>
-  request.session === undefined ? request.reuse : 'session'
+export const reuseOf = (
+  request: Pick<ExecutionRequest, 'reuse' | 'session'>,
+): NonNullable<ExecutionRequest['reuse']> =>
+  request.session === undefined ? (request.reuse ?? 'job') : 'session'
 
 /** The preload set that a request names; null for none. */
 export const preloadOf = ({ preload }: Pick<ExecutionRequest, 'preload'>): string | null =>

@@ -2,7 +2,8 @@
  * Every key and channel of the queue. All share the hash tag `{cofferdam}`, so any script may touch any of them
  * on Redis Cluster. Lua sees the same names as table `K` (scripts.ts).
  *
- * Tenants, agents and ids never contain `:` (contract nameSchema), so composed names are unambiguous.
+ * Tenants, agents and ids never contain `:` (contract nameSchema), so composed names are unambiguous. Keys of
+ * sessions may (contract sessionKeySchema): they come last.
  * BullMQ's own keys are `{cofferdam}:<lane>:…`.
  */
 import type { ExecutionRequest } from '@cofferdam/contract'
@@ -35,6 +36,8 @@ export const KEYS = {
   tenant: at('t:'),
   /** hash: tenant → `weight|concurrency|max_queued`, empty where the default holds. */
   limits: at('limits'),
+  /** set: tenants whose executions share the session of their run. */
+  runSessions: at('run-sessions'),
   /**
    * `<class>:<tenant>:<agent>` → zset of ids in order of start. A class is a lane and what tells kinds of
    * workers apart (lua/include/kinds.lua).

@@ -56,6 +56,7 @@ import { readEvents } from './live-events.ts'
 import { readStats, type QueueStats } from './queue-stats.ts'
 import { createReplies } from './replies.ts'
 import { dehydrate, hydrate, storeBlobs } from './request-blobs.ts'
+import { placed, withReuse, writeRunSessions } from './run-sessions.ts'
 import { list, numberOrNull, run, runCoded, SCRIPTS, text, type Reply } from './scripts.ts'
 import { createServerLife } from './server-life.ts'
 
@@ -90,7 +91,7 @@ export interface LivePage {
 
 export interface Producer extends AsyncDisposable {
   /**
-   * Accepts an execution durably. With `awaitReply` a following `wait` needs no round trip of its own.
+   * Accepts an execution durably, in the session of its run where its tenant has that. With `awaitReply` a following `wait` needs no round trip of its own.
    * Throws queue_full (details: queued, limit, and room_in_ms, the forecast, null when unknown), idempotency_conflict (details: execution_id), queue_unavailable
    * (nothing was accepted, unless the connection broke in between: use an idempotency key to repeat safely).
    */
@@ -114,6 +115,8 @@ export interface Producer extends AsyncDisposable {
   stats(): Promise<QueueStats>
   /** Holds from the next pick on, in the whole fleet. */
   setTenantLimits(tenantId: string, limits: TenantQueueLimits): Promise<void>
+  /** Whether executions of a tenant share the session of their run; holds for those put from now on. */
+  setRunSessions(tenantId: string, shares: boolean): Promise<void>
 }
 
 /** Executions that `live` returns at most. */
@@ -136,11 +139,12 @@ export function createProducer({
   const tails = createEventTails(redis, producerId)
 
   async function put(
-    request: ExecutionRequest,
+    asked: ExecutionRequest,
     traceparent: string | null,
     awaitReply: boolean,
   ): Promise<Accepted> {
     const id = newId()
+    const request = await placed(redis, asked)
     const { json, blobs } = dehydrate(request)
     const idempotency = idempotencyName(request)
     await storeBlobs(redis, blobs)
@@ -156,7 +160,8 @@ export function createProducer({
       json,
       traceparent ?? '',
       idempotency,
-      idempotency === '' ? '' : bodyHash(request),
+      // Of what was asked: the policy may change before the same request is sent again.
+      idempotency === '' ? '' : bodyHash(withReuse(asked)),
       awaitReply ? replies.channel : '',
       request.session?.key ?? '',
       request.callback_url ?? '',
@@ -245,6 +250,7 @@ export function createProducer({
         run(redis, SCRIPTS.limits, KEYS.window, [tenantId, weight, concurrency ?? '', max_queued ?? '']),
       )
     },
+    setRunSessions: (tenantId, shares) => guard(() => writeRunSessions(redis, tenantId, shares)),
     async [Symbol.asyncDispose]() {
       tails.close()
       await replies.close()

@@ -1,7 +1,8 @@
 /**
  * Every key of the registry. The keys of one script share a tenant's hash tag, so the scripts are valid on Redis Cluster;
- * when a session is due stands under the fleet's tag, because a reaper looks over all tenants. Names of tenants, backends
- * and sessions hold neither braces nor colons (contract: nameSchema), so members never collide.
+ * when a session is due stands under the fleet's tag, because a reaper looks over all tenants. Names of tenants
+ * and backends hold neither braces nor colons (contract: nameSchema), and the key of a session comes last, so
+ * members never collide.
  */
 import type { SessionName } from '@cofferdam/contract'
 

@@ -3,6 +3,7 @@ import {
   acceptedSchema,
   executionIdSchema,
   nameSchema,
+  sessionKeySchema,
   SESSION_SCOPES,
   type SessionInfo,
 } from '@cofferdam/contract'
@@ -23,7 +24,7 @@ const time = z.iso.datetime()
 const sessionSchema = z.strictObject({
   tenant_id: nameSchema,
   backend: nameSchema,
-  key: nameSchema,
+  key: sessionKeySchema,
   session_id: z.string(),
   scope: z.enum(SESSION_SCOPES),
   state: z.enum(['idle', 'running']),

@@ -1,0 +1,21 @@
+/** Keys of sessions: names that callers choose, and the keys of the sessions that runs are given. */
+import { z } from 'zod'
+
+/** Names hold no colon (nameSchema): no caller can choose such a key, and no two agents or runs share one. */
+const OF_A_RUN = 'run:'
+
+export const sessionKeySchema = z
+  .string()
+  .regex(
+    /^(run:[A-Za-z0-9][A-Za-z0-9_.@-]{0,127}:)?[A-Za-z0-9][A-Za-z0-9_.@-]{0,127}$/,
+    'expected 1-128 letters, digits or _ . @ -, starting with a letter or digit, or run:AGENT_ID:RUN_ID',
+  )
+
+/**
+ * The key of a run's session. The agent is part of it: agents of one run may be bound to different templates,
+ * and the files of the stricter one must not reach the other.
+ */
+export const runSessionKey = (agentId: string, runId: string): string => `${OF_A_RUN}${agentId}:${runId}`
+
+/** Whether a key is that of a run's session. */
+export const isRunSessionKey = (key: string): boolean => key.startsWith(OF_A_RUN)

@@ -1,0 +1,154 @@
+/** Executions that get the session of their run without asking: which ones, in which order, and where. */
+import type { Accepted, ExecutionId, ExecutionRequest, WorkerId } from '@cofferdam/contract'
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
+import type { Producer, Taken } from '../src/index.ts'
+import { endWith, requestOf } from './fixtures.ts'
+import { startBench, type Bench } from './support.ts'
+
+let bench: Bench
+beforeAll(async () => {
+  bench = await startBench()
+})
+afterEach(() => bench.clear())
+afterAll(() => bench[Symbol.asyncDispose]())
+
+interface Ran {
+  worker: string
+  id: ExecutionId
+  key: string | undefined
+}
+
+/** Consumers that note what they ran. */
+function startConsumers(
+  names: string[],
+  ran: Ran[] = [],
+  end: (taken: Taken) => Promise<void> = endWith('ok'),
+) {
+  const seen: ExecutionRequest[] = []
+  for (const name of names)
+    bench.consumer({
+      workerId: `wrk_0123456789ab_${name}` as WorkerId,
+      async process(taken) {
+        seen.push(taken.request)
+        ran.push({ worker: name, id: taken.executionId, key: taken.request.session?.key })
+        await end(taken)
+      },
+    })
+  return seen
+}
+
+const ended = async (producer: Producer, accepted: readonly Accepted[]) => {
+  for (const { execution_id } of accepted)
+    expect(await producer.wait(execution_id, { timeoutMs: 60_000 })).not.toBeNull()
+}
+
+describe('a tenant whose runs have sessions', () => {
+  it('gives the session of its run to what names a run alone, and leaves everything else as it is', async () => {
+    const producer = bench.producer()
+    await producer.setRunSessions('acme', true)
+    const seen = startConsumers(['a'])
+    const asked = [
+      requestOf({ run_id: 'r' }),
+      requestOf({ run_id: 'r', agent_id: 'other' }),
+      requestOf({ run_id: 'r', session: { key: 'r' } }),
+      requestOf({ run_id: 'r', session: { key: 'r', scope: 'interpreter' }, reuse: 'session' }),
+      requestOf({ run_id: 'r', reuse: 'job' }),
+      requestOf({ run_id: 'r', reuse: 'tenant' }),
+      requestOf({}),
+      requestOf({ run_id: 'r', tenant_id: 'globex' }),
+    ]
+    for (const request of asked) await ended(producer, [await producer.put(request)])
+    const found = seen.map(({ session, reuse }) => [session?.key ?? null, session?.scope ?? null, reuse])
+    expect(found).toEqual([
+      ['run:agent-1:r', 'files', 'job'],
+      ['run:other:r', 'files', 'job'],
+      ['r', 'files', 'job'],
+      ['r', 'interpreter', 'session'],
+      [null, null, 'job'],
+      [null, null, 'tenant'],
+      [null, null, 'job'],
+      [null, null, 'job'],
+    ])
+  })
+
+  it('stops to do so when that is switched off', async () => {
+    const producer = bench.producer()
+    const seen = startConsumers(['a'])
+    for (const shares of [true, false, true]) {
+      await bench.producer().setRunSessions('acme', shares)
+      await ended(producer, [await producer.put(requestOf({ run_id: 'r' }))])
+      expect(seen.at(-1)?.session?.key).toBe(shares ? 'run:agent-1:r' : undefined)
+    }
+  })
+
+  it('answers a request that is sent again with the first execution, whatever the policy says by then', async () => {
+    const producer = bench.producer()
+    const asked = requestOf({ run_id: 'r', idempotency_key: 'once' })
+    const first = await producer.put(asked)
+    await producer.setRunSessions('acme', true)
+    const again = await producer.put(asked)
+    expect(again).toMatchObject({ execution_id: first.execution_id, deduplicated: true })
+    // As older versions wrote it, which filled in the reuse scope.
+    const older = await producer.put({ ...asked, reuse: 'job' })
+    expect(older).toMatchObject({ execution_id: first.execution_id, deduplicated: true })
+    await expect(producer.put({ ...asked, stdin: 'other' })).rejects.toMatchObject({
+      code: 'idempotency_conflict',
+    })
+  })
+})
+
+/** Numbers that look random and are the same each time. */
+function* numbers(seed: number): Generator<number, never> {
+  let state = seed
+  for (;;) {
+    state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0
+    yield state >>> 8
+  }
+}
+
+describe('any mixture of calls', () => {
+  it.each([1, 2, 3])(
+    'runs each run of each agent in order, one at a time, on one worker (seed %i)',
+    async (seed) => {
+      const producer = bench.producer()
+      await producer.setRunSessions('acme', true)
+      const next = numbers(seed)
+      const one = <T>(of: readonly T[]): T => of[next.next().value % of.length]!
+      const ran: Ran[] = []
+      const inside = new Map<string, number>()
+      let overlaps = 0
+      startConsumers(['a', 'b', 'c'], ran, async (taken) => {
+        const key = taken.request.session?.key
+        if (key !== undefined) {
+          inside.set(key, (inside.get(key) ?? 0) + 1)
+          if (inside.get(key)! > 1) overlaps += 1
+        }
+        await new Promise((resolve) => setImmediate(resolve))
+        if (key !== undefined) inside.set(key, inside.get(key)! - 1)
+        // What a cap refuses ends where it has its turn, too.
+        await endWith(taken.request.user_id === 'capped' ? 'cap_exceeded' : 'ok')(taken)
+      })
+      const accepted: Accepted[] = []
+      const expected = new Map<string, ExecutionId[]>()
+      for (let n = 0; n < 60; n += 1) {
+        const agent_id = one(['a1', 'a2'])
+        const run_id = one(['r1', 'r2'])
+        const own = one([{}, {}, {}, { session: { key: run_id } }, { reuse: 'job' as const }])
+        const user_id = one(['capped', 'user', 'user'])
+        const priority = next.next().value % 10
+        const put = await producer.put(requestOf({ agent_id, run_id, user_id, priority, ...own }))
+        accepted.push(put)
+        const key = 'reuse' in own ? null : 'session' in own ? run_id : `run:${agent_id}:${run_id}`
+        if (key !== null) expected.set(key, [...(expected.get(key) ?? []), put.execution_id])
+      }
+      await ended(producer, accepted)
+      expect(overlaps).toBe(0)
+      for (const [key, ids] of expected) {
+        const inIt = ran.filter((one) => one.key === key)
+        expect(inIt.map(({ id }) => id)).toEqual(ids)
+        expect(new Set(inIt.map(({ worker }) => worker)).size).toBe(1)
+      }
+      expect(ran).toHaveLength(60)
+    },
+  )
+})
