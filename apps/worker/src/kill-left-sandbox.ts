@@ -3,7 +3,7 @@
  * attaches to is not its own: another execution may be in it by now, whose program must not die of this, and what earlier ones
  * left in it is to stay. Its entry says whose turn it is.
  *
- *   of no session, or of one that a worker alone reaches ─► killed
+ *   of no session, outside of it, or of one that a worker alone reaches ─► killed
  *   at rest: its turn had ended, only its outcome was not told ─► left
  *   in another's turn, or held by another worker, who finds a turn without an end and ends it ─► left
  *   in its turn, held by the vanished owner ─► killed
@@ -16,13 +16,13 @@ import type { WorkerDeps } from './worker-deps.ts'
 /** Throws what backend and registry throw. */
 export async function killLeftSandbox(
   taken: Pick<Taken, 'executionId' | 'request' | 'signal'>,
-  { ref, worker }: Pick<Interrupted, 'ref' | 'worker'>,
+  { ref, worker, ownSandbox = false }: Pick<Interrupted, 'ref' | 'worker' | 'ownSandbox'>,
   deps: Pick<WorkerDeps, 'backends' | 'sessions' | 'workerId'>,
 ): Promise<void> {
   // A backend that this worker has not got is swept by the janitor of one that has.
   const backend = ref === null ? undefined : deps.backends.get(ref.backend)
   if (ref === null || backend === undefined) return
-  const session = await sharedSession(taken, backend, deps)
+  const session = ownSandbox ? null : await sharedSession(taken, backend, deps)
   if (session === null) await backend.kill(ref)
   else if (session.turn !== taken.executionId) return
   else if (session.holder === worker) await backend.kill(ref)

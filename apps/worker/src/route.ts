@@ -3,7 +3,16 @@
  * serve, but knows the request only: a tenant's policy may ask for stronger isolation, and what no worker of
  * the fleet has is given to any, to be refused.
  */
-import { meetsNeed, needOf, offerOf, type Offer, type TenantPolicy } from '@cofferdam/contract'
+import {
+  hasRunSession,
+  meetsNeed,
+  needOf,
+  offerOf,
+  withoutSession,
+  type ExecutionRequest,
+  type Offer,
+  type TenantPolicy,
+} from '@cofferdam/contract'
 import type { BackendReport, MemoryBudget } from '@cofferdam/executor'
 import type { Taken } from '@cofferdam/queue'
 import type { WorkerDeps } from './worker-deps.ts'
@@ -29,7 +38,14 @@ export function createOffers(
  * it is carried on here, and refused with the reason. Not charged yet.
  */
 export async function leftForAnother(taken: Taken, tenant: TenantPolicy, deps: WorkerDeps): Promise<boolean> {
-  const need = needOf(taken.request, tenant.min_isolation)
-  if (deps.offers().some((offer) => meetsNeed(offer, need))) return false
-  return await taken.route(need)
+  for (const request of waysToRun(taken.request)) {
+    const need = needOf(request, tenant.min_isolation)
+    if (deps.offers().some((offer) => meetsNeed(offer, need))) return false
+    if (await taken.route(need)) return true
+  }
+  return false
 }
+
+/** The session of its run is what it can do without; what asked for a session has no other way. */
+const waysToRun = (request: ExecutionRequest): ExecutionRequest[] =>
+  hasRunSession(request) ? [request, withoutSession(request)] : [request]

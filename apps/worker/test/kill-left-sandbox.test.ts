@@ -55,7 +55,11 @@ async function hold(key: string, holder: WorkerId, turn: ExecutionId | null = ex
 }
 
 /** True when the sandbox was killed; `while_` sees the session at that moment. */
-async function isKilled(key: string | null, while_: () => Promise<void> = async () => {}): Promise<boolean> {
+async function isKilled(
+  key: string | null,
+  while_: () => Promise<void> = async () => {},
+  mark: { ownSandbox?: boolean } = {},
+): Promise<boolean> {
   let killed = false
   const backend: Backend = Object.assign(createFakeBackend({}, 'vendor'), {
     kill: async () => {
@@ -72,7 +76,7 @@ async function isKilled(key: string | null, while_: () => Promise<void> = async 
   const backends = new Map([['vendor', backend]])
   await killLeftSandbox(
     { executionId, request, signal },
-    { ref, worker: vanished },
+    { ref, worker: vanished, ...mark },
     { backends, sessions, workerId: self },
   )
   return killed
@@ -80,6 +84,14 @@ async function isKilled(key: string | null, while_: () => Promise<void> = async 
 
 it('is its own sandbox, whether it was of no session or of one that is known no more', async () => {
   expect([await isKilled(null), await isKilled('never-kept')]).toEqual([true, true])
+})
+
+it('is the sandbox of its own in which it ran outside of its session, whatever goes on there', async () => {
+  await using _turn = await hold('left', newWorkerId('0123456789ab'), newExecutionId())
+  expect([await isKilled('left'), await isKilled('left', undefined, { ownSandbox: true })]).toEqual([
+    false,
+    true,
+  ])
 })
 
 it('is a session that the vanished owner still holds in its turn', async () => {

@@ -31,8 +31,11 @@ export interface Attempt {
   traceparent: string | null
   /** Asked before a backend is: why this attempt may not use it, in public words; null, or left out, when it may. */
   refusesBackend?: (backend: string) => Promise<string | null>
-  /** The point of no return: awaited before the program is handed over. */
-  onBegin(ref: SandboxRef, place: { backend: string; isolation: string }): Promise<void>
+  /**
+   * The point of no return: awaited before the program is handed over. `ownSandbox` where the request names a
+   * session and runs outside of it.
+   */
+  onBegin(ref: SandboxRef, place: { backend: string; isolation: string; ownSandbox?: boolean }): Promise<void>
   /**
    * The program was handed over to its sandbox, or showed by what it did that it was. Called once, after
    * `onBegin`. What it throws is ignored.

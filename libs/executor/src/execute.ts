@@ -6,7 +6,7 @@
  * Before `onBegin` resolves nothing of the user has run: every failure is a provisioning ending and may be retried.
  * After it the program counts as begun, whatever happens. The sandbox and its memory are given back on every path.
  */
-import { reuseOf, type Outcome } from '@cofferdam/contract'
+import { hasRunSession, reuseOf, type Outcome } from '@cofferdam/contract'
 import type { ExecutionEgress } from '@cofferdam/egress'
 import { acquireSandbox } from './acquire-sandbox.ts'
 import type { Attempt, ExecutorParts } from './attempt.ts'
@@ -22,6 +22,7 @@ import type { MemoryLease } from './memory-budget.ts'
 import { prepareSandbox } from './prepare-sandbox.ts'
 import { compileRules } from './redaction-rules.ts'
 import { runProgram } from './run-program.ts'
+import { inRunSessionIfItCan, leftRunSession } from './run-session.ts'
 import { specOf } from './sandbox-spec.ts'
 import { selectBackends, type Rejection } from './select-backend.ts'
 import { ATTRIBUTE, EVENT, SPAN, startAttemptSpans, type AttemptSpans } from './spans.ts'
@@ -63,14 +64,17 @@ export async function execute(
     const wayOut = openWayOut(parts.egress, request, tenant, signal)
     await using egress = wayOut.egress
     using memory = await parts.memory.acquire(hostMemory(parts, request), signal)
-    await using held = await acquire(starting, wayOut, memory)
+    await using held = hasRunSession(request)
+      ? await inRunSessionIfItCan(attempt, (asked) => acquire(starting, asked, wayOut, memory))
+      : await acquire(starting, attempt, wayOut, memory)
     spans.run.setAttributes(attributesOf(held))
     if (request.program.type === 'files')
       return { ...(await onFiles(parts, attempt, held, request.program)), ...around(reached) }
     const task = await prepare(starting, held, egress)
     signal.throwIfAborted()
     const { ref, isolation } = held.sandbox
-    await attempt.onBegin(ref, { backend: ref.backend, isolation })
+    const own = leftRunSession(request, held.sandbox) ? { ownSandbox: true } : {}
+    await attempt.onBegin(ref, { backend: ref.backend, isolation, ...own })
     reached.began = true
     const rules = compileRules(tenant.redact, request.env ?? {})
     const outcome = {
@@ -78,7 +82,7 @@ export async function execute(
       ...around(reached),
     }
     onOutcome(outcome)
-    await untilAnswered(parts, attempt)
+    await untilAnswered(parts, attempt, held)
     return outcome
   } catch (error) {
     return endedEarly(parts, attempt, reached, error)
@@ -87,7 +91,8 @@ export async function execute(
 
 /** A sandbox on the first backend that can; throws a provisioning failure when none is left. */
 async function acquire(
-  { parts, attempt, spans, reached }: Starting,
+  { parts, spans, reached }: Omit<Starting, 'attempt'>,
+  attempt: Attempt,
   wayOut: WayOut,
   memory: MemoryLease,
 ): Promise<HeldSandbox> {
@@ -174,8 +179,12 @@ async function onFiles(
  * The end of a single-use sandbox costs CPU in daemon and kernel that the answer is just made with (docker: 13 of 20 ms, measured).
  * A cell is cleaned at once, for its next execution may be waiting.
  */
-async function untilAnswered(parts: ExecutorParts, { request, answered }: Attempt): Promise<void> {
-  if (answered !== undefined && reuseOf(request) === 'job')
+async function untilAnswered(
+  parts: ExecutorParts,
+  { request, answered }: Attempt,
+  { sandbox }: HeldSandbox,
+): Promise<void> {
+  if (answered !== undefined && (reuseOf(request) === 'job' || leftRunSession(request, sandbox)))
     await settlesWithin(parts.clock, ANSWER_FIRST_MS, answered)
 }
 

@@ -7,6 +7,8 @@ export interface Place {
   isolation: string
   /** When admission charged the attempt, so that its audit row can say so after a crash; null when not charged. */
   chargedAtMs?: number | null
+  /** True when it runs in a sandbox of its own although its request names a session. */
+  ownSandbox?: boolean
 }
 
 /** What `begin` recorded for whoever takes the execution after a crash. */
@@ -24,6 +26,8 @@ export interface Interrupted {
    * nothing shows it.
    */
   handedOver: boolean
+  /** As in `Place`. */
+  ownSandbox?: boolean
 }
 
 /** The mark of a take, as JSON. */
@@ -31,18 +35,16 @@ export function markOf(
   { attempt, fence, takenAtMs: startedAtMs }: { attempt: number; fence: number; takenAtMs: number },
   worker: WorkerId,
   ref: SandboxRef,
-  { backend, isolation, chargedAtMs = null }: Place,
+  { backend, isolation, chargedAtMs = null, ownSandbox = false }: Place,
 ): string {
-  return JSON.stringify({ attempt, fence, worker, ref, backend, isolation, chargedAtMs, startedAtMs })
+  const own = ownSandbox ? { ownSandbox } : {}
+  return JSON.stringify({ attempt, fence, worker, ref, backend, isolation, chargedAtMs, startedAtMs, ...own })
 }
 
 /** What a take tells of a mark (lua/include/own.lua); null when nothing was begun. */
 export function interruptedOf(told: string): Interrupted | null {
   const [mark = '', handover = ''] = told.split('\n')
   if (mark === '') return null
-  const { attempt, fence, worker, ref, backend, isolation, chargedAtMs, startedAtMs } = JSON.parse(
-    mark,
-  ) as Interrupted & { fence: number }
-  const handedOver = handover === String(fence)
-  return { attempt, worker, ref, backend, isolation, chargedAtMs, startedAtMs, handedOver }
+  const { fence, ...begun } = JSON.parse(mark) as Omit<Interrupted, 'handedOver'> & { fence: number }
+  return { ...begun, handedOver: handover === String(fence) }
 }
