@@ -1,11 +1,12 @@
 /**
  * Makes a change that is committed in Postgres live in Redis.
  *
- *   Postgres commit ─► admission's caps, the scheduler's limits, forget the workers' cached policy ─► 200
- *                         └─ Redis away ─► 503 that says so; sending the same request again finishes it
+ *   Postgres commit ─► admission's caps, the scheduler's limits, the producers' sessions of runs,
+ *                      forget the workers' cached policy ─► 200
+ *                      └─ Redis away ─► 503 that says so; sending the same request again finishes it
  *
- * Until Redis has it, workers go on with the old values: cached policy for at most the cache's freshness (1 s), caps
- * until a worker next reads the tenant from Postgres.
+ * Until Redis has it, workers go on with the old values: cached policy for at most the cache's freshness (1
+ * s), caps until a worker next reads the tenant from Postgres.
  */
 import { createCapsWriter } from '@cofferdam/admission'
 import { CofferdamError, inTime } from '@cofferdam/contract'
@@ -26,13 +27,14 @@ export async function forgetPolicy(
 }
 
 /**
- * Puts the caps of a tenant into force, as they stand in Postgres now: of two changes at once the later one wins in
- * both places. Throws `queue_unavailable`, whose message ends with `repeat`: how the caller finishes the change.
+ * Puts the caps of a tenant, and whether its runs have sessions, into force, as they stand in Postgres now:
+ * of two changes at once the later one wins in both places. Throws `queue_unavailable`, whose message ends
+ * with `repeat`: how the caller finishes the change.
  */
 export async function applyCaps(context: RouteContext, tenantId: string, repeat = SAME_AGAIN): Promise<void> {
   const { admission, producer, store } = context
-  const loadCaps = async (id: string) => (await store.tenants.get(id))?.caps ?? null
-  await within('caps', repeat, () => createCapsWriter({ admission, producer, loadCaps })(tenantId))
+  const write = createCapsWriter({ admission, producer, load: (id) => store.tenants.get(id) })
+  await within('caps', repeat, () => write(tenantId))
   await forgetPolicy(context, tenantId, repeat)
 }
 

@@ -67,6 +67,11 @@ export const POLICY_FLAGS: Command['flags'] = {
     value: 'AGENT=TEMPLATE,…|none',
     description: 'agents that run under a template whatever a request names',
   },
+  'run-sessions': {
+    type: 'string',
+    value: 'true|false',
+    description: 'let executions of one agent and run share a session',
+  },
   environment: {
     type: 'string',
     value: 'NAME|off',
@@ -109,6 +114,7 @@ export function policyOf(line: CommandLine, now?: Halves): Record<string, unknow
     max_artifact_bytes: artifactFlag(line, 'artifact_bytes'),
     max_artifacts_total_bytes: artifactFlag(line, 'artifacts_total_bytes'),
     max_artifact_count: artifactFlag(line, 'artifact_count'),
+    run_sessions: switchFlag(line, 'run-sessions'),
     commands: commandsFlags(line, now?.commands),
     packages: packagesFlags(line, now?.packages),
     templates: templatesFlags(line, now?.templates),

@@ -1,6 +1,6 @@
 /** Puts together what carrying an execution needs (worker-deps.ts): policy, caps, leases, and what stays between attempts. */
 import { createAdmission, createCapsWriter, createSandboxSwitch, LEASE_MS } from '@cofferdam/admission'
-import type { TenantCaps, WorkerId } from '@cofferdam/contract'
+import type { WorkerId } from '@cofferdam/contract'
 import type { Producer } from '@cofferdam/queue'
 import type { Store } from '@cofferdam/store'
 import type { Logger, Telemetry } from '@cofferdam/telemetry'
@@ -38,12 +38,11 @@ export interface DepsParts {
 /** Composes them; `owned` ends the renewal of leases. */
 export function composeDeps(parts: DepsParts, owned: AsyncDisposableStack): WorkerDeps {
   const { config, workerId, redis, store, telemetry, places, producer, logger, onError } = parts
-  const loadCaps = async (tenantId: string): Promise<TenantCaps | null> =>
-    (await store.tenants.get(tenantId))?.caps ?? null
+  const load = (tenantId: string) => store.tenants.get(tenantId)
   const admission = createAdmission({
     redis,
     countCharged: (tenantId, atMs, unsettled) => store.chargedCounts(tenantId, atMs, unsettled),
-    loadCaps,
+    loadCaps: async (tenantId) => (await load(tenantId))?.caps ?? null,
     logger,
   })
   const leases = owned.use(
@@ -72,7 +71,7 @@ export function composeDeps(parts: DepsParts, owned: AsyncDisposableStack): Work
     policies: createPolicyCache({
       redis,
       store,
-      onCaps: createCapsWriter({ admission, producer, loadCaps }),
+      onChange: createCapsWriter({ admission, producer, load }),
     }),
     patience: createCheckPatience(redis),
     returnAtMs: createReturnTimes(),

@@ -57,11 +57,14 @@ export interface PolicyCache {
   read(request: Pick<ExecutionRequest, 'tenant_id' | 'agent_id' | 'template_id'>): Promise<PolicyFacts>
 }
 
-/** Makes the cache. `onCaps` hears caps that differ from the last known ones (raw SQL, or a Redis that lost them). */
+/**
+ * Makes the cache. `onChange` hears of a tenant whose caps or `run_sessions`, which others read in Redis, differ
+ * from the last known ones (raw SQL, or a Redis that lost them).
+ */
 export function createPolicyCache(deps: {
   redis: Redis
   store: Store
-  onCaps(tenantId: string, caps: TenantCaps): Promise<void>
+  onChange(tenantId: string): Promise<void>
   now?: () => number
 }): PolicyCache {
   const now = deps.now ?? Date.now
@@ -134,8 +137,8 @@ export function createPolicyCache(deps: {
   ): Promise<Cached> {
     const key = keyOf(tenantId)
     const fresh = await readStore(tenantId, templateId)
-    if (fresh.caps !== null && !isDeepStrictEqual(fresh.caps, stale?.caps))
-      await deps.onCaps(tenantId, fresh.caps)
+    if (fresh.caps !== null && !isDeepStrictEqual(copiedOf(fresh), copiedOf(stale)))
+      await deps.onChange(tenantId)
     await deps.redis
       .multi()
       .hset(key, templateId ?? '', JSON.stringify(fresh))
@@ -154,6 +157,9 @@ export function createPolicyCache(deps: {
     return { policy: tenant?.policy ?? null, caps: tenant?.caps ?? null, template, at_ms }
   }
 }
+
+/** What admission and the producers read in Redis of it. */
+const copiedOf = (known: Cached | null) => [known?.caps, known?.policy?.run_sessions]
 
 const keyOf = (tenantId: string): string => `cfd:{${tenantId}}:policy`
 

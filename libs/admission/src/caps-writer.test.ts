@@ -1,8 +1,9 @@
-/** Two writers of one tenant's caps. The parts around the writer are plain objects whose timing the test decides. */
+/** Two writers of what is in force of one tenant. The parts around the writer are plain objects whose timing the test decides. */
 import { DEFAULT_TENANT_CAPS, type TenantCaps } from '@cofferdam/contract'
 import { expect, it } from 'vitest'
 import { createCapsWriter } from './caps-writer.ts'
 
+const SEPARATE = { run_sessions: false }
 const OFF: TenantCaps = { ...DEFAULT_TENANT_CAPS, tenant_daily: 0 }
 
 it('puts no old caps back over a kill switch that fell after it had read them, not for a moment', async () => {
@@ -18,9 +19,9 @@ it('puts no old caps back over a kill switch that fell after it had read them, n
         return true
       },
     },
-    producer: { setTenantLimits: async () => undefined },
-    loadCaps: async () => {
-      const read = inPostgres
+    producer: { setTenantLimits: async () => undefined, setRunSessions: async () => undefined },
+    load: async () => {
+      const read = { caps: inPostgres, policy: SEPARATE }
       reads += 1
       // The API commits and writes the kill switch right after this worker's first look at Postgres.
       if (reads === 1) {
@@ -44,9 +45,28 @@ it('looks again when the scheduler’s limits changed while it wrote them', asyn
         if (limits.length === 0) inPostgres = { ...DEFAULT_TENANT_CAPS, concurrency: 3 }
         limits.push(concurrency ?? null)
       },
+      setRunSessions: async () => undefined,
     },
-    loadCaps: async () => inPostgres,
+    load: async () => ({ caps: inPostgres, policy: SEPARATE }),
   })
   await write('t')
   expect(limits).toEqual([DEFAULT_TENANT_CAPS.concurrency, 3])
+})
+
+it('looks again when the sessions of runs were switched while it wrote them', async () => {
+  let inPostgres = true
+  const written: boolean[] = []
+  const write = createCapsWriter({
+    admission: { capsRev: async () => '', setCapsSince: async () => true },
+    producer: {
+      setTenantLimits: async () => undefined,
+      setRunSessions: async (_tenant, shares) => {
+        inPostgres = false
+        written.push(shares)
+      },
+    },
+    load: async () => ({ caps: DEFAULT_TENANT_CAPS, policy: { run_sessions: inPostgres } }),
+  })
+  await write('t')
+  expect(written).toEqual([true, false])
 })

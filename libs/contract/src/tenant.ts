@@ -69,6 +69,8 @@ export const tenantPolicySchema = z.strictObject({
     DEFAULT_LIMITS.artifacts_total_bytes,
   ),
   max_artifact_count: ARTIFACT_LIMITS.max_artifact_count.default(DEFAULT_LIMITS.artifact_count),
+  /** Executions with a `run_id` share the session of their run, unless they say otherwise. */
+  run_sessions: z.boolean().default(false),
 })
 export type TenantPolicy = z.infer<typeof tenantPolicySchema>
 
@@ -83,10 +85,11 @@ export const tenantPolicyPatchSchema = tenantPolicySchema
     encrypt_outputs: z.boolean(),
     output_retention_days: outputRetention,
     ...ARTIFACT_LIMITS,
+    run_sessions: z.boolean(),
   })
   .partial()
 
-/** What programs may reach, fetch and name, and whom templates bind, when nobody decided about it. */
+/** The rules of a tenant's policy when nobody decided about them. */
 export const DEFAULT_TENANT_RULES: Pick<
   TenantPolicy,
   | 'network'
@@ -98,6 +101,7 @@ export const DEFAULT_TENANT_RULES: Pick<
   | 'max_artifact_bytes'
   | 'max_artifacts_total_bytes'
   | 'max_artifact_count'
+  | 'run_sessions'
 > = {
   network: 'public',
   packages: { pypi: [], npm: [] },
@@ -108,6 +112,7 @@ export const DEFAULT_TENANT_RULES: Pick<
   max_artifact_bytes: DEFAULT_LIMITS.artifact_bytes,
   max_artifacts_total_bytes: DEFAULT_LIMITS.artifacts_total_bytes,
   max_artifact_count: DEFAULT_LIMITS.artifact_count,
+  run_sessions: false,
 }
 
 const cap = z.int().min(0).max(1_000_000_000)

@@ -8,7 +8,8 @@ import {
 
 /**
  * Sandboxing on, standard tier, at least a jail (`none` and `process` need an explicit decision), both environments,
- * 30 days of retention, nothing extra to redact; public network on request, no packages, every command.
+ * 30 days of retention, nothing extra to redact; public network on request, no packages, every command; runs share
+ * no session.
  */
 export function defaultPolicy(tenantId: string): TenantPolicy {
   return {

@@ -26,6 +26,7 @@ export interface TenantsTable {
   max_artifact_bytes: number
   max_artifacts_total_bytes: number
   max_artifact_count: number
+  run_sessions: boolean
   tenant_daily: number | null
   agent_hourly: number | null
   agents: ColumnType<Record<string, number>, string, string>

@@ -123,6 +123,19 @@ describe('tenants', () => {
     ])
   })
 
+  it('have an event of each limit of artifacts, and of sessions of runs, that changes', async () => {
+    await t.store.tenants.create({ tenant_id: 'limited' }, 'ops')
+    const patch = { max_artifact_count: 300, max_artifact_bytes: 9_000_000, run_sessions: true }
+    await t.store.tenants.setPolicy('limited', patch, 'ann')
+    await t.store.tenants.setPolicy('limited', { retention_days: 30 }, 'ann')
+    expect((await t.store.tenants.get('limited'))?.policy).toMatchObject(patch)
+    expect((await history('limited')).slice(1)).toEqual([
+      ['max_artifact_bytes', 8_388_608, 9_000_000, 'ann', 'api'],
+      ['max_artifact_count', 256, 300, 'ann', 'api'],
+      ['run_sessions', false, true, 'ann', 'api'],
+    ])
+  })
+
   it('that were made before there were such rules have the defaults', async () => {
     await t.owner(`insert into tenants (tenant_id) values ('older')`)
     expect((await t.store.tenants.get('older'))?.policy).toEqual(defaultPolicy('older'))

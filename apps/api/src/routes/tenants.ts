@@ -173,7 +173,8 @@ export function tenants(app: App, context: RouteContext): void {
     actor: string,
   ): Promise<TenantPolicy> {
     const { policy } = await store.tenants.setPolicy(tenantId, namedFields(patch), actor)
-    await forgetPolicy(context, tenantId)
+    if (patch.run_sessions === undefined) await forgetPolicy(context, tenantId)
+    else await applyCaps(context, tenantId)
     return policy
   }
 }
