@@ -1,0 +1,202 @@
+/**
+ * Executions that share the session of their run without asking for it (policy `run_sessions`), as an agent
+ * platform calls them: through API, queue and workers with real sandboxes.
+ */
+import { loadConfig, runApi, type RunningApi } from '@cofferdam/api'
+import type { ExecutionRequestInput, ExecutionResult } from '@cofferdam/contract'
+import { needs } from '@cofferdam/embedded/needs'
+import { afterAll, beforeAll, expect } from 'vitest'
+import { startFleet, type Fleet, type FleetWorker } from '../fleet.ts'
+
+const onProcess = needs('process-namespaces')
+const LONG = { timeout: 60_000 }
+const BACKENDS = { COFFERDAM_BACKENDS: 'process,none', COFFERDAM_SLOTS: '2' }
+let fleet: Fleet
+let worker: FleetWorker
+let api: RunningApi
+let admin = ''
+
+beforeAll(async () => {
+  fleet = await startFleet()
+  await fleet.createTenant('acme', {
+    policy: { min_isolation: 'none' },
+    caps: { tenant_daily: 1000, agent_hourly: 1000 },
+  })
+  admin = (await fleet.store.keys.create('admin', 'test')).key
+  worker = await fleet.startWorker(BACKENDS)
+  api = await runApi(
+    loadConfig({
+      REDIS_URL: fleet.redisUrl,
+      DATABASE_URL: fleet.databaseUrl,
+      COFFERDAM_DATA_DIR: fleet.dataDir,
+      COFFERDAM_PORT: '0',
+      COFFERDAM_LOG_LEVEL: 'error',
+    }),
+  )
+  await setPolicy({ run_sessions: true })
+})
+afterAll(async () => {
+  await api?.close()
+  await fleet?.[Symbol.asyncDispose]()
+})
+
+async function call(
+  method: string,
+  path: string,
+  body?: unknown,
+): Promise<{ status: number; json: unknown }> {
+  const response = await fetch(`${api.url}/v1${path}`, {
+    method,
+    headers: {
+      authorization: `Bearer ${admin}`,
+      ...(body === undefined ? {} : { 'content-type': 'application/json' }),
+    },
+    ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+  })
+  const text = await response.text()
+  return { status: response.status, json: text === '' ? null : JSON.parse(text) }
+}
+
+const setPolicy = async (patch: object): Promise<void> =>
+  expect(await call('PATCH', '/tenants/acme/policy', patch)).toMatchObject({ status: 200, json: patch })
+
+type Asked = Partial<ExecutionRequestInput>
+const request = (runId: string, program: ExecutionRequestInput['program'], more: Asked) => ({
+  tenant_id: 'acme',
+  agent_id: 'a',
+  run_id: runId,
+  program,
+  backend: 'process',
+  ...more,
+})
+
+async function run(runId: string, program: ExecutionRequestInput['program'], more: Asked = {}) {
+  const answer = await call('POST', '/executions?wait=30s', request(runId, program, more))
+  expect(answer.status).toBe(200)
+  return answer.json as ExecutionResult
+}
+const python = (source: string) => ({ type: 'script', language: 'python', source }) as const
+/** Notes the call and prints all that are noted in the sandbox. */
+const note = (word: string) => python(`open("calls", "a").write("${word} ")\nprint(open("calls").read())`)
+const said = ({ stdout }: ExecutionResult) => stdout.trim()
+
+onProcess.it(
+  'all calls of an agent in one run find the files of the earlier ones, whatever they run',
+  LONG,
+  async () => {
+    const first = await run('turn-1', note('one'))
+    expect(first).toMatchObject({ ok: true, session: { fresh: true } })
+    const id = first.session?.id
+    const later = [
+      await run('turn-1', note('two')),
+      await run('turn-1', { type: 'command', argv: ['cat', 'calls'] }),
+      await run('turn-1', {
+        type: 'script',
+        language: 'javascript',
+        source: 'console.log(require("node:fs").readFileSync("calls", "utf8"))',
+      }),
+      await run('turn-1', { type: 'script', language: 'bash', source: 'cat calls' }, { lane: 'routine' }),
+      // The client that writes to Redis itself.
+      await fleet.client.run(request('turn-1', note('three'), {}), { timeoutMs: 30_000 }),
+    ]
+    expect(later.map(said)).toEqual(['one two', 'one two', 'one two', 'one two', 'one two three'])
+    for (const result of later) expect(result.session).toMatchObject({ id, fresh: false })
+    // Each call is charged and audited by itself.
+    const rows = (await fleet.store.listAudit({ tenantId: 'acme', limit: 100 })).rows
+    expect(rows.map((row) => [row.run_id, row.session_id, row.quota_charged])).toEqual(
+      later.concat(first).map(() => ['turn-1', id, true]),
+    )
+  },
+)
+
+onProcess.it(
+  'other agents, other runs and callers who say something else find nothing of them',
+  LONG,
+  async () => {
+    await run('turn-2', note('secret'))
+    const others: [string, Asked][] = [
+      ['turn-2', { agent_id: 'b' }],
+      ['turn-3', {}],
+      ['turn-2', { reuse: 'job' }],
+      ['turn-2', { reuse: 'tenant' }],
+      ['turn-2', { session: { key: 'turn-2' } }],
+      ['turn-2', { session: { key: 'a' } }],
+    ]
+    for (const [runId, more] of others) expect(said(await run(runId, note('other'), more))).toBe('other')
+    const stolen = await call(
+      'POST',
+      '/executions',
+      request('turn-3', note('other'), { session: { key: 'run:a:turn-2' } }),
+    )
+    expect(stolen.status).toBe(400)
+    expect(said(await run('turn-2', note('end')))).toBe('secret end')
+  },
+)
+
+onProcess.it(
+  'a call that cannot have the session runs in a sandbox of its own, and the session goes on',
+  LONG,
+  async () => {
+    const { session } = await run('turn-4', note('one'))
+    const large = await run('turn-4', note('large'), { limits: { memory_mib: 300 } })
+    expect(large).toMatchObject({ ok: true, stdout: 'large \n' })
+    expect(large.session ?? null).toBeNull()
+    const notices: string[] = []
+    for await (const { event } of fleet.client.stream(large.execution_id))
+      if (event.type === 'notice') notices.push(event.message)
+    expect(notices).toEqual([expect.stringMatching(/^Runs in a sandbox of its own, .*memory_mib 256/)])
+
+    const bare = await run('turn-4', python('print(1)'), { backend: 'none' })
+    expect(bare).toMatchObject({ ok: true, backend: 'none' })
+    expect(bare.session ?? null).toBeNull()
+
+    const next = await run('turn-4', note('two'))
+    expect(said(next)).toBe('one two')
+    expect(next.session).toMatchObject({ id: session?.id, fresh: false })
+  },
+)
+
+onProcess.it('a refusal by a cap between two calls changes nothing of their session', LONG, async () => {
+  const { session } = await run('turn-5', note('one'))
+  await call('PATCH', '/tenants/acme/caps', { agent_hourly: 0 })
+  const refused = await run('turn-5', note('refused'))
+  expect(refused).toMatchObject({ ok: false, ending: 'cap_exceeded' })
+  await call('PATCH', '/tenants/acme/caps', { agent_hourly: 1000 })
+  const next = await run('turn-5', note('two'))
+  expect(said(next)).toBe('one two')
+  expect(next.session?.id).toBe(session?.id)
+})
+
+onProcess.it('the session of a run is listed, looked into and ended by its key', LONG, async () => {
+  const first = await run('turn-6', note('one'))
+  const path = '/sessions/process/run:a:turn-6'
+  await expect
+    .poll(async () => (await call('GET', `${path}?tenant_id=acme`)).json, { timeout: 20_000 })
+    .toMatchObject({ key: 'run:a:turn-6', session_id: first.session?.id, state: 'idle', scope: 'files' })
+  expect((await call('GET', `${path}/files?tenant_id=acme`)).json).toMatchObject({
+    files: expect.arrayContaining([{ path: 'calls', size: 4 }]),
+  })
+  expect((await call('DELETE', `${path}?tenant_id=acme`)).status).toBe(204)
+  const next = await run('turn-6', note('two'))
+  expect(said(next)).toBe('two')
+  expect(next.session).toMatchObject({ fresh: true })
+})
+
+onProcess.it(
+  'goes on in a fresh session on another worker, and without one when the policy says so',
+  LONG,
+  async () => {
+    await run('turn-7', note('one'))
+    const heir = await fleet.startWorker(BACKENDS)
+    await worker.stop()
+    const next = await run('turn-7', note('two'))
+    expect(said(next)).toBe('two')
+    expect(next.session).toMatchObject({ fresh: true })
+    expect(said(await run('turn-7', note('three')))).toBe('two three')
+    await setPolicy({ run_sessions: false })
+    const alone = await run('turn-7', note('four'))
+    expect(said(alone)).toBe('four')
+    expect(alone.session ?? null).toBeNull()
+    await heir.stop()
+  },
+)
