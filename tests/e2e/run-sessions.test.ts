@@ -182,6 +182,78 @@ onProcess.it('the session of a run is listed, looked into and ended by its key',
   expect(next.session).toMatchObject({ fresh: true })
 })
 
+/** Numbers that look random and are the same each time. */
+function* numbers(seed: number): Generator<number, never> {
+  let state = seed
+  for (;;) {
+    state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0
+    yield state >>> 8
+  }
+}
+
+/** Programs that add a word to the calls in their sandbox and print all of them. */
+const ADDS: readonly ((word: string) => ExecutionRequestInput['program'])[] = [
+  note,
+  (word) => ({ type: 'script', language: 'bash', source: `printf '${word} ' >> calls; cat calls` }),
+  (word) => ({ type: 'command', shell: `printf '${word} ' >> calls; cat calls` }),
+  (word) => ({
+    type: 'script',
+    language: 'javascript',
+    source: `const fs = require('node:fs')
+fs.appendFileSync('calls', '${word} ')
+console.log(fs.readFileSync('calls', 'utf8'))`,
+  }),
+]
+/** What a call says besides its run, and the session that it then has; null for none. */
+const WAYS: readonly { more: Asked; keyOf(agent: string, run: string): string | null }[] = [
+  { more: {}, keyOf: (agent, run) => `run:${agent}:${run}` },
+  { more: {}, keyOf: (agent, run) => `run:${agent}:${run}` },
+  { more: { lane: 'routine' }, keyOf: (agent, run) => `run:${agent}:${run}` },
+  { more: { session: { key: 'mixed-1' } }, keyOf: () => 'mixed-1' },
+  { more: { reuse: 'job' }, keyOf: () => null },
+  { more: { limits: { pids: 100 } }, keyOf: () => null },
+]
+
+onProcess.it(
+  'any mixture of calls finds what a model of separate files per agent and run says',
+  { timeout: 120_000 },
+  async () => {
+    const next = numbers(7)
+    const one = <T>(of: readonly T[]): T => of[next.next().value % of.length]!
+    const kept = new Map<string, string>()
+    // The first execution of a session decides its limits.
+    for (const agent of ['a', 'b'])
+      for (const runId of ['mixed-1', 'mixed-2']) {
+        expect(said(await run(runId, note('begin'), { agent_id: agent }))).toBe('begin')
+        kept.set(`run:${agent}:${runId}`, 'begin ')
+      }
+    for (let batch = 0; batch < 5; batch += 1) {
+      if (batch === 2) {
+        await call('PATCH', '/tenants/acme/caps', { agent_hourly: 0 })
+        expect((await run('mixed-1', note('refused'))).ending).toBe('cap_exceeded')
+        await call('PATCH', '/tenants/acme/caps', { agent_hourly: 1000 })
+      }
+      const waiting: { id: ExecutionResult['execution_id']; expected: string }[] = []
+      // Put one after the other, and run as the workers get to them.
+      for (let n = 0; n < 5; n += 1) {
+        const [agent, runId, way, word] = [
+          one(['a', 'b']),
+          one(['mixed-1', 'mixed-2']),
+          one(WAYS),
+          `${batch}.${n}`,
+        ]
+        const key = way.keyOf(agent, runId)
+        const expected = `${key === null ? '' : (kept.get(key) ?? '')}${word} `
+        if (key !== null) kept.set(key, expected)
+        const asked = request(runId, one(ADDS)(word), { agent_id: agent, ...way.more })
+        waiting.push({ id: (await fleet.client.enqueue(asked)).execution_id, expected })
+      }
+      for (const { id, expected } of waiting)
+        expect(said(await fleet.client.wait(id, { timeoutMs: 60_000 }).then((r) => r!))).toBe(expected.trim())
+    }
+  },
+)
+
 onProcess.it(
   'goes on in a fresh session on another worker, and without one when the policy says so',
   LONG,
