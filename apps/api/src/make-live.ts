@@ -29,12 +29,17 @@ export async function forgetPolicy(
 /**
  * Puts the caps of a tenant, and whether its runs have sessions, into force, as they stand in Postgres now:
  * of two changes at once the later one wins in both places. Throws `queue_unavailable`, whose message ends
- * with `repeat`: how the caller finishes the change.
+ * with `repeat`: how the caller finishes the change, and names what it `changed`.
  */
-export async function applyCaps(context: RouteContext, tenantId: string, repeat = SAME_AGAIN): Promise<void> {
+export async function applyCaps(
+  context: RouteContext,
+  tenantId: string,
+  repeat = SAME_AGAIN,
+  changed: 'policy' | 'caps' = 'caps',
+): Promise<void> {
   const { admission, producer, store } = context
   const write = createCapsWriter({ admission, producer, load: (id) => store.tenants.get(id) })
-  await within('caps', repeat, () => write(tenantId))
+  await within(changed, repeat, () => write(tenantId))
   await forgetPolicy(context, tenantId, repeat)
 }
 

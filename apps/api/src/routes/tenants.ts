@@ -174,7 +174,7 @@ export function tenants(app: App, context: RouteContext): void {
   ): Promise<TenantPolicy> {
     const { policy } = await store.tenants.setPolicy(tenantId, namedFields(patch), actor)
     if (patch.run_sessions === undefined) await forgetPolicy(context, tenantId)
-    else await applyCaps(context, tenantId)
+    else await applyCaps(context, tenantId, undefined, 'policy')
     return policy
   }
 }
