@@ -1,7 +1,7 @@
 /** Executions that get the session of their run without asking: which ones, in which order, and where. */
 import type { Accepted, ExecutionId, ExecutionRequest, WorkerId } from '@cofferdam/contract'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
-import type { Producer, Taken } from '../src/index.ts'
+import { KEYS, type Producer, type Taken } from '../src/index.ts'
 import { endWith, requestOf } from './fixtures.ts'
 import { startBench, type Bench } from './support.ts'
 
@@ -94,6 +94,44 @@ describe('a tenant whose runs have sessions', () => {
     await expect(producer.put({ ...asked, stdin: 'other' })).rejects.toMatchObject({
       code: 'idempotency_conflict',
     })
+  })
+})
+
+describe('a fleet whose workers differ', () => {
+  const COMMON = ['program=script', 'language=python', 'network=none']
+
+  it.each([
+    ['more memory than the worker of the session has', 'small', { limits: { memory_mib: 4096 } }],
+    ['a backend that the worker of the session has not', 'large', { backend: 'docker' }],
+  ] as const)('after a call that needs %s, the next one goes to the %s worker', async (_what, heir, more) => {
+    const producer = bench.producer()
+    await producer.setRunSessions('acme', true)
+    const ran: string[] = []
+    const start = (name: string, ...words: string[]) =>
+      bench.consumer({
+        workerId: `wrk_0123456789ab_${name}` as WorkerId,
+        offers: () => [new Set([...COMMON, 'session=files', ...words])],
+        async process(taken) {
+          ran.push(name)
+          await endWith('ok')(taken)
+        },
+      })
+    start('small', 'backend=process')
+    await expect.poll(() => bench.redis.zcard(KEYS.kinds), { timeout: 20_000 }).toBe(1)
+    await ended(producer, [await producer.put(requestOf({ run_id: 'r' }))])
+    start(
+      'large',
+      'backend=docker',
+      'memory=512',
+      'memory=1024',
+      'memory=2048',
+      'memory=4096',
+      'isolation=jail',
+    )
+    await expect.poll(() => bench.redis.zcard(KEYS.kinds), { timeout: 20_000 }).toBe(2)
+    await ended(producer, [await producer.put(requestOf({ run_id: 'r', ...more }))])
+    await ended(producer, [await producer.put(requestOf({ run_id: 'r' }))])
+    expect(ran).toEqual(['small', 'large', heir])
   })
 })
 

@@ -4,6 +4,7 @@
 --           others wait behind it in `sq:<sk>` in order of arrival, so they run one at a time and hold no slot.
 --   owner   (`w`) the worker that took its last execution and therefore has its sandbox. The entry outlives the last
 --           execution by C.session_ttl, the longest idle time a session may have; a stale one costs affinity only.
+--           That of a run's session stays where it is for an execution that only asks for more (own.lua).
 --   hand    executions that the scheduler picked for a session whose owner lives: a zset per lane and worker, by
 --           virtual time. They still wait (depth, cancel, overdue); only the owner takes them (take-handed.lua). A
 --           worker that leaves, drains or falls silent has its hand put back into the backlogs.
