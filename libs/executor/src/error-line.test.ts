@@ -74,6 +74,24 @@ describe('findErrorLine', () => {
     expect(findErrorLine(stderr)).toEqual({ line, place: null })
   })
 
+  // Word for word what libs/guest/agent/node-gate/session.cjs printed.
+  it.each([
+    ['Uncaught TypeError: no\n    at g (<run 5>:1:22)\n    at <run 5>:2:1\n', 'TypeError: no', '<run 5>:1'],
+    [
+      "Uncaught <run 3>:1\nconst c = 1\n^\n\nSyntaxError: Identifier 'c' has already been declared\n    at <run 3>:1:1\n",
+      "SyntaxError: Identifier 'c' has already been declared",
+      '<run 3>:1',
+    ],
+    [
+      '<run 8>:1\nif(__filename)\n   ^\n\nUncaught ReferenceError: __filename is not defined\n    at <run 8>:1:4\n',
+      'ReferenceError: __filename is not defined',
+      '<run 8>:1',
+    ],
+    ["Uncaught 'a string'\n", "'a string'", null],
+  ])('finds the error of a script in the Node that a session keeps: %s', (stderr, line, place) => {
+    expect(findErrorLine(stderr)).toEqual({ line, place })
+  })
+
   it('finds the error behind a source line that pushed its place out of sight', () => {
     const stderr = `x = 1${'y'.repeat(20_000)}\n\nError: boom\n    at f (/w/a.js:1:7)\n    at node:x:1:1\n\nNode.js v26.10.0\n`
     expect(describeErrorLine(findErrorLine(stderr))).toBe('Error: boom (/w/a.js:1)')

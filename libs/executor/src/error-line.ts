@@ -20,7 +20,12 @@ const TAIL = 16 * 1024
  */
 export function findErrorLine(stderr: string): ErrorLine {
   const lines = stderr.slice(-TAIL).trimEnd().split('\n')
-  return fromNode(lines) ?? fromPython(lines) ?? fromBash(lines) ?? { line: lastOf(lines), place: null }
+  return (
+    fromNode(lines) ??
+    fromKeptNode(lines) ??
+    fromPython(lines) ??
+    fromBash(lines) ?? { line: lastOf(lines), place: null }
+  )
 }
 
 /** `ValueError: no such colour (/tmp/work/prices.py:3)`. */
@@ -71,6 +76,27 @@ function frameOf(lines: readonly string[], own: number): string | null {
     if (file?.startsWith('/') === true) return `${file}:${number}`
   }
   return null
+}
+
+// ---- The Node that a session keeps: `Uncaught ` before the same, without a last line of its own.
+
+const UNCAUGHT = 'Uncaught '
+
+function fromKeptNode(lines: readonly string[]): ErrorLine | null {
+  const begin = lines.findLastIndex((line) => line.startsWith(UNCAUGHT))
+  if (begin < 0) return null
+  const [first = '', ...rest] = lines.slice(begin)
+  const [, file, number] = /^Uncaught (<run \d+>):(\d+)$/.exec(first) ?? []
+  if (file === undefined) {
+    const frame = rest
+      .map((line) => FRAME.exec(line))
+      .find((found) => found?.[1]?.startsWith('<run ') === true)
+    return { line: first.slice(UNCAUGHT.length), place: frame ? `${frame[1]}:${frame[2]}` : null }
+  }
+  // What does not compile is shown first: its line, and a caret below.
+  const caret = rest.findIndex((line) => /^\s*\^+\s*$/.test(line))
+  const line = rest.find((text, at) => at > caret && text !== '')
+  return line === undefined ? null : { line, place: `${file}:${number}` }
 }
 
 // ---- Python: frames that are indented, then the error at the margin. Of an exception group everything
