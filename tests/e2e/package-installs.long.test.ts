@@ -103,7 +103,8 @@ needs('pip').describe('pip', () => {
         { name: 'helper-lib', version: '1.1' },
       ])
       expect(place.egress.refusedPackages).toEqual([])
-      expect(place.egress.hosts).toEqual([])
+      // As in the audit row of an install: where its packages came from.
+      expect(place.egress.hosts).toEqual([new URL(mirror.url).host])
     },
   )
 
