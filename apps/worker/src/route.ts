@@ -13,23 +13,29 @@ import {
   type Offer,
   type TenantPolicy,
 } from '@cofferdam/contract'
-import type { BackendReport, MemoryBudget } from '@cofferdam/executor'
+import type { BackendReport, Executor } from '@cofferdam/executor'
 import type { Taken } from '@cofferdam/queue'
 import type { WorkerDeps } from './worker-deps.ts'
 
 const MiB = 1_048_576
 
-/** One offer for each backend whose last probe was good; the same array until the reports change. */
-export function createOffers(
-  memory: Pick<MemoryBudget, 'totalBytes'>,
-): (reports: readonly BackendReport[]) => readonly Offer[] {
-  let last: { reports: readonly BackendReport[]; offers: readonly Offer[] } | null = null
+/**
+ * One offer for each backend whose last probe was good and that does not rest; the same array until that
+ * changes. Without its broken backend a worker is no longer given what others can run.
+ */
+export function createOffers({
+  memory,
+  rests,
+}: Pick<Executor, 'memory' | 'rests'>): (reports: readonly BackendReport[]) => readonly Offer[] {
+  let usable: readonly BackendReport[] = []
+  let offers: readonly Offer[] = []
   return (reports) => {
-    if (last?.reports !== reports) {
-      const usable = reports.filter(({ probe }) => probe.ok)
-      last = { reports, offers: usable.map((report) => offerOf(report, memory.totalBytes / MiB)) }
+    const now = reports.filter(({ name, probe }) => probe.ok && !rests(name))
+    if (now.length !== usable.length || now.some((report, at) => report !== usable[at])) {
+      usable = now
+      offers = now.map((report) => offerOf(report, memory.totalBytes / MiB))
     }
-    return last.offers
+    return offers
   }
 }
 

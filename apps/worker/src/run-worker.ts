@@ -72,7 +72,7 @@ export async function runWorker(config: WorkerConfig, options: WorkerOptions = {
   owned.defer(telemetry.onTrace((trace) => shelf.offer(trace)))
   const producer = owned.use(createProducer({ redis: control, subscriber }))
   const published = owned.use(await publishBackends({ redis: control, executor, workerId, onError }))
-  const offersOf = createOffers(executor.memory)
+  const offersOf = createOffers(executor)
   const offers = () => offersOf(published.reports)
   const deps = composeDeps({ ...common, places, offers, producer }, owned)
   const carrying = options.around?.(carry) ?? carry

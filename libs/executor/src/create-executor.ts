@@ -70,6 +70,8 @@ export interface Executor {
   execute(attempt: Attempt): Promise<Outcome>
   /** What every backend says about this host; never rejects for a backend's failure. */
   probeAll(signal: AbortSignal): Promise<BackendReport[]>
+  /** True while a backend opens nothing because its last sandboxes did not open. */
+  rests(backend: string): boolean
   /** Bytes that a request takes of the memory budget while it runs. */
   hostMemory(request: Pick<ExecutionRequest, 'backend' | 'limits'>): number
   /** Attempts that run or wait now. */
@@ -129,6 +131,7 @@ export function createExecutor(deps: ExecutorDeps): Executor {
           capabilities: backend.capabilities,
         })),
       ),
+    rests: (backend) => parts.circuits.state(backend) === 'open',
     hostMemory: (request) => hostMemory(parts, request),
     get running() {
       return running
