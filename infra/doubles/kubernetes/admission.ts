@@ -1,7 +1,8 @@
 /** What an API server lets in: specs that fit the schemas, or a refusal that names the fields. */
 import type { ServerResponse } from 'node:http'
 import { Refusal } from './answers.ts'
-import { groupOf, KINDS } from './discovery.ts'
+import { apiVersionOf, groupOf, KINDS, resourceOf } from './discovery.ts'
+import { metadataCauses, untextual } from './labels.ts'
 import type { Cause, Checked } from './schema-check.ts'
 import { checkSpec, checkStatus } from './schemas.ts'
 
@@ -49,10 +50,26 @@ function admitted(
 /** What is wrong with an object, field by field. */
 export function invalid(plural: string, name: string, causes: readonly Cause[]): Refusal {
   const text = causes.map(({ field, message }) => `${field}: ${message}`).join(', ')
-  return new Refusal(422, 'Invalid', `${KINDS[plural]}.${groupOf(plural)} "${name}" is invalid: ${text}`, {
-    causes,
-  })
+  const group = groupOf(plural)
+  const kind = group === '' ? KINDS[plural] : `${KINDS[plural]}.${group}`
+  return new Refusal(422, 'Invalid', `${kind} "${name}" is invalid: ${text}`, { causes })
+}
+
+/** Throws Refusal for metadata whose name, labels or annotations no server takes. */
+export function checkMetadata(
+  plural: string,
+  metadata: { name: string; labels?: unknown; annotations?: unknown },
+): void {
+  const unreadable = untextual(metadata)
+  if (unreadable !== null)
+    throw new Refusal(
+      400,
+      'BadRequest',
+      `${KINDS[plural]} in version "${apiVersionOf(plural)}" cannot be handled: ${unreadable} is not of type string`,
+    )
+  const causes = metadataCauses(metadata)
+  if (causes.length > 0) throw invalid(plural, metadata.name, causes)
 }
 
 /** As messages name a kind. */
-export const shown = (plural: string): string => `${plural}.${groupOf(plural)}`
+export const shown = (plural: string): string => resourceOf(plural)

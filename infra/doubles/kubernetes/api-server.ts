@@ -2,9 +2,10 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { noApiFaults, type ApiFaults } from './api-faults.ts'
 import { gone, json, refuse, Refusal, withNulls } from './answers.ts'
-import { discovery, groupOf, hasSubresource, isServed, KINDS, VERSION } from './discovery.ts'
+import { apiVersionOf, discovery, hasSubresource, isServed, KINDS, resourceOf } from './discovery.ts'
+import { BadSelector } from './label-selector.ts'
 import type { KubeObject, ObjectStore } from './object-store.ts'
-import { BadSelector, selectorOf } from './selectors.ts'
+import { selectorOf } from './selectors.ts'
 import { tableOf, wantsTable } from './tables.ts'
 import { WatchStreams } from './watch-stream.ts'
 import { create, patch, remove, replace, scaleOf, type Target } from './writes.ts'
@@ -64,6 +65,8 @@ export class ApiServer {
     const { plural, namespace, name, query } = asked
     if (namespace !== undefined && name !== undefined)
       return this.#object(request, response, { ...asked, namespace }, name, body)
+    if (request.method === 'POST' && plural === 'pods')
+      throw new Refusal(403, 'Forbidden', 'pods is forbidden: in this double the controller alone makes pods')
     if (request.method === 'POST' && namespace !== undefined)
       return this.#create(response, { ...asked, namespace }, body)
     if (request.method !== 'GET') throw notAllowed(request)
@@ -81,15 +84,14 @@ export class ApiServer {
   ): void {
     const { plural, namespace, subresource } = target
     const object = this.store.get(plural, namespace, name)
-    if (object === undefined)
-      throw new Refusal(404, 'NotFound', `${plural}.${groupOf(plural)} "${name}" not found`)
+    if (object === undefined) throw new Refusal(404, 'NotFound', `${resourceOf(plural)} "${name}" not found`)
     if (request.method === 'GET')
       return json(
         response,
         200,
         subresource === 'scale' ? scaleOf(object) : this.#written(shownTo(request, plural, object)),
       )
-    if (request.method === 'PUT')
+    if (request.method === 'PUT' && plural !== 'pods')
       return json(response, 200, replace(this.store, response, target, object, body))
     if (request.method === 'PATCH')
       return json(response, 200, this.#written(patch(this.store, request, response, target, object, body)))
@@ -117,7 +119,7 @@ export class ApiServer {
   }
 
   #list(request: IncomingMessage, response: ServerResponse, { plural, namespace, query }: Asked): void {
-    const selects = selectorOf(query)
+    const selects = selectorOf(plural, query)
     const all = this.store.list(plural, namespace).filter(selects)
     const { version, from } = continued(query.get('continue'), this.store.version)
     if (this.store.version - version > PAGE_AGE_MAX || (from > 0 && this.#strikes('gone_pages'))) throw gone()
@@ -127,7 +129,7 @@ export class ApiServer {
     const metadata = { resourceVersion: String(version), ...next }
     if (wantsTable(request.headers.accept)) return json(response, 200, tableOf(plural, page, metadata))
     json(response, 200, {
-      apiVersion: `${groupOf(plural)}/${VERSION}`,
+      apiVersion: apiVersionOf(plural),
       kind: `${KINDS[plural]}List`,
       metadata: this.faults.null_answers > 0 ? { continue: null, ...metadata } : metadata,
       items: page.map((object) => this.#written(object)),
@@ -148,7 +150,7 @@ export class ApiServer {
 
 function parsePath({ pathname, searchParams }: URL): Asked | null {
   const match =
-    /^\/apis\/([a-z0-9.-]+)\/(v[a-z0-9]+)(?:\/namespaces\/([^/]+))?\/([a-z]+)(?:\/([^/]+)(?:\/([a-z]+))?)?$/.exec(
+    /^\/(?:api|apis\/([a-z0-9.-]+))\/(v[a-z0-9]+)(?:\/namespaces\/([^/]+))?\/([a-z]+)(?:\/([^/]+)(?:\/([a-z]+))?)?$/.exec(
       pathname,
     )
   const [, group = '', version = '', namespace, plural = '', name, subresource] = match ?? []

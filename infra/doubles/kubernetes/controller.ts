@@ -5,8 +5,16 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { endOwned, finishDeletion, FOREGROUND, isGoing } from './garbage-collector.ts'
 import type { KubeObject, ObjectStore, StoreEvent } from './object-store.ts'
+import {
+  adoptedMetadata,
+  ASSIGNED_SANDBOX,
+  claimedTemplate,
+  coldMetadata,
+  faultOfAdditional,
+  spareMetadata,
+} from './pod-metadata.ts'
 import type { Runtime } from './pod.ts'
-import { ownerOf, ready, SandboxPods, type PodEnd, type Running } from './sandbox-pods.ts'
+import { ownerOf, ready, SandboxPods, type Blueprint, type PodEnd, type Running } from './sandbox-pods.ts'
 import { startStranger, type RunningStranger, type Stranger } from './stranger.ts'
 
 export interface ControllerFaults {
@@ -21,6 +29,10 @@ export interface ControllerFaults {
 
 /** A look at `shutdownTime`s; the real controller requeues at the exact time. */
 const EXPIRY_MS = 200
+/** What pods are made of where a pool's template is not there as an object. */
+const PLAIN: Blueprint['podTemplate'] = {
+  spec: { containers: [{ name: 'sandbox' }], restartPolicy: 'Never' },
+}
 /** An address at which nothing listens, and how long a claim says it. */
 const NOBODY = '127.1.255.254'
 const STALE_MS = 200
@@ -93,7 +105,12 @@ export class Controller {
     if (found === undefined || object === undefined) return
     this.#pods.adopt(found, { ...ownerOf(object), name: 'another', uid: 'another' })
     this.#say(object, ready('False', 'AdoptionConflict'), {})
-    const next = await this.#pods.start(`${claim}-again`, found.namespace, ownerOf(object))
+    const next = await this.#pods.start(
+      `${claim}-again`,
+      found.namespace,
+      ownerOf(object),
+      this.#cold(object),
+    )
     if (next !== undefined) this.#bound(object, next)
   }
 
@@ -111,6 +128,8 @@ export class Controller {
     if (plural === 'sandboxclaims' && type === 'ADDED') this.#run(this.#bind(object))
     if (plural === 'sandboxwarmpools' && type !== 'DELETED') this.#run(this.#fill(object))
     if (type === 'DELETED') this.#run(endOwned(this.#pods, object))
+    if (plural === 'pods' && (type === 'DELETED' || object.metadata.deletionTimestamp !== undefined))
+      this.#run(this.#replace(object))
     if (type === 'MODIFIED' && isGoing(object)) this.#run(finishDeletion(this.#store, this.#pods, object))
   }
 
@@ -139,6 +158,7 @@ export class Controller {
         `${name}-${(this.#count++).toString(36).padStart(5, '0')}`,
         namespace,
         ownerOf(pool),
+        this.#spare(pool),
       )
     await Promise.all(
       this.#pods
@@ -160,6 +180,8 @@ export class Controller {
       this.faults.refuse_claims -= 1
       return this.#say(claim, ready('False', this.faults.refuse_reason))
     }
+    const wrong = faultOfAdditional(claim)
+    if (wrong !== null) return this.#say(claim, ready('False', 'InvalidMetadata', wrong))
     const pool = this.#poolOf(claim)
     if (pool === undefined) return this.#say(claim, ready('False', 'WarmPoolNotFound'))
     if (this.faults.lose_adoption > 0) {
@@ -184,24 +206,85 @@ export class Controller {
     }
     if (!isThere()) return
     const [spare] = forcesColdStart(claim) ? [] : this.#pods.of(pool.metadata.uid)
+    const cold = conflictFree(() => this.#cold(claim))
+    if (cold instanceof Error)
+      return this.#say(claim, ready('False', 'ReconcilerError', `Error seen: ${cold.message}`))
     // Taken at once: two claims of one moment must not get one pod.
-    if (spare !== undefined) this.#pods.adopt(spare, ownerOf(claim))
-    const taken = spare ?? (await this.#pods.start(name, namespace, ownerOf(claim)))
+    if (spare !== undefined) this.#pods.adopt(spare, ownerOf(claim), this.#adopted(spare, claim))
+    const taken = spare ?? (await this.#pods.start(name, namespace, ownerOf(claim), cold))
     this.#run(this.#fill(pool))
     if (taken === undefined) this.#say(claim, ready('False', 'SandboxMissing'))
     else if (isThere()) this.#bound(claim, taken)
     else await this.#pods.end(taken)
   }
 
-  #bound(claim: KubeObject, { sandbox, pod }: Running): void {
-    this.#say(claim, ready('True', 'DependenciesReady'), { name: sandbox, podIPs: [pod.ip] })
+  /** What a pool's Sandboxes are made of, and the name of the template that says so. */
+  #templateOf(pool: KubeObject | undefined): { name: string; podTemplate: Blueprint['podTemplate'] } {
+    const name = (pool?.spec['sandboxTemplateRef'] as { name: string } | undefined)?.name ?? ''
+    const template = this.#store.get('sandboxtemplates', pool?.metadata.namespace ?? '', name)
+    return {
+      name,
+      podTemplate: (template?.spec['podTemplate'] as Blueprint['podTemplate'] | undefined) ?? PLAIN,
+    }
   }
 
-  #say({ metadata }: KubeObject, condition: object, sandbox?: object): void {
+  #spare(pool: KubeObject): Blueprint {
+    const { name, podTemplate } = this.#templateOf(pool)
+    return { metadata: spareMetadata(pool.metadata.name, name, podTemplate), podTemplate }
+  }
+
+  /** Throws for a claim that asks for other values than its template has. */
+  #cold(claim: KubeObject): Blueprint {
+    const { name, podTemplate } = this.#templateOf(this.#poolOf(claim))
+    const metadata = claimedTemplate(podTemplate.metadata ?? {}, name, claim)
+    return { metadata: coldMetadata(claim, name), podTemplate: { ...podTemplate, metadata } }
+  }
+
+  #adopted({ namespace, sandbox }: Running, claim: KubeObject): Blueprint {
+    const { podTemplate } = this.#cold(claim)
+    const spare = this.#store.get('sandboxes', namespace, sandbox)
+    return {
+      metadata: spare === undefined ? { labels: {}, annotations: {} } : adoptedMetadata(spare, claim),
+      podTemplate,
+    }
+  }
+
+  /** A pod that somebody deleted ends, and its Sandbox gets another of that name. */
+  async #replace({ metadata: { uid } }: KubeObject): Promise<void> {
+    const left = await this.#pods.evict(uid)
+    if (left === undefined || this.#isClosed) return
+    const { namespace, owner, sandbox } = left
+    const claimOf = (): KubeObject | undefined => {
+      const claim = this.#store.get('sandboxclaims', namespace, owner.name)
+      return claim?.metadata.uid === owner.uid ? claim : undefined
+    }
+    const bereft = claimOf()
+    if (bereft !== undefined)
+      this.#say(bereft, ready('False', 'DependenciesNotReady', 'Pod does not exist'), {
+        name: sandbox,
+        podIPs: [],
+      })
+    const next = await this.#pods.restart(left)
+    const owners = owner.kind === 'SandboxClaim' ? 'sandboxclaims' : 'sandboxwarmpools'
+    const claim = claimOf()
+    if (next === undefined) return
+    if (this.#store.get(owners, namespace, owner.name)?.metadata.uid !== owner.uid) await this.#pods.end(next)
+    else if (claim !== undefined) this.#bound(claim, next)
+  }
+
+  #bound(claim: KubeObject, { sandbox, pod }: Running): void {
+    const status = { name: sandbox, podIPs: [pod.ip] }
+    this.#say(claim, ready('True', 'DependenciesReady'), status, { [ASSIGNED_SANDBOX]: sandbox })
+  }
+
+  #say({ metadata }: KubeObject, condition: object, sandbox?: object, annotations?: object): void {
     const claim = this.#store.get('sandboxclaims', metadata.namespace, metadata.name)
     if (claim?.metadata.uid !== metadata.uid) return
     const status = { ...claim.status, conditions: [condition], ...(sandbox === undefined ? {} : { sandbox }) }
-    this.#store.update(claim, { status })
+    const noted = annotations && {
+      metadata: { annotations: { ...claim.metadata.annotations, ...annotations } },
+    }
+    this.#store.update(claim, { status, ...noted })
   }
 
   #podEnded({ namespace, owner, reason }: PodEnd): void {
@@ -223,6 +306,15 @@ export class Controller {
       else if (shutdownPolicy === 'DeleteForeground') this.#store.delete(claim, FOREGROUND)
       else this.#run(endOwned(this.#pods, claim))
     }
+  }
+}
+
+/** What a claim's metadata clash with, as an error; anything else as it is. */
+function conflictFree<T>(make: () => T): T | Error {
+  try {
+    return make()
+  } catch (error) {
+    return error as Error
   }
 }
 

@@ -1,8 +1,13 @@
-/** What a client asks before it asks for anything: versions, groups, resources, schemas. Served are the kinds of Agent Sandbox. */
+/**
+ * What a client asks before it asks for anything: versions, groups, resources, schemas. Served are the kinds of
+ * Agent Sandbox, and pods.
+ */
 import { PLURALS } from './object-store.ts'
 
-/** The one version of every group. */
-export const VERSION = 'v1beta1'
+/** The one version of every group but the core's. */
+const VERSION = 'v1beta1'
+/** That of the group without a name. */
+const CORE_VERSION = 'v1'
 const GROUPS: Record<string, string[]> = {
   'agents.x-k8s.io': ['Sandbox'],
   'extensions.agents.x-k8s.io': ['SandboxClaim', 'SandboxWarmPool', 'SandboxTemplate'],
@@ -13,11 +18,15 @@ export const KINDS: Record<string, string> = Object.fromEntries(
   Object.entries(PLURALS).map(([kind, plural]) => [plural, kind]),
 )
 const SHORT_NAMES: Record<string, string[]> = {
+  Pod: ['po'],
   SandboxClaim: ['sandboxclaim'],
   SandboxWarmPool: ['swp'],
   SandboxTemplate: ['sandboxtemplate'],
   Sandbox: ['sandbox'],
 }
+/** What may be done to a kind; pods are made by controllers alone. */
+const VERBS: Record<string, string[]> = { Pod: ['delete', 'get', 'list', 'patch', 'watch'] }
+const ALL_VERBS = ['create', 'delete', 'get', 'list', 'patch', 'update', 'watch']
 const SUBRESOURCES: Record<string, string[]> = {
   Sandbox: ['status'],
   SandboxClaim: ['status'],
@@ -29,13 +38,23 @@ const SUBRESOURCES: Record<string, string[]> = {
 export const hasSubresource = (plural: string, name: string): boolean =>
   SUBRESOURCES[KINDS[plural] ?? '']?.includes(name) === true
 
-/** The group of a kind's name in paths. */
+/** The group of a kind's name in paths; empty for the core's. */
 export const groupOf = (plural: string): string =>
   Object.keys(GROUPS).find((group) => isServed(group, VERSION, plural)) ?? ''
 
+/** Group and version of a kind's name in paths, as its objects have it. */
+export const apiVersionOf = (plural: string): string =>
+  groupOf(plural) === '' ? CORE_VERSION : `${groupOf(plural)}/${VERSION}`
+
+/** A kind's name in paths as messages have it: with its group, where it has one. */
+export const resourceOf = (plural: string): string =>
+  groupOf(plural) === '' ? plural : `${plural}.${groupOf(plural)}`
+
 /** True for what the double has. */
 export const isServed = (group: string, version: string, plural: string): boolean =>
-  version === VERSION && (GROUPS[group] ?? []).some((kind) => PLURALS[kind] === plural)
+  group === ''
+    ? version === CORE_VERSION && plural === PLURALS['Pod']
+    : version === VERSION && (GROUPS[group] ?? []).some((kind) => PLURALS[kind] === plural)
 
 /** The answer to a question of discovery; null for any other path. */
 export function discovery(path: string): { type: string; body: string } | null {
@@ -48,7 +67,9 @@ export function discovery(path: string): { type: string; body: string } | null {
 
 function listing(path: string): object | null {
   if (path === '/version') return { major: '1', minor: '32', gitVersion: 'v1.32.0-cofferdam-double' }
-  if (path === '/api') return { kind: 'APIVersions', versions: [], serverAddressByClientCIDRs: [] }
+  if (path === '/api')
+    return { kind: 'APIVersions', versions: [CORE_VERSION], serverAddressByClientCIDRs: [] }
+  if (path === '/api/v1') return resourceList(CORE_VERSION, ['Pod'])
   // kubectl looks whether it was the namespace that it did not find: any is there.
   const [, namespace] = /^\/api\/v1\/namespaces\/([^/]+)$/.exec(path) ?? []
   if (namespace !== undefined)
@@ -61,6 +82,10 @@ function listing(path: string): object | null {
   const [, group = '', version = ''] = /^\/apis\/([^/]+)\/([^/]+)$/.exec(path) ?? []
   const kinds = version === VERSION ? GROUPS[group] : undefined
   if (kinds === undefined) return null
+  return resourceList(`${group}/${version}`, kinds)
+}
+
+function resourceList(groupVersion: string, kinds: readonly string[]): object {
   const resources = kinds.flatMap((kind) => [
     {
       name: PLURALS[kind],
@@ -68,7 +93,7 @@ function listing(path: string): object | null {
       shortNames: SHORT_NAMES[kind],
       namespaced: true,
       kind,
-      verbs: ['create', 'delete', 'get', 'list', 'patch', 'update', 'watch'],
+      verbs: VERBS[kind] ?? ALL_VERBS,
     },
     ...(SUBRESOURCES[kind] ?? []).map((part) => ({
       name: `${PLURALS[kind]}/${part}`,
@@ -78,5 +103,5 @@ function listing(path: string): object | null {
       verbs: ['get', 'patch', 'update'],
     })),
   ])
-  return { kind: 'APIResourceList', apiVersion: 'v1', groupVersion: `${group}/${version}`, resources }
+  return { kind: 'APIResourceList', apiVersion: 'v1', groupVersion, resources }
 }

@@ -16,6 +16,8 @@ export interface Metadata {
   generation: number
   creationTimestamp: string
   deletionTimestamp?: string
+  /** Of a pod: it stays so long after its deletion, or until its node says that it has ended. */
+  deletionGracePeriodSeconds?: number
   labels?: Record<string, string>
   annotations?: Record<string, string>
   /** While it has one, a deleted object stays. */
@@ -51,6 +53,7 @@ export const PLURALS: Record<string, string> = {
   SandboxWarmPool: 'sandboxwarmpools',
   SandboxTemplate: 'sandboxtemplates',
   Sandbox: 'sandboxes',
+  Pod: 'pods',
 }
 
 export class ObjectStore {
@@ -77,7 +80,7 @@ export class ObjectStore {
 
   /** Undefined when the name is taken. */
   create(
-    given: Pick<KubeObject, 'apiVersion' | 'kind' | 'spec'> & { metadata: Partial<Metadata> },
+    given: Pick<KubeObject, 'apiVersion' | 'kind' | 'spec' | 'status'> & { metadata: Partial<Metadata> },
   ): KubeObject | undefined {
     const { name = '', namespace = 'default' } = given.metadata
     const plural = PLURALS[given.kind] ?? ''
@@ -108,17 +111,25 @@ export class ObjectStore {
       ...change.metadata,
       generation: current.metadata.generation + (isNewSpec ? 1 : 0),
     }
-    const isOver = metadata.deletionTimestamp !== undefined && (metadata.finalizers ?? []).length === 0
+    const { deletionTimestamp, deletionGracePeriodSeconds = 0, finalizers = [] } = metadata
+    const isOver =
+      deletionTimestamp !== undefined && finalizers.length === 0 && deletionGracePeriodSeconds === 0
     const changed = { ...current, ...change, metadata }
     return this.#write(isOver ? 'DELETED' : 'MODIFIED', PLURALS[object.kind] ?? '', changed)
   }
 
-  /** Deletes it once it has no finalizer; `finalizer` is put on first. What is being deleted already stays as it is. */
-  delete(object: KubeObject, finalizer?: string): KubeObject {
+  /**
+   * Deletes it once it has no finalizer; `finalizer` is put on first. What is being deleted already stays as it is,
+   * unless it is to go sooner. With a grace, which pods have, it stays until it is removed.
+   */
+  delete(object: KubeObject, finalizer?: string, graceSeconds = 0): KubeObject {
     const { metadata } = object
-    if (metadata.deletionTimestamp !== undefined) return object
+    const isSooner = graceSeconds < (metadata.deletionGracePeriodSeconds ?? 0)
+    if (metadata.deletionTimestamp !== undefined && !isSooner) return object
     const finalizers = [...(metadata.finalizers ?? []), ...(finalizer === undefined ? [] : [finalizer])]
-    return this.update(object, { metadata: { deletionTimestamp: new Date().toISOString(), finalizers } })
+    const deletionTimestamp = new Date(Date.now() + graceSeconds * 1000).toISOString()
+    const grace = object.kind === 'Pod' ? { deletionGracePeriodSeconds: graceSeconds } : {}
+    return this.update(object, { metadata: { deletionTimestamp, finalizers, ...grace } })
   }
 
   remove(object: KubeObject): void {

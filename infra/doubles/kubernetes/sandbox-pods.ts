@@ -1,14 +1,25 @@
 /** Sandboxes of the double and the pods that run for them: one of a name, owned by a pool (a spare) or by a claim. */
 import type { KubeObject, Metadata, ObjectStore } from './object-store.ts'
+import { POD_NAME, podMetadata, podSelector, type PodMetadata } from './pod-metadata.ts'
+import { endedStatus, podOf, runningStatus } from './pod-objects.ts'
 import { startPod, type Pod, type Runtime } from './pod.ts'
 
 const API = 'agents.x-k8s.io/v1beta1'
 
 export type Owner = NonNullable<Metadata['ownerReferences']>[number]
 
+/** What a Sandbox is made of. */
+export interface Blueprint {
+  /** Of the Sandbox itself. */
+  metadata: Required<PodMetadata>
+  podTemplate: { metadata?: PodMetadata; spec: object }
+}
+
 /** A pod that runs, with its Sandbox as it was last. */
 export interface Running {
   pod: Pod
+  /** Of the pod's object. */
+  uid: string
   sandbox: string
   namespace: string
   owner: Owner
@@ -31,6 +42,7 @@ export class SandboxPods {
   readonly #running = new Map<string, Running>()
   readonly #starting = new Set<Owner>()
   readonly #killed = new Set<string>()
+  readonly #evicted = new Set<string>()
 
   constructor(
     store: ObjectStore,
@@ -56,35 +68,61 @@ export class SandboxPods {
   }
 
   /** Makes a Sandbox and its pod; undefined when the name is taken. */
-  async start(name: string, namespace: string, owner: Owner): Promise<Running | undefined> {
+  async start(
+    name: string,
+    namespace: string,
+    owner: Owner,
+    { metadata, podTemplate }: Blueprint,
+  ): Promise<Running | undefined> {
     const sandbox = this.#store.create({
       apiVersion: API,
       kind: 'Sandbox',
-      metadata: { name, namespace, ownerReferences: [owner] },
-      spec: { podTemplate: { spec: { containers: [{ name: 'sandbox' }] } }, operatingMode: 'Running' },
+      metadata: { name, namespace, ...metadata, ownerReferences: [owner] },
+      spec: { podTemplate, operatingMode: 'Running' },
     })
-    if (sandbox === undefined) return undefined
-    this.#starting.add(owner)
-    const pod = await startPod(name, this.#agentFolder, this.#runtime).finally(() =>
-      this.#starting.delete(owner),
-    )
-    const running = { pod, sandbox: name, namespace, owner }
-    this.#running.set(name, running)
-    void pod.ended.then(() => this.#ended(running))
-    // Deleted while its pod was made.
-    if (this.#store.get('sandboxes', namespace, name) === undefined) await this.end(running)
-    else
-      this.#store.update(sandbox, {
-        status: { podIPs: [pod.ip], conditions: [ready('True', 'DependenciesReady')] },
-      })
-    return running
+    return sandbox === undefined ? undefined : await this.#startPod(sandbox, owner)
   }
 
-  /** Hands a Sandbox over to another owner. */
-  adopt(running: Running, owner: Owner): void {
+  /** Hands a Sandbox over to another owner; `change` is what becomes of it, and its pod's metadata follow. */
+  adopt(running: Running, owner: Owner, change?: Blueprint): void {
     running.owner = owner
-    const sandbox = this.#store.get('sandboxes', running.namespace, running.sandbox)
-    if (sandbox !== undefined) this.#store.update(sandbox, { metadata: { ownerReferences: [owner] } })
+    const { namespace, sandbox: name } = running
+    const sandbox = this.#store.get('sandboxes', namespace, name)
+    if (sandbox === undefined) return
+    const spec = change === undefined ? {} : { spec: { ...sandbox.spec, podTemplate: change.podTemplate } }
+    const metadata = { ...change?.metadata, ownerReferences: [owner] }
+    const adopted = this.#store.update(sandbox, { ...spec, metadata })
+    const pod = this.#store.get('pods', namespace, name)
+    if (pod !== undefined) this.#store.update(pod, { metadata: podMetadata(adopted) })
+  }
+
+  /**
+   * Ends a pod whose object was deleted, as its node does; the Sandbox stays. Undefined when that pod does not run
+   * (any more).
+   */
+  async evict(uid: string): Promise<Pick<Running, 'sandbox' | 'namespace' | 'owner'> | undefined> {
+    const running = this.all().find((one) => one.uid === uid)
+    if (running === undefined || this.#evicted.has(uid)) return undefined
+    this.#evicted.add(uid)
+    await this.end(running)
+    this.#evicted.delete(uid)
+    const { sandbox: name, namespace, owner } = running
+    const sandbox = this.#store.get('sandboxes', namespace, name)
+    if (sandbox === undefined) return undefined
+    this.#store.update(sandbox, {
+      status: { podIPs: [], conditions: [ready('False', 'DependenciesNotReady')] },
+    })
+    return { sandbox: name, namespace, owner }
+  }
+
+  /** Makes the pod of a Sandbox anew; undefined when the Sandbox is gone. */
+  async restart({
+    sandbox: name,
+    namespace,
+    owner,
+  }: Pick<Running, 'sandbox' | 'namespace' | 'owner'>): Promise<Running | undefined> {
+    const sandbox = this.#store.get('sandboxes', namespace, name)
+    return sandbox === undefined ? undefined : await this.#startPod(sandbox, owner)
   }
 
   /** Ends a pod from outside. */
@@ -93,9 +131,43 @@ export class SandboxPods {
     await pod[Symbol.asyncDispose]()
   }
 
-  #ended({ sandbox: name, namespace, owner }: Running): void {
+  async #startPod(sandbox: KubeObject, owner: Owner): Promise<Running> {
+    const { name, namespace } = sandbox.metadata
+    const object = this.#store.create(podOf(sandbox, ownerOf(sandbox)))
+    this.#starting.add(owner)
+    const pod = await startPod(name, this.#agentFolder, this.#runtime).finally(() =>
+      this.#starting.delete(owner),
+    )
+    const running = { pod, uid: object?.metadata.uid ?? '', sandbox: name, namespace, owner }
+    this.#running.set(name, running)
+    void pod.ended.then(() => this.#ended(running))
+    const current = this.#store.get('sandboxes', namespace, name)
+    const isDeleted = this.#store.get('pods', namespace, name)?.metadata.uid !== running.uid
+    // Deleted while its pod was made.
+    if (current === undefined || isDeleted) await this.end(running)
+    else this.#ready(running, current)
+    return running
+  }
+
+  #ready({ sandbox: name, namespace, pod }: Running, sandbox: KubeObject): void {
+    const object = this.#store.get('pods', namespace, name)
+    if (object !== undefined) this.#store.update(object, { status: runningStatus(object, pod.ip) })
+    const conditions = [ready('True', 'DependenciesReady')]
+    this.#store.update(sandbox, {
+      metadata: { annotations: { ...sandbox.metadata.annotations, [POD_NAME]: name } },
+      status: { podIPs: [pod.ip], selector: podSelector(name), conditions },
+    })
+  }
+
+  #ended({ sandbox: name, namespace, owner, uid }: Running): void {
     const reason = this.#killed.delete(name) ? 'PodFailed' : 'PodSucceeded'
     this.#running.delete(name)
+    const pod = this.#store.get('pods', namespace, name)
+    if (pod?.metadata.uid === uid) {
+      const phase = reason === 'PodFailed' ? 'Failed' : 'Succeeded'
+      this.#store.remove(this.#store.update(pod, { status: endedStatus(pod, phase) }))
+    }
+    if (this.#evicted.has(uid)) return
     const sandbox = this.#store.get('sandboxes', namespace, name)
     if (sandbox !== undefined) this.#store.remove(sandbox)
     this.#onEnd({ sandbox: name, namespace, owner, reason })
@@ -103,11 +175,11 @@ export class SandboxPods {
 }
 
 /** A condition of that type. */
-export const ready = (status: 'True' | 'False', reason: string): object => ({
+export const ready = (status: 'True' | 'False', reason: string, message = reason): object => ({
   type: 'Ready',
   status,
   reason,
-  message: reason,
+  message,
   lastTransitionTime: new Date().toISOString(),
 })
 

@@ -22,7 +22,13 @@ export type Schema =
 
 /** What is wrong with a field, as in a Status. */
 export interface Cause {
-  reason: 'FieldValueRequired' | 'FieldValueInvalid' | 'FieldValueTypeInvalid' | 'FieldValueNotSupported'
+  reason:
+    | 'FieldValueRequired'
+    | 'FieldValueInvalid'
+    | 'FieldValueTypeInvalid'
+    | 'FieldValueNotSupported'
+    | 'FieldValueForbidden'
+    | 'FieldValueTooLong'
   field: string
   message: string
 }

@@ -1,7 +1,8 @@
 /**
- * Schemas of Agent Sandbox v1beta1 (helm/crds of kubernetes-sigs/agent-sandbox), without what is Kubernetes' own: of a pod's spec only
- * that it has containers with names, of volumes and policies that they are objects.
+ * Schemas of Agent Sandbox v1beta1 (helm/crds of kubernetes-sigs/agent-sandbox), without what is Kubernetes'
+ * own: of a pod's spec the outline (pod-schemas.ts), of volumes and policies that they are objects.
  */
+import { POD_SPEC, POD_STATUS } from './pod-schemas.ts'
 import { check, type Checked, type Schema } from './schema-check.ts'
 
 const text: Schema = { type: 'string' }
@@ -26,17 +27,7 @@ const blueprint: Record<string, Schema> = {
     required: ['spec'],
     properties: {
       metadata: podMetadata,
-      spec: {
-        type: 'object',
-        required: ['containers'],
-        preserves: true,
-        properties: {
-          containers: {
-            type: 'array',
-            items: { type: 'object', required: ['name'], preserves: true, properties: { name: text } },
-          },
-        },
-      },
+      spec: POD_SPEC,
     },
   },
   service: { type: 'boolean' },
@@ -44,6 +35,7 @@ const blueprint: Record<string, Schema> = {
 }
 
 const SPECS: Record<string, Schema> = {
+  Pod: POD_SPEC,
   SandboxClaim: {
     type: 'object',
     required: ['warmPoolRef'],
@@ -125,6 +117,7 @@ const conditions: Schema = {
 const podIPs: Schema = { type: 'array', items: text }
 
 const STATUSES: Record<string, Schema> = {
+  Pod: POD_STATUS,
   SandboxClaim: {
     type: 'object',
     properties: { conditions, sandbox: { type: 'object', properties: { name: text, podIPs } } },

@@ -1,47 +1,42 @@
-/** Which objects a list or a watch is about: label selectors as kubectl writes them, and the fields that custom resources have. */
+/** Which objects a list or a watch is about: by labels, and by the fields that its kind can be selected by. */
+import { BadSelector, labelSelector } from './label-selector.ts'
 import type { KubeObject } from './object-store.ts'
-
-/** A selector that the API server would refuse. */
-export class BadSelector extends Error {}
 
 export type Selects = (object: KubeObject) => boolean
 
-/** Reads both selectors of a query. Throws BadSelector. */
-export function selectorOf(query: URLSearchParams): Selects {
-  const labels = termsOf(query.get('labelSelector')).map(labelTerm)
-  const fields = termsOf(query.get('fieldSelector')).map(fieldTerm)
-  return (object) => labels.every((term) => term(object)) && fields.every((term) => term(object))
-}
+/** Of every kind. */
+const FIELDS = ['metadata.name', 'metadata.namespace']
+/** Of pods besides (Kubernetes' documentation, "Field Selectors"). */
+const POD_FIELDS = [
+  'spec.nodeName',
+  'spec.restartPolicy',
+  'spec.schedulerName',
+  'spec.serviceAccountName',
+  'status.phase',
+  'status.podIP',
+]
 
-/** At commas that do not stand in brackets. */
-const termsOf = (text: string | null): string[] =>
-  (text ?? '')
-    .split(/,(?![^(]*\))/)
+/** Reads both selectors of a query about a kind. Throws BadSelector. */
+export function selectorOf(plural: string, query: URLSearchParams): Selects {
+  const labels = labelSelector(query.get('labelSelector') ?? '')
+  const fields = (query.get('fieldSelector') ?? '')
+    .split(',')
     .map((term) => term.trim())
     .filter((term) => term !== '')
-
-function labelTerm(term: string): Selects {
-  const set = /^(\S+)\s+(in|notin)\s+\(([^)]*)\)$/.exec(term)
-  if (set !== null) {
-    const [, key = '', operator, list = ''] = set
-    const values = list.split(',').map((value) => value.trim())
-    return ({ metadata }) => {
-      const value = metadata.labels?.[key]
-      return operator === 'in'
-        ? value !== undefined && values.includes(value)
-        : !values.includes(value ?? '\0')
-    }
-  }
-  const [, not, key = '', operator, wanted] = /^(!?)([\w./-]+)\s*(?:(!=|==?)\s*([\w.-]*))?$/.exec(term) ?? []
-  if (key === '') throw new BadSelector(`unable to parse requirement: ${term}`)
-  if (operator === undefined) return ({ metadata }) => (metadata.labels?.[key] !== undefined) === (not === '')
-  return ({ metadata }) => (metadata.labels?.[key] === wanted) === (operator !== '!=')
+    .map((term) => fieldTerm(plural, term))
+  return (object) => labels(object.metadata.labels ?? {}) && fields.every((term) => term(object))
 }
 
-function fieldTerm(term: string): Selects {
+function fieldTerm(plural: string, term: string): Selects {
   const [, field, operator, wanted] = /^([\w.]+)(!=|==?)(.*)$/.exec(term) ?? []
-  if (field !== 'metadata.name' && field !== 'metadata.namespace')
+  const known = plural === 'pods' ? [...FIELDS, ...POD_FIELDS] : FIELDS
+  if (field === undefined || !known.includes(field))
     throw new BadSelector(`field label not supported: ${field ?? term}`)
-  const key = field === 'metadata.name' ? 'name' : 'namespace'
-  return ({ metadata }) => (metadata[key] === wanted) === (operator !== '!=')
+  const [part = '', name = ''] = field.split('.')
+  return (object) => {
+    const members = object[part as 'metadata' | 'spec' | 'status'] as unknown as
+      | Record<string, unknown>
+      | undefined
+    return (String(members?.[name] ?? '') === wanted) === (operator !== '!=')
+  }
 }

@@ -1,4 +1,4 @@
-/** Tables as kubectl shows them: the printer columns of the four kinds, for who asks for `as=Table`. */
+/** Tables as kubectl shows them: the printer columns of the kinds, for who asks for `as=Table`. */
 import type { KubeObject } from './object-store.ts'
 
 interface Column {
@@ -14,6 +14,13 @@ const ready: Column = { name: 'Ready', type: 'string', cell: (object) => readine
 const reason: Column = { name: 'Reason', type: 'string', cell: (object) => readiness(object)?.reason ?? '' }
 
 const COLUMNS: Record<string, Column[]> = {
+  pods: [
+    name,
+    { name: 'Ready', type: 'string', cell: ({ status }) => readyContainers(status) },
+    { name: 'Status', type: 'string', cell: ({ status, metadata }) => podState(status, metadata) },
+    { name: 'Restarts', type: 'string', cell: () => '0' },
+    age,
+  ],
   sandboxes: [name, ready, reason, age],
   sandboxclaims: [
     name,
@@ -58,6 +65,14 @@ export function tableOf(plural: string, objects: readonly KubeObject[], metadata
     })),
   }
 }
+
+function readyContainers(status: KubeObject['status']): string {
+  const containers = (status?.['containerStatuses'] ?? []) as { ready: boolean }[]
+  return `${containers.filter(({ ready: isReady }) => isReady).length}/${Math.max(1, containers.length)}`
+}
+
+const podState = (status: KubeObject['status'], { deletionTimestamp }: KubeObject['metadata']): unknown =>
+  deletionTimestamp === undefined ? status?.['phase'] : 'Terminating'
 
 function readiness({ status }: KubeObject): { status: string; reason: string } | undefined {
   const conditions = status?.['conditions'] as { type: string; status: string; reason: string }[] | undefined

@@ -1,7 +1,7 @@
 /** A watch: what changes of the objects that it selects, from a version on, as lines of JSON. */
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { gone, statusObject, withNulls } from './answers.ts'
-import { groupOf, KINDS, VERSION } from './discovery.ts'
+import { apiVersionOf, KINDS } from './discovery.ts'
 import type { KubeObject, ObjectStore, StoreEvent } from './object-store.ts'
 import { selectorOf, type Selects } from './selectors.ts'
 import { tableOf, wantsTable } from './tables.ts'
@@ -48,7 +48,7 @@ export class WatchStreams {
     namespace: string | undefined,
     query: URLSearchParams,
   ): void {
-    const selects = selectorOf(query)
+    const selects = selectorOf(plural, query)
     const asTable = wantsTable(request.headers.accept)
     this.count += 1
     if (this.faults.mute_watches > 0) {
@@ -86,7 +86,7 @@ export class WatchStreams {
     const bookmark = (): void => {
       const metadata = { resourceVersion: String(this.#store.version), creationTimestamp: null }
       const kind = KINDS[plural]
-      send('BOOKMARK', { apiVersion: `${groupOf(plural)}/${VERSION}`, kind, metadata })
+      send('BOOKMARK', { apiVersion: apiVersionOf(plural), kind, metadata })
     }
     const wantsBookmarks = query.get('allowWatchBookmarks') === 'true' && !asTable
     if (from === 0)

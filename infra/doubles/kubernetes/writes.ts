@@ -1,11 +1,12 @@
 /** What changes objects: create, replace, the patches, scale and delete, with the checks of a real API server. */
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import { checkedSpec, checkedStatus, invalid, shown } from './admission.ts'
+import { checkedSpec, checkedStatus, checkMetadata, invalid, shown } from './admission.ts'
 import { Refusal } from './answers.ts'
-import { groupOf, KINDS, VERSION } from './discovery.ts'
+import { apiVersionOf, groupOf, KINDS } from './discovery.ts'
 import { FOREGROUND } from './garbage-collector.ts'
 import type { KubeObject, Metadata, ObjectStore } from './object-store.ts'
 import { BadPatch, jsonPatch, mergePatch } from './patches.ts'
+import { GRACE_SECONDS } from './pod-objects.ts'
 
 /** Which object a request is about, and with what query. */
 export interface Target {
@@ -24,8 +25,8 @@ const SYSTEM = [
   'generation',
   'creationTimestamp',
   'deletionTimestamp',
+  'deletionGracePeriodSeconds',
 ] as const
-const NAME = /^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$/
 
 /** Makes an object. Throws Refusal. */
 export function create(
@@ -36,7 +37,7 @@ export function create(
 ): KubeObject {
   const given = body as unknown as KubeObject
   const kind = KINDS[plural] ?? ''
-  const apiVersion = `${groupOf(plural)}/${VERSION}`
+  const apiVersion = apiVersionOf(plural)
   if (given.kind !== kind || (given.apiVersion ?? apiVersion) !== apiVersion)
     throw new Refusal(
       400,
@@ -46,7 +47,7 @@ export function create(
   const generated = given.metadata as { generateName?: string; name?: string } | undefined
   const name =
     generated?.name ?? (generated?.generateName === undefined ? '' : generated.generateName + suffix())
-  if (!NAME.test(name))
+  if (name === '')
     throw invalid(plural, name, [
       {
         reason: 'FieldValueRequired',
@@ -56,6 +57,7 @@ export function create(
     ])
   const spec = checkedSpec(plural, name, given.spec, query, response)
   const metadata = { ...given.metadata, name, namespace }
+  checkMetadata(plural, metadata)
   for (const key of ['resourceVersion', 'deletionTimestamp'] as const)
     delete (metadata as Partial<Metadata>)[key]
   const created = store.create({ apiVersion, kind, spec, metadata })
@@ -129,8 +131,11 @@ export function remove(
       `Precondition failed: ${shown(plural)} "${name}" is another one by now`,
     )
   const policy = body['propagationPolicy'] ?? query.get('propagationPolicy')
-  const left = store.delete(object, policy === 'Foreground' ? FOREGROUND : undefined)
-  if ((left.metadata.finalizers ?? []).length > 0) return left
+  const graceSeconds =
+    object.kind === 'Pod' ? graceOf(object, body['gracePeriodSeconds'] ?? query.get('gracePeriodSeconds')) : 0
+  const left = store.delete(object, policy === 'Foreground' ? FOREGROUND : undefined, graceSeconds)
+  // As the real one: of a pod always the object.
+  if (object.kind === 'Pod' || (left.metadata.finalizers ?? []).length > 0) return left
   const details = { name, group: groupOf(plural), kind: plural, uid }
   return { kind: 'Status', apiVersion: 'v1', metadata: {}, status: 'Success', details }
 }
@@ -169,12 +174,30 @@ function write(
   const spec = subresource === 'scale' ? { ...object.spec, replicas: given.spec?.['replicas'] } : given.spec
   const checked = checkedSpec(plural, name, spec, query, response)
   if (subresource === 'scale') return scaleOf(store.update(object, { spec: checked }))
+  if (
+    plural === 'pods' &&
+    JSON.stringify(checked) !== JSON.stringify(checkedSpec(plural, name, object.spec, query, response))
+  )
+    throw invalid(plural, name, [
+      {
+        reason: 'FieldValueForbidden',
+        field: 'spec',
+        message: 'Forbidden: pod updates may not change fields other than those that a node reads again',
+      },
+    ])
+  checkMetadata(plural, { ...given.metadata, name })
   const system = Object.fromEntries(SYSTEM.map((key) => [key, object.metadata[key]]))
   const cleared = Object.fromEntries(Object.keys(object.metadata).map((key) => [key, undefined]))
   return store.update(object, {
     spec: checked,
     metadata: { ...cleared, ...given.metadata, ...system } as Partial<Metadata>,
   })
+}
+
+/** Seconds that a pod gets to end: those of the call, of its spec, or the standard's. */
+function graceOf({ spec }: KubeObject, asked: unknown): number {
+  const seconds = Number(asked ?? spec['terminationGracePeriodSeconds'] ?? GRACE_SECONDS)
+  return Number.isInteger(seconds) && seconds >= 0 ? seconds : GRACE_SECONDS
 }
 
 const suffix = (): string => Math.random().toString(36).slice(2, 7)

@@ -89,6 +89,24 @@ describe('clients of Kubernetes', () => {
       await expect(kubectl('get', 'sandboxclaim', 'applied')).rejects.toThrow(/not found/)
     })
 
+    it('shows pods by their labels and fields, and waits for one that it deletes', async () => {
+      await kubectl('create', '-f', file('podded', {}))
+      await kubectl('wait', '--for=condition=Ready', 'sandboxclaim/podded', '--timeout=60s')
+      const pod = await kubectl('get', 'sandboxclaim', 'podded', '-o', 'jsonpath={.status.sandbox.name}')
+      const hash = await kubectl('get', 'sandbox', pod, '-o', 'jsonpath={.status.selector}')
+      const [head = '', row = ''] = (await kubectl('get', 'pods', '-l', hash)).split('\n')
+      expect(head.split(/\s+/)).toEqual(['NAME', 'READY', 'STATUS', 'RESTARTS', 'AGE'])
+      expect(row).toMatch(new RegExp(`^${pod} +1/1 +Running +0 +\\d+s`))
+      await kubectl('label', 'pod', pod, 'seen=yes')
+      expect(await kubectl('get', 'pods', '-l', 'seen in (yes),!absent', '-o', 'name')).toBe(`pod/${pod}\n`)
+      await expect(kubectl('label', 'pod', pod, 'seen=no value', '--overwrite')).rejects.toThrow(/invalid/i)
+      expect(await kubectl('get', 'po', '--field-selector', 'status.phase=Failed', '-o', 'name')).toBe('')
+      await kubectl('delete', 'pod', pod, '--timeout=60s')
+      await kubectl('wait', '--for=condition=Ready', `pod/${pod}`, '--timeout=60s')
+      expect(await kubectl('get', 'pods', '-l', 'seen', '-o', 'name')).toBe('')
+      await kubectl('delete', 'sandboxclaim', 'podded', '--cascade=foreground', '--timeout=60s')
+    })
+
     it('sees a change while it watches', async () => {
       await kubectl('create', '-f', file('watched', {}))
       const seen = 'jsonpath={.metadata.name} {.metadata.labels.seen}{"\\n"}'

@@ -200,6 +200,20 @@ needs('bwrap').describe('kubernetes', () => {
     await vi.waitFor(() => expect(double.running().map((pod) => pod.claim)).not.toContain('another'), 20_000)
   })
 
+  it('loses a pod that somebody deletes, though its Sandbox gets another of the same name', async () => {
+    const program = python("import time; print('up', flush=True); time.sleep(60)")
+    await using sandbox = await open(program)
+    const claim = String(sandbox.ref.handle['claim'])
+    const lost = expect(printed(sandbox, program)).rejects.toMatchObject({ code: 'sandbox_lost' })
+    const pod = double.running().find((one) => one.claim === claim)?.pod ?? ''
+    await fetch(`${double.origin}/api/v1/namespaces/cofferdam-sandboxes/pods/${pod}`, {
+      method: 'DELETE',
+      headers: { Authorization: `Bearer ${TOKEN}` },
+    })
+    await lost
+    await vi.waitFor(() => expect(double.running()).toContainEqual({ pod, claim }), 20_000)
+  })
+
   it('has no watch open when nothing is claimed', async () => {
     await works()
     await vi.waitFor(() => expect(double.watches().open).toBe(0), 20_000)

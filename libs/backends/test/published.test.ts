@@ -6,11 +6,18 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import type { AddressInfo } from 'node:net'
 import * as agentcore from '@aws-sdk/client-bedrock-agentcore'
 import * as agentcoreControl from '@aws-sdk/client-bedrock-agentcore-control'
+import { V1ContainerStatus, V1Pod, V1PodCondition, V1PodSpec, V1PodStatus } from '@kubernetes/client-node'
 import type { z } from 'zod'
 import { expect, it, onTestFinished } from 'vitest'
 import { CONTROL_SHAPES, DATA_SHAPES } from '../../../infra/doubles/agentcore/published.ts'
 import { AZURE } from '../../../infra/doubles/azure/published.ts'
 import { E2B, E2B_ENVD, processEvent } from '../../../infra/doubles/e2b/published.ts'
+import {
+  CONTAINER_STATUS,
+  POD_CONDITION,
+  POD_SPEC,
+  POD_STATUS,
+} from '../../../infra/doubles/kubernetes/pod-schemas.ts'
 import { checkSpec, checkStatus } from '../../../infra/doubles/kubernetes/schemas.ts'
 import { createExecutions } from '../src/azure/dialects.ts'
 import { createPoolApi } from '../src/azure/pool-api.ts'
@@ -297,4 +304,42 @@ it('reads a claim’s status with every field that its CRD has', () => {
   expect(checkStatus('SandboxClaim', status)).toMatchObject({ causes: [], unknown: [] })
   const claim = claimSchema.parse({ metadata: { name: 'my-aks-agent' }, status })
   expect(podOf(claim)).toEqual({ claim: 'my-aks-agent', name: 'kata-aks-warmpool-x7k2p', ip: '10.244.1.7' })
+})
+
+/** What the models of Kubernetes' OpenAPI description call the types of our schemas. */
+const PUBLISHED_TYPES: Record<string, RegExp> = {
+  string: /^(string|Date)$/,
+  integer: /^number$/,
+  boolean: /^boolean$/,
+  array: /^Array</,
+  object: /^V1/,
+}
+
+it.each([
+  ['PodSpec', POD_SPEC, V1PodSpec],
+  ['PodStatus', POD_STATUS, V1PodStatus],
+  ['PodCondition', POD_CONDITION, V1PodCondition],
+  ['ContainerStatus', CONTAINER_STATUS, V1ContainerStatus],
+] as const)(
+  'Kubernetes’ double writes fields of a %s that its OpenAPI description has',
+  (_name, schema, model) => {
+    const published = new Map(model.getAttributeTypeMap().map(({ baseName, type }) => [baseName, type]))
+    const fields = Object.entries(
+      (schema as { properties: Record<string, { type: string; format?: string }> }).properties,
+    )
+    expect(fields.length).toBeGreaterThan(5)
+    for (const [field, { type, format }] of fields) {
+      expect(published.get(field), field).toMatch(PUBLISHED_TYPES[type] ?? /never/)
+      expect(format === 'date-time', field).toBe(published.get(field) === 'Date')
+    }
+  },
+)
+
+it('Kubernetes’ double has pods with the parts that its OpenAPI description has', () => {
+  expect(V1Pod.getAttributeTypeMap().map(({ baseName }) => baseName)).toEqual(
+    expect.arrayContaining(['apiVersion', 'kind', 'metadata', 'spec', 'status']),
+  )
+  const unpublished = { phase: 'Running', ready: true }
+  expect(checkStatus('Pod', unpublished)).toMatchObject({ unknown: ['status.ready'] })
+  expect(checkStatus('Pod', { phase: 'Ready' }).causes).toHaveLength(1)
 })
