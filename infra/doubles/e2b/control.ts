@@ -6,8 +6,10 @@ import { randomBytes } from 'node:crypto'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { happens, NO_FAULTS, STRANGE_ENTRIES, type Faults } from './faults.ts'
 import { fail, page, readJson, reply, replyPublished } from './json-http.ts'
+import { BadQuery, pageOf } from './list-query.ts'
 import { E2B } from './published.ts'
 import { newSandboxId, startMachine, type Machine } from './machine.ts'
+import { unkept, unspoken } from './unspoken.ts'
 
 /** Of the real service: /v2 gives 300 s when nothing is said, v1 15 s. */
 const DEFAULT_SECONDS = { v1: 15, v2: 300 }
@@ -21,6 +23,8 @@ export interface Box {
   trafficToken: string | null
   template: string
   metadata: Record<string, string>
+  /** What it may reach, as it was asked for. */
+  reach: { allowInternetAccess?: boolean; network?: object }
   startedAt: number
   endAt: number
   machine: Machine
@@ -53,6 +57,9 @@ export class Control {
     const isV2 = url.pathname.startsWith('/v2/')
     const named = /^(?:\/v2)?\/sandboxes(?:\/([a-z0-9]+)(?:\/([a-z]+))?)?$/.exec(url.pathname)
     const [, id, action] = named ?? []
+    const why = unspoken(url.pathname, action)
+    if (why !== null && (id === undefined || action === undefined || this.boxes.has(id)))
+      return fail(response, 500, why)
     if (named === null) return fail(response, 404, 'no such route')
     const wrong = E2B.faultOfRequest(request.method ?? '', url.pathname, body)
     if (wrong !== null) return fail(response, 400, wrong)
@@ -91,12 +98,17 @@ export class Control {
   }
 
   async #create(response: ServerResponse, body: Record<string, unknown>, isV2: boolean): Promise<void> {
+    const missing = unkept(body)
+    if (missing !== null) return fail(response, 400, missing)
     if (happens(this.faults, 'throttle_creates')) return this.throttle(response)
     if (happens(this.faults, 'lose_creates')) response.destroy()
     const id = newSandboxId()
     const isSecure = isV2 || body['secure'] === true
     const token = isSecure ? randomBytes(20).toString('hex') : ''
-    const { network } = body as { network?: { allowPublicTraffic?: unknown } }
+    const { network, allow_internet_access: allowInternetAccess } = body as {
+      network?: { allowPublicTraffic?: unknown }
+      allow_internet_access?: boolean
+    }
     const template = String(body['templateID'])
     const machine = await startMachine(template, token, textsIn(body['envVars']), {
       E2B_SANDBOX: 'true',
@@ -109,6 +121,10 @@ export class Control {
       trafficToken: network?.allowPublicTraffic === false ? randomBytes(20).toString('hex') : null,
       template,
       metadata: textsIn(body['metadata']),
+      reach: {
+        ...(allowInternetAccess === undefined ? {} : { allowInternetAccess }),
+        ...(network === undefined ? {} : { network }),
+      },
       startedAt: Date.now(),
       endAt: 0,
       machine,
@@ -133,19 +149,18 @@ export class Control {
   }
 
   #list(response: ServerResponse, query: URLSearchParams): void {
-    const filter = query.get('metadata')
-    // As the service's own parser: there is a pair, or there is no filter.
-    if (filter === '') return fail(response, 400, 'invalid key value pair in query')
-    const wanted = this.faults.ignore_filters ? [] : pairsIn(filter ?? '')
-    const matches = [...this.boxes.values()]
-      .filter(({ metadata }) => [...wanted].every(([name, value]) => metadata[name] === value))
-      .toSorted((a, b) => b.startedAt - a.startedAt)
-    const from = Number(query.get('nextToken') ?? 0)
-    const limit = Math.min(100, Number(query.get('limit') ?? 100))
-    if (from + limit < matches.length) response.setHeader('x-next-token', String(from + limit))
-    const found = matches.slice(from, from + limit).map(detail)
-    if (this.faults.strange_entries) reply(response, 200, [...STRANGE_ENTRIES, ...found])
-    else replyPublished(response, 200, found)
+    if (this.faults.ignore_filters) query.delete('metadata')
+    try {
+      const { page: boxes, next, total } = pageOf([...this.boxes.values()], query)
+      response.setHeader('x-total-running', String(total))
+      if (next !== null) response.setHeader('x-next-token', next)
+      const found = boxes.map(shown)
+      if (this.faults.strange_entries) reply(response, 200, [...STRANGE_ENTRIES, ...found])
+      else replyPublished(response, 200, found)
+    } catch (error) {
+      if (!(error instanceof BadQuery)) throw error
+      fail(response, 400, error.message)
+    }
   }
 
   #live(box: Box, seconds: number): void {
@@ -176,7 +191,7 @@ const created = (box: Box): object => ({
   ...(box.trafficToken === null ? {} : { trafficAccessToken: box.trafficToken }),
 })
 
-const detail = (box: Box): object => ({
+const shown = (box: Box): object => ({
   templateID: box.template,
   sandboxID: box.id,
   clientID: 'double',
@@ -190,21 +205,11 @@ const detail = (box: Box): object => ({
   metadata: box.metadata,
 })
 
-/**
- * `k=v&k=v` whose keys and values are encoded, encoded once more as a whole, besides what a query itself
- * takes: as the service reads it (e2b-dev/infra, parseMetadata) and its SDK writes it (npm e2b 2.51.0,
- * SandboxPaginator).
- */
-function pairsIn(filter: string): [string, string][] {
-  const plain = (text: string): string => decodeURIComponent(text.replaceAll('+', ' '))
-  return plain(filter)
-    .split('&')
-    .filter((pair) => pair !== '')
-    .map((pair) => {
-      const [name = '', ...value] = pair.split('=')
-      return [plain(name), plain(value.join('='))]
-    })
-}
+const detail = (box: Box): object => ({
+  ...shown(box),
+  ...box.reach,
+  lifecycle: { autoResume: false, onTimeout: 'kill' },
+})
 
 function secondsIn(body: Record<string, unknown>): number | null {
   const { timeout } = body

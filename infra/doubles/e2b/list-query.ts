@@ -1,0 +1,83 @@
+/**
+ * What a list of sandboxes is asked for (API `GET /v2/sandboxes`: `metadata`, `state`, `template`,
+ * `startedAfter`, `order`, `limit`, `nextToken`), and the page that it gives. Every sandbox of the double runs.
+ */
+
+/** What is known of a sandbox for a list. */
+export interface Listed {
+  id: string
+  template: string
+  metadata: Record<string, string>
+  startedAt: number
+}
+
+/** A query that the service refuses with 400. */
+export class BadQuery extends Error {}
+
+const STATES = ['running', 'paused']
+const LIMIT_MAX = 100
+
+/** The page that a query is about; `next` is the token of the page behind it, or null. Throws BadQuery. */
+export function pageOf<Box extends Listed>(
+  all: readonly Box[],
+  query: URLSearchParams,
+): { page: Box[]; next: string | null; total: number } {
+  const order = query.get('order') ?? 'desc'
+  if (order !== 'asc' && order !== 'desc')
+    throw new BadQuery(`Invalid order parameter: unknown order "${order}"`)
+  const selects = [byMetadata(query), byState(query), byTemplate(query), byStart(query)]
+  const matches = all
+    .filter((box) => selects.every((select) => select(box)))
+    .toSorted((a, b) => (order === 'asc' ? a.startedAt - b.startedAt : b.startedAt - a.startedAt))
+  const token = query.get('nextToken')
+  if (token !== null && !/^\d+$/.test(token)) throw new BadQuery('Invalid next token')
+  const from = Number(token ?? 0)
+  const limit = Math.min(LIMIT_MAX, Number(query.get('limit') ?? LIMIT_MAX))
+  const next = from + limit < matches.length ? String(from + limit) : null
+  return { page: matches.slice(from, from + limit), next, total: matches.length }
+}
+
+type Select = (box: Listed) => boolean
+
+function byMetadata(query: URLSearchParams): Select {
+  const filter = query.get('metadata')
+  // As the service's own parser: there is a pair, or there is no filter.
+  if (filter === '') throw new BadQuery('invalid key value pair in query')
+  const wanted = pairsIn(filter ?? '')
+  return ({ metadata }) => wanted.every(([name, value]) => metadata[name] === value)
+}
+
+function byState(query: URLSearchParams): Select {
+  const states = query.get('state')?.split(',') ?? STATES
+  const unknown = states.find((state) => !STATES.includes(state))
+  if (unknown !== undefined) throw new BadQuery(`Invalid state parameter: unknown state "${unknown}"`)
+  return () => states.includes('running')
+}
+
+function byTemplate(query: URLSearchParams): Select {
+  const wanted = query.get('template')
+  return ({ template }) => wanted === null || template === wanted
+}
+
+function byStart(query: URLSearchParams): Select {
+  const text = query.get('startedAfter')
+  const after = text === null ? Number.NEGATIVE_INFINITY : Date.parse(text)
+  if (Number.isNaN(after)) throw new BadQuery('Invalid startedAfter parameter: it is not a time')
+  return ({ startedAt }) => startedAt >= after
+}
+
+/**
+ * `k=v&k=v` whose keys and values are encoded, encoded once more as a whole, besides what a query itself
+ * takes: as the service reads it (e2b-dev/infra, parseMetadata) and its SDK writes it (npm e2b 2.51.0,
+ * SandboxPaginator).
+ */
+function pairsIn(filter: string): [string, string][] {
+  const plain = (text: string): string => decodeURIComponent(text.replaceAll('+', ' '))
+  return plain(filter)
+    .split('&')
+    .filter((pair) => pair !== '')
+    .map((pair) => {
+      const [name = '', ...value] = pair.split('=')
+      return [plain(name), plain(value.join('='))]
+    })
+}
