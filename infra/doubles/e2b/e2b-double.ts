@@ -21,7 +21,7 @@ const SECURED =
   "Sandbox is secured with traffic access token. Token header 'e2b-traffic-access-token' is missing"
 
 /** Paths whose answers go on for as long as something runs. */
-const STREAMS = /^\/(process\.Process\/(Start|Connect)|execute)\b/
+const STREAMS = /^\/(process\.Process\/(Start|Connect)|filesystem\.Filesystem\/WatchDir|execute)\b/
 
 export interface E2bDouble extends AsyncDisposable {
   /** For `E2B_API_URL` and `E2B_SANDBOX_URL`. */

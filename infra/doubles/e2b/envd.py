@@ -1,11 +1,11 @@
 """What envd is inside of an E2B sandbox, as far as SDKs and backends use it: Connect-JSON `process.Process` and
-`filesystem.Filesystem`, `/files`, `/health`. Start: `python3 -I envd.py SOCKET [SOCKET OF THE CODE INTERPRETER]`; ENVD_TOKEN is the access token.
+`filesystem.Filesystem`, `/files`, `/envs`, `/health`. Start: `python3 -I envd.py SOCKET [SOCKET OF THE CODE
+INTERPRETER]`; ENVD_TOKEN is the access token.
 
-It runs inside the sandbox: pids, paths and users are the sandbox's own. Not spoken: pty, watching, signed URLs (unimplemented).
+It runs inside the sandbox: pids, paths and users are the sandbox's own. Not spoken: pty (unimplemented), metadata
+of files.
 """
 import base64
-import email.parser
-import email.policy
 import json
 import os
 import pwd
@@ -14,8 +14,11 @@ from urllib.parse import parse_qs, urlsplit
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
-from envd_files import FILE_CALLS, Refused, expand  # noqa: E402
+from envd_call import Call  # noqa: E402
+from envd_files import FILE_CALLS, Refused  # noqa: E402
 from envd_processes import PROCESS_CALLS, PROCESS_STREAMS, given  # noqa: E402
+from envd_transfer import Failed, check_access, download, first, upload  # noqa: E402
+from envd_watch import WATCH_CALLS, WATCH_STREAMS  # noqa: E402
 from unix_http import JsonHandler, Server  # noqa: E402
 
 TOKEN = os.environ.pop("ENVD_TOKEN", "")
@@ -23,71 +26,69 @@ TOKEN = os.environ.pop("ENVD_TOKEN", "")
 GIVEN = json.loads(os.environ.pop("ENVD_ENVIRONMENT", "{}"))
 GIVEN.update({name: value for name, value in os.environ.items() if name.startswith("E2B_")})
 given.update(GIVEN)
-HTTP_OF = {"not_found": 404, "already_exists": 409, "invalid_argument": 400, "unauthenticated": 401, "unimplemented": 501}
-CALLS = {**PROCESS_CALLS, **FILE_CALLS}
+HTTP_OF = {
+    "not_found": 404,
+    "already_exists": 409,
+    "invalid_argument": 400,
+    "unauthenticated": 401,
+    "unimplemented": 501,
+    "deadline_exceeded": 504,
+}
+CALLS = {**PROCESS_CALLS, **FILE_CALLS, **WATCH_CALLS}
+STREAMS = {**PROCESS_STREAMS, **WATCH_STREAMS}
+UNAUTHORIZED = "unauthorized access, please provide a valid access token or method signing if supported"
 
 
 class Handler(JsonHandler):
     def refuse(self, code, message):
-        self.answer_json(HTTP_OF.get(code, 500), {"code": code, "message": message})
+        """As Connect does it: a stream's refusal is its last message."""
+        if not self.headers.get("Content-Type", "").startswith("application/connect+"):
+            return self.answer_json(HTTP_OF.get(code, 500), {"code": code, "message": message})
+        self.begin_stream("application/connect+json")
+        self.envelope(2, {"error": {"code": code, "message": message}})
+        return self.end_stream()
+
+    def fail(self, status, message):
+        self.answer_json(status, {"code": status, "message": message})
 
     def allowed(self):
         if not TOKEN or self.headers.get("X-Access-Token") == TOKEN:
             return True
-        self.read_body()
-        self.refuse("unauthenticated", "missing or wrong access token")
+        self.fail(401, UNAUTHORIZED)
         return False
 
-    def has_user(self, query):
-        """Whom the caller names; nobody means the default user. As whom else would need rights that a jail has not."""
+    def user(self, query):
+        """Whom the caller names; empty for the default user."""
         scheme, _, said = self.headers.get("Authorization", "").partition(" ")
         named = base64.b64decode(said).decode().partition(":")[0] if scheme == "Basic" else ""
-        name = named or query.get("username", [""])[0]
-        if name in ("", pwd.getpwuid(os.getuid()).pw_name):
-            return True
-        known = any(name == one.pw_name for one in pwd.getpwall())
-        words = "this double runs nothing as %s" % name if known else "error looking up user '%s': user: unknown user %s" % (name, name)
-        code = "unimplemented" if known else "unauthenticated"
-        if urlsplit(self.path).path == "/files":
-            self.answer_json(HTTP_OF[code], {"code": HTTP_OF[code], "message": words})
-        else:
-            self.refuse(code, words)
-        return False
+        return named or first(query, "username") or ""
 
     def do_GET(self):
         url = urlsplit(self.path)
         if url.path == "/health":
             return self.answer(204)
+        if url.path == "/files":
+            return self.files(url, "read", self.give)
         if not self.allowed():
             return None
         if url.path == "/envs":
             return self.answer_json(200, GIVEN)
-        if url.path != "/files":
-            return self.answer(404, b'{"code":404,"message":"no such path"}')
-        if not self.has_user(parse_qs(url.query)):
-            return None
-        path = expand(parse_qs(url.query).get("path", [""])[0])
-        if os.path.isdir(path):
-            return self.answer(400, b'{"code":400,"message":"path is a directory"}')
-        try:
-            with open(path, "rb") as source:
-                self.answer(200, source.read(), "application/octet-stream")
-        except FileNotFoundError:
-            self.answer(404, b'{"code":404,"message":"path does not exist"}')
+        return self.fail(404, "no such path")
 
     def do_POST(self):
         url = urlsplit(self.path)
+        body = self.read_body()
+        if url.path == "/files":
+            return self.files(url, "write", lambda query: self.take(query, body))
         if not self.allowed():
             return None
-        body = self.read_body()
-        if not self.has_user(parse_qs(url.query)):
-            return None
-        if url.path == "/files":
-            return self.upload(body, parse_qs(url.query).get("path", [None])[0])
+        why = stranger(self.user({}))
+        if why is not None:
+            return self.refuse(*why)
         try:
-            if url.path in PROCESS_STREAMS:
+            if url.path in STREAMS:
                 # One message in an envelope of five bytes.
-                return self.stream(PROCESS_STREAMS[url.path](json.loads(body[5:])))
+                return self.stream(STREAMS[url.path](json.loads(body[5:]), Call(self.headers, self.connection)))
             if url.path in CALLS:
                 return self.answer(200, json.dumps(CALLS[url.path](json.loads(body or b"{}"))).encode())
             return self.refuse("unimplemented", "%s is not spoken by this double" % url.path)
@@ -95,23 +96,32 @@ class Handler(JsonHandler):
             return self.refuse(error.code, error.message)
         except (KeyError, TypeError, ValueError) as error:
             return self.refuse("invalid_argument", "malformed message: %r" % error)
+        except OSError as error:
+            return self.refuse("internal", str(error))
 
-    def upload(self, body, wanted):
-        kind = self.headers.get("Content-Type", "")
-        if kind.startswith("multipart/"):
-            parser = email.parser.BytesParser(policy=email.policy.HTTP)
-            parts = parser.parsebytes(b"Content-Type: " + kind.encode() + b"\r\n\r\n" + body).iter_parts()
-            files = [(wanted or part.get_filename(), part.get_payload(decode=True)) for part in parts]
-        else:
-            files = [(wanted, body)]
-        written = []
-        for name, content in files:
-            path = expand(name or "")
-            os.makedirs(os.path.dirname(path), exist_ok=True)
-            with open(path, "wb") as target:
-                target.write(content or b"")
-            written.append({"name": os.path.basename(path), "path": path, "type": "file"})
-        return self.answer(200, json.dumps(written).encode())
+    def files(self, url, operation, act):
+        query = parse_qs(url.query, keep_blank_values=True)
+        try:
+            check_access(TOKEN, self.headers.get("X-Access-Token"), query, operation)
+            name = self.user(query)
+            code, words = stranger(name) or (None, None)
+            if code == "unauthenticated":
+                raise Failed(401, "error looking up user '%s': user: unknown user %s" % (name, name))
+            if code is not None:
+                raise Failed(500, words)
+            return act(query)
+        except Failed as error:
+            return self.fail(error.status, error.message)
+
+    def take(self, query, body):
+        self.answer_json(200, upload(first(query, "path"), self.headers, body))
+
+    def give(self, query):
+        content, encoding = download(first(query, "path"), self.headers.get("Accept-Encoding", ""))
+        headers = {"Vary": "Accept-Encoding"}
+        if encoding != "identity":
+            headers["Content-Encoding"] = encoding
+        self.answer(200, content, "application/octet-stream", headers)
 
     def stream(self, messages):
         # What is refused before the first message is a message too: a stream's errors stand in its last one.
@@ -134,6 +144,15 @@ class Handler(JsonHandler):
     def envelope(self, flags, message):
         payload = json.dumps(message).encode()
         self.chunk(bytes([flags]) + len(payload).to_bytes(4, "big") + payload)
+
+
+def stranger(name):
+    """Why nothing runs as a user; None for the sandbox's own. Any other would need rights that a jail has not."""
+    if name in ("", pwd.getpwuid(os.getuid()).pw_name):
+        return None
+    if any(name == one.pw_name for one in pwd.getpwall()):
+        return "unimplemented", "this double runs nothing as %s" % name
+    return "unauthenticated", "invalid username: '%s'" % name
 
 
 if len(sys.argv) > 2:

@@ -1,8 +1,11 @@
 """`filesystem.Filesystem` of envd, but for watching, and the words in which envd refuses."""
 import os
+import pwd
 import shutil
 import stat
 import time
+
+KINDS = {stat.S_IFDIR: "FILE_TYPE_DIRECTORY", stat.S_IFREG: "FILE_TYPE_FILE"}
 
 
 class Refused(Exception):
@@ -21,21 +24,42 @@ def entry_of(path):
         found = os.lstat(path)
     except (FileNotFoundError, NotADirectoryError):
         raise Refused("not_found", "file not found: %s" % path)
-    kinds = {stat.S_IFDIR: "FILE_TYPE_DIRECTORY", stat.S_IFLNK: "FILE_TYPE_SYMLINK"}
+    is_link = stat.S_ISLNK(found.st_mode)
     entry = {
         "name": os.path.basename(path) or "/",
-        "type": kinds.get(stat.S_IFMT(found.st_mode), "FILE_TYPE_FILE"),
         "path": path,
-        "size": str(found.st_size),
-        "mode": stat.S_IMODE(found.st_mode),
-        "permissions": stat.filemode(found.st_mode),
-        "owner": "user",
-        "group": "user",
+        "permissions": permissions_of(found.st_mode),
+        "owner": name_of(pwd.getpwuid, found.st_uid),
+        "group": name_of(pwd.getpwuid, found.st_gid),
         "modifiedTime": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(found.st_mtime)),
     }
-    if stat.S_ISLNK(found.st_mode):
-        entry["symlinkTarget"] = os.path.realpath(path)
+    if found.st_size:
+        entry["size"] = str(found.st_size)
+    if is_link:
+        entry["symlinkTarget"] = os.path.realpath(path) if os.path.exists(path) else path
+    # Type and mode of a link are its target's; one that leads nowhere has neither.
+    target = found if not is_link else os.stat(path) if os.path.exists(path) else None
+    if target is not None:
+        if stat.S_IMODE(target.st_mode):
+            entry["mode"] = stat.S_IMODE(target.st_mode)
+        kind = KINDS.get(stat.S_IFMT(target.st_mode))
+        if kind is not None:
+            entry["type"] = kind
     return entry
+
+
+def permissions_of(mode):
+    """As Go writes them, in which envd is written: a link's begin with L."""
+    words = stat.filemode(mode)
+    return "L" + words[1:] if stat.S_ISLNK(mode) else words
+
+
+def name_of(look_up, number):
+    """A jail has no groups: each user has one of its own name."""
+    try:
+        return look_up(number).pw_name
+    except KeyError:
+        return str(number)
 
 
 def list_folder(wish):
@@ -61,7 +85,7 @@ def make_folder(wish):
     if os.path.isdir(path):
         raise Refused("already_exists", "directory already exists: %s" % path)
     if os.path.lexists(path):
-        raise Refused("invalid_argument", "path is a file: %s" % path)
+        raise Refused("invalid_argument", "path already exists but it is not a directory: %s" % path)
     os.makedirs(path)
     return {"entry": entry_of(path)}
 

@@ -20,6 +20,8 @@ class Process:
 
     def __init__(self, wish):
         config = wish["process"]
+        if wish.get("pty") is not None:
+            raise Refused("unimplemented", "this double has no terminals")
         cwd = expand(config.get("cwd") or "~")
         if not os.path.isdir(cwd):
             raise Refused("invalid_argument", "cwd %r does not exist" % cwd)
@@ -35,8 +37,8 @@ class Process:
                 stderr=subprocess.PIPE,
                 start_new_session=True,
             )
-        except FileNotFoundError as error:
-            raise Refused("not_found", str(error))
+        except OSError as error:
+            raise Refused("invalid_argument", "error starting process %r: %s" % (config["cmd"], error))
         self.pid = self.child.pid
         self.change, self.readers, self.open = threading.Condition(), [], 2
 
@@ -56,24 +58,30 @@ class Process:
             self.open -= 1
             self.change.notify_all()
 
+    def kill(self):
+        """The process itself alone, as envd does it at its deadline; what it started runs on."""
+        if self.child.poll() is None:
+            self.child.kill()
+
     def subscribe(self):
         queue = []
         with self.change:
             self.readers.append(queue)
         return queue
 
-    def events(self, queue):
+    def events(self, queue, call):
         try:
-            yield from self.heard(queue)
+            yield from self.heard(queue, call)
         finally:
             with self.change:
                 self.readers = [one for one in self.readers if one is not queue]
                 self.change.notify_all()
         yield {"end": self.end()}
 
-    def heard(self, queue):
-        over_at = None
+    def heard(self, queue, call):
+        over_at, spoke_at = None, time.monotonic()
         while True:
+            call.check_deadline()
             with self.change:
                 self.change.wait_for(lambda: queue or self.open == 0, timeout=0.1)
                 ready, queue[:] = queue[:], []
@@ -81,7 +89,11 @@ class Process:
                 self.change.notify_all()
             yield from ready
             if ready:
+                spoke_at = time.monotonic()
                 continue
+            if time.monotonic() - spoke_at >= call.keepalive_s:
+                spoke_at = time.monotonic()
+                yield {"keepalive": {}}
             over = self.child.poll() is not None
             # A grandchild may hold the pipes of a program that was killed: its streams end all the same.
             over_at = (over_at or time.monotonic()) if over else None
@@ -92,9 +104,10 @@ class Process:
         code = self.child.wait()
         if code < 0:
             words = {9: "killed", 15: "terminated", 2: "interrupt", 11: "segmentation fault"}.get(-code, "signal %d" % -code)
-            return {"exitCode": -1, "exited": False, "status": "signal: " + words, "error": "signal: " + words}
-        end = {"exitCode": code, "exited": True, "status": "exit status %d" % code}
-        return dict(end, error="exit status %d" % code) if code else end
+            return {"exitCode": -1, "status": "signal: " + words, "error": "signal: " + words}
+        end = {"exited": True, "status": "exit status %d" % code}
+        # What is 0 is left out, as JSON of proto3 has it.
+        return dict(end, exitCode=code, error="exit status %d" % code) if code else end
 
 
 processes = {}
@@ -115,50 +128,61 @@ def find(selector):
     raise Refused("not_found", "no such process")
 
 
-def start(wish):
+def find_living(selector):
+    process = find(selector)
+    if process.child.poll() is not None:
+        raise Refused("not_found", "no such process")
+    return process
+
+
+def start(wish, call):
     process = Process(wish)
     processes[process.pid] = process
-    yield from followed(process, process.begin)
+    if call.timeout_s:
+        timer = threading.Timer(call.timeout_s, process.kill)
+        timer.daemon = True
+        timer.start()
+    yield from followed(process, call, process.begin)
 
 
-def connect(wish):
-    yield from followed(find(wish["process"]), lambda: None)
+def connect(wish, call):
+    yield from followed(find(wish["process"]), call, lambda: None)
 
 
-def followed(process, begin):
+def followed(process, call, begin):
     queue = process.subscribe()
     yield {"event": {"start": {"pid": process.pid}}}
     begin()
-    for event in process.events(queue):
+    for event in process.events(queue, call):
         yield {"event": event}
 
 
 def send_input(wish):
-    pipe = find(wish["process"]).child.stdin
-    if pipe is None:
-        raise Refused("invalid_argument", "stdin is not open")
+    pipe = find_living(wish["process"]).child.stdin
+    if "stdin" not in wish["input"]:
+        raise Refused("internal", "tty not assigned to process")
+    if pipe is None or pipe.closed:
+        raise Refused("internal", "error writing to stdin: stdin not enabled or closed")
     try:
         pipe.write(base64.b64decode(wish["input"]["stdin"]))
         pipe.flush()
-    except (BrokenPipeError, ValueError):
-        raise Refused("not_found", "stdin is closed")
+    except (BrokenPipeError, ValueError) as error:
+        raise Refused("internal", "error writing to stdin: %s" % error)
     return {}
 
 
 def close_stdin(wish):
-    pipe = find(wish["process"]).child.stdin
+    pipe = find_living(wish["process"]).child.stdin
     if pipe is not None:
         pipe.close()
     return {}
 
 
 def send_signal(wish):
-    process = find(wish["process"])
-    if process.child.poll() is not None:
-        raise Refused("not_found", "no such process")
+    process = find_living(wish["process"])
     number = SIGNALS.get(wish.get("signal"))
     if number is None:
-        raise Refused("invalid_argument", "unknown signal")
+        raise Refused("unimplemented", "invalid signal: %s" % wish.get("signal"))
     os.kill(process.pid, number)
     return {}
 

@@ -122,10 +122,14 @@ const processConfig = z.strictObject({
 })
 const entry = z.strictObject({
   name: z.string(),
-  type: z.enum(['FILE_TYPE_FILE', 'FILE_TYPE_DIRECTORY', 'FILE_TYPE_SYMLINK']),
+  // What is 0 is left out, as JSON of proto3 has it; so is the type of a link that leads nowhere.
+  type: z.enum(['FILE_TYPE_FILE', 'FILE_TYPE_DIRECTORY', 'FILE_TYPE_SYMLINK']).optional(),
   path: z.string(),
-  size: z.string().regex(/^\d+$/),
-  mode: z.int(),
+  size: z
+    .string()
+    .regex(/^[1-9]\d*$/)
+    .optional(),
+  mode: z.int().min(1).optional(),
   permissions: z.string(),
   owner: z.string(),
   group: z.string(),
@@ -134,6 +138,17 @@ const entry = z.strictObject({
   metadata: texts.optional(),
 })
 const one = z.strictObject({ entry })
+const filesystemEvent = z.strictObject({
+  name: z.string(),
+  type: z.enum([
+    'EVENT_TYPE_CREATE',
+    'EVENT_TYPE_WRITE',
+    'EVENT_TYPE_REMOVE',
+    'EVENT_TYPE_RENAME',
+    'EVENT_TYPE_CHMOD',
+  ]),
+  entry: entry.optional(),
+})
 const nothing = z.strictObject({})
 const call = (service: string, method: string, answer: z.ZodType): Operation => ({
   source: ENVD,
@@ -153,7 +168,13 @@ const ENVD_OPERATIONS: readonly Operation[] = [
   call('process.Process', '(SendInput|CloseStdin|SendSignal)', nothing),
   call('filesystem.Filesystem', '(Stat|MakeDir|Move)', one),
   call('filesystem.Filesystem', 'ListDir', z.strictObject({ entries: z.array(entry) })),
-  call('filesystem.Filesystem', 'Remove', nothing),
+  call('filesystem.Filesystem', '(Remove|RemoveWatcher)', nothing),
+  call('filesystem.Filesystem', 'CreateWatcher', z.strictObject({ watcherId: z.string() })),
+  call(
+    'filesystem.Filesystem',
+    'GetWatcherEvents',
+    z.strictObject({ events: z.array(filesystemEvent).optional() }),
+  ),
   {
     source: ENVD,
     method: 'POST',
@@ -178,6 +199,13 @@ const envdRefusal = z.strictObject({ code: z.union([z.string(), z.int()]), messa
 
 /** envd inside of a sandbox, but for its streams. */
 export const E2B_ENVD = createPublished('E2B (envd)', ENVD_OPERATIONS, envdRefusal)
+
+/** A message of the stream of `WatchDir` (ENVD, `WatchDirResponse`). */
+export const watchEvent = z.union([
+  z.strictObject({ start: nothing }),
+  z.strictObject({ filesystem: filesystemEvent }),
+  z.strictObject({ keepalive: nothing }),
+])
 
 /** A message of the streams of `Start` and `Connect` (ENVD, `ProcessEvent`). */
 export const processEvent = z.strictObject({

@@ -16,10 +16,12 @@ class JsonHandler(BaseHTTPRequestHandler):
     def log_message(self, *_args):
         pass
 
-    def answer(self, status, body=b"", kind="application/json"):
+    def answer(self, status, body=b"", kind="application/json", headers={}):
         self.send_response(status)
         if body:
             self.send_header("Content-Type", kind)
+        for name, value in headers.items():
+            self.send_header(name, value)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)

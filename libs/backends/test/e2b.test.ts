@@ -12,7 +12,7 @@ import {
 import { needs } from '@cofferdam/embedded/needs'
 import { afterAll, afterEach, beforeAll, expect, it } from 'vitest'
 import { startE2bDouble, type E2bDouble } from '../../../infra/doubles/e2b/e2b-double.ts'
-import { E2B_ENVD, processEvent } from '../../../infra/doubles/e2b/published.ts'
+import { E2B_ENVD, processEvent, watchEvent } from '../../../infra/doubles/e2b/published.ts'
 import { decodeMessages, encodeMessage } from '../src/e2b/connect-messages.ts'
 import { createControlApi } from '../src/e2b/control-api.ts'
 import { envdAddress } from '../src/e2b/envd-address.ts'
@@ -357,10 +357,15 @@ needs('bwrap').describe('e2b', () => {
       timeoutMs: 10_000,
     }).create({ template: 'base', lifeMs: 60_000, metadata: {} }, AbortSignal.timeout(20_000))
     const { headers } = envdAddress(created, { domain: 'e2b.app', sandbox_url: double.origin })
-    async function asked(method: string, path: string, message?: unknown): Promise<unknown> {
+    async function asked(
+      method: string,
+      path: string,
+      message?: unknown,
+      type = 'application/json',
+    ): Promise<unknown> {
       const response = await fetch(double.origin + path, {
         method,
-        headers: { ...headers, 'Content-Type': 'application/json' },
+        headers: { ...headers, 'Content-Type': type },
         ...(message === undefined ? {} : { body: JSON.stringify(message) }),
       })
       const text = await response.text()
@@ -371,7 +376,16 @@ needs('bwrap').describe('e2b', () => {
     try {
       await asked('GET', '/health')
       await asked('GET', '/envs')
-      await asked('POST', '/files?path=d/a.txt', 'content')
+      await asked('POST', '/files?path=d/a.txt', 'content', 'application/octet-stream')
+      const watcher = await asked('POST', '/filesystem.Filesystem/CreateWatcher', { path: 'd' })
+      const events = '/filesystem.Filesystem/GetWatcherEvents'
+      expect(await asked('POST', events, watcher)).toEqual({})
+      await asked('POST', '/files?path=d/a.txt', 'changed', 'application/octet-stream')
+      expect(await asked('POST', events, watcher)).toMatchObject({
+        events: expect.arrayContaining([{ name: 'a.txt', type: 'EVENT_TYPE_WRITE' }]) as unknown,
+      })
+      expect(await asked('POST', '/filesystem.Filesystem/RemoveWatcher', watcher)).toEqual({})
+      expect(await asked('POST', events, watcher)).toMatchObject({ code: 'not_found' })
       for (const [call, message] of [
         ['Stat', { path: 'd/a.txt' }],
         ['Stat', { path: 'absent' }],
@@ -380,9 +394,17 @@ needs('bwrap').describe('e2b', () => {
         ['Move', { source: 'd/a.txt', destination: 'e/b.txt' }],
         ['ListDir', { path: '.', depth: 2 }],
         ['Remove', { path: 'e' }],
-        ['WatchDir', { path: '.' }],
       ] as const)
         await asked('POST', `/filesystem.Filesystem/${call}`, message)
+      const watch = await fetch(`${double.origin}/filesystem.Filesystem/WatchDir`, {
+        method: 'POST',
+        headers: { ...headers, 'Content-Type': 'application/connect+json', 'Connect-Timeout-Ms': '1000' },
+        body: new Uint8Array(encodeMessage({ path: 'd' })),
+      })
+      await asked('POST', '/files?path=d/new.txt', 'content', 'application/octet-stream')
+      for await (const { isLast, json } of decodeMessages(watch.body ?? expect.fail('no stream')))
+        if (isLast) expect(json).toMatchObject({ error: { code: 'deadline_exceeded' } })
+        else expect(watchEvent.safeParse(json).error).toBeUndefined()
       const stream = await fetch(`${double.origin}/process.Process/Start`, {
         method: 'POST',
         headers: { ...headers, 'Content-Type': 'application/connect+json' },
