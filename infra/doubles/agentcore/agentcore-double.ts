@@ -8,6 +8,7 @@ import { listen } from '../mirror-server.ts'
 import { Failure, fail, reply } from './failure.ts'
 import { delayed, FaultList, httpFailure, type Fault, type Operation } from './faults.ts'
 import { endOf, invoke, toolCall } from './invoke.ts'
+import { pageOf } from './paging.ts'
 import { Sessions, type Session } from './sessions.ts'
 import { refusal, type Secrets } from './sigv4.ts'
 
@@ -229,16 +230,15 @@ const detail = (session: Session): object => ({
 
 function page(all: readonly Session[], asked: Record<string, unknown>): object {
   const wanted = all.filter((session) => asked['status'] === undefined || asked['status'] === status(session))
-  const from = Number(asked['nextToken'] ?? 0)
-  const to = from + Number(asked['maxResults'] ?? 10)
+  const { page: sessions, ...more } = pageOf(wanted, asked)
   return {
-    items: wanted.slice(from, to).map((session) => ({
+    items: sessions.map((session) => ({
       ...summary(session),
       name: session.name,
       status: status(session),
       lastUpdatedAt: session.lastUpdatedAt.toISOString(),
     })),
-    ...(to < wanted.length ? { nextToken: String(to) } : {}),
+    ...more,
   }
 }
 

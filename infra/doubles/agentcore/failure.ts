@@ -10,6 +10,7 @@ const STATUS: Record<string, number> = {
   ResourceNotFoundException: 404,
   ServiceQuotaExceededException: 402,
   ThrottlingException: 429,
+  UnknownOperationException: 404,
   ValidationException: 400,
 }
 

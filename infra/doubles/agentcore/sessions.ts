@@ -7,6 +7,7 @@ import { request as httpRequest, type IncomingMessage } from 'node:http'
 import { fileURLToPath } from 'node:url'
 import { SOCKET, startJail, type Jail } from '../jail.ts'
 import { Failure } from './failure.ts'
+import { refuseUnkept } from './paging.ts'
 
 const INSIDE = ['interpreter.py', 'tools.py', 'running.py', 'kernel.py']
 /** Terminated sessions stay listed for a while at the service; here so many. */
@@ -73,6 +74,7 @@ export class Sessions {
 
   async start(interpreter: string, asked: StartRequest): Promise<Session> {
     const { name, sessionTimeoutSeconds: timeout = 900, clientToken: token } = asked
+    refuseUnkept({ ...asked })
     if (name !== undefined && (typeof name !== 'string' || name.length < 1 || name.length > 100))
       throw invalid('name')
     if (!Number.isInteger(timeout) || (timeout as number) < 1 || (timeout as number) > 28_800)

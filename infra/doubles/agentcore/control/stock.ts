@@ -1,6 +1,7 @@
 /** The code interpreters of the double's account, as the control plane makes, shows and deletes them. */
 import { createHash, randomBytes } from 'node:crypto'
 import { Failure } from '../failure.ts'
+import { pageOf, refuseUnkept } from '../paging.ts'
 import type { Knobs } from './knobs.ts'
 import type { Roles } from './roles.ts'
 
@@ -47,6 +48,7 @@ export class Stock {
     if (token !== undefined && (typeof token !== 'string' || !TOKEN.test(token))) throw invalid('clientToken')
     const mode = network?.networkMode
     if (typeof mode !== 'string' || !MODES.includes(mode)) throw invalid('networkConfiguration')
+    refuseUnkept(asked)
     if (mode === 'VPC' && !('vpcConfig' in (network ?? {}))) throw invalid('networkConfiguration.vpcConfig')
 
     const { clientToken: _, ...rest } = asked
@@ -95,13 +97,16 @@ export class Stock {
   }
 
   list(query: URLSearchParams): object {
-    const all = this.#shown()
-    const from = Number(query.get('nextToken') ?? 0)
-    const size = Math.min(Number(query.get('maxResults') ?? 10), this.#knobs.pageMax)
-    return {
-      codeInterpreterSummaries: all.slice(from, from + size).map((one) => this.#summary(one)),
-      ...(from + size < all.length ? { nextToken: String(from + size) } : {}),
-    }
+    const type = query.get('type') ?? 'CUSTOM'
+    if (type !== 'CUSTOM')
+      throw new Failure(
+        'ValidationException',
+        `this double lists no ${type} interpreters`,
+        'FieldValidationFailed',
+      )
+    const asked = { maxResults: query.get('maxResults'), nextToken: query.get('nextToken') }
+    const { page, ...more } = pageOf(this.#shown(), asked, this.#knobs.pageMax)
+    return { codeInterpreterSummaries: page.map((one) => this.#summary(one)), ...more }
   }
 
   delete(id: string): object {
