@@ -1,4 +1,7 @@
-/** Pages of lists in both planes: `maxResults` from 1 to 100 (10 by default) and `nextToken` (AWS API reference). */
+/**
+ * Pages of lists in both planes: `maxResults` from 1 to 100, 10 by default, and `nextToken` (AWS API
+ * reference).
+ */
 import { Failure } from './failure.ts'
 
 const DEFAULT_RESULTS = 10

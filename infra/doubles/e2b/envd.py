@@ -2,8 +2,8 @@
 `filesystem.Filesystem`, `/files`, `/envs`, `/health`. Start: `python3 -I envd.py SOCKET [SOCKET OF THE CODE
 INTERPRETER]`; ENVD_TOKEN is the access token.
 
-It runs inside the sandbox: pids, paths and users are the sandbox's own. Not spoken: pty (unimplemented), metadata
-of files.
+It runs inside the sandbox: pids, paths and users are the sandbox's own. Not spoken: pty (unimplemented),
+metadata of files.
 """
 import base64
 import json
@@ -88,7 +88,8 @@ class Handler(JsonHandler):
         try:
             if url.path in STREAMS:
                 # One message in an envelope of five bytes.
-                return self.stream(STREAMS[url.path](json.loads(body[5:]), Call(self.headers, self.connection)))
+                call = Call(self.headers, self.connection)
+                return self.stream(STREAMS[url.path](json.loads(body[5:]), call))
             if url.path in CALLS:
                 return self.answer(200, json.dumps(CALLS[url.path](json.loads(body or b"{}"))).encode())
             return self.refuse("unimplemented", "%s is not spoken by this double" % url.path)
@@ -147,7 +148,7 @@ class Handler(JsonHandler):
 
 
 def stranger(name):
-    """Why nothing runs as a user; None for the sandbox's own. Any other would need rights that a jail has not."""
+    """Why nothing runs as a user; None for the sandbox's own. Others need rights that a jail has not."""
     if name in ("", pwd.getpwuid(os.getuid()).pw_name):
         return None
     if any(name == one.pw_name for one in pwd.getpwall()):

@@ -1,4 +1,4 @@
-"""What the headers of a streaming call say: until when it may last, and how often it says that it is alive."""
+"""What the headers of a streaming call say: until when it may last, how often it says that it lives."""
 import time
 
 from envd_files import Refused

@@ -1,5 +1,5 @@
-"""`/files` of envd: who may (access token, or a signature in the address), in which encoding, and what is wrong
-with the rest. Refusals are `{code, message}` with the status as code (e2b-dev/E2B spec/envd/envd.yaml).
+"""`/files` of envd: who may (access token, or a signature in the address), in which encoding, and what is
+wrong with the rest. Refusals are `{code, message}` with the status as code (e2b-dev/E2B spec/envd/envd.yaml).
 """
 import base64
 import email.parser
@@ -22,7 +22,7 @@ class Failed(Exception):
 
 
 def check_access(token, sent, query, operation):
-    """`sent` is the caller's access token or None. Without one the address must be signed for this operation."""
+    """`sent` is the caller's token or None. Without one the address must be signed for this operation."""
     if not token:
         return
     if sent is not None:

@@ -1,5 +1,5 @@
-"""Watching of envd's `filesystem.Filesystem`, over inotify: as a stream, and as watchers that are asked for what
-they have heard.
+"""Watching of envd's `filesystem.Filesystem`, over inotify: as a stream, and as watchers that are asked for
+what they have heard.
 """
 import ctypes
 import os

@@ -1,6 +1,7 @@
 /**
  * What a list of sandboxes is asked for (API `GET /v2/sandboxes`: `metadata`, `state`, `template`,
- * `startedAfter`, `order`, `limit`, `nextToken`), and the page that it gives. Every sandbox of the double runs.
+ * `startedAfter`, `order`, `limit`, `nextToken`), and the page that it gives. Every sandbox of the double
+ * runs.
  */
 
 /** What is known of a sandbox for a list. */

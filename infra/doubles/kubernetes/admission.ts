@@ -65,7 +65,7 @@ export function checkMetadata(
     throw new Refusal(
       400,
       'BadRequest',
-      `${KINDS[plural]} in version "${apiVersionOf(plural)}" cannot be handled: ${unreadable} is not of type string`,
+      `${KINDS[plural]} in ${apiVersionOf(plural)} cannot be handled: ${unreadable} is not of type string`,
     )
   const causes = metadataCauses(metadata)
   if (causes.length > 0) throw invalid(plural, metadata.name, causes)

@@ -1,6 +1,6 @@
 /**
- * What a client asks before it asks for anything: versions, groups, resources, schemas. Served are the kinds of
- * Agent Sandbox, and pods.
+ * What a client asks before it asks for anything: versions, groups, resources, schemas. Served are the kinds
+ * of Agent Sandbox, and pods.
  */
 import { PLURALS } from './object-store.ts'
 

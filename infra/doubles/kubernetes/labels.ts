@@ -12,10 +12,9 @@ const PART_MAX = 63
 /** Of all annotations of an object, their keys included. */
 const ANNOTATIONS_MAX = 256 * 1024
 
-const SUBDOMAIN_WORDS =
-  "must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character"
-const PART_WORDS =
-  "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character"
+const ENDS = 'and must start and end with an alphanumeric character'
+const SUBDOMAIN_WORDS = `must consist of lower case alphanumeric characters, '-' or '.', ${ENDS}`
+const PART_WORDS = `must consist of alphanumeric characters, '-', '_' or '.', ${ENDS}`
 
 /** What is wrong with a name that must be a DNS subdomain; null for nothing. */
 export function faultOfSubdomain(text: string): string | null {
@@ -28,8 +27,7 @@ export function faultOfSubdomain(text: string): string | null {
 export function faultOfKey(key: string): string | null {
   const parts = key.split('/')
   const [name = '', prefix] = parts.toReversed()
-  if (parts.length > 2)
-    return `a qualified name ${PART_WORDS}, with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')`
+  if (parts.length > 2) return `a qualified name ${PART_WORDS}, with an optional DNS subdomain prefix and '/'`
   const wrongPrefix = prefix === undefined ? null : faultOfSubdomain(prefix)
   if (wrongPrefix !== null) return `prefix part ${wrongPrefix}`
   if (name === '') return 'name part must be non-empty'
@@ -54,8 +52,8 @@ export function metadataCauses(metadata: { name: string; labels?: unknown; annot
 }
 
 /**
- * The first label or annotation whose value is no text, as a path; null for none. A server cannot even read such
- * a body.
+ * The first label or annotation whose value is no text, as a path; null for none. A server cannot even read
+ * such a body.
  */
 export function untextual(metadata: { labels?: unknown; annotations?: unknown }): string | null {
   for (const field of ['labels', 'annotations'] as const) {

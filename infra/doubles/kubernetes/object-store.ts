@@ -119,8 +119,8 @@ export class ObjectStore {
   }
 
   /**
-   * Deletes it once it has no finalizer; `finalizer` is put on first. What is being deleted already stays as it is,
-   * unless it is to go sooner. With a grace, which pods have, it stays until it is removed.
+   * Deletes it once it has no finalizer; `finalizer` is put on first. What is being deleted already stays as
+   * it is, unless it is to go sooner. With a grace, which pods have, it stays until it is removed.
    */
   delete(object: KubeObject, finalizer?: string, graceSeconds = 0): KubeObject {
     const { metadata } = object

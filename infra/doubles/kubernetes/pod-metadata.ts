@@ -1,6 +1,6 @@
 /**
- * Labels and annotations of Sandboxes and their pods as the controllers of Agent Sandbox write them, and what a
- * claim may add to them (kubernetes-sigs/agent-sandbox @2fd412d5: api/v1beta1/sandbox_types.go,
+ * Labels and annotations of Sandboxes and their pods as the controllers of Agent Sandbox write them, and what
+ * a claim may add to them (kubernetes-sigs/agent-sandbox @2fd412d5: api/v1beta1/sandbox_types.go,
  * controllers/sandbox_controller.go, extensions/controllers/sandboxclaim_controller.go and
  * sandboxwarmpool_controller.go).
  */
@@ -78,8 +78,8 @@ export function adoptedMetadata(sandbox: KubeObject, claim: KubeObject): Require
 }
 
 /**
- * The metadata of a claim's pod template: the template's, and what the claim adds. Throws for a value that the
- * template has otherwise.
+ * The metadata of a claim's pod template: the template's, and what the claim adds. Throws for a value that
+ * the template has otherwise.
  */
 export function claimedTemplate(of: PodMetadata, template: string, claim: KubeObject): PodMetadata {
   const { labels = {}, annotations = {} } = additional(claim)
@@ -152,7 +152,7 @@ function refuseOverrides(what: string, own: Texts, asked: Texts): void {
   for (const [key, value] of Object.entries(asked))
     if (own[key] !== undefined && own[key] !== value)
       throw new Error(
-        `metadata override conflict: ${what} "${key}" is defined in template with value "${own[key]}", but claim requests "${value}"`,
+        `metadata override conflict: ${what} "${key}" is "${own[key]}" in the template, "${value}" in the claim`,
       )
 }
 

@@ -97,8 +97,8 @@ export class SandboxPods {
   }
 
   /**
-   * Ends a pod whose object was deleted, as its node does; the Sandbox stays. Undefined when that pod does not run
-   * (any more).
+   * Ends a pod whose object was deleted, as its node does; the Sandbox stays. Undefined when that pod does
+   * not run (any more).
    */
   async evict(uid: string): Promise<Pick<Running, 'sandbox' | 'namespace' | 'owner'> | undefined> {
     const running = this.all().find((one) => one.uid === uid)

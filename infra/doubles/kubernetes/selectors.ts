@@ -1,4 +1,6 @@
-/** Which objects a list or a watch is about: by labels, and by the fields that its kind can be selected by. */
+/**
+ * Which objects a list or a watch is about: by labels, and by the fields that its kind can be selected by.
+ */
 import { BadSelector, labelSelector } from './label-selector.ts'
 import type { KubeObject } from './object-store.ts'
 
@@ -34,9 +36,8 @@ function fieldTerm(plural: string, term: string): Selects {
     throw new BadSelector(`field label not supported: ${field ?? term}`)
   const [part = '', name = ''] = field.split('.')
   return (object) => {
-    const members = object[part as 'metadata' | 'spec' | 'status'] as unknown as
-      | Record<string, unknown>
-      | undefined
-    return (String(members?.[name] ?? '') === wanted) === (operator !== '!=')
+    const members = { ...object[part as 'metadata' | 'spec' | 'status'] } as Record<string, unknown>
+    const found = members[name]
+    return ((typeof found === 'string' ? found : '') === wanted) === (operator !== '!=')
   }
 }

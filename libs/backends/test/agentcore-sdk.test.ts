@@ -1,7 +1,7 @@
 /**
- * AWS's own clients, unmodified, as judges of AgentCore's double: each operation and tool of the code interpreter with what the API
- * reference says of its parameters and errors, and operations that the double does not have. The shapes that the service was seen to
- * answer with are in agentcore-double.test.ts.
+ * AWS's own clients, unmodified, as judges of AgentCore's double: each operation and tool of the code
+ * interpreter with what the API reference says of its parameters and errors, and operations that the double
+ * does not have. The shapes that the service was seen to answer with are in agentcore-double.test.ts.
  */
 import {
   BedrockAgentCoreClient,

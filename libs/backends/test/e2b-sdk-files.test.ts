@@ -1,6 +1,6 @@
 /**
- * E2B's own SDK, unmodified, as judge of the double's file system: the cases that the SDK's tests have for the
- * service (e2b-dev/E2B @b8029973, packages/js-sdk/tests/sandbox/files), with envd 0.5.7.
+ * E2B's own SDK, unmodified, as judge of the double's file system: the cases that the SDK's tests have for
+ * the service (e2b-dev/E2B @b8029973, packages/js-sdk/tests/sandbox/files), with envd 0.5.7.
  */
 import { FileNotFoundError, FileType, InvalidArgumentError, Sandbox, SandboxError, TemplateError } from 'e2b'
 import { needs } from '@cofferdam/embedded/needs'

@@ -1,7 +1,7 @@
 /**
- * E2B's own SDK, unmodified, as judge of the double's control API: the cases that the SDK's tests have for the
- * service (e2b-dev/E2B @b8029973, packages/js-sdk/tests/api and sandbox), and what it makes of calls that the
- * double does not speak.
+ * E2B's own SDK, unmodified, as judge of the double's control API: the cases that the SDK's tests have for
+ * the service (e2b-dev/E2B @b8029973, packages/js-sdk/tests/api and sandbox), and what it makes of calls that
+ * the double does not speak.
  */
 import { AuthenticationError, Sandbox, SandboxError, SandboxNotFoundError, TimeoutError } from 'e2b'
 import { needs } from '@cofferdam/embedded/needs'

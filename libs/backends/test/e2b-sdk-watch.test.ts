@@ -1,6 +1,7 @@
 /**
- * E2B's own SDK, unmodified, as judge of how the double watches folders: the cases that the SDK's tests have for
- * the service (e2b-dev/E2B @b8029973, packages/js-sdk/tests/sandbox/files/watch.test.ts), with envd 0.5.7.
+ * E2B's own SDK, unmodified, as judge of how the double watches folders: the cases that the SDK's tests have
+ * for the service (e2b-dev/E2B @b8029973, packages/js-sdk/tests/sandbox/files/watch.test.ts), with envd
+ * 0.5.7.
  */
 import { FileNotFoundError, InvalidArgumentError, Sandbox, TimeoutError, type FilesystemEvent } from 'e2b'
 import { needs } from '@cofferdam/embedded/needs'

@@ -1,4 +1,6 @@
-/** Labels, annotations and selectors at the double's API server: what Kubernetes documents, and nothing else. */
+/**
+ * Labels, annotations and selectors at the double's API server: what Kubernetes documents, and nothing else.
+ */
 import { CustomObjectsApi, KubeConfig } from '@kubernetes/client-node'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import {

@@ -1,4 +1,7 @@
-/** The pods of claims, as objects of the double's API server: what Agent Sandbox's controller and a node write. */
+/**
+ * The pods of claims, as objects of the double's API server: what Agent Sandbox's controller and a node
+ * write.
+ */
 import { CoreV1Api, CustomObjectsApi, KubeConfig, Watch, type V1Pod } from '@kubernetes/client-node'
 import { needs } from '@cofferdam/embedded/needs'
 import { afterAll, afterEach, beforeAll, expect, it, vi } from 'vitest'
@@ -177,7 +180,7 @@ needs('bwrap').describe('pods at the double of Kubernetes', () => {
     })
   })
 
-  it('takes a pod’s metadata from the template, but for the system’s keys, and lets no claim change them', async () => {
+  it('takes a pod’s metadata from the template, without the system’s, and lets no claim change it', async () => {
     const template = {
       apiVersion: 'extensions.agents.x-k8s.io/v1beta1',
       kind: 'SandboxTemplate',
