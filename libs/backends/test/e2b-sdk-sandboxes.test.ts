@@ -62,7 +62,7 @@ needs('bwrap').describe('E2B’s SDK and the double’s sandboxes', () => {
     const first = await create({ metadata: { who: 'first', all: 'yes' } })
     const { startedAt } = await first.getInfo()
     // Times of the list have a resolution of a millisecond.
-    await vi.waitFor(() => expect(Date.now()).toBeGreaterThan(startedAt.getTime() + 1))
+    await vi.waitFor(() => expect(Date.now()).toBeGreaterThan(startedAt.getTime() + 1), 20_000)
     const second = await Sandbox.create('code-interpreter-v1', {
       ...options,
       timeoutMs: 60_000,
