@@ -63,6 +63,7 @@ const ENV = {
   HOME: '/tmp',
   LANG: 'C.UTF-8',
   TMPDIR: '/tmp',
+  TZ: 'UTC',
 }
 const ENTRIES = { python: 'main.py', javascript: 'main.js', typescript: 'main.ts', bash: 'main.sh' } as const
 

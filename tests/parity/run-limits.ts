@@ -1,5 +1,6 @@
 /** Limits of both sides of a comparison: generous, so that only programs that misbehave meet them. */
 
+import { SURROUNDINGS } from '@cofferdam/contract'
 import { withoutCgroup } from '../../libs/backends/src/host-jail/resource-limits.ts'
 
 /** Debian's own interpreter stands below /usr, which both sandboxes show. */
@@ -15,4 +16,8 @@ export const LIMITS = {
 } as const
 
 /** What the `process` backend sets where it has no cgroup: programs can ask for them (`ulimit -a`). */
-export const bwrapLimits: Record<string, number> = { ...withoutCgroup(LIMITS), core: 0 }
+export const bwrapLimits: Record<string, number> = {
+  ...withoutCgroup(LIMITS),
+  core: 0,
+  nofile: SURROUNDINGS.openFiles,
+}
