@@ -216,7 +216,13 @@ test("somebody else's pool of that name is neither changed nor removed", async (
   const group = `/subscriptions/${SUBSCRIPTION}/resourcegroups/rg1`
   double.arm.groups.set(group, { id: group, location: 'eastus', tags: {} })
   const id = poolId('poolone')
-  const theirs = { id, type: 't', tags: { team: 'other' }, location: 'eastus', properties: { a: 1 } }
+  const theirs = {
+    id,
+    type: 'Microsoft.App/sessionPools',
+    tags: { team: 'other' },
+    location: 'eastus',
+    properties: { poolManagementType: 'Dynamic' },
+  }
   double.arm.pools.set(id.toLowerCase(), theirs)
   const { status, json } = await send('POST', '/api/sandbox/provision', WISH)
   expect([status, json.error.code]).toEqual([409, 'conflict'])

@@ -8,6 +8,7 @@ import { Dropped, jsonOf, Refusal, reply } from '../exchange.ts'
 import { ARM_AUDIENCE, type Identity } from '../identity.ts'
 import { NO_ARM_FAULTS, type ArmFaults } from './arm-faults.ts'
 import { Operations, placeHeaders, type ArmAnswer } from './operations.ts'
+import { AZURE_ARM } from './published.ts'
 
 /** What a group holds besides pools; tests put one there as somebody else's. */
 export interface ArmResource {
@@ -68,11 +69,14 @@ export class ArmPlane {
       throw new Refusal(429, 'TooManyRequests', 'The request is being throttled.', headers)
     }
     const body = ['PUT', 'PATCH'].includes(request.method ?? '') ? await jsonOf(request) : {}
+    const wrong = AZURE_ARM.faultOfRequest(request.method ?? '', path, body)
+    if (wrong !== null) throw new Refusal(400, 'InvalidRequestContent', wrong)
     const answer = await this.#answer(request.method ?? '', path, body)
+    AZURE_ARM.checkAnswer(request.method ?? '', path, answer.status, answer.body)
     const headers =
       answer.place === undefined
         ? {}
-        : placeHeaders(answer.place, this.faults.foreign_poll ?? originOf(request))
+        : placeHeaders(answer, answer.place, this.faults.foreign_poll ?? originOf(request))
     const { drop_after: drop } = this.faults
     if (drop !== null && drop.times > 0 && `${request.method} ${path}`.includes(drop.contains)) {
       drop.times -= 1
@@ -96,7 +100,10 @@ export class ArmPlane {
     const within = [...this.pools.values(), ...this.others].filter(({ id }) =>
       fold(id).startsWith(`${fold(group)}/`),
     )
-    return { status: 200, body: { value: within.map(({ id, type, tags }) => ({ id, type, tags })) } }
+    return {
+      status: 200,
+      body: { value: within.map(({ id, type, tags }) => ({ id, name: nameOf(id), type, tags })) },
+    }
   }
 
   async #group(method: string, path: string, body: Record<string, unknown>): Promise<ArmAnswer> {
@@ -150,8 +157,7 @@ export class ArmPlane {
         const { tags, properties = {} } = body as Partial<ArmPool>
         Object.assign(there.properties, properties)
         there.tags = tags ?? there.tags
-        const ended = this.#operations.begin(202, 'status', this.faults.polls, async () => undefined)
-        return { ...ended, body: shown(there) }
+        return this.#operations.begin(202, 'status', this.faults.polls, async () => undefined)
       }
       case 'DELETE':
         if (there === undefined) return { status: 204 }
@@ -206,7 +212,7 @@ export class ArmPlane {
     if (method === 'GET') {
       const role = this.roles.get(fold(path))
       if (role === undefined) throw notFound('RoleAssignmentNotFound')
-      return { status: 200, body: { id: path, properties: role } }
+      return { status: 200, body: shownRole(path, scope, role) }
     }
     if (method !== 'PUT') throw new Refusal(405, 'MethodNotAllowed', 'A role knows PUT and GET here.')
     if (this.faults.principal_late > 0) {
@@ -223,7 +229,7 @@ export class ArmPlane {
     if (same !== undefined && same[0] !== fold(path))
       throw new Refusal(409, 'RoleAssignmentExists', 'The role assignment already exists.')
     this.roles.set(fold(path), properties)
-    return { status: same === undefined ? 201 : 200, body: { id: path, properties } }
+    return { status: same === undefined ? 201 : 200, body: shownRole(path, scope, properties) }
   }
 }
 
@@ -231,6 +237,18 @@ export class ArmPlane {
 const originOf = ({ headers, socket }: IncomingMessage): string =>
   `${socket instanceof TLSSocket ? 'https' : 'http'}://${headers.host ?? ''}`
 const fold = (id: string): string => id.toLowerCase()
-const withState = (group: object) => ({ ...group, properties: { provisioningState: 'Succeeded' } })
-const shown = (pool: ArmPool) => ({ ...structuredClone(pool), name: pool.id.split('/').at(-1) })
+const nameOf = (id: string): string => id.split('/').at(-1) ?? ''
+const withState = (group: { id: string }) => ({
+  ...group,
+  name: nameOf(group.id),
+  type: 'Microsoft.Resources/resourceGroups',
+  properties: { provisioningState: 'Succeeded' },
+})
+const shown = (pool: ArmPool) => ({ ...structuredClone(pool), name: nameOf(pool.id) })
+const shownRole = (id: string, scope: string, properties: object) => ({
+  id,
+  name: nameOf(id),
+  type: 'Microsoft.Authorization/roleAssignments',
+  properties: { ...properties, scope },
+})
 const notFound = (code: string) => new Refusal(404, code, 'There is no such thing.')

@@ -25,22 +25,29 @@ interface Operation {
 const PLACES: Record<Way, RegExp> = {
   status:
     /^\/subscriptions\/[\w-]+\/providers\/Microsoft\.App\/locations\/[\w-]+\/operationStatuses\/([\w-]+)$/,
-  result: /^\/subscriptions\/[\w-]+\/operationresults\/([\w-]+)$/,
+  result:
+    /^\/subscriptions\/[\w-]+(?:\/providers\/Microsoft\.App\/locations\/[\w-]+)?\/operationresults\/([\w-]+)$/i,
 }
 const SUBSCRIPTION = '/subscriptions/00000000-0000-0000-0000-000000000000'
 
-/** Headers that say where to ask, at a server of this origin. */
-export function placeHeaders(place: NonNullable<ArmAnswer['place']>, origin: string): Record<string, string> {
+/** Headers that say where to ask, at a server of this origin; a 202 has a `Location` in any case. */
+export function placeHeaders(
+  { status }: ArmAnswer,
+  place: NonNullable<ArmAnswer['place']>,
+  origin: string,
+): Record<string, string> {
   const again = { 'Retry-After': '0' }
   if (place === 'here') return again
   const { way, id } = place
   const url = `${origin}${SUBSCRIPTION}`
-  return way === 'status'
-    ? {
-        ...again,
-        'Azure-AsyncOperation': `${url}/providers/Microsoft.App/locations/double/operationStatuses/${id}?api-version=2025-07-01`,
-      }
-    : { ...again, Location: `${url}/operationresults/${id}?api-version=2021-04-01` }
+  if (way === 'result') return { ...again, Location: `${url}/operationresults/${id}?api-version=2021-04-01` }
+  const placeOf = (kind: string): string =>
+    `${url}/providers/Microsoft.App/locations/double/${kind}/${id}?api-version=2025-07-01`
+  return {
+    ...again,
+    'Azure-AsyncOperation': placeOf('operationStatuses'),
+    ...(status === 202 ? { Location: placeOf('operationResults') } : {}),
+  }
 }
 
 /** What is under way. */
@@ -76,6 +83,10 @@ export class Operations {
     if (way === 'result') return isOver ? { status: 200 } : { status: 202, place: { way, id } }
     const status = isOver ? operation.end : 'InProgress'
     const error = { code: 'PoolFailed', message: 'The pool could not be made.' }
-    return { status: 200, place: 'here', body: { id, status, ...(status === 'Failed' ? { error } : {}) } }
+    return {
+      status: 200,
+      place: 'here',
+      body: { id: path, name: id, status, ...(status === 'Failed' ? { error } : {}) },
+    }
   }
 }
