@@ -42,7 +42,7 @@ async function bound(
   await using place = await openLocalPlace(backend, { pools: { start, max_idle: 1 } }, section)
   const python: number[] = []
   const node: number[] = []
-  for (let i = 0; i < (quick ? 4 : 200); i++) {
+  for (let i = 0; i < (quick ? 3 : 200); i++) {
     await place.ready(2)
     python.push(await timed(place, PRINT))
     await place.ready(2)
@@ -80,7 +80,7 @@ async function emptyPool(
     await gone
     return ms
   }
-  for (let i = 0; i < (quick ? 4 : 40); i++) {
+  for (let i = 0; i < (quick ? 3 : 40); i++) {
     base.push(await once(cold, 256 + i))
     empty.push(await once(pooled, 256 + i))
     // Each round leaves one slot of its kind, which nobody asks for again.
@@ -112,7 +112,7 @@ async function cells(
   const samples: number[] = []
   const completedMs: number[] = []
   const startedMs = performance.now()
-  const endMs = startedMs + (quick ? 1200 : 10_000)
+  const endMs = startedMs + (quick ? 900 : 10_000)
   const session = async (key: string): Promise<void> => {
     while (performance.now() < endMs) {
       samples.push(await turn(key))

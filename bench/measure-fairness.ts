@@ -133,7 +133,7 @@ const runningOf = async (queue: FloodedQueue, tenant: string): Promise<number> =
 /** All have work for the whole time, which begins when all started and ends before the first one has none. */
 async function shares(context: BenchContext, queue: FloodedQueue): Promise<Record<string, Measured>> {
   const { store } = context.fleet
-  const each = context.quick ? 250 : 3000
+  const each = context.quick ? 200 : 3000
   const contests = {
     weight_1_to_4: [
       { tenant: 'one', weight: 1, ms: 20, due: 0.2 },

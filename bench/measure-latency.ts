@@ -33,7 +33,7 @@ export async function measureLatency(context: BenchContext): Promise<Record<stri
       ...ours.map((backend) => ({ name: backend, run: () => execute(context, backend) })),
     ]
     const limitMs = context.quick ? 15_000 : 600_000
-    const samples = await interleave(variants, context.quick ? 6 : 60, Date.now() + limitMs)
+    const samples = await interleave(variants, context.quick ? 5 : 60, Date.now() + limitMs)
     const starts = await interleave(
       [{ name: 'start', run: () => untilStarted(context) }],
       context.quick ? 30 : 200,

@@ -19,7 +19,7 @@ const CONCURRENCY = 100
 const BACK_TO_BACK = 10
 
 export async function measureNoop(context: BenchContext): Promise<Record<string, Measured>> {
-  const rounds = context.quick ? 6 : 7
+  const rounds = context.quick ? 5 : 7
   const roundMs = context.quick ? 400 : 6000
   const ours: number[] = []
   const bare: number[] = []

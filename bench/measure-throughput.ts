@@ -80,7 +80,7 @@ async function ratesOfKind(context: BenchContext, { backend, more = () => ({}) }
   const once = (lane: number): Promise<void> => executeSource(context, backend, SOURCE, more(lane))
   for (let lane = 0; lane < IN_FLIGHT; lane++) await once(lane)
   // A worker that has just started compiles what it runs: the first second and a half of session cells showed a third less.
-  await closedLoop(once, IN_FLIGHT, context.quick ? 500 : 2000)
-  const [durationMs, slices] = context.quick ? [1500, 3] : [15_000, 10]
+  await closedLoop(once, IN_FLIGHT, context.quick ? 400 : 2000)
+  const [durationMs, slices] = context.quick ? [1200, 3] : [15_000, 10]
   return await closedLoopRates(once, IN_FLIGHT, durationMs, slices)
 }

@@ -57,7 +57,7 @@ async function pairs(
   python: string,
   port: number,
 ): Promise<Record<string, Measured>> {
-  const rounds = context.quick ? 4 : 60
+  const rounds = context.quick ? 3 : 60
   await closedLoop(() => execute(context, 'fake'), 2, WARM_UP_MS)
   for (let i = 0; i < (context.quick ? 3 : 20); i++) await execute(context, backend)
   const pool = await watchPool(port)
@@ -88,7 +88,7 @@ async function pairs(
     context.skip(`warm.${backend}.pandas`, `${python} cannot import pandas (apt install python3-pandas)`)
     return results
   }
-  return { ...results, ...(await measured(`warm.${backend}.pandas`, pandas, context.quick ? 4 : 30)) }
+  return { ...results, ...(await measured(`warm.${backend}.pandas`, pandas, context.quick ? 3 : 30)) }
 }
 
 async function measured(

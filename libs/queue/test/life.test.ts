@@ -78,7 +78,9 @@ describe('an execution', () => {
     expect((await bench.redis.hget(`{cofferdam}:x:${execution_id}`, 'req'))?.length).toBeLessThan(1000)
     // The source, the two equal files once, and what was left of the request.
     expect(await bench.redis.keys('{cofferdam}:blob:*')).toHaveLength(3)
-    expect(await producer.request(execution_id)).toEqual(request)
+    // A stored request says which reuse it has.
+    const stored = { ...request, reuse: 'job' }
+    expect(await producer.request(execution_id)).toEqual(stored)
     const seen = vi.fn()
     bench.consumer({
       async process(taken) {
@@ -87,7 +89,7 @@ describe('an execution', () => {
       },
     })
     await producer.wait(execution_id, { timeoutMs: 30_000 })
-    expect(seen).toHaveBeenCalledWith(request)
+    expect(seen).toHaveBeenCalledWith(stored)
   })
 
   it('whose parts are gone ends as provisioning, with a record for the store', async () => {
