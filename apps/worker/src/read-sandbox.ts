@@ -17,6 +17,8 @@ import { factsOf, type CompiledRules } from '@cofferdam/workspace-sync'
 const MAX_ENTRIES = 2 * BOUNDS.workspaceFiles
 /** What was made and does not fit is refused by the merge, which wants to know it. */
 const MAX_BYTES = 2 * BOUNDS.workspaceBytes
+/** Of links that a program made; a package manager makes hundreds. */
+const LINKS_NAMED = 100
 /** Folders of tasks (tests, installs): the executor's own. */
 const OWN_FOLDER = /^\.exe_[0-9a-f]{32}\//
 
@@ -98,6 +100,8 @@ export async function readSandbox({
       }
     }
   }
+  const links = (await sandbox.links?.(['**'], LINKS_NAMED)) ?? []
+  for (const { path } of links) if (!base.has(path) && !OWN_FOLDER.test(path)) leaveOut(path, 'not_a_file')
   const listed = entries.map(({ path }) => path)
   for (const path of base.keys()) {
     signal.throwIfAborted()

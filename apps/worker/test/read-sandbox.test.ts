@@ -8,8 +8,14 @@ const CONTENT = Buffer.from('content')
 const facts = { ...factsOf({ bytes: CONTENT }), mode: 0o644 }
 
 /** A sandbox with these files; what else is there refuses to be read, as every backend's does. */
-function sandboxOf(files: readonly string[], others: readonly string[]): Sandbox {
+function sandboxOf(
+  files: readonly string[],
+  others: readonly string[],
+  links: readonly string[] = [],
+): Sandbox {
   return {
+    links: async (_globs: readonly string[], most: number) =>
+      links.slice(0, most).map((path) => ({ path, size: 0 })),
     list: async () => files.map((path) => ({ path, size: CONTENT.length })),
     read: async (path: string) => {
       if (files.includes(path)) return CONTENT
@@ -29,4 +35,24 @@ it('names a file whose place a link took, and does not take it for deleted', asy
   })
   expect(found.refused).toEqual([{ path: 'link', reason: 'not_a_file' }])
   expect([...found.manifest.keys()].toSorted()).toEqual(['folder/inside', 'kept', 'link'])
+})
+
+it('names links that the program made, but not those of its tasks, and at most a hundred', async () => {
+  const own = `.exe_${'0'.repeat(32)}/link`
+  const made = Array.from({ length: 150 }, (_, n) => `link-${n}`)
+  const read = async (links: readonly string[]) =>
+    await readSandbox({
+      sandbox: sandboxOf(['kept'], ['was'], links),
+      base: new Map(['kept', 'was'].map((path) => [path, facts])),
+      rules: compileRules(undefined),
+      inputs: { mayBe: () => false, are: () => false },
+      signal: new AbortController().signal,
+    })
+  expect(
+    (await read(['was', own, 'new/link'])).refused.toSorted((a, b) => (a.path < b.path ? -1 : 1)),
+  ).toEqual([
+    { path: 'new/link', reason: 'not_a_file' },
+    { path: 'was', reason: 'not_a_file' },
+  ])
+  expect((await read(made)).refused.filter(({ path }) => path.startsWith('link-'))).toHaveLength(100)
 })

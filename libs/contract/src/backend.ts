@@ -205,6 +205,8 @@ export interface Sandbox extends AsyncDisposable {
    * begins with `!` names folders that are not entered.
    */
   list(globs: readonly string[], maxEntries: number): Promise<Listing>
+  /** Symbolic links that match, as `list` has files. Left out by backends that cannot tell them. */
+  links?(globs: readonly string[], maxEntries: number): Promise<Listing>
   remove(path: string): Promise<void>
   /** The session ends with this turn: dispose destroys its sandbox. Left out by backends that keep no sessions. */
   retire?(): void

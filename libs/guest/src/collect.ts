@@ -61,7 +61,7 @@ export function createCollector<T>(maxBytes: number, parse: (bytes: Buffer, done
   }
 }
 
-function request(operation: 'r' | 'l' | 'd', limit: number, names: readonly string[]): Buffer {
+function request(operation: 'r' | 'l' | 'k' | 'd', limit: number, names: readonly string[]): Buffer {
   const head = Buffer.alloc(5)
   head.write(operation, 'latin1')
   head.writeUInt32LE(Math.min(limit, 0xffffffff), 1)
@@ -76,11 +76,12 @@ export const collectRequest = {
   list: (
     globs: readonly string[],
     maxEntries: number,
+    kind: 'files' | 'links' = 'files',
   ): { collector: Collection<Listing>; frame: Buffer } => ({
     collector: createCollector(maxEntries * ENTRY_MAX, (bytes, { isPartial }) =>
       Object.assign(parseEntries(bytes, maxEntries), isPartial ? { partial: true } : {}),
     ),
-    frame: request('l', maxEntries, globs),
+    frame: request(kind === 'links' ? 'k' : 'l', maxEntries, globs),
   }),
   remove: (path: string): { collector: Collection<void>; frame: Buffer } => ({
     collector: createCollector(0, () => undefined),

@@ -46,6 +46,8 @@ export interface GuestSession {
   interrupt(graceMs: number): void
   read(path: string, maxBytes: number): Promise<Uint8Array>
   list(globs: readonly string[], maxEntries: number): Promise<Listing>
+  /** Symbolic links that match; none where an older agent cannot tell them. */
+  links(globs: readonly string[], maxEntries: number): Promise<Listing>
   remove(path: string): Promise<void>
   /** Copies of files, also while a program runs; one at a time. Rejects with `capability_missing` for an older agent. */
   snapshot(request: BackupRequest): Promise<ProgramFile[]>

@@ -11,6 +11,7 @@ export interface Requests {
   put(files: readonly ProgramFile[]): Promise<void>
   read(path: string, maxBytes: number): Promise<Uint8Array>
   list(globs: readonly string[], maxEntries: number): Promise<Listing>
+  links(globs: readonly string[], maxEntries: number): Promise<Listing>
   remove(path: string): Promise<void>
   /** Resolves to the number of the agent's own processes that wait for the next program. */
   clean(keep: Kept): Promise<number>
@@ -40,6 +41,7 @@ export function createRequests(send: SendFrames): Requests {
     put: (files) => ask(nothing(), encodePut(files)),
     read: (path, maxBytes) => collect(collectRequest.read(path, maxBytes)),
     list: (globs, maxEntries) => collect(collectRequest.list(globs, maxEntries)),
+    links: (globs, maxEntries) => collect(collectRequest.list(globs, maxEntries, 'links')),
     remove: (path) => collect(collectRequest.remove(path)),
     clean: (keep) => collect(cleanRequest(keep)),
     get isWaiting() {

@@ -220,6 +220,10 @@ export function createGuestSession(options: GuestSessionOptions): GuestSession {
     },
     read: (path, maxBytes) => aboutFiles(() => requests.read(path, maxBytes)),
     list: (globs, maxEntries) => aboutFiles(() => requests.list(globs, maxEntries)),
+    async links(globs, maxEntries) {
+      const { features } = await started.promise
+      return features.includes('links') ? await aboutFiles(() => requests.links(globs, maxEntries)) : []
+    },
     remove: (path) => aboutFiles(() => requests.remove(path)),
     async snapshot(request) {
       const { features } = await started.promise

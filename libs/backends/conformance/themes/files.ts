@@ -105,6 +105,8 @@ export function files(h: Harness): void {
       await h.run(sandbox, symlink('/etc/passwd', 'link'))
       const listed = await sandbox.list(['**'], 100)
       expect(listed.map((entry) => entry.path)).not.toContain('link')
+      const links = (await sandbox.links?.(['**'], 100)) ?? [{ path: 'link' }]
+      expect(links.map((entry) => entry.path)).toEqual(['link'])
       await expect(sandbox.read('link', 1_000_000)).rejects.toThrow()
     })
 

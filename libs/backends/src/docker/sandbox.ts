@@ -118,6 +118,10 @@ class DockerSandbox implements Sandbox {
     return await this.#guest.list(globs, maxEntries)
   }
 
+  async links(globs: readonly string[], maxEntries: number): Promise<Listing> {
+    return await this.#guest.links(globs, maxEntries)
+  }
+
   async remove(path: string): Promise<void> {
     await this.#guest.remove(path)
   }

@@ -91,6 +91,9 @@ export class RemoteSandbox implements Sandbox {
   async list(globs: readonly string[], maxEntries: number): Promise<Entry[]> {
     return await this.#guest.list(globs, maxEntries)
   }
+  async links(globs: readonly string[], maxEntries: number): Promise<Entry[]> {
+    return await this.#guest.links(globs, maxEntries)
+  }
   async remove(path: string): Promise<void> {
     await this.#guest.remove(path)
   }

@@ -11,18 +11,18 @@ def collect(work, send, payload):
     if operation == "r":
         for data in work.read(names[0], limit):
             send("F", data)
-    elif operation == "l":
-        _list(work, send, names, limit)
+    elif operation in "lk":
+        _list(send, work.list(names, limit, links=operation == "k"))
     elif operation == "d":
         work.remove(names[0])
     else:
         raise Closed("unknown operation %r" % operation)
 
 
-def _list(work, send, globs, most):
+def _list(send, found):
     batch = b""
     try:
-        for path, size in work.list(globs, most):
+        for path, size in found:
             item = struct.pack("<QH", size, len(path)) + path
             if len(batch) + len(item) > TO_HOST_MAX:
                 send("F", batch)

@@ -34,7 +34,7 @@ class Ready:
                 "uidSplit": self.split,
                 "ownsPids": os.getpid() == 1,
                 "kernel": os.uname().release[:128],
-                "features": ["connections", "reports", "backups"],
+                "features": ["connections", "reports", "backups", "links"],
                 "bootMs": int((time.monotonic() - self.started) * 1000),
             }
         )

@@ -129,8 +129,8 @@ class Workdir:
         except OSError as error:
             raise _translate(error, path)
 
-    def list(self, globs, max_entries):
-        """Yields (path bytes, size) of regular files that match, in byte order of their directories.
+    def list(self, globs, max_entries, links=False):
+        """Yields (path bytes, size) of regular files that match, in byte order of their directories; or of symbolic links.
 
         A glob that begins with `!` names folders that are not entered: what a package manager put there costs no time.
         Raises WorkError (PARTIAL) in the end when it did not look at everything.
@@ -138,7 +138,7 @@ class Workdir:
         encoded = [os.fsencode(glob) for glob in globs]
         wanted = Globs([glob for glob in encoded if not glob.startswith(b"!")])
         closed = Globs([glob[1:] for glob in encoded if glob.startswith(b"!")])
-        walk = _Walk(wanted, closed, max_entries)
+        walk = _Walk(wanted, closed, max_entries, stat.S_ISLNK if links else stat.S_ISREG)
         for entry in walk.below(os.dup(self._root), b"", wanted.start, closed.start, MAX_DEPTH):
             yield entry
         if walk.is_partial:
@@ -188,8 +188,9 @@ def _remove_at(parent, name, depth):
 
 
 class _Walk:
-    def __init__(self, wanted, closed, max_entries):
+    def __init__(self, wanted, closed, max_entries, is_meant):
         self.wanted = wanted
+        self.is_meant = is_meant
         self.closed = closed
         self.left = max_entries
         self.work = MAX_WORK
@@ -217,7 +218,7 @@ class _Walk:
                     self._spend(len(name) * self.closed.step_cost)
                     if inside and not self.closed.matches(shut):
                         folders.append((name, path, inside, self.closed.after(shut, b"/")))
-                elif stat.S_ISREG(found.st_mode) and len(path) <= 4096 and self.wanted.matches(after):
+                elif self.is_meant(found.st_mode) and len(path) <= 4096 and self.wanted.matches(after):
                     self.left -= 1
                     yield path, found.st_size
             for name, path, inside, shut in folders:
