@@ -143,6 +143,7 @@ open('in.txt').read()
       })
       expect(result.workspace?.refused.toSorted((a, b) => (a.path < b.path ? -1 : 1))).toEqual([
         { path: '.ssh/id', reason: 'never_list' },
+        { path: 'passwd', reason: 'not_a_file' },
         { path: 'skills/s.md', reason: 'control_file' },
       ])
       expect(await texts(name)).toEqual({
