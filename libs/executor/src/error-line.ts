@@ -7,7 +7,7 @@
 export interface ErrorLine {
   /** `ValueError: no such colour`; empty when stderr is. */
   line: string
-  /** `/tmp/work/prices.py:3`, as the interpreter names the file; null where nothing names one. */
+  /** `…/prices.py:3`, with the whole path as the interpreter names it; null where nothing names one. */
   place: string | null
 }
 
@@ -28,7 +28,7 @@ export function findErrorLine(stderr: string): ErrorLine {
   )
 }
 
-/** `ValueError: no such colour (/tmp/work/prices.py:3)`. */
+/** `ValueError: no such colour (…/prices.py:3)`. */
 export const describeErrorLine = ({ line, place }: ErrorLine): string =>
   place === null ? line : `${line} (${place})`
 

@@ -53,13 +53,13 @@ it.each([
   ],
   [
     'Node, of a module',
-    "Error: Cannot find module 'lodash/fp'\nRequire stack:\n- /tmp/work/main.js",
+    "Error: Cannot find module 'lodash/fp'\nRequire stack:\n- /tmp/main.js",
     1,
     `Not in the image: lodash/fp. A ${INSTALL}`,
   ],
   [
     'Node, of a package',
-    "Error [ERR_MODULE_NOT_FOUND]: Cannot find package 'zod' imported from /tmp/work/main.mjs",
+    "Error [ERR_MODULE_NOT_FOUND]: Cannot find package 'zod' imported from /tmp/main.mjs",
     1,
     `Not in the image: zod. A ${INSTALL}`,
   ],
