@@ -67,6 +67,12 @@ it.each([
   expect(missingHint('docker', exitCode, printed)).toBe(hint)
 })
 
+it('names our full image only where one of our images runs', () => {
+  const printed = "ModuleNotFoundError: No module named 'requests'"
+  expect(missingHint('gvisor', 1, printed)).toContain('cofferdam/sandbox:full')
+  expect(missingHint('e2b', 1, printed)).toBe(`Not in the image: requests. A ${INSTALL}`)
+})
+
 it('speaks of the host where there is no image', () => {
   expect(missingHint('process', 127, 'main.sh: line 1: git: command not found')).toBe(
     "Not on the worker's host: git.",

@@ -1,7 +1,10 @@
-/** What a program looked for and did not find, read from what shells, Python and Node print, and what to do about it. */
+/**
+ * What a program looked for and did not find, read from what shells, Python and Node print, and what to do
+ * about it.
+ */
 import { imageName, ONLY_FULL } from '@cofferdam/contract'
 
-/** bash says "command not found", or "exec: NAME: not found"; dash, and our tee-report.py, "NAME: not found". */
+/** bash: "command not found", or "exec: NAME: not found"; dash and our tee-report.py: "NAME: not found". */
 export const COMMAND_NOT_FOUND = /(?:^|: )([\w@./+-]{1,100}): (?:command )?not found$/m
 
 /** Exit code of a shell that did not find a command (POSIX). */
@@ -21,39 +24,41 @@ const TAIL = 4096
 
 /** The worker's own programs run there; everywhere else an image decides. */
 const ON_HOST = new Set(['none', 'process'])
+/** These run one of our two images; vendors have images of their own. */
+const ON_OUR_IMAGE = new Set(['docker', 'gvisor'])
 
 const INSTALL = 'a program of type "install" with the same session adds packages'
 
 /**
- * Sentences to add to why a program failed; null when it found what it looked for. `printed` is what it wrote to stderr,
- * `backend` the name of the one that ran it.
+ * Sentences to add to why a program failed; null when it found what it looked for. `printed` is what it wrote
+ * to stderr, `backend` the name of the one that ran it.
  */
 export function missingHint(backend: string, exitCode: number | null, printed: string): string | null {
   const tail = printed.slice(-TAIL)
-  const where = ON_HOST.has(backend) ? "on the worker's host" : 'in the image'
   const command = COMMAND_NOT_FOUND.exec(tail)?.[1]
   if (command !== undefined && (exitCode === NOT_FOUND || isOfFull(command)))
-    return sentence(command, where, isOfFull(command), null)
+    return sentence(backend, command, isOfFull(command), null)
   for (const pattern of NOT_STARTED) {
     const name = pattern.exec(tail)?.[1]
-    if (name !== undefined && isOfFull(name)) return sentence(name, where, true, null)
+    if (name !== undefined && isOfFull(name)) return sentence(backend, name, true, null)
   }
   const python = NO_PYTHON_MODULE.exec(tail)?.[1]
   if (python !== undefined) {
     const packageName = ONLY_FULL.modules[python]
     const named =
       packageName === undefined || packageName === python ? python : `${python} (package ${packageName})`
-    return sentence(named, where, packageName !== undefined, INSTALL)
+    return sentence(backend, named, packageName !== undefined, INSTALL)
   }
   const node = NO_NODE_MODULE.exec(tail)?.[1]
-  return node === undefined ? null : sentence(node, where, false, INSTALL)
+  return node === undefined ? null : sentence(backend, node, false, INSTALL)
 }
 
 const isOfFull = (command: string): boolean => ONLY_FULL.commands.some((name) => name === command)
 
-function sentence(name: string, where: string, isFull: boolean, install: string | null): string {
+function sentence(backend: string, name: string, isOfFullImage: boolean, install: string | null): string {
+  const where = ON_HOST.has(backend) ? "on the worker's host" : 'in the image'
   const ways = [
-    ...(isFull && where === 'in the image'
+    ...(isOfFullImage && ON_OUR_IMAGE.has(backend)
       ? [`an operator can set the image to ${imageName('full')}, which has it`]
       : []),
     ...(install === null ? [] : [install]),
