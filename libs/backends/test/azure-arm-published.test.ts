@@ -12,8 +12,8 @@ import { makePool, type PoolPlan } from '../src/azure/arm/provision-pool.ts'
 
 /**
  * Azure/azure-rest-api-specs (MIT), quoted as they stand there: of Microsoft.App 2025-07-01
- * SessionPools_LifecycleTimed_CreateOrUpdate.json (200), SessionPools_Patch.json (no body and a `Location` with
- * 202) and SessionPools_ListByResourceGroup.json (its null link); of Microsoft.Authorization 2022-04-01
+ * SessionPools_LifecycleTimed_CreateOrUpdate.json (200), SessionPools_Patch.json (no body and a `Location`
+ * with 202) and SessionPools_ListByResourceGroup.json (its null link); of Microsoft.Authorization 2022-04-01
  * RoleAssignments_CreateForResource.json.
  */
 const SUBSCRIPTION = '34adfa4f-cedf-4dc0-ba29-b6d1a69ab345'
@@ -49,7 +49,8 @@ const POOL = {
       registryCredentials: {
         server: 'test.azurecr.io',
         identity:
-          '/subscriptions/7a497526-bb8d-4816-9795-db1418a1f977/resourcegroups/test/providers/Microsoft.ManagedIdentity/userAssignedIdentities/testSP',
+          '/subscriptions/7a497526-bb8d-4816-9795-db1418a1f977/resourcegroups/test' +
+          '/providers/Microsoft.ManagedIdentity/userAssignedIdentities/testSP',
       },
     },
     sessionNetworkConfiguration: { status: 'EgressEnabled' },
@@ -62,8 +63,10 @@ const POOL = {
   },
 }
 const ROLE_SCOPE =
-  '/subscriptions/a925f2f7-5c63-4b7b-8799-25a5f97bc3b2/resourceGroups/testrg/providers/Microsoft.DocumentDb/databaseAccounts/test-db-account'
-const ROLE_ID = `${ROLE_SCOPE}/providers/Microsoft.Authorization/roleAssignments/05c5a614-a7d6-4502-b150-c2fb455033ff`
+  '/subscriptions/a925f2f7-5c63-4b7b-8799-25a5f97bc3b2/resourceGroups/testrg' +
+  '/providers/Microsoft.DocumentDb/databaseAccounts/test-db-account'
+const ROLE_NAME = '05c5a614-a7d6-4502-b150-c2fb455033ff'
+const ROLE_ID = `${ROLE_SCOPE}/providers/Microsoft.Authorization/roleAssignments/${ROLE_NAME}`
 const ROLE = {
   properties: {
     roleDefinitionId:
@@ -74,7 +77,7 @@ const ROLE = {
   },
   id: ROLE_ID,
   type: 'Microsoft.Authorization/roleAssignments',
-  name: '05c5a614-a7d6-4502-b150-c2fb455033ff',
+  name: ROLE_NAME,
 }
 
 it('Azure’s examples fit the shapes that the double’s management plane is held to', () => {

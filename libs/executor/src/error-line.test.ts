@@ -78,12 +78,14 @@ describe('findErrorLine', () => {
   it.each([
     ['Uncaught TypeError: no\n    at g (<run 5>:1:22)\n    at <run 5>:2:1\n', 'TypeError: no', '<run 5>:1'],
     [
-      "Uncaught <run 3>:1\nconst c = 1\n^\n\nSyntaxError: Identifier 'c' has already been declared\n    at <run 3>:1:1\n",
+      'Uncaught <run 3>:1\nconst c = 1\n^\n\n' +
+        "SyntaxError: Identifier 'c' has already been declared\n    at <run 3>:1:1\n",
       "SyntaxError: Identifier 'c' has already been declared",
       '<run 3>:1',
     ],
     [
-      '<run 8>:1\nif(__filename)\n   ^\n\nUncaught ReferenceError: __filename is not defined\n    at <run 8>:1:4\n',
+      '<run 8>:1\nif(__filename)\n   ^\n\n' +
+        'Uncaught ReferenceError: __filename is not defined\n    at <run 8>:1:4\n',
       'ReferenceError: __filename is not defined',
       '<run 8>:1',
     ],

@@ -153,13 +153,18 @@ test('javascript and typescript may import as modules do, and later runs see the
       '  deepEqual,',
       '  equal as same,',
       "} from 'node:assert/strict'",
-      "fs.writeFileSync('d.json', '[7]'); fs.writeFileSync('m.mjs', 'export default 3; export const two = 2')",
+      "fs.writeFileSync('d.json', '[7]')",
+      "fs.writeFileSync('m.mjs', 'export default 3; export const two = 2')",
       "console.log(has('d.json'), statSync('d.json').size, path.sep, typeof deepEqual, typeof same)",
     ].join('\n'),
   )
   expect(first).toMatchObject({ stdout: 'true 3 / function function\n', stderr: '', exit: { exitCode: 0 } })
   const second = await step(
-    "import three, * as m from './m.mjs'\nimport d from './d.json' with { type: 'json' }\nconst six = three * m.two\nconsole.log(six, d, has('nope'))",
+    [
+      "import three, * as m from './m.mjs'",
+      "import d from './d.json' with { type: 'json' }",
+      "const six = three * m.two; console.log(six, d, has('nope'))",
+    ].join('\n'),
   )
   expect(second).toMatchObject({ stdout: '6 [ 7 ] false\n', stderr: '' })
   expect((await step('console.log(six, path.basename("/a/b"))')).stdout).toBe('6 b\n')
@@ -175,8 +180,11 @@ test('javascript and typescript may import as modules do, and later runs see the
     {
       type: 'script',
       language: 'typescript',
-      source:
-        "import type { Stats } from 'node:fs'\nimport { statSync as look, type BigIntStats } from 'node:fs'\nconst s: Stats | BigIntStats = look('.')\nconsole.log(s.isDirectory())",
+      source: [
+        "import type { Stats } from 'node:fs'",
+        "import { statSync as look, type BigIntStats } from 'node:fs'",
+        "const s: Stats | BigIntStats = look('.'); console.log(s.isDirectory())",
+      ].join('\n'),
     },
     {},
     {},

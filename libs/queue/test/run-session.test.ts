@@ -43,7 +43,7 @@ const ended = async (producer: Producer, accepted: readonly Accepted[]) => {
 }
 
 describe('a tenant whose runs have sessions', () => {
-  it('gives the session of its run to what names a run alone, and leaves everything else as it is', async () => {
+  it('gives the session of its run to what names a run alone, and to nothing else', async () => {
     const producer = bench.producer()
     await producer.setRunSessions('acme', true)
     const seen = startConsumers(['a'])
@@ -81,7 +81,7 @@ describe('a tenant whose runs have sessions', () => {
     }
   })
 
-  it('answers a request that is sent again with the first execution, whatever the policy says by then', async () => {
+  it('answers a repeated request with the first execution, whatever the policy says by then', async () => {
     const producer = bench.producer()
     const asked = requestOf({ run_id: 'r', idempotency_key: 'once' })
     const first = await producer.put(asked)
