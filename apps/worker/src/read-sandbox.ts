@@ -101,7 +101,8 @@ export async function readSandbox({
     }
   }
   const links = (await sandbox.links?.(['**'], LINKS_NAMED)) ?? []
-  for (const { path } of links) if (!base.has(path) && !OWN_FOLDER.test(path)) leaveOut(path, 'not_a_file')
+  for (const { path } of links)
+    if (!base.has(path) && !OWN_FOLDER.test(path)) leaveOut(path.slice(0, BOUNDS.pathLength), 'not_a_file')
   const listed = entries.map(({ path }) => path)
   for (const path of base.keys()) {
     signal.throwIfAborted()

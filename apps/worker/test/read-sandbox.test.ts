@@ -1,5 +1,5 @@
 /** What a sandbox holds of a workspace where a program replaced files by something else. */
-import { CofferdamError, type Manifest, type Sandbox } from '@cofferdam/contract'
+import { BOUNDS, CofferdamError, type Manifest, type Sandbox } from '@cofferdam/contract'
 import { compileRules, factsOf } from '@cofferdam/workspace-sync'
 import { expect, it } from 'vitest'
 import { readSandbox } from '../src/read-sandbox.ts'
@@ -54,5 +54,7 @@ it('names links that the program made, but not those of its tasks, and at most a
     { path: 'new/link', reason: 'not_a_file' },
     { path: 'was', reason: 'not_a_file' },
   ])
+  const [long] = (await read(['x'.repeat(60_000)])).refused.filter(({ path }) => path !== 'was')
+  expect(long?.path).toHaveLength(BOUNDS.pathLength)
   expect((await read(made)).refused.filter(({ path }) => path.startsWith('link-'))).toHaveLength(100)
 })
