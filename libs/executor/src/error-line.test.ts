@@ -94,6 +94,17 @@ describe('findErrorLine', () => {
     expect(findErrorLine(stderr)).toEqual({ line, place })
   })
 
+  it.each([
+    [
+      'Uncaught TypeError: of a page\nTraceback (most recent call last):\n' +
+        '  File "a.py", line 2, in <module>\nValueError: x\n',
+      'ValueError: x',
+    ],
+    ['Uncaught TypeError: of a page\nmake: *** [all] Error 2\n', 'make: *** [all] Error 2'],
+  ])('does not take a line that a program printed before its end for that error', (stderr, line) => {
+    expect(findErrorLine(stderr).line).toBe(line)
+  })
+
   it('finds the error behind a source line that pushed its place out of sight', () => {
     const stderr = `x = 1${'y'.repeat(20_000)}\n\nError: boom\n    at f (/w/a.js:1:7)\n    at node:x:1:1\n\nNode.js v26.10.0\n`
     expect(describeErrorLine(findErrorLine(stderr))).toBe('Error: boom (/w/a.js:1)')

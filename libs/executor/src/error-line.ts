@@ -22,8 +22,8 @@ export function findErrorLine(stderr: string): ErrorLine {
   const lines = stderr.slice(-TAIL).trimEnd().split('\n')
   return (
     fromNode(lines) ??
-    fromKeptNode(lines) ??
     fromPython(lines) ??
+    fromKeptNode(lines) ??
     fromBash(lines) ?? { line: lastOf(lines), place: null }
   )
 }
@@ -91,6 +91,8 @@ function fromKeptNode(lines: readonly string[]): ErrorLine | null {
     const frame = rest
       .map((line) => FRAME.exec(line))
       .find((found) => found?.[1]?.startsWith('<run ') === true)
+    // Other programs may print such a line, too, and go on.
+    if (frame === undefined && rest.length > 0) return null
     return { line: first.slice(UNCAUGHT.length), place: frame ? `${frame[1]}:${frame[2]}` : null }
   }
   // What does not compile is shown first: its line, and a caret below.
