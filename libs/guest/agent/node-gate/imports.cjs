@@ -10,8 +10,8 @@ const BETWEEN = /(?:\s|\/\/[^\n]*|\/\*[\s\S]*?\*\/|(['"])use strict\1;?)*/y
 const NAME = '[\\p{ID_Start}$_][\\p{ID_Continue}$]*'
 const IMPORT = new RegExp(
   `import\\s*(?:(?<own>${NAME})\\s*(?:,\\s*)?)?(?:\\*\\s*as\\s+(?<all>${NAME})|\\{(?<named>[^}]*)\\})?\\s*` +
-    `(?<from>\\bfrom\\s*|(?<=import\\s*))(?<module>'[^'\\n]*'|"[^"\\n]*")` +
-    `(?<attributes>\\s*with\\s*(?<pairs>\\{[^}]*\\}))?[ \\t]*;?`,
+    `(?:\\bfrom\\s*|(?<=import\\s*))(?<module>'[^'\\n]*'|"[^"\\n]*")` +
+    `(?:\\s*with\\s*(?<pairs>\\{[^}]*\\}))?[ \\t]*;?`,
   'uy',
 )
 
