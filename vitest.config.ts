@@ -22,9 +22,9 @@ const PARTLY_SHORT = [
   'tests/security/**/*.test.ts',
   'tests/e2e/{remote-backends,routines}.test.ts',
   'tests/faults/{caps,chaos,crowd,worker-killed}.test.ts',
-  'libs/backends/src/**/*.conformance.test.ts',
-  'libs/backends/test/process-jail.test.ts',
-  'libs/guest/test/{bare-run,cell}.test.ts',
+  'libs/{sandbox,backends/*}/src/**/*.conformance.test.ts',
+  'libs/sandbox/test/process-jail.test.ts',
+  'libs/sandbox/test/guest/{bare-run,cell}.test.ts',
   'libs/admission/test/{commands-of-bash,never-passed}.test.ts',
   'libs/queue/test/{fairness,session}.test.ts',
   'tests/model/queue.test.ts',
@@ -51,7 +51,7 @@ export default defineConfig({
       {
         test: {
           name: 'unit',
-          include: ['{apps,libs}/*/src/**/*.test.ts', 'scripts/*.test.ts', 'bench/*.test.ts'],
+          include: ['{apps,libs,libs/backends}/*/src/**/*.test.ts', 'scripts/*.test.ts', 'bench/*.test.ts'],
           exclude: [...NOT_LONG, '**/*.conformance.test.ts'],
           ...UNIT,
           ...TWO_AT_A_TIME,
@@ -60,7 +60,7 @@ export default defineConfig({
       {
         test: {
           name: 'integration',
-          include: ['{apps,libs}/*/test/**/*.test.ts'],
+          include: ['{apps,libs,libs/backends}/*/test/**/*.test.ts'],
           exclude: NOT_LONG,
           globalSetup,
           ...PATIENT,
@@ -70,7 +70,7 @@ export default defineConfig({
       {
         test: {
           name: 'conformance',
-          include: ['libs/backends/src/**/*.conformance.test.ts'],
+          include: ['libs/{sandbox,backends/*}/src/**/*.conformance.test.ts'],
           exclude: NOT_LONG,
           globalSetup,
           ...PATIENT,

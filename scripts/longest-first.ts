@@ -4,8 +4,8 @@ import { BaseSequencer, type TestSpecification } from 'vitest/node'
 /** Files of half a minute and more on a quiet 2-core machine, the longest first. Their size, which vitest goes by, does not tell. */
 export const LONG_FILES: readonly string[] = [
   'tests/security/cells.test.ts',
-  'libs/backends/src/docker/gvisor.conformance.test.ts',
-  'libs/backends/src/docker/docker.conformance.test.ts',
+  'libs/sandbox/src/docker/gvisor.conformance.test.ts',
+  'libs/sandbox/src/docker/docker.conformance.test.ts',
   'tests/security/egress.test.ts',
   'tests/security/exhaustion.test.ts',
   'apps/cli/test/commands.test.ts',

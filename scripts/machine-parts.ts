@@ -13,7 +13,7 @@ import type { Backend } from '@cofferdam/contract'
 import { createBackends, type BackendsConfigInput } from '@cofferdam/backends'
 import { startPostgres, startRedis, type RunningServer } from '@cofferdam/embedded'
 import { PARTS, type FoundParts, type PartName } from '@cofferdam/embedded/needs'
-import { createCgroups } from '../libs/backends/src/host-jail/cgroups.ts'
+import { createCgroups } from '../libs/sandbox/src/host-jail/cgroups.ts'
 
 const run = promisify(execFile)
 

@@ -16,7 +16,7 @@ import { pathToFileURL } from 'node:url'
 import { parseArgs } from 'node:util'
 import { imageCommands, imageModules, imageName, type ImageSize } from '@cofferdam/contract'
 import Docker from 'dockerode'
-import { guestDigest, installGuest } from '@cofferdam/guest'
+import { guestDigest, installGuest } from '@cofferdam/sandbox/guest'
 import { debianSuite, makeDebianRoot, whyNoDebian } from './debian-rootfs.ts'
 import { fetchNpm } from './npm-package.ts'
 import {

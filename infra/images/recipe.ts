@@ -1,12 +1,12 @@
 /** What goes into the sandbox image, and the digest that names it: same inputs, same tag, no second build. */
 import { createHash } from 'node:crypto'
 import type { ImageSize } from '@cofferdam/contract'
-import { guestDigest } from '@cofferdam/guest'
+import { guestDigest } from '@cofferdam/sandbox/guest'
 
 /** Repository of both images; `latest` names the newest build of the slim one on this host, `full` that of the other. */
 export const REPOSITORY = 'cofferdam/sandbox'
 
-/** Where the agent lies in the image; libs/backends/src/docker/container-options.ts starts it from here. */
+/** Where the agent lies in the image; libs/sandbox/src/docker/container-options.ts starts it from here. */
 export const AGENT_DIRECTORY = '/usr/lib/cofferdam/agent'
 
 /**
@@ -15,10 +15,10 @@ export const AGENT_DIRECTORY = '/usr/lib/cofferdam/agent'
  */
 export const IMAGE_USER = '65534:65534'
 
-/** Digest of the agent in the image; the docker backend compares it with its own (libs/backends/src/docker/choose-host.ts). */
+/** Digest of the agent in the image; the docker backend compares it with its own (libs/sandbox/src/docker/choose-host.ts). */
 export const AGENT_LABEL = 'cofferdam.guest'
 
-/** Which of the two images it is; the docker backend tells what is in it (libs/backends/src/docker/choose-host.ts). */
+/** Which of the two images it is; the docker backend tells what is in it (libs/sandbox/src/docker/choose-host.ts). */
 export const SIZE_LABEL = 'cofferdam.image'
 
 /** How getaddrinfo(3) finds names. */

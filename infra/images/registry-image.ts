@@ -4,7 +4,7 @@ import { copyFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { imageModules, SURROUNDINGS, type ImageSize } from '@cofferdam/contract'
-import { guestDigest } from '@cofferdam/guest'
+import { guestDigest } from '@cofferdam/sandbox/guest'
 import type Docker from 'dockerode'
 import {
   AGENT_LABEL,

@@ -3,11 +3,11 @@ import { globSync, readFileSync } from 'node:fs'
 import { basename, matchesGlob } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { describe, expect, it } from 'vitest'
-import { interpreterName, roleName } from '../../libs/backends/src/agentcore/provision/interpreter-name.ts'
-import { executionPolicy, trustPolicy } from '../../libs/backends/src/agentcore/provision/role-policy.ts'
+import { interpreterName, roleName } from '../../libs/backends/agentcore/src/provision/interpreter-name.ts'
+import { executionPolicy, trustPolicy } from '../../libs/backends/agentcore/src/provision/role-policy.ts'
 
 const FOLDER = fileURLToPath(new URL('../../infra/aws/agentcore/', import.meta.url))
-const BACKEND = fileURLToPath(new URL('../../libs/backends/src/agentcore/', import.meta.url))
+const BACKEND = fileURLToPath(new URL('../../libs/backends/agentcore/src/', import.meta.url))
 const SCOPE: Record<string, string> = {
   partition: 'aws',
   region: 'eu-west-1',

@@ -16,9 +16,23 @@ const LIB_ARROWS: Record<string, readonly string[]> = {
   // Gets backends as a map and never imports one.
   executor: ['contract', 'egress'],
   egress: ['contract'],
-  guest: ['contract'],
+  // Usable alone: nothing of queues, stores or vendors.
+  sandbox: ['contract'],
   // Never queue, admission or store.
-  backends: ['contract', 'guest'],
+  'backends/remote': ['contract', 'sandbox'],
+  'backends/agentcore': ['contract', 'sandbox', 'backends/remote'],
+  'backends/azure': ['contract', 'sandbox', 'backends/remote'],
+  'backends/e2b': ['contract', 'sandbox', 'backends/remote'],
+  'backends/kubernetes': ['contract', 'sandbox', 'backends/remote'],
+  // The registry.
+  backends: [
+    'contract',
+    'sandbox',
+    'backends/agentcore',
+    'backends/azure',
+    'backends/e2b',
+    'backends/kubernetes',
+  ],
   store: ['contract'],
   telemetry: ['contract'],
   // Puts executions, reads who is due, and calls out through the judge of addresses.
@@ -143,15 +157,15 @@ export function heavyContract(tree: Tree): string[] {
     .map((name) => `libs/contract/package.json: depends on ${name}; contract depends on zod alone`)
 }
 
-/** Heavy SDKs are loaded by `await import()` inside libs/backends. */
+/** Heavy SDKs are loaded by `await import()` inside libs/sandbox (dockerode) and the vendors' packages. */
 export function heavyImports(tree: Tree): string[] {
   const problems: string[] = []
   for (const { file, found } of eachImport(tree)) {
     const { name } = splitPackage(found.specifier)
     const heavy = HEAVY.some((entry) => (entry.endsWith('/') ? name.startsWith(entry) : name === entry))
     if (!heavy || found.kind === 'type' || file.isTest) continue
-    if (file.workspace !== 'libs/backends')
-      problems.push(`${file.path}: ${name} belongs inside its folder of libs/backends`)
+    if (file.workspace !== 'libs/sandbox' && !file.workspace.startsWith('libs/backends/'))
+      problems.push(`${file.path}: ${name} belongs inside a package of libs/backends`)
     else if (found.kind === 'value') problems.push(`${file.path}: load ${name} by await import()`)
   }
   return problems

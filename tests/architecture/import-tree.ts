@@ -48,7 +48,7 @@ interface Manifest {
 
 /** Reads the repository at `root`. Throws when a file does not parse. */
 export function readTree(root: string): Tree {
-  const workspaces = ['apps', 'libs']
+  const workspaces = ['apps', 'libs', 'libs/backends']
     .flatMap((group) => subfolders(join(root, group)).map((name) => `${group}/${name}`))
     .filter((dir) => existsSync(join(root, dir, 'package.json')))
     .map((dir) => readWorkspace(root, dir))
@@ -163,7 +163,9 @@ const subfolders = (dir: string): string[] =>
 function sourcePaths(dir: string): string[] {
   return readdirSync(dir, { withFileTypes: true }).flatMap((entry) => {
     const path = join(dir, entry.name)
-    if (entry.isDirectory()) return ['node_modules', 'dist'].includes(entry.name) ? [] : sourcePaths(path)
+    // A folder with a manifest is a workspace of its own.
+    if (entry.isDirectory())
+      return entry.name === 'node_modules' || existsSync(join(path, 'package.json')) ? [] : sourcePaths(path)
     return /\.[mc]?ts$/.test(entry.name) ? [path] : []
   })
 }

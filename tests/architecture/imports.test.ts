@@ -28,26 +28,19 @@ const workspace = (dir: string, dependencies: string[] = [], exports = ['.']): W
   devDependencies: ['@types/thing'],
 })
 
-const ALL = ['contract', 'queue', 'executor', 'backends', 'guest', 'store'].map(
+const ALL = ['contract', 'queue', 'executor', 'backends', 'sandbox', 'store'].map(
   (name) => `@cofferdam/${name}`,
 )
 
 /** A tree of the usual workspaces (everything declared) with the given files. */
 function treeOf(files: Record<string, string>, more: Workspace[] = []): Tree {
-  const usual = [
-    'libs/contract',
-    'libs/queue',
-    'libs/executor',
-    'libs/guest',
-    'libs/store',
-    'apps/api',
-    'apps/cli',
-  ]
+  const usual = ['libs/contract', 'libs/queue', 'libs/executor', 'libs/store', 'apps/api', 'apps/cli']
   const workspaces = [
     ...usual.map((dir) =>
       workspace(dir, dir === 'libs/contract' ? ['zod'] : [...ALL, '@cofferdam/api', '@cofferdam/cli']),
     ),
-    workspace('libs/backends', [...ALL, 'dockerode'], ['.', './conformance']),
+    workspace('libs/backends', ALL),
+    workspace('libs/sandbox', [...ALL, 'dockerode'], ['./docker', './guest']),
     ...more,
   ]
   return {
@@ -67,7 +60,7 @@ describe('the rules', () => {
       problemsOf({
         'libs/contract/src/index.ts': `import { z } from 'zod'\nexport * from './ids.ts'`,
         'libs/contract/src/ids.ts': `import { randomBytes } from 'node:crypto'`,
-        'libs/backends/src/docker/index.ts': `import type Docker from 'dockerode'\nimport '@cofferdam/guest'\nawait import('dockerode')`,
+        'libs/sandbox/src/docker/index.ts': `import type Docker from 'dockerode'\nawait import('dockerode')`,
         'libs/queue/test/put.test.ts': `import { it } from 'vitest'\nimport '@cofferdam/store'\nprocess.env['REDIS_URL']`,
         'apps/api/src/config.ts': `export const url = process.env['REDIS_URL']`,
         'apps/api/src/main.ts': `import { loadConfig } from './config.ts'\nloadConfig(process.env)`,
@@ -85,7 +78,7 @@ describe('the rules', () => {
     ],
     [
       'a backend imports the queue',
-      'libs/backends/src/docker/index.ts',
+      'libs/sandbox/src/docker/index.ts',
       `import type { X } from '@cofferdam/queue'`,
       'must not import libs/queue',
     ],
@@ -114,10 +107,10 @@ describe('the rules', () => {
       'must not import apps/cli',
     ],
     [
-      'something but backends imports guest',
+      'something but backends imports the sandbox package',
       'libs/executor/src/run.ts',
-      `type F = import('@cofferdam/guest').Frame`,
-      'must not import libs/guest',
+      `type F = import('@cofferdam/sandbox/guest').Frame`,
+      'must not import libs/sandbox',
     ],
     [
       'a package imports itself by name',
@@ -153,7 +146,7 @@ describe('the rules', () => {
     ['a builtin has no prefix', 'libs/queue/src/put.ts', `import fs from 'fs'`, 'write node:fs'],
     [
       'a heavy SDK is loaded at once',
-      'libs/backends/src/docker/index.ts',
+      'libs/sandbox/src/docker/index.ts',
       `import Docker from 'dockerode'`,
       'load dockerode by await import()',
     ],
@@ -184,11 +177,11 @@ describe('the rules', () => {
     expect(problems[0]).toContain(path)
   })
 
-  it('report a heavy SDK outside of libs/backends even when it is loaded late', () => {
+  it('report a heavy SDK outside of the backends even when it is loaded late', () => {
     const tree = treeOf({ 'libs/queue/src/put.ts': `await import('dockerode')` })
     tree.workspaces.find(({ dir }) => dir === 'libs/queue')!.dependencies.push('dockerode')
     expect(importProblems(tree)).toEqual([
-      'libs/queue/src/put.ts: dockerode belongs inside its folder of libs/backends',
+      'libs/queue/src/put.ts: dockerode belongs inside a package of libs/backends',
     ])
   })
 

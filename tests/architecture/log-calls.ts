@@ -15,7 +15,7 @@ const CALL = /\b(?:log|logger)\??(?:\.(trace|debug|info|warn|error|fatal)|\[(\w+
 
 /** Every call in apps and libs. Calls that pass a message on (a variable) are left out: they have no name of their own. */
 export function findLogCalls(): LogCall[] {
-  return globSync('{apps,libs}/*/src/**/*.ts', { cwd: ROOT })
+  return globSync('{apps,libs,libs/backends}/*/src/**/*.ts', { cwd: ROOT })
     .filter((file) => !file.endsWith('.test.ts'))
     .toSorted()
     .flatMap((file) => callsOf(file, readFileSync(ROOT + file, 'utf8')))

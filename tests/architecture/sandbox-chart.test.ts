@@ -1,8 +1,8 @@
 /** The Helm chart of the kubernetes backend: it renders, and what makes its pods safe stands in it. */
 import { globSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { kubernetesConfigSchema } from '../../libs/backends/src/kubernetes/config.ts'
-import { checkSpec } from '../../infra/doubles/kubernetes/schemas.ts'
+import { kubernetesConfigSchema } from '../../libs/backends/kubernetes/src/config.ts'
+import { checkSpec } from '@cofferdam/backend-kubernetes/double'
 import { expect, test } from 'vitest'
 import { parse, parseAllDocuments } from 'yaml'
 

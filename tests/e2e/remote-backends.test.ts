@@ -10,13 +10,10 @@ import {
   EXAMPLE_SECRETS,
   startAgentcoreDouble,
   type AgentcoreDouble,
-} from '../../infra/doubles/agentcore/agentcore-double.ts'
-import { startE2bDouble, type E2bDouble } from '../../infra/doubles/e2b/e2b-double.ts'
-import { NODE } from '../../infra/doubles/jail.ts'
-import {
-  startKubernetesDouble,
-  type KubernetesDouble,
-} from '../../infra/doubles/kubernetes/kubernetes-double.ts'
+} from '@cofferdam/backend-agentcore/double'
+import { startE2bDouble, type E2bDouble } from '@cofferdam/backend-e2b/double'
+import { NODE } from '@cofferdam/backend-remote/double'
+import { startKubernetesDouble, type KubernetesDouble } from '@cofferdam/backend-kubernetes/double'
 import { DAY_MS, untilWindowLasts } from '../../libs/embedded/src/window-end.ts'
 import { startFleet, type Fleet, type FleetWorker } from '../fleet.ts'
 

@@ -5,7 +5,7 @@ import { loadConfig, runApi, type RunningApi } from '@cofferdam/api'
 import type { ExecutionRequestInput, ExecutionResult } from '@cofferdam/contract'
 import { needs } from '@cofferdam/embedded/needs'
 import { afterAll, beforeAll, expect, it } from 'vitest'
-import { startAzureDouble, type AzureDouble } from '../../infra/doubles/azure/azure-double.ts'
+import { startAzureDouble, type AzureDouble } from '@cofferdam/backend-azure/double'
 import { startFleet, type Fleet } from '../fleet.ts'
 
 const withBwrap = needs('bwrap')

@@ -9,7 +9,7 @@ import { loadConfig, runApi } from '@cofferdam/api'
 import type { ExecutionRequestInput, ExecutionResult, FileFacts } from '@cofferdam/contract'
 import { needs } from '@cofferdam/embedded/needs'
 import { afterAll, beforeAll, expect, it } from 'vitest'
-import { startAzureDouble, type AzureDouble } from '../../infra/doubles/azure/azure-double.ts'
+import { startAzureDouble, type AzureDouble } from '@cofferdam/backend-azure/double'
 import { startFleet, type Fleet } from '../fleet.ts'
 
 /** A loopback address that programs do not take for their own: NO_PROXY inside names 127.0.0.1 alone. */

@@ -53,7 +53,7 @@ const ETC = {
   hosts: '127.0.0.1 localhost\n::1 localhost\n',
   'nsswitch.conf': 'passwd: files\ngroup: files\nhosts: files dns\n',
 }
-/** Where each place has its interpreters (libs/backends/src/process/bwrap.ts, libs/guest/agent/cofferdam_agent/options.py). */
+/** Where each place has its interpreters (libs/sandbox/src/process/bwrap.ts, libs/sandbox/agent/cofferdam_agent/options.py). */
 const PATHS = {
   bwrap: '/opt/node/bin:/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin',
   docker: '/usr/local/bin:/usr/local/sbin:/usr/bin:/usr/sbin:/bin:/sbin',
@@ -145,7 +145,7 @@ function decodeStatus(status: number): { exitCode: number | null; signal: string
   return { exitCode: null, signal: found?.[0] ?? `SIG${number}` }
 }
 
-/** The shape of libs/backends/src/process/bwrap.ts, without its agent and its seccomp filter. */
+/** The shape of libs/sandbox/src/process/bwrap.ts, without its agent and its seccomp filter. */
 function bwrapCommand(etc: string): string[] {
   const args = ['--unshare-all', '--die-with-parent', '--new-session', '--as-pid-1', '--cap-drop', 'ALL']
   args.push('--clearenv', '--hostname', 'sandbox', '--uid', String(NOBODY), '--gid', String(NOBODY))
@@ -181,7 +181,7 @@ function bwrapCommand(etc: string): string[] {
   return ['/usr/bin/bwrap', ...args, '--remount-ro', '/', '--chdir', '/tmp', '--']
 }
 
-/** The shape of libs/backends/src/docker/container-options.ts. */
+/** The shape of libs/sandbox/src/docker/container-options.ts. */
 function dockerCommand(image: string): string[] {
   const args = ['run', '--rm', '-i', '--network', 'none', '--hostname', 'sandbox', '--read-only']
   args.push('--user', `${NOBODY}:${NOBODY}`, '--cap-drop', 'ALL', '--security-opt', 'no-new-privileges')

@@ -1,7 +1,7 @@
 /** Limits of both sides of a comparison: generous, so that only programs that misbehave meet them. */
 
 import { SURROUNDINGS } from '@cofferdam/contract'
-import { withoutCgroup } from '../../libs/backends/src/host-jail/resource-limits.ts'
+import { withoutCgroup } from '../../libs/sandbox/src/host-jail/resource-limits.ts'
 
 /** Debian's own interpreter stands below /usr, which both sandboxes show. */
 export const PYTHON = '/usr/bin/python3'

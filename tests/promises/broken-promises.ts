@@ -57,10 +57,10 @@ export const BROKEN_PROMISES: readonly BrokenPromise[] = [
   },
   {
     promise: 'a session keeps nothing but its files',
-    file: 'libs/guest/agent/cofferdam_agent/cell.py',
+    file: 'libs/sandbox/agent/cofferdam_agent/cell.py',
     line: 'if root.path != self.work or keep == "none":',
     broken: 'if root.path == self.work and keep == "none":',
-    tests: ['libs/guest/test/cell.test.ts'],
+    tests: ['libs/sandbox/test/guest/cell.test.ts'],
   },
   {
     promise: 'an audit row says how a program ended',
@@ -71,10 +71,10 @@ export const BROKEN_PROMISES: readonly BrokenPromise[] = [
   },
   {
     promise: 'a container gains no privileges',
-    file: 'libs/backends/src/docker/container-options.ts',
+    file: 'libs/sandbox/src/docker/container-options.ts',
     line: "SecurityOpt: ['no-new-privileges', SECCOMP]",
     broken: 'SecurityOpt: [SECCOMP]',
-    tests: ['libs/backends/src/docker/container-options.test.ts'],
+    tests: ['libs/sandbox/src/docker/container-options.test.ts'],
   },
   {
     promise: 'an execution goes to the worker that has the sandbox of its session',

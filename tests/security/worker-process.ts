@@ -20,7 +20,7 @@ import {
 } from '@cofferdam/contract'
 import type { z } from 'zod'
 import { createBackends } from '../../libs/backends/src/create-backends.ts'
-import { createRefillGate, warmConfigSchema, type WarmDeps } from '../../libs/backends/src/warm/index.ts'
+import { createRefillGate, warmConfigSchema, type WarmDeps } from '../../libs/sandbox/src/warm/index.ts'
 import { createExecutor } from '../../libs/executor/src/index.ts'
 import { createLocalBlobs } from '../../libs/store/src/local-blobs.ts'
 

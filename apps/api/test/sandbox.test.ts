@@ -5,7 +5,7 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { azureProvisionConfigSchema, createPoolProvisioner, type PoolProvisioner } from '@cofferdam/backends'
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest'
-import { startAzureDouble, type AzureDouble } from '../../../infra/doubles/azure/azure-double.ts'
+import { startAzureDouble, type AzureDouble } from '@cofferdam/backend-azure/double'
 import { openScene, type Scene } from './scene.ts'
 
 const SUBSCRIPTION = '11111111-2222-3333-4444-555555555555'

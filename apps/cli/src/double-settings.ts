@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { parse } from '@cofferdam/contract'
 import { z } from 'zod'
 
-/** Where the doubles' sandboxes have Node.js (infra/doubles/jail.ts). */
+/** Where the doubles' sandboxes have Node.js (libs/backends/remote/double/jail.ts). */
 const NODE = '/opt/node/bin/node'
 /** What sandboxd asks for in the double of Kubernetes (its README). */
 const SANDBOXD_TOKEN = 'cofferdam-double'

@@ -5,12 +5,8 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, it } from 'vitest'
-import {
-  startAccountDouble,
-  type AccountDouble,
-} from '../../../infra/doubles/agentcore/control/control-plane.ts'
-import { startAzureDouble, type AzureDouble } from '../../../infra/doubles/azure/azure-double.ts'
-import { PRINCIPAL } from '../../../infra/doubles/azure/identity.ts'
+import { startAccountDouble, type AccountDouble } from '@cofferdam/backend-agentcore/double'
+import { startAzureDouble, type AzureDouble, PRINCIPAL } from '@cofferdam/backend-azure/double'
 import { runHere } from './command-here.ts'
 import { run, type Ended } from './command-process.ts'
 

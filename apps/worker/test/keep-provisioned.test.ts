@@ -6,12 +6,8 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, it, vi } from 'vitest'
-import {
-  startAccountDouble,
-  type AccountDouble,
-} from '../../../infra/doubles/agentcore/control/control-plane.ts'
+import { startAccountDouble, type AccountDouble, EXAMPLE_SECRETS } from '@cofferdam/backend-agentcore/double'
 import { keepProvisioned } from '../src/keep-provisioned.ts'
-import { EXAMPLE_SECRETS } from '../../../infra/doubles/agentcore/agentcore-double.ts'
 
 let database: TestDatabase
 let store: Store

@@ -1,5 +1,5 @@
 /** Serves the tarballs of a folder (`npm pack` makes them): `node infra/doubles/npm/main.ts --port 0 --dir FOLDER`. */
-import { filesOf, mirrorArguments } from '../mirror-server.ts'
+import { filesOf, mirrorArguments } from '@cofferdam/backend-remote/double'
 import { startNpmMirror } from './npm-mirror.ts'
 import { readTarball } from './npm-package.ts'
 

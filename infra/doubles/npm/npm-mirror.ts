@@ -1,5 +1,5 @@
 /** The npm registry protocol (packuments, full and abbreviated, and tarballs) on loopback, over tarballs in memory. */
-import { listen, type MirrorServer } from '../mirror-server.ts'
+import { listen, type MirrorServer } from '@cofferdam/backend-remote/double'
 import { integrityOf, shasumOf, type Tarball } from './npm-package.ts'
 
 export interface NpmMirrorOptions {

@@ -1,5 +1,5 @@
 /** Serves the wheels and sdists of a folder: `node infra/doubles/pypi/main.ts --port 0 --dir FOLDER`. */
-import { filesOf, mirrorArguments } from '../mirror-server.ts'
+import { filesOf, mirrorArguments } from '@cofferdam/backend-remote/double'
 import { startPypiMirror } from './pypi-mirror.ts'
 
 const { port, dir } = mirrorArguments()

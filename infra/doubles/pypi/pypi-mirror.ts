@@ -1,7 +1,7 @@
 /** A PyPI simple API (PEP 503, 658, 691) on loopback, over distributions in memory. */
 import { createHash } from 'node:crypto'
 import type { ServerResponse } from 'node:http'
-import { listen, type MirrorServer } from '../mirror-server.ts'
+import { listen, type MirrorServer } from '@cofferdam/backend-remote/double'
 import type { Distribution } from './python-package.ts'
 
 export interface PypiMirrorOptions {

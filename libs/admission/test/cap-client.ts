@@ -3,8 +3,7 @@
  * and attempts that other processes try too, random refunds (each tried twice), random leases that are never given back.
  * Prints one JSON line of totals at its end, if it lives to see it.
  */
-import type { ExecutionId } from '@cofferdam/contract'
-import { uuidv7Hex } from '@cofferdam/contract'
+import { type ExecutionId, uuidv7Hex } from '@cofferdam/contract'
 import type { Refused } from '../src/index.ts'
 import { openAdmission } from './open-admission.ts'
 

@@ -1,6 +1,5 @@
 /** Makes the configured backends, in the order of the config's keys. */
-import type { Backend } from '@cofferdam/contract'
-import { CofferdamError } from '@cofferdam/contract'
+import { type Backend, CofferdamError } from '@cofferdam/contract'
 import type { BackendsConfigInput } from './config.ts'
 import type { BackendDeps } from './deps.ts'
 import { BACKENDS, isBackendName } from './registry.ts'

@@ -1,5 +1,5 @@
-/** Places that make sandboxes: one folder per backend behind one registry. */
-export { interpretersFor, type Interpreters } from './agentcore/interpreters.ts'
+/** The registry of backends: which there are, and how a configured one is loaded. */
+export { interpretersFor, type Interpreters } from '@cofferdam/backend-agentcore'
 export {
   agentcoreProvisionConfigSchema,
   createAgentcoreProvisioner,
@@ -9,16 +9,20 @@ export {
   type ProvisionLine,
   type ProvisionReport,
   type ReconcileOptions,
-} from './agentcore/provision/index.ts'
-export { azureProvisionConfigSchema, type AzureProvisionConfig } from './azure/arm/config.ts'
-export { createPoolProvisioner, type PoolProvisioner } from './azure/arm/pool-provisioner.ts'
-export { poolIdOf } from './azure/arm/pool-calls.ts'
-export type { FleetPool } from './azure/fleet-pool.ts'
-export type { Found as FoundPool, PoolPlan } from './azure/arm/provision-pool.ts'
-export { capabilitiesTable } from './capabilities-table.ts'
-export { backendsConfigSchema, orderedBackendsConfigSchema, type BackendsConfigInput } from './config.ts'
-export { createBackends } from './create-backends.ts'
-export type { BackendDeps, BackendLogger } from './deps.ts'
+} from '@cofferdam/backend-agentcore/provision'
+export type { FleetPool } from '@cofferdam/backend-azure'
+export {
+  azureProvisionConfigSchema,
+  createPoolProvisioner,
+  poolIdOf,
+  type AzureProvisionConfig,
+  type FoundPool,
+  type PoolPlan,
+  type PoolProvisioner,
+} from '@cofferdam/backend-azure/provision'
+export type { BackendLogger } from '@cofferdam/sandbox/backend'
+export { createFakeBackend, fakeSource, type FakeStep } from '@cofferdam/sandbox/fake'
+export { createHostileBackend, type HostileOptions, type HostileTricks } from '@cofferdam/sandbox/hostile'
 export {
   createRefillGate,
   warmConfigSchema,
@@ -26,8 +30,10 @@ export {
   type WarmDeps,
   type WarmEvent,
   type WarmMemory,
-} from './warm/index.ts'
-export { createFakeBackend, fakeSource, type FakeStep } from './fake/index.ts'
-export { createHostileBackend, type HostileOptions, type HostileTricks } from './hostile/index.ts'
+} from '@cofferdam/sandbox/warm'
+export { capabilitiesTable } from './capabilities-table.ts'
+export { backendsConfigSchema, orderedBackendsConfigSchema, type BackendsConfigInput } from './config.ts'
+export { createBackends } from './create-backends.ts'
+export type { BackendDeps } from './deps.ts'
 export { BACKENDS, isBackendName, type BackendName } from './registry.ts'
 export { register, type BackendModule, type Registration } from './registration.ts'

@@ -3,15 +3,15 @@
  * imported now (zod only), its code by `await import()` when it is configured, so that a worker that runs
  * containers never loads a cloud SDK.
  */
-import { agentcoreConfigSchema } from './agentcore/config.ts'
-import { azureConfigSchema } from './azure/config.ts'
-import { dockerConfigSchema, gvisorConfigSchema } from './docker/config.ts'
-import { e2bConfigSchema } from './e2b/config.ts'
-import { fakeConfigSchema } from './fake/config.ts'
-import { hostileConfigSchema } from './hostile/config.ts'
-import { kubernetesConfigSchema } from './kubernetes/config.ts'
-import { noneConfigSchema } from './none/config.ts'
-import { processConfigSchema } from './process/config.ts'
+import { agentcoreConfigSchema } from '@cofferdam/backend-agentcore/config'
+import { azureConfigSchema } from '@cofferdam/backend-azure/config'
+import { dockerConfigSchema, gvisorConfigSchema } from '@cofferdam/sandbox/docker/config'
+import { e2bConfigSchema } from '@cofferdam/backend-e2b/config'
+import { fakeConfigSchema } from '@cofferdam/sandbox/fake/config'
+import { hostileConfigSchema } from '@cofferdam/sandbox/hostile/config'
+import { kubernetesConfigSchema } from '@cofferdam/backend-kubernetes/config'
+import { noneConfigSchema } from '@cofferdam/sandbox/none/config'
+import { processConfigSchema } from '@cofferdam/sandbox/process/config'
 import { register } from './registration.ts'
 
 export const BACKENDS = {
@@ -19,57 +19,57 @@ export const BACKENDS = {
     isolation:
       'A hardened container of the Docker daemon: namespaces, cgroups, seccomp, no capability, no network.',
     config: dockerConfigSchema,
-    load: () => import('./docker/index.ts'),
+    load: () => import('@cofferdam/sandbox/docker'),
   }),
   gvisor: register({
     isolation:
       'The same container on gVisor (runsc): programs talk to a user-space kernel, not to the host’s.',
     config: gvisorConfigSchema,
-    load: () => import('./docker/index.ts'),
+    load: () => import('@cofferdam/sandbox/docker'),
   }),
   process: register({
     isolation:
       'A jail on this host without a daemon: bubblewrap, else Landlock and seccomp; a rung is probed, never assumed.',
     config: processConfigSchema,
-    load: () => import('./process/index.ts'),
+    load: () => import('@cofferdam/sandbox/process'),
   }),
   none: register({
     isolation:
       'None: a plain process of this host with a clean environment. Only for tenants whose policy allows it.',
     config: noneConfigSchema,
-    load: () => import('./none/index.ts'),
+    load: () => import('@cofferdam/sandbox/none'),
   }),
   agentcore: register({
     isolation:
       'A session of Amazon Bedrock AgentCore Code Interpreter: a microVM at the vendor, whose networks are not sealed.',
     config: agentcoreConfigSchema,
-    load: () => import('./agentcore/index.ts'),
+    load: () => import('@cofferdam/backend-agentcore'),
   }),
   e2b: register({
     isolation: 'A Firecracker microVM at E2B; the vendor’s machines, not yours.',
     config: e2bConfigSchema,
-    load: () => import('./e2b/index.ts'),
+    load: () => import('@cofferdam/backend-e2b'),
   }),
   kubernetes: register({
     isolation: 'A pod of Agent Sandbox, claimed from a warm pool; as strong as its runtime class.',
     config: kubernetesConfigSchema,
-    load: () => import('./kubernetes/index.ts'),
+    load: () => import('@cofferdam/backend-kubernetes'),
   }),
   azure: register({
     isolation: 'A dynamic session of Azure Container Apps, in a Hyper-V machine of its own at the vendor.',
     config: azureConfigSchema,
-    load: () => import('./azure/index.ts'),
+    load: () => import('@cofferdam/backend-azure'),
   }),
   fake: register({
     isolation:
       'None: a scripted double in this process that runs no code. For tests and benches of the queue.',
     config: fakeConfigSchema,
-    load: () => import('./fake/index.ts'),
+    load: () => import('@cofferdam/sandbox/fake'),
   }),
   hostile: register({
     isolation: 'None: a double that is late, lies and dies on purpose. For tests of what stands above.',
     config: hostileConfigSchema,
-    load: () => import('./hostile/index.ts'),
+    load: () => import('@cofferdam/sandbox/hostile'),
   }),
 } as const
 

@@ -74,7 +74,7 @@ describe('findErrorLine', () => {
     expect(findErrorLine(stderr)).toEqual({ line, place: null })
   })
 
-  // Word for word what libs/guest/agent/node-gate/session.cjs printed.
+  // Word for word what libs/sandbox/agent/node-gate/session.cjs printed.
   it.each([
     ['Uncaught TypeError: no\n    at g (<run 5>:1:22)\n    at <run 5>:2:1\n', 'TypeError: no', '<run 5>:1'],
     [

@@ -2,8 +2,7 @@
  * Probes of backends, remembered for a while and never run twice at once. A probe that throws or hangs counts as
  * "cannot run here": selection must not fail for it.
  */
-import { unlessAborted } from '@cofferdam/contract'
-import type { Backend, Probe } from '@cofferdam/contract'
+import { unlessAborted, type Backend, type Probe } from '@cofferdam/contract'
 import { withDeadline } from './with-deadline.ts'
 import type { Clock } from './clock.ts'
 

@@ -1,6 +1,10 @@
 /** Public states read from the replies of locate.lua and live.lua. */
-import { executionEventSchema } from '@cofferdam/contract'
-import type { ExecutionId, ExecutionResult, ExecutionState } from '@cofferdam/contract'
+import {
+  executionEventSchema,
+  type ExecutionId,
+  type ExecutionResult,
+  type ExecutionState,
+} from '@cofferdam/contract'
 import { list, numberOrNull, text, type Reply } from './scripts.ts'
 
 /** Reads one description (lua/include/describe.lua); `result` is attached when it ended. */

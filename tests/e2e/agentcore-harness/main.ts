@@ -2,7 +2,7 @@
  * `node tests/e2e/agentcore-harness/main.ts [--live]`: the suites against the double, or against AWS. Exit status 1 when one
  * fails, 2 when the environment lacks something: then nothing was started.
  */
-import { missing } from '../../../infra/doubles/jail.ts'
+import { missing } from '@cofferdam/backend-remote/double'
 import { openStage } from './stage.ts'
 import { SUITES } from './suites.ts'
 import { doubleTarget, liveTarget, missingVariables } from './target.ts'

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { createHash } from 'node:crypto'
 import { HOUR_MS, untilWindowLasts } from '../../../libs/embedded/src/window-end.ts'
-import { interpreterName } from '../../../libs/backends/src/agentcore/provision/interpreter-name.ts'
+import { interpreterName } from '../../../libs/backends/agentcore/src/provision/interpreter-name.ts'
 import { checkLeaks } from './leak-check.ts'
 import { PREFIX, type Stage, type StagedTenant } from './stage.ts'
 

@@ -1,9 +1,6 @@
 /** What the harness runs against: the account's double by default, or AWS itself where credentials are given. */
-import {
-  startAccountDouble,
-  type AccountDouble,
-} from '../../../infra/doubles/agentcore/control/control-plane.ts'
-import { NODE } from '../../../infra/doubles/jail.ts'
+import { startAccountDouble, type AccountDouble } from '@cofferdam/backend-agentcore/double'
+import { NODE } from '@cofferdam/backend-remote/double'
 
 export interface Credentials {
   accessKeyId: string

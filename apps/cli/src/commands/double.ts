@@ -28,7 +28,7 @@ const vendor = (summary: string, ...takes: string[]): Double => ({
 })
 const mirror = (summary: string): Double => ({ summary, needs: ['dir'], takes: [], isVendor: false })
 
-/** Folders of infra/doubles with a `main.ts`. */
+/** Folders with a `main.ts`: a vendor's is `libs/backends/NAME/double`, a mirror's `infra/doubles/NAME`. */
 const DOUBLES: Record<string, Double> = {
   agentcore: vendor('Amazon Bedrock AgentCore Code Interpreter'),
   azure: vendor('Azure dynamic sessions: interpreter pools and custom containers'),
@@ -63,7 +63,8 @@ export const command: Command = {
   async run({ stop, terminal }, line) {
     const { name, double, port, given } = asked(line)
     await requireFreePort('127.0.0.1', port, 'The double')
-    const main = fileURLToPath(new URL(`../../../../infra/doubles/${name}/main.ts`, import.meta.url))
+    const folder = double.isVendor ? `libs/backends/${name}/double` : `infra/doubles/${name}`
+    const main = fileURLToPath(new URL(`../../../../${folder}/main.ts`, import.meta.url))
     const child = spawn(process.execPath, [main, ...given], { stdio: ['ignore', 'pipe', 'inherit'] })
     const onStop = (): void => void child.kill('SIGTERM')
     stop.addEventListener('abort', onStop, { once: true })

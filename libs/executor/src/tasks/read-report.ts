@@ -2,8 +2,7 @@
  * The report of a test run, from what it left and what it printed. Everything here was written by the tests: a report
  * that is missing, too large, broken or forged yields counts that may be wrong about the tests' own author, and nothing else.
  */
-import { isCofferdamError, unlessAborted } from '@cofferdam/contract'
-import type { Sandbox, TestReport } from '@cofferdam/contract'
+import { isCofferdamError, unlessAborted, type Sandbox, type TestReport } from '@cofferdam/contract'
 import type { ReportForm, TestsPlan } from './plan-tests.ts'
 import { readCargo } from './read-cargo.ts'
 import { readEvents } from './read-events.ts'

@@ -1,0 +1,75 @@
+/**
+ * What is put into a session before anything of a user: our modules and the cell that they make. The code is Python for the session's
+ * own interpreter; whatever it carries is base64, so that no text of ours or of a user is ever read as code.
+ */
+import { readFileSync } from 'node:fs'
+import { guestFiles } from '@cofferdam/sandbox/guest'
+
+const CELL = new URL('cell/', import.meta.url)
+const OWN = ['__init__', 'capture', 'cell', 'child', 'kept', 'live', 'redact', 'run', 'script'] as const
+/** The guest agent's, which follow no link on the way in or out. */
+const SHARED = ['glob', 'workdir'] as const
+
+/** Changes with what a session must have to be used by this worker. */
+const VERSION = 1
+
+let sources: Record<string, string> | null = null
+
+function modules(): Record<string, string> {
+  if (sources !== null) return sources
+  const shared = guestFiles().flatMap(({ name, source }) => {
+    const module = SHARED.find((one) => name === `cofferdam_agent/${one}.py`)
+    return module === undefined ? [] : [[`${module}.py`, readFileSync(source, 'utf8')] as const]
+  })
+  const own = OWN.map((name) => [`${name}.py`, readFileSync(new URL(`${name}.py`, CELL), 'utf8')] as const)
+  return (sources = Object.fromEntries([...own, ...shared]))
+}
+
+/** The last line that a session prints which is ready. */
+export const readyMarker = (nonce: string): string => `__sandbox_ready__ v${VERSION} ${nonce}`
+
+/** The preamble: writes the modules into `.cofferdam-<nonce>`, imports them, installs the redactor and says the marker. */
+export function preamble(nonce: string): string {
+  return `
+import base64, json, os, sys
+def __cofferdam_ready__():
+    base = os.path.join(os.getcwd(), ${python(folderOf(nonce))})
+    lib = os.path.join(base, "lib")
+    os.makedirs(os.path.join(lib, "cofferdam_cell"), 0o700)
+    for name, text in json.loads(base64.b64decode("${encoded(modules())}")).items():
+        with open(os.path.join(lib, "cofferdam_cell", name), "w", encoding="utf-8") as file:
+            file.write(text)
+    sys.path.insert(0, lib)
+    try:
+        from cofferdam_cell import cell
+    finally:
+        sys.path.remove(lib)
+    cell.ready(base, ${python(readyMarker(nonce))})
+__cofferdam_ready__()
+`
+}
+
+/** Beside the files of the tools, whose paths are relative to where the interpreter was started. */
+const folderOf = (nonce: string): string => `.cofferdam-${nonce}`
+
+/** A request as a cell of the session's interpreter. */
+export const cellCode = (request: object): string =>
+  `__import__("sys").modules["cofferdam_cell.cell"].answer("${encoded(request)}")`
+
+/** A request as a command, by an interpreter of its own; `timeout` ends what does not end itself. `base`: a path that needs no quotes. */
+export function cellCommand(
+  base: string,
+  request: object,
+  limits: { softS: number; graceS: number },
+): string {
+  return [
+    `timeout -k ${limits.graceS} ${limits.softS} python3 -I ${base}/lib/cofferdam_cell/run.py ${base} <<'END'`,
+    encoded(request),
+    'END',
+  ].join('\n')
+}
+
+const encoded = (value: object): string => Buffer.from(JSON.stringify(value)).toString('base64')
+
+/** Of letters, digits and a few signs alone. */
+const python = (text: string): string => JSON.stringify(text)

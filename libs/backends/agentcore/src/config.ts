@@ -1,0 +1,105 @@
+/** Settings of the `agentcore` backend. */
+import { z } from 'zod'
+import { forgottenAfterSchema } from '@cofferdam/backend-remote'
+
+/** `<name>-<10 characters>`, the service's own one, or an ARN of either (CreateCodeInterpreter, API reference). */
+const interpreterSchema = z.string().regex(/^[A-Za-z0-9:/._-]{1,512}$/)
+
+export const agentcoreConfigSchema = z.strictObject({
+  region: z
+    .string()
+    .regex(/^[a-z]{2}(-[a-z]+)+-\d$/)
+    .optional()
+    .describe('AWS region; without it what the SDK finds (AWS_REGION, the profile).'),
+  endpoint: z
+    .url({ protocol: /^https?$/ })
+    .optional()
+    .describe('Replaces the service’s address, e.g. by that of `cofferdam double agentcore`.'),
+  credentials_file: z
+    .string()
+    .startsWith('/')
+    .max(4096)
+    .optional()
+    .describe(
+      'An AWS credentials file that the worker alone can read; without it the SDK’s own chain. Read again every five minutes.',
+    ),
+  profile: z.string().min(1).max(128).default('default').describe('The section of that file.'),
+  interpreters: z
+    .strictObject({
+      'default-public': interpreterSchema.optional(),
+      'internal-only': interpreterSchema.optional(),
+    })
+    .default({})
+    .describe(
+      'Interpreters for all tenants of this fleet, by environment, instead of one for each tenant: only where the tenants trust each other. Without them `cofferdam provision agentcore` makes each tenant its own.',
+    ),
+  session_prefix: z
+    .string()
+    .regex(/^[a-z][a-z0-9]{0,7}$/)
+    .default('cfd')
+    .describe('Begins the names of sessions; leftovers are found by it.'),
+  languages: z
+    .array(z.enum(['python', 'javascript', 'bash']))
+    .min(1)
+    .default(['python', 'javascript', 'bash'])
+    .describe(
+      'Languages of the service’s image. TypeScript is none of them: what must be transformed (enums, namespaces) the Node.js there does not run.',
+    ),
+  node: z.string().min(1).max(256).default('node').describe('Node.js inside of that image, 22.18 or newer.'),
+  calls_per_second: z
+    .int()
+    .min(1)
+    .max(10_000)
+    .default(25)
+    .describe(
+      'Calls of one operation a second that this fleet makes in the account; the service takes 30 (bedrock-agentcore-limits).',
+    ),
+  api_timeout_ms: z
+    .int()
+    .min(1000)
+    .max(600_000)
+    .default(30_000)
+    .describe('Every call but a program’s own ends after this.'),
+  ready_timeout_ms: z
+    .int()
+    .min(1000)
+    .max(600_000)
+    .default(25_000)
+    .describe(
+      'From the first call for a session to its proof that it is ready; once more for the second try.',
+    ),
+  call_max_ms: z
+    .int()
+    .min(1000)
+    .max(840_000)
+    .default(840_000)
+    .describe(
+      'Above it a program runs in the background and is asked after: a call may take 15 minutes at most.',
+    ),
+  kept_life_ms: z
+    .int()
+    .min(60_000)
+    .max(28_800_000)
+    .default(3_600_000)
+    .describe(
+      'How long a session that is kept lives, from its start; the service ends it then, used or not. At most 8 hours.',
+    ),
+  forgotten_after_ms: forgottenAfterSchema.describe(
+    'A kept session that no entry of the registry names for so long is stopped: Redis lost its memory.',
+  ),
+  warm_sessions: z
+    .int()
+    .min(0)
+    .max(100)
+    .default(0)
+    .describe(
+      'Sessions that a worker starts ahead, so that an execution needs no Start: at most so many, one in each of the interpreters that were asked for last. The vendor is paid for what waits. 0: none.',
+    ),
+  warm_max_age_ms: z
+    .int()
+    .min(1000)
+    .max(3_600_000)
+    .default(300_000)
+    .describe('A session that waited this long is stopped, and another one started in its place.'),
+})
+export type AgentcoreConfig = z.output<typeof agentcoreConfigSchema>

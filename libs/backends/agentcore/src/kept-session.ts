@@ -1,0 +1,103 @@
+/**
+ * Sessions that are kept for the next execution of their name, whichever worker has that (remote/take-turn.ts). One lives for an absolute
+ * time; when it could end before the program's hard deadline, it is replaced. Its name stands in the entry from before it is asked
+ * for, so that what was made is never forgotten; its id is there once it has rested.
+ */
+import { CofferdamError, type SessionEntry, type SessionRegistry } from '@cofferdam/contract'
+import type { SessionLimits, AtRest, Kept, Promised, SessionKeeper } from '@cofferdam/backend-remote'
+import { createCellSession, type CellSession } from './cell-session.ts'
+import { discard, openSession, stopByName, type OpenParts } from './open-session.ts'
+import { keptName } from './session-name.ts'
+import { traceParentOf } from './trace-parent.ts'
+import type { Waited } from './warm-sessions.ts'
+
+/** The service ends a session up to 3 s late (measured by others); ours is to end before. */
+const MARGIN_MS = 60_000
+
+export interface KeeperParts extends OpenParts {
+  /** Of a turn's first execution: a session that waited, which is its from then on; null where none does that lives until then. */
+  takeWaiting(lastsUntilMs: number, signal: AbortSignal): Promise<Waited | null>
+  registry: SessionRegistry
+  backend: string
+  limits: SessionLimits
+  prefix: string
+  lifeMs: number
+}
+
+/** What AgentCore does for a session of this interpreter. */
+export function createKeeper(parts: KeeperParts, interpreter: string): SessionKeeper<CellSession> {
+  const { service, lifeMs } = parts
+
+  async function attach({ spec, entry, signal, begins }: AtRest): Promise<CellSession | null> {
+    const { interpreter: its, session, base } = entry.handle
+    const lastsUntilMs = Date.now() + spec.limits.hard_timeout_ms + MARGIN_MS
+    if (typeof its !== 'string' || typeof session !== 'string' || typeof base !== 'string') return null
+    if (entry.createdAtMs + lifeMs <= lastsUntilMs) return null
+    const cell = createCellSession(service, { interpreter: its, session }, base)
+    const isAlive = await cell.isAlive(signal)
+    signal.throwIfAborted()
+    if (!isAlive) return null
+    await begins()
+    return cell
+  }
+
+  return {
+    backend: parts.backend,
+    registry: parts.registry,
+    limits: parts.limits,
+    startMs: parts.readyMs,
+    logger: parts.logger,
+    refuse(entry, spec) {
+      // What is done with its files takes it as it is.
+      if (spec.program.type === 'files') return
+      if (entry.scope !== spec.session?.scope || entry.handle['interpreter'] !== interpreter)
+        throw new CofferdamError('conflict', 'The session is open with another scope or network.')
+    },
+    attach,
+    promise: async ({ spec, key, epoch }) => ({
+      handle: { interpreter, name: keptName(parts.prefix, spec, key, epoch) },
+      expiresAtMs: Date.now() + lifeMs,
+    }),
+    async start({ spec, lease, entry, signal }) {
+      const waited = await parts.takeWaiting(entry.createdAtMs + lifeMs, signal)
+      if (waited !== null) return await adopt(parts, waited, { lease, entry })
+      const wish = {
+        interpreter,
+        name: String(entry.handle['name']),
+        seconds: Math.ceil(lifeMs / 1000),
+        token: [spec.tenantId, lease.name.key, entry.epoch],
+        traceParent: traceParentOf(spec),
+      }
+      const held = await openSession(parts, wish, signal)
+      return { held, handle: { ...entry.handle, session: held.id.session, base: held.base } }
+    },
+    // Nothing of it could be proven clean: what its programs leave is the session's.
+    rest: async () => ({}),
+    destroy: ({ id }) => service.stop(id),
+    end: ({ handle }) => stopKept(parts, handle),
+  }
+}
+
+/** What waited becomes the turn's. Its entry says so before anything is asked of it: no sweep of its worker takes it from then on. */
+async function adopt(
+  parts: OpenParts,
+  { session: held, name }: Waited,
+  { lease, entry }: Pick<Promised, 'lease' | 'entry'>,
+): Promise<Kept<CellSession>> {
+  const handle = { ...entry.handle, name, session: held.id.session, base: held.base }
+  try {
+    await lease.keep({ ...entry, handle })
+  } catch (error) {
+    await discard(parts, held.id)
+    throw error
+  }
+  return { held, handle }
+}
+
+/** Stops what an entry's handle names, also one whose id was never learnt; true when something was there. */
+export async function stopKept({ service }: OpenParts, handle: SessionEntry['handle']): Promise<boolean> {
+  const { interpreter, session, name } = handle
+  if (typeof interpreter !== 'string') return false
+  if (typeof session === 'string') return await service.stop({ interpreter, session })
+  return typeof name === 'string' && (await stopByName(service, interpreter, name)) > 0
+}

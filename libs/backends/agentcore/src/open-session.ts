@@ -1,0 +1,117 @@
+/**
+ * A session up to the point where its cell waits.
+ *
+ *   start ──preamble──▶ proven ready        not proven: stopped, and once more with a fresh one; then thrown
+ *
+ * Nothing of a user has run until then, so that every failure may be tried elsewhere. An abort waits for the answer of what was
+ * asked for: what was made must be stopped.
+ */
+import type { BackendLogger } from '@cofferdam/sandbox/backend'
+import type { LeftBehind } from '@cofferdam/backend-remote'
+import type { CellSession } from './cell-session.ts'
+import { isGone, isNotBegun, isRefused, openFailure } from './classify-failure.ts'
+import type { DataPlane, SessionPlace } from './data-plane.ts'
+import { proveReady } from './prove-ready.ts'
+import { clientToken } from './session-name.ts'
+
+/** A start that was not carried out by then is not carried out any more. */
+const COMES_MS = 600_000
+
+export interface StartWish {
+  interpreter: string
+  name: string
+  seconds: number
+  /** Parts of the client token: the same for the same sandbox, however often it is sent. */
+  token: readonly (string | number)[]
+  traceParent?: string | undefined
+}
+
+export interface OpenParts {
+  /** What it could not stop is left behind. */
+  service: DataPlane
+  left: LeftBehind
+  readyMs: number
+  logger: BackendLogger
+}
+
+/** Throws `backend_unavailable`, `sandbox_open_failed`, or the reason of `signal`; nothing is left at the service then. */
+export async function openSession(
+  parts: OpenParts,
+  wish: StartWish,
+  signal: AbortSignal,
+): Promise<CellSession> {
+  for (let attempt = 1; ; attempt += 1) {
+    signal.throwIfAborted()
+    const id = await start(parts, wish, attempt)
+    try {
+      signal.throwIfAborted()
+      return await proveReady(
+        parts.service,
+        id,
+        AbortSignal.any([signal, AbortSignal.timeout(parts.readyMs)]),
+      )
+    } catch (error) {
+      await discard(parts, id)
+      signal.throwIfAborted()
+      if (attempt === 2) throw openFailure(error, 'readiness')
+      parts.logger.info(
+        { err: error, session: id.session },
+        'agentcore: a session was not ready; a fresh one is tried',
+      )
+    }
+  }
+}
+
+async function start(
+  { service, left, logger }: OpenParts,
+  wish: StartWish,
+  attempt: number,
+): Promise<SessionPlace> {
+  const { interpreter, name, seconds, traceParent } = wish
+  const token = clientToken(...wish.token, attempt)
+  try {
+    return await service.start({ interpreter, name, seconds, token, traceParent })
+  } catch (error) {
+    // Without a refusal it may have been made all the same, unless it had no turn in the rate.
+    if (!isRefused(error) && !isNotBegun(error))
+      await stopUnanswered({ service, left, logger }, interpreter, name)
+    throw openFailure(error, 'session_start')
+  }
+}
+
+/** What was asked for may be there now, or only after this look: it is looked for until it cannot come any more. */
+async function stopUnanswered(
+  { service, left, logger }: Pick<OpenParts, 'service' | 'left' | 'logger'>,
+  interpreter: string,
+  name: string,
+): Promise<void> {
+  const stop = (): Promise<number> => stopByName(service, interpreter, name)
+  await left
+    .end(name, stop, { comesUntilMs: Date.now() + COMES_MS })
+    .catch((cause: unknown) =>
+      logger.info({ err: cause, name }, 'agentcore: a session whose start failed may run on'),
+    )
+}
+
+/** Stops it; a failure is logged, for nobody waits, and it is stopped later. */
+export async function discard({ service, logger }: OpenParts, id: SessionPlace): Promise<void> {
+  await service
+    .stop(id)
+    .catch((error: unknown) =>
+      logger.warn(
+        { err: error, session: id.session },
+        'agentcore: a session was not stopped; it is asked for again',
+      ),
+    )
+}
+
+/** Stops all that run under a name; how many did. An interpreter that is gone has none. */
+export async function stopByName(service: DataPlane, interpreter: string, name: string): Promise<number> {
+  const listed = await service.list(interpreter).catch((error: unknown) => {
+    if (isGone(error)) return []
+    throw error
+  })
+  const found = listed.filter((one) => one.name === name)
+  const stopped = await Promise.all(found.map((one) => service.stop(one)))
+  return stopped.filter(Boolean).length
+}

@@ -1,0 +1,162 @@
+/**
+ * Azure Resource Manager by plain REST: five resources are all that a session pool needs, and the SDK of them is 14 MB that
+ * lacks half of the pool's settings. Every call may be repeated: PUT and DELETE of ARM name what they make or remove.
+ */
+import { setTimeout as sleep } from 'node:timers/promises'
+import { CofferdamError } from '@cofferdam/contract'
+import { z } from 'zod'
+import { retryAfterMs } from '@cofferdam/backend-remote'
+
+/** The audience of tokens for the public cloud's management plane. */
+export const ARM_AUDIENCE = 'https://management.azure.com'
+
+export interface TokenSource {
+  /** Rejects with `backend_unavailable`. */
+  get(audience: string, signal: AbortSignal): Promise<string>
+  /** The service refused this one. */
+  refused(audience: string, token: string): void
+}
+
+export interface ArmSettings {
+  /** Without a slash at its end. */
+  endpoint: string
+  audience: string
+  /** One call, its answer read. */
+  callMs: number
+  /** Between tries, and between polls that name no time of their own. */
+  retryMs: number
+  /** The longest operation; making a pool takes minutes. */
+  operationMs: number
+}
+
+export const ARM_DEFAULTS: ArmSettings = {
+  endpoint: 'https://management.azure.com',
+  audience: ARM_AUDIENCE,
+  callMs: 60_000,
+  retryMs: 5_000,
+  operationMs: 15 * 60_000,
+}
+
+export interface ArmAnswer {
+  status: number
+  headers: Headers
+  /** Undefined when there was none. */
+  body: unknown
+}
+
+export interface ArmCall {
+  method: 'GET' | 'PUT' | 'DELETE'
+  /** From `/subscriptions` on, with its api-version. */
+  path: string
+  body?: object
+}
+
+export interface ArmClient {
+  readonly settings: ArmSettings
+  /** 404 is an answer. Throws ArmFailure for every other status from 300 on. */
+  send(call: ArmCall, signal: AbortSignal): Promise<ArmAnswer>
+  /** GET of a URL that an answer named; refuses another origin, for the token goes with it. */
+  follow(url: string, signal: AbortSignal): Promise<ArmAnswer>
+}
+
+const TRIES = 5
+/** No answer of ours is near: a group's list of resources. */
+const MAX_BODY = 4 * 1024 * 1024
+const errorSchema = z.object({ error: z.object({ code: z.string(), message: z.string() }) })
+
+/** What ARM refused, by its own code. The message holds ARM's, cut; never the token. */
+export class ArmFailure extends CofferdamError {
+  /** HTTP status; 0 when no answer came. */
+  readonly status: number
+  readonly armCode: string
+  constructor(what: string, status: number, armCode: string, message: string, cause?: unknown) {
+    super('backend_unavailable', `Azure: ${what}: ${armCode} (${status}): ${message.slice(0, 500)}`, {
+      details: { azure_code: armCode, azure_status: status },
+      ...(cause === undefined ? {} : { cause }),
+    })
+    this.status = status
+    this.armCode = armCode
+  }
+}
+
+/** `tokens` is asked for every call; it caches. */
+export function createArmClient(settings: ArmSettings, tokens: TokenSource): ArmClient {
+  const { endpoint, audience } = settings
+
+  async function once(what: string, url: string, call: Omit<ArmCall, 'path'>, signal: AbortSignal) {
+    const token = await tokens.get(audience, signal)
+    const response = await fetch(url, {
+      method: call.method,
+      // A redirect would take the token along.
+      redirect: 'error',
+      headers: {
+        authorization: `Bearer ${token}`,
+        ...(call.body === undefined ? {} : { 'content-type': 'application/json' }),
+      },
+      ...(call.body === undefined ? {} : { body: JSON.stringify(call.body) }),
+      signal: AbortSignal.any([signal, AbortSignal.timeout(settings.callMs)]),
+    })
+    const body = await bodyOf(what, response)
+    if (response.status === 401) tokens.refused(audience, token)
+    return { status: response.status, headers: response.headers, body }
+  }
+
+  async function repeated(url: string, call: Omit<ArmCall, 'path'>, signal: AbortSignal): Promise<ArmAnswer> {
+    const what = `${call.method} ${new URL(url).pathname}`
+    for (let attempt = 1; ; attempt += 1) {
+      let failure: ArmFailure
+      let waitMs = settings.retryMs * attempt
+      try {
+        const answer = await once(what, url, call, signal)
+        if (answer.status < 300 || answer.status === 404) return answer
+        const { code, message } = errorSchema.safeParse(answer.body).data?.error ?? {
+          code: 'Unknown',
+          message: 'no error body',
+        }
+        failure = new ArmFailure(what, answer.status, code, message)
+        // A refused token is asked for anew once.
+        const mayPass =
+          answer.status === 429 || answer.status >= 500 || (answer.status === 401 && attempt === 1)
+        if (!mayPass) throw failure
+        waitMs = askedPauseMs(answer.headers) ?? (answer.status === 401 ? 0 : waitMs)
+      } catch (error) {
+        signal.throwIfAborted()
+        if (error instanceof CofferdamError) throw error
+        failure = new ArmFailure(what, 0, 'NoAnswer', 'no answer came', error)
+      }
+      if (attempt === TRIES) throw failure
+      await sleep(waitMs, undefined, { signal })
+    }
+  }
+
+  return {
+    settings,
+    send: ({ path, ...call }, signal) => repeated(endpoint + path, call, signal),
+    follow: async (url, signal) => {
+      if (URL.parse(url)?.origin !== new URL(endpoint).origin)
+        throw new ArmFailure('an operation', 0, 'ForeignUrl', 'its URL leads to another origin')
+      return await repeated(url, { method: 'GET' }, signal)
+    },
+  }
+}
+
+async function bodyOf(what: string, response: Response): Promise<unknown> {
+  let text = ''
+  const decoder = new TextDecoder()
+  for await (const part of response.body ?? []) {
+    text += decoder.decode(part as Uint8Array, { stream: true })
+    if (text.length > MAX_BODY)
+      throw new ArmFailure(what, response.status, 'TooLarge', 'the answer is too large')
+  }
+  try {
+    return text === '' ? undefined : JSON.parse(text)
+  } catch {
+    return undefined
+  }
+}
+
+/** Milliseconds that ARM asks to wait; at most a minute. Null where it asks for none. */
+export function askedPauseMs(headers: Headers): number | null {
+  const askedMs = retryAfterMs(headers.get('retry-after'))
+  return askedMs === null ? null : Math.min(60_000, askedMs)
+}

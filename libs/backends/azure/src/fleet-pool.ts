@@ -1,0 +1,87 @@
+/**
+ * The backend `azure` at the pool that the fleet's configuration names, for workers whose own section names none. What opens next uses a
+ * pool that was changed meanwhile; what runs stays where it is, and is found and ended there as long as this worker remembers that pool.
+ *
+ *   configured A ──open──▶ at A        configured B ──open──▶ at B, and A is remembered ──kill, sweep──▶ at B and at A
+ */
+import type { Backend, Probe } from '@cofferdam/contract'
+import type { BackendLogger } from '@cofferdam/sandbox/backend'
+
+/** Which pool that is. */
+export interface FleetPool {
+  /** The endpoint that is configured now, '' for none. Rejects when nobody can say. */
+  configured(): Promise<string>
+  /** The one that the last execution was allowed to use; '' before the first. */
+  readonly allowed: string
+}
+
+/** A pool is changed by hand, once in months. The service ends what is left in a forgotten one when its cooldown is over. */
+const REMEMBERED_MAX = 4
+
+/** `at` makes the backend of one pool, and without one the backend that says what is missing. */
+export function createFleetPoolBackend(
+  at: (endpoint?: string) => Backend,
+  pool: FleetPool,
+  logger: BackendLogger,
+): Backend {
+  const unset = at()
+  /** By endpoint, the one that was used last at the end. */
+  const remembered = new Map<string, Backend>()
+
+  function of(endpoint: string): Backend {
+    if (endpoint === '') return unset
+    const backend = remembered.get(endpoint) ?? at(endpoint)
+    remembered.delete(endpoint)
+    remembered.set(endpoint, backend)
+    const [oldest] = remembered.keys()
+    if (remembered.size > REMEMBERED_MAX && oldest !== undefined) remembered.delete(oldest)
+    return backend
+  }
+
+  /** A pool that was removed must not keep the others from being asked. */
+  async function everywhere<T>(ask: (backend: Backend) => Promise<T>): Promise<T[]> {
+    const [newest = unset, ...others] = [...remembered.values()].toReversed()
+    const asked = others.map(async (backend) => {
+      try {
+        return [await ask(backend)]
+      } catch (error) {
+        logger.warn({ err: error }, 'azure: a pool that was configured before does not answer')
+        return []
+      }
+    })
+    return [await ask(newest), ...(await Promise.all(asked)).flat()]
+  }
+
+  const { name, isolation, capabilities } = unset
+  return {
+    name,
+    isolation,
+    capabilities,
+    async probe(signal): Promise<Probe> {
+      signal.throwIfAborted()
+      let endpoint: string
+      try {
+        endpoint = await pool.configured()
+      } catch {
+        return {
+          ok: false,
+          why: 'Azure: the sandbox configuration cannot be read, which names the pool.',
+          fix: 'See that Postgres answers, or name the pool in backends.azure.',
+        }
+      }
+      return await of(endpoint).probe(signal)
+    },
+    open: (spec, signal) => of(pool.allowed).open(spec, signal),
+    kill: async (ref) => (await everywhere((backend) => backend.kill(ref))).some(Boolean),
+    async sweep(owner) {
+      const swept = await everywhere((backend) => backend.sweep(owner))
+      return { destroyed: swept.reduce((sum, { destroyed }) => sum + destroyed, 0) }
+    },
+    owners: async () => [...new Set((await everywhere((backend) => backend.owners())).flat())],
+    endSession: async (...asked) =>
+      (await everywhere(async (backend) => (await backend.endSession?.(...asked)) ?? false)).some(Boolean),
+    async [Symbol.asyncDispose]() {
+      await Promise.all([...remembered.values()].map((backend) => backend[Symbol.asyncDispose]()))
+    },
+  }
+}

@@ -1,0 +1,203 @@
+/**
+ * The `azure` backend: a Container Apps dynamic session per sandbox, with our guest agent inside. A custom container speaks its frames
+ * over plain requests; in an interpreter pool executions carry them. README.md says what it isolates, costs and cannot.
+ */
+import {
+  CofferdamError,
+  inTime,
+  isCofferdamError,
+  refuseMissing,
+  type Backend,
+  type Capabilities,
+  type Probe,
+  type WorkerId,
+} from '@cofferdam/contract'
+import type { z } from 'zod'
+import { SILENT, type BackendDeps } from '@cofferdam/sandbox/backend'
+import { RemoteSandbox, sessionLimits } from '@cofferdam/backend-remote'
+import { azureConfigSchema, type AzureConfig } from './config.ts'
+import { createCredentials, type ManagedIdentity } from './credentials.ts'
+import { createExecutions, LONGEST_MS } from './dialects.ts'
+import { createFleetPoolBackend, type FleetPool } from './fleet-pool.ts'
+import { createIdentifiers, identifierOf, ownerOf } from './identifier.ts'
+import { takePlace, type PlaceParts } from './places.ts'
+import { createPoolApi } from './pool-api.ts'
+import { createSessionsAtPool } from './sessions-at-pool.ts'
+import { warnOfLeft } from './start-slot.ts'
+import { createTokens, SESSIONS_AUDIENCE } from './tokens.ts'
+
+const ISOLATION = 'microvm'
+/** A worker that stops waits so long for what was asked late and is ended again; the cooldown ends the rest. */
+const LAST_ENDS_MS = 3000
+const FIX =
+  'Set backends.azure: enabled, container_endpoint or interpreter_endpoint (the pool’s poolManagementEndpoint) and identifier_secret_file; grant "Azure ContainerApps Session Executor" on the pool; or try it with `cofferdam double azure`.'
+
+export interface AzureDeps extends BackendDeps {
+  /** This worker's own identity; it is asked before what the settings name. */
+  identity?: ManagedIdentity
+  /** The pool that the fleet's configuration names; without it the backend has the pool of its settings alone. */
+  fleetPool?: FleetPool
+}
+
+/** Makes the backend; talks to nothing before `probe` or `open`. `config` takes its defaults from the schema. */
+export function createAzureBackend(
+  config: z.input<typeof azureConfigSchema> = {},
+  deps: AzureDeps = {},
+  name = 'azure',
+): Backend {
+  const settings = azureConfigSchema.parse(config)
+  const endpoint = settings.container_endpoint ?? settings.interpreter_endpoint
+  const kind = settings.container_endpoint === undefined ? 'interpreter' : 'container'
+  const { logger = SILENT } = deps
+  const tokens = createTokens(createCredentials(settings, deps.identity))
+  const identifiers = createIdentifiers(settings.identifier_secret_file)
+  const api = createPoolApi({
+    endpoint: endpoint ?? 'https://unset.invalid',
+    kind,
+    tokens,
+    timeoutMs: settings.api_timeout_ms,
+    roleGrantedAtMs: settings.role_granted_at === undefined ? null : Date.parse(settings.role_granted_at),
+    onUnended: (identifier, error) => warnOfLeft(logger, identifier, error),
+  })
+  const executions = kind === 'container' ? null : createExecutions(api, settings)
+  const atPool = createSessionsAtPool(api, kind)
+  const preloads = deps.warm?.config.preload ?? {}
+  const parts: PlaceParts = {
+    backend: name,
+    config: settings,
+    api,
+    atPool,
+    executions,
+    identifiers,
+    sessions: deps.sessions ?? null,
+    limits: sessionLimits(deps, settings.idle_ms),
+    preloads,
+    logger,
+    onLeft: deps.onLeft,
+  }
+  const capabilities = capabilitiesOf(settings, kind, deps.sessions !== undefined, Object.keys(preloads))
+
+  /** Closed unless someone opened it: nothing is asked of anyone before. */
+  async function refuseUnset(): Promise<void> {
+    if (!settings.enabled)
+      throw new CofferdamError('backend_unavailable', 'Azure: backends.azure is not enabled.')
+    if (endpoint === undefined)
+      throw new CofferdamError(
+        'backend_unavailable',
+        'Azure: neither container_endpoint nor interpreter_endpoint is set.',
+      )
+    // Fails where there is no secret for it.
+    await identifiers.ofSession('')
+  }
+
+  return {
+    name,
+    isolation: ISOLATION,
+    capabilities,
+
+    async probe(signal): Promise<Probe> {
+      signal.throwIfAborted()
+      try {
+        await refuseUnset()
+        await atPool.list(signal)
+      } catch (error) {
+        signal.throwIfAborted()
+        return { ok: false, why: isCofferdamError(error) ? error.message : String(error), fix: FIX }
+      }
+      return {
+        ok: true,
+        features: [
+          kind === 'container'
+            ? 'a session of a custom-container pool per sandbox, in a Hyper-V machine of its own; the agent’s frames over plain requests'
+            : `a session of a ${settings.interpreter} pool per sandbox, in a Hyper-V machine of its own; the agent’s frames by executions${settings.detached ? ', the agent living on between them' : ''}`,
+          `token by ${tokens.answeredBy ?? 'nobody'} for ${SESSIONS_AUDIENCE}`,
+          ...(executions === null
+            ? []
+            : [
+                `executions in dialect ${executions.dialect}, ${executions.outputMax} characters of output each`,
+              ]),
+          'memory, CPU and disk are the pool’s; CPU time and peak memory by the agent’s word',
+          `the service ends a session ${settings.cooldown_ms / 1000} s after its last call, should no worker do it`,
+        ],
+      }
+    },
+
+    async open(spec, signal) {
+      signal.throwIfAborted()
+      await refuseUnset()
+      refuseMissing(name, capabilities, spec)
+      const place = await takePlace(parts, spec, signal)
+      return new RemoteSandbox({ name, isolation: ISOLATION, measures: capabilities.measures }, spec, place)
+    },
+
+    async kill(ref) {
+      const identifier = await identifierOf(identifiers, ref.handle)
+      if (identifier === null)
+        throw new CofferdamError('invalid_request', `${name}: the ref of ${ref.id} names no session.`)
+      return await atPool.end(identifier)
+    },
+    async sweep(owner) {
+      const left = (await ours()).filter((session) => session.owner === owner)
+      const ended = await Promise.all(left.map(({ identifier }) => atPool.end(identifier)))
+      return { destroyed: ended.filter(Boolean).length }
+    },
+    async owners() {
+      return [...new Set((await ours()).map(({ owner }) => owner))]
+    },
+    async endSession(_name, entry) {
+      const identifier = await identifierOf(identifiers, entry.handle)
+      return identifier === null ? false : await atPool.end(identifier)
+    },
+    async [Symbol.asyncDispose]() {
+      await inTime(api.settle(), LAST_ENDS_MS, () => new Error('not answered')).catch(() => undefined)
+    },
+  }
+
+  async function ours(): Promise<{ identifier: string; owner: WorkerId }[]> {
+    const all = await atPool.list()
+    return all.flatMap((identifier) => {
+      const owner = ownerOf(identifier)
+      return owner === null ? [] : [{ identifier, owner }]
+    })
+  }
+}
+
+function capabilitiesOf(
+  settings: AzureConfig,
+  kind: 'container' | 'interpreter',
+  hasRegistry: boolean,
+  preloads: readonly string[],
+): Capabilities {
+  const isLive = kind === 'container' || settings.detached
+  return {
+    languages:
+      settings.languages ??
+      (kind === 'container' ? ['python', 'javascript', 'typescript', 'bash'] : ['python', 'bash']),
+    programs: ['script', 'command'],
+    // Carried by executions a connection would have some hundred KiB a second.
+    network: kind === 'container' ? ['none', 'public', 'allow'] : ['none'],
+    stdin: true,
+    files: true,
+    artifacts: true,
+    streaming: isLive,
+    sessions: isLive && hasRegistry ? ['files', 'interpreter'] : [],
+    preloads,
+    value: true,
+    interrupt: isLive,
+    remote: true,
+    maxMs: isLive ? null : LONGEST_MS,
+    enforces: [],
+    measures: ['cpu_ms', 'peak_memory_bytes', 'wall_ms'],
+  }
+}
+
+/** What the registry calls. A section that names no pool follows the fleet's, where there is one. */
+export function createBackend(config: AzureConfig, deps: AzureDeps, name: string): Backend {
+  const { fleetPool, logger = SILENT } = deps
+  const at = (endpoint = config.interpreter_endpoint): Backend =>
+    createAzureBackend({ ...config, interpreter_endpoint: endpoint }, deps, name)
+  const namesPool = (config.container_endpoint ?? config.interpreter_endpoint) !== undefined
+  return fleetPool === undefined || namesPool ? at() : createFleetPoolBackend(at, fleetPool, logger)
+}
+
+export type { FleetPool } from './fleet-pool.ts'

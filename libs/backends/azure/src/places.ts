@@ -1,0 +1,51 @@
+/**
+ * Where an execution's sandbox comes from: a session at the service for it alone, or the fleet's session of a name, which any worker
+ * can attach to while it holds the lease (remote/take-turn.ts).
+ */
+import { CofferdamError, type SandboxSpec, type SessionRegistry } from '@cofferdam/contract'
+import { type RemoteSlot, sessionPlace, takeTurn } from '@cofferdam/backend-remote'
+import type { Place } from '@cofferdam/sandbox/warm'
+import { createKeeper, deadlinesOf, slotSpec, type KeeperParts } from './session-keeper.ts'
+import { startSlot, type SlotWish } from './start-slot.ts'
+
+export interface PlaceParts extends KeeperParts {
+  sessions: SessionRegistry | null
+}
+
+/** Opens it. Throws like `startSlot`; `conflict` for a session of other limits or scope, or that stays held. */
+export async function takePlace(
+  parts: PlaceParts,
+  spec: SandboxSpec,
+  signal: AbortSignal,
+): Promise<Place<RemoteSlot>> {
+  if (spec.session === null) return await ownPlace(parts, spec, signal)
+  if (parts.sessions === null) throw new CofferdamError('capability_missing')
+  const turn = await takeTurn(createKeeper(parts, parts.sessions), spec, signal)
+  return sessionPlace(turn, turn.held.slot)
+}
+
+async function ownPlace(
+  parts: PlaceParts,
+  spec: SandboxSpec,
+  signal: AbortSignal,
+): Promise<Place<RemoteSlot>> {
+  const handle = { owner: spec.owner, seed: spec.sandboxId }
+  const identifier = await parts.identifiers.ofJob(spec.owner, spec.sandboxId)
+  const wish: SlotWish = {
+    spec: slotSpec(parts, spec),
+    identifier,
+    handle,
+    fence: 0,
+    deadlines: deadlinesOf(spec),
+    pod: null,
+  }
+  const { slot } = await startSlot(parts, wish, signal)
+  return {
+    slot,
+    warm: false,
+    session: null,
+    keepsInterpreter: false,
+    settle: () => undefined,
+    end: () => slot.destroy(),
+  }
+}

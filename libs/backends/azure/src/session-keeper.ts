@@ -1,0 +1,149 @@
+/** What the azure backend does to keep a session for the next execution of its name (remote/take-turn.ts). */
+import {
+  isCofferdamError,
+  type SandboxSpec,
+  type SessionEntry,
+  type SessionRegistry,
+} from '@cofferdam/contract'
+import {
+  abortedAfter,
+  limitsOf,
+  refuseOther,
+  type SessionLimits,
+  cleanAndClose,
+  type AtRest,
+  type Rested,
+  type SessionKeeper,
+} from '@cofferdam/backend-remote'
+import { kindOf, type Preloads, type SlotSpec } from '@cofferdam/sandbox/warm'
+import { identifierOf, sessionSeed, type Identifiers } from './identifier.ts'
+import { startSlot, type AzureSlot, type SlotParts, type SlotWish } from './start-slot.ts'
+
+/** An attach that takes so long after its attempt was stopped is given up: the session stays, and may be another one for its next holder. */
+const LET_GO_MS = 5_000
+const HOUR_MS = 3_600_000
+/** Before the end of the hour that is paid for: time for the reaper's tick and the call itself. */
+const HOUR_MARGIN_MS = 120_000
+
+export interface KeeperParts extends SlotParts {
+  identifiers: Identifiers
+  limits: SessionLimits
+  preloads: Preloads
+}
+
+/** The keeper of the fleet's sessions in one pool. */
+export function createKeeper(parts: KeeperParts, registry: SessionRegistry): SessionKeeper<AzureSlot> {
+  const { config } = parts
+  return {
+    backend: parts.backend,
+    registry,
+    limits: parts.limits,
+    startMs: config.ready_timeout_ms,
+    logger: parts.logger,
+    refuse: refuseOther,
+    attach: (at) => attach(parts, at),
+    promise: async ({ spec, key, epoch }) => ({
+      handle: { seed: sessionSeed(spec.tenantId, key, epoch), boot: '', incarnation: '', ...limitsOf(spec) },
+      expiresAtMs: Date.now() + config.cooldown_ms,
+    }),
+    async start({ spec, lease, entry, signal }) {
+      const seed = String(entry.handle['seed'])
+      const wish: SlotWish = {
+        spec: slotSpec(parts, spec),
+        identifier: await parts.identifiers.ofSession(seed),
+        handle: { seed },
+        fence: lease.fence,
+        deadlines: deadlinesOf(spec),
+        pod: null,
+      }
+      const held = await startSlot(parts, wish, signal)
+      return { held, handle: { ...entry.handle, ...held.pod } }
+    },
+    async rest({ slot, release }, { spec, entry }) {
+      await cleanAndClose(slot, entry.scope)
+      await release(entry.scope)
+      return restedNow(parts, spec, entry)
+    },
+    destroy: ({ slot }) => slot.destroy(),
+    async end({ handle }) {
+      const identifier = await identifierOf(parts.identifiers, handle)
+      return identifier !== null && (await parts.atPool.end(identifier))
+    },
+  }
+}
+
+/**
+ * Null when it cannot be had any more. What ends the attempt meanwhile ends no session: whose call is on its way finishes it, to be
+ * able to give the session back.
+ */
+async function attach(
+  parts: KeeperParts,
+  { spec, lease, entry, signal, begins }: AtRest,
+): Promise<AzureSlot | null> {
+  const { boot, incarnation } = entry.handle
+  const identifier = await identifierOf(parts.identifiers, entry.handle)
+  if (identifier === null) return null
+  using patience = abortedAfter(signal, LET_GO_MS)
+  const wish: SlotWish = {
+    spec: slotSpec(parts, spec),
+    identifier,
+    handle: entry.handle,
+    fence: lease.fence,
+    deadlines: deadlinesOf(spec),
+    pod: { boot: String(boot), incarnation: String(incarnation) },
+  }
+  const attached = await startSlot(parts, wish, patience.signal).catch((error: unknown) => {
+    signal.throwIfAborted()
+    if (isCofferdamError(error) && error.code === 'backend_unavailable') throw error
+    return null
+  })
+  if (attached === null) return null
+  try {
+    signal.throwIfAborted()
+    await begins()
+    return attached
+  } catch (error) {
+    await letGo(parts, attached, entry)
+    throw error
+  }
+}
+
+/** Nothing of the attempt reached the session: it is as clean as it was found. */
+async function letGo(
+  parts: KeeperParts,
+  { slot, release }: AzureSlot,
+  { scope, sessionId }: SessionEntry,
+): Promise<void> {
+  slot.session.close()
+  await release(scope).catch((error: unknown) =>
+    parts.logger.warn(
+      { err: error, session: sessionId },
+      'azure: a session could not be given back; its next holder makes another',
+    ),
+  )
+}
+
+/** From now on: when the service ends it by itself, and for a paid hour until when it is kept without use. */
+function restedNow({ config }: KeeperParts, spec: SandboxSpec, { createdAtMs }: SessionEntry): Rested {
+  const now = Date.now()
+  const expiresAtMs = now + config.cooldown_ms
+  if (config.reap !== 'paid-hour') return { expiresAtMs }
+  const hours = Math.ceil((now - createdAtMs + 1) / HOUR_MS)
+  const paidUntilMs = createdAtMs + hours * HOUR_MS - HOUR_MARGIN_MS
+  // How long it rested before is no wish.
+  const idleAtMs = now + (spec.session?.idleMs ?? config.idle_ms)
+  return { expiresAtMs, idleAtMs: Math.max(idleAtMs, paidUntilMs) }
+}
+
+/** Those of the program. */
+export const deadlinesOf = ({ limits }: SandboxSpec) => ({
+  softMs: limits.soft_timeout_ms,
+  hardMs: limits.hard_timeout_ms,
+})
+
+/** The slot that an execution needs. */
+export const slotSpec = ({ preloads }: KeeperParts, spec: SandboxSpec): SlotSpec => ({
+  ...kindOf(spec, preloads),
+  slotId: spec.sandboxId,
+  owner: spec.owner,
+})

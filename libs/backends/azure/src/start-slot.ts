@@ -1,0 +1,192 @@
+/**
+ * One session up to the point where its agent says that it is ready, whichever way the agent is reached.
+ *
+ *   (first call allocates)──provision──attach──R──▶ slot       any failure or abort: a session that was begun here is ended, then thrown
+ */
+import { randomBytes } from 'node:crypto'
+import type { Readable, Writable } from 'node:stream'
+import { CofferdamError, isCofferdamError } from '@cofferdam/contract'
+import { agentOptions, createGuestSession, type Kept } from '@cofferdam/sandbox/guest'
+import type { BackendDeps, BackendLogger } from '@cofferdam/sandbox/backend'
+import { createRemoteSlot, type RemoteSlot, asMissingLanguage } from '@cofferdam/backend-remote'
+import { mayRunNode, type SlotSpec } from '@cofferdam/sandbox/warm'
+import { openBatchChannel, type BatchDeadlines } from './batch-channel.ts'
+import type { AzureConfig } from './config.ts'
+import type { Executions } from './dialects.ts'
+import { hashOf } from './identifier.ts'
+import { createInterpreterSession } from './interpreter-session.ts'
+import { askContainer, createPodCalls, type PodCalls } from './pod-calls.ts'
+import { openPodChannel, type PodChannel } from './pod-channel.ts'
+import type { PoolApi } from './pool-api.ts'
+import type { SessionsAtPool } from './sessions-at-pool.ts'
+
+/** While a poll waits in an interpreter session, nothing else is executed there: a stop waits as long. */
+const EXECUTED_POLL_MS = 300
+const MiB = 1024 * 1024
+
+export interface SlotParts {
+  backend: string
+  config: AzureConfig
+  api: PoolApi
+  atPool: SessionsAtPool
+  /** Null for a custom container. */
+  executions: Executions | null
+  logger: BackendLogger
+  onLeft: BackendDeps['onLeft']
+}
+
+export interface SlotWish {
+  spec: SlotSpec
+  identifier: string
+  /** Goes into the ref and the registry: what is enough to make the identifier again. */
+  handle: Record<string, string | number>
+  fence: number
+  deadlines: BatchDeadlines
+  /** The pod of a session that is there already, as `AzureSlot.pod` said it. */
+  pod: { boot: string; incarnation: string } | null
+}
+
+/** A session whose agent waits. */
+export interface AzureSlot {
+  readonly slot: RemoteSlot
+  /** By which it is known again: the pod's incarnation, and our folder's. */
+  readonly pod: { boot: string; incarnation: string }
+  /** Gives a clean session up without ending it, so that another worker can attach. */
+  release: (keep: Kept) => Promise<void>
+}
+
+/**
+ * Throws `backend_unavailable`, `sandbox_open_failed`, `sandbox_lost`, or the reason of `signal`. Nothing new is left at the service
+ * then; what becomes of a session that was there before is the caller's to say.
+ */
+export async function startSlot(parts: SlotParts, wish: SlotWish, signal: AbortSignal): Promise<AzureSlot> {
+  signal.throwIfAborted()
+  const inTime = AbortSignal.any([signal, AbortSignal.timeout(parts.config.ready_timeout_ms)])
+  try {
+    return await reached(parts, wish, inTime)
+  } catch (error) {
+    if (wish.pod === null) await endOrTell(parts, wish)
+    signal.throwIfAborted()
+    if (isCofferdamError(error) && OPEN_ERRORS.has(error.code)) throw error
+    throw new CofferdamError('sandbox_open_failed', 'azure: the session did not start', { cause: error })
+  }
+}
+
+/** Ends what did not start; where even that fails now, it is tried again elsewhere, or the service does it by itself. */
+async function endOrTell(parts: SlotParts, { identifier, handle, spec }: SlotWish): Promise<void> {
+  await parts.atPool.end(identifier).catch((error: unknown) => {
+    warnOfLeft(parts.logger, identifier, error)
+    parts.onLeft?.({ backend: parts.backend, id: spec.slotId, handle })
+  })
+}
+
+/** For a session of ours that could not be ended. */
+export function warnOfLeft(logger: BackendLogger, identifier: string, error: unknown): void {
+  logger.warn(
+    { err: error, session: hashOf(identifier) },
+    'azure: a session that failed to start may wait until its cooldown ends',
+  )
+}
+
+const OPEN_ERRORS: ReadonlySet<string> = new Set([
+  'backend_unavailable',
+  'capability_missing',
+  'sandbox_open_failed',
+  'sandbox_lost',
+])
+
+async function reached(parts: SlotParts, wish: SlotWish, signal: AbortSignal): Promise<AzureSlot> {
+  const { config, executions } = parts
+  if (executions === null) {
+    const options = agentOptions(agentWish(wish.spec))
+    const calls = createPodCalls(
+      askContainer(parts.api, wish.identifier, config.api_timeout_ms),
+      randomBytes(16).toString('hex'),
+    )
+    return await attached(parts, wish, { calls, options, incarnation: '' }, signal)
+  }
+  const session = createInterpreterSession({
+    api: parts.api,
+    executions,
+    identifier: wish.identifier,
+    python: config.python,
+    ...(wish.pod === null ? {} : { incarnation: wish.pod.incarnation }),
+  })
+  const options = agentOptions({
+    ...agentWish(wish.spec),
+    work: session.work,
+    node: config.node,
+    scope: true,
+    rlimits: { fsize: wish.spec.limits.disk_mib * MiB },
+  })
+  if (wish.pod === null)
+    await session.provision({ pod: config.detached, transforms: mayRunNode(wish.spec) }, signal)
+  const { incarnation } = session
+  if (config.detached) {
+    const calls = createPodCalls(session.ask, randomBytes(16).toString('hex'))
+    return await attached(
+      parts,
+      wish,
+      { calls, options, incarnation, oneAtATime: { pollMs: EXECUTED_POLL_MS } },
+      signal,
+    )
+  }
+  const channel = openBatchChannel(session, options, wish.deadlines)
+  return await slotOf(
+    parts,
+    wish,
+    { channel, pod: { boot: '', incarnation }, release: refuseRelease },
+    signal,
+  )
+}
+
+const agentWish = ({ language, preload, cell }: SlotSpec) => ({ language, preload, cell })
+
+const refuseRelease = (): Promise<void> =>
+  Promise.reject(new CofferdamError('capability_missing', 'azure: such a session cannot be kept'))
+
+async function attached(
+  parts: SlotParts,
+  wish: SlotWish,
+  way: { calls: PodCalls; options: string[]; incarnation: string; oneAtATime?: { pollMs: number } },
+  signal: AbortSignal,
+): Promise<AzureSlot> {
+  const { calls, options, incarnation } = way
+  const { boot } = await calls.attach({ fence: wish.fence, boot: wish.pod?.boot ?? null, options }, signal)
+  const channel: PodChannel = openPodChannel(calls, way.oneAtATime)
+  const release = (keep: Kept): Promise<void> => calls.release(channel.readAt, keep)
+  return await slotOf(parts, wish, { channel, pod: { boot, incarnation }, release }, signal)
+}
+
+async function slotOf(
+  { backend, atPool }: SlotParts,
+  wish: SlotWish,
+  made: {
+    channel: { readable: Readable; writable: Writable }
+    pod: AzureSlot['pod']
+    release: AzureSlot['release']
+  },
+  signal: AbortSignal,
+): Promise<AzureSlot> {
+  const closed = Promise.withResolvers<CofferdamError>()
+  const session = createGuestSession({ ...made.channel, onClosed: closed.resolve })
+  try {
+    const slot = createRemoteSlot({
+      backend,
+      spec: wish.spec,
+      session,
+      ready: await session.ready(signal),
+      handle: wish.handle,
+      vendorRef: hashOf(wish.identifier),
+      closed: closed.promise,
+      // The service ends a session that has no calls; it knows no other clock.
+      keep: () => Promise.resolve(),
+      stderrTail: () => '',
+      destroy: () => atPool.end(wish.identifier),
+    })
+    return { slot, pod: made.pod, release: made.release }
+  } catch (error) {
+    session.close()
+    throw asMissingLanguage(backend, wish.spec, error)
+  }
+}

@@ -1,0 +1,116 @@
+/**
+ * One call of E2B's control API. What was refused (429) is sent again after the pause that it asks for; what got no answer, or a
+ * gateway's 5xx, only where it may be repeated. Nothing that the service says reaches anyone with the key in it.
+ */
+import { setTimeout as sleep } from 'node:timers/promises'
+import { CofferdamError, isCofferdamError } from '@cofferdam/contract'
+import { z } from 'zod'
+import { boundedBody } from '@cofferdam/backend-remote'
+import { isGatewayPage } from './gateway-page.ts'
+import { ATTEMPTS, pauseAfter } from './throttled.ts'
+import { whyFailed } from './why-failed.ts'
+
+/** No answer that we read is larger; a page of sandboxes has 100 entries. */
+const ANSWER_MAX = 4 * 1024 * 1024
+
+const errorSchema = z.object({ message: z.string() })
+
+export interface Answer {
+  status: number
+  text: string
+  headers: Headers
+}
+
+export interface CallOptions {
+  body?: unknown
+  signal?: AbortSignal | null
+  /** Statuses besides 2xx that are answers. */
+  also?: readonly number[]
+  /** False: only what was refused may be sent again, and what was sent is waited for whatever the signal says: it may have made something. */
+  repeats?: boolean
+}
+
+export type Call = (method: string, path: string, options?: CallOptions) => Promise<Answer>
+
+export const isOk = (status: number): boolean => status >= 200 && status < 300
+
+/** Creates it; `apiKey` is asked for at every call. Throws `backend_unavailable` | `sandbox_open_failed`, with the status in the details of what was answered. */
+export function createCall(options: {
+  origin: string
+  apiKey: () => Promise<string>
+  timeoutMs: number
+}): Call {
+  async function send(
+    method: string,
+    path: string,
+    body: unknown,
+    signal: AbortSignal | null,
+  ): Promise<Answer> {
+    const timeout = AbortSignal.timeout(options.timeoutMs)
+    const key = await options.apiKey()
+    const response = await fetch(new URL(path, options.origin), {
+      method,
+      headers: { 'X-API-KEY': key, 'Content-Type': 'application/json' },
+      signal: signal === null ? timeout : AbortSignal.any([signal, timeout]),
+      redirect: 'error',
+      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+    })
+    const text = (await boundedBody('E2B', response.body, ANSWER_MAX))
+      .toString('utf8')
+      .replaceAll(key, '<key>')
+    if (isGatewayPage(response))
+      throw new CofferdamError('backend_unavailable', 'E2B: a gateway answered in place of the control API.')
+    return { status: response.status, text, headers: response.headers }
+  }
+
+  return async (method, path, { body, signal = null, also = [], repeats = true } = {}) => {
+    for (let attempt = 1; ; attempt++) {
+      signal?.throwIfAborted()
+      const answer = await send(method, path, body, repeats ? signal : null).catch((error: unknown) => {
+        signal?.throwIfAborted()
+        if (!repeats || attempt >= ATTEMPTS || isCofferdamError(error)) throw unreachable(error)
+        return null
+      })
+      if (answer !== null && (isOk(answer.status) || also.includes(answer.status))) return answer
+      const mayRepeat = answer === null || answer.status === 429 || (repeats && answer.status >= 500)
+      const pauseMs = mayRepeat ? pauseAfter(attempt, answer?.headers ?? null) : null
+      if (answer !== null && pauseMs === null) throw refused(answer)
+      await sleep(pauseMs ?? 0, undefined, { signal: signal ?? undefined }).catch(() =>
+        signal?.throwIfAborted(),
+      )
+    }
+  }
+}
+
+function unreachable(error: unknown): CofferdamError {
+  if (isCofferdamError(error)) return error
+  return new CofferdamError(
+    'backend_unavailable',
+    `E2B: the control API does not answer (${whyFailed(error)}).`,
+    { cause: error },
+  )
+}
+
+/** The service's own words name templates and limits. */
+function refused({ status, text }: Answer): CofferdamError {
+  const parsed = errorSchema.safeParse(parsedJson(text))
+  const said = parsed.success ? parsed.data.message.slice(0, 300) : `HTTP ${status}`
+  const details = { status }
+  if (status === 401 || status === 403)
+    return new CofferdamError('backend_unavailable', `E2B refuses the API key: ${said}`, { details })
+  if (status === 429)
+    return new CofferdamError('backend_unavailable', `E2B takes no more for now: ${said}`, {
+      details: { ...details, full: true },
+    })
+  if (status >= 500) return new CofferdamError('backend_unavailable', `E2B failed: ${said}`, { details })
+  return new CofferdamError('sandbox_open_failed', `E2B refused: ${said}`, { details })
+}
+
+/** Null for what is no JSON; its error would quote what may be a token. */
+export function parsedJson(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return null
+  }
+}

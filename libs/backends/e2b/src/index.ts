@@ -1,0 +1,180 @@
+/**
+ * The `e2b` backend: a Firecracker machine of E2B (or of a service that speaks its API) per sandbox, our guest agent
+ * inside, its frames over envd's process stream. README.md says what it isolates, what it costs and what it cannot.
+ */
+import {
+  CofferdamError,
+  isCofferdamError,
+  refuseMissing,
+  unlessAborted,
+  type Backend,
+  type Capabilities,
+  type Probe,
+  type SandboxSpec,
+  type SessionScope,
+  type WorkerId,
+} from '@cofferdam/contract'
+import type { z } from 'zod'
+import { SILENT, type BackendDeps } from '@cofferdam/sandbox/backend'
+import {
+  createLeftBehind,
+  ownPlace,
+  RemoteSandbox,
+  type RemoteSlot,
+  remoteWarm,
+  sessionLimits,
+  sessionPlace,
+  takeTurn,
+} from '@cofferdam/backend-remote'
+import { createWarmth, type Place, type WarmDeps } from '@cofferdam/sandbox/warm'
+import { readKey } from './api-key.ts'
+import { e2bConfigSchema, type E2bConfig } from './config.ts'
+import { createControlApi } from './control-api.ts'
+import { OWNER } from './create-sandbox.ts'
+import { InterpreterSandbox } from './interpreter-sandbox.ts'
+import { createKeeper, endKept, IDLE_MS } from './kept-session.ts'
+import { withProvenKills } from './proven-kills.ts'
+import { startSlot } from './start-slot.ts'
+
+/** Beyond the hard deadline: the worker ends a sandbox itself, the vendor's clock is for workers that died. */
+const LIFE_MARGIN_MS = 30_000
+const FIX =
+  'Put an API key of e2b.dev/dashboard into a file that the worker can read, and name it as backends.e2b.api_key_file; or try it with `cofferdam double e2b`.'
+
+/** Makes the backend; talks to nothing before `probe` or `open`. `config` takes its defaults from the schema. */
+export function createE2bBackend(
+  config: z.input<typeof e2bConfigSchema>,
+  deps: BackendDeps = {},
+  name = 'e2b',
+): Backend {
+  const settings = e2bConfigSchema.parse(config)
+  const logger = deps.logger ?? SILENT
+  const origin = settings.api_url ?? `https://api.${settings.domain}`
+  const apiKey = (): Promise<string> => readKey(settings.api_key_file)
+  const left = createLeftBehind()
+  const control = createControlApi({ origin, apiKey, timeoutMs: settings.api_timeout_ms })
+  const api = withProvenKills(control, left, settings.max_life_ms)
+  const parts = { api, left, config: settings, logger }
+  const warmth = createWarmth<RemoteSlot>({
+    backend: name,
+    start: (spec, signal) =>
+      startSlot(parts, spec, { metadata: { [OWNER]: spec.owner }, isJailed: false }, signal),
+    // A machine that waits is paid for.
+    deps: deps.warm === undefined ? null : withoutPools(remoteWarm(deps.warm)),
+    logger,
+  })
+  const capabilities = capabilitiesOf(settings, deps)
+
+  const ownOf = async (spec: SandboxSpec, signal: AbortSignal): Promise<Place<RemoteSlot>> =>
+    await ownPlace(warmth, spec, spec.limits.hard_timeout_ms + LIFE_MARGIN_MS, signal)
+
+  const keeper =
+    deps.sessions === undefined
+      ? null
+      : createKeeper({
+          ...parts,
+          backend: name,
+          registry: deps.sessions,
+          limits: sessionLimits(deps, IDLE_MS),
+          marginMs: LIFE_MARGIN_MS,
+        })
+
+  async function turnIn(spec: SandboxSpec, signal: AbortSignal): Promise<Place<RemoteSlot>> {
+    if (keeper === null) throw new CofferdamError('capability_missing', `${name} keeps no sessions.`)
+    const turn = await takeTurn(keeper, spec, signal)
+    return sessionPlace(turn, turn.held)
+  }
+
+  return {
+    name,
+    isolation: 'microvm',
+    capabilities,
+
+    async probe(signal): Promise<Probe> {
+      signal.throwIfAborted()
+      try {
+        await api.ping(signal)
+      } catch (error) {
+        signal.throwIfAborted()
+        const why = isCofferdamError(error) ? error.message : String(error)
+        return { ok: false, why, fix: FIX }
+      }
+      return {
+        ok: true,
+        features: [
+          `a microVM from template ${settings.template} per sandbox, without internet access of its own and closed to strangers`,
+          `its control API at ${origin}, its sandboxes at ${settings.sandbox_url ?? `https://<port>-<id>.${settings.domain}`}`,
+          'network by the worker’s proxy over the agent’s channel, with the same rules as everywhere',
+          'memory, CPU and disk are the template’s; CPU time and peak memory by the agent’s word',
+          `the vendor ends a sandbox ${LIFE_MARGIN_MS / 1000} s after its hard deadline, should no worker do it`,
+        ],
+      }
+    },
+
+    async open(spec, signal) {
+      signal.throwIfAborted()
+      refuseMissing(name, capabilities, spec)
+      const place = await (spec.session === null ? ownOf : turnIn)(spec, signal)
+      const Made = settings.code_interpreter ? InterpreterSandbox : RemoteSandbox
+      return new Made({ name, isolation: 'microvm', measures: capabilities.measures }, spec, place)
+    },
+
+    async kill(ref) {
+      const { sandbox } = ref.handle
+      if (typeof sandbox !== 'string' || !/^[A-Za-z0-9-]{1,64}$/.test(sandbox))
+        throw new CofferdamError('invalid_request', `${name}: the ref of ${ref.id} names no sandbox.`)
+      return await api.kill(sandbox)
+    },
+    async sweep(owner) {
+      const left = await api.list({ [OWNER]: owner })
+      const killed = await Promise.all(left.map(({ sandboxID }) => api.kill(sandboxID)))
+      return { destroyed: killed.filter(Boolean).length }
+    },
+    async owners() {
+      await left.endAll()
+      const all = await api.list({})
+      return [...new Set(all.flatMap(({ metadata }) => metadata?.[OWNER] ?? []))] as WorkerId[]
+    },
+    // Who waits no longer leaves the kill to go on: it is remembered until it is confirmed.
+    endSession: async (_name, entry, signal) => {
+      signal.throwIfAborted()
+      return await unlessAborted(endKept(api, entry.handle), signal)
+    },
+    [Symbol.asyncDispose]: () => warmth.close(),
+  }
+}
+
+const withoutPools = (warm: WarmDeps): WarmDeps => ({
+  ...warm,
+  config: { ...warm.config, pools: { ...warm.config.pools, enabled: false } },
+})
+
+function capabilitiesOf(settings: E2bConfig, deps: BackendDeps): Capabilities {
+  return {
+    languages: settings.languages,
+    programs: ['script', 'command'],
+    network: ['none', 'public', 'allow'],
+    // A kernel gives its programs none.
+    stdin: !settings.code_interpreter,
+    files: true,
+    artifacts: true,
+    streaming: true,
+    sessions: deps.sessions === undefined ? [] : scopesOf(settings),
+    preloads: [],
+    value: true,
+    interrupt: true,
+    remote: true,
+    maxMs: settings.max_life_ms - LIFE_MARGIN_MS,
+    enforces: [],
+    // The kernel is no child of the agent.
+    measures: settings.code_interpreter ? ['wall_ms'] : ['cpu_ms', 'peak_memory_bytes', 'wall_ms'],
+  }
+}
+
+/** A kernel is out of the agent's reach: of what it did nobody can prove that files alone are left. */
+const scopesOf = (settings: E2bConfig): SessionScope[] =>
+  settings.code_interpreter ? ['interpreter'] : ['files', 'interpreter']
+
+/** What the registry calls. */
+export const createBackend = (config: E2bConfig, deps: BackendDeps, name: string): Backend =>
+  createE2bBackend(config, deps, name)

@@ -1,0 +1,146 @@
+/**
+ * Sessions that are kept for the next execution of their name, whichever worker has that: one sandbox whose agent, with the
+ * interpreters that it keeps, waits between turns with nobody at the other end of its stream (remote/take-turn.ts).
+ *
+ * Nothing in an entry opens a sandbox: its token is asked for with the API key.
+ */
+import {
+  CofferdamError,
+  isCofferdamError,
+  type SessionEntry,
+  type SessionRegistry,
+} from '@cofferdam/contract'
+import type { GuestReady } from '@cofferdam/sandbox/guest'
+import {
+  abortedAfter,
+  type RemoteSlot,
+  limitsOf,
+  refuseOther,
+  type SessionLimits,
+  cleanAndClose,
+  type AtRest,
+  type Kept,
+  type Promised,
+  type SessionKeeper,
+} from '@cofferdam/backend-remote'
+import { kindOf, type SlotSpec } from '@cofferdam/sandbox/warm'
+import type { ControlApi, Created } from './control-api.ts'
+import { killBySlot, type SandboxParts } from './create-sandbox.ts'
+import { joinSlot, startSlot } from './start-slot.ts'
+
+/** When the request does not say how long an idle session is kept: a machine that waits is paid for. */
+export const IDLE_MS = 60_000
+/** The reaper comes every 10 s and may find the service busy; the vendor's own clock is for fleets without one. */
+const REAP_MARGIN_MS = 60_000
+/** For an answer of its agent after the attempt was stopped: only then the session can go on. */
+const LET_GO_MS = 5_000
+
+export interface KeeperParts extends SandboxParts {
+  backend: string
+  registry: SessionRegistry
+  limits: SessionLimits
+  /** How long the vendor lets a sandbox live beyond a hard deadline. */
+  marginMs: number
+}
+
+/** Kills what an entry's handle names; true when something was there. */
+export async function endKept(api: ControlApi, handle: SessionEntry['handle']): Promise<boolean> {
+  const { sandbox, slot } = handle
+  if (typeof sandbox === 'string') return await api.kill(sandbox)
+  return typeof slot === 'string' && (await killBySlot(api, slot))
+}
+
+/** What E2B does for a session. */
+export function createKeeper(parts: KeeperParts): SessionKeeper<RemoteSlot> {
+  const { api, config, logger, marginMs } = parts
+  const vendorEndOf = ({ createdAtMs }: SessionEntry): number => createdAtMs + config.max_life_ms
+
+  async function attach({ spec, lease, entry, signal, begins }: AtRest): Promise<RemoteSlot | null> {
+    const { sandbox, slot, ready } = entry.handle
+    const lifeMs = spec.limits.hard_timeout_ms + marginMs
+    const isKept = typeof sandbox === 'string' && typeof slot === 'string' && typeof ready === 'string'
+    const leftMs = vendorEndOf(entry) - Date.now()
+    // What is done with files takes seconds, and must not cost them.
+    const neededMs = spec.program.type === 'files' ? 0 : lifeMs
+    if (!isKept || leftMs <= neededMs) return null
+    let created: Created
+    try {
+      created = await api.connect(sandbox, Math.min(lifeMs, leftMs), signal)
+    } catch (error) {
+      if (isLost(error)) return null
+      // It was not touched: whoever comes next finds it as it was.
+      throw error
+    }
+    // Written as it stands: who was replaced meanwhile must not ask anything of an agent that is another's by now.
+    await lease.keep(entry)
+    using patience = abortedAfter(signal, LET_GO_MS)
+    let joined: RemoteSlot
+    try {
+      const at = { created, slot, ready: JSON.parse(ready) as GuestReady }
+      joined = await joinSlot(parts, slotSpec(spec), at, AbortSignal.any([patience.signal, lease.signal]))
+    } catch (error) {
+      // Also when nobody waits any more: what was asked of its agent may still be answered, to whoever joins next.
+      logger.warn({ err: error, session: entry.sessionId }, 'e2b: a session does not answer and is ended')
+      return null
+    }
+    try {
+      signal.throwIfAborted()
+      await begins()
+      return joined
+    } catch (error) {
+      joined.session.close()
+      throw error
+    }
+  }
+
+  async function start({ spec, lease, entry, signal }: Promised): Promise<Kept<RemoteSlot>> {
+    const isJailed = entry.scope === 'files'
+    const held = await startSlot(parts, slotSpec(spec), { metadata: {}, isJailed }, signal)
+    try {
+      await held.keep(spec.limits.hard_timeout_ms + marginMs)
+      signal.throwIfAborted()
+      const { sandbox = '' } = held.handle
+      const handle = { ...entry.handle, sandbox, ready: JSON.stringify(held.ready) }
+      await lease.keep({ ...entry, handle })
+      return { held, handle }
+    } catch (error) {
+      await held.destroy()
+      throw isLost(error)
+        ? new CofferdamError('sandbox_open_failed', 'e2b: the sandbox was gone before it was used', {
+            cause: error,
+          })
+        : error
+    }
+  }
+
+  return {
+    backend: parts.backend,
+    registry: parts.registry,
+    limits: parts.limits,
+    startMs: config.ready_timeout_ms,
+    logger,
+    refuse: refuseOther,
+    attach,
+    promise: async ({ spec }) => ({
+      handle: { slot: spec.sandboxId, ...limitsOf(spec) },
+      expiresAtMs: Date.now() + config.max_life_ms,
+    }),
+    start,
+    async rest(slot, { entry, idleMs }) {
+      await cleanAndClose(slot, entry.scope)
+      await slot.keep(Math.min(idleMs + REAP_MARGIN_MS, vendorEndOf(entry) - Date.now()))
+      return {}
+    },
+    destroy: (slot) => slot.destroy(),
+    end: ({ handle }) => endKept(api, handle),
+  }
+}
+
+const isLost = (error: unknown): boolean => isCofferdamError(error) && error.code === 'sandbox_lost'
+
+const slotSpec = (spec: AtRest['spec']): SlotSpec => ({
+  // Nothing is imported ahead there.
+  ...kindOf(spec, {}),
+  slotId: spec.sandboxId,
+  owner: spec.owner,
+})

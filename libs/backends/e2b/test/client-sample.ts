@@ -1,0 +1,67 @@
+/** Run as a process of its own by e2b-client-cost.ts: loads one client, makes a sandbox, reads all that a program prints, kills it; prints a `Sample`. */
+import type { Sample } from './client-cost.ts'
+// What every worker has loaded, whatever its backends.
+import '@cofferdam/contract'
+import '@cofferdam/sandbox/guest'
+
+const { client, origin, apiKey, bytes } = JSON.parse(process.argv[2] ?? '{}') as {
+  client: 'sdk' | 'ours'
+  origin: string
+  apiKey: string
+  bytes: number
+}
+const MiB = 1024 * 1024
+const COMMAND = `head -c ${bytes} /dev/zero | tr '\\0' x`
+const cpuMs = (): number => {
+  const { user, system } = process.cpuUsage()
+  return (user + system) / 1000
+}
+/** Of the process so far; the kernel counts KiB. */
+const peakMiB = (): number => process.resourceUsage().maxRSS / 1024
+
+/** Each loads its client and resolves with how many bytes a program of a new sandbox printed. */
+const RUNS = {
+  async sdk() {
+    const { Sandbox } = await import('e2b')
+    return async () => {
+      const sandbox = await Sandbox.create({ apiKey, apiUrl: origin, sandboxUrl: origin })
+      const { stdout } = await sandbox.commands.run(COMMAND)
+      await sandbox.kill()
+      return stdout.length
+    }
+  },
+  async ours() {
+    const { createControlApi } = await import('../src/control-api.ts')
+    const { envdAddress } = await import('../src/envd-address.ts')
+    const { createEnvd } = await import('../src/envd.ts')
+    return async () => {
+      const api = createControlApi({ origin, apiKey: async () => apiKey, timeoutMs: 60_000 })
+      const { signal } = new AbortController()
+      const created = await api.create({ template: 'base', lifeMs: 60_000, metadata: {} }, signal)
+      const address = envdAddress(created, { domain: 'e2b.app', sandbox_url: origin })
+      const channel = await createEnvd(address, 60_000).start(['/bin/bash', '-c', COMMAND], 'sample', signal)
+      let printed = 0
+      for await (const chunk of channel.readable) printed += (chunk as Buffer).length
+      await api.kill(created.sandboxID)
+      return printed
+    }
+  },
+}
+
+const rss = process.memoryUsage.rss()
+const atStart = cpuMs()
+const run = await RUNS[client]()
+const loaded = cpuMs()
+const loadedRss = process.memoryUsage.rss()
+const peak = peakMiB()
+const startedMs = performance.now()
+const printed = await run()
+const sample: Sample = {
+  load_cpu_ms: Math.round(loaded - atStart),
+  load_rss_mib: Math.round((loadedRss - rss) / MiB),
+  run_cpu_ms: Math.round(cpuMs() - loaded),
+  run_ms: Math.round(performance.now() - startedMs),
+  run_peak_mib: Math.round(peakMiB() - peak),
+  bytes: printed,
+}
+console.log(JSON.stringify(sample))

@@ -1,0 +1,47 @@
+/** The start of a jailed agent at E2B where the sandbox cannot give what its proof stands on. */
+import { execFile } from 'node:child_process'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { promisify } from 'node:util'
+import { needs } from '@cofferdam/embedded/needs'
+import { afterAll, expect, it } from 'vitest'
+
+const IN_JAIL = fileURLToPath(new URL('../src/in-jail.py', import.meta.url))
+/** Tells what jail.py would, and then goes on as an agent does. */
+const JAIL = `
+import json, os, sys
+os.write(3, b'{"pid":7}\\n' + json.dumps({'proc': sys.argv[-1] == 'proc'}, separators=(',', ':')).encode() + b'\\n')
+os.close(3)
+print('agent', flush=True)
+sys.stdin.read()
+`
+
+needs('bwrap').describe('in-jail.py', () => {
+  const folder = mkdtempSync(join(tmpdir(), 'cofferdam-in-jail-'))
+  const jail = join(folder, 'jail.py')
+  writeFileSync(jail, JAIL)
+  afterAll(() => rmSync(folder, { recursive: true }))
+
+  /** In a namespace of its own, which ends with it; its input stays open until it has. */
+  const start = (option: string) =>
+    promisify(execFile)(
+      'bwrap',
+      [
+        ['--unshare-pid', '--die-with-parent', '--ro-bind', '/', '/', '--dev', '/dev', '--proc', '/proc'],
+        ['--tmpfs', '/tmp', '--ro-bind', jail, '/tmp/jail.py', '--ro-bind', IN_JAIL, '/tmp/in-jail.py'],
+        ['/usr/bin/python3', '-I', '-S', '/tmp/in-jail.py', '/tmp/jail.py', '1', '1', '1', option],
+      ].flat(),
+    )
+
+  it('ends an agent that sees no /proc, and so no mounts that it could wipe', async () => {
+    expect((await start('none')).stderr).toBe('jail: this sandbox lets no other /proc be mounted\n')
+  })
+
+  it('leaves the channel to an agent that does', async () => {
+    const started = start('proc')
+    started.child.stdin?.end()
+    expect(await started).toEqual({ stdout: 'agent\n', stderr: '' })
+  })
+})

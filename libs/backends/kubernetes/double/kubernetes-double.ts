@@ -1,0 +1,113 @@
+/** An API server with Agent Sandbox installed, on a loopback port, whose pods really run. */
+import { chmod, mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { installGuest } from '@cofferdam/sandbox/guest'
+import { listen } from '@cofferdam/backend-remote/double'
+import type { ApiFaults } from './api-faults.ts'
+import { ApiServer } from './api-server.ts'
+import { Controller, type ControllerFaults } from './controller.ts'
+import type { Runtime } from './pod.ts'
+import { ObjectStore } from './object-store.ts'
+import type { Stranger } from './stranger.ts'
+import type { WatchFaults } from './watch-stream.ts'
+
+export interface KubernetesDouble extends AsyncDisposable {
+  /** The API server, with its base path. */
+  readonly origin: string
+  /** Pods that run, with the claim that they belong to (null: a spare). */
+  running(): { pod: string; claim: string | null }[]
+  claims(): { name: string; labels: Record<string, string>; shutdownTime: string }[]
+  /** What goes wrong from now on. */
+  fault(faults: Partial<ApiFaults & ControllerFaults & WatchFaults>): void
+  /** Ends the pod of a claim as a node failure would. */
+  killPod(claim: string): Promise<void>
+  /** Stops the agent of a claim's pod; its connection stays open, and says nothing. */
+  hangPod(claim: string): Promise<void>
+  /** Gives a claim another pod, as when another claim adopted the first one as well. */
+  movePod(claim: string): Promise<void>
+  /** New claims get no pod until the answer is called. */
+  holdClaims(): () => void
+  /** New claims are ready at first at the address of a stranger that says `answer`; with its `lose` they get pods. */
+  misplaceClaims(answer: string): Promise<Stranger>
+  /** Watches that are open now, and that were opened so far. */
+  watches(): { open: number; count: number }
+  /** Sends a bookmark to every watch that asked for them. */
+  bookmark(): void
+  /** Paths with queries as they were asked, in order. */
+  readonly requests: readonly string[]
+  /** Carries out the creates that `late_creates` dropped. */
+  carryOut(): void
+  /** Forgets old events: watches from before are answered with 410. */
+  compact(): void
+}
+
+export interface KubernetesDoubleOptions {
+  port?: number
+  namespace?: string
+  /** The pool that is there from the start. */
+  pool?: string
+  replicas?: number
+  /** Bearer token that every call must bring; null for none. */
+  token?: string | null
+  /** The path that all others are below, as at a gateway for several clusters: `/k8s/clusters/c-1`; default none. */
+  base?: string
+  /** What the pods' image runs; default ours. */
+  runtime?: Runtime
+}
+
+/** Starts it with one warm pool; its spares come up in the background. */
+export async function startKubernetesDouble(
+  options: KubernetesDoubleOptions = {},
+): Promise<KubernetesDouble> {
+  const { namespace = 'cofferdam-sandboxes', pool = 'cofferdam', base = '' } = options
+  const store = new ObjectStore()
+  const agentFolder = await mkdtemp(join(tmpdir(), 'cofferdam-double-agent-'))
+  await chmod(agentFolder, 0o755)
+  await installGuest(agentFolder, '/usr/bin/python3')
+  const controller = new Controller(store, agentFolder, options.runtime ?? 'cofferdam')
+  const api = new ApiServer(store, options.token ?? null)
+  const server = await listen(options.port ?? 0, (request, response) => {
+    const { url = '/' } = request
+    // Outside of it nothing is there.
+    request.url = url.startsWith(`${base}/`) ? url.slice(base.length) : '/'
+    api.handle(request, response).catch((error: unknown) => {
+      console.error('api server:', error)
+      response.destroy()
+    })
+  })
+  store.create({
+    apiVersion: 'extensions.agents.x-k8s.io/v1beta1',
+    kind: 'SandboxWarmPool',
+    metadata: { name: pool, namespace },
+    spec: { replicas: options.replicas ?? 1, sandboxTemplateRef: { name: pool } },
+  })
+  return {
+    origin: `http://127.0.0.1:${server.port}${base}`,
+    running: () => controller.running(),
+    claims: () =>
+      store.list('sandboxclaims').map(({ metadata, spec }) => ({
+        name: metadata.name,
+        labels: metadata.labels ?? {},
+        shutdownTime: String((spec['lifecycle'] as { shutdownTime?: string } | undefined)?.shutdownTime),
+      })),
+    fault(faults) {
+      for (const one of [api, controller, api.watches]) Object.assign(one.faults, faults)
+    },
+    killPod: (claim) => controller.killPod(claim),
+    hangPod: (claim) => controller.hangPod(claim),
+    movePod: (claim) => controller.movePod(claim),
+    holdClaims: () => controller.hold(),
+    misplaceClaims: (answer) => controller.misplace(answer),
+    watches: () => ({ open: api.watches.open, count: api.watches.count }),
+    bookmark: () => api.watches.bookmark(),
+    requests: server.requests,
+    carryOut: () => api.carryOut(),
+    compact: () => store.compact(),
+    async [Symbol.asyncDispose]() {
+      await controller.close()
+      await server[Symbol.asyncDispose]()
+      await rm(agentFolder, { recursive: true, force: true })
+    },
+  }
+}

@@ -1,0 +1,101 @@
+/** Settings of the `kubernetes` backend. */
+import { z } from 'zod'
+import { forgottenAfterSchema } from '@cofferdam/backend-remote'
+
+const name = z.string().regex(/^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$/, 'expected a Kubernetes name')
+/** Where a pod finds what its service account may use (kubernetes.io/docs/tasks/run-application/access-api-from-pod). */
+const ACCOUNT = '/var/run/secrets/kubernetes.io/serviceaccount'
+
+const foreignSchema = z.strictObject({
+  /** Where the runtime keeps files: sandboxd's `--root-dir`, `/app` of the Python runtime. */
+  root: z.string().startsWith('/').max(256).default('/workspace'),
+  /** Python 3.8 or newer. */
+  python: z.string().startsWith('/').max(256).default('/usr/local/bin/python3'),
+  node: z.string().min(1).max(256).default('node'),
+  /** Languages that the image has. */
+  languages: z
+    .array(z.enum(['python', 'javascript', 'typescript', 'bash']))
+    .min(1)
+    .default(['python', 'bash']),
+  /** Bearer token that sandboxd asks for (1.0.7 and newer can). */
+  token_file: z.string().startsWith('/').max(4096).nullable().default(null),
+})
+
+export const kubernetesConfigSchema = z.strictObject({
+  api_server: z
+    .url({ protocol: /^https?$/ })
+    .default('https://kubernetes.default.svc')
+    .describe(
+      'The API server; for a worker outside of the cluster e.g. `http://127.0.0.1:8001` of `kubectl proxy`. A path in it is kept.',
+    ),
+  token_file: z
+    .string()
+    .startsWith('/')
+    .max(4096)
+    .nullable()
+    .default(`${ACCOUNT}/token`)
+    .describe(
+      'File with the token for the API server, read at every call, because such tokens are rotated. Null: no token (`kubectl proxy` adds its own).',
+    ),
+  ca_file: z
+    .string()
+    .startsWith('/')
+    .max(4096)
+    .nullable()
+    .default(`${ACCOUNT}/ca.crt`)
+    .describe(
+      'File with the certificate authority of the API server. Null: the system’s certificates. Not used for http.',
+    ),
+  namespace: name.default('cofferdam-sandboxes').describe('Where claims, pods and the warm pool are.'),
+  warm_pool: name
+    .default('cofferdam')
+    .describe(
+      'The SandboxWarmPool that claims name; its template must run our image with `pod.py` (infra/kubernetes).',
+    ),
+  api_version: z
+    .string()
+    .regex(/^v[0-9][a-z0-9]*$/)
+    .default('v1beta1')
+    .describe('Version of Agent Sandbox’s API: v1beta1 since 0.5.'),
+  runtime: z
+    .enum(['cofferdam', 'sandboxd', 'python-runtime-sandbox'])
+    .default('cofferdam')
+    .describe(
+      'What the template’s image runs: ours with pod.py, or one of Agent Sandbox’s runtimes, into which our agent is put.',
+    ),
+  foreign: foreignSchema
+    .prefault({})
+    .describe('Settings for an image that is not ours: `root`, `python`, `node`, `languages`, `token_file`.'),
+  session_secret_file: z
+    .string()
+    .startsWith('/')
+    .max(4096)
+    .nullable()
+    .default(null)
+    .describe(
+      'With it sessions outlive their worker and any worker attaches to them: at least 32 bytes, the same for all workers. Keys of sessions’ pods are made with it. Null: a session ends with its worker.',
+    ),
+  forgotten_after_ms: forgottenAfterSchema.describe(
+    'A session’s claim that no entry of the registry names for so long is deleted: Redis lost its memory.',
+  ),
+  port: z.int().min(1).max(65_535).default(7071).describe('Where pod.py listens.'),
+  isolation: z
+    .enum(['container', 'gvisor', 'microvm'])
+    .default('container')
+    .describe('What separates programs from the node, by the template’s runtime class.'),
+  api_timeout_ms: z
+    .int()
+    .min(1000)
+    .max(600_000)
+    .default(15_000)
+    .describe('Every call but the watch ends after this.'),
+  ready_timeout_ms: z
+    .int()
+    .min(1000)
+    .max(600_000)
+    .default(60_000)
+    .describe(
+      'From the claim to the agent’s first frame: a spare takes 0.05–0.15 s, a cold start on a new node minutes.',
+    ),
+})
+export type KubernetesConfig = z.output<typeof kubernetesConfigSchema>

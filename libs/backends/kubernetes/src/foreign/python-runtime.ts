@@ -1,0 +1,70 @@
+/**
+ * The example runtime of Agent Sandbox (examples/python-runtime-sandbox): files by POST /upload, commands by POST /execute,
+ * which waits for their end. So the agent is put in and left behind listening, as in our own image.
+ */
+import { CofferdamError } from '@cofferdam/contract'
+import { guestBundle, unpackArgv } from '@cofferdam/sandbox/guest'
+import { z } from 'zod'
+import { hostOf, type ForeignPod } from './sandboxd.ts'
+
+const PORT = 8888
+const BUNDLE = 'cofferdam-agent.json'
+/** Of an answer, which holds what a command printed. */
+const ANSWER_MAX = 1024 * 1024
+
+const answerSchema = z.object({ stdout: z.string(), stderr: z.string(), exit_code: z.int() })
+
+export interface PythonRuntimeSettings {
+  /** Where it keeps files (`SANDBOX_BASE_DIR`). */
+  root: string
+  /** Where the agent is put: a folder that programs can write. */
+  folder: string
+  python: string
+}
+
+/** Puts the agent in and starts pod.py with `args`; it listens then, or will soon. */
+export async function startByPythonRuntime(
+  pod: ForeignPod,
+  args: readonly string[],
+  { root, folder, python }: PythonRuntimeSettings,
+  signal: AbortSignal,
+): Promise<void> {
+  const origin = `http://${hostOf(pod.ip)}:${PORT}`
+  const form = new FormData()
+  form.append('file', new Blob([new Uint8Array(guestBundle())]), BUNDLE)
+  await posted(`${origin}/upload`, { body: form }, signal)
+  const command = unpackArgv(python, { bundle: `${root}/${BUNDLE}`, folder, host: pod.name }, 'listen', args)
+  const said = await posted(
+    `${origin}/execute`,
+    {
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify({ command: command.map(quoted).join(' ') }),
+    },
+    signal,
+  )
+  const answer = answerSchema.safeParse(JSON.parse(said))
+  if (!answer.success)
+    throw new CofferdamError('protocol_violation', 'kubernetes: the pod answers a command in no known form.')
+  if (answer.data.exit_code !== 0)
+    throw new CofferdamError('sandbox_open_failed', 'kubernetes: the agent could not be put into the pod.', {
+      details: { said: answer.data.stderr.slice(-300) },
+    })
+}
+
+/** As Python's shlex reads it. */
+const quoted = (text: string): string => `'${text.replaceAll("'", `'"'"'`)}'`
+
+async function posted(
+  url: string,
+  request: { headers?: Record<string, string>; body: string | FormData },
+  signal: AbortSignal,
+): Promise<string> {
+  const response = await fetch(url, { method: 'POST', redirect: 'error', signal, ...request })
+  const said = await response.text()
+  if (response.ok && said.length <= ANSWER_MAX) return said
+  throw new CofferdamError(
+    'sandbox_open_failed',
+    `kubernetes: the pod answered ${new URL(url).pathname} with ${response.status}.`,
+    { details: { said: said.slice(0, 300) } },
+  )
+}

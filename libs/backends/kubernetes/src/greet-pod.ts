@@ -1,0 +1,128 @@
+/**
+ * The first words on a connection to a pod, before its agent's frames (libs/sandbox/agent: pod.py, door.py).
+ *
+ *   fresh   {pod, options}                 ─▶  {pod}                     nobody was here before
+ *           {pod, options, fence} + key    ─▶  {pod, keeps}              and it will wait for others with this key
+ *   again   {pod, fence, nonce} ─▶ {nonce, proof} ─▶ {proof} ─▶ {pod}    each shows the other that it has the key
+ *
+ * An address may meanwhile be another pod's: only the one that bears the sandbox's name gets anything from us.
+ */
+import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto'
+import type { Socket } from 'node:net'
+import { CofferdamError } from '@cofferdam/contract'
+import { z } from 'zod'
+import type { ClaimedPod } from './claim-state.ts'
+
+const ANSWER_MAX = 4096
+
+/** What makes a session's pod wait for the next worker. */
+export interface SessionHold {
+  /** 32 bytes. */
+  key: Buffer
+  /** Of the lease that the session is held with. */
+  fence: number
+}
+
+/** Nobody took us in: what answers is not the pod, or refused, or went away. */
+export class NotTakenIn extends CofferdamError {
+  constructor(message: string) {
+    super('sandbox_open_failed', message)
+  }
+}
+
+const refusalSchema = z.object({ error: z.string().max(300) })
+const freshSchema = z.object({ pod: z.string(), keeps: z.literal(true).optional() })
+const challengeSchema = z.object({ nonce: z.string().max(200), proof: z.string().regex(/^[0-9a-f]{64}$/) })
+const takenSchema = z.object({ pod: z.string() })
+
+/** Takes a pod that nobody used yet. Throws `sandbox_open_failed`. */
+export async function greetFresh(
+  socket: Socket,
+  pod: ClaimedPod,
+  options: readonly string[],
+  hold: SessionHold | null,
+  signal: AbortSignal,
+): Promise<void> {
+  const fence = hold === null ? {} : { fence: hold.fence }
+  say(socket, { pod: pod.name, options, ...fence }, hold?.key)
+  const answer = await heard(socket, pod, freshSchema, signal)
+  if (answer.pod !== pod.name) throw another(pod)
+  if (hold !== null && answer.keeps !== true)
+    throw new CofferdamError(
+      'sandbox_open_failed',
+      'kubernetes: the image is older than session_secret_file; build and push it again.',
+    )
+}
+
+/** Takes a pod whose agent waits for the next worker of its session. Throws `sandbox_open_failed`; nothing was taken then. */
+export async function greetAgain(
+  socket: Socket,
+  pod: ClaimedPod,
+  { key, fence }: SessionHold,
+  signal: AbortSignal,
+): Promise<void> {
+  const ours = randomBytes(16).toString('hex')
+  say(socket, { pod: pod.name, fence, nonce: ours })
+  const { nonce, proof } = await heard(socket, pod, challengeSchema, signal)
+  const proofOf = (side: 'pod' | 'worker'): Buffer =>
+    createHmac('sha256', key)
+      .update(JSON.stringify([side, pod.name, fence, ours, nonce]))
+      .digest()
+  if (!timingSafeEqual(Buffer.from(proof, 'hex'), proofOf('pod'))) throw another(pod)
+  say(socket, { proof: proofOf('worker').toString('hex') })
+  if ((await heard(socket, pod, takenSchema, signal)).pod !== pod.name) throw another(pod)
+}
+
+function say(socket: Socket, words: object, more: Buffer = Buffer.alloc(0)): void {
+  socket.write(Buffer.concat([Buffer.from(`${JSON.stringify(words)}\n`), more]))
+}
+
+async function heard<Schema extends z.ZodType>(
+  socket: Socket,
+  pod: ClaimedPod,
+  schema: Schema,
+  signal: AbortSignal,
+): Promise<z.output<Schema>> {
+  let line = Buffer.alloc(0)
+  while (!line.includes(0x0a)) {
+    const chunk = await nextByte(socket, signal)
+    if (chunk === null || line.length > ANSWER_MAX)
+      throw new NotTakenIn(`kubernetes: ${pod.name} closed the connection.`)
+    line = Buffer.concat([line, chunk])
+  }
+  const said = parsedJson(line)
+  const refused = refusalSchema.safeParse(said)
+  if (refused.success) throw new NotTakenIn(`kubernetes: ${pod.name} refuses: ${refused.data.error}.`)
+  const answer = schema.safeParse(said)
+  if (!answer.success) throw another(pod)
+  return answer.data
+}
+
+function parsedJson(line: Buffer): unknown {
+  try {
+    return JSON.parse(line.toString('utf8'))
+  } catch {
+    return null
+  }
+}
+
+const another = ({ ip, name }: ClaimedPod): NotTakenIn =>
+  new NotTakenIn(`kubernetes: what answers at ${ip} is not ${name}.`)
+
+/** One byte at a time, for the rest is the agent's; null at the end. */
+async function nextByte(socket: Socket, signal: AbortSignal): Promise<Buffer | null> {
+  for (;;) {
+    const byte = socket.read(1) as Buffer | null
+    if (byte !== null) return byte
+    if (socket.readableEnded || socket.destroyed) return null
+    signal.throwIfAborted()
+    const { promise, resolve } = Promise.withResolvers<undefined>()
+    const done = (): void => resolve(undefined)
+    const events = ['readable', 'end', 'close', 'error'] as const
+    for (const event of events) socket.once(event, done)
+    signal.addEventListener('abort', done, { once: true })
+    await promise
+    for (const event of events) socket.off(event, done)
+    signal.removeEventListener('abort', done)
+  }
+}

@@ -1,0 +1,184 @@
+/**
+ * One claimed pod up to the point where its interpreter waits.
+ *
+ *   claim ──dial──hello──(frames)──R──▶ slot        any failure or abort: the claim is deleted, then thrown
+ *     │  ▲└ no way in, and the claim has another pod by now; until then it is dialled again
+ *     └──(another's image) agent put in ─┘
+ *   pod of a session ──dial──hello again──R──▶ slot      any failure: the connection is closed, then thrown
+ *
+ * From the claim's pod on the claim is followed as long as there is a channel: one that loses its pod ends it.
+ */
+import { readFile } from 'node:fs/promises'
+import { CofferdamError, isCofferdamError, type SessionId } from '@cofferdam/contract'
+import { agentOptions, createGuestSession, type AgentOptions } from '@cofferdam/sandbox/guest'
+import { type Channel, createRemoteSlot, type RemoteSlot, asMissingLanguage } from '@cofferdam/backend-remote'
+import type { SlotSpec } from '@cofferdam/sandbox/warm'
+import type { ClaimedPod } from './claim-state.ts'
+import type { Claims, ClaimWish } from './claims.ts'
+import type { KubernetesConfig } from './config.ts'
+import { connected } from './dial-pod.ts'
+import { greeted, takenIn } from './enter-pod.ts'
+import { startByPythonRuntime } from './foreign/python-runtime.ts'
+import { startBySandboxd, type SandboxdSettings } from './foreign/sandboxd.ts'
+import { greetAgain, type SessionHold } from './greet-pod.ts'
+
+/** Beyond the start and the wait in a pool: the first execution then asks for the life that it needs. */
+const START_MARGIN_MS = 60_000
+/** Where the agent goes in another's image; gone with the pod. */
+const FOLDER = '/tmp/.cofferdam'
+const MiB = 1024 * 1024
+
+export interface StartParts {
+  claims: Claims
+  config: KubernetesConfig
+  /** A slot waits so long at most before it is used or given up. */
+  waitMs: number
+}
+
+/** What makes a slot the fleet's: whose its claim is, and what the next worker takes its pod with. */
+export interface SessionClaim extends SessionHold {
+  session: SessionId
+}
+
+/** A pod whose claim is followed. */
+interface HeldPod {
+  claims: Claims
+  pod: ClaimedPod
+  lost: AbortSignal
+}
+
+/**
+ * Throws `backend_unavailable`, `capability_missing`, `sandbox_open_failed`, or the reason of `signal`; its
+ * claim is given up then.
+ */
+export async function startSlot(
+  { claims, config, waitMs }: StartParts,
+  spec: SlotSpec,
+  signal: AbortSignal,
+  kept: SessionClaim | null = null,
+): Promise<RemoteSlot> {
+  signal.throwIfAborted()
+  const inTime = AbortSignal.any([signal, AbortSignal.timeout(config.ready_timeout_ms)])
+  let pod: ClaimedPod | null = null
+  try {
+    const lifeMs = config.ready_timeout_ms + waitMs + START_MARGIN_MS
+    const wish: ClaimWish = {
+      slot: spec.slotId,
+      owner: spec.owner,
+      ...(kept === null ? {} : { session: kept.session }),
+    }
+    for (pod = await claims.acquire(wish, lifeMs, inTime); ;) {
+      const held = { claims, pod, lost: claims.lossOf(pod) }
+      const here = AbortSignal.any([inTime, held.lost])
+      const channel = await channelTo(pod, config, spec, kept, here).catch(async (error: unknown) => {
+        // Nobody took us in: the claim may have lost this pod and got another one.
+        const next = inTime.aborted ? null : await claims.nextPod(held.pod, inTime)
+        if (next === null) throw error
+        pod = next
+        return null
+      })
+      if (channel !== null) return await handshake(held, spec, channel, here)
+    }
+  } catch (error) {
+    if (pod !== null) await claims.giveUp(pod.claim)
+    signal.throwIfAborted()
+    if (
+      isCofferdamError(error) &&
+      (error.code === 'backend_unavailable' ||
+        error.code === 'capability_missing' ||
+        error.code === 'sandbox_open_failed')
+    )
+      throw error
+    throw new CofferdamError('sandbox_open_failed', 'kubernetes: the sandbox did not start', { cause: error })
+  }
+}
+
+/** A slot again of a session's pod in which no worker is. Throws what went wrong, or the reason of `signal`. */
+export async function attachSlot(
+  { claims, config }: Pick<StartParts, 'claims' | 'config'>,
+  spec: SlotSpec,
+  pod: ClaimedPod,
+  hold: SessionHold,
+  signal: AbortSignal,
+): Promise<RemoteSlot> {
+  const held = { claims, pod, lost: claims.lossOf(pod) }
+  const here = AbortSignal.any([signal, held.lost])
+  try {
+    // It listens since its first worker: who refuses now will not hear later.
+    const socket = await connected(pod.ip, config.port, here)
+    const channel = await greeted(socket, () => greetAgain(socket, pod, hold, here))
+    return await handshake(held, spec, channel, here)
+  } catch (error) {
+    claims.letGo(pod.claim)
+    throw error
+  }
+}
+
+/** The agent's channel, by what the pod's image runs. */
+async function channelTo(
+  pod: ClaimedPod,
+  config: KubernetesConfig,
+  spec: SlotSpec,
+  hold: SessionHold | null,
+  signal: AbortSignal,
+): Promise<Channel> {
+  const { runtime, port, foreign } = config
+  const { language, preload, cell } = spec
+  // Where interpreters, cgroup and disk are is our image's own matter.
+  const options = runtime === 'cofferdam' ? { language, preload, cell } : foreignAgent(foreign, spec)
+  if (runtime === 'sandboxd')
+    return await startBySandboxd(pod, agentOptions(options), await sandboxdOf(foreign), signal)
+  if (runtime === 'python-runtime-sandbox')
+    await startByPythonRuntime(pod, [String(port)], { ...foreign, folder: FOLDER }, signal)
+  return await takenIn(pod, port, agentOptions(options), hold, signal)
+}
+
+function foreignAgent({ python, node }: KubernetesConfig['foreign'], spec: SlotSpec): Partial<AgentOptions> {
+  return {
+    language: spec.language,
+    preload: spec.preload,
+    python,
+    node,
+    // All that a signal could reach is inside the pod, which is the program's own.
+    scope: true,
+    rlimits: { fsize: spec.limits.disk_mib * MiB },
+  }
+}
+
+async function sandboxdOf(foreign: KubernetesConfig['foreign']): Promise<SandboxdSettings> {
+  const { root, python, token_file } = foreign
+  const token = token_file === null ? null : (await readFile(token_file, 'utf8')).trim()
+  return { root, python, folder: FOLDER, token }
+}
+
+async function handshake(
+  { claims, pod, lost }: HeldPod,
+  spec: SlotSpec,
+  channel: Channel,
+  signal: AbortSignal,
+): Promise<RemoteSlot> {
+  const closed = Promise.withResolvers<CofferdamError>()
+  const { readable, writable } = channel
+  const session = createGuestSession({ readable, writable, onClosed: closed.resolve })
+  const onLost = (): void => session.close(lost.reason)
+  lost.addEventListener('abort', onLost, { once: true })
+  if (lost.aborted) onLost()
+  void closed.promise.then(() => claims.letGo(pod.claim))
+  try {
+    return createRemoteSlot({
+      backend: 'kubernetes',
+      spec,
+      session,
+      ready: await session.ready(signal),
+      handle: { claim: pod.claim },
+      vendorRef: `${pod.claim}/${pod.name}`,
+      closed: closed.promise,
+      keep: (ms) => claims.keep(pod.claim, ms),
+      stderrTail: () => channel.stderrTail(),
+      destroy: () => claims.release(pod.claim),
+    })
+  } catch (error) {
+    session.close()
+    throw asMissingLanguage('kubernetes', spec, error)
+  }
+}

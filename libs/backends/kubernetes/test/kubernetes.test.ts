@@ -1,0 +1,254 @@
+/** What only the Kubernetes backend can do wrong: claims, watches, addresses. */
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { inspect } from 'node:util'
+import {
+  DEFAULT_LIMITS,
+  type Backend,
+  type Program,
+  type Sandbox,
+  type SandboxSpec,
+} from '@cofferdam/contract'
+import { needs } from '@cofferdam/embedded/needs'
+import { afterAll, afterEach, beforeAll, expect, it, vi } from 'vitest'
+import { startKubernetesDouble, type KubernetesDouble } from '../double/kubernetes-double.ts'
+import { createKubernetesBackend } from '../src/index.ts'
+import { jobSpec, printed, python } from '@cofferdam/backend-remote/testing'
+
+const TOKEN = 'canary-token-4711'
+
+needs('bwrap').describe('kubernetes', () => {
+  const folder = mkdtempSync(join(tmpdir(), 'cofferdam-kubernetes-'))
+  const tokenFile = join(folder, 'token')
+  let double: KubernetesDouble
+  let backend: Backend
+  const logged: unknown[] = []
+
+  beforeAll(async () => {
+    double = await startKubernetesDouble({ token: TOKEN })
+    writeFileSync(tokenFile, `${TOKEN}\n`)
+    const log = (fields: object, message: string): void => void logged.push([fields, message])
+    const logger = { debug: log, info: log, warn: log }
+    backend = createKubernetesBackend({ api_server: double.origin, token_file: tokenFile }, { logger })
+  })
+  afterEach(() => {
+    expect(double.claims(), 'claims that are left').toEqual([])
+  })
+  afterAll(async () => {
+    expect(inspect(logged, { depth: Infinity, maxStringLength: Infinity }), 'the log').not.toContain(TOKEN)
+    await backend[Symbol.asyncDispose]()
+    await double[Symbol.asyncDispose]()
+    rmSync(folder, { recursive: true })
+  })
+
+  const spec = (program: Program): SandboxSpec => jobSpec('4be24be24be2', program)
+  const open = (program: Program): Promise<Sandbox> =>
+    backend.open(spec(program), AbortSignal.timeout(30_000))
+  const works = async (): Promise<void> => {
+    const program = python('print(6 * 7)')
+    await using sandbox = await open(program)
+    expect(await printed(sandbox, program)).toBe('42\n')
+  }
+
+  it('adopts a spare, and starts a pod of its own where there is none', async () => {
+    const program = python('import socket; print(socket.gethostname())')
+    const sandboxes = await Promise.all([open(program), open(program), open(program)])
+    const names = await Promise.all(sandboxes.map((sandbox) => printed(sandbox, program)))
+    expect(new Set(names).size).toBe(3)
+    await Promise.all(sandboxes.map((sandbox) => sandbox[Symbol.asyncDispose]()))
+  })
+
+  it('follows a claim that loses its spare to another, and whose watch is told 410 Gone', async () => {
+    double.fault({ lose_adoption: 1, gone_watches: 2 })
+    await works()
+    double.compact()
+    await works()
+  })
+
+  it('adopts the claim of its own whose creation was not answered', async () => {
+    double.fault({ drop_creates: 1 })
+    await works()
+  })
+
+  it('goes to the pod that the claim has in the end when it lost the first one before anybody was in', async () => {
+    double.fault({ stale_pods: 1 })
+    await works()
+  })
+
+  it.each([
+    ['is another pod', '{"error":"this is another pod"}\n'],
+    ['closes the connection', ''],
+    ['says nothing that a pod says', 'hello\n'],
+  ])('waits for the claim’s next pod where what answers %s, and tells it nothing', async (_what, answer) => {
+    const stranger = await double.misplaceClaims(answer)
+    const program = python('print("canary-source")')
+    const opened = open(program)
+    try {
+      await Promise.race([
+        opened,
+        // Told twice: it waits.
+        vi.waitFor(() => expect(stranger.heard.length).toBeGreaterThan(1), { timeout: 20_000, interval: 5 }),
+      ])
+    } finally {
+      stranger.lose()
+    }
+    await using sandbox = await opened
+    expect(await printed(sandbox, program)).toBe('canary-source\n')
+    expect(stranger.heard.join('')).not.toContain('canary-source')
+  })
+
+  it('opens also when a create and then a patch are refused once to a token that was replaced meanwhile', async () => {
+    double.fault({ unauthorized_creates: 1 })
+    await works()
+    // A create that is there already is taken over by a patch.
+    double.fault({ drop_creates: 1, unauthorized_patches: 1 })
+    await works()
+  })
+
+  it('reads null as absent, in answers and in a watch', async () => {
+    double.fault({ null_answers: Infinity, null_events: Infinity })
+    try {
+      await works()
+    } finally {
+      double.fault({ null_answers: 0, null_events: 0 })
+    }
+  })
+
+  it('keeps the path of its API server', async () => {
+    await using gateway = await startKubernetesDouble({ base: '/k8s/clusters/c-1', replicas: 0 })
+    for (const api_server of [gateway.origin, `${gateway.origin}/`]) {
+      await using behind = createKubernetesBackend({ api_server, token_file: null })
+      expect(await behind.probe(AbortSignal.timeout(20_000))).toMatchObject({ ok: true })
+    }
+  })
+
+  it('waits for an API server that is busy for a moment, and leaves nothing when it is busy with a deletion', async () => {
+    double.fault({ throttle_creates: 1, busy_deletes: 2 })
+    await works()
+    double.fault({ drop_deletes: 1 })
+    await works()
+  })
+
+  it('gives up at once on a reason that no waiting heals, and leaves no claim', async () => {
+    double.fault({ refuse_claims: 1, refuse_reason: 'TemplateNotFound' })
+    await expect(open(python('1'))).rejects.toMatchObject({
+      code: 'sandbox_open_failed',
+      message: expect.stringContaining('TemplateNotFound') as string,
+    })
+  })
+
+  it('finds what is carried out late, after its name was used and deleted, with the next round of the janitor', async () => {
+    double.fault({ late_creates: 1 })
+    await works()
+    double.carryOut()
+    expect(double.claims()).toHaveLength(1)
+    await backend.owners()
+    expect(double.claims()).toEqual([])
+  })
+
+  it('asks again for a deletion that the API server did not take, with the next round of the janitor', async () => {
+    const settings = { api_server: double.origin, token_file: tokenFile, api_timeout_ms: 1000 }
+    await using impatient = createKubernetesBackend(settings)
+    const sandbox = await impatient.open(spec(python('1')), AbortSignal.timeout(30_000))
+    double.fault({ busy_deletes: Infinity })
+    await expect(sandbox[Symbol.asyncDispose]()).rejects.toMatchObject({ code: 'backend_unavailable' })
+    double.fault({ busy_deletes: 0 })
+    await vi.waitFor(async () => {
+      await impatient.owners()
+      expect(double.claims()).toEqual([])
+    }, 20_000)
+  })
+
+  it('says that the cluster has no room when it is busy, and asks for no end of what it never made', async () => {
+    const before = double.requests.length
+    double.fault({ throttle_creates: Infinity })
+    await expect(open(python('1'))).rejects.toMatchObject({
+      code: 'backend_unavailable',
+      details: { full: true },
+    })
+    double.fault({ throttle_creates: 0 })
+    expect(double.requests.slice(before).filter((path) => path.includes('/sandboxclaims/'))).toEqual([])
+  })
+
+  it('loses a pod that dies while its program runs', async () => {
+    const program = python("import time; print('up', flush=True); time.sleep(60)")
+    await using sandbox = await open(program)
+    const lost = expect(printed(sandbox, program)).rejects.toMatchObject({ code: 'sandbox_lost' })
+    await double.killPod(String(sandbox.ref.handle['claim']))
+    await lost
+  })
+
+  it('loses a pod that is its claim’s no more, without a word from the pod itself', async () => {
+    const program = python("import time; print('up', flush=True); time.sleep(60)")
+    await using sandbox = await open(program)
+    const claim = String(sandbox.ref.handle['claim'])
+    const up = Promise.withResolvers<undefined>()
+    const running = sandbox.run(program, {
+      onOutput: () => up.resolve(undefined),
+      maxOutputBytes: { stdout: 100, stderr: 100 },
+      signal: AbortSignal.timeout(40_000),
+    })
+    const lost = expect(running).rejects.toMatchObject({ code: 'sandbox_lost' })
+    await up.promise
+    await double.movePod(claim)
+    await lost
+    // The program went with its connection, though no claim of ours names that pod any more.
+    await vi.waitFor(() => expect(double.running().map((pod) => pod.claim)).not.toContain('another'), 20_000)
+  })
+
+  it('loses a pod that somebody deletes, though its Sandbox gets another of the same name', async () => {
+    const program = python("import time; print('up', flush=True); time.sleep(60)")
+    await using sandbox = await open(program)
+    const claim = String(sandbox.ref.handle['claim'])
+    const lost = expect(printed(sandbox, program)).rejects.toMatchObject({ code: 'sandbox_lost' })
+    const pod = double.running().find((one) => one.claim === claim)?.pod ?? ''
+    await fetch(`${double.origin}/api/v1/namespaces/cofferdam-sandboxes/pods/${pod}`, {
+      method: 'DELETE',
+      headers: { Authorization: `Bearer ${TOKEN}` },
+    })
+    await lost
+    await vi.waitFor(() => expect(double.running()).toContainEqual({ pod, claim }), 20_000)
+  })
+
+  it('has no watch open when nothing is claimed', async () => {
+    await works()
+    await vi.waitFor(() => expect(double.watches().open).toBe(0), 20_000)
+  })
+
+  it('has a backstop in the cluster soon after the hard deadline', async () => {
+    await using _sandbox = await open(python('1'))
+    const [claim] = double.claims()
+    const leftMs = Date.parse(claim?.shutdownTime ?? '') - Date.now()
+    expect(leftMs).toBeGreaterThan(DEFAULT_LIMITS.hard_timeout_ms)
+    expect(leftMs).toBeLessThan(DEFAULT_LIMITS.hard_timeout_ms + 60_000)
+  })
+
+  it('can be swept by another worker: claims and pods of an owner go', async () => {
+    const wish = spec(python('1'))
+    await using sandbox = await backend.open(wish, AbortSignal.timeout(30_000))
+    const { claim } = sandbox.ref.handle
+    const pods = double.running().filter((pod) => pod.claim === claim)
+    expect(pods.map(({ pod }) => `${claim}/${pod}`)).toEqual([sandbox.ref.vendorRef])
+    await using other = createKubernetesBackend({ api_server: double.origin, token_file: tokenFile })
+    expect(await other.owners()).toContain(wish.owner)
+    expect(await other.sweep(wish.owner)).toEqual({ destroyed: 1 })
+    expect(double.running().filter((pod) => pod.claim === claim)).toEqual([])
+    expect(await other.kill(sandbox.ref)).toBe(false)
+  })
+
+  it('asks for the rights that it needs, and shows its token nowhere', async () => {
+    const program = python('import os; print(dict(os.environ))')
+    await using sandbox = await open(program)
+    expect((await printed(sandbox, program)) + JSON.stringify(sandbox.ref)).not.toContain(TOKEN)
+    writeFileSync(tokenFile, 'another-secret-token')
+    const probed = await backend.probe(AbortSignal.timeout(5000))
+    writeFileSync(tokenFile, TOKEN)
+    expect(probed).toMatchObject({ ok: false, why: expect.stringContaining('401') as string })
+    expect(JSON.stringify(probed)).not.toContain('another-secret-token')
+    await vi.waitFor(
+      async () => expect((await backend.probe(AbortSignal.timeout(5000))).ok).toBe(true),
+      20_000,
+    )
+  })
+})

@@ -1,0 +1,87 @@
+/**
+ * Sandboxes of sessions that the registry has lost, as a Redis does that loses its memory: nobody attaches to them any more, and their
+ * vendor would end them as late as their time is over.
+ *
+ *   listed ──named by an entry──▶ kept
+ *      └──by none──▶ looked at again ──by none for `afterMs`──▶ ended
+ *
+ * An entry names its sandbox from before that is asked for until it is proven gone, and who has its turn puts back within seconds what
+ * Redis lost. So what ran before the entries were read and is named by none of them, at every look of that time, is nobody's.
+ */
+import type { SessionRegistry } from '@cofferdam/contract'
+import { z } from 'zod'
+import type { BackendLogger } from '@cofferdam/sandbox/backend'
+
+/** The setting `forgotten_after_ms`, milliseconds: two minutes, as the reference's reaper has them (agentcore-and-thinkwork.md §7.6). */
+export const forgottenAfterSchema = z.int().min(0).max(3_600_000).default(120_000)
+
+/** What a vendor lists: `id` is its own, `name` what its entry's handle has. */
+export interface KeptSandbox {
+  id: string
+  name: string
+}
+
+export interface ForgottenParts<Kept extends KeptSandbox> {
+  registry: SessionRegistry
+  backend: string
+  /** Where the name stands in a handle. */
+  field: string
+  /** For how long no entry names it. */
+  afterMs: number
+  /** False when there was none (any more). */
+  end(kept: Kept): Promise<boolean>
+  logger: BackendLogger
+}
+
+export interface ForgottenSessions<Kept extends KeptSandbox> {
+  /**
+   * Ends those among all that this fleet keeps, as they were listed just before. Never rejects: where the registry or the vendor cannot be
+   * asked, the next look goes on.
+   */
+  endAmong(kept: readonly Kept[]): Promise<void>
+}
+
+/** Creates it; has looked at nothing yet. */
+export function createForgottenSessions<Kept extends KeptSandbox>(
+  parts: ForgottenParts<Kept>,
+): ForgottenSessions<Kept> {
+  const { registry, backend, field, afterMs, logger } = parts
+  /** By id: since which look no entry names it, by the steady clock. */
+  let namedByNone = new Map<string, number>()
+
+  async function look(kept: readonly Kept[]): Promise<void> {
+    const named = kept.length === 0 ? new Set() : await namesInUse(registry, backend, field)
+    const before = namedByNone
+    const nowMs = performance.now()
+    const lost = kept.filter(({ name }) => !named.has(name))
+    namedByNone = new Map(lost.map(({ id }) => [id, before.get(id) ?? nowMs]))
+    // Never at the first look.
+    const old = lost.filter(({ id }) => (before.get(id) ?? Infinity) + afterMs <= nowMs)
+    await Promise.all(old.map(end))
+  }
+
+  async function end(one: Kept): Promise<void> {
+    // What another worker ended, or a list that is behind itself still names, is nobody's news.
+    if (await parts.end(one))
+      logger.warn({ backend, sandbox: one.id }, 'ended a sandbox of a session that the registry has lost')
+  }
+
+  return {
+    async endAmong(kept) {
+      await look(kept).catch((error: unknown) =>
+        logger.warn({ err: error, backend }, 'sessions that the registry has lost may run on'),
+      )
+    },
+  }
+}
+
+/** What entries of a backend call their sandboxes. */
+export async function namesInUse(
+  registry: SessionRegistry,
+  backend: string,
+  field: string,
+): Promise<Set<unknown>> {
+  const names = new Set<unknown>()
+  for await (const { handle } of registry.entries(backend)) names.add(handle[field])
+  return names
+}

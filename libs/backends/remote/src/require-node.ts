@@ -1,0 +1,54 @@
+/**
+ * Node.js of a template, image or pool that is not ours, read from the agent's first frame before any program
+ * runs.
+ */
+import { CofferdamError } from '@cofferdam/contract'
+import type { GuestReady } from '@cofferdam/sandbox/guest'
+import type { SlotSpec } from '@cofferdam/sandbox/warm'
+
+/**
+ * Without a flag: `require` of modules, and TypeScript whose types are stripped (nodejs/node,
+ * CHANGELOG_V22.md, 22.18.0).
+ */
+const LEAST = [22, 18] as const
+
+/**
+ * Throws `capability_missing` where what waits for JavaScript or TypeScript is older: a program's own modules
+ * would end there with errors that look like the program's. An agent that a session began with another
+ * language says nothing of Node.js, and is let pass.
+ */
+export function requireNode(
+  backend: string,
+  { language }: Pick<SlotSpec, 'language'>,
+  { languages }: GuestReady,
+): void {
+  if (language !== 'javascript' && language !== 'typescript') return
+  const said = languages[language] ?? languages['javascript']
+  if (said === undefined) return
+  const [, major, minor] = /^v?(\d+)\.(\d+)\./.exec(said) ?? []
+  const isNew = Number(major) > LEAST[0] || (Number(major) === LEAST[0] && Number(minor) >= LEAST[1])
+  if (isNew) return
+  throw new CofferdamError(
+    'capability_missing',
+    `${backend}: Node.js there is ${said}, and ${language} needs ${LEAST.join('.')} or newer. Use a template or image that has it, or leave javascript and typescript out of backends.${backend}.languages.`,
+  )
+}
+
+/**
+ * What an agent says whose interpreter does not start, as the missing language that it is for a slot of that
+ * language.
+ */
+export function asMissingLanguage(
+  backend: string,
+  { language }: Pick<SlotSpec, 'language'>,
+  error: unknown,
+): unknown {
+  if (!(error instanceof CofferdamError) || error.details['reason'] !== 'interpreter_not_ready') return error
+  const { said } = error.details
+  const words = typeof said === 'string' ? said.trim().split('\n').at(-1) : undefined
+  return new CofferdamError(
+    'capability_missing',
+    `${backend}: ${language} does not start there (${(words ?? 'no reason was given').slice(0, 200)}). Use a template or image that has it, or leave it out of backends.${backend}.languages.`,
+    { cause: error },
+  )
+}

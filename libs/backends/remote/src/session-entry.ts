@@ -1,0 +1,80 @@
+/** What stands in the registry of a session that any worker attaches to: in a turn, and between two. */
+import { CofferdamError, type SandboxSpec, type SessionEntry } from '@cofferdam/contract'
+import type { BackendDeps } from '@cofferdam/sandbox/backend'
+import { warmConfigSchema, unlike, type SlotLimits } from '@cofferdam/sandbox/warm'
+
+/** The same that end a worker's own cells (`warm.cells`). */
+export interface SessionLimits {
+  /** How long a session waits for its next execution, when none of its executions said. */
+  idleMs: number
+  /** At this age it ends when it rests, so that one interpreter state never lives for ever. */
+  maxAgeMs: number
+  /** Runs after which one that keeps nothing is replaced. */
+  maxRuns: number
+}
+
+/** Those of a worker; `idleMs` is the backend's own where waiting has a price. */
+export function sessionLimits({ warm }: BackendDeps, idleMs?: number): SessionLimits {
+  const { cells } = warm?.config ?? warmConfigSchema.parse({})
+  return { idleMs: idleMs ?? cells.idle_ms, maxAgeMs: cells.max_age_ms, maxRuns: cells.max_runs }
+}
+
+/** From now on nobody joins it until the write that rests it. `moreMs` is what its start may take besides the program. */
+export function inTurn(entry: SessionEntry, spec: SandboxSpec, moreMs = 0): SessionEntry {
+  const usedAtMs = Date.now()
+  return {
+    ...entry,
+    turn: spec.executionId,
+    executionId: spec.executionId,
+    // A look at its files is no run.
+    runs: (entry.runs ?? 0) + (spec.program.type === 'files' ? 0 : 1),
+    usedAtMs,
+    idleAtMs: usedAtMs + moreMs + spec.limits.hard_timeout_ms,
+  }
+}
+
+/** From now on it waits for its next turn. */
+export function atRest(
+  { turn: _over, ...entry }: SessionEntry,
+  idleMs: number,
+  { maxAgeMs }: SessionLimits,
+): SessionEntry {
+  const usedAtMs = Date.now()
+  const oldAtMs = entry.createdAtMs + maxAgeMs
+  return {
+    ...entry,
+    usedAtMs,
+    idleAtMs: usedAtMs + idleMs,
+    expiresAtMs: Math.min(entry.expiresAtMs ?? oldAtMs, oldAtMs),
+  }
+}
+
+/** Who says nothing of it, as a look at its files does, leaves that of the session as it rested. */
+export const idleMsOf = (spec: SandboxSpec, rested: SessionEntry | null, { idleMs }: SessionLimits): number =>
+  spec.session?.idleMs ?? (rested === null ? idleMs : rested.idleAtMs - rested.usedAtMs)
+
+/** Its files can be had for as long as it is there. */
+export const isTooOld = (entry: SessionEntry, spec: SandboxSpec, { maxAgeMs }: SessionLimits): boolean =>
+  spec.program.type !== 'files' && Date.now() - entry.createdAtMs > maxAgeMs
+
+/** It keeps nothing that its next execution would miss, and has served long enough. */
+export const isSpent = (entry: SessionEntry, { maxAgeMs, maxRuns }: SessionLimits): boolean =>
+  entry.scope === 'none' && ((entry.runs ?? 0) >= maxRuns || Date.now() - entry.createdAtMs > maxAgeMs)
+
+/** What a session is opened with; its handle holds them by name. */
+export function limitsOf({ limits: { memory_mib, cpus, pids, disk_mib } }: SandboxSpec) {
+  return { memory_mib, cpus, pids, disk_mib } satisfies SlotLimits
+}
+
+/** Throws `conflict` for an execution that asks for another scope or other limits than the session has. */
+export function refuseOther({ scope, handle }: SessionEntry, spec: SandboxSpec): void {
+  const of = (name: keyof SlotLimits): number => Number(handle[name])
+  const limits = {
+    memory_mib: of('memory_mib'),
+    cpus: of('cpus'),
+    pids: of('pids'),
+    disk_mib: of('disk_mib'),
+  }
+  const problem = unlike({ scope, limits }, spec, limitsOf(spec))
+  if (problem !== null) throw new CofferdamError('conflict', problem)
+}

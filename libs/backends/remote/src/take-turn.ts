@@ -1,0 +1,183 @@
+/**
+ * One execution's turn in a session that any worker attaches to, the same for all vendors.
+ *
+ *   claim ─▶ none ─────────promised, in turn─▶ started ─┐
+ *         ├▶ at rest ───────────────▶ attached, in turn ┴▶ turn ──let go of, at rest──▶ lease given back
+ *         └▶ in a turn, too old, not to be had              └──lost, unclean, spent, fenced──▶ ended, forgotten ──▶ lease given back
+ *              └─▶ in turn, ended, forgotten, then as none
+ *
+ * What its entry names is joined only while the entry rests. So a turn that never ended, because its worker died, leaves a sandbox that
+ * nobody joins, for its program may still run; and nothing is ended before its entry says a turn, so that a holder
+ * that stood still meanwhile, and was replaced, ends nothing that is the next one's.
+ */
+import {
+  isCofferdamError,
+  newSessionId,
+  type SandboxSpec,
+  type SessionEntry,
+  type SessionLease,
+} from '@cofferdam/contract'
+import { refuseBeginning } from '@cofferdam/sandbox/warm'
+import { atRest, idleMsOf, inTurn, isSpent, isTooOld } from './session-entry.ts'
+import type { SessionKeeper } from './session-keeper.ts'
+
+/**
+ * Twice the lease of a worker that died. Below the executor's patience with an open (60 s): who waited in vain is told that the session is
+ * in use, and no other backend is asked for a second one of the name.
+ */
+const WAIT_MS = 30_000
+
+interface Begun<Held> {
+  held: Held
+  entry: SessionEntry
+  idleMs: number
+  isFresh: boolean
+}
+
+export interface KeptTurn<Held> extends Pick<Begun<Held>, 'held' | 'entry' | 'isFresh'> {
+  /** Aborts when the session must not be used any more. */
+  readonly revoked: AbortSignal
+  /** Gives the lease back, whatever fails; `isLost` when what is held cannot be used again. May be asked again when it rejected. */
+  end: (isLost: boolean) => Promise<void>
+}
+
+/**
+ * Throws `conflict` for a session of another kind or that stays held, `session_not_found` for one that may
+ * not begin it, and as the keeper's start.
+ */
+export async function takeTurn<Held>(
+  keeper: SessionKeeper<Held>,
+  spec: SandboxSpec,
+  signal: AbortSignal,
+): Promise<KeptTurn<Held>> {
+  const name = { tenantId: spec.tenantId, backend: keeper.backend, key: spec.session?.key ?? '' }
+  const lease = await keeper.registry.claim(name, spec.owner, { waitMs: WAIT_MS, signal })
+  try {
+    const bound = AbortSignal.any([signal, lease.signal])
+    const begun = (await goOn(keeper, spec, lease, bound)) ?? (await beginAnew(keeper, spec, lease, bound))
+    return turnOf(keeper, spec, lease, begun)
+  } catch (error) {
+    await lease[Symbol.asyncDispose]()
+    signal.throwIfAborted()
+    throw error
+  }
+}
+
+/** Null when there is nothing to go on with, any more. */
+async function goOn<Held>(
+  keeper: SessionKeeper<Held>,
+  spec: SandboxSpec,
+  lease: SessionLease,
+  signal: AbortSignal,
+): Promise<Begun<Held> | null> {
+  const rested = lease.entry
+  if (rested === null) return null
+  if (rested.turn === undefined && !isTooOld(rested, spec, keeper.limits)) {
+    keeper.refuse(rested, spec)
+    const idleMs = idleMsOf(spec, rested, keeper.limits)
+    let entry = rested
+    async function begins(change: Partial<SessionEntry> = {}): Promise<void> {
+      entry = { ...inTurn(entry, spec, keeper.startMs), ...change }
+      await lease.keep(entry)
+    }
+    const held = await keeper.attach({ spec, lease, entry, idleMs, signal, begins })
+    if (held !== null) return { held, entry, idleMs, isFresh: false }
+  }
+  await lease.keep(inTurn(rested, spec))
+  await keeper.end(rested)
+  await lease.forget()
+  return null
+}
+
+async function beginAnew<Held>(
+  keeper: SessionKeeper<Held>,
+  spec: SandboxSpec,
+  lease: SessionLease,
+  signal: AbortSignal,
+): Promise<Begun<Held>> {
+  refuseBeginning(spec)
+  signal.throwIfAborted()
+  const epoch = lease.nextEpoch
+  const idleMs = idleMsOf(spec, null, keeper.limits)
+  const nowMs = Date.now()
+  const blank: SessionEntry = {
+    ...(await keeper.promise({ spec, idleMs, key: lease.name.key, epoch })),
+    sessionId: newSessionId(),
+    scope: spec.session?.scope ?? 'files',
+    epoch,
+    createdAtMs: nowMs,
+    usedAtMs: nowMs,
+    idleAtMs: nowMs,
+  }
+  const entry = inTurn(blank, spec, keeper.startMs)
+  await lease.keep(entry)
+  try {
+    const { held, handle } = await keeper.start({ spec, lease, entry, idleMs, signal })
+    return { held, entry: { ...entry, handle }, idleMs, isFresh: true }
+  } catch (error) {
+    await keeper
+      .end(entry)
+      .then(() => lease.forget())
+      .catch((cause: unknown) =>
+        keeper.logger.warn(about(keeper, entry, cause), 'a session that did not start is left to the reaper'),
+      )
+    throw error
+  }
+}
+
+function turnOf<Held>(
+  keeper: SessionKeeper<Held>,
+  spec: SandboxSpec,
+  lease: SessionLease,
+  { held, entry, idleMs, isFresh }: Begun<Held>,
+): KeptTurn<Held> {
+  let ending: Promise<void> | null = null
+
+  async function end(isLost: boolean): Promise<void> {
+    try {
+      if (isLost || isSpent(entry, keeper.limits) || !(await isKept())) await discard()
+    } finally {
+      await lease[Symbol.asyncDispose]()
+    }
+  }
+  async function isKept(): Promise<boolean> {
+    try {
+      const { idleAtMs, ...change } = await keeper.rest(held, { spec, entry, idleMs })
+      const rested = atRest({ ...entry, ...change }, idleMs, keeper.limits)
+      await lease.keep({ ...rested, idleAtMs: idleAtMs ?? rested.idleAtMs }).catch(refuseUnwritten)
+      return true
+    } catch (error) {
+      keeper.logger.warn(about(keeper, entry, error), 'a session could not be kept and is ended')
+      return false
+    }
+  }
+  function refuseUnwritten(error: unknown): void {
+    // Not written for certain: no holder joins it.
+    if (isCofferdamError(error) && error.code === 'fenced') throw error
+    // Else the next holder may have: it, or the reaper, decides by what stands there.
+    keeper.logger.warn(about(keeper, entry, error), 'a session may begin anew')
+  }
+  async function discard(): Promise<void> {
+    await keeper.destroy(held)
+    // Fenced: the name is another's by now, and so is its entry.
+    await lease.forget().catch(() => undefined)
+  }
+
+  return {
+    held,
+    entry,
+    isFresh,
+    revoked: lease.signal,
+    end: (isLost) =>
+      (ending ??= end(isLost).catch((error: unknown) => {
+        ending = null
+        throw error
+      })),
+  }
+}
+
+const about = ({ backend }: { backend: string }, { sessionId }: SessionEntry, err: unknown) => ({
+  err,
+  backend,
+  session: sessionId,
+})

@@ -1,0 +1,115 @@
+/**
+ * The conformance suite: what every backend, and both doubles, must do. New semantics land here, not in one backend's
+ * tests. A backend's test file is `await exerciseBackend(name, factory, options)`.
+ */
+import type { Backend } from '@cofferdam/contract'
+import { isLongTier, needs, type PartName } from '@cofferdam/embedded/needs'
+import { afterAll, describe, expect, test } from 'vitest'
+import { createHarness, type ExerciseOptions } from './harness.ts'
+import { pythonPrograms } from './programs.ts'
+import { HOST_MARKER } from './themes/environment.ts'
+import { THEMES } from './themes/index.ts'
+
+export { fakePrograms } from './fake-programs.ts'
+export { descendants } from '../src/host-jail/process-identity.ts'
+export { hostProcesses, type ExerciseOptions } from './harness.ts'
+export { pythonPrograms, type Programs } from './programs.ts'
+export { warmPlaces } from './warm-places.ts'
+
+/** What another kernel below the same container can change; each of its sandboxes costs a second of CPU time. */
+export const KERNEL_THEMES = [
+  'lifecycle',
+  'surroundings',
+  'bounds',
+  'network',
+  'separation',
+  'usage',
+] as const
+/** What a vendor's way to our agent decides; the rest is the agent's, which other backends exercise. */
+export const VENDOR_THEMES = [
+  'lifecycle',
+  'exit',
+  'output',
+  'files',
+  'interrupt',
+  'lost',
+  'refusal',
+  'sequences',
+] as const
+/** What another jail around the same agent can change. */
+export const RUNG_THEMES = [
+  'lifecycle',
+  'environment',
+  'surroundings',
+  'bounds',
+  'network',
+  'separation',
+  'lost',
+  'usage',
+  'sequences',
+] as const
+
+// A probe that does not answer in a minute will not; the daemon of a loaded CI machine may take seconds.
+const PROBE_MS = 60_000
+
+/**
+ * Registers all themes for one backend; `await` it at the top of a test file, because the backend's capabilities decide
+ * which tests there are. Where a part of `options.needs` is missing, one test is skipped with the reason. With all of them
+ * there a backend that cannot run is a failure.
+ * `factory` is called once, and again for a second instance that stands for another worker; both are disposed.
+ */
+export async function exerciseBackend(
+  name: string,
+  factory: () => Backend | Promise<Backend>,
+  options: ExerciseOptions = {},
+): Promise<void> {
+  const needed = needs(...(options.needs ?? []))
+  if (needed.lacking !== null) {
+    needed.it(name, () => {})
+    return
+  }
+  process.env[HOST_MARKER.name] = HOST_MARKER.value
+  const backend = await factory()
+  const answer = await backend.probe(AbortSignal.timeout(PROBE_MS))
+  if (!answer.ok) {
+    await backend[Symbol.asyncDispose]()
+    const reason = `${name}: cannot run here: ${answer.why} ${answer.fix}`
+    test(name, () => expect.fail(reason))
+    return
+  }
+
+  describe(name, { timeout: options.testMs ?? 60_000 }, () => {
+    let second: Promise<Backend> | undefined
+    const other = (): Promise<Backend> => {
+      if (options.refsAreLocal === true) return Promise.resolve(backend)
+      second ??= Promise.resolve(factory())
+      return second
+    }
+    const harness = createHarness(name, backend, options, options.programs ?? pythonPrograms, other)
+    const chosen = isLongTier() ? undefined : options.shortThemes
+    for (const [title, theme] of Object.entries(THEMES))
+      if (chosen === undefined || chosen.some((name) => name === title)) describe(title, () => theme(harness))
+
+    afterAll(async () => {
+      await backend[Symbol.asyncDispose]()
+      await (await second)?.[Symbol.asyncDispose]()
+      const { warmOwner } = options
+      if (warmOwner !== undefined)
+        expect((await options.leftovers?.(warmOwner)) ?? [], 'left behind by pools and cells').toEqual([])
+    })
+  })
+}
+
+/** What `exerciseBackend` takes after the name. */
+export type Exercised = [factory: () => Backend | Promise<Backend>, options?: ExerciseOptions]
+
+/** `exerciseBackend` for a backend whose service is started by `start`: not where one of the parts is missing. */
+export async function exerciseStarted(
+  name: string,
+  parts: readonly PartName[],
+  start: () => Promise<Exercised>,
+): Promise<void> {
+  const { lacking, it } = needs(...parts)
+  if (lacking === null) await exerciseBackend(name, ...(await start()))
+  else it(name, () => {})
+}

@@ -1,0 +1,161 @@
+/**
+ * What one sandbox is to the daemon: every line of hardening in one place, pure, so that a test can read it.
+ * Facts and measurements behind the lines: local-isolation.md §3 and §7.
+ */
+import { SURROUNDINGS, type SandboxId } from '@cofferdam/contract'
+import { agentArgv } from '../guest/index.ts'
+import type Docker from 'dockerode'
+import { inodesOf } from '../disk-inodes.ts'
+import type { SlotSpec } from '../warm/index.ts'
+import { runtimeKind } from './runtime-kind.ts'
+import { seccompProfile } from './seccomp.ts'
+import { SOCKET_FOLDER, SOCKET_PATH } from './socket-channel.ts'
+
+/** Labels by which workers find their containers, and people see whose they are. */
+export const LABELS = {
+  owner: 'cofferdam.owner',
+  sandbox: 'cofferdam.sandbox',
+  language: 'cofferdam.language',
+} as const
+
+/** Where the image has the guest agent (infra/images). */
+export const AGENT_DIRECTORY = '/usr/lib/cofferdam/agent'
+
+const MiB = 1_048_576
+const UNPRIVILEGED = 65_534
+// The kernel's default period, 100 ms.
+const CFS_PERIOD_US = 100_000
+
+// The field replaces Docker's defaults, so both stand here: first moby's own, then what tells a program about the host.
+const MASKED_PATHS = [
+  '/proc/asound',
+  '/proc/acpi',
+  '/proc/kcore',
+  '/proc/keys',
+  '/proc/latency_stats',
+  '/proc/timer_list',
+  '/proc/timer_stats',
+  '/proc/sched_debug',
+  '/proc/scsi',
+  '/proc/interrupts',
+  '/sys/firmware',
+  '/proc/cmdline',
+  '/proc/config.gz',
+  '/proc/version',
+  '/proc/diskstats',
+  '/proc/pressure',
+  '/proc/partitions',
+  // Runtimes read /sys/devices/system, /sys/fs/cgroup and /sys/kernel/mm of it. `virtual` has moby's powercap in it. A list knows no
+  // patterns: further roots of PCI, which large hosts have, stay (pci0000:80, with the disks on them).
+  '/sys/block',
+  '/sys/bus',
+  '/sys/class',
+  '/sys/dev',
+  '/sys/devices/pci0000:00',
+  '/sys/devices/virtual',
+  '/sys/fs/btrfs',
+  '/sys/fs/ext4',
+  '/sys/fs/xfs',
+  '/sys/kernel/boot_params',
+  '/sys/kernel/notes',
+  '/sys/kernel/slab',
+  '/sys/kernel/vmcoreinfo',
+  '/sys/module',
+]
+const READONLY_PATHS = ['/proc/bus', '/proc/fs', '/proc/irq', '/proc/sys', '/proc/sysrq-trigger']
+
+// One filter for all sandboxes of this process; the daemon takes the text.
+const SECCOMP = `seccomp=${JSON.stringify(seccompProfile())}`
+
+/** What the backend adds to a slot's spec before its container can start. */
+export interface ContainerSpec extends SlotSpec {
+  /** The image's id, not its tag: containers of one backend never differ in their image. */
+  image: string
+  /** Null for the daemon's default. */
+  runtime: string | null
+  /** The folder with the agent's socket on the daemon's host; null for frames on stdin and stdout. */
+  socketFolder: string | null
+}
+
+/** The container's name: from it alone kill and clean-up find the container, also when no answer ever brought its id. */
+export const containerName = (slotId: SandboxId): string => `cofferdam-${slotId}`
+
+/** Options of the create call. Files count as memory, because /tmp is a tmpfs: `disk_mib` above `memory_mib` is cut to it. */
+export function containerOptions(slot: ContainerSpec): Docker.ContainerCreateOptions {
+  const { limits } = slot
+  const kind = runtimeKind(slot.runtime)
+  const memory = (limits.memory_mib + kind.memoryOverheadMib) * MiB
+  const diskMib = Math.min(limits.disk_mib, limits.memory_mib)
+  const ulimit = (Name: string, value: number): { Name: string; Soft: number; Hard: number } => ({
+    Name,
+    Soft: value,
+    Hard: value,
+  })
+  return {
+    name: containerName(slot.slotId),
+    Image: slot.image,
+    Labels: { [LABELS.owner]: slot.owner, [LABELS.sandbox]: slot.slotId, [LABELS.language]: slot.language },
+    Hostname: SURROUNDINGS.hostName,
+    // The agent is uid 0 with three capabilities; the program becomes 65534 with none (§3, two uids).
+    User: '0:0',
+    WorkingDir: '/',
+    Entrypoint: agentArgv({
+      python: 'python3',
+      guestDir: AGENT_DIRECTORY,
+      language: slot.language,
+      cgroup: kind.hasCgroup,
+      ownDisk: true,
+      rlimits: kind.rlimits(limits),
+      uid: UNPRIVILEGED,
+      gid: UNPRIVILEGED,
+      cell: slot.cell,
+      preload: slot.preload,
+      ...(slot.socketFolder === null ? {} : { socket: SOCKET_PATH }),
+    }),
+    Cmd: [],
+    Env: [],
+    AttachStdin: true,
+    AttachStdout: slot.socketFolder === null,
+    AttachStderr: true,
+    OpenStdin: true,
+    // The end of our stream is the end of the agent's input, and with it of the container.
+    StdinOnce: true,
+    Tty: false,
+    // Both: NetworkDisabled spares the prestart hook (start 296 to 127 ms below Docker 28), NetworkMode says it again.
+    NetworkDisabled: true,
+    HostConfig: {
+      NetworkMode: 'none',
+      ReadonlyRootfs: true,
+      CapDrop: ['ALL'],
+      CapAdd: ['SETUID', 'SETGID', 'KILL'],
+      Privileged: false,
+      SecurityOpt: ['no-new-privileges', SECCOMP],
+      Memory: memory,
+      MemorySwap: memory,
+      // Not NanoCpus, which the daemon refuses above the host's number of CPUs: more than there is means all there is.
+      CpuPeriod: CFS_PERIOD_US,
+      CpuQuota: Math.round(limits.cpus * CFS_PERIOD_US),
+      PidsLimit: kind.pidsLimit(limits),
+      Ulimits: [ulimit('nofile', SURROUNDINGS.openFiles), ulimit('core', 0)],
+      Tmpfs: { '/tmp': `rw,exec,nosuid,nodev,size=${diskMib}m,nr_inodes=${inodesOf(diskMib)},mode=1777` },
+      ShmSize: SURROUNDINGS.shmBytes,
+      IpcMode: 'private',
+      LogConfig: { Type: 'none', Config: {} },
+      AutoRemove: true,
+      RestartPolicy: { Name: 'no' },
+      // The agent is PID 1 and reaps; an init of Docker's in front of it would take kill(-1)'s proof away.
+      Init: false,
+      MaskedPaths: MASKED_PATHS,
+      ReadonlyPaths: READONLY_PATHS,
+      // Mounts, not Binds: the daemon refuses a folder that is not there instead of making one (a worker on another file system).
+      ...(slot.socketFolder === null
+        ? {}
+        : {
+            Mounts: [
+              { Type: 'bind', Source: slot.socketFolder, Target: SOCKET_FOLDER, ReadOnly: true },
+            ] satisfies Docker.MountConfig,
+          }),
+      ...(slot.runtime === null ? {} : { Runtime: slot.runtime }),
+    },
+  }
+}

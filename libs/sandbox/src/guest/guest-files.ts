@@ -1,0 +1,148 @@
+/** Where the agent's files are, what identifies them, and how they get into a folder that a sandbox can see. */
+import { execFile } from 'node:child_process'
+import { createHash } from 'node:crypto'
+import { readFileSync } from 'node:fs'
+import { chmod, copyFile, mkdir } from 'node:fs/promises'
+import { createRequire } from 'node:module'
+import { dirname, join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { promisify } from 'node:util'
+
+const AGENT_DIR = fileURLToPath(new URL('../../agent/', import.meta.url))
+
+const resolved = (name: string): string => createRequire(import.meta.url).resolve(name)
+
+/**
+ * What node-gate/typescript.cjs works with, each one self-contained CommonJS file: the transformer of syntax
+ * that Node's stripper refuses, the reader of tsconfig.json, and the compiler for decorators and JSX (its
+ * last line that is JavaScript itself).
+ */
+const LIBRARIES = (): GuestFile[] => [
+  { name: 'node-gate/amaro.cjs', source: join(dirname(resolved('amaro')), 'internal.js') },
+  { name: 'node-gate/get-tsconfig.cjs', source: resolved('get-tsconfig') },
+  { name: 'node-gate/node_modules/resolve-pkg-maps/index.js', source: resolved('resolve-pkg-maps') },
+  { name: COMPILER, source: resolved('typescript-compiler') },
+]
+/** 9 MB: not for sandboxes that must be sent their files, where decorators stay Node's error. */
+export const COMPILER = 'node-gate/compiler.cjs'
+
+const NAMES = [
+  'agent.py',
+  'http_pod.py',
+  'pod.py',
+  'cofferdam_agent/__init__.py',
+  'cofferdam_agent/agent.py',
+  'cofferdam_agent/backup.py',
+  'cofferdam_agent/cell.py',
+  'cofferdam_agent/channel.py',
+  'cofferdam_agent/collect.py',
+  'cofferdam_agent/door.py',
+  'cofferdam_agent/files.py',
+  'cofferdam_agent/glob.py',
+  'cofferdam_agent/jsontext.py',
+  'cofferdam_agent/kept.py',
+  'cofferdam_agent/kept_runs.py',
+  'cofferdam_agent/linux.py',
+  'cofferdam_agent/main.py',
+  'cofferdam_agent/meters.py',
+  'cofferdam_agent/options.py',
+  'cofferdam_agent/places.py',
+  'cofferdam_agent/queues.py',
+  'cofferdam_agent/reap.py',
+  'cofferdam_agent/reports.py',
+  'cofferdam_agent/root.py',
+  'cofferdam_agent/run.py',
+  'cofferdam_agent/scope.py',
+  'cofferdam_agent/spawn.py',
+  'cofferdam_agent/streams.py',
+  'cofferdam_agent/surroundings.py',
+  'cofferdam_agent/sysv.py',
+  'cofferdam_agent/tunnel.py',
+  'cofferdam_agent/uids.py',
+  'cofferdam_agent/warm.py',
+  'cofferdam_agent/workdir.py',
+  'cofferdam_agent/zygote.py',
+  'python-gate/cofferdam_ending.py',
+  'python-gate/cofferdam_forks.py',
+  'python-gate/cofferdam_given.py',
+  'python-gate/cofferdam_host.py',
+  'python-gate/cofferdam_notebook.py',
+  'python-gate/cofferdam_preload.py',
+  'python-gate/cofferdam_program.py',
+  'python-gate/cofferdam_session.py',
+  'python-gate/cofferdam_start.py',
+  'python-gate/cofferdam_value.py',
+  'python-gate/cofferdam_watchers.py',
+  'python-gate/sitecustomize.py',
+  'node-gate/gate.cjs',
+  'node-gate/imports.cjs',
+  'node-gate/session.cjs',
+  'node-gate/typescript.cjs',
+  'bash-gate/session.sh',
+  'python-lib/cofferdam.py',
+  'node-lib/cofferdam.cjs',
+  'bin/cofferdam-progress',
+] as const
+
+export interface GuestFile {
+  /** Where it must stand, relative to the guest folder. */
+  name: string
+  /** Where it is on this machine. */
+  source: string
+}
+
+/** Every file that the guest folder of a sandbox holds. */
+export function guestFiles(): GuestFile[] {
+  return [...NAMES.map((name) => ({ name, source: join(AGENT_DIR, name) })), ...LIBRARIES()]
+}
+
+/** All of them in one file, for an image that is not ours: what `unpackArgv` reads. */
+export function guestBundle(): Buffer {
+  const sent = guestFiles().filter(({ name }) => name !== COMPILER)
+  const contents = sent.map(({ name, source }) => [name, readFileSync(source).toString('base64')])
+  return Buffer.from(JSON.stringify(Object.fromEntries(contents)))
+}
+
+/**
+ * The command that unpacks `bundle` into `folder` inside, on the host of that name only, and then becomes the agent (`exec`: its
+ * channel is stdin and stdout), or leaves pod.py behind (`listen`). `args` are that program's.
+ */
+export function unpackArgv(
+  python: string,
+  where: { bundle: string; folder: string; host: string },
+  way: 'exec' | 'listen',
+  args: readonly string[],
+): string[] {
+  const code = readFileSync(join(AGENT_DIR, 'unpack.py'), 'utf8')
+  return [python, '-I', '-S', '-c', code, where.bundle, where.folder, where.host, way, ...args]
+}
+
+/** SHA-256 (hex) over names and contents: part of a pool's key, so that old slots do not serve a new worker. */
+export function guestDigest(): string {
+  const hash = createHash('sha256')
+  for (const { name, source } of guestFiles()) {
+    const bytes = readFileSync(source)
+    hash.update(`${name}\0${bytes.length}\0`).update(bytes)
+  }
+  return hash.digest('hex')
+}
+
+/**
+ * Copies the guest files into `folder` (made if needed, readable by everyone) and, with `python`, compiles them for
+ * that interpreter: without byte code the agent's start takes twice as long. Throws what the file system throws.
+ */
+export async function installGuest(folder: string, python?: string): Promise<void> {
+  await mkdir(folder, { recursive: true })
+  for (const { name, source } of guestFiles()) {
+    const target = join(folder, name)
+    await mkdir(dirname(target), { recursive: true })
+    await copyFile(source, target)
+    await chmod(dirname(target), 0o755)
+    await chmod(target, name.startsWith('bin/') ? 0o755 : 0o644)
+  }
+  await chmod(folder, 0o755)
+  if (python === undefined) return
+  // Unchecked: the folder is read-only for whoever runs it, and mount or copy may change times.
+  const args = ['-I', '-m', 'compileall', '-q', '--invalidation-mode', 'unchecked-hash', folder]
+  await promisify(execFile)(python, args, { cwd: folder })
+}

@@ -1,0 +1,88 @@
+/**
+ * The host's own proof that a cell is clean: real processes stand in for what is left, a pair of streams for
+ * the agent.
+ */
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { PassThrough } from 'node:stream'
+import { DEFAULT_LIMITS, newSandboxId, newWorkerId } from '@cofferdam/contract'
+import { createGuestSession } from '../guest/index.ts'
+import { afterAll, beforeAll, expect, it } from 'vitest'
+import { HostSlot } from './host-slot.ts'
+import { identityOf, thisPlace, type ProcessIdentity } from './process-identity.ts'
+
+const READY = {
+  protocol: 1,
+  agentPython: '3.11.2',
+  languages: {},
+  cgroup: null,
+  uidSplit: false,
+  ownsPids: true,
+  bootMs: 9,
+}
+
+/** It has two children, and stands in for an agent. */
+const agent = spawn('sh', ['-c', 'sleep 600 & sleep 600 & echo up; wait'], {
+  detached: true,
+  stdio: ['ignore', 'pipe', 'inherit'],
+})
+let identity: ProcessIdentity
+beforeAll(async () => {
+  await once(agent.stdout, 'data')
+  identity = identityOf(agent.pid ?? 0, await thisPlace()) ?? expect.fail('it has ended')
+})
+afterAll(() => process.kill(-(agent.pid ?? 0), 'SIGKILL'))
+
+/** A slot whose agent answers every clean by saying that so many processes of its own wait. */
+function slotThatSays(waiting: number): HostSlot {
+  const [readable, writable] = [new PassThrough(), new PassThrough()]
+  const say = (type: string, body: Buffer): void => {
+    const head = Buffer.alloc(5)
+    head.write(type, 'latin1')
+    head.writeUInt32LE(body.length, 1)
+    readable.write(Buffer.concat([head, body]))
+  }
+  writable.on('data', () => say('Z', Buffer.from([0, waiting])))
+  say('R', Buffer.from(JSON.stringify(READY)))
+  const { memory_mib, cpus, pids, disk_mib } = DEFAULT_LIMITS
+  return new HostSlot({
+    spec: {
+      slotId: newSandboxId(),
+      owner: newWorkerId('abcabcabcabc'),
+      language: 'none',
+      preload: [],
+      limits: { memory_mib, cpus, pids, disk_mib },
+      cell: true,
+    },
+    session: createGuestSession({ readable, writable }),
+    identity,
+    cgroup: null,
+    atRest: null,
+    folder: null,
+    disks: [],
+    lastWords: () => '',
+    end: async () => undefined,
+  })
+}
+
+const clean = async (waiting: number, keep: 'files' | 'interpreter' = 'files'): Promise<void> => {
+  const slot = slotThatSays(waiting)
+  await slot.clean(keep, AbortSignal.timeout(10_000))
+  await slot.destroy()
+}
+
+it('is clean with as many processes as its agent says to let wait', async () => {
+  await clean(2)
+})
+
+it.each([0, 1])('is not clean with two processes when its agent lets only %i wait', async (waiting) => {
+  await expect(clean(waiting)).rejects.toMatchObject({ code: 'sandbox_lost' })
+})
+
+it('believes no agent that lets more wait than an agent ever does', async () => {
+  await expect(clean(3)).rejects.toMatchObject({ code: 'protocol_violation' })
+})
+
+it('leaves the children of a kept interpreter to the agent', async () => {
+  await clean(0, 'interpreter')
+})

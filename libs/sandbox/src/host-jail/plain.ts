@@ -1,0 +1,64 @@
+/** The rung without a fence: a subprocess of the worker's user (of nobody, when that is root), bounded and cleaned up, not isolated. */
+import { spawn } from 'node:child_process'
+import type { Isolation } from '@cofferdam/contract'
+import { agentArgv } from '../guest/index.ts'
+import type { HostParts } from './prepare-host.ts'
+import { dataLimit } from './resource-limits.ts'
+import type { Rung } from './rung.ts'
+
+const MiB = 1024 * 1024
+
+/** `isolation` is `process` or `none`: the same thing, under the name that the operator's policy allowed. */
+export function createPlainRung(parts: HostParts, isolation: Isolation): Rung {
+  const noNetworkFilter = parts.filters?.noNetwork ?? null
+  return {
+    isolation,
+    ownsPids: false,
+    usesFolder: true,
+    ownDisks: [],
+    showsProc: true,
+    enforces: [],
+    network: noNetworkFilter === null ? ['public'] : ['none'],
+    features: [
+      'plain subprocess: the program can read what its user can read and see all processes',
+      'own session, environment from the request alone, the process tree is killed at the end',
+      ...(noNetworkFilter === null
+        ? []
+        : ['network none by a seccomp filter on socket(2); unix sockets stay reachable']),
+    ],
+    start({ spec, folder, hasCgroup, user }) {
+      const [command = parts.python.executable, ...args] = agentArgv({
+        python: parts.python.executable,
+        node: parts.node,
+        guestDir: parts.guestDir,
+        language: spec.language,
+        preload: spec.preload,
+        cell: spec.cell,
+        work: `${folder}/work`,
+        hold: true,
+        // Keeps the program from killing the agent, which would let its children leave the tree; kernels below 6.12 do not.
+        scope: true,
+        env: { HOME: `${folder}/tmp`, TMPDIR: `${folder}/tmp` },
+        rlimits: {
+          fsize: spec.limits.disk_mib * MiB,
+          // RLIMIT_NPROC counts every process of the user, so it says nothing here.
+          ...(hasCgroup ? {} : { data: dataLimit(spec.limits.memory_mib) }),
+        },
+        ...(noNetworkFilter === null ? {} : { seccomp: noNetworkFilter }),
+      })
+      const child = spawn(command, args, {
+        stdio: ['pipe', 'pipe', 'pipe'],
+        env: {},
+        cwd: '/',
+        detached: true,
+        ...user,
+      })
+      const agentPid =
+        child.pid === undefined
+          ? Promise.reject(new Error('the agent did not start'))
+          : Promise.resolve(child.pid)
+      agentPid.catch(() => {})
+      return { child, agentPid }
+    },
+  }
+}

@@ -1,0 +1,140 @@
+/**
+ * Starts one slot up to the point where its interpreter waits: everything that is the same for any program of its kind.
+ *
+ *   record, uid, cgroup ──start──pid──join, save──release──R──▶ slot        any failure or abort: ended, then thrown
+ *
+ * The agent holds before it starts anything until its cgroups are joined, which happens while its own interpreter loads.
+ */
+import { chownSync, mkdirSync } from 'node:fs'
+import { join } from 'node:path'
+import { CofferdamError, isCofferdamError, unlessAborted } from '@cofferdam/contract'
+import { createGuestSession, type GuestSession } from '../guest/index.ts'
+import type { SlotSpec } from '../warm/index.ts'
+import type { Cgroup, Cgroups } from './cgroups.ts'
+import type { Ends, SlotRemains } from './ends.ts'
+import { HostSlot } from './host-slot.ts'
+import { agentOf } from './process-identity.ts'
+import type { Records } from './records.ts'
+import type { DropTo, Launched, Rung } from './rung.ts'
+import type { SlotUids } from './slot-uids.ts'
+
+/** Last words of an agent or of bwrap that go into the error. */
+const STDERR_MAX = 4096
+
+export interface SlotStarter {
+  name: string
+  rung: Rung
+  records: Records
+  cgroups: Cgroups | null
+  /** A uid per slot; without, all run as `dropTo`. */
+  uids: SlotUids | null
+  dropTo: DropTo | null
+  ends: Ends
+  place: string
+  readyTimeoutMs: number
+}
+
+/** Throws `conflict` for an id in use, `sandbox_open_failed`, or the reason of `signal`; nothing is left behind then. */
+export async function startHostSlot(
+  starter: SlotStarter,
+  spec: SlotSpec,
+  signal: AbortSignal,
+): Promise<HostSlot> {
+  const { name, rung, records, cgroups, uids, ends, place } = starter
+  signal.throwIfAborted()
+  const { slotId: id, owner } = spec
+  const folder = await makeFolder(starter, spec)
+  const remains: SlotRemains = { owner, id, child: null, identity: null, uid: null }
+  let session: GuestSession | null = null
+  let makingGroup: Promise<Cgroup | null> | null = null
+  let slot: HostSlot | null = null
+  let lastWords = (): string => ''
+  try {
+    const user = uids?.take(id) ?? starter.dropTo
+    remains.uid = uids === null ? null : (user?.uid ?? null)
+    const home = join(folder, 'home')
+    if (rung.usesFolder)
+      for (const path of [home, join(home, 'tmp')]) {
+        mkdirSync(path, { mode: 0o700 })
+        if (user !== null) chownSync(path, user.uid, user.gid)
+      }
+    makingGroup = cgroups?.create(id, spec.limits, spec.cell) ?? Promise.resolve(null)
+    makingGroup.catch(() => {})
+    const launched = await rung.start({ spec, folder: home, hasCgroup: cgroups !== null, user })
+    const { child } = launched
+    remains.child = child
+    lastWords = keepLastWords(child)
+    if (child.stdin === null || child.stdout === null) throw new Error('no channel')
+    session = createGuestSession({
+      readable: child.stdout,
+      writable: child.stdin,
+      onClosed: () => slot?.closed(),
+    })
+    const pid = await unlessAborted(launched.agentPid, signal)
+    const identity = agentOf(child.pid, pid, place)
+    if (identity === null) throw new Error(`the agent ended at once, or ${pid} is none of our processes`)
+    remains.identity = identity
+    const cgroup = await makingGroup
+    const record = { ...identity, ownsPids: rung.ownsPids, cgroups: [...(cgroup?.folders ?? [])] }
+    await Promise.all([records.save(owner, id, record), cgroup?.join(pid)])
+    session.release(launched.options)
+    await session.ready(AbortSignal.any([signal, AbortSignal.timeout(starter.readyTimeoutMs)]))
+    slot = new HostSlot({
+      spec,
+      session,
+      identity,
+      cgroup,
+      atRest: cgroup?.read() ?? null,
+      folder: rung.ownDisks.length === 0 ? home : null,
+      disks: rung.ownDisks.map((path) => join('/proc', String(pid), 'root', path)),
+      lastWords,
+      end: () => ends.endSlot(remains).finally(() => cgroup?.close()),
+    })
+    // A child that dies by itself closes its pipes, and the session with them.
+    child.once('exit', () => session?.close())
+    return slot
+  } catch (error) {
+    session?.close()
+    // A group that is made after its end would stay.
+    const made = await makingGroup?.catch(() => null)
+    made?.close()
+    await ends.endSlot(remains)
+    signal.throwIfAborted()
+    if (isCofferdamError(error) && error.code !== 'sandbox_lost') throw withLastWords(error, lastWords())
+    throw new CofferdamError('sandbox_open_failed', `${name}: the sandbox did not start`, {
+      cause: error,
+      details: { said: lastWords() },
+    })
+  }
+}
+
+async function makeFolder({ name, records }: SlotStarter, { owner, slotId }: SlotSpec): Promise<string> {
+  try {
+    return await records.create(owner, slotId)
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'EEXIST')
+      throw new CofferdamError('conflict', `${slotId} exists already.`)
+    throw new CofferdamError('sandbox_open_failed', `${name}: no folder for the sandbox`, {
+      cause: error,
+    })
+  }
+}
+
+function keepLastWords(child: Launched['child']): () => string {
+  const words: Buffer[] = []
+  let size = 0
+  child.on('error', () => {})
+  child.stderr?.on('data', (chunk: Buffer) => {
+    if (size < STDERR_MAX) words.push(chunk.subarray(0, STDERR_MAX - size))
+    size += chunk.length
+  })
+  return () => Buffer.concat(words).toString('utf8')
+}
+
+function withLastWords(error: CofferdamError, said: string): CofferdamError {
+  if (said === '') return error
+  return new CofferdamError(error.code, error.message, {
+    cause: error,
+    details: { ...error.details, said },
+  })
+}

@@ -1,0 +1,15 @@
+/** Warm places of a backend: slots that wait for their one program, and cells that serve one trust domain. */
+export { warmConfigSchema, type WarmConfig } from './config.ts'
+export { createRefillGate, type RefillGate } from './refill-gate.ts'
+export { refuseBeginning, unlike } from './session-refusals.ts'
+export {
+  kindOf,
+  mayRunNode,
+  type CellSlot,
+  type Preloads,
+  type Slot,
+  type SlotSpec,
+  type SlotLimits,
+} from './slot.ts'
+export { createWarmth, type Place, type Warmth } from './warmth.ts'
+export type { WarmDeps, WarmEvent, WarmMemory } from './warm-deps.ts'

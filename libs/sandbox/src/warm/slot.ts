@@ -1,0 +1,75 @@
+/** What stands ready before any program is known: a started sandbox whose agent waits, and the key of what it fits. */
+import { languageOf } from '../guest/index.ts'
+import type { Language, Limits, SandboxId, SandboxSpec, SessionScope, WorkerId } from '@cofferdam/contract'
+
+/** Limits that are fixed when a sandbox starts. Slots of other limits never fit, so that limits always hold exactly. */
+export type SlotLimits = Pick<Limits, 'memory_mib' | 'cpus' | 'pids' | 'disk_mib'>
+
+/** Everything about a slot that is decided before it starts; the program and its environment come at bind. */
+export interface SlotKind {
+  /** The interpreter that waits; `none` for commands. */
+  language: Language | 'none'
+  /** Python modules that the waiting interpreter has imported. */
+  preload: readonly string[]
+  limits: SlotLimits
+  /** Made for several runs of one trust domain (a fork server), never for single use. */
+  cell: boolean
+}
+
+export interface SlotSpec extends SlotKind {
+  slotId: SandboxId
+  /** The worker that answers for it. */
+  owner: WorkerId
+}
+
+/** A started sandbox that nothing has run in. */
+export interface Slot {
+  readonly spec: SlotSpec
+  /** False once its channel has closed: it can only be destroyed. */
+  readonly alive: boolean
+  /** Calls `listener` once when the channel closes; at once when it has. */
+  onClosed(listener: () => void): void
+  /** Destroys it and proves it. Idempotent. */
+  destroy(): Promise<void>
+}
+
+/** A slot that can be cleaned between runs. */
+export interface CellSlot extends Slot {
+  /** Kills, wipes and proves; rejects when it cannot be proven before the signal, and the cell is then destroyed. */
+  clean(keep: SessionScope, signal: AbortSignal): Promise<void>
+}
+
+/** Modules of each preload set by its name; `none` is always there and empty. */
+export type Preloads = Readonly<Record<string, readonly string[]>>
+
+/** The kind of slot that an execution needs. A set that is only for Python leaves other languages as they are. */
+export function kindOf(spec: SandboxSpec, preloads: Preloads): SlotKind {
+  const language = languageOf(spec.program)
+  const { memory_mib, cpus, pids, disk_mib } = spec.limits
+  return {
+    language,
+    preload: language === 'python' && spec.preload !== null ? (preloads[spec.preload] ?? []) : [],
+    limits: { memory_mib, cpus, pids, disk_mib },
+    cell: spec.reuse !== 'job',
+  }
+}
+
+/** Whether it may ever start a script of Node.js: later runs of a cell may be in any language. */
+export const mayRunNode = ({ cell, language }: SlotKind): boolean =>
+  cell || language === 'javascript' || language === 'typescript'
+
+/** Slots of equal keys are interchangeable. The backend adds what is fixed for it (image digest, runtime) by being one. */
+export function keyOf({ language, preload, limits, cell }: SlotKind): string {
+  const { memory_mib, cpus, pids, disk_mib } = limits
+  return [language, preload.join('+'), memory_mib, cpus, pids, disk_mib, cell ? 'cell' : 'job'].join('/')
+}
+
+const MiB = 1024 * 1024
+/**
+ * Measured PSS of a waiting container with its shim: python 10 MiB, javascript 20, python with pandas 51, bash less
+ * (runc; gVisor adds 15, a jail of bwrap has no shim).
+ */
+export function bytesOf({ language, preload }: SlotKind): number {
+  if (preload.length > 0) return 56 * MiB
+  return (language === 'javascript' || language === 'typescript' ? 24 : 12) * MiB
+}
