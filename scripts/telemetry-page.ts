@@ -74,7 +74,7 @@ export function telemetryPage(made: string): string {
     '| --- | --- |',
     '| an error, an ending other than `ok` (also a refusal), a deadline that passed | always |',
     '| an execution or request that took or waited `COFFERDAM_TRACE_SLOW_MS` (10 s) or longer | always |',
-    '| anything else | as a share: `COFFERDAM_TRACE_SAMPLE_RATIO` (all), or a worker’s `telemetry.sample_ratio` |',
+    '| anything else | as a share: `COFFERDAM_TRACE_SAMPLE_RATIO` (all), or `telemetry.sample_ratio` |',
     '',
     'The share is chosen by trace ID, so every process keeps the same traces. A process keeps at most 128',
     'spans of one attempt and 8,192 in all. Beyond that, it sends the oldest without waiting for the ending.',
