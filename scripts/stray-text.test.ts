@@ -27,4 +27,20 @@ describe('strayText', () => {
     expect(strayText('libs/x.test.ts', "describe.skipIf(!docker)('x', () => {})")).toEqual([])
     expect(strayText('docs/x.md', at('a TO', 'DO list'))).toEqual([])
   })
+
+  it('reports lines of more than 110 columns in pages', () => {
+    const word = 'word '.repeat(22)
+    expect(strayText('docs/x.md', `fine\n${word}`)).toEqual([])
+    expect(strayText('docs/x.md', `fine\n${word}!`)).toEqual(['docs/x.md:2: longer than 110 columns'])
+    expect(strayText('libs/queue/README.md', `- ${word}`)).toHaveLength(1)
+    expect(strayText('libs/x.ts', `// ${word}`)).toEqual([])
+  })
+
+  it('accepts long tables, code blocks and bare links', () => {
+    const word = 'word '.repeat(30)
+    expect(strayText('docs/x.md', `| ${word}|`)).toEqual([])
+    expect(strayText('docs/x.md', `\`\`\`sh\n${word}\n\`\`\`\nfine`)).toEqual([])
+    expect(strayText('docs/x.md', `- https://example.com/${'x'.repeat(120)}`)).toEqual([])
+    expect(strayText('docs/x.md', `\`\`\`sh\nls\n\`\`\`\n${word}`)).toHaveLength(1)
+  })
 })

@@ -1,6 +1,11 @@
-/** Text that must not be in a tracked file: paths of one machine, hosts of one registry, work left undone. */
+/** Finds text that must not be in a tracked file: machine paths, registry hosts, unfinished work, long lines. */
+import { matchesGlob } from 'node:path'
 
-// Put together of pieces, so that this file does not report itself.
+/** Files whose lines must not be longer than COLUMNS. Source folders can be added, such as `libs/queue/**`. */
+const NARROW = ['**/*.md']
+const COLUMNS = 110
+
+// Assembled from pieces, so that this file does not report itself.
 const MACHINE_PATHS = new RegExp(['work', 'root', 'farm'].map((name) => `(?<![\\w.@}-])/${name}/`).join('|'))
 const HOSTS = new RegExp(['registry\\.npmjs', 'deb\\.debian'].map((name) => `${name}\\.org`).join('|'))
 const UNDONE = new RegExp(
@@ -8,20 +13,37 @@ const UNDONE = new RegExp(
 )
 const RESOLVED = /"resolved": "https?:\/\//
 
-/** Sentences that name file and line; none when the text is clean. Binary files and the lockfile's integrity are passed over. */
+/** Problems with file and line; none if the text is clean. Skips binary files and the lockfile's integrity. */
 export function strayText(path: string, text: string): string[] {
   if (text.includes('\0')) return []
   if (path === 'package-lock.json')
     return RESOLVED.test(text) ? [`${path}: carries registry addresses ("resolved")`] : []
-  // Programs that attack a sandbox name the paths they are after.
+  // Programs that attack a sandbox name the paths that they try to reach.
   const mayNamePaths = path.startsWith('tests/security/programs/')
   const isCode = /^(apps|libs|tests|infra|scripts|bench|examples)\//.test(path)
-  return text.split('\n').flatMap((line, index) => {
+  const lines = text.split('\n')
+  const tooLong = NARROW.some((pattern) => matchesGlob(path, pattern)) ? longLines(path, lines) : new Set()
+  return lines.flatMap((line, index) => {
     const at = `${path}:${index + 1}`
     return [
       ...(!mayNamePaths && MACHINE_PATHS.test(line) ? [`${at}: a path of one machine`] : []),
       ...(HOSTS.test(line) ? [`${at}: the host of a registry`] : []),
       ...(isCode && UNDONE.test(line) ? [`${at}: work left undone or a test switched off`] : []),
+      ...(tooLong.has(index) ? [`${at}: longer than ${COLUMNS} columns`] : []),
     ]
   })
+}
+
+/** Indexes of long lines. Markdown tables, code blocks and lines without a space cannot be wrapped. */
+function longLines(path: string, lines: string[]): Set<number> {
+  const isMarkdown = path.endsWith('.md')
+  const long = new Set<number>()
+  let inCodeBlock = false
+  for (const [index, line] of lines.entries()) {
+    const content = line.replace(/^\s*(?:[-*] |\d+\. )?/, '')
+    if (isMarkdown && content.startsWith('```')) inCodeBlock = !inCodeBlock
+    const canBeWrapped = content.includes(' ') && !(isMarkdown && (inCodeBlock || content.startsWith('|')))
+    if (canBeWrapped && line.length > COLUMNS) long.add(index)
+  }
+  return long
 }

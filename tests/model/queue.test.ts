@@ -1,4 +1,4 @@
-/** Random schedules of everything that may happen to a fleet, over the real scripts: docs/state-machines.md holds. */
+/** Random schedules of everything that may happen to a fleet, over the real scripts: docs/internals/state-machines.md holds. */
 import { isLongTier } from '@cofferdam/embedded/needs'
 import { isolatedRedis, scheduleSeed, type TestServer } from '@cofferdam/embedded/testing'
 import { connectRedis, LANES, TAG, type Lane } from '@cofferdam/queue'

@@ -531,7 +531,7 @@ export class World {
     outbox: boolean,
   ): Promise<void> {
     // Postgres that was away for its heir is taken to be away for a sleeper: else the row would be the sleeper's, and what
-    // is shown the heir's (docs/state-machines.md says so).
+    // is shown the heir's (docs/internals/state-machines.md says so).
     const isAway = this.held.some(
       (other) =>
         other !== held &&
