@@ -12,9 +12,8 @@ import type { Logger } from '@cofferdam/telemetry'
 import type { Redis } from 'ioredis'
 import type { WorkerConfig } from './config.ts'
 import { createJanitor } from './janitor.ts'
-import { keepAuditLook } from './keep-audit-look.ts'
 import { keepProvisioned } from './keep-provisioned.ts'
-import { keepRetention } from './keep-retention.ts'
+import { keepAuditLook, keepRetention } from './keep-audit.ts'
 import { createSessionReaper } from './session-reaper.ts'
 
 export interface FleetDeps {

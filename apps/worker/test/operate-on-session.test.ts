@@ -12,12 +12,12 @@ import {
 import { createFakeBackend } from '@cofferdam/backends'
 import { testRedis, type TestServer } from '@cofferdam/embedded/testing'
 import type { Taken } from '@cofferdam/queue'
+import { defaultPolicy } from '@cofferdam/store'
 import { createSessionRegistry, type Sessions } from '@cofferdam/sessions'
 import { Redis } from 'ioredis'
 import { randomUUID } from 'node:crypto'
 import { afterAll, beforeAll, expect, it } from 'vitest'
-import { operateOnSession } from '../src/operate-on-session.ts'
-import type { PolicyNow } from '../src/read-policy.ts'
+import { processExecution } from '../src/process-execution.ts'
 import type { WorkerDeps } from '../src/worker-deps.ts'
 
 let server: TestServer
@@ -83,20 +83,27 @@ async function askedToEnd(
     enqueuedAtMs: 1000,
     takenAtMs: 2000,
     nowMs: () => 3000,
+    traceparent: null,
+    lane: 'interactive',
+    interrupted: null,
+    mayHaveRun: false,
+    // No other worker of the fleet can do it either.
+    route: async () => false,
     signal,
     settle: async (record: AttemptRecord) => void settled.push(record),
   } as unknown as Taken
   const deps = {
     workerId,
     sessions: registry,
+    offers: () => [],
+    policies: { read: async () => ({ tenant: defaultPolicy('acme'), template: null }) },
     backends: new Map([[backend.name, backend]]),
     admission: { getCaps: async () => ({ tenant_daily: tenantDaily }) },
     store: { record: async () => ({ inserted: true }) },
     metrics: { ended: () => undefined },
     prices: {},
   } as unknown as WorkerDeps
-  const policy = { allowed: true, tenant: {}, environment: 'default-public', retentionDays: 30 }
-  await operateOnSession(taken, policy as Extract<PolicyNow, { allowed: true }>, deps)
+  await processExecution(taken, deps)
   const [record] = settled
   if (record === undefined) throw new Error('nothing was settled')
   return record

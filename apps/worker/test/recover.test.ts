@@ -12,7 +12,8 @@ import {
 import type { Interrupted, Taken } from '@cofferdam/queue'
 import { defaultPolicy } from '@cofferdam/store'
 import { expect, it } from 'vitest'
-import { recoverInterrupted } from '../src/recover.ts'
+import { finishWithoutRun } from '../src/process-execution.ts'
+import { recover } from '../src/recover.ts'
 import type { WorkerDeps } from '../src/worker-deps.ts'
 
 async function recovered(
@@ -66,7 +67,9 @@ async function recovered(
     startedAtMs: 2000,
     handedOver,
   } as unknown as Interrupted
-  await recoverInterrupted(taken, interrupted, deps)
+  const decision = await recover({ ...taken, interrupted }, deps)
+  if (decision === null) throw new Error('nothing was recovered')
+  await finishWithoutRun(taken, decision, deps)
   const [record] = settled
   if (record === undefined) throw new Error('nothing was settled')
   return { record, calls }

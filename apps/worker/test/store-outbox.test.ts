@@ -16,7 +16,7 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import os from 'node:os'
 import path from 'node:path'
 import { expect, it } from 'vitest'
-import { storeOutbox } from '../src/store-outbox.ts'
+import { storeOutbox } from '../src/record-attempt.ts'
 import type { WorkerDeps } from '../src/worker-deps.ts'
 
 const request = executionRequestSchema.parse({

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import { createReturnTimes } from './return-times.ts'
+import { createReturnTimes } from './requeue.ts'
 
 it('lets those that wait for room come back after a second, in order, and none later than after half a minute', () => {
   const returnAtMs = createReturnTimes()

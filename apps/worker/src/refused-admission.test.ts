@@ -1,6 +1,6 @@
 import type { CapsUse } from '@cofferdam/contract'
 import { expect, it } from 'vitest'
-import { capMessage } from './cap-message.ts'
+import { capMessage } from './refused-admission.ts'
 
 const resets_at = '2026-11-21T00:00:00.000Z'
 const caps: CapsUse = {

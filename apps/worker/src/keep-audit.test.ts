@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import { keepAuditLook } from './keep-audit-look.ts'
+import { keepAuditLook } from './keep-audit.ts'
 
 /** One look; what was kept, logged and failed. */
 async function looked(isMine: boolean, auditFaults: () => Promise<string[]>) {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { packFiles, unpackFiles } from './pack-files.ts'
+import { packFiles, unpackFiles } from './checkpoints.ts'
 
 const pack = (...files: [string, string][]): Buffer =>
   Buffer.concat(packFiles(files.map(([path, text]) => ({ path, bytes: Buffer.from(text) }))))

@@ -8,8 +8,7 @@ import {
 } from '@cofferdam/contract'
 import type { Taken } from '@cofferdam/queue'
 import { expect, it } from 'vitest'
-import type { BackendReport, Executor } from '@cofferdam/executor'
-import { createOffers, leftForAnother } from './route.ts'
+import { routedElsewhere } from './decide.ts'
 import type { WorkerDeps } from './worker-deps.ts'
 
 const COMMON = ['program=script', 'language=python', 'network=none']
@@ -40,7 +39,7 @@ async function left(
     },
   } as unknown as Taken
   const deps = { offers: () => fleet.here } as unknown as WorkerDeps
-  const isLeft = await leftForAnother(taken, { min_isolation: floor } as TenantPolicy, deps)
+  const isLeft = await routedElsewhere(taken, { min_isolation: floor } as TenantPolicy, deps)
   return [isLeft, needs.map((need) => need.includes('session='))]
 }
 
@@ -64,38 +63,4 @@ it('carries it without the session where nobody has sessions, or leaves it for w
 it('never carries an execution without the session that it asked for', async () => {
   const request = asked({ session: { key: 'r' } })
   expect(await left(request, { here: [], elsewhere: [PLAIN] })).toEqual([false, [true]])
-})
-
-it('offers what works and does not rest, as the same array until that changes', () => {
-  const capabilities = {
-    programs: [],
-    languages: [],
-    network: [],
-    sessions: [],
-    preloads: [],
-    measures: [],
-    maxMs: null,
-  } as unknown as BackendReport['capabilities']
-  const report = (name: string, ok: boolean): BackendReport => ({
-    name,
-    isolation: 'container',
-    probe: ok ? { ok, features: [] } : { ok, why: '', fix: '' },
-    capabilities,
-  })
-  const resting = new Set<string>()
-  const executor = { memory: { totalBytes: 0 }, rests: (name) => resting.has(name) } as Pick<
-    Executor,
-    'memory' | 'rests'
-  >
-  const offersOf = createOffers(executor)
-  const reports = [report('a', true), report('b', true), report('c', false)]
-  const named = () =>
-    ['a', 'b', 'c'].filter((name) => offersOf(reports).some((offer) => offer.has(`backend=${name}`)))
-  expect(named()).toEqual(['a', 'b'])
-  expect(offersOf(reports)).toBe(offersOf(reports))
-  resting.add('a')
-  expect(named()).toEqual(['b'])
-  expect(offersOf(reports)).toBe(offersOf(reports))
-  resting.clear()
-  expect(named()).toEqual(['a', 'b'])
 })

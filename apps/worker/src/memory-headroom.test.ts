@@ -2,7 +2,7 @@ import { DEFAULT_LIMITS } from '@cofferdam/contract'
 import { createExecutor, createMemoryBudget } from '@cofferdam/executor'
 import type { Taken } from '@cofferdam/queue'
 import { expect, it } from 'vitest'
-import { createMemoryRoom } from './memory-room.ts'
+import { createMemoryHeadroom } from './memory-headroom.ts'
 
 const MiB = 1_048_576
 
@@ -13,27 +13,30 @@ it('takes routines while they hold less than their share, and interactive work b
     delete: () => Promise.resolve(),
   }
   const memory = createMemoryBudget(1000 * MiB)
-  const room = createMemoryRoom(createExecutor({ backends: new Map(), order: [], blobs, memory }), 0.5)
+  const headroom = createMemoryHeadroom(
+    createExecutor({ backends: new Map(), order: [], blobs, memory }),
+    0.5,
+  )
   const ended = Promise.withResolvers<void>()
   const taken = (executionId: string, lane: Taken['lane']) =>
     ({ executionId, lane, request: { limits: { ...DEFAULT_LIMITS, memory_mib: 300 } } }) as Taken
 
-  expect(room.isFree('routine')).toBe(true)
-  expect([room.isAmple('routine'), room.isAmple('interactive')]).toEqual([true, true])
-  const first = room.carry(taken('exe_1', 'routine'), () => ended.promise)
-  expect(room.isFree('routine')).toBe(true)
+  expect(headroom.isFree('routine')).toBe(true)
+  expect([headroom.isAmple('routine'), headroom.isAmple('interactive')]).toEqual([true, true])
+  const first = headroom.reserve(taken('exe_1', 'routine'), () => ended.promise)
+  expect(headroom.isFree('routine')).toBe(true)
   // 300 of its 500 MiB, and of 1,000 in all.
-  expect([room.isAmple('routine'), room.isAmple('interactive')]).toEqual([false, true])
-  const second = room.carry(taken('exe_2', 'routine'), () => ended.promise)
-  expect(room.isFree('routine')).toBe(false)
-  expect(room.isFree('interactive')).toBe(true)
-  expect(room.isFree()).toBe(true)
-  expect(room.isAmple('interactive')).toBe(false)
+  expect([headroom.isAmple('routine'), headroom.isAmple('interactive')]).toEqual([false, true])
+  const second = headroom.reserve(taken('exe_2', 'routine'), () => ended.promise)
+  expect(headroom.isFree('routine')).toBe(false)
+  expect(headroom.isFree('interactive')).toBe(true)
+  expect(headroom.isFree()).toBe(true)
+  expect(headroom.isAmple('interactive')).toBe(false)
 
   let changes = 0
-  room.onChange(() => (changes += 1))
+  headroom.onChange(() => (changes += 1))
   ended.resolve()
   await Promise.all([first, second])
   expect(changes).toBeGreaterThan(0)
-  expect(room.isFree('routine')).toBe(true)
+  expect(headroom.isFree('routine')).toBe(true)
 })

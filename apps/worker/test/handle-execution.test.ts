@@ -3,7 +3,7 @@ import { executionRequestSchema, newExecutionId, newWorkerId, type AttemptRecord
 import type { Taken } from '@cofferdam/queue'
 import { createLogger } from '@cofferdam/telemetry'
 import { expect, it } from 'vitest'
-import { carry } from '../src/carry.ts'
+import { handleExecution } from '../src/handle-execution.ts'
 import type { WorkerDeps } from '../src/worker-deps.ts'
 
 it('neither refunds nor runs again what an earlier owner began, when its recovery fails on our side', async () => {
@@ -56,7 +56,7 @@ it('neither refunds nor runs again what an earlier owner began, when its recover
     defaultRetentionDays: 30,
   } as unknown as WorkerDeps
 
-  await carry(taken, deps)
+  await handleExecution(taken, deps)
 
   expect(calls).toEqual(['settle'])
   expect(settled.map(({ result, audit }) => [result.ending, audit.quota_charged])).toEqual([
