@@ -15,8 +15,8 @@ export const attemptKey = (taken: Taken): AttemptKey => ({
 })
 
 /**
- * When the attempt was charged, or null after a refund. Refunds exactly when the platform failed before user code
- * began. What the program or the caller did is never refunded. Call it before the audit row is written.
+ * When the attempt was charged, or null after a refund. Refunds exactly when the platform failed before user
+ * code began. What the program or the caller did is never refunded. Call it before the audit row is written.
  */
 export async function finalCharge(
   taken: Taken,
@@ -38,8 +38,8 @@ export function chargeIn({ audit }: Pick<AttemptRecord, 'audit'>): Settlement | 
 }
 
 /**
- * Makes admission's counters match an audit row when this worker has no lease of the attempt: its owner died, it failed
- * on our side, or it ended while nobody owned it. Idempotent. Throws `queue_unavailable`.
+ * Makes admission's counters match an audit row when this worker has no lease of the attempt: its owner died,
+ * it failed on our side, or it ended while nobody owned it. Idempotent. Throws `queue_unavailable`.
  */
 export async function settleCharge(
   key: AttemptKey,

@@ -1,6 +1,6 @@
 /**
- * Keeps the files that an attempt leaves to the next one: one blob per execution, and in Redis the ref of the newest. A
- * blob without such a ref is deleted with the blobs of its day.
+ * Keeps the files that an attempt leaves to the next one: one blob per execution, and in Redis the ref of the
+ * newest. A blob without such a ref is deleted with the blobs of its day.
  */
 import {
   BOUNDS,
@@ -20,7 +20,10 @@ import { z } from 'zod'
 const KEPT_MS = 4 * 24 * 3_600_000
 
 export interface Checkpoints {
-  /** Undefined when the request has none. A checkpoint that cannot be read is left out: the program then starts afresh. */
+  /**
+   * Undefined when the request has none. A checkpoint that cannot be read is left out: the program then
+   * starts afresh.
+   */
   open(taken: Taken, tenant: Pick<TenantPolicy, 'encrypt_outputs'>): Promise<Checkpoint | undefined>
   /** After the last attempt. Never rejects. */
   forget(executionId: ExecutionId): Promise<void>
@@ -100,8 +103,8 @@ const indexSchema = z
   .max(BOUNDS.checkpointFiles)
 
 /**
- * The parts of a blob that holds several files: u32 length of a JSON index, the index, then the bytes of each file in
- * its order.
+ * The parts of a blob that holds several files: u32 length of a JSON index, the index, then the bytes of each
+ * file in its order.
  */
 export function packFiles(files: readonly ProgramFile[]): Uint8Array[] {
   const index = Buffer.from(JSON.stringify(files.map(({ path, bytes }) => ({ path, size: bytes.length }))))

@@ -1,4 +1,4 @@
-/** Which executions a worker leaves for others, by what it offers and what the rest of the fleet offers. */
+/** Which executions a worker routes to others, by what it offers and what the rest of the fleet offers. */
 import {
   executionRequestSchema,
   withRunSession,
@@ -24,8 +24,8 @@ const asked = (more: Partial<ExecutionRequestInput> = {}): ExecutionRequest =>
     ...more,
   })
 
-/** Whether it was left, and every need that another worker was looked for with. */
-async function left(
+/** Whether the execution was routed, and for each search for another worker, whether it was for one with sessions. */
+async function routed(
   request: ExecutionRequest,
   fleet: { here: readonly Set<string>[]; elsewhere: readonly Set<string>[] },
   floor: TenantPolicy['min_isolation'] = 'none',
@@ -39,28 +39,28 @@ async function left(
     },
   } as unknown as Taken
   const deps = { offers: () => fleet.here } as unknown as WorkerDeps
-  const isLeft = await routedElsewhere(taken, { min_isolation: floor } as TenantPolicy, deps)
-  return [isLeft, needs.map((need) => need.includes('session='))]
+  const isRouted = await routedElsewhere(taken, { min_isolation: floor } as TenantPolicy, deps)
+  return [isRouted, needs.map((need) => need.includes('session='))]
 }
 
-it('leaves an execution in the session of its run for a worker with sessions, while there is one', async () => {
+it('routes an execution in the session of its run to a worker with sessions, if there is one', async () => {
   const request = withRunSession(asked())
-  expect(await left(request, { here: [SESSIONS], elsewhere: [] })).toEqual([false, []])
-  expect(await left(request, { here: [PLAIN], elsewhere: [SESSIONS] })).toEqual([true, [true]])
+  expect(await routed(request, { here: [SESSIONS], elsewhere: [] })).toEqual([false, []])
+  expect(await routed(request, { here: [PLAIN], elsewhere: [SESSIONS] })).toEqual([true, [true]])
 })
 
-it('carries it without the session where nobody has sessions, or leaves it for who can do that', async () => {
+it('runs it without the session when no worker has sessions, here or on a worker that can', async () => {
   const request = withRunSession(asked())
-  expect(await left(request, { here: [PLAIN], elsewhere: [] })).toEqual([false, [true]])
-  expect(await left(request, { here: [], elsewhere: [PLAIN] })).toEqual([true, [true, false]])
+  expect(await routed(request, { here: [PLAIN], elsewhere: [] })).toEqual([false, [true]])
+  expect(await routed(request, { here: [], elsewhere: [PLAIN] })).toEqual([true, [true, false]])
   // The tenant's policy rules out the only backend that has sessions.
   const strong = new Set([...COMMON, 'backend=vendor', 'isolation=jail', 'isolation=microvm'])
   const fleet = { here: [strong], elsewhere: [SESSIONS] }
-  expect(await left(request, fleet, 'microvm')).toEqual([false, [true]])
-  expect(await left(request, { here: [], elsewhere: [] })).toEqual([false, [true, false]])
+  expect(await routed(request, fleet, 'microvm')).toEqual([false, [true]])
+  expect(await routed(request, { here: [], elsewhere: [] })).toEqual([false, [true, false]])
 })
 
-it('never carries an execution without the session that it asked for', async () => {
+it('never runs an execution without the session that it asked for', async () => {
   const request = asked({ session: { key: 'r' } })
-  expect(await left(request, { here: [], elsewhere: [PLAIN] })).toEqual([false, [true]])
+  expect(await routed(request, { here: [], elsewhere: [PLAIN] })).toEqual([false, [true]])
 })

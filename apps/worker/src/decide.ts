@@ -90,9 +90,9 @@ async function afterPolicyRefusal(taken: Taken, refusal: PolicyRefusal, deps: Wo
 }
 
 /**
- * Requeues the execution for a worker that can run it. False when this worker can, or when nobody else can: then it
- * goes on here and is refused with the reason. The scheduler routes by the request alone, so an execution lands
- * on the wrong worker when the tenant's policy asks for a stronger isolation.
+ * Requeues the execution for a worker that can run it. False when this worker can, or when nobody else can:
+ * then it goes on here and is refused with the reason. The scheduler routes by the request alone, so an
+ * execution lands on the wrong worker when the tenant's policy asks for a stronger isolation.
  */
 export async function routedElsewhere(
   taken: Taken,

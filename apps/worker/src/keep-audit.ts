@@ -22,7 +22,9 @@ export const keepRetention = ({
     { everyMs: EVERY_MS, onError },
   )
 
-/** Looks for faults in the audit tables, in one worker of the fleet. The log and a metric tell what was found. */
+/**
+ * Looks for faults in the audit tables, in one worker of the fleet. The log and a metric tell what was found.
+ */
 export const keepAuditLook = (deps: {
   retention: Pick<Retention, 'auditFaults'>
   /** Whether this worker looks in this round. */

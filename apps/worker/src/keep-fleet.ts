@@ -1,7 +1,7 @@
 /**
- * What a worker does for its fleet beside executions. Any worker may do any of it, again and again: what dead workers left is
- * destroyed, idle sessions are ended, old partitions dropped, interpreters provisioned; routines that are due are put into
- * the queue, and results posted to whoever asked for that.
+ * The background work that a worker does for its fleet: it destroys what dead workers left, ends idle
+ * sessions, drops old partitions, provisions interpreters, enqueues routines that are due, and posts results
+ * to callback URLs. Every worker does all of it, so each part can run in several workers at once.
  */
 import { createJudgedDial } from '@cofferdam/egress'
 import type { Backend, SessionRegistry, WorkerId } from '@cofferdam/contract'
@@ -29,7 +29,7 @@ export interface FleetDeps {
   onError(this: void, error: unknown): void
 }
 
-/** Begins with all of it; disposing waits for what is under way. */
+/** Starts all of it. Disposing waits for the work under way. */
 export function keepFleet(deps: FleetDeps): AsyncDisposable {
   const { config, workerId, backends, sessions, store, producer, redis, logger, onError } = deps
   const kept = new AsyncDisposableStack()

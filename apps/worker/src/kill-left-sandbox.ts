@@ -1,13 +1,14 @@
 /**
- * Kills the sandbox of an execution whose owner died, through its ref. A session's sandbox may serve another execution by
- * now, whose program must survive, and the state that earlier ones left in it must stay. So the session's entry decides:
+ * Kills the sandbox of an execution whose owner died, through its ref. A session's sandbox may serve another
+ * execution by now, whose program must survive, and the state that earlier ones left in it must stay. So the
+ * session's entry decides:
  *
- *   the sandbox belongs to no session, or only one worker reaches it → killed
- *   the session is idle: the turn ended, only its outcome is missing → left
- *   another execution has the turn                                   → left
- *   another worker holds the session                                 → left: it finds the unfinished turn and ends it
- *   in its turn, held by the dead owner                              → killed
- *   in its turn, held by nobody                                      → claimed, so that nobody attaches, and killed
+ *   it belongs to no session, or only one worker reaches it → killed
+ *   the session is idle: only the outcome of the turn is missing → left
+ *   another execution has the turn → left
+ *   another worker holds the session → left, because that worker finds the unfinished turn and ends it
+ *   the dead owner holds the session, in this execution's turn → killed
+ *   nobody holds the session, in this execution's turn → claimed, so that nobody attaches, and killed
  */
 import { isCofferdamError, type Backend, type SandboxRef, type SessionInfo } from '@cofferdam/contract'
 import type { Interrupted, Taken } from '@cofferdam/queue'

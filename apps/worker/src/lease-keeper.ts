@@ -1,6 +1,7 @@
 /**
- * Keeps the concurrency leases of this worker's running executions alive. One round renews all of them at a third of
- * the lease time, so that two rounds can fail before a lease expires. The leases of a dead worker expire.
+ * Keeps the concurrency leases of this worker's running executions alive. One round renews all of them at a
+ * third of the lease time, so that two rounds can fail before a lease expires. The leases of a dead worker
+ * expire.
  */
 import type { Admission, Lease, Settlement } from '@cofferdam/admission'
 import { repeat } from './periodic.ts'
@@ -15,7 +16,10 @@ export interface HeldLease extends AsyncDisposable {
   settle(charge: Settlement | null): void
 }
 
-/** Creates the keeper. `onLost` hears of leases that expired before their renewal, because the worker stood still. */
+/**
+ * Creates the keeper. `onLost` hears of leases that expired before their renewal, because the worker stood
+ * still.
+ */
 export function createLeaseKeeper(deps: {
   admission: Admission
   leaseMs: number

@@ -6,7 +6,7 @@ import { createMemoryHeadroom } from './memory-headroom.ts'
 
 const MiB = 1_048_576
 
-it('takes routines while they hold less than their share, and interactive work beside them', async () => {
+it('admits routines up to their share, and interactive work beyond it', async () => {
   const blobs = {
     create: () => Promise.reject(new Error('nothing is stored here')),
     read: () => Promise.resolve(null),

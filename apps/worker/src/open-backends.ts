@@ -1,6 +1,6 @@
 /**
- * Opens what a worker runs programs with: its backends with their warm slots and sessions, the memory that they share,
- * their way to the network, and the executor over all of these.
+ * Opens what a worker runs programs with: its backends with their warm slots and sessions, the memory that
+ * they share, their way to the network, and the executor over all of these.
  */
 import { availableParallelism } from 'node:os'
 import { createRateGate } from '@cofferdam/admission'

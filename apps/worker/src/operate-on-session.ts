@@ -1,7 +1,7 @@
 /**
- * Runs a program of type `files`: what `/v1/sessions` does with a session. It goes through the queue like an execution, so
- * that it gets the session's turn, its worker, an audit row and one ending. No user code runs, so it is not charged and
- * has no point of no return: when its worker dies, another worker does it again.
+ * Runs a program of type `files`: what `/v1/sessions` does with a session. It goes through the queue like an
+ * execution, so that it gets the session's turn, its worker, an audit row and one ending. No user code runs,
+ * so it is not charged and has no point of no return: when its worker dies, another worker does it again.
  *
  *   end of a session that any worker can attach to → claimed, ended at its backend, forgotten
  *   anything else                                  → a turn in the session's sandbox (executor)
@@ -53,7 +53,10 @@ async function takeTurn(taken: Taken, { tenant }: PolicyInForce, deps: WorkerDep
   }
 }
 
-/** Ends a session that any worker can attach to, without opening it. Null when the program asks for something else. */
+/**
+ * Ends a session that any worker can attach to, without opening it. Null when the program asks for something
+ * else.
+ */
 async function endAnywhere(taken: Taken, deps: WorkerDeps): Promise<Outcome | null> {
   const { program, session, tenant_id: tenantId } = taken.request
   if (program.type !== 'files' || program.op !== 'end' || session === undefined) return null

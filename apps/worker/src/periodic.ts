@@ -1,8 +1,8 @@
 /** Background work of a worker that is repeated until the worker closes. */
 
 /**
- * Calls `round` every `everyMs`, and at once unless `atStart` is false. Rounds can overlap when one takes longer than
- * `everyMs`. Disposing waits for the last round. `onError` gets what a round throws.
+ * Calls `round` every `everyMs`, and at once unless `atStart` is false. Rounds can overlap when one takes
+ * longer than `everyMs`. Disposing waits for the last round. `onError` gets what a round throws.
  */
 export function repeat(
   round: () => Promise<void>,

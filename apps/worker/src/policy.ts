@@ -28,7 +28,9 @@ export interface PolicyRefusal {
   retentionDays: number
 }
 
-/** Reads tenant and template, and decides. Refuses when neither Postgres nor a copy of the policy can be read. */
+/**
+ * Reads tenant and template, and decides. Refuses when neither Postgres nor a copy of the policy can be read.
+ */
 export async function readPolicy(taken: Taken, deps: WorkerDeps): Promise<PolicyInForce | PolicyRefusal> {
   const { request } = taken
   try {

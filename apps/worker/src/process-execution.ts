@@ -1,13 +1,13 @@
 /**
  * The main path: carries one claimed execution to its ending.
  *
- *   claim → decide (policy, routing, admission) → run → record (audit row) → complete (result visible, slot free)
+ *   decide (policy, routing, admission) → run → record (audit row) → complete (result visible, slot free)
  *
- * An earlier owner may have left the execution, so recovery comes first. An execution that does not run here is
- * ended without a run, requeued, or routed to another worker.
+ * An earlier owner may have left the execution, so recovery comes first. An execution that does not run here
+ * is ended without a run, requeued, or routed to another worker.
  *
- * Relies on three things: `taken.begin()` is the point of no return, `store.record()` is idempotent per attempt, and
- * `taken.settle()` is fenced. If one of them is wrong, an execution can end twice or not at all.
+ * Relies on three things: `taken.begin()` is the point of no return, `store.record()` is idempotent per
+ * attempt, and `taken.settle()` is fenced. If one of them is wrong, an execution can end twice or not at all.
  */
 import type { Taken } from '@cofferdam/queue'
 import { attemptKey, chargeIn, finalCharge, settleCharge } from './attempt-charge.ts'
@@ -20,7 +20,10 @@ import { inExecutionSpan } from './spans.ts'
 import { startAttempt } from './start-attempt.ts'
 import type { WorkerDeps } from './worker-deps.ts'
 
-/** Resolves when the execution has ended or gone back to the queue. Throws `fenced` when another worker owns it. */
+/**
+ * Resolves when the execution has ended or gone back to the queue. Throws `fenced` when another worker owns
+ * it.
+ */
 export async function processExecution(taken: Taken, deps: WorkerDeps): Promise<void> {
   await inExecutionSpan(taken, deps.workerId, async () => {
     const decision = (await recover(taken, deps)) ?? (await decide(taken, deps))

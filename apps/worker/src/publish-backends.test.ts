@@ -2,7 +2,7 @@ import type { BackendReport, Executor } from '@cofferdam/executor'
 import { expect, it } from 'vitest'
 import { createOffers } from './publish-backends.ts'
 
-it('offers what works and does not rest, as the same array until that changes', () => {
+it('offers working backends with a closed circuit breaker, as the same array until that changes', () => {
   const capabilities = {
     programs: [],
     languages: [],

@@ -1,6 +1,7 @@
 /**
- * Tells the fleet which backends work on this worker: one field of `{cofferdam}:backends`, renewed while the worker
- * lives. `GET /v1/backends` and `cofferdam doctor` read it and ignore fields older than STALE_AFTER_MS.
+ * Tells the fleet which backends work on this worker: one field of `{cofferdam}:backends`, renewed while the
+ * worker lives. `GET /v1/backends` and `cofferdam doctor` read it and ignore fields older than
+ * STALE_AFTER_MS.
  */
 import { offerOf, type Offer, type WorkerId } from '@cofferdam/contract'
 import type { BackendReport, Executor } from '@cofferdam/executor'
@@ -54,8 +55,9 @@ async function forgetStale(redis: Redis): Promise<void> {
 }
 
 /**
- * Turns reports into offers: one for each backend whose last probe succeeded and whose circuit breaker is closed. Returns
- * the same array until that changes. A worker with a broken backend is then not given what other workers can run.
+ * Turns reports into offers: one for each backend whose last probe succeeded and whose circuit breaker is
+ * closed. Returns the same array until that changes. A worker with a broken backend is then not given what
+ * other workers can run.
  */
 export function createOffers({
   memory,

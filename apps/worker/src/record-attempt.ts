@@ -1,6 +1,7 @@
 /**
- * Records and completes attempts: the audit row first, then the visible result. While Postgres is away the record goes
- * to the Redis outbox in the same script that completes the execution, so that neither can exist without the other.
+ * Records and completes attempts: the audit row first, then the visible result. While Postgres is away the
+ * record goes to the Redis outbox in the same script that completes the execution, so that neither can exist
+ * without the other.
  */
 import {
   composeAttempt,
@@ -87,8 +88,8 @@ async function writeRow(taken: Taken, composed: AttemptRecord, deps: WorkerDeps)
 }
 
 /**
- * Makes the result visible and frees the slot, or schedules the next attempt when the caller opted into retries. Throws
- * `fenced` when another worker owns the execution now.
+ * Makes the result visible and frees the slot, or schedules the next attempt when the caller opted into
+ * retries. Throws `fenced` when another worker owns the execution now.
  */
 export async function completeAttempt(
   taken: Taken,
@@ -112,8 +113,9 @@ function wantsRetry({ request: { retry } }: Taken, { result }: AttemptRecord): b
 }
 
 /**
- * Writes the audit rows that waited in the Redis outbox: attempts that ended while Postgres was away, and executions
- * that processes without access to tenant policy cancelled in the queue. Idempotent. Throws while Postgres is away.
+ * Writes the audit rows that waited in the Redis outbox: attempts that ended while Postgres was away, and
+ * executions that processes without access to tenant policy cancelled in the queue. Idempotent. Throws while
+ * Postgres is away.
  */
 export async function storeOutbox(records: readonly AttemptRecord[], deps: WorkerDeps): Promise<void> {
   await Promise.all(

@@ -2,8 +2,8 @@
  * Decides on an execution that an earlier owner left. An attempt that began is never run again on its own.
  *
  *   its audit row exists → the owner died between recording and completing: the recorded result is published
- *   it was interrupted   → its sandbox is killed and it ends as worker_lost, with the output that was streamed. It is
- *                          charged only when its owner reported that it had handed the program over
+ *   it was interrupted   → its sandbox is killed and it ends as worker_lost, with the output that was streamed.
+ *                          It is charged only when its owner reported that it had handed the program over
  *   anything else        → null: the execution is processed as if nobody had claimed it before
  */
 import {
@@ -23,13 +23,16 @@ import { effectiveTenant } from './policy.ts'
 import type { WorkerDeps } from './worker-deps.ts'
 
 const HANDED_OVER =
-  'The worker died after it had handed the program over to its sandbox. How far the program came is not known; ' +
-  'it was not run again.'
+  'The worker died after it had handed the program over to its sandbox. ' +
+  'How far the program came is not known; it was not run again.'
 const NOT_HANDED_OVER =
-  'The worker died while it handed the program over to its sandbox, and nothing shows that the program ran. ' +
-  'It was not run again, because it may have, and it is not charged.'
+  'The worker died while it handed the program over to its sandbox, ' +
+  'and nothing shows that the program ran. It was not run again, because it may have, and it is not charged.'
 
-/** Pause between two lookups of an audit row while Postgres is away: without it nobody knows how the attempt ended. */
+/**
+ * Pause between two lookups of an audit row while Postgres is away: without it nobody knows how the attempt
+ * ended.
+ */
 const STORE_POLL_MS = 1000
 
 export async function recover(taken: Taken, deps: WorkerDeps): Promise<NoRun | null> {

@@ -1,4 +1,7 @@
-/** What becomes of an execution that admission refused: it waits for room in the cap, or ends as `cap_exceeded`. */
+/**
+ * What becomes of an execution that admission refused: it waits for room in the cap, or ends as
+ * `cap_exceeded`.
+ */
 import type { Refused } from '@cofferdam/admission'
 import { largestCharge, MICRO, outcomeWithoutRun, type CapDimension, type CapsUse } from '@cofferdam/contract'
 import type { Taken } from '@cofferdam/queue'
@@ -9,7 +12,9 @@ import type { WorkerDeps } from './worker-deps.ts'
 
 /** Longest wait for a free lease. The lease in the way usually ends before. */
 const CONCURRENCY_RETRY_MS = 1000
-/** Running attempts return what they reserved as they end. Short enough for programs of a tenth of a second. */
+/**
+ * Running attempts return what they reserved as they end. Short enough for programs of a tenth of a second.
+ */
 const RESERVED_RETRY_MS = 100
 
 export async function afterRefusal(
@@ -80,14 +85,14 @@ export function capMessage(dimension: CapDimension, caps: CapsUse | null, resets
     use === undefined ? 0 : Math.max(0, Math.round((use.limit - use.used) * 1000) / 1000)
   if (dimension === 'tenant_daily_cpu')
     return (
-      `The execution may use more CPU time than the ${left(caps?.tenant_daily_cpu)} s that are left of the ` +
-      `tenant_daily_cpu cap, which resets at ${resetsAt}; a shorter hard_timeout_ms, fewer cpus or cpu_time_ms ` +
-      'make it smaller.'
+      `The execution may use more CPU time than the ${left(caps?.tenant_daily_cpu)} s that are left ` +
+      `of the tenant_daily_cpu cap, which resets at ${resetsAt}; ` +
+      'a shorter hard_timeout_ms, fewer cpus or cpu_time_ms make it smaller.'
     )
   if (dimension === 'tenant_daily_cost')
     return (
-      `The execution may cost more than the ${left(caps?.tenant_daily_cost) / MICRO} units that are left of the ` +
-      `tenant_daily_cost cap, which resets at ${resetsAt}; smaller limits make it cheaper.`
+      `The execution may cost more than the ${left(caps?.tenant_daily_cost) / MICRO} units that are left ` +
+      `of the tenant_daily_cost cap, which resets at ${resetsAt}; smaller limits make it cheaper.`
     )
   return `The ${dimension} cap is reached; it resets at ${resetsAt}.`
 }

@@ -28,7 +28,10 @@ export const withJitter = (atMs: number): number => atMs + Math.random() * JITTE
 /** Between two tries of a check that needs a store which does not answer. */
 const CHECK_RETRY_MS = 1000
 
-/** How to wait for a store that a check of policy or caps needs; null when the execution has waited long enough. */
+/**
+ * How to wait for a store that a check of policy or caps needs; null when the execution has waited long
+ * enough.
+ */
 export async function requeueUnchecked(
   { executionId, request, nowMs }: Pick<Taken, 'executionId' | 'request' | 'nowMs'>,
   check: 'policy' | 'caps',
@@ -45,15 +48,18 @@ export async function requeueUnchecked(
  */
 const CHECK_GRACE_MS = 60_000
 
-/** True while the grace period of the execution lasts, which starts with the first call. `nowMs` is Redis' clock. */
+/**
+ * True while the grace period of the execution lasts, which starts with the first call. `nowMs` is Redis'
+ * clock.
+ */
 export type MayRetryCheck = (
   execution: { tenantId: string; executionId: ExecutionId },
   nowMs: number,
 ) => Promise<boolean>
 
 /**
- * Keeps the start of each grace period in Redis, because another worker may claim the execution next. `redis` is a
- * connection that waits while Redis is away.
+ * Keeps the start of each grace period in Redis, because another worker may claim the execution next. `redis`
+ * is a connection that waits while Redis is away.
  */
 export function createCheckGrace(redis: Redis): MayRetryCheck {
   return async ({ tenantId, executionId }, nowMs) => {
@@ -71,9 +77,9 @@ const RETURN_GAP_MS = 50
 const LAST_RETURN_MS = 30_000
 
 /**
- * Tells the time at which the next execution that waits for a full backend comes back (Redis' clock, like `nowMs`). They
- * come back one after the other, so that they keep their order. Those that come while the backend is full are
- * requeued again without asking it.
+ * Tells the time at which the next execution that waits for a full backend comes back (Redis' clock, like
+ * `nowMs`). They come back one after the other, so that they keep their order. Those that come while the
+ * backend is full are requeued again without asking it.
  */
 export function createReturnTimes(): (nowMs: number) => number {
   let lastMs = 0

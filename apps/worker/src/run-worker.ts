@@ -1,6 +1,6 @@
 /**
- * Connects a worker to its Redis, Postgres, backends and telemetry, and starts to claim executions. Closing it goes the
- * opposite way: stop claiming, let executions run, end the rest, disconnect.
+ * Connects a worker to its Redis, Postgres, backends and telemetry, and starts to claim executions. Closing
+ * it goes the opposite way: stop claiming, let executions run, end the rest, disconnect.
  */
 import { randomBytes } from 'node:crypto'
 import { join } from 'node:path'
@@ -40,7 +40,9 @@ export interface RunningWorker {
 export interface WorkerOptions {
   /** Shared by several apps in one process. Without it the worker starts its own. */
   telemetry?: Telemetry
-  /** Wraps the processing of each execution. For tests whose worker stops at a chosen point (tests/faults). */
+  /**
+   * Wraps the processing of each execution. For tests whose worker stops at a chosen point (tests/faults).
+   */
   around?: (handle: typeof handleExecution) => typeof handleExecution
 }
 
@@ -158,9 +160,9 @@ export async function runWorker(config: WorkerConfig, options: WorkerOptions = {
 }
 
 /**
- * Opens the three connections of a worker; `owned` closes them. `redis` waits for a Redis that restarts, so that a short
- * outage refuses no running execution. `control` fails fast: background work is repeated anyway, and must not delay the
- * end of a worker.
+ * Opens the three connections of a worker; `owned` closes them. `redis` waits for a Redis that restarts, so
+ * that a short outage refuses no running execution. `control` fails fast: background work is repeated anyway,
+ * and must not delay the end of a worker.
  */
 function openConnections(redisUrl: string, owned: AsyncDisposableStack) {
   const connect = (role: 'worker' | 'producer' | 'subscriber'): Redis =>
@@ -170,7 +172,10 @@ function openConnections(redisUrl: string, owned: AsyncDisposableStack) {
 
 const FLEET_KEY = '{cofferdam}:fleet'
 
-/** The random ID of the fleet, 12 hex digits, one per Redis; its first worker makes it up. It is part of worker IDs. */
+/**
+ * The random ID of the fleet, 12 hex digits, one per Redis; its first worker makes it up. It is part of
+ * worker IDs.
+ */
 async function readFleetId(redis: Redis): Promise<string> {
   await redis.set(FLEET_KEY, randomBytes(6).toString('hex'), 'NX')
   const id = await redis.get(FLEET_KEY)

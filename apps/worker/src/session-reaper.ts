@@ -1,11 +1,13 @@
 /**
- * Ends sessions that any worker can attach to, once nobody used them for their idle time or their vendor's time is over.
+ * Ends sessions that any worker can attach to, once nobody used them for their idle time or their vendor's
+ * time is over.
  *
- *   every tick, per backend: overdue? → claim without waiting → held by somebody: it is in use, next time
- *                                                             → still overdue: its backend ends it, then it is forgotten
+ *   every tick, per backend: overdue? → claim without waiting
+ *     held by somebody → it is in use, next time
+ *     still overdue    → its backend ends it, then it is forgotten
  *
- * Any number of workers do this at once, because the claim decides. A session that cannot be ended now stays overdue and
- * is tried again after growing pauses (`overdue` in the contract).
+ * Any number of workers do this at once, because the claim decides. A session that cannot be ended now stays
+ * overdue and is tried again after growing pauses (`overdue` in the contract).
  */
 import {
   isCofferdamError,
@@ -23,8 +25,8 @@ const AT_ONCE = 8
 const END_MS = 30_000
 
 /**
- * Ends a claimed session at its backend, then forgets it. Throws when it may not have ended: then it stays listed, and
- * becomes overdue.
+ * Ends a claimed session at its backend, then forgets it. Throws when it may not have ended: then it stays
+ * listed, and becomes overdue.
  */
 export async function endSession(backend: Backend, lease: SessionLease, signal: AbortSignal): Promise<void> {
   if (lease.entry === null) return
@@ -36,11 +38,16 @@ export async function endSession(backend: Backend, lease: SessionLease, signal: 
 }
 
 export interface SessionReaper extends AsyncDisposable {
-  /** Runs one round over all backends, or joins the one under way. Resolves with the number of ended sessions. */
+  /**
+   * Runs one round over all backends, or joins the one under way. Resolves with the number of ended sessions.
+   */
   round(): Promise<number>
 }
 
-/** Starts a round every `tickMs`. Disposing stops a round under way; the rest stays overdue for another worker. */
+/**
+ * Starts a round every `tickMs`. Disposing stops a round under way; the rest stays overdue for another
+ * worker.
+ */
 export function createSessionReaper(deps: {
   backends: ReadonlyMap<string, Backend>
   sessions: SessionRegistry

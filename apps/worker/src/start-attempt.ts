@@ -1,4 +1,6 @@
-/** Hands an admitted attempt to the executor and connects it with the queue, checkpoints and the workspace. */
+/**
+ * Hands an admitted attempt to the executor and connects it with the queue, checkpoints and the workspace.
+ */
 import type { Admitted } from '@cofferdam/admission'
 import { StopReason, type Outcome, type TenantPolicy } from '@cofferdam/contract'
 import type { Attempt } from '@cofferdam/executor'
@@ -9,7 +11,10 @@ import type { WorkerDeps } from './worker-deps.ts'
 /** How an attempt went: it ended, or it goes back to the queue because nothing of the user has run. */
 export type AttemptResult = { next: 'end'; outcome: Outcome } | Back
 
-/** Dispose it when the result is stored: the sandbox is destroyed after that, and disposing waits until it is gone. */
+/**
+ * Dispose it when the result is stored: the sandbox is destroyed after that, and disposing waits until it is
+ * gone.
+ */
 export interface StartedAttempt extends AsyncDisposable {
   /** Rejects with `fenced` when another worker owns the attempt. */
   readonly result: Promise<AttemptResult>
@@ -65,7 +70,9 @@ function requeuedWhenFull(taken: Taken, outcome: Outcome, deps: WorkerDeps): Att
   return { next: 'requeue', back: { waits: 'alone', untilMs: deps.returnAtMs(taken.nowMs()), why } }
 }
 
-/** The executor rejects with StopReason `drain` when the worker drains before anything of the user has run. */
+/**
+ * The executor rejects with StopReason `drain` when the worker drains before anything of the user has run.
+ */
 export function requeuedWhenDrained(error: unknown): Back {
   if (!(error instanceof StopReason) || error.stopCause !== 'drain') throw error
   return { next: 'requeue', back: { waits: 'not' } }

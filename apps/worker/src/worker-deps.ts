@@ -1,4 +1,6 @@
-/** What processing an execution needs: policy, caps, leases, the executor, and state that outlives an attempt. */
+/**
+ * What processing an execution needs: policy, caps, leases, the executor, and state that outlives an attempt.
+ */
 import {
   createAdmission,
   createCapsWriter,

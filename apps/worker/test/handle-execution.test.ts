@@ -1,4 +1,4 @@
-/** A fault of ours while an interrupted execution is recovered. The parts around it are plain objects that fail on demand. */
+/** An interrupted execution whose recovery fails on our side. */
 import { executionRequestSchema, newExecutionId, newWorkerId, type AttemptRecord } from '@cofferdam/contract'
 import type { Taken } from '@cofferdam/queue'
 import { createLogger } from '@cofferdam/telemetry'
@@ -6,7 +6,7 @@ import { expect, it } from 'vitest'
 import { handleExecution } from '../src/handle-execution.ts'
 import type { WorkerDeps } from '../src/worker-deps.ts'
 
-it('neither refunds nor runs again what an earlier owner began, when its recovery fails on our side', async () => {
+it('neither refunds nor reruns what an earlier owner began when its recovery fails', async () => {
   const executionId = newExecutionId()
   const calls: string[] = []
   const settled: AttemptRecord[] = []

@@ -69,7 +69,7 @@ it('destroys what dead workers of its own fleet left, and nothing else', async (
   expect((await backend.owners()).sort()).toEqual([self, alive, stranger].sort())
 })
 
-it('sweeps the other backends, again and again, while one does not answer', async () => {
+it('keeps sweeping the other backends while one does not answer', async () => {
   await using backend = createFakeBackend()
   const self = newWorkerId(FLEET)
   await leaveSandbox(backend, newWorkerId(FLEET))

@@ -1,4 +1,4 @@
-/** The end of a session that any worker can attach to, asked for by a caller: real registry, a backend that remembers. */
+/** A caller ends a session that any worker can attach to. The registry of sessions is real. */
 import {
   executionRequestSchema,
   newExecutionId,
@@ -36,7 +36,7 @@ afterAll(async () => {
 const workerId = newWorkerId('0123456789ab')
 const signal = new AbortController().signal
 
-/** A session that was kept, at a backend whose vendor does as `end` says. */
+/** Stores an idle session at a backend that ends sessions with `end`. */
 async function stage(end: () => Promise<boolean>) {
   const backendName = `vendor-${randomUUID().slice(0, 8)}`
   const ended: string[] = []
@@ -63,7 +63,7 @@ async function stage(end: () => Promise<boolean>) {
   return { backend, name, sessionId, ended }
 }
 
-/** Carries `end` of the session as a worker does, and returns what was recorded. */
+/** Processes the operation `end` of the session, and returns what was recorded. */
 async function askedToEnd(
   backend: Backend,
   tenantDaily: number | null = null,
@@ -109,7 +109,7 @@ async function askedToEnd(
   return record
 }
 
-it('ends it at its backend without opening it, forgets it, and charges nothing', async () => {
+it('ends the session at its backend without opening it, forgets it, and charges nothing', async () => {
   const { backend, name, sessionId, ended } = await stage(async () => true)
   const { result, audit } = await askedToEnd(backend)
   expect(result).toMatchObject({ ending: 'ok', session: { id: sessionId }, backend: backend.name })
@@ -118,7 +118,7 @@ it('ends it at its backend without opening it, forgets it, and charges nothing',
   expect(await sessions.find(name)).toBe(null)
 })
 
-it('ends it when its last turn gives it back, which may be after its result was told', async () => {
+it('waits until the last turn releases the session', async () => {
   const { backend, name, ended } = await stage(async () => true)
   const lastTurn = await sessions.claim(name, newWorkerId('0123456789ab'), { waitMs: 0, signal })
   const registry: Sessions = {
@@ -134,14 +134,14 @@ it('ends it when its last turn gives it back, which may be after its result was 
   expect([ended, await sessions.find(name)]).toEqual([['main'], null])
 })
 
-it('says conflict while another worker uses it, and ends nothing', async () => {
+it('fails with a conflict while another worker uses the session', async () => {
   const { backend, name, ended } = await stage(async () => true)
   await using _held = await sessions.claim(name, newWorkerId('0123456789ab'), { waitMs: 0, signal })
   expect((await askedToEnd(backend)).result).toMatchObject({ ending: 'error', reason: 'conflict' })
   expect(ended).toEqual([])
 })
 
-it('keeps it listed when its end is not known, and tells so', async () => {
+it('keeps the session listed when it may not have ended, and reports the error', async () => {
   const { backend, name } = await stage(async () => {
     throw new CofferdamError('backend_unavailable', 'The vendor is away.')
   })
@@ -153,7 +153,7 @@ it('keeps it listed when its end is not known, and tells so', async () => {
   expect(await sessions.find(name)).toMatchObject({ key: 'main', holder: null })
 })
 
-it('does nothing for a tenant that is switched off', async () => {
+it('refuses a tenant that is switched off', async () => {
   const { backend, name, ended } = await stage(async () => true)
   expect((await askedToEnd(backend, 0)).result).toMatchObject({
     ending: 'cap_exceeded',
