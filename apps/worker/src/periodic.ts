@@ -1,22 +1,22 @@
-/** Background work of a worker that is repeated until the worker closes. */
-
 /**
- * Calls `round` every `everyMs`, and at once unless `atStart` is false. Rounds can overlap when one takes
- * longer than `everyMs`. Disposing waits for the last round. `onError` gets what a round throws.
+ * Repeats background work until it is disposed. Calls `round` every `everyMs`, and at once unless `atStart` is false.
+ * Rounds never overlap: a tick during a long round is skipped. Disposing waits for the round under way. `onError` gets
+ * what a round throws.
  */
 export function repeat(
   round: () => Promise<void>,
-  {
-    everyMs,
-    atStart = true,
-    onError,
-  }: { everyMs: number; atStart?: boolean; onError(this: void, error: unknown): void },
+  options: { everyMs: number; atStart?: boolean; onError(this: void, error: unknown): void },
 ): AsyncDisposable {
-  const run = (): Promise<void> => round().catch(onError)
-  let running = atStart ? run() : Promise.resolve()
-  const timer = setInterval(() => {
-    running = run()
-  }, everyMs)
+  let running: Promise<void> | null = null
+  const run = (): void => {
+    running ??= round()
+      .catch(options.onError)
+      .finally(() => {
+        running = null
+      })
+  }
+  if (options.atStart !== false) run()
+  const timer = setInterval(run, options.everyMs)
   timer.unref()
   return {
     async [Symbol.asyncDispose]() {
