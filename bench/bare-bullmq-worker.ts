@@ -1,4 +1,7 @@
-/** The base of the no-op bench: a BullMQ worker that completes every job at once. argv: redis url, concurrency. */
+/**
+ * The baseline of the no-op bench: a BullMQ worker that completes every job at once. argv: Redis URL,
+ * concurrency.
+ */
 import { Worker } from 'bullmq'
 import { Redis } from 'ioredis'
 

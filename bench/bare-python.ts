@@ -1,11 +1,11 @@
-/** The base that ratios stand on: an unsandboxed interpreter start on this host. */
+/** The baseline of ratios: the start of an unsandboxed interpreter on this host. */
 import { execFile } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import { promisify } from 'node:util'
 
 const run = promisify(execFile)
 
-/** The interpreter itself: version managers put a shell script in front of it that costs 100 ms. */
+/** Finds the interpreter itself: version managers wrap it in a shell script that costs 100 ms. */
 export async function realPython(): Promise<string> {
   const candidate = existsSync('/usr/bin/python3') ? '/usr/bin/python3' : 'python3'
   const { stdout } = await run(candidate, ['-c', 'import sys; print(sys.executable)'])

@@ -1,28 +1,32 @@
-/** What the fairness phases share: executions of given lengths on `fake`, and what the audit rows say of them after. */
+/**
+ * Shared by the phases about the queue: executions of given lengths on `fake`, and their audit rows.
+ */
 import { createProducer, connectRedis, type Producer } from '@cofferdam/queue'
 import { executionRequestSchema, type AuditRow, type ExecutionRequest } from '@cofferdam/contract'
 import type { Store } from '@cofferdam/store'
 import type { Fleet } from '../tests/fleet.ts'
 
-/** Enqueues on their way at once: what keeps a producer busy and its memory small. */
+/** Concurrent enqueues: enough to keep a producer busy, and few enough to keep its memory small. */
 const IN_FLIGHT = 200
 
 export interface FloodedQueue extends AsyncDisposable {
   producer: Producer
-  /** Enqueues all, in about their order; resolves with the time at which each was there (`performance.now`). */
+  /**
+   * Enqueues all, roughly in order. Resolves with the time at which each was enqueued (`performance.now`).
+   */
   flood(requests: Iterable<ExecutionRequest>): Promise<number[]>
   /** `INFO memory`'s used_memory, bytes. */
   usedMemory(): Promise<number>
-  /** Microseconds that Redis spent in scripts so far. */
+  /** Microseconds that Redis has spent in scripts so far. */
   scriptMicros(): Promise<number>
-  /** As if everything that expires had: ended executions go, and the outbox was drained. */
+  /** Deletes every key that expires, and the outbox, as if that much time had passed. */
   passTime(): Promise<void>
-  /** Forgets everything that waits; no worker may run. */
+  /** Deletes everything in Redis. No worker may run. */
   empty(): Promise<void>
 }
 
 export function openQueue(fleet: Fleet): FloodedQueue {
-  // Of the patient role: a producer's connection refuses what comes before it stands.
+  // Of role worker, because a producer's connection refuses commands before it is connected.
   const redis = connectRedis(fleet.redisUrl, 'worker')
   const producing = connectRedis(fleet.redisUrl, 'producer')
   const subscriber = connectRedis(fleet.redisUrl, 'subscriber')
@@ -73,7 +77,7 @@ export function openQueue(fleet: Fleet): FloodedQueue {
   }
 }
 
-/** A program of `fake` that holds its slot for `ms`. */
+/** An execution on `fake` that holds its slot for `ms`. */
 export function runOf(tenantId: string, agentId: string, ms: number): ExecutionRequest {
   return executionRequestSchema.parse({
     tenant_id: tenantId,
@@ -92,7 +96,7 @@ export interface Ran {
   slotMs: number
 }
 
-/** Every attempt recorded behind `cursor`, by start. */
+/** Every attempt recorded after `cursor`, by start. */
 export async function ranSince(store: Store, cursor: string): Promise<Ran[]> {
   const rows: AuditRow[] = []
   for (let after = cursor; ;) {
@@ -116,7 +120,7 @@ export async function ranSince(store: Store, cursor: string): Promise<Ran[]> {
     .toSorted((a, b) => a.startedMs - b.startedMs)
 }
 
-/** The cursor of now, for `ranSince`. */
+/** The current cursor, for `ranSince`. */
 export const now = async (store: Store): Promise<string> =>
   (await store.feed({ tenantId: null, after: 'now', limit: 1 })).cursor
 

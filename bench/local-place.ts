@@ -1,4 +1,4 @@
-/** One backend in this process with warm places, for what is measured without queue, caps and audit. */
+/** Opens one backend with warm slots in this process, to measure it without queue, caps and audit. */
 import { availableParallelism } from 'node:os'
 import {
   createBackends,
@@ -20,17 +20,20 @@ import {
 
 export interface LocalPlace extends AsyncDisposable {
   backend: Backend
-  /** Slots that stand ready now. */
+  /** Waits until `count` slots are ready. */
   ready(count: number): Promise<void>
   spec(
     program: Program,
     change?: Partial<Omit<SandboxSpec, 'limits'>> & { limits?: Partial<Limits> },
   ): SandboxSpec
-  /** Opens, runs, checks the output; the sandbox's end is the caller's. Returns the milliseconds until the exit was known. */
+  /**
+   * Opens a sandbox, runs the program and checks its output. `ms` lasts until the exit is known; `gone`
+   * resolves when the sandbox is destroyed.
+   */
   once(spec: SandboxSpec, expected: string): Promise<{ ms: number; gone: Promise<void> }>
 }
 
-/** Makes it; throws what the probe says when it cannot run here. */
+/** Opens the backend. Throws the reason of the probe when it cannot run here. */
 export async function openLocalPlace(
   name: string,
   warm: object | null,

@@ -1,6 +1,6 @@
 /**
- * `npm run bench [-- --quick] [--json] [--only phase,…] [--executions N]`: paired measurements with spread on this machine.
- * Keys of the JSON object are documented in docs/performance.md.
+ * `npm run bench [-- --quick] [--json] [--only phase,…] [--executions N]` measures this machine, in pairs and
+ * with the spread. docs/performance.md documents the keys of the JSON object.
  */
 import os from 'node:os'
 import { parseArgs } from 'node:util'
@@ -44,11 +44,11 @@ const { values } = parseArgs({
     quick: { type: 'boolean', default: false },
     json: { type: 'boolean', default: false },
     only: { type: 'string' },
-    /** Of `chaos`, whose full size takes hours where workers start slowly. */
+    /** For `chaos`, whose full size takes hours on a machine where workers start slowly. */
     executions: { type: 'string' },
   },
 })
-/** Runs only when it is named: its full size takes an hour or more. */
+/** Phases that run only when they are named, because their full size takes an hour or more. */
 const LONG = new Set(['chaos'])
 const chosen = values.only?.split(',') ?? Object.keys(PHASES).filter((name) => !LONG.has(name))
 const unknown = chosen.filter((name) => !(name in PHASES))

@@ -1,4 +1,4 @@
-/** Admission checks per second (100 in flight, 50 tenants × 7 agents) and the time of one check alone. */
+/** Admission checks per second (100 in flight, 50 tenants × 7 agents), and the time of a single check. */
 import { createAdmission } from '@cofferdam/admission'
 import { newExecutionId } from '@cofferdam/contract'
 import { connectRedis } from '@cofferdam/queue'

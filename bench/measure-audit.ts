@@ -1,6 +1,7 @@
 /**
- * Attempts recorded per second (register, audit row and result, in one transaction, awaited) through the store with its
- * real batcher, on a Postgres with fsync, by one process; and a lone record. Then pages and the feed over these rows.
+ * Attempts that one process records per second through the store and its batcher, on a Postgres with fsync,
+ * and the time of a single record. One transaction writes register, audit row and result. Then pages and the
+ * feed of these rows.
  */
 import { closedLoop, interleave, perSecond } from './rounds.ts'
 import type { BenchContext, Measured } from './report.ts'

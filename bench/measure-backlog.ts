@@ -1,6 +1,6 @@
 /**
- * What waits in Redis, without a worker: memory of executions with 1 KB of program, how fast they get there, and what
- * is left of them. Then what a script call costs with 10 and with 10,000 tenants, in Redis' own time.
+ * Executions that wait in Redis without a worker: their memory with a program of 1 KB, the enqueue rate, and
+ * the memory left after their end. Then Redis' own time per execution with 10 and with 10,000 tenants.
  */
 import { newWorkerId } from '@cofferdam/contract'
 import { connectRedis, createConsumer } from '@cofferdam/queue'
@@ -72,7 +72,9 @@ function* requests(count: number, tenants: readonly string[]) {
   }
 }
 
-/** Microseconds of one enqueue, and of everything that one execution needs of the queue from then to its end. */
+/**
+ * Redis' own time in microseconds per enqueue, and per execution from there to its end.
+ */
 async function costPerCall(
   context: BenchContext,
   queue: FloodedQueue,
@@ -102,7 +104,7 @@ async function costPerCall(
   }
 }
 
-/** A consumer in this process that ends everything at once, until `count` are over. */
+/** Runs a consumer in this process that ends every execution at once, until `count` are over. */
 async function drainSome({ fleet }: BenchContext, count: number): Promise<number> {
   const redis = connectRedis(fleet.redisUrl, 'worker')
   const subscriber = connectRedis(fleet.redisUrl, 'subscriber')

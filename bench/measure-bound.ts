@@ -1,6 +1,6 @@
 /**
- * What a backend itself takes: the bound path (open on a warm slot, run, exit known), the same on an empty pool beside a
- * backend without pools, and cells, all in this process, without queue, caps and audit.
+ * The time of a backend alone, in this process, without queue, caps and audit: on a warm slot (open, run,
+ * exit known), on an empty pool paired with a backend without pools, and in session cells.
  */
 import { openLocalPlace, type LocalPlace } from './local-place.ts'
 import type { BenchContext, Measured } from './report.ts'
@@ -60,19 +60,21 @@ async function timed(place: LocalPlace, program: typeof PRINT | typeof NODE): Pr
   return ms
 }
 
-/** A kind that was never asked for each time, so that no slot can wait, beside a backend without pools. */
+/**
+ * Asks for a new memory size each time, so that the pool has no slot of that kind. Paired with a backend
+ * without pools.
+ */
 async function emptyPool(
   { quick }: BenchContext,
   name: string,
   backend: string,
   section: object,
 ): Promise<Record<string, Measured>> {
-  await using pooled = await openLocalPlace(
-    backend,
-    { pools: { start: [], max_idle: 1, max_kinds: 64 } },
-    section,
-  )
-  await using cold = await openLocalPlace(backend, null, section)
+  const pools = { start: [], max_idle: 1, max_kinds: 64 }
+  await using both = new AsyncDisposableStack()
+  const open = async (warm: object | null): Promise<LocalPlace> =>
+    both.use(await openLocalPlace(backend, warm, section))
+  const [pooled, cold] = await Promise.all([open({ pools }), open(null)])
   const empty: number[] = []
   const base: number[] = []
   const once = async (place: LocalPlace, memoryMib: number): Promise<number> => {
@@ -83,7 +85,7 @@ async function emptyPool(
   for (let i = 0; i < (quick ? 3 : 40); i++) {
     base.push(await once(cold, 256 + i))
     empty.push(await once(pooled, 256 + i))
-    // Each round leaves one slot of its kind, which nobody asks for again.
+    // Each round leaves one warm slot of its kind, which is not used again.
     await pooled.ready(i + 1)
   }
   return {
@@ -93,7 +95,7 @@ async function emptyPool(
   }
 }
 
-/** Two sessions, each one run after the other. */
+/** Two sessions at once, each with one run after the other. */
 async function cells(
   { quick }: BenchContext,
   name: string,

@@ -1,6 +1,7 @@
 /**
- * The chaos run at full size: 100,000 executions over four workers of which one is killed every second, caps moved
- * meanwhile; then accepted = ended, rows = attempts, counters = charged rows. The suite runs 2,000 (tests/faults/chaos.test.ts).
+ * The chaos run at full size: 100,000 executions over four workers, one of which is killed every second while
+ * caps move. Every execution must end, and rows and counters must match. The test suite runs 2,000
+ * (tests/faults/chaos.test.ts).
  */
 import { runChaos } from '../tests/faults/chaos.ts'
 import type { BenchContext, Measured } from './report.ts'

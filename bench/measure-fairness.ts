@@ -1,12 +1,13 @@
 /**
  * Fairness over the real queue and a worker of 8 slots, on `fake` with given run lengths.
- *   light   one tenant runs one execution at a time against a backlog of another one, spread over 1,000 agents, of runs
- *           of 1, 20 and 200 ms; its waits are told in service times (mean time that a run of the flood holds a slot)
- *   long    tenants without a concurrency of their own: how long another one waits while one has runs of 10 s
- *           for every slot, how many of
- *           the slots these have, and how many the short runs of one alone
- *   shares  slot time of tenants that all have work, by weight and by run length
- *   eta     position and ETA of all that wait against what came, for those that waited for another half a second at least
+ *   light   one tenant runs one execution at a time while another one has a backlog over 1,000 agents, with
+ *           runs of 1, 20 and 200 ms. Its waits are also given in service times: the mean time that a run of the
+ *           backlog holds a slot
+ *   long    tenants without a concurrency of their own: how long another tenant waits while one has runs of
+ *           10 s for every slot, how many slots these hold, and how many slots the short runs of one tenant hold
+ *   shares  slot time by weight and by run length, of tenants that always have work
+ *   eta     forecasts of position and ETA against the outcome, of executions that waited for another half a
+ *           second at least
  */
 import type { ExecutionState } from '@cofferdam/contract'
 import { mean, now, openQueue, ranSince, runOf, sum, type FloodedQueue, type Ran } from './flood.ts'
@@ -15,7 +16,7 @@ import { quantile, round, summarise } from './statistics.ts'
 
 const SLOTS = 8
 const AGENTS = 1000
-/** 60 %, 30 % and 10 %: the long ones use three quarters of the slot time. */
+/** 60 %, 30 % and 10 %. The long ones use three quarters of the slot time. */
 const MIXED_MS = [1, 1, 1, 20, 1, 20, 1, 200, 20, 1]
 
 export async function measureFairness(context: BenchContext): Promise<Record<string, Measured>> {
@@ -26,7 +27,7 @@ export async function measureFairness(context: BenchContext): Promise<Record<str
     Object.assign(results, await lightTenant(context, queue, size, MIXED_MS, `light_${size}`))
     await queue.empty()
   }
-  // Some 600 of them run meanwhile in quick runs, so that 3,000 are a backlog until the end, too.
+  // In quick runs some 600 of them run meanwhile, so 3,000 are enough for a backlog until the end.
   const equal = context.quick ? 3000 : 10_000
   Object.assign(results, await lightTenant(context, queue, equal, [50], 'light_equal_runs'))
   await queue.empty()
@@ -69,7 +70,7 @@ async function lightTenant(
       })
       const result = await queue.producer.wait(execution_id, { timeoutMs: 60_000 })
       if (result?.ok !== true) throw new Error(`light: ${JSON.stringify(result)}`)
-      // The first ones meet a worker that only just starts.
+      // The first ones meet a worker that is still starting.
       if (n >= 10) waits.push(result.queue_ms)
     }
   } finally {
@@ -88,12 +89,12 @@ async function lightTenant(
     },
     [`fairness.${name}.service_time`]: { unit: 'ms', value: round(serviceMs) },
     [`fairness.${name}.heavy_runs_meanwhile`]: { unit: 'count', value: heavy.length },
-    // Starts of the agent with most less those of the one with fewest: 1 when they take turns strictly.
+    // Difference between the most and the fewest starts of an agent: at most 1 when they take turns strictly.
     [`fairness.${name}.agents_apart`]: { unit: 'count', value: Math.max(...counts) - Math.min(...counts) },
   }
 }
 
-/** Of tenants to which the default share of the fleet applies. */
+/** Tenants without a concurrency of their own get the default share of the fleet. */
 async function longRuns(context: BenchContext, queue: FloodedQueue): Promise<Record<string, Measured>> {
   const LONG_MS = 10_000
   const [long, light, short] = ['long-runs', 'light-beside', 'short-alone'] as const
@@ -113,7 +114,7 @@ async function longRuns(context: BenchContext, queue: FloodedQueue): Promise<Rec
     }
     await queue.producer.cancelTenant(long, { state: 'all', reason: 'measured' })
     await queue.flood(Array.from({ length: 400 }, (_, n) => runOf(short, `agent-${n}`, 200)))
-    for (let n = 0; n < 10; n += 1) {
+    for (let n = 0; n < (context.quick ? 5 : 10); n += 1) {
       await new Promise((resolve) => setTimeout(resolve, 300))
       slotsOfShort = Math.max(slotsOfShort, await runningOf(queue, short))
     }
@@ -130,7 +131,7 @@ async function longRuns(context: BenchContext, queue: FloodedQueue): Promise<Rec
 const runningOf = async (queue: FloodedQueue, tenant: string): Promise<number> =>
   (await queue.producer.live(tenant, 1000)).filter(({ status }) => status === 'running').length
 
-/** All have work for the whole time, which begins when all started and ends before the first one has none. */
+/** Measured while all tenants have work: after all have started, and before the first one runs out. */
 async function shares(context: BenchContext, queue: FloodedQueue): Promise<Record<string, Measured>> {
   const { store } = context.fleet
   const each = context.quick ? 200 : 3000
@@ -158,7 +159,7 @@ async function shares(context: BenchContext, queue: FloodedQueue): Promise<Recor
     const worker = await startWorker(context)
     let ran: Ran[] = []
     try {
-      // Until the fastest has little left.
+      // Until the fastest tenant has little left.
       const most = each * 0.9
       while (countMost(ran) < most) {
         await new Promise((resolve) => setTimeout(resolve, 250))
@@ -199,10 +200,10 @@ async function forecasts(context: BenchContext, queue: FloodedQueue): Promise<Re
   const placeErrors: number[] = []
   const worker = await startWorker(context)
   try {
-    // So that run lengths are known.
+    // The scheduler learns the run lengths.
     await batch(context, queue, tenants, 30)
     for (let n = 0; n < rounds; n += 1) {
-      const { said, askedMs, ran } = await batch(context, queue, tenants, 150)
+      const { said, askedMs, ran } = await batch(context, queue, tenants, context.quick ? 100 : 150)
       const waited = ran.filter((one) => one.startedMs > askedMs)
       for (const [place, one] of waited.entries()) {
         const state = said.get(one.id)
@@ -228,7 +229,10 @@ async function forecasts(context: BenchContext, queue: FloodedQueue): Promise<Re
   }
 }
 
-/** Enqueues `each` of every tenant, asks for the forecast of all that wait, and waits until all are over. */
+/**
+ * Enqueues `each` executions of every tenant, reads the forecasts of all that wait, and waits until all are
+ * over.
+ */
 async function batch(
   { fleet: { store } }: BenchContext,
   queue: FloodedQueue,
@@ -252,7 +256,7 @@ async function batch(
   return { said, askedMs, ran }
 }
 
-/** A tenant without caps; the queue hears its limits here, as from the API. */
+/** Creates a tenant without caps, and tells the queue its limits as the API does. */
 async function create(
   { fleet }: BenchContext,
   queue: FloodedQueue,

@@ -1,6 +1,7 @@
 /**
- * Enqueue → result of `print(1+1)` as the client sees it, per backend, every sandbox opened cold, interleaved with a bare `python3 -I -c` start and
- * a hardened `docker run`. On `fake` nothing runs, so its time is what queue, admission and audit add.
+ * From enqueue to the result of `print(1+1)` in the client, per backend, with every sandbox opened cold.
+ * Interleaved with a bare `python3 -I -c` and a hardened `docker run`. On `fake` nothing runs, so its time is
+ * that of queue, admission and audit.
  */
 import { execFile } from 'node:child_process'
 import { promisify } from 'node:util'
@@ -15,7 +16,7 @@ const run = promisify(execFile)
 
 const BACKENDS = ['fake', 'none', 'process', 'docker', 'gvisor']
 const SOURCE = 'print(1+1)'
-/** The hardening of our docker backend, as far as the CLI can say it. */
+/** The hardening of our docker backend, as far as the docker command line supports it. */
 const DOCKER_RUN = [
   'run --rm -i --network none --read-only --cap-drop ALL --security-opt no-new-privileges --user 65534:65534',
   '--memory 256m --memory-swap 256m --cpus 1 --pids-limit 64 --tmpfs /tmp:rw,nosuid,nodev,size=64m',
@@ -30,7 +31,7 @@ export async function measureLatency(context: BenchContext): Promise<Record<stri
     if (ours.includes('docker')) base.push({ name: 'docker_run', run: () => run('docker', DOCKER_RUN) })
     const variants = [
       ...base,
-      ...ours.map((backend) => ({ name: backend, run: () => execute(context, backend) })),
+      ...ours.map((backend) => ({ name: backend, run: () => execute(context, backend), isWarm: true })),
     ]
     const limitMs = context.quick ? 15_000 : 600_000
     const samples = await interleave(variants, context.quick ? 5 : 60, Date.now() + limitMs)
@@ -67,13 +68,13 @@ function report(samples: Map<string, number[]>, ours: string[]): Record<string, 
   return results
 }
 
-/** Enqueue until the client hears that the program starts, on `fake`. */
+/** From enqueue until the client gets the `started` event, on `fake`. */
 async function untilStarted({ fleet }: BenchContext): Promise<void> {
   const { execution_id } = await fleet.client.enqueue(benchRequest('fake'))
   for await (const { event } of fleet.client.stream(execution_id)) if (event.type === 'started') return
 }
 
-/** Those of BACKENDS that run a program here; the others are named with their reason. */
+/** The BACKENDS that run a program here. The others are skipped with their reason. */
 async function workingBackends(context: BenchContext): Promise<string[]> {
   const working: string[] = []
   for (const backend of BACKENDS)
@@ -96,13 +97,13 @@ export function benchRequest(backend: string, agent = 'bench'): ExecutionRequest
   }
 }
 
-/** One execution; throws when it did not end ok, so that a broken path is never timed as a fast one. */
+/** Runs one execution. Throws when it fails, so that a failure is never timed as a fast run. */
 export async function execute(context: BenchContext, backend: string, agent?: string): Promise<void> {
   const result = await context.fleet.client.run(benchRequest(backend, agent), { timeoutMs: 60_000 })
   check(result, backend === 'fake' ? '' : '2\n')
 }
 
-/** One execution of a Python source that prints 2. */
+/** Runs one execution of a Python source that prints 2. */
 export async function executeSource(
   context: BenchContext,
   backend: string,

@@ -1,6 +1,6 @@
 /**
- * What a day leaves behind, in small: many executions over two workers, one of which is killed with SIGKILL half-way;
- * then the janitor of the other has swept. Counted on the host, not asked of us. Anything but 0 is a bug.
+ * What stays on the host after many executions over two workers, one of which is killed half-way, once the
+ * janitor of the other one has swept. Counted on the host itself. Anything but 0 is a bug.
  */
 import { execFile } from 'node:child_process'
 import { readdirSync, readFileSync, type Dirent } from 'node:fs'
@@ -13,25 +13,26 @@ import { startWarmWorker } from './warm-worker.ts'
 
 const run = promisify(execFile)
 const BACKENDS = ['docker', 'process']
-/** Heartbeat 10 s, then the janitor's minute (DESIGN §8), and slack for a busy host. */
+/** The heartbeat timeout of 10 s, the janitor's interval, and slack for a busy host. */
 const SWEPT_WITHIN_MS = 120_000
 
-/** What the worker's janitor logs. */
+/** The log message of the worker's janitor. */
 const SWEPT = 'destroyed what a dead worker left'
 
 /**
- * What is new on the host is looked at until it is gone, at most for this long: sandboxes of others on this host come and go, and the
- * daemon's own helpers end a moment after their container.
+ * New things on the host are watched until they are gone, at most for this long: sandboxes of others come and
+ * go, and the daemon's helpers end a moment after their container.
  */
 const SETTLES_WITHIN_MS = 60_000
 
 const KINDS = ['containers', 'processes', 'zombies', 'mounts', 'cgroups', 'sockets'] as const
-/** What stands on the host, by names that are never used twice. */
+/** What is on the host, by names that are never reused. */
 type Host = Record<(typeof KINDS)[number], ReadonlySet<string>>
 
 export async function measureLeaks(context: BenchContext): Promise<Record<string, Measured>> {
   const results: Record<string, Measured> = {}
-  // At once, two backends share the wait for the heartbeats of their killed workers; what is left counts for both.
+  // At once, the backends share the wait for the heartbeats of their killed workers. What is left then counts
+  // for both.
   const groups = context.quick ? [BACKENDS] : BACKENDS.map((backend) => [backend])
   for (const group of groups) {
     const skip = (backend: string, error: unknown): void =>
@@ -55,11 +56,11 @@ export async function measureLeaks(context: BenchContext): Promise<Record<string
   return results
 }
 
-/** Resolves when the executions are over and the survivor's janitor has swept what the victim left. */
+/** Runs the executions, and waits until the survivor's janitor has swept what the victim left. */
 async function runAndSweep(context: BenchContext, backend: string): Promise<void> {
   const redis = connectRedis(context.fleet.redisUrl, 'worker')
   const runs = context.quick ? 20 : 1000
-  // Half a minute between two looks of its janitor is longer than all the rest of a quick run here.
+  // The janitor's default interval of half a minute is longer than the rest of a quick run.
   const env: Record<string, string> = context.quick ? { COFFERDAM_SWEEP_MS: '1000' } : {}
   const [survivor, victim] = await Promise.all([
     startWarmWorker(context, { backends: [backend], env }),
@@ -73,23 +74,24 @@ async function runAndSweep(context: BenchContext, backend: string): Promise<void
       while (started < runs) {
         started += 1
         if (started === Math.floor(runs / 2)) await victim.kill()
-        // Those that the victim had begun end worker_lost: also an ending.
+        // Executions that the victim had begun end as worker_lost.
         await context.fleet.client.run(benchRequest(backend), { timeoutMs: 300_000 })
       }
     }
     await Promise.all([lane(), lane(), lane(), lane()])
   } finally {
     const deadline = Date.now() + SWEPT_WITHIN_MS
-    // Containers die with their worker; what a jail's worker leaves is there until the survivor's janitor says so.
+    // Containers end with their worker. What a worker with jails leaves stays until the survivor's janitor
+    // logs its sweep.
     const isSwept = async (): Promise<boolean> =>
       backend === 'docker' ? (await ownersOfContainers(fleetId)) <= 1 : survivor.log().includes(SWEPT)
     while (!(await isSwept()) && Date.now() < deadline)
-      await new Promise((resolve) => setTimeout(resolve, 1000))
+      await new Promise((resolve) => setTimeout(resolve, 300))
     await survivor.stop()
   }
 }
 
-/** What is there that was not before, and does not go by itself. */
+/** What is on the host that was not there before and does not disappear by itself. */
 async function whatStays(before: Host, context: BenchContext): Promise<Host> {
   const began = Date.now()
   let left = pick(await lookAtHost(), (what, name) => !before[what].has(name))
@@ -134,7 +136,8 @@ async function lookAtHost(): Promise<Host> {
   const sockets = readFileSync('/proc/net/unix', 'utf8').split('\n')
   return {
     containers: new Set(await containers('{{.ID}}')),
-    // What loses its parent becomes a child of init; what somebody else's shell starts meanwhile does not. Kernel threads have no command.
+    // What loses its parent becomes a child of init; what somebody else's shell starts meanwhile does not.
+    // Kernel threads have no command.
     processes: new Set(processes.filter((pid) => commandOf(pid) !== '' && isOursOrOrphan(pid)).map(nameOf)),
     zombies: new Set(processes.filter((pid) => stateOf(pid) === 'Z').map(nameOf)),
     mounts: new Set(readFileSync('/proc/mounts', 'utf8').split('\n')),
@@ -160,7 +163,7 @@ const parentOf = (pid: string): string =>
 const isOursOrOrphan = (pid: string): boolean =>
   ['1', String(process.pid)].includes(parentOf(pid)) && pid !== String(process.pid)
 
-/** A pid alone is used again: with its parent and the time of its start. */
+/** A pid can be reused, so the name has its parent and start time too. */
 function nameOf(pid: string): string {
   const [, name = '', rest = ''] =
     /^\d+ \((.*)\) (.*)$/s.exec(orEmpty(() => readFileSync(`/proc/${pid}/stat`, 'utf8'))) ?? []
@@ -169,7 +172,7 @@ function nameOf(pid: string): string {
 }
 const commandOf = (pid: string): string => orEmpty(() => readFileSync(`/proc/${pid}/cmdline`, 'utf8'))
 
-/** A folder that goes while the tree is read ends the reading: containers of others end at any time. */
+/** Retries, because reading the tree fails when a folder disappears meanwhile. */
 function listAll(root: string, triesLeft = 20): Dirent[] {
   try {
     return readdirSync(root, { recursive: true, withFileTypes: true })
@@ -179,7 +182,7 @@ function listAll(root: string, triesLeft = 20): Dirent[] {
   }
 }
 
-/** Folders of ours and of Docker, in every hierarchy. */
+/** Folders of Cofferdam and of Docker, in every hierarchy. */
 function cgroupsBelow(root: string): Set<string> {
   const folders = listAll(root)
   const ours = folders.filter(

@@ -1,7 +1,7 @@
 /**
- * How late a hard deadline is, for the caller and for the last process, and what a flood of output costs the worker.
- * The program ignores every signal and has children; they are gone when the backend has proven it (its tests hold it to
- * that with /proc as the oracle).
+ * How late a hard deadline is, for the caller and for the last process, and how much memory a flood of output
+ * costs the worker. The program ignores every signal and has children. They are gone when the backend says
+ * so, which its tests check with /proc.
  */
 import { readFileSync } from 'node:fs'
 import { createExecutor, createMemoryBudget, type Executor } from '@cofferdam/executor'
@@ -67,7 +67,9 @@ async function deadlines({ quick }: BenchContext, backend: string): Promise<Reco
   }
 }
 
-/** Milliseconds after the deadline until the outcome is there, and until the backend has proven that nothing is left. */
+/**
+ * Milliseconds from the deadline to the outcome, and until the backend has proven that nothing is left.
+ */
 async function stopOne(executor: Executor, backend: string): Promise<{ answered: number; gone: number }> {
   let beganMs = 0
   const running = executor.start({
@@ -121,7 +123,7 @@ async function flood(context: BenchContext, backend: string): Promise<Record<str
         },
         { timeoutMs: 150_000 },
       )
-    // Ordinary executions first, so that the growth is the flood's and not the worker's own start.
+    // Ordinary executions first, so that the growth is that of the flood and not of the worker's start.
     for (let i = 0; i < (context.quick ? 5 : 20); i++) await run('print(1+1)')
     const beforeMib = peakMib(pid)
     const result = await run(FLOOD)
@@ -138,7 +140,7 @@ async function flood(context: BenchContext, backend: string): Promise<Record<str
 const peakMib = (pid: number): number =>
   Number(/^VmHWM:\s+(\d+) kB/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1]) / 1024
 
-/** Nothing of these programs is kept. */
+/** Stores nothing. */
 const NO_BLOBS: BlobStore = {
   create: () =>
     Promise.resolve({

@@ -1,6 +1,6 @@
 /**
- * No-op executions per second end to end (client → queue → admission → `fake` → audit row → result), alternating with a
- * bare BullMQ queue and worker on the same Redis that does nothing but complete jobs.
+ * No-op executions per second end to end (client → queue → admission → `fake` → audit row → result),
+ * alternating with a bare BullMQ queue on the same Redis whose worker only completes jobs.
  */
 import { fork } from 'node:child_process'
 import { once } from 'node:events'
@@ -15,7 +15,9 @@ import { cpuMsOf, cpuMsOfFamily } from './process-cpu.ts'
 import { pairedRatio, round, quantile, summarise } from './statistics.ts'
 
 const CONCURRENCY = 100
-/** Executions one after the other in one sample, so that it measures the path and not how a machine wakes up from idling. */
+/**
+ * Executions in a row per sample, so that it measures the path and not how a machine wakes up.
+ */
 const BACK_TO_BACK = 10
 
 export async function measureNoop(context: BenchContext): Promise<Record<string, Measured>> {
@@ -29,12 +31,13 @@ export async function measureNoop(context: BenchContext): Promise<Record<string,
   const worker = await context.fleet.startWorker({
     COFFERDAM_BACKENDS: 'fake',
     COFFERDAM_SLOTS: String(CONCURRENCY),
-    // Nothing runs on `fake`, and all the same each counts with its limit: half of this host's memory would fill half of the slots.
+    // An execution on `fake` counts with its memory limit too. The default budget would fill only half of the
+    // slots.
     COFFERDAM_MEMORY_BUDGET_MIB: String(CONCURRENCY * DEFAULT_LIMITS.memory_mib),
   })
   try {
     await using peer = await startBareBullmq(context.fleet.redisUrl)
-    // Spread over agents, as a real fleet is: one hot key would measure a different thing.
+    // Spread over agents like in a real fleet, so that there is no hot key.
     let turn = 0
     const noop = () => execute(context, 'fake', `agent-${turn++ % 50}`)
     const cpu = cpuReader(context, worker.process.pid ?? 0)
@@ -89,7 +92,10 @@ async function repeat(run: () => Promise<unknown>, times: number): Promise<void>
   for (let i = 0; i < times; i++) await run()
 }
 
-/** A BullMQ queue whose worker runs in a child process, waited for through QueueEvents as its guide says. */
+/**
+ * A BullMQ queue whose worker runs in a child process. The client waits with QueueEvents, as BullMQ's guide
+ * says.
+ */
 async function startBareBullmq(redisUrl: string) {
   const child = fork(fileURLToPath(new URL('./bare-bullmq-worker.ts', import.meta.url)), [
     redisUrl,

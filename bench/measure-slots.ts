@@ -1,4 +1,6 @@
-/** Memory that one waiting slot costs: proportional set size of every process that appeared with the slots. */
+/**
+ * Memory of one waiting slot: the proportional set size of every process that appeared with the slots.
+ */
 import { readdirSync, readFileSync } from 'node:fs'
 import { barePython, realPython } from './bare-python.ts'
 import { openLocalPlace } from './local-place.ts'
@@ -18,7 +20,7 @@ export async function measureSlots(context: BenchContext): Promise<Record<string
   for (const backend of ['docker', 'process'])
     for (const { name, start } of KINDS)
       try {
-        // Where its modules are missing, a slot never stands ready.
+        // Without its modules a slot never becomes ready.
         if (backend === 'process' && 'preload' in start) await barePython(python, 'import pandas; print(2)')()
         results[`slots.${backend}.${name}`] = { unit: 'MiB', value: round(await perSlot(backend, start)) }
       } catch (error) {
@@ -46,7 +48,7 @@ const pids = (): number[] =>
     .filter((name) => /^\d+$/.test(name))
     .map(Number)
 
-/** 0 for a process that is gone, or that this user may not look at. */
+/** 0 for a process that is gone or that this user cannot inspect. */
 function pssMib(pid: number): number {
   try {
     return (

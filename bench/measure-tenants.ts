@@ -1,6 +1,6 @@
 /**
- * 10,000 tenants with a few waiting executions each, half of them of weight 2, through the queue and one consumer that ends
- * everything at once: in which order they start, what they hold in Redis, and what an execution costs Redis.
+ * 10,000 tenants with a few waiting executions each, half of them of weight 2, and one consumer that ends
+ * everything at once: the order of starts, the memory in Redis, and Redis' time per execution.
  */
 import { newWorkerId } from '@cofferdam/contract'
 import { connectRedis, createConsumer } from '@cofferdam/queue'
@@ -18,7 +18,7 @@ const MIB = 1_048_576
 export async function measureTenants(context: BenchContext): Promise<Record<string, Measured>> {
   await using queue = openQueue(context.fleet)
   await queue.empty()
-  // A tenant's second start is the last one that is looked at.
+  // No start after a tenant's second one is measured.
   const each = context.quick ? 2 : 3
   const all = TENANTS * each
   const weightOf = (n: number): number => 1 + (n % 2)
@@ -35,7 +35,7 @@ export async function measureTenants(context: BenchContext): Promise<Record<stri
     )
   const emptyBytes = await queue.usedMemory()
   const startMicros = await queue.scriptMicros()
-  // All of one tenant, then all of the next: in the order of arrival nobody would be served once before others are thrice.
+  // All executions of one tenant, then all of the next, so that the order of arrival would be unfair.
   await queue.flood(
     Array.from({ length: all }, (_, n) => runOf(name(Math.floor(n / each)), `agent-${n % each}`, 0)),
   )
@@ -73,7 +73,10 @@ export async function measureTenants(context: BenchContext): Promise<Record<stri
   }
 }
 
-/** Ends everything that starts; tenants in the order of their starts, and when each execution was over. */
+/**
+ * Ends every execution that starts. Returns the tenants in the order of their starts, and the time of each
+ * end.
+ */
 async function drain(
   { fleet }: BenchContext,
   expected: number,

@@ -1,7 +1,7 @@
 /**
- * Enqueue → result on warm slots, single use, as the client sees it, paired with a bare interpreter start. Before each
- * timed run the pool refills, so that no start in the background is timed with either side; an execution on `fake`
- * directly before it stands for a fleet that is not asleep (`.idle` leaves it out and waits longer).
+ * From enqueue to the result in the client on warm slots, single use, paired with a bare interpreter start.
+ * The pool refills before each timed run, so that no background start is timed with either side. An execution
+ * on `fake` directly before it keeps the fleet awake; `.idle` leaves it out and waits longer.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { freePort } from '@cofferdam/embedded/testing'
@@ -14,40 +14,48 @@ import { pairedRatio, summarise } from './statistics.ts'
 import { startWarmWorker } from './warm-worker.ts'
 
 const BACKENDS = ['docker', 'process', 'gvisor']
-/** Pause after a slot was used: a fleet that nobody asked for so long is asleep. */
+/** Pause after a slot was used. A fleet that got no execution for so long is asleep. */
 const ASLEEP_MS = 800
-/** The same where the fleet is woken up before the timed run: by then the used sandbox is destroyed, too. */
+/** The same when the fleet is woken up before the timed run. By then the used sandbox is destroyed. */
 const AWAKE_MS = 300
-/** Pause after the new slot is ready, without a look at the worker, which would wake it up. */
+/** Pause after the new slot is ready, without a request to the worker, which would wake it up. */
 const SETTLED_MS = { awake: 100, asleep: 400 }
-/** A refill takes 0.15 s on docker and 0.4 s on gVisor. What takes this long failed. */
+/** A refill takes 0.15 s on docker and 0.4 s on gVisor. After this time it has failed. */
 const REFILLED_WITHIN_MS = 5000
-/** A worker that has just started still compiles (some 10 % of a figure); a fleet has run for long. */
-const WARM_UP_MS = 1500
+/** A worker that has just started still compiles, which costs some 10 % of a figure. */
+const WARM_UP_MS = { quick: 1000, full: 1500 }
+/** Longer than a refill takes: a count that stands still for this long is complete. */
+const STEADY_MS = 500
 const PANDAS = 'import pandas as pd; print(pd.Series([1, 1]).sum())'
 
 export async function measureWarm(context: BenchContext): Promise<Record<string, Measured>> {
   const python = await realPython()
   const results: Record<string, Measured> = {}
+  let stopping: Promise<unknown> = Promise.resolve()
   for (const backend of BACKENDS) {
     const start = [
       { language: 'python' },
       ...(backend === 'gvisor' ? [] : [{ language: 'python', preload: 'data' }]),
     ]
     const port = await freePort()
-    const worker = await startWarmWorker(context, {
-      backends: [backend, 'fake'],
-      warm: { pools: { start, max_idle: 1 } },
-      env: { COFFERDAM_METRICS_PORT: String(port) },
-    })
+    // Nothing is timed before the worker of the backend before has gone.
+    const [worker] = await Promise.all([
+      startWarmWorker(context, {
+        backends: [backend, 'fake'],
+        warm: { pools: { start, max_idle: 1 } },
+        env: { COFFERDAM_METRICS_PORT: String(port) },
+      }),
+      stopping,
+    ])
     try {
       Object.assign(results, await pairs(context, backend, python, port))
     } catch (error) {
       context.skip(`warm.${backend}`, error instanceof Error ? error.message : String(error))
     } finally {
-      await worker.stop()
+      stopping = worker.stop()
     }
   }
+  await stopping
   return results
 }
 
@@ -58,7 +66,7 @@ async function pairs(
   port: number,
 ): Promise<Record<string, Measured>> {
   const rounds = context.quick ? 3 : 60
-  await closedLoop(() => execute(context, 'fake'), 2, WARM_UP_MS)
+  await closedLoop(() => execute(context, 'fake'), 2, WARM_UP_MS[context.quick ? 'quick' : 'full'])
   for (let i = 0; i < (context.quick ? 3 : 20); i++) await execute(context, backend)
   const pool = await watchPool(port)
   const awake = async (): Promise<void> => {
@@ -70,7 +78,7 @@ async function pairs(
   const variants: Variant[] = [
     { name: 'bare', prepare: awake, run: barePython(python, 'print(1+1)') },
     { name: 'ours', prepare: awake, run: once },
-    { name: 'idle', prepare: asleep, run: once },
+    { name: 'idle', prepare: asleep, run: once, isWarm: true },
   ]
   const results = await measured(`warm.${backend}`, variants, rounds)
   if (backend === 'gvisor') return results
@@ -113,25 +121,29 @@ async function measured(
   }
 }
 
-/** The refills of a worker, by its metrics: each run takes one slot, and each slot that is warmed after it counts once. */
+/**
+ * Follows the refills of a worker by its metrics: each run uses one slot, and each new slot counts once.
+ */
 async function watchPool(port: number) {
   let usedMs = performance.now()
   let wanted = await warmedOf(port)
-  // What the warm-up used is refilled until the count stands still.
+  // The slots that the warm-up used are refilled when the count stands still.
   for (let steady = false; !steady;) {
-    await sleep(ASLEEP_MS)
+    await sleep(STEADY_MS)
     const warmed = await warmedOf(port)
     steady = warmed === wanted
     wanted = warmed
   }
   return {
-    /** Runs what takes one slot. */
+    /** Runs something that uses one slot. */
     async using(run: () => Promise<void>): Promise<void> {
       wanted += 1
       await run()
       usedMs = performance.now()
     },
-    /** Resolves when the slot is replaced, `settledMs` have passed since, and `pauseMs` since the slot was used. */
+    /**
+     * Resolves when the slot is replaced, `settledMs` after that, and `pauseMs` after the slot was used.
+     */
     async refilled(pauseMs: number, settledMs: number): Promise<void> {
       const deadline = performance.now() + REFILLED_WITHIN_MS
       while ((await warmedOf(port)) < wanted) {

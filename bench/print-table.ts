@@ -1,11 +1,10 @@
-/** A report for people. */
+/** Prints a report as a table. */
 import type { BenchReport, Measured } from './report.ts'
 
 export function printTable(report: BenchReport): void {
   const { host } = report
-  console.log(
-    `${host.cpus} cores (${host.cpu_model}), ${host.memory_mib} MiB, Linux ${host.kernel}, Node ${host.node}\n`,
-  )
+  const machine = `${host.cpus} cores (${host.cpu_model}), ${host.memory_mib} MiB`
+  console.log(`${machine}, Linux ${host.kernel}, Node ${host.node}\n`)
   console.log('| what | unit | p50 or value | p90 | p99 | min–max | n |\n|---|---|---|---|---|---|---|')
   for (const [name, measured] of Object.entries(report.results)) console.log(row(name, measured))
   for (const [name, why] of Object.entries(report.skipped)) console.log(`\nnot measured: ${name}: ${why}`)

@@ -3,7 +3,7 @@ import type { Fleet } from '../tests/fleet.ts'
 import type { Ratio, Summary } from './statistics.ts'
 
 export interface Measured {
-  /** What the number is, e.g. `ms`, `per_second`, `ratio`. */
+  /** The unit of the number. */
   unit: 'ms' | 'per_second' | 'ratio' | 'MiB' | 'us' | 'count'
   value?: number
   summary?: Summary
@@ -16,14 +16,16 @@ export interface BenchReport {
   host: { cpus: number; cpu_model: string; memory_mib: number; kernel: string; node: string }
   at: string
   results: Record<string, Measured>
-  /** What this machine cannot measure, and why. */
+  /** Measurements that this machine cannot make, with the reason. */
   skipped: Record<string, string>
 }
 
 export interface BenchContext {
   fleet: Fleet
   quick: boolean
-  /** How many executions were asked for; null: as many as the phase has by itself. Only `chaos` has a choice. */
+  /**
+   * The value of `--executions`; null for the default of the phase. Only `chaos` reads it.
+   */
   executions: number | null
   skip(what: string, why: string): void
   note(line: string): void

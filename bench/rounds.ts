@@ -1,4 +1,7 @@
-/** Runs variants interleaved: each round runs every variant once, in a random order, so that drift hits all alike. */
+/**
+ * Runs variants interleaved: each round runs every variant once, in a random order, so that drift hits all
+ * alike.
+ */
 
 import type { Measured } from './report.ts'
 import { quantile, round, summarise } from './statistics.ts'
@@ -8,19 +11,22 @@ export interface Variant {
   run(): Promise<unknown>
   /** Not timed. */
   prepare?(): Promise<unknown>
+  /** True when it has run before, or another variant runs the same: it needs no first run. */
+  isWarm?: boolean
 }
 
-/** Milliseconds of each variant per round. A first, unmeasured round warms everything up. Stops early at `deadlineMs`. */
+/** Milliseconds of each variant per round, after an unmeasured run of each. Stops early at `deadlineMs`. */
 export async function interleave(
   variants: readonly Variant[],
   rounds: number,
   deadlineMs = Number.POSITIVE_INFINITY,
 ): Promise<Map<string, number[]>> {
   const samples = new Map<string, number[]>(variants.map((v) => [v.name, []]))
-  for (const variant of variants) {
-    await variant.prepare?.()
-    await variant.run()
-  }
+  for (const variant of variants)
+    if (variant.isWarm !== true) {
+      await variant.prepare?.()
+      await variant.run()
+    }
   for (let i = 0; i < rounds && Date.now() < deadlineMs; i++)
     for (const variant of shuffled(variants)) {
       await variant.prepare?.()
@@ -31,7 +37,10 @@ export async function interleave(
   return samples
 }
 
-/** Keeps `concurrency` calls of `run` in flight for `durationMs`, one in each lane; the rate is completed calls per second. */
+/**
+ * Keeps `concurrency` calls of `run` in flight for `durationMs`, one in each lane; the rate is completed
+ * calls per second.
+ */
 export async function closedLoop(
   run: (lane: number) => Promise<unknown>,
   concurrency: number,
@@ -41,7 +50,7 @@ export async function closedLoop(
   return rate
 }
 
-/** The same loop, with the rate of each of `slices` equal shares of the completed calls. */
+/** The same loop. Resolves with the rate of each of `slices` equal shares of the completed calls. */
 export async function closedLoopRates(
   run: (lane: number) => Promise<unknown>,
   concurrency: number,
@@ -63,8 +72,8 @@ export async function closedLoopRates(
 }
 
 /**
- * Completions per second of each of `slices` equal shares of all completions. Shares of the completions, not of the
- * time: with ten completions a second, a slice of time would often hold one more or one less.
+ * Completions per second in each of `slices` equal shares of all completions. Shares of time would be
+ * inexact: with ten completions a second, a slice of time often has one more or one less.
  */
 export function ratesOf(startedMs: number, completedMs: readonly number[], slices: number): number[] {
   const ends = Array.from({ length: slices + 1 }, (_, n) => Math.floor((n * completedMs.length) / slices))

@@ -1,4 +1,4 @@
-/** A record as the worker composes it: an attempt that printed one line on `fake`. */
+/** A record like the worker composes it, of an attempt that printed one line on `fake`. */
 import {
   composeAttempt,
   executionRequestSchema,

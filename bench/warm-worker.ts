@@ -1,4 +1,4 @@
-/** A fleet worker whose pools are as a phase needs them. */
+/** Starts a fleet worker with the warm pools that a phase needs. */
 import { mkdtemp, writeFile } from 'node:fs/promises'
 import path from 'node:path'
 import type { FleetWorker } from '../tests/fleet.ts'
@@ -13,7 +13,7 @@ export interface WarmWorkerOptions {
   env?: Record<string, string>
 }
 
-/** Starts a worker; JSON is YAML. */
+/** Writes the configuration as JSON, which is YAML. */
 export async function startWarmWorker(
   { fleet }: BenchContext,
   { backends, slots = 4, warm = {}, env = {} }: WarmWorkerOptions,

@@ -1,4 +1,7 @@
-/** The books after a fault: accepted executions = endings = final audit rows, and counters = charged rows. */
+/**
+ * Checks after a fault that every accepted execution has one ending and one final audit row, and counters
+ * match.
+ */
 import type { Accepted, AuditRow, ExecutionRequestInput, ExecutionResult } from '@cofferdam/contract'
 import { connectRedis, KEYS, LANES } from '@cofferdam/queue'
 import type { Redis } from 'ioredis'
@@ -59,7 +62,7 @@ export async function expectExactBooks(
     expect(endingByRow.get(`${result.execution_id} ${result.attempt}`), result.execution_id).toBe(
       result.ending,
     )
-  // What a dead owner was charged is given back after its row is there.
+  // The charge of a dead owner is refunded after its row is written.
   await expect
     .poll(
       async () => {
@@ -72,13 +75,15 @@ export async function expectExactBooks(
   return rows
 }
 
-/** Those that the counter of the UTC day has that ends at `resetsAt`: midnight may have passed since the first of them. */
+/**
+ * The rows of the UTC day that ends at `resetsAt`. Midnight can have passed since the first of them.
+ */
 export function chargedToday(rows: readonly AuditRow[], resetsAt: string): AuditRow[] {
   const fromMs = Date.parse(resetsAt) - DAY_MS
   return rows.filter((row) => row.quota_charged && Date.parse(row.charged_at ?? '') >= fromMs)
 }
 
-/** Nothing waits, nothing runs, no slot and no lease is held, and no record waits for Postgres. */
+/** Expects that nothing waits or runs, no slot or lease is held, and no record waits for Postgres. */
 export async function expectNothingHeld(fleet: Fleet): Promise<void> {
   const redis = connectRedis(fleet.redisUrl, 'worker')
   try {

@@ -1,6 +1,6 @@
 /**
- * Counters say what the audit rows say, after anything: charged runs, CPU and cost, when executions end in every way, workers
- * are killed, and Redis forgets. And a kill switch stops what is on its way, not only what comes.
+ * The counters of runs, CPU and cost match the audit rows after every kind of ending, killed workers, and a
+ * Redis that lost its data. A kill switch stops executions that are on their way, not only new ones.
  */
 import { rm, writeFile } from 'node:fs/promises'
 import path from 'node:path'
@@ -41,7 +41,7 @@ const METERED: TenantCaps = {
 }
 /** Lock (9 s) + stalled check (3 s) + the sweep, on a slow machine. */
 const RECOVERY_MS = 90_000
-/** A lease of 15 s, and rows that are asked every 10 s. */
+/** A lease of 15 s, and rows that are read every 10 s. */
 const LEASE_OVER_MS = 60_000
 
 /** As PUT /v1/tenants/{id}/caps does it. */
@@ -68,7 +68,7 @@ async function counters(tenantId: string) {
   }
 }
 
-/** Programs that end in every way, and measure CPU time or none. */
+/** Programs that end in every way, with and without a measured CPU time. */
 const programOf = (i: number): object[] => {
   const kinds: object[][] = [
     [{ usage: { cpu_ms: i % 90 } }, { sleep_ms: i % 30 }, { print: `${i}` }],
@@ -104,13 +104,14 @@ describe('the counters of a tenant', () => {
       const rows = await expectExactBooks(fleet, 'mixed', accepted, results)
       expect(new Set(rows.map((row) => row.ending)).size).toBeGreaterThanOrEqual(4)
       expect(Math.max(...rows.map((row) => row.charged_cpu_ms ?? 0))).toBe(30_000)
-      // A call on a backend has its price, whatever it did there.
+      // A call of a backend has its price, however it ended.
       const ran = rows.filter((row) => row.quota_charged && row.backend !== null)
       expect(ran.every((row) => (row.cost ?? 0) >= 1000)).toBe(true)
 
-      // Nothing stays reserved: what is left holds exactly one more execution of 30 CPU seconds.
+      // Nothing stays reserved: exactly one more execution of 30 CPU seconds fits.
       const used = sumOf(rows)
-      // What a dead owner had reserved becomes what its row says once its lease is over and somebody looks.
+      // The reservation of a dead owner becomes the charge of its row when its lease has expired and usage is
+      // read.
       await expect
         .poll(async () => counters('mixed'), { timeout: LEASE_OVER_MS, interval: 500 })
         .toEqual(used)
@@ -152,7 +153,7 @@ describe('the counters of a tenant', () => {
         rm(path.join(fleet.dataDir, 'redis', 'appendonlydir'), { recursive: true }),
       )
       expect((await fleet.admission.usage('forgotten')).tenant_daily.used).toBe(0)
-      // Two workers that count at the same time.
+      // Two workers rebuild the counters at the same time.
       const workers = await Promise.all([startWorker(), startWorker()])
       const after = await run(20)
       const endings = Object.groupBy(after, (result) => result.ending)
@@ -186,14 +187,14 @@ describe('a cap of CPU seconds', () => {
         limits: { hard_timeout_ms },
         ...extra,
       })
-      // Three at once reserve 15 s of the 20; a fourth one, of 8 slots, would pass them together with what is used.
+      // Three executions reserve 15 s of the 20. With a fourth, the worker's 8 slots would exceed the cap.
       const accepted = await Promise.all(Array.from({ length: 60 }, () => fleet.client.enqueue(of(5000))))
       const results = await endingsOf(fleet, accepted, RECOVERY_MS)
       expect(Object.keys(Object.groupBy(results, (result) => result.ending))).toEqual(['ok'])
       await expect
         .poll(async () => (await fleet.admission.usage('tight')).tenant_daily_cpu, { timeout: 20_000 })
         .toMatchObject({ used: 6, reserved: 0 })
-      // 14 s are left: 15 s do not fit today, 21 s on no day.
+      // 14 s are left: 15 s do not fit today, 21 s do not fit on any day.
       const [large, never] = await endingsOf(
         fleet,
         [await fleet.client.enqueue(of(15_000)), await fleet.client.enqueue(of(21_000, { on_cap: 'defer' }))],
@@ -215,8 +216,8 @@ describe('a cap of CPU seconds', () => {
 
 describe('a cap of 0', () => {
   /**
-   * A flood with most of it waiting, some in the run queue, some in workers' hands: of a second each, so that a slow machine
-   * switches off long before the last of them.
+   * A flood of runs of one second each: most wait, some are in the run queue, some are claimed. It lasts long
+   * enough for a slow machine to set the switch before its end.
    */
   async function flood(tenantId: string): Promise<Accepted[]> {
     await fleet.createTenant(tenantId, { policy: NONE, caps: CAPS })
@@ -264,7 +265,7 @@ describe('a cap of 0', () => {
       await client.end()
       const results = await endingsOf(fleet, accepted, RECOVERY_MS)
       expect(results.filter((result) => result.kill_switch === true).length).toBeGreaterThan(100)
-      // 1,000 ms of the cache (to the millisecond in policy-cache.test.ts), and the way from there to the
+      // 1,000 ms of the cache, which policy-cache.test.ts checks exactly, and the way from there to the
       // charge, which takes a busy machine seconds.
       expect(await lastCharge('by-sql')).toBeLessThanOrEqual(committedAtMs + 5000)
       await worker.stop()

@@ -1,4 +1,4 @@
-/** The bounded size of `npm run bench -- --only chaos`. */
+/** The same as `npm run bench -- --only chaos`, with fewer executions. */
 import { isLongTier } from '@cofferdam/embedded/needs'
 import { expect, it } from 'vitest'
 import { startFleet } from '../fleet.ts'

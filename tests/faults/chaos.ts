@@ -1,6 +1,6 @@
 /**
- * A fleet under steady violence: executions of several tenants keep coming, one worker is killed every second and
- * another takes its place, and caps are lowered and raised meanwhile. Then everything is counted.
+ * Runs executions of several tenants while one worker is killed every second and another one replaces it, and
+ * caps are lowered and raised. Then it counts executions, endings, rows and charges.
  */
 import { setTimeout as pause } from 'node:timers/promises'
 import {
@@ -19,9 +19,9 @@ export interface ChaosPlan {
   executions: number
   workers: number
   killEveryMs: number
-  /** How long the last ones may take to end after the last one was put. */
+  /** Longest time from the last enqueue to the last ending. */
   patienceMs: number
-  /** Hears how far it is, now and then. */
+  /** Called with a line of progress now and then. */
   note?: (line: string) => void
 }
 
@@ -29,12 +29,12 @@ export interface ChaosAccount {
   accepted: number
   /** Executions with a visible ending. */
   ended: number
-  /** Audit rows of all attempts, and the attempts that the endings name. */
+  /** Audit rows of all attempts, and the number of attempts according to the endings. */
   rows: number
   attempts: number
-  /** Rows whose ending is not what the execution shows. */
+  /** Rows whose ending differs from that of the execution. */
   contradictions: number
-  /** By the counters of the caps, and by the rows. */
+  /** Charged executions by the counters of the caps, and by the rows. */
   chargedByCounter: number
   chargedByRows: number
   killed: number
@@ -42,12 +42,14 @@ export interface ChaosAccount {
   tookMs: number
 }
 
-/** `steady` has no limits that matter, `retried` opts in to run again, `capped` has its cap moved up and down. */
+/**
+ * `steady` has no limits that matter, `retried` opts into retries, and the cap of `capped` moves up and down.
+ */
 const TENANTS = ['chaos-steady', 'chaos-retried', 'chaos-capped'] as const
 const GENEROUS: TenantCaps = { ...DEFAULT_TENANT_CAPS, tenant_daily: 10_000_000, agent_hourly: 10_000_000 }
-/** Executions put at once by the producer: enough to keep four workers busy, and below every depth limit. */
+/** Executions per batch of the producer: enough to keep four workers busy, and below every depth limit. */
 const ROUND = 50
-/** Executions waiting at most, so that the kills meet work of every age and not one flood. */
+/** Most executions that wait, so that the kills hit executions of every age and not one flood. */
 const WAITING_MAX = 1000
 /** Clients that wait for results at once. */
 const ASKED_AT_ONCE = 200
@@ -67,7 +69,7 @@ export async function runChaos(fleet: Fleet, plan: ChaosPlan): Promise<ChaosAcco
     while (!over.signal.aborted) {
       await pause(plan.killEveryMs, undefined, { signal: over.signal }).catch(() => undefined)
       if (over.signal.aborted) return
-      // Its successor takes seconds to start on a loaded machine: killing goes on meanwhile, while somebody works.
+      // A replacement takes seconds to start on a loaded machine. Kills continue as long as a worker is left.
       if (starting.size < plan.workers) {
         const heir = fleet.startWorker(env).then((worker) => void workers.push(worker))
         starting.add(heir)
@@ -114,7 +116,7 @@ export async function runChaos(fleet: Fleet, plan: ChaosPlan): Promise<ChaosAcco
 
   const attempts = [...shown.values()].reduce((sum, { attempt }) => sum + attempt, 0)
   let rows = await allRows(fleet)
-  // Rows of what ended while nobody owned it come by the outbox, a moment later.
+  // Rows of executions that ended while nobody owned them come through the outbox, a moment later.
   while (rows.length < attempts && Date.now() < deadlineMs) {
     await pause(200)
     rows = await allRows(fleet)
@@ -124,7 +126,7 @@ export async function runChaos(fleet: Fleet, plan: ChaosPlan): Promise<ChaosAcco
     return last?.attempt === row.attempt && last.ending !== row.ending
   }).length
   let charged = await chargedNow(fleet, rows)
-  // What a dead owner was charged is given back after its row is there.
+  // The charge of a dead owner is refunded after its row is written.
   while (charged.chargedByCounter !== charged.chargedByRows && Date.now() < deadlineMs) {
     await pause(200)
     charged = await chargedNow(fleet, rows)
@@ -167,7 +169,7 @@ async function put(fleet: Fleet, n: number): Promise<Accepted> {
   return accepted
 }
 
-/** Lowers the cap of one tenant to what it has used, or takes it away again; live, as the API does it. */
+/** Lowers the cap of one tenant to its current use, or removes the cap again, as the API does it. */
 async function moveCap(fleet: Fleet, down: boolean): Promise<void> {
   const { tenant_daily } = await fleet.admission.usage('chaos-capped')
   const caps = down ? { ...GENEROUS, tenant_daily: tenant_daily.used + 1 } : GENEROUS

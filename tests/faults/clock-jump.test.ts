@@ -1,6 +1,6 @@
 /**
- * A worker whose wall clock jumps by a day, forwards and back: windows, durations and parking go by Redis' clock and a
- * monotonic one, so nothing is charged, parked or measured wrong.
+ * A worker whose wall clock jumps by a day, forwards and back. Windows, durations and waits use Redis' clock
+ * and a monotonic one, so charges, waits and measurements stay right.
  */
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { startFleet, type Fleet } from '../fleet.ts'
@@ -12,7 +12,9 @@ beforeAll(async () => {
 })
 afterAll(async () => fleet[Symbol.asyncDispose]())
 
-/** Every reading of `Date.now` in the worker is off by a day, once forwards, once back, in turns of 50 readings. */
+/**
+ * Every reading of `Date.now` in the worker is off by a day. The direction changes every 50 readings.
+ */
 const JUMPING = `data:text/javascript,${encodeURIComponent(
   'const now = Date.now; let n = 0; Date.now = () => now() + (Math.floor(n++ / 50) % 2 ? 86400000 : -86400000)',
 )}`

@@ -1,4 +1,7 @@
-/** A master of a Redis Cluster that hands over to its replica. Here the client hears of it; when-seeded.test.ts has one that does not. */
+/**
+ * A master of a Redis Cluster fails over to its replica, and the client is told. when-seeded.test.ts covers a
+ * client that is not told.
+ */
 import { createAdmission } from '@cofferdam/admission'
 import { newExecutionId } from '@cofferdam/contract'
 import { connectRedis } from '@cofferdam/queue'
@@ -34,7 +37,7 @@ withServers.it('a tenant of it is admitted as before, and counted by its audit r
   const admitted = () =>
     expect.poll(async () => (await admission.admit(attempt())).admitted, { timeout: 60_000 }).toBe(true)
   try {
-    // Not before the client knows the cluster's nodes. It runs on.
+    // Waits until the client knows the cluster's nodes.
     await admitted()
     recorded = 5
     await replica.command('CLUSTER', 'FAILOVER')
@@ -43,7 +46,7 @@ withServers.it('a tenant of it is admitted as before, and counted by its audit r
       async () => String(await replica.command('INFO', 'replication')).includes('role:master'),
       30_000,
     )
-    // While the slots change hands an admission may not be decided.
+    // While the slots move, an admission may be undecided.
     await admitted()
     const { tenant_daily, seeded } = await admission.usage('acme')
     expect({ used: tenant_daily.used, seeded }).toEqual({ used: 5 + 1 + 1, seeded: true })

@@ -1,4 +1,6 @@
-/** The whole path on a Redis Cluster: everything that the queue and the caps do, and the death of the node that has the queue. */
+/**
+ * Everything that the queue and the caps do on a Redis Cluster, and the death of the node that has the queue.
+ */
 import { executionRequestSchema, newWorkerId, type Accepted, type ExecutionId } from '@cofferdam/contract'
 import { composeUnstarted, connectRedis, createConsumer, createProducer } from '@cofferdam/queue'
 import { needs } from '@cofferdam/embedded/needs'
@@ -28,7 +30,7 @@ const GENEROUS = {
 }
 
 withServers.it('runs, follows, deduplicates, cancels and keeps exact books of several tenants', async () => {
-  // Their counters live in different slots, and so on different nodes.
+  // Their counters are in different hash slots, and so on different nodes.
   for (const tenant of ['one', 'two', 'three', 'four']) await fleet.createTenant(tenant, GENEROUS)
   for (const tenant of ['one', 'two', 'three', 'four']) {
     const accepted: Accepted[] = []
@@ -40,7 +42,7 @@ withServers.it('runs, follows, deduplicates, cancels and keeps exact books of se
   }
 
   await fleet.createTenant('keys', { ...GENEROUS, caps: { ...GENEROUS.caps, concurrency: 1 } })
-  // The scheduler hears of the tenant's limits when a worker has read its policy.
+  // The scheduler learns the tenant's limits when a worker reads its policy.
   const first = await fleet.client.run(fakeRequest('keys', []), { timeoutMs: 30_000 })
   const running = await fleet.client.enqueue({
     ...fakeRequest('keys', [{ print: 'seen' }, { sleep_ms: 600_000 }]),
@@ -63,7 +65,7 @@ withServers.it('runs, follows, deduplicates, cancels and keeps exact books of se
 withServers.it('serves a light tenant beside a flood', async () => {
   await fleet.createTenant('flood', GENEROUS)
   await fleet.createTenant('light', GENEROUS)
-  // Eight slots work on it for 30 s, and it is put at once.
+  // A backlog of 30 s for eight slots, enqueued at once.
   const flood = await Promise.all(
     Array.from({ length: 120 }, (_, n) =>
       fleet.client.enqueue(fakeRequest('flood', [{ sleep_ms: 2000 }], `agent-${n % 9}`)),

@@ -41,7 +41,7 @@ it('does not let a flood of one tenant delay another', async () => {
   const generous = { tenant_daily: 100_000, agent_hourly: 100_000 }
   await fleet.createTenant('flood', { policy, caps: generous })
   await fleet.createTenant('light', { policy, caps: generous })
-  // Every slot works on it for many seconds, and it is put at once.
+  // A backlog of many seconds for every slot, enqueued at once.
   const flood = await Promise.all(
     Array.from({ length: WORKERS * 100 }, (_, i) =>
       fleet.client.enqueue(fakeRequest('flood', [{ sleep_ms: 2000 }], `agent-${i % 100}`)),
@@ -51,7 +51,7 @@ it('does not let a flood of one tenant delay another', async () => {
     fleet.client.run(fakeRequest('light', []), { timeoutMs: 60_000 }),
   )
   expect((await Promise.all(lights)).every((light) => light.ok)).toBe(true)
-  // Not even begun: in the order of arrival the light ones would have come after it.
+  // It has not begun: in order of arrival the executions of the light tenant would have come after it.
   const last = await fleet.client.get(flood.at(-1)?.execution_id ?? 'exe_')
   expect(last?.status, 'the flood was over before the light tenant was served').toBe('queued')
   for (const { execution_id } of flood) await fleet.client.cancel(execution_id)

@@ -1,4 +1,6 @@
-/** The directory of full outputs has no space left: executions still end once, with a row each; afterwards all is as before. */
+/**
+ * The directory of full outputs has no space left. Executions still end once, with one row each.
+ */
 import { execFile } from 'node:child_process'
 import { mkdir } from 'node:fs/promises'
 import path from 'node:path'
@@ -34,7 +36,7 @@ needs('mounts').it(
       await fleet.startWorker({ COFFERDAM_BACKENDS: 'fake', COFFERDAM_SLOTS: '4' })
       const during = await enqueue(fleet, 9)
       const results = await endingsOf(fleet, during, 60_000)
-      // What cannot be kept there waits in Redis with its audit row; the caller has the answer.
+      // The caller has the result. The output that cannot be stored waits in Redis with its audit row.
       expect(results.map((result) => [result.ending, result.stdout.length])).toEqual(
         during.map(() => ['ok', 200_001]),
       )

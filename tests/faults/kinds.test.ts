@@ -1,5 +1,5 @@
 /**
- * Workers of one fleet that differ, under the death and the restart of the only one that can run something.
+ * Different workers in one fleet, while the only one that can run some executions dies and restarts.
  */
 import type { Accepted, ExecutionRequestInput } from '@cofferdam/contract'
 import { needsBackend } from '@cofferdam/embedded/needs'
@@ -42,7 +42,7 @@ needsBackend('process').it(
       await put(fakeRequest('kinds', [{ print: `${i}` }]), 'ok fake')
       await put(python('kinds', { backend: 'none' }), 'ok none')
       await put(python('kinds', { min_isolation: 'jail' }), 'ok process')
-      // Only its worker knows that the tenant asks for a jail.
+      // Only the worker that claims it knows that the tenant asks for a jail.
       await put(python('floor', {}), 'ok process')
     }
     await put(python('kinds', { backend: 'nowhere' }), 'provisioning backend_unknown')
@@ -50,8 +50,7 @@ needsBackend('process').it(
     const results = await endingsOf(fleet, accepted, RECOVERY_MS)
     expect(results.map((one) => `${one.ending} ${one.ok ? one.backend : one.reason}`)).toEqual(expected)
 
-    // The worker that is left has no slot free, and no `fake`: it ends what the dead one had begun all the
-    // same.
+    // The remaining worker has no free slot and no `fake`, and still ends what the dead worker had begun.
     const lost = await fleet.client.enqueue(fakeRequest('kinds', [{ sleep_ms: 600_000 }]))
     for await (const { event } of fleet.client.stream(lost.execution_id)) if (event.type === 'started') break
     const full = await fleet.client.enqueue(

@@ -1,7 +1,7 @@
 /**
- * Counters say what the rows say, also of a late one. A worker sleeps after the take and before its admission, or while its sandbox is
- * made, and its heir ends the attempt uncharged: what the sleeper is charged when it goes on is given back. Redis loses everything
- * while a program runs: its charge is counted again.
+ * The counters match the rows also after a late charge. A worker stalls before its admission or while its
+ * sandbox opens, and another worker ends the attempt uncharged: the charge of the stalled worker is refunded.
+ * If Redis loses everything while a program runs, the worker charges the attempt again.
  */
 import { HOUR_MS, untilWindowLasts } from '@cofferdam/embedded/testing'
 import { afterAll, beforeAll, beforeEach, expect, it } from 'vitest'
@@ -20,10 +20,10 @@ afterAll(async () => fleet[Symbol.asyncDispose]())
 beforeEach(() => untilWindowLasts(HOUR_MS, 120_000))
 
 const WORKER = { COFFERDAM_BACKENDS: 'fake', COFFERDAM_SLOTS: '8' }
-/** Before user code: at the last two the sleeper was charged before it slept. */
+/** Points before user code. At the last two the worker was charged before it stalled. */
 const UNBEGUN: readonly Point[] = ['after take', 'after policy', 'after admit', 'after open']
 
-/** Two that sleep: one hears on waking what it lost, one hears it only when it begins. */
+/** Two stalled workers: one learns at once that it lost its executions, the other one only when it begins. */
 const SLEEPERS = [
   { prefix: 'hears', env: {} },
   { prefix: 'deaf', env: { STOP_DEAF: '1' } },
@@ -34,7 +34,7 @@ it('takes back what a sleeper is charged after its heir refused the attempt, whe
   const accepted: Accepted[] = []
   const sleepers: StoppingWorker[] = []
   for (const { prefix, env } of SLEEPERS) {
-    // The first has as many slots as executions: none is left for those of the second.
+    // The first worker has one slot for each of its executions, so it claims none of the second worker's.
     const sleeper = await startStoppingWorker(fleet, { ...WORKER, ...env, COFFERDAM_SLOTS: '4' }, prefix)
     sleepers.push(sleeper)
     for (const point of UNBEGUN) {
@@ -77,7 +77,8 @@ it('counts what ended after Redis had lost everything and the counters had been 
     caps: { tenant_daily: 3, agent_hourly: 3, tenant_daily_cpu_seconds: 1000 },
   })
   const enqueue = () => fleet.client.enqueue(fakeRequest(tenant, [{ usage: { cpu_ms: 40 } }]))
-  // Its only slot is taken, so it gets nothing else; deaf, as one whose program ends before it can hear what it lost.
+  // Its only slot is taken, so it claims nothing else. It ignores its signal, like a worker whose program
+  // ends before it learns what it lost.
   const stopping = await startStoppingWorker(
     fleet,
     { ...WORKER, COFFERDAM_SLOTS: '1', STOP_DEAF: '1' },
@@ -97,7 +98,7 @@ it('counts what ended after Redis had lost everything and the counters had been 
     [inFlight, ...later].map(({ execution_id }) => execution_id).sort(),
   )
   expect(rows.every(({ quota_charged }) => quota_charged)).toBe(true)
-  // Its owner could not settle what it used: the rows are asked for that.
+  // Its owner could not settle the charge, so it is read from the rows.
   await expect
     .poll(async () => fleet.admission.usage(tenant, 'a'), { timeout: 60_000, interval: 500 })
     .toMatchObject({

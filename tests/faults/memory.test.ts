@@ -1,4 +1,7 @@
-/** Executions wait for a worker's memory in the fair queue: order, position, ETA, and the death of a worker meanwhile. */
+/**
+ * Executions that wait for a worker's memory in the fair queue: their order, position and ETA, and the death
+ * of the worker.
+ */
 import type { Accepted, ExecutionRequestInput } from '@cofferdam/contract'
 import { afterAll, afterEach, beforeAll, expect, it } from 'vitest'
 import { startFleet, type Fleet, type FleetWorker } from '../fleet.ts'
@@ -30,7 +33,7 @@ const asking = (tenantId: string, memoryMib: number, sleepMs: number): Execution
   limits: { memory_mib: memoryMib },
 })
 
-/** What of a tenant the queue has let out and a worker has not begun. */
+/** Executions of a tenant that the scheduler has released and no worker has begun. */
 const ON_THEIR_WAY = 4
 
 const startedAtMs = async ({ execution_id }: Accepted): Promise<number> =>
@@ -41,14 +44,15 @@ it('keeps the fair order of a large and a small tenant, and tells position and E
   await fleet.createTenant('small', GENEROUS)
   await startWorker()
   const LARGE_MS = 500
-  // Put at once: the large ones run from the first on.
+  // Enqueued at once, and the large ones run from the start.
   const put = (count: number, request: ExecutionRequestInput): Promise<Accepted[]> =>
     Promise.all(Array.from({ length: count }, () => fleet.client.enqueue(request)))
   const large = await put(12, asking('large', 2048, LARGE_MS))
   const small = await put(60, asking('small', 64, 50))
 
-  // While it waits in the fair queue, what is promised to the last large one is compared with what comes true. By three looks: it may
-  // be let out just before one of them, and is then promised its start by what runs, which small ones may share with a large one.
+  // While it waits in the fair queue, what is promised to the last large one is compared with what comes
+  // true. By three looks: it may be let out just before one of them, and is then promised its start by what
+  // runs, which small ones may share with a large one.
   const last = large.at(-1)
   if (last === undefined) throw new Error('unreachable')
   const promises: { atMs: number; state: Awaited<ReturnType<typeof fleet.client.get>> }[] = []
@@ -71,24 +75,27 @@ it('keeps the fair order of a large and a small tenant, and tells position and E
   const middle = ratios.toSorted((a, b) => a - b)[ratios.length >> 1]
   expect(middle, ratios.join()).toBeGreaterThan(1 / 4)
   expect(middle, ratios.join()).toBeLessThan(4)
-  // One waits for memory, and as many as the window of what can run is ahead of it are on their way.
+  // One waits for memory, and those that the scheduler's window released before it are on their way.
   expect(inPlay.length).toBeLessThanOrEqual(ON_THEIR_WAY)
 
   const largeStarts = (await Promise.all(large.map(startedAtMs))).toSorted((a, b) => a - b)
   const smallStarts = await Promise.all(small.map(startedAtMs))
-  // Neither starves. The small ones never hold the next large one off for long, by what a large one takes on this machine;
+  // Neither starves. The small ones never hold the next large one off for long, by what a large one takes on
+  // this machine;
   const gaps = largeStarts.slice(1).map((at, n) => at - (largeStarts[n] ?? 0))
   const usual = gaps.toSorted((a, b) => a - b)[gaps.length >> 1] ?? NaN
   expect(Math.max(...gaps)).toBeLessThan(usual * 5)
-  // and when the last large one starts, the small tenant has had its share of the time, a half, or all that it asked for but for
-  // what is on its way: together its programs may take less than a third of what the large ones do.
+  // and when the last large one starts, the small tenant has had its share of the time, a half, or all that
+  // it asked for but for what is on its way: together its programs may take less than a third of what the
+  // large ones do.
   const msOf = (some: typeof results): number => some.reduce((sum, { duration_ms }) => sum + duration_ms, 0)
   const served = results
     .slice(large.length)
     .filter((_, n) => (smallStarts[n] ?? NaN) < (largeStarts.at(-1) ?? 0))
   if (served.length < small.length - ON_THEIR_WAY)
     expect(msOf(served)).toBeGreaterThan(msOf(results.slice(0, large.length - 1)) / 3)
-  // Ahead of the first small one were those that the window let out before it came, and one that waited for memory.
+  // Ahead of the first small one were those that the window let out before it came, and one that waited for
+  // memory.
   expect(Math.min(...smallStarts)).toBeLessThan(largeStarts[5] ?? 0)
   await expectExactBooks(fleet, 'large', large, results.slice(0, large.length))
 }, 180_000)

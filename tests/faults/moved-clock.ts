@@ -1,13 +1,16 @@
 /**
- * Puts Redis' clock where a test wants it, for every script of the product that is loaded after this module: in the test's
- * own process by being imported first, in a worker by `NODE_OPTIONS=--import`. Neither Redis nor the product knows. The
- * clock stands still, so that "the last millisecond of the day" is one for as long as the test looks at it; `Date.now` of
- * the process follows when it is told (`movedDate`).
+ * Sets the clock that our Redis scripts see, for every script that is loaded after this module. A test
+ * imports it first, a worker gets it by `NODE_OPTIONS=--import`. The clock stands still, so that "the last
+ * millisecond of the day" lasts as long as the test looks at it. `movedDate` makes `Date.now` of the process
+ * follow.
  */
 import fs from 'node:fs'
 import { syncBuiltinESMExports } from 'node:module'
 
-/** Milliseconds since the epoch; without it scripts see the real time. Of the queue's hash tag, so that routing stays. */
+/**
+ * Milliseconds since the epoch. Without this key, scripts see the real time. It has the queue's hash tag, so
+ * that scripts keep their cluster slot.
+ */
 export const MOVED_CLOCK = '{cofferdam}:moved-clock'
 
 const MOVED = `(function()
@@ -26,7 +29,7 @@ const reading: (...args: Parameters<typeof readFileSync>) => string | Buffer = (
 fs.readFileSync = reading as typeof readFileSync
 syncBuiltinESMExports()
 
-/** What `Date.now` says to be while the clock stands there; the result puts it back. */
+/** Makes `Date.now` return the same time. Disposing the result restores it. */
 export function movedDate(atMs: () => number): () => void {
   const real = Date.now
   Date.now = atMs

@@ -1,6 +1,7 @@
 /**
- * Hosts of a fleet as network namespaces of this machine: each has its own loopback and one cable to a bridge, on which
- * the stores' unix sockets are offered over TCP. A cable can be cut: packets are then lost in silence, as in a partition.
+ * Emulates the hosts of a fleet with network namespaces. Each has its own loopback and one link to a bridge,
+ * on which the unix sockets of the stores are reachable over TCP. When a link is cut, packets are lost
+ * silently, as in a network partition.
  */
 import { execFileSync } from 'node:child_process'
 import { once } from 'node:events'
@@ -8,9 +9,9 @@ import { existsSync } from 'node:fs'
 import { connect, createServer, type Server, type Socket } from 'node:net'
 
 export interface NetHost {
-  /** Put before a command, it runs on this host. */
+  /** Command prefix that runs a command on this host. */
   within: readonly string[]
-  /** Whether that process runs on it. */
+  /** Whether the process runs on this host. */
   holds(pid: number): boolean
   cut(): void
   heal(): void
@@ -18,14 +19,16 @@ export interface NetHost {
 
 export interface NetHosts extends AsyncDisposable {
   hosts: readonly NetHost[]
-  /** Offers a unix socket to the hosts; resolves with `address:port`. */
+  /** Makes a unix socket reachable for the hosts. Resolves with `address:port`. */
   offer(socketPath: string): Promise<string>
 }
 
 const ip = (...words: string[]): string =>
   execFileSync('ip', words, { encoding: 'utf8', stdio: ['ignore', 'pipe', 'pipe'] })
 
-/** Of runs that were killed: a bridge of theirs would take the packets of a network that got the same number. */
+/**
+ * Removes bridges of killed test runs: such a bridge takes the packets of a network with the same number.
+ */
 function removeLeft(): void {
   for (const [, id = ''] of ip('-br', 'link', 'show', 'type', 'bridge').matchAll(/^cfb([0-9a-z]+) /gm)) {
     const pid = Number.parseInt(id, 36)
@@ -37,7 +40,7 @@ function removeLeft(): void {
   }
 }
 
-/** Makes `count` hosts. Interface names have 15 characters at most, so they are made of the process id. */
+/** Creates `count` hosts. Interface names contain the process id, because they have at most 15 characters. */
 export async function createNetHosts(count: number): Promise<NetHosts> {
   removeLeft()
   await using owned = new AsyncDisposableStack()
@@ -54,7 +57,7 @@ export async function createNetHosts(count: number): Promise<NetHosts> {
     ip('netns', 'add', name)
     owned.defer(() => void ip('netns', 'del', name))
     ip('link', 'add', cable, 'master', bridge, 'type', 'veth', 'peer', 'name', 'eth0', 'netns', name)
-    // The cable goes with its namespace, but only when the kernel gets to it: the next run may want the name at once.
+    // The kernel removes a link some time after its namespace, but the next run may need the name at once.
     owned.defer(() => void ip('link', 'del', cable))
     ip('link', 'set', cable, 'up')
     const inside = (...words: string[]) => ip('-n', name, ...words)
@@ -83,7 +86,7 @@ export async function createNetHosts(count: number): Promise<NetHosts> {
   }
 }
 
-/** TCP in, the unix socket out. */
+/** Forwards TCP connections to the unix socket. */
 function forwarder(socketPath: string): { server: Server; close: () => Promise<void> } {
   const open = new Set<Socket>()
   const server = createServer({ noDelay: true }, (near) => {
@@ -97,7 +100,7 @@ function forwarder(socketPath: string): { server: Server; close: () => Promise<v
         open.delete(one)
         other.destroy()
       })
-      // The other side hears of it by its own close.
+      // The other side notices by its own close event.
       one.on('error', () => {})
       one.pipe(other)
     }

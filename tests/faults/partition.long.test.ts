@@ -1,4 +1,7 @@
-/** Workers on three hosts: executions spread; what a cut-off worker runs is lost to the others, and its late word counts for nothing. */
+/**
+ * Workers on three hosts. Executions spread over them. When a host is cut off, the others end its executions,
+ * and late writes of its worker have no effect.
+ */
 import { existsSync } from 'node:fs'
 import { chmod, mkdtemp, readdir, readFile, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -21,7 +24,7 @@ needs('hosts').describe('three hosts', () => {
   beforeAll(async () => {
     fleet = owned.use(await startFleet())
     net = await createNetHosts(3)
-    // Before the fleet, whose workers stand on these hosts.
+    // Created before the fleet, whose workers run on these hosts.
     owned.defer(() => fleet.stopWorkers().then(() => net[Symbol.asyncDispose]()))
     const redis = await net.offer(new URL(fleet.redisUrl).pathname)
     const { user, database, socket } = partsOf(fleet.databaseUrl)
@@ -72,7 +75,8 @@ needs('hosts').describe('three hosts', () => {
   it('gives the executions of a cut-off worker another ending, once, and takes no late word from it', async () => {
     const accepted: Accepted[] = []
     const before = (await auditRows(fleet, 'hosts')).length
-    // Twelve slots: each host runs four. Half of them end when their worker has just been cut off for longer than its lock, half go on.
+    // Twelve slots: each host runs four. Half of them end when their worker has just been cut off for longer
+    // than its lock, half go on.
     const limits = { soft_timeout_ms: 150_000, hard_timeout_ms: 160_000 }
     for (let i = 0; i < 12; i++) {
       const steps = [{ print: `${i}` }, { sleep_ms: i % 2 === 0 ? 14_000 : 21_000 }]
@@ -88,7 +92,7 @@ needs('hosts').describe('three hosts', () => {
     expect(lost.map(({ ending, attempt }) => [ending, attempt])).toEqual(Array(4).fill(['worker_lost', 1]))
 
     net.hosts[0]?.heal()
-    // It comes back by itself, beats again, and learns that it owns nothing.
+    // It reconnects by itself, sends heartbeats again, and learns that it owns nothing.
     await expect
       .poll(async () => (await stats()).workers.filter(({ last_seen_ms }) => last_seen_ms < 3000).length, {
         timeout: 90_000,
@@ -103,7 +107,7 @@ needs('hosts').describe('three hosts', () => {
       .toBe(0)
     expect(workers.every((worker) => worker.process.exitCode === null)).toBe(true)
 
-    // What it says of them now changes nothing: endings, rows and counters stand as they stood.
+    // Its late writes change nothing: endings, rows and counters stay the same.
     const again = await Promise.all(accepted.map(({ execution_id }) => fleet.client.get(execution_id)))
     expect(again.map((state) => state?.result?.ending)).toEqual(results.map(({ ending }) => ending))
     const rows = await auditRows(fleet, 'hosts')
@@ -144,7 +148,7 @@ with open(${JSON.stringify(folder)} + "/" + str(os.getpid()), "a", buffering=1) 
       limits: { soft_timeout_ms: 150_000, hard_timeout_ms: 160_000 },
       retry: { max_attempts: 2, on: ['worker_lost'] },
     })
-    // In the order in which they began, each with its first and its last beat.
+    // In the order in which they began, each with its first and its last sign of life.
     const runs = async (): Promise<{ pid: string; first: number; last: number }[]> => {
       const found = await Promise.all(
         (await readdir(folder)).map(async (pid) => {
@@ -184,7 +188,7 @@ with open(${JSON.stringify(folder)} + "/" + str(os.getpid()), "a", buffering=1) 
     for (const { execution_id } of accepted)
       for await (const { event } of fleet.client.stream(execution_id)) if (event.type === 'started') break
     net.hosts[1]?.cut()
-    // Its drain (5 s here, by default 25) has nothing to wait for but silence; an orchestrator gives 90 s (infra/kubernetes).
+    // Its drain takes 5 s here and 25 s by default. An orchestrator gives it 90 s (infra/kubernetes).
     const beganAt = performance.now()
     expect(await cutOff?.stop()).toBe(0)
     expect(performance.now() - beganAt).toBeLessThan(70_000)

@@ -1,6 +1,7 @@
 /**
- * The death, or the long sleep, of a worker in each phase of an execution's way: what had not begun runs elsewhere, what
- * had begun is not run again, what was recorded is what everybody sees. One charge, one row, one ending each.
+ * A worker dies or stalls at each point of the main path. An execution that had not begun runs elsewhere, one
+ * that had begun is not run again, and a recorded result is published. Each has one charge, one row and one
+ * ending.
  */
 import type { Accepted, ExecutionResult } from '@cofferdam/contract'
 import { afterAll, beforeAll, expect, it } from 'vitest'
@@ -16,14 +17,14 @@ beforeAll(async () => {
 afterAll(async () => fleet[Symbol.asyncDispose]())
 
 const WORKER = { COFFERDAM_BACKENDS: 'fake', COFFERDAM_SLOTS: '16' }
-/** As many slots as points: what comes later goes to another worker. */
+/** One slot per point, so that later executions go to another worker. */
 const STOPPING = { ...WORKER, COFFERDAM_SLOTS: String(POINTS.length) }
 const GENEROUS = {
   policy: { min_isolation: 'none' as const },
   caps: { tenant_daily: 100_000, agent_hourly: 100_000 },
 }
 
-/** What the caller sees when the worker dies there. */
+/** The ending that the caller sees when the worker dies at the point. */
 const EXPECTED: Record<Point, 'ok' | 'worker_lost'> = {
   'after take': 'ok',
   'after policy': 'ok',
@@ -38,10 +39,10 @@ const EXPECTED: Record<Point, 'ok' | 'worker_lost'> = {
   'before ack': 'ok',
 }
 
-/** Nothing shows that the program was handed over: what the worker had told, or what the program did. */
+/** Points at which nothing shows that the program was handed over to its sandbox. */
 const UNCHARGED: readonly Point[] = ['begin unanswered', 'after begin']
 
-/** A program that prints; where its worker is to die while it runs, it would run on for long. */
+/** A program that prints, and keeps running when its worker is to die meanwhile. */
 const programOf = (point: Point): object[] =>
   point === 'running' ? [{ print: 'out' }, { sleep_ms: 600_000 }] : [{ print: 'out' }]
 
@@ -89,8 +90,8 @@ it('ends each execution once, whatever its worker was doing when it was killed, 
   console.info(`the last one ended ${tookMs} ms after the death of its worker`)
   expect(endingAt(results)).toEqual(EXPECTED)
   await expectBooksAtEachPoint('dies', killed.accepted, results)
-  // The promise is 15 s at default settings (LOCK_MS). A loaded machine gets five more, and a slow one several times what it
-  // takes for as many executions to which nothing happens.
+  // The promise is 15 s at default settings (LOCK_MS). A loaded machine gets five more, and a slow one
+  // several times what it takes for as many executions to which nothing happens.
   await fleet.createTenant('alone', GENEROUS)
   const aloneAtMs = performance.now()
   const alone = await Promise.all(
@@ -99,7 +100,8 @@ it('ends each execution once, whatever its worker was doing when it was killed, 
   await endingsOf(fleet, alone, 60_000)
   expect(tookMs).toBeLessThan(20_000 + 5 * (performance.now() - aloneAtMs))
 
-  // The one that was only stopped: others have ended its executions, and it changes nothing any more when it goes on.
+  // The worker that was only stopped: other workers have ended its executions, and it changes nothing when it
+  // continues.
   const slept = await endingsOf(fleet, asleep.accepted, 60_000)
   expect(endingAt(slept)).toEqual(EXPECTED)
   await expectBooksAtEachPoint('sleeps', asleep.accepted, slept)

@@ -1,6 +1,7 @@
 /**
- * A Postgres whose disk is full, really: first its tables cannot grow and every insert of a row fails; then its log cannot, and it
- * ends with all its connections. Executions go on ending; when there is space again and it was started, every row is there, once.
+ * A Postgres whose disk is full, really: first its tables cannot grow and every insert of a row fails; then
+ * its log cannot, and it ends with all its connections. Executions go on ending; when there is space again
+ * and it was started, every row is there, once.
  */
 import { existsSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
@@ -72,8 +73,8 @@ needs('mounts').it(
   async () => {
     await using fleet = await startFleet({ durable: true })
     const directory = path.join(fleet.dataDir, 'postgres')
-    // It analyses the catalogs some 20 s after a start. That removes files, so that there is space again for rows, and a new
-    // connection that cannot write them anew is refused.
+    // It analyses the catalogs some 20 s after a start. That removes files, so that there is space again for
+    // rows, and a new connection that cannot write them anew is refused.
     await inPostgres(fleet, (client) => client.query('alter system set autovacuum = off'))
     await fleet.stopPostgres()
     {

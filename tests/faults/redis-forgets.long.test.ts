@@ -1,6 +1,7 @@
 /**
- * A Redis that comes back without the last of its writes: a lost tail of the append-only file, and a replica that was
- * promoted. What had ended stays ended as it was, nothing is charged twice, and what is known ends once.
+ * Redis comes back without its last writes: the tail of the append-only file is lost, or a replica is
+ * promoted. Endings stay the same, nothing is charged twice, and every execution that Redis still knows ends
+ * once.
  */
 import { readdir, stat, truncate } from 'node:fs/promises'
 import path from 'node:path'
@@ -35,7 +36,7 @@ it('keeps what had ended, and ends the rest once, when the last second of its lo
   await fleet.createTenant('tail', GENEROUS)
   // Seven a second, from when all are there; then three, so that a slow look finds plenty to do.
   const accepted = [
-    // One that runs through it all: its charge is in what Redis keeps, and in no row yet.
+    // This one runs the whole time: Redis keeps its charge, and there is no row yet.
     ...(await enqueue(fleet, 'tail', 1, 20_000)),
     ...(await enqueue(fleet, 'tail', 12, 400)),
     ...(await enqueue(fleet, 'tail', 28, 1000)),
@@ -70,11 +71,11 @@ needs('redis-server', 'setpriv').it(
     await fleet.createTenant('failover', GENEROUS)
     await fleet.startWorker(WORKER)
     const accepted = await enqueue(fleet, 'failover', 40, 60)
-    // What is accepted is promised only as far as it was replicated.
+    // Only replicated executions count as accepted.
     expect(await redis.master.command('WAIT', 1, 5000)).toBe(1)
     await redis.master.kill()
     await redis.failedOver()
-    // Until its connections have found the new master, a client is told that the queue is away.
+    // Until the client has found the new master, it gets `queue_unavailable`.
     await until(
       'client',
       async () => (await fleet.client.get(accepted[0]?.execution_id ?? 'exe_')) !== null,
@@ -82,7 +83,7 @@ needs('redis-server', 'setpriv').it(
     )
 
     const results: ExecutionResult[] = await endingsOf(fleet, accepted, 60_000)
-    // What was at its checks meanwhile waited, and no check was left out.
+    // Executions waited whose checks were under way, and no check was skipped.
     const endings = results.map(({ ending }) => ending)
     expect(endings.filter((ending) => !['ok', 'worker_lost'].includes(ending))).toEqual([])
     expect(endings).toContain('ok')

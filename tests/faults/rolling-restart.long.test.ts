@@ -1,4 +1,6 @@
-/** Four workers, restarted one after the other while executions keep coming: nothing is lost, nothing runs twice. */
+/**
+ * Four workers restart one after the other under load. No execution is lost or runs twice.
+ */
 import type { Accepted } from '@cofferdam/contract'
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { startFleet, type Fleet, type FleetWorker } from '../fleet.ts'
@@ -31,7 +33,7 @@ it('restarts every worker under load without a lost or doubled execution', async
   const accepted: Accepted[] = []
   const producing = new AbortController()
   const producer = (async () => {
-    // As many in the fleet as its sixteen slots and a backlog: each restart happens under full load.
+    // Enough for sixteen slots and a backlog, so that each restart happens under full load.
     while (!producing.signal.aborted) {
       const batch = Array.from({ length: 8 }, (_, i) => accepted.length + i)
       const requests = batch.map((n) =>
@@ -59,13 +61,13 @@ it('restarts every worker under load without a lost or doubled execution', async
 
   const results = await endingsOf(fleet, accepted, 120_000)
   expect(accepted.length).toBeGreaterThan(100)
-  // All ended by themselves: a drain lets run what runs, and hands back what had not begun.
+  // All ended normally: a drain lets programs finish and requeues executions that have not begun.
   expect(results.filter(({ ending, attempt }) => ending !== 'ok' || attempt !== 1)).toEqual([])
   expect(results.map(({ stdout }) => stdout)).toEqual(accepted.map((_, n) => `${n}\n`))
   await expectExactBooks(fleet, 'rolled', accepted, results)
   const starts = await Promise.all(accepted.map(({ execution_id }) => startsOf(execution_id)))
   expect(starts.filter((count) => count !== 1)).toEqual([])
-  // Its lease ends with the sandbox, which nobody waits for.
+  // The lease is released after the sandbox is destroyed, for which no caller waits.
   const running = async () => (await fleet.admission.usage('rolled')).concurrency.running
   await expect.poll(running, { timeout: 20_000 }).toBe(0)
 }, 300_000)

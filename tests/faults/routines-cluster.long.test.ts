@@ -50,7 +50,7 @@ withServers.it(
     )
     await fleet.startWorker({ COFFERDAM_BACKENDS: 'fake', COFFERDAM_SLOTS: '4', COFFERDAM_CONFIG: config })
     await expect.poll(() => posted.length, { timeout: 60_000 }).toBeGreaterThan(2)
-    // Each is enqueued in the transaction that writes down its run: it may be posted before that is there.
+    // It is enqueued in the transaction that records its run, so it can be posted before the run is visible.
     const told = [...posted]
     const runs = () => fleet.store.routines.runs(null, routine.routine_id, 100)
     await expect

@@ -1,4 +1,4 @@
-/** Starts stopping-worker.ts and tells what has reached its point. */
+/** Starts stopping-worker.ts and tracks which executions have reached their points. */
 import { expect } from 'vitest'
 import type { Fleet, FleetWorker } from '../fleet.ts'
 
@@ -10,7 +10,7 @@ export interface StoppingWorker {
   stoppedAt(points: readonly string[]): Promise<void>
   /** Waits until their signals abort. */
   abortedAt(points: readonly string[]): Promise<void>
-  /** Lets them go on, and waits until it is done with those of all of these points. */
+  /** Lets all executions continue, and waits until those of these points are over. */
   goOn(points: readonly string[]): Promise<void>
 }
 

@@ -1,9 +1,10 @@
 /**
- * A worker app that stops at one point of an execution's way, for tests of what its death (or its sleep) there leaves.
- * Built like the real one; what carries an execution is wrapped here, so that production code knows of no test.
- * STOP_PREFIX is a prefix. An execution of tenant `<prefix>-<point>` stops at that point: its parent is told
- * `{ stopped: <point> }`, and it waits for ever, unless the parent sends `go on`. `{ over: <point> }` follows its end, and
- * `{ aborted: <point> }` its signal. With STOP_DEAF set it goes on as one that has not heard yet of what it lost.
+ * A worker that stops at one point of the main path, for tests of its death or stall there. It wraps the real
+ * worker's handling of executions, so that production code knows of no test. STOP_PREFIX is a prefix. An
+ * execution of tenant `<prefix>-<point>` stops at that point: the parent process gets `{ stopped: <point> }`,
+ * and the execution waits until the parent sends `go on`. `{ over: <point> }` follows its end, `{ aborted:
+ * <point> }` its signal. With STOP_DEAF the worker ignores the signal, like one that has not learned yet that
+ * it lost the execution.
  */
 import { loadConfig, runWorker, type WorkerOptions } from '@cofferdam/worker'
 
@@ -41,8 +42,8 @@ async function stopAt(point: Point): Promise<void> {
 }
 
 /**
- * Stops `before` and `after` a method; the rest stays as it is. `unanswered`: stops after a call whose answer is lost, and
- * calls again, as the queue does it when its connection broke.
+ * Wraps a method of `target` so that it stops before or after the call. `unanswered`: stops after a call
+ * whose answer is lost, and calls again, as the queue does when its connection breaks.
  */
 function around<T extends object>(
   target: T,

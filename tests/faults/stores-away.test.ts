@@ -1,4 +1,6 @@
-/** A Postgres that is stopped, or hangs, and a Redis that restarts: executions go on ending, and their rows are there when all is well again. */
+/**
+ * Postgres stops or hangs, or Redis restarts. Executions still end, and their rows are written afterwards.
+ */
 import { execFile } from 'node:child_process'
 import { readFile } from 'node:fs/promises'
 import { promisify } from 'node:util'
@@ -40,7 +42,7 @@ it('keeps ending executions while Postgres is away, and writes their audit rows 
   const during = await enqueue('no-postgres', 40)
   const results = await endingsOf(fleet, during, 120_000)
   expect(results.map((r) => r.ending)).toEqual(results.map(() => 'ok'))
-  // Nobody knows the policy of another one: nothing of it runs, and it waits.
+  // The policy of the other tenant cannot be read, so its execution waits.
   const unjudged = await enqueue('not-seen-yet', 1)
   for await (const { event } of fleet.client.stream(unjudged[0]?.execution_id ?? 'exe_'))
     if (event.type === 'notice' && event.message.includes('policy check')) break
@@ -53,10 +55,10 @@ it('keeps ending executions while Postgres is away, and writes their audit rows 
   await expectExactBooks(fleet, 'not-seen-yet', unjudged, judged)
 }, 300_000)
 
-/** Stops the postmaster and every process of it where they stand; resolves with their ids. */
+/** Sends SIGSTOP to the postmaster and all its processes. Resolves with their ids. */
 async function freezePostgres(): Promise<number[]> {
   const { postgres } = fleet.pids()
-  // First, so that none is begun behind our back, and one that ends keeps its id.
+  // The postmaster first, so that it starts no process meanwhile, and one that ends keeps its id.
   process.kill(postgres, 'SIGSTOP')
   const { stdout } = await promisify(execFile)('pgrep', ['-P', String(postgres)])
   const children = stdout.split('\n').filter(Boolean).map(Number)

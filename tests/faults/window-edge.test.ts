@@ -1,6 +1,6 @@
 /**
- * The last millisecond of an hour and of a day, and the first of the next, through API, queue and worker: what is charged on
- * either side, what is given back across the edge, what callers are told of it, and what was deferred to it.
+ * The last millisecond of an hour and of a day, and the first one of the next, through API, queue and worker:
+ * charges on either side, refunds across the edge, what callers are told, and executions deferred to it.
  */
 import { MOVED_CLOCK, movedDate } from './moved-clock.ts'
 import { loadConfig, runApi, type RunningApi } from '@cofferdam/api'
@@ -13,7 +13,7 @@ import { auditRows, fakeRequest } from './accounts.ts'
 import { startStoppingWorker, type StoppingWorker } from './start-stopping-worker.ts'
 import { tenantOf } from './stopping-worker.ts'
 
-/** One that is to come, so that nothing expires by Redis' real clock before the test is over. */
+/** A day in the future, so that nothing expires by Redis' real clock before the test is over. */
 const MIDNIGHT_MS = (Math.floor(Date.now() / 86_400_000) + 2) * 86_400_000
 const ELEVEN_MS = MIDNIGHT_MS - 3_600_000
 const at = (ms: number): string => new Date(ms).toISOString()
@@ -77,14 +77,14 @@ const program = (tenant: string, agent: string): ExecutionRequestInput =>
 const state = async (id: string): Promise<ExecutionState> =>
   executionStateSchema.parse((await call(`/executions/${id}`)).json)
 
-/** Runs one and shows what a caller sees of the caps. */
+/** Runs one execution and returns what its caller sees of the caps. */
 async function run(tenant: string, agent: string): Promise<object> {
   const { headers, json } = await call('/executions?wait=30s', program(tenant, agent))
   const { ending, dimension, resets_at, caps } = json as Record<string, unknown>
   return { ending, dimension, resets_at, caps, left: headers.get('ratelimit') }
 }
 
-/** By the audit rows, in the day of that moment. */
+/** Charged executions by the audit rows, in the day of that time. */
 async function chargedIn(tenant: string, ms: number): Promise<number> {
   const { day } = await fleet.store.chargedCounts(tenant, ms)
   return day.bucket === Math.floor(ms / 86_400_000) ? day.count : 0
@@ -164,7 +164,7 @@ it('holds what is deferred until the window is over, and lets it go then', async
   await expect.poll(() => redis.zscore(KEYS.parked, 'waits'), { timeout: 20_000 }).toBeTruthy()
   expect((await state(id)).status).toBe('queued')
 
-  // Those that are deferred come back spread over a second.
+  // Deferred executions come back spread over a second.
   await moveClock(MIDNIGHT_MS + 1000)
   await expect.poll(async () => (await state(id)).result?.ending, { timeout: 20_000 }).toBe('ok')
   expect((await state(id)).result?.caps?.tenant_daily).toEqual({

@@ -49,7 +49,7 @@ inLongTier(
   300_000,
 )
 
-/** Then its worker has told that it was handed over. */
+/** Output shows that the worker has handed the program over. */
 async function hasPrinted({ execution_id }: Accepted): Promise<void> {
   for await (const { event } of fleet.client.stream(execution_id)) if (event.type === 'output') break
 }
@@ -60,7 +60,7 @@ it('never runs again by itself what began, and runs again what opted in', async 
   const once = await fleet.client.enqueue(fakeRequest('lost', [{ print: 'begun' }, { sleep_ms: 600_000 }]))
   await hasPrinted(once)
   const again = await fleet.client.enqueue({
-    // Long enough that it is still running when its worker is killed, which is all that happens until then.
+    // Long enough that it still runs when its worker is killed.
     ...fakeRequest('lost', [{ print: 'begun' }, { sleep_ms: 12_000 }]),
     retry: { max_attempts: 2, on: ['worker_lost'] },
   })
@@ -78,7 +78,7 @@ it('never runs again by itself what began, and runs again what opted in', async 
   expect(retried).toMatchObject({ ending: 'ok', attempt: 2, stdout: 'begun\n' })
 
   const rows = await auditRows(fleet, 'lost')
-  // The lost attempt began when its worker took it, not when its heir found it.
+  // The lost attempt began when its worker claimed it, not when another worker recovered it.
   const lostRow = rows.find((row) => row.execution_id === once.execution_id)
   expect(lostRow?.queue_ms).toBeLessThan(lostRow?.duration_ms ?? 0)
   expect(lostRow?.duration_ms).toBeGreaterThan(5000)

@@ -2,7 +2,7 @@
  * The fleet as the model sees it: the real scripts, a real Redis, real BullMQ jobs and the real admission; workers are
  * a few fields here, and each of their writes is one step, so that anything may happen in between.
  *
- * A worker's way with one execution is the worker app's (process-execution.ts, recover.ts, close-attempt.ts):
+ * A worker's way with one execution is the worker app's (process-execution.ts, recover.ts, record-attempt.ts):
  *
  *   taken ──admit──► admitted ──begin──► begun ──record──► recorded ──settle | retry──► over
  *     │                 └──fail: refund, record──────────────▲
@@ -512,7 +512,7 @@ export class World {
     held.last = write
     if (code === 'cancelled') held.isCancelled = true
     else if (code === 'fenced') {
-      // As carry.ts: what an owner is charged that was admitted too late, nobody else takes back.
+      // As handle-execution.ts: what an owner is charged that was admitted too late, nobody else takes back.
       if (rest[0] === 1) await this.admission.refund(this.keyOf(held))
       held.phase = 'over'
     } else {
@@ -553,7 +553,7 @@ export class World {
     held.outbox = outbox && known === undefined
     held.row = known ?? own
     if (!held.outbox) this.rows.set(key, held.row)
-    // Of a dead owner's charge the lease is not at hand (settle-unleased.ts).
+    // Of a dead owner's charge the lease is not at hand (attempt-charge.ts).
     if (known !== undefined && charged && !known.charged)
       await this.admission.refund(this.keyOf(held), held.lease ?? undefined)
     held.phase = 'recorded'

@@ -1,4 +1,7 @@
-/** The tests of `npm test` can fail: each of ten promises, broken in a copy of the tree, turns some of them red. */
+/**
+ * The tests of `npm test` can fail: breaking any of ten promises in a copy of the tree makes some of them
+ * fail.
+ */
 import { execFile, execFileSync } from 'node:child_process'
 import {
   cpSync,
@@ -16,7 +19,7 @@ import { afterAll, beforeAll, expect, it } from 'vitest'
 import { BROKEN_PROMISES, type BrokenPromise } from './broken-promises.ts'
 
 const ROOT = join(import.meta.dirname, '../..')
-/** In the tree itself: the installed packages are hard links, which stay within a file system. */
+/** Inside the tree, because the installed packages are hard links, which need the same file system. */
 const CACHE = join(ROOT, '.cache')
 let copy: string
 
@@ -33,7 +36,7 @@ beforeAll(() => {
 })
 afterAll(() => rmSync(copy, { recursive: true, force: true }))
 
-/** Runs tests in the copy; resolves with vitest's exit code and what it printed. */
+/** Runs tests in the copy. Resolves with vitest's exit code and output. */
 function runTests(tests: readonly string[]): Promise<{ code: number; output: string }> {
   const { promise, resolve } = Promise.withResolvers<{ code: number; output: string }>()
   const vitest = [join(copy, 'node_modules/vitest/vitest.mjs'), 'run', '--root', copy, '--project=!long']
@@ -45,7 +48,7 @@ function runTests(tests: readonly string[]): Promise<{ code: number; output: str
   return promise
 }
 
-/** Breaks the line for as long as `work` takes. */
+/** Runs `work` while the line is broken. */
 async function whileBroken<T>({ file, line, broken }: BrokenPromise, work: () => Promise<T>): Promise<T> {
   const path = join(copy, file)
   const whole = readFileSync(path, 'utf8')

@@ -1,14 +1,14 @@
 /**
- * Ten promises, each with one line of the product that keeps it, how that line could be broken, and the tests of `npm test`
- * that must then fail. Whoever moves such a line moves the entry with it.
+ * Ten promises. Each names one line of the product that keeps it, a way to break the line, and the tests of
+ * `npm test` that must then fail. If you move such a line, update its entry.
  */
 export interface BrokenPromise {
   promise: string
   file: string
-  /** Stands exactly once in the file. */
+  /** Occurs exactly once in the file. */
   line: string
   broken: string
-  /** What vitest is given: paths, and where a file is long the name of a test. */
+  /** Paths for vitest. */
   tests: readonly string[]
 }
 

@@ -1,9 +1,11 @@
 /**
- * Where the files stand that an attempt leaves to the next: one blob per execution, and in Redis the name of the newest.
- * A blob that nobody names any more goes with the blobs of its day.
+ * Keeps the files that an attempt leaves to the next one: one blob per execution, and in Redis the ref of the
+ * newest. A blob without such a ref is deleted with the blobs of its day.
  */
 import {
+  BOUNDS,
   CofferdamError,
+  pathSchema,
   type BlobStore,
   type ExecutionId,
   type ProgramFile,
@@ -12,13 +14,16 @@ import {
 import type { Checkpoint } from '@cofferdam/executor'
 import { KEYS, type Taken } from '@cofferdam/queue'
 import type { Redis } from 'ioredis'
-import { packFiles, unpackFiles } from './pack-files.ts'
+import { z } from 'zod'
 
-/** The longest life of an execution: delay, wait and run, a day each; and a day for its attempts. */
+/** Delay, wait and run take a day each at most, and all attempts together one more. */
 const KEPT_MS = 4 * 24 * 3_600_000
 
 export interface Checkpoints {
-  /** Undefined when the request keeps none. What cannot be read is left out: the program then begins afresh. */
+  /**
+   * Undefined when the request has none. A checkpoint that cannot be read is left out: the program then
+   * starts afresh.
+   */
   open(taken: Taken, tenant: Pick<TenantPolicy, 'encrypt_outputs'>): Promise<Checkpoint | undefined>
   /** After the last attempt. Never rejects. */
   forget(executionId: ExecutionId): Promise<void>
@@ -63,7 +68,7 @@ export function createCheckpoints(deps: {
       throw error
     }
     if (taken.signal.aborted && taken.signal.reason?.stopCause === 'lock_lost') {
-      // Its new owner keeps its own.
+      // The new owner writes its own checkpoint.
       await blobs.delete(ref)
       throw new CofferdamError('fenced')
     }
@@ -92,3 +97,35 @@ export function createCheckpoints(deps: {
     },
   }
 }
+
+const indexSchema = z
+  .array(z.strictObject({ path: pathSchema, size: z.int().min(0).max(BOUNDS.checkpointBytes) }))
+  .max(BOUNDS.checkpointFiles)
+
+/**
+ * The parts of a blob that holds several files: u32 length of a JSON index, the index, then the bytes of each
+ * file in its order.
+ */
+export function packFiles(files: readonly ProgramFile[]): Uint8Array[] {
+  const index = Buffer.from(JSON.stringify(files.map(({ path, bytes }) => ({ path, size: bytes.length }))))
+  const head = Buffer.alloc(4)
+  head.writeUInt32LE(index.length)
+  return [head, index, ...files.map(({ bytes }) => bytes)]
+}
+
+/** Throws `internal` for what `packFiles` did not make. */
+export function unpackFiles(blob: Uint8Array): ProgramFile[] {
+  const bytes = Buffer.from(blob.buffer, blob.byteOffset, blob.byteLength)
+  const start = 4 + (bytes.length < 4 ? 0 : bytes.readUInt32LE())
+  if (bytes.length < start) throw damaged()
+  const index = indexSchema.safeParse(JSON.parse(bytes.toString('utf8', 4, start)))
+  if (!index.success) throw damaged()
+  let at = start
+  return index.data.map(({ path, size }) => {
+    at += size
+    if (at > bytes.length) throw damaged()
+    return { path, bytes: bytes.subarray(at - size, at) }
+  })
+}
+
+const damaged = (): CofferdamError => new CofferdamError('internal', 'A checkpoint is not what was written.')

@@ -14,13 +14,13 @@ const file = (text: string) => {
   return name
 }
 
-it('takes the backends strongest first when nothing names them', () => {
+it('uses the default backends, strongest isolation first', () => {
   const config = loadConfig(stores)
   expect(Object.keys(config.backends)).toEqual(['gvisor', 'docker', 'process'])
   expect(config).toMatchObject({ lanes: ['interactive', 'routine'], drainMs: 25_000, logLevel: 'info' })
 })
 
-it('lets the file decide which backends there are, and the environment which of them are used', () => {
+it('takes the backends from the file, and lets the environment choose among them', () => {
   const configFile = file('backends:\n  docker:\n    image: mine\n  process: {}\n')
   const fromFile = loadConfig({ ...stores, COFFERDAM_CONFIG: configFile })
   expect(fromFile.backends).toEqual({
@@ -61,7 +61,7 @@ sandbox:
   timeout: 30s
 `
 
-it('takes the sandbox section of a workspace as it is written', () => {
+it('reads the sandbox section of a workspace', () => {
   const config = loadConfig({ ...stores, COFFERDAM_CONFIG: file(SEED) })
   expect(Object.keys(config.backends)).toEqual(['docker'])
   expect(config.sandbox).toEqual({

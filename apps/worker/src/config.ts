@@ -1,4 +1,4 @@
-/** Start-up configuration of a worker: environment and cofferdam.config.yaml, immutable once it runs. */
+/** The configuration of a worker, read once from the environment and cofferdam.config.yaml. */
 import os from 'node:os'
 import {
   agentcoreProvisionConfigSchema,
@@ -27,13 +27,15 @@ import { JANITOR_MS } from './janitor.ts'
 import { backendsOf, sandboxSectionSchema, tierSchema, type SandboxSection } from './sandbox-section.ts'
 import { z } from 'zod'
 
-/** Strongest first; each is used only where its probe says that it works. */
+/** Strongest isolation first. A backend is used only when its probe succeeds. */
 const DEFAULT_BACKENDS = 'gvisor,docker,process'
 
 const MiB = 1_048_576
-/** Half of the host: the other half is for the host's own work, page cache and the stores of a single-node set-up. */
+/** Half of the host. The other half is for the page cache and for the stores of a single-node set-up. */
 const DEFAULT_BUDGET_MIB = Math.max(256, Math.floor(os.totalmem() / MiB / 2))
-/** Programs wait as much as they compute: two a core keep both cores busy without long CPU queues. */
+/**
+ * Programs wait about as long as they compute, so two per core keep the cores busy without long CPU queues.
+ */
 const DEFAULT_SLOTS = Math.max(2, 2 * os.availableParallelism())
 
 /** The variables a worker reads; docs/configuration.md is generated from this. */
@@ -49,7 +51,8 @@ export const WORKER_FIELDS = {
     variable: 'COFFERDAM_BACKENDS',
     schema: commaList.prefault(DEFAULT_BACKENDS),
     description:
-      'Backends of this worker in order of preference, strongest first; those that cannot run here are passed over.',
+      'Backends of this worker in order of preference, strongest first; ' +
+      'those that cannot run here are passed over.',
     example: DEFAULT_BACKENDS,
   },
   slots: {
@@ -62,7 +65,8 @@ export const WORKER_FIELDS = {
     variable: 'COFFERDAM_MEMORY_BUDGET_MIB',
     schema: wholeNumber(64, 16_777_216).default(DEFAULT_BUDGET_MIB),
     description:
-      'Sum of the memory limits of what runs at once, MiB (default: half of the host); executions wait when it is full.',
+      'Sum of the memory limits of what runs at once, MiB (default: half of the host); ' +
+      'executions wait when it is full.',
     example: '4096',
   },
   lanes: {
@@ -77,28 +81,32 @@ export const WORKER_FIELDS = {
     variable: 'COFFERDAM_ROUTINE_SLOTS',
     schema: wholeNumber(1, 10_000).optional(),
     description:
-      'Of these slots at most so many for routines where both lanes are served (default: half); the others are never filled by them.',
+      'Of these slots at most so many for routines where both lanes are served (default: half); ' +
+      'the others are never filled by them.',
     example: '2',
   },
   sessionReapMs: {
     variable: 'COFFERDAM_SESSION_REAP_MS',
     schema: wholeNumber(100, 3_600_000).default(10_000),
     description:
-      'How often this worker looks for idle sessions that any worker can attach to, and ends them, milliseconds.',
+      'How often this worker looks for idle sessions that any worker can attach to, ' +
+      'and ends them, milliseconds.',
     example: '10000',
   },
   sweepMs: {
     variable: 'COFFERDAM_SWEEP_MS',
     schema: wholeNumber(100, JANITOR_MS).default(JANITOR_MS),
     description:
-      'How often this worker looks for sandboxes that dead workers left, and destroys them, milliseconds; each look asks every backend.',
+      'How often this worker looks for sandboxes that dead workers left, and destroys them, milliseconds; ' +
+      'each look asks every backend.',
     example: '30000',
   },
   identityEndpoint: {
     variable: 'IDENTITY_ENDPOINT',
     schema: z.url({ protocol: /^https?$/ }).optional(),
     description:
-      'Where the managed identity of this worker gives tokens, for the azure backend; App Service and Container Apps set it.',
+      'Where the managed identity of this worker gives tokens, for the azure backend; ' +
+      'App Service and Container Apps set it.',
     example: 'http://127.0.0.1:41000/msi/token',
   },
   identityHeader: {
@@ -149,17 +157,17 @@ export const fileSchema = z.strictObject({
 })
 
 export type WorkerConfig = ReturnType<typeof readConfig<typeof WORKER_FIELDS>>['config'] & {
-  /** Sections of the backends to make, in order of preference. */
+  /** Sections of the backends to create, in order of preference. */
   backends: BackendsConfigInput
   /** Warm slots, cells and preload sets. */
   warm: WarmConfig
-  /** What programs may reach at most, and the package mirrors. */
+  /** The most that programs may reach, and the package mirrors. */
   egress: EgressConfig
   /** Where results may be posted to. */
   callbacks: CallbacksConfig
   /** What attempts cost, by backend. */
   prices: Prices
-  /** How tenants get places of their own at vendors. */
+  /** How tenants are provisioned at vendors. */
   provisioning: Provisioning
   /** The most that an execution gets here. */
   sandbox: SandboxSection
@@ -168,13 +176,16 @@ export type WorkerConfig = ReturnType<typeof readConfig<typeof WORKER_FIELDS>>['
 /** The `provisioning` section. */
 export interface Provisioning {
   agentcore?: AgentcoreProvisionConfig | undefined
-  /** Whose subscription the fleet's pool is made in. Workers make none: API and command do. */
+  /**
+   * The subscription for the fleet's session pool. The API and the command line create it, workers do not.
+   */
   azure?: AzureProvisionConfig | undefined
 }
 
 /**
- * Reads the worker's configuration. The file's `backends` section decides which backends exist and their order;
- * without it, COFFERDAM_BACKENDS with each backend's defaults. Throws `config_invalid` with every problem.
+ * Reads the worker's configuration. The file's `backends` section decides which backends exist and their
+ * order; without it, COFFERDAM_BACKENDS with each backend's defaults. Throws `config_invalid` with every
+ * problem.
  */
 export function loadConfig(env: Environment = process.env): WorkerConfig {
   const { config } = readConfig(WORKER_FIELDS, env)
@@ -202,7 +213,7 @@ export function loadConfig(env: Environment = process.env): WorkerConfig {
   }
 }
 
-/** The `provisioning` section alone, for who provisions without being a worker. Throws like `loadConfig`. */
+/** Reads the `provisioning` section alone, for apps that provision. Throws like `loadConfig`. */
 export function loadProvisioning(env: Environment): Provisioning {
   const { config } = readConfig({ configFile: WORKER_FIELDS.configFile }, env)
   return readFile(config.configFile).provisioning
@@ -214,13 +225,14 @@ function readFile(configFile: string | undefined) {
   })
 }
 
-/** The effective configuration as text, secrets hidden, with the source of each value and the backends in order. */
+/** The effective configuration as text, with the source of each value and without secrets. */
 export function describeConfig(env: Environment = process.env): string {
   const { backends } = loadConfig(env)
-  return `${printConfig(WORKER_FIELDS, readConfig(WORKER_FIELDS, env))}\n# backends: ${JSON.stringify(backends)}`
+  const fields = printConfig(WORKER_FIELDS, readConfig(WORKER_FIELDS, env))
+  return `${fields}\n# backends: ${JSON.stringify(backends)}`
 }
 
-/** `names`, or where `order` is there its keys; each with its section. `source` is who said the names. */
+/** The keys of `order`, or `names` without it, each with its section. Errors name `source`. */
 function chooseBackends(
   names: readonly string[],
   order: BackendsConfigInput | undefined,

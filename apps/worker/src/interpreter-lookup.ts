@@ -1,23 +1,25 @@
 /**
- * Whose code interpreter at AgentCore is whose, as it stands in Postgres. Ids are kept for FRESH_MS, since one stands for every
- * execution of a tenant; that there is none is asked anew each time, so that a tenant runs as soon as it is provisioned. While
- * Postgres is away the last known ids are used: an interpreter never becomes another tenant's.
+ * Looks up a tenant's code interpreter at AgentCore in Postgres. IDs are cached for FRESH_MS. A missing ID is
+ * not cached, so that a tenant runs as soon as it is provisioned. While Postgres is away the last known IDs
+ * are used, which is safe because an interpreter never moves to another tenant.
  */
 import type { Interpreters } from '@cofferdam/backends'
 import { isCofferdamError, type WantedInterpreter } from '@cofferdam/contract'
 import type { CodeInterpreters } from '@cofferdam/store'
 
-/** An id that was replaced is seen as such at the latest after this, or when the service says that it knows it no more. */
+/** A replaced ID is noticed after this, or as soon as the service no longer knows it. */
 const FRESH_MS = 30_000
-/** The data plane may not know yet what the control plane calls READY: no 404 is believed so soon after. */
+/**
+ * The data plane can answer 404 for this long after the control plane said READY, so such a 404 is ignored.
+ */
 const SETTLE_MS = 120_000
-/** About 200 bytes each; the service has 1,000 in an account. */
+/** About 200 bytes each. The service allows 1,000 in an account. */
 const KEPT_MAX = 2000
 
-/** Creates the view that backends get. */
+/** Creates the lookup that backends get. */
 export function createInterpreterLookup(deps: {
   rows: Pick<CodeInterpreters, 'find' | 'forget' | 'list'>
-  /** Who forgets, for the events. */
+  /** Named in the event when an ID is forgotten. */
   actor: string
   now?: () => number
 }): Interpreters {

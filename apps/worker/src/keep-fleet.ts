@@ -1,7 +1,7 @@
 /**
- * What a worker does for its fleet beside executions. Any worker may do any of it, again and again: what dead workers left is
- * destroyed, idle sessions are ended, old partitions dropped, interpreters provisioned; routines that are due are put into
- * the queue, and results posted to whoever asked for that.
+ * The background work that a worker does for its fleet: it destroys what dead workers left, ends idle
+ * sessions, drops old partitions, provisions interpreters, enqueues routines that are due, and posts results
+ * to callback URLs. Every worker does all of it, so each part can run in several workers at once.
  */
 import { createJudgedDial } from '@cofferdam/egress'
 import type { Backend, SessionRegistry, WorkerId } from '@cofferdam/contract'
@@ -12,9 +12,8 @@ import type { Logger } from '@cofferdam/telemetry'
 import type { Redis } from 'ioredis'
 import type { WorkerConfig } from './config.ts'
 import { createJanitor } from './janitor.ts'
-import { keepAuditLook } from './keep-audit-look.ts'
 import { keepProvisioned } from './keep-provisioned.ts'
-import { keepRetention } from './keep-retention.ts'
+import { keepAuditLook, keepRetention } from './keep-audit.ts'
 import { createSessionReaper } from './session-reaper.ts'
 
 export interface FleetDeps {
@@ -30,7 +29,7 @@ export interface FleetDeps {
   onError(this: void, error: unknown): void
 }
 
-/** Begins with all of it; disposing waits for what is under way. */
+/** Starts all of it. Disposing waits for the work under way. */
 export function keepFleet(deps: FleetDeps): AsyncDisposable {
   const { config, workerId, backends, sessions, store, producer, redis, logger, onError } = deps
   const kept = new AsyncDisposableStack()

@@ -1,25 +1,26 @@
 /**
- * The sandbox of an execution whose owner vanished, killed through its ref. One of its own is killed at once. A session that any worker
- * attaches to is not its own: another execution may be in it by now, whose program must not die of this, and what earlier ones
- * left in it is to stay. Its entry says whose turn it is.
+ * Kills the sandbox of an execution whose owner died, through its ref. A session's sandbox may serve another
+ * execution by now, whose program must survive, and the state that earlier ones left in it must stay. So the
+ * session's entry decides:
  *
- *   of no session, outside of it, or of one that a worker alone reaches ─► killed
- *   at rest: its turn had ended, only its outcome was not told ─► left
- *   in another's turn, or held by another worker, who finds a turn without an end and ends it ─► left
- *   in its turn, held by the vanished owner ─► killed
- *                        by nobody ─► killed while it is claimed, so that nobody attaches meanwhile
+ *   it belongs to no session, or only one worker reaches it → killed
+ *   the session is idle: only the outcome of the turn is missing → left
+ *   another execution has the turn → left
+ *   another worker holds the session → left, because that worker finds the unfinished turn and ends it
+ *   the dead owner holds the session, in this execution's turn → killed
+ *   nobody holds the session, in this execution's turn → claimed, so that nobody attaches, and killed
  */
 import { isCofferdamError, type Backend, type SandboxRef, type SessionInfo } from '@cofferdam/contract'
 import type { Interrupted, Taken } from '@cofferdam/queue'
 import type { WorkerDeps } from './worker-deps.ts'
 
-/** Throws what backend and registry throw. */
+/** Throws what the backend and the registry of sessions throw. */
 export async function killLeftSandbox(
   taken: Pick<Taken, 'executionId' | 'request' | 'signal'>,
   { ref, worker, ownSandbox = false }: Pick<Interrupted, 'ref' | 'worker' | 'ownSandbox'>,
   deps: Pick<WorkerDeps, 'backends' | 'sessions' | 'workerId'>,
 ): Promise<void> {
-  // A backend that this worker has not got is swept by the janitor of one that has.
+  // A worker that has the backend sweeps it (janitor.ts).
   const backend = ref === null ? undefined : deps.backends.get(ref.backend)
   if (ref === null || backend === undefined) return
   const session = ownSandbox ? null : await sharedSession(taken, backend, deps)
@@ -29,6 +30,7 @@ export async function killLeftSandbox(
   else if (session.holder === null) await killClaimed(taken, session, backend, ref, deps)
 }
 
+/** The session of the execution, if any worker can attach to it. */
 async function sharedSession(
   { request: { session, tenant_id: tenantId } }: Pick<Taken, 'request'>,
   { name: backend }: Backend,
@@ -39,7 +41,7 @@ async function sharedSession(
   return found?.owner === null ? found : null
 }
 
-/** What stands in the entry of a session whose sandbox is gone is found out by whoever comes next. */
+/** Leaves the session's entry as it is: whoever claims it next finds out that its sandbox is gone. */
 async function killClaimed(
   { executionId, signal }: Pick<Taken, 'executionId' | 'signal'>,
   { tenantId, backend: vendor, key }: SessionInfo,
@@ -50,10 +52,10 @@ async function killClaimed(
   const name = { tenantId, backend: vendor, key }
   try {
     await using lease = await sessions.claim(name, workerId, { waitMs: 0, signal })
-    // As it stands now that its owner, should it live, can write no more.
+    // Read after the claim: from now on the old owner cannot change the entry, even if it is alive.
     if (lease.entry?.turn === executionId) await backend.kill(ref)
   } catch (error) {
-    // Another worker was faster: it is that one's now.
+    // Another worker claimed it first and ends the turn.
     if (!isCofferdamError(error) || error.code !== 'conflict') throw error
   }
 }

@@ -1,9 +1,10 @@
 /**
- * Keeps the concurrency leases of this worker's running executions alive: one renewal round for all of them at a
- * third of the lease time, so that two rounds may fail before a lease runs out. A worker that dies simply stops
- * renewing, and its leases free themselves.
+ * Keeps the concurrency leases of this worker's running executions alive. One round renews all of them at a
+ * third of the lease time, so that two rounds can fail before a lease expires. The leases of a dead worker
+ * expire.
  */
 import type { Admission, Lease, Settlement } from '@cofferdam/admission'
+import { repeat } from './periodic.ts'
 
 export interface LeaseKeeper extends AsyncDisposable {
   /** Renews the lease until the returned handle is disposed, which releases it. */
@@ -11,32 +12,28 @@ export interface LeaseKeeper extends AsyncDisposable {
 }
 
 export interface HeldLease extends AsyncDisposable {
-  /** What the attempt was charged, once its audit row says so: told to admission with the release. Null: it was not charged. */
-  settle(settlement: Settlement | null): void
+  /** Tells admission with the release what the audit row charges; null when it charges nothing. */
+  settle(charge: Settlement | null): void
 }
 
-/** Makes the keeper. `onLost` hears of leases that had run out before their renewal (the worker was stopped for too long). */
+/**
+ * Creates the keeper. `onLost` hears of leases that expired before their renewal, because the worker stood
+ * still.
+ */
 export function createLeaseKeeper(deps: {
   admission: Admission
   leaseMs: number
   onLost(lease: Lease): void
-  onError(error: unknown): void
+  onError(this: void, error: unknown): void
 }): LeaseKeeper {
+  const { admission, onError } = deps
   const held = new Set<Lease>()
-  let renewing: Promise<void> = Promise.resolve()
-  const timer = setInterval(() => {
-    renewing = renew()
-  }, deps.leaseMs / 3)
-  timer.unref()
+  const renewals = repeat(renew, { everyMs: deps.leaseMs / 3, atStart: false, onError })
 
   async function renew(): Promise<void> {
     if (held.size === 0) return
-    try {
-      const lost = await deps.admission.renew([...held])
-      for (const lease of lost) if (held.has(lease)) deps.onLost(lease)
-    } catch (error) {
-      deps.onError(error)
-    }
+    const lost = await admission.renew([...held])
+    for (const lease of lost) if (held.has(lease)) deps.onLost(lease)
   }
 
   return {
@@ -44,21 +41,16 @@ export function createLeaseKeeper(deps: {
       held.add(lease)
       let settlement: Settlement | null = null
       return {
-        settle(charged) {
-          settlement = charged
+        settle(charge) {
+          settlement = charge
         },
         async [Symbol.asyncDispose]() {
           if (!held.delete(lease)) return
-          // A lease that cannot be released frees itself when it expires.
-          await deps.admission
-            .release(lease, { settled: true, settlement })
-            .catch((error: unknown) => deps.onError(error))
+          // A lease that cannot be released expires.
+          await admission.release(lease, { settled: true, settlement }).catch(onError)
         },
       }
     },
-    async [Symbol.asyncDispose]() {
-      clearInterval(timer)
-      await renewing
-    },
+    [Symbol.asyncDispose]: () => renewals[Symbol.asyncDispose](),
   }
 }

@@ -1,34 +1,37 @@
 /**
- * Sandboxes of this worker that were not proven gone: each is killed again by its ref until its backend says that it is. The janitor
- * looks after those of dead workers alone, so without this one whose end failed once would run until its vendor's own clock ends it.
+ * Sandboxes of this worker that are not proven gone. Each is killed by its ref until its backend confirms it.
+ * The janitor only destroys sandboxes of dead workers, so without this a sandbox whose end failed would run
+ * until its vendor ends it.
  *
- *   kept ─ its end, under way, succeeds ─▶ gone
- *     └─ failed, or still under way after LEAK_HOLD_MS ─▶ kill ─ resolves ─▶ gone
- *                                                          └─ fails ─▶ a pause that grows ─▶ kill …
- *   the worker closes ─▶ one last kill ─▶ what still fails is left to the janitors of other workers, as after a death
+ *   added → its end, which is under way, succeeds         → gone
+ *         → it fails, or is still under way after END_MS → kill → succeeds → gone
+ *                                                                → fails   → growing pause → kill …
+ *   the worker closes → one last kill → the janitors of other workers destroy what is left
  */
 import { setTimeout as after } from 'node:timers/promises'
 import { inTime, type Backend, type SandboxRef } from '@cofferdam/contract'
 
-/** An end under way may still keep a session for its next turn, so it is not cut short: no sandbox's memory is held longer (executor). */
+/**
+ * An end under way may still save a session for its next turn. The executor holds a sandbox's memory as long.
+ */
 const END_MS = 60_000
-/** A call of a backend has its own, shorter patience; this is for one that has none. */
+/** For backends whose calls have no shorter timeout of their own. */
 const KILL_MS = 60_000
 const FIRST_PAUSE_MS = 1_000
 const LAST_PAUSE_MS = 60_000
-/** Whoever closes a worker waits for its last kills, not for a vendor that hangs. */
+/** How long the end of a worker waits for the last kills. */
 const CLOSE_MS = 5_000
-/** More at once means that a vendor is away altogether: the newest are left to its own clock. */
+/** With more than this, a vendor does not answer at all. It has to end the newest ones itself. */
 const KEPT_MAX = 1_000
 
 export interface Leftovers extends AsyncDisposable {
-  /** `ending`: its end, when that is still under way. */
+  /** Kills it until it is gone. `ending`: its end, when that is still under way. */
   add(ref: SandboxRef, ending?: Promise<void>): void
-  /** How many are not known to be gone. */
+  /** Number of sandboxes that may still exist. */
   readonly size: number
 }
 
-/** Keeps what may be left. `pauseMs`: before the first kill after one that failed. */
+/** `pauseMs`: after the first kill that failed. Default one second. */
 export function createLeftovers(deps: {
   backend(name: string): Pick<Backend, 'kill'> | undefined
   onGone(ref: SandboxRef): void

@@ -1,4 +1,4 @@
-/** The worker process: reads the environment, runs the worker, drains on the first SIGTERM or SIGINT, leaves on the second. */
+/** The worker process. It drains on the first SIGTERM or SIGINT, and exits at once on the second. */
 import './young-generation.ts'
 import { describeConfig, loadConfig } from './config.ts'
 import { runWorker } from './run-worker.ts'
@@ -24,5 +24,5 @@ const stop = () => {
 }
 process.on('SIGTERM', stop)
 process.on('SIGINT', stop)
-// A parent that forked this process (tests, benches) learns that executions are taken from now on.
+// A parent that forked this process (tests, benches) learns that it claims executions now.
 process.send?.('ready')

@@ -1,10 +1,10 @@
 /**
- * A program of type `files`: what `/v1/sessions` does with a session, carried like an execution, so that it has the session's
- * turn, its worker, an audit row and one ending. No user code runs: it is charged nothing, asks no cap but the kill
- * switch, and when its worker dies another one does it again.
+ * Runs a program of type `files`: what `/v1/sessions` does with a session. It goes through the queue like an
+ * execution, so that it gets the session's turn, its worker, an audit row and one ending. No user code runs,
+ * so it is not charged and has no point of no return: when its worker dies, another worker does it again.
  *
- *   kill switch ─► refused        end, and any worker can attach ─► claimed, ended at its backend, forgotten
- *                                 otherwise ─► a turn in the session's sandbox (executor)
+ *   end of a session that any worker can attach to → claimed, ended at its backend, forgotten
+ *   anything else                                  → a turn in the session's sandbox (executor)
  */
 import {
   isCofferdamError,
@@ -14,58 +14,35 @@ import {
   type SessionName,
 } from '@cofferdam/contract'
 import type { Taken } from '@cofferdam/queue'
-import { closeAttempt } from './close-attempt.ts'
-import { endSession } from './end-session.ts'
-import { wasDrained } from './give-back.ts'
-import type { PolicyNow } from './read-policy.ts'
-import { refusesBackend } from './refuses-backend.ts'
+import type { Back, End } from './decide.ts'
+import type { PolicyInForce } from './policy.ts'
+import { endSession } from './session-reaper.ts'
+import { commonParts, requeuedWhenDrained } from './start-attempt.ts'
 import type { WorkerDeps } from './worker-deps.ts'
 
 /**
- * The session's last turn tells its result before it has given the session back, which takes a call or two at
- * a vendor. Whoever ends the session right after the result waits for that.
+ * The session's last turn publishes its result before it releases the session, which takes a call or two at a
+ * vendor. A caller that ends the session right after the result waits for that.
  */
-const GIVEN_BACK_MS = 5000
+const RELEASE_WAIT_MS = 5000
 
 export async function operateOnSession(
   taken: Taken,
-  policy: Extract<PolicyNow, { allowed: true }>,
+  policy: PolicyInForce,
   deps: WorkerDeps,
-): Promise<void> {
-  const { request } = taken
-  const caps = await deps.admission.getCaps(request.tenant_id)
-  const isOff = caps.tenant_daily === 0
+): Promise<End | Back> {
   try {
-    const outcome = isOff
-      ? outcomeWithoutRun(
-          'cap_exceeded',
-          'kill_switch',
-          'Executions are switched off (tenant_daily cap is 0).',
-        )
-      : await outcomeOf(taken, policy, deps)
-    await closeAttempt(taken, outcome, { ...policy, chargedAtMs: null, caps: null }, deps)
+    const outcome = (await endAnywhere(taken, deps)) ?? (await takeTurn(taken, policy, deps))
+    return { next: 'end', outcome, facts: { ...policy, chargedAtMs: null, caps: null }, settles: null }
   } catch (error) {
-    if (!wasDrained(error)) throw error
-    await taken.giveBack()
+    return requeuedWhenDrained(error)
   }
 }
 
-async function outcomeOf(
-  taken: Taken,
-  policy: Extract<PolicyNow, { allowed: true }>,
-  deps: WorkerDeps,
-): Promise<Outcome> {
-  const ended = await endWherever(taken, deps)
-  if (ended !== null) return ended
+async function takeTurn(taken: Taken, { tenant }: PolicyInForce, deps: WorkerDeps): Promise<Outcome> {
   const attempt = deps.executor.start({
-    executionId: taken.executionId,
-    attempt: taken.attempt,
+    ...commonParts(taken, tenant, deps),
     request: taken.request,
-    tenant: policy.tenant,
-    owner: deps.workerId,
-    signal: taken.signal,
-    traceparent: taken.traceparent,
-    refusesBackend: refusesBackend(taken, deps),
     onBegin: async () => undefined,
     onOutput: () => undefined,
   })
@@ -76,8 +53,11 @@ async function outcomeOf(
   }
 }
 
-/** Ends a session that any worker can attach to without opening it; null when it is none of those. */
-async function endWherever(taken: Taken, deps: WorkerDeps): Promise<Outcome | null> {
+/**
+ * Ends a session that any worker can attach to, without opening it. Null when the program asks for something
+ * else.
+ */
+async function endAnywhere(taken: Taken, deps: WorkerDeps): Promise<Outcome | null> {
   const { program, session, tenant_id: tenantId } = taken.request
   if (program.type !== 'files' || program.op !== 'end' || session === undefined) return null
   const backend = deps.backends.get(taken.request.backend)
@@ -94,7 +74,7 @@ async function endClaimed(
   deps: WorkerDeps,
 ): Promise<Outcome> {
   try {
-    await using lease = await deps.sessions.claim(name, deps.workerId, { waitMs: GIVEN_BACK_MS, signal })
+    await using lease = await deps.sessions.claim(name, deps.workerId, { waitMs: RELEASE_WAIT_MS, signal })
     const id = lease.entry?.sessionId ?? null
     await endSession(backend, lease, signal)
     return {

@@ -1,12 +1,12 @@
 /**
- * Tenant policy as it stands when an execution runs, not when it was enqueued.
+ * Caches tenant policy in Redis. It is read when an execution runs, not when it is enqueued.
  *
- *   fresh in Redis (written less than FRESH_MS ago) ─► used
- *   otherwise ─► Postgres ─► written to Redis, used
- *   Postgres away ─► the stale copy, up to STALE_MS old; none ─► `store_unavailable`, and the caller fails closed
+ *   a copy younger than FRESH_MS in Redis → used
+ *   otherwise                             → read from Postgres, written to Redis, used
+ *   Postgres away                         → a copy up to STALE_MS old is used; else `store_unavailable`
  *
- * The API deletes the keys after each change, so a change is live at the next read; FRESH_MS only bounds how long a
- * change made by raw SQL stays unseen.
+ * The API deletes the copies after each change, so that the next read sees it. FRESH_MS only bounds how long
+ * a change by raw SQL stays unseen.
  */
 import { templateInForce } from '@cofferdam/admission'
 import {
@@ -24,23 +24,29 @@ import type { Redis } from 'ioredis'
 import { isDeepStrictEqual } from 'node:util'
 import { z } from 'zod'
 
-/** Raw SQL changes, and an API change that raced with a read, are seen after at most this: one read a second and tenant. */
+/**
+ * Also bounds how long a change of the API that raced with a read stays unseen. Costs one read per second and
+ * tenant.
+ */
 const FRESH_MS = 1000
-/** How long executions go on with the last known policy while Postgres is away. */
+/** How long executions continue with the last known policy while Postgres is away. */
 const STALE_MS = 3_600_000
-/** Copies kept parsed, about 2 KB each: between two reads of Postgres every execution of a tenant reads the same text. */
+/**
+ * Parsed copies, about 2 KB each. Between two reads of Postgres all executions of a tenant read the same
+ * text.
+ */
 const PARSED_MAX = 1000
 
 export interface PolicyFacts {
   tenant: TenantPolicy | null
-  /** The template in force; null for none, or one that there is not. */
+  /** The template in force; null when there is none, or when it does not exist. */
   template: Template | null
-  /** Its id. */
+  /** The ID of the template in force. */
   templateId: string | undefined
   caps: TenantCaps | null
 }
 
-/** As an older worker may have written it too: fields that it did not know take their defaults. */
+/** An older worker may have written the copy: fields that it did not know take their defaults. */
 const cachedSchema = z.object({
   policy: tenantPolicySchema.nullable(),
   caps: tenantCapsSchema.nullable(),
@@ -51,15 +57,16 @@ type Cached = z.infer<typeof cachedSchema>
 
 export interface PolicyCache {
   /**
-   * With the template in force for such a request. Throws `store_unavailable` when neither Postgres nor a
-   * usable copy answers.
+   * Reads the policy with the template in force for the request. Throws `store_unavailable` when Postgres is
+   * away and there is no usable copy.
    */
   read(request: Pick<ExecutionRequest, 'tenant_id' | 'agent_id' | 'template_id'>): Promise<PolicyFacts>
 }
 
 /**
- * Makes the cache. `onChange` hears of a tenant whose caps or `run_sessions`, which others read in Redis, differ
- * from the last known ones (raw SQL, or a Redis that lost them).
+ * Creates the cache. It calls `onChange` for a tenant whose caps or `run_sessions` differ from the last known
+ * ones, because admission and producers read those in Redis. They differ after raw SQL, or when Redis lost
+ * them.
  */
 export function createPolicyCache(deps: {
   redis: Redis
@@ -70,10 +77,13 @@ export function createPolicyCache(deps: {
   const now = deps.now ?? Date.now
   const parsed = new Map<string, { text: string; cached: Cached | null }>()
   const asked = new Map<string, Promise<string | null>>()
-  /** Reads of Postgres under way, shared by all who find the same copy stale. */
+  /** Reads of Postgres under way, shared by all callers that found the same copy stale. */
   const refreshing = new Map<string, Promise<Cached>>()
 
-  /** One question for all who ask in the same turn of the process: it is sent when that is over, so no answer is older than its question. */
+  /**
+   * Shares one read among all callers of one event-loop turn. It is sent after the turn, so no answer is
+   * older than its call.
+   */
   function readCopy(name: string, key: string, field: string): Promise<string | null> {
     const shared = asked.get(name)
     if (shared !== undefined) return shared
@@ -99,7 +109,7 @@ export function createPolicyCache(deps: {
       const asNamed = await readCached(tenantId, named)
       const templateId = templateInForce(asNamed.policy, request)
       const inForce = templateId === named ? asNamed : await readCached(tenantId, templateId)
-      // Of two copies the older one may be from before a change that the newer one has.
+      // The older of the two copies may lack a change that the newer one has.
       const tenant = asNamed.at_ms > inForce.at_ms ? asNamed : inForce
       return { tenant: tenant.policy, caps: tenant.caps, template: inForce.template, templateId }
     },
@@ -119,7 +129,10 @@ export function createPolicyCache(deps: {
     }
   }
 
-  /** A stale copy is replaced once, not by each of the executions that find it; without one everybody reads for himself. */
+  /**
+   * Replaces a stale copy once for all executions that find it. Without a copy every execution reads by
+   * itself.
+   */
   function refresh(tenantId: string, templateId: string | undefined, stale: Cached | null): Promise<Cached> {
     if (stale === null) return readAndKeep(tenantId, templateId, null)
     const name = `${tenantId}:${templateId ?? ''}`
@@ -148,7 +161,7 @@ export function createPolicyCache(deps: {
   }
 
   async function readStore(tenantId: string, templateId: string | undefined): Promise<Cached> {
-    // Taken before the read: what was changed during it must not count as seen.
+    // Taken before the read, so that a change during the read does not count as seen.
     const at_ms = now()
     const [tenant, template] = await Promise.all([
       deps.store.tenants.get(tenantId),
@@ -158,17 +171,16 @@ export function createPolicyCache(deps: {
   }
 }
 
-/** What admission and the producers read in Redis of it. */
+/** The parts that admission and the producers read in Redis. */
 const copiedOf = (known: Cached | null) => [known?.caps, known?.policy?.run_sessions]
 
 const keyOf = (tenantId: string): string => `cfd:{${tenantId}}:policy`
 
-/** Null for what no worker of any version would have written, or a newer one did: then Postgres is asked. */
+/** Null when the copy cannot be used, for example because a newer worker wrote it. Then Postgres is read. */
 function parseCached(text: string): Cached | null {
   try {
     return cachedSchema.safeParse(JSON.parse(text)).data ?? null
   } catch {
-    // Not JSON: somebody else wrote it. Postgres knows.
     return null
   }
 }

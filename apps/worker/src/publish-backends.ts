@@ -1,52 +1,47 @@
 /**
- * Tells the fleet which backends work on this worker: one field of `{cofferdam}:backends`, renewed while the worker
- * lives, read by GET /v1/backends and `cofferdam doctor`. Readers drop fields older than STALE_AFTER_MS.
+ * Tells the fleet which backends work on this worker: one field of `{cofferdam}:backends`, renewed while the
+ * worker lives. `GET /v1/backends` and `cofferdam doctor` read it and ignore fields older than
+ * STALE_AFTER_MS.
  */
-import type { WorkerId } from '@cofferdam/contract'
+import { offerOf, type Offer, type WorkerId } from '@cofferdam/contract'
 import type { BackendReport, Executor } from '@cofferdam/executor'
 import type { Redis } from 'ioredis'
+import { repeat } from './periodic.ts'
 
+const MiB = 1_048_576
 const KEY = '{cofferdam}:backends'
 const INTERVAL_MS = 20_000
 /** Three missed renewals. */
 const STALE_AFTER_MS = 3 * INTERVAL_MS
 
 export interface BackendsPublisher extends AsyncDisposable {
-  /** What the last probes said. */
+  /** Results of the last probes. */
   readonly reports: readonly BackendReport[]
 }
 
-/** Probes, publishes, and goes on doing so until disposed. */
+/** Probes and publishes now, and every 20 s until disposed. */
 export async function publishBackends(deps: {
   redis: Redis
-  executor: Executor
+  executor: Pick<Executor, 'probeAll'>
   workerId: WorkerId
-  onError(error: unknown): void
+  onError(this: void, error: unknown): void
 }): Promise<BackendsPublisher> {
+  const { redis, executor, workerId, onError } = deps
   let reports: BackendReport[] = []
   const publish = async () => {
-    try {
-      reports = await deps.executor.probeAll(AbortSignal.timeout(15_000))
-      await deps.redis.hset(KEY, deps.workerId, JSON.stringify({ at_ms: Date.now(), backends: reports }))
-      await forgetStale(deps.redis)
-    } catch (error) {
-      deps.onError(error)
-    }
+    reports = await executor.probeAll(AbortSignal.timeout(15_000))
+    await redis.hset(KEY, workerId, JSON.stringify({ at_ms: Date.now(), backends: reports }))
+    await forgetStale(redis)
   }
-  await publish()
-  let round: Promise<void> = Promise.resolve()
-  const timer = setInterval(() => {
-    round = publish()
-  }, INTERVAL_MS)
-  timer.unref()
+  await publish().catch(onError)
+  const rounds = repeat(publish, { everyMs: INTERVAL_MS, atStart: false, onError })
   return {
     get reports() {
       return reports
     },
     async [Symbol.asyncDispose]() {
-      clearInterval(timer)
-      await round
-      await deps.redis.hdel(KEY, deps.workerId).catch((error: unknown) => deps.onError(error))
+      await rounds[Symbol.asyncDispose]()
+      await redis.hdel(KEY, workerId).catch(onError)
     },
   }
 }
@@ -57,4 +52,25 @@ async function forgetStale(redis: Redis): Promise<void> {
     .filter(([, json]) => Date.now() - (JSON.parse(json) as { at_ms: number }).at_ms > STALE_AFTER_MS)
     .map(([worker]) => worker)
   if (stale.length > 0) await redis.hdel(KEY, ...stale)
+}
+
+/**
+ * Turns reports into offers: one for each backend whose last probe succeeded and whose circuit breaker is
+ * closed. Returns the same array until that changes. A worker with a broken backend is then not given what
+ * other workers can run.
+ */
+export function createOffers({
+  memory,
+  rests,
+}: Pick<Executor, 'memory' | 'rests'>): (reports: readonly BackendReport[]) => readonly Offer[] {
+  let usable: readonly BackendReport[] = []
+  let offers: readonly Offer[] = []
+  return (reports) => {
+    const now = reports.filter(({ name, probe }) => probe.ok && !rests(name))
+    if (now.length !== usable.length || now.some((report, at) => report !== usable[at])) {
+      usable = now
+      offers = now.map((report) => offerOf(report, memory.totalBytes / MiB))
+    }
+    return offers
+  }
 }

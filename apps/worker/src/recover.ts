@@ -1,13 +1,11 @@
 /**
- * An execution whose earlier owner began it and vanished (DESIGN §8): it is never run again by itself.
+ * Decides on an execution that an earlier owner left. An attempt that began is never run again on its own.
  *
- *   audit row of that attempt exists ─► the owner died between recording and settling: its record is the truth
- *   Redis came back without its last second, and has no trace of an attempt whose row exists ─► the same
- *   otherwise ─► the old sandbox is killed through its ref, the attempt ends worker_lost with what it had
- *   streamed: charged where its
- *                owner had told that the program was handed over, else not, since nothing shows that it ran
+ *   its audit row exists → the owner died between recording and completing: the recorded result is published
+ *   it was interrupted   → its sandbox is killed and it ends as worker_lost, with the output that was streamed.
+ *                          It is charged only when its owner reported that it had handed the program over
+ *   anything else        → null: the execution is processed as if nobody had claimed it before
  */
-import { effectivePolicy } from '@cofferdam/admission'
 import {
   isCofferdamError,
   outcomeWithoutRun,
@@ -18,56 +16,63 @@ import {
 } from '@cofferdam/contract'
 import type { Interrupted, Taken } from '@cofferdam/queue'
 import { setTimeout as delay } from 'node:timers/promises'
-import { admissionKey } from './admission-key.ts'
-import { closeAttempt, publish } from './close-attempt.ts'
+import { attemptKey } from './attempt-charge.ts'
+import type { NoRun } from './decide.ts'
 import { killLeftSandbox } from './kill-left-sandbox.ts'
-import { settleUnleased } from './settle-unleased.ts'
+import { effectiveTenant } from './policy.ts'
 import type { WorkerDeps } from './worker-deps.ts'
 
 const HANDED_OVER =
-  'The worker died after it had handed the program over to its sandbox. How far the program came is not known; it was not run again.'
+  'The worker died after it had handed the program over to its sandbox. ' +
+  'How far the program came is not known; it was not run again.'
 const NOT_HANDED_OVER =
-  'The worker died while it handed the program over to its sandbox, and nothing shows that the program ran. It was not run again, because it may have, and it is not charged.'
+  'The worker died while it handed the program over to its sandbox, ' +
+  'and nothing shows that the program ran. It was not run again, because it may have, and it is not charged.'
 
-/** While Postgres is away nobody knows whether the dead owner had recorded; ask again this often. */
+/**
+ * Pause between two lookups of an audit row while Postgres is away: without it nobody knows how the attempt
+ * ended.
+ */
 const STORE_POLL_MS = 1000
 
-export async function recoverInterrupted(
-  taken: Taken,
-  interrupted: Interrupted,
-  deps: WorkerDeps,
-): Promise<void> {
-  const recorded = await findRecord(taken, interrupted.attempt, deps)
-  await killOldSandbox(taken, interrupted, deps)
-  const key = { ...admissionKey(taken), attempt: interrupted.attempt }
-  if (recorded !== null) return settleUnleased(key, await publish(taken, recorded, deps), deps)
+export async function recover(taken: Taken, deps: WorkerDeps): Promise<NoRun | null> {
+  const { interrupted } = taken
+  if (interrupted === null && !taken.mayHaveRun) return null
+  const attempt = interrupted?.attempt ?? taken.attempt
+  const settles = { ...attemptKey(taken), attempt }
+  const record = await findRecord(taken, attempt, deps)
+  if (interrupted !== null) await killOldSandbox(taken, interrupted, deps)
+  if (record !== null) return { next: 'republish', record, settles }
+  if (interrupted === null) return null
+
   const policy = await policyNow(taken, deps)
-  const outcome: Outcome = {
-    ...(interrupted.handedOver
-      ? outcomeWithoutRun('worker_lost', 'worker_lost', HANDED_OVER)
-      : outcomeWithoutRun('worker_lost', 'not_handed_over', NOT_HANDED_OVER)),
-    backend: interrupted.backend,
-    isolation: interrupted.isolation,
-    ...(interrupted.ref?.vendorRef === undefined ? {} : { vendorRef: interrupted.ref.vendorRef }),
-    began: interrupted.handedOver,
-    ...(policy === null ? {} : await printed(taken, deps)),
+  const output = policy === null ? {} : await streamedOutput(taken, deps)
+  return {
+    next: 'end',
+    outcome: lostOutcome(interrupted, output),
+    facts: {
+      chargedAtMs: interrupted.handedOver ? interrupted.chargedAtMs : null,
+      startedAtMs: interrupted.startedAtMs,
+      caps: null,
+      retentionDays: policy?.tenant.retention_days ?? deps.defaultRetentionDays,
+      ...policy,
+    },
+    settles,
   }
-  const closing = {
-    chargedAtMs: interrupted.handedOver ? interrupted.chargedAtMs : null,
-    startedAtMs: interrupted.startedAtMs,
-    caps: null,
-    retentionDays: policy?.tenant.retention_days ?? deps.defaultRetentionDays,
-    ...policy,
-  }
-  await settleUnleased(key, await closeAttempt(taken, outcome, closing, deps), deps)
 }
 
-/** What was recorded of an attempt that an earlier owner or Redis left unpublished; true when it was, and is published now. */
-export async function republishForgotten(taken: Taken, deps: WorkerDeps): Promise<boolean> {
-  const recorded = await findRecord(taken, taken.attempt, deps)
-  if (recorded === null) return false
-  await settleUnleased(admissionKey(taken), await publish(taken, recorded, deps), deps)
-  return true
+function lostOutcome(interrupted: Interrupted, output: Partial<Outcome>): Outcome {
+  const { handedOver, backend, isolation, ref } = interrupted
+  return {
+    ...(handedOver
+      ? outcomeWithoutRun('worker_lost', 'worker_lost', HANDED_OVER)
+      : outcomeWithoutRun('worker_lost', 'not_handed_over', NOT_HANDED_OVER)),
+    backend,
+    isolation,
+    ...(ref?.vendorRef === undefined ? {} : { vendorRef: ref.vendorRef }),
+    began: handedOver,
+    ...output,
+  }
 }
 
 async function findRecord(taken: Taken, attempt: number, deps: WorkerDeps): Promise<AttemptRecord | null> {
@@ -96,20 +101,18 @@ async function killOldSandbox(taken: Taken, interrupted: Interrupted, deps: Work
   }
 }
 
-/** Null where it cannot be read: then nobody knows whether output has to be encrypted, and none is kept. */
+/** Null when it cannot be read. Then nobody knows whether outputs have to be encrypted, and none are kept. */
 async function policyNow(
   taken: Taken,
   deps: WorkerDeps,
 ): Promise<{ tenant: TenantPolicy; templateId: string | undefined } | null> {
   const facts = await deps.policies.read(taken.request).catch(() => null)
-  if (facts === null || facts.tenant === null) return null
-  const { tenant, template, templateId } = facts
-  const sandbox = template?.tenant_id === tenant.tenant_id ? template.sandbox : null
-  return { tenant: effectivePolicy(tenant, sandbox), templateId }
+  const tenant = facts === null ? null : effectiveTenant(facts)
+  return tenant === null ? null : { tenant, templateId: facts?.templateId }
 }
 
-/** What callers have seen live of the attempt; nothing where that cannot be read. */
-async function printed(taken: Taken, { logger }: WorkerDeps): Promise<Partial<Outcome>> {
+/** What callers saw live of the attempt; nothing when that cannot be read. */
+async function streamedOutput(taken: Taken, { logger }: WorkerDeps): Promise<Partial<Outcome>> {
   const { stdout_bytes: stdoutBytes, stderr_bytes: stderrBytes } = taken.request.limits
   try {
     const { stdout, stderr, isWhole } = await taken.streamed()
@@ -123,7 +126,7 @@ async function printed(taken: Taken, { logger }: WorkerDeps): Promise<Partial<Ou
   }
 }
 
-/** Cut at a UTF-8 edge. The bytes are those that were streamed: what more the program wrote nobody knows. */
+/** Cut at a UTF-8 edge. Counts the bytes that were streamed: what else the program wrote is not known. */
 function viewOf(text: string, most: number, isWhole: boolean): OutputView {
   const bytes = Buffer.from(text)
   const kept = new TextDecoder().decode(bytes.subarray(0, most), { stream: true })

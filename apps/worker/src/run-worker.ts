@@ -1,48 +1,52 @@
 /**
- * Connects a worker to its Redis, Postgres, backends and telemetry, starts to take executions, and takes all of it down
- * again in the opposite order: stop taking, let run, end the rest, close.
+ * Connects a worker to its Redis, Postgres, backends and telemetry, and starts to claim executions. Closing
+ * it goes the opposite way: stop claiming, let executions run, end the rest, disconnect.
  */
+import { randomBytes } from 'node:crypto'
 import { join } from 'node:path'
 import { newWorkerId, type WorkerId } from '@cofferdam/contract'
-import type { BackendReport } from '@cofferdam/executor'
-import { createConsumer, createProducer, createTraceShelf } from '@cofferdam/queue'
+import { compileRules, redactText, type BackendReport } from '@cofferdam/executor'
+import { connectRedis, createConsumer, createProducer, createTraceShelf } from '@cofferdam/queue'
 import { createStore } from '@cofferdam/store'
-import { createLogger, createMetricsServer, startTelemetry, type Telemetry } from '@cofferdam/telemetry'
-import { carry } from './carry.ts'
-import { composeDeps } from './compose-deps.ts'
+import {
+  createLogger,
+  createMetricsServer,
+  startTelemetry,
+  type Telemetry,
+  type TelemetryOptions,
+} from '@cofferdam/telemetry'
+import type { Redis } from 'ioredis'
+import workspace from '../package.json' with { type: 'json' }
 import type { WorkerConfig } from './config.ts'
-import { readFleetId } from './fleet-id.ts'
+import { handleExecution } from './handle-execution.ts'
 import { keepFleet } from './keep-fleet.ts'
-import { openPlaces } from './open-places.ts'
-import { publishBackends } from './publish-backends.ts'
-import { createOffers } from './route.ts'
+import { openBackends } from './open-backends.ts'
+import { createOffers, publishBackends } from './publish-backends.ts'
+import { storeOutbox } from './record-attempt.ts'
 import { openStoreGate, type StoreGate } from './store-gate.ts'
-import { storeOutbox } from './store-outbox.ts'
-import { prewarmPreferred } from './warm-places.ts'
-import { openConnections } from './worker-connections.ts'
-import { redactKnownSecrets, telemetryOptions } from './worker-telemetry.ts'
+import { composeDeps } from './worker-deps.ts'
 
-/** Upkeep that is under way when a worker closes takes milliseconds where Redis answers. */
+/** Background work that is under way when a worker closes takes milliseconds if Redis answers. */
 const CLOSE_MS = 5000
 
 export interface RunningWorker {
   readonly workerId: WorkerId
-  /** What the backends' last probes said. */
+  /** Results of the backends' last probes. */
   readonly backends: readonly BackendReport[]
-  /** Drains: running executions get `drainMs`, the rest is handed back or ended. Idempotent; leaves nothing behind. */
+  /** Drains: running executions get `drainMs`, the rest goes back to the queue or ends. Idempotent. */
   close(): Promise<void>
 }
 
 export interface WorkerOptions {
-  /** Shared by several apps in one process; the worker starts its own without it. */
+  /** Shared by several apps in one process. Without it the worker starts its own. */
   telemetry?: Telemetry
-  /** Wraps what carries each execution. For a worker that is to stop at a chosen point of the way (tests/faults). */
-  around?: (carrying: typeof carry) => typeof carry
+  /**
+   * Wraps the processing of each execution. For tests whose worker stops at a chosen point (tests/faults).
+   */
+  around?: (handle: typeof handleExecution) => typeof handleExecution
 }
 
-/**
- * Starts a worker. Rejects when Redis does not answer; Postgres may come later, and nothing is taken before.
- */
+/** Starts a worker. Rejects when Redis does not answer. It claims nothing before Postgres answers. */
 export async function runWorker(config: WorkerConfig, options: WorkerOptions = {}): Promise<RunningWorker> {
   await using owned = new AsyncDisposableStack()
   const logger = createLogger({
@@ -50,10 +54,11 @@ export async function runWorker(config: WorkerConfig, options: WorkerOptions = {
     level: config.logLevel,
     redact: redactKnownSecrets,
   })
-  const { redis, subscriber, control, cut } = openConnections(config.redisUrl, owned)
+  const { redis, subscriber, control } = openConnections(config.redisUrl, owned)
   const workerId = newWorkerId(await readFleetId(redis))
   const telemetry =
-    options.telemetry ?? owned.use(await startTelemetry(telemetryOptions(config, workerId, logger)))
+    options.telemetry ??
+    owned.use(await startTelemetry({ ...telemetryOptions(config), instance: workerId, logger }))
   const onError = (error: unknown) =>
     logger.error({ err: error, worker_id: workerId }, 'background work failed')
   const store = owned.use(
@@ -66,16 +71,16 @@ export async function runWorker(config: WorkerConfig, options: WorkerOptions = {
     }),
   )
   const common = { config, workerId, redis, store, telemetry, logger, onError }
-  const places = await openPlaces({ ...common, control }, owned)
-  const { backends, executor, room, sessions } = places
+  const opened = await openBackends({ ...common, control }, owned)
+  const { backends, executor, headroom, sessions } = opened
   const shelf = owned.use(createTraceShelf({ redis: control, onError }))
   owned.defer(telemetry.onTrace((trace) => shelf.offer(trace)))
   const producer = owned.use(createProducer({ redis: control, subscriber }))
   const published = owned.use(await publishBackends({ redis: control, executor, workerId, onError }))
   const offersOf = createOffers(executor)
   const offers = () => offersOf(published.reports)
-  const deps = composeDeps({ ...common, places, offers, producer }, owned)
-  const carrying = options.around?.(carry) ?? carry
+  const deps = composeDeps({ ...common, opened, offers, producer }, owned)
+  const handle = options.around?.(handleExecution) ?? handleExecution
   const consumer = createConsumer({
     redis,
     subscriber,
@@ -83,15 +88,17 @@ export async function runWorker(config: WorkerConfig, options: WorkerOptions = {
     slots: config.slots,
     lanes: config.lanes,
     ...(config.routineSlots === undefined ? {} : { routineSlots: config.routineSlots }),
-    room,
+    room: headroom,
     offers,
-    // Ending what a dead worker had begun takes no memory.
+    // Ending what a dead worker began needs no memory.
     process: (taken) =>
-      taken.interrupted === null ? room.carry(taken, () => carrying(taken, deps)) : carrying(taken, deps),
+      taken.interrupted === null ? headroom.reserve(taken, () => handle(taken, deps)) : handle(taken, deps),
     onOutbox: (records) => storeOutbox(records, deps),
     logger,
   })
-  prewarmPreferred(backends, published.reports)
+  // The backend that `auto` will use fills its warm pool now, the others at their first execution.
+  const preferred = published.reports.find(({ probe }) => probe.ok)
+  if (preferred !== undefined) backends.get(preferred.name)?.prewarm?.()
   owned.use(keepFleet({ ...common, backends, sessions, producer }))
   let isDraining = false
   let storeGate: StoreGate | null = null
@@ -137,12 +144,14 @@ export async function runWorker(config: WorkerConfig, options: WorkerOptions = {
         isDraining = true
         await gate[Symbol.asyncDispose]()
         await consumer.drain({ graceMs: config.drainMs })
-        // Commands to a Redis that is silent (a partition) wait for ever: cut off, they fail, and closing goes on.
-        const silent = setTimeout(cut, CLOSE_MS)
+        // Commands to a Redis that does not answer (a partition) wait forever. Disconnecting fails them.
+        const disconnect = setTimeout(() => {
+          for (const connection of [redis, subscriber, control]) connection.disconnect()
+        }, CLOSE_MS)
         try {
           await resources.disposeAsync()
         } finally {
-          clearTimeout(silent)
+          clearTimeout(disconnect)
         }
       })()
       return closing
@@ -150,7 +159,49 @@ export async function runWorker(config: WorkerConfig, options: WorkerOptions = {
   }
 }
 
-/** A worker that beats takes executions; one that Redis does not hear takes none. Five beats are missed by then. */
+/**
+ * Opens the three connections of a worker; `owned` closes them. `redis` waits for a Redis that restarts, so
+ * that a short outage refuses no running execution. `control` fails fast: background work is repeated anyway,
+ * and must not delay the end of a worker.
+ */
+function openConnections(redisUrl: string, owned: AsyncDisposableStack) {
+  const connect = (role: 'worker' | 'producer' | 'subscriber'): Redis =>
+    owned.adopt(connectRedis(redisUrl, role), (connection) => connection.disconnect())
+  return { redis: connect('worker'), subscriber: connect('subscriber'), control: connect('producer') }
+}
+
+const FLEET_KEY = '{cofferdam}:fleet'
+
+/**
+ * The random ID of the fleet, 12 hex digits, one per Redis; its first worker makes it up. It is part of
+ * worker IDs.
+ */
+async function readFleetId(redis: Redis): Promise<string> {
+  await redis.set(FLEET_KEY, randomBytes(6).toString('hex'), 'NX')
+  const id = await redis.get(FLEET_KEY)
+  if (id === null) throw new Error(`Redis lost ${FLEET_KEY} while it was read`)
+  return id
+}
+
+const SECRET_RULES = compileRules([], {})
+
+/** Removes secrets of known forms from logs and spans. */
+const redactKnownSecrets = (text: string): string => redactText(SECRET_RULES, text).text
+
+function telemetryOptions(config: WorkerConfig): Omit<TelemetryOptions, 'instance' | 'logger'> {
+  return {
+    service: 'cofferdam-worker',
+    version: workspace.version,
+    ...(config.otlpEndpoint === undefined ? {} : { otlpEndpoint: config.otlpEndpoint }),
+    redact: redactKnownSecrets,
+    ...(config.traceSampleRatio === undefined ? {} : { sampleRatio: config.traceSampleRatio }),
+    slowMs: config.traceSlowMs,
+    // The API shows spans of workers, which it reads from Redis (createTraceShelf).
+    recentSpans: 0,
+  }
+}
+
+/** Five missed heartbeats: Redis does not hear the worker, which then claims nothing. */
 const BEAT_LATE_MS = 5000
 
 function whyNotReady(beatAgeMs: number | null, isDraining: boolean, gate: StoreGate | null): string | null {

@@ -1,31 +1,53 @@
 /**
- * Ends sessions that any worker can attach to once nobody used them for their idle time, or their vendor's time is over.
+ * Ends sessions that any worker can attach to, once nobody used them for their idle time or their vendor's
+ * time is over.
  *
- *   every tick, per backend: overdue? ─▶ claim without waiting ─ held: somebody uses it, next time
- *                                          └─▶ still overdue ─▶ the backend ends it ─▶ forgotten
+ *   every tick, per backend: overdue? → claim without waiting
+ *     held by somebody → it is in use, next time
+ *     still overdue    → its backend ends it, then it is forgotten
  *
- * Any number of workers do this at once: the claim decides. What cannot be ended now stays overdue and is tried again,
- * after pauses that grow (contract: `overdue`).
+ * Any number of workers do this at once, because the claim decides. A session that cannot be ended now stays
+ * overdue and is tried again after growing pauses (`overdue` in the contract).
  */
 import {
   isCofferdamError,
   type Backend,
+  type SessionLease,
   type SessionName,
   type SessionRegistry,
   type WorkerId,
 } from '@cofferdam/contract'
-import { endSession } from './end-session.ts'
 
-/** Overdue sessions looked at in one tick: at eight at once and a second each, a tick's time. */
+/** Overdue sessions of one round: eight at once that take a second each are done within a tick. */
 const ROUND = 100
 const AT_ONCE = 8
+/** A vendor that takes longer is asked again. */
+const END_MS = 30_000
+
+/**
+ * Ends a claimed session at its backend, then forgets it. Throws when it may not have ended: then it stays
+ * listed, and becomes overdue.
+ */
+export async function endSession(backend: Backend, lease: SessionLease, signal: AbortSignal): Promise<void> {
+  if (lease.entry === null) return
+  // Nobody joins it from now on. A stalled holder that was replaced therefore ends nothing of its successor.
+  if (lease.entry.turn === undefined) await lease.keep({ ...lease.entry, turn: 'ending' })
+  const bounded = AbortSignal.any([signal, lease.signal, AbortSignal.timeout(END_MS)])
+  await backend.endSession?.(lease.name, lease.entry, bounded)
+  await lease.forget()
+}
 
 export interface SessionReaper extends AsyncDisposable {
-  /** One round over all backends, or the one under way; resolves with the number of sessions that were ended. Never rejects. */
+  /**
+   * Runs one round over all backends, or joins the one under way. Resolves with the number of ended sessions.
+   */
   round(): Promise<number>
 }
 
-/** Starts to reap every `tickMs`. Disposing stops what is under way: it stays overdue for another worker. */
+/**
+ * Starts a round every `tickMs`. Disposing stops a round under way; the rest stays overdue for another
+ * worker.
+ */
 export function createSessionReaper(deps: {
   backends: ReadonlyMap<string, Backend>
   sessions: SessionRegistry
@@ -37,7 +59,7 @@ export function createSessionReaper(deps: {
   const stop = new AbortController()
   const reapable = [...deps.backends.values()].filter((backend) => backend.endSession !== undefined)
   let running: Promise<number> | null = null
-  // A round that takes longer than a tick must not meet itself; the ticks of that time are not made up for.
+  // Rounds do not overlap: a tick during a long round is skipped.
   const round = (): Promise<number> =>
     (running ??= reapAll().finally(() => {
       running = null
@@ -46,7 +68,7 @@ export function createSessionReaper(deps: {
   timer.unref()
 
   async function reapAll(): Promise<number> {
-    // At once: a vendor that hangs holds up its own sessions alone.
+    // In parallel, so that a vendor that hangs delays its own sessions alone.
     const ended = await Promise.all(reapable.map(reapBackend))
     return ended.reduce((sum, count) => sum + count, 0)
   }
@@ -67,7 +89,7 @@ export function createSessionReaper(deps: {
     }
   }
 
-  /** True when this worker ended it. Never rejects. */
+  /** True when this worker ended it. */
   async function reap(backend: Backend, name: SessionName): Promise<boolean> {
     try {
       await using lease = await deps.sessions.claim(name, deps.self, { waitMs: 0, signal: stop.signal })

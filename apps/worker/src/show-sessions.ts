@@ -1,31 +1,37 @@
 /**
- * Shows the sessions whose sandboxes only this worker reaches, for `/v1/sessions`: when one changes, and every 20 s while
- * it is there. What a dead worker showed fades within a minute; its sessions are gone with it.
+ * Announces the sessions whose sandboxes only this worker reaches, so that `/v1/sessions` lists them: when
+ * one changes, and every 20 s while it exists. The announcements of a dead worker expire within a minute.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { SessionEntry, SessionName, WorkerId } from '@cofferdam/contract'
 import type { Sessions } from '@cofferdam/sessions'
 
-/** A third of the minute for which one announcement holds. */
+/** An announcement expires after three times this. */
 const AGAIN_MS = 20_000
-/** Between two announcements of one session: in a loop of short runs it would be two scripts of each run's eleven, read by nobody in time. */
+/**
+ * Shortest time between two announcements of one session. Without it, a loop of short runs would announce
+ * each run twice.
+ */
 const PACE_MS = 100
 
-/** What is known of a session here; null when it has ended. */
+/** The state of a session; null when it has ended. */
 export type ShownState = { entry: SessionEntry; isBusy: boolean } | null
 
 export interface ShownSessions extends AsyncDisposable {
-  /** Returns at once; the last state of a session is what is shown. */
+  /**
+   * Announces the state in the background. Intermediate states can be skipped, the last one is always
+   * announced.
+   */
   show(name: SessionName, state: ShownState): void
 }
 
 interface Shown {
   name: SessionName
   state: ShownState
-  /** Announcing now, or just has; what changed meanwhile is announced after it. */
+  /** Announces until nothing is new; null while idle. */
   sending: Promise<void> | null
   isNew: boolean
-  /** Ends the pause after an announcement: the end of a session is told at once. */
+  /** Ends the pause after an announcement, so that the end of a session is announced at once. */
   hurry: AbortController
 }
 
@@ -36,7 +42,7 @@ export function showSessions(deps: {
   paceMs?: number
 }): ShownSessions {
   const { paceMs = PACE_MS } = deps
-  // Bounded by the worker's cells (warm.cells.max): an ended session leaves with its last announcement.
+  // Bounded by the worker's cells (warm.cells.max): an ended session is removed after its last announcement.
   const shown = new Map<string, Shown>()
   let isClosed = false
   const timer = setInterval(() => {
@@ -50,14 +56,14 @@ export function showSessions(deps: {
     each.sending ??= send(each)
   }
 
-  /** Never rejects: what was not said is said again in 20 s, or fades. */
+  /** Never rejects: a failed announcement is repeated in 20 s. */
   async function send(each: Shown): Promise<void> {
     while (each.isNew) {
       each.isNew = false
       const { name, state } = each
       await deps.sessions.announce(name, deps.self, state).catch((error: unknown) => deps.onError(error))
       if (each.state === null && !each.isNew) shown.delete(keyOf(name))
-      // Rejects when it is hurried, which is as good.
+      // `hurry` rejects the pause, which ends it.
       else await sleep(paceMs, undefined, { signal: each.hurry.signal }).catch(() => undefined)
     }
     each.sending = null
@@ -69,7 +75,7 @@ export function showSessions(deps: {
       const known = shown.get(keyOf(name)) ?? begin(name, state)
       shown.set(keyOf(name), known)
       known.state = state
-      // Another session of this name began before the end of the last one was told.
+      // A new session of this name began before the end of the last one was announced.
       if (state !== null && known.hurry.signal.aborted) known.hurry = new AbortController()
       change(known)
     },

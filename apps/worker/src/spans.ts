@@ -1,4 +1,4 @@
-/** The worker's spans: one consumer span per attempt, whose parent is the producer's traceparent. */
+/** The worker's spans: one consumer span per attempt, whose parent is the span of the producer. */
 import type { Ending, WorkerId } from '@cofferdam/contract'
 import type { Taken } from '@cofferdam/queue'
 import {
@@ -27,7 +27,7 @@ export function inExecutionSpan(taken: Taken, workerId: WorkerId, work: () => Pr
     [ATTRIBUTES.tenantId]: taken.request.tenant_id,
     [ATTRIBUTES.agentId]: taken.request.agent_id,
     [ATTRIBUTES.workerId]: workerId,
-    // Queue wait has no span of its own: it is the gap before this one.
+    // Queue wait has no span of its own; it shows as the gap before this one.
     [ATTRIBUTES.queueWaitMs]: Math.max(0, taken.takenAtMs - taken.enqueuedAtMs),
   }
   return withSpan(tracer, spanOfLane(SPANS.execution, taken.lane), attributes, work, {
@@ -36,7 +36,10 @@ export function inExecutionSpan(taken: Taken, workerId: WorkerId, work: () => Pr
   })
 }
 
-/** Runs `work` in a child span of the active one, which stays the active one: nothing below these has spans of its own. */
+/**
+ * Runs `work` in a child span. The parent stays the active span, because nothing in `work` has spans of its
+ * own.
+ */
 export async function inSpan<T>(name: SpanName, work: () => Promise<T>): Promise<T> {
   const span = tracer.startSpan(name)
   try {
@@ -49,7 +52,7 @@ export async function inSpan<T>(name: SpanName, work: () => Promise<T>): Promise
   }
 }
 
-/** Says on the attempt's span how it ended: what is sent to the collector is decided by it. */
+/** Puts the ending on the attempt's span. It decides whether the trace is sent to the collector. */
 export function markEnding(ending: Ending): void {
   const span = trace.getActiveSpan()
   span?.setAttribute(ATTRIBUTES.ending, ending)
@@ -58,7 +61,7 @@ export function markEnding(ending: Ending): void {
   span?.setStatus({ code: SpanStatusCode.ERROR, message: ending })
 }
 
-/** The active trace's id; null when nothing traces. */
+/** The ID of the active trace; null without tracing. */
 export function currentTraceId(): string | null {
   const spanContext = trace.getActiveSpan()?.spanContext()
   return spanContext !== undefined && isSpanContextValid(spanContext) ? spanContext.traceId : null

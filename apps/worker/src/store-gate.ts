@@ -1,23 +1,23 @@
 /**
- * Keeps a worker from taking executions before its store answered once, with a schema that fits and room to
- * write: what cannot be recorded must not run. From then on an outage is no reason to stop: records wait in
- * the outbox of Redis.
+ * Keeps a worker from claiming executions until its store answers, has the right schema and can be written:
+ * what cannot be recorded must not run. A later outage does not stop the worker, because records then wait in
+ * the Redis outbox.
  */
 import { setTimeout as pause } from 'node:timers/promises'
 import type { Store } from '@cofferdam/store'
 import type { Logger } from '@cofferdam/telemetry'
 
-/** A store that comes up is noticed this soon. */
+/** Between two checks of the store. */
 const AGAIN_MS = 1000
 
 export interface StoreGate extends AsyncDisposable {
-  /** Why nothing is taken yet; null once the store is good. */
+  /** Why nothing is claimed yet; null once the store is ready. */
   readonly closedBy: string | null
 }
 
 /**
- * Asks at once, and again until the store is good; then calls `onOpen`, once. Resolves after the first
- * answer. Disposing stops asking.
+ * Checks the store until it is ready, then calls `onOpen` once. Resolves after the first check. Disposing
+ * stops the checks.
  */
 export async function openStoreGate(deps: {
   store: Pick<Store, 'check'>

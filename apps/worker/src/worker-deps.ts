@@ -1,5 +1,14 @@
-/** What carrying an execution needs; made once in compose-deps.ts. */
-import type { Admission, SandboxSwitch } from '@cofferdam/admission'
+/**
+ * What processing an execution needs: policy, caps, leases, the executor, and state that outlives an attempt.
+ */
+import {
+  createAdmission,
+  createCapsWriter,
+  createSandboxSwitch,
+  LEASE_MS,
+  type Admission,
+  type SandboxSwitch,
+} from '@cofferdam/admission'
 import type {
   AttemptRecord,
   Backend,
@@ -10,41 +19,117 @@ import type {
   WorkerId,
 } from '@cofferdam/contract'
 import type { Executor } from '@cofferdam/executor'
+import type { Producer } from '@cofferdam/queue'
 import type { Store } from '@cofferdam/store'
-import type { Logger } from '@cofferdam/telemetry'
-import type { CheckPatience } from './check-patience.ts'
-import type { Checkpoints } from './checkpoints.ts'
-import type { LeaseKeeper } from './lease-keeper.ts'
-import type { PolicyCache } from './policy-cache.ts'
-import type { Workspaces } from './workspaces.ts'
+import type { Logger, Telemetry } from '@cofferdam/telemetry'
+import type { Redis } from 'ioredis'
+import { createCheckpoints, type Checkpoints } from './checkpoints.ts'
+import type { WorkerConfig } from './config.ts'
+import { createLeaseKeeper, type LeaseKeeper } from './lease-keeper.ts'
+import type { OpenBackends } from './open-backends.ts'
+import { createPolicyCache, type PolicyCache } from './policy-cache.ts'
+import type { ProvisionedPool } from './provisioned-pool.ts'
+import { createCheckGrace, createReturnTimes, type MayRetryCheck } from './requeue.ts'
+import { withinSection } from './sandbox-section.ts'
+import { createWorkspaces, type Workspaces } from './workspaces.ts'
 
 export interface WorkerDeps {
   workerId: WorkerId
   admission: Admission
   executor: Executor
   backends: ReadonlyMap<string, Backend>
-  /** What these can run now (route.ts). */
+  /** What the backends can run now. */
   offers(this: void): readonly Offer[]
   /** Sessions that any worker can attach to. */
   sessions: Pick<SessionRegistry, 'claim' | 'find'>
   store: Pick<Store, 'record' | 'findAttempt'>
   policies: PolicyCache
-  patience: CheckPatience
-  /** When an execution comes back that waits for a vendor's room (return-times.ts). */
+  mayRetryCheck: MayRetryCheck
+  /** When the next execution that waits for a full backend comes back. */
   returnAtMs(this: void, nowMs: number): number
   leases: LeaseKeeper
   checkpoints: Checkpoints
   workspaces: Workspaces
   metrics: { ended(record: AttemptRecord): void }
   logger: Logger
-  /** Retention of audit rows of tenants whose policy cannot be read (DESIGN §7: 30 days). */
+  /** Retention of the audit rows of tenants whose policy cannot be read. */
   defaultRetentionDays: number
-  /** Cuts what a request asks to what this worker gives; left out: everything is given. */
+  /** Limits a request to what this worker gives. */
   within?(this: void, request: ExecutionRequest): ExecutionRequest
   /** What attempts cost, by backend. */
   prices: Prices
-  /** Backends that a switch of their own may refuse, by name. */
+  /** By name of the backend: a switch with which operators turn it off for some requests. */
   switches: ReadonlyMap<string, SandboxSwitch>
   /** Whether a key for encrypted outputs is configured. */
   canEncrypt: boolean
+}
+
+/** The store's default. */
+const DEFAULT_RETENTION_DAYS = 30
+
+export interface DepsParts {
+  config: WorkerConfig
+  workerId: WorkerId
+  /** Connection of role `worker`. */
+  redis: Redis
+  store: Store
+  telemetry: Telemetry
+  opened: OpenBackends
+  offers: WorkerDeps['offers']
+  producer: Producer
+  logger: Logger
+  onError(this: void, error: unknown): void
+}
+
+/** Creates them. `owned` ends the renewal of leases. */
+export function composeDeps(parts: DepsParts, owned: AsyncDisposableStack): WorkerDeps {
+  const { config, workerId, redis, store, telemetry, opened, offers, producer, logger, onError } = parts
+  const load = (tenantId: string) => store.tenants.get(tenantId)
+  const admission = createAdmission({
+    redis,
+    countCharged: (tenantId, atMs, unsettled) => store.chargedCounts(tenantId, atMs, unsettled),
+    loadCaps: async (tenantId) => (await load(tenantId))?.caps ?? null,
+    logger,
+  })
+  const leases = owned.use(
+    createLeaseKeeper({
+      admission,
+      leaseMs: LEASE_MS,
+      onLost: (lease) => logger.warn({ lease }, 'a concurrency lease ran out before its renewal'),
+      onError,
+    }),
+  )
+  const polyclawSwitch = (pool: ProvisionedPool) =>
+    createSandboxSwitch({
+      redis,
+      read: async () => (await store.sandboxConfig.get()).settings,
+      allow: (endpoint) => pool.allow(endpoint),
+      onError,
+    })
+  return {
+    workerId,
+    admission,
+    executor: opened.headroom.executor,
+    backends: opened.backends,
+    offers,
+    sessions: opened.sessions,
+    store,
+    policies: createPolicyCache({
+      redis,
+      store,
+      onChange: createCapsWriter({ admission, producer, load }),
+    }),
+    mayRetryCheck: createCheckGrace(redis),
+    returnAtMs: createReturnTimes(),
+    leases,
+    checkpoints: createCheckpoints({ redis, blobs: store.blobs, onError }),
+    switches: new Map(opened.pool === null ? [] : [['azure', polyclawSwitch(opened.pool)]]),
+    workspaces: createWorkspaces({ redis, store: store.workspaces }),
+    metrics: { ended: (record) => telemetry.instruments.ended(record) },
+    logger,
+    defaultRetentionDays: DEFAULT_RETENTION_DAYS,
+    within: (request) => withinSection(request, config.sandbox),
+    prices: config.prices,
+    canEncrypt: store.canEncrypt,
+  }
 }

@@ -1,12 +1,14 @@
 /**
- * Workspaces around executions. A fresh sandbox is given the workspace; one of a session is given what differs from what it
- * was left with. After the program its files are merged back, under compare-and-swap of the workspace's version.
+ * Puts workspaces into sandboxes. A fresh sandbox gets the whole workspace. The sandbox of a session gets what
+ * changed since its last program. After the program the worker merges the files back, under compare-and-swap
+ * of the workspace's version.
  *
- *   Redis, per session and workspace: what the sandbox holds, and whether a program may have changed it since.
- *   clean ──enter──► open ──leave──► clean
- *                     └─ worker died, or the merge failed ─► merged by the next execution of the session, before it begins
+ * Redis keeps, per session and workspace, what the sandbox holds and whether a program may have changed it:
  *
- * Where Redis has forgotten, the base is empty: every file that differs is a conflict then, and nothing is lost.
+ *   clean → enter → open → leave → clean
+ *   open, and the worker died or the merge failed → the next execution of the session merges before it begins
+ *
+ * Without the entry in Redis the base is empty. Every file that differs is then a conflict, and nothing is lost.
  */
 import {
   CofferdamError,
@@ -43,16 +45,16 @@ const rememberedSchema = z.object({
   inputs: z.array(z.tuple([z.string(), z.string(), z.int()])),
 })
 
-/** What a session's sandbox was left with. */
+/** What a session's sandbox held after its last program. */
 interface Remembered {
   clean: boolean
   held: Manifest
-  /** What its requests put in beside the workspace: no results, as long as they are as they came. */
+  /** Files that requests put in beside the workspace. They are no results as long as they are unchanged. */
   inputs: Input[]
 }
 
 export interface Workspaces {
-  /** Undefined when the request names none. Throws `invalid_request` for rules that are none. */
+  /** Undefined when the request names no workspace. Throws `invalid_request` for rules that are not valid. */
   open(taken: Pick<Taken, 'request' | 'executionId'>): WorkspaceTurn | undefined
 }
 
@@ -86,7 +88,7 @@ export function createWorkspaces(deps: { redis: Redis; store: WorkspaceStore }):
       const workspace = { tenantId: request.tenant_id, name: field.name }
       let inputs = inputsOf(request)
 
-      /** Merges what the sandbox holds; resolves with what it holds of the workspace as well. */
+      /** Merges the sandbox's files back. `held` is what the sandbox holds of the workspace afterwards. */
       const take = async (
         sandbox: Sandbox,
         baseFor: (manifest: Manifest) => Manifest,
@@ -106,7 +108,7 @@ export function createWorkspaces(deps: { redis: Redis; store: WorkspaceStore }):
           refused: found.refused,
         })
         const { manifest: host } = await store.read(workspace)
-        // What the workspace does not know stays the session's own: it is never removed from the sandbox.
+        // Files that the workspace does not know belong to the session: they are never removed from the sandbox.
         const held = new Map<string, FileFacts>(
           [...found.manifest].filter(([path]) => host.has(path) || known.has(path)),
         )
@@ -114,7 +116,7 @@ export function createWorkspaces(deps: { redis: Redis; store: WorkspaceStore }):
       }
 
       let carried: CarriedIn | null = null
-      /** What an earlier execution of the session left unmerged. */
+      /** The merge of what an earlier execution of the session left unmerged. */
       let recovered: WorkspaceReport | null = null
       return {
         name: field.name,
@@ -125,11 +127,12 @@ export function createWorkspaces(deps: { redis: Redis; store: WorkspaceStore }):
           inputs = [...remembered.inputs, ...inputs].slice(-MAX_INPUTS)
           if (!remembered.clean) {
             const left = await take(sandbox, () => held, held, signal)
-            // What goes in next would stand over it.
+            // Writing the workspace now would overwrite these changes.
             if (left.report.status === 'failed')
               throw new CofferdamError(
                 'conflict',
-                'the session holds changes of an earlier execution that are in conflict; ask with another on_conflict',
+                'the session holds changes of an earlier execution that are in conflict; ' +
+                  'ask with another on_conflict',
               )
             ;({ held, report: recovered } = left)
           }
@@ -138,7 +141,7 @@ export function createWorkspaces(deps: { redis: Redis; store: WorkspaceStore }):
           await remember(key, { clean: false, held, inputs })
           for (const path of carried.removed) await sandbox.remove(path)
           if (carried.files.length > 0) await sandbox.write(carried.files)
-          // Looked for in between, so that the request's own files are a write within its own bounds.
+          // Separates this write from that of the request's files, so that each has its own size limit.
           if (carried.files.length > 0) await sandbox.list(['*'], 1)
           await remember(key, { clean: false, held: carried.manifest, inputs })
         },
@@ -151,7 +154,7 @@ export function createWorkspaces(deps: { redis: Redis; store: WorkspaceStore }):
             given.manifest,
             signal,
           )
-          // Nothing was merged: the next execution of the session has it before it again.
+          // After a failed merge the next execution of the session merges again.
           await remember(keyOf(sandbox, request.tenant_id, field.name), {
             clean: report.status !== 'failed',
             held: report.status === 'failed' ? given.manifest : held,
@@ -164,22 +167,25 @@ export function createWorkspaces(deps: { redis: Redis; store: WorkspaceStore }):
   }
 }
 
-/** What was merged before the program and what after it, in one. */
+/** One report of the merges before and after the program. */
 function together(before: WorkspaceReport, after: WorkspaceReport): WorkspaceReport {
   return {
     ...after,
     status: after.status === 'unchanged' ? before.status : after.status,
     applied: [...before.applied, ...after.applied],
     conflicted: [...before.conflicted, ...after.conflicted],
-    // Told again after the program, for it is still there.
+    // The later report has them again, because the files are still there.
     omitted: before.omitted + after.omitted,
   }
 }
 
-/** What a request puts in beside the workspace: its files, and its program under whatever name the backend gives it (''). */
+/**
+ * What a request puts in beside the workspace: its files, and its program under whatever name the backend
+ * gives it ('').
+ */
 type Input = [path: string, sha256: string, size: number]
 
-/** Of a session's requests the newest: as many files as two of the largest bring. */
+/** The newest inputs of a session, as many as two of the largest requests bring. */
 const MAX_INPUTS = 2000
 
 function inputsOf({ program, files = [] }: ExecutionRequest): Input[] {

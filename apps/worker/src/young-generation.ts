@@ -1,9 +1,10 @@
 /**
- * Keeps the worker's young generation as large as it is when this is imported (8 MiB of semi-space), so it is imported first. What
- * flows through a worker dies young, so V8 would let it grow for every flood of output up to 16 MiB times three, and never give it
- * back: of 80 MiB that the first GiB printed cost a worker, half was that. More and shorter collections instead.
+ * Keeps V8's young generation at the size that it has now (8 MiB of semi-space), so import this first. Most
+ * objects of a worker die young, so a flood of output would make V8 grow it to three times 16 MiB, which it
+ * never returns: that was half of the 80 MiB that a program's first GiB of output cost a worker. The price is
+ * more, shorter collections.
  */
 import { setFlagsFromString } from 'node:v8'
 
-// V8 reads this factor each time it thinks about growing, so it may come after start-up.
+// V8 reads this factor whenever it decides whether to grow, so it can be set after start-up.
 setFlagsFromString('--semi-space-growth-factor=1')

@@ -35,7 +35,7 @@ function rowsOf(ids: Record<string, string>) {
   return rows
 }
 
-it('asks Postgres once in 30 s for an id, and anew for one that is not there yet', async () => {
+it('caches an ID for 30 s, and reads Postgres again while there is none', async () => {
   const ids: Record<string, string> = { 'acme default-public': 'a-1' }
   const rows = rowsOf(ids)
   let now = 0
@@ -51,7 +51,7 @@ it('asks Postgres once in 30 s for an id, and anew for one that is not there yet
   expect(await lookup.find('acme', 'default-public')).toBe('a-3')
 })
 
-it('goes on with what it knows while Postgres is away, and knows nothing of others', async () => {
+it('uses cached IDs while Postgres is away, and throws for tenants without one', async () => {
   const rows = rowsOf({ 'acme default-public': 'a-1' })
   let now = 0
   const lookup = createInterpreterLookup({ rows, actor: 'w', now: () => now })
@@ -62,7 +62,7 @@ it('goes on with what it knows while Postgres is away, and knows nothing of othe
   await expect(lookup.find('globex', 'default-public')).rejects.toMatchObject({ code: 'store_unavailable' })
 })
 
-it('believes no 404 of an interpreter that was provisioned a moment ago', async () => {
+it('ignores a 404 of an interpreter that was just provisioned', async () => {
   const rows = rowsOf({ acme: 'a-1' })
   const at = Date.parse(ROW.provisioned_at)
   let now = at + 60_000
@@ -74,7 +74,7 @@ it('believes no 404 of an interpreter that was provisioned a moment ago', async 
   expect(rows.forgotten).toHaveLength(1)
 })
 
-it('uses no id any more that the service does not know', async () => {
+it('forgets an ID that the service does not know', async () => {
   const ids: Record<string, string> = { 'acme default-public': 'a-1' }
   const rows = rowsOf(ids)
   const lookup = createInterpreterLookup({ rows, actor: 'worker-7' })

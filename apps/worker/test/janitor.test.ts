@@ -38,12 +38,17 @@ async function leaveSandbox(backend: Backend, owner: WorkerId): Promise<void> {
   )
 }
 
-function janitorOf(backends: Record<string, Backend>, self: WorkerId, alive: readonly WorkerId[]) {
+function janitorOf(
+  backends: Record<string, Backend>,
+  self: WorkerId,
+  alive: readonly WorkerId[],
+  everyMs = JANITOR_MS,
+) {
   const swept: unknown[] = []
   const janitor = createJanitor({
     backends: new Map(Object.entries(backends)),
     self,
-    everyMs: JANITOR_MS,
+    everyMs,
     liveWorkers: async () => new Set(alive),
     onSwept: (...args) => swept.push(args),
     onError: (error) => {
@@ -63,25 +68,22 @@ it('destroys what dead workers of its own fleet left, and nothing else', async (
   ]
   for (const owner of [self, alive, dead, dead, stranger]) await leaveSandbox(backend, owner)
   const { janitor, swept } = janitorOf({ fake: backend }, self, [self, alive])
-  await using _closed = janitor
-  await janitor.sweep()
+  await janitor[Symbol.asyncDispose]()
   expect(swept).toEqual([['fake', dead, 2]])
   expect((await backend.owners()).sort()).toEqual([self, alive, stranger].sort())
 })
 
-it('sweeps the other backends, again and again, while one does not answer', async () => {
+it('keeps sweeping the other backends while one does not answer', async () => {
   await using backend = createFakeBackend()
   const self = newWorkerId(FLEET)
   await leaveSandbox(backend, newWorkerId(FLEET))
   const answer = Promise.withResolvers<Probe>()
   const silent: Backend = Object.create(backend, { probe: { value: () => answer.promise } })
-  const { janitor } = janitorOf({ silent, fake: backend }, self, [self])
+  const { janitor } = janitorOf({ silent, fake: backend }, self, [self], 20)
   await using _closed = janitor
   const isSwept = () => vi.waitFor(async () => expect(await backend.owners()).toEqual([]), 10_000)
   await isSwept()
   await leaveSandbox(backend, newWorkerId(FLEET))
-  const second = janitor.sweep()
   await isSwept()
   answer.resolve({ ok: false, why: 'late', fix: 'none' })
-  await second
 })

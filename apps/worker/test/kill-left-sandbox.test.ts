@@ -1,4 +1,4 @@
-/** What is killed when an execution's owner vanished: real registry, a backend that remembers. */
+/** Which sandboxes are killed when the owner of an execution died. The registry of sessions is real. */
 import {
   executionRequestSchema,
   newExecutionId,
@@ -22,7 +22,7 @@ let sessions: Sessions
 beforeAll(async () => {
   server = await testRedis()
   redis = new Redis(server.url.replace(/^unix:\/\//, ''))
-  // No renewal falls into a test: a lease ends where a test gives it back.
+  // Longer than a test, so that a lease ends only when the test releases it.
   sessions = createSessionRegistry({ redis, leaseMs: 3_600_000 })
 })
 afterAll(async () => {
@@ -36,7 +36,7 @@ const executionId = newExecutionId()
 const signal = new AbortController().signal
 const ref = { backend: 'vendor', id: newSandboxId(), handle: { claim: 'c' } }
 
-/** Takes the session of this key, which has a sandbox then, and writes whose turn it is (null: it rests). */
+/** Claims the session of this key and writes whose turn it is; null for an idle session. */
 async function hold(key: string, holder: WorkerId, turn: ExecutionId | null = executionId) {
   const name = { tenantId: 'acme', backend: 'vendor', key }
   const lease = await sessions.claim(name, holder, { waitMs: 0, signal })
@@ -82,11 +82,11 @@ async function isKilled(
   return killed
 }
 
-it('is its own sandbox, whether it was of no session or of one that is known no more', async () => {
+it('kills a sandbox without a session, or whose session is no longer known', async () => {
   expect([await isKilled(null), await isKilled('never-kept')]).toEqual([true, true])
 })
 
-it('is the sandbox of its own in which it ran outside of its session, whatever goes on there', async () => {
+it('kills a sandbox in which it ran outside of its session, whatever the session does', async () => {
   await using _turn = await hold('left', newWorkerId('0123456789ab'), newExecutionId())
   expect([await isKilled('left'), await isKilled('left', undefined, { ownSandbox: true })]).toEqual([
     false,
@@ -94,36 +94,36 @@ it('is the sandbox of its own in which it ran outside of its session, whatever g
   ])
 })
 
-it('is a session that the vanished owner still holds in its turn', async () => {
+it('kills a session that the dead owner holds in the turn of the execution', async () => {
   await using _lease = await hold('theirs', vanished)
   expect(await isKilled('theirs')).toBe(true)
 })
 
-it('is not a session in which another worker has a turn, nor one that another holds to end it', async () => {
+it('leaves a session in which another execution has the turn, or that another worker holds', async () => {
   const other = newWorkerId('0123456789ab')
   await using _turn = await hold('taken', other, newExecutionId())
   await using _claimed = await hold('found', other)
   expect([await isKilled('taken'), await isKilled('found')]).toEqual([false, false])
 })
 
-it('is not a session that rests: its turn had ended, and what it keeps stays', async () => {
+it('leaves an idle session, because the turn of the execution has ended', async () => {
   await (await hold('rests', vanished, null))[Symbol.asyncDispose]()
   await using _held = await hold('rests-held', vanished, null)
   expect([await isKilled('rests'), await isKilled('rests-held')]).toEqual([false, false])
 })
 
-it('is not a session that nobody holds, in which another turn never ended', async () => {
+it('leaves a session that nobody holds in the unfinished turn of another execution', async () => {
   await (await hold('other', vanished, newExecutionId()))[Symbol.asyncDispose]()
   expect(await isKilled('other')).toBe(false)
 })
 
-it('is not a session that its owner rested after all, before it could be claimed', async () => {
+it('leaves a session that became idle before it could be claimed', async () => {
   const lease = await hold('late', vanished)
   const found = await sessions.find(lease.name)
   await lease[Symbol.asyncDispose]()
   await (await hold('late', vanished, null))[Symbol.asyncDispose]()
   const find = sessions.find.bind(sessions)
-  // What was read is older than what stands there.
+  // The lookup returns an older state than the registry has.
   sessions.find = async () => (found === null ? null : { ...found, holder: null })
   try {
     expect(await isKilled('late')).toBe(false)
@@ -132,7 +132,7 @@ it('is not a session that its owner rested after all, before it could be claimed
   }
 })
 
-it('is a session in its turn that nobody holds, and nobody attaches to it meanwhile', async () => {
+it('claims and kills a session that nobody holds in the turn of the execution', async () => {
   await (await hold('free', vanished))[Symbol.asyncDispose]()
   const name = { tenantId: 'acme', backend: 'vendor', key: 'free' }
   const killed = await isKilled('free', async () =>
@@ -142,7 +142,7 @@ it('is a session in its turn that nobody holds, and nobody attaches to it meanwh
   expect(await sessions.find(name)).toMatchObject({ holder: null })
 })
 
-it('is a session that a worker alone reaches', async () => {
+it('kills a session that only one worker reaches', async () => {
   const name = { tenantId: 'acme', backend: 'vendor', key: 'alone' }
   const far = Date.now() + 3_600_000
   const entry = {

@@ -28,7 +28,7 @@ function vendor(failures: number) {
 
 const untilEmpty = (leftovers: Leftovers) => expect.poll(() => leftovers.size, { timeout: 20_000 }).toBe(0)
 
-test('what was left is killed again until its backend takes the kill', async () => {
+test('kills a sandbox until its backend confirms it', async () => {
   const { leftovers, seen } = vendor(3)
   leftovers.add(refOf('a'))
   await untilEmpty(leftovers)
@@ -36,7 +36,7 @@ test('what was left is killed again until its backend takes the kill', async () 
   await leftovers[Symbol.asyncDispose]()
 })
 
-test('an end that is late and succeeds after all is left alone: a session may have been kept by it', async () => {
+test('does not kill a sandbox whose end is late but succeeds, because it may have saved a session', async () => {
   const { leftovers, seen } = vendor(0)
   const ending = Promise.withResolvers<void>()
   leftovers.add(refOf('a'), ending.promise)
@@ -47,7 +47,7 @@ test('an end that is late and succeeds after all is left alone: a session may ha
   await leftovers[Symbol.asyncDispose]()
 })
 
-test('an end that failed is followed by a kill', async () => {
+test('kills a sandbox whose end failed', async () => {
   const { leftovers, seen } = vendor(0)
   leftovers.add(refOf('a'), Promise.reject(new Error('the vendor was away')))
   await untilEmpty(leftovers)
@@ -55,7 +55,7 @@ test('an end that failed is followed by a kill', async () => {
   await leftovers[Symbol.asyncDispose]()
 })
 
-test('a worker that closes tries once more, and then leaves it to others', async () => {
+test('tries one last kill when the worker closes', async () => {
   const { leftovers, seen } = vendor(Number.POSITIVE_INFINITY)
   leftovers.add(refOf('a'))
   await expect.poll(() => seen.errors, { timeout: 20_000 }).toBeGreaterThan(0)

@@ -1,4 +1,4 @@
-/** The end of a session that any worker can attach to, asked for by a caller: real registry, a backend that remembers. */
+/** A caller ends a session that any worker can attach to. The registry of sessions is real. */
 import {
   executionRequestSchema,
   newExecutionId,
@@ -12,12 +12,12 @@ import {
 import { createFakeBackend } from '@cofferdam/backends'
 import { testRedis, type TestServer } from '@cofferdam/embedded/testing'
 import type { Taken } from '@cofferdam/queue'
+import { defaultPolicy } from '@cofferdam/store'
 import { createSessionRegistry, type Sessions } from '@cofferdam/sessions'
 import { Redis } from 'ioredis'
 import { randomUUID } from 'node:crypto'
 import { afterAll, beforeAll, expect, it } from 'vitest'
-import { operateOnSession } from '../src/operate-on-session.ts'
-import type { PolicyNow } from '../src/read-policy.ts'
+import { processExecution } from '../src/process-execution.ts'
 import type { WorkerDeps } from '../src/worker-deps.ts'
 
 let server: TestServer
@@ -36,7 +36,7 @@ afterAll(async () => {
 const workerId = newWorkerId('0123456789ab')
 const signal = new AbortController().signal
 
-/** A session that was kept, at a backend whose vendor does as `end` says. */
+/** Stores an idle session at a backend that ends sessions with `end`. */
 async function stage(end: () => Promise<boolean>) {
   const backendName = `vendor-${randomUUID().slice(0, 8)}`
   const ended: string[] = []
@@ -63,7 +63,7 @@ async function stage(end: () => Promise<boolean>) {
   return { backend, name, sessionId, ended }
 }
 
-/** Carries `end` of the session as a worker does, and returns what was recorded. */
+/** Processes the operation `end` of the session, and returns what was recorded. */
 async function askedToEnd(
   backend: Backend,
   tenantDaily: number | null = null,
@@ -83,26 +83,33 @@ async function askedToEnd(
     enqueuedAtMs: 1000,
     takenAtMs: 2000,
     nowMs: () => 3000,
+    traceparent: null,
+    lane: 'interactive',
+    interrupted: null,
+    mayHaveRun: false,
+    // No other worker of the fleet can do it either.
+    route: async () => false,
     signal,
     settle: async (record: AttemptRecord) => void settled.push(record),
   } as unknown as Taken
   const deps = {
     workerId,
     sessions: registry,
+    offers: () => [],
+    policies: { read: async () => ({ tenant: defaultPolicy('acme'), template: null }) },
     backends: new Map([[backend.name, backend]]),
     admission: { getCaps: async () => ({ tenant_daily: tenantDaily }) },
     store: { record: async () => ({ inserted: true }) },
     metrics: { ended: () => undefined },
     prices: {},
   } as unknown as WorkerDeps
-  const policy = { allowed: true, tenant: {}, environment: 'default-public', retentionDays: 30 }
-  await operateOnSession(taken, policy as Extract<PolicyNow, { allowed: true }>, deps)
+  await processExecution(taken, deps)
   const [record] = settled
   if (record === undefined) throw new Error('nothing was settled')
   return record
 }
 
-it('ends it at its backend without opening it, forgets it, and charges nothing', async () => {
+it('ends the session at its backend without opening it, forgets it, and charges nothing', async () => {
   const { backend, name, sessionId, ended } = await stage(async () => true)
   const { result, audit } = await askedToEnd(backend)
   expect(result).toMatchObject({ ending: 'ok', session: { id: sessionId }, backend: backend.name })
@@ -111,7 +118,7 @@ it('ends it at its backend without opening it, forgets it, and charges nothing',
   expect(await sessions.find(name)).toBe(null)
 })
 
-it('ends it when its last turn gives it back, which may be after its result was told', async () => {
+it('waits until the last turn releases the session', async () => {
   const { backend, name, ended } = await stage(async () => true)
   const lastTurn = await sessions.claim(name, newWorkerId('0123456789ab'), { waitMs: 0, signal })
   const registry: Sessions = {
@@ -127,14 +134,14 @@ it('ends it when its last turn gives it back, which may be after its result was 
   expect([ended, await sessions.find(name)]).toEqual([['main'], null])
 })
 
-it('says conflict while another worker uses it, and ends nothing', async () => {
+it('fails with a conflict while another worker uses the session', async () => {
   const { backend, name, ended } = await stage(async () => true)
   await using _held = await sessions.claim(name, newWorkerId('0123456789ab'), { waitMs: 0, signal })
   expect((await askedToEnd(backend)).result).toMatchObject({ ending: 'error', reason: 'conflict' })
   expect(ended).toEqual([])
 })
 
-it('keeps it listed when its end is not known, and tells so', async () => {
+it('keeps the session listed when it may not have ended, and reports the error', async () => {
   const { backend, name } = await stage(async () => {
     throw new CofferdamError('backend_unavailable', 'The vendor is away.')
   })
@@ -146,7 +153,7 @@ it('keeps it listed when its end is not known, and tells so', async () => {
   expect(await sessions.find(name)).toMatchObject({ key: 'main', holder: null })
 })
 
-it('does nothing for a tenant that is switched off', async () => {
+it('refuses a tenant that is switched off', async () => {
   const { backend, name, ended } = await stage(async () => true)
   expect((await askedToEnd(backend, 0)).result).toMatchObject({
     ending: 'cap_exceeded',

@@ -11,7 +11,7 @@ import { createPolicyCache } from '../src/policy-cache.ts'
 
 const ASKED = { tenant_id: 'acme', agent_id: 'agent-1' }
 
-it('sees a change within a second, goes on with what it knew while Postgres is away, and fails closed when it knew nothing', async () => {
+it('sees a change within a second, uses its copy while Postgres is away, and fails closed without one', async () => {
   await using owned = new AsyncDisposableStack()
   const blobDir = await mkdtemp(path.join(os.tmpdir(), 'cofferdam-policy-'))
   owned.defer(() => rm(blobDir, { recursive: true, force: true }))

@@ -1,4 +1,4 @@
-/** Counters rebuilt from real audit rows at the edges of day and hour, by workers that come at the same time. */
+/** Counters rebuilt from real audit rows at the edges of day and hour, by several workers at once. */
 import { createAdmission, type Admission } from '@cofferdam/admission'
 import {
   composeAttempt,
@@ -46,7 +46,7 @@ function row(tenant: string, agent: string, chargedAtMs: number | null, cpuMs: n
   })
 }
 
-it('counts each row in the window of its charge, to the millisecond, once for however many workers', async () => {
+it('counts each row once, in the window of its charge, however many workers rebuild', async () => {
   await using owned = new AsyncDisposableStack()
   const blobDir = await mkdtemp(path.join(os.tmpdir(), 'cofferdam-rebuild-'))
   owned.defer(() => rm(blobDir, { recursive: true, force: true }))
@@ -61,7 +61,8 @@ it('counts each row in the window of its charge, to the millisecond, once for ho
     { tenant_id: 'edges', caps: { tenant_daily_cpu_seconds: 100, tenant_daily_cost: 1000 } },
     'test',
   )
-  // The windows of a moment that the test does not leave: an hour that ends while it runs is waited out first.
+  // The windows of a moment that the test does not leave: an hour that ends while it runs is waited out
+  // first.
   await untilWindowLasts(HOUR_MS, 30_000)
   const hour = Math.floor(Date.now() / HOUR_MS) * HOUR_MS
   const day = Math.floor(Date.now() / DAY_MS) * DAY_MS

@@ -1,7 +1,4 @@
-/**
- * What is recorded of an attempt whose worker died: charged by what that worker had told, with what it had
- * streamed.
- */
+/** The record of an attempt whose worker died: its charge and the output that it had streamed. */
 import {
   executionRequestSchema,
   newExecutionId,
@@ -12,7 +9,8 @@ import {
 import type { Interrupted, Taken } from '@cofferdam/queue'
 import { defaultPolicy } from '@cofferdam/store'
 import { expect, it } from 'vitest'
-import { recoverInterrupted } from '../src/recover.ts'
+import { finishWithoutRun } from '../src/process-execution.ts'
+import { recover } from '../src/recover.ts'
 import type { WorkerDeps } from '../src/worker-deps.ts'
 
 async function recovered(
@@ -66,13 +64,15 @@ async function recovered(
     startedAtMs: 2000,
     handedOver,
   } as unknown as Interrupted
-  await recoverInterrupted(taken, interrupted, deps)
+  const decision = await recover({ ...taken, interrupted }, deps)
+  if (decision === null) throw new Error('nothing was recovered')
+  await finishWithoutRun(taken, decision, deps)
   const [record] = settled
   if (record === undefined) throw new Error('nothing was settled')
   return { record, calls }
 }
 
-it('keeps what a lost attempt had streamed, within its limits, and where its vendor has it', async () => {
+it('keeps what a lost attempt had streamed, within its limits, and its vendor ref', async () => {
   const stdout = `${'x'.repeat(1023)}é and more`
   const { record } = await recovered({ stdout, stderr: 'err', isWhole: true }, false)
   const { result, audit, encrypt } = record
@@ -88,14 +88,14 @@ it('keeps what a lost attempt had streamed, within its limits, and where its ven
   expect([audit.vendor_ref, audit.stdout_bytes, encrypt]).toEqual(['box1', 1034, undefined])
 })
 
-it('says that the beginning is missing where the live stream has lost it', async () => {
+it('reports a truncated output when the live stream lost its beginning', async () => {
   const {
     record: { result },
   } = await recovered({ stdout: 'end', stderr: '', isWhole: false }, false)
   expect([result.stdout, result.stdout_truncated]).toEqual(['end', true])
 })
 
-it('encrypts it for a tenant that asks for that, and keeps none where nobody can say', async () => {
+it('encrypts the output if the tenant asks for it, and keeps none if the policy cannot be read', async () => {
   const streamed = { stdout: 'secret', stderr: '', isWhole: true }
   expect((await recovered(streamed, true)).record.encrypt).toBe(true)
   expect((await recovered(streamed, null)).record.result.stdout).toBe('')

@@ -1,4 +1,4 @@
-/** The reaper ends what nobody uses, through a backend that remembers what it was asked; the registry is the real one. */
+/** The reaper ends idle sessions. The registry of sessions is real, the backend is a fake. */
 import {
   newSessionId,
   newWorkerId,
@@ -79,7 +79,7 @@ function reaper(
 }
 
 describe('the session reaper', () => {
-  it('ends what is overdue at its backend, forgets it, and leaves the rest', async () => {
+  it('ends overdue sessions at their backend, forgets them, and leaves the others', async () => {
     const asked: string[] = []
     const backends = vendor(async ({ key }) => asked.push(key) > 0)
     const overdue = await idle(backends, 'overdue')
@@ -91,7 +91,7 @@ describe('the session reaper', () => {
     expect([await sessions.find(overdue), (await sessions.find(fresh))?.key]).toEqual([null, 'fresh'])
   })
 
-  it('never ends one that is in use, however long overdue', async () => {
+  it('never ends a session that is in use, however long overdue', async () => {
     const asked: string[] = []
     const backends = vendor(async ({ key }) => asked.push(key) > 0)
     const name = await idle(backends, 'running')
@@ -102,7 +102,7 @@ describe('the session reaper', () => {
     expect([asked, errors]).toEqual([[], []])
   })
 
-  it('ends nothing when it stood still after its claim and was replaced: the session may be the next one’s', async () => {
+  it('ends nothing when it stalled after its claim and another worker claimed the session', async () => {
     const asked: string[] = []
     const backends = vendor(async ({ key }) => asked.push(key) > 0)
     const name = await idle(backends, 'main')
@@ -122,7 +122,7 @@ describe('the session reaper', () => {
     expect([asked, (await sessions.find(name))?.turn]).toEqual([[], undefined])
   })
 
-  it('lets nobody join what it is about to end', async () => {
+  it('lets nobody join a session that it is about to end', async () => {
     const turns: unknown[] = []
     const backends = vendor(async (ending) => turns.push((await sessions.find(ending))?.turn) > 0)
     await idle(backends, 'main')
@@ -132,7 +132,7 @@ describe('the session reaper', () => {
     expect(turns).toEqual(['ending'])
   })
 
-  it('ends each once when three workers look at the same moment', async () => {
+  it('ends each session once when three workers look at the same moment', async () => {
     const asked: string[] = []
     const backends = vendor(async ({ key }) => asked.push(key) > 0)
     for (let i = 0; i < 20; i++) await idle(backends, `s${i}`)
@@ -144,7 +144,7 @@ describe('the session reaper', () => {
     for (const { made } of reapers) await made[Symbol.asyncDispose]()
   })
 
-  it('keeps what its vendor did not end, tells of it, and tries again', async () => {
+  it('keeps a session that its vendor did not end, reports the error, and tries again', async () => {
     let isAway = true
     const backends = vendor(async () => {
       if (isAway) throw new Error('the vendor is away')
@@ -163,7 +163,7 @@ describe('the session reaper', () => {
     expect(await made.round()).toBe(1)
   })
 
-  it('looks by itself, and when it is disposed stops waiting for a vendor', async () => {
+  it('runs rounds by itself, and stops waiting for a vendor when it is disposed', async () => {
     const asked = Promise.withResolvers<undefined>()
     const backends = vendor(async (_name, signal) => {
       asked.resolve(undefined)
@@ -179,7 +179,7 @@ describe('the session reaper', () => {
     expect(await sessions.find(name)).toMatchObject({ key: 'main', holder: null })
   })
 
-  it('makes up for no tick that passed while a vendor kept it waiting, and closes at once after', async () => {
+  it('skips the ticks during a long round, and closes at once after it', async () => {
     const asked = Promise.withResolvers<undefined>()
     const backends = vendor(async (_name, signal) => {
       asked.resolve(undefined)
@@ -209,7 +209,7 @@ describe('the session reaper', () => {
     expect(looks).toBe(1)
   })
 
-  it('lets no vendor that hangs hold up the sessions of another', async () => {
+  it('ends the sessions of other vendors while one hangs', async () => {
     const ended = Promise.withResolvers<string>()
     const hanging = vendor(
       async (_name, signal) =>

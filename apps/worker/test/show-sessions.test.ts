@@ -1,4 +1,4 @@
-/** What the registry is told of sessions that only this worker reaches, and how often. */
+/** How often the worker announces sessions that only it reaches. */
 import { newExecutionId, newSessionId, newWorkerId, type SessionEntry } from '@cofferdam/contract'
 import { expect, test, vi } from 'vitest'
 import { showSessions, type ShownState } from '../src/show-sessions.ts'
@@ -30,7 +30,7 @@ function recording(paceMs: number) {
   return { told, shown: showSessions({ sessions, self: newWorkerId('0123456789ab'), onError, paceMs }) }
 }
 
-test('tells a change at once, and of what changes soon after it the last', async () => {
+test('announces a change at once, and then only the last of the changes that follow soon', async () => {
   const { told, shown } = recording(1)
   shown.show(name, busy)
   expect(told).toEqual([busy])
@@ -40,7 +40,7 @@ test('tells a change at once, and of what changes soon after it the last', async
   await shown[Symbol.asyncDispose]()
 })
 
-test('waits with what changes, but never with the end of a session', async () => {
+test('delays changes, but never the end of a session', async () => {
   const { told, shown } = recording(HOUR_MS)
   shown.show(name, busy)
   shown.show(name, idle)
@@ -49,7 +49,7 @@ test('waits with what changes, but never with the end of a session', async () =>
   await shown[Symbol.asyncDispose]()
 })
 
-test('paces a session that begins under the name of one that ended', async () => {
+test('paces a session that reuses the name of one that ended', async () => {
   const { told, shown } = recording(HOUR_MS)
   shown.show(name, busy)
   shown.show(name, null)

@@ -1,4 +1,4 @@
-/** What waited in the outbox is recorded, and admission's counters then say what the rows say, also where the owner is dead. */
+/** Records of the outbox are stored, and admission's counters then match their rows. */
 import { createAdmission } from '@cofferdam/admission'
 import {
   composeAttempt,
@@ -16,7 +16,7 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import os from 'node:os'
 import path from 'node:path'
 import { expect, it } from 'vitest'
-import { storeOutbox } from '../src/store-outbox.ts'
+import { storeOutbox } from '../src/record-attempt.ts'
 import type { WorkerDeps } from '../src/worker-deps.ts'
 
 const request = executionRequestSchema.parse({
@@ -46,7 +46,7 @@ function record(
   })
 }
 
-it('gives back what its row does not charge, and settles what it does, once', async () => {
+it('refunds what the row does not charge, and settles what it charges, once', async () => {
   await using owned = new AsyncDisposableStack()
   const blobDir = await mkdtemp(path.join(os.tmpdir(), 'cofferdam-outbox-'))
   owned.defer(() => rm(blobDir, { recursive: true, force: true }))
@@ -75,8 +75,8 @@ it('gives back what its row does not charge, and settles what it does, once', as
     return [tenant_daily.used, agent_hourly?.used, tenant_daily_cpu?.used, tenant_daily_cpu?.reserved]
   }
 
-  // Two workers died: one before anything began, and its execution was cancelled in the queue; the other one after it had
-  // put its ending into the outbox.
+  // Two workers died: one before anything began, and its execution was cancelled in the queue; the other one
+  // after it had put its ending into the outbox.
   const [cancelled, ended] = [newExecutionId(), newExecutionId()]
   const chargedAt = await Promise.all(
     [cancelled, ended].map(async (executionId) => {

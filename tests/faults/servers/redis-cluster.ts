@@ -29,7 +29,7 @@ export async function startRedisCluster(): Promise<RedisCluster> {
       '2000',
       '--appendonly',
       'yes',
-      // What was acknowledged survives a kill: the restart below is to lose nothing.
+      // Acknowledged writes survive a kill, so that the restart below loses nothing.
       '--appendfsync',
       'always',
       '--cluster-require-full-coverage',

@@ -15,7 +15,10 @@ export interface RedisProcess {
   signal(name: NodeJS.Signals): void
 }
 
-/** Starts a server (`--sentinel` with a file among `args`) and waits until it answers. It dies with this process. */
+/**
+ * Starts a server (`--sentinel` with a file among `args`) and waits until it answers. It dies with this
+ * process.
+ */
 export async function startRedisProcess(dir: string, port: number, args: string[]): Promise<RedisProcess> {
   await mkdir(dir, { recursive: true })
   const own = args.includes('--sentinel')

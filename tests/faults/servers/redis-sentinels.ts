@@ -27,7 +27,8 @@ export async function startWatchedRedis(): Promise<WatchedRedis> {
     await writeFile(
       file,
       `port ${port}\nbind 127.0.0.1\ndir ${root}\nsentinel monitor watched 127.0.0.1 ${master.port} 2\n` +
-        // Three seconds: for less a busy machine's master is taken for dead before the test kills it.
+        // With less than three seconds, Sentinels take the master of a busy machine for dead before the test
+        // kills it.
         'sentinel down-after-milliseconds watched 3000\nsentinel failover-timeout watched 10000\n',
     )
     sentinels.push(await startRedisProcess(root, port, [file, '--sentinel']))

@@ -1,4 +1,4 @@
-/** A small disk under a directory: a tmpfs that a test fills to the last byte, and frees. Needs root. */
+/** A small disk for a directory: a tmpfs that a test can fill and free. Needs root. */
 import { execFile } from 'node:child_process'
 import { open, rename, rm, stat } from 'node:fs/promises'
 import path from 'node:path'
@@ -7,12 +7,15 @@ import { promisify } from 'node:util'
 const run = promisify(execFile)
 
 export interface SmallDisk extends AsyncDisposable {
-  /** Takes all that is left. */
+  /** Fills the disk. */
   fill(): Promise<void>
   free(): Promise<void>
 }
 
-/** Moves what is in the directory to a disk of its own and mounts that there; nobody may use it meanwhile. Disposing unmounts it. */
+/**
+ * Moves the content of the directory to a new disk and mounts that there. Nobody may use the directory
+ * meanwhile. Disposing unmounts the disk.
+ */
 export async function moveToSmallDisk(directory: string, mib: number): Promise<SmallDisk> {
   const before = `${directory}.before`
   const filler = path.join(directory, 'filler')
@@ -24,12 +27,12 @@ export async function moveToSmallDisk(directory: string, mib: number): Promise<S
   const disk: SmallDisk = {
     async fill() {
       await using file = await open(filler, 'a')
-      // The last pages, too: a megabyte that does not fit is written up to where the disk ends.
+      // Fills the last pages too: a megabyte that does not fit is written up to the end of the disk.
       for (const bytes of [1_048_576, 4096]) await writeUntilFull(file, Buffer.alloc(bytes))
     },
     free: () => rm(filler),
     async [Symbol.asyncDispose]() {
-      // Lazily: of a test that failed, the server may still be there.
+      // Lazily, because the server of a failed test may still run.
       await run('umount', ['-l', directory])
     },
   }

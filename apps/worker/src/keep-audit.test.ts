@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest'
-import { keepAuditLook } from './keep-audit-look.ts'
+import { keepAuditLook } from './keep-audit.ts'
 
-/** One look; what was kept, logged and failed. */
+/** Runs one look, and returns what it kept, logged and reported as errors. */
 async function looked(isMine: boolean, auditFaults: () => Promise<string[]>) {
   const seen = { kept: [] as number[], shown: [] as string[], errors: [] as unknown[] }
   const look = keepAuditLook({
@@ -15,7 +15,7 @@ async function looked(isMine: boolean, auditFaults: () => Promise<string[]>) {
   return seen
 }
 
-it('keeps how many faults a look at the audit tables found, and shows the first ten', async () => {
+it('keeps the number of faults in the audit tables, and logs the first ten', async () => {
   const faults = Array.from({ length: 12 }, (_, n) => `fault ${n}`)
   expect(await looked(true, async () => faults)).toEqual({
     kept: [12],
@@ -25,12 +25,12 @@ it('keeps how many faults a look at the audit tables found, and shows the first 
   expect(await looked(true, async () => [])).toEqual({ kept: [0], shown: [], errors: [] })
 })
 
-it('leaves the look to the worker whose turn it is', async () => {
+it('does not look when another worker has claimed the round', async () => {
   const never = () => Promise.reject(new Error('asked'))
   expect(await looked(false, never)).toEqual({ kept: [], shown: [], errors: [] })
 })
 
-it('keeps nothing when it could not look', async () => {
+it('keeps nothing when the look fails', async () => {
   const error = new Error('away')
   expect(await looked(true, () => Promise.reject(error))).toEqual({ kept: [], shown: [], errors: [error] })
 })

@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest'
-import { createReturnTimes } from './return-times.ts'
+import { createReturnTimes } from './requeue.ts'
 
-it('lets those that wait for room come back after a second, in order, and none later than after half a minute', () => {
+it('brings back executions that wait for a full backend in order, within 1 to 30 seconds', () => {
   const returnAtMs = createReturnTimes()
   expect([returnAtMs(10_000), returnAtMs(10_000), returnAtMs(10_020)]).toEqual([11_000, 11_050, 11_100])
   expect(returnAtMs(20_000)).toBe(21_000)

@@ -1,62 +1,61 @@
 /**
- * Where a worker's programs run: its backends with their warm slots and sessions, the memory they share, their way to the
- * network, and the executor over all of these.
+ * Opens what a worker runs programs with: its backends with their warm slots and sessions, the memory that
+ * they share, their way to the network, and the executor over all of these.
  */
+import { availableParallelism } from 'node:os'
 import { createRateGate } from '@cofferdam/admission'
-import { createBackends, type BackendDeps } from '@cofferdam/backends'
+import { createBackends, createRefillGate, type BackendDeps } from '@cofferdam/backends'
 import { createEgress } from '@cofferdam/egress'
 import type { Backend, WorkerId } from '@cofferdam/contract'
 import { createExecutor, createMemoryBudget, type Executor } from '@cofferdam/executor'
 import { createSessionRegistry, type Sessions } from '@cofferdam/sessions'
 import type { Store } from '@cofferdam/store'
 import type { Logger, Telemetry } from '@cofferdam/telemetry'
+import type { Redis } from 'ioredis'
 import type { WorkerConfig } from './config.ts'
 import { createInterpreterLookup } from './interpreter-lookup.ts'
 import { createLeftovers } from './leftovers.ts'
-import { createMemoryRoom, type MemoryRoom } from './memory-room.ts'
+import { createMemoryHeadroom, type MemoryHeadroom } from './memory-headroom.ts'
 import { provisionedPool, type ProvisionedPool } from './provisioned-pool.ts'
 import { showSessions } from './show-sessions.ts'
-import { warmPlaces } from './warm-places.ts'
-import type { WorkerConnections } from './worker-connections.ts'
 
 const MiB = 1_048_576
-/** As with slots: half of the memory stays for interactive work. */
+/** As with slots, half of the memory stays for interactive work. */
 const ROUTINE_MEMORY_SHARE = 0.5
 
-export interface Places {
+export interface OpenBackends {
   backends: ReadonlyMap<string, Backend>
   executor: Executor
-  /** Its memory as the queue asks for it. */
-  room: MemoryRoom
+  headroom: MemoryHeadroom
   sessions: Sessions
-  /** Azure's pool as the API keeps it; null where its own section names one. */
+  /** Azure's pool as the API keeps it; null when the `azure` section names one itself. */
   pool: ProvisionedPool | null
 }
 
-export interface PlacesDeps extends Pick<WorkerConnections, 'redis' | 'control'> {
+export interface OpenBackendsDeps {
   config: WorkerConfig
   workerId: WorkerId
+  /** Connection of role `worker`. */
+  redis: Redis
+  /** Connection that fails fast. */
+  control: Redis
   store: Store
   telemetry: Telemetry
   logger: Logger
   onError(this: void, error: unknown): void
 }
 
-/** Opens them; `owned` closes them, and asks once more for what was not proven gone. */
-export async function openPlaces(deps: PlacesDeps, owned: AsyncDisposableStack): Promise<Places> {
+/** Opens them. `owned` closes them, and tries once more to kill sandboxes that may be left. */
+export async function openBackends(
+  deps: OpenBackendsDeps,
+  owned: AsyncDisposableStack,
+): Promise<OpenBackends> {
   const { config, workerId, store, telemetry, logger, redis, control, onError } = deps
   const memory = createMemoryBudget(config.memoryBudgetMib * MiB)
   const sessions = createSessionRegistry({ redis })
   const shown = owned.use(
     showSessions({ sessions: createSessionRegistry({ redis: control }), self: workerId, onError }),
   )
-  const warm = warmPlaces({
-    owner: workerId,
-    memory,
-    config: config.warm,
-    instruments: telemetry.instruments,
-    onSession: (name, state) => shown.show(name, state),
-  })
   const pool = provisionedPool(config.backends, store.sandboxConfig)
   const leftovers = createLeftovers({
     backend: (name) => backends.get(name),
@@ -66,7 +65,14 @@ export async function openPlaces(deps: PlacesDeps, owned: AsyncDisposableStack):
   const backends: ReadonlyMap<string, Backend> = await createBackends(config.backends, {
     logger,
     onLeft: (ref) => leftovers.add(ref),
-    warm,
+    warm: {
+      owner: workerId,
+      memory,
+      refillGate: createRefillGate(availableParallelism()),
+      config: config.warm,
+      observe: (event) => telemetry.instruments.slotEvent(event),
+      onSession: (name, state) => shown.show(name, state),
+    },
     sessions,
     interpreters: createInterpreterLookup({ rows: store.codeInterpreters, actor: workerId }),
     rate: createRateGate({ redis: control }),
@@ -74,7 +80,7 @@ export async function openPlaces(deps: PlacesDeps, owned: AsyncDisposableStack):
     ...identityOf(config),
   })
   for (const backend of backends.values()) owned.use(backend)
-  // Disposed before them, whom it asks once more.
+  // Disposed before the backends, which it needs for its last kills.
   owned.use(leftovers)
   const egress = config.sandbox.network ? owned.use(createEgress({ config: config.egress })) : null
   const executor = createExecutor({
@@ -88,16 +94,16 @@ export async function openPlaces(deps: PlacesDeps, owned: AsyncDisposableStack):
   })
   owned.defer(
     telemetry.instruments.observeMemory(() => ({
-      usedBytes: executor.memory.usedBytes,
-      limitBytes: executor.memory.totalBytes,
-      waiting: executor.memory.waiting,
+      usedBytes: memory.usedBytes,
+      limitBytes: memory.totalBytes,
+      waiting: memory.waiting,
     })),
   )
-  const room = createMemoryRoom(executor, config.lanes.length > 1 ? ROUTINE_MEMORY_SHARE : 1)
-  return { backends, executor, room, sessions, pool }
+  const headroom = createMemoryHeadroom(executor, config.lanes.length > 1 ? ROUTINE_MEMORY_SHARE : 1)
+  return { backends, executor, headroom, sessions, pool }
 }
 
-/** A managed identity is told by both or not at all. */
+/** A managed identity needs both settings. */
 function identityOf({
   identityEndpoint: endpoint,
   identityHeader: header,

@@ -1,11 +1,11 @@
 import { describe, expect, it } from 'vitest'
-import { packFiles, unpackFiles } from './pack-files.ts'
+import { packFiles, unpackFiles } from './checkpoints.ts'
 
 const pack = (...files: [string, string][]): Buffer =>
   Buffer.concat(packFiles(files.map(([path, text]) => ({ path, bytes: Buffer.from(text) }))))
 
-describe('files in one blob', () => {
-  it('come out as they went in, empty ones and other alphabets too', () => {
+describe('packed files', () => {
+  it('are the same after unpacking, including empty files and names in other alphabets', () => {
     const files: [string, string][] = [
       ['checkpoint/a', 'one'],
       ['checkpoint/empty', ''],
@@ -16,7 +16,7 @@ describe('files in one blob', () => {
     expect(unpackFiles(pack())).toEqual([])
   })
 
-  it('are refused when the blob was cut, or leads out of the work directory', () => {
+  it('are refused when the blob is truncated or a path leaves the work directory', () => {
     const whole = pack(['checkpoint/a', 'some bytes'])
     for (const size of [0, 3, 4, 20, whole.length - 1])
       expect(() => unpackFiles(whole.subarray(0, size))).toThrow()

@@ -1,36 +1,24 @@
-/** Executions that cannot be judged. The parts around them are plain objects that remember what they were told; Redis is real. */
+/** Executions whose policy or caps cannot be checked, because a store does not answer. Redis is real. */
 import { executionRequestSchema, newExecutionId, type AttemptRecord } from '@cofferdam/contract'
 import { testRedis } from '@cofferdam/embedded/testing'
 import { connectRedis, type Taken } from '@cofferdam/queue'
+import { defaultPolicy } from '@cofferdam/store'
 import { createLogger } from '@cofferdam/telemetry'
 import { expect, it } from 'vitest'
-import { createCheckPatience } from '../src/check-patience.ts'
 import { processExecution } from '../src/process-execution.ts'
-import { refuseByAdmission } from '../src/refuse.ts'
+import { createCheckGrace } from '../src/requeue.ts'
 import type { WorkerDeps } from '../src/worker-deps.ts'
 
+const unavailable = () => Promise.reject(new Error('Postgres is away'))
+const allowed = async () => ({ tenant: defaultPolicy('unjudged'), template: null })
+const unknown = { admitted: false, dimension: 'unknown', resetsAtMs: 0, killSwitch: false, caps: null }
+
 it.each([
-  {
-    what: 'whose policy cannot be read',
-    judge: processExecution,
-    ending: 'provisioning',
-    reason: 'policy_unavailable',
-  },
-  {
-    what: 'whose caps cannot be counted',
-    judge: (taken: Taken, deps: WorkerDeps) =>
-      refuseByAdmission(
-        taken,
-        { admitted: false, dimension: 'unknown', resetsAtMs: 0, killSwitch: false, caps: null },
-        { retentionDays: 30 },
-        deps,
-      ),
-    ending: 'cap_exceeded',
-    reason: 'unknown',
-  },
+  { what: 'policy cannot be read', read: unavailable, ending: 'provisioning', reason: 'policy_unavailable' },
+  { what: 'caps cannot be counted', read: allowed, ending: 'cap_exceeded', reason: 'unknown' },
 ])(
-  'puts an execution off $what, uncharged, for a minute by whichever worker, and refuses it then',
-  async (c) => {
+  'requeues an execution whose $what, uncharged, for a minute across workers, and then refuses it',
+  async ({ read, ending, reason }) => {
     await using owned = new AsyncDisposableStack()
     const server = await testRedis()
     owned.defer(() => server.stop())
@@ -55,22 +43,26 @@ it.each([
       lane: 'interactive',
       nowMs: () => nowMs,
       signal: new AbortController().signal,
+      route: async () => false,
       defer: async (untilMs: number, why: string) => void putOff.push([untilMs - nowMs, why]),
       settle: async (record: AttemptRecord) => void ended.push(record),
     } as unknown as Taken
     const worker = (): WorkerDeps =>
       ({
-        policies: { read: () => Promise.reject(new Error('Postgres is away')) },
-        patience: createCheckPatience(redis),
+        policies: { read },
+        admission: { admit: async () => unknown },
+        offers: () => [],
+        prices: {},
+        mayRetryCheck: createCheckGrace(redis),
         store: { record: async () => ({ inserted: true }) },
         metrics: { ended: () => undefined },
         logger: createLogger({ service: 'test', level: 'silent' }),
         defaultRetentionDays: 30,
       }) as unknown as WorkerDeps
 
-    await c.judge(taken, worker())
+    await processExecution(taken, worker())
     nowMs += 59_999
-    await c.judge(taken, worker())
+    await processExecution(taken, worker())
     expect(ended).toEqual([])
     expect(putOff.map(([ms, why]) => [ms >= 1000 && ms <= 2000, why.includes('cannot be made now')])).toEqual(
       [
@@ -79,10 +71,10 @@ it.each([
       ],
     )
     nowMs += 1
-    await c.judge(taken, worker())
+    await processExecution(taken, worker())
     expect(putOff).toHaveLength(2)
     expect(ended.map(({ result, audit }) => [result.ending, result.reason, audit.quota_charged])).toEqual([
-      [c.ending, c.reason, false],
+      [ending, reason, false],
     ])
     expect(await redis.pttl(`cfd:{unjudged}:unjudged:${taken.executionId}`)).toBeGreaterThan(0)
   },

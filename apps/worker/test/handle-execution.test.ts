@@ -1,12 +1,12 @@
-/** A fault of ours while an interrupted execution is recovered. The parts around it are plain objects that fail on demand. */
+/** An interrupted execution whose recovery fails on our side. */
 import { executionRequestSchema, newExecutionId, newWorkerId, type AttemptRecord } from '@cofferdam/contract'
 import type { Taken } from '@cofferdam/queue'
 import { createLogger } from '@cofferdam/telemetry'
 import { expect, it } from 'vitest'
-import { carry } from '../src/carry.ts'
+import { handleExecution } from '../src/handle-execution.ts'
 import type { WorkerDeps } from '../src/worker-deps.ts'
 
-it('neither refunds nor runs again what an earlier owner began, when its recovery fails on our side', async () => {
+it('neither refunds nor reruns what an earlier owner began when its recovery fails', async () => {
   const executionId = newExecutionId()
   const calls: string[] = []
   const settled: AttemptRecord[] = []
@@ -56,7 +56,7 @@ it('neither refunds nor runs again what an earlier owner began, when its recover
     defaultRetentionDays: 30,
   } as unknown as WorkerDeps
 
-  await carry(taken, deps)
+  await handleExecution(taken, deps)
 
   expect(calls).toEqual(['settle'])
   expect(settled.map(({ result, audit }) => [result.ending, audit.quota_charged])).toEqual([

@@ -1,0 +1,124 @@
+/**
+ * Decides whether a claimed execution runs on this worker now:
+ *
+ *   policy refuses              → ends: provisioning or policy_denied
+ *   another worker has to run it → routed to it
+ *   file operation of a session → no user code runs, so admission is not asked, only the kill switch
+ *   admission refuses           → ends: cap_exceeded, or is requeued until the cap has room
+ *   a store cannot be asked     → is requeued for a minute, then refused
+ */
+import type { Admitted, AttemptKey } from '@cofferdam/admission'
+import {
+  hasRunSession,
+  largestCharge,
+  meetsNeed,
+  needOf,
+  outcomeWithoutRun,
+  withoutSession,
+  type AttemptRecord,
+  type ExecutionRequest,
+  type Outcome,
+  type TenantPolicy,
+} from '@cofferdam/contract'
+import type { Taken } from '@cofferdam/queue'
+import { SPANS } from '@cofferdam/telemetry'
+import { attemptKey } from './attempt-charge.ts'
+import { readPolicy, type PolicyInForce, type PolicyRefusal } from './policy.ts'
+import type { EndFacts } from './record-attempt.ts'
+import { afterRefusal } from './refused-admission.ts'
+import { requeueUnchecked, type Requeue } from './requeue.ts'
+import { inSpan } from './spans.ts'
+import type { WorkerDeps } from './worker-deps.ts'
+
+/** The attempt may run; admission has charged it and given it a lease. */
+export interface Run {
+  next: 'run'
+  policy: PolicyInForce
+  admitted: Admitted
+}
+
+/** The attempt ends with an outcome that no program of this worker produced. */
+export interface End {
+  next: 'end'
+  outcome: Outcome
+  facts: EndFacts
+  /** Whose charge to settle by the audit row; null when nobody can have charged the attempt. */
+  settles: AttemptKey | null
+}
+
+/** The execution goes back to the queue. */
+export interface Back {
+  next: 'requeue'
+  back: Requeue
+}
+
+/** What starts no program. `republish`: the audit row is there, its result is not visible yet. */
+export type NoRun =
+  | End
+  | Back
+  | { next: 'republish'; record: AttemptRecord; settles: AttemptKey }
+  | { next: 'routed' }
+
+export type Decision = Run | { next: 'operate'; policy: PolicyInForce } | NoRun
+
+/** Charges the attempt when it may run. Throws what the queue and the registry of sessions throw. */
+export async function decide(taken: Taken, deps: WorkerDeps): Promise<Decision> {
+  const policy = await readPolicy(taken, deps)
+  if (!policy.allowed) return afterPolicyRefusal(taken, policy, deps)
+  if (await routedElsewhere(taken, policy.tenant, deps)) return { next: 'routed' }
+  if (taken.request.program.type === 'files') return decideOnFiles(taken, policy, deps)
+
+  const verdict = await inSpan(SPANS.admission, () =>
+    deps.admission.admit(attemptKey(taken), largestCharge(taken.request.limits, deps.prices)),
+  )
+  return verdict.admitted
+    ? { next: 'run', policy, admitted: verdict }
+    : afterRefusal(taken, verdict, policy, deps)
+}
+
+async function afterPolicyRefusal(taken: Taken, refusal: PolicyRefusal, deps: WorkerDeps): Promise<NoRun> {
+  const back = refusal.reason === 'policy_unavailable' ? await requeueUnchecked(taken, 'policy', deps) : null
+  if (back !== null) return { next: 'requeue', back }
+  const { retentionDays, templateId } = refusal
+  return {
+    next: 'end',
+    outcome: outcomeWithoutRun(refusal.ending, refusal.reason, refusal.message),
+    facts: { chargedAtMs: null, caps: null, retentionDays, templateId },
+    // An earlier owner may have been charged before it died.
+    settles: taken.mayHaveRun ? attemptKey(taken) : null,
+  }
+}
+
+/**
+ * Requeues the execution for a worker that can run it. False when this worker can, or when nobody else can:
+ * then it goes on here and is refused with the reason. The scheduler routes by the request alone, so an
+ * execution lands on the wrong worker when the tenant's policy asks for a stronger isolation.
+ */
+export async function routedElsewhere(
+  taken: Taken,
+  tenant: TenantPolicy,
+  deps: Pick<WorkerDeps, 'offers'>,
+): Promise<boolean> {
+  for (const request of waysToRun(taken.request)) {
+    const need = needOf(request, tenant.min_isolation)
+    if (deps.offers().some((offer) => meetsNeed(offer, need))) return false
+    if (await taken.route(need)) return true
+  }
+  return false
+}
+
+/** An execution can do without the session of its run, but not without a session that its request names. */
+const waysToRun = (request: ExecutionRequest): ExecutionRequest[] =>
+  hasRunSession(request) ? [request, withoutSession(request)] : [request]
+
+async function decideOnFiles(taken: Taken, policy: PolicyInForce, deps: WorkerDeps): Promise<Decision> {
+  const { tenant_daily: tenantDaily } = await deps.admission.getCaps(taken.request.tenant_id)
+  if (tenantDaily !== 0) return { next: 'operate', policy }
+  const message = 'Executions are switched off (tenant_daily cap is 0).'
+  return {
+    next: 'end',
+    outcome: outcomeWithoutRun('cap_exceeded', 'kill_switch', message),
+    facts: { ...policy, chargedAtMs: null, caps: null },
+    settles: null,
+  }
+}

@@ -1,0 +1,45 @@
+/** The hourly upkeep of the audit tables: partitions, and a look for faults. */
+import type { Retention } from '@cofferdam/store'
+import { repeat } from './periodic.ts'
+
+const EVERY_MS = 3_600_000
+/** Faults in one log line; docs/operations/audit.md says how to list all of them. */
+const MAX_SHOWN = 10
+
+/** Creates partitions ahead and drops expired ones. Every worker does this, because both are idempotent. */
+export const keepRetention = ({
+  retention,
+  onError,
+}: {
+  retention: Pick<Retention, 'ensurePartitions' | 'dropExpired'>
+  onError(this: void, error: unknown): void
+}): AsyncDisposable =>
+  repeat(
+    async () => {
+      await retention.ensurePartitions(Date.now())
+      await retention.dropExpired(Date.now())
+    },
+    { everyMs: EVERY_MS, onError },
+  )
+
+/**
+ * Looks for faults in the audit tables, in one worker of the fleet. The log and a metric tell what was found.
+ */
+export const keepAuditLook = (deps: {
+  retention: Pick<Retention, 'auditFaults'>
+  /** Whether this worker looks in this round. */
+  claim(everyMs: number): Promise<boolean>
+  /** Keeps the number of faults for the metric. */
+  keep(count: number): Promise<void>
+  onFaults(this: void, faults: readonly string[]): void
+  onError(this: void, error: unknown): void
+}): AsyncDisposable =>
+  repeat(
+    async () => {
+      if (!(await deps.claim(EVERY_MS))) return
+      const faults = await deps.retention.auditFaults()
+      await deps.keep(faults.length)
+      if (faults.length > 0) deps.onFaults(faults.slice(0, MAX_SHOWN))
+    },
+    { everyMs: EVERY_MS, onError: deps.onError },
+  )

@@ -1,0 +1,82 @@
+/**
+ * The worker's memory as the queue sees it. An execution counts from the moment it is claimed, not only when
+ * it asks the budget after policy and admission. Otherwise a burst would fill every slot with executions that
+ * wait here, first come first served, instead of in the fair queue.
+ */
+import type { Executor } from '@cofferdam/executor'
+import type { Room, Taken } from '@cofferdam/queue'
+
+export interface MemoryHeadroom extends Room {
+  /**
+   * An executor whose starts end the reservation of `reserve`, because the budget counts them from then on.
+   */
+  readonly executor: Executor
+  /**
+   * Reserves the execution's memory, then runs `work`. The reservation ends with the start of the attempt, or
+   * with `work`.
+   */
+  reserve(taken: Taken, work: () => Promise<void>): Promise<void>
+}
+
+/**
+ * There is headroom while nobody waits for memory and everything that was claimed fits, so the first
+ * execution that does not fit is the last one claimed. Where both lanes are served, routines are claimed
+ * while they hold less than `routineShare` of the memory: what runs for hours must not hold what interactive
+ * work needs.
+ */
+export function createMemoryHeadroom(executor: Executor, routineShare = 1): MemoryHeadroom {
+  const { memory } = executor
+  const reserved = new Map<string, number>()
+  const listeners: (() => void)[] = []
+  let reservedBytes = 0
+  let routineBytes = 0
+  const changed = (): void => {
+    for (const listener of listeners) listener()
+  }
+  memory.onPressure(changed)
+  memory.onRoom(changed)
+
+  const release = (executionId: string): void => {
+    const bytes = reserved.get(executionId)
+    if (bytes === undefined) return
+    reserved.delete(executionId)
+    reservedBytes -= bytes
+    changed()
+  }
+
+  return {
+    isFree: (lane) =>
+      memory.waiting === 0 &&
+      (lane !== 'routine' || routineBytes < memory.totalBytes * routineShare) &&
+      (reservedBytes === 0 || memory.usedBytes + reservedBytes <= memory.totalBytes),
+    isAmple: (lane) =>
+      memory.usedBytes + reservedBytes <= memory.totalBytes / 2 &&
+      (lane !== 'routine' || routineBytes <= (memory.totalBytes * routineShare) / 2),
+    onChange: (listener) => void listeners.push(listener),
+    executor: Object.create(executor, {
+      start: {
+        value: ((attempt) => {
+          const running = executor.start(attempt)
+          // By now the budget has granted the memory, or counts the attempt as waiting.
+          release(attempt.executionId)
+          return running
+        }) satisfies Executor['start'],
+      },
+    }) as Executor,
+    async reserve({ executionId, request, lane }, work) {
+      const bytes = executor.hostMemory(request)
+      if (lane === 'routine') routineBytes += bytes
+      reserved.set(executionId, bytes)
+      reservedBytes += bytes
+      try {
+        await work()
+      } finally {
+        if (lane === 'routine') {
+          routineBytes -= bytes
+          changed()
+        }
+        release(executionId)
+      }
+    },
+  }
+}

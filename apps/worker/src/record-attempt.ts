@@ -1,0 +1,138 @@
+/**
+ * Records and completes attempts: the audit row first, then the visible result. While Postgres is away the
+ * record goes to the Redis outbox in the same script that completes the execution, so that neither can exist
+ * without the other.
+ */
+import {
+  composeAttempt,
+  isCofferdamError,
+  type AttemptFacts,
+  type AttemptRecord,
+  type CapsUse,
+  type ExecutionRequest,
+  type Outcome,
+  type TenantPolicy,
+} from '@cofferdam/contract'
+import type { Taken } from '@cofferdam/queue'
+import { SPANS } from '@cofferdam/telemetry'
+import { chargeIn, settleCharge } from './attempt-charge.ts'
+import { effectiveTenant } from './policy.ts'
+import { currentTraceId, inSpan, markEnding } from './spans.ts'
+import type { WorkerDeps } from './worker-deps.ts'
+
+/** What the record of an attempt says beside its outcome. */
+export interface EndFacts {
+  /** When the attempt began, if not when this worker claimed it. */
+  startedAtMs?: number
+  /** When admission charged the attempt; null when it did not, or when the charge was refunded. */
+  chargedAtMs: number | null
+  caps: CapsUse | null
+  retentionDays: number
+  /** The environment that policy decided; a template can narrow what the request said. */
+  environment?: ExecutionRequest['environment']
+  /** The template that it ran under. Undefined: the one that the request names. */
+  templateId?: string | undefined
+  refusal?: AttemptFacts['refusal']
+  /** The effective policy. It says whether outputs are stored encrypted. */
+  tenant?: Pick<TenantPolicy, 'encrypt_outputs'>
+}
+
+export interface Recorded {
+  /** The record that stands: an earlier owner may have written another one. */
+  record: AttemptRecord
+  /** True while Postgres is away: completing the execution writes the record to the outbox. */
+  isInOutbox: boolean
+}
+
+/** Writes the audit row of an attempt, unless it is there already. The row that was written first stands. */
+export async function recordAttempt(
+  taken: Taken,
+  outcome: Outcome,
+  facts: EndFacts,
+  deps: WorkerDeps,
+): Promise<Recorded> {
+  const composed = composeAttempt({
+    executionId: taken.executionId,
+    attempt: taken.attempt,
+    request: {
+      ...taken.request,
+      environment: facts.environment ?? taken.request.environment,
+      template_id: facts.templateId ?? taken.request.template_id,
+    },
+    outcome,
+    enqueuedAtMs: taken.enqueuedAtMs,
+    startedAtMs: facts.startedAtMs ?? taken.takenAtMs,
+    finishedAtMs: taken.nowMs(),
+    traceId: currentTraceId(),
+    retentionDays: facts.retentionDays,
+    caps: facts.caps,
+    chargedAtMs: facts.chargedAtMs,
+    prices: deps.prices,
+    ...(facts.refusal === undefined ? {} : { refusal: facts.refusal }),
+    encryptOutputs: facts.tenant?.encrypt_outputs === true,
+  })
+  return await inSpan(SPANS.audit, () => writeRow(taken, composed, deps))
+}
+
+async function writeRow(taken: Taken, composed: AttemptRecord, deps: WorkerDeps): Promise<Recorded> {
+  try {
+    const { inserted } = await deps.store.record(composed)
+    const first = inserted ? null : await deps.store.findAttempt(taken.executionId, composed.audit.attempt)
+    return { record: first ?? composed, isInOutbox: false }
+  } catch (error) {
+    if (!isCofferdamError(error) || error.code !== 'store_unavailable') throw error
+    const executionId = taken.executionId
+    deps.logger.warn({ execution_id: executionId }, 'Postgres is away: the audit row goes to the outbox')
+    return { record: composed, isInOutbox: true }
+  }
+}
+
+/**
+ * Makes the result visible and frees the slot, or schedules the next attempt when the caller opted into
+ * retries. Throws `fenced` when another worker owns the execution now.
+ */
+export async function completeAttempt(
+  taken: Taken,
+  { record, isInOutbox }: Recorded,
+  deps: WorkerDeps,
+): Promise<void> {
+  markEnding(record.result.ending)
+  const info = { slotMs: taken.nowMs() - taken.takenAtMs, outbox: isInOutbox }
+  const isRetried = wantsRetry(taken, record)
+  await inSpan(SPANS.publish, () => (isRetried ? taken.retry(record, info) : taken.settle(record, info)))
+  if (!isRetried && taken.request.checkpoint !== undefined) await deps.checkpoints.forget(taken.executionId)
+  deps.metrics.ended(record)
+}
+
+function wantsRetry({ request: { retry } }: Taken, { result }: AttemptRecord): boolean {
+  return (
+    retry !== undefined &&
+    result.attempt < retry.max_attempts &&
+    retry.on.some((ending) => ending === result.ending)
+  )
+}
+
+/**
+ * Writes the audit rows that waited in the Redis outbox: attempts that ended while Postgres was away, and
+ * executions that processes without access to tenant policy cancelled in the queue. Idempotent. Throws while
+ * Postgres is away.
+ */
+export async function storeOutbox(records: readonly AttemptRecord[], deps: WorkerDeps): Promise<void> {
+  await Promise.all(
+    records.map(async ({ audit, ...rest }) => {
+      const facts = await deps.policies.read({
+        tenant_id: audit.tenant_id,
+        agent_id: audit.agent_id,
+        ...(audit.template_id === null ? {} : { template_id: audit.template_id }),
+      })
+      const retention_days = effectiveTenant(facts)?.retention_days ?? audit.retention_days
+      const { inserted } = await deps.store.record({ ...rest, audit: { ...audit, retention_days } })
+      const { tenant_id: tenantId, agent_id: agentId, attempt } = audit
+      const { execution_id: executionId } = rest.result
+      const first = inserted ? null : await deps.store.findAttempt(executionId, attempt)
+      // The worker that admitted the attempt may have died before it settled the charge.
+      const key = { tenantId, agentId, executionId, attempt }
+      await settleCharge(key, chargeIn(first ?? { audit }), deps)
+    }),
+  )
+}

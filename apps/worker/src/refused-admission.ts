@@ -1,0 +1,98 @@
+/**
+ * What becomes of an execution that admission refused: it waits for room in the cap, or ends as
+ * `cap_exceeded`.
+ */
+import type { Refused } from '@cofferdam/admission'
+import { largestCharge, MICRO, outcomeWithoutRun, type CapDimension, type CapsUse } from '@cofferdam/contract'
+import type { Taken } from '@cofferdam/queue'
+import type { NoRun } from './decide.ts'
+import type { EndFacts } from './record-attempt.ts'
+import { requeueUnchecked, withJitter } from './requeue.ts'
+import type { WorkerDeps } from './worker-deps.ts'
+
+/** Longest wait for a free lease. The lease in the way usually ends before. */
+const CONCURRENCY_RETRY_MS = 1000
+/**
+ * Running attempts return what they reserved as they end. Short enough for programs of a tenth of a second.
+ */
+const RESERVED_RETRY_MS = 100
+
+export async function afterRefusal(
+  taken: Taken,
+  refused: Refused,
+  policy: Pick<EndFacts, 'retentionDays' | 'environment' | 'templateId'>,
+  deps: Pick<WorkerDeps, 'mayRetryCheck' | 'prices'>,
+): Promise<NoRun> {
+  const { dimension } = refused
+  const unchecked = dimension === 'unknown' ? await requeueUnchecked(taken, 'caps', deps) : null
+  if (unchecked !== null) return { next: 'requeue', back: unchecked }
+  if (dimension === 'tenant_concurrency') {
+    // The caller sees no refusal: the scheduler holds the tenant back until a lease is free.
+    const untilMs = Math.min(refused.resetsAtMs, taken.nowMs() + CONCURRENCY_RETRY_MS)
+    return waitFor(untilMs, 'Waits for a free lease.')
+  }
+  if (refused.held === true)
+    return waitFor(
+      taken.nowMs() + RESERVED_RETRY_MS,
+      `Waits for what running executions may still use of the ${dimension} cap.`,
+    )
+  if (taken.request.on_cap === 'defer' && !refused.killSwitch && !neverFits(taken, refused, deps))
+    return waitFor(withJitter(refused.resetsAtMs), `Waits for the ${dimension} cap.`)
+  return endByCap(refused, dimension, policy)
+}
+
+/** No execution of the tenant gets a slot until then. */
+const waitFor = (untilMs: number, why: string): NoRun => ({
+  next: 'requeue',
+  back: { waits: 'tenant', untilMs, why },
+})
+
+/** Whether the execution may use more than the whole cap, so that waiting for the next day is no use. */
+function neverFits(
+  taken: Taken,
+  { dimension, caps }: Refused,
+  { prices }: Pick<WorkerDeps, 'prices'>,
+): boolean {
+  const most = largestCharge(taken.request.limits, prices)
+  if (dimension === 'tenant_daily_cpu') return most.cpuMs / 1000 > (caps?.tenant_daily_cpu?.limit ?? 0)
+  return dimension === 'tenant_daily_cost' && most.cost > (caps?.tenant_daily_cost?.limit ?? 0)
+}
+
+function endByCap(
+  refused: Refused,
+  dimension: CapDimension,
+  policy: Pick<EndFacts, 'retentionDays' | 'environment' | 'templateId'>,
+): NoRun {
+  const { caps, killSwitch } = refused
+  const resetsAt = new Date(refused.resetsAtMs).toISOString()
+  const message = killSwitch
+    ? `Executions are switched off (${dimension} cap is 0).`
+    : capMessage(dimension, caps, resetsAt)
+  return {
+    next: 'end',
+    outcome: outcomeWithoutRun('cap_exceeded', killSwitch ? 'kill_switch' : dimension, message),
+    facts: { ...policy, chargedAtMs: null, caps, refusal: { dimension, resetsAt, killSwitch } },
+    settles: null,
+  }
+}
+
+/**
+ * The public message of a refusal by a cap. For CPU and cost it says what is left, in the units in which
+ * operators set the cap: a smaller execution may still fit.
+ */
+export function capMessage(dimension: CapDimension, caps: CapsUse | null, resetsAt: string): string {
+  const left = (use: { used: number; limit: number } | undefined) =>
+    use === undefined ? 0 : Math.max(0, Math.round((use.limit - use.used) * 1000) / 1000)
+  if (dimension === 'tenant_daily_cpu')
+    return (
+      `The execution may use more CPU time than the ${left(caps?.tenant_daily_cpu)} s that are left ` +
+      `of the tenant_daily_cpu cap, which resets at ${resetsAt}; ` +
+      'a shorter hard_timeout_ms, fewer cpus or cpu_time_ms make it smaller.'
+    )
+  if (dimension === 'tenant_daily_cost')
+    return (
+      `The execution may cost more than the ${left(caps?.tenant_daily_cost) / MICRO} units that are left ` +
+      `of the tenant_daily_cost cap, which resets at ${resetsAt}; smaller limits make it cheaper.`
+    )
+  return `The ${dimension} cap is reached; it resets at ${resetsAt}.`
+}
