@@ -11,8 +11,9 @@ const LIB_ARROWS: Record<string, readonly string[]> = {
   config: ['contract'],
   client: ['contract', 'queue'],
   queue: ['contract'],
-  admission: ['contract'],
-  sessions: ['contract'],
+  // These two share the queue's way of calling Redis (@cofferdam/queue/redis-calls).
+  admission: ['contract', 'queue'],
+  sessions: ['contract', 'queue'],
   // Gets backends as a map and never imports one.
   executor: ['contract', 'egress'],
   egress: ['contract'],

@@ -4,8 +4,8 @@
  * Postgres is away the last known ids are used: an interpreter never becomes another tenant's.
  */
 import type { Interpreters } from '@cofferdam/backends'
-import { isCofferdamError, type WantedInterpreter } from '@cofferdam/contract'
-import type { CodeInterpreters } from '@cofferdam/store'
+import { isCofferdamError } from '@cofferdam/contract'
+import type { CodeInterpreters, WantedInterpreter } from '@cofferdam/store'
 
 /** An id that was replaced is seen as such at the latest after this, or when the service says that it knows it no more. */
 const FRESH_MS = 30_000

@@ -3,18 +3,9 @@
  * serve, but knows the request only: a tenant's policy may ask for stronger isolation, and what no worker of
  * the fleet has is given to any, to be refused.
  */
-import {
-  hasRunSession,
-  meetsNeed,
-  needOf,
-  offerOf,
-  withoutSession,
-  type ExecutionRequest,
-  type Offer,
-  type TenantPolicy,
-} from '@cofferdam/contract'
+import { hasRunSession, withoutSession, type ExecutionRequest, type TenantPolicy } from '@cofferdam/contract'
 import type { BackendReport, Executor } from '@cofferdam/executor'
-import type { Taken } from '@cofferdam/queue'
+import { meetsNeed, needOf, offerOf, type Offer, type Taken } from '@cofferdam/queue'
 import type { WorkerDeps } from './worker-deps.ts'
 
 const MiB = 1_048_576

@@ -4,12 +4,12 @@ import type {
   AttemptRecord,
   Backend,
   ExecutionRequest,
-  Offer,
   Prices,
   SessionRegistry,
   WorkerId,
 } from '@cofferdam/contract'
 import type { Executor } from '@cofferdam/executor'
+import type { Offer } from '@cofferdam/queue'
 import type { Store } from '@cofferdam/store'
 import type { Logger } from '@cofferdam/telemetry'
 import type { CheckPatience } from './check-patience.ts'

@@ -8,7 +8,8 @@
  * A test is known by a grant: the API leaves it in Redis under an idempotency key that nobody can guess before.
  */
 import { createHash, randomUUID } from 'node:crypto'
-import { boundedAnswer, type ExecutionRequest } from '@cofferdam/contract'
+import type { ExecutionRequest } from '@cofferdam/contract'
+import { boundedAnswer } from '@cofferdam/queue/redis-calls'
 import type { Redis } from 'ioredis'
 import { keys } from './keys.ts'
 

@@ -46,8 +46,6 @@ export const BOUNDS = {
   workspaceRules: 256,
   /** One progress message, in characters. */
   progressMessageLength: 200,
-  /** Source and files above this are stored once in Redis and referenced by SHA-256 (queue-caps-audit.md §2.1). */
-  inlineBytes: 16 * KiB,
 } as const
 
 /** Limits of an execution when the caller names none (DESIGN §4). */

@@ -1,7 +1,7 @@
 import { once } from 'node:events'
 import { connect, createServer, type AddressInfo } from 'node:net'
 import { expect, it, vi } from 'vitest'
-import { boundedAnswer, inTime, unlessAborted } from './waiting.ts'
+import { inTime, unlessAborted } from './waiting.ts'
 
 const never = (): Promise<never> => new Promise(() => {})
 
@@ -42,20 +42,4 @@ it('takes what came while the process itself stood still, and gives nothing up t
   await new Promise(setImmediate)
   expect(late).not.toHaveBeenCalled()
   server.close()
-})
-
-it('says that the queue is away when a call fails or is too slow, and tells how the call ended after all', async () => {
-  const slow = Promise.withResolvers<string>()
-  const heard: (string | null)[] = []
-  await expect(
-    boundedAnswer(slow.promise, 1, 'a script', (answer) => heard.push(answer)),
-  ).rejects.toMatchObject({ code: 'queue_unavailable', message: 'a script did not answer in 1 ms' })
-  expect(heard).toEqual([])
-  slow.resolve('done')
-  await slow.promise
-  expect(heard).toEqual(['done'])
-  await expect(
-    boundedAnswer(Promise.reject(new Error('closed')), 60_000, 'a script', (answer) => heard.push(answer)),
-  ).rejects.toMatchObject({ code: 'queue_unavailable', message: 'a script failed' })
-  expect(heard).toEqual(['done', null])
 })

@@ -1,6 +1,4 @@
 /** Waiting that ends, with a signal or after a time. What was waited for goes on: whoever started it owns what it yields. */
-import { CofferdamError } from './errors.ts'
-
 /** Settles as `work` does, or rejects with the signal's reason once it aborts. A late rejection of `work` is swallowed. */
 export function unlessAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
   return new Promise((resolve, reject) => {
@@ -45,30 +43,4 @@ function settle<T>(
       reject(error)
     },
   )
-}
-
-/**
- * The answer to a call of Redis or Postgres, whose connection may wait for ever. Throws `queue_unavailable` when it fails or takes longer
- * than `ms`; then `late` hears once how the call ended after all, null when it failed. Errors of our own pass.
- */
-export async function boundedAnswer<T>(
-  call: Promise<T>,
-  ms: number,
-  what: string,
-  late?: (answer: T | null) => void,
-): Promise<T> {
-  try {
-    return await inTime(
-      call,
-      ms,
-      () => new CofferdamError('queue_unavailable', `${what} did not answer in ${ms} ms`),
-    )
-  } catch (error) {
-    call.then(
-      (answer) => late?.(answer),
-      () => late?.(null),
-    )
-    if (error instanceof CofferdamError) throw error
-    throw new CofferdamError('queue_unavailable', `${what} failed`, { cause: error })
-  }
 }

@@ -1,14 +1,55 @@
 /** Code interpreters of tenants at AgentCore. The database writes the events (0013-code-interpreters.sql). */
-import { CofferdamError, type Environment, type InterpreterRows } from '@cofferdam/contract'
+import { CofferdamError, type Environment } from '@cofferdam/contract'
 import { sql, type Kysely, type Transaction } from 'kysely'
 import { sqlState, translating } from './store-errors.ts'
 import type { Database } from './tables.ts'
 import { nameActor } from './tenants.ts'
 
-/** What provisioning needs, and what the data plane asks. */
-export interface CodeInterpreters extends InterpreterRows {
+/** The interpreter that a tenant should have in one environment. */
+export interface WantedInterpreter {
+  tenant_id: string
+  environment: Environment
+  /** Null until one was created. */
+  interpreter_id: string | null
+  /** Rises whenever an id is forgotten. */
+  generation: number
+  provisioned_at: string | null
+  /** Whether the tenant may run code at all. */
+  sandbox_enabled: boolean
+}
+
+/** Every method throws `store_unavailable`. `actor` is the author of the change in its event. */
+export interface CodeInterpreters {
   /** Null when the tenant has none in this environment. */
   find(tenantId: string, environment: Environment): Promise<string | null>
+  /** All rows of one tenant, or at most 1,000 rows after `after`, by tenant and environment. */
+  list(options: {
+    tenantId?: string
+    after?: Pick<WantedInterpreter, 'tenant_id' | 'environment'>
+  }): Promise<WantedInterpreter[]>
+  /** Adds rows. Rows that exist stay as they are. Throws `not_found` for an unknown tenant. */
+  request(tenantId: string, environments: readonly Environment[], actor: string): Promise<void>
+  /**
+   * Writes the id of the interpreter that was created for a row as it was read. False when the row is gone, has
+   * another generation, or holds another id: nobody uses the new interpreter then. Throws `conflict` when another
+   * row names the id.
+   */
+  provisioned(
+    row: Pick<WantedInterpreter, 'tenant_id' | 'environment' | 'generation'>,
+    id: string,
+    actor: string,
+  ): Promise<boolean>
+  /**
+   * Clears the id after the service lost the interpreter. False when the row holds another id by now. With null as
+   * `id`, the row must hold none.
+   */
+  forget(tenantId: string, environment: Environment, id: string | null, actor: string): Promise<boolean>
+  /** Deletes all rows of the tenant. */
+  remove(tenantId: string, actor: string): Promise<void>
+  /** Whether any row names the id. */
+  isNamed(id: string): Promise<boolean>
+  /** Runs `work` while no other process does; null when another one holds the lock. */
+  inTurn<T>(work: () => Promise<T>): Promise<T | null>
 }
 
 const PAGE = 1000

@@ -1,6 +1,6 @@
 /** Postgres and the blob directory: migrations, audit, results, outputs, tenants, keys. */
 export type { ApiKey, ApiKeys } from './api-keys.ts'
-export type { CodeInterpreters } from './code-interpreters.ts'
+export type { CodeInterpreters, WantedInterpreter } from './code-interpreters.ts'
 export type { Timeouts } from './connect.ts'
 export { createStore, type Store, type StoredExecution, type StoreOptions } from './create-store.ts'
 export { auditCursor, type Page } from './cursor.ts'

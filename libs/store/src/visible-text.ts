@@ -8,7 +8,7 @@ import type { StorableAttempt } from './attempt-columns.ts'
 import type { OutputKeys } from './output-keys.ts'
 import { mustSeal, sealResult } from './sealed-result.ts'
 
-/** Same bound as for sources in the queue (contract BOUNDS.inlineBytes). */
+/** Same bound as for sources in the queue (QUEUE_BOUNDS.inlineBytes). */
 const INLINE_BYTES = 16 * 1024
 
 type Stream = 'stdout' | 'stderr'

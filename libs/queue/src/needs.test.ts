@@ -1,8 +1,11 @@
+import {
+  executionRequestSchema,
+  type Capabilities,
+  type ExecutionRequestInput,
+  type Isolation,
+} from '@cofferdam/contract'
 import { describe, expect, it } from 'vitest'
 import { meetsNeed, needOf, offerOf, type Offer } from './needs.ts'
-import { executionRequestSchema, type ExecutionRequestInput } from './request.ts'
-import type { Capabilities } from './backend.ts'
-import type { Isolation } from './isolation.ts'
 
 const CAN: Capabilities = {
   languages: ['python'],

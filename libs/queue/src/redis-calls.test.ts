@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import { createGathering } from './gathering.ts'
+import { boundedAnswer, createGathering } from './redis-calls.ts'
 
 it('sends what is called in one turn together, in its order, and each caller gets its own answer', async () => {
   const sent: (readonly number[])[] = []
@@ -36,4 +36,20 @@ it('fails one call by an Error at its place, and all by a rejection', async () =
   expect(settled.map(({ status }) => status)).toEqual(['fulfilled', 'rejected', 'fulfilled'])
   const all = createGathering<number, number>(() => Promise.reject(new Error('away')), 10)
   for (const { status } of await Promise.allSettled([all(1), all(2)])) expect(status).toBe('rejected')
+})
+
+it('says that the queue is away when a call fails or is too slow, and tells how the call ended after all', async () => {
+  const slow = Promise.withResolvers<string>()
+  const heard: (string | null)[] = []
+  await expect(
+    boundedAnswer(slow.promise, 1, 'a script', (answer) => heard.push(answer)),
+  ).rejects.toMatchObject({ code: 'queue_unavailable', message: 'a script did not answer in 1 ms' })
+  expect(heard).toEqual([])
+  slow.resolve('done')
+  await slow.promise
+  expect(heard).toEqual(['done'])
+  await expect(
+    boundedAnswer(Promise.reject(new Error('closed')), 60_000, 'a script', (answer) => heard.push(answer)),
+  ).rejects.toMatchObject({ code: 'queue_unavailable', message: 'a script failed' })
+  expect(heard).toEqual(['done', null])
 })

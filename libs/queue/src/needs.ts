@@ -6,9 +6,16 @@
  * Amounts are rounded up to powers of two, so that few needs differ. A worker that is asked for an amount in
  * between may therefore be passed over for a larger one, but is still used when nobody else can.
  */
-import type { Backend } from './backend.ts'
-import { ISOLATIONS, isAtLeast, strongest, type Isolation } from './isolation.ts'
-import { preloadOf, reuseOf, type ExecutionRequest } from './request.ts'
+import {
+  isAtLeast,
+  ISOLATIONS,
+  preloadOf,
+  reuseOf,
+  strongest,
+  type Backend,
+  type ExecutionRequest,
+  type Isolation,
+} from '@cofferdam/contract'
 
 /** Words of everything that one backend of a worker can do. */
 export type Offer = ReadonlySet<string>
