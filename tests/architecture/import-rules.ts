@@ -25,6 +25,8 @@ const LIB_ARROWS: Record<string, readonly string[]> = {
   // Puts executions, reads who is due, and calls out through the judge of addresses.
   routines: ['contract', 'egress', 'queue', 'store'],
   embedded: ['contract'],
+  // One customer's paths, settings and switch; apps mount it.
+  polyclaw: ['backends', 'contract', 'queue', 'store', 'workspace-sync'],
   // Rules, archives and merges are pure; the store comes as an interface of the contract.
   'workspace-sync': ['contract'],
 }

@@ -1,5 +1,5 @@
 /** Puts together what carrying an execution needs (worker-deps.ts): policy, caps, leases, and what stays between attempts. */
-import { createAdmission, createCapsWriter, createSandboxSwitch, LEASE_MS } from '@cofferdam/admission'
+import { createAdmission, createCapsWriter, LEASE_MS } from '@cofferdam/admission'
 import type { WorkerId } from '@cofferdam/contract'
 import type { Producer } from '@cofferdam/queue'
 import type { Store } from '@cofferdam/store'
@@ -11,7 +11,6 @@ import type { WorkerConfig } from './config.ts'
 import { createLeaseKeeper } from './lease-keeper.ts'
 import type { Places } from './open-places.ts'
 import { createPolicyCache } from './policy-cache.ts'
-import type { ProvisionedPool } from './provisioned-pool.ts'
 import { createReturnTimes } from './return-times.ts'
 import { withinSection } from './sandbox-section.ts'
 import type { WorkerDeps } from './worker-deps.ts'
@@ -53,13 +52,6 @@ export function composeDeps(parts: DepsParts, owned: AsyncDisposableStack): Work
       onError,
     }),
   )
-  const polyclawSwitch = (pool: ProvisionedPool) =>
-    createSandboxSwitch({
-      redis,
-      read: async () => (await store.sandboxConfig.get()).settings,
-      allow: (endpoint) => pool.allow(endpoint),
-      onError,
-    })
   return {
     workerId,
     admission,
@@ -77,7 +69,7 @@ export function composeDeps(parts: DepsParts, owned: AsyncDisposableStack): Work
     returnAtMs: createReturnTimes(),
     leases,
     checkpoints: createCheckpoints({ redis, blobs: store.blobs, onError }),
-    switches: new Map(places.pool === null ? [] : [['azure', polyclawSwitch(places.pool)]]),
+    switches: places.switches,
     workspaces: createWorkspaces({ redis, store: store.workspaces }),
     metrics: { ended: (record) => telemetry.instruments.ended(record) },
     logger,

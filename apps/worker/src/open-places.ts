@@ -7,6 +7,7 @@ import { createBackends, type BackendDeps } from '@cofferdam/backends'
 import { createEgress } from '@cofferdam/egress'
 import type { Backend, WorkerId } from '@cofferdam/contract'
 import { createExecutor, createMemoryBudget, type Executor } from '@cofferdam/executor'
+import { createWorkerPart } from '@cofferdam/polyclaw'
 import { createSessionRegistry, type Sessions } from '@cofferdam/sessions'
 import type { Store } from '@cofferdam/store'
 import type { Logger, Telemetry } from '@cofferdam/telemetry'
@@ -14,10 +15,10 @@ import type { WorkerConfig } from './config.ts'
 import { createInterpreterLookup } from './interpreter-lookup.ts'
 import { createLeftovers } from './leftovers.ts'
 import { createMemoryRoom, type MemoryRoom } from './memory-room.ts'
-import { provisionedPool, type ProvisionedPool } from './provisioned-pool.ts'
 import { showSessions } from './show-sessions.ts'
 import { warmPlaces } from './warm-places.ts'
 import type { WorkerConnections } from './worker-connections.ts'
+import type { WorkerDeps } from './worker-deps.ts'
 
 const MiB = 1_048_576
 /** As with slots: half of the memory stays for interactive work. */
@@ -29,8 +30,8 @@ export interface Places {
   /** Its memory as the queue asks for it. */
   room: MemoryRoom
   sessions: Sessions
-  /** Azure's pool as the API keeps it; null where its own section names one. */
-  pool: ProvisionedPool | null
+  /** What may refuse a backend, by its name. */
+  switches: WorkerDeps['switches']
 }
 
 export interface PlacesDeps extends Pick<WorkerConnections, 'redis' | 'control'> {
@@ -57,7 +58,7 @@ export async function openPlaces(deps: PlacesDeps, owned: AsyncDisposableStack):
     instruments: telemetry.instruments,
     onSession: (name, state) => shown.show(name, state),
   })
-  const pool = provisionedPool(config.backends, store.sandboxConfig)
+  const mounted = createWorkerPart({ backends: config.backends, store, redis, onError })
   const leftovers = createLeftovers({
     backend: (name) => backends.get(name),
     onGone: (ref) => logger.info({ ref }, 'ended a sandbox that was not proven gone'),
@@ -70,7 +71,7 @@ export async function openPlaces(deps: PlacesDeps, owned: AsyncDisposableStack):
     sessions,
     interpreters: createInterpreterLookup({ rows: store.codeInterpreters, actor: workerId }),
     rate: createRateGate({ redis: control }),
-    ...(pool === null ? {} : { fleetPool: pool }),
+    ...mounted.backendDeps,
     ...identityOf(config),
   })
   for (const backend of backends.values()) owned.use(backend)
@@ -94,7 +95,7 @@ export async function openPlaces(deps: PlacesDeps, owned: AsyncDisposableStack):
     })),
   )
   const room = createMemoryRoom(executor, config.lanes.length > 1 ? ROUTINE_MEMORY_SHARE : 1)
-  return { backends, executor, room, sessions, pool }
+  return { backends, executor, room, sessions, switches: mounted.switches }
 }
 
 /** A managed identity is told by both or not at all. */

@@ -1,5 +1,5 @@
 /** What carrying an execution needs; made once in compose-deps.ts. */
-import type { Admission, SandboxSwitch } from '@cofferdam/admission'
+import type { Admission } from '@cofferdam/admission'
 import type {
   AttemptRecord,
   Backend,
@@ -17,6 +17,12 @@ import type { Checkpoints } from './checkpoints.ts'
 import type { LeaseKeeper } from './lease-keeper.ts'
 import type { PolicyCache } from './policy-cache.ts'
 import type { Workspaces } from './workspaces.ts'
+
+/** May refuse a backend at the moment an execution would use it. */
+export interface BackendSwitch {
+  /** Why the execution may not use the backend, as public text; null when it may. Never rejects. */
+  refuses(request: Pick<ExecutionRequest, 'tenant_id' | 'idempotency_key'>): Promise<string | null>
+}
 
 export interface WorkerDeps {
   workerId: WorkerId
@@ -43,8 +49,8 @@ export interface WorkerDeps {
   within?(this: void, request: ExecutionRequest): ExecutionRequest
   /** What attempts cost, by backend. */
   prices: Prices
-  /** Backends that a switch of their own may refuse, by name. */
-  switches: ReadonlyMap<string, SandboxSwitch>
+  /** What may refuse a backend, by its name. */
+  switches: ReadonlyMap<string, BackendSwitch>
   /** Whether a key for encrypted outputs is configured. */
   canEncrypt: boolean
 }

@@ -17,6 +17,7 @@ import { createRecordBatcher, type WrittenBatch } from './batch-records.ts'
 import { checkBlobFolder, checkDatabase } from './check-store.ts'
 import { asTenant, connect, DEFAULT_TIMEOUTS, type Timeouts } from './connect.ts'
 import type { Page } from './cursor.ts'
+import { fleetTables, type FleetTables } from './fleet-tables.ts'
 import { feedPage, type FeedFilter, type FeedPage } from './feed.ts'
 import { attemptKey, insertAttempts, RECORD_STATEMENT } from './insert-attempts.ts'
 import type { InvocationFilter } from './invocation-filter.ts'
@@ -34,7 +35,6 @@ import { createCallbackSecrets, type CallbackSecrets } from './callback-secrets.
 import { createOutputKeys, type OutputKey } from './output-keys.ts'
 import { createRetention, type Retention } from './retention.ts'
 import { createRoutines, type Routines } from './routines.ts'
-import { createSandboxConfigs, type SandboxConfigs } from './sandbox-config.ts'
 import { mayBeStored, translating } from './store-errors.ts'
 import { silentLogger, type StoreLogger } from './store-logger.ts'
 import type { StorableAttempt } from './attempt-columns.ts'
@@ -95,8 +95,8 @@ export interface Store extends AsyncDisposable {
   readonly callbackSecrets: CallbackSecrets
   readonly codeInterpreters: CodeInterpreters
   readonly workspaces: Workspaces
-  /** Polyclaw's sandbox; for admins. */
-  readonly sandboxConfig: SandboxConfigs
+  /** Tables that another package owns; `what` names the data in messages. Knows no tenants: for admins and workers. */
+  fleetTables<Schema>(what: string): FleetTables<Schema>
   readonly blobs: BlobStore
   /** 32 bytes, the fleet's: the API seals the cursors of its lists with them. */
   cursorKey(): Promise<Uint8Array>
@@ -196,7 +196,7 @@ export async function createStore(options: StoreOptions): Promise<Store> {
     codeInterpreters: createCodeInterpreters(fleet.db),
     blobs,
     workspaces: createWorkspaces(app.db, keys),
-    sandboxConfig: createSandboxConfigs(fleet.db),
+    fleetTables: (what) => fleetTables(fleet.db, what),
     retention: createRetention(fleet.db, sweeper.db, auditor.db, blobs),
     cursorKey: () =>
       translating('the cursor key', async () => {

@@ -17,19 +17,12 @@ export {
 } from './usage-report.ts'
 export { migrate } from './migrate.ts'
 export type { OutputKey } from './output-keys.ts'
+export type { FleetTables } from './fleet-tables.ts'
 export type { Retention } from './retention.ts'
 export type { CallbackSecrets } from './callback-secrets.ts'
 export type { StoredRoutine } from './routine-rows.ts'
 export type { RoutineTrigger, RoutineTurn } from './routine-runs.ts'
 export type { Routines } from './routines.ts'
-export type {
-  SandboxConfig,
-  SandboxConfigEvent,
-  SandboxConfigs,
-  SandboxOrphan,
-  SandboxSettings,
-  SandboxWork,
-} from './sandbox-config.ts'
 export type { StoreLogger } from './store-logger.ts'
 export type { Templates } from './templates.ts'
 export type { PolicyPatch, Tenant, TenantPolicyEvent, Tenants } from './tenants.ts'

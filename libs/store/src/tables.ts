@@ -1,7 +1,6 @@
 /** The tables as kysely sees them; the SQL in ../migrations is the truth. Times come back as ISO text, see connect.ts. */
 import type { ConcurrencyRule, Isolation, Network, Schedule, TenantPolicy } from '@cofferdam/contract'
 import type { ColumnType, Generated, Selectable } from 'kysely'
-import type { SandboxSettings } from './sandbox-config.ts'
 
 /** Written as JSON text. */
 type Json<T> = ColumnType<T, string, string>
@@ -214,35 +213,6 @@ export interface WorkspaceContentsTable {
   sealed: boolean
 }
 
-export interface SandboxConfigTable extends SandboxSettings {
-  version: number
-  fleet_owner: string
-  work: 'making' | 'removing' | null
-  plan: ColumnType<unknown, never, string | null>
-  step: string | null
-  lease: string | null
-  lease_until: ColumnType<string | null, never, string | null>
-  updated_at: ColumnType<string, never, Date>
-}
-
-export interface SandboxOrphansTable {
-  id: Generated<number>
-  resource_id: string
-  reason: string
-  created_at: Stamp
-  resolved_at: ColumnType<string | null, never, Date>
-}
-
-export interface SandboxConfigEventsTable {
-  id: Generated<number>
-  actor: string
-  event_type: 'changed' | 'making' | 'made' | 'removing' | 'removed' | 'failed'
-  before: unknown
-  after: unknown
-  source: 'api' | 'reconciler' | 'sql'
-  created_at: Stamp
-}
-
 /** One row: what cursors of lists are sealed with. */
 interface CursorKeyTable {
   is_only_one: Generated<boolean>
@@ -253,9 +223,6 @@ export interface Database {
   cursor_key: CursorKeyTable
   workspaces: WorkspacesTable
   workspace_contents: WorkspaceContentsTable
-  sandbox_config: SandboxConfigTable
-  sandbox_orphans: SandboxOrphansTable
-  sandbox_config_events: SandboxConfigEventsTable
   code_interpreters: CodeInterpretersTable
   routines: RoutinesTable
   routine_runs: RoutineRunsTable

@@ -10,7 +10,7 @@ import {
   type TenantCaps,
   type TenantPolicy,
 } from '@cofferdam/contract'
-import { sql, type Kysely, type Transaction } from 'kysely'
+import { sql, type Kysely, type QueryExecutorProvider } from 'kysely'
 import { defaultCaps, defaultPolicy } from './default-policy.ts'
 import { defined } from './defined.ts'
 import { sqlState, translating } from './store-errors.ts'
@@ -173,7 +173,7 @@ function decidePolicyChange(now: TenantPolicy, patch: PolicyPatch): TenantPolicy
 
 /** Says who changes what, for the triggers that write policy events. */
 export async function nameActor(
-  tx: Transaction<Database>,
+  tx: QueryExecutorProvider,
   by: { actor: string; source: 'api' | 'reconciler' },
 ): Promise<void> {
   const actor = by.actor.slice(0, 200) || 'unknown'

@@ -3,8 +3,10 @@
  * otherwise take a secret out, or have a program outside of the sandbox steered from inside.
  */
 
-/** Polyclaw's blacklist (seed 004): folders of credentials and caches of one machine. */
-export const BLACKLIST: readonly string[] = [
+/** Neither packed nor taken back. */
+export const NEVER_NAMES: readonly string[] = [
+  // Folders where tools keep credentials, or caches of one machine.
+  '.aws',
   '.azure',
   '.cache',
   '.config',
@@ -12,13 +14,6 @@ export const BLACKLIST: readonly string[] = [
   '.net',
   '.npm',
   '.pki',
-]
-
-/** Neither packed nor taken back. */
-export const NEVER_NAMES: readonly string[] = [
-  ...BLACKLIST,
-  // Credentials of other tools, by where they keep them.
-  '.aws',
   '.docker',
   '.env',
   '.env.*',
@@ -57,7 +52,7 @@ export const NEVER_NAMES: readonly string[] = [
 
 /** Into sandboxes only, unless a rule says otherwise: programs outside of the sandbox act on them. */
 export const CONTROL_NAMES: readonly string[] = [
-  // Polyclaw's: servers that the agent starts, plugins that it loads, what it runs and when, what it is told to be.
+  // Agent platforms: the servers an agent starts, the plugins it loads, its schedule and its skills.
   '.copilot',
   'mcp_servers.json',
   'plugins.json',

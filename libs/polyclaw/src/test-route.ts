@@ -1,6 +1,7 @@
-/** POST /api/sandbox/test: one command in a fresh session, and how each phase of it went (seed 004). Admin. */
+/**
+ * POST /api/sandbox/test: runs one command in a fresh session and reports each phase of it. Admin keys only.
+ */
 import { setTimeout as sleep } from 'node:timers/promises'
-import { grantSandboxTest } from '@cofferdam/admission'
 import {
   CofferdamError,
   executionRequestSchema,
@@ -9,34 +10,29 @@ import {
   traceSpanSchema,
 } from '@cofferdam/contract'
 import { readShelvedTrace } from '@cofferdam/queue'
-import type { SandboxSettings } from '@cofferdam/store'
-import { rulesOfWhitelist } from '@cofferdam/workspace-sync'
+import type { Redis } from 'ioredis'
 import { z } from 'zod'
-import { actorOf } from '../authenticate.ts'
-import { readBackendReports } from '../backend-reports.ts'
-import { enqueueAndWait } from '../enqueue-and-wait.ts'
-import type { App, RouteContext } from '../route-context.ts'
-import { readTraceparent } from '../trace-id.ts'
-import { FAILURES } from '../wire-schemas.ts'
+import type { App, RouteParts } from './routes.ts'
+import { grantSandboxTest } from './sandbox-switch.ts'
+import type { SandboxSettings } from './settings-table.ts'
+import { rulesOfWhitelist } from './whitelist.ts'
+import { BACKEND } from './worker-part.ts'
 
-const BACKEND = 'azure'
-/**
- * The agent that tests are charged to, and the tenant where the fleet has not one alone and the caller names
- * none.
- */
+/** The agent that tests are charged to. */
 const TEST_AGENT = 'cofferdam-sandbox-test'
+/** The tenant of a test that names none, unless the fleet has exactly one tenant. */
 const TEST_TENANT = 'cofferdam-sandbox-test'
 /** The workspace that stands for Polyclaw's data directory. */
 const WORKSPACE = 'polyclaw'
-/** Together an interactive execution's hour. */
+/** With GRACE_MS this is the hour that an interactive execution may take. */
 const MAX_TIMEOUT_S = 3599
 const GRACE_MS = 1000
-/** Beside the command's own time: the queue, a new session, and the files both ways. */
+/** Time for queueing, opening a session, and copying files both ways. */
 const AROUND_MS = 120_000
-/** A worker keeps an execution's spans shortly after it told the result. */
+/** A worker stores the spans of an execution shortly after it publishes the result. */
 const TRACE_WAIT_MS = 1000
 
-/** The worker's spans (libs/executor/src/spans.ts) in the seed's words. */
+/** Polyclaw's phases by the names of the worker's spans. */
 const PHASES = new Map<string, 'allocate' | 'upload' | 'exec' | 'download'>([
   ['sandbox.acquire', 'allocate'],
   ['sandbox.prepare', 'upload'],
@@ -71,7 +67,8 @@ const answerSchema = z.strictObject({
 })
 
 /** Adds the route. */
-export function sandboxTest(app: App, context: RouteContext): void {
+export function addTestRoute(app: App, parts: RouteParts): void {
+  const { configs, redis, actorOf, traceparentOf } = parts
   app.post(
     '/test',
     {
@@ -81,37 +78,40 @@ export function sandboxTest(app: App, context: RouteContext): void {
         tags: ['sandbox'],
         summary: 'Run one command in a fresh session of the pool and wait for it. Admin.',
         description:
-          'An ordinary execution on the backend azure: policy holds, and it counts against the caps of the tenant. Works while the sandbox is disabled, as it says whether to enable it.',
+          'An ordinary execution on the backend azure: policy holds, and it counts against the caps of ' +
+          'the tenant. Works while the sandbox is disabled, as it says whether to enable it.',
         body: z
           .strictObject({
             command: z.string().min(1).max(65_536).default('echo hello'),
             timeout: z.number().min(1).max(MAX_TIMEOUT_S).default(60).meta({ description: 'Seconds.' }),
             env_vars: executionRequestSchema.shape.env,
             tenant_id: nameSchema.optional().meta({
-              description: `Whose caps it counts against. Default: the fleet's only tenant, else \`${TEST_TENANT}\`, which is made.`,
+              description:
+                `Whose caps it counts against. Default: the fleet's only tenant, ` +
+                `else \`${TEST_TENANT}\`, which is made.`,
             }),
           })
           .prefault({}),
-        response: { 200: answerSchema, ...FAILURES },
+        response: { 200: answerSchema, ...parts.wire.failures },
       },
     },
     async (request, reply) => {
       const { command, timeout, env_vars, tenant_id } = request.body
-      const { settings } = await context.store.sandboxConfig.get()
-      const tenant = tenant_id ?? (await testTenant(context, actorOf(request)))
+      const { settings } = await configs.get()
+      const tenant = tenant_id ?? (await testTenant(parts, actorOf(request)))
       const waitMs = Math.round(timeout * 1000) + AROUND_MS
       const execution = executionRequestSchema.parse({
         tenant_id: tenant,
-        idempotency_key: await grantSandboxTest(context.redis, tenant, waitMs),
+        idempotency_key: await grantSandboxTest(redis, tenant, waitMs),
         agent_id: TEST_AGENT,
         backend: BACKEND,
         program: { type: 'command', shell: command },
         limits: testLimits(timeout),
         ...(env_vars === undefined ? {} : { env: env_vars }),
         ...workspaceOf(settings),
-        traceparent: readTraceparent(request.headers.traceparent) ?? undefined,
+        traceparent: traceparentOf(request),
       })
-      const { status, body } = await enqueueAndWait(context, request, reply, execution, waitMs)
+      const { status, body } = await parts.run(request, reply, execution, waitMs)
       if (status === 202)
         throw new CofferdamError('wait_timeout', undefined, { details: { execution_id: body.execution_id } })
       return {
@@ -125,8 +125,8 @@ export function sandboxTest(app: App, context: RouteContext): void {
         session_id: body.session?.id ?? null,
         execution_id: body.execution_id,
         error_message: body.error_message ?? null,
-        phases: await phasesOf(context, body.execution_id),
-        ...(await saidByWorkers(context)),
+        phases: await phasesOf(redis, body.execution_id),
+        ...(await poolFacts(parts)),
       }
     },
   )
@@ -142,23 +142,23 @@ export function testLimits(timeout: number): { soft_timeout_ms: number; hard_tim
   return { soft_timeout_ms: softMs, hard_timeout_ms: softMs + GRACE_MS }
 }
 
-/** The seed's callers know no tenants: where there is no only one, a test is nobody's. */
-async function testTenant({ store }: RouteContext, actor: string): Promise<string> {
+/** Polyclaw's callers know no tenants. */
+async function testTenant({ store }: RouteParts, actor: string): Promise<string> {
   const found = await store.tenants.list({ limit: 3 })
   const [first, second] = found.filter(({ policy }) => policy.tenant_id !== TEST_TENANT)
   if (first !== undefined && second === undefined) return first.policy.tenant_id
   if ((await store.tenants.get(TEST_TENANT)) === null)
     await store.tenants.create({ tenant_id: TEST_TENANT }, actor).catch((error: unknown) => {
-      // Another test made it meanwhile.
+      // Another test created it meanwhile.
       if (!isCofferdamError(error) || error.code !== 'conflict') throw error
     })
   return TEST_TENANT
 }
 
-async function phasesOf(context: RouteContext, executionId: string) {
+async function phasesOf(redis: Redis, executionId: string) {
   const endMs = performance.now() + TRACE_WAIT_MS
   for (;;) {
-    const spans = (await readShelvedTrace(context.redis, executionId)).flatMap((span) => {
+    const spans = (await readShelvedTrace(redis, executionId)).flatMap((span) => {
       const parsed = traceSpanSchema.safeParse(span)
       return parsed.success ? [parsed.data] : []
     })
@@ -173,9 +173,9 @@ async function phasesOf(context: RouteContext, executionId: string) {
   }
 }
 
-/** From the backend's probe, as workers report it. */
-async function saidByWorkers(context: RouteContext) {
-  const reports = await readBackendReports(context.redis, context.now())
+/** Facts about the pool in the text of the backend's probe, as workers last reported it. */
+async function poolFacts({ backendReports }: RouteParts) {
+  const reports = await backendReports()
   const features = reports
     .filter(({ name }) => name === BACKEND)
     .flatMap(({ workers }) =>

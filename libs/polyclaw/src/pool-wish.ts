@@ -1,7 +1,7 @@
-/** What may be said of a session pool that is to be made, over HTTP and on the command line. */
+/** What a caller may choose about a new session pool, over HTTP and on the command line. */
 import { z } from 'zod'
 
-/** As the seed names them. */
+/** Polyclaw's own defaults. */
 export const POOL_DEFAULTS = { location: 'eastus', resource_group: 'polyclaw-sandbox-rg' } as const
 
 export const poolWishSchema = z.strictObject({

@@ -1,27 +1,25 @@
-/** Polyclaw's switch over a real Redis: who may pass while it is off, and what holds when nobody answers. */
-import { startRedis } from '@cofferdam/embedded'
-import { mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+/**
+ * The switch over a real Redis: who may pass while it is off, and what happens when the settings cannot be
+ * read.
+ */
+import { testRedis, type TestServer } from '@cofferdam/embedded/testing'
+import { connectRedis } from '@cofferdam/queue'
 import type { Redis } from 'ioredis'
 import { afterAll, beforeAll, expect, it } from 'vitest'
-import { connect } from './open-admission.ts'
 import { createSandboxSwitch, grantSandboxTest } from '../src/sandbox-switch.ts'
 
 const POOL = 'https://pool.example'
-const dataDir = mkdtempSync(join(tmpdir(), 'cofferdam-switch-'))
-let server: Awaited<ReturnType<typeof startRedis>>
+let server: TestServer
 let redis: Redis
 const told: unknown[] = []
 
 beforeAll(async () => {
-  server = await startRedis({ dataDir, durable: false })
-  redis = connect(server.url)
+  server = await testRedis()
+  redis = connectRedis(server.url, 'worker')
 })
 afterAll(async () => {
   redis.disconnect()
   await server.stop()
-  rmSync(dataDir, { recursive: true, force: true })
 })
 
 let allowed: string[] = []
@@ -36,7 +34,7 @@ const switched = (
 const at = (enabled: boolean, session_pool_endpoint = POOL) =>
   switched(async () => ({ enabled, session_pool_endpoint }))
 
-it('lets everything pass while it is on, into the pool that is configured then, and nothing where there is none', async () => {
+it('allows every execution while enabled, in the configured pool, and none without a pool', async () => {
   for (const pool of [POOL, 'https://other.example']) {
     expect(await at(true, pool).refuses({ tenant_id: 'acme' })).toBeNull()
     expect(allowed).toEqual([pool])
@@ -45,7 +43,7 @@ it('lets everything pass while it is on, into the pool that is configured then, 
   expect(allowed).toEqual([])
 })
 
-it('lets a granted test of that tenant pass while it is off, and no other request', async () => {
+it('allows only a granted test of the same tenant while disabled', async () => {
   const key = await grantSandboxTest(redis, 'acme', 60_000)
   const off = at(false)
   expect(await off.refuses({ tenant_id: 'acme', idempotency_key: key })).toBeNull()
@@ -58,7 +56,7 @@ it('lets a granted test of that tenant pass while it is off, and no other reques
   expect(allowed).toEqual([POOL])
 })
 
-it('refuses where the configuration cannot be read, or does not come', async () => {
+it('refuses when the settings cannot be read in time', async () => {
   for (const read of [() => Promise.reject(new Error('away')), () => new Promise<never>(() => undefined)])
     expect(await switched(read, 50).refuses({ tenant_id: 'acme' })).toContain('cannot be read')
   expect(told).toHaveLength(2)

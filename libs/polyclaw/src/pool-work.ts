@@ -1,20 +1,20 @@
 /**
- * Making and removing the session pool at Azure, with what is recorded of it. One request at a time does it, under a lease in
- * Postgres; when its process dies, the next request goes on with the same plan.
+ * Makes and removes the session pool at Azure, and records it. One request at a time does so, under a lease
+ * in Postgres. When its process dies, the next request continues with the same plan.
  *
- *   make     no-op when there is a pool ─► plan recorded ─► group, pool, roles ─► configuration
- *              └─ failed ─► what was made is removed again ─► what is not proven gone is an orphan
- *   remove   plan recorded ─► pool gone (404) ─► group, when ours and empty ─► configuration cleared
- *              └─ pool not proven gone ─► orphan; the configuration stays
+ *   make     pool exists: nothing to do. Else: record the plan ─► group, pool, roles ─► settings
+ *              └─ failed ─► remove what was made ─► list as an orphan what may still exist
+ *   remove   record the plan ─► delete the pool ─► delete the group if ours and empty ─► clear the settings
+ *              └─ pool may still exist ─► list it as an orphan; the settings stay
  */
 import { randomBytes } from 'node:crypto'
 import { poolIdOf, type FoundPool, type PoolPlan, type PoolProvisioner } from '@cofferdam/backends'
 import { CofferdamError, isCofferdamError } from '@cofferdam/contract'
-import type { SandboxConfig, SandboxConfigs, SandboxSettings } from '@cofferdam/store'
 import { z } from 'zod'
 import { POOL_DEFAULTS, type PoolWish } from './pool-wish.ts'
+import type { SandboxConfig, SandboxConfigs, SandboxSettings } from './settings-table.ts'
 
-/** Renewed before each call and poll of Azure; the longest call with its tries takes less. */
+/** Renewed before each call of Azure. The longest call takes less, retries included. */
 const LEASE_MS = 10 * 60_000
 
 export interface PoolWorkDeps {
@@ -44,7 +44,7 @@ const CLEARED: Partial<SandboxSettings> = {
   pool_id: '',
 }
 
-/** Throws `conflict` while another works on it, and what Azure refused. */
+/** Throws `conflict` while another request works on the pool, and the errors of Azure. */
 export async function makeSandboxPool(
   deps: PoolWorkDeps,
   wish: PoolWish,
@@ -70,25 +70,27 @@ export async function makeSandboxPool(
     await configs.resolveOrphan(poolIdOf(plan))
     return 'made'
   } catch (error) {
-    // The plan stays for whoever comes next: another has the lease, or this process ends.
+    // The plan stays for the next request: another one has the lease, or this process is closing.
     if (isFenced(error) || signal.aborted) throw error
-    // Nothing was asked of Azure before the first step.
+    // Azure was not called before the first step.
     if (reached !== null) await undo(deps, plan, keep)
     await configs.finish(claimed.lease, actor, {})
     throw error
   }
 }
 
-/** What is gone when `removeSandboxPool` resolves. */
+/** What `removeSandboxPool` removed. */
 export interface RemovedPool {
   status: 'removed' | 'not_provisioned'
-  /** `kept`: not ours, or not empty. `orphaned`: ours, and not proven gone. */
+  /** `kept`: not ours, or not empty. `orphaned`: ours, and it may still exist. */
   resource_group: 'gone' | 'kept' | 'orphaned' | null
-  /** What it was, also where it was left half made and no setting names it; null when there was none. */
+  /** The removed pool, even one that was half made and is in no setting. Null when there was none. */
   plan: PoolPlan | null
 }
 
-/** Throws `conflict` while another works on it or the pool is somebody else's, and what Azure refused. */
+/**
+ * Throws `conflict` while another request works on the pool or when it is not ours, and the errors of Azure.
+ */
 export async function removeSandboxPool(deps: PoolWorkDeps): Promise<RemovedPool> {
   const { configs, provisioner, actor, signal } = deps
   const claimed = await configs.claim(actor, LEASE_MS, (now) => {
@@ -112,12 +114,15 @@ export async function removeSandboxPool(deps: PoolWorkDeps): Promise<RemovedPool
   return { status: 'removed', resource_group, plan }
 }
 
-/** What making or removing would do now, and to what. */
+/** What making or removing would do now. */
 export type PoolPreview =
   | { status: 'already_provisioned' | 'not_provisioned' }
   | { status: 'would_make' | 'would_remove'; plan: PoolPlan; group: FoundPool; pool: FoundPool }
 
-/** Asks Azure and changes nothing. Throws what making and removing would refuse without asking Azure, and what Azure refuses. */
+/**
+ * Reads from Azure and changes nothing. Throws the same conflicts as making and removing, and the errors of
+ * Azure.
+ */
 export async function previewSandboxPool(
   { configs, provisioner, signal }: Omit<PoolWorkDeps, 'actor'>,
   work: { kind: 'making'; wish: PoolWish } | { kind: 'removing' },
@@ -135,7 +140,7 @@ export async function previewSandboxPool(
   return { status, plan, ...(await provisioner.find(plan, signal)) }
 }
 
-/** What is left over from a process that died is finished first, under its names. */
+/** Work that a dead process left is finished first, under its names. */
 function planFor(now: SandboxConfig, wish: PoolWish, subscription: string): PoolPlan {
   const left = now.work === null ? null : planSchema.parse(now.work.plan)
   if (now.work?.kind === 'removing')
@@ -145,7 +150,7 @@ function planFor(now: SandboxConfig, wish: PoolWish, subscription: string): Pool
       subscription,
       resource_group: wish.resource_group ?? POOL_DEFAULTS.resource_group,
       location: wish.location ?? POOL_DEFAULTS.location,
-      // Without hyphens, as ARM's own pattern of names has it.
+      // ARM's pattern for generated names has no hyphens.
       pool_name: wish.pool_name ?? `cofferdam${randomBytes(5).toString('hex')}`,
       owner: now.fleetOwner,
     }
@@ -155,11 +160,12 @@ function planFor(now: SandboxConfig, wish: PoolWish, subscription: string): Pool
   if (others.length === 0) return left
   throw new CofferdamError(
     'conflict',
-    `The pool ${left.pool_name} in ${left.resource_group} was left half made: send the same names, or DELETE first.`,
+    `The pool ${left.pool_name} in ${left.resource_group} was left half made: send the same names, or ` +
+      'DELETE first.',
   )
 }
 
-/** The pool that there is, or that was left half made or half removed; null when there is none. */
+/** The existing pool, or one that was left half made or half removed; null when there is none. */
 function planOf(now: SandboxConfig, subscription: string): PoolPlan | null {
   if (now.work !== null) return planSchema.parse(now.work.plan)
   const { pool_id, pool_name, resource_group, location } = now.settings
@@ -177,7 +183,7 @@ async function undo(
     await deps.provisioner.removePool(plan, { keep, signal: deps.signal })
   } catch (error) {
     if (isFenced(error) || deps.signal.aborted) throw error
-    // Somebody else's is nothing that we made.
+    // A pool that is not ours was not made by us.
     if (!isForeign(error)) return await deps.configs.addOrphan(poolIdOf(plan), reasonOf(error))
   }
   await removeGroupOf(deps, plan, keep)

@@ -1,13 +1,16 @@
-/** Changes to Polyclaw's sandbox configuration: the whole body is judged before anything of it holds. */
+/** Changes of the settings. The whole body is validated before any part of it is applied. */
 import { CofferdamError } from '@cofferdam/contract'
-import type { SandboxSettings } from '@cofferdam/store'
-import { DEFAULT_WHITELIST, refuseBlacklisted, whitelistEntry } from '@cofferdam/workspace-sync'
 import { z } from 'zod'
+import type { SandboxSettings } from './settings-table.ts'
+import { DEFAULT_WHITELIST, refuseBlacklisted, whitelistEntry } from './whitelist.ts'
 
 const entrySchema = z.string().min(1).max(512)
 const MAX_ENTRIES = 256
 
-/** Empty, or https; plain http to this machine alone, for the double. Tokens go there. */
+/**
+ * Empty, or https, because tokens are sent there. Plain http is allowed to this machine only, for the
+ * emulator.
+ */
 const endpointSchema = z
   .string()
   .max(2048)
@@ -22,7 +25,7 @@ const endpointSchema = z
     )
   }, 'expected an https URL without user, query or fragment, or an empty text')
 
-/** The body of POST /api/sandbox/config, every field of the seed. */
+/** The body of POST /api/sandbox/config. */
 export const sandboxChangeSchema = z.strictObject({
   enabled: z.boolean().optional(),
   session_pool_endpoint: endpointSchema.optional(),
@@ -34,7 +37,7 @@ export const sandboxChangeSchema = z.strictObject({
 })
 export type SandboxChange = z.output<typeof sandboxChangeSchema>
 
-/** The settings after a change, in the seed's order of its fields. Throws `invalid_request`, with nothing changed. */
+/** The settings after a change; fields apply in the order of the schema. Throws `invalid_request`. */
 export function settingsAfter(now: SandboxSettings, change: SandboxChange): SandboxSettings {
   const whitelist = new Set((change.whitelist ?? now.whitelist).map(whitelistEntry))
   for (const entry of change.whitelist ?? []) refuseBlacklisted(entry)
@@ -52,7 +55,7 @@ export function settingsAfter(now: SandboxSettings, change: SandboxChange): Sand
     session_pool_endpoint: change.session_pool_endpoint ?? now.session_pool_endpoint,
     whitelist: change.reset_whitelist === true ? [...DEFAULT_WHITELIST] : [...whitelist],
   }
-  // Enabled without a place to run would be on or off depending on who reads it.
+  // Readers would disagree whether a sandbox without a pool is enabled.
   if (after.enabled && after.session_pool_endpoint === '')
     throw new CofferdamError(
       'invalid_request',

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { provisionedPool } from './provisioned-pool.ts'
+import { provisionedPool } from './worker-part.ts'
 
 const settings = {
   enabled: false,
@@ -12,7 +12,7 @@ const settings = {
   pool_id: '',
 }
 
-test('an enabled backend that names no pool goes where the configuration says, whenever it is asked', async () => {
+test('sends an enabled backend without a pool of its own to the pool of the settings', async () => {
   const now = { ...settings }
   const pool = provisionedPool(
     { process: {}, azure: { enabled: true } },
@@ -31,7 +31,7 @@ test.each([
   { azure: {} },
   { azure: { enabled: true, interpreter_endpoint: 'https://own.example' } },
   { azure: { enabled: true, container_endpoint: 'https://own.example' } },
-])('a backend that is absent, off, or has a pool of its own stays as it is: %j', (backends) => {
+])('leaves alone a backend that is absent, disabled, or has its own pool: %j', (backends) => {
   const unread = { get: () => Promise.reject(new Error('it was asked')) }
   expect(provisionedPool(backends, unread)).toBeNull()
 })

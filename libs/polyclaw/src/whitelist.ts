@@ -1,8 +1,24 @@
-/** Polyclaw's whitelist (seed 004) in rules of ours: each entry is a file or folder of the data directory's root. */
+/**
+ * Polyclaw's whitelist as workspace rules: each entry is a file or folder in the root of its data directory.
+ */
 import { CofferdamError, type SyncRule } from '@cofferdam/contract'
-import { isControl, isNever, patternParts } from './rules.ts'
+import { isControl, isNever, patternParts } from '@cofferdam/workspace-sync'
 
-/** As the seed lists them. */
+/**
+ * Folders of credentials and caches, as Polyclaw shows them. The never-list of workspaces has every one of
+ * them.
+ */
+export const BLACKLIST: readonly string[] = [
+  '.azure',
+  '.cache',
+  '.config',
+  '.IdentityService',
+  '.net',
+  '.npm',
+  '.pki',
+]
+
+/** Polyclaw's own defaults. */
 export const DEFAULT_WHITELIST: readonly string[] = [
   'media',
   'memory',
@@ -23,7 +39,7 @@ export const DEFAULT_WHITELIST: readonly string[] = [
   'SOUL.md',
 ]
 
-/** An entry in the spelling that is stored: `./notes/` is `notes`. Throws `invalid_request` for what is no path. */
+/** An entry as it is stored: `./notes/` becomes `notes`. Throws `invalid_request` for an invalid path. */
 export function whitelistEntry(text: string): string {
   patternParts(text)
   return text
@@ -32,17 +48,20 @@ export function whitelistEntry(text: string): string {
     .join('/')
 }
 
-/** The rules that a whitelist stands for. Throws `invalid_request`. */
+/** Throws `invalid_request` for an invalid path. */
 export function rulesOfWhitelist(whitelist: readonly string[]): SyncRule[] {
   return whitelist.map((entry) => ({ pattern: whitelistEntry(entry), direction: 'both' }))
 }
 
-/** True for what the seed's API refuses with 400, in any spelling and at any depth. */
+/**
+ * In any spelling and at any depth. `.env` is in Polyclaw's defaults, so it is accepted although it is never
+ * synced.
+ */
 function isBlacklisted(entry: string): boolean {
   return isNever(entry) && !DEFAULT_WHITELIST.includes(entry)
 }
 
-/** What a reader of the whitelist should know: entries that do less than they say. */
+/** One warning per entry that syncs less than a reader would expect. */
 export function whitelistWarnings(whitelist: readonly string[]): string[] {
   return whitelist.flatMap((entry) => {
     if (isNever(entry)) return [`${entry} holds secrets: it is never carried, whatever the whitelist says.`]
@@ -52,7 +71,7 @@ export function whitelistWarnings(whitelist: readonly string[]): string[] {
   })
 }
 
-/** Throws `invalid_request` for an entry that is blacklisted. */
+/** Throws `invalid_request` for a blacklisted entry. */
 export function refuseBlacklisted(entry: string): void {
   if (isBlacklisted(entry))
     throw new CofferdamError(

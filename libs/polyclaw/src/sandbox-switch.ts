@@ -1,27 +1,26 @@
 /**
- * Polyclaw's switch of its sandbox (seed 004: disabled by default), as it stands when an execution would use that sandbox. Off,
- * pointing at no pool, or not to be read means no.
+ * The switch of Polyclaw's sandbox. A worker reads it at the moment an execution would use the sandbox.
  *
- *   enabled ─► may, in the pool that it names     off ─► no, but for the operator's own test, which says whether to switch it on
- *   no pool, or no answer ─► no
+ *   enabled, with a pool        the execution runs in that pool
+ *   disabled                    refused, except for the operator's own test (POST /api/sandbox/test)
+ *   no pool, or not readable    refused
  *
- * A test is known by a grant: the API leaves it in Redis under an idempotency key that nobody can guess before.
+ * The API marks a test by a grant in Redis under the test's idempotency key, which is random.
  */
 import { createHash, randomUUID } from 'node:crypto'
 import type { ExecutionRequest } from '@cofferdam/contract'
 import { boundedAnswer } from '@cofferdam/queue/redis-calls'
 import type { Redis } from 'ioredis'
-import { keys } from './keys.ts'
 
-/** Longer than a healthy Postgres or Redis ever takes; what runs at a vendor has the time. */
+/** Longer than a healthy Postgres or Redis takes. An execution at a vendor can wait that long. */
 const ANSWER_MS = 5000
 
 export interface SandboxSwitch {
-  /** Why the execution may not use the sandbox, in public words; null when it may. Never rejects. */
+  /** Why the execution may not use the sandbox, as public text; null when it may. Never rejects. */
   refuses(request: Pick<ExecutionRequest, 'tenant_id' | 'idempotency_key'>): Promise<string | null>
 }
 
-/** `allow` hears the pool that was named when an execution was let through, before that learns of it. */
+/** `allow` is called with the pool's endpoint before `refuses` resolves with null. */
 export function createSandboxSwitch(deps: {
   redis: Redis
   allow(endpoint: string): void
@@ -48,7 +47,9 @@ export function createSandboxSwitch(deps: {
   }
 }
 
-/** Lets one execution use the sandbox while it is disabled; resolves to the idempotency key that it must bear. */
+/**
+ * Lets one execution use the sandbox while it is disabled. Resolves to the idempotency key that it must have.
+ */
 export async function grantSandboxTest(redis: Redis, tenantId: string, forMs: number): Promise<string> {
   const idempotencyKey = `sandbox-test-${randomUUID()}`
   await redis.set(grantOf(tenantId, idempotencyKey), '1', 'PX', Math.ceil(forMs))
@@ -63,4 +64,4 @@ async function isTest(
 }
 
 const grantOf = (tenantId: string, key: string): string =>
-  keys.sandboxTest(tenantId, createHash('sha256').update(key).digest('hex'))
+  `cfd:{${tenantId}}:sandbox-test:${createHash('sha256').update(key).digest('hex')}`

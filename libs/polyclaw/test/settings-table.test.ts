@@ -1,16 +1,31 @@
-/** The sandbox configuration: versions, events, and work that one process at a time does. */
+/** The settings record: versions, events, and work that one process at a time does. */
 import { CofferdamError } from '@cofferdam/contract'
+import pg from 'pg'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { openTestStore, type TestStore } from './open-test-store.ts'
+import { createStore, type Store } from '@cofferdam/store'
+import { createTestDatabase, PATIENT_TIMEOUTS, type TestDatabase } from '@cofferdam/store/testing'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { createSandboxConfigs, type SandboxConfigs } from '../src/settings-table.ts'
 
-let t: TestStore
+const blobDir = mkdtempSync(join(tmpdir(), 'cofferdam-test-'))
+let database: TestDatabase
+let store: Store
+let sandboxConfig: SandboxConfigs
 beforeAll(async () => {
-  t = await openTestStore()
+  database = await createTestDatabase()
+  store = await createStore({ databaseUrl: database.url, blobDir, timeouts: PATIENT_TIMEOUTS })
+  sandboxConfig = createSandboxConfigs(store)
 })
-afterAll(() => t.close())
+afterAll(async () => {
+  await store[Symbol.asyncDispose]()
+  await database.drop()
+  rmSync(blobDir, { recursive: true, force: true })
+})
 
-test('the defaults are the seed’s: off, synchronised, 17 entries', async () => {
-  const { settings, version, work } = await t.store.sandboxConfig.get()
+test('begins with the defaults: disabled, synchronised, 17 whitelist entries', async () => {
+  const { settings, version, work } = await sandboxConfig.get()
   expect(settings).toMatchObject({
     enabled: false,
     sync_data: true,
@@ -21,8 +36,7 @@ test('the defaults are the seed’s: off, synchronised, 17 entries', async () =>
   expect([version, work]).toEqual([1, null])
 })
 
-test('a change is whole, versioned and written down with its author', async () => {
-  const { sandboxConfig } = t.store
+test('applies a change whole, with a new version and an event that names the author', async () => {
   const changed = await sandboxConfig.change('key:1', 1, (now) => ({ ...now, sync_data: false }))
   expect(changed).toMatchObject({ version: 2, settings: { sync_data: false } })
   await expect(sandboxConfig.change('key:1', 1, (now) => now)).rejects.toMatchObject({ code: 'conflict' })
@@ -31,7 +45,7 @@ test('a change is whole, versioned and written down with its author', async () =
       throw new CofferdamError('invalid_request', 'no')
     }),
   ).rejects.toThrow('no')
-  // What changes nothing is no version and no event.
+  // A change to the same settings makes no version and no event.
   expect((await sandboxConfig.change('key:1', null, (now) => now)).version).toBe(2)
   const events = await sandboxConfig.events({ limit: 10 })
   expect(events).toMatchObject([
@@ -45,8 +59,7 @@ test('a change is whole, versioned and written down with its author', async () =
   ])
 })
 
-test('work has one holder, whose lease may be taken over when it has run out', async () => {
-  const { sandboxConfig } = t.store
+test('gives work to one holder, and to the next one after the lease expired', async () => {
   const work = { kind: 'making' as const, plan: { pool_name: 'p' } }
   const first = await sandboxConfig.claim('key:1', 60_000, () => work)
   await expect(sandboxConfig.claim('key:2', 60_000, () => work)).rejects.toMatchObject({ code: 'conflict' })
@@ -72,8 +85,7 @@ test('work has one holder, whose lease may be taken over when it has run out', a
   ])
 })
 
-test('an orphan is named once, with its last reason, until it is resolved', async () => {
-  const { sandboxConfig } = t.store
+test('lists an orphan once, with its last reason, until it is resolved', async () => {
   await sandboxConfig.addOrphan('/pool', 'first')
   await sandboxConfig.addOrphan('/pool', 'second')
   expect(await sandboxConfig.orphans()).toMatchObject([{ resource_id: '/pool', reason: 'second' }])
@@ -81,10 +93,11 @@ test('an orphan is named once, with its last reason, until it is resolved', asyn
   expect(await sandboxConfig.orphans()).toEqual([])
 })
 
-test('events cannot be changed, and raw SQL leaves one of its own', async () => {
-  await t.owner("update sandbox_config set whitelist = '{notes}'")
-  await expect(t.owner('delete from sandbox_config_events')).rejects.toThrow('append-only')
-  expect(await t.store.sandboxConfig.events({ limit: 1 })).toMatchObject([
-    { source: 'sql', event_type: 'changed' },
-  ])
+test('refuses to delete events, and records an event for raw SQL', async () => {
+  const owner = new pg.Client({ connectionString: database.url })
+  await owner.connect()
+  await owner.query("update sandbox_config set whitelist = '{notes}'")
+  await expect(owner.query('delete from sandbox_config_events')).rejects.toThrow('append-only')
+  await owner.end()
+  expect(await sandboxConfig.events({ limit: 1 })).toMatchObject([{ source: 'sql', event_type: 'changed' }])
 })

@@ -1,21 +1,12 @@
-/** GET and POST /api/sandbox/config, as Polyclaw's agents and dashboard know them (seed 004). Admin. */
+/** GET and POST /api/sandbox/config, as Polyclaw's agents and dashboard know them. Admin keys only. */
 import { CofferdamError } from '@cofferdam/contract'
-import type { SandboxConfig } from '@cofferdam/store'
-import { BLACKLIST, DEFAULT_WHITELIST, whitelistWarnings } from '@cofferdam/workspace-sync'
 import type { FastifyReply } from 'fastify'
 import { z } from 'zod'
-import { actorOf } from '../authenticate.ts'
-import { isProvisioned } from '../pool-work.ts'
-import type { App, RouteContext } from '../route-context.ts'
-import { sandboxChangeSchema, settingsAfter } from '../sandbox-settings.ts'
-import {
-  changeEventSchema,
-  cursorQuery,
-  DEFAULT_PAGE,
-  FAILURES,
-  limitQuery,
-  nextCursorSchema,
-} from '../wire-schemas.ts'
+import { isProvisioned } from './pool-work.ts'
+import type { App, RouteParts } from './routes.ts'
+import { sandboxChangeSchema, settingsAfter } from './settings-change.ts'
+import type { SandboxConfig } from './settings-table.ts'
+import { BLACKLIST, DEFAULT_WHITELIST, whitelistWarnings } from './whitelist.ts'
 
 export const sandboxConfigSchema = z.strictObject({
   enabled: z.boolean(),
@@ -44,7 +35,7 @@ export const sandboxConfigSchema = z.strictObject({
     .meta({ description: 'Resources of ours at Azure that may still be there, and cost money.' }),
 })
 
-const eventSchema = changeEventSchema(z.enum(['changed', 'making', 'made', 'removing', 'removed', 'failed']))
+const eventTypeSchema = z.enum(['changed', 'making', 'made', 'removing', 'removed', 'failed'])
 
 /** `"3"`, `W/"3"` as proxies make of it, or `*`. */
 const ifMatchSchema = z.object({
@@ -55,8 +46,9 @@ const ifMatchSchema = z.object({
 })
 
 /** Adds the routes. */
-export function sandboxConfig(app: App, context: RouteContext): void {
-  const { sandboxConfig: configs } = context.store
+export function addConfigRoutes(app: App, parts: RouteParts): void {
+  const { configs, actorOf, cursors } = parts
+  const { failures, limitQuery, cursorQuery, nextCursorSchema, changeEventSchema, defaultPage } = parts.wire
 
   app.get(
     '/config',
@@ -66,10 +58,10 @@ export function sandboxConfig(app: App, context: RouteContext): void {
         operationId: 'getSandboxConfig',
         tags: ['sandbox'],
         summary: "Polyclaw's sandbox configuration. Admin.",
-        response: { 200: sandboxConfigSchema, ...FAILURES },
+        response: { 200: sandboxConfigSchema, ...failures },
       },
     },
-    async (_request, reply) => await shown(context, reply, await configs.get()),
+    async (_request, reply) => await shown(parts, reply, await configs.get()),
   )
 
   app.post(
@@ -81,10 +73,11 @@ export function sandboxConfig(app: App, context: RouteContext): void {
         tags: ['sandbox'],
         summary: "Change Polyclaw's sandbox configuration, all of the body or nothing. Admin.",
         description:
-          'What is on the blacklist is refused in any spelling. With If-Match, 409 when the configuration has changed since.',
+          'What is on the blacklist is refused in any spelling. With If-Match, 409 when the configuration ' +
+          'has changed since.',
         headers: ifMatchSchema,
         body: sandboxChangeSchema,
-        response: { 200: sandboxConfigSchema, ...FAILURES },
+        response: { 200: sandboxConfigSchema, ...failures },
       },
     },
     async (request, reply) => {
@@ -94,7 +87,7 @@ export function sandboxConfig(app: App, context: RouteContext): void {
         match === null ? null : Number(match[0]),
         (now) => settingsAfter(now, request.body),
       )
-      return await shown(context, reply, changed)
+      return await shown(parts, reply, changed)
     },
   )
 
@@ -111,15 +104,18 @@ export function sandboxConfig(app: App, context: RouteContext): void {
           cursor: cursorQuery.optional(),
         }),
         response: {
-          200: z.strictObject({ events: z.array(eventSchema), next_cursor: nextCursorSchema }),
-          ...FAILURES,
+          200: z.strictObject({
+            events: z.array(changeEventSchema(eventTypeSchema)),
+            next_cursor: nextCursorSchema,
+          }),
+          ...failures,
         },
       },
     },
     async (request) => {
-      const { limit = DEFAULT_PAGE, cursor } = request.query
+      const { limit = defaultPage, cursor } = request.query
       const of = { list: 'sandbox config events', tenantId: null }
-      const before = await context.cursors.open(of, cursor)
+      const before = await cursors.open(of, cursor)
       // One more than asked for tells whether there is another page.
       const found = await configs.events({
         limit: limit + 1,
@@ -127,20 +123,20 @@ export function sandboxConfig(app: App, context: RouteContext): void {
       })
       const events = found.slice(0, limit)
       const last = found.length > limit ? String(events.at(-1)?.id ?? '') : null
-      return { events, next_cursor: await context.cursors.seal(of, last) }
+      return { events, next_cursor: await cursors.seal(of, last) }
     },
   )
 }
 
-/** The configuration as the seed shows it, and more. */
+/** The configuration as Polyclaw shows it, with the fields that we add. */
 export async function shown(
-  context: RouteContext,
+  { configs }: RouteParts,
   reply: FastifyReply,
   config: SandboxConfig,
 ): Promise<z.output<typeof sandboxConfigSchema>> {
   const { settings, version, work } = config
   void reply.header('etag', `"${version}"`)
-  const orphans = await context.store.sandboxConfig.orphans()
+  const orphans = await configs.orphans()
   return {
     ...settings,
     is_provisioned: isProvisioned(settings),
@@ -154,9 +150,9 @@ export async function shown(
   }
 }
 
-/** Throws `capability_missing` where nothing says in whose subscription. */
-export function requireProvisioner(context: RouteContext) {
-  if (context.pools !== undefined) return context.pools
+/** Throws `capability_missing` when no subscription is configured. */
+export function requireProvisioner({ pools }: RouteParts) {
+  if (pools !== undefined) return pools
   throw new CofferdamError(
     'capability_missing',
     'This API cannot make pools: set provisioning.azure.subscription in its configuration file.',

@@ -1,16 +1,14 @@
 /**
- * Polyclaw's sandbox (seed 004): one configuration for the fleet, and the work of making or removing its pool at Azure, which
- * one process at a time may do. The database writes an event of each change (0011); here stands who did it.
+ * The settings record: one for the whole fleet, with the work of making or removing the session pool, which
+ * one process at a time may do. The table and its events are made by the store's migration 0011.
  *
  *   no work ──claim──► work, leased ──renew──► … ──finish──► no work
- *                        └── the lease ran out: whoever claims next goes on with the same plan
+ *                        └── the lease expired: the next claim continues with the same plan
  */
 import { randomUUID } from 'node:crypto'
 import { CofferdamError } from '@cofferdam/contract'
-import { sql, type Kysely, type Selectable, type Transaction } from 'kysely'
-import { translating } from './store-errors.ts'
-import type { Database, SandboxConfigTable } from './tables.ts'
-import { nameActor } from './tenants.ts'
+import type { Store } from '@cofferdam/store'
+import { sql, type ColumnType, type Generated, type Selectable, type Transaction } from 'kysely'
 
 export interface SandboxSettings {
   enabled: boolean
@@ -33,9 +31,9 @@ export interface SandboxConfig {
   settings: SandboxSettings
   /** Rises with each change of the settings. */
   version: number
-  /** Value of the tag `fleet-owner`. */
+  /** Value of the tag `fleet-owner` on our resources at Azure. */
   fleetOwner: string
-  /** What is being done, or was left undone; `held`: somebody is at it. */
+  /** Work in progress, or left unfinished. `held`: a process has the lease. */
   work: (SandboxWork & { step: string | null; held: boolean }) | null
 }
 
@@ -58,65 +56,81 @@ export interface SandboxConfigEvent {
 /** Every method throws `store_unavailable`. */
 export interface SandboxConfigs {
   get(): Promise<SandboxConfig>
-  /** Throws `conflict` when the version is not `expectedVersion` (null: whatever it is), and what `decide` throws. */
+  /**
+   * Throws `conflict` when the version is not `expectedVersion` (null: any), and whatever `decide` throws.
+   */
   change(
     actor: string,
     expectedVersion: number | null,
     decide: (now: SandboxSettings) => SandboxSettings,
   ): Promise<SandboxConfig>
-  /** The right to do what `decide` says, and null when it says null. Throws `conflict` while another holds it. */
+  /**
+   * Takes the lease for the work that `decide` returns; null when it returns null. Throws `conflict` while
+   * another process has the lease.
+   */
   claim(
     actor: string,
     leaseMs: number,
     decide: (now: SandboxConfig) => SandboxWork | null,
   ): Promise<(SandboxWork & { lease: string }) | null>
-  /** Throws `fenced` when the lease is another's by now. */
+  /** Throws `fenced` when another process took the lease. */
   renew(lease: string, step: string, leaseMs: number): Promise<void>
-  /** Ends the work, with other settings where they are named. Throws `fenced`. */
+  /** Ends the work and changes the given settings. Throws `fenced` when another process took the lease. */
   finish(lease: string, actor: string, settings: Partial<SandboxSettings>): Promise<void>
-  /** At most 100, the oldest first. */
+  /** Resources that may still exist, at most 100, the oldest first. */
   orphans(): Promise<SandboxOrphan[]>
-  /** Again for the same resource: the reason is the new one. */
+  /** For a resource that is listed already, replaces the reason. */
   addOrphan(resourceId: string, reason: string): Promise<void>
   resolveOrphan(resourceId: string): Promise<void>
-  /** The newest first, at most `limit`, older than the event `before`. */
+  /** The newest first, at most `limit`, all older than the event `before`. */
   events(options: { limit: number; before?: number }): Promise<SandboxConfigEvent[]>
 }
 
-const SETTINGS = [
-  'enabled',
-  'sync_data',
-  'session_pool_endpoint',
-  'whitelist',
-  'resource_group',
-  'location',
-  'pool_name',
-  'pool_id',
-] as const
 const MAX_ORPHANS = 100
 
-/** `db` is the pool of the role that sees the whole fleet. */
-export function createSandboxConfigs(db: Kysely<Database>): SandboxConfigs {
-  const changing = <T>(work: () => Promise<T>): Promise<T> => translating('the sandbox configuration', work)
-  const asActor = <T>(actor: string, work: (tx: Transaction<Database>) => Promise<T>): Promise<T> =>
-    changing(() =>
-      db.transaction().execute(async (tx) => {
-        await nameActor(tx, { actor, source: 'api' })
-        return await work(tx)
-      }),
-    )
-  const locked = async (tx: Transaction<Database>): Promise<SandboxConfig> =>
+/** Set by the database, read as ISO text. */
+type Stamp = ColumnType<string, never, Date>
+
+interface SettingsRow extends SandboxSettings {
+  version: number
+  fleet_owner: string
+  work: SandboxWork['kind'] | null
+  plan: ColumnType<unknown, never, string | null>
+  step: string | null
+  lease: string | null
+  lease_until: ColumnType<string | null, never, string | null>
+  updated_at: Stamp
+}
+
+interface OrphansTable {
+  id: Generated<number>
+  resource_id: string
+  reason: string
+  created_at: Stamp
+  resolved_at: ColumnType<string | null, never, Date>
+}
+
+interface Tables {
+  sandbox_config: SettingsRow
+  sandbox_orphans: OrphansTable
+  sandbox_config_events: SandboxConfigEvent
+}
+
+/** The settings of the fleet that `store` serves. */
+export function createSandboxConfigs(store: Pick<Store, 'fleetTables'>): SandboxConfigs {
+  const tables = store.fleetTables<Tables>('the sandbox configuration')
+  const locked = async (tx: Transaction<Tables>): Promise<SandboxConfig> =>
     toConfig(
       await tx.selectFrom('sandbox_config').selectAll().select(isHeld).forUpdate().executeTakeFirstOrThrow(),
     )
 
   return {
     get: () =>
-      changing(async () =>
+      tables.query(async (db) =>
         toConfig(await db.selectFrom('sandbox_config').selectAll().select(isHeld).executeTakeFirstOrThrow()),
       ),
     change: (actor, expectedVersion, decide) =>
-      asActor(actor, async (tx) => {
+      tables.change(actor, async (tx) => {
         const now = await locked(tx)
         if (expectedVersion !== null && expectedVersion !== now.version)
           throw new CofferdamError('conflict', `The configuration is at version ${now.version} by now.`, {
@@ -132,7 +146,7 @@ export function createSandboxConfigs(db: Kysely<Database>): SandboxConfigs {
         return { ...now, settings, version }
       }),
     claim: (actor, leaseMs, decide) =>
-      asActor(actor, async (tx) => {
+      tables.change(actor, async (tx) => {
         const now = await locked(tx)
         if (now.work?.held === true)
           throw new CofferdamError(
@@ -155,7 +169,7 @@ export function createSandboxConfigs(db: Kysely<Database>): SandboxConfigs {
         return { ...work, lease }
       }),
     renew: (lease, step, leaseMs) =>
-      changing(async () => {
+      tables.query(async (db) => {
         const { numUpdatedRows } = await db
           .updateTable('sandbox_config')
           .set({ step, lease_until: inMs(leaseMs) })
@@ -165,7 +179,7 @@ export function createSandboxConfigs(db: Kysely<Database>): SandboxConfigs {
           throw new CofferdamError('fenced', 'Another process goes on with this work.')
       }),
     finish: (lease, actor, settings) =>
-      asActor(actor, async (tx) => {
+      tables.change(actor, async (tx) => {
         const { numUpdatedRows } = await tx
           .updateTable('sandbox_config')
           .set((eb) => ({
@@ -184,7 +198,7 @@ export function createSandboxConfigs(db: Kysely<Database>): SandboxConfigs {
           throw new CofferdamError('fenced', 'Another process goes on with this work.')
       }),
     orphans: () =>
-      changing(() =>
+      tables.query((db) =>
         db
           .selectFrom('sandbox_orphans')
           .select(['resource_id', 'reason', 'created_at'])
@@ -194,7 +208,7 @@ export function createSandboxConfigs(db: Kysely<Database>): SandboxConfigs {
           .execute(),
       ),
     addOrphan: (resourceId, reason) =>
-      changing(async () => {
+      tables.query(async (db) => {
         await db
           .insertInto('sandbox_orphans')
           .values({ resource_id: resourceId, reason: reason.slice(0, 1000) })
@@ -207,7 +221,7 @@ export function createSandboxConfigs(db: Kysely<Database>): SandboxConfigs {
           .execute()
       }),
     resolveOrphan: (resourceId) =>
-      changing(async () => {
+      tables.query(async (db) => {
         await db
           .updateTable('sandbox_orphans')
           .set({ resolved_at: new Date() })
@@ -216,20 +230,31 @@ export function createSandboxConfigs(db: Kysely<Database>): SandboxConfigs {
           .execute()
       }),
     events: ({ limit, before }) =>
-      changing(() => {
+      tables.query((db) => {
         const all = db.selectFrom('sandbox_config_events').selectAll().orderBy('id', 'desc').limit(limit)
         return (before === undefined ? all : all.where('id', '<', before)).execute()
       }),
   }
 }
 
-/** The database's clock is the one that all processes share. */
+/** Uses the database's clock, which all processes share. */
 const isHeld = sql<boolean>`coalesce(lease_until > now(), false)`.as('held')
 const inMs = (ms: number) => sql<string>`now() + ${`${ms} milliseconds`}::interval`
 
-function toConfig(row: Selectable<SandboxConfigTable> & { held: boolean }): SandboxConfig {
+function toConfig(row: Selectable<SettingsRow> & { held: boolean }): SandboxConfig {
+  const { enabled, sync_data, session_pool_endpoint, whitelist } = row
+  const { resource_group, location, pool_name, pool_id } = row
   return {
-    settings: Object.fromEntries(SETTINGS.map((name) => [name, row[name]])) as unknown as SandboxSettings,
+    settings: {
+      enabled,
+      sync_data,
+      session_pool_endpoint,
+      whitelist,
+      resource_group,
+      location,
+      pool_name,
+      pool_id,
+    },
     version: row.version,
     fleetOwner: row.fleet_owner,
     work: row.work === null ? null : { kind: row.work, plan: row.plan, step: row.step, held: row.held },
