@@ -1,7 +1,7 @@
 /**
- * Ids are branded strings with a prefix, so a log line tells what it names.
- * The body is a UUIDv7 (RFC 9562 §5.7) in 32 hex digits: its first 48 bits are the creation time in
- * milliseconds, so ids sort by age and the audit row's partition is a function of the id.
+ * Ids have a prefix that says what they name. The rest is a UUIDv7 (RFC 9562 §5.7) in 32 hex digits. Its
+ * first 48 bits are the creation time in milliseconds, so ids sort by age and the audit row's partition
+ * follows from the id.
  */
 import { randomFillSync } from 'node:crypto'
 import { z } from 'zod'
@@ -20,7 +20,7 @@ export const executionIdSchema = z
   )
   .transform((id) => id as ExecutionId)
 
-/** Randomness is drawn for 256 ids at a time: a draw costs ten times what an id does. */
+/** Random bytes are drawn for 256 ids at a time, because a draw costs ten times as much as an id. */
 const entropy = Buffer.alloc(256 * 16)
 let entropyUsed = entropy.length
 
@@ -44,8 +44,8 @@ export const newSandboxId = (nowMs?: number): SandboxId => `sbx_${uuidv7Hex(nowM
 /** Makes a new session id. */
 export const newSessionId = (nowMs?: number): SessionId => `ses_${uuidv7Hex(nowMs)}`
 /**
- * Makes a new worker id. `fleet` (12 hex digits, one per Redis) stands in it, so that a janitor tells its own
- * fleet's leftovers from those of another fleet on the same host.
+ * Makes a new worker id. It contains `fleet` (12 hex digits), so that a worker can tell leftovers of its own
+ * fleet from those of another fleet on the same host.
  */
 export const newWorkerId = (fleet: string, nowMs?: number): WorkerId => `wrk_${fleet}_${uuidv7Hex(nowMs)}`
 /** The fleet that a worker id belongs to. */

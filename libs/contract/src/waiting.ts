@@ -1,5 +1,11 @@
-/** Waiting that ends, with a signal or after a time. What was waited for goes on: whoever started it owns what it yields. */
-/** Settles as `work` does, or rejects with the signal's reason once it aborts. A late rejection of `work` is swallowed. */
+/**
+ * Waits that end with a signal or after a time. The work itself continues, and its starter owns what it
+ * yields.
+ */
+/**
+ * Settles like `work`, or rejects with the signal's reason once it aborts. Ignores a later rejection of
+ * `work`.
+ */
 export function unlessAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
   return new Promise((resolve, reject) => {
     const onAbort = (): void => reject(signal.reason)
@@ -10,12 +16,14 @@ export function unlessAborted<T>(work: Promise<T>, signal: AbortSignal): Promise
   })
 }
 
-/** Settles as `work` does, or rejects with what `late` makes after `ms`; it is not called otherwise. A late rejection of `work` is swallowed. */
+/**
+ * Settles like `work`, or rejects with the error of `late` after `ms`. Ignores a later rejection of `work`.
+ */
 export function inTime<T>(work: Promise<T>, ms: number, late: () => Error): Promise<T> {
   return new Promise((resolve, reject) => {
     let judging: NodeJS.Immediate | undefined
     const timer = setTimeout(() => {
-      // Not before what has come was read: a process that stood still itself proves nothing.
+      // First read what has arrived: if this process itself was paused, the deadline proves nothing.
       judging = setImmediate(() => reject(late()))
     }, ms)
     const over = (): void => {
@@ -26,7 +34,7 @@ export function inTime<T>(work: Promise<T>, ms: number, late: () => Error): Prom
   })
 }
 
-/** Several per execution: a race would cost three promises more. */
+/** Used several times per execution. Promise.race would cost three more promises. */
 function settle<T>(
   work: Promise<T>,
   over: () => void,
