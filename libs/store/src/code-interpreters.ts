@@ -1,4 +1,4 @@
-/** Code interpreters of tenants at AgentCore. The database writes the events (0013-code-interpreters.sql). */
+/** Code interpreters of tenants at AgentCore. The database writes the events. */
 import { CofferdamError, type Environment } from '@cofferdam/contract'
 import { sql, type Kysely, type Transaction } from 'kysely'
 import { sqlState, translating } from './store-errors.ts'
@@ -30,9 +30,9 @@ export interface CodeInterpreters {
   /** Adds rows. Rows that exist stay as they are. Throws `not_found` for an unknown tenant. */
   request(tenantId: string, environments: readonly Environment[], actor: string): Promise<void>
   /**
-   * Writes the id of the interpreter that was created for a row as it was read. False when the row is gone, has
-   * another generation, or holds another id: nobody uses the new interpreter then. Throws `conflict` when another
-   * row names the id.
+   * Writes the id of the interpreter that was created for a row as it was read. False when the row is gone,
+   * has another generation, or holds another id: nobody uses the new interpreter then. Throws `conflict` when
+   * another row names the id.
    */
   provisioned(
     row: Pick<WantedInterpreter, 'tenant_id' | 'environment' | 'generation'>,
@@ -40,8 +40,8 @@ export interface CodeInterpreters {
     actor: string,
   ): Promise<boolean>
   /**
-   * Clears the id after the service lost the interpreter. False when the row holds another id by now. With null as
-   * `id`, the row must hold none.
+   * Clears the id after the service lost the interpreter. False when the row holds another id by now. With
+   * null as `id`, the row must hold none.
    */
   forget(tenantId: string, environment: Environment, id: string | null, actor: string): Promise<boolean>
   /** Deletes all rows of the tenant. */
@@ -53,10 +53,10 @@ export interface CodeInterpreters {
 }
 
 const PAGE = 1000
-/** Any constant: it only has to differ from other advisory locks of the database. */
+/** Any constant that differs from the other advisory locks of the database. */
 const LOCK = 7020260013
 
-/** `fleet` reads and writes for all tenants. */
+/** `fleet` is the role that sees all tenants. */
 export function createCodeInterpreters(fleet: Kysely<Database>): CodeInterpreters {
   const writing = <T>(actor: string, work: (tx: Transaction<Database>) => Promise<T>): Promise<T> =>
     translating('a code interpreter', () =>
@@ -96,7 +96,8 @@ export function createCodeInterpreters(fleet: Kysely<Database>): CodeInterpreter
         if (tenantId !== undefined) all = all.where('code_interpreters.tenant_id', '=', tenantId)
         if (after !== undefined)
           all = all.where(
-            sql<boolean>`(code_interpreters.tenant_id, environment) > (${after.tenant_id}, ${after.environment})`,
+            sql<boolean>`(code_interpreters.tenant_id, environment)
+              > (${after.tenant_id}, ${after.environment})`,
           )
         return await all.execute()
       }),
@@ -170,7 +171,7 @@ export function createCodeInterpreters(fleet: Kysely<Database>): CodeInterpreter
         try {
           return await work()
         } finally {
-          // A connection that broke has given it up already.
+          // A broken connection has released the lock already.
           await sql`select pg_advisory_unlock(${LOCK})`.execute(db).catch(() => undefined)
         }
       })

@@ -1,4 +1,7 @@
-/** The tables as kysely sees them; the SQL in ../migrations is the truth. Times come back as ISO text, see connect.ts. */
+/**
+ * The tables as kysely types. The SQL in ../migrations is authoritative. Times are read as ISO text
+ * (connect.ts).
+ */
 import type { ConcurrencyRule, Isolation, Network, Schedule, TenantPolicy } from '@cofferdam/contract'
 import type { ColumnType, Generated, Selectable } from 'kysely'
 
@@ -83,7 +86,9 @@ export interface AttemptsTable {
   execution_id: string
   attempt: number
   expires_on: Written
-  /** The transaction that recorded it (64 bits, as text); `0` when that was before the feed existed. */
+  /**
+   * Number of the transaction that recorded it (64 bits, as text); `0` if that was before the feed existed.
+   */
   recorded_xid: ColumnType<string, never, never>
 }
 
@@ -147,7 +152,7 @@ export interface ResultsTable {
   artifacts: unknown
   stdout_spill_ref: string | null
   stderr_spill_ref: string | null
-  /** What the caller sees of the program's output, encrypted; null where it stands in `result`. */
+  /** The program's output, encrypted; null when `result` has it in clear. */
   sealed: string | null
 }
 
@@ -213,7 +218,7 @@ export interface WorkspaceContentsTable {
   sealed: boolean
 }
 
-/** One row: what cursors of lists are sealed with. */
+/** One row: the key that encrypts the cursors of lists. */
 interface CursorKeyTable {
   is_only_one: Generated<boolean>
   key: Buffer
