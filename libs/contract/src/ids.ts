@@ -11,14 +11,18 @@ export type SandboxId = `sbx_${string}`
 export type SessionId = `ses_${string}`
 export type WorkerId = `wrk_${string}`
 
-/** Matches `exe_` + 32 hex digits of a UUIDv7. */
-export const executionIdSchema = z
-  .string()
-  .regex(
-    /^exe_[0-9a-f]{12}7[0-9a-f]{3}[89ab][0-9a-f]{15}$/,
-    'expected exe_ followed by 32 hex digits of a UUIDv7',
-  )
-  .transform((id) => id as ExecutionId)
+/** Matches `<prefix>_` and 32 hex digits of a UUIDv7. */
+export const idSchema = <Prefix extends string>(prefix: Prefix) =>
+  z
+    .string()
+    .regex(
+      new RegExp(`^${prefix}_[0-9a-f]{12}7[0-9a-f]{3}[89ab][0-9a-f]{15}$`),
+      `expected ${prefix}_ followed by 32 hex digits of a UUIDv7`,
+    )
+    .transform((id) => id as `${Prefix}_${string}`)
+
+/** The schema of execution ids. */
+export const executionIdSchema = idSchema('exe')
 
 /** Random bytes are drawn for 256 ids at a time, because a draw costs ten times as much as an id. */
 const entropy = Buffer.alloc(256 * 16)

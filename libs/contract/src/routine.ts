@@ -3,19 +3,12 @@
  * writes, what is stored, and the outcome of each run.
  */
 import { z } from 'zod'
-import { uuidv7Hex, executionIdSchema } from './ids.ts'
+import { executionIdSchema, idSchema, uuidv7Hex } from './ids.ts'
 import { callbackUrlSchema, executionRequestSchema, nameSchema } from './request.ts'
 
 export type RoutineId = `rtn_${string}`
 
-/** Matches `rtn_` + 32 hex digits of a UUIDv7. */
-export const routineIdSchema = z
-  .string()
-  .regex(
-    /^rtn_[0-9a-f]{12}7[0-9a-f]{3}[89ab][0-9a-f]{15}$/,
-    'expected rtn_ followed by 32 hex digits of a UUIDv7',
-  )
-  .transform((id) => id as RoutineId)
+export const routineIdSchema = idSchema('rtn')
 
 /** Makes a new routine id. */
 export const newRoutineId = (nowMs?: number): RoutineId => `rtn_${uuidv7Hex(nowMs)}`

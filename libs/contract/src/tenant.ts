@@ -98,18 +98,15 @@ export const tenantPolicyPatchSchema = tenantPolicySchema
   .partial()
 
 /** The rules of a new tenant's policy. */
-export const DEFAULT_TENANT_RULES: Pick<
+export const DEFAULT_TENANT_RULES: Omit<
   TenantPolicy,
-  | 'network'
-  | 'packages'
-  | 'commands'
-  | 'templates'
-  | 'encrypt_outputs'
-  | 'output_retention_days'
-  | 'max_artifact_bytes'
-  | 'max_artifacts_total_bytes'
-  | 'max_artifact_count'
-  | 'run_sessions'
+  | 'tenant_id'
+  | 'sandbox_enabled'
+  | 'compliance_tier'
+  | 'min_isolation'
+  | 'environments'
+  | 'retention_days'
+  | 'redact'
 > = {
   network: 'public',
   packages: { pypi: [], npm: [] },

@@ -14,24 +14,24 @@ it('stops waiting with the reason of the signal, whether it aborted before or ab
   await expect(unlessAborted(never(), stop.signal)).rejects.toBe(reason)
 })
 
-it('settles as what it waits for, when that comes first', async () => {
+it('settles like the work, when that comes first', async () => {
   const { signal } = new AbortController()
   expect(await unlessAborted(Promise.resolve(1), signal)).toBe(1)
   expect(await inTime(Promise.resolve(2), 60_000, () => new Error('late'))).toBe(2)
   await expect(unlessAborted(Promise.reject(new Error('it')), signal)).rejects.toThrow('it')
 })
 
-it('gives up after its time, and what fails later harms nobody', async () => {
+it('rejects after its time, and ignores a later failure', async () => {
   const work = Promise.withResolvers<void>()
   await expect(inTime(work.promise, 1, () => new Error('late'))).rejects.toThrow('late')
   work.reject(new Error('nobody hears it'))
 })
 
-it('takes what came while the process itself stood still, and gives nothing up then', async () => {
+it('accepts an answer that arrived while the process itself was paused', async () => {
   const server = createServer((socket) => socket.end('answer')).listen(0, '127.0.0.1')
   await once(server, 'listening')
   const client = connect((server.address() as AddressInfo).port, '127.0.0.1').pause()
-  // Then the answer is in the socket, and nobody has read it yet.
+  // Now the answer is in the socket, and unread.
   await Promise.all([once(client, 'connect'), once(server, 'connection')])
   const answered = once(client.resume(), 'data')
   const untilMs = performance.now() + 20

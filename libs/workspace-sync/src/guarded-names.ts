@@ -1,9 +1,9 @@
 /**
- * Names that the rules guard in every folder; `*` stands for any characters. Not settings: who may write settings could
- * otherwise take a secret out, or have a program outside of the sandbox steered from inside.
+ * Names that are guarded in every folder; `*` matches any characters. They are not configurable, because a
+ * setting could leak a secret, or let a sandbox control programs outside of it.
  */
 
-/** Neither packed nor taken back. */
+/** Never copied in or out. */
 export const NEVER_NAMES: readonly string[] = [
   // Folders where tools keep credentials, or caches of one machine.
   '.aws',
@@ -28,7 +28,7 @@ export const NEVER_NAMES: readonly string[] = [
   '.pypirc',
   '.ssh',
   '.vault-token',
-  // Keys and tokens by their usual names.
+  // Usual names of keys and tokens.
   'id_dsa*',
   'id_ecdsa*',
   'id_ed25519*',
@@ -50,7 +50,10 @@ export const NEVER_NAMES: readonly string[] = [
   '*.token',
 ]
 
-/** Into sandboxes only, unless a rule says otherwise: programs outside of the sandbox act on them. */
+/**
+ * Only copied into sandboxes, unless a rule says otherwise, because programs outside of the sandbox act on
+ * them.
+ */
 export const CONTROL_NAMES: readonly string[] = [
   // Agent platforms: the servers an agent starts, the plugins it loads, its schedule and its skills.
   '.copilot',

@@ -1,4 +1,4 @@
-/** Carries a workspace of files into sandboxes and merges back what changed there, losing nothing. */
+/** Copies a workspace of files into sandboxes and merges changes back without losing any. */
 export { ArchiveRefusal, type ArchiveRefusalReason } from './archive-refusal.ts'
 export { carryBack, type CarryBackInput } from './carry-back.ts'
 export { baseOf, carryIn, type CarriedIn } from './carry-in.ts'

@@ -1,4 +1,4 @@
-/** Which paths may go where, and that no spelling gets around the never-list. */
+/** Which paths are copied in which direction, and that no spelling bypasses the never-list. */
 import { scheduleSeed } from '@cofferdam/embedded/testing'
 import { compileRules, isNever } from '@cofferdam/workspace-sync'
 import fc from 'fast-check'
@@ -13,7 +13,7 @@ test('without rules every file goes both ways, but control files only in', () =>
   expect(rules.refusesOut('.git/hooks/pre-commit')).toBe('control_file')
 })
 
-test('the first rule that matches decides, and what no rule names goes nowhere', () => {
+test('applies the first matching rule, and copies nothing that matches no rule', () => {
   const rules = compileRules([
     { pattern: 'out/*.log', direction: 'out' },
     { pattern: 'data/**/*.csv', direction: 'in' },
@@ -40,13 +40,13 @@ test.each(['', '/', '.', '/etc', '../x', 'a/../b', 'a\\b', 'a\0b', 'x'.repeat(51
   },
 )
 
-test('guards names at any depth, and no longer names that merely contain them', () => {
+test('guards names at any depth, but not names that only contain them', () => {
   expect(isNever('a/b/.azure/c')).toBe(true)
   expect(isNever('docs/.envrc-explained.md')).toBe(false)
   expect(isNever('src/tokenizer.py')).toBe(false)
 })
 
-test('no spelling of a name on the never-list goes in or comes out, whatever the rules say', () => {
+test('never copies a name on the never-list, in any spelling and under any rules', () => {
   const name = fc.constantFrom(
     '.ssh',
     '.azure',
