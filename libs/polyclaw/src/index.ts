@@ -2,7 +2,8 @@
  * Polyclaw's sandbox: its HTTP paths, settings, switch and session pool. The API, the workers and the CLI
  * mount it.
  */
-export { addSandboxRoutes, type RouteDeps } from './routes.ts'
+export { addSandboxRoutes } from './routes.ts'
+export type { RouteDeps } from './route-deps.ts'
 export { createWorkerPart, type WorkerPart } from './worker-part.ts'
 export {
   makeSandboxPool,

@@ -3,7 +3,7 @@ import { z } from 'zod'
 import { requireProvisioner, sandboxConfigSchema, shown } from './config-routes.ts'
 import { poolWishSchema } from './pool-wish.ts'
 import { makeSandboxPool, removeSandboxPool } from './pool-work.ts'
-import type { App, RouteParts } from './routes.ts'
+import type { App, RouteParts } from './route-deps.ts'
 
 /** Adds the routes. */
 export function addProvisionRoutes(app: App, parts: RouteParts): void {

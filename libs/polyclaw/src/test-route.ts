@@ -12,7 +12,7 @@ import {
 import { readShelvedTrace } from '@cofferdam/queue'
 import type { Redis } from 'ioredis'
 import { z } from 'zod'
-import type { App, RouteParts } from './routes.ts'
+import type { App, RouteParts } from './route-deps.ts'
 import { grantSandboxTest } from './sandbox-switch.ts'
 import type { SandboxSettings } from './settings-table.ts'
 import { rulesOfWhitelist } from './whitelist.ts'
