@@ -11,8 +11,9 @@ const LIB_ARROWS: Record<string, readonly string[]> = {
   config: ['contract'],
   client: ['contract', 'queue'],
   queue: ['contract'],
-  admission: ['contract'],
-  sessions: ['contract'],
+  // These two share the queue's way of calling Redis (@cofferdam/queue/redis-calls).
+  admission: ['contract', 'queue'],
+  sessions: ['contract', 'queue'],
   // Gets backends as a map and never imports one.
   executor: ['contract', 'egress'],
   egress: ['contract'],
@@ -38,6 +39,8 @@ const LIB_ARROWS: Record<string, readonly string[]> = {
   // Puts executions, reads who is due, and calls out through the judge of addresses.
   routines: ['contract', 'egress', 'queue', 'store'],
   embedded: ['contract'],
+  // One customer's paths, settings and switch; apps mount it.
+  polyclaw: ['backends', 'contract', 'queue', 'store', 'workspace-sync'],
   // Rules, archives and merges are pure; the store comes as an interface of the contract.
   'workspace-sync': ['contract'],
 }

@@ -1,13 +1,5 @@
 /** HTTP front door: executions, tenants, caps, audit, backends, health. */
 export { API_FIELDS, describeConfig, loadConfig, type ApiConfig } from './config.ts'
-export { POOL_DEFAULTS, poolWishSchema, type PoolWish } from './pool-wish.ts'
 export { DEFAULT_API_LIMITS, type ApiDeps, type ApiLimits } from './deps.ts'
-export {
-  makeSandboxPool,
-  previewSandboxPool,
-  removeSandboxPool,
-  type PoolPreview,
-  type RemovedPool,
-} from './pool-work.ts'
 export { runApi, type RunningApi, type Shared } from './run-api.ts'
 export { API_VERSION, createApi } from './server.ts'

@@ -1,9 +1,10 @@
-/** Polyclaw's paths (seed 004) over a real Redis and Postgres, and Azure's management plane as the double has it. */
+/** The paths below /api/sandbox over a real Redis and Postgres, and an emulator of Azure's management plane. */
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { azureProvisionConfigSchema, createPoolProvisioner, type PoolProvisioner } from '@cofferdam/backends'
+import { createSandboxConfigs } from '@cofferdam/polyclaw'
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest'
 import { startAzureDouble, type AzureDouble } from '@cofferdam/backend-azure/double'
 import { openScene, type Scene } from './scene.ts'
@@ -283,7 +284,7 @@ test('an operation that leads to another origin is not followed with the token',
 })
 
 test('what a dead process left is finished under its names, by whoever asks next', async () => {
-  const { sandboxConfig } = scene.store
+  const sandboxConfig = createSandboxConfigs(scene.store)
   const { fleetOwner } = await sandboxConfig.get()
   const plan = { subscription: SUBSCRIPTION, location: 'eastus', owner: fleetOwner, ...WISH }
   const dead = await sandboxConfig.claim('key:dead', 60_000, () => ({ kind: 'making', plan }))

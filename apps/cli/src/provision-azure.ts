@@ -1,16 +1,17 @@
 /** `cofferdam provision azure`: the fleet's session pool at Azure, made and removed as POST and DELETE /api/sandbox/provision do. */
+import { createPoolProvisioner, type FoundPool } from '@cofferdam/backends'
+import { CofferdamError } from '@cofferdam/contract'
 import {
+  createSandboxConfigs,
   makeSandboxPool,
-  poolWishSchema,
   previewSandboxPool,
   removeSandboxPool,
   type PoolPreview,
-  type PoolWish,
   type RemovedPool,
-} from '@cofferdam/api'
-import { createPoolProvisioner, type FoundPool } from '@cofferdam/backends'
-import { CofferdamError } from '@cofferdam/contract'
-import type { SandboxSettings, Store } from '@cofferdam/store'
+  type SandboxConfigs,
+  type SandboxSettings,
+} from '@cofferdam/polyclaw'
+import { poolWishSchema, type PoolWish } from '@cofferdam/polyclaw/pool-wish'
 import { loadProvisioning } from '@cofferdam/worker'
 import type { CommandLine, Context } from './command.ts'
 import { EXIT } from './exit-status.ts'
@@ -45,19 +46,20 @@ export async function provisionAzure(
       'cofferdam.config.yaml has no section provisioning.azure; its subscription at least is needed (docs/configuration.md).',
     )
   await using store = await openStore(config)
+  const configs = createSandboxConfigs(store)
   const deps = {
-    configs: store.sandboxConfig,
+    configs,
     provisioner: createPoolProvisioner(azure),
     signal: stop,
     actor: provisioningActor(),
   }
   if (hasFlag(line, 'dry-run')) {
-    const before = await store.sandboxConfig.get()
+    const before = await configs.get()
     const preview = await previewSandboxPool(deps, remove ? { kind: 'removing' } : { kind: 'making', wish })
     // What was left half made keeps the name that it was given.
     const isRandom = wish.pool_name === undefined && before.work === null
     await tell(
-      store,
+      configs,
       terminal,
       preview.status,
       'plan' in preview ? previewed(preview, isRandom) : recorded(before.settings),
@@ -67,12 +69,12 @@ export async function provisionAzure(
   terminal.progress('A session pool takes minutes …')
   if (remove) {
     const removed = await removeSandboxPool(deps)
-    await tell(store, terminal, removed.status, removedOf(removed))
+    await tell(configs, terminal, removed.status, removedOf(removed))
     return removed.resource_group === 'orphaned' ? EXIT.platform : EXIT.ok
   }
   const status = await makeSandboxPool(deps, wish)
-  const { settings } = await store.sandboxConfig.get()
-  await tell(store, terminal, status, recorded(settings, status === 'made' ? 'created' : 'none'))
+  const { settings } = await configs.get()
+  await tell(configs, terminal, status, recorded(settings, status === 'made' ? 'created' : 'none'))
   return EXIT.ok
 }
 
@@ -152,9 +154,14 @@ function previewed(
   ]
 }
 
-async function tell(store: Store, terminal: Terminal, status: string, resources: Resource[]): Promise<void> {
-  const { settings } = await store.sandboxConfig.get()
-  const orphans = await store.sandboxConfig.orphans()
+async function tell(
+  configs: SandboxConfigs,
+  terminal: Terminal,
+  status: string,
+  resources: Resource[],
+): Promise<void> {
+  const { settings } = await configs.get()
+  const orphans = await configs.orphans()
   const { session_pool_endpoint: endpoint, enabled } = settings
   terminal.value({ status, resources, endpoint: endpoint === '' ? null : endpoint, enabled, orphans })
   if (resources.length === 0) terminal.line('There is no pool.')

@@ -1,4 +1,5 @@
 /** `cofferdam provision` as an operator runs it, against the vendors' doubles and a real Postgres. */
+import { createSandboxConfigs } from '@cofferdam/polyclaw'
 import { createStore } from '@cofferdam/store'
 import { createTestDatabase, PATIENT_TIMEOUTS, type TestDatabase } from '@cofferdam/store/testing'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
@@ -147,7 +148,7 @@ it('makes the pool of the fleet at Azure once, and removes it with its group', a
 
 it('removes what a process that died left half made, and says what that was', async () => {
   await using store = await openStore()
-  const { fleetOwner } = await store.sandboxConfig.get()
+  const { fleetOwner } = await createSandboxConfigs(store).get()
   const plan = {
     subscription: '11111111-2222-3333-4444-555555555555',
     resource_group: 'rg2',
@@ -155,7 +156,7 @@ it('removes what a process that died left half made, and says what that was', as
     location: 'eastus',
     owner: fleetOwner,
   }
-  await store.sandboxConfig.claim('a process that died', 0, () => ({ kind: 'making', plan }))
+  await createSandboxConfigs(store).claim('a process that died', 0, () => ({ kind: 'making', plan }))
   const removed = await provisionHere('azure', '--remove')
   expect(removed).toMatchObject({ status: 0, stderr: '' })
   expect(removed.stdout).toMatch(/pool +halfmade +gone +deleted +-\ngroup +rg2 +gone +deleted +-\n/)
@@ -165,12 +166,12 @@ it('removes what a process that died left half made, and says what that was', as
 it('says in a dry run, too, that another is at it', async () => {
   await using store = await openStore()
   const plan = { kind: 'making', plan: {} } as const
-  const claimed = await store.sandboxConfig.claim('another', 600_000, () => plan)
+  const claimed = await createSandboxConfigs(store).claim('another', 600_000, () => plan)
   for (const args of [[], ['--dry-run'], ['--remove', '--dry-run']]) {
     const ended = await provisionHere('azure', ...args)
     expect([ended.status, ended.stderr]).toEqual([1, expect.stringContaining('is being made or removed by')])
   }
-  await store.sandboxConfig.finish(claimed?.lease ?? '', 'another', {})
+  await createSandboxConfigs(store).finish(claimed?.lease ?? '', 'another', {})
 })
 
 it('takes only names and flags that fit the vendor', async () => {

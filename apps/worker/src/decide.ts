@@ -11,8 +11,6 @@ import type { Admitted, AttemptKey } from '@cofferdam/admission'
 import {
   hasRunSession,
   largestCharge,
-  meetsNeed,
-  needOf,
   outcomeWithoutRun,
   withoutSession,
   type AttemptRecord,
@@ -20,7 +18,7 @@ import {
   type Outcome,
   type TenantPolicy,
 } from '@cofferdam/contract'
-import type { Taken } from '@cofferdam/queue'
+import { meetsNeed, needOf, type Taken } from '@cofferdam/queue'
 import { SPANS } from '@cofferdam/telemetry'
 import { attemptKey } from './attempt-charge.ts'
 import { readPolicy, type PolicyInForce, type PolicyRefusal } from './policy.ts'

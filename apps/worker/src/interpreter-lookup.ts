@@ -4,8 +4,8 @@
  * are used, which is safe because an interpreter never moves to another tenant.
  */
 import type { Interpreters } from '@cofferdam/backends'
-import { isCofferdamError, type WantedInterpreter } from '@cofferdam/contract'
-import type { CodeInterpreters } from '@cofferdam/store'
+import { isCofferdamError } from '@cofferdam/contract'
+import type { CodeInterpreters, WantedInterpreter } from '@cofferdam/store'
 
 /** A replaced ID is noticed after this, or as soon as the service no longer knows it. */
 const FRESH_MS = 30_000

@@ -1,6 +1,6 @@
 /**
- * Reconciles interpreters at AgentCore again and again, in one process of the fleet at a time (a lock in Postgres). Garbage is
- * deleted only when an earlier round of this process found it already.
+ * Reconciles interpreters at AgentCore periodically, in one process of the fleet at a time (a lock in
+ * Postgres). Deletes garbage only if an earlier round of this process has found it, too.
  */
 import {
   createAgentcoreProvisioner,
@@ -11,10 +11,10 @@ import {
 import type { Store } from '@cofferdam/store'
 import type { Logger } from '@cofferdam/telemetry'
 
-/** A round that takes longer waits for a service that does not answer; the next one goes on. */
+/** Longest round. A longer one waits for a service that does not answer, and the next round continues. */
 const ROUND_MS = 600_000
 
-/** The first round begins at once. */
+/** Starts the first round at once. */
 export function keepProvisioned(deps: {
   config: AgentcoreProvisionConfig
   everyMs: number
@@ -59,7 +59,7 @@ export function keepProvisioned(deps: {
 
   let running: Promise<void> | null = null
   const begin = (): void => {
-    // A slow round is waited for, not doubled.
+    // Rounds do not overlap.
     running ??= round().finally(() => (running = null))
   }
   begin()

@@ -8,6 +8,7 @@ import { createBackends, createRefillGate, type BackendDeps } from '@cofferdam/b
 import { createEgress } from '@cofferdam/egress'
 import type { Backend, WorkerId } from '@cofferdam/contract'
 import { createExecutor, createMemoryBudget, type Executor } from '@cofferdam/executor'
+import { createWorkerPart } from '@cofferdam/polyclaw'
 import { createSessionRegistry, type Sessions } from '@cofferdam/sessions'
 import type { Store } from '@cofferdam/store'
 import type { Logger, Telemetry } from '@cofferdam/telemetry'
@@ -16,8 +17,8 @@ import type { WorkerConfig } from './config.ts'
 import { createInterpreterLookup } from './interpreter-lookup.ts'
 import { createLeftovers } from './leftovers.ts'
 import { createMemoryHeadroom, type MemoryHeadroom } from './memory-headroom.ts'
-import { provisionedPool, type ProvisionedPool } from './provisioned-pool.ts'
 import { showSessions } from './show-sessions.ts'
+import type { WorkerDeps } from './worker-deps.ts'
 
 const MiB = 1_048_576
 /** As with slots, half of the memory stays for interactive work. */
@@ -28,8 +29,8 @@ export interface OpenBackends {
   executor: Executor
   headroom: MemoryHeadroom
   sessions: Sessions
-  /** Azure's pool as the API keeps it; null when the `azure` section names one itself. */
-  pool: ProvisionedPool | null
+  /** What may refuse a backend, by its name. */
+  switches: WorkerDeps['switches']
 }
 
 export interface OpenBackendsDeps {
@@ -56,7 +57,7 @@ export async function openBackends(
   const shown = owned.use(
     showSessions({ sessions: createSessionRegistry({ redis: control }), self: workerId, onError }),
   )
-  const pool = provisionedPool(config.backends, store.sandboxConfig)
+  const mounted = createWorkerPart({ backends: config.backends, store, redis, onError })
   const leftovers = createLeftovers({
     backend: (name) => backends.get(name),
     onGone: (ref) => logger.info({ ref }, 'ended a sandbox that was not proven gone'),
@@ -76,7 +77,7 @@ export async function openBackends(
     sessions,
     interpreters: createInterpreterLookup({ rows: store.codeInterpreters, actor: workerId }),
     rate: createRateGate({ redis: control }),
-    ...(pool === null ? {} : { fleetPool: pool }),
+    ...mounted.backendDeps,
     ...identityOf(config),
   })
   for (const backend of backends.values()) owned.use(backend)
@@ -100,7 +101,7 @@ export async function openBackends(
     })),
   )
   const headroom = createMemoryHeadroom(executor, config.lanes.length > 1 ? ROUTINE_MEMORY_SHARE : 1)
-  return { backends, executor, headroom, sessions, pool }
+  return { backends, executor, headroom, sessions, switches: mounted.switches }
 }
 
 /** A managed identity needs both settings. */

@@ -3,7 +3,8 @@
  * worker lives. `GET /v1/backends` and `cofferdam doctor` read it and ignore fields older than
  * STALE_AFTER_MS.
  */
-import { offerOf, type Offer, type WorkerId } from '@cofferdam/contract'
+import type { WorkerId } from '@cofferdam/contract'
+import { offerOf, type Offer } from '@cofferdam/queue'
 import type { BackendReport, Executor } from '@cofferdam/executor'
 import type { Redis } from 'ioredis'
 import { repeat } from './periodic.ts'

@@ -1,6 +1,6 @@
 /**
- * What a sandbox holds of a workspace. The sandbox is not believed: not about paths, sizes or how many files there are. What
- * is not read is refused by name and taken for unchanged, so that nothing is deleted for not having been looked at.
+ * Reads the files of a workspace from a sandbox, which is not trusted about paths, sizes or the number of
+ * files. A file that is not read is reported as refused and counts as unchanged, so that it is not deleted.
  */
 import {
   BOUNDS,
@@ -13,13 +13,13 @@ import {
 } from '@cofferdam/contract'
 import { factsOf, type CompiledRules } from '@cofferdam/workspace-sync'
 
-/** As many again as a workspace may hold: a program may make files that the rules refuse. */
+/** Twice the limit of a workspace, because a program may create files that the rules refuse. */
 const MAX_ENTRIES = 2 * BOUNDS.workspaceFiles
-/** What was made and does not fit is refused by the merge, which wants to know it. */
+/** More than a workspace may have, so that the merge can refuse what does not fit. */
 const MAX_BYTES = 2 * BOUNDS.workspaceBytes
-/** Of links that a program made; a package manager makes hundreds. */
+/** Links that are reported. A package manager creates hundreds. */
 const LINKS_NAMED = 100
-/** Folders of tasks (tests, installs): the executor's own. */
+/** The executor's own folders for test runs and installs. */
 const OWN_FOLDER = /^\.exe_[0-9a-f]{32}\//
 
 export interface ReadSandbox {
@@ -28,23 +28,25 @@ export interface ReadSandbox {
   refused: { path: string; reason: string }[]
 }
 
-/** What was put in beside the workspace: as long as it is as it came, it is no result. */
+/** Files that were written besides the workspace. Unchanged, they are not results. */
 export interface Inputs {
-  /** By name and size, before its bytes are known. */
+  /** Whether a file may be an input, by name and size. */
   mayBe(path: string, size: number): boolean
   are(path: string, bytes: Uint8Array): boolean
 }
 
 export interface ReadOptions {
   sandbox: Sandbox
-  /** What it was given. */
+  /** What the sandbox was given. */
   base: Manifest
   rules: CompiledRules
   inputs: Inputs
   signal: AbortSignal
 }
 
-/** Throws `payload_too_large` when there are more files than can be told apart from deleted ones. */
+/**
+ * Throws `payload_too_large` when there are too many files to list, because missing ones would look deleted.
+ */
 export async function readSandbox({
   sandbox,
   base,
@@ -82,7 +84,7 @@ export async function readSandbox({
       if (input !== null && inputs.are(path, input)) continue
     }
     if (rules.refusesOut(path) !== null) {
-      // Whether it changed is told by its size alone: what may not come out is not read.
+      // A file that may not come out is not read. Only its size shows whether it changed.
       const before = base.get(path)
       if (before?.size === size) manifest.set(path, before)
       else leaveOut(path, rules.refusesOut(path) ?? 'rule')
@@ -93,7 +95,7 @@ export async function readSandbox({
         leaveOut(path, left < size ? 'total_too_large' : 'unreadable')
       else {
         left -= content.length
-        // The mode of what it was given stays: sandboxes tell none.
+        // The old mode is kept, because sandboxes do not report modes.
         const mode = base.get(path)?.mode ?? 0o644
         manifest.set(path, { ...factsOf({ bytes: content }), mode })
         bytes.set(path, content)
@@ -113,8 +115,8 @@ export async function readSandbox({
 }
 
 /**
- * What is no regular file stands in no list: a link that a program put in a file's place is not the file's
- * end.
+ * True when something other than a regular file has this path. Such entries are not listed, but are not
+ * deletions.
  */
 async function isSomethingElse(sandbox: Sandbox, path: string): Promise<boolean> {
   try {

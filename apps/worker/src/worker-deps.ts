@@ -4,22 +4,19 @@
 import {
   createAdmission,
   createCapsWriter,
-  createSandboxSwitch,
   LEASE_MS,
   type Admission,
-  type SandboxSwitch,
 } from '@cofferdam/admission'
 import type {
   AttemptRecord,
   Backend,
   ExecutionRequest,
-  Offer,
   Prices,
   SessionRegistry,
   WorkerId,
 } from '@cofferdam/contract'
 import type { Executor } from '@cofferdam/executor'
-import type { Producer } from '@cofferdam/queue'
+import type { Offer, Producer } from '@cofferdam/queue'
 import type { Store } from '@cofferdam/store'
 import type { Logger, Telemetry } from '@cofferdam/telemetry'
 import type { Redis } from 'ioredis'
@@ -28,10 +25,15 @@ import type { WorkerConfig } from './config.ts'
 import { createLeaseKeeper, type LeaseKeeper } from './lease-keeper.ts'
 import type { OpenBackends } from './open-backends.ts'
 import { createPolicyCache, type PolicyCache } from './policy-cache.ts'
-import type { ProvisionedPool } from './provisioned-pool.ts'
 import { createCheckGrace, createReturnTimes, type MayRetryCheck } from './requeue.ts'
 import { withinSection } from './sandbox-section.ts'
 import { createWorkspaces, type Workspaces } from './workspaces.ts'
+
+/** May refuse a backend at the moment an execution would use it. */
+export interface BackendSwitch {
+  /** Why the execution may not use the backend, as public text; null when it may. Never rejects. */
+  refuses(request: Pick<ExecutionRequest, 'tenant_id' | 'idempotency_key'>): Promise<string | null>
+}
 
 export interface WorkerDeps {
   workerId: WorkerId
@@ -58,8 +60,8 @@ export interface WorkerDeps {
   within?(this: void, request: ExecutionRequest): ExecutionRequest
   /** What attempts cost, by backend. */
   prices: Prices
-  /** By name of the backend: a switch with which operators turn it off for some requests. */
-  switches: ReadonlyMap<string, SandboxSwitch>
+  /** What may refuse a backend, by its name. */
+  switches: ReadonlyMap<string, BackendSwitch>
   /** Whether a key for encrypted outputs is configured. */
   canEncrypt: boolean
 }
@@ -99,13 +101,6 @@ export function composeDeps(parts: DepsParts, owned: AsyncDisposableStack): Work
       onError,
     }),
   )
-  const polyclawSwitch = (pool: ProvisionedPool) =>
-    createSandboxSwitch({
-      redis,
-      read: async () => (await store.sandboxConfig.get()).settings,
-      allow: (endpoint) => pool.allow(endpoint),
-      onError,
-    })
   return {
     workerId,
     admission,
@@ -123,7 +118,7 @@ export function composeDeps(parts: DepsParts, owned: AsyncDisposableStack): Work
     returnAtMs: createReturnTimes(),
     leases,
     checkpoints: createCheckpoints({ redis, blobs: store.blobs, onError }),
-    switches: new Map(opened.pool === null ? [] : [['azure', polyclawSwitch(opened.pool)]]),
+    switches: opened.switches,
     workspaces: createWorkspaces({ redis, store: store.workspaces }),
     metrics: { ended: (record) => telemetry.instruments.ended(record) },
     logger,

@@ -1,5 +1,6 @@
 /** The factory of admission: binds the scripts to a connection and names every number that they run with. */
-import { BOUNDS, FLEET_DEFAULTS, MAX_LIMITS, boundedAnswer, type TenantCaps } from '@cofferdam/contract'
+import { BOUNDS, FLEET_DEFAULTS, MAX_LIMITS, type TenantCaps } from '@cofferdam/contract'
+import { boundedAnswer } from '@cofferdam/queue/redis-calls'
 import type { Redis } from 'ioredis'
 import { randomBytes } from 'node:crypto'
 import { admit, refundKeys, type AdmitDeps } from './admit.ts'

@@ -29,8 +29,6 @@ export const keys = {
   open: (tenantId: string): string => `${prefix(tenantId)}open`,
   leases: (tenantId: string): string => `${prefix(tenantId)}lease`,
   tat: (tenantId: string): string => `${prefix(tenantId)}tat`,
-  /** Grant of an operator's test of a disabled sandbox, by the hash of its idempotency key. */
-  sandboxTest: (tenantId: string, hash: string): string => `${prefix(tenantId)}sandbox-test:${hash}`,
   charge: (key: Pick<AttemptKey, 'tenantId' | 'executionId' | 'attempt'>): string =>
     `${prefix(key.tenantId)}charge:${leaseMember(key)}`,
 }

@@ -2,14 +2,14 @@
  * The Lua scripts as typed calls: EVALSHA through ioredis, which loads a script again after a server restart.
  * Every key is declared. Each call is bounded in time, because a connection with an offline queue waits for ever.
  */
+import { CofferdamError } from '@cofferdam/contract'
 import {
-  CofferdamError,
   boundedAnswer,
   createGathering,
   togetherCall,
   togetherText,
   type ScriptCall,
-} from '@cofferdam/contract'
+} from '@cofferdam/queue/redis-calls'
 import type { Redis } from 'ioredis'
 import { readFileSync } from 'node:fs'
 

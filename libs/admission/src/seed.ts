@@ -9,7 +9,8 @@
  * where Redis still has them (open-charges.ts); those whose charge it lost are counted again by their owners before they record
  * them (keep-charge.ts).
  */
-import { CofferdamError, boundedAnswer, type TenantCaps } from '@cofferdam/contract'
+import { CofferdamError, type TenantCaps } from '@cofferdam/contract'
+import { boundedAnswer } from '@cofferdam/queue/redis-calls'
 import { capsFields } from './caps.ts'
 import { attemptOfMember, keys, leaseMember, type AttemptKey } from './keys.ts'
 import { COUNTED, withOpenCharges } from './open-charges.ts'

@@ -3,7 +3,8 @@
  * last second of writes (AOF everysec), and a promoted replica what it had not received; both have another run id. A
  * cluster's life is that of all its masters: when one restarts or is replaced, every tenant is compared again.
  */
-import { CofferdamError, boundedAnswer } from '@cofferdam/contract'
+import { CofferdamError } from '@cofferdam/contract'
+import { boundedAnswer } from '@cofferdam/queue/redis-calls'
 import { Cluster, type Redis } from 'ioredis'
 
 /** What stands for the run id where the server hides it: only a loss of the marker itself is noticed then. */

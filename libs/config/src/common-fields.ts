@@ -1,9 +1,12 @@
-/** Fields that every app reads, and the schemas that fields are made of. */
+/** Fields that every app reads, and common schemas of fields. */
 import path from 'node:path'
 import { z } from 'zod'
 import type { ConfigField } from './read-config.ts'
 
-/** Checked by scheme only: `postgres://user@/db?host=/socket` and `unix:///path` are no URLs to every parser. */
+/**
+ * Checks only the scheme, because not every parser accepts `postgres://user@/db?host=/socket` or
+ * `unix:///path`.
+ */
 export const urlOf = (schemes: readonly string[]) =>
   z
     .string({ error: 'it is not set' })
@@ -12,7 +15,7 @@ export const urlOf = (schemes: readonly string[]) =>
       `expected a URL that begins with ${schemes.map((s) => `${s}://`).join(' or ')}`,
     )
 
-/** Digits alone: `1e3` and ` 4 ` are mistakes, not numbers. */
+/** Digits only: `1e3` and ` 4 ` are rejected as mistakes. */
 export const wholeNumber = (min: number, max: number) =>
   z
     .string()
@@ -20,7 +23,7 @@ export const wholeNumber = (min: number, max: number) =>
     .transform(Number)
     .pipe(z.int().min(min, `expected at least ${min}`).max(max, `expected at most ${max}`))
 
-/** `id:base64,id:base64`: 32 bytes each. What is wrong is said without the text, which holds keys. */
+/** `id:base64,id:base64`, with keys of 32 bytes. Errors do not repeat the text, because it contains keys. */
 const outputKeys = z
   .string()
   .transform((text, context) => {
@@ -50,7 +53,8 @@ export const COMMON_FIELDS = {
       'rediss+cluster',
     ]),
     description:
-      'Redis or Valkey of the queue and the caps: one server, `redis+sentinel://s1,s2,s3/master-name/db`, or a cluster by some of its nodes, `redis+cluster://n1:7000,n2:7001`.',
+      'Redis or Valkey of the queue and the caps: one server, `redis+sentinel://s1,s2,s3/master-name/db`, ' +
+      'or a cluster by some of its nodes, `redis+cluster://n1:7000,n2:7001`.',
     example: 'redis://127.0.0.1:6379',
     secret: true,
   },
@@ -76,7 +80,8 @@ export const COMMON_FIELDS = {
       .transform(Number)
       .optional(),
     description:
-      'Share of traces without failure that is sent to the collector, 0 to 1 (unset: all); failed, refused and slow ones always are.',
+      'Share of traces without failure that is sent to the collector, 0 to 1 (unset: all); failed, ' +
+      'refused and slow ones always are.',
     example: '0.05',
   },
   traceSlowMs: {
@@ -89,7 +94,8 @@ export const COMMON_FIELDS = {
     variable: 'COFFERDAM_METRICS_PORT',
     schema: wholeNumber(0, 65_535).optional(),
     description:
-      'Port of /metrics, /healthz and /readyz without keys, for probes and Prometheus; unset: not served; 0 takes a free one.',
+      'Port of /metrics, /healthz and /readyz without keys, for probes and Prometheus; unset: not served; ' +
+      '0 takes a free one.',
     example: '9464',
   },
   metricsHost: {
@@ -115,7 +121,9 @@ export const COMMON_FIELDS = {
     variable: 'COFFERDAM_OUTPUT_KEYS',
     schema: outputKeys,
     description:
-      'Keys for outputs and artifacts that have to be stored encrypted, as id:base64 of 32 bytes; the first encrypts, all decrypt. API and workers share them; unset: executions that demand encryption are refused.',
+      'Keys for outputs and artifacts that have to be stored encrypted, as id:base64 of 32 bytes; the ' +
+      'first encrypts, all decrypt. API and workers share them; unset: executions that demand encryption ' +
+      'are refused.',
     example: 'k1:<openssl rand -base64 32>',
     secret: true,
   },

@@ -1,4 +1,4 @@
-/** Finds the known name that a mistyped one most likely meant. */
+/** Finds the known name that a mistyped one probably means. */
 
 /** The nearest of `known` within a third of the word's length (at least 2 edits); null when none is near. */
 export function nearestName(word: string, known: readonly string[]): string | null {

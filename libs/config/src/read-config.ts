@@ -1,6 +1,6 @@
 /**
- * One schema per app. Each field names its variable, an example and whether it is secret; a bad configuration is
- * reported whole, so that the operator mends it in one go.
+ * Reads an app's configuration. Each field has its variable, an example, and whether it is secret. All
+ * problems are reported at once.
  */
 import { CofferdamError } from '@cofferdam/contract'
 import type { z } from 'zod'
@@ -10,7 +10,7 @@ import { KNOWN_VARIABLES } from './variables.ts'
 export interface ConfigField<T extends z.ZodType = z.ZodType> {
   /** Environment variable. */
   variable: string
-  /** Parses the variable's text; its default applies when the variable is unset or empty. */
+  /** Parses the variable's text. Its default applies when the variable is unset or empty. */
   schema: T
   /** One line for docs/configuration.md and error messages. */
   description: string
@@ -24,11 +24,14 @@ export type ConfigOf<F extends ConfigFields> = { [K in keyof F]: z.output<F[K]['
 
 export interface LoadedConfig<F extends ConfigFields> {
   config: ConfigOf<F>
-  /** Where each value came from. */
+  /** The source of each value. */
   sources: { [K in keyof F]: 'environment' | 'default' }
 }
 
-/** Reads `env` against `fields`. Throws `config_invalid` that lists every problem with variable, problem and example. */
+/**
+ * Parses `env` with `fields`. Throws `config_invalid`, which lists every problem with its variable and an
+ * example.
+ */
 export function readConfig<F extends ConfigFields>(
   fields: F,
   env: Readonly<Record<string, string | undefined>>,
@@ -41,10 +44,10 @@ export function readConfig<F extends ConfigFields>(
     const outcome = field.schema.safeParse(text)
     sources[name] = text === undefined ? 'default' : 'environment'
     if (outcome.success) config[name] = outcome.data
-    else
-      problems.push(
-        `${field.variable}: ${outcome.error.issues.map((i) => i.message).join(', ')} (example: ${field.example})`,
-      )
+    else {
+      const found = outcome.error.issues.map((issue) => issue.message).join(', ')
+      problems.push(`${field.variable}: ${found} (example: ${field.example})`)
+    }
   }
   if (problems.length > 0)
     throw new CofferdamError(
@@ -57,7 +60,7 @@ export function readConfig<F extends ConfigFields>(
   return { config: config as ConfigOf<F>, sources: sources as LoadedConfig<F>['sources'] }
 }
 
-/** The effective configuration as text: one line a value, secrets hidden, with its source. */
+/** The effective configuration as text: one line per value with its source, secrets hidden. */
 export function printConfig<F extends ConfigFields>(fields: F, loaded: LoadedConfig<F>): string {
   return Object.entries(fields)
     .map(([name, field]) => {
@@ -69,7 +72,7 @@ export function printConfig<F extends ConfigFields>(fields: F, loaded: LoadedCon
     .join('\n')
 }
 
-/** Keeps a URL recognisable without its password; hides everything else. */
+/** Shows a URL without its password, and hides every other secret. */
 function hideCredentials(text: string): string {
   if (!URL.canParse(text)) return '<hidden>'
   const url = new URL(text)

@@ -1,4 +1,4 @@
-/** Every environment variable of every app, so that a mistyped one is caught wherever it is set. */
+/** Every environment variable of every app, to detect mistyped ones. */
 import { z } from 'zod'
 
 export const KNOWN_VARIABLES = [

@@ -1,70 +1,39 @@
 /**
- * The seam to every place that makes sandboxes. Deadlines, output bounds, redaction, caps, audit, retries and
- * language choice live above it, once; a backend only makes, runs, reads and destroys.
+ * The interface of everything that makes sandboxes. Deadlines, output bounds, redaction, caps, audit, retries
+ * and the choice of a backend are implemented once, above it. A backend only opens, runs, reads and destroys
+ * sandboxes.
  *
- * A program of type `files` is never given to `run`, and `open` makes no sandbox for it: a session that has
- * none is `session_not_found`.
+ * A program of type `files` is never passed to `run`. `open` does not create a sandbox for it: if the session
+ * has none, it throws `session_not_found`.
  *
- * Life of a sandbox:   open ──write*──run──(read|list)*──dispose
- *   open     cold, or bound from a warm slot: the caller cannot tell but by time. A capability that the backend does
- *            not declare is refused here with `capability_missing`, never ignored.
- *   run      at most once for reuse scope `job`; sequential in a session. Resolves with evidence, never throws for
- *            what the program did; throws `sandbox_lost` | `protocol_violation` when the sandbox is gone or lies.
- *            A sandbox of reuse scope `session` or `tenant` is a turn in a cell: dispose ends the turn, and proves that
- *            nothing of it is left but what the session keeps; where that cannot be proven, the cell is destroyed.
- *   dispose  destroys: idempotent, callable at any moment (also while run is pending, which then rejects with
- *            `sandbox_lost`), resolves when every process of the sandbox is proven gone.
+ * Lifecycle of a sandbox:   open ──write*──run──(read|list)*──dispose
+ *   open     Starts a sandbox, or takes a warm one; the caller sees only a difference in time. Throws
+ *            `capability_missing` for anything that the backend does not declare.
+ *   run      Called at most once for reuse scope `job`, one call after the other in a session. Resolves with
+ *            evidence whatever the program did. Throws `sandbox_lost` or `protocol_violation` when the sandbox
+ *            itself failed.
+ *   dispose  Destroys the sandbox. Idempotent and allowed at any moment: a pending `run` rejects with
+ *            `sandbox_lost`. Resolves when every process of the sandbox is proven gone. For reuse scope `session` or
+ *            `tenant` it ends the turn and proves that only what the session keeps is left. Without that proof it
+ *            destroys the sandbox.
  */
+import { missingCapabilities, type Capabilities } from './capabilities.ts'
 import { CofferdamError } from './errors.ts'
 import type { ExecutionId, SandboxId, SessionId, WorkerId } from './ids.ts'
 import type { Isolation } from './isolation.ts'
 import type { Duplex } from 'node:stream'
-import type { Language, Program } from './program.ts'
-import type { Limits, Network, SessionScope } from './request.ts'
+import type { Program } from './program.ts'
+import type { Limits } from './limits.ts'
+import type { Network, SessionScope } from './request.ts'
 import type { InterpreterFinding, Usage } from './result.ts'
 import type { SessionEntry, SessionName } from './session-registry.ts'
 
-export interface Capabilities {
-  languages: readonly Language[]
-  programs: readonly Program['type'][]
-  network: readonly ('none' | 'public' | 'allow')[]
-  stdin: boolean
-  files: boolean
-  artifacts: boolean
-  /** Output arrives while the program runs. */
-  streaming: boolean
-  /** Session scopes it can hold; `none` also stands for reuse scope `tenant`. Empty: every execution gets a sandbox of its own. */
-  sessions: readonly SessionScope[]
-  /** Names of preload sets that can wait imported; `none` needs no mention. */
-  preloads: readonly string[]
-  /** Returns a script's value. */
-  value: boolean
-  /** Programs find `cofferdam.progress`, and `onProgress` hears it. Left out: they do not. */
-  progress?: boolean
-  /** `interrupt()` reaches the program. */
-  interrupt: boolean
-  /** Its sandboxes are not on the worker's host: of its memory they take what `REMOTE_HOST_MIB` says. Left out: they are. */
-  remote?: boolean
-  /** The longest hard deadline it supports, milliseconds; null for no bound of its own. */
-  maxMs: number | null
-  /** Limits that really hold here; the others are refused when a policy demands them, and listed by doctor. */
-  enforces: readonly ('memory' | 'cpus' | 'pids' | 'disk')[]
-  /** Fields of `Usage` that are measured; the others are null. */
-  measures: readonly (keyof Usage)[]
-}
-
-/**
- * Memory of the worker's host that a sandbox elsewhere is counted with, MiB: frames on their way (1 MiB windows each way), the
- * part of its output that the result shows, and artifacts, of which 16 MiB may pass.
- */
-export const REMOTE_HOST_MIB = 16
-
 export type Probe =
-  | { ok: true; /** What holds on this host, one line per feature. */ features: string[] }
+  | { ok: true; /** One line per feature that this host has. */ features: string[] }
   | {
       ok: false
       /** What is missing. */ why: string
-      /** What to do about it, as a command where there is one. */ fix: string
+      /** What to do about it, if possible as a command. */ fix: string
     }
 
 export interface SandboxSpec {
@@ -72,7 +41,7 @@ export interface SandboxSpec {
   executionId: ExecutionId
   attempt: number
   tenantId: string
-  /** The worker that answers for the sandbox; `sweep` finds what a dead owner left by it. */
+  /** The worker that owns the sandbox. `sweep` finds by it what a dead worker left. */
   owner: WorkerId
   program: Program
   limits: Limits
@@ -87,21 +56,21 @@ export interface SandboxSpec {
     key: string
     scope: SessionScope
     idleMs: number | null
-    /** `open` throws `session_not_found` where it would have to begin the session. Left out: it begins it. */
+    /** `open` throws `session_not_found` instead of starting a new session. Default false. */
     mustExist?: boolean
   } | null
 }
 
-/** Enough for another worker to kill the sandbox. JSON, below 1 KiB, no secrets. */
+/** What another worker needs to kill the sandbox. JSON below 1 KiB, without secrets. */
 export interface SandboxRef {
   backend: string
   id: SandboxId
   /** What the backend needs to find it again (container id, pid and start time, VM id, session id …). */
   handle: Record<string, string | number>
   /**
-   * What the vendor's own logs call it, for whoever joins them with ours: AgentCore's session id, E2B's
-   * sandbox id, `claim/pod` of a cluster, a hash of Azure's identifier, which is a secret. Left out where
-   * there is no vendor. At most BOUNDS.vendorRefLength characters.
+   * The sandbox's name in the vendor's logs, to join them with ours. Not a secret: a backend whose vendor
+   * uses a secret identifier gives a hash of it. Undefined without a vendor. At most BOUNDS.vendorRefLength
+   * characters.
    */
   vendorRef?: string
 }
@@ -117,72 +86,69 @@ export interface Entry {
   size: number
 }
 
-/** How far a program says that it is. */
+/** A program's report of its own progress. */
 export interface Progress {
   /** 0 to 1. */
   fraction: number
-  /** One line of at most 1,024 bytes, neither redacted nor cut yet. */
+  /** One line of at most 1,024 bytes, not yet redacted or cut. */
   message: string
 }
 
-/** What was found. */
+/** Files that were found. */
 export interface Listing extends Array<Entry> {
-  /** True when the search ended before it had looked at every file, because that was too much work. */
+  /** True when the search stopped before it had seen every file, to bound its work. */
   partial?: boolean
 }
 
 export interface RunIo {
   /**
-   * Called in order, with raw bytes as they come. The returned promise is backpressure; the bytes are only there until it
-   * resolves, so that a flood passes through memory that is used again.
+   * Called in order with raw bytes. The returned promise is backpressure. The backend reuses the chunk's
+   * memory once the promise resolves.
    */
   onOutput(stream: 'stdout' | 'stderr', chunk: Uint8Array): void | Promise<void>
   /**
-   * Called once the program was handed over: from then on it may run, whatever becomes of the worker. Left
-   * uncalled where that is not known.
+   * Called once the program was handed over: from then on it may run even if the worker dies. Not called by
+   * backends that do not know the moment.
    */
   onHandedOver?(): void
-  /** Hears what the program says of its progress, at most about ten times a second. */
+  /** Called with the program's progress reports, at most about ten times a second. */
   onProgress?(progress: Progress): void
   stdin?: Uint8Array
-  /** Raw bytes per stream that are handed to `onOutput`; beyond it the program's output is drained and counted. */
+  /** Raw bytes per stream that are passed to `onOutput`. Output beyond them is drained and counted. */
   maxOutputBytes: { stdout: number; stderr: number }
   /**
-   * Takes each connection that the program makes to the proxy on its loopback, as a byte stream whose far end is the
-   * program; backpressure is the stream's. Present exactly when the spec's network is not `none`
-   * (an install has a way to the package proxy although its request asks for no network).
+   * Called with each connection that the program opens to the proxy on its loopback address, as a byte stream
+   * with backpressure. Set exactly when the spec's network is not `none`. An install has it too, for the
+   * package proxy.
    */
   onConnection?(connection: Duplex): void
-  /** Abort means: stop waiting. The caller disposes the sandbox. */
+  /** On abort, stop waiting. The caller then disposes the sandbox. */
   signal: AbortSignal
 }
 
-/** What was seen of the program's end: evidence, not a verdict (the executor decides). */
+/** Evidence about the program's end. The executor decides from it how the attempt ended. */
 export interface Exit {
   exitCode: number | null
-  /** Name such as SIGKILL; null when it exited. */
+  /** Name such as SIGKILL; null when the program exited. */
   signal: string | null
   usage: Usage
-  /** Raw bytes the program wrote, also those beyond the bounds. */
+  /** Raw bytes that the program wrote, including those beyond the bounds. */
   outputBytes: { stdout: number; stderr: number }
-  /** True where bytes were drained and not handed to `onOutput`. */
+  /** True when bytes were drained instead of passed to `onOutput`. */
   outputDropped: { stdout: boolean; stderr: boolean }
   /** Processes of the sandbox that the kernel killed for memory during the run. */
   oomKills: number
   /** True when a fork was refused for the pids limit during the run. */
   pidsLimitHit: boolean
-  /**
-   * Processes that the program left running at its end, and that were killed then; left out where nobody
-   * counts them.
-   */
+  /** Processes that were still running at the program's end and were killed. Undefined if not counted. */
   processesLeft?: number
   /** True when a write was refused for the disk limit (best effort). */
   diskLimitHit: boolean
-  /** JSON text of the script's value; undefined when it has none. */
+  /** The script's value as JSON text; undefined when it has none. */
   valueJson?: string
-  /** What a vendor itself says that the run took, as it came, in its own unit. */
+  /** The vendor's own figure for the duration of the run, in the vendor's unit. */
   serviceExecutionTime?: number
-  /** Which interpreter a session of scope `interpreter` ran the script in; left out where none is kept. */
+  /** Which interpreter ran the script of a session. Undefined if the session keeps none. */
   interpreter?: InterpreterFinding
 }
 
@@ -190,29 +156,29 @@ export interface Sandbox extends AsyncDisposable {
   readonly id: SandboxId
   readonly ref: SandboxRef
   readonly isolation: Isolation
-  /** True when it came from a warm slot. */
+  /** True when the sandbox was started before it was needed. */
   readonly warm: boolean
-  /** The session it holds: `fresh` when nothing of an earlier execution is there. Null outside of sessions. */
+  /** `fresh`: no state of an earlier execution is there. Null outside of sessions. */
   readonly session: { id: SessionId; fresh: boolean } | null
   write(files: readonly ProgramFile[]): Promise<void>
   run(program: Program, io: RunIo): Promise<Exit>
-  /** Soft stop: SIGINT to the program's process group, SIGTERM when it still runs after half of the grace. Never throws. */
+  /** Soft stop: SIGINT to the program's process group, then SIGTERM after half of the grace. Never throws. */
   interrupt(): Promise<void>
-  /** Regular files only, no symlink is followed; throws `payload_too_large` above `maxBytes`. */
+  /** Reads a regular file; follows no symbolic link. Throws `payload_too_large` above `maxBytes`. */
   read(path: string, maxBytes: number): Promise<Uint8Array>
   /**
    * Regular files below the work directory that match one of the globs, at most `maxEntries`. A glob that
-   * begins with `!` names folders that are not entered.
+   * starts with `!` names folders to skip.
    */
   list(globs: readonly string[], maxEntries: number): Promise<Listing>
-  /** Symbolic links that match, as `list` has files. Left out by backends that cannot tell them. */
+  /** Like `list`, for symbolic links. Undefined for backends that cannot tell them apart. */
   links?(globs: readonly string[], maxEntries: number): Promise<Listing>
   remove(path: string): Promise<void>
-  /** The session ends with this turn: dispose destroys its sandbox. Left out by backends that keep no sessions. */
+  /** Makes `dispose` destroy the sandbox and so end the session. Undefined for backends without sessions. */
   retire?(): void
   /**
-   * Copies of regular files that match, also while a program runs; what is over the bounds is left out. Left out by backends
-   * that cannot read beside a run.
+   * Copies of matching regular files, even while a program runs. Files over the bounds are omitted. Undefined
+   * for backends that cannot read during a run.
    */
   snapshot?(request: { globs: readonly string[]; maxFiles: number; maxBytes: number }): Promise<ProgramFile[]>
   usage(): Promise<Usage>
@@ -226,74 +192,38 @@ export interface Backend extends AsyncDisposable {
   readonly name: string
   readonly isolation: Isolation
   readonly capabilities: Capabilities
-  /** Can it run here? Cheap after the first call; the worker caches it for 30 s. */
+  /** Whether the backend works here. Cheap after the first call; the worker caches it for 30 s. */
   probe(signal: AbortSignal): Promise<Probe>
-  /** Starts what should stand ready before the first execution. Called once, when the worker prefers this backend and its probe is good. */
+  /**
+   * Starts warm sandboxes before the first execution. Called once, if the worker prefers this backend and its
+   * probe is ok.
+   */
   prewarm?(): void
   /**
-   * Throws `backend_unavailable` (with `details.full: true` when its vendor takes no more now, and will when something ends) |
-   * `capability_missing` | `interpreter_not_ready` | `sandbox_open_failed`; for a session also `conflict` |
-   * `session_not_found`. Never leaves anything behind when it throws.
+   * Throws `backend_unavailable` (with `details.full: true` when the vendor is at its limit until something
+   * ends), `capability_missing`, `interpreter_not_ready` or `sandbox_open_failed`; for a session also
+   * `conflict` or `session_not_found`. Leaves nothing behind when it throws.
    */
   open(spec: SandboxSpec, signal: AbortSignal): Promise<Sandbox>
-  /** Destroys one sandbox of any owner by its ref; true when something was there. */
+  /** Destroys one sandbox of any owner; true when it existed. */
   kill(ref: SandboxRef): Promise<boolean>
-  /** Destroys everything that `owner` left. */
+  /** Destroys every sandbox of `owner`. */
   sweep(owner: WorkerId): Promise<Swept>
-  /** Ids of owners that have sandboxes here, so that the janitor can compare them with the living. */
+  /** Owners that have sandboxes here, to compare with the living workers. */
   owners(): Promise<WorkerId[]>
   /**
-   * Ends the sandbox of a session that any worker can attach to; true when something was there. Resolves when the vendor
-   * says that it is gone, also when it was gone before; throws when that is not known, and it is asked again. Called with
-   * the session's lease held, by the reaper after the idle deadline and when a caller ends the session: never while an
-   * execution runs in it. Left out by backends whose sessions end with their worker.
+   * Ends the sandbox of a session that any worker can attach to; true when it existed. Resolves once the
+   * vendor says that it is gone, and throws when that is unknown; the caller then retries. The caller holds
+   * the session's lease, so no execution runs in it. Undefined for backends whose sessions end with their
+   * worker.
    */
   endSession?(name: SessionName, entry: SessionEntry, signal: AbortSignal): Promise<boolean>
 }
 
-/** Throws nothing; lists what `spec` needs that `capabilities` lack, in words. Empty when it fits. */
-export function missingCapabilities(
-  capabilities: Capabilities,
-  need: {
-    program: Program
-    network: Network
-    stdin: boolean
-    files: boolean
-    artifacts: boolean
-    reuse: SandboxSpec['reuse']
-    sessionScope: SessionScope | null
-    preload: string | null
-    cpuTime: boolean
-    hardTimeoutMs: number
-    /** Left out: no heartbeat is waited for. */
-    heartbeat?: boolean
-  },
-): string[] {
-  const missing: string[] = []
-  // Of files the backend runs nothing: it takes and gives them.
-  if (need.program.type !== 'files' && !capabilities.programs.includes(need.program.type))
-    missing.push(`programs of type ${need.program.type}`)
-  if (need.program.type === 'script' && !capabilities.languages.includes(need.program.language))
-    missing.push(`language ${need.program.language}`)
-  const network = typeof need.network === 'string' ? need.network : 'allow'
-  if (!capabilities.network.includes(network)) missing.push(`network ${network}`)
-  if (need.stdin && !capabilities.stdin) missing.push('stdin')
-  if (need.files && !capabilities.files) missing.push('files')
-  if (need.artifacts && !capabilities.artifacts) missing.push('artifacts')
-  if (need.reuse !== 'job' && !capabilities.sessions.includes(need.sessionScope ?? 'none'))
-    missing.push(
-      need.reuse === 'tenant' ? 'reuse tenant' : `sessions of scope ${need.sessionScope ?? 'none'}`,
-    )
-  if (need.preload !== null && !capabilities.preloads.includes(need.preload))
-    missing.push(`preload ${need.preload}`)
-  if (need.cpuTime && !capabilities.measures.includes('cpu_ms')) missing.push('a CPU-time limit')
-  if (need.heartbeat === true && capabilities.progress !== true) missing.push('progress for a heartbeat')
-  if (capabilities.maxMs !== null && need.hardTimeoutMs > capabilities.maxMs)
-    missing.push(`a hard deadline of ${need.hardTimeoutMs} ms (at most ${capabilities.maxMs})`)
-  return missing
-}
-
-/** What every backend's `open` begins with. Throws `capability_missing` that names the backend and all that it lacks. */
+/**
+ * The first step of every backend's `open`. Throws `capability_missing`, which names everything that is
+ * missing.
+ */
 export function refuseMissing(name: string, capabilities: Capabilities, spec: SandboxSpec): void {
   const missing = missingCapabilities(capabilities, {
     program: spec.program,
@@ -310,4 +240,14 @@ export function refuseMissing(name: string, capabilities: Capabilities, spec: Sa
   })
   if (missing.length > 0)
     throw new CofferdamError('capability_missing', `${name} lacks ${missing.join(', ')}.`)
+}
+
+/** A rate limit that the whole fleet shares, such as a vendor's calls per second and account. */
+export interface RateGate {
+  /**
+   * Resolves when one more call fits into `perSecond` of `bucket`. A burst may have a fifth of it, so no
+   * second has more than 1.2 times as many calls: 25 stays below a vendor's 30. Throws `backend_unavailable`
+   * with `details.full` when the wait would exceed `waitMs`, or the reason of `signal`.
+   */
+  take(bucket: string, perSecond: number, options: { waitMs: number; signal: AbortSignal }): Promise<void>
 }

@@ -1,11 +1,14 @@
-/** Where large bytes live (full outputs, artifacts): put, get, delete. The executor writes, the API reads, retention deletes. */
+/**
+ * The store of large bytes: full outputs and artifacts. The executor writes, the API reads, retention
+ * deletes.
+ */
 
 export interface BlobSink {
-  /** The chunk is the caller's again when this has resolved. */
+  /** The caller may reuse the chunk's memory once this resolves. */
   write(chunk: Uint8Array): Promise<void>
-  /** Makes the blob visible under its reference; nothing is visible before. */
+  /** Makes the blob readable and returns its reference. */
   commit(): Promise<string>
-  /** Forgets what was written. Idempotent; a no-op after commit. */
+  /** Discards what was written. Idempotent; does nothing after `commit`. */
   abort(): Promise<void>
 }
 
@@ -15,15 +18,15 @@ export interface BlobKey {
   attempt: number
   /** `stdout`, `stderr`, or `artifacts/<path>`. */
   name: string
-  /** Stored encrypted; `create` throws where the store has no key for it. */
+  /** Store encrypted. `create` throws if the store has no key. */
   encrypt: boolean
 }
 
 export interface BlobStore {
   create(key: BlobKey): Promise<BlobSink>
   /**
-   * The bytes as they were written, decrypted where they are stored encrypted. Null when there is none (any more); throws
-   * when they were changed, cut or moved, or their key is gone. `end` is exclusive.
+   * The bytes as they were written, decrypted if necessary. Null when the blob does not exist. Throws when
+   * encrypted bytes were altered, truncated or moved, or when their key is missing. `end` is exclusive.
    */
   read(
     ref: string,

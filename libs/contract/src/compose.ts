@@ -1,8 +1,9 @@
 /**
- * One attempt's ending in its two lasting forms: the result that the caller sees and the audit row. Pure, so that
- * worker, canceller and sweeper write the same thing for the same facts.
+ * Turns the facts of one ended attempt into the result and the audit row. Pure, so that worker, cancellation
+ * and sweeper write the same for the same facts.
  */
 import { hash } from 'node:crypto'
+import type { AuditRow } from './audit-row.ts'
 import type { CapDimension, CapsUse } from './caps.ts'
 import { errorClassOf, exitStatusOf, type Ending } from './endings.ts'
 import type { ExecutionId } from './ids.ts'
@@ -12,7 +13,6 @@ import { programSource } from './program.ts'
 import type { ExecutionRequest } from './request.ts'
 import { chargeOf, type Charge, type Prices } from './price.ts'
 import type { Artifact, ExecutionResult } from './result.ts'
-import type { AuditRow } from './tenant.ts'
 
 export interface AttemptFacts {
   executionId: ExecutionId
@@ -24,18 +24,18 @@ export interface AttemptFacts {
   finishedAtMs: number
   traceId: string | null
   retentionDays: number
-  /** Null where admission was not reached. */
+  /** Null when the attempt did not reach admission. */
   caps: CapsUse | null
-  /** When admission charged this attempt and it was not refunded; null otherwise. */
+  /** When admission charged this attempt; null if it was not charged or was refunded. */
   chargedAtMs: number | null
   refusal?: {
     dimension: CapDimension
     resetsAt: string
     killSwitch: boolean
   }
-  /** By which the cost is computed; left out: everything is free. */
+  /** Default: everything is free. */
   prices?: Prices
-  /** Whether the effective policy says so. */
+  /** Whether the effective policy requires it. Default false. */
   encryptOutputs?: boolean
 }
 
@@ -43,7 +43,7 @@ export interface AttemptRecord {
   audit: AuditRow
   result: ExecutionResult
   artifactRefs: (Artifact & { ref: string })[]
-  /** What the program printed and returned is stored encrypted. Left out: it is not. */
+  /** Store output and value encrypted. Default false. */
   encrypt?: boolean
 }
 
@@ -127,7 +127,7 @@ export function composeAttempt(facts: AttemptFacts): AttemptRecord {
   }
 }
 
-/** What the caller asked for and did not get, where there is such. */
+/** What the caller asked for and did not get. */
 function leftOut({ artifactsOmitted = [], artifactsIncomplete, envDropped = [] }: Outcome) {
   return {
     ...(artifactsOmitted.length === 0 ? {} : { artifacts_omitted: [...artifactsOmitted] }),
@@ -144,7 +144,7 @@ function chargeOfAttempt({ outcome, request, prices = {} }: AttemptFacts, durati
 const chargedUsage = (charge: Charge | null) =>
   charge === null ? {} : { charged_cpu_ms: charge.cpuMs, cost: charge.cost }
 
-/** What is counted at the end is counted now: the caller reads what is left after this attempt. */
+/** Adds this attempt's CPU time and cost, so that the caller sees the use after it. */
 function capsWith(caps: CapsUse | null, charge: Charge | null): CapsUse | null {
   if (caps === null || charge === null) return caps
   const { tenant_daily_cpu: cpu, tenant_daily_cost: cost } = caps

@@ -17,7 +17,7 @@ import {
 } from './index.ts'
 
 describe('ids', () => {
-  it('carry their time, are UUIDv7 and survive the way to Postgres and back', () => {
+  it('contain their time, are UUIDv7 and convert to Postgres and back', () => {
     const id = newExecutionId(1_700_000_000_123)
     expect(executionIdSchema.parse(id)).toBe(id)
     expect(idTimeMs(id)).toBe(1_700_000_000_123)
@@ -35,7 +35,7 @@ describe('isolation', () => {
 })
 
 describe('endings', () => {
-  it('map to the exit statuses and error classes of the seeds', () => {
+  it('map to exit statuses and error classes', () => {
     expect(ENDINGS.map((e) => [e, exitStatusOf(e), errorClassOf(e)])).toEqual([
       ['ok', 'ok', null],
       ['error', 'error', 'SandboxError'],

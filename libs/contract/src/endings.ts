@@ -1,6 +1,6 @@
 /**
- * How an attempt ended: `ending` is fine-grained, `exit_status` is the seed's coarse class of it.
- * Each ending belongs to exactly one exit status; the error class is what an agent sees.
+ * How an attempt ended. `ending` is fine-grained, `exit_status` is its coarse class, and the error class is
+ * what an agent sees.
  */
 import { z } from 'zod'
 
@@ -36,7 +36,7 @@ export const ENDINGS = [
 export const endingSchema = z.enum(ENDINGS)
 export type Ending = z.infer<typeof endingSchema>
 
-/** Error classes that agents see (the seed's names, and ours for the rest). */
+/** Error classes that agents see. */
 export const ERROR_CLASSES = [
   'SandboxError',
   'SandboxTimeout',

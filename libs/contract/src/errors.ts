@@ -1,20 +1,23 @@
 /**
- * Platform failures come from one table: `code → http, retry, charged, public message, hint`.
- * User code that fails is data (see endings.ts), never one of these. Compare by `code`, which survives
- * the queue and the wire, not by `instanceof`. docs/errors.md is checked against the table both ways.
+ * The table of platform errors: code → HTTP status, retry, charged, public message, hint. Failing user code
+ * is data (see endings.ts), never one of these. Compare errors by `code`, which survives the queue and the
+ * wire, not by `instanceof`. docs/errors.md is generated from the table.
  */
 import { z } from 'zod'
 
 interface ErrorEntry {
   /** HTTP status the API answers with. */
   http: number
-  /** `never`: same call fails again; `later`: same call may work; `elsewhere`: another backend may work. */
+  /**
+   * `never`: the same call fails again. `later`: it may work later. `elsewhere`: it may work on another
+   * backend.
+   */
   retry: 'never' | 'later' | 'elsewhere'
-  /** Whether the execution stays charged against the tenant's caps. */
+  /** Whether the execution stays charged to the tenant's caps. */
   charged: boolean
-  /** What leaves the API when the error brings no message of its own. */
+  /** Public message of an error that has none of its own. */
   message: string
-  /** What the reader can do. */
+  /** What the caller can do. */
   hint: string
 }
 
@@ -38,70 +41,70 @@ export const ERRORS = {
     'never',
     false,
     'The request is not valid.',
-    'Fix the fields named in details.problems.',
+    'Correct the fields that details.problems lists.',
   ),
   unauthenticated: entry(
     401,
     'never',
     false,
-    'No valid API key came with the request.',
-    'Send Authorization: Bearer cfd_….',
+    'The request has no valid API key.',
+    'Send the header Authorization: Bearer cfd_….',
   ),
   forbidden: entry(
     403,
     'never',
     false,
-    'The API key may not do this.',
+    'The API key does not permit this.',
     'Use a key of this tenant, or an admin key.',
   ),
   not_found: entry(
     404,
     'never',
     false,
-    'There is no such thing.',
-    'Check the id; results are kept for the retention time of the tenant.',
+    'What you asked for does not exist.',
+    'Check the id. Results are deleted after the retention time of the tenant.',
   ),
   session_not_found: entry(
     404,
     'never',
     false,
-    'The session does not exist (any more).',
-    'Begin a new one: send the request without session.must_exist, or with another session.key.',
+    'The session does not exist, or has ended.',
+    'To start a new one, send the request without session.must_exist, or with another session.key.',
   ),
   method_not_allowed: entry(
     405,
     'never',
     false,
-    'This path does not take that method.',
-    'See /openapi.json.',
+    'This path does not support the method.',
+    'See /openapi.json for the methods of each path.',
   ),
   idempotency_conflict: entry(
     409,
     'never',
     false,
-    'The idempotency key was used with another body.',
+    'The idempotency key was already used with a different body.',
     'Use a new key, or send the same body.',
   ),
   conflict: entry(
     409,
     'never',
     false,
-    'The current state does not allow this.',
-    'Read the current state and decide again.',
+    'The current state does not allow this change.',
+    'Read the current state, then send a change that fits it.',
   ),
   request_timeout: entry(
     408,
     'later',
     false,
     'The request did not arrive in time.',
-    'Send it again, over a line that carries it.',
+    'Send it again over a faster connection.',
   ),
   payload_too_large: entry(
     413,
     'never',
     false,
     'The request body is too large.',
-    'Send less, or put the data in files below the bounds.',
+    'Send less data, or move it into files that are within the limits.',
   ),
   unsupported_media_type: entry(
     415,
@@ -114,106 +117,106 @@ export const ERRORS = {
     416,
     'never',
     false,
-    'The byte range lies outside of the output.',
-    'Ask for bytes below the total in Content-Range.',
+    'The byte range is outside of the output.',
+    'Ask for bytes below the total that Content-Range names.',
   ),
   queue_full: entry(
     429,
     'later',
     false,
-    'The tenant has too many executions waiting.',
-    'Wait for some to end, or have max_queued raised.',
+    'The tenant has too many queued executions, so this one was not accepted.',
+    'Wait until some have ended, or ask an operator to raise max_queued.',
   ),
   rate_limited: entry(
     429,
     'later',
     false,
-    'This comes too often.',
-    'Wait for the seconds that Retry-After says.',
+    'Too many requests.',
+    'Wait for the number of seconds in Retry-After, then try again.',
   ),
   queue_unavailable: entry(
     503,
     'later',
     false,
-    'The queue (Redis) does not answer.',
-    'Check REDIS_URL and the server; nothing was accepted.',
+    'The queue does not answer, so the request was not accepted.',
+    'Try again later. Operators: check REDIS_URL and the Redis server.',
   ),
   store_unavailable: entry(
     503,
     'later',
     false,
-    'The store (Postgres) does not answer.',
-    'Check DATABASE_URL and the server.',
+    'The store does not answer.',
+    'Try again later. Operators: check DATABASE_URL and the Postgres server.',
   ),
   wait_timeout: entry(
     504,
     'later',
     true,
-    'The execution did not end within the wait.',
-    'Ask again with its execution_id.',
+    'The execution did not end within the wait. It continues.',
+    'Ask for its result with its execution_id.',
   ),
   busy: entry(
     503,
     'later',
     false,
-    'This process is at its bound.',
-    'Ask again in a moment, or send the request to another process.',
+    'This process has too much to do at the moment.',
+    'Try again shortly, or send the request to another process.',
   ),
   shutting_down: entry(
     503,
     'later',
     false,
-    'This process is draining.',
+    'This process is shutting down and accepts no more requests.',
     'Send the request to another process.',
   ),
   fenced: entry(
     409,
     'never',
     true,
-    'Another worker owns this attempt now.',
-    'Nothing to do: the other worker ends it.',
+    'Another worker has taken over this attempt.',
+    'Nothing to do: the other worker completes it.',
   ),
-  backend_unknown: entry(400, 'never', false, 'There is no backend of that name.', 'See GET /v1/backends.'),
+  backend_unknown: entry(400, 'never', false, 'There is no backend with that name.', 'See GET /v1/backends.'),
   backend_unavailable: entry(
     503,
     'elsewhere',
     false,
-    'The backend cannot run here.',
-    'Run cofferdam doctor for the reason.',
+    'The backend is not available.',
+    'Use another backend. Operators: run cofferdam doctor for the reason.',
   ),
   capability_missing: entry(
     422,
     'elsewhere',
     false,
-    'The backend cannot do what was asked.',
-    'Choose another backend or drop the option.',
+    'The backend does not support something in the request.',
+    'Choose another backend, or remove the option that the message names.',
   ),
   isolation_unavailable: entry(
     503,
     'later',
     false,
-    'No backend on this worker is isolated strongly enough.',
-    'Run cofferdam doctor; install Docker, bubblewrap or gVisor.',
+    'No backend on this worker has the required isolation.',
+    'Operators: run cofferdam doctor, and install Docker, bubblewrap or gVisor.',
   ),
   sandbox_open_failed: entry(
     503,
     'elsewhere',
     false,
-    'The sandbox could not be opened.',
-    'See the worker log; the attempt was not charged.',
+    'The sandbox could not be opened. The attempt was not charged.',
+    'Try again. Operators: see the log of the worker.',
   ),
   sandbox_lost: entry(
     500,
     'never',
     true,
-    'The sandbox died while the program ran.',
-    'Run again if the program is idempotent.',
+    'The sandbox was lost while the program ran.',
+    'Run the program again if it is idempotent.',
   ),
   protocol_violation: entry(
     500,
     'never',
     true,
-    'The guest agent broke the frame protocol.',
+    'The sandbox sent invalid data, so it was destroyed.',
     'Treat the program as hostile.',
   ),
   config_invalid: entry(
@@ -221,24 +224,26 @@ export const ERRORS = {
     'never',
     false,
     'The configuration is not valid.',
-    'Fix the variables or keys named in the message.',
+    'Correct the variables or keys that the message names.',
   ),
   interpreter_not_ready: entry(
     503,
     'elsewhere',
     false,
-    'The backend has no place of the tenant’s own yet.',
-    'Run cofferdam provision agentcore --tenant ID and look at its state; try again in 30 s.',
+    'The backend is not provisioned for this tenant yet.',
+    'Try again in 30 s. Operators: run cofferdam provision for the backend and the tenant.',
   ),
   internal: entry(500, 'later', false, 'Something failed on our side.', 'Report the trace_id.'),
 } as const satisfies Record<string, ErrorEntry>
 
 export type ErrorCode = keyof typeof ERRORS
 
-/** Whether the table has `code`, which another process or release said. */
+/** Whether the table has `code`, which may come from another process or release. */
 export const isErrorCode = (code: string): code is ErrorCode => Object.hasOwn(ERRORS, code)
 
-/** The one error type of the platform. `message` is public; put secrets and internals in `cause` or `details`. */
+/**
+ * The error type of the platform. `message` and `details` are public; put secrets and internals in `cause`.
+ */
 export class CofferdamError extends Error {
   readonly code: ErrorCode
   readonly details: Record<string, unknown>
@@ -259,7 +264,7 @@ export class CofferdamError extends Error {
   }
 }
 
-/** True for our own errors, also when they come from another copy of this module. */
+/** True for our own errors, even from another copy of this module. */
 export function isCofferdamError(error: unknown): error is CofferdamError {
   return (
     error instanceof Error &&
@@ -282,7 +287,7 @@ export const errorBodySchema = z.object({
 })
 export type ErrorBody = z.infer<typeof errorBodySchema>
 
-/** The wire form of any thrown thing; foreign errors become `internal` and do not leak their message. */
+/** The wire form of any error. Foreign errors become `internal` and do not leak their message. */
 export function toErrorBody(error: unknown, traceId?: string): { http: number; body: ErrorBody } {
   const ours = isCofferdamError(error) ? error : new CofferdamError('internal', undefined, { cause: error })
   const { http, hint, retry } = ERRORS[ours.code]

@@ -1,4 +1,6 @@
-/** Live events of one execution, in order; `id` is the Redis stream id and serves as SSE Last-Event-ID. */
+/**
+ * Live events of one execution, in order. `id` is opaque and serves as Last-Event-ID of server-sent events.
+ */
 import { z } from 'zod'
 import { endingSchema, exitStatusSchema } from './endings.ts'
 import { BOUNDS } from './limits.ts'
@@ -35,7 +37,7 @@ export const executionEventSchema = z.discriminatedUnion('type', [
   }),
 ])
 export type ExecutionEvent = z.infer<typeof executionEventSchema>
-/** An event with its place in the stream. */
+/** An event with its position in the stream. */
 export interface StoredEvent {
   id: string
   event: ExecutionEvent

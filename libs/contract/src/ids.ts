@@ -1,7 +1,7 @@
 /**
- * Ids are branded strings with a prefix, so a log line tells what it names.
- * The body is a UUIDv7 (RFC 9562 §5.7) in 32 hex digits: its first 48 bits are the creation time in
- * milliseconds, so ids sort by age and the audit row's partition is a function of the id.
+ * Ids have a prefix that says what they name. The rest is a UUIDv7 (RFC 9562 §5.7) in 32 hex digits. Its
+ * first 48 bits are the creation time in milliseconds, so ids sort by age and the audit row's partition
+ * follows from the id.
  */
 import { randomFillSync } from 'node:crypto'
 import { z } from 'zod'
@@ -11,16 +11,20 @@ export type SandboxId = `sbx_${string}`
 export type SessionId = `ses_${string}`
 export type WorkerId = `wrk_${string}`
 
-/** Matches `exe_` + 32 hex digits of a UUIDv7. */
-export const executionIdSchema = z
-  .string()
-  .regex(
-    /^exe_[0-9a-f]{12}7[0-9a-f]{3}[89ab][0-9a-f]{15}$/,
-    'expected exe_ followed by 32 hex digits of a UUIDv7',
-  )
-  .transform((id) => id as ExecutionId)
+/** Matches `<prefix>_` and 32 hex digits of a UUIDv7. */
+export const idSchema = <Prefix extends string>(prefix: Prefix) =>
+  z
+    .string()
+    .regex(
+      new RegExp(`^${prefix}_[0-9a-f]{12}7[0-9a-f]{3}[89ab][0-9a-f]{15}$`),
+      `expected ${prefix}_ followed by 32 hex digits of a UUIDv7`,
+    )
+    .transform((id) => id as `${Prefix}_${string}`)
 
-/** Randomness is drawn for 256 ids at a time: a draw costs ten times what an id does. */
+/** The schema of execution ids. */
+export const executionIdSchema = idSchema('exe')
+
+/** Random bytes are drawn for 256 ids at a time, because a draw costs ten times as much as an id. */
 const entropy = Buffer.alloc(256 * 16)
 let entropyUsed = entropy.length
 
@@ -44,8 +48,8 @@ export const newSandboxId = (nowMs?: number): SandboxId => `sbx_${uuidv7Hex(nowM
 /** Makes a new session id. */
 export const newSessionId = (nowMs?: number): SessionId => `ses_${uuidv7Hex(nowMs)}`
 /**
- * Makes a new worker id. `fleet` (12 hex digits, one per Redis) stands in it, so that a janitor tells its own
- * fleet's leftovers from those of another fleet on the same host.
+ * Makes a new worker id. It contains `fleet` (12 hex digits), so that a worker can tell leftovers of its own
+ * fleet from those of another fleet on the same host.
  */
 export const newWorkerId = (fleet: string, nowMs?: number): WorkerId => `wrk_${fleet}_${uuidv7Hex(nowMs)}`
 /** The fleet that a worker id belongs to. */

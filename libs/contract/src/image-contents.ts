@@ -1,12 +1,12 @@
 /**
- * What our two sandbox images have for programs. The slim one is quick to build and to start everywhere; the full one has
- * what people and models expect of a machine. infra/images builds both and tries each name; the docker backend tells them
- * in its probe; the executor names what a program looked for and did not find.
+ * What our two sandbox images have for programs. The slim image is quick to build and start. The full image
+ * has what people and models expect of a machine. infra/images builds both and checks every name. The
+ * executor uses the names to say which image has what a program did not find.
  */
 export const IMAGE_SIZES = ['slim', 'full'] as const
 export type ImageSize = (typeof IMAGE_SIZES)[number]
 
-/** Python packages by the name under which programs import them. */
+/** Python packages by their import name. */
 const SLIM_MODULES = { numpy: 'numpy', pandas: 'pandas', pytest: 'pytest' }
 
 /** What only the full image has. */
@@ -24,11 +24,11 @@ export const ONLY_FULL = {
   } as Readonly<Record<string, string>>,
 } as const
 
-/** Python modules of an image beside those of the standard library. */
+/** Python modules of an image, without the standard library. */
 export const imageModules = (size: ImageSize): string[] =>
   Object.keys(size === 'full' ? { ...SLIM_MODULES, ...ONLY_FULL.modules } : SLIM_MODULES).toSorted()
 
-/** Commands of an image beyond bash, node, npm, python3 and what every POSIX shell takes for granted. */
+/** Commands of an image, without bash, node, npm, python3 and the POSIX utilities. */
 export const imageCommands = (size: ImageSize): readonly string[] =>
   size === 'full' ? ONLY_FULL.commands : []
 

@@ -1,17 +1,20 @@
 /** Every bound of the wire in one place. Bytes unless the name says otherwise. */
+import { z } from 'zod'
 
 const KiB = 1024
 const MiB = 1024 * KiB
 
 export const BOUNDS = {
-  /** Program source. The largest files of public code corpora stay below it; larger programs go in as files. */
+  /**
+   * Program source. The largest files of public code corpora stay below it; larger programs go in as files.
+   */
   sourceBytes: 1 * MiB,
   stdinBytes: 4 * MiB,
   fileBytes: 8 * MiB,
   filesTotalBytes: 16 * MiB,
-  /** A project with its tests; their names stay below one frame of the guest protocol (1 MiB). */
+  /** A project with its tests. Their names fit into one frame of the guest protocol (1 MiB). */
   fileCount: 1000,
-  /** Linux PATH_MAX is 4,096; our work directory prefix needs room. */
+  /** Linux PATH_MAX is 4,096, and the work directory is put in front. */
   pathLength: 512,
   argvCount: 256,
   argBytes: 128 * KiB,
@@ -19,38 +22,36 @@ export const BOUNDS = {
   envNameLength: 128,
   envValueBytes: 32 * KiB,
   artifactGlobs: 32,
-  /** Files that `artifacts_omitted` names; `artifacts_incomplete` says that there are more. */
+  /** Files that `artifacts_omitted` lists. `artifacts_incomplete` says that there are more. */
   artifactsOmitted: 100,
   idLength: 128,
   /** Redacted output kept in full for later fetching, per stream. */
   fullOutputBytes: 16 * MiB,
-  /** JSON body of one HTTP request: base64 files (4/3 of 16 MiB) and the rest. */
+  /** JSON body of one HTTP request: files in base64 (4/3 of 16 MiB) and the other fields. */
   requestBodyBytes: 28 * MiB,
   /** Returned value of a script, as JSON text. */
   valueBytes: 32 * KiB,
   failureReasonLength: 2000,
-  /** A backend's name and a word for each of the few that a worker has. */
+  /** Holds a name and a reason for each of the few backends of a worker. */
   passedOverLength: 512,
-  /** Of what a vendor calls a sandbox: a claim's and a pod's name have 63 characters each. */
+  /** A vendor's name for a sandbox. The names of a claim and a pod have 63 characters each. */
   vendorRefLength: 256,
   /** An execution may not wait longer than this before it starts (also the longest `delay_ms`). */
   queueWaitMs: 24 * 3_600_000,
-  /** What an attempt may leave to the next one, all files together: the bound of artifacts for the same reason. */
+  /** All files that an attempt may leave to the next one; the same bound as for artifacts. */
   checkpointBytes: 16 * MiB,
   checkpointFiles: 256,
-  /** A workspace goes into a sandbox in one write: the bounds of files. */
+  /** A workspace is written into a sandbox at once, so the bounds of `files` apply. */
   workspaceFiles: 1000,
   workspaceBytes: 16 * MiB,
   workspaceFileBytes: 8 * MiB,
-  /** Each path is held against each rule. */
+  /** Every path is matched against every rule. */
   workspaceRules: 256,
   /** One progress message, in characters. */
   progressMessageLength: 200,
-  /** Source and files above this are stored once in Redis and referenced by SHA-256 (queue-caps-audit.md §2.1). */
-  inlineBytes: 16 * KiB,
 } as const
 
-/** Limits of an execution when the caller names none (DESIGN §4). */
+/** Limits of an execution when the caller sets none. */
 export const DEFAULT_LIMITS = {
   soft_timeout_ms: 25_000,
   hard_timeout_ms: 30_000,
@@ -67,30 +68,28 @@ export const DEFAULT_LIMITS = {
 } as const
 
 /**
- * What every sandbox of ours has, whichever backend made it: programs that run on one run on all. The theme
- * `surroundings` of the conformance suite holds backends to it, and docs/sandboxes.md tells users.
+ * What every sandbox has, whichever backend made it, so that a program runs on all of them. The theme
+ * `surroundings` of the conformance suite checks it, and docs/sandboxes.md tells users.
  */
 export const SURROUNDINGS = {
-  /** Resolves to the loopback, as `localhost` does. */
+  /** Resolves to the loopback address, like `localhost`. */
   hostName: 'sandbox',
-  /** RLIMIT_NOFILE, soft and hard. A bundler or a package manager opens some thousand files at once. */
+  /** RLIMIT_NOFILE, soft and hard. A bundler or package manager opens a few thousand files at once. */
   openFiles: 4096,
   /**
-   * Of /dev/shm: multiprocessing's locks need it, but it is a second disk beside /tmp. Docker's default is 64
-   * MiB.
+   * Size of /dev/shm. Locks of Python's multiprocessing need it, but it is also memory that no disk limit
+   * covers. Docker's default is 64 MiB.
    */
   shmBytes: 16 * MiB,
   workFolder: '/tmp/work',
-  /**
-   * Other names of folders, as links: what looks for a temporary or a data folder finds the sandbox's own.
-   */
+  /** Symbolic links, for programs that expect these folders. */
   links: { '/var/tmp': '/tmp', '/mnt/data': '/tmp/work' },
 } as const
 
 /** The largest limits that a request may ask for. */
 export const MAX_LIMITS = {
   timeout_ms: 24 * 3_600_000,
-  /** In the interactive lane: what takes longer than an hour keeps a slot from those who wait for an answer. */
+  /** In the interactive lane. A longer run would keep its slot from callers who wait for an answer. */
   interactive_timeout_ms: 3_600_000,
   memory_mib: 16_384,
   cpus: 16,
@@ -98,11 +97,60 @@ export const MAX_LIMITS = {
   disk_mib: 16_384,
   stdout_bytes: 4 * MiB,
   stderr_bytes: 4 * MiB,
-  /** The largest blob that is stored; a worker holds one whole artifact in memory at a time. */
+  /** The largest blob that is stored. A worker holds one artifact at a time in memory. */
   artifact_bytes: 64 * MiB,
   artifacts_total_bytes: 512 * MiB,
   artifact_count: 4096,
 } as const
 
-/** Caps of a tenant that has none of its own (seed 000). */
-export const DEFAULT_CAPS = { tenant_daily: 1000, agent_hourly: 100 } as const
+const timeoutMs = z.int().min(10).max(MAX_LIMITS.timeout_ms)
+export const limitsSchema = z
+  .strictObject({
+    soft_timeout_ms: timeoutMs.optional(),
+    hard_timeout_ms: timeoutMs.optional(),
+    /**
+     * A program that reports no progress for this long is stopped, as at the soft deadline. Default: no
+     * limit.
+     */
+    heartbeat_timeout_ms: z.int().min(100).max(MAX_LIMITS.timeout_ms).optional(),
+    /** CPU time of all processes together, in addition to the deadlines. Default: no limit. */
+    cpu_time_ms: z.int().min(10).max(MAX_LIMITS.timeout_ms).optional(),
+    memory_mib: z.int().min(16).max(MAX_LIMITS.memory_mib).default(DEFAULT_LIMITS.memory_mib),
+    cpus: z.number().min(0.05).max(MAX_LIMITS.cpus).default(DEFAULT_LIMITS.cpus),
+    pids: z.int().min(4).max(MAX_LIMITS.pids).default(DEFAULT_LIMITS.pids),
+    disk_mib: z.int().min(1).max(MAX_LIMITS.disk_mib).default(DEFAULT_LIMITS.disk_mib),
+    stdout_bytes: z.int().min(0).max(MAX_LIMITS.stdout_bytes).default(DEFAULT_LIMITS.stdout_bytes),
+    stderr_bytes: z.int().min(0).max(MAX_LIMITS.stderr_bytes).default(DEFAULT_LIMITS.stderr_bytes),
+    on_output_limit: z.enum(['truncate', 'kill']).default(DEFAULT_LIMITS.on_output_limit),
+    /**
+     * Largest single artifact. A value above the default needs a tenant policy that allows it, as for the
+     * next two.
+     */
+    artifact_bytes: z.int().min(0).max(MAX_LIMITS.artifact_bytes).default(DEFAULT_LIMITS.artifact_bytes),
+    artifacts_total_bytes: z
+      .int()
+      .min(0)
+      .max(MAX_LIMITS.artifacts_total_bytes)
+      .default(DEFAULT_LIMITS.artifacts_total_bytes),
+    artifact_count: z.int().min(0).max(MAX_LIMITS.artifact_count).default(DEFAULT_LIMITS.artifact_count),
+  })
+  .transform((l) => {
+    // The soft deadline defaults to 5 s before the hard one, but to at least half of it.
+    const hard =
+      l.hard_timeout_ms ??
+      (l.soft_timeout_ms === undefined ? DEFAULT_LIMITS.hard_timeout_ms : l.soft_timeout_ms + 5000)
+    const soft = l.soft_timeout_ms ?? Math.max(Math.floor(hard / 2), hard - 5000)
+    return { ...l, soft_timeout_ms: soft, hard_timeout_ms: hard }
+  })
+  .refine((l) => l.soft_timeout_ms <= l.hard_timeout_ms, {
+    path: ['soft_timeout_ms'],
+    message: 'expected soft_timeout_ms to be at most hard_timeout_ms',
+  })
+export type Limits = z.infer<typeof limitsSchema>
+
+/** A string of at most so many bytes of UTF-8. */
+export const utf8 = (bytes: number) =>
+  z
+    .string()
+    .max(bytes)
+    .refine((text) => Buffer.byteLength(text) <= bytes, `expected at most ${bytes} bytes of UTF-8`)

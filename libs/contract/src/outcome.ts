@@ -1,19 +1,17 @@
-/** What the executor hands back for one attempt: everything the result and the audit row need, and nothing of the queue. */
+/** What the executor returns for one attempt: everything that the result and the audit row need. */
 import type { Ending } from './endings.ts'
 import type { Isolation } from './isolation.ts'
 import type { Artifact, InstallReport, OmittedArtifact, SessionTurn, TestReport, Usage } from './result.ts'
 import type { WorkspaceReport } from './workspace.ts'
 
-/** One output stream after counting, redacting and truncating (in that order). */
+/** One output stream after counting, redacting and truncating, in that order. */
 export interface OutputView {
   /** At most the stream's limit, cut at a UTF-8 edge. */
   text: string
   /** Raw bytes the program wrote. */
   bytes: number
   truncated: boolean
-  /**
-   * Reference of the full redacted stream in the blob store; null when `text` is all of it, byte for byte.
-   */
+  /** Reference of the full redacted stream in the blob store; null when `text` is the whole stream. */
   ref: string | null
 }
 
@@ -26,37 +24,37 @@ export interface Outcome {
   value?: unknown
   usage: Usage | null
   artifacts: (Artifact & { ref: string })[]
-  /**
-   * Files that matched and were left out, at most `BOUNDS.artifactsOmitted`; left out when there were none.
-   */
+  /** Matching files that are not artifacts, at most `BOUNDS.artifactsOmitted`. */
   artifactsOmitted?: readonly OmittedArtifact[]
-  /** More files may match than both lists name. */
+  /** More files may match than the two lists name. */
   artifactsIncomplete?: boolean
-  /** Names of the request's variables that the program did not get. */
+  /** Names of the request's variables that were not set. */
   envDropped?: readonly string[]
   backend: string | null
   isolation: Isolation | null
   warm: boolean
-  /** The vendor's place that the sandbox was made in, where a tenant has one of its own. */
+  /**
+   * The vendor's resource that belongs to the tenant and in which the sandbox was created, if there is one.
+   */
   interpreterId?: string
-  /** As `SandboxRef.vendorRef`; undefined where no sandbox of a vendor was opened. */
+  /** As `SandboxRef.vendorRef`. */
   vendorRef?: string
   /** Time to open the sandbox, milliseconds; null when none was opened. */
   openMs: number | null
   /** As `Exit.serviceExecutionTime`. */
   serviceExecutionTime?: number
   redactionCount: number
-  /** Whether user code began: decides refund and retry. */
+  /** Whether user code began. Decides about refund and retry. */
   began: boolean
-  /** Public, redacted, at most 2,000 characters; null for ok. */
+  /** Public and redacted text of at most 2,000 characters; null for `ok`. */
   failureReason: string | null
   /** Stable word for the failure, e.g. `interpreter_not_ready`, `oom_in_child`. */
   reason: string | null
-  /** `host:port` of every connection that was opened, in order of first use, at most 256. */
+  /** `host:port` of every connection, in order of first use, at most 256. */
   outboundHosts: string[]
-  /** Null outside of sessions, and where no sandbox was opened. */
+  /** Null outside of sessions, or when no sandbox was opened. */
   session: SessionTurn | null
-  /** Preferred backends that could not open a sandbox before this one did, or before the attempt gave up. */
+  /** Preferred backends that could not open a sandbox. */
   passedOver?: readonly { backend: string; reason: string }[]
   tests?: TestReport
   install?: InstallReport

@@ -1,4 +1,6 @@
-/** Parsing at the edge: a zod failure becomes one `CofferdamError` that says which field, what was expected, what came. */
+/**
+ * Parses input. A zod failure becomes one `CofferdamError` with the field, what was expected and what came.
+ */
 import type { z } from 'zod'
 import { CofferdamError } from './errors.ts'
 
@@ -8,7 +10,7 @@ export interface Problem {
   message: string
 }
 
-/** Parses `input` or throws `CofferdamError('invalid_request')` whose details list at most 20 problems. */
+/** Parses `input`, or throws `invalid_request` whose details list at most 20 problems. */
 export function parse<T extends z.ZodType>(schema: T, input: unknown, what = 'request'): z.output<T> {
   const outcome = schema.safeParse(input)
   if (outcome.success) return outcome.data
@@ -21,8 +23,8 @@ export function parse<T extends z.ZodType>(schema: T, input: unknown, what = 're
 }
 
 /**
- * Reads what another release of ours may have written, which may have fields that this one does not know, at any depth: they
- * pass through. For schemas without defaults and transforms. Throws the ZodError of anything else that is wrong.
+ * Parses what another release may have written: unknown fields pass through, at any depth. Only for schemas
+ * without defaults and transforms. Throws the ZodError of any other problem.
  */
 export function parseOfAnyRelease<T extends z.ZodType>(schema: T, input: unknown): z.output<T> {
   const outcome = schema.safeParse(input)
@@ -49,7 +51,7 @@ function valueAt(input: unknown, path: readonly PropertyKey[]): unknown {
   )
 }
 
-/** Says what a value is without repeating user data of any length or secret text. */
+/** Describes a value without repeating long or secret text. */
 function describe(value: unknown): string {
   if (value === undefined) return 'nothing'
   if (value === null) return 'null'

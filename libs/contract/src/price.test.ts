@@ -10,16 +10,16 @@ const run = { began: true, backend: 'gvisor', usage: null, wallMs: 10_000 }
 const measured = { ...unmeasuredUsage(2000), cpu_ms: 1500.2 }
 
 describe('the charge of an attempt', () => {
-  it('is at most every CPU until the hard deadline, at the dearest prices', () => {
+  it('is at most all CPUs until the hard deadline, at the highest prices', () => {
     // 15 s of CPU at 0.2, one call at 0.1, 30 s of half a GB at 0.001.
     expect(largestCharge(limits, prices)).toEqual({ cpuMs: 15_000, gbSeconds: 15, cost: 3_115_000 })
   })
 
-  it('is bounded by a limit of CPU time where there is one', () => {
+  it('is bounded by the CPU time limit', () => {
     expect(largestCharge({ ...limits, cpu_time_ms: 4000 }, {}).cpuMs).toBe(4000)
   })
 
-  it('is what was measured, rounded up to whole milliseconds and micro-units', () => {
+  it('is the measured use, rounded up to whole milliseconds and micro-units', () => {
     // 1.501 s × 1.4 µ = 2.1014 µ, and 2 s of half a GB = 1,000 µ.
     expect(chargeOf({ ...run, usage: measured }, limits, prices)).toEqual({
       cpuMs: 1501,
@@ -28,7 +28,7 @@ describe('the charge of an attempt', () => {
     })
   })
 
-  it('is run time × cpus where nothing measured', () => {
+  it('is run time × cpus without a measurement', () => {
     expect(chargeOf({ ...run, usage: unmeasuredUsage(2000) }, limits, prices).cpuMs).toBe(1000)
     expect(chargeOf(run, limits, prices).cpuMs).toBe(5000)
   })
@@ -42,7 +42,7 @@ describe('the charge of an attempt', () => {
     expect(chargeOf({ ...run, wallMs: 3_600_000 }, limits, prices).cpuMs).toBe(15_000)
   })
 
-  it('is the call alone when no user code began', () => {
+  it('is only the call when no user code began', () => {
     expect(chargeOf({ ...run, began: false, backend: 'docker' }, limits, prices)).toEqual({
       cpuMs: 0,
       gbSeconds: 0,
@@ -56,7 +56,7 @@ describe('the charge of an attempt', () => {
     expect(chargeOf({ ...run, usage: second, backend: 'x' }, limits, tenth).cost).toBe(300_000)
   })
 
-  it('is free where nothing has a price', () => {
+  it('is free without prices', () => {
     expect(chargeOf({ ...run, usage: measured }, limits, {}).cost).toBe(0)
   })
 })

@@ -1,38 +1,39 @@
 /**
- * What an attempt may use at most, what it is charged at its end, and what that costs. Pure, so that the worker that
- * reserves, the one that settles and the one that cleans up after a third come to the same numbers.
+ * What an attempt may use at most, what it is charged at its end, and what that costs. Pure, so that every
+ * worker that reserves, charges or cleans up computes the same numbers.
  *
  *   reserved = largestCharge(limits)  ──►  charged = chargeOf(usage, limits) ≤ reserved, always
  *
- * Cost is counted in micro-units: integers, of a unit that has no currency (whoever sets the prices knows which it is).
+ * Cost is an integer number of micro-units. The currency of the unit is up to whoever sets the prices.
  */
 import { z } from 'zod'
-import { nameSchema, type Limits } from './request.ts'
+import type { Limits } from './limits.ts'
+import { nameSchema } from './request.ts'
 import type { Usage } from './result.ts'
 
 /** Micro-units of one unit. */
 export const MICRO = 1_000_000
 
-/** A million units for one call is a mistake in any currency. */
+/** More than a million units per call would be a mistake in any currency. */
 const amount = z.number().min(0).max(1_000_000).default(0)
 
 export const priceSchema = z.strictObject({
-  /** Of each charged attempt, units. */
+  /** Units per charged attempt. */
   call: amount,
-  /** Of a second of CPU time, units. */
+  /** Units per second of CPU time. */
   cpu_second: amount,
-  /** Of 1,024 MiB of memory limit for a second of run time, units. */
+  /** Units per 1,024 MiB of memory limit and second of run time. */
   gb_second: amount,
 })
 export type Price = z.infer<typeof priceSchema>
 
-/** Prices by backend; `default` holds for backends that are not named, and is 0 when it is not. */
+/** Prices by backend. `default` applies to all others; without it they are free. */
 export const pricesSchema = z.record(nameSchema, priceSchema)
 export type Prices = z.infer<typeof pricesSchema>
 
 const FREE: Price = { call: 0, cpu_second: 0, gb_second: 0 }
 
-/** What an attempt uses of the caps and what it costs; integers but for `gbSeconds`. */
+/** What an attempt uses of the caps, and its cost. All are integers except `gbSeconds`. */
 export interface Charge {
   cpuMs: number
   gbSeconds: number
@@ -42,7 +43,7 @@ export interface Charge {
 
 type BoundingLimits = Pick<Limits, 'hard_timeout_ms' | 'cpu_time_ms' | 'cpus' | 'memory_mib'>
 
-/** The most that an attempt can be charged: all of its CPUs until the hard deadline, where it costs most. */
+/** The most that an attempt can be charged: all its CPUs until the hard deadline, at the highest prices. */
 export function largestCharge(limits: BoundingLimits, prices: Prices): Charge {
   const all = [FREE, ...Object.values(prices)]
   const dearest: Price = {
@@ -54,9 +55,9 @@ export function largestCharge(limits: BoundingLimits, prices: Prices): Charge {
 }
 
 /**
- * What a charged attempt is charged at its end. CPU time is the measured one; where a backend measures none (or died
- * with its measurement), run time × `cpus`. Nothing but the call when no user code began. Never more than `largestCharge`:
- * what a program uses in the moment of being killed at its deadline is the platform's.
+ * What a charged attempt is charged at its end. CPU time is as measured, or run time × `cpus` without a
+ * measurement. If no user code began, only the call is charged. Never more than `largestCharge`: the platform
+ * bears what a program uses while it is being killed at its deadline.
  */
 export function chargeOf(
   run: { began: boolean; backend: string | null; usage: Usage | null; wallMs: number },
@@ -81,6 +82,7 @@ function mostCpuMs({
 function priced(cpuMs: number, wallMs: number, limits: BoundingLimits, price: Price): Charge {
   const gbSeconds = (limits.memory_mib / 1024) * (wallMs / 1000)
   const units = price.call + (price.cpu_second * cpuMs) / 1000 + price.gb_second * gbSeconds
-  // Rounded up, so that no price is lost; first to a thousandth, so that 0.3 stored as 0.30000000000000004 is 0.3.
+  // Rounded up, so that no price is lost. Rounded to a thousandth before, because 0.3 can be
+  // 0.30000000000000004.
   return { cpuMs, gbSeconds, cost: Math.ceil(Math.round(units * MICRO * 1000) / 1000) }
 }

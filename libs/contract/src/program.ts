@@ -1,11 +1,10 @@
-/** What an execution runs, or does with a session's files. */
+/** What an execution runs, or does with the files of a session. */
 import { z } from 'zod'
-import { utf8 } from './bounded-text.ts'
-import { BOUNDS } from './limits.ts'
+import { BOUNDS, utf8 } from './limits.ts'
 
 /**
  * A relative path inside the work directory: no `..`, no empty or `.` parts, no leading slash, no NUL. A
- * backslash is a character like any other.
+ * backslash has no special meaning.
  */
 export const pathSchema = z
   .string()
@@ -40,7 +39,7 @@ export type TestFramework = (typeof TEST_FRAMEWORKS)[number]
 export const PACKAGE_MANAGERS = ['pip', 'npm', 'yarn', 'pnpm'] as const
 export type PackageManager = (typeof PACKAGE_MANAGERS)[number]
 
-/** What can be done with the files of a session without running anything. */
+/** Operations on the files of a session that run no code. */
 export const FILE_OPERATIONS = ['list', 'read', 'write', 'remove', 'end'] as const
 export type FileOperation = (typeof FILE_OPERATIONS)[number]
 
@@ -64,32 +63,32 @@ export const programSchema = z.discriminatedUnion('type', [
   commandSchema,
   z.strictObject({
     type: z.literal('tests'),
-    /** Default: found by what lies in the work directory. */
+    /** Default: detected from the files in the work directory. */
     framework: z.enum(TEST_FRAMEWORKS).optional(),
-    /** Shell text that runs the tests instead; the report is read from its output when it has a known form. */
+    /** Shell command that runs the tests instead. Its output is parsed if it has a known format. */
     command: utf8(BOUNDS.argBytes).min(1).optional(),
-    /** Folder of the project, or one test file. */
+    /** Project folder, or one test file. */
     path: pathSchema.optional(),
   }),
   z.strictObject({
     type: z.literal('install'),
-    /** Default: found by the manifest or lock file. */
+    /** Default: detected from the manifest or lock file. */
     manager: z.enum(PACKAGE_MANAGERS).optional(),
     /** Folder of the manifest. */
     path: pathSchema.optional(),
   }),
-  /** What `/v1/sessions` does with a session that is there, in the order of its executions. No user code runs. */
+  /** Operation of `/v1/sessions` on an existing session, in order with its executions. Runs no user code. */
   z.strictObject({
     type: z.literal('files'),
-    /** write puts the request's `files` there; read makes `path` an artifact; end destroys the session. */
+    /** `write` stores the request's `files`, `read` makes `path` an artifact, `end` destroys the session. */
     op: z.enum(FILE_OPERATIONS),
-    /** The file of read and remove; the folder that list is narrowed to. */
+    /** The file for `read` and `remove`; the folder for `list`, default the whole work directory. */
     path: pathSchema.optional(),
   }),
 ])
 export type Program = z.infer<typeof programSchema>
 
-/** The text that is hashed for the audit row: exactly what the user wrote, without wrapper or environment. */
+/** The text that is hashed for the audit row: the program as submitted, without wrapper or environment. */
 export function programSource(program: Program): string {
   switch (program.type) {
     case 'script':

@@ -1,16 +1,18 @@
 /**
- * The execution request as it stands on every wire (HTTP, queue, MCP): strict, bounded, snake_case.
- * `executionRequestSchema` is the door; what it lets through is trusted inside.
+ * The execution request as it is on every wire (HTTP, queue, MCP): strict, bounded, snake_case. Code behind
+ * `executionRequestSchema` trusts what it has parsed.
  */
 import { z } from 'zod'
-import { utf8 } from './bounded-text.ts'
 import { isolationSchema } from './isolation.ts'
-import { BOUNDS, DEFAULT_LIMITS, MAX_LIMITS } from './limits.ts'
+import { BOUNDS, limitsSchema, MAX_LIMITS, utf8 } from './limits.ts'
 import { pathSchema, programSchema, type FileOperation } from './program.ts'
 import { isRunSessionKey, sessionKeySchema } from './session-key.ts'
 import { CONFLICT_POLICIES, syncRuleSchema } from './workspace.ts'
 
-/** Tenants, agents, users, runs, tool calls and templates are named upstream: any UUID or slug fits. */
+/**
+ * Names that callers choose for tenants, agents, users, runs, tool calls and templates. Any UUID or slug
+ * fits.
+ */
 export const nameSchema = z
   .string()
   .regex(
@@ -18,7 +20,7 @@ export const nameSchema = z
     'expected 1-128 letters, digits or _ . @ -, starting with a letter or digit',
   )
 
-/** What an execution of a session leaves to the next one: nothing, its files, or the interpreter itself (REPL). */
+/** What one execution of a session leaves to the next: nothing, its files, or also the interpreter (REPL). */
 export const SESSION_SCOPES = ['none', 'files', 'interpreter'] as const
 export type SessionScope = (typeof SESSION_SCOPES)[number]
 
@@ -39,48 +41,6 @@ export const fileSchema = z
   )
 export type FileIn = z.infer<typeof fileSchema>
 
-const timeoutMs = z.int().min(10).max(MAX_LIMITS.timeout_ms)
-export const limitsSchema = z
-  .strictObject({
-    soft_timeout_ms: timeoutMs.optional(),
-    hard_timeout_ms: timeoutMs.optional(),
-    /** A program that reports no progress for so long is stopped as at its soft deadline; no limit when left out. */
-    heartbeat_timeout_ms: z.int().min(100).max(MAX_LIMITS.timeout_ms).optional(),
-    /** CPU time of all processes together, besides the wall deadlines; no limit when left out. */
-    cpu_time_ms: z.int().min(10).max(MAX_LIMITS.timeout_ms).optional(),
-    memory_mib: z.int().min(16).max(MAX_LIMITS.memory_mib).default(DEFAULT_LIMITS.memory_mib),
-    cpus: z.number().min(0.05).max(MAX_LIMITS.cpus).default(DEFAULT_LIMITS.cpus),
-    pids: z.int().min(4).max(MAX_LIMITS.pids).default(DEFAULT_LIMITS.pids),
-    disk_mib: z.int().min(1).max(MAX_LIMITS.disk_mib).default(DEFAULT_LIMITS.disk_mib),
-    stdout_bytes: z.int().min(0).max(MAX_LIMITS.stdout_bytes).default(DEFAULT_LIMITS.stdout_bytes),
-    stderr_bytes: z.int().min(0).max(MAX_LIMITS.stderr_bytes).default(DEFAULT_LIMITS.stderr_bytes),
-    on_output_limit: z.enum(['truncate', 'kill']).default(DEFAULT_LIMITS.on_output_limit),
-    /**
-     * Largest artifact, and all artifacts together; a request above the default needs a policy of its tenant
-     * that allows it.
-     */
-    artifact_bytes: z.int().min(0).max(MAX_LIMITS.artifact_bytes).default(DEFAULT_LIMITS.artifact_bytes),
-    artifacts_total_bytes: z
-      .int()
-      .min(0)
-      .max(MAX_LIMITS.artifacts_total_bytes)
-      .default(DEFAULT_LIMITS.artifacts_total_bytes),
-    artifact_count: z.int().min(0).max(MAX_LIMITS.artifact_count).default(DEFAULT_LIMITS.artifact_count),
-  })
-  .transform((l) => {
-    // Naming one deadline moves the other with it: soft defaults to 5 s before hard (at least half of it).
-    const hard =
-      l.hard_timeout_ms ??
-      (l.soft_timeout_ms === undefined ? DEFAULT_LIMITS.hard_timeout_ms : l.soft_timeout_ms + 5000)
-    const soft = l.soft_timeout_ms ?? Math.max(Math.floor(hard / 2), hard - 5000)
-    return { ...l, soft_timeout_ms: soft, hard_timeout_ms: hard }
-  })
-  .refine((l) => l.soft_timeout_ms <= l.hard_timeout_ms, {
-    path: ['soft_timeout_ms'],
-    message: 'expected soft_timeout_ms to be at most hard_timeout_ms',
-  })
-export type Limits = z.infer<typeof limitsSchema>
-
 const hostSchema = z
   .string()
   .max(261)
@@ -97,7 +57,7 @@ export const ENVIRONMENTS = ['default-public', 'internal-only'] as const
 export const environmentSchema = z.enum(ENVIRONMENTS)
 export type Environment = z.infer<typeof environmentSchema>
 
-/** Endings after which another attempt may be asked for. */
+/** Endings after which a request may ask for another attempt. */
 export const RETRY_ENDINGS = [
   'worker_lost',
   'sandbox_lost',
@@ -111,7 +71,10 @@ export const RETRY_ENDINGS = [
 
 export const retrySchema = z.strictObject({
   max_attempts: z.int().min(1).max(10),
-  /** Endings of the platform are safe to repeat for programs without effects outside; those of the program are for ones that resume. */
+  /**
+   * Retry after endings of the platform if the program has no effects outside the sandbox. Retry after
+   * endings of the program itself if it can resume.
+   */
   on: z.array(z.enum(RETRY_ENDINGS)).min(1).max(RETRY_ENDINGS.length),
 })
 
@@ -122,20 +85,23 @@ export const checkpointSchema = z.strictObject({
     .min(1)
     .max(BOUNDS.artifactGlobs)
     .default(['checkpoint/**']),
-  /** Also saved this often while the program runs; only at the end of an attempt when left out. */
+  /** Interval of saves while the program runs. Default: saved only at the end of an attempt. */
   every_ms: z.int().min(1000).max(3_600_000).optional(),
 })
 
-/** Files of the tenant that the program finds in its work directory, and whose changes are merged back. */
+/** Files of the tenant that are copied into the work directory, and whose changes are merged back. */
 export const workspaceFieldSchema = z.strictObject({
   name: nameSchema,
-  /** What becomes of a file that both sides changed. */
+  /** What happens to a file that both sides changed. */
   on_conflict: z.enum(CONFLICT_POLICIES).default('keep-both'),
-  /** The first rule that matches decides; without rules every file goes both ways, and without a match none does. */
+  /**
+   * The first matching rule decides. Without rules every file goes both ways; a file that matches no rule
+   * goes none.
+   */
   rules: z.array(syncRuleSchema).min(1).max(BOUNDS.workspaceRules).optional(),
 })
 
-/** Where the result is posted to. Which addresses it may lead to is decided when it is called, not here. */
+/** Where the result is posted. The addresses behind it are checked when it is called, not here. */
 export const callbackUrlSchema = z
   .url({ protocol: /^https?$/, error: 'expected an http or https URL' })
   .max(2048)
@@ -145,7 +111,7 @@ export const callbackUrlSchema = z
   )
   .refine(isWebPort, 'expected port 80, 443, or one from 1024 on')
 
-/** Below 1024 other protocols listen, which would read a POST as theirs. */
+/** Ports below 1024 belong to other protocols, whose servers could misread a POST. */
 function isWebPort(text: string): boolean {
   const port = URL.parse(text)?.port ?? ''
   return port === '' || port === '80' || port === '443' || Number(port) >= 1024
@@ -156,7 +122,7 @@ function isPlainUrl(text: string): boolean {
   return url !== null && url.username === '' && url.password === '' && url.hash === ''
 }
 
-/** How an execution came about, as its audit row tells it. */
+/** What started an execution, for its audit row. */
 export const INVOCATION_SOURCES = ['queue', 'chat', 'scheduled', 'composition'] as const
 
 /** W3C trace-context `traceparent`, version 00. */
@@ -195,10 +161,7 @@ export const executionRequestSchema = z
         key: sessionKeySchema,
         scope: z.enum(SESSION_SCOPES).default('files'),
         idle_ms: z.int().min(1000).max(3_600_000).optional(),
-        /**
-         * Refuses the execution with `session_not_found`, uncharged, where it would begin the session or
-         * begin it anew.
-         */
+        /** Refuse with `session_not_found`, uncharged, instead of starting a new session. */
         must_exist: z.boolean().optional(),
       })
       .optional(),
@@ -207,7 +170,7 @@ export const executionRequestSchema = z
     environment: environmentSchema.default('default-public'),
     backend: z.string().min(1).max(64).default('auto'),
     min_isolation: isolationSchema.optional(),
-    /** `job` when left out, or the session of the run where the tenant's policy says `run_sessions`. */
+    /** Default: `job`, or the session of the run if the tenant's policy has `run_sessions`. */
     reuse: z.enum(['job', 'session', 'tenant']).optional(),
     preload: z.string().max(64).optional(),
     lane: z.enum(['interactive', 'routine']).default('interactive'),
@@ -227,7 +190,7 @@ export const executionRequestSchema = z
   })
   .refine((r) => r.lane === 'routine' || r.limits.hard_timeout_ms <= MAX_LIMITS.interactive_timeout_ms, {
     path: ['limits', 'hard_timeout_ms'],
-    message: `expected at most ${MAX_LIMITS.interactive_timeout_ms} ms; longer runs belong into lane "routine"`,
+    message: `expected at most ${MAX_LIMITS.interactive_timeout_ms} ms; use lane "routine" for longer runs`,
   })
   .refine((r) => r.reuse !== 'session' || r.session !== undefined, {
     path: ['session'],
@@ -256,7 +219,7 @@ export const executionRequestSchema = z
 
 const needsPath = (op: FileOperation): boolean => op === 'read' || op === 'remove'
 
-/** The reuse scope that a request really has: naming a session is asking for it. */
+/** The effective reuse scope: a request that names a session has scope `session`. */
 export const reuseOf = (
   request: Pick<ExecutionRequest, 'reuse' | 'session'>,
 ): NonNullable<ExecutionRequest['reuse']> =>
@@ -266,9 +229,9 @@ export const reuseOf = (
 export const preloadOf = ({ preload }: Pick<ExecutionRequest, 'preload'>): string | null =>
   preload === undefined || preload === 'none' ? null : preload
 
-/** What a producer writes (defaults may be left out). */
+/** What a producer writes; defaults may be omitted. */
 export type ExecutionRequestInput = z.input<typeof executionRequestSchema>
-/** What the rest of the system reads (defaults filled in). */
+/** What the rest of the system reads, with defaults filled in. */
 export type ExecutionRequest = z.output<typeof executionRequestSchema>
 
 /** The bytes of one file of a request. */

@@ -1,29 +1,24 @@
 /**
- * A routine: an execution request that is run again and again, by a schedule or by hand. What a caller writes, what is
- * stored, and what came of each time that it was due.
+ * A routine: an execution request that is run repeatedly, by a schedule or on demand. Here are what a caller
+ * writes, what is stored, and the outcome of each run.
  */
 import { z } from 'zod'
-import { uuidv7Hex, executionIdSchema } from './ids.ts'
+import { executionIdSchema, idSchema, uuidv7Hex } from './ids.ts'
 import { callbackUrlSchema, executionRequestSchema, nameSchema } from './request.ts'
 
 export type RoutineId = `rtn_${string}`
 
-/** Matches `rtn_` + 32 hex digits of a UUIDv7. */
-export const routineIdSchema = z
-  .string()
-  .regex(
-    /^rtn_[0-9a-f]{12}7[0-9a-f]{3}[89ab][0-9a-f]{15}$/,
-    'expected rtn_ followed by 32 hex digits of a UUIDv7',
-  )
-  .transform((id) => id as RoutineId)
+export const routineIdSchema = idSchema('rtn')
 
 /** Makes a new routine id. */
 export const newRoutineId = (nowMs?: number): RoutineId => `rtn_${uuidv7Hex(nowMs)}`
 
-/** Shorter intervals are a loop inside one program; longer ones than 31 days are written as cron. */
+/** Use a loop inside one program for shorter intervals, and cron for longer ones. */
 const EVERY_MS = { min: 1000, max: 31 * 24 * 3_600_000 } as const
 
-/** IANA names as Intl knows them; offsets such as +02:00 know nothing of summer time and are refused. */
+/**
+ * IANA names that Intl knows. Offsets such as +02:00 are refused, because they ignore daylight saving time.
+ */
 const timeZoneSchema = z
   .string()
   .max(64)
@@ -38,7 +33,7 @@ function isTimeZone(name: string): boolean {
   }
 }
 
-/** When a routine is due. The cron text itself is judged by whoever can parse it (libs/routines). */
+/** When a routine is due. libs/routines validates the cron text. */
 export const scheduleSchema = z.union([
   z.strictObject({
     /** Five fields, or six with seconds in front. */
@@ -49,7 +44,7 @@ export const scheduleSchema = z.union([
 ])
 export type Schedule = z.output<typeof scheduleSchema>
 
-/** What happens when a routine is due while an earlier run of it has not ended. */
+/** What happens when a routine is due while an earlier run is not finished. */
 export const CONCURRENCY_RULES = ['allow', 'forbid', 'replace'] as const
 export const concurrencyRuleSchema = z.enum(CONCURRENCY_RULES)
 export type ConcurrencyRule = z.infer<typeof concurrencyRuleSchema>
@@ -61,12 +56,12 @@ const nameOfRoutineSchema = z
   // eslint-disable-next-line no-control-regex
   .refine((text) => !/[\u0000-\u001f\u007f]/.test(text), 'expected no control characters')
 
-/** Fields that each run gets from the routine, not from the request that is stored. */
+/** Fields that a run gets from the routine instead of the stored request. */
 const OF_EACH_RUN = ['idempotency_key', 'traceparent', 'delay_ms', 'invocation_source', 'lane'] as const
 
 /**
- * The request as a caller writes it: any execution request without what belongs to one run alone. It is stored as
- * written, so that defaults are those of the day it runs on.
+ * The request as a caller writes it: an execution request without the fields that belong to a single run. It
+ * is stored as written, so that a run uses the defaults of its own time.
  */
 export const routineRequestSchema = z.unknown().transform((written, context) => {
   const given = typeof written === 'object' && written !== null ? written : {}
@@ -81,17 +76,17 @@ export const routineRequestSchema = z.unknown().transform((written, context) => 
   }
   return given as RoutineRequest
 })
-/** A request that `executionRequestSchema` takes with lane `routine`. */
+/** A request that `executionRequestSchema` accepts with lane `routine`. */
 export type RoutineRequest = Omit<
   z.input<typeof executionRequestSchema>,
   'idempotency_key' | 'traceparent' | 'delay_ms' | 'invocation_source'
 >
 
-/** What a caller writes to make a routine. */
+/** What a caller writes to create a routine. */
 export const routineInputSchema = z.strictObject({
   name: nameOfRoutineSchema,
   request: routineRequestSchema,
-  /** Null: it runs when somebody says so. */
+  /** Null: runs on demand only. */
   schedule: scheduleSchema.nullable().default(null),
   enabled: z.boolean().default(true),
   concurrency: concurrencyRuleSchema.default('forbid'),
@@ -99,7 +94,7 @@ export const routineInputSchema = z.strictObject({
 })
 export type RoutineInput = z.output<typeof routineInputSchema>
 
-/** Any of its parts; those that are left out stay. */
+/** Any fields of a routine. Omitted fields keep their value. */
 export const routinePatchSchema = z
   .strictObject({
     name: nameOfRoutineSchema.optional(),
@@ -112,11 +107,11 @@ export const routinePatchSchema = z
   .refine((patch) => Object.keys(patch).length > 0, 'expected at least one field')
 export type RoutinePatch = z.output<typeof routinePatchSchema>
 
-/** What came of one time that a routine was due. */
+/** The outcome when a routine was due. */
 export const RUN_OUTCOMES = ['enqueued', 'skipped', 'refused'] as const
 
 export const routineRunSchema = z.strictObject({
-  /** Null when it was run by hand. */
+  /** Null when it was run on demand. */
   scheduled_at: z.iso.datetime().nullable(),
   fired_at: z.iso.datetime(),
   outcome: z.enum(RUN_OUTCOMES),
@@ -141,8 +136,7 @@ export const routineSchema = z.strictObject({
   created_at: z.iso.datetime(),
   updated_at: z.iso.datetime(),
   last_run: routineRunSchema.nullable(),
-  /** Null without a schedule, and while it is disabled. */
+  /** Null without a schedule, or while disabled. */
   next_run_at: z.iso.datetime().nullable(),
 })
-/** As it goes over the wire. */
 export type RoutineView = z.infer<typeof routineSchema>

@@ -29,7 +29,7 @@ describe('the key of a run’s session', () => {
     },
   )
 
-  it('is taken by what is done with a session’s files, in its whole form alone', () => {
+  it('is accepted for operations on a session’s files, only in its full form', () => {
     const files = (key: string) => parse({ program: { type: 'files', op: 'list' }, session: { key } })
     expect(files('run:a:r').session?.key).toBe('run:a:r')
     for (const key of ['run:a', 'run:a:b:c', 'run::b', 'other:a:b']) expect(() => files(key)).toThrow()
@@ -37,7 +37,7 @@ describe('the key of a run’s session', () => {
 })
 
 describe('a request with a run id', () => {
-  it('has the session of its run unless it says anything of sessions itself', () => {
+  it('gets the session of its run unless it sets session or reuse', () => {
     expect(withRunSession(parse()).session).toEqual({ key: 'run:a:r', scope: 'files' })
     for (const own of [
       parse({ run_id: undefined }),
@@ -52,13 +52,13 @@ describe('a request with a run id', () => {
     }
   })
 
-  it('is known to be in it, and can be taken out of it for good', () => {
+  it('is recognised as being in it, and can be moved to its own sandbox', () => {
     const inside = withRunSession(parse())
     expect(hasRunSession(inside)).toBe(true)
     const outside = withoutSession(inside)
     expect([hasRunSession(outside), outside.session, outside.reuse]).toEqual([false, undefined, 'job'])
     expect(withRunSession(outside)).toBe(outside)
-    // What is done with its files asked for it.
+    // An operation on the session's files asked for the session.
     expect(
       hasRunSession(parse({ program: { type: 'files', op: 'list' }, session: { key: 'run:a:r' } })),
     ).toBe(false)

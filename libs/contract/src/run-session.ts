@@ -1,29 +1,34 @@
 /**
- * The session that an execution is given for its run, where its tenant's policy says so (`run_sessions`).
- * Nobody asked for it, so it must never be the reason for a refusal: an execution that cannot have it runs
- * in a sandbox of its own.
+ * The session of a run, which all executions of the run share if the tenant's policy has `run_sessions`. The
+ * request did not ask for it, so it must never cause a refusal: an execution that cannot have it gets its own
+ * sandbox.
  */
 import type { ExecutionRequest } from './request.ts'
 import { isRunSessionKey, runSessionKey } from './session-key.ts'
 
 type Asked = Pick<ExecutionRequest, 'agent_id' | 'run_id' | 'session' | 'reuse' | 'program'>
 
-/** Whether a request can be given the session of its run: it names a run, and says nothing of sessions. */
+/**
+ * Whether a request can get the session of its run: it names a run and sets neither `session` nor `reuse`.
+ */
 export const canHaveRunSession = ({ run_id, session, reuse }: Asked): boolean =>
   run_id !== undefined && session === undefined && reuse === undefined
 
-/** The request in the session of its run, or as it is when `canHaveRunSession` is false. */
+/** The request with the session of its run; unchanged if `canHaveRunSession` is false. */
 export function withRunSession(request: ExecutionRequest): ExecutionRequest {
   if (request.run_id === undefined || !canHaveRunSession(request)) return request
   const key = runSessionKey(request.agent_id, request.run_id)
   return { ...request, session: { key, scope: 'files' } }
 }
 
-/** Whether the request was given the session of its run. What is done with a session's files asked for it. */
+/**
+ * Whether the request got the session of its run. False for `files` programs, which name a session
+ * themselves.
+ */
 export const hasRunSession = ({ session, program }: Pick<ExecutionRequest, 'session' | 'program'>): boolean =>
   session !== undefined && program.type !== 'files' && isRunSessionKey(session.key)
 
-/** The request for a sandbox of its own. */
+/** The request, changed to use its own sandbox. */
 export function withoutSession(request: ExecutionRequest): ExecutionRequest {
   const { session: _session, ...rest } = request
   return { ...rest, reuse: 'job' }

@@ -1,7 +1,9 @@
-/** Keys of sessions: names that callers choose, and the keys of the sessions that runs are given. */
+/** Keys of sessions: names that callers choose, and the keys of the sessions of runs. */
 import { z } from 'zod'
 
-/** Names hold no colon (nameSchema): no caller can choose such a key, and no two agents or runs share one. */
+/**
+ * Names have no colon (nameSchema), so no caller can choose such a key, and no two agents or runs share one.
+ */
 const OF_A_RUN = 'run:'
 
 export const sessionKeySchema = z
@@ -12,10 +14,10 @@ export const sessionKeySchema = z
   )
 
 /**
- * The key of a run's session. The agent is part of it: agents of one run may be bound to different templates,
- * and the files of the stricter one must not reach the other.
+ * The key of a run's session. It contains the agent, because agents of one run may have different templates,
+ * and files of the stricter one must not reach the other.
  */
 export const runSessionKey = (agentId: string, runId: string): string => `${OF_A_RUN}${agentId}:${runId}`
 
-/** Whether a key is that of a run's session. */
+/** Whether a key belongs to the session of a run. */
 export const isRunSessionKey = (key: string): boolean => key.startsWith(OF_A_RUN)

@@ -1,82 +1,82 @@
 /**
- * Sessions of the whole fleet, by name: where a session's sandbox is, who may touch it now, and until when it is kept.
+ * Sessions of the whole fleet, by name: where a session's sandbox is, who may use it now, and how long it is
+ * kept.
  *
- *   absent ──claim──► claimed ──keep──► kept (idle, nobody's) ──claim──► claimed …
- *                        │                   └──idle deadline passed──► claimed by the reaper ──forget──► absent
+ *   absent ──claim──► claimed ──keep──► kept (idle, no holder) ──claim──► claimed …
+ *                        │                   └──idle too long──► claimed by the reaper ──forget──► absent
  *                        └──forget──► absent
  *
- * Kept means at rest: an entry that says a turn belongs to its holder, or to one that died in it.
- *
- * One holder at a time: a claim is a lease with a fence that only rises. Whoever lost its lease writes nothing any more
- * (`fenced`), and what it still runs is its own to stop: `signal` says so before the lease can be another's.
+ * A session has one holder at a time. A claim is a lease with a fence that only rises. A holder that lost its
+ * lease can write no more (`fenced`). `signal` aborts before another holder can claim, so that it stops what
+ * it still runs.
  */
 import type { ExecutionId, SessionId, WorkerId } from './ids.ts'
 import type { SessionScope } from './request.ts'
 
-/** A session's name: unique in a fleet. `key` is the caller's (`session.key`). */
+/** Identifies a session in the fleet. `key` is the request's `session.key`. */
 export interface SessionName {
   tenantId: string
   backend: string
   key: string
 }
 
-/** What is known of a session that has a sandbox. JSON, below 2 KiB, no secrets. */
+/** A session that has a sandbox. JSON below 2 KiB, without secrets. */
 export interface SessionEntry {
   sessionId: SessionId
   scope: SessionScope
-  /** Rises with every fresh sandbox of the name; part of whatever a vendor's session is called. */
+  /** Rises with every fresh sandbox of the session. It is part of the name at a vendor. */
   epoch: number
-  /** As in `SandboxRef`: what the backend needs to attach to it or to destroy it. */
+  /** What the backend needs to attach to the sandbox or to destroy it, as in `SandboxRef`. */
   handle: Record<string, string | number>
   createdAtMs: number
   usedAtMs: number
-  /** Its last execution, where the backend keeps it. */
+  /** The last execution, if the backend records it. */
   executionId?: ExecutionId
   /**
-   * Who has its turn in it: from before anything is asked of its sandbox until the write that rests it, so absent while it rests.
-   * Nobody joins a sandbox whose entry says a turn: the next holder ends it, for its program may still run. `ending`: somebody
-   * ends it.
+   * The execution that uses the sandbox now; absent while the session is idle. It is set before the first
+   * call of the sandbox. A holder that finds another execution here ends the sandbox, because that program
+   * may still run. `ending`: a holder is ending the sandbox.
    */
   turn?: ExecutionId | 'ending'
-  /** Runs that it had, where the backend counts them. */
+  /** Number of runs, if the backend counts them. */
   runs?: number
-  /** From then on the reaper may end it. */
+  /** The reaper may end the session from this time on. */
   idleAtMs: number
-  /** When it ends at the latest, by its vendor or for its age; null when neither is known. */
+  /** When the vendor or its age ends it at the latest; null when unknown. */
   expiresAtMs: number | null
 }
 
-/** The right to use one session now. Disposing gives it back and leaves the entry as it was kept last. */
+/** The right to use one session now. Disposing releases it and leaves the entry as last kept. */
 export interface SessionLease extends AsyncDisposable {
   readonly name: SessionName
-  /** Higher than that of every earlier holder. */
+  /** Higher than the fence of every earlier holder. */
   readonly fence: number
-  /** What was there when it was claimed; null for a session that has no sandbox. */
+  /** The entry when it was claimed; null for a session without a sandbox. */
   readonly entry: SessionEntry | null
-  /** Its idle deadline or its vendor's end had passed when it was claimed, by the registry's clock. */
+  /** Whether `idleAtMs` or `expiresAtMs` had passed when it was claimed, by the registry's clock. */
   readonly isOverdue: boolean
-  /** The epoch for a fresh sandbox: higher than that of every earlier one of this name, also of those kept under this lease. */
+  /** The epoch for a fresh sandbox: higher than every earlier one of this name. */
   readonly nextEpoch: number
   /** Aborts when the lease could not be renewed in time. */
   readonly signal: AbortSignal
-  /** Writes the entry. Throws CofferdamError fenced | queue_unavailable. */
+  /** Writes the entry. Throws `fenced` or `queue_unavailable`. */
   keep(entry: SessionEntry): Promise<void>
-  /** The session has no sandbox any more. Throws like `keep`. */
+  /** Removes the entry: the session has no sandbox any more. Throws like `keep`. */
   forget(): Promise<void>
 }
 
 /** A session as the API shows it. */
 export interface SessionInfo extends SessionName, SessionEntry {
-  /** Who holds it now; null while it is idle. */
+  /** The holder; null while the session is idle. */
   holder: WorkerId | null
-  /** The only worker that reaches its sandbox; null when any worker can attach to it. */
+  /** The only worker that can reach the sandbox; null when any worker can attach to it. */
   owner: WorkerId | null
 }
 
 export interface SessionRegistry {
   /**
-   * Waits until nobody else holds it, at most `waitMs`, and takes it. Throws CofferdamError conflict when it is still held
-   * then, queue_unavailable, and the reason of `signal`.
+   * Claims the session, waiting at most `waitMs` for its holder. Throws `conflict` when it is still held
+   * then, `queue_unavailable`, or the reason of `signal`.
    */
   claim(
     name: SessionName,
@@ -87,13 +87,14 @@ export interface SessionRegistry {
   list(tenantId: string, cursor?: string): Promise<{ sessions: SessionInfo[]; cursor: string | null }>
   find(name: SessionName): Promise<SessionInfo | null>
   /**
-   * Names of a backend whose idle deadline or vendor's end has passed and that nobody holds, at most `limit`. Whoever asks
-   * is to end them: one that stays is named again after a pause that grows, so that it does not stand in the way of others.
+   * Sessions of a backend that are past `idleAtMs` or `expiresAtMs` and have no holder, at most `limit`. The
+   * caller should end them. One that stays is returned again after a growing pause, so that it does not block
+   * others.
    */
   overdue(backend: string, limit: number): Promise<SessionName[]>
   /**
-   * Every session of a backend that any worker can attach to. One whose entry stands for as long as this goes on is among them. Throws
-   * queue_unavailable, and internal at an entry that it cannot read.
+   * Every session of a backend that any worker can attach to. Contains at least the sessions that exist
+   * during the whole iteration. Throws `queue_unavailable`, or `internal` for an entry that cannot be parsed.
    */
   entries(backend: string): AsyncIterable<SessionInfo>
 }

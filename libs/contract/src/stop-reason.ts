@@ -1,4 +1,4 @@
-/** Cancel, drain, deadlines and lost ownership are all one AbortSignal with one of these as its reason. */
+/** Cancel, drain, deadlines and lost ownership all abort one AbortSignal. Its reason is one of these. */
 
 export const STOP_CAUSES = [
   'cancelled',
@@ -23,12 +23,12 @@ export class StopReason extends Error {
   }
 }
 
-/** The named cause of an aborted signal; `cancelled` when somebody aborted without one. */
+/** The cause of an aborted signal; `cancelled` when it was aborted without one of these. */
 export function stopCauseOf(signal: AbortSignal): StopCause {
   return signal.reason instanceof StopReason ? signal.reason.stopCause : 'cancelled'
 }
 
-/** Makes a switch over a union complete at compile time. */
+/** Makes the compiler check that a switch over a union is complete. */
 export function assertNever(value: never): never {
   throw new Error(`unexpected value ${JSON.stringify(value)}`)
 }

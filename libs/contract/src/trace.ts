@@ -1,25 +1,25 @@
-/** The spans of an execution as GET /v1/executions/{id}/trace returns them. */
+/** The spans of an execution, as GET /v1/executions/{id}/trace returns them. */
 import { z } from 'zod'
 import { executionIdSchema } from './ids.ts'
 
-/** Spans of one answer at most: eight parts of an execution are kept, of 128 spans each (libs/queue/src/trace-shelf.ts). */
+/** Eight parts of an execution are kept, with 128 spans each. */
 const MAX_SPANS = 1024
 
 /** One span, redacted. */
 export const traceSpanSchema = z.strictObject({
   trace_id: z.string(),
   span_id: z.string(),
-  /** Null for the first span of a trace; may name a span that is not in the answer. */
+  /** Null for the root span. May name a span that is not in the answer. */
   parent_span_id: z.string().nullable(),
   name: z.string(),
   kind: z.enum(['internal', 'server', 'client', 'producer', 'consumer']),
-  /** Which process: `cofferdam-api`, `cofferdam-worker`. */
+  /** The process: `cofferdam-api` or `cofferdam-worker`. */
   service: z.string(),
   /** Milliseconds since the epoch, with fractions. */
   start_ms: z.number(),
   duration_ms: z.number(),
   status: z.enum(['unset', 'ok', 'error']),
-  /** Null for tenants' keys: it may hold what only operators should read. */
+  /** Null for keys of tenants, because it may contain details for operators. */
   status_message: z.string().nullable(),
   attributes: z.record(z.string(), z.unknown()),
   events: z.array(
@@ -28,7 +28,7 @@ export const traceSpanSchema = z.strictObject({
 })
 export type TraceSpan = z.infer<typeof traceSpanSchema>
 
-/** What is kept of an execution's trace: each span before its children. Empty when nothing was kept, or not yet. */
+/** The recorded spans of an execution, parents before children. Empty when none were recorded yet. */
 export const executionTraceSchema = z.strictObject({
   execution_id: executionIdSchema,
   trace_id: z.string().nullable(),

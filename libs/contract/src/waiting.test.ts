@@ -1,7 +1,7 @@
 import { once } from 'node:events'
 import { connect, createServer, type AddressInfo } from 'node:net'
 import { expect, it, vi } from 'vitest'
-import { boundedAnswer, inTime, unlessAborted } from './waiting.ts'
+import { inTime, unlessAborted } from './waiting.ts'
 
 const never = (): Promise<never> => new Promise(() => {})
 
@@ -14,24 +14,24 @@ it('stops waiting with the reason of the signal, whether it aborted before or ab
   await expect(unlessAborted(never(), stop.signal)).rejects.toBe(reason)
 })
 
-it('settles as what it waits for, when that comes first', async () => {
+it('settles like the work, when that comes first', async () => {
   const { signal } = new AbortController()
   expect(await unlessAborted(Promise.resolve(1), signal)).toBe(1)
   expect(await inTime(Promise.resolve(2), 60_000, () => new Error('late'))).toBe(2)
   await expect(unlessAborted(Promise.reject(new Error('it')), signal)).rejects.toThrow('it')
 })
 
-it('gives up after its time, and what fails later harms nobody', async () => {
+it('rejects after its time, and ignores a later failure', async () => {
   const work = Promise.withResolvers<void>()
   await expect(inTime(work.promise, 1, () => new Error('late'))).rejects.toThrow('late')
   work.reject(new Error('nobody hears it'))
 })
 
-it('takes what came while the process itself stood still, and gives nothing up then', async () => {
+it('accepts an answer that arrived while the process itself was paused', async () => {
   const server = createServer((socket) => socket.end('answer')).listen(0, '127.0.0.1')
   await once(server, 'listening')
   const client = connect((server.address() as AddressInfo).port, '127.0.0.1').pause()
-  // Then the answer is in the socket, and nobody has read it yet.
+  // Now the answer is in the socket, and unread.
   await Promise.all([once(client, 'connect'), once(server, 'connection')])
   const answered = once(client.resume(), 'data')
   const untilMs = performance.now() + 20
@@ -42,20 +42,4 @@ it('takes what came while the process itself stood still, and gives nothing up t
   await new Promise(setImmediate)
   expect(late).not.toHaveBeenCalled()
   server.close()
-})
-
-it('says that the queue is away when a call fails or is too slow, and tells how the call ended after all', async () => {
-  const slow = Promise.withResolvers<string>()
-  const heard: (string | null)[] = []
-  await expect(
-    boundedAnswer(slow.promise, 1, 'a script', (answer) => heard.push(answer)),
-  ).rejects.toMatchObject({ code: 'queue_unavailable', message: 'a script did not answer in 1 ms' })
-  expect(heard).toEqual([])
-  slow.resolve('done')
-  await slow.promise
-  expect(heard).toEqual(['done'])
-  await expect(
-    boundedAnswer(Promise.reject(new Error('closed')), 60_000, 'a script', (answer) => heard.push(answer)),
-  ).rejects.toMatchObject({ code: 'queue_unavailable', message: 'a script failed' })
-  expect(heard).toEqual(['done', null])
 })

@@ -1,7 +1,11 @@
-/** Waiting that ends, with a signal or after a time. What was waited for goes on: whoever started it owns what it yields. */
-import { CofferdamError } from './errors.ts'
-
-/** Settles as `work` does, or rejects with the signal's reason once it aborts. A late rejection of `work` is swallowed. */
+/**
+ * Waits that end with a signal or after a time. The work itself continues, and its starter owns what it
+ * yields.
+ */
+/**
+ * Settles like `work`, or rejects with the signal's reason once it aborts. Ignores a later rejection of
+ * `work`.
+ */
 export function unlessAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
   return new Promise((resolve, reject) => {
     const onAbort = (): void => reject(signal.reason)
@@ -12,12 +16,14 @@ export function unlessAborted<T>(work: Promise<T>, signal: AbortSignal): Promise
   })
 }
 
-/** Settles as `work` does, or rejects with what `late` makes after `ms`; it is not called otherwise. A late rejection of `work` is swallowed. */
+/**
+ * Settles like `work`, or rejects with the error of `late` after `ms`. Ignores a later rejection of `work`.
+ */
 export function inTime<T>(work: Promise<T>, ms: number, late: () => Error): Promise<T> {
   return new Promise((resolve, reject) => {
     let judging: NodeJS.Immediate | undefined
     const timer = setTimeout(() => {
-      // Not before what has come was read: a process that stood still itself proves nothing.
+      // First read what has arrived: if this process itself was paused, the deadline proves nothing.
       judging = setImmediate(() => reject(late()))
     }, ms)
     const over = (): void => {
@@ -28,7 +34,7 @@ export function inTime<T>(work: Promise<T>, ms: number, late: () => Error): Prom
   })
 }
 
-/** Several per execution: a race would cost three promises more. */
+/** Used several times per execution. Promise.race would cost three more promises. */
 function settle<T>(
   work: Promise<T>,
   over: () => void,
@@ -45,30 +51,4 @@ function settle<T>(
       reject(error)
     },
   )
-}
-
-/**
- * The answer to a call of Redis or Postgres, whose connection may wait for ever. Throws `queue_unavailable` when it fails or takes longer
- * than `ms`; then `late` hears once how the call ended after all, null when it failed. Errors of our own pass.
- */
-export async function boundedAnswer<T>(
-  call: Promise<T>,
-  ms: number,
-  what: string,
-  late?: (answer: T | null) => void,
-): Promise<T> {
-  try {
-    return await inTime(
-      call,
-      ms,
-      () => new CofferdamError('queue_unavailable', `${what} did not answer in ${ms} ms`),
-    )
-  } catch (error) {
-    call.then(
-      (answer) => late?.(answer),
-      () => late?.(null),
-    )
-    if (error instanceof CofferdamError) throw error
-    throw new CofferdamError('queue_unavailable', `${what} failed`, { cause: error })
-  }
 }

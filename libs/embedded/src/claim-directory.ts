@@ -1,41 +1,41 @@
 /**
- * One owner per data directory, also between processes, also after a crash.
+ * Gives a data directory one owner at a time, across processes and crashes.
  *
- *   free ──claim──> claimed (lock held) ──record──> served (server.json names owner and server) ──release──> free
+ *   free ──claim──> claimed (lock held) ──record──> served (server.json written) ──release──> free
  *                      │
- *                      └─ an owner that died (SIGKILL) loses the lock with its last file descriptor; the next claim
- *                         finds server.json, stops the orphaned server if it lives, and removes its socket directory
+ *                      └─ if the owner dies, the kernel drops its lock. The next claim finds server.json, stops
+ *                         the orphaned server if it still runs, and removes its socket directory.
  *
- * The lock is an exclusive transaction of a SQLite file: a POSIX record lock, so the kernel drops it with the process
- * and no stale lock file has to be guessed at. (Node has no flock of its own.)
+ * The lock is an exclusive transaction on a SQLite file, which is a POSIX record lock, because Node has no
+ * flock. The kernel drops it with the process, so there are no stale lock files.
  */
+import { execFileSync } from 'node:child_process'
 import { mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { basename, dirname, join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import { DatabaseSync } from 'node:sqlite'
 import { tmpdir } from 'node:os'
 import { EmbeddedServerError } from './embedded-server-error.ts'
-import { identify, isAlive, type ProcessIdentity } from './process-identity.ts'
-import { isPrivateSocketDir } from './socket-place.ts'
+import { isPrivateSocketDir } from './socket-directory.ts'
 
-/** How long an orphan may take to shut down before it is killed: a durable server may still be writing. */
+/** How long an orphan may take to shut down before it is killed. A durable server may still be writing. */
 const ORPHAN_GRACE_MS = 10_000
 
 interface ServerRecord {
   owner: ProcessIdentity
   server: ProcessIdentity
-  /** A temporary directory that goes with the server; null when the socket stands in the data directory. */
+  /** The server's temporary directory; null when the socket is in the data directory. */
   socketDir: string | null
 }
 
 export interface Claim {
-  /** Writes down which server now runs here, for whoever comes after a crash. */
+  /** Records the server that runs here now, for the next claim after a crash. */
   record(serverPid: number, socketDir: string | null): void
-  /** Gives the directory back. Idempotent. */
+  /** Releases the directory. Idempotent. */
   release(): void
 }
 
-/** Claims `dataDir` (made when absent) or throws `directory_in_use`, naming the other process. */
+/** Claims `dataDir` (created if absent), or throws `directory_in_use`, which names the other process. */
 export async function claimDirectory(dataDir: string, what: string): Promise<Claim> {
   mkdirSync(dataDir, { recursive: true, mode: 0o700 })
   const recordPath = join(dataDir, 'server.json')
@@ -80,7 +80,7 @@ function takeLock(path: string): DatabaseSync | null {
     return lock
   } catch (error) {
     lock.close()
-    // SQLITE_BUSY is 5 (sqlite3.h); anything else is a broken disk or permissions.
+    // 5 is SQLITE_BUSY (sqlite3.h). Anything else is a disk or permission problem.
     if (error instanceof Error && 'errcode' in error && error.errcode === 5) return null
     throw error
   }
@@ -104,7 +104,7 @@ async function clearOrphan(recordPath: string): Promise<void> {
   rmSync(recordPath, { force: true })
 }
 
-/** SIGINT is a fast shutdown for both servers; SIGKILL after the grace. */
+/** SIGINT is a fast shutdown for both servers. SIGKILL follows after the grace. */
 async function stopProcess(identity: ProcessIdentity, graceMs: number): Promise<void> {
   const killAt = Date.now() + graceMs
   signal(identity, 'SIGINT')
@@ -122,7 +122,9 @@ function signal(identity: ProcessIdentity, name: NodeJS.Signals): void {
   }
 }
 
-/** The record is a file that anybody with access to the directory may have edited: only our own names are removed. */
+/**
+ * Anybody with access to the directory can edit the record, so only directories with our names are removed.
+ */
 function isOurTemporaryDir(path: string): boolean {
   return isPrivateSocketDir(basename(path)) && [tmpdir(), '/tmp'].includes(dirname(path))
 }
@@ -139,6 +141,47 @@ function isServerRecord(value: unknown): value is ServerRecord {
 
 function isIdentity(value: unknown): value is ProcessIdentity {
   if (typeof value !== 'object' || value === null || !('pid' in value && 'startedAt' in value)) return false
-  // Pids 0 and below address process groups, 1 is init: never ours to signal.
+  // Pids 0 and below are process groups, and 1 is init. Never signal these.
   return typeof value.pid === 'number' && value.pid > 1 && typeof value.startedAt === 'string'
+}
+
+/** A process by pid and start time, because pids are reused. */
+export interface ProcessIdentity {
+  pid: number
+  /** Clock ticks since boot on Linux (proc(5), field 22), the text of `ps -o lstart` elsewhere. */
+  startedAt: string
+}
+
+/**
+ * The identity of a running process; null when the pid is free or a zombie. Reads /proc on Linux, else asks
+ * `ps`.
+ */
+export function identify(pid: number): ProcessIdentity | null {
+  const startedAt = process.platform === 'linux' ? startFromProc(pid) : startFromPs(pid)
+  return startedAt === null ? null : { pid, startedAt }
+}
+
+/** True while this very process runs. */
+export function isAlive(identity: ProcessIdentity): boolean {
+  return identify(identity.pid)?.startedAt === identity.startedAt
+}
+
+function startFromProc(pid: number): string | null {
+  try {
+    const stat = readFileSync(`/proc/${pid}/stat`, 'utf8')
+    // The command name can contain spaces and parentheses, so fields are counted from the last parenthesis.
+    const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
+    return fields[0] === 'Z' ? null : (fields[19] ?? null)
+  } catch {
+    return null
+  }
+}
+
+function startFromPs(pid: number): string | null {
+  try {
+    const text = execFileSync('ps', ['-o', 'lstart=', '-p', String(pid)], { encoding: 'utf8' }).trim()
+    return text === '' ? null : text
+  } catch {
+    return null
+  }
 }

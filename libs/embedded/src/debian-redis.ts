@@ -1,7 +1,7 @@
 /**
- * Redis from Debian's or Ubuntu's own packages, without root: `apt-get download`, `dpkg-deb -x` into a cache folder.
- * The server program lives in redis-tools as `redis-check-rdb` and acts as the server when called `redis-server`.
- * 1.3 MB, about 3 s the first time (toolchain.md §4). Needs package lists (`apt-get update` once as root).
+ * Redis from Debian's or Ubuntu's packages, without root: `apt-get download`, then `dpkg-deb -x` into a cache
+ * folder. The server is in redis-tools as `redis-check-rdb`, which acts as the server when called
+ * `redis-server`. 1.3 MB, about 3 s the first time. Needs package lists (`apt-get update` once as root).
  */
 import { existsSync, mkdirSync, mkdtempSync, readdirSync, renameSync, rmSync, symlinkSync } from 'node:fs'
 import { join } from 'node:path'
@@ -12,11 +12,11 @@ const DOWNLOAD_TIMEOUT_MS = 60_000
 
 export interface UnpackedRedis {
   server: string
-  /** For LD_LIBRARY_PATH. */
+  /** Value for LD_LIBRARY_PATH. */
   libraries: string
 }
 
-/** The unpacked server of the cache, fetched when absent; null on systems without apt, lists or network. */
+/** The unpacked server in the cache, downloaded if absent; null on systems without apt, lists or network. */
 export async function debianRedis(cacheDir: string): Promise<UnpackedRedis | null> {
   if (process.platform !== 'linux') return null
   const home = join(cacheDir, 'redis-debian')
@@ -47,7 +47,7 @@ async function unpackInto(dir: string): Promise<void> {
   if (!existsSync(join(bin, 'redis-server'))) symlinkSync('redis-check-rdb', join(bin, 'redis-server'))
 }
 
-/** Several processes may unpack at once: the first rename wins, and a broken older copy gives way. */
+/** Several processes may unpack at once. The first rename wins, and replaces a broken older copy. */
 function publish(fresh: string, home: string): void {
   try {
     renameSync(fresh, home)
@@ -57,7 +57,7 @@ function publish(fresh: string, home: string): void {
       renameSync(home, broken)
       renameSync(fresh, home)
     } catch {
-      // Another process published in between: its copy is as good as ours.
+      // Another process was faster. Its copy is just as good.
     } finally {
       rmSync(broken, { recursive: true, force: true })
     }

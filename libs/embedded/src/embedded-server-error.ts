@@ -1,14 +1,14 @@
-/** The one error of this package: says what failed and what to do about it. */
+/** The error type of this package. */
 
 export type EmbeddedServerErrorCode =
   /** No server program was found on this machine. */
   | 'server_missing'
   /** Another living process uses the data directory. */
   | 'directory_in_use'
-  /** The server was found and did not come up. */
+  /** The server was found but did not start. */
   | 'start_failed'
 
-/** Thrown by `startRedis` and `startPostgres`; the message names the remedy. */
+/** Thrown by `startRedis` and `startPostgres`. The message says what to do. */
 export class EmbeddedServerError extends Error {
   readonly code: EmbeddedServerErrorCode
 

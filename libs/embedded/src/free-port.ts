@@ -1,10 +1,11 @@
-/** For servers that must be told their port before they start. */
+/** Finds a free port, for servers that need to know their port before they start. */
 import { once } from 'node:events'
 import { createServer } from 'node:net'
 
 /**
- * A port that was free a moment ago, with the one 10,000 above it free, too (the bus of a Redis cluster). Both lie below
- * those that Linux gives to connections (32768 and up), so that none of these takes it before the server does.
+ * A port that was free a moment ago. The port 10,000 above is free, too, for the bus of a Redis cluster. Both
+ * are below the ports that Linux assigns to outgoing connections (32768 and up), so no connection takes them
+ * first.
  */
 export async function freePort(): Promise<number> {
   for (;;) {

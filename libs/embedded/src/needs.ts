@@ -1,11 +1,11 @@
 /**
- * What a test needs of the machine beyond Node.js, Python 3, Redis and Postgres. A test says it with `needs('docker')`
- * and is then skipped, with the reason in its title, where that part is missing. Which parts are there is found out once
- * per run (scripts/machine-parts.ts) and handed to the test files by vitest.
+ * What a test needs of the machine beyond Node.js, Python 3, Redis and Postgres. A test declares it with
+ * `needs('docker')`. If the part is missing, the test is skipped with the reason in its title. The parts are
+ * detected once per run (scripts/machine-parts.ts).
  */
 import { describe, inject, it, type SuiteAPI, type TestAPI } from 'vitest'
 
-/** Every part that a test may name, and what it stands for. */
+/** Every part that a test may name. */
 export const PARTS = {
   docker: 'the docker backend: an engine, and our sandbox image in it',
   gvisor: 'the gvisor backend: the same engine with the runtime runsc',
@@ -34,21 +34,24 @@ export const PARTS = {
 
 export type PartName = keyof typeof PARTS
 
-/** Why each part is missing; null where it is there. */
+/** Why each part is missing; null if it is present. */
 export type FoundParts = Readonly<Record<PartName, string | null>>
 
 declare module 'vitest' {
   export interface ProvidedContext {
     cofferdamParts: FoundParts
-    /** `short` is what `npm test` runs, `long` what `npm run test:long` runs. */
+    /** `npm test` runs `short`, `npm run test:long` runs `long`. */
     cofferdamTier: 'short' | 'long'
   }
 }
 
-/** True in `npm run test:long`, where tables of backends, targets and themes are gone through whole. */
+/** True in `npm run test:long`, which covers all combinations of backends, targets and themes. */
 export const isLongTier = (): boolean => inject('cofferdamTier') === 'long'
 
-/** vitest's own `it`, for tests that only the long tier has. In the short tier they do not exist, so nothing is skipped. */
+/**
+ * vitest's `it`, for tests of the long tier only. In the short tier they are not defined, so they are not
+ * skips.
+ */
 export const inLongTier = ((title: string, ...rest: unknown[]) => {
   if (isLongTier()) (it as unknown as Declare)(title, ...rest)
 }) as unknown as TestAPI
@@ -56,15 +59,15 @@ export const inLongTier = ((title: string, ...rest: unknown[]) => {
 type Declare = (title: string, ...rest: unknown[]) => unknown
 
 export interface Needed {
-  /** The first missing part and why it is missing; null when all of them are there. */
+  /** The first missing part and why it is missing; null when all are present. */
   readonly lacking: string | null
-  /** vitest's own, skipped with the reason where a part is missing. */
+  /** vitest's `describe`, skipped with the reason if a part is missing. */
   readonly describe: SuiteAPI
-  /** vitest's own, skipped with the reason where a part is missing. */
+  /** vitest's `it`, skipped with the reason if a part is missing. */
   readonly it: TestAPI
 }
 
-/** Which part the sandboxes of a backend need. */
+/** The parts that a backend's sandboxes need. */
 const BACKEND_PARTS: Readonly<Record<string, readonly PartName[]>> = {
   docker: ['docker'],
   gvisor: ['gvisor'],
@@ -72,14 +75,14 @@ const BACKEND_PARTS: Readonly<Record<string, readonly PartName[]>> = {
   none: [],
 }
 
-/** What tests on one of the local backends need; throws for a name that is none of them. */
+/** The needs of a test on a local backend. Throws for an unknown name. */
 export function needsBackend(name: string): Needed {
   const parts = BACKEND_PARTS[name]
   if (parts === undefined) throw new Error(`no part is known for the backend ${name}`)
   return needs(...parts)
 }
 
-/** What tests need that name all of these parts. */
+/** The needs of a test that uses all of these parts. */
 export function needs(...parts: readonly PartName[]): Needed {
   const found = inject('cofferdamParts')
   const missing = parts.find((part) => found[part] !== null)
@@ -87,13 +90,13 @@ export function needs(...parts: readonly PartName[]): Needed {
   return { lacking, describe: titled(describe, lacking), it: titled(it, lacking) }
 }
 
-/** What separates a title from the reason for a skip; scripts/report-tests.ts looks for it. */
+/** Separates a title from the reason for a skip. scripts/report-tests.ts looks for it. */
 export const NEEDS = ' — needs '
 
-/** `api` itself, or its `skip` with the reason behind every title. */
+/** `api` itself, or its `skip` with the reason appended to every title. */
 function titled<Api extends SuiteAPI | TestAPI>(api: Api, lacking: string | null): Api {
   if (lacking === null) return api
-  // In titles of `each` these signs are placeholders.
+  // These characters are placeholders in titles of `each`.
   const reason = NEEDS + lacking.replaceAll(' > ', ' / ').replaceAll(/[%$]/g, '')
   const declare =
     (skip: Declare): Declare =>

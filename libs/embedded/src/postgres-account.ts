@@ -1,8 +1,10 @@
 /**
- * Postgres refuses to run as root. As a normal user it runs directly. As root, in this order:
- *   1. `unshare -U`: root outside is an ordinary user inside. No chown, works below mode-700 folders.
- *   2. where user namespaces are forbidden: as `nobody`, with the programs copied to a readable place and the data
- *      directory handed over.
+ * Chooses the account that runs Postgres, which refuses to run as root. A normal user runs it directly. Root
+ * tries:
+ *   1. `unshare -U`: root becomes an ordinary user inside a user namespace. Needs no chown, and works in folders of
+ *      mode 700.
+ *   2. `nobody`, if user namespaces are forbidden. Copies the programs to a readable folder, and makes `nobody` the
+ *      owner of the data directory.
  */
 import { chownSync, readFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
@@ -11,17 +13,17 @@ import type { PostgresPrograms } from './find-postgres.ts'
 import { findOnPath, succeeds } from './find-program.ts'
 import { copyPackage } from './postgres-package.ts'
 
-/** `nobody` on Debian, Alpine and Red Hat; also the kernel's overflow uid. */
+/** `nobody` on Debian, Alpine and Red Hat, and the kernel's overflow uid. */
 const NOBODY = 65_534
-/** Everybody may read it and only root may write it: a folder below /tmp could be somebody's trap. */
+/** Readable by all and writable by root only. A folder in /tmp could be prepared by another user. */
 const READABLE_DIR = '/var/cache/cofferdam'
 
 export interface Account {
   programs: PostgresPrograms
-  /** Words in front of every Postgres program. */
+  /** Command prefix for every Postgres program. */
   prefix: readonly string[]
   identity: { uid?: number; gid?: number }
-  /** Hands a directory over to the account. */
+  /** Makes the account own a directory. */
   own(dir: string): void
   how: string
 }
@@ -44,7 +46,7 @@ export async function postgresAccount(
   return asNobody(programs, dataDir)
 }
 
-/** initdb looks its own user up in passwd: 1000 where it exists, else the first ordinary entry. */
+/** initdb looks up its user in passwd: uid 1000 if it exists, else the first ordinary entry. */
 function mappedUser(): number {
   const uids = readFileSync('/etc/passwd', 'utf8')
     .split('\n')
@@ -71,9 +73,9 @@ async function asNobody(programs: PostgresPrograms, dataDir: string): Promise<Ac
   )
     throw new EmbeddedServerError(
       'start_failed',
-      `Postgres does not run as root, this system forbids user namespaces, and uid 65534 cannot reach ${dataDir}. ` +
-        'Choose a data directory below one that everybody may enter (COFFERDAM_DATA_DIR=/var/lib/cofferdam), ' +
-        'start as a normal user, or set DATABASE_URL.',
+      'Postgres does not run as root, this system forbids user namespaces, and uid 65534 cannot reach ' +
+        `${dataDir}. Choose a data directory below one that everybody may enter ` +
+        '(COFFERDAM_DATA_DIR=/var/lib/cofferdam), start as a normal user, or set DATABASE_URL.',
     )
   return { programs: readable, prefix: [], identity, own, how: `${programs.how}, as uid 65534` }
 }

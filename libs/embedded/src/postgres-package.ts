@@ -1,12 +1,12 @@
-/** The npm package with the Postgres programs of this platform: made whole in place, or copied and made whole. */
+/** Completes the npm package with the Postgres programs of this platform, in place or in a copy. */
 import { cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { runProgram } from './find-program.ts'
 
 /**
- * npm tarballs hold no symlinks: the package's own script makes those of the shared libraries. Install scripts are
- * off in this repository, so it runs here, once. Each link is made atomically and an existing one is left alone, so
- * processes that do it at the same time all end with the full set. False when the folder cannot be written.
+ * Creates the symbolic links of the shared libraries, which npm tarballs cannot contain. The package has a
+ * script for it, but install scripts are off in this repository. Links are created atomically and existing
+ * ones kept, so several processes may run it at once. False when the folder is not writable.
  */
 export async function hydrate(home: string): Promise<boolean> {
   const missing = (): boolean => linkTargets(home).some((target) => !existsSync(join(home, target)))
@@ -28,13 +28,13 @@ function linkTargets(home: string): string[] {
   )
 }
 
-/** A copy in the cache for a node_modules that belongs to somebody else. */
+/** A copy in the cache, for a node_modules that is not writable. */
 export async function completeCopy(home: string, cacheDir: string): Promise<string | null> {
   const copy = copyPackage(home, cacheDir)
   return (await hydrate(copy)) ? copy : null
 }
 
-/** Copies the npm package below `dir`, once per version; safe when several processes do it at the same time. */
+/** Copies the npm package into `dir`, once per version. Several processes may do it at once. */
 export function copyPackage(home: string, dir: string): string {
   const manifest: unknown = JSON.parse(readFileSync(join(home, 'package.json'), 'utf8'))
   const version =

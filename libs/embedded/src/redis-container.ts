@@ -1,16 +1,16 @@
 /**
- * Redis in a container, the last resort. A published loopback port with a random password, not a mounted socket:
- * sockets do not cross the virtual machine of Docker Desktop.
+ * Redis in a container, as the last resort. Listens on a published loopback port with a random password,
+ * because a mounted socket does not work across the virtual machine of Docker Desktop.
  *
- * The container dies with us: its first process reads our stdin, which the kernel closes when we end in any way, and
- * then stops the server. No label, sweep or signal has to reach the daemon.
+ * The container ends with this process: its first process reads our stdin, which the kernel closes when we
+ * end, and then stops the server. Nothing has to reach the daemon.
  */
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { runProgram } from './find-program.ts'
 
 const WATCH_STDIN =
-  // A shell gives background jobs /dev/null as stdin, so the watcher gets the pipe under another number.
+  // A shell gives background jobs /dev/null as stdin, so the watcher reads the pipe from descriptor 3.
   'exec 3<&0; (cat <&3 >/dev/null; kill -TERM 1) & exec "$0" "$@"'
 
 export interface ContainerSettings {
@@ -22,7 +22,10 @@ export interface ContainerSettings {
 
 const AUTH_FILE = 'container-auth.conf'
 
-/** The docker command line; its stdin must be a pipe of ours. Writes the password to a file: arguments show in `ps`. */
+/**
+ * The docker command line. Its stdin must be our pipe. The password goes into a file, because `ps` shows
+ * arguments.
+ */
 export function containerCommand(
   found: { docker: string; image: string },
   settings: ContainerSettings,

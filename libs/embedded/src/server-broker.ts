@@ -1,7 +1,7 @@
 /**
- * Starts servers on demand for other processes: a unix socket that answers `redis` or `postgres` with a URL. vitest's
- * globalSetup must provide its values before any test runs, and most runs need no Postgres: what it provides is the
- * socket's path.
+ * Starts servers on demand for the test processes: a unix socket that answers `redis` or `postgres` with a
+ * URL. vitest's globalSetup must provide its values before any test runs, but most runs need no Postgres. So
+ * it provides the socket's path instead of URLs.
  */
 import { once } from 'node:events'
 import { chmodSync, mkdtempSync, rmSync } from 'node:fs'
@@ -23,7 +23,7 @@ export interface ServerBroker {
 /** Opens a broker in a private temporary directory. */
 export async function openServerBroker(): Promise<ServerBroker> {
   const dir = mkdtempSync(join(tmpdir(), 'cofferdam-run-'))
-  // Root's Postgres is another user where there are no user namespaces, and must be able to enter.
+  // Without user namespaces, root's Postgres runs as another user, who must be able to enter.
   chmodSync(dir, 0o711)
   const socketPath = join(dir, 'broker.sock')
   const started = new Map<BrokeredServer, Promise<RunningServer>>()
@@ -65,7 +65,7 @@ async function answer(
   }
 }
 
-/** The URL of a server of the broker at `socketPath`; starts it when this is the first question. */
+/** The URL of a server of the broker at `socketPath`. The first request starts the server. */
 export async function askForServer(socketPath: string, kind: BrokeredServer): Promise<string> {
   const socket = connect(socketPath)
   socket.write(`${kind}\n`)

@@ -1,4 +1,4 @@
-/** A private Postgres for this process: unix socket only, dies with us, keeps its data when `durable`. */
+/** A private Postgres: unix socket only, ends with this process, keeps its data if `durable`. */
 import { existsSync, mkdirSync, readFileSync, renameSync, rmSync } from 'node:fs'
 import { homedir } from 'node:os'
 import { join } from 'node:path'
@@ -9,55 +9,60 @@ import { findPostgres, type PostgresSource } from './find-postgres.ts'
 import { dieWithParent, runProgram } from './find-program.ts'
 import { postgresAccount, type Account } from './postgres-account.ts'
 import type { RunningServer, StartOptions } from './running-server.ts'
-import { socketPlace, type SocketPlace } from './socket-place.ts'
-import { supervise, type Supervised } from './supervise.ts'
+import { socketDirectory, type SocketDirectory } from './socket-directory.ts'
+import { runningServer, supervise, type Supervised } from './supervise.ts'
 
-/** Crash recovery of a busy server takes seconds; a loaded 2-core machine five times as long. */
+/** Crash recovery of a busy server takes seconds, and five times as long on a loaded 2-core machine. */
 const READY_MS = 120_000
-/** initdb takes 0.5-1.6 s (toolchain.md §5). */
+/** initdb takes 0.5-1.6 s on an idle machine. */
 const INIT_MS = 120_000
-/** A fast shutdown writes a checkpoint; an immediate one (SIGQUIT) only asks the children to quit. */
+/** A fast shutdown writes a checkpoint. An immediate one (SIGQUIT) only tells the children to quit. */
 const STOP_GRACE_MS = 20_000
 const DATABASE = 'cofferdam'
-/** Postgres names its socket for the port, which no socket-only server listens on. */
+/** Postgres names its socket after the port, although a socket-only server does not listen on it. */
 const SOCKET = '.s.PGSQL.5432'
 
 export interface PostgresOptions extends StartOptions {
-  /** Where to look for a server. Default: the npm package, then an installed one. */
+  /** Where to look for a server. Default: the npm package, then an installed Postgres. */
   sources?: readonly PostgresSource[]
-  /** Where a copy of the package is kept when node_modules cannot be written. Default: `~/.cache/cofferdam`. */
+  /** Folder for a copy of the package if node_modules is not writable. Default: `~/.cache/cofferdam`. */
   cacheDir?: string
-  /** False: root does not try a user namespace. Default true. */
+  /** Whether root tries a user namespace. Default true. */
   userNamespace?: boolean
 }
 
 /**
- * Starts a Postgres in `dataDir`, makes the database `cofferdam`, and resolves when it takes queries. Throws
- * `EmbeddedServerError`: `server_missing`, `directory_in_use` or `start_failed`.
+ * Starts a Postgres in `dataDir`, creates the database `cofferdam`, and resolves when it accepts queries.
+ * Throws `EmbeddedServerError`: `server_missing`, `directory_in_use` or `start_failed`.
  */
 export async function startPostgres(options: PostgresOptions): Promise<RunningServer> {
   const cacheDir = options.cacheDir ?? join(homedir(), '.cache', 'cofferdam')
   const claim = await claimDirectory(options.dataDir, 'Postgres')
-  let place: SocketPlace | null = null
+  let socket: SocketDirectory | null = null
   let server: Supervised | null = null
   try {
     const found = await findPostgres(options.sources ?? ['package', 'system'], cacheDir)
     const account = await postgresAccount(found, options.dataDir, options.userNamespace)
     await initialise(account, options)
-    place = socketPlace(options.dataDir, SOCKET)
-    account.own(place.dir)
-    server = await launch(account, options, place.dir)
-    claim.record(server.pid, place.temporaryDir)
-    const socketDir = place.dir
+    socket = socketDirectory(options.dataDir, SOCKET)
+    account.own(socket.dir)
+    server = await launch(account, options, socket.dir)
+    claim.record(server.pid, socket.temporaryDir)
+    const socketDir = socket.dir
     await server.ready(() => takesQueries(socketDir), READY_MS)
     await createDatabase(socketDir)
-    return running(server, urlOf(socketDir), account.how, () => {
-      place?.remove()
-      claim.release()
+    return runningServer(server, urlOf(socketDir), account.how, {
+      // SIGINT is a fast shutdown, SIGQUIT an immediate one.
+      signals: ['SIGINT', 'SIGQUIT', 'SIGKILL'],
+      graceMs: STOP_GRACE_MS,
+      cleanUp() {
+        socket?.remove()
+        claim.release()
+      },
     })
   } catch (error) {
     await server?.stop(['SIGQUIT', 'SIGKILL'], STOP_GRACE_MS)
-    place?.remove()
+    socket?.remove()
     claim.release()
     throw error
   }
@@ -67,7 +72,10 @@ const dataOf = (options: StartOptions): string => join(options.dataDir, 'pgdata'
 const urlOf = (socketDir: string): string =>
   `postgres://postgres@/${DATABASE}?host=${encodeURIComponent(socketDir)}`
 
-/** initdb into a fresh folder, then rename: an interrupted one leaves nothing that looks like a database. */
+/**
+ * Runs initdb in a fresh folder and renames it, so that an interrupted run leaves nothing that looks
+ * complete.
+ */
 async function initialise(account: Account, options: PostgresOptions): Promise<void> {
   const data = dataOf(options)
   if (existsSync(join(data, 'PG_VERSION'))) return await checkVersion(account, data)
@@ -103,7 +111,8 @@ async function checkVersion(account: Account, data: string): Promise<void> {
     throw new EmbeddedServerError(
       'start_failed',
       `Postgres: ${data} was made by version ${kept} and this is ${major} (${account.how}). ` +
-        `Install version ${kept}, or move the folder away to begin anew (dump it first with the old version).`,
+        `Install version ${kept}, or move the folder away to start with an empty database ` +
+        '(dump the old one first with its version).',
     )
 }
 
@@ -130,11 +139,11 @@ function settings(durable: boolean, socketDir: string): Record<string, string> {
     unix_socket_directories: socketDir,
     unix_socket_permissions: '0700',
     shared_buffers: '64MB',
-    // api, worker, cli and a dashboard with pools of 10 each, or two dozen test files at once.
+    // Enough for api, worker, cli and dashboard with pools of 10 each, or for two dozen test files at once.
     max_connections: '200',
-    // A drop of many expired partitions locks each with its indexes and triggers.
+    // Dropping many expired partitions locks each of them with its indexes and triggers.
     max_locks_per_transaction: '256',
-    // Our queries are short: compiling them costs more than running them.
+    // Our queries are short, so compiling them costs more than running them.
     jit: 'off',
     timezone: 'UTC',
     log_timezone: 'UTC',
@@ -180,28 +189,13 @@ async function withClient<T>(
     database,
     connectionTimeoutMillis: 2000,
   })
-  // A server that goes away while we are connected is told through the query; without a listener it would throw.
+  // If the server ends, the query fails. Without a listener the error would crash this process.
   client.on('error', () => {})
   try {
     await client.connect()
     return await use(client)
   } finally {
     await client.end().catch(() => {})
-  }
-}
-
-function running(server: Supervised, url: string, how: string, cleanUp: () => void): RunningServer {
-  let stopping: Promise<void> | null = null
-  return {
-    url,
-    how,
-    pid: server.pid,
-    exited: server.exited,
-    stop() {
-      // SIGINT: fast shutdown; SIGQUIT: immediate.
-      stopping ??= server.stop(['SIGINT', 'SIGQUIT', 'SIGKILL'], STOP_GRACE_MS).finally(cleanUp)
-      return stopping
-    },
   }
 }
 

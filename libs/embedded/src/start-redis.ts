@@ -1,26 +1,26 @@
-/** A private Redis for this process: unix socket only, dies with us, keeps its data when `durable`. */
+/** A private Redis: unix socket only, ends with this process, keeps its data if `durable`. */
 import { randomBytes } from 'node:crypto'
+import { connect, type NetConnectOpts } from 'node:net'
 import { homedir } from 'node:os'
 import { join } from 'node:path'
 import { claimDirectory } from './claim-directory.ts'
 import { dieWithParent } from './find-program.ts'
 import { findRedis, type FoundRedis, type RedisSource } from './find-redis.ts'
-import { redisAnswers } from './redis-ping.ts'
 import { containerCommand, publishedPort } from './redis-container.ts'
 import type { RunningServer, StartOptions } from './running-server.ts'
-import { socketPlace, type SocketPlace } from './socket-place.ts'
-import { supervise, type Supervised } from './supervise.ts'
+import { socketDirectory, type SocketDirectory } from './socket-directory.ts'
+import { runningServer, supervise, type Supervised } from './supervise.ts'
 
-/** Loading 1 GB of append-only file takes about 10 s; an image may have to be pulled first. */
+/** Loading 1 GB of append-only file takes about 10 s. A container image may have to be pulled first. */
 const READY_MS = { program: 60_000, container: 180_000 } as const
-/** SIGTERM flushes and syncs the append-only file before it exits. */
+/** On SIGTERM Redis flushes and syncs the append-only file before it exits. */
 const STOP_GRACE_MS = 10_000
 const SOCKET = 'redis.sock'
 
 export interface RedisOptions extends StartOptions {
-  /** Where to look for a server. Default: all three, in this order. */
+  /** Where to look for a server. Default: path, package, container. */
   sources?: readonly RedisSource[]
-  /** Where unpacked packages are kept. Default: `~/.cache/cofferdam`. */
+  /** Folder of unpacked packages. Default: `~/.cache/cofferdam`. */
   cacheDir?: string
 }
 
@@ -31,24 +31,28 @@ export interface RedisOptions extends StartOptions {
 export async function startRedis(options: RedisOptions): Promise<RunningServer> {
   const cacheDir = options.cacheDir ?? join(homedir(), '.cache', 'cofferdam')
   const claim = await claimDirectory(options.dataDir, 'Redis')
-  let place: SocketPlace | null = null
+  let socket: SocketDirectory | null = null
   let server: Supervised | null = null
   try {
     const found = await findRedis(options.sources ?? ['path', 'package', 'container'], cacheDir)
-    place = socketPlace(options.dataDir, SOCKET)
-    // A socket file of a dead server: the claim proves that nobody listens on it.
-    if (place.temporaryDir === null) place.remove()
-    const launched = await launch(found, options, place.dir)
+    socket = socketDirectory(options.dataDir, SOCKET)
+    // Remove the socket file of a dead server. The claim proves that nobody listens on it.
+    if (socket.temporaryDir === null) socket.remove()
+    const launched = await launch(found, options, socket.dir)
     server = launched.server
-    claim.record(server.pid, place.temporaryDir)
+    claim.record(server.pid, socket.temporaryDir)
     await server.ready(() => launched.answers(), READY_MS[found.kind])
-    return running(server, await launched.url(), found.how, () => {
-      place?.remove()
-      claim.release()
+    return runningServer(server, await launched.url(), found.how, {
+      signals: ['SIGTERM', 'SIGKILL'],
+      graceMs: STOP_GRACE_MS,
+      cleanUp() {
+        socket?.remove()
+        claim.release()
+      },
     })
   } catch (error) {
     await server?.stop(['SIGKILL'], 0)
-    place?.remove()
+    socket?.remove()
     claim.release()
     throw error
   }
@@ -103,22 +107,37 @@ async function launch(found: FoundRedis, options: RedisOptions, socketDir: strin
   return { server, answers: () => redisAnswers({ path }), url: async () => `unix://${path}` }
 }
 
-/** Noeviction: a full Redis refuses writes, it never forgets a job (BullMQ demands it). */
+/** `noeviction`: a full Redis refuses writes instead of losing jobs. BullMQ requires it. */
 function persistence(durable: boolean): string[] {
   const kept = durable ? ['--appendonly', 'yes', '--appendfsync', 'everysec'] : ['--appendonly', 'no']
   return [...kept, '--save', '', '--maxmemory-policy', 'noeviction']
 }
 
-function running(server: Supervised, url: string, how: string, cleanUp: () => void): RunningServer {
-  let stopping: Promise<void> | null = null
-  return {
-    url,
-    how,
-    pid: server.pid,
-    exited: server.exited,
-    stop() {
-      stopping ??= server.stop(['SIGTERM', 'SIGKILL'], STOP_GRACE_MS).finally(cleanUp)
-      return stopping
-    },
-  }
+/** A server that accepts a connection but does not answer in this time is not ready. */
+const ANSWER_MS = 1000
+
+/**
+ * True when the server answers PONG. False while it loads its append-only file or nobody listens. Uses a
+ * plain socket, because importing ioredis takes 70 ms.
+ */
+export function redisAnswers(where: NetConnectOpts, password?: string): Promise<boolean> {
+  return new Promise((resolve) => {
+    const socket = connect(where)
+    let answer = ''
+    const finish = (ready: boolean): void => {
+      socket.destroy()
+      resolve(ready)
+    }
+    socket.setTimeout(ANSWER_MS, () => finish(false))
+    socket.once('error', () => finish(false))
+    socket.once('close', () => finish(false))
+    socket.once('connect', () =>
+      socket.write(`${password === undefined ? '' : `AUTH ${password}\r\n`}PING\r\n`),
+    )
+    socket.on('data', (chunk: Buffer) => {
+      answer += chunk.toString('latin1')
+      if (answer.includes('+PONG')) finish(true)
+      else if (answer.includes('-')) finish(false)
+    })
+  })
 }

@@ -1,13 +1,13 @@
 /**
- * One child server process, from spawn to proven end.
+ * One child server process, from spawn to exit.
  *
  *   starting ──ready()──> running ──stop──> stopping ──exit──> ended
  *       └────────── exit before ready: ready() rejects with the last lines ──────────┘
  *
- * The server leads its own session, so a terminal's Ctrl-C reaches only us and we stop it after our own drain. It
- * still dies with us on SIGKILL: `setpriv --pdeathsig` where the system has it (Linux sends the signal when the
- * *thread* that spawned it ends, so spawn from a thread that lives as long as the server should); elsewhere the next
- * start in the same directory stops the orphan (claim-directory.ts).
+ * The server has its own session, so a terminal's Ctrl-C reaches only this process, which stops the server
+ * after its own drain. The server also dies if this process is killed, through `setpriv --pdeathsig`. Linux
+ * sends that signal when the *thread* that spawned the server ends, so spawn it from the main thread. Without
+ * `setpriv`, the next start in the same directory stops the orphan (claim-directory.ts).
  */
 import { spawn, type ChildProcess } from 'node:child_process'
 import { createInterface } from 'node:readline'
@@ -15,10 +15,11 @@ import { Socket } from 'node:net'
 import type { Readable } from 'node:stream'
 import { setTimeout as delay } from 'node:timers/promises'
 import { EmbeddedServerError } from './embedded-server-error.ts'
+import type { RunningServer } from './running-server.ts'
 
-/** Lines kept for a start error: a Postgres configuration error takes about 5, a crash report about 20. */
+/** Lines kept for a start error. A Postgres configuration error has about 5, a crash report about 20. */
 const KEPT_LINES = 30
-/** A server line is below 1 KiB unless it quotes a statement. */
+/** A line is shorter than this unless it quotes a statement. */
 const KEPT_LINE_LENGTH = 1000
 
 export interface Command {
@@ -27,18 +28,20 @@ export interface Command {
   cwd?: string
   uid?: number
   gid?: number
-  /** Gives the child a pipe as stdin that closes with us. Default: no stdin. */
+  /** Gives the child a stdin pipe, which closes when this process ends. Default: no stdin. */
   stdin?: 'pipe'
 }
 
 export interface Supervised {
   readonly pid: number
   readonly exited: Promise<string>
-  /** Polls until `isReady` says so; throws `start_failed` when the server ends first or the deadline passes. */
+  /**
+   * Polls until `isReady` is true. Throws `start_failed` when the server ends first or the deadline passes.
+   */
   ready(isReady: () => Promise<boolean>, deadlineMs: number): Promise<void>
-  /** Closes our end of the stdin pipe, as the kernel does when we die. */
+  /** Closes the stdin pipe, as the kernel does when this process ends. */
   closeStdin(): void
-  /** Sends each signal in turn, waiting `graceMs` for the end after each; the last must be SIGKILL. */
+  /** Sends the signals in order and waits up to `graceMs` after each. The last must be SIGKILL. */
   stop(signals: readonly NodeJS.Signals[], graceMs: number): Promise<void>
 }
 
@@ -66,7 +69,7 @@ export async function supervise(
   for (const stream of [child.stdout, child.stderr]) readLines(stream, keep)
   const exited = endOf(child)
   const pid = await spawned(what, child)
-  // A running server must not keep a process alive that has nothing else to do.
+  // The server must not keep this process alive.
   child.unref()
   let ended: string | null = null
   void exited.then((reason) => (ended = reason))
@@ -91,6 +94,26 @@ export async function supervise(
         await endsWithin(exited, graceMs)
       }
       await exited
+    },
+  }
+}
+
+/** What a launcher returns for a server that is ready. `cleanUp` runs once, after the server has ended. */
+export function runningServer(
+  server: Supervised,
+  url: string,
+  how: string,
+  end: { signals: readonly NodeJS.Signals[]; graceMs: number; cleanUp(): void },
+): RunningServer {
+  let stopping: Promise<void> | null = null
+  return {
+    url,
+    how,
+    pid: server.pid,
+    exited: server.exited,
+    stop() {
+      stopping ??= server.stop(end.signals, end.graceMs).finally(() => end.cleanUp())
+      return stopping
     },
   }
 }

@@ -1,6 +1,7 @@
 /**
- * vitest globalSetup: `globalSetup: ['libs/embedded/src/test-servers.ts']`. Nothing is started until a test asks
- * through `@cofferdam/embedded/testing` or `@cofferdam/store/testing`; everything is stopped at the end of the run.
+ * vitest globalSetup: `globalSetup: ['libs/embedded/src/test-servers.ts']`. A server starts when a test first
+ * asks for it through `@cofferdam/embedded/testing` or `@cofferdam/store/testing`. All stop at the end of the
+ * run.
  */
 import type { TestProject } from 'vitest/node'
 import { openServerBroker } from './server-broker.ts'

@@ -1,6 +1,6 @@
 /**
- * Servers for tests. One Postgres and one Redis per vitest run, started by the first test that asks (test-servers.ts is
- * the globalSetup that keeps them); an own Redis per test file costs 13 ms where isolation matters.
+ * Servers for tests. A vitest run shares one Postgres and one Redis, started by the first test that asks
+ * (test-servers.ts). A separate Redis for a test file costs 13 ms.
  */
 import { chmodSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -15,8 +15,8 @@ export { freePort } from './free-port.ts'
 export { DAY_MS, HOUR_MS, untilWindowLasts } from './window-end.ts'
 
 /**
- * The seed of random schedules: the same in every run, so that a red run tells of the change and not of luck.
- * `COFFERDAM_MODEL_SEED=<number>` plays another, `COFFERDAM_MODEL_SEED=random` searches.
+ * The seed of random schedules: the same in every run, so that a failure comes from the change and not from
+ * chance. `COFFERDAM_MODEL_SEED=<number>` uses another seed, `COFFERDAM_MODEL_SEED=random` a random one.
  */
 export function scheduleSeed(): number {
   const asked = process.env['COFFERDAM_MODEL_SEED'] ?? '20261121'
@@ -25,37 +25,37 @@ export function scheduleSeed(): number {
 
 export interface TestServer {
   url: string
-  /** Stops a private server; leaves the run's shared one alone. */
+  /** Stops a private server. Does nothing for the shared one. */
   stop(): Promise<void>
 }
 
-/** The Postgres of this vitest run; a private throw-away one when the run has no globalSetup. */
+/** The shared Postgres of this vitest run; a private temporary one if the run has no globalSetup. */
 export async function testPostgres(): Promise<TestServer> {
   const broker = inject('cofferdamServers')
   if (broker === undefined) return await privatePostgres()
   return { url: await askForServer(broker, 'postgres'), stop: async () => {} }
 }
 
-/** The Redis of this vitest run, shared by all files: use keys of your own and do not flush. */
+/** The shared Redis of this vitest run. Use your own keys, and do not flush. */
 export async function testRedis(): Promise<TestServer> {
   const broker = inject('cofferdamServers')
   if (broker === undefined) return await isolatedRedis()
   return { url: await askForServer(broker, 'redis'), stop: async () => {} }
 }
 
-/** An own Redis in a temporary directory, without persistence unless `durable`. */
+/** A private Redis in a temporary directory, without persistence unless `durable`. */
 export async function isolatedRedis(durable = false): Promise<RunningServer> {
   return await inTemporaryDir((dataDir) => startRedis({ dataDir, durable }))
 }
 
-/** An own Postgres in a temporary directory (0.5-1.6 s): for tests that stop or break the server. */
+/** A private Postgres in a temporary directory (0.5-1.6 s), for tests that stop or break the server. */
 export async function privatePostgres(durable = false): Promise<RunningServer> {
   return await inTemporaryDir((dataDir) => startPostgres({ dataDir, durable }))
 }
 
 async function inTemporaryDir(start: (dataDir: string) => Promise<RunningServer>): Promise<RunningServer> {
   const dataDir = mkdtempSync(join(tmpdir(), 'cofferdam-test-'))
-  // Root's Postgres is another user where there are no user namespaces, and must be able to enter.
+  // Without user namespaces, root's Postgres runs as another user, who must be able to enter.
   chmodSync(dataDir, 0o711)
   const remove = (): void => rmSync(dataDir, { recursive: true, force: true })
   try {

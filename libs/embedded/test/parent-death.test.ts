@@ -12,7 +12,7 @@ let owner: ServerProcess | null = null
 
 beforeEach(() => {
   dir = mkdtempSync(join(tmpdir(), 'cofferdam-test-'))
-  // Root's Postgres is another user where there are no user namespaces, and must be able to enter.
+  // Without user namespaces, root's Postgres runs as another user, who must be able to enter.
   chmodSync(dir, 0o711)
 })
 afterEach(async () => {
@@ -63,7 +63,7 @@ describe('a server of another process', () => {
   })
 })
 
-/** Root's Postgres needs `unshare`, which lives beside `setpriv`: each program is linked by itself. */
+/** Links the programs singly, because root's Postgres needs `unshare`, which is beside `setpriv`. */
 async function pathWithoutSetpriv(): Promise<string> {
   const bin = join(dir, 'bin')
   mkdirSync(bin)

@@ -27,7 +27,7 @@ const started: RunningServer[] = []
 
 beforeEach(() => {
   dir = mkdtempSync(join(tmpdir(), 'cofferdam-test-'))
-  // Root's Postgres is another user where there are no user namespaces, and must be able to enter.
+  // Without user namespaces, root's Postgres runs as another user, who must be able to enter.
   chmodSync(dir, 0o711)
 })
 afterEach(async () => {
@@ -82,7 +82,7 @@ describe('startPostgres', () => {
     })
   })
 
-  it('puts the socket into a short private directory when the data directory is too deep for one', async () => {
+  it('uses a short private directory for the socket when the data directory is too deep', async () => {
     const deep = join(dir, 'd'.repeat(60))
     mkdirSync(deep, { mode: 0o711 })
     const server = await start({ dataDir: join(deep, 'with, comma and space'.repeat(3)) })
@@ -94,7 +94,7 @@ describe('startPostgres', () => {
     expect(existsSync(socketDir)).toBe(false)
   })
 
-  it('begins anew after an initdb that was cut off', async () => {
+  it('starts again after an interrupted initdb', async () => {
     mkdirSync(join(dir, 'data', 'pgdata.new', 'base'), { recursive: true })
     expect(await query((await start()).url, 'select 1 as value')).toBe(1)
   })
@@ -108,7 +108,7 @@ describe('startPostgres', () => {
     })
   })
 
-  it('shows the last lines of a server that does not come up', async () => {
+  it('shows the last lines of a server that does not start', async () => {
     const server = await start()
     await server.stop()
     rmSync(join(dir, 'data', 'pgdata', 'global'), { recursive: true })
@@ -176,7 +176,7 @@ needs('root').describe('startPostgres and accounts', () => {
 })
 
 needs('postgres-package').describe('the npm package of Postgres', () => {
-  it('gets its symlinks once, also when several want them at the same time', async () => {
+  it('gets its symbolic links once, even if several processes create them at once', async () => {
     const copy = join(dir, 'package')
     cpSync(packageHome(), copy, { recursive: true, filter: (path) => !lstatSync(path).isSymbolicLink() })
     const outcomes = await Promise.all([hydrate(copy), hydrate(copy), hydrate(copy)])

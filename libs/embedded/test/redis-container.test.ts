@@ -6,11 +6,11 @@ import { freePort } from '../src/free-port.ts'
 import { needs } from '../src/needs.ts'
 import { containerCommand, publishedPort } from '../src/redis-container.ts'
 import { supervise } from '../src/supervise.ts'
-import { redisAnswers } from '../src/redis-ping.ts'
+import { redisAnswers } from '../src/start-redis.ts'
 
 /**
- * Stands in for the docker client where no image can be pulled: runs what would be the container's command on the
- * host, with the stdin it was given, and `/data` replaced.
+ * Emulates the docker client where no image can be pulled: runs the container's command on the host, with its
+ * stdin and with `/data` replaced.
  */
 const DOCKER = `#!/bin/sh
 here=$(dirname "$0")

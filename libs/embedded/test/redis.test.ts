@@ -72,13 +72,13 @@ describe('startRedis', () => {
     expect(outcomes.filter((outcome) => outcome.status === 'fulfilled')).toHaveLength(1)
   })
 
-  it('clears the socket file of a dead server away', async () => {
+  it('removes the socket file of a dead server', async () => {
     mkdirSync(join(dir, 'data'))
     writeFileSync(join(dir, 'data', 'redis.sock'), '')
     expect(await withClient(await start(), (redis) => redis.ping())).toBe('PONG')
   })
 
-  it('puts the socket into a short private directory when the data directory is too deep for one', async () => {
+  it('uses a short private directory for the socket when the data directory is too deep', async () => {
     const server = await start({ dataDir: join(dir, 'd'.repeat(60), 'e'.repeat(60)) })
     const socketDir = dirname(socketOf(server))
     expect(Buffer.byteLength(socketOf(server))).toBeLessThanOrEqual(107)
@@ -93,11 +93,11 @@ describe('startRedis', () => {
       code: 'server_missing',
       message: expect.stringMatching(/(apt-get|brew) install.*REDIS_URL/s),
     })
-    // A failed start gives the directory back.
+    // A failed start releases the directory.
     expect(await withClient(await start(), (redis) => redis.ping())).toBe('PONG')
   })
 
-  it('shows the last lines of a server that does not come up', async () => {
+  it('shows the last lines of a server that does not start', async () => {
     const data = join(dir, 'data')
     mkdirSync(join(data, 'appendonlydir'), { recursive: true })
     writeFileSync(join(data, 'appendonlydir', 'appendonly.aof.manifest'), 'nonsense\n')
@@ -110,7 +110,7 @@ describe('startRedis', () => {
 })
 
 needs('apt').describe('startRedis from the Debian package', () => {
-  it('unpacks it once, without root rights, also when two processes want it', async () => {
+  it('unpacks it once, without root, even if two processes need it', async () => {
     const cacheDir = join(dir, 'cache')
     const options = { sources: ['package'] as const, cacheDir }
     const both = await Promise.all([

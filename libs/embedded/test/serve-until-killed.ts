@@ -1,4 +1,4 @@
-/** Started by the tests as a process of its own: starts one server, prints where it is, and stays until it is killed. */
+/** Run by tests as a separate process: starts one server, prints its address, and waits to be killed. */
 import { startPostgres, startRedis } from '../src/index.ts'
 
 const [kind, dataDir = '', durable] = process.argv.slice(2)

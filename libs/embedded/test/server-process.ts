@@ -1,8 +1,11 @@
-/** Runs serve-until-killed.ts, also as another user or with another PATH, and hears where its server is. */
+/**
+ * Runs serve-until-killed.ts, optionally as another user or with another PATH, and reads its server's
+ * address.
+ */
 import { spawn, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
-import { identify } from '../src/process-identity.ts'
+import { identify } from '../src/claim-directory.ts'
 
 export interface ServerProcess {
   child: ChildProcess

@@ -15,7 +15,7 @@
  * sweep finds the execution without one and adds it again (one from the hand: the lock time). After ten such takes the execution is ended.
  */
 import { setTimeout as pause } from 'node:timers/promises'
-import { StopReason, type AttemptRecord, type Offer, type WorkerId } from '@cofferdam/contract'
+import { StopReason, type AttemptRecord, type WorkerId } from '@cofferdam/contract'
 import type { Redis } from 'ioredis'
 import { LOCK_MS, QUEUE_BOUNDS, SWEEP_MS } from './bounds.ts'
 import { createCarriedWork } from './carried-work.ts'
@@ -27,6 +27,7 @@ import { createHanded } from './handed.ts'
 import { beat, leave } from './heartbeat.ts'
 import { KEYS, type Lane } from './keys.ts'
 import { createLaneSource, type LaneSource } from './lane-source.ts'
+import type { Offer } from './needs.ts'
 import { drainOutbox } from './outbox.ts'
 import type { QueueLogger } from './queue-logger.ts'
 import { renewLocks } from './renew-locks.ts'

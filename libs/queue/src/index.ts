@@ -9,6 +9,7 @@ export type { QueueLogger } from './queue-logger.ts'
 export { composeUnstarted } from './ending.ts'
 export { withEnqueueSpan } from './enqueue-span.ts'
 export { CHANNELS, KEYS, LANES, TAG, type Lane } from './keys.ts'
+export { meetsNeed, needOf, offerOf, type Offer } from './needs.ts'
 export {
   createProducer,
   type LivePage,

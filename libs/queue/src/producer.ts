@@ -34,7 +34,6 @@
 import { randomUUID } from 'node:crypto'
 import {
   CofferdamError,
-  needOf,
   newExecutionId,
   type Accepted,
   type ExecutionId,
@@ -53,6 +52,7 @@ import { createEventTails } from './event-tails.ts'
 import { nonNegative, resultOf, stateOf } from './execution-state.ts'
 import { KEYS } from './keys.ts'
 import { readEvents } from './live-events.ts'
+import { needOf } from './needs.ts'
 import { readStats, type QueueStats } from './queue-stats.ts'
 import { createReplies } from './replies.ts'
 import { dehydrate, hydrate, storeBlobs } from './request-blobs.ts'

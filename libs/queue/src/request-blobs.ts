@@ -1,10 +1,10 @@
 /**
- * How a request is stored: strings above `BOUNDS.inlineBytes` become `{"$blob": "<sha256>"}` and are kept once per
+ * How a request is stored: strings above `QUEUE_BOUNDS.inlineBytes` become `{"$blob": "<sha256>"}` and are kept once per
  * content (queue-caps-audit.md §2.1: 64 KiB inline costs eight times the CPU per add). No object of a request can
  * have a key `$blob` (strict schemas; environment names start with a letter or `_`), so references are unambiguous.
  */
 import { createHash } from 'node:crypto'
-import { BOUNDS, type ExecutionRequest } from '@cofferdam/contract'
+import type { ExecutionRequest } from '@cofferdam/contract'
 import type { Redis } from 'ioredis'
 import { QUEUE_BOUNDS } from './bounds.ts'
 import { KEYS } from './keys.ts'
@@ -19,7 +19,7 @@ export interface StoredRequest {
 export function dehydrate(request: ExecutionRequest): StoredRequest {
   const whole = JSON.stringify(request)
   // Then no part of it is large: a text is never longer than its JSON.
-  if (!isLarge(whole, BOUNDS.inlineBytes)) return { json: whole, blobs: new Map() }
+  if (!isLarge(whole, QUEUE_BOUNDS.inlineBytes)) return { json: whole, blobs: new Map() }
   const blobs = new Map<string, string>()
   const keep = (content: string): { $blob: string } => {
     const sha = createHash('sha256').update(content).digest('hex')
@@ -27,7 +27,7 @@ export function dehydrate(request: ExecutionRequest): StoredRequest {
     return { $blob: sha }
   }
   const json = JSON.stringify(request, (_key, value: unknown) =>
-    typeof value === 'string' && isLarge(value, BOUNDS.inlineBytes) ? keep(value) : value,
+    typeof value === 'string' && isLarge(value, QUEUE_BOUNDS.inlineBytes) ? keep(value) : value,
   )
   if (!isLarge(json, QUEUE_BOUNDS.recordBytes)) return { json, blobs }
   return { json: JSON.stringify(keep(json)), blobs }

@@ -8,10 +8,10 @@
  */
 import { createHash } from 'node:crypto'
 import { readFileSync } from 'node:fs'
-import { createGathering, togetherCall, togetherText, type ScriptCall } from '@cofferdam/contract'
 import type { Redis } from 'ioredis'
 import { QUEUE_BOUNDS, TENANT_DEFAULTS } from './bounds.ts'
 import { CHANNELS, KEYS } from './keys.ts'
+import { createGathering, togetherCall, togetherText, type ScriptCall } from './redis-calls.ts'
 
 interface Text {
   source: string

@@ -3,7 +3,8 @@
  * scheduler gives each kind only what it can serve (lua/include/kinds.lua).
  */
 import { createHash } from 'node:crypto'
-import { ISOLATIONS, type Offer } from '@cofferdam/contract'
+import { ISOLATIONS } from '@cofferdam/contract'
+import type { Offer } from './needs.ts'
 
 export interface WorkerKind {
   /** Begins with the strongest isolation that it offers, so that names sort by it. */

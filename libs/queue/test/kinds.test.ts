@@ -2,9 +2,9 @@
  * A fleet whose workers differ: each execution goes to a worker that has what it needs, and is refused only
  * where none has.
  */
-import { newWorkerId, type Accepted, type Offer } from '@cofferdam/contract'
+import { newWorkerId, type Accepted } from '@cofferdam/contract'
 import { afterAll, afterEach, beforeAll, expect, it, vi } from 'vitest'
-import { KEYS, type Taken } from '../src/index.ts'
+import { KEYS, type Offer, type Taken } from '../src/index.ts'
 import { endWith, gate, requestOf } from './fixtures.ts'
 import { startBench, type Bench } from './support.ts'
 

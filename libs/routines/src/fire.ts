@@ -1,13 +1,14 @@
 /**
- * One trigger of a routine becomes one execution, or a note of why not. Triggers of one routine are decided about one after
- * the other (the row is locked), and a trigger is decided about once:
+ * Turns one trigger of a routine into one execution, or into a record of why not. The routine's row is
+ * locked, so its triggers are decided one at a time, and each only once:
  *
- *   known already ─► what it did before
- *   its request is no longer valid ─► refused
- *   allow ─► enqueued                 forbid, and a run lives ─► skipped
- *   replace ─► what lives is cancelled and given a moment to end, then the new one is enqueued
+ *   trigger is known ─► returns its stored outcome
+ *   request is no longer valid ─► refused
+ *   rule allow ─► enqueued            rule forbid, and an earlier run is not finished ─► skipped
+ *   rule replace ─► earlier runs are cancelled and get a moment to end, then the new one is enqueued
  *
- * The execution's idempotency key is made of the trigger, so a crash between queue and table makes no second execution.
+ * The execution's idempotency key comes from the trigger, so a crash between queue and table makes no second
+ * execution.
  */
 import {
   CofferdamError,
@@ -28,16 +29,22 @@ export interface FireDeps {
 
 type Decision = Pick<RoutineRun, 'outcome' | 'reason' | 'execution_id'>
 
-/** The trigger of a scheduled moment: the same for every delivery of its tick. */
+/** The trigger of a scheduled time, the same for every delivery of its tick. */
 export const tickOf = (scheduledAtMs: number): RoutineTrigger => ({
   key: String(scheduledAtMs),
   scheduledAtMs,
 })
 
-/** How long a run that is replaced may take to end before the next one is enqueued beside it; a cancel takes half a second. */
+/**
+ * How long a replaced run may take to end before the next one is enqueued anyway. A cancel takes half a
+ * second.
+ */
 const REPLACED_MS = 5000
 
-/** Null when there is no such routine. Throws when queue or store are away: the same trigger may be fired again. */
+/**
+ * Null when the routine does not exist. Throws when queue or store do not answer; the trigger can then be
+ * retried.
+ */
 export async function fireRoutine(
   deps: FireDeps,
   id: RoutineId,
@@ -67,14 +74,14 @@ async function decide(deps: FireDeps, turn: RoutineTurn, trigger: RoutineTrigger
     const { execution_id } = await deps.producer.put(request)
     return { outcome: 'enqueued', reason, execution_id }
   } catch (error) {
-    // Said by the queue about this request: trying again would only say it again.
+    // The queue refused this request, and would refuse it again.
     if (isCofferdamError(error) && (error.code === 'queue_full' || error.code === 'idempotency_conflict'))
       return { outcome: 'refused', reason: error.message, execution_id: null }
     throw error
   }
 }
 
-/** Null when the schema of today does not take it. */
+/** Null when the request does not match the current schema. */
 function requestOf(routine: StoredRoutine, trigger: RoutineTrigger): ExecutionRequest | null {
   const written = routine.request as { callback_url?: string }
   const callbackUrl = routine.callback_url ?? written.callback_url
@@ -89,7 +96,7 @@ function requestOf(routine: StoredRoutine, trigger: RoutineTrigger): ExecutionRe
   return parsed.success ? parsed.data : null
 }
 
-/** Before the routine's turn, so that nobody waits for a row lock while a program ends. */
+/** Runs before the routine's row is locked, so that nobody waits for the lock while a program ends. */
 async function endReplaced(deps: FireDeps, id: RoutineId): Promise<void> {
   const routine = await deps.routines.get(null, id)
   if (routine?.concurrency !== 'replace') return

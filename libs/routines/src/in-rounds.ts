@@ -1,10 +1,20 @@
-/** Upkeep that is done again and again. */
-import { closeWithin } from './close-within.ts'
+/** Background upkeep that repeats, and a bounded wait for its end. */
+import { inTime } from '@cofferdam/contract'
+
+/** Longer than a round trip to a slow server, and short compared to a drain. */
+const CLOSE_MS = 2000
 
 /**
- * Does `work`, which must not reject, at once and then every `ms`. A round never meets itself, and those that were due while one took
- * its time are not made up for: with Redis away a round takes as long as Redis does. Disposing waits for the one under way, but
- * at most two seconds.
+ * Resolves when `work` has settled, or after two seconds. BullMQ waits for ever for a Redis that is down, but
+ * a worker that stops must not. Another worker repeats what was in flight.
+ */
+export async function closeWithin(work: Promise<unknown>): Promise<void> {
+  await inTime(work, CLOSE_MS, () => new Error('late')).catch(() => undefined)
+}
+
+/**
+ * Runs `work`, which must not reject, now and then every `ms`. Rounds never overlap, and rounds that were due
+ * during a slow one are skipped. Disposing waits at most two seconds for the current round.
  */
 export function inRounds(work: () => Promise<void>, ms: number): AsyncDisposable {
   let running: Promise<void> | null = null

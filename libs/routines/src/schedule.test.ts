@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { checkSchedule, nextRunMs } from './schedule.ts'
 
-/** The next `count` moments, each asked for after the one before, as the scheduler does. */
+/** The next `count` times, each computed from the previous one, as the scheduler does. */
 function moments(cron: string, fromIso: string, count: number): string[] {
   const found: string[] = []
   for (let at = Date.parse(fromIso); found.length < count;) {
@@ -14,7 +14,7 @@ function moments(cron: string, fromIso: string, count: number): string[] {
 }
 
 describe('cron in Europe/Berlin', () => {
-  it('keeps its time of day when clocks go forward, and makes up for a time that is left out an hour later', () => {
+  it('keeps its time of day when clocks go forward, and runs a skipped time an hour later', () => {
     expect(moments('30 2 * * *', '2026-03-27T12:00:00Z', 4)).toEqual([
       '2026-03-28T01:30:00.000Z',
       // 02:30 does not exist on the 29th: 03:30 summer time.
@@ -36,7 +36,7 @@ describe('cron in Europe/Berlin', () => {
     ])
   })
 
-  it('is due in every hour that really passes when it is hourly', () => {
+  it('is due in every hour that passes when it is hourly', () => {
     expect(moments('0 * * * *', '2026-10-24T23:30:00Z', 4)).toEqual([
       '2026-10-25T00:00:00.000Z',
       '2026-10-25T01:00:00.000Z',
@@ -51,7 +51,7 @@ describe('cron in Europe/Berlin', () => {
 })
 
 describe('an interval', () => {
-  it('counts from when the routine was made, whatever came between', () => {
+  it('counts from the routine’s creation', () => {
     const every = { every_ms: 60_000 }
     expect(nextRunMs(every, 1_000_000, 1_000_000)).toBe(1_060_000)
     expect(nextRunMs(every, 1_000_000, 1_060_000)).toBe(1_120_000)
@@ -61,7 +61,7 @@ describe('an interval', () => {
 })
 
 describe('a cron text', () => {
-  it.each(['0 9 * * 1-5', '*/15 * * * *', '0 0 9 * * *', '@daily', '0 0 1 1 *'])('%s is taken', (cron) => {
+  it.each(['0 9 * * 1-5', '*/15 * * * *', '0 0 9 * * *', '@daily', '0 0 1 1 *'])('%s is accepted', (cron) => {
     expect(() => checkSchedule({ cron, time_zone: 'UTC' })).not.toThrow()
   })
 

@@ -1,13 +1,13 @@
 /**
- * When a routine is due. Cron is read by the parser that BullMQ itself has, in the routine's own time zone:
- *   a time that a change of clocks leaves out is made up for by as much later (02:30 is then 03:30),
- *   a time that comes twice counts once, and `0 * * * *` is due in every hour that really passes.
- * Intervals count from when the routine was made, so that a lost Redis changes no phase.
+ * When a routine is due. Cron text is parsed by BullMQ's own parser, in the routine's time zone. If a clock
+ * change skips a time, the routine runs that much later (02:30 becomes 03:30). A time that occurs twice
+ * counts once, and `0 * * * *` is due in every hour that passes. Intervals count from the routine's creation,
+ * so losing Redis does not shift them.
  */
 import { CofferdamError, type Schedule } from '@cofferdam/contract'
 import { CronExpressionParser } from 'cron-parser'
 
-/** A schedule as BullMQ keeps it. */
+/** A schedule as BullMQ stores it. */
 export interface Pattern {
   pattern: string
   tz?: string
@@ -15,17 +15,20 @@ export interface Pattern {
 
 const EVERY = /^every (\d+) from (\d+)$/
 const ALIAS = /^@(yearly|annually|monthly|weekly|daily|hourly)$/
-/** Five fields, or six with seconds in front. `H`, a random field of the parser's own, would differ at every reading. */
+/**
+ * Five fields, or six with seconds in front. Excludes the parser's `H`, a random value that differs at each
+ * parse.
+ */
 const FIELDS = /^[^\sH]+(\s+[^\sH]+){4,5}$/
 
-/** The form in which BullMQ carries a schedule. */
+/** Converts a schedule to BullMQ's form. */
 export function patternOf(schedule: Schedule, anchorMs: number): Pattern {
   return 'cron' in schedule
     ? { pattern: schedule.cron, tz: schedule.time_zone }
     : { pattern: `every ${schedule.every_ms} from ${anchorMs}` }
 }
 
-/** The first moment after `afterMs`; null when there is none. */
+/** The first time after `afterMs`; null when there is none. */
 export function nextOf({ pattern, tz }: Pattern, afterMs: number): number | null {
   const [, every, anchor] = EVERY.exec(pattern) ?? []
   if (every !== undefined) {
@@ -44,11 +47,11 @@ export function nextOf({ pattern, tz }: Pattern, afterMs: number): number | null
   }
 }
 
-/** The first moment of a schedule after `afterMs`; null when there is none. */
+/** The first time of a schedule after `afterMs`; null when there is none. */
 export const nextRunMs = (schedule: Schedule, anchorMs: number, afterMs: number): number | null =>
   nextOf(patternOf(schedule, anchorMs), afterMs)
 
-/** Throws `invalid_request` for a cron text that is none, or that never comes. */
+/** Throws `invalid_request` for an invalid cron text, or one that is never due. */
 export function checkSchedule(schedule: Schedule | null | undefined): void {
   if (schedule == null || !('cron' in schedule)) return
   const { cron, time_zone: tz } = schedule

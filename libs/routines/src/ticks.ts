@@ -1,39 +1,43 @@
 /**
- * The clock of routines: one BullMQ job scheduler per enabled routine with a schedule, on a small queue of its own, and
- * the workers that turn its ticks into executions.
+ * The clock of routines: one BullMQ job scheduler per enabled routine with a schedule, on a separate queue,
+ * and the workers that turn its ticks into executions.
  *
- * Postgres is the truth. `reconcile` makes the schedulers what it says: at start, every minute, and after every change, so
- * a Redis that lost its data has them again within a minute. A tick that came while every worker was down fires once,
- * late, with the moment it was due: the first of those that were missed; the others are not made up for.
+ * Postgres is authoritative. `reconcile` updates the schedulers from it at start, every minute, and after
+ * every change. So a Redis that lost its data has them again within a minute. If all workers were down, the
+ * first missed tick fires late, with its original time, and the other missed ticks are dropped.
  */
 import { isCofferdamError, routineIdSchema, type RoutineId } from '@cofferdam/contract'
 import { TAG, type Producer } from '@cofferdam/queue'
 import type { Routines, StoredRoutine } from '@cofferdam/store'
 import { Queue, Worker, type Job } from 'bullmq'
 import type { Redis } from 'ioredis'
-import { closeWithin } from './close-within.ts'
 import { fireRoutine, tickOf, type FireDeps } from './fire.ts'
-import { inRounds } from './in-rounds.ts'
+import { closeWithin, inRounds } from './in-rounds.ts'
 import { nextOf, patternOf, type Pattern } from './schedule.ts'
 
 const NAME = 'routine-ticks'
 const RECONCILE_MS = 60_000
-/** Schedulers read at once. */
+/** Schedulers read per call. */
 const PAGE = 500
-/** A tick only asks Postgres and the queue: ten at once keep up with a thousand routines that are due together. */
+/**
+ * A tick only calls Postgres and the queue. Ten at once keep up with a thousand routines that are due
+ * together.
+ */
 const AT_ONCE = 10
-/** With queue or store away a tick is tried again for about an hour: 1 s, 2 s, 4 s … at most a minute apart. */
+/** If queue or store are down, a tick is retried for about an hour: after 1 s, 2 s, 4 s … up to a minute. */
 const ATTEMPTS = 64
 const BACKOFF_MAX_MS = 60_000
-/** A next tick that lies so far back was lost with its job. */
+/** A next tick this far in the past was lost with its job. */
 const LOST_MS = 5 * 60_000
 
-/** Where schedules are kept; for whoever changes routines. */
+/** The schedulers of all routines. */
 export interface Schedules extends AsyncDisposable {
-  /** Makes one routine's scheduler what the routine says. Throws when Redis is away: `reconcile` makes up for it. */
+  /**
+   * Updates the scheduler of one routine. Throws when Redis does not answer; `reconcile` repeats it later.
+   */
   apply(routine: StoredRoutine): Promise<void>
   forget(id: RoutineId): Promise<void>
-  /** Makes all of them what Postgres says; resolves with how many were changed. */
+  /** Updates all schedulers from Postgres; resolves with the number of changes. */
   reconcile(routines: Pick<Routines, 'scheduled'>): Promise<number>
 }
 
@@ -48,9 +52,9 @@ const readPattern = ({ pattern = '', tz }: { pattern?: string; tz?: string }): P
   ...(tz === undefined ? {} : { tz }),
 })
 
-/** `redis` is not closed. `onError` hears what BullMQ says on its own. */
+/** `redis` is not closed. `onError` gets BullMQ's background errors. */
 export function createSchedules(redis: Redis, onError: (error: unknown) => void): Schedules {
-  // Made when it is needed: most processes that could change routines never do.
+  // Created on first use, because most processes never change routines.
   let made: Queue | null = null
   const queueOf = (): Queue => {
     if (made !== null) return made
@@ -77,7 +81,7 @@ export function createSchedules(redis: Redis, onError: (error: unknown) => void)
         attempts: ATTEMPTS,
         backoff: { type: 'custom' },
         removeOnComplete: { count: 0 },
-        // What a day of failures leaves, for whoever looks.
+        // Keeps failed jobs of a day for inspection.
         removeOnFail: { age: 24 * 3600, count: 1000 },
       },
     })
@@ -132,16 +136,16 @@ function isAsWanted(
 }
 
 export interface TickDeps extends FireDeps {
-  /** Connection of role `worker`; BullMQ makes another one of it for blocking reads. Not closed. */
+  /** Connection of role `worker`, which BullMQ duplicates for blocking reads. Not closed. */
   redis: Redis
   routines: Routines
   producer: Producer
   onError: (error: unknown) => void
-  /** Between two reconciliations; default a minute. */
+  /** Time between reconciliations. Default: a minute. */
   reconcileMs?: number
 }
 
-/** Takes ticks and keeps the schedules as Postgres says, until disposed. */
+/** Handles ticks and reconciles the schedules until disposed. */
 export function serveTicks(deps: TickDeps): AsyncDisposable {
   const schedules = createSchedules(deps.redis, deps.onError)
   const worker = new Worker(NAME, (job: Job) => onTick(job, deps, schedules), {
@@ -167,7 +171,7 @@ export function serveTicks(deps: TickDeps): AsyncDisposable {
 }
 
 async function onTick(job: Job, deps: TickDeps, schedules: Schedules): Promise<void> {
-  // `repeat:<scheduler>:<scheduled ms>`, as BullMQ names the job of a scheduler.
+  // BullMQ's name of a scheduler's job: `repeat:<scheduler>:<scheduled ms>`.
   const [, id, at] = /^repeat:(rtn_[0-9a-f]{32}):(\d+)$/.exec(job.id ?? '') ?? []
   const routineId = routineIdSchema.safeParse(id)
   if (!routineId.success || at === undefined) return
@@ -176,7 +180,7 @@ async function onTick(job: Job, deps: TickDeps, schedules: Schedules): Promise<v
     if (run === null) await schedules.forget(routineId.data)
   } catch (error) {
     deps.onError(error)
-    // Tried again by BullMQ, which stores the message: ours are public, others may not be.
+    // BullMQ retries the job and stores the message. Only messages of our own errors are public.
     throw new Error(isCofferdamError(error) ? error.message : 'the tick failed', { cause: error })
   }
 }

@@ -1,4 +1,7 @@
-/** Callbacks over TLS: an own certificate authority is not the system's, so the post must fail and say why, and nothing arrives. */
+/**
+ * Callbacks over TLS: with a private certificate authority the post must fail with the reason, and send
+ * nothing.
+ */
 import { execFileSync } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'

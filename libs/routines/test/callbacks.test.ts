@@ -91,7 +91,7 @@ const ended = (id: ExecutionId, state: string) =>
   })
 
 describe('a callback', () => {
-  it('posts the result as it is, signed as Standard Webhooks say, under the name of its execution', async () => {
+  it('posts the result, signed as in Standard Webhooks, with the execution as webhook-id', async () => {
     const id = await execute(`http://receiver.test:${port()}/hook?a=1`)
     serve()
     expect(await ended(id, 'delivered')).toEqual({
@@ -113,7 +113,7 @@ describe('a callback', () => {
     expect(received).toHaveLength(1)
   })
 
-  it('is tried again until it is taken, and a redirect is not followed', async () => {
+  it('is retried until it is accepted, and follows no redirect', async () => {
     statuses = [500, 302, 404, 204]
     const id = await execute(`http://127.0.0.1:${port()}/`)
     serve()
@@ -134,7 +134,7 @@ describe('a callback', () => {
     expect(status.attempts).toBeGreaterThan(1)
   })
 
-  it('never reaches an address that is not public, however it is written, and says no more than that', async () => {
+  it('never reaches a private address in any notation, and reports nothing else about it', async () => {
     serve({ allow: [] })
     const urls = [
       `http://127.0.0.1:${port()}/`,
@@ -167,7 +167,7 @@ describe('a callback', () => {
     await ended(id, 'delivered')
   })
 
-  it('goes out although it is due while no worker is there, and for an execution that was cancelled in the queue', async () => {
+  it('is posted even if no worker ran when it was due, and after a cancel in the queue', async () => {
     const running = await execute(`http://127.0.0.1:${port()}/`, 'acme', 'wait')
     expect(await readCallbackStatus(stage.redis, running)).toMatchObject({ state: 'waiting' })
     await stage.producer.cancel(running)
@@ -197,7 +197,7 @@ describe('a callback', () => {
     for (const one of [...ids, id]) await stage.producer.wait(one, { timeoutMs: 30_000 })
     serve({ allow: [`127.0.0.1/32:${port()}`, `127.0.0.1/32:${silentPort}`] })
     await ended(id, 'delivered')
-    // None of the posts to the silent one is over: they take 15 s.
+    // No post to the silent receiver has ended: they take 15 s.
     expect(givenUp).toBe(0)
     silent.closeAllConnections()
   })

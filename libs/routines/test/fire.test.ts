@@ -12,7 +12,7 @@ afterAll(() => stage[Symbol.asyncDispose]())
 const deps = () => ({ routines: stage.store.routines, producer: stage.producer })
 
 describe('a trigger of a routine', () => {
-  it('is one execution however often it is delivered, in the routine lane, and its audit row says scheduled', async () => {
+  it('is one execution in the routine lane, however often it is delivered, audited as scheduled', async () => {
     const { routine_id: id } = await stage.routine()
     const tick = tickOf(Date.parse('2026-11-20T08:00:00Z'))
     const runs = await Promise.all([1, 2, 3, 4].map(() => fireRoutine(deps(), id, tick)))
@@ -27,7 +27,7 @@ describe('a trigger of a routine', () => {
     expect(await runsOf(stage, id)).toHaveLength(1)
   })
 
-  it('finds its execution again when the note of it was lost between queue and table', async () => {
+  it('finds its execution again after a crash between queue and table', async () => {
     const { routine_id: id } = await stage.routine({}, 'wait')
     const tick = tickOf(1_800_000_000_000)
     const failing = {
@@ -45,7 +45,7 @@ describe('a trigger of a routine', () => {
     await stage.producer.cancel(run!.execution_id!)
   })
 
-  it('is refused with a word when the stored request is no longer valid', async () => {
+  it('is refused with a reason when the stored request is no longer valid', async () => {
     const { routine_id: id } = await stage.routine({
       request: {
         tenant_id: 'acme',
@@ -67,14 +67,14 @@ describe('a trigger of a routine', () => {
     })
   })
 
-  it('of a routine that is gone is nothing', async () => {
+  it('of a deleted routine does nothing', async () => {
     const { routine_id: id } = await stage.routine()
     await stage.store.routines.remove('acme', id, 'test')
     expect(await fireRoutine(deps(), id, tickOf(1))).toBeNull()
   })
 })
 
-describe('while an earlier run lives', () => {
+describe('while an earlier run is not finished', () => {
   const running = (id: string) =>
     until(`${id} to run`, async () =>
       (await stage.producer.live('acme', 100)).find(
@@ -82,7 +82,7 @@ describe('while an earlier run lives', () => {
       ),
     )
 
-  it('forbid skips the tick and says which run is in the way', async () => {
+  it('forbid skips the tick and names the earlier run', async () => {
     const { routine_id: id } = await stage.routine({ concurrency: 'forbid' }, 'wait')
     const first = await fireRoutine(deps(), id, tickOf(1000))
     await running(first!.execution_id!)

@@ -26,6 +26,7 @@ it('a worker that stops while Redis is away does not wait for it', async () => {
   await stage.stopRedis()
   const startedMs = Date.now()
   await Promise.all([ticks[Symbol.asyncDispose](), callbacks[Symbol.asyncDispose]()])
-  // Three steps of at most two seconds each, and four times as much on a slow machine: Redis stays away for ever.
+  // Three steps of at most two seconds each, and four times as much on a slow machine: Redis stays away for
+  // ever.
   expect(Date.now() - startedMs).toBeLessThan(30_000)
 })

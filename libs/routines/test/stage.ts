@@ -1,4 +1,7 @@
-/** What tests of routines stand on: a Redis and a Postgres of their own, and a worker that ends executions as their source says. */
+/**
+ * Set-up of routine tests: private Redis and Postgres, and a worker that ends executions as their source
+ * says.
+ */
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -29,7 +32,7 @@ export interface Stage extends AsyncDisposable {
   routine(extra?: object, source?: string): Promise<StoredRoutine>
 }
 
-/** Tenants acme and globex are there. */
+/** Creates the tenants acme and globex. */
 export async function openStage(): Promise<Stage> {
   await using owned = new AsyncDisposableStack()
   const dir = owned.adopt(await mkdtemp(join(tmpdir(), 'cofferdam-routines-')), (path) =>

@@ -4,7 +4,8 @@
  * given back when its answer comes.
  */
 import { readFileSync } from 'node:fs'
-import { boundedAnswer, CofferdamError } from '@cofferdam/contract'
+import { CofferdamError } from '@cofferdam/contract'
+import { boundedAnswer } from '@cofferdam/queue/redis-calls'
 import type { Redis } from 'ioredis'
 
 const NAMES = [

@@ -1,7 +1,7 @@
 /**
- * API keys: `cfd_` + 40 hex digits (160 random bits), shown once, stored as SHA-256. Scoped to one tenant or to
- * everything. A revoked key is refused from the next verification on. A tenant's key may be bound to a
- * template: what comes with it runs under that one.
+ * API keys: `cfd_` and 40 hex digits (160 random bits), shown once, stored as SHA-256. A key is for one
+ * tenant or for admins. A revoked key is refused from the next verification on. A tenant's key may be bound
+ * to a template, which then applies to every execution that it enqueues.
  */
 import { createHash, randomBytes, timingSafeEqual } from 'node:crypto'
 import { apiKeyScopeSchema, CofferdamError, parse, type ApiKeyScope } from '@cofferdam/contract'
@@ -12,30 +12,27 @@ import type { Database } from './tables.ts'
 export interface ApiKey {
   id: string
   scope: ApiKeyScope
-  /** What comes with it runs under this template; null: under the one that the request names. */
+  /** The template for every execution of this key; null when the request names it. */
   template_id: string | null
   label: string
   created_at: string
   revoked_at: string | null
-  /** Kept to the minute; null when it was never used. */
+  /** Accurate to the minute; null when never used. */
   last_used_at: string | null
 }
 
-/** What a living key says. */
+/** What a valid key permits. */
 export type VerifiedKey = Pick<ApiKey, 'id' | 'scope' | 'template_id'>
 
 /** Every method throws `store_unavailable`. */
 export interface ApiKeys {
-  /**
-   * The key is in the answer and nowhere else. Throws `not_found` for an unknown tenant, or a template that
-   * it has not.
-   */
+  /** Only this answer has the key itself. Throws `not_found` for an unknown tenant or template. */
   create(scope: ApiKeyScope, label: string, templateId?: string): Promise<{ id: string; key: string }>
-  /** Null for anything that is not a living key. */
+  /** Null for anything that is not a valid key. */
   verify(key: string): Promise<VerifiedKey | null>
-  /** False when there is no such key, or it was revoked before. */
+  /** False when the key is unknown or was already revoked. */
   revoke(id: string): Promise<boolean>
-  /** Of one tenant, or all of them with null; the newest first, at most 1,000. */
+  /** Keys of one tenant, or of all with null; the newest first, at most 1,000. */
   list(tenantId: string | null): Promise<ApiKey[]>
 }
 
@@ -91,7 +88,7 @@ export function createApiKeys(db: Kysely<Database>): ApiKeys {
           .select(sql<boolean>`coalesce(last_used_at < now() - interval '1 minute', true)`.as('is_stale'))
           .where('key_sha256', '=', digest)
           .executeTakeFirst()
-        // The index found the digest; what a caller could time is a hash it cannot steer.
+        // The index compares digests, so a caller can only time a hash that it cannot choose.
         if (row === undefined || !timingSafeEqual(row.key_sha256, digest) || row.revoked_at !== null)
           return null
         if (row.is_stale) await sql`update api_keys set last_used_at = now() where id = ${row.id}`.execute(db)

@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest'
 import { arrayLiteral } from './array-literal.ts'
 
-/** Backslashes before quotes and backslashes; whatever else JSON would escape stands as it is. */
+/** Escapes quotes and backslashes, and nothing else that JSON would escape. */
 const LITERAL_OF_TEXTS =
   String.raw`{"{\"a\":\"\\n\"}",` + '"line\n\\"two\\"","\\"\u{1f600}\\"","\\"\0\u007f\u2028\\""}'
 

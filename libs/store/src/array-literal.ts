@@ -1,10 +1,10 @@
 /**
- * A column of values as a Postgres array literal. The driver would look twice at every character of every value; here one
- * look says that most have nothing to escape, and numbers have no quotes: a record has 45 columns.
+ * Writes a column of values as a Postgres array literal. The driver scans every character twice; this scans
+ * once, because most values have nothing to escape. A record has 45 columns.
  */
 const ESCAPED = /["\\]/
 const EVERY_ESCAPED = /["\\]/g
-/** Control characters and halves of a character: what JSON escapes in its own way, besides quotes and backslashes. */
+/** Control characters and lone surrogates, which JSON escapes in its own way. */
 const OTHERWISE_IN_JSON = /[\p{Cc}\p{Cs}]/u
 
 /** `{"a","b\\"c",3,NULL}` of `['a', 'b"c', 3, null]`. */
@@ -21,7 +21,7 @@ export function arrayLiteral(values: readonly (string | number | boolean | null)
   return `${literal}}`
 }
 
-/** A result is JSON in JSON: dozens of quotes to escape, which JSON does in one go. */
+/** A result is JSON within JSON, with dozens of quotes. JSON.stringify escapes them fastest. */
 function quoted(text: string): string {
   if (!ESCAPED.test(text)) return `"${text}"`
   return OTHERWISE_IN_JSON.test(text) ? `"${text.replaceAll(EVERY_ESCAPED, '\\$&')}"` : JSON.stringify(text)

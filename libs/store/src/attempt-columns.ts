@@ -1,12 +1,12 @@
 /**
- * How one attempt's record becomes the parameters of one UNNEST insert: a column per array. Text may hold NUL where a
- * program printed it; Postgres text cannot, so it becomes U+FFFD in the audit row (the result keeps it).
+ * Turns records of attempts into the parameters of one UNNEST insert: one array per column. Postgres text
+ * cannot hold NUL, so a NUL that a program printed becomes U+FFFD in the audit row. The result keeps it.
  */
-import { idTimeMs, idToUuid, type AttemptRecord, type ExecutionId } from '@cofferdam/contract'
+import { idTimeMs, idToUuid, type AttemptRecord, type AuditRow, type ExecutionId } from '@cofferdam/contract'
 
 const DAY_MS = 86_400_000
 
-/** A record on its way into the tables; large visible text was moved to the blob store. */
+/** A record whose large text was already moved to the blob store. */
 export interface StorableAttempt {
   record: AttemptRecord
   executionId: ExecutionId
@@ -14,7 +14,7 @@ export interface StorableAttempt {
   artifactsJson: string
   stdoutSpillRef: string | null
   stderrSpillRef: string | null
-  /** Encrypted parts of the result as base64; null where they stand in `resultJson`. */
+  /** Encrypted parts of the result as base64; null when `resultJson` has them in clear. */
   sealed: string | null
 }
 
@@ -25,7 +25,7 @@ export interface Column {
   value(attempt: StorableAttempt): Value
 }
 
-/** UTC day on which the attempt's rows expire, `YYYY-MM-DD`; a function of its id and its retention. */
+/** UTC day on which the attempt's rows expire, `YYYY-MM-DD`. Depends only on id and retention. */
 function expiryDay(executionId: ExecutionId, retentionDays: number): string {
   const day = Math.floor(idTimeMs(executionId) / DAY_MS) + retentionDays
   return new Date(day * DAY_MS).toISOString().slice(0, 10)
@@ -44,52 +44,7 @@ const KEY_COLUMNS: Column[] = [
   { name: 'expires_on', type: 'date', value: dayOf },
 ]
 
-type TextField =
-  | 'agent_id'
-  | 'user_id'
-  | 'run_id'
-  | 'template_id'
-  | 'tool_call_id'
-  | 'session_id'
-  | 'environment_id'
-  | 'invocation_source'
-  | 'backend'
-  | 'isolation'
-  | 'interpreter_id'
-  | 'vendor_ref'
-  | 'passed_over'
-  | 'exit_status'
-  | 'ending'
-  | 'error_class'
-  | 'failure_reason'
-  | 'quota_dimension'
-  | 'stdout_ref'
-  | 'stderr_ref'
-  | 'executed_code_hash'
-  | 'trace_id'
-type OtherField =
-  | 'started_at'
-  | 'finished_at'
-  | 'charged_at'
-  | 'duration_ms'
-  | 'queue_ms'
-  | 'session_start_ms'
-  | 'service_execution_time'
-  | 'exit_code'
-  | 'quota_charged'
-  | 'stdout_bytes'
-  | 'stderr_bytes'
-  | 'stdout_truncated'
-  | 'stderr_truncated'
-  | 'redaction_count'
-  | 'peak_memory_mb'
-  | 'cpu_ms'
-  | 'charged_cpu_ms'
-  | 'charged_gb_seconds'
-  | 'cost'
-  | 'retention_days'
-
-const TEXT_FIELDS: TextField[] = [
+const TEXT_FIELDS = [
   'agent_id',
   'user_id',
   'run_id',
@@ -112,9 +67,10 @@ const TEXT_FIELDS: TextField[] = [
   'stderr_ref',
   'executed_code_hash',
   'trace_id',
-]
+] as const satisfies (keyof AuditRow)[]
 
-const OTHER_FIELDS: Record<OtherField, string> = {
+/** Column types of the fields that are not text. */
+const OTHER_FIELDS = {
   started_at: 'timestamptz',
   finished_at: 'timestamptz',
   charged_at: 'timestamptz',
@@ -135,7 +91,8 @@ const OTHER_FIELDS: Record<OtherField, string> = {
   charged_gb_seconds: 'float8',
   cost: 'int8',
   retention_days: 'int2',
-}
+} as const satisfies Partial<Record<keyof AuditRow, string>>
+type OtherField = keyof typeof OTHER_FIELDS
 
 const isOtherField = (name: string): name is OtherField => Object.hasOwn(OTHER_FIELDS, name)
 

@@ -3,7 +3,7 @@ import { createRecordBatcher } from './batch-records.ts'
 
 const refused = (code: string): Error => Object.assign(new Error('no'), { code })
 
-/** Collects the batches that were written and lets the test answer them. */
+/** Collects written batches and lets the test answer them. */
 function writer(answer: (items: readonly string[]) => Promise<Set<string>>) {
   const batches: string[][] = []
   const batcher = createRecordBatcher<string>((items) => {
@@ -23,7 +23,7 @@ describe('createRecordBatcher', () => {
     expect(batches).toEqual([['a']])
   })
 
-  it('writes what came meanwhile together, at most 100 at a time', async () => {
+  it('batches records that arrive during a write, at most 100 at a time', async () => {
     const { batches, batcher } = writer(allNew)
     const answers = await Promise.all(names(350).map((name) => batcher.add(name, name)))
     expect(answers.every(Boolean)).toBe(true)
@@ -37,7 +37,7 @@ describe('createRecordBatcher', () => {
     onTestFinished(() => void vi.useRealTimers())
     const { batches, batcher } = writer(allNew)
     const sizes = (): number[] => batches.map((batch) => batch.length)
-    // The first goes alone, the others when it is answered: from then on there is load.
+    // The first is written alone, the others after its answer. From then on the load is high.
     await Promise.all(names(6).map((name) => batcher.add(name, name)))
     const early = batcher.add('early', 'early')
     expect(sizes()).toEqual([1, 5])
@@ -49,12 +49,12 @@ describe('createRecordBatcher', () => {
     expect(sizes()).toEqual([1, 5, 50])
     vi.advanceTimersByTime(1)
     await lonely
-    // Its batch says that the load is over.
+    // Its batch ends the load.
     await batcher.add('next', 'next')
     expect(sizes()).toEqual([1, 5, 50, 1, 1])
   })
 
-  it('writes a record that stands twice in a batch once and tells the first', async () => {
+  it('writes a record that is twice in a batch once, and reports it as new to the first caller', async () => {
     const { batches, batcher } = writer(allNew)
     const answers = await Promise.all(['x', 'a', 'a', 'b', 'a'].map((name) => batcher.add(name, name)))
     expect(answers).toEqual([true, true, false, true, false])
@@ -71,7 +71,7 @@ describe('createRecordBatcher', () => {
     expect(outcomes[7]).toMatchObject({ reason: { code: 'internal' } })
   })
 
-  it('rejects everything that waits when the store is away, after two calls at most', async () => {
+  it('rejects all waiting records when the store is away, after at most two calls', async () => {
     const { batches, batcher } = writer(() => Promise.reject(refused('ECONNREFUSED')))
     const outcomes = await Promise.allSettled(names(500).map((name) => batcher.add(name, name)))
     for (const outcome of outcomes) expect(outcome).toMatchObject({ reason: { code: 'store_unavailable' } })
@@ -88,7 +88,7 @@ describe('createRecordBatcher', () => {
     gate.resolve()
     const outcomes = await adding
     const full = outcomes.filter((outcome) => outcome.status === 'rejected')
-    // 2,000 wait, and what was on its way: one lone record and one batch of 100.
+    // 2,000 wait, and a single record and a batch of 100 are in flight.
     expect(full).toHaveLength(2500 - 2000 - 101)
     expect(full[0]).toMatchObject({ reason: { code: 'store_unavailable' } })
     await batcher.idle()

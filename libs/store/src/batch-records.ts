@@ -1,32 +1,34 @@
 /**
- * Collects records and writes them together.
+ * Collects records and writes them in batches.
  *
- *   add ─> waiting ─(nothing is being written | 100 waiting)─> written ─> resolved
- *             │      └ under load: and 50 waiting, or      ├─ one is bad: halves, down to the bad one
- *             │        5 ms since the last answer          │
- *             └──── the store is away: everything waiting is rejected <──┘
+ *   add ─> waiting ─(no write in flight | 100 waiting)─> written ─> resolved
+ *             │      └ under load: and 50 waiting, or     ├─ bad data: retry in halves, to the bad record
+ *             │        5 ms since the last answer         │
+ *             └──── store unavailable: reject everything that is waiting <──┘
  *
- * A batch costs server and client together as much as 20 of its rows (1.8 ms and 0.08 ms of CPU, measured), so under load
- * it is worth waiting for company. A record that comes alone leaves at once.
+ * A batch costs as much CPU as 20 of its rows (1.8 ms against 0.08 ms, measured), so under load it pays to
+ * wait for more records. A record that comes alone is written at once.
  */
 import { CofferdamError } from '@cofferdam/contract'
 import { failureOf, toStoreError, UnansweredError } from './store-errors.ts'
 
-/** queue-caps-audit.md §5.3: 100 rows a call reach 73% of the rate of 1,000 at a tenth of the latency. */
+/** Measured: 100 rows per call reach 73% of the rate of 1,000, at a tenth of the latency. */
 const MAX_ROWS = 100
-/** Enough to leave without company: a row costs then a tenth more than in the largest batch. */
+/** Enough rows to write without waiting: a row then costs a tenth more than in the largest batch. */
 const ENOUGH_ROWS = 50
-/** A last batch of so many rows is load: more than a thousand records a second where Postgres answers in 4 ms. */
+/**
+ * The load is high if the last batch had this many rows: over 1,000 records/s if Postgres answers in 4 ms.
+ */
 const BUSY_ROWS = 5
-/** How long company is waited for, as it was before; 10 ms brought no more executions a second (1,450 against 1,400, one noisy hour). */
+/** How long to wait for more rows. 10 ms did not raise the rate of executions. */
 const COMPANY_MS = 5
-/** One batch at the server, and one on its way when it is full. */
+/** One batch at the server, and one full batch on its way. */
 const MAX_IN_FLIGHT = 2
-/** A quarter second of the highest measured rate; at 64 KiB a record it is 128 MiB. */
+/** A quarter second at the highest measured rate; 128 MiB at 64 KiB per record. */
 const MAX_WAITING = 2000
 
 export interface RecordBatcher<T> {
-  /** True when this call wrote the record; false when it was there. Rejects with a `CofferdamError`. */
+  /** True when this call wrote the record; false when it existed. Rejects with a `CofferdamError`. */
   add(key: string, item: T): Promise<boolean>
   /** Resolves when everything that was added has been written or rejected. */
   idle(): Promise<void>
@@ -39,14 +41,14 @@ interface Waiting<T> {
   reject(error: CofferdamError): void
 }
 
-/** What became of one batch; `ms` from being sent to its answer. */
+/** One written batch; `ms` is the time from sending to the answer. */
 export interface WrittenBatch {
   rows: number
   ms: number
   ok: boolean
 }
 
-/** `write` gets items with distinct keys and returns the keys that were new. `onBatch` hears of each try. */
+/** `write` gets items with distinct keys and returns the new keys. `onBatch` is called after each try. */
 export function createRecordBatcher<T>(
   write: (items: readonly T[]) => Promise<Set<string>>,
   onBatch: (batch: WrittenBatch) => void = () => {},
@@ -93,7 +95,7 @@ export function createRecordBatcher<T>(
   }
 
   async function settle(batch: readonly Waiting<T>[]): Promise<void> {
-    // The same attempt twice in a batch: the first may be new, the others are not.
+    // If an attempt is in the batch twice, only the first can be new.
     const first = new Map<string, Waiting<T>>()
     for (const one of batch) if (!first.has(one.key)) first.set(one.key, one)
     const sentAtMs = performance.now()
@@ -112,7 +114,7 @@ export function createRecordBatcher<T>(
     if (failureOf(error) !== 'data') {
       const failure = toStoreError(error, 'recording an attempt')
       for (const one of batch) one.reject(failure)
-      // Those behind would only wait for the same silence. Nothing of them was sent.
+      // The others would wait for the same missing answer. They were not sent.
       const unsent = toStoreError(
         error instanceof UnansweredError ? error.cause : error,
         'recording an attempt',

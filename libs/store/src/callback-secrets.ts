@@ -1,23 +1,27 @@
 /**
- * The secret by which a tenant's callbacks are signed: 32 random bytes, shown once. Stored encrypted where an output key
- * is configured, else as it is: the worker must read it back to sign. The one before it signs along for a day.
+ * The secrets that sign a tenant's callbacks: 32 random bytes, shown once. The worker reads them back to
+ * sign, so they are stored encrypted if an output key is configured, else in clear. After a rotation the
+ * previous one also signs for a day.
  */
 import { randomBytes } from 'node:crypto'
 import { CofferdamError } from '@cofferdam/contract'
 import type { Kysely } from 'kysely'
 import { asTenant } from './connect.ts'
 import type { OutputKeys } from './output-keys.ts'
-import { openBytes, sealBytes, type SealedPlace } from './sealed-format.ts'
+import { openBytes, sealBytes, type SealedLocation } from './sealed-format.ts'
 import { sqlState, translating } from './store-errors.ts'
 import type { Database } from './tables.ts'
 
 /** Every method throws `store_unavailable`. */
 export interface CallbackSecrets {
-  /** Makes a secret in place of the one there was: `whsec_` and base64, as Standard Webhooks writes them. Throws `not_found` for an unknown tenant. */
+  /**
+   * Creates a new secret: `whsec_` and base64, the format of Standard Webhooks. Throws `not_found` for an
+   * unknown tenant.
+   */
   rotate(tenantId: string): Promise<{ secret: string; rotated_at: string }>
-  /** When it was made; null when there is none. */
+  /** When the secret was created; null when there is none. */
   info(tenantId: string): Promise<{ rotated_at: string } | null>
-  /** The keys to sign with at `nowMs`, the newest first; empty when there is none. */
+  /** The secrets that sign at `nowMs`, the newest first; empty when there is none. */
   read(tenantId: string, nowMs: number): Promise<Buffer[]>
   /** False when there was none. */
   remove(tenantId: string): Promise<boolean>
@@ -27,7 +31,7 @@ const SECRET_BYTES = 32
 const PREVIOUS_MS = 24 * 3_600_000
 
 export function createCallbackSecrets(app: Kysely<Database>, keys: OutputKeys): CallbackSecrets {
-  const where = (tenantId: string): SealedPlace => ({ tenant: tenantId, place: 'callback-secret' })
+  const where = (tenantId: string): SealedLocation => ({ tenant: tenantId, location: 'callback-secret' })
   const opened = (tenantId: string, stored: Buffer, sealed: boolean): Buffer =>
     sealed ? openBytes(keys, where(tenantId), stored) : stored
   const rowOf = (tenantId: string) =>

@@ -1,7 +1,6 @@
 /**
- * Whether everything that an attempt leaves can be stored: both roles may log in, the schema is at least that
- * of this build, the database takes writes, and so does the blob folder. What is refused here would otherwise
- * be found out by the first execution, after it ran.
+ * Checks whether an attempt can be stored: both roles can log in, the schema is at least that of this build,
+ * and database and blob folder are writable. Otherwise the first execution would find out, after it ran.
  */
 import { randomBytes } from 'node:crypto'
 import { rm, writeFile } from 'node:fs/promises'
@@ -16,8 +15,8 @@ import type { Database } from './tables.ts'
 const SCHEMA_VERSION = Math.max(...migrationFiles().map(({ number }) => number))
 
 /**
- * Throws `store_unavailable` while Postgres is away or read-only, `config_invalid` for what somebody has to
- * set up; both say what to do.
+ * Throws `store_unavailable` while Postgres does not answer or is read-only, and `config_invalid` when the
+ * set-up is incomplete. Both messages say what to do.
  */
 export async function checkDatabase(db: Kysely<Database>, role: string): Promise<void> {
   const { rows } = await translating(`a look at its schema as ${role}`, () =>
@@ -26,17 +25,18 @@ export async function checkDatabase(db: Kysely<Database>, role: string): Promise
       from cofferdam_migrations`.execute(db),
   )
   const { version = 0, read_only: readOnly } = rows[0] ?? {}
-  // A newer one is fine: during a rolling deploy both builds run.
+  // A newer schema is fine: during a rolling deploy both builds run.
   if (version < SCHEMA_VERSION)
     throw new CofferdamError(
       'config_invalid',
-      `The database has schema version ${version}, and this build needs ${SCHEMA_VERSION}. Run \`cofferdam setup\` of this build ` +
-        'with the owner of the schema.',
+      `The database has schema version ${version}, and this build needs ${SCHEMA_VERSION}. ` +
+        'Run `cofferdam setup` of this build with the owner of the schema.',
     )
   if (readOnly === 'on')
     throw new CofferdamError(
       'store_unavailable',
-      'The database is read-only. Let DATABASE_URL name the primary, not a replica, and look for default_transaction_read_only.',
+      'The database is read-only. Let DATABASE_URL name the primary, not a replica, and look for ' +
+        'default_transaction_read_only.',
     )
 }
 
@@ -48,8 +48,8 @@ export async function checkBlobFolder(dir: string): Promise<void> {
   } catch (error) {
     throw new CofferdamError(
       'config_invalid',
-      `The blob folder (\`blobs\` below COFFERDAM_DATA_DIR) cannot be written: ${sqlState(error) ?? 'unknown'}. Give this user the right ` +
-        'to write there, and room on the disk.',
+      'The blob folder (`blobs` below COFFERDAM_DATA_DIR) cannot be written: ' +
+        `${sqlState(error) ?? 'unknown'}. Give this user the right to write there, and free disk space.`,
       { cause: error },
     )
   } finally {

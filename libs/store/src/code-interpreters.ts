@@ -1,21 +1,62 @@
-/** Code interpreters of tenants at AgentCore. The database writes the events (0013-code-interpreters.sql). */
-import { CofferdamError, type Environment, type InterpreterRows } from '@cofferdam/contract'
+/** Code interpreters of tenants at AgentCore. The database writes the events. */
+import { CofferdamError, type Environment } from '@cofferdam/contract'
 import { sql, type Kysely, type Transaction } from 'kysely'
 import { sqlState, translating } from './store-errors.ts'
 import type { Database } from './tables.ts'
 import { nameActor } from './tenants.ts'
 
-/** What provisioning needs, and what the data plane asks. */
-export interface CodeInterpreters extends InterpreterRows {
+/** The interpreter that a tenant should have in one environment. */
+export interface WantedInterpreter {
+  tenant_id: string
+  environment: Environment
+  /** Null until one was created. */
+  interpreter_id: string | null
+  /** Rises whenever an id is forgotten. */
+  generation: number
+  provisioned_at: string | null
+  /** Whether the tenant may run code at all. */
+  sandbox_enabled: boolean
+}
+
+/** Every method throws `store_unavailable`. `actor` is the author of the change in its event. */
+export interface CodeInterpreters {
   /** Null when the tenant has none in this environment. */
   find(tenantId: string, environment: Environment): Promise<string | null>
+  /** All rows of one tenant, or at most 1,000 rows after `after`, by tenant and environment. */
+  list(options: {
+    tenantId?: string
+    after?: Pick<WantedInterpreter, 'tenant_id' | 'environment'>
+  }): Promise<WantedInterpreter[]>
+  /** Adds rows. Rows that exist stay as they are. Throws `not_found` for an unknown tenant. */
+  request(tenantId: string, environments: readonly Environment[], actor: string): Promise<void>
+  /**
+   * Writes the id of the interpreter that was created for a row as it was read. False when the row is gone,
+   * has another generation, or holds another id: nobody uses the new interpreter then. Throws `conflict` when
+   * another row names the id.
+   */
+  provisioned(
+    row: Pick<WantedInterpreter, 'tenant_id' | 'environment' | 'generation'>,
+    id: string,
+    actor: string,
+  ): Promise<boolean>
+  /**
+   * Clears the id after the service lost the interpreter. False when the row holds another id by now. With
+   * null as `id`, the row must hold none.
+   */
+  forget(tenantId: string, environment: Environment, id: string | null, actor: string): Promise<boolean>
+  /** Deletes all rows of the tenant. */
+  remove(tenantId: string, actor: string): Promise<void>
+  /** Whether any row names the id. */
+  isNamed(id: string): Promise<boolean>
+  /** Runs `work` while no other process does; null when another one holds the lock. */
+  inTurn<T>(work: () => Promise<T>): Promise<T | null>
 }
 
 const PAGE = 1000
-/** Any constant: it only has to differ from other advisory locks of the database. */
+/** Any constant that differs from the other advisory locks of the database. */
 const LOCK = 7020260013
 
-/** `fleet` reads and writes for all tenants. */
+/** `fleet` is the role that sees all tenants. */
 export function createCodeInterpreters(fleet: Kysely<Database>): CodeInterpreters {
   const writing = <T>(actor: string, work: (tx: Transaction<Database>) => Promise<T>): Promise<T> =>
     translating('a code interpreter', () =>
@@ -55,7 +96,8 @@ export function createCodeInterpreters(fleet: Kysely<Database>): CodeInterpreter
         if (tenantId !== undefined) all = all.where('code_interpreters.tenant_id', '=', tenantId)
         if (after !== undefined)
           all = all.where(
-            sql<boolean>`(code_interpreters.tenant_id, environment) > (${after.tenant_id}, ${after.environment})`,
+            sql<boolean>`(code_interpreters.tenant_id, environment)
+              > (${after.tenant_id}, ${after.environment})`,
           )
         return await all.execute()
       }),
@@ -129,7 +171,7 @@ export function createCodeInterpreters(fleet: Kysely<Database>): CodeInterpreter
         try {
           return await work()
         } finally {
-          // A connection that broke has given it up already.
+          // A broken connection has released the lock already.
           await sql`select pg_advisory_unlock(${LOCK})`.execute(db).catch(() => undefined)
         }
       })

@@ -1,6 +1,7 @@
 /**
- * Connections to Postgres under a role. A process logs in as the owner of the schema or as any user that may take the
- * roles; no statement of ours runs before `SET ROLE` succeeded, so a set-up mistake fails instead of widening rights.
+ * Connections to Postgres under a role. A process logs in as the schema's owner, or as any user that may take
+ * the roles. No statement runs before `SET ROLE` succeeded, so a set-up mistake fails instead of widening
+ * rights.
  */
 import { Kysely, PostgresDialect, sql, type PostgresPool, type Transaction } from 'kysely'
 import pg from 'pg'
@@ -11,14 +12,14 @@ import type { Database } from './tables.ts'
 export type StoreRole = 'cofferdam_app' | 'cofferdam_all_tenants' | 'cofferdam_sweeper'
 
 export interface Timeouts {
-  /** To get a connection. Default 1,000 ms: a live server takes 2. */
+  /** Time to connect. Default 1,000 ms; a live server takes 2 ms. */
   connectMs: number
-  /** For one statement, by the server. Default 2,000 ms: a batch of 100 rows takes 5. */
+  /** Time for one statement, enforced by the server. Default 2,000 ms; a batch of 100 rows takes 5 ms. */
   statementMs: number
 }
 
 export const DEFAULT_TIMEOUTS: Timeouts = { connectMs: 1000, statementMs: 2000 }
-/** The client waits this much longer than the server before it gives a silent connection up. */
+/** The client waits this much longer than the server before it gives up a silent connection. */
 const SILENCE_MS = 250
 
 export interface Connection {
@@ -29,15 +30,15 @@ export interface Connection {
 export interface ConnectOptions {
   databaseUrl: string
   role: StoreRole
-  /** Bounds the connections. */
+  /** Most connections at once. */
   max: number
   timeouts: Timeouts
   logger: StoreLogger
-  /** Statement texts that each connection parses once, by the name it gives them. */
+  /** Statements that each connection prepares: text → name. */
   prepared?: ReadonlyMap<string, string>
 }
 
-/** Opens a pool lazily: nothing is connected before the first query. */
+/** Creates a pool. It connects at the first query. */
 export function connect(options: ConnectOptions): Connection {
   const { databaseUrl, role, max, timeouts, logger, prepared = new Map<string, string>() } = options
   const pool = new pg.Pool({
@@ -46,19 +47,19 @@ export function connect(options: ConnectOptions): Connection {
     connectionTimeoutMillis: timeouts.connectMs,
     statement_timeout: timeouts.statementMs,
     query_timeout: timeouts.statementMs + SILENCE_MS,
-    // Shorter than the idle cut-off of common firewalls and proxies.
+    // Shorter than the idle timeout of common firewalls and proxies.
     idleTimeoutMillis: 30_000,
     keepAlive: true,
     application_name: role,
     types: { getTypeParser },
-    // Called once per new connection; one that may not take the role is never handed out.
+    // Called once per new connection. Without the role, the pool discards it.
     verify: (client, done) => {
       client.query(`set role ${role}`, (error: Error | null) => done(error ?? undefined))
     },
   })
   let closing = false
-  // Without a listener a server stop crashes the process. The message alone: pg hangs the whole client on the error.
-  // While closing it is no news: `end` resolves before the last socket does, and the server may be the next to stop.
+  // Without a listener, a server stop would crash the process. Logs the message only, because pg attaches the
+  // client to the error. Expected while closing: `end` resolves before the last socket closes.
   pool.on('error', (error) => {
     if (!closing) logger.warn({ reason: error.message, role }, 'an idle Postgres connection was lost')
   })
@@ -67,13 +68,13 @@ export function connect(options: ConnectOptions): Connection {
     db,
     async close() {
       closing = true
-      // A server that is gone never says goodbye: its connections are left to the kernel after the statement time.
+      // A dead server never answers. After the statement timeout the kernel closes the connections.
       await Promise.race([pool.end(), afterUnref(timeouts.statementMs)])
     },
   }
 }
 
-/** Runs `work` as one tenant: row-level security shows the rows of no other. */
+/** Runs `work` as one tenant: row-level security hides the rows of all others. */
 export function asTenant<T>(
   db: Kysely<Database>,
   tenantId: string,
@@ -86,8 +87,9 @@ export function asTenant<T>(
 }
 
 /**
- * kysely hands a connection back as good after any error. One that timed out still waits for the old answer and would
- * give every later query its predecessor's silence: it is closed instead.
+ * kysely returns a connection to the pool after any error. A connection that timed out still waits for the
+ * old answer, so every later query would get the answer of its predecessor. Such a connection is closed
+ * instead.
  */
 function discarding(pool: pg.Pool, prepared: ReadonlyMap<string, string>): PostgresPool {
   return {
@@ -99,7 +101,7 @@ function discarding(pool: pg.Pool, prepared: ReadonlyMap<string, string>): Postg
 
 function watched(client: pg.PoolClient, prepared: ReadonlyMap<string, string>): pg.PoolClient {
   let broken = false
-  // Between check-out and release the pool does not listen for the connection's errors.
+  // The pool does not listen for errors of a connection that is in use.
   const onError = (): void => {
     broken = true
   }
@@ -109,7 +111,7 @@ function watched(client: pg.PoolClient, prepared: ReadonlyMap<string, string>): 
     try {
       return await client.query(name === undefined ? { text, values } : { name, text, values })
     } catch (error) {
-      // An error that the server told us about leaves the connection in order.
+      // After an error that the server reported, the connection is still usable.
       if (error instanceof pg.DatabaseError && !wasCutOff(error)) throw error
       broken = true
       throw new UnansweredError(error)
@@ -132,7 +134,7 @@ const INT8 = 20
 const DATE = 1082
 const TIMESTAMPTZ = 1184
 
-/** Counters are far below 2^53; dates stay text, since a JavaScript Date has no day without a time zone. */
+/** Counters are far below 2^53. Dates stay text, because a JavaScript Date always has a time zone. */
 function getTypeParser(oid: number, format?: 'text' | 'binary'): (value: string) => unknown {
   if (format !== 'binary') {
     if (oid === INT8) return Number

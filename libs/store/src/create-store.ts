@@ -1,4 +1,4 @@
-/** The store: one object over a pool per role (connect.ts). */
+/** The store: one object over a connection pool per database role. */
 import {
   executionIdSchema,
   idToUuid,
@@ -12,15 +12,16 @@ import {
 } from '@cofferdam/contract'
 import type { Kysely, Transaction } from 'kysely'
 import { createApiKeys, type ApiKeys } from './api-keys.ts'
-import { attemptsOf } from './attempts.ts'
 import { createRecordBatcher, type WrittenBatch } from './batch-records.ts'
 import { checkBlobFolder, checkDatabase } from './check-store.ts'
 import { asTenant, connect, DEFAULT_TIMEOUTS, type Timeouts } from './connect.ts'
 import type { Page } from './cursor.ts'
+import { fleetTables, type FleetTables } from './fleet-tables.ts'
 import { feedPage, type FeedFilter, type FeedPage } from './feed.ts'
 import { attemptKey, insertAttempts, RECORD_STATEMENT } from './insert-attempts.ts'
 import type { InvocationFilter } from './invocation-filter.ts'
 import {
+  attemptsOf,
   countCharged,
   invocationsOf,
   listInvocations,
@@ -34,7 +35,6 @@ import { createCallbackSecrets, type CallbackSecrets } from './callback-secrets.
 import { createOutputKeys, type OutputKey } from './output-keys.ts'
 import { createRetention, type Retention } from './retention.ts'
 import { createRoutines, type Routines } from './routines.ts'
-import { createSandboxConfigs, type SandboxConfigs } from './sandbox-config.ts'
 import { mayBeStored, translating } from './store-errors.ts'
 import { silentLogger, type StoreLogger } from './store-logger.ts'
 import type { StorableAttempt } from './attempt-columns.ts'
@@ -45,45 +45,51 @@ import { reportUsage, type UsageQuery, type UsageReport } from './usage-report.t
 import { createWorkspaces, type Workspaces } from './workspaces.ts'
 import { dropMovedText, moveLargeText, putTextBack } from './visible-text.ts'
 
-/** For the writer: two batches in flight, and the reads of admins and sweepers. */
+/** Connections for the writer with two batches in flight, and for reads of admins and sweepers. */
 const FLEET_POOL = 6
-/** For requests of tenants, and for policy and keys. */
+/** Connections for requests of tenants, and for policy and keys. */
 const APP_POOL = 6
 
-/** A look at all audit rows: 300 million at a second for a million. */
+/** Time to check all audit rows: enough for 300 million, at a second per million. */
 const AUDIT_MS = 300_000
 
 export interface StoreOptions {
   databaseUrl: string
-  /** Directory of the blob store; made when absent. */
+  /** Directory of the blob store, created if absent. */
   blobDir: string
   logger?: StoreLogger
   timeouts?: Partial<Timeouts>
-  /** Keys for what has to be stored encrypted: the first encrypts, all decrypt. None: such things are not stored. */
+  /** The first key encrypts, all decrypt. Without a key, data that must be encrypted is not stored. */
   outputKeys?: readonly OutputKey[]
-  /** Hears of every batch of attempts that was sent to Postgres. */
+  /** Called after each batch of attempts that was sent to Postgres. */
   onBatch?: (batch: WrittenBatch) => void
 }
 
 export interface StoredExecution {
-  /** Of the last attempt, with its whole text. */
+  /** Result of the last attempt, with its full text. */
   result: ExecutionResult
   artifactRefs: (Artifact & { ref: string })[]
   /** Every attempt, the first one first. */
   audit: AuditRow[]
 }
 
-/** Every method throws `store_unavailable` within about 2.5 s when Postgres is away. */
+/** Every method throws `store_unavailable` within about 2.5 s when Postgres does not answer. */
 export interface Store extends AsyncDisposable {
-  /** Writes audit row and result once per (execution, attempt); batched. `inserted` is false when they were there. */
+  /**
+   * Writes audit row and result once per (execution, attempt), in batches. `inserted` is false if they
+   * existed.
+   */
   record(record: AttemptRecord): Promise<{ inserted: boolean }>
-  /** Null when it was not recorded (or is gone with its retention). */
+  /** Null when it was not recorded, or has expired. */
   findAttempt(executionId: ExecutionId, attempt: number): Promise<AttemptRecord | null>
-  /** `tenantId` null: of any tenant, for admins. Null when it has not ended, is of another tenant, or is gone. */
+  /**
+   * `tenantId` null means any tenant, for admins. Null when it has not ended, belongs to another tenant, or
+   * expired.
+   */
   findExecution(tenantId: string | null, executionId: ExecutionId): Promise<StoredExecution | null>
   listExecutions(filter: InvocationFilter): Promise<Page<ExecutionState>>
   listAudit(filter: InvocationFilter): Promise<Page<AuditRow>>
-  /** Audit rows in the order of recording: following its cursor misses none and repeats none. */
+  /** Audit rows in the order of recording. A reader that follows the cursor gets every row once. */
   feed(filter: FeedFilter): Promise<FeedPage>
   chargedCounts(tenantId: string, atMs: number, unsettled?: readonly AttemptName[]): Promise<ChargedCounts>
   /** Usage and cost of a tenant in a range. Throws `invalid_request` for a range that is too long. */
@@ -95,22 +101,28 @@ export interface Store extends AsyncDisposable {
   readonly callbackSecrets: CallbackSecrets
   readonly codeInterpreters: CodeInterpreters
   readonly workspaces: Workspaces
-  /** Polyclaw's sandbox; for admins. */
-  readonly sandboxConfig: SandboxConfigs
+  /**
+   * Tables of another package; `what` names the data in messages. For admins and workers: it does not filter
+   * by tenant.
+   */
+  fleetTables<Schema>(what: string): FleetTables<Schema>
   readonly blobs: BlobStore
-  /** 32 bytes, the fleet's: the API seals the cursors of its lists with them. */
+  /** 32 bytes, the same for the whole fleet. The API encrypts the cursors of its lists with them. */
   cursorKey(): Promise<Uint8Array>
   readonly retention: Retention
   /** Whether there is a key to encrypt with. */
   readonly canEncrypt: boolean
   /**
-   * Resolves when all that an attempt leaves can be stored (check-store.ts). Throws `store_unavailable` or
-   * `config_invalid`, which say what is in the way and what to do about it.
+   * Resolves when the results of an attempt can be stored. Throws `store_unavailable` or `config_invalid`;
+   * the message says what is wrong and what to do.
    */
   check(): Promise<void>
 }
 
-/** Opens the store without connecting: a process may start while Postgres is away. Run `migrate` once before. Throws `config_invalid` for bad keys. */
+/**
+ * Opens the store. It connects later, so a process can start while Postgres is down. Run `migrate` once
+ * before. Throws `config_invalid` for invalid keys.
+ */
 export async function createStore(options: StoreOptions): Promise<Store> {
   const logger = options.logger ?? silentLogger
   const timeouts = { ...DEFAULT_TIMEOUTS, ...options.timeouts }
@@ -122,7 +134,7 @@ export async function createStore(options: StoreOptions): Promise<Store> {
     max: FLEET_POOL,
     prepared: new Map([[RECORD_STATEMENT, 'record']]),
   })
-  // Opened by the first round of retention only: API processes never have it.
+  // Connects at the first round of retention, so API processes never do.
   const sweeper = connect({ ...common, role: 'cofferdam_sweeper', max: 1 })
   const auditor = connect({
     ...common,
@@ -138,7 +150,7 @@ export async function createStore(options: StoreOptions): Promise<Store> {
     options.onBatch,
   )
 
-  /** As one tenant (row-level security), or as all of them. */
+  /** Reads as one tenant (row-level security), or as the role that sees all tenants. */
   const reading = <T>(
     what: string,
     tenantId: string | null,
@@ -151,7 +163,8 @@ export async function createStore(options: StoreOptions): Promise<Store> {
       const attempt = await moveLargeText(record, blobs, keys)
       const key = attemptKey(attempt.executionId, record.audit.attempt)
       const inserted = await batcher.add(key, attempt).catch(async (error: unknown) => {
-        // A row that may be there after all refers to it; without one it goes with the other blobs of its execution.
+        // If the row may exist, it refers to the text. If not, the text expires with the execution's other
+        // blobs.
         if (!mayBeStored(error)) await dropMovedText(attempt, blobs)
         throw error
       })
@@ -161,11 +174,11 @@ export async function createStore(options: StoreOptions): Promise<Store> {
     findAttempt: (executionId, attempt) =>
       reading('an attempt', null, async (db) => {
         const uuid = toUuid(executionId)
-        const place =
+        const found =
           uuid === null ? undefined : (await attemptsOf(db, uuid)).find((a) => a.attempt === attempt)
-        if (uuid === null || place === undefined) return null
-        const audit = (await invocationsOf(db, uuid, [place.expiresOn])).find((a) => a.attempt === attempt)
-        const stored = (await resultsOf(db, uuid, [place.expiresOn], keys)).find((r) => r.attempt === attempt)
+        if (uuid === null || found === undefined) return null
+        const audit = (await invocationsOf(db, uuid, [found.expiresOn])).find((a) => a.attempt === attempt)
+        const stored = (await resultsOf(db, uuid, [found.expiresOn], keys)).find((r) => r.attempt === attempt)
         if (audit === undefined || stored === undefined) return null
         const result = await putTextBack(stored.result, stored.moved, blobs)
         return { audit, result, artifactRefs: stored.artifactRefs }
@@ -174,7 +187,7 @@ export async function createStore(options: StoreOptions): Promise<Store> {
       reading('an execution', tenantId, async (db) => {
         const uuid = toUuid(executionId)
         if (uuid === null) return null
-        const days = [...new Set((await attemptsOf(db, uuid)).map((place) => place.expiresOn))]
+        const days = [...new Set((await attemptsOf(db, uuid)).map((found) => found.expiresOn))]
         const audit = await invocationsOf(db, uuid, days)
         const last = (await resultsOf(db, uuid, days, keys)).at(-1)
         if (last === undefined || audit.length === 0) return null
@@ -196,7 +209,7 @@ export async function createStore(options: StoreOptions): Promise<Store> {
     codeInterpreters: createCodeInterpreters(fleet.db),
     blobs,
     workspaces: createWorkspaces(app.db, keys),
-    sandboxConfig: createSandboxConfigs(fleet.db),
+    fleetTables: (what) => fleetTables(fleet.db, what),
     retention: createRetention(fleet.db, sweeper.db, auditor.db, blobs),
     cursorKey: () =>
       translating('the cursor key', async () => {
@@ -216,7 +229,7 @@ export async function createStore(options: StoreOptions): Promise<Store> {
   }
 }
 
-/** Null for what is no execution id: a caller's path segment ends here as "there is none". */
+/** Null for an invalid execution id, so that a caller gets "not found". */
 function toUuid(executionId: string): string | null {
   const id = executionIdSchema.safeParse(executionId)
   return id.success ? idToUuid(id.data) : null

@@ -1,4 +1,7 @@
-/** Keyset cursors over (execution_id, attempt), newest first: stable while rows arrive, and no page costs more than the first. */
+/**
+ * Keyset cursors over (execution_id, attempt), newest first. Pages stay stable while rows arrive, and cost
+ * the same.
+ */
 import { CofferdamError } from '@cofferdam/contract'
 
 export interface Position {
@@ -9,17 +12,17 @@ export interface Position {
 /** A page of a list. */
 export interface Page<T> {
   rows: T[]
-  /** Pass it back for the next page, whatever this one holds; null at the end. */
+  /** Cursor of the next page, even if this one is empty; null at the end. */
   next_cursor: string | null
 }
 
-/** A page of more rows would hold a connection for longer than the statement timeout on a slow machine. */
+/** On a slow machine, a larger page would exceed the statement timeout. */
 export const MAX_PAGE = 500
 
 export const writeCursor = (position: Position): string =>
   Buffer.from(`${position.executionUuid}.${position.attempt}`).toString('base64url')
 
-/** The cursor behind one row, for whoever kept its key instead of a page's cursor. */
+/** The cursor after one row, for callers that have its key. */
 export const auditCursor = (executionUuid: string, attempt: number): string =>
   writeCursor({ executionUuid, attempt })
 

@@ -1,4 +1,4 @@
-/** What a tenant gets that nobody has decided about. */
+/** Policy and caps of a new tenant. */
 import {
   DEFAULT_TENANT_CAPS,
   type TenantCaps,
@@ -7,9 +7,9 @@ import {
 } from '@cofferdam/contract'
 
 /**
- * Sandboxing on, standard tier, at least a jail (`none` and `process` need an explicit decision), both environments,
- * 30 days of retention, nothing extra to redact; public network on request, no packages, every command; runs share
- * no session.
+ * Sandboxing on, standard tier, both environments, 30 days of retention, nothing extra to redact, public
+ * network on request, no packages, every command, no sessions of runs. Isolation is at least a jail: `none`
+ * and `process` need an explicit policy.
  */
 export function defaultPolicy(tenantId: string): TenantPolicy {
   return {

@@ -1,8 +1,10 @@
 /**
- * Audit rows in the order in which they were recorded, for whoever must miss none: rows of long runs appear late, in
- * the middle of any order by id or time. Each row carries the transaction that wrote it; what is below the snapshot's
- * xmin is over for good, so everything up to there is handed out and the cursor stands behind it. A transaction that
- * stays open anywhere on the server and has written something holds the feed back; it is never passed over.
+ * Audit rows in the order of recording, for readers that must not miss any. An order by id or time would not
+ * do, because rows of long runs appear late in it.
+ *
+ * Each row has the number of the transaction that wrote it. Transactions below the snapshot's xmin have
+ * ended, so the feed returns rows up to there. An open transaction that has written anything on the server
+ * holds the feed back.
  */
 import { CofferdamError, uuidToExecutionId, type AuditRow } from '@cofferdam/contract'
 import { sql, type Kysely, type Transaction } from 'kysely'
@@ -12,21 +14,21 @@ import { allOf } from './invocation-pages.ts'
 import { toAuditRow } from './invocations.ts'
 import type { Database } from './tables.ts'
 
-/** What a feed shows: no times, since it has an order of its own. */
+/** Filter of a feed. Has no times, because the feed has its own order. */
 export type FeedFilter = Omit<InvocationFilter, 'from' | 'to' | 'cursor'> & {
-  /** `cursor` of the call before; `now` for what is recorded from now on, `beginning` for all that is kept. */
+  /** `cursor` of the previous call, `now` for rows recorded from now on, or `beginning` for all rows. */
   after: string
 }
 
 export interface FeedPage {
   rows: AuditRow[]
-  /** Pass it back for what comes next. */
+  /** Pass it as `after` to continue. */
   cursor: string
-  /** True when nothing is left at this moment. */
+  /** True when there are no more rows at the moment. */
   drained: boolean
 }
 
-/** Keys looked at for one page that not every row matches. */
+/** Keys scanned per page if a filter is set. */
 const SCAN = 5000
 const FIRST_UUID = '00000000-0000-0000-0000-000000000000'
 
@@ -36,7 +38,7 @@ interface Position {
   attempt: number
 }
 
-/** The next page; empty when nothing new is there. Throws `invalid_request`. */
+/** The next page; empty when there is nothing new. Throws `invalid_request`. */
 export async function feedPage(
   db: Kysely<Database> | Transaction<Database>,
   filter: FeedFilter,
@@ -53,7 +55,8 @@ export async function feedPage(
     recorded_xid: string
   }>`
     select execution_id, attempt, expires_on, recorded_xid from attempts
-    where (recorded_xid, execution_id, attempt) > (${start.xid}::xid8, ${start.uuid}::uuid, ${start.attempt}::int)
+    where (recorded_xid, execution_id, attempt)
+        > (${start.xid}::xid8, ${start.uuid}::uuid, ${start.attempt}::int)
       and recorded_xid < ${horizon}::xid8
     order by recorded_xid, execution_id, attempt limit ${scan}`.execute(db)
   if (keys.length === 0) return { rows: [], cursor: writePosition(start), drained: true }
@@ -70,7 +73,7 @@ export async function feedPage(
   for (const key of keys) {
     if (rows.length === limit) break
     seen += 1
-    // Not there: of another tenant, filtered out, or dropped with its retention meanwhile.
+    // A row can be missing: it belongs to another tenant, does not match, or has expired meanwhile.
     const row = byKey.get(nameOf(key))
     if (row !== undefined) rows.push(toAuditRow(row))
   }
@@ -88,7 +91,7 @@ const positionOf = (key: { execution_id: string; attempt: number; recorded_xid: 
   attempt: key.attempt,
 })
 
-/** The oldest transaction that still runs: everything below it is over. */
+/** The oldest transaction that still runs. All below it have ended. */
 async function readHorizon(db: Kysely<Database> | Transaction<Database>): Promise<string> {
   const { rows } = await sql<{ horizon: string }>`
     select pg_snapshot_xmin(pg_current_snapshot())::text as horizon`.execute(db)
@@ -99,7 +102,7 @@ function startOf(after: string, horizon: string): Position {
   if (after === 'beginning') return { xid: '0', uuid: FIRST_UUID, attempt: 0 }
   if (after === 'now') return { xid: horizon, uuid: FIRST_UUID, attempt: 0 }
   const position = readPosition(after)
-  // Transaction numbers only grow, but for a database that was restored into another server.
+  // Transaction numbers only grow, unless the database was restored into another server.
   if (BigInt(position.xid) > BigInt(horizon))
     throw new CofferdamError(
       'invalid_request',

@@ -1,6 +1,6 @@
 /** Postgres and the blob directory: migrations, audit, results, outputs, tenants, keys. */
 export type { ApiKey, ApiKeys } from './api-keys.ts'
-export type { CodeInterpreters } from './code-interpreters.ts'
+export type { CodeInterpreters, WantedInterpreter } from './code-interpreters.ts'
 export type { Timeouts } from './connect.ts'
 export { createStore, type Store, type StoredExecution, type StoreOptions } from './create-store.ts'
 export { auditCursor, type Page } from './cursor.ts'
@@ -17,19 +17,12 @@ export {
 } from './usage-report.ts'
 export { migrate } from './migrate.ts'
 export type { OutputKey } from './output-keys.ts'
+export type { FleetTables } from './fleet-tables.ts'
 export type { Retention } from './retention.ts'
 export type { CallbackSecrets } from './callback-secrets.ts'
 export type { StoredRoutine } from './routine-rows.ts'
 export type { RoutineTrigger, RoutineTurn } from './routine-runs.ts'
 export type { Routines } from './routines.ts'
-export type {
-  SandboxConfig,
-  SandboxConfigEvent,
-  SandboxConfigs,
-  SandboxOrphan,
-  SandboxSettings,
-  SandboxWork,
-} from './sandbox-config.ts'
 export type { StoreLogger } from './store-logger.ts'
 export type { Templates } from './templates.ts'
 export type { PolicyPatch, Tenant, TenantPolicyEvent, Tenants } from './tenants.ts'

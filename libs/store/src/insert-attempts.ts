@@ -1,6 +1,7 @@
 /**
- * Audit rows and results of a batch in one statement, which is one transaction and one round trip. `attempts` claims
- * each (execution, attempt) once; only what was claimed gets its audit row, and only what got that gets its result.
+ * Inserts audit rows and results of a batch in one statement, which is one transaction and one round trip.
+ * The insert into `attempts` claims each (execution, attempt) once. Only claimed attempts get an audit row
+ * and a result.
  */
 import { uuidToExecutionId } from '@cofferdam/contract'
 import { CompiledQuery, type Kysely } from 'kysely'
@@ -13,13 +14,13 @@ const COLUMNS = [...AUDIT_COLUMNS, ...RESULT_COLUMNS]
 const names = (columns: readonly { name: string }[]): string =>
   columns.map((column) => column.name).join(', ')
 
-/** Wide enough that parsing and planning it anew takes a third of a lone insert's time: connections prepare it. */
+/** Prepared on each connection: parsing and planning takes a third of the time of a single insert. */
 export const RECORD_STATEMENT = `
 with incoming as (
   select * from unnest(${COLUMNS.map((column, i) => `$${i + 1}::${column.type}[]`).join(', ')})
     as t(${names(COLUMNS)})
 ), claimed as (
-  -- In key order, so that two batches with the same attempts wait for each other and never deadlock.
+  -- In key order, so that two batches with the same attempts cannot deadlock.
   insert into attempts (execution_id, attempt, expires_on)
   select execution_id, attempt, expires_on from incoming order by execution_id, attempt
   on conflict do nothing
@@ -37,12 +38,12 @@ with incoming as (
 )
 select execution_id, attempt from audited`
 
-/** Names an attempt within a batch. */
+/** Identifies an attempt within a batch. */
 export const attemptKey = (executionId: string, attempt: number): string => `${executionId}/${attempt}`
 
 /**
- * Inserts attempts that differ in their key; returns the keys that were new. A missing partition is made and the
- * insert repeated; `knownDays` remembers those that exist (bounded: one per day of retention).
+ * Inserts attempts with distinct keys and returns the new keys. Creates missing partitions. `knownDays`
+ * caches the days that have one.
  */
 export async function insertAttempts(
   db: Kysely<Database>,
@@ -54,7 +55,7 @@ export async function insertAttempts(
     return await insert(db, attempts)
   } catch (error) {
     if (!isMissingPartition(error)) throw error
-    // Dropped since we last looked.
+    // The partition was dropped after it was cached.
     knownDays.clear()
     await ensureDays(db, attempts, knownDays)
     return await insert(db, attempts)
@@ -74,7 +75,7 @@ async function ensureDays(
   attempts: readonly StorableAttempt[],
   knownDays: Set<string>,
 ): Promise<void> {
-  // Every day of the longest retention, twice over: only ids with wild times get here.
+  // Twice the days of the longest retention. Only ids with wrong times exceed this.
   if (knownDays.size > 400) knownDays.clear()
   for (const day of new Set(attempts.map(dayOf))) {
     if (knownDays.has(day)) continue

@@ -1,9 +1,9 @@
 /**
- * Which audit rows a list asks for. A page is found in two steps, so that none costs more than the first, whatever
- * is asked for and however many rows and partitions there are:
+ * The filter of audit lists. A page is read in two steps, so that it costs the same whatever the filter and
+ * however many rows and partitions there are:
  *
- *   1 keys   the next keys of the tenant (by its index) or of everybody (`attempts`, which has no partitions)
- *   2 rows   the rows of just these keys, of just their partitions, that match the rest
+ *   1 keys   the next keys of the tenant (by its index), or of all (`attempts`, which has no partitions)
+ *   2 rows   the rows of these keys, in their partitions only, that match the other conditions
  */
 import { CofferdamError, type Ending, type ExitStatus } from '@cofferdam/contract'
 import { sql, type RawBuilder, type SqlBool } from 'kysely'
@@ -13,7 +13,7 @@ const DAY_MS = 86_400_000
 const MAX_RETENTION_DAYS = 180
 
 export interface InvocationFilter {
-  /** Null: every tenant, for admins. */
+  /** Null for all tenants, for admins. */
   tenantId: string | null
   agentId?: string
   userId?: string
@@ -23,29 +23,29 @@ export interface InvocationFilter {
   ending?: Ending
   backend?: string
   traceId?: string
-  /** Lowercase hex SHA-256 of the program as submitted. */
+  /** SHA-256 of the program as submitted, in lowercase hex. */
   codeHash?: string
-  /** `host` for any port of it, or `host:port`. */
+  /** `host` for any port, or `host:port`. */
   outboundHost?: string
   /** Executions enqueued at or after this, ISO 8601. */
   from?: string
   /** Executions enqueued before this, ISO 8601. */
   to?: string
   limit: number
-  /** `next_cursor` of the page before. */
+  /** `next_cursor` of the previous page. */
   cursor?: string
 }
 
 type Condition = RawBuilder<SqlBool>
 const is = (column: string, value: string): Condition => sql`${sql.ref(column)} = ${value}`
 
-/** Conditions on the key alone: of `attempts` and of `sandbox_invocations`. Throws `invalid_request`. */
+/** Conditions on the key, valid for `attempts` and for `sandbox_invocations`. Throws `invalid_request`. */
 export function keyConditions(filter: InvocationFilter): Condition[] {
   const found: Condition[] = []
   let beforeMs: number | null = null
   if (filter.from !== undefined) {
     const fromMs = instant('from', filter.from)
-    // A row expires a day after its making at the earliest and 180 days after it at the latest.
+    // A row expires 1 to 180 days after it was made.
     found.push(sql`execution_id >= ${firstUuidAt(fromMs)}`, sql`expires_on > ${dateOf(fromMs)}`)
   }
   if (filter.to !== undefined) {
@@ -62,7 +62,7 @@ export function keyConditions(filter: InvocationFilter): Condition[] {
   return found
 }
 
-/** Conditions that an index of `sandbox_invocations` has together with the order of the key. */
+/** Conditions that an index of `sandbox_invocations` serves in key order. */
 export function ownerConditions(filter: InvocationFilter): Condition[] {
   return [
     ...(filter.tenantId === null ? [] : [is('tenant_id', filter.tenantId)]),
@@ -70,7 +70,7 @@ export function ownerConditions(filter: InvocationFilter): Condition[] {
   ]
 }
 
-/** The rest: no index serves them in the order of the key. */
+/** The other conditions: no index serves them in key order. */
 export function rowConditions(filter: InvocationFilter): Condition[] {
   const columns = {
     user_id: filter.userId,
@@ -94,7 +94,7 @@ export function rowConditions(filter: InvocationFilter): Condition[] {
   return found
 }
 
-/** Whether every row of the keys matches, so that a page needs no more keys than rows. */
+/** Whether every key's row matches, so that a page needs as many keys as rows. */
 export const matchesEveryKey = (filter: InvocationFilter): boolean =>
   rowConditions(filter).length === 0 && (filter.tenantId !== null || filter.agentId === undefined)
 
@@ -104,7 +104,7 @@ function firstUuidAt(ms: number): string {
   return `${hex.slice(0, 8)}-${hex.slice(8)}-0000-0000-000000000000`
 }
 
-/** The latest time of a JavaScript Date whose dates Postgres and `YYYY-MM-DD` both take. */
+/** A date that Postgres and `YYYY-MM-DD` can both express. */
 const MAX_MS = Date.parse('9000-01-01T00:00:00Z')
 
 function instant(field: string, text: string): number {

@@ -11,14 +11,14 @@ import {
 import type { Database, InvocationRow } from './tables.ts'
 
 /**
- * Keys looked at for one page when not every row matches: 5,000 rows are read within 50 ms, so a rare match among a
- * million rows takes 200 short pages instead of one statement that is cut at its timeout.
+ * Keys scanned per page when not every row matches. 5,000 rows take 50 ms, so a rare match among a million
+ * rows takes 200 short pages instead of one statement that times out.
  */
 const SCAN = 5000
 
 export interface RowPage {
   rows: InvocationRow[]
-  /** Null at the end. A page may hold fewer rows than asked for, even none, and still have a next one. */
+  /** Null at the end. A page can have fewer rows than asked for, even none, and still have a next page. */
   next_cursor: string | null
 }
 
@@ -28,7 +28,7 @@ interface Key {
   expires_on: string
 }
 
-/** Conditions that hold for nearly every row: a few more keys than rows fill a page. */
+/** `also`: a condition that nearly every row meets, so that a page needs only a few more keys than rows. */
 export interface PageOptions {
   also?: RawBuilder<SqlBool>
 }
@@ -84,6 +84,6 @@ async function nextKeys(
 
 const positionOf = ({ execution_id, attempt }: Key) => ({ executionUuid: execution_id, attempt })
 
-/** All of them; true for none. */
+/** The conjunction of the conditions; true for none. */
 export const allOf = (conditions: readonly RawBuilder<SqlBool>[]): RawBuilder<SqlBool> =>
   conditions.length === 0 ? sql`true` : sql`(${sql.join([...conditions], sql` and `)})`

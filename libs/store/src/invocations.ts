@@ -16,13 +16,13 @@ import type { Database, InvocationRow } from './tables.ts'
 const HOUR_MS = 3_600_000
 const DAY_MS = 24 * HOUR_MS
 
-/** Charged attempts of the windows that a moment lies in: what admission's counters must say. */
+/** Charged attempts of the current day and hour. Admission's counters must equal these. */
 export interface ChargedCounts {
   /** Bucket: `floor(ms / 86,400,000)`. */
   day: { bucket: number; count: number; cpuMs: number; cost: number }
-  /** Bucket: `floor(ms / 3,600,000)`; one entry per agent that was charged in this hour. */
+  /** Bucket: `floor(ms / 3,600,000)`. One entry per agent with a charge in this hour. */
   hours: { agentId: string; bucket: number; count: number }[]
-  /** Those of the attempts asked about whose rows are counted in `day`. */
+  /** The attempts among `unsettled` that `day` counts. */
   ended: AttemptName[]
 }
 
@@ -40,7 +40,27 @@ export async function listInvocations(
   return { rows: rows.map(toAuditRow), next_cursor }
 }
 
-/** All attempts of one execution, first attempt first. */
+/** A recorded attempt and the partition of its rows. */
+export interface AttemptPartition {
+  attempt: number
+  expiresOn: string
+}
+
+/** The recorded attempts of an execution in order; empty when there are none. */
+export async function attemptsOf(
+  db: Kysely<Database> | Transaction<Database>,
+  executionUuid: string,
+): Promise<AttemptPartition[]> {
+  const rows = await db
+    .selectFrom('attempts')
+    .select(['attempt', 'expires_on'])
+    .where('execution_id', '=', executionUuid)
+    .orderBy('attempt')
+    .execute()
+  return rows.map((row) => ({ attempt: row.attempt, expiresOn: row.expires_on }))
+}
+
+/** All audit rows of one execution, in the order of its attempts. */
 export async function invocationsOf(
   db: Kysely<Database> | Transaction<Database>,
   executionUuid: string,
@@ -58,8 +78,8 @@ export async function invocationsOf(
 }
 
 /**
- * Counts what was charged to a tenant in the day and in the hour of `atMs`. Both, and which of `unsettled` are among them, are
- * read in one statement: they belong together.
+ * Counts what was charged to a tenant in the day and the hour of `atMs`, and which of `unsettled` are
+ * included. One statement, so that the numbers are consistent.
  */
 export async function countCharged(
   db: Kysely<Database> | Transaction<Database>,
@@ -85,7 +105,8 @@ export async function countCharged(
       sql<string[]>`coalesce(
         array_agg(execution_id || ' ' || attempt) filter (where (execution_id, attempt) in (
           select * from unnest(
-            ${unsettled.map((one) => idToUuid(one.executionId))}::uuid[], ${unsettled.map((one) => one.attempt)}::int[]
+            ${unsettled.map((one) => idToUuid(one.executionId))}::uuid[],
+            ${unsettled.map((one) => one.attempt)}::int[]
           )
         )), '{}')`.as('ended'),
       jsonArrayFrom(
@@ -126,12 +147,12 @@ export async function knownExecutions(
   return new Set(rows.map((row) => uuidToExecutionId(row.execution_id)))
 }
 
-/** As the wire shows it. */
+/** The row as the API shows it. */
 export function toAuditRow(row: InvocationRow): AuditRow {
-  // By name: a newer version's migration may have added columns that this one does not know.
+  // A newer release's migration may have added columns that this one does not know.
   const wire = Object.fromEntries(
     Object.entries(row).filter(([name]) => Object.hasOwn(auditRowSchema.shape, name)),
   )
-  // A whole parse costs 10 µs and tells at once when table and wire drift apart.
+  // Parsing costs 10 µs and detects when table and wire schema differ.
   return auditRowSchema.parse({ ...wire, execution_id: uuidToExecutionId(row.execution_id) })
 }

@@ -1,26 +1,27 @@
 /**
- * The blob store on a local directory: tenant/day/execution/file. A blob is written under a temporary name and renamed
- * on commit. No symlink is followed: the folder of a blob must resolve to itself, and files are opened with O_NOFOLLOW.
+ * The blob store in a local directory: tenant/day/execution/file. A blob is written under a temporary name
+ * and renamed on commit. No symbolic link is followed: a blob's folder must resolve to itself, and files are
+ * opened with O_NOFOLLOW.
  */
 import { randomBytes } from 'node:crypto'
 import { constants } from 'node:fs'
 import { mkdir, open, readdir, realpath, rename, rm, rmdir, unlink, type FileHandle } from 'node:fs/promises'
 import { join } from 'node:path'
 import { CofferdamError, type BlobKey, type BlobSink, type BlobStore } from '@cofferdam/contract'
-import { isSealed, newPlace, placeOf, refOf, tenantFolder, type BlobPlace } from './blob-ref.ts'
+import { isSealed, newBlobPath, blobPathOf, refOf, tenantFolder, type BlobPath } from './blob-ref.ts'
 import { createOutputKeys, type OutputKeys } from './output-keys.ts'
 import { createSealingWriter, readSealed } from './sealed-blobs.ts'
 
-/** Four times the largest thing that is kept (contract BOUNDS.fullOutputBytes, 16 MiB): only a fault gets here. */
+/** Equal to the largest artifact (MAX_LIMITS.artifact_bytes). Only a fault can exceed it. */
 const MAX_BLOB_BYTES = 64 * 1024 * 1024
 
 export interface LocalBlobs extends BlobStore {
   /**
-   * Deletes the folders of executions made before `day` (`YYYYMMDD`) of which `known` does not return the id, a
-   * thousand at a time. Returns how many were deleted.
+   * Deletes the folders of executions made before `day` (`YYYYMMDD`) whose id `known` does not return. Asks
+   * for a thousand at a time. Returns the number of deleted folders.
    */
   prune(day: string, known: (executionIds: string[]) => Promise<Set<string>>): Promise<number>
-  /** Deletes what ended executions of one tenant left before `day`; `ended` tells which of them have. */
+  /** Deletes the folders of one tenant's executions made before `day` whose id `ended` returns. */
   pruneTenant(
     tenantId: string,
     day: string,
@@ -28,7 +29,7 @@ export interface LocalBlobs extends BlobStore {
   ): Promise<number>
 }
 
-/** Opens the blob store below `dir`, which is made when absent (mode 700). */
+/** Opens the blob store in `dir`, which is created if absent (mode 700). */
 export async function createLocalBlobs(
   dir: string,
   keys: OutputKeys = createOutputKeys([]),
@@ -38,26 +39,26 @@ export async function createLocalBlobs(
   return {
     create: (key) => createSink(root, key, keys),
     async read(ref, range) {
-      const place = placeOf(ref)
-      if (place === null) return null
-      const file = await openExisting(root, place)
+      const blob = blobPathOf(ref)
+      if (blob === null) return null
+      const file = await openExisting(root, blob)
       if (file === null) return null
       try {
         const stat = await file.stat()
         if (!stat.isFile()) return null
         const fetch = (start: number, end: number) => readRange(file, stat.size, { start, end })
-        return isSealed(place)
-          ? await readSealed(keys, sealedPlace(place), stat.size, fetch, range)
+        return isSealed(blob)
+          ? await readSealed(keys, sealedLocation(blob), stat.size, fetch, range)
           : { bytes: await readRange(file, stat.size, range), total: stat.size }
       } finally {
         await file.close()
       }
     },
     async delete(ref) {
-      const place = placeOf(ref)
-      if (place === null || !(await isPlainFolder(root, place))) return
-      await unlink(join(folderOf(root, place), place.file)).catch(ignore('ENOENT'))
-      await rmdir(folderOf(root, place)).catch(ignore('ENOENT', 'ENOTEMPTY', 'EEXIST'))
+      const blob = blobPathOf(ref)
+      if (blob === null || !(await isPlainFolder(root, blob))) return
+      await unlink(join(folderOf(root, blob), blob.file)).catch(ignore('ENOENT'))
+      await rmdir(folderOf(root, blob)).catch(ignore('ENOENT', 'ENOTEMPTY', 'EEXIST'))
     },
     prune: (day, known) => prune(root, day, known),
     pruneTenant: async (tenantId, day, ended) => {
@@ -68,19 +69,18 @@ export async function createLocalBlobs(
   }
 }
 
-const folderOf = (root: string, place: BlobPlace): string =>
-  join(root, place.tenant, place.day, place.execution)
+const folderOf = (root: string, blob: BlobPath): string => join(root, blob.tenant, blob.day, blob.execution)
 
-/** The folder's name stands for the tenant: it is made of its id (blob-ref.ts), and all that a reader has. */
-const sealedPlace = (place: BlobPlace) => ({ tenant: place.tenant, place: refOf(place) })
+/** Identifies the tenant by its folder, because a reader has only the reference. */
+const sealedLocation = (blob: BlobPath) => ({ tenant: blob.tenant, location: refOf(blob) })
 
 async function createSink(root: string, key: BlobKey, keys: OutputKeys): Promise<BlobSink> {
   if (key.encrypt && keys.current === null)
     throw new CofferdamError('internal', 'The blob has to be encrypted, and there is no key for it.')
-  const place = newPlace(key)
-  const folder = folderOf(root, place)
+  const blob = newBlobPath(key)
+  const folder = folderOf(root, blob)
   await mkdir(folder, { recursive: true, mode: 0o700 })
-  if (!(await isPlainFolder(root, place)))
+  if (!(await isPlainFolder(root, blob)))
     throw new CofferdamError('internal', 'The blob directory holds a symlink where a folder belongs.')
   const temporary = join(folder, `.writing-${randomBytes(8).toString('hex')}`)
   let file: FileHandle | null = await open(temporary, 'wx', 0o600)
@@ -97,12 +97,12 @@ async function createSink(root: string, key: BlobKey, keys: OutputKeys): Promise
   }
 
   async function append(bytes: Uint8Array): Promise<void> {
-    // writeFile on a handle goes on where the last write ended, and writes everything.
+    // writeFile on a handle appends after the last write, and writes everything.
     await file?.writeFile(bytes)
   }
   const sealing =
     key.encrypt && keys.current !== null
-      ? createSealingWriter(keys.current, sealedPlace(place), append)
+      ? createSealingWriter(keys.current, sealedLocation(blob), append)
       : null
 
   return {
@@ -117,22 +117,22 @@ async function createSink(root: string, key: BlobKey, keys: OutputKeys): Promise
       if (committed !== null) return committed
       if (file === null) throw new CofferdamError('internal', 'The blob was aborted.')
       await sealing?.end()
-      // What a row refers to must not be empty after a power cut.
+      // A blob that a row refers to must survive a power cut.
       await file.datasync()
       await file.close()
       file = null
-      await rename(temporary, join(folder, place.file))
-      committed = refOf(place)
+      await rename(temporary, join(folder, blob.file))
+      committed = refOf(blob)
       return committed
     },
     abort,
   }
 }
 
-async function openExisting(root: string, place: BlobPlace): Promise<FileHandle | null> {
-  if (!(await isPlainFolder(root, place))) return null
+async function openExisting(root: string, blob: BlobPath): Promise<FileHandle | null> {
+  if (!(await isPlainFolder(root, blob))) return null
   try {
-    const path = join(folderOf(root, place), place.file)
+    const path = join(folderOf(root, blob), blob.file)
     return await open(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK)
   } catch (error) {
     ignore('ENOENT', 'ELOOP', 'ENXIO')(error)
@@ -140,9 +140,9 @@ async function openExisting(root: string, place: BlobPlace): Promise<FileHandle 
   }
 }
 
-/** True when the folder exists and no part of its path is a symlink. */
-async function isPlainFolder(root: string, place: BlobPlace): Promise<boolean> {
-  const folder = folderOf(root, place)
+/** True when the folder exists and no part of its path is a symbolic link. */
+async function isPlainFolder(root: string, blob: BlobPath): Promise<boolean> {
+  const folder = folderOf(root, blob)
   try {
     return (await realpath(folder)) === folder
   } catch (error) {
@@ -182,7 +182,7 @@ async function prune(
   return deleted
 }
 
-/** Deletes of a tenant's days before `before` the executions that `gone` names of those given to it. */
+/** Deletes a tenant's executions before the day `before` whose id `gone` returns. */
 async function pruneDays(
   tenantDir: string,
   before: string,

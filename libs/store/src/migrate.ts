@@ -1,23 +1,28 @@
 /**
- * Brings a database to this build's schema: forward only, each file in its own transaction with its entry, one
- * process at a time (advisory lock). Any number of processes may call it at once; the late ones find nothing to do.
- * A database that is ahead of this build is left alone: during a rolling deploy both run.
+ * Migrates a database to this build's schema. Forward only, each file in its own transaction, one process at
+ * a time (advisory lock). Any number of processes may call it at once. A database that is ahead of this build
+ * is left alone, because during a rolling deploy both builds run.
  */
 import { CofferdamError } from '@cofferdam/contract'
 import pg from 'pg'
 import { migrationFiles, type Migration } from './migration-files.ts'
 import { failureOf, sqlState, toStoreError } from './store-errors.ts'
 
-/** Any constant of ours: it only has to differ from other users of the database and from ensure_partition. */
+/** Any constant that differs from the other advisory locks of the database. */
 const LOCK = 7020260001
 const CONNECT_MS = 5000
-/** A whole schema takes about 0.2 s; this is for those who wait behind a long backfill. */
+/** The whole schema takes about 0.2 s, but another process may run a long backfill. */
 const LOCK_WAIT = '10min'
-/** Roles belong to the cluster: two databases that grant at once fail with XX000 `tuple concurrently updated`. */
+/**
+ * Roles belong to the cluster, so grants of two databases at once fail with XX000 `tuple concurrently
+ * updated`.
+ */
 const ATTEMPTS = 5
 const ROLES = ['cofferdam_app', 'cofferdam_all_tenants', 'cofferdam_sweeper']
 
-/** Throws `config_invalid` (rights, changed files) or `store_unavailable`. The URL's user becomes the owner. */
+/**
+ * Throws `config_invalid` (rights, changed files) or `store_unavailable`. The URL's user will own the schema.
+ */
 export async function migrate(databaseUrl: string): Promise<void> {
   const migrations = migrationFiles()
   const client = new pg.Client({
@@ -32,7 +37,7 @@ export async function migrate(databaseUrl: string): Promise<void> {
     if ((await pending(client, migrations)).length === 0) return
     await client.query(`set lock_timeout = '${LOCK_WAIT}'`)
     await client.query('select pg_advisory_lock($1)', [LOCK])
-    // Unlocked by the end of the session.
+    // The end of the session unlocks it.
     await client.query(
       'create table if not exists cofferdam_migrations (number integer primary key, name text not null, ' +
         'checksum text not null, applied_at timestamptz not null default now())',
@@ -60,17 +65,19 @@ async function pending(client: pg.Client, migrations: readonly Migration[]): Pro
     if (known !== undefined && known !== checksum)
       throw new CofferdamError(
         'config_invalid',
-        `migration ${name} was applied with another content (${known.slice(0, 12)}, now ${checksum.slice(0, 12)}). ` +
+        `migration ${name} was applied with another content ` +
+          `(${known.slice(0, 12)}, now ${checksum.slice(0, 12)}). ` +
           'Applied files never change: restore the file and write a new one.',
       )
   }
   return migrations.filter((migration) => !applied.has(migration.number))
 }
 
-/** Managed Postgres: the roles may have been made by an administrator beforehand. */
+/** With managed Postgres, an administrator may have created the roles beforehand. */
 async function checkRights(client: pg.Client): Promise<void> {
   const { rows } = await client.query<{ me: string; can: boolean; there: string[] }>(
-    `select current_user as me, (select rolsuper or rolcreaterole from pg_roles where rolname = current_user) as can,
+    `select current_user as me,
+       (select rolsuper or rolcreaterole from pg_roles where rolname = current_user) as can,
        array(select rolname::text from pg_roles where rolname = any($1::text[])) as there`,
     [ROLES],
   )
@@ -79,7 +86,8 @@ async function checkRights(client: pg.Client): Promise<void> {
   if (row === undefined || row.can || missing.length === 0) return
   throw new CofferdamError(
     'config_invalid',
-    `DATABASE_URL logs in as "${row.me}", which may not create roles, and there is no ${missing.join(' and no ')}. ` +
+    `DATABASE_URL logs in as "${row.me}", which may not create roles, ` +
+      `and there is no ${missing.join(' and no ')}. ` +
       'Give it CREATEROLE, or have an administrator run once: ' +
       missing.map((role) => `create role ${role} nologin; `).join('') +
       'grant cofferdam_app to cofferdam_all_tenants; ' +

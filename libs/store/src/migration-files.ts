@@ -6,13 +6,13 @@ export interface Migration {
   number: number
   name: string
   sql: string
-  /** SHA-256 of the file, hex: an applied file may never change. */
+  /** SHA-256 of the file in hex. An applied file must never change. */
   checksum: string
 }
 
 const FOLDER = new URL('../migrations/', import.meta.url)
 
-/** Reads all migrations; throws when a number repeats. A gap is a number that another change has taken and not landed yet. */
+/** Reads all migrations; throws when a number repeats. Gaps are allowed. */
 export function migrationFiles(): Migration[] {
   const files = readdirSync(FOLDER)
     .filter((name) => name.endsWith('.sql'))
@@ -28,7 +28,7 @@ export function migrationFiles(): Migration[] {
   })
 }
 
-/** One checksum over all of them: names a template database of tests. */
+/** One checksum over all files, to name the template database of tests. */
 export function schemaChecksum(): string {
   const all = migrationFiles().map((migration) => migration.checksum)
   return createHash('sha256').update(all.join()).digest('hex')

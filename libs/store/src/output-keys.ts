@@ -1,13 +1,13 @@
 /**
- * Keys for what is stored encrypted. The first one encrypts, all of them decrypt: a new key is put in front, and the old
- * one removed when what it encrypted is gone with its retention. Each blob has a key of its own, made by HKDF-SHA-256
- * (RFC 5869) from the configured key, the tenant and a random salt, so no nonce can meet twice under one key.
+ * Encryption keys. The first key encrypts, all decrypt. To rotate, put a new key in front, and remove the old
+ * one once everything that it encrypted has expired. Each blob has its own key, derived by HKDF-SHA-256 (RFC
+ * 5869) from the configured key, the tenant and a random salt, so no nonce repeats under one key.
  */
 import { hkdfSync } from 'node:crypto'
 import { CofferdamError } from '@cofferdam/contract'
 
 export interface OutputKey {
-  /** 1–32 letters, digits, `_` or `-`; stands in clear beside what it encrypted. */
+  /** 1–32 letters, digits, `_` or `-`. Stored in clear beside the encrypted data. */
   id: string
   /** 32 bytes. */
   key: Buffer
@@ -16,11 +16,11 @@ export interface OutputKey {
 export interface OutputKeys {
   /** The key that encrypts; null when none is configured. */
   readonly current: OutputKey | null
-  /** Throws `internal` when it is not configured. */
+  /** Throws `internal` for a key that is not configured. */
   find(id: string): OutputKey
 }
 
-/** Checks and indexes the keys; throws `config_invalid` for one that is none, or an id that repeats. */
+/** Validates and indexes the keys. Throws `config_invalid` for an invalid key or a repeated id. */
 export function createOutputKeys(keys: readonly OutputKey[]): OutputKeys {
   const byId = new Map(keys.map((key) => [key.id, key]))
   const isKey = ({ id, key }: OutputKey): boolean => /^[A-Za-z0-9_-]{1,32}$/.test(id) && key.length === 32

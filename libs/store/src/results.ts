@@ -1,5 +1,6 @@
-/** Reads `results`: what callers see of ended executions. */
+/** Reads `results`: the results of ended executions. */
 import {
+  artifactSchema,
   parseOfAnyRelease,
   resultSchema,
   uuidToExecutionId,
@@ -18,7 +19,7 @@ import type { Database, ResultRow } from './tables.ts'
 
 export interface StoredResult {
   attempt: number
-  /** With the head of its text where the whole was moved to the blob store. */
+  /** Has only the head of text that was moved to the blob store. */
   result: ExecutionResult
   artifactRefs: (Artifact & { ref: string })[]
   moved: { stdout: string | null; stderr: string | null }
@@ -42,14 +43,16 @@ export async function resultsOf(
   return rows.map((row) => toStoredResult(row, keys))
 }
 
-/** A page of ended executions by their last attempt, newest first; text beyond 16 KiB is cut and marked so. */
+/** A page of ended executions with their last attempt, newest first. Text beyond 16 KiB is cut and marked. */
 export async function listResults(
   db: Kysely<Database> | Transaction<Database>,
   filter: InvocationFilter,
   keys: OutputKeys,
 ): Promise<Page<ExecutionState>> {
   const { rows, next_cursor } = await invocationPage(db, filter, {
-    also: sql`attempt = (select max(a.attempt) from attempts a where a.execution_id = sandbox_invocations.execution_id)`,
+    also: sql`attempt = (
+      select max(a.attempt) from attempts a where a.execution_id = sandbox_invocations.execution_id
+    )`,
   })
   const results = await resultsByKey(db, rows, keys)
   const shown = rows.map((row): ExecutionState => {
@@ -72,15 +75,15 @@ export async function listResults(
 
 async function resultsByKey(
   db: Kysely<Database> | Transaction<Database>,
-  places: readonly { execution_id: string; attempt: number; expires_on: string }[],
+  wantedRows: readonly { execution_id: string; attempt: number; expires_on: string }[],
   keys: OutputKeys,
 ): Promise<Map<string, ExecutionResult>> {
-  if (places.length === 0) return new Map()
-  const wanted = new Map(places.map((place) => [place.execution_id, place.attempt]))
+  if (wantedRows.length === 0) return new Map()
+  const wanted = new Map(wantedRows.map((row) => [row.execution_id, row.attempt]))
   const rows = await db
     .selectFrom('results')
     .selectAll()
-    .where('expires_on', 'in', [...new Set(places.map((place) => place.expires_on))])
+    .where('expires_on', 'in', [...new Set(wantedRows.map((row) => row.expires_on))])
     .where(sql<boolean>`execution_id = any(${[...wanted.keys()]}::uuid[])`)
     .execute()
   return new Map(
@@ -97,7 +100,7 @@ async function resultsByKey(
   )
 }
 
-/** For lists: a row that cannot be decrypted is shown without its text, and does not take the page with it. */
+/** For lists: a row that cannot be decrypted is shown without its text, so that it does not fail the page. */
 function listedResult(row: ResultRow, keys: OutputKeys): Pick<StoredResult, 'result' | 'moved'> {
   try {
     return toStoredResult(row, keys)
@@ -120,21 +123,7 @@ function toStoredResult(row: ResultRow, keys: OutputKeys): StoredResult {
   }
 }
 
-function artifactRefs(value: unknown): (Artifact & { ref: string })[] {
-  return Array.isArray(value) ? value.filter(isArtifactRef) : []
-}
+const artifactRefSchema = artifactSchema.extend({ ref: artifactSchema.shape.path }).loose()
 
-function isArtifactRef(value: unknown): value is Artifact & { ref: string } {
-  return (
-    typeof value === 'object' &&
-    value !== null &&
-    'path' in value &&
-    typeof value.path === 'string' &&
-    'size' in value &&
-    typeof value.size === 'number' &&
-    'sha256' in value &&
-    typeof value.sha256 === 'string' &&
-    'ref' in value &&
-    typeof value.ref === 'string'
-  )
-}
+const artifactRefs = (value: unknown): (Artifact & { ref: string })[] =>
+  Array.isArray(value) ? value.filter((one) => artifactRefSchema.safeParse(one).success) : []

@@ -1,4 +1,4 @@
-/** Retention: partitions ahead of time, partitions whose day is over, and the blobs that belonged to their rows. */
+/** Retention: creates partitions ahead of time, drops expired ones, and deletes the blobs of their rows. */
 import { executionIdSchema, idToUuid } from '@cofferdam/contract'
 import { sql, type Kysely } from 'kysely'
 import { knownExecutions } from './invocations.ts'
@@ -9,33 +9,35 @@ import type { Database } from './tables.ts'
 const DAY_MS = 86_400_000
 const DEFAULT_RETENTION_DAYS = 30
 /**
- * Blobs of younger executions are left alone whatever the tables say: an execution may wait 24 h and run 24 h, and its
- * row may stand in the outbox while Postgres is away for a day.
+ * Blobs of younger executions are kept even without rows: an execution may wait 24 h and run 24 h, and its
+ * row may be in the outbox for a day while Postgres is down.
  */
 const BLOB_GRACE_DAYS = 3
-/** drop_expired handles 32 days a call; this covers two years without retention. */
+/** drop_expired handles 32 days per call, so this covers two years without retention. */
 const MAX_ROUNDS = 24
 
 export interface Retention {
-  /** Makes the partitions of today and tomorrow for every retention in use. A missing one is made on demand too. */
+  /**
+   * Creates the partitions of today and tomorrow for every retention in use. Others are created on demand.
+   */
   ensurePartitions(nowMs: number): Promise<void>
   /**
-   * Drops the partitions whose expiry day is over by `nowMs` and by the server's clock, then the blobs without rows.
-   * A row with a retention of n days so lives for n to n + 1 days. Blobs of ended executions go before their rows where
-   * the tenant's `output_retention_days` says so, counted from enqueueing like the rows'. Returns the dropped days and the count of
-   * executions whose blobs went.
+   * Drops partitions whose expiry day has passed by `nowMs` and by the server's clock, then blobs without
+   * rows. A row with a retention of n days lives for n to n + 1 days. A tenant's `output_retention_days`
+   * deletes the blobs of its ended executions earlier. Both count from enqueueing. Returns the dropped days
+   * and how many executions lost their blobs.
    */
   dropExpired(nowMs: number): Promise<{ days: string[]; blobs: number }>
   /**
-   * What an owner of the schema did to the audit tables that triggers cannot refuse, a sentence each; none
-   * when all is well. Reads every row's day: a second for a million, cut at five minutes.
+   * Tampering by an owner of the schema that triggers cannot refuse, one sentence each; empty when there is
+   * none. Reads every row's day, at a second per million rows and for at most five minutes.
    */
   auditFaults(): Promise<string[]>
 }
 
 /**
- * `writer` makes partitions; `sweeper` alone may drop them, and can do nothing else. `auditor` is the sweeper
- * with time to read everything.
+ * `writer` creates partitions. `sweeper` may drop them, and can do nothing else. `auditor` has the same role
+ * with a longer statement timeout.
  */
 export function createRetention(
   writer: Kysely<Database>,

@@ -1,4 +1,4 @@
-/** Between routines and their runs as callers know them and the rows of their tables. */
+/** Converts routines and their runs to and from rows. */
 import {
   uuidToExecutionId,
   type ConcurrencyRule,
@@ -19,7 +19,7 @@ export interface StoredRoutine {
   agent_id: string
   template_id: string | null
   name: string
-  /** As it was written; whoever runs it checks it again. */
+  /** As it was written. It is validated again when it runs. */
   request: Record<string, unknown>
   schedule: Schedule | null
   enabled: boolean
@@ -29,13 +29,13 @@ export interface StoredRoutine {
   updated_at: string
 }
 
-/** The columns that an input decides. */
+/** The columns that come from an input. */
 type RoutineColumns = Omit<
   Insertable<RoutinesTable>,
   'routine_id' | 'tenant_id' | 'created_at' | 'updated_at'
 >
 
-/** The columns that a routine, or a change of one, names; what a change leaves out is not there. */
+/** The columns of a new routine, or those that a patch changes. */
 export function toRow(input: RoutineInput): RoutineColumns
 export function toRow(input: RoutinePatch): Partial<RoutineColumns>
 export function toRow(input: RoutinePatch): Partial<RoutineColumns> {
@@ -53,13 +53,11 @@ export function toRow(input: RoutinePatch): Partial<RoutineColumns> {
   }
 }
 
-/** The routine of a row. */
 export const toRoutine = (row: Selectable<RoutinesTable>): StoredRoutine => ({
   ...row,
   routine_id: row.routine_id as RoutineId,
 })
 
-/** The run of a row, without its trigger's key. */
 export const toRun = (row: Selectable<RoutineRunsTable>): RoutineRun => ({
   scheduled_at: row.scheduled_at,
   fired_at: row.fired_at,

@@ -1,4 +1,4 @@
-/** What came of each trigger of a routine: one run per trigger key, the newest 200 of each routine. */
+/** Runs of routines: one per trigger key. The newest 200 of each routine are kept. */
 import {
   idToUuid,
   uuidToExecutionId,
@@ -10,29 +10,29 @@ import type { Kysely, Transaction } from 'kysely'
 import { toRun, type StoredRoutine } from './routine-rows.ts'
 import type { Database } from './tables.ts'
 
-/** What decides about one trigger of a routine, while no other trigger of it is decided about. */
+/** What `DecideRun` gets. It runs for one trigger of a routine at a time. */
 export interface RoutineTurn {
   routine: StoredRoutine
-  /** Executions of its newest runs, the newest first. */
+  /** Executions of the newest runs, the newest first. */
   recent: ExecutionId[]
 }
 
 /** Why a routine runs once. */
 export interface RoutineTrigger {
-  /** Names it for ever: the scheduled moment, or a word that a caller chose. */
+  /** Identifies the trigger: the scheduled time, or a word that the caller chose. */
   key: string
-  /** Null when somebody ran it by hand; then a disabled routine runs too. */
+  /** Null for a run on demand, which a disabled routine allows too. */
   scheduledAtMs: number | null
 }
 
-/** Says what comes of a trigger. */
+/** Decides the outcome of a trigger. */
 export type DecideRun = (
   turn: RoutineTurn,
 ) => Promise<Pick<RoutineRun, 'outcome' | 'reason' | 'execution_id'>>
 
-/** Runs kept of each routine: more than anybody scrolls through; the audit rows outlive them. */
+/** Runs kept per routine. Audit rows are kept longer. */
 const RUNS_KEPT = 200
-/** Runs that may still be alive: more than a tenant runs at once by default. */
+/** Newest runs that `DecideRun` checks for running executions. */
 const RECENT = 20
 
 /** The newest runs first, at most `limit`. */
@@ -41,7 +41,7 @@ export async function newestRuns(db: Kysely<Database>, id: RoutineId, limit: num
   return rows.map(toRun)
 }
 
-/** Of each routine its newest run; one that never ran is not there. */
+/** The newest run of each routine that ever ran. */
 export async function lastRuns(
   db: Kysely<Database>,
   ids: readonly RoutineId[],
@@ -59,8 +59,8 @@ export async function lastRuns(
 }
 
 /**
- * Keeps what `decide` says of a trigger, or answers with what was kept of it before. `tx` holds the routine's row, so that its
- * triggers are decided about one at a time.
+ * Stores what `decide` returns for a trigger, or returns the stored run of a known trigger. `tx` has locked
+ * the routine's row, so its triggers are decided one at a time.
  */
 export async function runOnce(
   tx: Transaction<Database>,

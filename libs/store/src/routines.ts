@@ -1,4 +1,4 @@
-/** Routines and what came of each time that they were due. The database writes the events (0008-routines.sql). */
+/** Routines and their runs. The database writes the events. */
 import {
   CofferdamError,
   newRoutineId,
@@ -18,7 +18,7 @@ import { sqlState, translating } from './store-errors.ts'
 import type { Database, RoutineEventsTable } from './tables.ts'
 import { nameActor } from './tenants.ts'
 
-/** One change of a routine, as the database wrote it. */
+/** One change of a routine, as the database recorded it. */
 export type RoutineEvent = Selectable<RoutineEventsTable>
 
 /** Every method throws `store_unavailable`. `tenantId` null means any tenant, for admins and workers. */
@@ -26,37 +26,40 @@ export interface Routines {
   /** Throws `not_found` for an unknown tenant, `conflict` when the tenant has 1,000 already. */
   create(input: RoutineInput, actor: string): Promise<StoredRoutine>
   get(tenantId: string | null, id: RoutineId): Promise<StoredRoutine | null>
-  /** The newest first, at most `limit`, older than `after`. */
+  /** The newest first, at most `limit`, all older than `after`. */
   list(tenantId: string | null, options: { limit: number; after?: RoutineId }): Promise<StoredRoutine[]>
-  /** Replaces the parts that are named. Null when there is none; throws `invalid_request` for another tenant's request. */
+  /**
+   * Replaces the given fields. Null when there is none. Throws `invalid_request` if the request has another
+   * tenant.
+   */
   change(
     tenantId: string | null,
     id: RoutineId,
     patch: RoutinePatch,
     actor: string,
   ): Promise<StoredRoutine | null>
-  /** False when there was none. Its runs go with it; audit rows stay. */
+  /** Deletes the routine and its runs, but no audit rows. False when there was none. */
   remove(tenantId: string | null, id: RoutineId, actor: string): Promise<boolean>
   /** The newest runs first, at most `limit`. */
   runs(tenantId: string | null, id: RoutineId, limit: number): Promise<RoutineRun[]>
-  /** Who changed what of it, the newest first, at most `limit`; also of one that is deleted. */
+  /** Changes of the routine, even a deleted one, the newest first, at most `limit`. */
   events(tenantId: string | null, id: RoutineId, limit: number): Promise<RoutineEvent[]>
-  /** Of each routine its newest run. */
+  /** The newest run of each routine. */
   lastRuns(tenantId: string | null, ids: readonly RoutineId[]): Promise<Map<RoutineId, RoutineRun>>
-  /** Enabled routines with a schedule, by id, at most 1,000 behind `after`. */
+  /** Enabled routines with a schedule, by id, at most 1,000 after `after`. */
   scheduled(after: RoutineId | null): Promise<StoredRoutine[]>
   /**
-   * Decides about one trigger of a routine, one trigger at a time, and keeps what `decide` says under its key; a
-   * trigger that is known already is answered by what it did before. Null when there is no such routine.
+   * Decides about one trigger of a routine, one at a time, and stores the outcome under the trigger's key. A
+   * known trigger returns its stored run. Null when the routine does not exist.
    */
   inTurn(id: RoutineId, trigger: RoutineTrigger, decide: DecideRun): Promise<RoutineRun | null>
 }
 
-/** Of one tenant. */
+/** Most routines of one tenant. */
 const MAX_ROUTINES = 1000
 const PAGE = 1000
 
-/** `app` sees one tenant's rows at a time (row security), `fleet` all of them. */
+/** `app` sees the rows of one tenant at a time (row-level security), `fleet` all of them. */
 export function createRoutines(app: Kysely<Database>, fleet: Kysely<Database>): Routines {
   const reading = <T>(tenantId: string | null, work: (db: Kysely<Database>) => Promise<T>): Promise<T> =>
     translating('a routine', () => (tenantId === null ? work(fleet) : asTenant(app, tenantId, work)))

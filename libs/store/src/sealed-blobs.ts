@@ -1,5 +1,5 @@
-/** Writes and reads encrypted blobs: one chunk in memory, whatever the size of the blob or of the part that is read. */
-import type { SealedPlace } from './sealed-format.ts'
+/** Writes and reads encrypted blobs with one chunk in memory, whatever their size. */
+import type { SealedLocation } from './sealed-format.ts'
 import {
   CHUNK_BYTES,
   createOpener,
@@ -16,10 +16,10 @@ export interface SealingWriter {
   end(): Promise<void>
 }
 
-/** Encrypts what is written and hands it to `store`, piece by piece and in order. */
+/** Encrypts what is written and passes it to `store` in order, piece by piece. */
 export function createSealingWriter(
   key: OutputKey,
-  where: SealedPlace,
+  where: SealedLocation,
   store: (bytes: Uint8Array) => Promise<void>,
 ): SealingWriter {
   const sealer = createSealer(key, where)
@@ -36,7 +36,7 @@ export function createSealingWriter(
   return {
     async write(text) {
       for (let at = 0; at < text.length;) {
-        // A full chunk waits for a byte after it: only the last one is sealed as the last.
+        // A full chunk is sealed when a byte follows, because only then it is known not to be the last.
         if (filled === CHUNK_BYTES) {
           await put(sealer.seal(pending, false))
           filled = 0
@@ -52,12 +52,12 @@ export function createSealingWriter(
 }
 
 /**
- * Reads a part of an encrypted blob through `fetch`. The last chunk is always opened too: a blob that was cut at the end
- * of a chunk is noticed wherever one reads.
+ * Reads a part of an encrypted blob through `fetch`. Always opens the last chunk too, to detect a blob that
+ * was cut at the end of a chunk.
  */
 export async function readSealed(
   keys: OutputKeys,
-  where: SealedPlace,
+  where: SealedLocation,
   storedBytes: number,
   fetch: (start: number, end: number) => Promise<Uint8Array>,
   range?: { start: number; end: number },

@@ -4,15 +4,16 @@
  *   header   "CFDS" · version 1 · length of the key id · key id, padded to 32 · salt (16)
  *   chunk i  AES-256-GCM of 64 KiB of text · tag (16)
  *
- * Every chunk but the last is full; an empty text has one empty chunk. The nonce is the chunk's number and whether it is
- * the last one (the STREAM construction, Hoang et al. 2015), and header and place are authenticated with each chunk: a
- * chunk that was changed, dropped, repeated, put elsewhere, or cut off at the end does not decrypt.
+ * Every chunk except the last is full; an empty text has one empty chunk. The nonce contains the chunk's
+ * number and whether it is the last (the STREAM construction, Hoang et al. 2015). Header and location are
+ * authenticated with each chunk. So a chunk that was altered, dropped, repeated, moved, or cut off at the end
+ * does not decrypt.
  */
 import { createCipheriv, createDecipheriv, randomBytes } from 'node:crypto'
 import { CofferdamError } from '@cofferdam/contract'
 import { derivedKey, type OutputKey, type OutputKeys } from './output-keys.ts'
 
-/** Bytes of text in a chunk: sixteen to the MiB, and little to decrypt for the sake of one byte. */
+/** Bytes of text per chunk: little overhead per MiB, and little to decrypt to read a single byte. */
 export const CHUNK_BYTES = 65_536
 const TAG_BYTES = 16
 const SALT_BYTES = 16
@@ -21,25 +22,25 @@ const MAGIC = Buffer.from('CFDS\x01')
 export const HEADER_BYTES = MAGIC.length + 1 + ID_BYTES + SALT_BYTES
 export const STORED_CHUNK_BYTES = CHUNK_BYTES + TAG_BYTES
 
-/** Whose bytes these are, and where they stand: both have to be the same when they are read. */
-export interface SealedPlace {
+/** Owner and location of the bytes. Both must be the same when they are read. */
+export interface SealedLocation {
   tenant: string
-  place: string
+  location: string
 }
 
 export interface Sealer {
   readonly header: Buffer
-  /** Chunks must come in their order; only the last may be short. */
+  /** Chunks must come in order. Only the last may be short. */
   seal(chunk: Uint8Array, isLast: boolean): Buffer
 }
 
 export interface Opener {
-  /** Text of one stored chunk; throws `internal` when it is not what was written there. */
+  /** Decrypts one stored chunk. Throws `internal` when it was altered or moved. */
   open(stored: Uint8Array, index: number, isLast: boolean): Buffer
 }
 
-/** Begins to encrypt with `key`. */
-export function createSealer(key: OutputKey, where: SealedPlace): Sealer {
+/** Starts encrypting with `key`. */
+export function createSealer(key: OutputKey, where: SealedLocation): Sealer {
   const id = Buffer.from(key.id)
   const salt = randomBytes(SALT_BYTES)
   const padding = Buffer.alloc(ID_BYTES - id.length)
@@ -57,8 +58,8 @@ export function createSealer(key: OutputKey, where: SealedPlace): Sealer {
   }
 }
 
-/** Reads a header; throws `internal` when it is none, or of a key that is not configured. */
-export function createOpener(keys: OutputKeys, header: Uint8Array, where: SealedPlace): Opener {
+/** Parses a header. Throws `internal` when it is invalid or its key is not configured. */
+export function createOpener(keys: OutputKeys, header: Uint8Array, where: SealedLocation): Opener {
   const bytes = Buffer.from(header)
   const idLength = bytes[MAGIC.length] ?? 0
   if (bytes.length !== HEADER_BYTES || !bytes.subarray(0, MAGIC.length).equals(MAGIC) || idLength > ID_BYTES)
@@ -84,7 +85,9 @@ export function createOpener(keys: OutputKeys, header: Uint8Array, where: Sealed
   }
 }
 
-/** Chunks and bytes of text behind a header, from the stored size; throws `internal` for a size that none has. */
+/**
+ * Chunks and bytes of text behind a header, from the stored size; throws `internal` for a size that none has.
+ */
 export function sealedSize(storedBytes: number): { chunks: number; textBytes: number } {
   const body = storedBytes - HEADER_BYTES
   const chunks = Math.ceil(body / STORED_CHUNK_BYTES)
@@ -93,8 +96,8 @@ export function sealedSize(storedBytes: number): { chunks: number; textBytes: nu
   return { chunks, textBytes }
 }
 
-/** Bytes that are small enough for one piece of memory. */
-export function sealBytes(key: OutputKey, where: SealedPlace, text: Uint8Array): Buffer {
+/** Encrypts bytes that fit into memory. */
+export function sealBytes(key: OutputKey, where: SealedLocation, text: Uint8Array): Buffer {
   const sealer = createSealer(key, where)
   const parts = [sealer.header]
   for (let at = 0; ; at += CHUNK_BYTES) {
@@ -104,8 +107,8 @@ export function sealBytes(key: OutputKey, where: SealedPlace, text: Uint8Array):
   }
 }
 
-/** The text of `sealBytes`; throws `internal` when it was changed. */
-export function openBytes(keys: OutputKeys, where: SealedPlace, stored: Uint8Array): Buffer {
+/** Decrypts the output of `sealBytes`. Throws `internal` when it was altered. */
+export function openBytes(keys: OutputKeys, where: SealedLocation, stored: Uint8Array): Buffer {
   const opener = createOpener(keys, stored.subarray(0, HEADER_BYTES), where)
   const { chunks } = sealedSize(stored.length)
   const parts: Buffer[] = []
@@ -124,8 +127,8 @@ function nonceOf(index: number, isLast: boolean): Buffer {
   return nonce
 }
 
-const associated = (header: Uint8Array, { tenant, place }: SealedPlace): Buffer =>
-  Buffer.concat([header, Buffer.from(`\0${tenant}\0${place}`)])
+const associated = (header: Uint8Array, { tenant, location }: SealedLocation): Buffer =>
+  Buffer.concat([header, Buffer.from(`\0${tenant}\0${location}`)])
 
 const damaged = (cause?: unknown): CofferdamError =>
   new CofferdamError('internal', 'What is stored is not what was written: it was changed, cut or moved.', {

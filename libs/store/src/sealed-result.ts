@@ -1,6 +1,6 @@
 /**
- * The parts of a result that come from the program, encrypted beside the rest of the row: what it printed and returned,
- * the tests it reports and the text of its failure. Numbers, names and times stay in clear, for they are searched.
+ * Encrypts the parts of a result that come from the program: output, value, test and install reports, and the
+ * text of its failure. Numbers, names and times stay in clear, because they are searched.
  */
 import {
   parseOfAnyRelease,
@@ -9,18 +9,21 @@ import {
   type ExecutionResult,
 } from '@cofferdam/contract'
 import type { OutputKeys } from './output-keys.ts'
-import { openBytes, sealBytes, type SealedPlace } from './sealed-format.ts'
+import { openBytes, sealBytes, type SealedLocation } from './sealed-format.ts'
 
-/** What stands instead in the audit row, which every reader of the tenant's audit sees. */
+/** Replaces the reason in the audit row, which every reader of the tenant's audit sees. */
 const FAILURE_SEALED = 'The reason is stored encrypted with the result.'
-/** What is left of a result that has to be encrypted where no key is configured. */
+/** Replaces the output if it must be encrypted and there is no key. */
 const NOT_STORED = 'Not stored: it has to be encrypted, and there is no key for it here.'
 
-/** False where nothing has to be encrypted: without a sandbox nothing of a program is in it, and a refusal stays readable. */
+/**
+ * Whether the result must be encrypted. Without a sandbox it has nothing of a program, and a refusal stays
+ * readable.
+ */
 export const mustSeal = (record: AttemptRecord): boolean =>
   record.encrypt === true && record.result.backend !== null
 
-/** `record` without what the program printed, and that encrypted; null where there was no key. */
+/** Splits `record` into one without the program's parts, and these encrypted; null without a key. */
 export function sealResult(
   record: AttemptRecord,
   keys: OutputKeys,
@@ -31,7 +34,7 @@ export function sealResult(
   const sealed =
     key === null
       ? null
-      : sealBytes(key, placeOf(record), Buffer.from(JSON.stringify(text))).toString('base64')
+      : sealBytes(key, locationOf(record), Buffer.from(JSON.stringify(text))).toString('base64')
   return {
     record: {
       ...record,
@@ -49,7 +52,7 @@ export function sealResult(
   }
 }
 
-/** The whole result again. Throws `internal` when it was changed or its key is gone. */
+/** Restores the full result. Throws `internal` when it was altered or its key is missing. */
 export function unsealResult(
   result: ExecutionResult,
   tenantId: string,
@@ -57,15 +60,15 @@ export function unsealResult(
   keys: OutputKeys,
 ): ExecutionResult {
   if (sealed === null) return result
-  const where = placeOf({ audit: { tenant_id: tenantId }, result })
+  const where = locationOf({ audit: { tenant_id: tenantId }, result })
   const text: unknown = JSON.parse(openBytes(keys, where, Buffer.from(sealed, 'base64')).toString('utf8'))
   return parseOfAnyRelease(resultSchema, { ...result, ...(text as object) })
 }
 
-function placeOf(record: {
+function locationOf(record: {
   audit: Pick<AttemptRecord['audit'], 'tenant_id'>
   result: Pick<ExecutionResult, 'execution_id' | 'attempt'>
-}): SealedPlace {
+}): SealedLocation {
   const { execution_id, attempt } = record.result
-  return { tenant: record.audit.tenant_id, place: `results/${execution_id}/${attempt}` }
+  return { tenant: record.audit.tenant_id, location: `results/${execution_id}/${attempt}` }
 }

@@ -23,20 +23,20 @@ describe('failureOf', () => {
     'Query read timeout',
     'Connection terminated unexpectedly',
   ])('calls "%s" away', (message) => expect(failureOf(new Error(message))).toBe('away'))
-  it.each(['42P01', '42501', '28P01', '3D000'])('calls %s a matter of set-up', (code) =>
+  it.each(['42P01', '42501', '28P01', '3D000'])('classifies %s as set-up', (code) =>
     expect(failureOf(coded(code))).toBe('set-up'),
   )
-  it.each(['23514', '22P02', '22001', '22008'])('calls %s a matter of data', (code) =>
+  it.each(['23514', '22P02', '22001', '22008'])('classifies %s as data', (code) =>
     expect(failureOf(coded(code))).toBe('data'),
   )
-  it('calls a host away when all of its addresses are', () => {
+  it('classifies a host as away when all its addresses fail', () => {
     expect(failureOf(new AggregateError([coded('ECONNREFUSED'), coded('EHOSTUNREACH')]))).toBe('away')
     expect(failureOf(new AggregateError([coded('ECONNREFUSED'), coded('23514')]))).toBe('data')
   })
 })
 
 describe('toStoreError', () => {
-  it('keeps our own errors and never repeats the words of Postgres', () => {
+  it('keeps our own errors, and never repeats the message of Postgres', () => {
     const ours = new CofferdamError('not_found')
     expect(toStoreError(ours, 'x')).toBe(ours)
     const leaky = coded('23514', 'Failing row contains (secret)')

@@ -1,12 +1,14 @@
 /**
- * What a failure of Postgres means to a caller, by SQLSTATE (postgresql.org, appendix A) or by the driver's words.
- *   away     nothing is wrong with the data: try later              → store_unavailable
+ * Classifies failures of Postgres, by SQLSTATE (postgresql.org, appendix A) or by the driver's message.
+ *   away     the server does not answer or cannot write now         → store_unavailable
  *   set-up   the schema or the rights are missing                   → config_invalid
- *   data     this very row or argument is refused                   → the caller decides
+ *   data     this row or argument is refused                        → the caller decides
  */
 import { CofferdamError, isCofferdamError } from '@cofferdam/contract'
 
-/** Connection, resource, operator and lock trouble; 25006 is a standby that has not been promoted yet. */
+/**
+ * Problems with connections, resources, operators and locks. 25006 is a standby that was not promoted yet.
+ */
 const AWAY_CLASSES = new Set(['08', '53', '57', '58', '40', '55'])
 const AWAY_CODES = new Set(['25006', 'XX000'])
 const AWAY_ERRNO = /^(ECONN|EPIPE|ENOENT|ETIMEDOUT|EHOST|ENET|ENOTFOUND|EAI_|EACCES|ENOTCONN)/
@@ -17,21 +19,23 @@ const SETUP_CODES = new Set(['42P01', '42883', '42703', '42501', '28P01', '28000
 
 export type StoreFailure = 'away' | 'set-up' | 'data'
 
-/** A statement was sent and no answer came: it may have been carried out. `cause` says what came instead. */
+/**
+ * A statement was sent and no answer came, so it may have been executed. `cause` is the error of the driver.
+ */
 export class UnansweredError extends Error {
   constructor(cause: unknown) {
     super('A statement was not answered.', { cause })
   }
 }
 
-/** True when what failed may be in Postgres all the same. */
+/** True when the failed write may be in Postgres nevertheless. */
 export const mayBeStored = (error: unknown): boolean =>
   isCofferdamError(error) && error.code === 'store_unavailable' && error.cause instanceof UnansweredError
 
-/** Said by a server, or a pooler in front of it, as it cut the connection: the statement may have been carried out. */
+/** True if a server or pooler cut the connection, so the statement may have been executed. */
 export const wasCutOff = (error: unknown): boolean => /^(08|57P0[123])/.test(sqlState(error) ?? '')
 
-/** Sorts a thrown thing. */
+/** The class of an error. */
 export function failureOf(error: unknown): StoreFailure {
   if (error instanceof UnansweredError) return failureOf(error.cause)
   if (isCofferdamError(error))
@@ -60,7 +64,7 @@ export function constraintOf(error: unknown): string | null {
     : null
 }
 
-/** Our error for a failure; data failures become `internal`, or `invalid_request` with `dataIs: 'input'`. */
+/** Translates an error. A data failure becomes `internal`, or `invalid_request` with `dataIs: 'input'`. */
 export function toStoreError(
   error: unknown,
   what: string,
@@ -75,8 +79,9 @@ export function toStoreError(
   if (failure === 'set-up')
     return new CofferdamError(
       'config_invalid',
-      `The store is not set up for ${what} (${sqlState(error) ?? 'unknown'}). Run the migrations with the owner of ` +
-        'the schema, and let DATABASE_URL name a user that may SET ROLE cofferdam_app.',
+      `The store is not set up for ${what} (${sqlState(error) ?? 'unknown'}). ` +
+        'Run the migrations with the owner of the schema, and let DATABASE_URL name a user that may ' +
+        'SET ROLE cofferdam_app.',
       { cause: error },
     )
   if (dataIs === 'input')
@@ -84,7 +89,7 @@ export function toStoreError(
   return new CofferdamError('internal', `The store refused ${what}.`, { cause: error })
 }
 
-/** Runs `work` and translates what it throws. */
+/** Runs `work` and translates its errors. */
 export async function translating<T>(
   what: string,
   work: () => Promise<T>,

@@ -1,7 +1,9 @@
-/** The tables as kysely sees them; the SQL in ../migrations is the truth. Times come back as ISO text, see connect.ts. */
+/**
+ * The tables as kysely types. The SQL in ../migrations is authoritative. Times are read as ISO text
+ * (connect.ts).
+ */
 import type { ConcurrencyRule, Isolation, Network, Schedule, TenantPolicy } from '@cofferdam/contract'
 import type { ColumnType, Generated, Selectable } from 'kysely'
-import type { SandboxSettings } from './sandbox-config.ts'
 
 /** Written as JSON text. */
 type Json<T> = ColumnType<T, string, string>
@@ -84,7 +86,9 @@ export interface AttemptsTable {
   execution_id: string
   attempt: number
   expires_on: Written
-  /** The transaction that recorded it (64 bits, as text); `0` when that was before the feed existed. */
+  /**
+   * Number of the transaction that recorded it (64 bits, as text); `0` if that was before the feed existed.
+   */
   recorded_xid: ColumnType<string, never, never>
 }
 
@@ -148,7 +152,7 @@ export interface ResultsTable {
   artifacts: unknown
   stdout_spill_ref: string | null
   stderr_spill_ref: string | null
-  /** What the caller sees of the program's output, encrypted; null where it stands in `result`. */
+  /** The program's output, encrypted; null when `result` has it in clear. */
   sealed: string | null
 }
 
@@ -214,36 +218,7 @@ export interface WorkspaceContentsTable {
   sealed: boolean
 }
 
-export interface SandboxConfigTable extends SandboxSettings {
-  version: number
-  fleet_owner: string
-  work: 'making' | 'removing' | null
-  plan: ColumnType<unknown, never, string | null>
-  step: string | null
-  lease: string | null
-  lease_until: ColumnType<string | null, never, string | null>
-  updated_at: ColumnType<string, never, Date>
-}
-
-export interface SandboxOrphansTable {
-  id: Generated<number>
-  resource_id: string
-  reason: string
-  created_at: Stamp
-  resolved_at: ColumnType<string | null, never, Date>
-}
-
-export interface SandboxConfigEventsTable {
-  id: Generated<number>
-  actor: string
-  event_type: 'changed' | 'making' | 'made' | 'removing' | 'removed' | 'failed'
-  before: unknown
-  after: unknown
-  source: 'api' | 'reconciler' | 'sql'
-  created_at: Stamp
-}
-
-/** One row: what cursors of lists are sealed with. */
+/** One row: the key that encrypts the cursors of lists. */
 interface CursorKeyTable {
   is_only_one: Generated<boolean>
   key: Buffer
@@ -253,9 +228,6 @@ export interface Database {
   cursor_key: CursorKeyTable
   workspaces: WorkspacesTable
   workspace_contents: WorkspaceContentsTable
-  sandbox_config: SandboxConfigTable
-  sandbox_orphans: SandboxOrphansTable
-  sandbox_config_events: SandboxConfigEventsTable
   code_interpreters: CodeInterpretersTable
   routines: RoutinesTable
   routine_runs: RoutineRunsTable

@@ -1,4 +1,7 @@
-/** Templates of a tenant: which of its agents may use sandboxes, in which environment, and how much stricter than the tenant. */
+/**
+ * Templates of a tenant: which agents may use sandboxes, in which environment, and under which stricter
+ * rules.
+ */
 import { CofferdamError, parse, templateSchema, type Template } from '@cofferdam/contract'
 import type { Kysely, Selectable } from 'kysely'
 import { sqlState, translating } from './store-errors.ts'
@@ -9,7 +12,10 @@ import { nameActor } from './tenants.ts'
 export interface Templates {
   /** Null when there is none. */
   get(tenantId: string, templateId: string): Promise<Template | null>
-  /** Makes or replaces it. Throws `not_found` for an unknown tenant, `invalid_request` for an unknown environment. */
+  /**
+   * Creates or replaces it. Throws `not_found` for an unknown tenant, `invalid_request` for an unknown
+   * environment.
+   */
   put(template: Template, actor: string): Promise<Template>
   /** By id, at most 1,000. */
   list(tenantId: string): Promise<Template[]>

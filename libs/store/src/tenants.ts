@@ -1,4 +1,4 @@
-/** Policy and caps of tenants. The database writes the events (0002-tenants.sql); here stands who did it. */
+/** Policy and caps of tenants. The database writes the events; this module names their author. */
 import {
   CofferdamError,
   nameSchema,
@@ -10,7 +10,7 @@ import {
   type TenantCaps,
   type TenantPolicy,
 } from '@cofferdam/contract'
-import { sql, type Kysely, type Transaction } from 'kysely'
+import { sql, type Kysely, type QueryExecutorProvider } from 'kysely'
 import { defaultCaps, defaultPolicy } from './default-policy.ts'
 import { defined } from './defined.ts'
 import { sqlState, translating } from './store-errors.ts'
@@ -34,20 +34,24 @@ export interface TenantPolicyEvent {
 
 export type PolicyPatch = Partial<Omit<TenantPolicy, 'tenant_id'>>
 
-/** Every method throws `store_unavailable`, and `invalid_request` for values the schema refuses. */
+/** Every method throws `store_unavailable`, and `invalid_request` for invalid values. */
 export interface Tenants {
   /** Null when there is none. */
   get(tenantId: string): Promise<Tenant | null>
-  /** By id; at most `limit` (default and bound 1,000), after the id `after`. */
+  /** By id, at most `limit` (default and maximum 1,000), after the id `after`. */
   list(options?: { limit?: number; after?: string }): Promise<Tenant[]>
-  /** Left-out parts are the defaults of default-policy.ts; off the standard tier the sandbox is off by default. Throws `conflict` when it exists. */
+  /**
+   * Omitted fields get their defaults. Outside of the standard tier the sandbox is off by default. Throws
+   * `conflict` when the tenant exists.
+   */
   create(
     tenant: { tenant_id: string; policy?: PolicyPatch; caps?: Partial<TenantCaps> },
     actor: string,
   ): Promise<Tenant>
   /**
-   * The tier is applied first: leaving `standard` switches the sandbox off (two events), and a patch that leaves it and
-   * enables the sandbox throws `conflict`. A patch that changes nothing writes nothing. Throws `not_found`.
+   * Applies the tier first: leaving `standard` disables the sandbox (two events), and a patch that leaves it
+   * and enables the sandbox throws `conflict`. A patch that changes nothing writes nothing. Throws
+   * `not_found`.
    */
   setPolicy(
     tenantId: string,
@@ -55,14 +59,16 @@ export interface Tenants {
     actor: string,
     source?: 'api' | 'reconciler',
   ): Promise<Tenant>
-  /** Replaces the parts that are named; an `agents` map is replaced whole. Throws `not_found`. */
+  /** Replaces the given fields; an `agents` map is replaced as a whole. Throws `not_found`. */
   setCaps(
     tenantId: string,
     caps: Partial<TenantCaps>,
     actor: string,
     source?: 'api' | 'reconciler',
   ): Promise<Tenant>
-  /** The newest events first, at most `limit` (default and bound 1,000), older than the event `before`. */
+  /**
+   * The newest events first, at most `limit` (default and maximum 1,000), all older than the event `before`.
+   */
   events(tenantId: string, options?: { limit?: number; before?: number }): Promise<TenantPolicyEvent[]>
 }
 
@@ -155,8 +161,8 @@ export function createTenants(db: Kysely<Database>): Tenants {
 }
 
 /**
- * The policy after a patch. Leaving the standard tier switches the sandbox off (the database does the same); to switch it
- * on there is a decision of its own, and throws `conflict` in the same patch.
+ * The policy after a patch. Leaving the standard tier disables the sandbox, as the database does, too.
+ * Enabling it there needs a patch of its own, and throws `conflict` in the same patch.
  */
 function decidePolicyChange(now: TenantPolicy, patch: PolicyPatch): TenantPolicy {
   const next = { ...now, ...patch }
@@ -165,25 +171,24 @@ function decidePolicyChange(now: TenantPolicy, patch: PolicyPatch): TenantPolicy
   if (patch.sandbox_enabled === true)
     throw new CofferdamError(
       'conflict',
-      `Tenant ${next.tenant_id} leaves the standard tier, which switches its sandbox off: switch it on in a second step, ` +
-        'when its templates force what the tier needs.',
+      `Tenant ${next.tenant_id} leaves the standard tier, which switches its sandbox off: ` +
+        'switch it on in a second step, when its templates force what the tier needs.',
     )
   return { ...next, sandbox_enabled: false }
 }
 
-/** Says who changes what, for the triggers that write policy events. */
+/** Names the author of the changes in `tx`, for the triggers that write events. */
 export async function nameActor(
-  tx: Transaction<Database>,
+  tx: QueryExecutorProvider,
   by: { actor: string; source: 'api' | 'reconciler' },
 ): Promise<void> {
   const actor = by.actor.slice(0, 200) || 'unknown'
-  await sql`select set_config('app.actor', ${actor}, true), set_config('app.source', ${by.source}, true)`.execute(
-    tx,
-  )
+  await sql`
+    select set_config('app.actor', ${actor}, true), set_config('app.source', ${by.source}, true)`.execute(tx)
 }
 
 function toTenant(row: TenantRow): Tenant {
-  // By name: a newer version's migration may have added columns that this one does not know.
+  // A newer release's migration may have added columns that this one does not know.
   const named = (names: object) =>
     Object.fromEntries(Object.entries(row).filter(([name]) => Object.hasOwn(names, name)))
   return {

@@ -1,6 +1,6 @@
 /**
- * Databases for tests. The schema is migrated once per server into a template; each test file gets its own copy
- * (43-160 ms, toolchain.md §5).
+ * Databases for tests. The schema is migrated once per server into a template, and each test file gets a copy
+ * of it (43-160 ms).
  */
 import { randomBytes } from 'node:crypto'
 import { testPostgres } from '@cofferdam/embedded/testing'
@@ -9,8 +9,8 @@ import { migrate } from './migrate.ts'
 import { schemaChecksum } from './migration-files.ts'
 
 /**
- * Of a store for a test's own calls. A worker falls back on its outbox when it stood still for a second; what a test sets up or reads
- * has nothing to fall back on.
+ * Timeouts for a test's own store. A worker has its outbox when Postgres is slow for a second; a test has no
+ * fallback.
  */
 export const PATIENT_TIMEOUTS = { connectMs: 30_000, statementMs: 30_000 } as const
 
@@ -20,10 +20,10 @@ export interface TestDatabase {
   drop(): Promise<void>
 }
 
-/** Any constant: advisory locks of one server's `postgres` database, where tests take turns at the template. */
+/** Advisory lock in the server's `postgres` database, for creating the template. */
 const LOCK = 7020260003
 
-/** A migrated, empty database of its own. `template: false` leaves it without a schema. */
+/** Creates a migrated, empty database. With `template: false` it has no schema. */
 export async function createTestDatabase(options: { template?: boolean } = {}): Promise<TestDatabase> {
   const server = await testPostgres()
   const name = `test_${randomBytes(8).toString('hex')}`
@@ -59,7 +59,7 @@ async function readyTemplate(client: pg.Client, serverUrl: string): Promise<stri
     const fresh = `${template}_${randomBytes(4).toString('hex')}`
     await client.query(`create database ${fresh}`)
     await migrate(onDatabase(serverUrl, fresh))
-    // Under its name only when it is whole: a failed migration leaves no template behind.
+    // Renamed when complete, so that a failed migration leaves no template.
     await client.query(`alter database ${fresh} rename to ${template}`)
     return template
   } finally {

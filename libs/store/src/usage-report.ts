@@ -1,12 +1,12 @@
-/** What a tenant used and what it cost, summed from its audit rows by the moment of the charge. */
+/** Usage and cost of a tenant, summed from its audit rows by the time of the charge. */
 import { CofferdamError } from '@cofferdam/contract'
 import { sql, type Kysely, type Transaction } from 'kysely'
 import type { Database } from './tables.ts'
 
 const DAY_MS = 86_400_000
-/** No row is kept longer (180 days of retention), and a day or two on either side. */
+/** The longest retention is 180 days; a few days more for the edges. */
 const MAX_RANGE_MS = 186 * DAY_MS
-/** Groups of an answer: the largest ones. Days and backends never reach it, agents may. */
+/** Most groups in an answer. Only agents can be more. */
 const MAX_USAGE_GROUPS = 1000
 
 export const USAGE_GROUPS = ['day', 'agent', 'backend'] as const
@@ -14,7 +14,7 @@ export type UsageGroup = (typeof USAGE_GROUPS)[number]
 
 export interface UsageQuery {
   tenantId: string
-  /** Charged at or after this and before `to`, ISO 8601. */
+  /** Sums attempts charged from `from` on and before `to`, both ISO 8601. */
   from: string
   to: string
   groupBy: UsageGroup
@@ -23,7 +23,7 @@ export interface UsageQuery {
 /** Sums over charged attempts. */
 export interface UsageSums {
   calls: number
-  /** Those that did not end `ok`. */
+  /** Calls that did not end `ok`. */
   failed: number
   cpu_ms: number
   gb_seconds: number
@@ -34,9 +34,12 @@ export interface UsageSums {
 
 export interface UsageReport {
   total: UsageSums
-  /** `key`: a UTC day, an agent, or a backend (null: none was opened). Days in order, others by cost and calls. */
+  /**
+   * `key` is a UTC day, an agent, or a backend (null if none was opened). Days in order, others by cost and
+   * calls.
+   */
   groups: (UsageSums & { key: string | null })[]
-  /** True when there are more groups than are shown; `total` has all of them. */
+  /** True when there are more groups than shown; `total` counts all of them. */
   truncated: boolean
 }
 
@@ -46,7 +49,7 @@ const KEYS = {
   backend: sql<string | null>`backend`,
 }
 
-/** Sums charged attempts of a range. Throws `invalid_request` for a range that is none or longer than rows are kept. */
+/** Sums charged attempts of a range. Throws `invalid_request` for an invalid or too long range. */
 export async function reportUsage(
   db: Kysely<Database> | Transaction<Database>,
   query: UsageQuery,
@@ -72,7 +75,9 @@ const NOTHING: Row = {
   cost: 0,
 }
 
-/** One statement, so that total and groups are of one moment. Uses the index (tenant_id, charged_at) of each partition. */
+/**
+ * One statement, so that total and groups match. Uses the index (tenant_id, charged_at) of each partition.
+ */
 function usageStatement({ tenantId, from, to, groupBy }: UsageQuery) {
   const [fromMs, toMs] = [Date.parse(from), Date.parse(to)]
   if (!(fromMs < toMs) || toMs - fromMs > MAX_RANGE_MS)
@@ -80,7 +85,7 @@ function usageStatement({ tenantId, from, to, groupBy }: UsageQuery) {
       'invalid_request',
       'Expected `from` before `to`, and at most 186 days between them.',
     )
-  // An attempt is charged after its execution was made, and its row expires 180 days after that at the latest.
+  // An attempt is charged after its execution was made, and its row expires at most 180 days after that.
   const lastExpiry = new Date(toMs + 180 * DAY_MS).toISOString().slice(0, 10)
   const key = KEYS[groupBy]
   return sql<Row>`

@@ -1,14 +1,14 @@
 /**
- * What the caller saw of stdout and stderr. Up to 16 KiB stand in the result row; of larger text the row keeps the
- * head, and the whole goes to the blob store and is put back on read. When the blob is gone, the head is what is left.
- * Where the record says so, both are encrypted.
+ * Storage of the visible stdout and stderr. Up to 16 KiB are in the result row. Of larger text the row has
+ * the head, and the blob store the whole, which is put back on read. If the blob is gone, the head remains.
+ * Both are encrypted if the record requires it.
  */
 import { CofferdamError, type AttemptRecord, type BlobStore, type ExecutionResult } from '@cofferdam/contract'
 import type { StorableAttempt } from './attempt-columns.ts'
 import type { OutputKeys } from './output-keys.ts'
 import { mustSeal, sealResult } from './sealed-result.ts'
 
-/** Same bound as for sources in the queue (contract BOUNDS.inlineBytes). */
+/** Same bound as for sources in the queue (QUEUE_BOUNDS.inlineBytes). */
 const INLINE_BYTES = 16 * 1024
 
 type Stream = 'stdout' | 'stderr'
@@ -19,7 +19,7 @@ export async function moveLargeText(
   blobs: BlobStore,
   keys: OutputKeys,
 ): Promise<StorableAttempt> {
-  // What has to be encrypted and cannot be is not stored at all, here or there.
+  // Text that must be encrypted is not stored at all without a key.
   const isLost = mustSeal(record) && keys.current === null
   const isMoved = (stream: Stream): boolean => !isLost && isLong(record.result[stream])
   const stdoutSpillRef = isMoved('stdout') ? await spill(record, 'stdout', blobs) : null
@@ -47,13 +47,13 @@ export async function moveLargeText(
   }
 }
 
-/** Removes what `moveLargeText` wrote for a record that was there already. */
+/** Deletes what `moveLargeText` wrote, for a record that already existed. */
 export async function dropMovedText(attempt: StorableAttempt, blobs: BlobStore): Promise<void> {
   for (const ref of [attempt.stdoutSpillRef, attempt.stderrSpillRef])
     if (ref !== null) await blobs.delete(ref)
 }
 
-/** The result with its whole text. */
+/** The result with its full text. */
 export async function putTextBack(
   result: ExecutionResult,
   refs: { stdout: string | null; stderr: string | null },
@@ -77,7 +77,7 @@ async function restored(
   return { [stream]: Buffer.from(blob.bytes).toString('utf8') }
 }
 
-/** For lists, and for text whose blob is gone: only the head is there, and it says so. */
+/** Marks text as cut, for lists and for text whose blob is gone. */
 export const markCut = (stream: Stream): Partial<ExecutionResult> => ({ [`${stream}_truncated`]: true })
 
 const isLong = (text: string): boolean =>

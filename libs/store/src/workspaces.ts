@@ -1,6 +1,6 @@
 /**
- * Workspaces in Postgres: which files there are under a version, and each content once per hash. A commit is one transaction
- * that holds the workspace's row, so that any number of replicas may commit at once and one of them wins.
+ * Workspaces in Postgres: one row with the list of files and a version, and each content once per hash. A
+ * commit is one transaction that locks the workspace's row, so of several concurrent commits one wins.
  */
 import {
   CofferdamError,
@@ -12,7 +12,7 @@ import {
 import { sql, type Kysely, type Transaction } from 'kysely'
 import { asTenant } from './connect.ts'
 import type { OutputKeys } from './output-keys.ts'
-import { openBytes, sealBytes, type SealedPlace } from './sealed-format.ts'
+import { openBytes, sealBytes, type SealedLocation } from './sealed-format.ts'
 import { sqlState, translating } from './store-errors.ts'
 import type { Database } from './tables.ts'
 
@@ -33,11 +33,14 @@ export interface Workspaces extends WorkspaceStore {
   remove(workspace: WorkspaceName): Promise<boolean>
 }
 
-/** A file as it stands in the row. */
+/** A file as stored in the row. */
 type StoredFile = [path: string, sha256: string, size: number, mode: number]
 
 const MAX_LIST = 1000
-/** 8 MiB each at most: more in one statement and a slow disk takes longer than the statement's time. */
+/**
+ * A batch has at most this and one more file of 8 MiB. On a slow disk, more would exceed the statement
+ * timeout.
+ */
 const WRITE_BATCH_BYTES = 4 * 1024 * 1024
 
 export function createWorkspaces(app: Kysely<Database>, keys: OutputKeys): Workspaces {
@@ -72,7 +75,7 @@ export function createWorkspaces(app: Kysely<Database>, keys: OutputKeys): Works
         return new Map(
           rows.map((row): [string, Uint8Array] => [
             row.sha256,
-            row.sealed ? openBytes(keys, placeOf(tenantId, name, row.sha256), row.content) : row.content,
+            row.sealed ? openBytes(keys, locationOf(tenantId, name, row.sha256), row.content) : row.content,
           ]),
         )
       }),
@@ -91,7 +94,7 @@ export function createWorkspaces(app: Kysely<Database>, keys: OutputKeys): Works
           const now = await find(tx, tenantId, name).forUpdate().executeTakeFirst()
           if (now?.version !== change.expectedVersion) return null
           const { expectedManifest: expected } = change
-          // As it was read from here: the order is the same, too.
+          // The manifest was read from this row, so its order is the same, too.
           if (expected !== undefined && JSON.stringify(now.files) !== storedText(expected)) return null
           await tx
             .updateTable('workspaces')
@@ -146,9 +149,9 @@ const storedText = (manifest: Manifest): string =>
 const manifestOf = (files: readonly StoredFile[]): Manifest =>
   new Map(files.map(([path, sha256, size, mode]) => [path, { sha256, size, mode }]))
 
-const placeOf = (tenant: string, name: string, sha256: string): SealedPlace => ({
+const locationOf = (tenant: string, name: string, sha256: string): SealedLocation => ({
   tenant,
-  place: `workspace/${name}/${sha256}`,
+  location: `workspace/${name}/${sha256}`,
 })
 
 async function writeContents(
@@ -172,7 +175,7 @@ async function writeContents(
   }
   for (const [sha256, text] of contents) {
     const content =
-      current === null ? Buffer.from(text) : sealBytes(current, placeOf(tenantId, name, sha256), text)
+      current === null ? Buffer.from(text) : sealBytes(current, locationOf(tenantId, name, sha256), text)
     batch.push({ tenant_id: tenantId, name, sha256, content, sealed: current !== null })
     bytes += content.length
     if (bytes >= WRITE_BATCH_BYTES) await flush()
@@ -180,7 +183,7 @@ async function writeContents(
   await flush()
 }
 
-/** Drops what no path names any more; throws `internal` when a path names what nobody brought. */
+/** Deletes contents that no path uses. Throws `internal` when the content of a path is missing. */
 async function keepContents(
   tx: Transaction<Database>,
   { tenantId, name }: WorkspaceName,

@@ -75,9 +75,11 @@ describe('sandbox_invocations is append-only', () => {
          on conflict (expires_on, execution_id, attempt) do update set exit_status = 'error'`,
       `merge into sandbox_invocations s using attempts a on s.execution_id = a.execution_id
          when matched then update set exit_status = 'error'`,
-      `merge into sandbox_invocations s using attempts a on s.execution_id = a.execution_id when matched then delete`,
+      'merge into sandbox_invocations s using attempts a on s.execution_id = a.execution_id when matched ' +
+        'then delete',
       `update sandbox_invocations set retention_days = 31, expires_on = expires_on + 1`,
-      `with gone as (delete from sandbox_invocations returning *) insert into sandbox_invocations select * from gone`,
+      'with gone as (delete from sandbox_invocations returning *) insert into sandbox_invocations select ' +
+        '* from gone',
     ]
     for (const change of changes) {
       await expect(t.owner(change), change).rejects.toMatchObject(REFUSED_BY_TRIGGER)
@@ -85,7 +87,7 @@ describe('sandbox_invocations is append-only', () => {
     }
   })
 
-  it('and no role copies rows in under a transaction number of its choice, or past row-level security', async () => {
+  it('and no role inserts rows with its own transaction number, or past row-level security', async () => {
     for (const role of ['cofferdam_app', 'cofferdam_all_tenants', 'cofferdam_sweeper'])
       for (const change of [
         `insert into attempts (execution_id, attempt, expires_on, recorded_xid)
@@ -111,7 +113,8 @@ describe('sandbox_invocations is append-only', () => {
       `delete from attempts`,
       `update results set result = '{}'`,
       `delete from tenant_policy_events`,
-      `insert into tenant_policy_events (tenant_id, actor, event_type, source) values ('a', 'b', 'caps', 'api')`,
+      `insert into tenant_policy_events (tenant_id, actor, event_type, source)
+       values ('a', 'b', 'caps', 'api')`,
       `update api_keys set tenant_id = null`,
     ])
       await expect(t.as('cofferdam_app', change), change).rejects.toMatchObject(NO_RIGHT)
@@ -169,8 +172,8 @@ describe('row-level security', () => {
   })
 
   it('is not left by taking the other role inside of the app’s', async () => {
-    // The login user may take both; a statement injected under the app's role could too, so what counts is a login
-    // user without superuser rights that is given cofferdam_app alone.
+    // The login user may take both; a statement injected under the app's role could too, so what counts is a
+    // login user without superuser rights that is given cofferdam_app alone.
     await t.owner(`create role reader_${process.pid} login in role cofferdam_app`)
     try {
       await expect(

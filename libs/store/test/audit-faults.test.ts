@@ -7,7 +7,7 @@ let partition = ''
 
 beforeAll(async () => {
   t = await openTestStore()
-  // Of one moment, so that midnight does not put them into two partitions.
+  // At one time, so that midnight does not put them into two partitions.
   const atMs = Date.now()
   for (const tenant of ['acme', 'globex']) await t.store.record(sampleAttempt({ tenant, atMs }))
   const { rows } = await t.owner('select tableoid::regclass::text as name from sandbox_invocations limit 1')
@@ -21,7 +21,7 @@ describe('audit_faults', () => {
       (row) => `${String(row['at_table'])}: ${String(row['fault'])}`,
     )
 
-  it('finds nothing while nobody touched anything', async () => {
+  it('finds nothing in untouched tables', async () => {
     expect(await faults()).toEqual([])
     expect(await t.store.retention.auditFaults()).toEqual([])
   })
@@ -35,7 +35,7 @@ describe('audit_faults', () => {
       `${partition}: trigger append_only is missing or switched off`,
     ])
     expect(await t.store.retention.auditFaults()).toEqual(await faults())
-    // Switched on again it would not hold for sessions of replication: that is seen, too.
+    // Re-enabled this way it does not apply to replication sessions, which is detected, too.
     await t.owner(`alter table ${partition} enable trigger append_only`)
     expect(await faults()).toContain(`${partition}: trigger append_only is missing or switched off`)
     await t.owner(`alter table ${partition} enable always trigger append_only`)
@@ -54,7 +54,7 @@ describe('audit_faults', () => {
     expect(await faults()).toEqual(
       expect.arrayContaining([
         `${partition}: is no partition of its parent`,
-        // DETACH takes the cloned row trigger along.
+        // DETACH removes the cloned row trigger, too.
         `${partition}: trigger append_only is missing or switched off`,
       ]),
     )

@@ -1,4 +1,4 @@
-/** What a worker finds out about its store before it takes anything. */
+/** The checks of the store that a worker makes before it takes executions. */
 import { rmSync } from 'node:fs'
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { createStore } from '../src/index.ts'
@@ -16,7 +16,7 @@ async function check(databaseUrl = test.url): Promise<void> {
   await store.check()
 }
 
-it('is content with a database and a folder that take everything', async () => {
+it('accepts a writable database and folder', async () => {
   await check()
 })
 

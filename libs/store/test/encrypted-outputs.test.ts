@@ -38,7 +38,7 @@ afterAll(async () => {
   await t?.close()
 })
 
-/** Every file of the blob directory, by its path below. */
+/** Every file of the blob directory, by relative path. */
 const files = (): string[] =>
   readdirSync(t.blobDir, { recursive: true, encoding: 'utf8' }).filter((name) =>
     statSync(join(t.blobDir, name)).isFile(),
@@ -60,7 +60,7 @@ async function inPostgres(): Promise<string> {
 async function put(blobs: BlobStore, bytes: Uint8Array, name = 'stdout'): Promise<string> {
   const key = { tenantId: 'acme', executionId: newExecutionId(), attempt: 1, name, encrypt: true }
   const sink = await blobs.create(key)
-  // Pieces that fit no chunk.
+  // Pieces that do not align with chunks.
   for (let at = 0; at < bytes.length; at += 50_001) await sink.write(bytes.subarray(at, at + 50_001))
   return sink.commit()
 }
@@ -133,7 +133,7 @@ describe('an encrypted blob', () => {
     )
   })
 
-  it('that was changed, cut, reordered, lengthened or moved is refused, also where only its beginning is read', async () => {
+  it('that was altered in any way is refused, even if only its beginning is read', async () => {
     const bytes = randomBytes(3 * CHUNK_BYTES + 5)
     const changes: Record<string, (path: string) => void> = {
       'one bit of the text': (path) => flip(path, HEADER_BYTES + 10),
@@ -181,7 +181,7 @@ describe('an encrypted blob', () => {
     expect(Buffer.from((await without.blobs.read(newer))!.bytes).toString()).toBe(MARKER)
   })
 
-  it('is not begun without a key, and a plain one may hold whatever it likes', async () => {
+  it('is not created without a key, and a plain blob may contain anything', async () => {
     await expect(put(t.store.blobs, Buffer.from(MARKER))).rejects.toMatchObject({ code: 'internal' })
     const key = { tenantId: 'acme', executionId: newExecutionId(), attempt: 1, name: 'x', encrypt: false }
     const sink = await sealed.blobs.create(key)
@@ -194,7 +194,7 @@ describe('an encrypted blob', () => {
 })
 
 describe('an encrypted result', () => {
-  it('is whole for who reads it, and shows nothing of the program in Postgres and on disk', async () => {
+  it('reads back whole, and shows nothing of the program in Postgres or on disk', async () => {
     const long = secretive({ stdout: `${MARKER}\n`.repeat(4000) })
     const records = [secretive(), long, secretive({ ending: 'error' })]
     for (const record of records) {
@@ -215,7 +215,7 @@ describe('an encrypted result', () => {
     expect(onDisk()).not.toContain('marker')
   })
 
-  it('of one that cannot be decrypted does not take its page with it', async () => {
+  it('that cannot be decrypted does not fail its page', async () => {
     const { rows: items } = await without.listExecutions({ tenantId: 'acme', limit: 10 })
     expect(items).toHaveLength(3)
     for (const { result } of items) expect(result).toMatchObject({ stdout: '', stdout_truncated: true })
@@ -225,7 +225,7 @@ describe('an encrypted result', () => {
     const [one, two] = [secretive({ tenant: 'globex' }), secretive({ tenant: 'globex' })]
     for (const record of [one, two]) await sealed.record(record)
     const uuid = (record: AttemptRecord) => record.result.execution_id.slice(4)
-    // Only an owner who switches the trigger off gets this far.
+    // Only an owner who disables the trigger gets this far.
     await t.owner('alter table results disable trigger append_only')
     await t.owner(
       `update results set sealed = (select sealed from results where replace(execution_id::text, '-', '') = $1)
@@ -237,7 +237,7 @@ describe('an encrypted result', () => {
     expect((await sealed.findExecution('globex', one.result.execution_id))?.result).toEqual(one.result)
   })
 
-  it('loses its text rather than being stored in clear where there is no key', async () => {
+  it('is stored without its text, never in clear, when there is no key', async () => {
     const record = secretive({ tenant: 'keyless', stdout: MARKER.repeat(4000) })
     await t.store.record(record)
     const found = await t.store.findExecution('keyless', record.result.execution_id)
@@ -258,7 +258,7 @@ describe('an encrypted result', () => {
   })
 })
 
-it('refuses keys that are none', async () => {
+it('refuses invalid keys', async () => {
   const open = (outputKeys: OutputKey[]) =>
     createStore({ databaseUrl: t.url, blobDir: t.blobDir, outputKeys })
   await expect(open([{ id: 'x', key: randomBytes(16) }])).rejects.toMatchObject({ code: 'config_invalid' })

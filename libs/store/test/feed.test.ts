@@ -19,7 +19,7 @@ const record = async (sample: Sample): Promise<string> => {
   return `${one.result.execution_id}/${one.result.attempt}`
 }
 
-/** Reads until nothing is left; `after` moves along in the returned cursor. */
+/** Reads until the feed is drained. */
 async function drain(filter: FeedFilter): Promise<{ keys: string[]; cursor: string }> {
   const keys: string[] = []
   let after = filter.after
@@ -33,8 +33,8 @@ async function drain(filter: FeedFilter): Promise<{ keys: string[]; cursor: stri
 }
 
 /**
- * Reads until `count` rows came. Other test files write on the same server at the same time: what they have open holds
- * the feed back, as it should.
+ * Reads until `count` rows came. Other test files write to the same server, and their open transactions hold
+ * the feed back, as they should.
  */
 async function drainTo(count: number, filter: FeedFilter): Promise<{ keys: string[]; cursor: string }> {
   const keys: string[] = []
@@ -75,7 +75,7 @@ describe('feed', () => {
     await slow.connect()
     try {
       const model = await record({ tenant: tenantId })
-      // The slow writer has its transaction number before the fast one begins.
+      // The slow writer gets its transaction number before the fast one starts.
       await slow.query('begin')
       const id = newExecutionId()
       await copyOf(slow, model, id)

@@ -118,7 +118,7 @@ describe('the local blob store', () => {
     await blobs.delete(ref)
   })
 
-  it('knows no reference that was bent', async () => {
+  it('refuses altered references', async () => {
     const ref = await put('here')
     const [tenant, day, execution, file] = ref.split('/') as [string, string, string, string]
     for (const bent of [
@@ -159,7 +159,7 @@ describe('the local blob store', () => {
     expect(await blobs.read(ref)).toBe(null)
   })
 
-  it('deletes once and forgives twice', async () => {
+  it('deletes a blob, and does nothing the second time', async () => {
     const ref = await put('gone')
     await blobs.delete(ref)
     await blobs.delete(ref)
@@ -167,7 +167,7 @@ describe('the local blob store', () => {
     expect(files()).toEqual([])
   })
 
-  it('refuses what is no execution and what is far too large', async () => {
+  it('refuses invalid execution ids and far too large blobs', async () => {
     await expect(blobs.create(key({ executionId: '../../x' }))).rejects.toMatchObject({
       code: 'invalid_request',
     })

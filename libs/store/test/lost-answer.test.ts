@@ -1,4 +1,4 @@
-/** Postgres carries a record out, and its answer does not come: too late, or over a connection that is gone. */
+/** Postgres executes a statement, but its answer is late or the connection is lost. */
 import { mkdtempSync, readdirSync, rmSync } from 'node:fs'
 import { createServer, connect, type Server, type Socket } from 'node:net'
 import { tmpdir } from 'node:os'
@@ -15,7 +15,7 @@ let t: TestStore
 let dir: string
 let way: Server
 const clients = new Set<Socket>()
-/** What the server says from now on is lost. */
+/** Drops everything that the server sends from now on. */
 let isDeaf = false
 let store: Store
 
@@ -36,7 +36,7 @@ beforeAll(async () => {
       one.on('error', () => undefined).on('close', () => other.destroy())
   })
   await new Promise<void>((resolve) => way.listen(join(dir, SOCKET), resolve))
-  // Long enough to connect on a slow machine, short enough to wait for what does not come.
+  // Long enough to connect on a slow machine, short enough to wait for an answer that does not come.
   const timeouts = { connectMs: 30_000, statementMs: 5000 }
   store = await createStore({
     databaseUrl: t.url.replace(host, encodeURIComponent(dir)),
@@ -58,7 +58,7 @@ it('keeps the text of a row whose answer was lost, and of those that come after 
   const { execution_id: id } = record.result
   isDeaf = true
   const recording = expect(store.record(record)).rejects.toMatchObject({ code: 'store_unavailable' })
-  // The row is there before anybody gives up.
+  // The row is there before the timeout.
   await expect.poll(() => t.store.findAttempt(id, 1), { timeout: 20_000 }).not.toBeNull()
   for (const client of clients) client.destroy()
   await recording
@@ -73,7 +73,7 @@ it('keeps the text of a row whose answer was lost, and of those that come after 
 
 it('keeps no text that Postgres was never asked to refer to', async () => {
   const record = sampleAttempt({ stdout: TEXT })
-  // There is no way to a server: nothing is sent.
+  // No server can be reached, so nothing is sent.
   await using cut = await createStore({
     databaseUrl: `postgres://postgres@/none?host=${encodeURIComponent(join(dir, 'nowhere'))}`,
     blobDir: t.blobDir,

@@ -12,7 +12,7 @@ import { sampleAttempt } from './sample-attempt.ts'
 let server: RunningServer
 let blobDir: string
 
-// A server of its own: roles belong to the whole cluster.
+// A separate server, because roles belong to the whole cluster.
 beforeAll(async () => {
   server = await privatePostgres()
   blobDir = mkdtempSync(join(tmpdir(), 'cofferdam-test-'))
@@ -41,13 +41,13 @@ async function recordsWith(databaseUrl: string): Promise<boolean> {
 }
 
 describe('a database user without superuser rights', () => {
-  it('is told what an administrator has to run when it may not create roles, and that is enough', async () => {
+  it('is told what an administrator must run if it may not create roles, and that suffices', async () => {
     await admin('create role plain login', 'create database plain owner plain')
     const url = urlFor('plain', 'plain')
     const refusal: unknown = await migrate(url).catch((error: unknown) => error)
     expect(refusal).toMatchObject({ code: 'config_invalid', message: expect.stringContaining('CREATEROLE') })
     const message = refusal instanceof Error ? refusal.message : ''
-    // The advice itself, run as it stands.
+    // Runs the advised statements literally.
     await admin(message.slice(message.indexOf('create role cofferdam_app')))
     await migrate(url)
     expect(await recordsWith(url)).toBe(true)

@@ -1,4 +1,4 @@
-/** A process of its own that migrates the database of its first argument. */
+/** A separate process that migrates the database given as first argument. */
 import { migrate } from '../src/migrate.ts'
 
 await migrate(process.argv[2] ?? '')

@@ -67,7 +67,7 @@ describe('migrate', () => {
     ])
   })
 
-  it('leaves nothing half done when a file fails, and says which', async () => {
+  it('rolls back a file that fails, and names it', async () => {
     await query('create table templates (mine int)')
     await expect(migrate(database.url)).rejects.toMatchObject({
       code: 'config_invalid',

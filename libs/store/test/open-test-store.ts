@@ -1,4 +1,4 @@
-/** A store on a database and a blob directory of its own, with raw connections for what the store would never do. */
+/** A store with its own database and blob directory, and raw connections for what the store never does. */
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'

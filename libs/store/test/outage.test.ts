@@ -9,7 +9,10 @@ import { createStore, migrate, type Store } from '../src/index.ts'
 import { PATIENT_TIMEOUTS } from '../src/testing.ts'
 import { sampleAttempt } from './sample-attempt.ts'
 
-/** statementMs + connectMs + 250 ms of silence, and four times as much again for a slow machine: it would wait for ever. */
+/**
+ * statementMs + connectMs + 250 ms of silence, and four times as much again for a slow machine: it would wait
+ * for ever.
+ */
 const FAST_MS = 16_000
 let dir: string
 let server: RunningServer
@@ -20,10 +23,10 @@ const open = (timeouts = {}): Promise<Store> =>
 const start = (): Promise<RunningServer> => startPostgres({ dataDir: join(dir, 'pg'), durable: false })
 
 beforeEach(async () => {
-  // As long as a test may take, and none of its time.
+  // Longer than the test, so that it does not end by itself.
   await untilWindowLasts(DAY_MS, 60_000)
   dir = mkdtempSync(join(tmpdir(), 'cofferdam-test-'))
-  // Root's Postgres is another user where there are no user namespaces, and must be able to enter.
+  // Without user namespaces, root's Postgres runs as another user, who must be able to enter.
   chmodSync(dir, 0o711)
   server = await start()
   await migrate(server.url)
@@ -55,7 +58,7 @@ async function outcomesOf(
 }
 
 describe('while Postgres is away', () => {
-  it('records, reads and pings fail with store_unavailable at once, and work again after its restart', async () => {
+  it('fails every call with store_unavailable at once, and works again after the restart', async () => {
     await store.record(sampleAttempt())
     await server.stop()
     const down = await outcomesOf(250)
@@ -74,19 +77,19 @@ describe('while Postgres is away', () => {
     expect(await outcomesOf(250)).toMatchObject({ stored: 250, away: 0, other: [] })
   })
 
-  it('every record in flight ends stored or store_unavailable when the server stops under load', async () => {
+  it('ends every record in flight as stored or store_unavailable when the server stops', async () => {
     const load = outcomesOf(1900)
     await server.stop()
     const { stored, away, other } = await load
     expect(other).toEqual([])
     expect(stored + away).toBe(1900)
     server = await start()
-    // What was told to be stored is stored; what was not told may be.
+    // A record that was reported as stored is stored. Others may be.
     const { day } = await store.chargedCounts('acme', Date.now())
     expect(day.count).toBeGreaterThanOrEqual(stored)
   })
 
-  it('a server that hangs is given up on within the timeouts, and its connections are not used again', async () => {
+  it('gives up on a server that hangs within the timeouts, and does not reuse its connections', async () => {
     await store[Symbol.asyncDispose]()
     store = await open()
     await Promise.all([store.check(), store.record(sampleAttempt())])
@@ -105,7 +108,7 @@ describe('while Postgres is away', () => {
     await store.check()
   })
 
-  it('a store can be opened, and works once the server is there', async () => {
+  it('opens a store, which works once the server is up', async () => {
     await server.stop()
     await using early = await open(PATIENT_TIMEOUTS)
     await expect(early.check()).rejects.toMatchObject({ code: 'store_unavailable' })
@@ -121,7 +124,7 @@ describe('while Postgres is away', () => {
   })
 })
 
-/** Waits, however long it takes, until the server answers a connection of its own. */
+/** Waits until the server answers a new connection. */
 async function isServing(connectionString: string): Promise<void> {
   const client = new pg.Client({ connectionString })
   await client.connect()
@@ -129,7 +132,7 @@ async function isServing(connectionString: string): Promise<void> {
   await client.end()
 }
 
-/** Stops the server's children too: an existing connection is served by its own process. */
+/** Also stops the server's children, because each connection has its own process. */
 async function freeze(pid: number): Promise<number[]> {
   const { readFile } = await import('node:fs/promises')
   const text = await readFile(`/proc/${pid}/task/${pid}/children`, 'utf8')

@@ -33,7 +33,7 @@ describe('record', () => {
     })
   })
 
-  it('writes one row for 64 concurrent records of the same attempt over two stores, and tells one of them', async () => {
+  it('writes one row for 64 concurrent records of one attempt over two stores', async () => {
     await using other = await createStore({
       databaseUrl: t.url,
       blobDir: t.blobDir,
@@ -47,7 +47,7 @@ describe('record', () => {
     expect(await rowsOf('sandbox_invocations', record.result.execution_id)).toBe(1)
     expect(await rowsOf('results', record.result.execution_id)).toBe(1)
     expect(await rowsOf('attempts', record.result.execution_id)).toBe(1)
-    // The text of the 63 others is gone again.
+    // The text of the 63 others was deleted again.
     const blobs = readdirSync(t.blobDir, { recursive: true }).filter((path) =>
       String(path).includes(`${record.result.execution_id}/`),
     )
@@ -83,7 +83,7 @@ describe('record', () => {
     expect(await rowsOf('sandbox_invocations', records[4]!.result.execution_id)).toBe(1)
   })
 
-  it('makes missing partitions on demand, also for days long ago and far ahead', async () => {
+  it('creates missing partitions on demand, also for days far in the past and future', async () => {
     const now = Date.now()
     const records = [-200, -31, 0, 1].flatMap((day) =>
       [1, 30, 180].map((retentionDays) => sampleAttempt({ atMs: now + day * DAY_MS, retentionDays })),
@@ -92,7 +92,7 @@ describe('record', () => {
     expect(outcomes.every((outcome) => outcome.inserted)).toBe(true)
   })
 
-  it('notices that a partition it knew was dropped', async () => {
+  it('recovers when a cached partition was dropped', async () => {
     const atMs = Date.now() - 40 * DAY_MS
     await t.store.record(sampleAttempt({ atMs }))
     await t.store.retention.dropExpired(Date.now())

@@ -56,7 +56,7 @@ describe('retention', () => {
     }
     const [old, seven, other] = [await of('brief', 8), await of('brief', 7), await of('long', 8)]
     expect(await t.store.retention.dropExpired(now)).toEqual({ days: [], blobs: 1 })
-    // The row and the head of its text stay; it says that the rest is gone.
+    // The row and the head of its text stay, marked as cut.
     const found = await t.store.findExecution('brief', old)
     expect(found?.audit).toHaveLength(1)
     expect(found?.result.stdout.length).toBeLessThan(20_000)
@@ -68,7 +68,7 @@ describe('retention', () => {
     expect(await t.store.retention.dropExpired(now)).toEqual({ days: [], blobs: 0 })
   })
 
-  it('cannot be talked into dropping early', async () => {
+  it('does not drop early, whatever the caller’s clock says', async () => {
     const record = sampleAttempt()
     await t.store.record(record)
     expect(await t.store.retention.dropExpired(Date.now() + 400 * DAY_MS)).toMatchObject({ days: [] })
@@ -99,7 +99,7 @@ describe('retention', () => {
     expect((await t.owner('select from attempts')).rowCount).toBe(0)
   })
 
-  it('makes the partitions of every retention in use ahead of time, also from many processes at once', async () => {
+  it('creates partitions of every retention ahead of time, also from many processes at once', async () => {
     await t.store.tenants.create({ tenant_id: 'brief', policy: { retention_days: 3 } }, 'ops')
     const now = Date.now()
     await Promise.all(Array.from({ length: 4 }, () => t.store.retention.ensurePartitions(now)))

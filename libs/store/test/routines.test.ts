@@ -65,7 +65,7 @@ describe('routines', () => {
     await expect(t.owner('truncate routine_events')).rejects.toThrow(/append-only/)
   })
 
-  it('of another tenant are neither seen nor changed, not by SQL under the role of the app either', async () => {
+  it('of another tenant are neither seen nor changed, even by SQL under the app’s role', async () => {
     const { routine_id: id } = await t.store.routines.create(input('globex'), 'ann')
     expect(await t.store.routines.get('acme', id)).toBeNull()
     expect(await t.store.routines.change('acme', id, { enabled: false }, 'eve')).toBeNull()
@@ -80,7 +80,8 @@ describe('routines', () => {
     await expect(
       t.as(
         'cofferdam_app',
-        `insert into routine_events (tenant_id, routine_id, actor, event_type, source) values ('acme', 'x', 'x', 'created', 'api')`,
+        `insert into routine_events (tenant_id, routine_id, actor, event_type, source)
+         values ('acme', 'x', 'x', 'created', 'api')`,
         'acme',
       ),
     ).rejects.toThrow(/permission denied/)
@@ -134,7 +135,8 @@ describe('callback secrets', () => {
       expect(rows[0]).toMatchObject({ sealed: true })
       expect(Buffer.from(rows[0]?.['secret'] as Uint8Array).includes(key)).toBe(false)
       await t.owner(
-        `insert into callback_secrets (tenant_id, secret, sealed) select 'globex', secret, sealed from callback_secrets where tenant_id = 'acme'`,
+        `insert into callback_secrets (tenant_id, secret, sealed)
+         select 'globex', secret, sealed from callback_secrets where tenant_id = 'acme'`,
       )
       await expect(store.callbackSecrets.read('globex', Date.now())).rejects.toMatchObject({
         code: 'internal',

@@ -10,7 +10,7 @@ beforeAll(async () => {
 })
 afterAll(() => t.close())
 
-/** What happened to a tenant, oldest first. */
+/** Events of a tenant, oldest first. */
 const history = async (tenantId: string): Promise<unknown[][]> =>
   (await t.store.tenants.events(tenantId))
     .toReversed()
@@ -75,7 +75,7 @@ describe('tenants', () => {
     ])
   })
 
-  it('lose their sandbox when they leave the standard tier, with two events, and are switched on there in a second step', async () => {
+  it('lose their sandbox when they leave the standard tier, and get it back in a second step', async () => {
     await t.store.tenants.create({ tenant_id: 'leaving' }, 'ops')
     const left = await t.store.tenants.setPolicy('leaving', { compliance_tier: 'hipaa' }, 'ann')
     expect(left.policy).toMatchObject({ compliance_tier: 'hipaa', sandbox_enabled: false })
@@ -99,7 +99,7 @@ describe('tenants', () => {
     )
   })
 
-  it('keep their rules about network, packages, commands and encryption, and reset none that a patch leaves out', async () => {
+  it('keep rules that a patch omits: network, packages, commands and encryption', async () => {
     const rules = {
       network: { allow: ['pypi.org:443', '*.example.com'] },
       packages: { pypi: ['requests', 'numpy==2.*'], npm: ['@types/*'] },
@@ -210,7 +210,7 @@ describe('tenants', () => {
     ])
   })
 
-  it('keep every one of many concurrent changes', async () => {
+  it('keep all of many concurrent changes', async () => {
     await t.store.tenants.create({ tenant_id: 'busy' }, 'ops')
     await Promise.all([
       ...[11, 12, 13, 14].map((n) => t.store.tenants.setPolicy('busy', { retention_days: n }, 'ann')),
@@ -222,7 +222,7 @@ describe('tenants', () => {
     expect([21, 22, 23, 24]).toContain(now?.caps.burst)
   })
 
-  it('refuse values of no meaning, and changes to nobody', async () => {
+  it('refuse invalid values, and changes of unknown tenants', async () => {
     await t.store.tenants.create({ tenant_id: 'strict' }, 'ops')
     const { tenants } = t.store
     await expect(tenants.setPolicy('strict', { retention_days: 181 }, 'ann')).rejects.toMatchObject({

@@ -38,7 +38,7 @@ describe('the usage of a tenant', () => {
       failed,
       charged(today + 1000, 2),
       refused,
-      // Neither in the range nor of the tenant.
+      // Outside of the range, or of another tenant.
       charged(today - DAY_MS - 1, 100),
       charged(today, 1000, { tenant: 'other' }),
     ]
@@ -55,7 +55,7 @@ describe('the usage of a tenant', () => {
     expect(report.truncated).toBe(false)
   })
 
-  it('is grouped by agent and by backend, the dearest first', async () => {
+  it('is grouped by agent and by backend, the most expensive first', async () => {
     const byAgent = await t.store.usage({ ...range, groupBy: 'agent' })
     expect(byAgent.groups.map((group) => [group.key, group.cost])).toEqual([
       ['b', 4],
@@ -68,7 +68,7 @@ describe('the usage of a tenant', () => {
     ])
   })
 
-  it('is nothing for a tenant that nothing is known of', async () => {
+  it('is zero for a tenant without rows', async () => {
     expect(await t.store.usage({ ...range, tenantId: 'nobody', groupBy: 'day' })).toEqual({
       total: { calls: 0, failed: 0, cpu_ms: 0, gb_seconds: 0, run_ms: 0, cost: 0 },
       groups: [],
@@ -105,7 +105,7 @@ describe('charged counts', () => {
 
 describe('reading usage from many rows', () => {
   it('goes through the index of tenant and charge in every partition that has rows', async () => {
-    // Made 10 ms before the day, so it stands in the partition of the day before.
+    // Made 10 ms before the day, so it is in the partition of the day before.
     const template = charged(today, 1, { tenant: 'model' })
     await t.store.record(template)
     // 20,000 rows of 200 tenants in one partition, charged on a hundred days.

@@ -1,4 +1,4 @@
-/** Workspaces in Postgres: versions, contents, tenants apart, and many committers at once. */
+/** Workspaces in Postgres: versions, contents, separate tenants, and concurrent commits. */
 import { createHash } from 'node:crypto'
 import type { FileFacts } from '@cofferdam/contract'
 import { afterAll, beforeAll, expect, test } from 'vitest'
@@ -13,7 +13,7 @@ afterAll(() => t.close())
 
 const sha = (text: string): string => createHash('sha256').update(text).digest('hex')
 
-/** A change to these files, from the version. */
+/** A commit of these files on top of the version. */
 function change(expectedVersion: number, files: Record<string, string>) {
   const manifest = new Map<string, FileFacts>(
     Object.entries(files).map(([path, text]) => [
@@ -37,7 +37,7 @@ test('a workspace begins at version 0, and each commit is one more', async () =>
   expect(await workspaces.commit(at, change(1, { a: 'late' }))).toBeNull()
   const { version, manifest } = await workspaces.read(at)
   expect([version, [...manifest]]).toEqual([2, [['a', { sha256: sha('two'), size: 3, mode: 0o644 }]]])
-  // What no path names is gone.
+  // Contents without a path are deleted.
   const contents = await workspaces.contents(at, [sha('one'), sha('two')])
   expect([...contents].map(([hash, bytes]) => [hash, Buffer.from(bytes).toString()])).toEqual([
     [sha('two'), 'two'],
@@ -45,7 +45,7 @@ test('a workspace begins at version 0, and each commit is one more', async () =>
   expect(await workspaces.list('acme')).toMatchObject([{ name: 'first', version: 2, files: 1, bytes: 3 }])
 })
 
-test('a workspace that was removed and made again is not taken for the one that was read, though it counts from 1 again', async () => {
+test('does not take a recreated workspace for the one that was read, though it counts from 1 again', async () => {
   const { workspaces } = t.store
   const at = { tenantId: 'acme', name: 'again' }
   await workspaces.commit(at, change(0, { b: 'old', a: 'old' }))

@@ -1,4 +1,6 @@
-/** Names and helpers that need @opentelemetry/api alone: importing this loads neither the SDK nor the logger. */
+/**
+ * Names and helpers that need only @opentelemetry/api. Importing this loads neither the SDK nor the logger.
+ */
 export {
   createInstruments,
   type FleetReading,

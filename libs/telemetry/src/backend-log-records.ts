@@ -1,7 +1,7 @@
-/** What backends and their warm places log; the rest is in log-records.ts. */
+/** Log messages of backends and their warm slots. All others are in log-records.ts. */
 import type { LogFacts } from './log-facts.ts'
 
-/** By message; `…` stands for what differs. */
+/** By message; `…` stands for the variable part. */
 export const BACKEND_LOG_FACTS: Readonly<Record<string, LogFacts>> = {
   'docker: no unix socket reaches into containers here; the attach stream is used': {
     level: 'info',
@@ -27,7 +27,8 @@ export const BACKEND_LOG_FACTS: Readonly<Record<string, LogFacts>> = {
     level: 'warn',
     from: 'worker',
     about:
-      'The daemon is on another host, or the worker in a container. On gVisor CPU time and memory are not measured then, and `cpu_time_ms` is refused.',
+      'The daemon is on another host, or the worker in a container. On gVisor CPU time and memory are not ' +
+      'measured then, and `cpu_time_ms` is refused.',
   },
   'a failed sandbox could not be removed': {
     level: 'warn',
@@ -43,13 +44,16 @@ export const BACKEND_LOG_FACTS: Readonly<Record<string, LogFacts>> = {
     level: 'info',
     from: 'worker',
     about:
-      'Nobody knows its id, and it was not found by its name. Its worker looks for it again with every round of the janitor, for ten minutes; at the latest the service ends it a minute after its deadline.',
+      'Nobody knows its id, and it was not found by its name. Its worker looks for it again with every ' +
+      'round of the janitor, for ten minutes; at the latest the service ends it a minute after its ' +
+      'deadline.',
   },
   'agentcore: a session was not stopped; it is asked for again': {
     level: 'warn',
     from: 'worker',
     about:
-      'Its worker tries again with every round of the janitor, others once it is gone; at the latest the service ends it a minute after its deadline.',
+      'Its worker tries again with every round of the janitor, others once it is gone; at the latest the ' +
+      'service ends it a minute after its deadline.',
   },
   'azure: a pool that was configured before does not answer': {
     level: 'warn',
@@ -60,7 +64,8 @@ export const BACKEND_LOG_FACTS: Readonly<Record<string, LogFacts>> = {
     level: 'warn',
     from: 'worker',
     about:
-      'The attempt was stopped on its way into it, and the agent there does not answer; the next execution of the session gets a fresh one.',
+      'The attempt was stopped on its way into it, and the agent there does not answer; the next ' +
+      'execution of the session gets a fresh one.',
   },
   'azure: a session that failed to start may wait until its cooldown ends': {
     level: 'warn',
@@ -76,7 +81,8 @@ export const BACKEND_LOG_FACTS: Readonly<Record<string, LogFacts>> = {
     level: 'warn',
     from: 'worker',
     about:
-      'Nobody knows its id yet. Its worker looks for it with every round of the janitor; at the latest the vendor ends it at its time-out.',
+      'Nobody knows its id yet. Its worker looks for it with every round of the janitor; at the latest ' +
+      'the vendor ends it at its time-out.',
   },
   'e2b: a failed sandbox was not removed': {
     level: 'warn',
@@ -97,13 +103,15 @@ export const BACKEND_LOG_FACTS: Readonly<Record<string, LogFacts>> = {
     level: 'warn',
     from: 'worker',
     about:
-      'It was not proven clean, the lease was lost, or its vendor does not answer; the next execution gets a fresh one.',
+      'It was not proven clean, the lease was lost, or its vendor does not answer; the next execution ' +
+      'gets a fresh one.',
   },
   'a session may begin anew': {
     level: 'warn',
     from: 'worker',
     about:
-      'Whether the registry took the end of a turn is not known; when it did not, the next execution gets a fresh sandbox.',
+      'Whether the registry took the end of a turn is not known; when it did not, the next execution gets ' +
+      'a fresh sandbox.',
   },
   'a session that did not start is left to the reaper': {
     level: 'warn',
@@ -125,13 +133,15 @@ export const BACKEND_LOG_FACTS: Readonly<Record<string, LogFacts>> = {
     level: 'warn',
     from: 'worker',
     about:
-      'Its pod could not be used, and the API server did not take the deletion. Its worker asks again with every round of the janitor; at the latest `shutdownTime` ends both.',
+      'Its pod could not be used, and the API server did not take the deletion. Its worker asks again ' +
+      'with every round of the janitor; at the latest `shutdownTime` ends both.',
   },
   'kubernetes: the watch of claims does not hold': {
     level: 'warn',
     from: 'worker',
     about:
-      'The API server ended or refused it eight times in a row; claims are heard of late, by lists. Look at the rights of the worker’s service account and at the API server.',
+      'The API server ended or refused it eight times in a row; claims are heard of late, by lists. Look ' +
+      'at the rights of the worker’s service account and at the API server.',
   },
   'orphaned cgroups and uids were not swept': {
     level: 'warn',

@@ -1,10 +1,13 @@
 /**
- * What spans, events and attributes say, as facts about every name of names.ts: docs/reference/telemetry.md is made of this and of
- * metric-catalog.ts and log-records.ts. A name without an entry here does not compile.
+ * The meaning of every span, event and attribute of names.ts. docs/reference/telemetry.md is generated from
+ * this, from metric-catalog.ts and from log-records.ts. A name without an entry here does not compile.
  */
 import type { AttributeName, EventName, SpanName } from './names.ts'
 
-/** Which process tells it. What the API tells of queue and fleet it reads from Redis: the same from every replica. */
+/**
+ * Which process reports it. The API reads facts about queue and fleet from Redis, so all its replicas report
+ * the same.
+ */
 export type Teller = 'api' | 'worker' | 'api and worker' | 'producer'
 
 export interface SpanFacts {
@@ -19,7 +22,7 @@ export interface SpanFacts {
 const ABOUT_EXECUTION = ['cofferdam.execution.id', 'cofferdam.attempt'] as const
 const WHERE = ['cofferdam.backend', 'cofferdam.isolation', 'cofferdam.warm', 'cofferdam.vendor.ref'] as const
 
-/** Every span. A span that failed also has `error.type`, an error status, and often the event `exception`. */
+/** Every span. A failed span also has `error.type`, an error status, and often the event `exception`. */
 export const SPAN_FACTS: Readonly<Record<SpanName, SpanFacts>> = {
   '{method} {route}': {
     kind: 'server',
@@ -36,7 +39,8 @@ export const SPAN_FACTS: Readonly<Record<SpanName, SpanFacts>> = {
       'error.type',
     ],
     about:
-      'A request that enqueues an execution, e.g. `POST /v1/executions`; `cofferdam.ending` where it waited for it.',
+      'A request that enqueues an execution, e.g. `POST /v1/executions`; `cofferdam.ending` where it ' +
+      'waited for it.',
   },
   'send {lane}': {
     kind: 'producer',
@@ -101,7 +105,9 @@ export const SPAN_FACTS: Readonly<Record<SpanName, SpanFacts>> = {
     attributes: [...ABOUT_EXECUTION, ...WHERE, 'cofferdam.ending', 'process.exit.code'],
     events: ['program.started', 'soft_timeout', 'hard_timeout'],
     about:
-      'The program. Its id is `TRACEPARENT` inside the sandbox, so a program’s own spans are its children. It exists before the hand-over, which `program.started` marks; without a hand-over it is never sent.',
+      'The program. Its id is `TRACEPARENT` inside the sandbox, so a program’s own spans are its ' +
+      'children. It exists before the hand-over, which `program.started` marks; without a hand-over ' +
+      'it is never sent.',
   },
   'workspace.take': {
     kind: 'internal',
@@ -129,9 +135,11 @@ export const SPAN_FACTS: Readonly<Record<SpanName, SpanFacts>> = {
 /** Every event of a span. */
 export const EVENT_FACTS: Readonly<Record<EventName, string>> = {
   exception:
-    'What was thrown: `exception.type`, `exception.message`, `exception.stacktrace`. Withheld from tenants’ keys, but its type.',
+    'What was thrown: `exception.type`, `exception.message`, `exception.stacktrace`. Withheld from ' +
+    'tenants’ keys, but its type.',
   'backend.passed_over':
-    'A preferred backend could not open a sandbox (`cofferdam.backend`, `cofferdam.reason`); the next one was tried. Also in the audit row, as `passed_over`.',
+    'A preferred backend could not open a sandbox (`cofferdam.backend`, `cofferdam.reason`); the next one ' +
+    'was tried. Also in the audit row, as `passed_over`.',
   'program.started': 'The program was handed over: the point of no return.',
   soft_timeout: 'The soft deadline passed; the program was asked to stop.',
   hard_timeout: 'The hard deadline passed; the process tree was killed.',
@@ -164,13 +172,15 @@ export const ATTRIBUTE_FACTS: Readonly<Record<AttributeName, string>> = {
   'cofferdam.isolation': 'its isolation, e.g. `container`',
   'cofferdam.warm': 'true when the sandbox waited, false for a cold start',
   'cofferdam.vendor.ref':
-    'what a vendor’s own logs call the sandbox: a session id, `claim/pod`, a hash of Azure’s identifier; on spans only',
+    'what a vendor’s own logs call the sandbox: a session id, `claim/pod`, a hash of Azure’s identifier; ' +
+    'on spans only',
   'cofferdam.ending': 'how it ended (docs/errors.md)',
   'cofferdam.lane': '`interactive` or `routine`',
   'cofferdam.cap.dimension': '`tenant_daily`, `agent_hourly`, … or `unknown` while Redis cannot say',
   'cofferdam.cap.kill_switch': 'true when the cap is 0',
   'cofferdam.reason':
-    'why a backend was passed over: `backend_full`, `backend_unavailable`, `circuit_open`, `sandbox_open_failed`, …',
+    'why a backend was passed over: `backend_full`, `backend_unavailable`, `circuit_open`, ' +
+    '`sandbox_open_failed`, …',
   'cofferdam.state': 'of what the metric counts; its values stand beside each metric',
   'cofferdam.pool.why':
     'why a waiting slot was given up: `age`, `idle`, `surplus`, `pressure`, `died`, `runs` or `unclean`',

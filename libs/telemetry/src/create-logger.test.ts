@@ -74,7 +74,7 @@ describe('createLogger', () => {
     expect(written[0]).not.toMatch(/x[1-4]/)
   })
 
-  it('writes lines for people when asked', () => {
+  it('writes human-readable lines on request', () => {
     const { logger, written } = logTo({ pretty: true })
     logger.info({ n: 1 }, 'hello')
     expect(written[0]).toMatch(/^\d\d:\d\d:\d\d\.\d{3} INFO {2}hello n=1\n$/)

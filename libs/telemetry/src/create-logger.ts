@@ -1,4 +1,4 @@
-/** The one logger factory: pino, JSON lines, redacted, with the ids of the active span. */
+/** Creates loggers: pino with redacted JSON lines, which have the ids of the active span. */
 import { trace } from '@opentelemetry/api'
 import { pino, type DestinationStream, type Logger as PinoLogger } from 'pino'
 import { createTextGuard, type GuardText } from './guard-text.ts'
@@ -10,15 +10,15 @@ export interface LoggerOptions {
   service: string
   /** Default `info`. */
   level?: 'trace' | 'debug' | 'info' | 'warn' | 'error' | 'fatal' | 'silent'
-  /** Lines for people instead of JSON. Default false. */
+  /** Human-readable lines instead of JSON. Default false. */
   pretty?: boolean
-  /** Default `stderr`: stdout belongs to what a command prints. A stream is for tests. */
+  /** Default `stderr`, because stdout is for a command's own output. A stream is for tests. */
   destination?: 'stdout' | 'stderr' | DestinationStream
-  /** Takes secrets out of text: every string of a line passes it. Default: only the paths below are censored. */
+  /** Redacts secrets in every string of a line. Default: only the keys below are censored. */
   redact?: (text: string) => string
 }
 
-/** Keys whose value never leaves, at the top and one level down. */
+/** Keys whose value is always censored, at the top level and one below. */
 const SECRET_KEYS = [
   'authorization',
   'cookie',
@@ -37,10 +37,10 @@ const SECRET_KEYS = [
 ] as const
 const PATHS = SECRET_KEYS.flatMap((key) => [key, `*.${key}`, `*.*.${key}`])
 
-/** Deeper facts are cut off: log lines are flat. */
+/** Deeper values are dropped, because log lines are flat. */
 const MAX_DEPTH = 5
 
-/** Makes a logger. Lines are written at once, so that the last ones before a crash are not lost. */
+/** Creates a logger. It writes synchronously, so that the last lines before a crash are not lost. */
 export function createLogger(options: LoggerOptions): Logger {
   const { service, level = 'info', destination = 'stderr' } = options
   const guard = options.redact === undefined ? null : createTextGuard(options.redact)
@@ -85,7 +85,7 @@ const fdOf = (destination: 'stdout' | 'stderr'): number => (destination === 'std
 
 const asError = (error: unknown): Error => (error instanceof Error ? error : new Error(String(error)))
 
-/** Messages and their arguments. An error without a message of its own would lend its raw one to the line. */
+/** Redacts messages and their arguments. pino would use an error's raw message for a line without one. */
 function guardArguments(args: readonly unknown[], guard: GuardText): unknown[] {
   const [first, ...rest] = args.map((arg) => (typeof arg === 'string' ? guard(arg) : arg))
   const error = first instanceof Error ? first : errOf(first)
@@ -99,7 +99,7 @@ const errOf = (facts: unknown): Error | null =>
     ? facts.err
     : null
 
-/** Errors are serialised (and guarded) by their own serializer, which pino runs after this. */
+/** Errors have their own serializer, which redacts them and which pino runs after this. */
 function guardFacts(facts: Record<string, unknown>, guard: GuardText): Record<string, unknown> {
   return Object.fromEntries(
     Object.entries(facts).map(([key, value]) => [

@@ -1,13 +1,16 @@
 /**
- * Exemplars: for each bucket of a histogram the last trace that fell into it and was sent to the collector, so that a figure
- * leads to an execution. The SDK records none (sdk-metrics 3.1); the OpenMetrics text carries these.
+ * Exemplars: for each bucket of a histogram, the last trace that fell into it and was sent to the collector.
+ * They lead from a figure to an execution. The SDK records none (sdk-metrics 3.1), so these are added to the
+ * OpenMetrics text.
  */
 import type { Attributes } from '@opentelemetry/api'
 import type { AttemptRecord } from '@cofferdam/contract'
 import type { MetricName } from './names.ts'
 import { isInShare, type SamplingRules } from './trace-decision.ts'
 
-/** Two histograms by 15 endings, 12 backends and 18 buckets would be 6,480; the rest of what is possible does not happen. */
+/**
+ * Two histograms by 15 endings, 12 backends and 18 buckets could be 6,480. Most combinations do not occur.
+ */
 const MOST = 4096
 
 export interface Exemplar {
@@ -17,7 +20,7 @@ export interface Exemplar {
 }
 
 export interface Exemplars {
-  /** Remembers the attempt's trace under the bucket of `value`, if that trace is sent. */
+  /** Stores the attempt's trace for the bucket of `value`, if that trace is sent. */
   note(
     metric: MetricName,
     attributes: Attributes,
@@ -25,13 +28,13 @@ export interface Exemplars {
     of: NotedAttempt,
     value: number,
   ): void
-  /** Of the bucket up to `le` (`+Inf` for the last one); null when there is none. */
+  /** The exemplar of the bucket up to `le` (`+Inf` for the last one); null when there is none. */
   find(metric: string, attributes: Attributes, le: number | '+Inf'): Exemplar | null
 }
 
 type NotedAttempt = Pick<AttemptRecord, 'result'>
 
-/** `rules` as the traces are decided by (trace-decision.ts). */
+/** `rules` are those that decide which traces are sent (trace-decision.ts). */
 export function createExemplars(rules: SamplingRules, now: () => number): Exemplars {
   const kept = new Map<string, Exemplar>()
   const isSent = ({ result }: NotedAttempt, traceId: string): boolean =>
@@ -49,6 +52,6 @@ export function createExemplars(rules: SamplingRules, now: () => number): Exempl
   }
 }
 
-/** Attributes stand in the order in which the one place that records them writes them. */
+/** Attributes are in the order in which they are recorded, which is always the same. */
 const keyOf = (metric: string, attributes: Attributes, le: number | '+Inf'): string =>
   [metric, ...Object.values(attributes), le].join('\n')

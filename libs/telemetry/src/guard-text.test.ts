@@ -13,24 +13,24 @@ describe('the text guard', () => {
     }
   })
 
-  it('shows nothing of a secret that the SDK cut in half at its own bound', () => {
+  it('drops half of a secret that the SDK cut at its limit', () => {
     for (let kept = 1; kept < SECRET.length; kept++) {
       const cut = `${'a'.repeat(SCAN_MAX - kept)}${SECRET}`.slice(0, SCAN_MAX)
       expect(guard(cut)).toMatch(/^a{2047}…$/)
-      // Also when what stands before it shrinks a lot.
+      // Even if the text before it gets much shorter.
       const shrinking = `${SECRET.repeat(220)}${'b'.repeat(SCAN_MAX)}`.slice(0, SCAN_MAX - kept) + SECRET
       expect(guard(shrinking.slice(0, SCAN_MAX))).not.toContain('sk-')
     }
   })
 
-  it('hands ordinary text on as it is and bounds the long one', () => {
+  it('returns ordinary text unchanged and cuts long text', () => {
     expect(guard('')).toBe('')
     expect(guard('docker')).toBe('docker')
     expect(guard('x'.repeat(TEXT_MAX))).toBe('x'.repeat(TEXT_MAX))
     expect(guard('x'.repeat(10_000_000))).toHaveLength(TEXT_MAX)
   })
 
-  it('asks the redactor once for a short text that repeats, and lets nothing out when it fails', () => {
+  it('caches short texts, and returns nothing of a text when the redactor fails', () => {
     const redact = vi.fn((text: string) => text)
     const once = createTextGuard(redact)
     for (let i = 0; i < 10; i++) once('docker')

@@ -1,30 +1,30 @@
 /**
- * The one door through which text leaves in telemetry: redacted first, then cut. In this order, because a secret that is
- * cut in half is no longer recognised by a redactor.
+ * All text in telemetry passes this guard, which redacts it and then cuts it. In this order, because a
+ * redactor does not recognise half of a secret.
  */
 
-/** Longest text that leaves, in UTF-16 units: enough for a stack trace, small enough for 512 spans a batch. */
+/** Longest text in UTF-16 units: enough for a stack trace, small enough for batches of 512 spans. */
 export const TEXT_MAX = 2048
 
 /**
- * Text beyond this is not looked at. The SDK cuts attribute values here while they are set, so a text of this length may
- * end in half a secret; its last SECRET_MAX units are dropped after redaction.
+ * Text beyond this is dropped unread. The SDK cuts attribute values here when they are set, so a text of this
+ * length may end in half of a secret. Its last SECRET_MAX units are dropped after redaction.
  */
 export const SCAN_MAX = 8192
 
-/** The longest secret: contract/tenant.ts bounds the literal values of a tenant to it. */
+/** The longest secret: the bound for values of a tenant's `redact`. */
 const SECRET_MAX = 4096
 
-/** Short texts repeat (names, keys, backends): about 0.5 MB at most, forgotten all at once when full. */
+/** Cache of short texts, which repeat: names, keys, backends. At most about 0.5 MB; cleared when full. */
 const MEMO_ENTRIES = 4096
 const MEMO_LENGTH = 64
 
-/** What stands for a text whose redaction failed: it must not leave as it is. */
+/** Replaces a text whose redaction failed. */
 const FAILED = '[redaction failed]'
 
 export type GuardText = (text: string) => string
 
-/** Makes the door from a redactor. Never throws. */
+/** Creates the guard from a redactor. The guard never throws. */
 export function createTextGuard(redact: (text: string) => string): GuardText {
   const memo = new Map<string, string>()
   return (text) => {

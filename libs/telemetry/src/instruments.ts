@@ -1,6 +1,7 @@
 /**
- * The instruments of the fleet on a meter, as metric-catalog.ts states them. Labels come from closed sets only (lane, ending,
- * backend, dimension): never a tenant, agent or execution, so that the number of series does not grow with use.
+ * The fleet's instruments on a meter, as metric-catalog.ts describes them. Labels come from closed sets
+ * (lane, ending, backend, dimension), never from tenants, agents or executions, so that the number of series
+ * does not grow with use.
  */
 import { MICRO, type AttemptRecord, type CapsUse } from '@cofferdam/contract'
 import type {
@@ -17,26 +18,26 @@ import type { Exemplars } from './exemplars.ts'
 import { ATTRIBUTES, METRICS, type MetricName } from './names.ts'
 import type { TraceDecision } from './trace-decision.ts'
 
-/** One lane of the queue, as QueueStats has it under the lane's name. */
+/** One lane of the queue. */
 export interface QueueReading {
   queued: number
   delayed: number
   running: number
-  /** Age of the oldest execution that waits; null when none does. */
+  /** Age of the oldest queued execution; null when there is none. */
   oldest_age_ms: number | null
-  /** How many may be outstanding at once. */
+  /** Executions that may be outstanding at once. */
   window: number
 }
 
-/** The whole fleet as Redis knows it. */
+/** The whole fleet, as read from Redis. */
 export interface FleetReading {
   lanes: Readonly<Record<string, QueueReading>>
   workers: readonly { slots: number; running: number; last_seen_ms: number }[]
   outbox: number
-  /** What the last look at the audit tables found wrong; null when nobody looked. */
+  /** Faults that the last check of the audit tables found; null before the first check. */
   auditFaults: number | null
   callbacks: { due: number; retrying: number }
-  /** A worker that is silent for longer has lost its executions. */
+  /** A worker without a heartbeat for longer has lost its executions. */
   lockMs: number
 }
 
@@ -44,11 +45,11 @@ export interface FleetReading {
 export interface WorkerReading {
   busy: number
   total: number
-  /** Since its last heartbeat that Redis took; null before the first. */
+  /** Time since the last heartbeat that Redis accepted; null before the first. */
   beatAgeMs: number | null
 }
 
-/** What happened to a warm slot, as the backends tell it. */
+/** What happened to a warm slot, as the backends report it. */
 export type SlotEvent =
   | { type: 'taken'; backend: string; warm: boolean }
   | { type: 'warmed'; backend: string; ms: number }
@@ -58,36 +59,42 @@ export type SlotEvent =
 export interface MemoryReading {
   usedBytes: number
   limitBytes: number
-  /** Executions that wait for their share. */
+  /** Executions that wait for memory. */
   waiting: number
 }
 
-/** A value now, or one that is fetched when metrics are collected. */
+/** A value, or a function that reads it when metrics are collected. */
 type Read<T> = () => T | Promise<T>
 
 export interface Instruments {
-  /** Counts one attempt's ending: its class, waits and run time, caps, refusal and redactions. */
+  /** Records one ended attempt: its ending, wait and run time, caps, refusal and redactions. */
   ended(record: AttemptRecord): void
-  /** Observes queue and workers at each collection; returns how to stop. A reader that throws leaves a gap. */
+  /**
+   * Observes queue and workers at each collection; returns a function that stops it. If the reader throws,
+   * there is a gap.
+   */
   observeFleet(read: Read<FleetReading>): () => void
   observeWorker(read: Read<WorkerReading>): () => void
   observeMemory(read: Read<MemoryReading>): () => void
-  /** Counts slots that were taken, warmed, failed to warm and dropped. */
+  /** Counts slots that were taken, warmed, dropped, or failed to warm. */
   slotEvent(event: SlotEvent): void
-  /** One batch of audit rows was answered, or failed. */
+  /** Records one written or failed batch of audit rows. */
   auditBatch(batch: { rows: number; ms: number; ok: boolean }): void
-  /** It was decided whether the spans of one execution or request are sent. */
+  /** Counts the decision whether the spans of one execution or request are sent. */
   traceDecided(decision: TraceDecision): void
 }
 
-/** Seconds: from a warm start (10 ms) to the longest run (24 h), each about 2-3 times the one before. */
+/** Seconds: from a warm start (10 ms) to the longest run (24 h), each about 2-3 times the previous one. */
 const SECONDS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1800, 7200, 86_400]
-/** Shares of a cap: fine where it is nearly used up. */
+/** Shares of a cap, finer near 1. */
 const SHARES = [0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 1]
-/** Rows of a batch: the batcher writes 100 at most. */
+/** Rows of a batch, of which there are at most 100. */
 const ROWS = [1, 2, 5, 10, 20, 50, 100]
 
-/** Creates the instruments; once per process and meter. With `exemplars` the histograms of executions lead to traces. */
+/**
+ * Creates the instruments, once per process and meter. With `exemplars`, histograms of executions link to
+ * traces.
+ */
 export function createInstruments(meter: Meter, exemplars: Exemplars | null = null): Instruments {
   const wait = histogram(meter, METRICS.wait, SECONDS)
   const runTime = histogram(meter, METRICS.runTime, SECONDS)
@@ -146,7 +153,7 @@ export function createInstruments(meter: Meter, exemplars: Exemplars | null = nu
   }
 }
 
-/** Shares of the caps that were used; a cap of 0 is a switch, not a share. */
+/** Used shares of the caps. A cap of 0 has no share. */
 function sharesOf(caps: CapsUse | null): [dimension: string, share: number][] {
   if (caps === null) return []
   return Object.entries(caps).flatMap(([dimension, use]) =>

@@ -1,10 +1,10 @@
-/** What is told of a log record to an operator. */
+/** Documentation of one log message for operators. */
 
-/** One message: it is the stable name. */
+/** Facts about one message. The message itself is the stable name. */
 export interface LogFacts {
-  /** `request` is logged at `info` for refusals and `debug` for the rest. */
+  /** `request` is logged at `info` for refusals and at `debug` otherwise. */
   level: 'debug' | 'info' | 'warn' | 'error' | 'info or debug'
   from: 'api' | 'worker' | 'api and worker'
-  /** What it means, and what to do if anything. */
+  /** What it means, and what to do. */
   about: string
 }

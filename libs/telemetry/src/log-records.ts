@@ -1,11 +1,11 @@
 /**
- * Every message that a process of ours logs by a name of its own, and what it means to an operator. The message is the
- * stable name: alerts may match it. tests/architecture compares this with the calls in the source, both ways.
+ * Every log message of our processes, and what it means to an operator. The message is a stable name that
+ * alerts may match. tests/architecture compares this table with the calls in the source, both ways.
  */
 import { BACKEND_LOG_FACTS } from './backend-log-records.ts'
 import type { LogFacts } from './log-facts.ts'
 
-/** By message; `…` stands for what differs. */
+/** By message; `…` stands for the variable part. */
 export const LOG_FACTS: Readonly<Record<string, LogFacts>> = {
   request: {
     level: 'info or debug',
@@ -51,7 +51,8 @@ export const LOG_FACTS: Readonly<Record<string, LogFacts>> = {
     level: 'warn',
     from: 'worker',
     about:
-      'AgentCore or IAM refused; `detail` says what. Executions of the tenant end `provisioning` there until a later round succeeds (docs/operations/agentcore.md).',
+      'AgentCore or IAM refused; `detail` says what. Executions of the tenant end `provisioning` there ' +
+      'until a later round succeeds (docs/operations/agentcore.md).',
   },
   'deleted an interpreter that no row names': {
     level: 'warn',
@@ -67,13 +68,15 @@ export const LOG_FACTS: Readonly<Record<string, LogFacts>> = {
     level: 'warn',
     from: 'worker',
     about:
-      'The database refuses this worker, has an older schema or takes no writes, or the blob folder cannot be written: `reason` says which, and what to do. It asks again every second.',
+      'The database refuses this worker, has an older schema or takes no writes, or the blob folder ' +
+      'cannot be written: `reason` says which, and what to do. It asks again every second.',
   },
   'background work failed': {
     level: 'error',
     from: 'worker',
     about:
-      'Lease renewal, probes, janitor or retention failed once; each is repeated. Many: look at Redis and Postgres.',
+      'Lease renewal, probes, janitor or retention failed once; each is repeated. Many: look at Redis and ' +
+      'Postgres.',
   },
   'an attempt failed on our side': {
     level: 'error',
@@ -89,13 +92,15 @@ export const LOG_FACTS: Readonly<Record<string, LogFacts>> = {
     level: 'error',
     from: 'worker',
     about:
-      'Neither Postgres nor the cache knew the tenant: the execution waits, after a minute it ends `provisioning`, `policy_unavailable`.',
+      'Neither Postgres nor the cache knew the tenant: the execution waits, after a minute it ends ' +
+      '`provisioning`, `policy_unavailable`.',
   },
   'cannot look up an interrupted attempt yet': {
     level: 'warn',
     from: 'worker',
     about:
-      'Postgres is away, so nobody knows whether a dead worker had recorded its attempt; asked again every second.',
+      'Postgres is away, so nobody knows whether a dead worker had recorded its attempt; asked again ' +
+      'every second.',
   },
   'the sandbox of a dead worker could not be killed; the janitor tries again': {
     level: 'error',
@@ -106,7 +111,8 @@ export const LOG_FACTS: Readonly<Record<string, LogFacts>> = {
     level: 'error',
     from: 'worker',
     about:
-      'Somebody with the owner’s rights was there; `faults` has the first ten. See the alert CofferdamAuditFaults.',
+      'Somebody with the owner’s rights was there; `faults` has the first ten. See the alert ' +
+      'CofferdamAuditFaults.',
   },
   'what a lost attempt had streamed cannot be read': {
     level: 'warn',
@@ -138,7 +144,8 @@ export const LOG_FACTS: Readonly<Record<string, LogFacts>> = {
     level: 'warn',
     from: 'api and worker',
     about:
-      'Redis did not answer admission: the execution waits, after a minute it is refused with dimension `unknown`.',
+      'Redis did not answer admission: the execution waits, after a minute it is refused with dimension ' +
+      '`unknown`.',
   },
   'an admission that was given up could not be undone': {
     level: 'warn',
@@ -154,13 +161,15 @@ export const LOG_FACTS: Readonly<Record<string, LogFacts>> = {
     level: 'warn',
     from: 'api and worker',
     about:
-      'A worker died before it settled, and the audit rows could not be asked. What it had reserved still counts.',
+      'A worker died before it settled, and the audit rows could not be asked. What it had reserved still ' +
+      'counts.',
   },
   'a sandbox was not proven gone': {
     level: 'error',
     from: 'worker',
     about:
-      'Something of a program may still run. Its worker kills it again until it is gone; where that is not logged, look on the host before you trust it.',
+      'Something of a program may still run. Its worker kills it again until it is gone; where that is ' +
+      'not logged, look on the host before you trust it.',
   },
   'a sandbox is still not proven gone': {
     level: 'warn',

@@ -1,22 +1,24 @@
 /**
- * What metrics say, as facts about every name of names.ts: docs/reference/telemetry.md is made of this, dashboards and alerts are
- * checked against it. A name without an entry here does not compile.
+ * The meaning of every metric of names.ts. docs/reference/telemetry.md is generated from this, and dashboards
+ * and alerts are checked against it. A name without an entry here does not compile.
  */
 import type { Teller } from './catalog.ts'
 import type { AttributeName, MetricName } from './names.ts'
 
 export interface MetricFacts {
   kind: 'counter' | 'gauge' | 'histogram'
-  /** UCUM; empty for counts. */
+  /** Unit in UCUM; empty for counts. */
   unit: '' | 's' | 'By' | '1'
   from: Teller
   labels: readonly AttributeName[]
-  /** Values of `cofferdam.state`, where it is a label. */
+  /** Values of `cofferdam.state`, if it is a label. */
   states?: readonly string[]
   about: string
 }
 
-/** Every metric. No label names a tenant, agent or execution: the number of series does not grow with use. */
+/**
+ * Every metric. No label names a tenant, agent or execution, so the number of series does not grow with use.
+ */
 export const METRIC_FACTS: Readonly<Record<MetricName, MetricFacts>> = {
   'cofferdam.queue.depth': {
     kind: 'gauge',
@@ -77,7 +79,8 @@ export const METRIC_FACTS: Readonly<Record<MetricName, MetricFacts>> = {
     from: 'api',
     labels: [],
     about:
-      'What the last look at the audit tables found wrong (`audit_faults()`, hourly, by one worker); absent when nobody has looked for three hours.',
+      'What the last look at the audit tables found wrong (`audit_faults()`, hourly, by one worker); ' +
+      'absent when nobody has looked for three hours.',
   },
   'cofferdam.callbacks': {
     kind: 'gauge',
@@ -86,7 +89,8 @@ export const METRIC_FACTS: Readonly<Record<MetricName, MetricFacts>> = {
     labels: ['cofferdam.state'],
     states: ['due', 'retrying'],
     about:
-      'Results on their way to a `callback_url`: to be posted now, and waiting for another try after a failed one.',
+      'Results on their way to a `callback_url`: to be posted now, and waiting for another try after a ' +
+      'failed one.',
   },
   'cofferdam.worker.slots': {
     kind: 'gauge',
@@ -211,6 +215,7 @@ export const METRIC_FACTS: Readonly<Record<MetricName, MetricFacts>> = {
     from: 'api and worker',
     labels: ['cofferdam.trace.decision'],
     about:
-      'Executions and requests by why their spans were sent to the collector, or not; nothing without a collector.',
+      'Executions and requests by why their spans were sent to the collector, or not; nothing without a ' +
+      'collector.',
   },
 }

@@ -1,11 +1,11 @@
 /**
- * A small HTTP server for probes and scrapes of a process that has no other door, or whose door needs keys:
+ * A small HTTP server for probes and scrapes, for a process without an HTTP server or one that requires keys:
  *
  *   /metrics   Prometheus text
- *   /healthz   200 while the process answers: what is away outside is no reason to restart it
- *   /readyz    200 or 503 with the reason, from `notReady`
+ *   /healthz   200 while the process answers, even if Redis or Postgres are down: a restart would not help
+ *   /readyz    200, or 503 with the reason from `notReady`
  *
- * No keys: bind it to loopback or to a network that only probes and Prometheus reach. Metrics name no tenant.
+ * Requires no keys, so bind it to loopback or to a network of probes and Prometheus. Metrics name no tenant.
  */
 import { once } from 'node:events'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
@@ -13,11 +13,11 @@ import type { AddressInfo } from 'node:net'
 
 export interface MetricsServerOptions {
   host: string
-  /** 0 takes a free one. */
+  /** 0 for any free port. */
   port: number
-  /** `accept` is the request's header. */
+  /** `accept` is the request's Accept header. */
   metrics(accept: string | undefined): Promise<{ contentType: string; body: string }>
-  /** Why nothing should be sent here now; null when all is well. */
+  /** Why the process is not ready; null when it is. */
   notReady(): string | null | Promise<string | null>
 }
 
@@ -25,7 +25,7 @@ export interface MetricsServer extends AsyncDisposable {
   readonly port: number
 }
 
-/** A scrape or probe that takes longer is cut: Prometheus gives up after 10 s. */
+/** Longest scrape or probe. Prometheus gives up after 10 s. */
 const REQUEST_MS = 10_000
 
 /** Starts listening; rejects when the port is taken. */
@@ -34,7 +34,7 @@ export async function createMetricsServer(options: MetricsServerOptions): Promis
     const path = (request.url ?? '').split('?', 1)[0] ?? ''
     answer(request, path, options, response).catch(() => response.destroy())
   })
-  // Probes and one or two scrapers; more is somebody else.
+  // Enough for probes and one or two scrapers.
   server.maxConnections = 64
   server.listen(options.port, options.host)
   await once(server, 'listening')

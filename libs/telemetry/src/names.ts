@@ -1,37 +1,37 @@
 /**
- * Every span, event, attribute and metric name in one place (DESIGN §9). Where the OpenTelemetry semantic conventions
- * have a name, it is theirs: messaging, error, process, service. The rest begins with `cofferdam.`.
+ * Every span, event, attribute and metric name. Names of the OpenTelemetry semantic conventions are used
+ * where they exist: messaging, error, process, service. All others start with `cofferdam.`.
  */
 
-/** Span names, in the order in which one execution meets them. */
+/** Span names, in the order of an execution. */
 export const SPANS = {
-  /** Server span of a request that enqueues; the route stands in place of the braces. */
+  /** Server span of a request that enqueues; the braces stand for the route. */
   server: '{method} {route}',
-  /** Producer span: the execution is put into the queue of a lane, which stands in place of the braces. */
+  /** Producer span: the execution is enqueued; the braces stand for the lane. */
   enqueue: 'send {lane}',
-  /** Consumer span of one attempt; its parent is the producer's traceparent. The gap before it is the queue wait. */
+  /** Consumer span of one attempt. Its parent is the producer's span. The gap before it is the queue wait. */
   execution: 'process {lane}',
   admission: 'admission',
-  /** A sandbox is opened or bound from a warm slot. */
+  /** A sandbox is opened, or taken from the warm slots. */
   acquire: 'sandbox.acquire',
-  /** Files go in, readiness is awaited. */
+  /** Files are written, and the sandbox gets ready. */
   prepare: 'sandbox.prepare',
-  /** The program runs; the sandbox gets this span as TRACEPARENT. */
+  /** The program runs. It gets this span as TRACEPARENT. */
   run: 'program.run',
-  /** A workspace's changes come out and are merged. */
+  /** Changes of a workspace are read and merged. */
   workspace: 'workspace.take',
   audit: 'audit.record',
   publish: 'result.publish',
 } as const
 export type SpanName = (typeof SPANS)[keyof typeof SPANS]
 
-/** The name of a span of a lane: `{operation} {destination}`, as the messaging conventions want it. */
+/** The name of a lane's span: `{operation} {destination}`, by the messaging conventions. */
 export const spanOfLane = (name: typeof SPANS.enqueue | typeof SPANS.execution, lane: string): string =>
   name.replace('{lane}', lane)
 
 /** Names of span events. */
 export const EVENTS = {
-  /** OpenTelemetry's own: what was thrown. */
+  /** An exception, by OpenTelemetry's conventions. */
   exception: 'exception',
   passedOver: 'backend.passed_over',
   started: 'program.started',
@@ -45,13 +45,13 @@ export const ATTRIBUTES = {
   messagingSystem: 'messaging.system',
   /** `send` or `process`. */
   messagingOperationName: 'messaging.operation.name',
-  /** The same word: BullMQ has no other. */
+  /** The same as the operation name. */
   messagingOperationType: 'messaging.operation.type',
   /** The lane. */
   messagingDestination: 'messaging.destination.name',
   /** The execution id. */
   messagingMessageId: 'messaging.message.id',
-  /** Code of a CofferdamError, else the error's class. */
+  /** Code of a CofferdamError, or else the error's class. */
   errorType: 'error.type',
   exceptionType: 'exception.type',
   exceptionMessage: 'exception.message',
@@ -76,13 +76,13 @@ export const ATTRIBUTES = {
   lane: 'cofferdam.lane',
   dimension: 'cofferdam.cap.dimension',
   killSwitch: 'cofferdam.cap.kill_switch',
-  /** The word for why a backend was passed over. */
+  /** The reason why a backend was skipped. */
   reason: 'cofferdam.reason',
-  /** Of what a metric counts: the values stand in metric-catalog.ts. */
+  /** State that a metric counts by; metric-catalog.ts lists the values. */
   state: 'cofferdam.state',
-  /** Why a waiting slot was given up: `age`, `idle`, `surplus`, `pressure`, `died`, `runs` or `unclean`. */
+  /** Why a warm slot was dropped: `age`, `idle`, `surplus`, `pressure`, `died`, `runs` or `unclean`. */
   why: 'cofferdam.pool.why',
-  /** Why the spans of an execution were kept or not. */
+  /** Why the spans of an execution were sent or not. */
   decision: 'cofferdam.trace.decision',
 } as const
 export type AttributeName = (typeof ATTRIBUTES)[keyof typeof ATTRIBUTES]

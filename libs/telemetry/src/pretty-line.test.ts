@@ -20,7 +20,7 @@ describe('prettyLine', () => {
     expect(prettyLine(line({ level: 40, msg: 'x' }), true)).toContain('\u001B[33mWARN \u001B[0m')
   })
 
-  it('hands on what is no log line', () => {
+  it('returns other text unchanged', () => {
     expect(prettyLine('plain text\n', true)).toBe('plain text\n')
   })
 })

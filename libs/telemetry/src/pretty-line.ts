@@ -1,4 +1,4 @@
-/** One JSON log line as a line for people: time, level, message, then the rest as key=value. */
+/** Formats a JSON log line for people: time, level, message, then the other fields as key=value. */
 
 const LEVELS: Record<number, { name: string; colour: number }> = {
   10: { name: 'TRACE', colour: 90 },
@@ -9,10 +9,10 @@ const LEVELS: Record<number, { name: string; colour: number }> = {
   60: { name: 'FATAL', colour: 31 },
 }
 
-/** Said once a line already, or of no use to somebody who reads along. */
+/** Fields that are already shown, or of no use to a reader. */
 const LEFT_OUT = new Set(['level', 'time', 'msg', 'err', 'pid', 'hostname', 'service', 'span_id'])
 
-/** Renders a line with its newline; a line that is no JSON object comes back as it is. */
+/** Formats a line with its newline. A line that is not a JSON object is returned unchanged. */
 export function prettyLine(line: string, colours: boolean): string {
   const facts = readFacts(line)
   if (facts === null) return line
@@ -49,6 +49,6 @@ function errorLines(error: unknown): string {
         .join('\n')}\n`
 }
 
-/** What programs put into names and messages must not steer the terminal. */
+/** Control characters in names and messages of programs must not reach the terminal. */
 // eslint-disable-next-line no-control-regex
 const printable = (text: string): string => text.replaceAll(/[\u0000-\u001F\u007F-\u009F]/g, ' ')

@@ -1,4 +1,4 @@
-/** What our names become in Prometheus. */
+/** Converts our names to Prometheus names. */
 import { METRIC_FACTS } from './metric-catalog.ts'
 import type { MetricName } from './names.ts'
 
@@ -9,14 +9,14 @@ const UNIT_SUFFIX: Readonly<Record<string, string>> = {
   '1': '_ratio',
 }
 
-/** The part of a name that its unit adds in Prometheus. */
+/** The suffix of a unit. */
 export const unitSuffix = (unit: string): string => UNIT_SUFFIX[unit] ?? ''
 
-/** A name in Prometheus' alphabet. */
+/** A name in the characters that Prometheus allows. */
 export const prometheusWord = (name: string): string =>
   name.replaceAll(/[^A-Za-z0-9_]/g, '_').replace(/^(?=\d)/, '_')
 
-/** The name under which /metrics shows a metric; histograms add `_bucket`, `_sum` and `_count`. */
+/** A metric's name in /metrics. Histograms add `_bucket`, `_sum` and `_count`. */
 export function prometheusName(metric: MetricName): string {
   const { kind, unit } = METRIC_FACTS[metric]
   return prometheusWord(metric) + unitSuffix(unit) + (kind === 'counter' ? '_total' : '')

@@ -1,7 +1,7 @@
 /**
- * Metrics as Prometheus text (exposition format 0.0.4), or as OpenMetrics text 1.0 with exemplars for whoever takes that
- * (Prometheus does), rendered when somebody asks: a pull reader, no server, no timer.
- * Bounded by SERIES_PER_INSTRUMENT: what is beyond goes into one series labelled otel_metric_overflow.
+ * Renders metrics on request as Prometheus text (exposition format 0.0.4), or as OpenMetrics text 1.0 with
+ * exemplars for clients that accept it, such as Prometheus. Beyond SERIES_PER_INSTRUMENT, values go into one
+ * series labelled otel_metric_overflow.
  */
 import type { Attributes } from '@opentelemetry/api'
 import {
@@ -17,22 +17,22 @@ import type { GuardText } from './guard-text.ts'
 import { redactMetrics } from './redact-metrics.ts'
 import { temporalityOf } from './temporality.ts'
 
-/** Our labels are closed sets: 15 endings by 12 backends is the largest. */
+/** Enough for our labels, which are closed sets: the largest is 15 endings by 12 backends. */
 export const SERIES_PER_INSTRUMENT = 256
 
-/** A reader of an observable that hangs must not hang the scrape; Prometheus itself gives up after 10 s. */
+/** A reader that hangs must not block the scrape. Prometheus gives up after 10 s. */
 const COLLECT_TIMEOUT_MS = 2000
 
 const TEXT = 'text/plain; version=0.0.4; charset=utf-8'
 const OPEN_METRICS = 'application/openmetrics-text'
 
-/** The form that an `Accept` header asks for: OpenMetrics exactly when it names that. */
+/** The format for an `Accept` header: OpenMetrics if it is named there. */
 export function formOf(accept: string | undefined): { isOpen: boolean; contentType: string } {
   const isOpen = accept?.includes(OPEN_METRICS) === true
   return { isOpen, contentType: isOpen ? `${OPEN_METRICS}; version=1.0.0; charset=utf-8` : TEXT }
 }
 
-/** The pull reader; `text()` collects and renders. */
+/** A pull reader; `text()` collects and renders. */
 export class PrometheusReader extends MetricReader {
   readonly #guard: GuardText
   readonly #exemplars: Exemplars | null
@@ -43,7 +43,7 @@ export class PrometheusReader extends MetricReader {
     this.#exemplars = exemplars
   }
 
-  /** Readers that fail leave a gap; the rest is rendered. */
+  /** If a reader fails, its metric is missing and the others are rendered. */
   async text(isOpen: boolean): Promise<string> {
     const { resourceMetrics } = await this.collect({ timeoutMillis: COLLECT_TIMEOUT_MS })
     const form = isOpen ? { isOpen, exemplars: this.#exemplars } : CLASSIC
@@ -73,7 +73,7 @@ function render(metric: MetricData, { isOpen, exemplars }: Form): string[] {
   const counter = metric.dataPointType === DataPointType.SUM && metric.isMonotonic
   const family = metricName(metric)
   const name = family + (counter ? '_total' : '')
-  // OpenMetrics names the family of counters without the suffix of their samples.
+  // In OpenMetrics, a counter's family has no `_total` suffix, but its samples have.
   const titled = isOpen ? family : name
   const lines = (type: string, samples: string[]) => [
     `# HELP ${titled} ${escapeHelp(description)}`,
@@ -96,7 +96,7 @@ function render(metric: MetricData, { isOpen, exemplars }: Form): string[] {
         ),
       )
     case DataPointType.EXPONENTIAL_HISTOGRAM:
-      // Text format 0.0.4 has no sparse buckets; none of our instruments makes them.
+      // Text format 0.0.4 has no sparse buckets, and none of our instruments uses them.
       return lines(
         'summary',
         metric.dataPoints.flatMap((p) => totals(name, p.attributes, p.value)),

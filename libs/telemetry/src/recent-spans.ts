@@ -1,6 +1,6 @@
 /**
- * The last spans per trace, so that the API can draw a waterfall without a collector. Kept as they are, redacted when
- * they are read: nobody sees them before, and at a thousand executions a second almost none is ever read.
+ * Keeps the last spans per trace, so that the API can show a waterfall without a collector. Spans are
+ * redacted when they are read, because at a thousand executions a second almost none is ever read.
  */
 import { SpanKind, SpanStatusCode, type Attributes, type HrTime } from '@opentelemetry/api'
 import type { ReadableSpan, SpanProcessor } from '@opentelemetry/sdk-trace'
@@ -8,11 +8,11 @@ import type { GuardText } from './guard-text.ts'
 import { redactSpan } from './redact-span.ts'
 import { spansInTreeOrder } from './tree-order.ts'
 
-/** A span as the dashboard shows it. JSON-safe, redacted. */
+/** A span as the dashboard shows it: redacted, and serialisable as JSON. */
 export interface RecentSpan {
   trace_id: string
   span_id: string
-  /** Null for the first span of a trace; may name a span of another process. */
+  /** Null for the root span. May name a span of another process. */
   parent_span_id: string | null
   name: string
   kind: 'internal' | 'server' | 'client' | 'producer' | 'consumer'
@@ -27,14 +27,19 @@ export interface RecentSpan {
 }
 
 export interface RecentSpans extends SpanProcessor {
-  /** The ended spans of a trace, each before its children and those by age; empty when it is unknown or forgotten. */
+  /**
+   * The ended spans of a trace, parents before children, siblings by age. Empty when the trace is not there
+   * (any more).
+   */
   read(traceId: string): RecentSpan[]
 }
 
-/** About 12 MB: 8,192 spans of 1.5 KB, a thousand executions. Whole traces are forgotten, the oldest first. */
+/**
+ * About 12 MB: 8,192 spans of 1.5 KB, or a thousand executions. Whole traces are dropped, the oldest first.
+ */
 const RECENT_SPANS = 8192
 
-/** An execution has eight; a program that opens spans without end loses those beyond. */
+/** Most spans per trace; an execution has eight. */
 const SPANS_PER_TRACE = 128
 
 const KINDS: Record<SpanKind, RecentSpan['kind']> = {
@@ -50,7 +55,7 @@ const STATUSES: Record<SpanStatusCode, RecentSpan['status']> = {
   [SpanStatusCode.ERROR]: 'error',
 }
 
-/** Makes the buffer of a service; `maxSpans` over all traces. */
+/** Creates the buffer of a service, with at most `maxSpans` over all traces. */
 export function createRecentSpans(
   service: string,
   guard: GuardText,
@@ -89,7 +94,7 @@ export function createRecentSpans(
   }
 }
 
-/** Spans of one service as they may be shown: redacted, each before its children. */
+/** Redacted spans of one service, parents before children. */
 export const showSpans = (spans: readonly ReadableSpan[], service: string, guard: GuardText): RecentSpan[] =>
   spansInTreeOrder(spans.map((span) => shown(redactSpan(span, guard), service)))
 

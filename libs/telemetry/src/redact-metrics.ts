@@ -1,9 +1,9 @@
-/** Metrics as they may leave: labels pass the text guard. Their names are ours. */
+/** Redacts the labels of metrics. Their names are ours. */
 import type { ResourceMetrics } from '@opentelemetry/sdk-metrics'
 import type { GuardText } from './guard-text.ts'
 import { redactAttributes } from './redact-span.ts'
 
-/** Returns a copy whose labels passed the guard. */
+/** Returns a copy with redacted labels. */
 export function redactMetrics(metrics: ResourceMetrics, guard: GuardText): ResourceMetrics {
   const point = <T extends { attributes: ResourceMetrics['resource']['attributes'] }>(p: T): T => ({
     ...p,

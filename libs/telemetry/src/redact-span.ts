@@ -1,15 +1,15 @@
 /**
- * A span as it may leave: names, attributes, events, links and status pass the text guard. A span without anything to
- * redact is handed on as it is, so that the ordinary case costs no copy; the original is never changed.
+ * Redacts a span: its name, attributes, events, links and status. A span without anything to redact is
+ * returned as it is, so that the common case needs no copy. The original is never changed.
  */
 import type { Attributes, Link } from '@opentelemetry/api'
 import type { ReadableSpan, TimedEvent } from '@opentelemetry/sdk-trace'
 import type { GuardText } from './guard-text.ts'
 
-/** Deeper values are dropped: ours are flat. */
+/** Deeper values are dropped, because ours are flat. */
 const MAX_DEPTH = 4
 
-/** Returns the span itself when nothing in it had to change, else a redacted view. */
+/** Returns the span itself if nothing had to change, else a redacted view of it. */
 export function redactSpan(span: ReadableSpan, guard: GuardText): ReadableSpan {
   const name = guard(span.name)
   const attributes = redactAttributes(span.attributes, guard)
@@ -46,7 +46,7 @@ export function redactSpan(span: ReadableSpan, guard: GuardText): ReadableSpan {
   }
 }
 
-/** Returns the attributes themselves when nothing had to change. */
+/** Returns the attributes themselves if nothing had to change. */
 export function redactAttributes(attributes: Attributes, guard: GuardText): Attributes {
   let changed: Attributes | null = null
   for (const key in attributes) {
@@ -65,7 +65,7 @@ function redactValue(value: unknown, guard: GuardText, depth: number): unknown {
   if (typeof value === 'string') return guard(value)
   if (typeof value !== 'object' || value === null) return value
   if (depth >= MAX_DEPTH) return '[too deep]'
-  // Bytes cannot be searched for secrets.
+  // Bytes cannot be searched for secrets, so they are dropped.
   if (ArrayBuffer.isView(value)) return `[${value.byteLength} bytes]`
   if (Array.isArray(value)) return mapChanged(value, (item) => redactValue(item, guard, depth + 1))
   return Object.fromEntries(
@@ -85,7 +85,7 @@ function redactLink(link: Link, guard: GuardText): Link {
   return attributes === undefined || attributes === link.attributes ? link : { ...link, attributes }
 }
 
-/** Like map, but the same array when no item changed. */
+/** Like map, but returns the same array if no item changed. */
 function mapChanged<T>(items: T[], change: (item: T) => T): T[] {
   let changed: T[] | null = null
   for (const [index, item] of items.entries()) {

@@ -1,6 +1,6 @@
 /**
- * Stands in front of every exporter: what passes is redacted, and an endpoint that is down is left alone for a while,
- * so that no time is spent on encoding what cannot be delivered.
+ * Wraps every exporter. Redacts what is exported, and pauses after a failure, so that no time is spent on
+ * encoding batches that cannot be delivered.
  *
  *   open ──export failed──► paused for PAUSE_MS (batches are dropped) ──► open
  */
@@ -13,7 +13,7 @@ import { redactMetrics } from './redact-metrics.ts'
 import { redactSpan } from './redact-span.ts'
 import { temporalityOf } from './temporality.ts'
 
-/** A collector that restarts is back within seconds; until then a batch is lost rather than kept in memory. */
+/** A collector restarts within seconds. Until then, batches are dropped instead of kept in memory. */
 export const PAUSE_MS = 5000
 
 const PAUSED: ExportResult = {
@@ -22,11 +22,11 @@ const PAUSED: ExportResult = {
 }
 
 interface Gate {
-  /** The callback to give to the exporter, or null when the batch is to be dropped. */
+  /** The callback for the exporter, or null to drop the batch. */
   pass(done: (result: ExportResult) => void): ((result: ExportResult) => void) | null
 }
 
-/** `onDown` hears of the first failure of each outage, `now` is milliseconds since the epoch. */
+/** `onDown` is called at the first failure of each outage. `now` is in milliseconds since the epoch. */
 export interface GateDeps {
   onDown(error: Error | undefined): void
   now(): number
@@ -73,7 +73,9 @@ export function redactingSpanExporter(inner: SpanExporter, guard: GuardText, dep
   }
 }
 
-/** Wraps an exporter of metrics: the labels are redacted. Takes the place of the exporter's own choice of temporality. */
+/**
+ * Wraps an exporter of metrics, whose labels are redacted. Overrides the exporter's choice of temporality.
+ */
 export function redactingMetricExporter(
   inner: PushMetricExporter,
   guard: GuardText,

@@ -1,13 +1,14 @@
 /**
- * The OpenTelemetry SDK, put together. Loaded by startTelemetry alone; the exporters only when there is an endpoint.
+ * Sets up the OpenTelemetry SDK. Only startTelemetry loads it, and the exporters only if there is an
+ * endpoint.
  *
  *   span ended ─┬─► recent spans (ring buffer) ──read──► guard ─► API
  *               └─► unit, until its ending is known ─┬─► batch ─► redacting exporter ─► OTLP/HTTP
- *                   (trace-units.ts)                 └─► onTrace ──read──► guard ─► who shows it
- *   metric ─────┬─► Prometheus text, when asked ─► guard
+ *                   (trace-units.ts)                 └─► onTrace ──read──► guard ─► trace API
+ *   metric ─────┬─► Prometheus text, on request ─► guard
  *               └─► every 15 s ─► redacting exporter ─► OTLP/HTTP
  *
- * A full batch queue drops spans; nothing here ever waits for the network on the path of an execution.
+ * A full batch queue drops spans. No execution ever waits for the network here.
  */
 import { randomUUID } from 'node:crypto'
 import { CofferdamError } from '@cofferdam/contract'
@@ -34,13 +35,15 @@ import type { EndedTrace, Telemetry, TelemetryOptions } from './start-telemetry.
 import { DEFAULT_SLOW_MS } from './trace-decision.ts'
 import { createTraceUnits, type EndedUnit } from './trace-units.ts'
 
-/** How long shutdown and forceFlush may take. */
+/** Longest shutdown or forceFlush. */
 export const FLUSH_MS = 3000
 
-/** One delivery, retries included: below FLUSH_MS, so that nothing is left running after a shutdown. */
+/** Longest delivery, with retries. Below FLUSH_MS, so that nothing runs after a shutdown. */
 const DELIVERY_MS = 2500
 
-/** Batches of 512 take about 5 ms to encode; 8,192 waiting spans are a second of 1,000 executions/s and 12 MB. */
+/**
+ * Encoding a batch of 512 takes about 5 ms. 8,192 waiting spans are 12 MB, or a second at 1,000 executions/s.
+ */
 const BATCH = {
   maxExportBatchSize: 512,
   maxQueueSize: 8192,
@@ -59,7 +62,7 @@ export async function startSdk(options: TelemetryOptions): Promise<Telemetry> {
   const rules = { ratio: options.sampleRatio ?? 1, slowMs: options.slowMs ?? DEFAULT_SLOW_MS }
   const otlp =
     options.otlpEndpoint === undefined ? null : await openOtlp(options.otlpEndpoint, options, guard)
-  // Without a collector no trace is anywhere that an exemplar could lead to.
+  // Without a collector there are no traces that an exemplar could link to.
   const exemplars = otlp === null ? null : createExemplars(rules, options.now ?? Date.now)
   const prometheus = new PrometheusReader(guard, exemplars)
 
@@ -86,7 +89,7 @@ export async function startSdk(options: TelemetryOptions): Promise<Telemetry> {
   const tracerProvider = new TracerProvider({
     resource,
     spanProcessors: options.recentSpans === 0 ? [units] : [recent, units],
-    // What is kept is decided at the end (trace-units.ts); only a parent that says no is obeyed at once.
+    // What is sent is decided at the end (trace-units.ts). Only a parent's refusal applies at once.
     sampler: new ParentBasedSampler({ root: new AlwaysOnSampler() }),
     spanLimits: {
       attributeValueLengthLimit: SCAN_MAX,
@@ -127,7 +130,10 @@ export async function startSdk(options: TelemetryOptions): Promise<Telemetry> {
   }
 }
 
-/** Becomes the process's global telemetry; null when there is one already. Returns how to step back. */
+/**
+ * Registers as the process's global telemetry. Returns a function that unregisters it; null if there is one
+ * already.
+ */
 function register(tracerProvider: TracerProvider, meterProvider: MeterProvider): (() => void) | null {
   if (!trace.setGlobalTracerProvider(tracerProvider)) return null
   metrics.setGlobalMeterProvider(meterProvider)
@@ -173,7 +179,7 @@ async function openOtlp(
   }
 }
 
-/** The path of a signal below the base URL (OTLP/HTTP: `<base>/v1/<signal>`). */
+/** The URL of a signal (OTLP/HTTP: `<base>/v1/<signal>`). */
 function signalUrl(endpoint: string, signal: string): string {
   const base = URL.parse(endpoint.endsWith('/') ? endpoint : `${endpoint}/`)
   if (base === null || !/^https?:$/.test(base.protocol))
@@ -184,7 +190,7 @@ function signalUrl(endpoint: string, signal: string): string {
   return new URL(`v1/${signal}`, base).href
 }
 
-/** Waits for all, but not longer than FLUSH_MS; failures are an endpoint's matter, not the process's. */
+/** Waits for all, at most FLUSH_MS. Ignores failures of the endpoint. */
 async function bounded(work: Promise<unknown>[]): Promise<void> {
   const { promise: tooLong, resolve } = Promise.withResolvers<void>()
   const timer = setTimeout(resolve, FLUSH_MS)

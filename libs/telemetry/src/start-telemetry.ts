@@ -1,4 +1,4 @@
-/** The door to the SDK: nothing of it is loaded before this is called. */
+/** Starts telemetry. The SDK is loaded only when this is called. */
 import type { Meter, Tracer } from '@opentelemetry/api'
 import type { Instruments } from './instruments.ts'
 import type { RecentSpan } from './recent-spans.ts'
@@ -6,26 +6,26 @@ import type { RecentSpan } from './recent-spans.ts'
 export interface TelemetryOptions {
   /** `service.name`, e.g. `cofferdam-worker`. */
   service: string
-  /** `service.version`: of the app's package. */
+  /** `service.version`: the version of the app's package. */
   version: string
-  /** Which of several processes: `service.instance.id`, e.g. the worker id. Default: a new UUID. */
+  /** `service.instance.id`, e.g. the worker id. Default: a new UUID. */
   instance?: string
-  /** Base URL of an OTLP/HTTP receiver, e.g. `http://127.0.0.1:4318`. Absent: spans stay in the ring buffer only. */
+  /** Base URL of an OTLP/HTTP receiver, e.g. `http://127.0.0.1:4318`. Default: nothing is exported. */
   otlpEndpoint?: string
-  /** Takes secrets out of text; everything that leaves passes it. */
+  /** Redacts secrets in all exported and shown text. */
   redact: (text: string) => string
   /**
-   * Share of what went well that is sent to the collector, 0-1; failures, refusals and slow ones always are. Default 1.
-   * A parent's decision not to record (`traceparent` that ends in -00) is followed whatever happens.
+   * Share of successful executions that is sent to the collector, 0-1. Failures, refusals and slow ones are
+   * always sent. Default 1. If the parent decided not to record (`traceparent` ends in -00), nothing is sent.
    */
   sampleRatio?: number
-  /** What takes or waits as long is slow. Default 10,000. */
+  /** An execution that runs or waits this long is slow. Default 10,000. */
   slowMs?: number
-  /** Spans kept for `recentSpans`; 0 keeps none, and costs nothing. Default 8,192. */
+  /** Spans kept for `recentSpans`; 0 keeps none. Default 8,192. */
   recentSpans?: number
-  /** Between two exports of metrics. Default 15,000. */
+  /** Time between exports of metrics. Default 15,000. */
   metricsIntervalMs?: number
-  /** Hears once per outage that the endpoint does not take what is sent. */
+  /** Called once per outage of the endpoint. */
   logger?: { warn(facts: Record<string, unknown>, message: string): void }
   /** Default Date.now. */
   now?: () => number
@@ -35,30 +35,38 @@ export interface TelemetryOptions {
 export interface EndedTrace {
   executionId: string
   failed: boolean
-  /** The spans as they may be shown: redacted, each before its children. Costs some 10 µs a span: not for every one. */
+  /** The redacted spans, parents before children. Costs some 10 µs per span, so call it only when needed. */
   read(): RecentSpan[]
 }
 
 export interface Telemetry extends AsyncDisposable {
-  /** True when this is the process's global telemetry: what libs get from @opentelemetry/api. A second one is not. */
+  /**
+   * True when this is the process's global telemetry, which libs get from @opentelemetry/api. Only the first
+   * one is.
+   */
   readonly isGlobal: boolean
   /** The fleet's instruments. */
   readonly instruments: Instruments
   tracer(name: string): Tracer
   meter(name: string): Meter
-  /** Ended spans of a trace in this process, each before its children, redacted. */
+  /** Ended spans of a trace in this process, redacted, parents before children. */
   recentSpans(traceId: string): RecentSpan[]
-  /** `listener` hears of every execution whose part in this process is over, sent or not; returns how to stop. */
+  /**
+   * Calls `listener` when the spans of an execution here are complete, sent or not. Returns a function that
+   * stops it.
+   */
   onTrace(listener: (trace: EndedTrace) => void): () => void
-  /** The body of /metrics, in the form that `accept` asks for. Never throws: what cannot be read is left out. */
+  /**
+   * The body of /metrics in the format for `accept`. Never throws: metrics that cannot be read are omitted.
+   */
   prometheus(accept?: string): Promise<{ contentType: string; body: string }>
-  /** Sends what is buffered; gives up after 3 s. Never throws. */
+  /** Exports what is buffered; gives up after 3 s. Never throws. */
   forceFlush(): Promise<void>
   /** Flushes and stops within 3 s. Idempotent. Never throws. */
   shutdown(): Promise<void>
 }
 
-/** Starts tracing and metrics for this process. Throws only for an endpoint that is no URL. */
+/** Starts tracing and metrics for this process. Throws only for an invalid endpoint URL. */
 export async function startTelemetry(options: TelemetryOptions): Promise<Telemetry> {
   const { startSdk } = await import('./sdk.ts')
   return startSdk(options)

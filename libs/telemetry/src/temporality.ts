@@ -1,9 +1,9 @@
-/** Whether a reader gets sums since the start or what is new. */
+/** Whether a reader gets cumulative sums or deltas. */
 import { AggregationTemporality, InstrumentType } from '@opentelemetry/sdk-metrics'
 
 /**
- * Cumulative, but for observed gauges: there the SDK would repeat the last value for ever when a reader fails or is
- * gone, and a stale queue depth is worse than a gap.
+ * Cumulative, except for observed gauges. For those the SDK would repeat the last value for ever if a reader
+ * fails, and a stale queue depth is worse than a gap.
  */
 export const temporalityOf = (type: InstrumentType): AggregationTemporality =>
   type === InstrumentType.OBSERVABLE_GAUGE ? AggregationTemporality.DELTA : AggregationTemporality.CUMULATIVE

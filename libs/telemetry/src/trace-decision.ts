@@ -1,7 +1,7 @@
 /**
- * Whether the spans of one unit (an execution's attempt in a worker, a request in the API) are sent, decided when its
- * ending is known: what failed, was refused or was slow always is, of the rest a share by trace id, so that every
- * process keeps the same traces.
+ * Decides whether the spans of one unit are sent: an attempt in a worker, or a request in the API. Decided at
+ * its end: failed, refused and slow units are always sent, and a share of the others by trace id, so that
+ * every process sends the same traces.
  */
 import { SpanStatusCode } from '@opentelemetry/api'
 import type { ReadableSpan } from '@opentelemetry/sdk-trace'
@@ -10,16 +10,16 @@ import { ATTRIBUTES, EVENTS } from './names.ts'
 export type TraceDecision = 'failed' | 'slow' | 'ratio' | 'dropped'
 
 export interface SamplingRules {
-  /** Share of what went well that is kept, 0 to 1. */
+  /** Share of successful units that is sent, 0 to 1. */
   ratio: number
-  /** A unit, or its wait in the queue, is slow from here on. */
+  /** A unit that runs or was queued this long is slow. */
   slowMs: number
 }
 
-/** Spans take longer than this only where somebody waits for them: the default hard deadline is 30 s. */
+/** Default for slow units. The default hard deadline is 30 s. */
 export const DEFAULT_SLOW_MS = 10_000
 
-/** Decides over a unit whose last span, the root, has ended. */
+/** Decides about a unit whose last span, the root, has ended. */
 export function decideTrace(
   root: ReadableSpan,
   spans: readonly ReadableSpan[],
@@ -27,7 +27,7 @@ export function decideTrace(
 ): TraceDecision {
   if (spans.some(hasFailed)) return 'failed'
   const [seconds, nanos] = root.duration
-  // One that is held back is taken again and again: its wait counts once, where it ends.
+  // A deferred execution is taken repeatedly. Its wait counts once, at its end.
   const waited =
     root.attributes[ATTRIBUTES.ending] === undefined ? 0 : root.attributes[ATTRIBUTES.queueWaitMs]
   const slowest = Math.max(seconds * 1000 + nanos / 1e6, typeof waited === 'number' ? waited : 0)
@@ -35,7 +35,7 @@ export function decideTrace(
   return isInShare(root.spanContext().traceId, rules.ratio) ? 'ratio' : 'dropped'
 }
 
-/** An error, an ending that is not `ok` (refusals too), or a deadline that passed. */
+/** An error, an ending other than `ok`, which includes refusals, or a passed deadline. */
 function hasFailed(span: ReadableSpan): boolean {
   const ending = span.attributes[ATTRIBUTES.ending]
   return (
@@ -46,6 +46,9 @@ function hasFailed(span: ReadableSpan): boolean {
   )
 }
 
-/** The last 56 bits of a trace id are random (W3C trace context, level 2); 32 of them are enough for a share. */
+/**
+ * The last 56 bits of a trace id are random (W3C trace context, level 2), and 32 of them are enough for a
+ * share.
+ */
 export const isInShare = (traceId: string, ratio: number): boolean =>
   Number.parseInt(traceId.slice(-8), 16) < ratio * 2 ** 32

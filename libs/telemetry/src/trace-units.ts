@@ -1,28 +1,28 @@
 /**
- * Holds the spans of each unit back until its ending is known, then sends all of them or none (trace-decision.ts) and
- * tells who wants to show them.
+ * Holds back the spans of each unit until its ending is known, then sends all or none of them
+ * (trace-decision.ts).
  *
- *   span starts  without a parent in this process ─► a unit begins, with it as the root
- *                a consumer: an attempt            ─► the same, also where its producer waits in this process (`up`)
- *                below a span of an open unit      ─► belongs to that unit, also if its parent came as a traceparent
- *   span ends    belongs to an open unit ─► held; is its root ─► decided, handed over, forgotten
- *                its unit is over        ─► follows its trace's decision
+ *   span starts  without a parent in this process ─► starts a unit, as its root
+ *                consumer span of an attempt      ─► the same, even if its producer is here (`up`)
+ *                below a span of an open unit     ─► belongs to it, even if its parent came as a traceparent
+ *   span ends    in an open unit ─► held; if it is the root ─► decided, passed on, dropped
+ *                its unit has ended ─► follows the decision of its trace
  *
- * Bounded: SPANS_PER_UNIT spans a unit, MAX_HELD spans in all; beyond it the oldest units' spans are sent undecided.
- * A span that never ends (a program.run without a hand-over) is forgotten with its unit.
+ * Bounded by SPANS_PER_UNIT per unit and MAX_HELD in total. Beyond that, the spans of the oldest units are
+ * sent undecided. A span that never ends is dropped with its unit.
  */
 import { SpanKind } from '@opentelemetry/api'
 import type { ReadableSpan, SpanProcessor } from '@opentelemetry/sdk-trace'
 import { decideTrace, isInShare, type SamplingRules, type TraceDecision } from './trace-decision.ts'
 
-/** An attempt has eight; a program cannot add any: its own spans reach the collector by themselves. */
+/** An attempt has eight. A program cannot add any, because its own spans go to the collector directly. */
 const SPANS_PER_UNIT = 128
-/** About 12 MB: a thousand running executions of eight spans. */
+/** About 12 MB: a thousand running executions with eight spans each. */
 const MAX_HELD = 8192
-/** Traces whose units were sent lately, so that what ends later in them follows. 100 bytes each. */
+/** Traces whose units were sent recently, so that later spans follow. 100 bytes each. */
 const MAX_REMEMBERED = 4096
 
-/** A unit that is over. */
+/** A unit that has ended. */
 export interface EndedUnit {
   root: ReadableSpan
   /** The root is the last. */
@@ -32,23 +32,23 @@ export interface EndedUnit {
 
 export interface TraceUnitsDeps {
   rules: SamplingRules
-  /** What is kept goes here; null when there is no collector. */
+  /** Receives the spans to send; null without a collector. */
   sink: Pick<SpanProcessor, 'onEnd' | 'forceFlush' | 'shutdown'> | null
-  /** Hears of every unit, kept or not. */
+  /** Called for every unit, sent or not. */
   onUnit?(unit: EndedUnit): void
 }
 
 interface Unit {
   rootId: string
-  /** Every span that began in it, so that children find it also after their parent ended. */
+  /** Every span that started in the unit, so that children find it even after their parent ended. */
   ids: string[]
   spans: ReadableSpan[]
 }
 
-/** Makes the processor. It asks nothing of the network. */
+/** Creates the processor. It does not use the network. */
 export function createTraceUnits(deps: TraceUnitsDeps): SpanProcessor {
   const { rules, sink } = deps
-  /** By span id, of open units only; a Map keeps the oldest unit first. */
+  /** Open units by span id. A Map keeps the oldest unit first. */
   const unitOf = new Map<string, Unit>()
   const open = new Set<Unit>()
   const sentTraces = new Set<string>()
@@ -83,7 +83,7 @@ export function createTraceUnits(deps: TraceUnitsDeps): SpanProcessor {
     deps.onUnit?.({ root, spans: unit.spans, decision })
   }
 
-  /** Memory is full: what the oldest units have is sent, their later spans follow. */
+  /** When memory is full, sends the spans of the oldest units. Their later spans follow. */
   function giveWay(): void {
     for (const unit of open) {
       if (held <= MAX_HELD) return
@@ -100,7 +100,7 @@ export function createTraceUnits(deps: TraceUnitsDeps): SpanProcessor {
       const parent = span.parentSpanContext
       if (parent === undefined || span.kind === SpanKind.CONSUMER) return begin(spanId)
       const unit = unitOf.get(parent.spanId)
-      // No unit and a parent of ours: a late child of a unit that is over, which follows its trace.
+      // A late child of a unit that has ended follows the decision of its trace.
       if (unit === undefined) return parent.isRemote === true ? begin(spanId) : undefined
       if (unit.ids.length >= SPANS_PER_UNIT) return
       unit.ids.push(spanId)
@@ -122,7 +122,7 @@ export function createTraceUnits(deps: TraceUnitsDeps): SpanProcessor {
       await sink?.forceFlush()
     },
     async shutdown() {
-      // A process that leaves in the middle of something sends what it knows of it.
+      // A process that ends early sends the spans that it has.
       for (const unit of open) {
         const first = unit.spans[0]
         if (first !== undefined) send(unit.spans, first.spanContext().traceId)

@@ -1,12 +1,14 @@
-/** W3C traceparent to context and back: how a trace crosses the queue and enters the sandbox. */
+/** Converts between W3C traceparents and contexts, to pass a trace through the queue and into the sandbox. */
 import { formatTraceparent, parseTraceparent } from '@cofferdam/contract'
 import { ROOT_CONTEXT, trace, type Context, type Span } from '@opentelemetry/api'
 
-/** A context whose active span is the remote one; the root context when there is none or it is no traceparent. */
+/**
+ * A context with the remote span as the active one; the root context for a missing or invalid traceparent.
+ */
 export function contextFromTraceparent(traceparent: string | null | undefined): Context {
   const remote = parseTraceparent(traceparent)
   return remote === null ? ROOT_CONTEXT : trace.setSpanContext(ROOT_CONTEXT, { ...remote, isRemote: true })
 }
 
-/** The traceparent of a span, for the queue record or a sandbox's TRACEPARENT; null when nothing traces. */
+/** The traceparent of a span; null when tracing is off. */
 export const traceparentOf = (span: Span | undefined): string | null => formatTraceparent(span?.spanContext())

@@ -1,6 +1,6 @@
-/** The order of a waterfall. */
+/** The order of spans in a waterfall. */
 
-/** What the order is made of. */
+/** What the order depends on. */
 export interface PlacedSpan {
   span_id: string
   parent_span_id: string | null
@@ -8,8 +8,8 @@ export interface PlacedSpan {
 }
 
 /**
- * Each span before its children, siblings by age. Start times are whole milliseconds, so that age alone would put a
- * child before its parent. A span whose parent is not among them is a root.
+ * Parents before children, siblings by age. Start times are whole milliseconds, so ordering by age alone
+ * could put a child before its parent. A span whose parent is missing is a root.
  */
 export function spansInTreeOrder<T extends PlacedSpan>(spans: readonly T[]): T[] {
   const present = new Set(spans.map((span) => span.span_id))

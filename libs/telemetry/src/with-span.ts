@@ -1,4 +1,4 @@
-/** Runs work inside a span that is ended on every path and says what was thrown. */
+/** Runs work inside a span, which ends on every path and records exceptions. */
 import { isCofferdamError } from '@cofferdam/contract'
 import {
   context,
@@ -12,8 +12,8 @@ import {
 import { ATTRIBUTES } from './names.ts'
 
 /**
- * Runs `fn` with a new active span and ends it; what `fn` throws is recorded and thrown on.
- * Messages may hold secrets: every sink redacts them (redact-span.ts), so nothing needs to be left out here.
+ * Runs `fn` with a new active span and ends it. An exception of `fn` is recorded and rethrown. Its message
+ * may contain secrets, because every exporter redacts it (redact-span.ts).
  *
  * @example await withSpan(tracer, SPANS.admission, {}, () => admission.admit(key))
  */
@@ -37,7 +37,7 @@ export async function withSpan<T>(
   })
 }
 
-/** Marks a span as failed with whatever was thrown; never throws itself. */
+/** Marks a span as failed with an exception. Never throws. */
 export function recordError(span: Span, error: unknown): void {
   try {
     const { type, message } = describe(error)
@@ -45,7 +45,7 @@ export function recordError(span: Span, error: unknown): void {
     span.setStatus({ code: SpanStatusCode.ERROR, message })
     span.recordException(error instanceof Error ? error : { name: type, message })
   } catch {
-    // A thrown thing whose message or stack is a getter that throws: the span stays without it.
+    // The message or stack may be a getter that throws. Then the span has no exception.
     span.setStatus({ code: SpanStatusCode.ERROR })
   }
 }

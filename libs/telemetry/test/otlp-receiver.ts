@@ -1,4 +1,4 @@
-/** A small but real OTLP/HTTP receiver: a server on a free port that decodes what it is sent. */
+/** A small OTLP/HTTP receiver on a free port, which decodes requests. */
 import { readFileSync } from 'node:fs'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -23,7 +23,7 @@ export interface ReceivedSpan {
 export interface Receiver {
   url: string
   spans: ReceivedSpan[]
-  /** Raw bodies by path: nothing that the decoder leaves out can hide in them. */
+  /** Raw bodies by path, to find what the decoder ignores. */
   bodies: { path: string; contentType: string; body: Buffer }[]
   /** How the next requests are answered; `hang` never answers. */
   answer: number | 'hang'

@@ -98,7 +98,7 @@ describe('over OTLP/HTTP', () => {
     expect(receiver.bodies.every((b) => b.contentType === 'application/x-protobuf')).toBe(true)
   })
 
-  it('lets no planted secret through: attributes, keys, events, links, status, name, metrics', async () => {
+  it('redacts planted secrets in attributes, keys, events, links, status, name and metrics', async () => {
     const telemetry = await start()
     const tracer = telemetry.tracer('t')
     const fail = withSpan(
@@ -141,7 +141,7 @@ describe('over OTLP/HTTP', () => {
       (await telemetry.prometheus()).body,
     ]
     expect(receiver.bodies.map((b) => b.path).toSorted()).toEqual(['/v1/metrics', '/v1/traces'])
-    // Also no half of it: the SDK cuts values at 8,192 characters, in the middle of this secret.
+    // Not even half of it: the SDK cuts values at 8,192 characters, in the middle of this secret.
     for (const sink of sinks) expect(sink).not.toContain(SECRET.slice(0, 10))
   })
 
@@ -154,7 +154,7 @@ describe('over OTLP/HTTP', () => {
     expect(trace.getTracer('after').startSpan('x').isRecording()).toBe(false)
   })
 
-  it('sends without being asked, within about a second', async () => {
+  it('exports by itself within about a second', async () => {
     const telemetry = await start()
     await execution(telemetry.tracer('t'))
     await vi.waitFor(() => expect(receiver.spans).toHaveLength(5), { timeout: 20_000 })
@@ -175,7 +175,7 @@ describe('over OTLP/HTTP', () => {
 })
 
 describe('when the endpoint is down', () => {
-  it('neither breaks nor slows the process, says so once, and ends in time', async () => {
+  it('neither breaks nor slows the process, reports it once, and shuts down in time', async () => {
     const warn = vi.fn()
     const telemetry = await start({ otlpEndpoint: await closedPort(), logger: { warn } })
     const tracer = telemetry.tracer('t')
@@ -255,7 +255,7 @@ describe('without an endpoint', () => {
     expect(telemetry.recentSpans('f'.repeat(32))).toEqual([])
   })
 
-  it('forgets whole traces, the oldest first, and bounds one trace', async () => {
+  it('drops whole traces, the oldest first, and bounds one trace', async () => {
     const telemetry = await startTelemetry({ service: 'alone', version: '1', redact, recentSpans: 300 })
     started.push(telemetry)
     const tracer = telemetry.tracer('t')
@@ -280,7 +280,7 @@ describe('without an endpoint', () => {
     expect(telemetry.recentSpans('0af7651916cd43dd8448eb211c80319c')).toEqual([])
   })
 
-  it('refuses an endpoint that is no URL', async () => {
+  it('refuses an invalid endpoint URL', async () => {
     await expect(start({ otlpEndpoint: 'collector:4318' })).rejects.toMatchObject({ code: 'config_invalid' })
   })
 })
@@ -301,7 +301,7 @@ describe('two telemetries in one process', () => {
   })
 })
 
-/** A URL at which nothing listens: a port that was free a moment ago. */
+/** A URL at which nothing listens, with a port that was free a moment ago. */
 async function closedPort(): Promise<string> {
   const server = createServer()
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))

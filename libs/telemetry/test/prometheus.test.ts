@@ -42,12 +42,12 @@ function refusedAttempt() {
 }
 
 describe('/metrics', () => {
-  it('leads from a bucket to the last trace in it that was sent, where OpenMetrics is asked for', async () => {
+  it('links a bucket to the last trace in it that was sent, in OpenMetrics', async () => {
     telemetry = await startTelemetry({
       service: 'cofferdam-test',
       version: '1.0.0',
       redact: (text) => text,
-      // Nobody listens there: that spans would be sent is what counts.
+      // Nothing listens there. It only matters that spans would be sent.
       otlpEndpoint: 'http://127.0.0.1:9',
       sampleRatio: 0,
       now: () => 1_700_000_000_500,
@@ -86,8 +86,10 @@ describe('/metrics', () => {
       'cofferdam_execution_wait_seconds_bucket{le="+Inf"} 2',
       'cofferdam_execution_wait_seconds_sum 0.4',
       'cofferdam_execution_wait_seconds_count 2',
-      'cofferdam_execution_duration_seconds_bucket{cofferdam_ending="cap_exceeded",cofferdam_backend="none",le="0.1"} 2',
-      'cofferdam_caps_refusals_total{cofferdam_cap_dimension="tenant_daily",cofferdam_cap_kill_switch="true"} 2',
+      'cofferdam_execution_duration_seconds_bucket{cofferdam_ending="cap_exceeded",cofferdam_backend="none",le="0.1"} ' +
+        '2',
+      'cofferdam_caps_refusals_total{cofferdam_cap_dimension="tenant_daily",cofferdam_cap_kill_switch="true"} ' +
+        '2',
       'cofferdam_redactions_total 6',
     ])
       expect(lines).toContain(expected)
@@ -141,12 +143,13 @@ describe('/metrics', () => {
       'cofferdam_queue_age_seconds{cofferdam_lane="interactive"} 1.5',
       'cofferdam_queue_age_seconds{cofferdam_lane="routine"} 0',
       'cofferdam_pool_slots_total{cofferdam_backend="docker",cofferdam_state="taken_warm"} 1',
-      'cofferdam_pool_slots_total{cofferdam_backend="docker",cofferdam_state="dropped",cofferdam_pool_why="age"} 1',
+      'cofferdam_pool_slots_total{cofferdam_backend="docker",cofferdam_state="dropped",cofferdam_pool_why="age"} ' +
+        '1',
       'cofferdam_pool_warm_up_seconds_count{cofferdam_backend="docker"} 1',
       'cofferdam_memory_budget_bytes{cofferdam_state="limit"} 1024',
       'cofferdam_memory_waiting 2',
       'cofferdam_queue_window{cofferdam_lane="interactive"} 5',
-      // The silent worker has lost its executions: neither its slots nor its age count.
+      // The worker without heartbeats has lost its executions, so neither its slots nor its age count.
       'cofferdam_fleet_slots{cofferdam_state="busy"} 4',
       'cofferdam_fleet_slots{cofferdam_state="total"} 6',
       'cofferdam_fleet_workers{cofferdam_state="alive"} 2',
@@ -170,7 +173,7 @@ describe('/metrics', () => {
     expect((await scrape()).some((line) => line.startsWith('cofferdam_queue_depth{'))).toBe(false)
   })
 
-  it('leaves out what cannot be read and waits for nothing that hangs', async () => {
+  it('omits metrics that cannot be read, and does not wait for readers that hang', async () => {
     const { instruments } = await start()
     instruments.observeFleet(() => Promise.reject(new Error('Redis is away')))
     instruments.observeMemory(() => new Promise(() => {}))

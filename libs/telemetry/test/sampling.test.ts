@@ -32,7 +32,7 @@ const start = async (options: Partial<TelemetryOptions> = {}): Promise<Telemetry
   }))
 
 let traces = 0
-/** A trace of its own; the last 32 bits decide about its share: here half of the range. */
+/** A new trace. The last 32 bits decide about the share; these are half of the range. */
 const newTraceparent = (): string =>
   `00-${(++traces).toString(16).padStart(24, '0')}80000000-b7ad6b7169203331-01`
 
@@ -60,7 +60,7 @@ const sentNames = async (): Promise<string[]> => {
 const WHOLE = [SPANS.admission, SPANS.run, SPANS.execution]
 
 describe('sampling', () => {
-  it('sends nothing of what went well at a share of 0, and all of it at 1', async () => {
+  it('sends no successful execution at a share of 0, and all of them at 1', async () => {
     await start({ sampleRatio: 0 })
     await attempt({ root: (span) => span.setAttribute(ATTRIBUTES.ending, 'ok') })
     expect(await sentNames()).toEqual([])
@@ -85,17 +85,17 @@ describe('sampling', () => {
     expect(await sentNames()).toEqual(WHOLE)
   })
 
-  it('sends nothing of an attempt that was only held back, however long it has waited', async () => {
+  it('sends nothing of a deferred attempt, however long it has waited', async () => {
     await start({ sampleRatio: 0 })
     await attempt({ root: (span) => span.setAttribute(ATTRIBUTES.queueWaitMs, 600_000) })
     expect(await sentNames()).toEqual([])
   })
 
-  it('sends what was slow', async () => {
+  it('sends slow executions', async () => {
     await start({ sampleRatio: 0, slowMs: 1 })
     await attempt({
       run() {
-        // Counted from here: before the attempt it could be over when the attempt begins.
+        // Measured from here, because the time could pass before the attempt starts.
         const until = performance.now() + 5
         while (performance.now() < until) continue
       },
@@ -103,7 +103,7 @@ describe('sampling', () => {
     expect(await sentNames()).toEqual(WHOLE)
   })
 
-  it('decides over the rest by trace id, so that every process keeps the same', async () => {
+  it('decides about the others by trace id, the same in every process', async () => {
     const spans = async (ratio: number) => {
       await start({ sampleRatio: ratio })
       await attempt()
@@ -111,11 +111,11 @@ describe('sampling', () => {
       await telemetry.shutdown()
       return names.length
     }
-    // The ids of this file stand in the middle of the range.
+    // The ids of this file are in the middle of the range.
     expect([await spans(0.49), await spans(0.51)]).toEqual([0, 3])
   })
 
-  it('goes on sending after more traces than it remembers', async () => {
+  it('continues after more traces than it remembers', async () => {
     await start()
     const count = 4200
     for (let sent = 1; sent <= count; sent += 1) {
@@ -127,7 +127,7 @@ describe('sampling', () => {
     expect(await sentNames()).toHaveLength(count)
   })
 
-  it('lets what ends later in a trace that was sent follow it', async () => {
+  it('sends spans that end later in a trace that was sent', async () => {
     await start({ sampleRatio: 0 })
     const traceparent = newTraceparent()
     let late: Span | undefined
@@ -145,7 +145,7 @@ describe('sampling', () => {
     expect(await sentNames()).toEqual([...WHOLE, 'late', ...WHOLE])
   })
 
-  it('counts what was decided', async () => {
+  it('counts its decisions', async () => {
     await start({ sampleRatio: 0 })
     await attempt()
     await attempt({ root: (span) => span.setAttribute(ATTRIBUTES.ending, 'oom') })
@@ -154,8 +154,8 @@ describe('sampling', () => {
     expect(body).toContain('cofferdam_traces_total{cofferdam_trace_decision="failed"} 1')
   })
 
-  it('holds back a bounded number of spans, sends the oldest beyond it, and forgets those that never end', async () => {
-    // Ten thousand spans take their time, and none of them is to count as slow.
+  it('holds back a bounded number of spans, sends older ones, and drops those that never end', async () => {
+    // Ten thousand spans take time, but none must count as slow.
     await start({ sampleRatio: 0, slowMs: 600_000 })
     const tracer = telemetry.tracer('t')
     const roots: Span[] = []
@@ -172,11 +172,11 @@ describe('sampling', () => {
     expect(early.length).toBeGreaterThanOrEqual(10_000 - 8192)
     expect(early.length).toBeLessThan(10_000 - 8192 + 101)
     for (const root of roots) root.end()
-    // Those that were sent early are followed by their roots; the others went well and go.
+    // Roots of spans that were sent early are sent, too. The others were successful and are dropped.
     expect(new Set(await sentNames())).toEqual(new Set(['root']))
   })
 
-  it('sends what it knows of an attempt that a dying process leaves open', async () => {
+  it('sends the spans of an attempt that an ending process leaves open', async () => {
     await start({ sampleRatio: 0 })
     const tracer = telemetry.tracer('t')
     const { trace } = await import('@opentelemetry/api')
@@ -188,7 +188,7 @@ describe('sampling', () => {
 })
 
 describe('who shows traces', () => {
-  it('hears of every execution, sampled or not, redacted, parents first, until told to stop', async () => {
+  it('gets every execution, sampled or not, redacted, parents first, until it unsubscribes', async () => {
     await start({ sampleRatio: 0 })
     const heard: EndedTrace[] = []
     const stop = telemetry.onTrace((trace) => heard.push(trace))

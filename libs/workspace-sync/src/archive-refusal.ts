@@ -1,4 +1,4 @@
-/** Why an archive was not taken: a word that callers compare, the entry's name, and a sentence. */
+/** Why an archive was refused: a stable word, the entry's name, and a sentence. */
 
 const SENTENCES = {
   not_an_archive: 'It is no zip archive, or a part of it is missing.',
@@ -18,7 +18,7 @@ const SENTENCES = {
 
 export type ArchiveRefusalReason = keyof typeof SENTENCES
 
-/** The message holds the entry's name as JSON, cut. */
+/** The message contains the entry's name as JSON, cut. */
 export class ArchiveRefusal extends Error {
   readonly reason: ArchiveRefusalReason
   readonly entry: string | null

@@ -1,6 +1,6 @@
 /**
- * Merges what a sandbox holds back into the workspace, under compare-and-swap of its version: whoever comes second merges
- * again with what the first one left, so that any number of replicas may do it at once.
+ * Merges a sandbox's files back into the workspace, with compare-and-swap on its version. If another process
+ * committed in between, it merges again with the new state. So any number of replicas may do it at once.
  */
 import {
   CofferdamError,
@@ -18,23 +18,23 @@ export interface CarryBackInput {
   workspace: WorkspaceName
   /** What the sandbox was given. */
   base: Manifest
-  /** What it holds now. */
+  /** What it contains now. */
   sandbox: Manifest
-  /** Bytes of a path of `sandbox`; asked for what is taken only. */
+  /** Bytes of a path of `sandbox`. Called only for files that are merged. */
   bytesOf(path: string): Uint8Array
   rules: CompiledRules
   onConflict: ConflictPolicy
   job: string
-  /** Paths that could not be read out of the sandbox, for the report. */
+  /** Paths that could not be read from the sandbox, for the report. */
   refused?: readonly { path: string; reason: string }[]
 }
 
-/** Each round means that another replica committed in between. */
+/** A further round is needed only if another replica committed in between. */
 const MAX_ROUNDS = 20
-/** Paths in each list of a report: a workspace holds no more, and what a program makes beside it is counted. */
+/** Paths per list of a report. A workspace has no more, and other files of a program are only counted. */
 const MAX_LISTED = 1000
 
-/** Throws `store_unavailable`, and `conflict` when others commit all the time: nothing was merged then. */
+/** Throws `store_unavailable`, or `conflict` if others committed in every round. Nothing is merged then. */
 export async function carryBack(store: WorkspaceStore, input: CarryBackInput): Promise<WorkspaceReport> {
   for (let round = 0; round < MAX_ROUNDS; round += 1) {
     const { version, manifest: host } = await store.read(input.workspace)

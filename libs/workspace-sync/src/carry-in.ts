@@ -1,4 +1,4 @@
-/** What a sandbox has to be given so that it holds the workspace as it stands now. */
+/** What to write to a sandbox so that it has the current workspace. */
 import {
   CofferdamError,
   type Manifest,
@@ -11,26 +11,28 @@ import type { CompiledRules } from './rules.ts'
 
 export interface CarriedIn {
   version: number
-  /** What the sandbox holds of the workspace when `files` are written and `removed` are gone. */
+  /** The sandbox's part of the workspace after `files` are written and `removed` are deleted. */
   manifest: Manifest
   files: ProgramFile[]
   removed: string[]
-  /** What of the workspace the rules keep out of the sandbox. */
+  /** Files of the workspace that the rules keep out of the sandbox. */
   unseen: Manifest
 }
 
-/** Others may commit between the reads of manifest and contents; each round means that one did. */
+/** A further round is needed only if another process committed between the reads of manifest and contents. */
 const MAX_ROUNDS = 8
 
 /**
- * What a sandbox's files are held against: what it was given; and for what it makes and may not see, such as results that only
- * go out, what the workspace had of them when it began.
+ * The base of the merge: what the sandbox was given. For paths that the sandbox may write but not see, such
+ * as results that only go out, it is what the workspace had when the execution started.
  */
 export function baseOf({ manifest, unseen }: CarriedIn, sandbox: Manifest): Manifest {
   return new Map([...manifest, ...[...unseen].filter(([path]) => sandbox.has(path))])
 }
 
-/** `held` is what the sandbox holds already: nothing for a fresh one. Throws `store_unavailable` and `conflict`. */
+/**
+ * `held` is what the sandbox has already; empty for a fresh one. Throws `store_unavailable` or `conflict`.
+ */
 export async function carryIn(
   store: WorkspaceStore,
   workspace: WorkspaceName,

@@ -1,4 +1,4 @@
-/** Reads a workspace out of a directory of this machine, through no link (open-below.ts). */
+/** Reads a workspace from a local directory without following links (open-below.ts). */
 import { constants } from 'node:fs'
 import { open, readdir, type FileHandle } from 'node:fs/promises'
 import { CofferdamError, type ProgramFile } from '@cofferdam/contract'
@@ -8,16 +8,16 @@ import { isCarriable } from './path-index.ts'
 import type { CompiledRules, RuleRefusal } from './rules.ts'
 
 const { O_RDONLY, O_NOFOLLOW, O_NONBLOCK } = constants
-/** Deep enough for any project; a path of 512 bytes has at most 256 parts. */
+/** Deep enough for any project. A path of 512 bytes has at most 256 parts. */
 const MAX_DEPTH = 256
 
 export interface ReadDirectory {
   files: ProgramFile[]
-  /** What was left out, and why: rules, links and devices, names that cannot be carried. */
+  /** What was skipped and why: rules, links and devices, names that a workspace cannot have. */
   refused: { path: string; reason: RuleRefusal | 'not_a_file' | 'bad_name' }[]
 }
 
-/** Throws `payload_too_large` when the files do not fit a workspace: never a part of them. */
+/** Throws `payload_too_large` when the files exceed a workspace. Never reads only a part. */
 export async function readDirectory(
   root: string,
   rules: CompiledRules,
@@ -33,7 +33,7 @@ export async function readDirectory(
         throw tooLarge(`The directory holds more than ${MAX_FOLDER_ENTRIES} entries.`)
       const refusal = isCarriable(path) ? rules.refusesIn(path) : 'bad_name'
       if (entry.isDirectory()) {
-        // A folder that the rules do not name, or keep, may hold files that a rule lets through.
+        // A folder that no rule allows can contain files that a rule allows.
         if (refusal === 'never_list' || refusal === 'bad_name') found.refused.push({ path, reason: refusal })
         else {
           await using inner = await openFolder(folder, entry.name)
@@ -55,19 +55,22 @@ export async function readDirectory(
   return found
 }
 
-/** One file of an open folder; `path` is for messages. Throws ENOENT, ELOOP for a link, and `conflict` when it changes meanwhile. */
+/**
+ * Reads one file of an open folder; `path` is for messages. Throws ENOENT, ELOOP for a link, or `conflict` if
+ * it changed.
+ */
 export async function readFileBelow(
   folder: FileHandle,
   name: string,
   path: string,
   limits: ArchiveLimits,
 ): Promise<ProgramFile> {
-  // Not blocking: a FIFO that took the name's place would wait for its writer.
+  // Not blocking: opening a FIFO would wait for its writer.
   await using file = await open(`${below(folder)}/${name}`, O_RDONLY | O_NOFOLLOW | O_NONBLOCK)
   const stat = await file.stat()
   if (!stat.isFile()) throw new CofferdamError('conflict', `${path} changed while it was read.`)
   if (stat.size > limits.fileBytes) throw tooLarge(`${path} is larger than ${limits.fileBytes} bytes.`)
-  // One more byte than allowed tells that it grew.
+  // Reading one byte more than expected shows whether it grew.
   const room = Buffer.alloc(Math.min(stat.size, limits.fileBytes) + 1)
   let length = 0
   for (;;) {

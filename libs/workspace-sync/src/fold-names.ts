@@ -1,7 +1,7 @@
 /**
- * Names as the most forgiving file system reads them: NTFS drops trailing dots and spaces and what follows a colon, HFS+
- * code points that are not shown, and most of them fold case. Rules compare folded names, so that no spelling of a name
- * passes for another.
+ * Folds names as file systems do: NTFS ignores trailing dots and spaces and anything after a colon, HFS+
+ * ignores invisible code points, and most ignore case. Rules compare folded names, so that no spelling
+ * bypasses them.
  */
 
 /** One part of a path, folded. */
@@ -9,10 +9,10 @@ export function foldPart(part: string): string {
   return foldLetters(part.replace(/:.*$/s, '')).replace(/[. ]+$/, '')
 }
 
-/** All parts of a path folded; two paths that give the same text are one file somewhere. */
+/** All parts of a path, folded. Paths with the same result are the same file on some file system. */
 export const foldPath = (path: string): string => path.split('/').map(foldPart).join('/')
 
-/** A part of a pattern, folded; what follows a colon or a last dot is not cut off a pattern. */
+/** A part of a pattern, folded. Unlike in names, text after a colon and trailing dots are kept. */
 export const foldGlob = (part: string): string => foldLetters(part)
 
 function foldLetters(text: string): string {
@@ -24,7 +24,9 @@ function foldLetters(text: string): string {
     .normalize('NFKC')
 }
 
-/** Whether a folded name fits a folded pattern, whose `*` stands for any characters. Quadratic at worst. */
+/**
+ * Whether a folded name matches a folded pattern, in which `*` matches any characters. At worst quadratic.
+ */
 export function matchesPart(glob: string, text: string): boolean {
   let [g, t, star, mark] = [0, 0, -1, 0]
   while (t < text.length) {
@@ -36,7 +38,7 @@ export function matchesPart(glob: string, text: string): boolean {
       g += 1
       t += 1
     } else if (star >= 0) {
-      // The last star takes one character more.
+      // Let the last star match one more character.
       g = star + 1
       mark += 1
       t = mark

@@ -1,10 +1,12 @@
 /**
- * Names that the rules guard in every folder; `*` stands for any characters. Not settings: who may write settings could
- * otherwise take a secret out, or have a program outside of the sandbox steered from inside.
+ * Names that are guarded in every folder; `*` matches any characters. They are not configurable, because a
+ * setting could leak a secret, or let a sandbox control programs outside of it.
  */
 
-/** Polyclaw's blacklist (seed 004): folders of credentials and caches of one machine. */
-export const BLACKLIST: readonly string[] = [
+/** Never copied in or out. */
+export const NEVER_NAMES: readonly string[] = [
+  // Folders where tools keep credentials, or caches of one machine.
+  '.aws',
   '.azure',
   '.cache',
   '.config',
@@ -12,13 +14,6 @@ export const BLACKLIST: readonly string[] = [
   '.net',
   '.npm',
   '.pki',
-]
-
-/** Neither packed nor taken back. */
-export const NEVER_NAMES: readonly string[] = [
-  ...BLACKLIST,
-  // Credentials of other tools, by where they keep them.
-  '.aws',
   '.docker',
   '.env',
   '.env.*',
@@ -33,7 +28,7 @@ export const NEVER_NAMES: readonly string[] = [
   '.pypirc',
   '.ssh',
   '.vault-token',
-  // Keys and tokens by their usual names.
+  // Usual names of keys and tokens.
   'id_dsa*',
   'id_ecdsa*',
   'id_ed25519*',
@@ -55,9 +50,12 @@ export const NEVER_NAMES: readonly string[] = [
   '*.token',
 ]
 
-/** Into sandboxes only, unless a rule says otherwise: programs outside of the sandbox act on them. */
+/**
+ * Only copied into sandboxes, unless a rule says otherwise, because programs outside of the sandbox act on
+ * them.
+ */
 export const CONTROL_NAMES: readonly string[] = [
-  // Polyclaw's: servers that the agent starts, plugins that it loads, what it runs and when, what it is told to be.
+  // Agent platforms: the servers an agent starts, the plugins it loads, its schedule and its skills.
   '.copilot',
   'mcp_servers.json',
   'plugins.json',

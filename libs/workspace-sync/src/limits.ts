@@ -1,11 +1,11 @@
-/** How much a workspace and its archive may hold. */
+/** Limits of workspaces and their archives. */
 import { BOUNDS } from '@cofferdam/contract'
 
 export interface ArchiveLimits {
   entries: number
   totalBytes: number
   fileBytes: number
-  /** Unpacked bytes for each packed one, over the whole archive. */
+  /** Unpacked bytes per packed byte, over the whole archive. */
   ratio: number
 }
 
@@ -13,9 +13,10 @@ export const DEFAULT_ARCHIVE_LIMITS: ArchiveLimits = {
   entries: BOUNDS.workspaceFiles,
   totalBytes: BOUNDS.workspaceBytes,
   fileBytes: BOUNDS.workspaceFileBytes,
-  // Sources pack to a fifth, logs to a fiftieth; deflate ends at 1,032. `packArchive` stores what packs better than this.
+  // Sources have a ratio of 5, logs of 50, and deflate at most 1,032. `packArchive` does not compress beyond
+  // this.
   ratio: 200,
 }
 
-/** Folders are no files, and an archive may name each of them. */
+/** An archive may have an entry for each folder, too. */
 export const MAX_FOLDER_ENTRIES = 10_000

@@ -1,29 +1,28 @@
 /**
- * Three-way merge of a workspace: `base` is what a sandbox was given, `sandbox` what it holds now, `host` what the workspace
- * holds now. Per path that the sandbox changed or deleted:
+ * Three-way merge of a workspace: `base` is what a sandbox was given, `sandbox` what it has now, `host` what
+ * the workspace has now. For each path that the sandbox changed or deleted:
  *
- *   may not come out, or cannot be held ─► refused, named with its reason
- *   host == base                        ─► applied
- *   host == sandbox                     ─► nothing to do: both did the same, or this merge was done before
- *   else                                ─► conflicted, by the policy
+ *   not allowed out, or not storable  ─► refused, with the reason
+ *   host == base                      ─► applied
+ *   host == sandbox                   ─► nothing to do: same change, or this merge was done before
+ *   else                              ─► conflict, handled by the policy
  *
- * Merging again what was merged changes nothing. Of what both sides wrote nothing is lost under `keep-both`: the host's
- * version keeps its name, the sandbox's stands beside it.
+ * The merge is idempotent. With `keep-both` nothing is lost: the host's version keeps its name, and the
+ * sandbox's version gets a new name.
  */
 import { BOUNDS, type ConflictPolicy, type FileFacts, type Manifest } from '@cofferdam/contract'
-import { freeName } from './conflict-name.ts'
 import { diffManifests, sameFacts } from './manifest.ts'
-import { createPathIndex, isCarriable } from './path-index.ts'
+import { createPathIndex, isCarriable, type PathIndex } from './path-index.ts'
 import type { CompiledRules, RuleRefusal } from './rules.ts'
 
 export type MergeRefusal =
   | RuleRefusal
-  /** Not a path that a workspace can hold. */
+  /** Not a valid path in a workspace. */
   | 'bad_name'
   | 'file_too_large'
   | 'too_many_files'
   | 'total_too_large'
-  /** Many versions of one conflict stand there already. */
+  /** There are too many versions of one conflict already. */
   | 'too_many_conflicts'
 
 export interface MergeInput {
@@ -32,16 +31,16 @@ export interface MergeInput {
   sandbox: Manifest
   rules: CompiledRules
   onConflict: ConflictPolicy
-  /** Part of the names of conflicting versions: the execution that made them. */
+  /** The execution, which is part of the names of conflicting versions. */
   job: string
   limits?: { files: number; totalBytes: number; fileBytes: number }
 }
 
 export interface MergeResult {
-  /** `failed`: policy `fail` met a conflict, and `manifest` is the host's. */
+  /** `failed`: there was a conflict under policy `fail`, and `manifest` is the host's. */
   status: 'merged' | 'failed'
   manifest: Manifest
-  /** Paths whose bytes come from the sandbox: path in the workspace → path in the sandbox. */
+  /** Files whose bytes come from the sandbox: path in the workspace → path in the sandbox. */
   taken: Map<string, string>
   applied: { path: string; change: 'written' | 'deleted' }[]
   conflicted: { path: string; kept_as: string | null }[]
@@ -54,12 +53,12 @@ const DEFAULT_LIMITS = {
   fileBytes: BOUNDS.workspaceFileBytes,
 }
 
-/** Pure: the same input gives the same result. */
+/** Merges. Pure: the same input gives the same result. */
 export function merge(input: MergeInput): MergeResult {
   const { base, host, sandbox, rules } = input
   const draft = createDraft(input)
   const diff = diffManifests(base, sandbox)
-  // Deletions first, so that a file may have become a folder.
+  // Deletions first, because a file may have become a folder.
   for (const path of diff.deleted.toSorted()) {
     const now = host.get(path)
     if (now === undefined) continue
@@ -83,12 +82,12 @@ export function merge(input: MergeInput): MergeResult {
 interface Draft {
   refuse(path: string, reason: MergeRefusal): void
   remove(path: string): void
-  /** Takes the sandbox's `from` as `path`. */
+  /** Stores the sandbox's `from` as `path`. */
   write(path: string, facts: FileFacts, from: string): void
-  /** Both changed it; no facts: the sandbox deleted it. */
+  /** Both sides changed the file. Without facts, the sandbox deleted it. */
   conflict(path: string, facts: FileFacts | undefined): void
   isFree(path: string): boolean
-  /** Another file stands where this one would. */
+  /** Another file or folder collides with this path. */
   collide(path: string, facts: FileFacts): void
   result(): MergeResult
 }
@@ -102,12 +101,12 @@ function createDraft({ base, host, sandbox, onConflict, job, limits = DEFAULT_LI
   const conflicted: MergeResult['conflicted'] = []
   const refused: MergeResult['refused'] = []
 
-  /** Null when it has room. */
+  /** Null when the file fits. */
   const lacksRoom = (path: string, { size }: FileFacts): MergeRefusal | null => {
     const before = files.get(path)
     if (size > limits.fileBytes) return 'file_too_large'
     if (before === undefined && files.size >= limits.files) return 'too_many_files'
-    // What makes it smaller is taken even where it was too large before.
+    // A change that makes the workspace smaller is accepted even if it was too large before.
     const grows = size - (before?.size ?? 0)
     return grows > 0 && total + grows > limits.totalBytes ? 'total_too_large' : null
   }
@@ -125,7 +124,7 @@ function createDraft({ base, host, sandbox, onConflict, job, limits = DEFAULT_LI
     files.delete(path)
     index.delete(path)
   }
-  /** Puts the sandbox's version beside the host's. */
+  /** Stores the sandbox's version under a new name. */
   const keepBeside = (path: string, facts: FileFacts): void => {
     const name = freeName(path, job, facts, { base, files, sandbox, index })
     const refusal =
@@ -155,7 +154,7 @@ function createDraft({ base, host, sandbox, onConflict, job, limits = DEFAULT_LI
           return
         }
         case 'keep-both':
-          // A deletion is no version to keep: the host's changed file stays.
+          // A deletion has no version to keep, so the host's changed file stays.
           if (facts === undefined) conflicted.push({ path, kept_as: null })
           else keepBeside(path, facts)
           return
@@ -167,7 +166,7 @@ function createDraft({ base, host, sandbox, onConflict, job, limits = DEFAULT_LI
     isFree: (path) => index.clash(path) === null,
     collide(path, facts) {
       if (onConflict === 'host-wins' || onConflict === 'fail') conflicted.push({ path, kept_as: null })
-      // Also where the sandbox wins: what stands in the way is another file, which it did not mean.
+      // Even under `sandbox-wins`: the colliding file is a different one.
       else keepBeside(path, facts)
     },
     result() {
@@ -177,4 +176,42 @@ function createDraft({ base, host, sandbox, onConflict, job, limits = DEFAULT_LI
         : { status: 'merged', manifest: files, taken, applied, conflicted, refused }
     },
   }
+}
+
+/**
+ * Most names that one execution may create for one path. It creates more only if the host changes during
+ * merges.
+ */
+const MAX_VERSIONS = 16
+
+/**
+ * `<name>.conflict-<job>`, with a number from the second on. Returns the existing name if it has the same
+ * bytes. Null when no name is free.
+ */
+function freeName(
+  path: string,
+  job: string,
+  facts: FileFacts,
+  { base, files, sandbox, index }: Record<'base' | 'files' | 'sandbox', Manifest> & { index: PathIndex },
+): string | null {
+  for (let version = 1; version <= MAX_VERSIONS; version += 1) {
+    const name = conflictName(path, version === 1 ? `.conflict-${job}` : `.conflict-${job}-${version}`, index)
+    if (name === null) return null
+    // A file of that name in the sandbox would overwrite it later in this merge, and one that the sandbox
+    // deleted would delete it.
+    const others = [files.get(name), sandbox.get(name)]
+    if (!base.has(name) && others.every((there) => there === undefined || sameFacts(there, facts)))
+      return name
+  }
+  return null
+}
+
+/** Appends the mark to the last part, or to the part that collides. Null when no name is short enough. */
+function conflictName(path: string, mark: string, index: PathIndex): string | null {
+  const parts = path.split('/')
+  for (let at = parts.length - 1; at >= 0; at -= 1) {
+    const name = parts.map((part, index) => (index === at ? part + mark : part)).join('/')
+    if (isCarriable(name) && index.clash(name) === null) return name
+  }
+  return null
 }

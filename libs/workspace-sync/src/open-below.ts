@@ -1,6 +1,6 @@
 /**
- * Steps into folders by the handle of the one before and never through a link, so that a link that stands there, or is put there
- * meanwhile, leads nowhere. Node has no openat: /proc/self/fd stands in for it, which is why this is for Linux alone.
+ * Opens folders relative to the handle of their parent and never through a link, even one that is created
+ * meanwhile. Node has no openat, so this uses /proc/self/fd, and works only on Linux.
  */
 import { constants } from 'node:fs'
 import { open, type FileHandle } from 'node:fs/promises'
@@ -8,7 +8,9 @@ import { CofferdamError } from '@cofferdam/contract'
 
 const { O_RDONLY, O_DIRECTORY, O_NOFOLLOW } = constants
 
-/** The folder that all paths begin in; it may itself be reached by a link. Throws `capability_missing` elsewhere than on Linux. */
+/**
+ * Opens the root folder, which may be reached through a link. Throws `capability_missing` outside of Linux.
+ */
 export const openRoot = (root: string): Promise<FileHandle> => {
   if (process.platform !== 'linux')
     throw new CofferdamError(
@@ -18,13 +20,13 @@ export const openRoot = (root: string): Promise<FileHandle> => {
   return open(root, O_RDONLY | O_DIRECTORY)
 }
 
-/** A folder in `folder`; throws ELOOP or ENOTDIR for a link or a file of the name. */
+/** Opens a folder in `folder`. Throws ELOOP or ENOTDIR if the name is a link or a file. */
 export const openFolder = (folder: FileHandle, name: string): Promise<FileHandle> =>
   open(`${below(folder)}/${name}`, O_RDONLY | O_DIRECTORY | O_NOFOLLOW)
 
-/** How the folder of a handle is named in a path. */
+/** The path of an open folder. */
 export const below = ({ fd }: FileHandle): string => `/proc/self/fd/${fd}`
 
-/** True for an error of the system by this name. */
+/** True for a system error with this code. */
 export const hasCode = (error: unknown, code: string): boolean =>
   error instanceof Error && 'code' in error && error.code === code

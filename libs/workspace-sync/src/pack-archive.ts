@@ -1,4 +1,4 @@
-/** A workspace as a zip archive (APPNOTE 6.3 §4.3): the same bytes for the same files, readable by every unzip. */
+/** Packs a workspace as a zip archive (APPNOTE 6.3 §4.3). The same files give the same bytes. */
 import { promisify } from 'node:util'
 import { crc32, deflateRaw } from 'node:zlib'
 import type { ProgramFile } from '@cofferdam/contract'
@@ -7,11 +7,11 @@ import { DEFAULT_ARCHIVE_LIMITS, type ArchiveLimits } from './limits.ts'
 import { createPathIndex, isCarriable } from './path-index.ts'
 
 const deflate = promisify(deflateRaw)
-/** 1980-01-01: the first moment that the format can say. */
+/** 1980-01-01, the earliest date of the format. */
 const DOS_DATE = 0x21
 const METHOD = { stored: 0, deflated: 8 } as const
 
-/** Throws ArchiveRefusal for files that `unpackArchive` would refuse: nothing is left out silently. */
+/** Throws ArchiveRefusal for files that `unpackArchive` would refuse. Omits nothing silently. */
 export async function packArchive(
   files: readonly ProgramFile[],
   limits: ArchiveLimits = DEFAULT_ARCHIVE_LIMITS,
@@ -56,7 +56,7 @@ function refuseOversize(files: readonly ProgramFile[], limits: ArchiveLimits): v
 async function entryOf(file: ProgramFile, at: number, limits: ArchiveLimits) {
   const name = Buffer.from(file.path)
   const deflated = await deflate(file.bytes)
-  // Half of the cap: headers are small against what is stored, and the whole stays below it.
+  // Half of the limit, so that the whole archive stays below it with its headers.
   const isWorth =
     deflated.length < file.bytes.length && deflated.length * (limits.ratio / 2) > file.bytes.length
   const body = isWorth ? deflated : Buffer.from(file.bytes)

@@ -1,17 +1,20 @@
-/** The paths of a workspace as a file system would hold them: no two that are one file somewhere, no file that is a folder. */
+/**
+ * Detects collisions of paths: names that are the same file on some file system, and a file that is also a
+ * folder.
+ */
 import { pathSchema } from '@cofferdam/contract'
 import { foldPath } from './fold-names.ts'
 
-/** True for a path that every file system of ours can hold and that stays in the workspace. */
+/** True for a path inside the workspace that every supported file system can store. */
 export function isCarriable(path: string): boolean {
-  // A drive letter or a stream is a part with a colon, and a backslash separates folders elsewhere; control
-  // characters end up in somebody's terminal.
+  // A colon is a drive letter or a stream, and a backslash a separator on Windows. Control characters could
+  // reach a terminal.
   return (
     pathSchema.safeParse(path).success &&
     path.isWellFormed() &&
     // eslint-disable-next-line no-control-regex
     !/[\u0000-\u001f\u007f:\\]/.test(path) &&
-    // A part that folds to nothing, or to dots, names another one somewhere.
+    // A part that folds to nothing or to dots is another name on some file system.
     foldPath(path)
       .split('/')
       .every((part) => part !== '')
@@ -19,16 +22,16 @@ export function isCarriable(path: string): boolean {
 }
 
 export interface PathIndex {
-  /** The path that stands in the way of `path`; null when there is none. The same path is not in its own way. */
+  /** The path that collides with `path`; null when there is none. A path does not collide with itself. */
   clash(path: string): string | null
   add(path: string): void
   delete(path: string): void
 }
 
-/** Kept as a set of folded paths and the folders they need. */
+/** Stores the folded paths and the folders that they need. */
 export function createPathIndex(paths: Iterable<string> = []): PathIndex {
   const byFold = new Map<string, string>()
-  /** Folded folder → how its files spell it, and how many there are. */
+  /** Folded folder → its spelling and the number of its files. */
   const folders = new Map<string, Map<string, number>>()
 
   const eachFolder = (path: string, visit: (folded: string, spelled: string) => void): void => {

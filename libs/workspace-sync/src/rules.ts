@@ -1,34 +1,34 @@
 /**
- * Which files of a workspace go into sandboxes and which come back. A path is held against the rules part by part and
- * folded, so that no spelling of a name passes for another.
+ * Which files of a workspace go into sandboxes and which come back. Paths are folded and matched part by
+ * part, so that no spelling of a name bypasses a rule.
  *
- *   never-list (not to be overridden) ─► first rule that matches ─► no rule: never
- *                                          └─ a control file, and the rule does not name control: into sandboxes only
+ *   never-list (cannot be overridden) ─► first matching rule ─► no rule matches: never
+ *                                          └─ control file, and the rule lacks `control`: into sandboxes only
  */
 import { BOUNDS, CofferdamError, isPattern, type SyncDirection, type SyncRule } from '@cofferdam/contract'
 import { foldGlob, foldPart, matchesPart } from './fold-names.ts'
 import { CONTROL_NAMES, NEVER_NAMES } from './guarded-names.ts'
 
-/** What holds where a request brings no rules of its own. */
+/** The rules of a request that has none. */
 const DEFAULT_RULES: readonly SyncRule[] = [{ pattern: '**', direction: 'both' }]
 
-/** Why a path may not go a way; null when it may. */
+/** Why a path is not copied. */
 export type RuleRefusal = 'never_list' | 'control_file' | 'no_rule' | 'rule'
 
-/** Rules, checked and folded once. */
+/** Rules, validated and folded once. */
 export interface CompiledRules {
-  /** Into a sandbox. */
+  /** Why the path may not go into a sandbox; null when it may. */
   refusesIn(path: string): RuleRefusal | null
-  /** Out of a sandbox, changed or deleted. */
+  /** Why a change or deletion of the path may not come out; null when it may. */
   refusesOut(path: string): RuleRefusal | null
 }
 
-/** True for secrets and for what belongs to one machine, however the name is spelled, in any folder. */
+/** True for secrets and machine-specific folders, in any spelling and folder. */
 export function isNever(path: string): boolean {
   return guarded(path, NEVER)
 }
 
-/** True for files that steer programs outside of the sandbox. */
+/** True for files that control programs outside of the sandbox. */
 export function isControl(path: string): boolean {
   return guarded(path, CONTROL)
 }
@@ -37,14 +37,14 @@ const NEVER = NEVER_NAMES.map(foldGlob)
 const CONTROL = CONTROL_NAMES.map(foldGlob)
 
 function guarded(path: string, names: readonly string[]): boolean {
-  // A path with a backslash is refused elsewhere, and guarded here all the same.
+  // Paths with a backslash are refused elsewhere, but guarded here, too.
   return path.split(/[/\\]/).some((part) => {
     const folded = foldPart(part)
     return names.some((name) => matchesPart(name, folded))
   })
 }
 
-/** Throws `invalid_request` for a pattern that is none. */
+/** Throws `invalid_request` for an invalid pattern. */
 export function compileRules(rules: readonly SyncRule[] = DEFAULT_RULES): CompiledRules {
   const compiled = rules.map(({ pattern, direction, control = false }) => ({
     parts: patternParts(pattern),
@@ -68,21 +68,22 @@ export function compileRules(rules: readonly SyncRule[] = DEFAULT_RULES): Compil
 const allows = (direction: SyncDirection, way: 'in' | 'out'): boolean =>
   direction === 'both' || direction === way
 
-/** The parts of a pattern: `./a//b/` is `a/b`. Throws `invalid_request` for one that leads out of the workspace. */
+/** The parts of a pattern: `./a//b/` is `a/b`. Throws `invalid_request` if it leads out of the workspace. */
 export function patternParts(pattern: string): string[] {
   const parts = pattern.split('/').filter((part) => part !== '' && part !== '.')
   const isBad = pattern.length > BOUNDS.pathLength || !isPattern(pattern)
   if (isBad)
     throw new CofferdamError(
       'invalid_request',
-      `"${pattern.slice(0, 100)}" is no pattern of a workspace: expected a relative path without "..", backslashes or NUL.`,
+      `"${pattern.slice(0, 100)}" is no pattern of a workspace: ` +
+        'expected a relative path without "..", backslashes or NUL.',
     )
   return parts.map(foldGlob)
 }
 
-/** A pattern matches a path and all that lies below it. Quadratic at worst: both are bounded by BOUNDS.pathLength. */
+/** A pattern matches a path and everything below it. At worst quadratic; BOUNDS.pathLength bounds both. */
 function matchesPath(pattern: readonly string[], path: readonly string[]): boolean {
-  // reached[j]: the pattern's parts so far match the first j parts of the path.
+  // reached[j]: whether the pattern's parts so far match the first j parts of the path.
   let reached = Array.from({ length: path.length + 1 }, (_, at) => at === 0)
   for (const part of pattern) {
     const next = Array.from({ length: path.length + 1 }, () => false)

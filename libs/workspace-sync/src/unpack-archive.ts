@@ -1,6 +1,6 @@
 /**
- * Reads a zip archive that somebody else made. It is believed in nothing: names, types, sizes and places are checked before
- * a byte is unpacked, and what is unpacked must be what the directory told. All or nothing.
+ * Reads an untrusted zip archive. Names, types, sizes and offsets are checked before anything is unpacked,
+ * and the unpacked files must match the directory. An archive is accepted as a whole or not at all.
  */
 import { promisify } from 'node:util'
 import { crc32, inflateRaw } from 'node:zlib'
@@ -13,12 +13,15 @@ const inflate = promisify(inflateRaw)
 const EOCD = 0x06054b50
 const CENTRAL = 0x02014b50
 const LOCAL = 0x04034b50
-/** A comment of 65,535 bytes behind a record of 22. */
+/** A record of 22 bytes and a comment of up to 65,535. */
 const EOCD_SEARCH = 65_557
 const ENCRYPTED = 0x1 | 0x40 | 0x2000
 const S_IFMT = 0o170000
 const [S_IFREG, S_IFDIR] = [0o100000, 0o040000]
-/** MS-DOS attributes that are neither file nor folder: volume label (8), and reparse point, which is a link (0x400). */
+/**
+ * MS-DOS attributes that are neither file nor folder: volume label (8) and reparse point (0x400), which is a
+ * link.
+ */
 const DOS_ODD = 0x8 | 0x400
 
 interface DirectoryEntry {
@@ -63,7 +66,7 @@ function readDirectory(bytes: Buffer, limits: ArchiveLimits) {
   if (disks.some((disk) => disk !== 0) || bytes.readUInt16LE(end + 8) !== count)
     throw new ArchiveRefusal('unsupported', null)
   if (count > limits.entries + MAX_FOLDER_ENTRIES) throw new ArchiveRefusal('too_many_entries', null)
-  // Not merely within: bytes between directory and end are what tricks two readers into two archives.
+  // With bytes between directory and end record, two readers could see two different archives.
   if (directoryAt + length !== end) throw new ArchiveRefusal('not_an_archive', null)
   const entries: DirectoryEntry[] = []
   let at = directoryAt
@@ -76,7 +79,7 @@ function readDirectory(bytes: Buffer, limits: ArchiveLimits) {
   return { entries, directoryAt }
 }
 
-/** The last end record whose comment reaches the end of the archive exactly. */
+/** The last end record whose comment ends exactly at the end of the archive. */
 function findEnd(bytes: Buffer): number {
   for (let at = bytes.length - 22; at >= Math.max(0, bytes.length - EOCD_SEARCH); at -= 1)
     if (bytes.readUInt32LE(at) === EOCD && at + 22 + bytes.readUInt16LE(at + 20) === bytes.length) return at
@@ -118,7 +121,7 @@ function readEntry(bytes: Buffer, at: number, end: number): { entry: DirectoryEn
   }
 }
 
-/** Names of old archives in other code pages are refused with the rest: nobody can tell what they say. */
+/** Refuses names in other code pages, because their encoding is unknown. */
 function utf8(raw: Buffer): string {
   try {
     return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(raw)
@@ -138,7 +141,7 @@ function refuseNames(entries: readonly DirectoryEntry[]): void {
     if (index.clash(name) !== null) throw new ArchiveRefusal('name_collision', name)
     index.add(name)
   }
-  // A folder of its own line may stand where files need one, never where a file stands.
+  // A folder entry may name a folder that files need, but never a file.
   for (const { name, isFolder } of entries)
     if (isFolder && index.clash(`${name}/-`) !== null) throw new ArchiveRefusal('name_collision', name)
 }
@@ -154,7 +157,7 @@ function refuseSizes(files: readonly DirectoryEntry[], packed: number, limits: A
   if (total > packed * limits.ratio) throw new ArchiveRefusal('ratio', null)
 }
 
-/** Where each entry's bytes begin. Entries lie apart from each other and in front of the directory. */
+/** Where each entry's bytes start. Entries must not overlap, and must be before the directory. */
 function placesOf(bytes: Buffer, entries: readonly DirectoryEntry[], directoryAt: number) {
   const places = new Map<DirectoryEntry, number>()
   let free = 0
@@ -166,7 +169,7 @@ function placesOf(bytes: Buffer, entries: readonly DirectoryEntry[], directoryAt
     const nameLength = bytes.readUInt16LE(at + 26)
     const place = at + 30 + nameLength + bytes.readUInt16LE(at + 28)
     const localName = bytes.subarray(at + 30, at + 30 + nameLength).toString()
-    // A reader that goes by local headers must find what we find.
+    // A reader that uses local headers must see the same as we do.
     if (localName !== (entry.isFolder ? `${name}/` : name) || bytes.readUInt16LE(at + 8) !== entry.method)
       throw new ArchiveRefusal('corrupt', name)
     free = place + packed

@@ -1,4 +1,7 @@
-/** Writes a workspace into a directory of this machine: each file whole or not there, and through no link (open-below.ts). */
+/**
+ * Writes a workspace into a local directory: each file atomically, and without following links
+ * (open-below.ts).
+ */
 import { randomBytes } from 'node:crypto'
 import { constants } from 'node:fs'
 import { mkdir, open, rename, rmdir, unlink, type FileHandle } from 'node:fs/promises'
@@ -12,8 +15,9 @@ import { isCarriable } from './path-index.ts'
 const { O_RDONLY, O_WRONLY, O_CREAT, O_EXCL, O_DIRECTORY, O_NOFOLLOW } = constants
 
 /**
- * Writes and deletes below `root`, which exists. Each file is whole or not there; throws at the first that cannot be. `found` is what was
- * read there before: throws `conflict`, and leaves the file, where somebody has changed one since.
+ * Writes and deletes files below `root`, which must exist. Each file is written atomically. Throws at the
+ * first failure. `found` is what was read there before: throws `conflict`, without changing the file, if it
+ * was modified since.
  */
 export async function writeDirectory(
   root: string,
@@ -43,7 +47,7 @@ async function writeFile(
     await file.writeFile(bytes)
     await file.sync()
     await refuseChanged(parent, name, path, found)
-    // The link itself is replaced where the name is one.
+    // If the name is a link, the link itself is replaced.
     await rename(`${below(parent)}/${temporary}`, `${below(parent)}/${name}`)
   } catch (error) {
     await unlink(`${below(parent)}/${temporary}`).catch(() => undefined)
@@ -65,7 +69,10 @@ async function deleteFile(root: FileHandle, path: string, found: Manifest | unde
   await removeEmptyFolders(root, path)
 }
 
-/** By its bytes, for a file that was deleted and made again may have every other sign of the old one. Nothing waits between this and the change. */
+/**
+ * Compares bytes, because a recreated file can have the same metadata. Nothing is awaited between this and
+ * the change.
+ */
 async function refuseChanged(
   folder: FileHandle,
   name: string,
@@ -81,7 +88,7 @@ async function refuseChanged(
     throw new CofferdamError('conflict', `${path} was changed meanwhile, and is left as it is.`)
 }
 
-/** A workspace knows no empty folders. */
+/** A workspace has no empty folders. */
 async function removeEmptyFolders(root: FileHandle, path: string): Promise<void> {
   const parts = path.split('/').slice(0, -1)
   while (parts.length > 0) {
@@ -128,7 +135,7 @@ function unless(code: string): (error: unknown) => void {
   }
 }
 
-/** Links and files where folders belong are the caller's to remove; the rest passes as it is. */
+/** Links and files in place of folders become errors for the caller to resolve. Other errors pass through. */
 function refused(error: unknown, path: string): unknown {
   const isOdd = ['ELOOP', 'ENOTDIR', 'EISDIR', 'ENOTEMPTY', 'EEXIST'].some((code) => hasCode(error, code))
   return isOdd

@@ -1,4 +1,4 @@
-/** Archives: what is packed comes out again, everybody's unzip reads it, and no trick of a foreign archive works. */
+/** Archives: packing and unpacking round-trips, other tools read them, and hostile archives are refused. */
 import { execFileSync } from 'node:child_process'
 import { crc32, deflateRawSync } from 'node:zlib'
 import { scheduleSeed } from '@cofferdam/embedded/testing'
@@ -9,7 +9,7 @@ import { expect, test } from 'vitest'
 
 const text = (path: string, content: string): ProgramFile => ({ path, bytes: Buffer.from(content) })
 
-test('what is packed comes out again, whatever it holds', async () => {
+test('unpacks what it packed, whatever the content', async () => {
   const files = fc.uniqueArray(
     fc.record({
       path: fc.stringMatching(/^[a-z]{1,8}(\/[a-z0-9é日]{1,8}){0,3}\.txt$/),
@@ -58,7 +58,7 @@ sys.stdout.buffer.write(out.getvalue())`
   ])
 })
 
-/** What a hostile archive says of one entry. */
+/** What a hostile archive claims about one entry. */
 interface Lie {
   name?: string | Buffer
   localName?: string
@@ -68,7 +68,7 @@ interface Lie {
   size?: number
   crc?: number
   body?: Buffer
-  /** Place of its bytes, in place of the true one. */
+  /** A wrong offset of its bytes. */
   at?: number
 }
 
@@ -162,7 +162,7 @@ test('refuses too many entries, too many bytes, and what is no archive', async (
     await expect(unpackArchive(bytes)).rejects.toMatchObject({ reason: 'not_an_archive' })
 })
 
-test('damage anywhere is refused, or harms nothing', async () => {
+test('refuses damaged archives, or reads them correctly', async () => {
   const good = await packArchive([text('a/b.txt', 'hello hello hello hello'), text('c', 'c')])
   await fc.assert(
     fc.asyncProperty(fc.nat(good.length - 1), fc.nat(255), async (at, value) => {

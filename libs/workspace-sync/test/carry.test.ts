@@ -1,4 +1,4 @@
-/** A workspace into a sandbox and back, with other replicas at the same workspace. */
+/** Copies a workspace into a sandbox and back, while other replicas use the same workspace. */
 import { carryBack, carryIn, compileRules, EMPTY_MANIFEST, manifestOf } from '@cofferdam/workspace-sync'
 import { expect, test } from 'vitest'
 import { memoryStore, type MemoryStore } from './memory-store.ts'
@@ -6,7 +6,7 @@ import { memoryStore, type MemoryStore } from './memory-store.ts'
 const workspace = { tenantId: 't', name: 'w' }
 const rules = compileRules()
 
-/** An execution that was given what the store holds and leaves `after`. */
+/** An execution that gets the stored files and leaves `after`. */
 async function execution(store: MemoryStore, after: Record<string, string>, job: string) {
   const { manifest: base } = await carryIn(store, workspace, rules, EMPTY_MANIFEST)
   const files = Object.entries(after).map(([path, text]) => ({ path, bytes: Buffer.from(text) }))
@@ -22,7 +22,7 @@ async function execution(store: MemoryStore, after: Record<string, string>, job:
     })
 }
 
-test('a fresh sandbox gets what the rules let in, a used one what differs', async () => {
+test('gives a fresh sandbox all files that the rules allow, and a used one the differences', async () => {
   const store = memoryStore({ a: '1', b: '2', '.env': 'SECRET=1' })
   const fresh = await carryIn(store, workspace, rules, EMPTY_MANIFEST)
   expect(fresh.files.map(({ path, bytes }) => [path, Buffer.from(bytes).toString()])).toEqual([
@@ -62,7 +62,7 @@ test('two executions at once that change one file leave both versions', async ()
   expect(store.texts()).toEqual({ a: 'second', 'a.conflict-j1': 'first' })
 })
 
-test('a workspace that is removed and made again under the same number is merged with, not written over', async () => {
+test('merges with a recreated workspace of the same version instead of overwriting it', async () => {
   const store = memoryStore({ a: '1', b: '1' })
   const end = await execution(store, { a: 'mine', b: '1' }, 'j1')
   store.contend = async () => store.remake({ b: 'theirs', c: 'theirs' })
@@ -85,7 +85,7 @@ test('twelve replicas at one workspace lose nothing', async () => {
   }
 })
 
-test('what changes nothing commits nothing', async () => {
+test('commits nothing if nothing changed', async () => {
   const store = memoryStore({ a: '1' })
   const back = await execution(store, { a: '1' }, 'j1')
   expect(await back()).toMatchObject({ status: 'unchanged', version: 1 })

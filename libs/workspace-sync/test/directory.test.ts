@@ -1,4 +1,4 @@
-/** Workspaces in directories: links lead nowhere, whatever stands there. */
+/** Workspaces in directories: no link is followed. */
 import { mkdir, mkdtemp, readdir, readFile, rm, stat, symlink, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -29,10 +29,10 @@ test('writes whole files with their modes, deletes, and leaves no empty folders'
   expect(await readFile(join(root, 'run.sh'), 'utf8')).toBe('new')
 })
 
-test('what somebody changed since it was read stays as they left it', async () => {
+test('does not overwrite a file that was changed since it was read', async () => {
   await writeDirectory(root, { files: [file('a', 'old'), file('gone', 'old')], deleted: [] })
   const found = manifestOf([file('a', 'old'), file('gone', 'old')])
-  // Deleted and made again: the same name, size and mode.
+  // Recreated with the same name, size and mode.
   for (const name of ['a', 'gone']) await rm(join(root, name))
   await writeDirectory(root, {
     files: [file('a', 'own'), file('gone', 'own'), file('new', 'own')],
@@ -50,7 +50,7 @@ test('what somebody changed since it was read stays as they left it', async () =
   expect(await readFile(join(root, 'a'), 'utf8')).toBe('theirs')
 })
 
-test('a link in the way of a folder is refused, and a link with the name of a file is replaced', async () => {
+test('refuses a link in place of a folder, and replaces a link in place of a file', async () => {
   await mkdir(join(outer, 'elsewhere'))
   await writeFile(join(outer, 'elsewhere', 'x'), 'untouched')
   await symlink('../elsewhere', join(root, 'folder'))
@@ -72,7 +72,7 @@ test.each(['../up', '/etc/x', 'a/../../x', 'C:x', 'a\0'])('refuses to write %j',
   })
 })
 
-test('reads files, names what it leaves out, and follows no link', async () => {
+test('reads files, reports what it skips, and follows no link', async () => {
   await mkdir(join(root, '.ssh'))
   await writeFile(join(root, '.ssh', 'id'), 'secret')
   await writeFile(join(root, 'a.txt'), 'a')
@@ -86,7 +86,7 @@ test('reads files, names what it leaves out, and follows no link', async () => {
   ])
 })
 
-test('what does not fit a workspace is refused whole', async () => {
+test('refuses a directory that does not fit as a whole', async () => {
   await writeFile(join(root, 'a'), '123456')
   await writeFile(join(root, 'b'), '123456')
   const limits = { entries: 9, totalBytes: 10, fileBytes: 8, ratio: 200 }

@@ -84,20 +84,20 @@ test('a change to a file that the host deleted is kept under a name of its own',
 
 test('a file may become a folder, and stays one where both did', () => {
   expect(merged({ a: '1' }, { a: '1' }, { 'a/b': '2' }).texts).toEqual({ 'a/b': '2' })
-  // The host changed the file: the folder stands beside it.
+  // The host changed the file, so the folder gets another name.
   expect(merged({ a: '1' }, { a: 'host' }, { 'a/b': '2' }).texts).toEqual({
     a: 'host',
     'a.conflict-j1/b': '2',
   })
 })
 
-test('names that are one file on other systems stand apart', () => {
+test('keeps names apart that are the same file on other systems', () => {
   const { texts, conflicted } = merged({}, { 'Read.me': 'host' }, { 'read.ME': 'box' })
   expect(texts).toEqual({ 'Read.me': 'host', 'read.ME.conflict-j1': 'box' })
   expect(conflicted).toEqual([{ path: 'read.ME', kept_as: 'read.ME.conflict-j1' }])
 })
 
-test('what may not come out, cannot be held or has no room is refused by name', () => {
+test('refuses by name what may not come out, cannot be stored or does not fit', () => {
   const { texts, refused } = merged(
     {},
     {},
@@ -127,7 +127,7 @@ test('what may not come out, cannot be held or has no room is refused by name', 
 
 const path = fc.constantFrom('a', 'A', 'b', 'a/x', 'a/y', 'b/c', 'B/c', '.env', 'a.conflict-j1', 'skills/s')
 const texts = fc.dictionary(path, fc.constantFrom('1', '2', '3', '4', ''), { maxKeys: 8 })
-/** A workspace never holds two names of one file. */
+/** A workspace never has two names of the same file. */
 const sound = texts.map((all) => merged({}, {}, all).texts)
 
 test('nothing is lost: every version is there after a merge, or named as refused', () => {
@@ -137,7 +137,7 @@ test('nothing is lost: every version is there after a merge, or named as refused
       const versions = Object.values(result.texts)
       const named = new Set(result.refused.map((one) => one.path))
       for (const [file, text] of Object.entries(host))
-        // Gone only when the sandbox, which had seen this version, changed or deleted it.
+        // Only gone if the sandbox had seen this version and changed or deleted it.
         if (result.texts[file] !== text) {
           expect(base[file]).toBe(text)
           expect(sandbox[file]).not.toBe(text)

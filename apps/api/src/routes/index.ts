@@ -11,14 +11,12 @@ import { getOutput } from './get-output.ts'
 import { getTrace } from './get-trace.ts'
 import { health } from './health.ts'
 import { listExecutions } from './list-executions.ts'
+import { mountedSandbox } from './mounted-sandbox.ts'
 import { postExecution } from './post-execution.ts'
 import { queue } from './queue.ts'
 import { routines } from './routines.ts'
 import { sessionFiles } from './session-files.ts'
 import { sessions } from './sessions.ts'
-import { sandboxConfig } from './sandbox-config.ts'
-import { sandboxProvision } from './sandbox-provision.ts'
-import { sandboxTest } from './sandbox-test.ts'
 import { tenantCallbackSecret } from './tenant-callback-secret.ts'
 import { cancelTenant } from './cancel-tenant.ts'
 import { tenantCaps } from './tenant-caps.ts'
@@ -56,15 +54,12 @@ const V1 = [
   queue,
 ]
 
-/** As Polyclaw has them (seed 004). */
-const SANDBOX = [sandboxConfig, sandboxTest, sandboxProvision]
-
 /** Adds all routes: `/v1` and `/api/sandbox` behind keys, health beside it. */
 export function addRoutes(app: App, context: RouteContext): void {
   health(app, context)
   for (const [prefix, routes] of [
     ['/v1', V1],
-    ['/api/sandbox', SANDBOX],
+    ['/api/sandbox', [mountedSandbox]],
   ] as const)
     void app.register(
       async (inside) => {

@@ -1,3 +1,4 @@
+import { POOL_DEFAULTS } from '@cofferdam/polyclaw/pool-wish'
 import { type Command, type CommandLine, type Context } from '../command.ts'
 import { UsageError } from '../usage-error.ts'
 
@@ -48,11 +49,15 @@ export const command: Command = {
       description:
         'agentcore, with --tenant: delete its interpreters and its role; azure: delete the pool, and its group when ours and empty',
     },
-    location: { type: 'string', value: 'REGION', description: 'azure: where (default: eastus)' },
+    location: {
+      type: 'string',
+      value: 'REGION',
+      description: `azure: where (default: ${POOL_DEFAULTS.location})`,
+    },
     'resource-group': {
       type: 'string',
       value: 'NAME',
-      description: 'azure: its group, made when there is none (default: polyclaw-sandbox-rg)',
+      description: `azure: its group, made when there is none (default: ${POOL_DEFAULTS.resource_group})`,
     },
     'pool-name': { type: 'string', value: 'NAME', description: 'azure: its name (default: made at random)' },
   },

@@ -1,5 +1,6 @@
 /** Provisioning against the account's double, through the vendor's clients, with the rows in a real Postgres. */
-import { isCofferdamError, type InterpreterRows } from '@cofferdam/contract'
+import { isCofferdamError } from '@cofferdam/contract'
+import type { InterpreterRows } from '../src/provision/interpreter-rows.ts'
 import { createStore, type Store } from '@cofferdam/store'
 import { createTestDatabase, PATIENT_TIMEOUTS, type TestDatabase } from '@cofferdam/store/testing'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'

@@ -1,14 +1,14 @@
-/** What became of the callback of an execution, as the worker that posts it notes it. */
+/** The delivery status of an execution's callback, written by the worker that posts it. */
 import { CALLBACK_STATES, type CallbackStatus, type ExecutionId } from '@cofferdam/contract'
 import { KEYS } from '@cofferdam/queue'
 import type { Redis } from 'ioredis'
 
-/** As long as somebody may come back to see; the receiver's own log is older. */
+/** How long the status is kept. */
 const KEPT_MS = 7 * 24 * 3_600_000
 
 const keyOf = (id: ExecutionId): string => KEYS.callbackStatus + id
 
-/** Null when the execution has no callback, or its status is gone. */
+/** Null when the execution has no callback, or its status has expired. */
 export async function readCallbackStatus(redis: Redis, id: ExecutionId): Promise<CallbackStatus | null> {
   const [noted, url] = await Promise.all([
     redis.hmget(keyOf(id), 'state', 'attempts', 'last_status', 'last_error'),

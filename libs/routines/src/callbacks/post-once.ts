@@ -1,20 +1,20 @@
 /**
- * One POST to an address that a tenant named. The name is resolved and judged once and the connection goes to what was
- * judged; a redirect is an answer like any other and is not followed. Nothing of the answer but its status is used.
+ * One POST to a URL that a tenant chose. The host is resolved and checked once, and the connection goes to
+ * the checked address. Redirects are not followed. Only the status of the answer is used.
  */
 import { request as httpRequest, type IncomingMessage } from 'node:http'
 import type { Duplex } from 'node:stream'
 import { connect as tlsConnect } from 'node:tls'
 import { refusalOf, type JudgedDial } from '@cofferdam/egress'
 
-/** From the first byte to the answer's head; receivers that work longer answer 202 first. */
+/** Time until the head of the answer. A receiver that works longer should answer 202 first. */
 const ANSWER_MS = 15_000
-/** Of the answer's body that is taken before the connection is cut. */
+/** Bytes of the answer's body that are read before the connection is closed. */
 const ANSWER_BYTES = 16 * 1024
 
 export type Posted =
   | { ok: true; status: number }
-  /** `final`: trying again cannot help. */
+  /** `final`: a retry cannot help. */
   | { ok: false; status: number | null; error: string; final: boolean }
 
 /** Never rejects. */
@@ -33,7 +33,7 @@ export async function postOnce(
     raw = await dial(url.hostname, port, signal)
     const status = await exchange(isTls ? secured(raw, url.hostname) : raw, url, body, headers, signal)
     if (status >= 200 && status < 300) return { ok: true, status }
-    // 410 is how a receiver says that it wants no more (Standard Webhooks).
+    // With 410 a receiver unsubscribes (Standard Webhooks).
     return { ok: false, status, error: `it answered ${status}`, final: status === 410 }
   } catch (error) {
     return { ok: false, status: null, ...describe(error, signal) }
@@ -89,7 +89,7 @@ async function exchange(
   return answer.statusCode ?? 0
 }
 
-/** Words for the tenant: what it can act upon, nothing of our network. */
+/** Text for the tenant: what it can act on, without details of our network. */
 function describe(error: unknown, signal: AbortSignal): { error: string; final: boolean } {
   const rule = refusalOf(error)
   if (rule === 'address') return { error: 'its address is not public', final: true }

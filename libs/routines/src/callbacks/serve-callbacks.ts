@@ -1,35 +1,44 @@
 /**
  * Posts results to the `callback_url` of their executions.
  *
- *   execution ends ─► (the same script) a line in `callbacks-due` ─► a BullMQ job of the execution's id ─► POST
- *     taken (2xx) ─► delivered        410, or an address that is not public ─► failed
- *     anything else ─► again after 5 s, 10 s, 20 s … at most an hour, each ± half of it, for a day; then failed
+ *   execution ends ─► (in the same script) an entry in `callbacks-due` ─► a BullMQ job per execution ─► POST
+ *     2xx ─► delivered        410, or an address that is not public ─► failed
+ *     anything else ─► retried after 5 s, 10 s, 20 s … up to an hour, each ± half, for a day; then failed
  *
- * Delivered at least once: receivers tell repetitions by `webhook-id`, which is the execution's id. One tenant gets a part
- * of the connections only, so that its silent receiver delays nobody else's callbacks.
+ * Delivers at least once. Receivers detect repetitions by `webhook-id`, which is the execution's id. One
+ * tenant may use only a part of the connections, so that its slow receiver does not delay the callbacks of
+ * others.
  */
+import { createHmac } from 'node:crypto'
 import { executionIdSchema, type CallbackStatus, type ExecutionId } from '@cofferdam/contract'
-import type { JudgedDial } from '@cofferdam/egress'
+import { egressConfigSchema, type JudgedDial } from '@cofferdam/egress'
 import { KEYS, TAG, type Producer } from '@cofferdam/queue'
 import type { Store } from '@cofferdam/store'
 import { DelayedError, Queue, UnrecoverableError, Worker, type Job } from 'bullmq'
 import type { Redis } from 'ioredis'
-import { closeWithin } from '../close-within.ts'
-import { inRounds } from '../in-rounds.ts'
+import { z } from 'zod'
+import { closeWithin, inRounds } from '../in-rounds.ts'
 import { writeCallbackStatus } from './callback-status.ts'
 import { postOnce, type Posted } from './post-once.ts'
-import { signedHeaders } from './sign.ts'
+
+/** Settings of callbacks: which private addresses they may reach. */
+export const callbacksConfigSchema = z.strictObject({
+  private_allow: egressConfigSchema.shape.private_allow.describe(
+    '`CIDR` or `CIDR:port` of receivers in the operator’s own network. Never filled from a tenant’s data.',
+  ),
+})
+export type CallbacksConfig = z.output<typeof callbacksConfigSchema>
 
 const NAME = 'callbacks'
 const COLLECT_MS = 1000
-/** Lines taken at once. */
+/** Entries read at once. */
 const BATCH = 100
-/** Posts at once: each is a socket and one result (at most 8 MiB of text) in memory. */
+/** Concurrent posts. Each has a socket and one result (at most 8 MiB of text) in memory. */
 const AT_ONCE = 16
 const AT_ONCE_PER_TENANT = 4
-/** A tenant whose share is in use is looked at again after this. */
+/** Delay for a tenant that uses all its connections. */
 const BUSY_MS = 500
-/** Long enough that no worker with an old list adds a delivered one again. */
+/** Long enough that no worker with an old list of entries adds a delivered callback again. */
 const DONE_KEPT_S = 3600
 
 export interface CallbackTiming {
@@ -46,7 +55,7 @@ const TIMING: CallbackTiming = {
 }
 
 export interface CallbackDeps {
-  /** Connection of role `worker`; BullMQ makes another one of it for blocking reads. Not closed. */
+  /** Connection of role `worker`, which BullMQ duplicates for blocking reads. Not closed. */
   redis: Redis
   producer: Pick<Producer, 'get'>
   store: Pick<Store, 'findExecution' | 'callbackSecrets'>
@@ -60,7 +69,7 @@ interface Call {
   url: string
 }
 
-/** Collects and posts callbacks until disposed; what is under way then is posted again by another worker. */
+/** Collects and posts callbacks until disposed. Another worker repeats those that are in flight then. */
 export function serveCallbacks(deps: CallbackDeps): AsyncDisposable {
   const { redis, onError } = deps
   const timing = { ...TIMING, ...deps.timing }
@@ -78,7 +87,7 @@ export function serveCallbacks(deps: CallbackDeps): AsyncDisposable {
     prefix: TAG,
     skipVersionCheck: true,
     concurrency: AT_ONCE,
-    // Above the longest post.
+    // Longer than the longest post.
     lockDuration: 60_000,
     maxStalledCount: 1_000_000,
     settings: { backoffStrategy: (attempts) => delayAfter(attempts, timing) },
@@ -146,7 +155,7 @@ export function serveCallbacks(deps: CallbackDeps): AsyncDisposable {
           { tenant, url },
           {
             jobId: id,
-            // The time decides, not the number.
+            // Time limits the retries, not their number.
             attempts: 10_000,
             backoff: { type: 'custom' },
             removeOnComplete: { age: DONE_KEPT_S },
@@ -170,8 +179,26 @@ export function serveCallbacks(deps: CallbackDeps): AsyncDisposable {
   }
 }
 
-/** Doubled each time, ± half, so that receivers that come back are not met by all at once. */
+/** Doubles each time, ± half, so that a recovered receiver does not get all retries at once. */
 function delayAfter(attempts: number, { firstMs, maxMs }: CallbackTiming): number {
   const base = Math.min(firstMs * 2 ** Math.min(attempts - 1, 30), maxMs)
   return Math.round(base * (0.5 + Math.random()))
+}
+
+/**
+ * Headers of one delivery, as Standard Webhooks 1.0 has them: HMAC-SHA256 over `id.timestamp.body`, in base64
+ * after `v1,`. During a change of the secret, both secrets sign.
+ */
+function signedHeaders(
+  keys: readonly Uint8Array[],
+  message: { id: string; atMs: number; body: string },
+): Record<'webhook-id' | 'webhook-timestamp' | 'webhook-signature', string> {
+  const timestamp = String(Math.floor(message.atMs / 1000))
+  const text = `${message.id}.${timestamp}.${message.body}`
+  const signatures = keys.map((key) => `v1,${createHmac('sha256', key).update(text).digest('base64')}`)
+  return {
+    'webhook-id': message.id,
+    'webhook-timestamp': timestamp,
+    'webhook-signature': signatures.join(' '),
+  }
 }

@@ -5,7 +5,7 @@
 import { isAwsFailure } from './aws-failure.ts'
 import type { ListedInterpreter } from './control-plane.ts'
 import { interpreterName, isOurName } from './interpreter-name.ts'
-import type { WantedInterpreter } from '@cofferdam/contract'
+import type { WantedInterpreter } from './interpreter-rows.ts'
 import type { ProvisionParts } from './provision-interpreter.ts'
 
 /** One interpreter that no row names. */

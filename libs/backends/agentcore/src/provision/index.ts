@@ -2,17 +2,13 @@
  * Provisioning at AgentCore: interpreters of tenants are made, checked, forgotten and collected. README.md says who may run
  * it and with which rights. Loads no SDK before the first call.
  */
-import {
-  CofferdamError,
-  type Environment,
-  type InterpreterRows,
-  type WantedInterpreter,
-} from '@cofferdam/contract'
+import { CofferdamError, type Environment } from '@cofferdam/contract'
 import { isAwsFailure } from './aws-failure.ts'
 import { collectGarbage, type FoundGarbage, type GarbageLine } from './collect-garbage.ts'
 import { agentcoreProvisionConfigSchema, type AgentcoreProvisionConfig } from './config.ts'
 import { openControlPlane, type ControlPlane } from './control-plane.ts'
 import { interpreterName } from './interpreter-name.ts'
+import type { InterpreterRows, WantedInterpreter } from './interpreter-rows.ts'
 import { provisionInterpreter, type ProvisionLine, type ProvisionParts } from './provision-interpreter.ts'
 import { createTenantRoles } from './tenant-roles.ts'
 

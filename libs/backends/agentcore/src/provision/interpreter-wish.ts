@@ -1,5 +1,6 @@
 /** How an interpreter is to be, by the configuration, and what of one that is there differs. */
-import type { Environment, WantedInterpreter } from '@cofferdam/contract'
+import type { Environment } from '@cofferdam/contract'
+import type { WantedInterpreter } from './interpreter-rows.ts'
 import type { AgentcoreProvisionConfig } from './config.ts'
 import type { InterpreterFacts, InterpreterWish } from './control-plane.ts'
 import { creationToken, interpreterName } from './interpreter-name.ts'

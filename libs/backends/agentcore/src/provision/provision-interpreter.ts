@@ -9,7 +9,8 @@
  * is deleted again.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { Environment, InterpreterRows, WantedInterpreter } from '@cofferdam/contract'
+import type { Environment } from '@cofferdam/contract'
+import type { InterpreterRows, WantedInterpreter } from './interpreter-rows.ts'
 import { AwsFailure, isAwsFailure } from './aws-failure.ts'
 import type { AgentcoreProvisionConfig } from './config.ts'
 import type { ControlPlane, InterpreterFacts, InterpreterWish } from './control-plane.ts'

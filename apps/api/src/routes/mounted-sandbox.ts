@@ -1,0 +1,39 @@
+/** Mounts the sandbox routes of one customer's package below `/api/sandbox`. */
+import { addSandboxRoutes } from '@cofferdam/polyclaw'
+import { actorOf } from '../authenticate.ts'
+import { readBackendReports } from '../backend-reports.ts'
+import { enqueueAndWait } from '../enqueue-and-wait.ts'
+import type { App, RouteContext } from '../route-context.ts'
+import { readTraceparent } from '../trace-id.ts'
+import {
+  changeEventSchema,
+  cursorQuery,
+  DEFAULT_PAGE,
+  FAILURES,
+  limitQuery,
+  nextCursorSchema,
+} from '../wire-schemas.ts'
+
+/** Adds the routes. */
+export function mountedSandbox(app: App, context: RouteContext): void {
+  const { store, redis, pools, draining, cursors } = context
+  addSandboxRoutes(app, {
+    store,
+    redis,
+    ...(pools === undefined ? {} : { pools }),
+    draining,
+    actorOf,
+    traceparentOf: ({ headers }) => readTraceparent(headers.traceparent) ?? undefined,
+    run: (...asked) => enqueueAndWait(context, ...asked),
+    backendReports: () => readBackendReports(redis, context.now()),
+    cursors,
+    wire: {
+      failures: FAILURES,
+      limitQuery,
+      cursorQuery,
+      nextCursorSchema,
+      changeEventSchema,
+      defaultPage: DEFAULT_PAGE,
+    },
+  })
+}

@@ -1,0 +1,71 @@
+/** POST and DELETE /api/sandbox/provision: makes and removes the session pool at Azure. Admin keys only. */
+import { z } from 'zod'
+import { requireProvisioner, sandboxConfigSchema, shown } from './config-routes.ts'
+import { poolWishSchema } from './pool-wish.ts'
+import { makeSandboxPool, removeSandboxPool } from './pool-work.ts'
+import type { App, RouteParts } from './route-deps.ts'
+
+/** Adds the routes. */
+export function addProvisionRoutes(app: App, parts: RouteParts): void {
+  const { configs, actorOf, draining: signal } = parts
+  const { failures } = parts.wire
+
+  app.post(
+    '/provision',
+    {
+      config: { admin: true },
+      schema: {
+        operationId: 'provisionSandbox',
+        tags: ['sandbox'],
+        summary: 'Make a session pool at Azure and keep its endpoint; nothing when there is one. Admin.',
+        description:
+          'Takes minutes. The pool (PythonLTS, no way out to the network, 300 s of cool-down) and a group ' +
+          'that is made bear the tag fleet-owner. What fails is undone; what cannot be undone is listed ' +
+          'as an orphan. When the process dies, the same request goes on where it stopped.',
+        body: poolWishSchema.optional(),
+        response: {
+          200: z.strictObject({
+            status: z.enum(['made', 'already_provisioned']),
+            config: sandboxConfigSchema,
+          }),
+          ...failures,
+        },
+      },
+    },
+    async (request, reply) => {
+      const deps = { configs, provisioner: requireProvisioner(parts), signal }
+      const status = await makeSandboxPool({ ...deps, actor: actorOf(request) }, request.body ?? {})
+      return { status, config: await shown(parts, reply, await configs.get()) }
+    },
+  )
+
+  app.delete(
+    '/provision',
+    {
+      config: { admin: true },
+      schema: {
+        operationId: 'deprovisionSandbox',
+        tags: ['sandbox'],
+        summary: 'Remove the session pool, and its group when it is ours and empty. Admin.',
+        description:
+          'The configuration is cleared, and the sandbox disabled, only when Azure says that the pool is ' +
+          'gone. Until then it stays as it is, and the pool is listed as an orphan.',
+        response: {
+          200: z.strictObject({
+            status: z.enum(['removed', 'not_provisioned']),
+            resource_group: z.enum(['gone', 'kept', 'orphaned']).nullable().meta({
+              description: 'kept: not ours, or it holds something else.',
+            }),
+            config: sandboxConfigSchema,
+          }),
+          ...failures,
+        },
+      },
+    },
+    async (request, reply) => {
+      const deps = { configs, provisioner: requireProvisioner(parts), signal }
+      const { status, resource_group } = await removeSandboxPool({ ...deps, actor: actorOf(request) })
+      return { status, resource_group, config: await shown(parts, reply, await configs.get()) }
+    },
+  )
+}

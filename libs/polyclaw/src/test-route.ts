@@ -1,0 +1,193 @@
+/**
+ * POST /api/sandbox/test: runs one command in a fresh session and reports each phase of it. Admin keys only.
+ */
+import { setTimeout as sleep } from 'node:timers/promises'
+import {
+  CofferdamError,
+  executionRequestSchema,
+  isCofferdamError,
+  nameSchema,
+  traceSpanSchema,
+} from '@cofferdam/contract'
+import { readShelvedTrace } from '@cofferdam/queue'
+import type { Redis } from 'ioredis'
+import { z } from 'zod'
+import type { App, RouteParts } from './route-deps.ts'
+import { grantSandboxTest } from './sandbox-switch.ts'
+import type { SandboxSettings } from './settings-table.ts'
+import { rulesOfWhitelist } from './whitelist.ts'
+import { BACKEND } from './worker-part.ts'
+
+/** The agent that tests are charged to. */
+const TEST_AGENT = 'cofferdam-sandbox-test'
+/** The tenant of a test that names none, unless the fleet has exactly one tenant. */
+const TEST_TENANT = 'cofferdam-sandbox-test'
+/** The workspace that stands for Polyclaw's data directory. */
+const WORKSPACE = 'polyclaw'
+/** With GRACE_MS this is the hour that an interactive execution may take. */
+const MAX_TIMEOUT_S = 3599
+const GRACE_MS = 1000
+/** Time for queueing, opening a session, and copying files both ways. */
+const AROUND_MS = 120_000
+/** A worker stores the spans of an execution shortly after it publishes the result. */
+const TRACE_WAIT_MS = 1000
+
+/** Polyclaw's phases by the names of the worker's spans. */
+const PHASES = new Map<string, 'allocate' | 'upload' | 'exec' | 'download'>([
+  ['sandbox.acquire', 'allocate'],
+  ['sandbox.prepare', 'upload'],
+  ['program.run', 'exec'],
+  ['workspace.take', 'download'],
+])
+
+const answerSchema = z.strictObject({
+  status: z.enum(['ok', 'error']),
+  success: z.boolean(),
+  stdout: z.string(),
+  stderr: z.string(),
+  exit_code: z.int().nullable(),
+  files_synced_back: z.int().min(0),
+  duration_ms: z.number().min(0),
+  session_id: z.string().nullable(),
+  execution_id: z.string(),
+  error_message: z.string().nullable(),
+  phases: z
+    .array(
+      z.strictObject({ name: z.enum(['allocate', 'upload', 'exec', 'download']), duration_ms: z.number() }),
+    )
+    .meta({ description: 'As the worker traced them; empty when it kept no trace.' }),
+  credential: z.string().nullable().meta({ description: 'Which way the token came, as workers last said.' }),
+  dialect: z.string().nullable().meta({
+    description: 'The wire that the pool speaks, as workers last said; null of a custom container.',
+  }),
+  output_cap: z
+    .int()
+    .nullable()
+    .meta({ description: 'Characters of output that an answer of the pool holds; more comes as a file.' }),
+})
+
+/** Adds the route. */
+export function addTestRoute(app: App, parts: RouteParts): void {
+  const { configs, redis, actorOf, traceparentOf } = parts
+  app.post(
+    '/test',
+    {
+      config: { admin: true },
+      schema: {
+        operationId: 'testSandbox',
+        tags: ['sandbox'],
+        summary: 'Run one command in a fresh session of the pool and wait for it. Admin.',
+        description:
+          'An ordinary execution on the backend azure: policy holds, and it counts against the caps of ' +
+          'the tenant. Works while the sandbox is disabled, as it says whether to enable it.',
+        body: z
+          .strictObject({
+            command: z.string().min(1).max(65_536).default('echo hello'),
+            timeout: z.number().min(1).max(MAX_TIMEOUT_S).default(60).meta({ description: 'Seconds.' }),
+            env_vars: executionRequestSchema.shape.env,
+            tenant_id: nameSchema.optional().meta({
+              description:
+                `Whose caps it counts against. Default: the fleet's only tenant, ` +
+                `else \`${TEST_TENANT}\`, which is made.`,
+            }),
+          })
+          .prefault({}),
+        response: { 200: answerSchema, ...parts.wire.failures },
+      },
+    },
+    async (request, reply) => {
+      const { command, timeout, env_vars, tenant_id } = request.body
+      const { settings } = await configs.get()
+      const tenant = tenant_id ?? (await testTenant(parts, actorOf(request)))
+      const waitMs = Math.round(timeout * 1000) + AROUND_MS
+      const execution = executionRequestSchema.parse({
+        tenant_id: tenant,
+        idempotency_key: await grantSandboxTest(redis, tenant, waitMs),
+        agent_id: TEST_AGENT,
+        backend: BACKEND,
+        program: { type: 'command', shell: command },
+        limits: testLimits(timeout),
+        ...(env_vars === undefined ? {} : { env: env_vars }),
+        ...workspaceOf(settings),
+        traceparent: traceparentOf(request),
+      })
+      const { status, body } = await parts.run(request, reply, execution, waitMs)
+      if (status === 202)
+        throw new CofferdamError('wait_timeout', undefined, { details: { execution_id: body.execution_id } })
+      return {
+        status: body.ok ? ('ok' as const) : ('error' as const),
+        success: body.ok,
+        stdout: body.stdout,
+        stderr: body.stderr,
+        exit_code: body.exit_code,
+        files_synced_back: body.workspace?.applied.length ?? 0,
+        duration_ms: body.duration_ms,
+        session_id: body.session?.id ?? null,
+        execution_id: body.execution_id,
+        error_message: body.error_message ?? null,
+        phases: await phasesOf(redis, body.execution_id),
+        ...(await poolFacts(parts)),
+      }
+    },
+  )
+}
+
+function workspaceOf({ sync_data, whitelist }: SandboxSettings) {
+  return sync_data ? { workspace: { name: WORKSPACE, rules: rulesOfWhitelist(whitelist) } } : {}
+}
+
+/** The command has all of `timeout` (seconds); what is beyond is for its end. */
+export function testLimits(timeout: number): { soft_timeout_ms: number; hard_timeout_ms: number } {
+  const softMs = Math.round(timeout * 1000)
+  return { soft_timeout_ms: softMs, hard_timeout_ms: softMs + GRACE_MS }
+}
+
+/** Polyclaw's callers know no tenants. */
+async function testTenant({ store }: RouteParts, actor: string): Promise<string> {
+  const found = await store.tenants.list({ limit: 3 })
+  const [first, second] = found.filter(({ policy }) => policy.tenant_id !== TEST_TENANT)
+  if (first !== undefined && second === undefined) return first.policy.tenant_id
+  if ((await store.tenants.get(TEST_TENANT)) === null)
+    await store.tenants.create({ tenant_id: TEST_TENANT }, actor).catch((error: unknown) => {
+      // Another test created it meanwhile.
+      if (!isCofferdamError(error) || error.code !== 'conflict') throw error
+    })
+  return TEST_TENANT
+}
+
+async function phasesOf(redis: Redis, executionId: string) {
+  const endMs = performance.now() + TRACE_WAIT_MS
+  for (;;) {
+    const spans = (await readShelvedTrace(redis, executionId)).flatMap((span) => {
+      const parsed = traceSpanSchema.safeParse(span)
+      return parsed.success ? [parsed.data] : []
+    })
+    if (spans.some(({ name }) => name === 'program.run') || performance.now() > endMs)
+      return spans
+        .toSorted((a, b) => a.start_ms - b.start_ms)
+        .flatMap(({ name, duration_ms }) => {
+          const phase = PHASES.get(name)
+          return phase === undefined ? [] : [{ name: phase, duration_ms }]
+        })
+    await sleep(50)
+  }
+}
+
+/** Facts about the pool in the text of the backend's probe, as workers last reported it. */
+async function poolFacts({ backendReports }: RouteParts) {
+  const reports = await backendReports()
+  const features = reports
+    .filter(({ name }) => name === BACKEND)
+    .flatMap(({ workers }) =>
+      workers.flatMap(({ report }) => featuresSchema.safeParse(report.probe).data?.features ?? []),
+    )
+  const said = (pattern: RegExp): string | null => pattern.exec(features.join('\n'))?.[1] ?? null
+  const cap = said(/\b(\d+) characters of output/)
+  return {
+    credential: said(/^token by (\S+)/m),
+    dialect: said(/\bdialect (\w+)/),
+    output_cap: cap === null ? null : Number(cap),
+  }
+}
+
+const featuresSchema = z.object({ features: z.array(z.string()) })

@@ -1,0 +1,65 @@
+/**
+ * What a worker mounts: the pool that the settings name, and the switch in front of it. Both are read
+ * whenever an execution would run there, so a change takes effect without a restart.
+ */
+import type { BackendsConfigInput, FleetPool } from '@cofferdam/backends'
+import type { Store } from '@cofferdam/store'
+import type { Redis } from 'ioredis'
+import { createSandboxSwitch, type SandboxSwitch } from './sandbox-switch.ts'
+import { createSandboxConfigs, type SandboxConfigs } from './settings-table.ts'
+
+/** The backend that Polyclaw's sandbox runs on. */
+export const BACKEND = 'azure'
+
+export interface ProvisionedPool extends FleetPool {
+  /** Executions that open next use this endpoint. */
+  allow(endpoint: string): void
+}
+
+export interface WorkerPart {
+  /** For `createBackends`. Empty when the worker's own configuration decides. */
+  backendDeps: { fleetPool?: FleetPool }
+  /** What may refuse a backend, by its name. */
+  switches: ReadonlyMap<string, SandboxSwitch>
+}
+
+/** The part of one worker; reads nothing yet. */
+export function createWorkerPart(deps: {
+  backends: BackendsConfigInput
+  store: Pick<Store, 'fleetTables'>
+  redis: Redis
+  onError(error: unknown): void
+}): WorkerPart {
+  const configs = createSandboxConfigs(deps.store)
+  const pool = provisionedPool(deps.backends, configs)
+  if (pool === null) return { backendDeps: {}, switches: new Map() }
+  const gate = createSandboxSwitch({
+    redis: deps.redis,
+    read: async () => (await configs.get()).settings,
+    allow: (endpoint) => pool.allow(endpoint),
+    onError: deps.onError,
+  })
+  return { backendDeps: { fleetPool: pool }, switches: new Map([[BACKEND, gate]]) }
+}
+
+/** Null when the backend is absent or disabled, or when its own section names a pool. */
+export function provisionedPool(
+  { azure }: BackendsConfigInput,
+  configs: Pick<SandboxConfigs, 'get'>,
+): ProvisionedPool | null {
+  const isOpen =
+    azure?.enabled === true &&
+    azure.container_endpoint === undefined &&
+    azure.interpreter_endpoint === undefined
+  if (!isOpen) return null
+  let allowed = ''
+  return {
+    configured: async () => (await configs.get()).settings.session_pool_endpoint,
+    get allowed() {
+      return allowed
+    },
+    allow(endpoint) {
+      allowed = endpoint
+    },
+  }
+}
