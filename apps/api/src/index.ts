@@ -1,7 +1,7 @@
 /** HTTP front door: executions, tenants, caps, audit, backends, health. */
 export { API_FIELDS, describeConfig, loadConfig, type ApiConfig } from './config.ts'
 export { POOL_DEFAULTS, poolWishSchema, type PoolWish } from './pool-wish.ts'
-export { DEFAULT_API_LIMITS, type ApiDeps, type ApiLimits } from './deps.ts'
+export { DEFAULT_API_LIMITS, type ApiDeps, type ApiLimits } from './route-context.ts'
 export {
   makeSandboxPool,
   previewSandboxPool,

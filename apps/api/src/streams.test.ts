@@ -1,7 +1,7 @@
 import { once } from 'node:events'
-import { createServer, request, type IncomingMessage, type ServerResponse } from 'node:http'
+import { createServer, type IncomingMessage, request, type ServerResponse } from 'node:http'
 import { afterEach, describe, expect, it, vi } from 'vitest'
-import { openEventStream } from './event-stream.ts'
+import { openEventStream } from './streams.ts'
 
 const owned: (() => void)[] = []
 afterEach(() => {

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import { redactSecrets } from './redact-secrets.ts'
+import { redactSecrets } from './redaction.ts'
 
 it.each([
   [`key cfd_${'0a'.repeat(20)} used`, 'key cfd_<redacted> used'],

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { selectRange } from './byte-range.ts'
+import { selectRange } from './send-bytes.ts'
 
 describe('selectRange over 100 bytes', () => {
   it.each([
