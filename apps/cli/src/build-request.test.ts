@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { Readable } from 'node:stream'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { buildRequest, environmentOf, languageOf, networkOf, placeOf } from './build-request.ts'
+import { buildRequest, environmentOf, languageOf, networkOf, copyOf } from './build-request.ts'
 import { command } from './commands/enqueue.ts'
 import { parseCommandLine } from './parse-command-line.ts'
 
@@ -47,7 +47,7 @@ describe('languageOf', () => {
   })
 })
 
-describe('placeOf', () => {
+describe('copyOf', () => {
   it.each([
     ['data.csv', { from: 'data.csv', to: 'data.csv' }],
     ['./in/data.csv', { from: './in/data.csv', to: 'in/data.csv' }],
@@ -55,7 +55,7 @@ describe('placeOf', () => {
     ['/etc/hosts', { from: '/etc/hosts', to: 'hosts' }],
     ['/etc/hosts=in/h', { from: '/etc/hosts', to: 'in/h' }],
   ])('puts %s in its place', (word, place) => {
-    expect(placeOf(word)).toEqual(place)
+    expect(copyOf(word)).toEqual(place)
   })
 })
 

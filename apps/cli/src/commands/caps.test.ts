@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
-import { changesOf, command } from './commands/caps.ts'
-import { parseCommandLine } from './parse-command-line.ts'
+import { changesOf, command } from './caps.ts'
+import { parseCommandLine } from '../parse-command-line.ts'
 
 const apply = (...args: string[]) =>
   changesOf({ agents: { a: 1 } }, parseCommandLine('caps', command, ['set', 't', ...args]))
