@@ -1,10 +1,11 @@
 /**
- * `npm run check`: types, lint, format, import arrows, generated pages, lockfile, and what must not be in tracked files.
- * Every step runs; the exit status says whether all held. `npm run check -- --write` formats and writes generated pages.
+ * `npm run check`: types, lint, format, import arrows, generated pages, lockfile, and what must not be in
+ * tracked files. Every step runs, and the exit status says whether all of them passed. `npm run check --
+ * --write` formats the files and writes the generated pages.
  *
- * The steps run side by side, because none of them keeps two cores busy from start to end. The compiler keeps what it found in a file
- * below node_modules and looks again only at what changed, by content. Not through turbo: its cache would save two seconds, and a stale
- * hit would be a check that lies.
+ * The steps run in parallel, because none of them keeps two cores busy all the time. The compiler stores its
+ * state below node_modules and checks only what changed. The steps do not use turbo: they look at the
+ * repository as a whole, and one `tsc` over all packages is faster than one per package.
  */
 import { execFile } from 'node:child_process'
 import { existsSync, readFileSync, writeFileSync } from 'node:fs'
@@ -21,7 +22,7 @@ const TYPES_FOUND = join(root, 'node_modules/.cache/types.tsbuildinfo')
 
 interface Step {
   name: string
-  /** Resolves with what is wrong, in lines; none when all is well. */
+  /** Resolves with the problems, one per line; empty when the step passed. */
   problems(): Promise<string[]>
 }
 
@@ -73,7 +74,9 @@ function pages(write: boolean): Step {
   }
 }
 
-/** `npm ci` refuses a lockfile that package.json has outgrown; the dry run says so and touches nothing. */
+/**
+ * `npm ci` refuses a lockfile that does not match package.json. The dry run reports that and changes nothing.
+ */
 const lockfile: Step = {
   name: 'lockfile',
   problems: async () => {
@@ -117,7 +120,7 @@ async function main(args: string[]): Promise<number> {
     lockfile,
     stray,
   ]
-  // What writes files comes first: the others read them.
+  // Steps that write files run first, because the others read these files.
   const [first, rest] = write ? [steps.filter(writes), steps.filter((step) => !writes(step))] : [[], steps]
   let failed = 0
   for (const group of [first, rest]) {

@@ -1,6 +1,6 @@
 /**
- * The pages under docs/ that are made of tables in the code. scripts/check.ts compares them with what stands there,
- * `npm run check -- --write` writes them.
+ * The pages under docs/ that are generated from tables in the code. `npm run check` compares them with the
+ * files, and `npm run check -- --write` writes them.
  */
 import {
   agentcoreProvisionConfigSchema,
@@ -28,7 +28,7 @@ import { telemetryPage } from './telemetry-page.ts'
 const MADE = (source: string) =>
   `<!-- Made of ${source} by \`npm run check -- --write\`; changes here are lost. -->`
 
-/** Cells of a table must not end it. */
+/** Escapes characters that would end a cell of a table. */
 const cell = (text: string): string => text.replaceAll('|', '\\|').replaceAll('\n', ' ')
 const row = (...cells: string[]): string => `| ${cells.map(cell).join(' | ')} |`
 
@@ -38,7 +38,7 @@ const RETRY_WORDS = {
   elsewhere: 'on another backend',
 } as const
 
-/** When an attempt ends so. */
+/** When an attempt has this ending. */
 const ENDING_WORDS: Record<Ending, string> = {
   ok: 'The program exited with status 0.',
   error: 'The program exited with another status, or raised.',
@@ -57,7 +57,7 @@ const ENDING_WORDS: Record<Ending, string> = {
   worker_lost: 'The worker died after the program had begun.',
 }
 
-/** The CLI's exit status for an ending whose program exited with 1 where it exited at all. */
+/** The CLI's exit status for an ending, assuming that a program that exits does so with status 1. */
 function cliStatus(ending: Ending): string {
   const status = exitStatusFor({ ending, exit_code: 1, signal: null })
   const own = exitStatusFor({ ending, exit_code: 3, signal: null }) === 3
@@ -109,25 +109,25 @@ function errorsPage(): string {
   ].join('\n')
 }
 
-/** What applies when a variable is unset, as one would write it. */
+/** The default of a variable, in the form that a user would write. */
 function defaultOf(field: ConfigField): string {
   const unset = field.schema.safeParse(undefined)
   if (!unset.success) return 'required'
   const schema = z.toJSONSchema(field.schema, { io: 'input', unrepresentable: 'any' })
-  // What one would write comes before what it is parsed to, which may hold an absolute path of this machine.
+  // The written form is preferred to the parsed one, which can contain an absolute path of this machine.
   const shown = schema.default ?? unset.data
   if (shown === undefined) return 'unset'
   return typeof shown === 'string' || typeof shown === 'number' ? `\`${shown}\`` : 'see the description'
 }
 
-/** The keys of a price, and what each is the price of. */
+/** The keys of a price and their meaning. */
 const PRICE_WORDS: Record<keyof Price, string> = {
   call: 'each charged attempt',
   cpu_second: 'a second of CPU time',
   gb_second: '1,024 MiB of memory limit for a second of run time',
 }
 
-/** Defaults that differ between machines must not differ in a page that is compared. */
+/** Fixed text for defaults that differ between machines, because the page is compared. */
 const MACHINE_DEPENDENT = ['COFFERDAM_SLOTS', 'COFFERDAM_MEMORY_BUDGET_MIB']
 
 function fieldRow(field: ConfigField): string {
@@ -162,7 +162,7 @@ function backendSections(): string[] {
   ])
 }
 
-/** A section of the file that is no backend; keys of sections inside of it have a dot. */
+/** A section of the file that is not a backend. Keys of nested sections contain a dot. */
 function fileSection(name: keyof typeof fileSchema.shape, about: string): string[] {
   const whole = z.toJSONSchema(fileSchema, { io: 'input', unrepresentable: 'any' }) as JsonSchema
   return [`### \`${name}\``, '', about, '', ...keyTable(flattened(whole.properties?.[name] ?? {})), '']
@@ -279,7 +279,7 @@ function configurationPage(): string {
   ].join('\n')
 }
 
-/** Path below the root → the text that belongs there. */
+/** Path below the root → the content of that page. */
 export const GENERATED_PAGES: Readonly<Record<string, () => string>> = {
   'docs/errors.md': errorsPage,
   'docs/reference/telemetry.md': () =>

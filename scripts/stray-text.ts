@@ -1,6 +1,6 @@
-/** Text that must not be in a tracked file: paths of one machine, hosts of one registry, work left undone. */
+/** Text that must not be in a tracked file: paths of one machine, hosts of one registry, unfinished work. */
 
-// Put together of pieces, so that this file does not report itself.
+// Assembled from pieces, so that this file does not report itself.
 const MACHINE_PATHS = new RegExp(['work', 'root', 'farm'].map((name) => `(?<![\\w.@}-])/${name}/`).join('|'))
 const HOSTS = new RegExp(['registry\\.npmjs', 'deb\\.debian'].map((name) => `${name}\\.org`).join('|'))
 const UNDONE = new RegExp(
@@ -8,12 +8,15 @@ const UNDONE = new RegExp(
 )
 const RESOLVED = /"resolved": "https?:\/\//
 
-/** Sentences that name file and line; none when the text is clean. Binary files and the lockfile's integrity are passed over. */
+/**
+ * Problems with file and line; none when the text is clean. Binary files and hashes in the lockfile are
+ * skipped.
+ */
 export function strayText(path: string, text: string): string[] {
   if (text.includes('\0')) return []
   if (path === 'package-lock.json')
     return RESOLVED.test(text) ? [`${path}: carries registry addresses ("resolved")`] : []
-  // Programs that attack a sandbox name the paths they are after.
+  // Programs that attack a sandbox contain the paths that they attack.
   const mayNamePaths = path.startsWith('tests/security/programs/')
   const isCode = /^(apps|libs|tests|infra|scripts|bench|examples)\//.test(path)
   return text.split('\n').flatMap((line, index) => {

@@ -1,4 +1,4 @@
-/** docs/reference/telemetry.md, made of the catalog of libs/telemetry. */
+/** docs/reference/telemetry.md, generated from the catalog of libs/telemetry. */
 import {
   ATTRIBUTE_FACTS,
   EVENT_FACTS,
