@@ -40,9 +40,7 @@ describe('languageOf', () => {
   })
 
   it('is asked for when nothing tells', () => {
-    expect(() => languageOf('-', 'print(1)', undefined)).toThrow(
-      'The language of standard input is not clear',
-    )
+    expect(() => languageOf('-', 'print(1)', undefined)).toThrow('The language of standard input is unknown')
     expect(() => languageOf('x.py', '', 'pyhton')).toThrow('Did you mean python?')
   })
 })
@@ -131,7 +129,7 @@ describe('buildRequest', () => {
   it.each([
     [['nowhere.py'], 'nowhere.py does not exist.'],
     [['.'], '. is a directory.'],
-    [['-', '-l', 'bash', '--stdin', '-'], 'Standard input cannot be the program and what it reads at once.'],
+    [['-', '-l', 'bash', '--stdin', '-'], 'Standard input cannot be both the program and its input'],
     [['a.py', '--lane', 'fast'], 'lane: '],
     [['a.py', '--tenant', 'a b'], 'tenant_id: expected 1-128 letters'],
     [['a.py', '--memory', '1'], 'limits.memory_mib: '],

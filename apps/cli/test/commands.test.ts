@@ -285,7 +285,7 @@ needs('process').describe('the command', () => {
     const id = stdout.trim()
     expect((await run(['cancel', id])).stdout).toMatch(new RegExp(`^${id}: cancell`))
     expect((await run(['logs', id, '-f'])).status).toBe(130)
-    expect((await run(['cancel', id])).stdout).toBe(`${id}: had ended before; nothing changed\n`)
+    expect((await run(['cancel', id])).stdout).toBe(`${id}: had already ended; nothing changed\n`)
   })
 
   it('shows and sets caps that hold at once', async () => {
