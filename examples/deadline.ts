@@ -1,6 +1,6 @@
 /**
- * Gives a program two deadlines: at the soft one it is asked to stop and keeps what it printed, at the hard one its
- * whole process tree dies.
+ * Gives a program two deadlines. At the soft deadline it is asked to stop, and its output is kept. At the
+ * hard deadline its whole process tree is killed.
  *
  * Output:
  *   soft_timeout timeout counted to 3

@@ -1,5 +1,5 @@
 /**
- * Gives a program files, and asks for those it makes.
+ * Gives a program input files, and collects the files that it creates.
  *
  * Output:
  *   ok 3 rows

@@ -1,5 +1,5 @@
 /**
- * Enqueues the same thing twice under one key: it runs once. The same key with another body is refused.
+ * Enqueues one request twice under the same key: it runs once. The same key with another body is refused.
  *
  * Output:
  *   same execution: true

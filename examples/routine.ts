@@ -1,5 +1,5 @@
 /**
- * Makes a routine, runs it now, and follows the progress that the program reports from inside its sandbox.
+ * Creates a routine, runs it now, and follows the progress that the program reports from inside its sandbox.
  *
  * Output:
  *   next run is in the future: true

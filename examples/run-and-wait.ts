@@ -1,5 +1,6 @@
 /**
- * Runs a program and waits for its result. What the program did wrong is in the result, never an exception.
+ * Runs a program and waits for its result. A failure of the program is in the result; it is never an
+ * exception.
  *
  * Output:
  *   ok 2 { total: 6 }

@@ -1,6 +1,6 @@
 /**
- * A session: executions that share one sandbox, one after the other. Scope `interpreter` is a REPL; `files` (the default)
- * keeps the work directory for programs of every language.
+ * A session: executions that share one sandbox, one after the other. Scope `interpreter` is a REPL; `files`
+ * (the default) keeps the work directory for programs of every language.
  *
  * Output:
  *   the interpreter remembers: 42

@@ -1,5 +1,5 @@
 /**
- * A test run: the framework is found by what lies in the work directory, and its own report is read.
+ * A test run. The framework is detected from the files in the work directory, and its own report is read.
  *
  * Output:
  *   unittest: 1 of 2 passed, ending error

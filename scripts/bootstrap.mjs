@@ -1,17 +1,18 @@
 /**
- * The first program of every npm script: installs when the lockfile moved, then runs the rest on the pinned Node.
+ * The first program of every npm script: installs if the lockfile changed, then runs the script on the pinned
+ * Node.
  *
  *   node scripts/bootstrap.mjs <script.ts> [arguments …]
  *
- * Plain JavaScript without dependencies, parseable by every Node that has modules, because it runs before `npm ci`
- * on whatever Node the machine has. No pre/post npm scripts: `ignore-scripts` would skip them.
+ * Plain JavaScript without dependencies, parseable by every Node that has modules, because it runs before
+ * `npm ci` on whatever Node the machine has. No pre/post npm scripts: `ignore-scripts` would skip them.
  *
  * What it promises:
  *   install   `npm ci` runs only when lockfile or a package.json differs from the stamp in node_modules; two bootstraps
- *             at once install once (lock file with a heartbeat, a dead holder is taken over).
+ *             at once install once (lock file with a heartbeat; the lock of a dead process is taken over).
  *   child     stdio is inherited; it ends with the child's status or signal.
  *   signals   SIGTERM and SIGHUP are passed on. A Ctrl-C reaches the child from the terminal itself, so SIGINT is passed
- *             on only where no terminal delivered it: the child decides, and is never told twice for one key press.
+ *             on only if no terminal delivered it. The child gets exactly one signal for one key press.
  */
 import { spawn } from 'child_process'
 import { createHash } from 'crypto'
@@ -22,10 +23,13 @@ import { fileURLToPath } from 'url'
 import { settlePinnedNode } from './pinned-node.mjs'
 
 const OLDEST_NODE = 18
-/** From here on Node runs .ts files itself, so that it can stand in where no pinned binary exists (musl, Windows). */
+/**
+ * From this version Node runs .ts files itself, so it can replace the pinned binary where none exists (musl,
+ * Windows).
+ */
 const OLDEST_TYPE_STRIPPING_NODE = 24
 const LOCK_HEARTBEAT_MS = 1000
-/** Fifteen missed heartbeats: longer than any pause of a busy machine, shorter than a user's patience. */
+/** Fifteen missed heartbeats: longer than any pause of a busy machine. */
 const LOCK_STALE_MS = 15000
 
 const root = path.dirname(path.dirname(fileURLToPath(import.meta.url)))
@@ -41,7 +45,7 @@ function fail(message) {
   process.exit(1)
 }
 
-/** A digest of everything that decides what `npm ci` would install. */
+/** A digest of everything that determines what `npm ci` installs. */
 function wantedStamp() {
   const hash = createHash('sha256').update(process.platform + ' ' + process.arch + '\n')
   const files = ['package-lock.json', 'package.json']
@@ -57,7 +61,7 @@ function wantedStamp() {
   return hash.digest('hex')
 }
 
-/** Of a package.json only what npm installs by: a changed script must not cost a reinstall. */
+/** The parts of a package.json that affect the install: a changed script must not cause a reinstall. */
 function dependenciesOf(file) {
   const text = fs.readFileSync(file)
   if (path.basename(file) !== 'package.json') return text
@@ -80,16 +84,16 @@ function writeStamp(wanted) {
   try {
     fs.writeFileSync(stampFile, wanted)
   } catch {
-    // A tree of another user: the comparison is made again at the next start, which costs milliseconds.
+    // The tree belongs to another user. The next start compares again, which costs milliseconds.
   }
 }
 
-/** True when somebody ran npm by hand and node_modules already is what the lockfile says. */
+/** True when a user ran npm and node_modules already matches the lockfile. */
 function installedByHand() {
   try {
     const read = (file) => JSON.parse(fs.readFileSync(file, 'utf8')).packages
     const wanted = read(path.join(root, 'package-lock.json'))
-    // npm's own record of the tree, written last: its presence says that the install was completed.
+    // npm writes its own record of the tree last, so its presence means that the install was completed.
     const have = read(path.join(modules, '.package-lock.json'))
     const same = (key) =>
       have[key] ? have[key].version === wanted[key].version : wanted[key].optional === true
@@ -108,7 +112,7 @@ function isAlive(pid) {
   }
 }
 
-/** True when the holder of the lock died without giving it back. */
+/** True when the holder of the lock died without releasing it. */
 function lockIsAbandoned() {
   let holder, age
   try {
@@ -121,7 +125,7 @@ function lockIsAbandoned() {
   return holder.length === 2 && holder[1] === os.hostname() && !isAlive(Number(holder[0]))
 }
 
-/** Takes the install lock; resolves with the function that gives it back. */
+/** Acquires the install lock; resolves with the function that releases it. */
 async function takeLock() {
   let told = false
   for (;;) {
@@ -143,7 +147,8 @@ async function takeLock() {
       }
     }
     if (lockIsAbandoned()) {
-      // The rename decides between two that see the same dead holder: only one of them finds the file.
+      // The rename decides between two processes that see the same dead holder: only one of them finds the
+      // file.
       const aside = lockFile + '.' + process.pid
       try {
         fs.renameSync(lockFile, aside)
@@ -163,7 +168,8 @@ async function takeLock() {
     try {
       fs.utimesSync(lockFile, now, now)
     } catch {
-      // Taken over after a long pause of this process; npm itself keeps the tree consistent enough to go on.
+      // Another process took over during a long pause of this one. npm keeps the tree consistent enough to
+      // continue.
     }
   }, LOCK_HEARTBEAT_MS)
   return () => {
@@ -172,7 +178,7 @@ async function takeLock() {
       fs.unlinkSync(lockFile)
       fs.rmdirSync(path.dirname(lockFile))
     } catch {
-      // already gone, or somebody else keeps something in that folder
+      // The folder is already gone, or contains files of another process.
     }
   }
 }
@@ -184,7 +190,9 @@ function npmCommand() {
   return [process.platform === 'win32' ? 'npm.cmd' : 'npm']
 }
 
-/** Runs a command with inherited stdio; resolves with how it ended. Signals are passed on as the header says. */
+/**
+ * Runs a command with inherited stdio; resolves with how it ended. Signals are passed on as the header says.
+ */
 function run(command, args, env, cwd) {
   return new Promise((resolve) => {
     const child = spawn(command, args, { stdio: 'inherit', env, cwd })
@@ -203,7 +211,9 @@ function run(command, args, env, cwd) {
   })
 }
 
-/** True when this process is in the foreground group of a terminal: a Ctrl-C then went to the child as well. */
+/**
+ * True when this process is in the foreground group of a terminal, which sends a Ctrl-C to the child as well.
+ */
 function terminalDeliversSigint() {
   try {
     // proc(5) stat after the parenthesised name: state ppid pgrp session tty_nr tpgid
@@ -218,7 +228,7 @@ function terminalDeliversSigint() {
 function endLike(end) {
   if (end.signal) {
     process.kill(process.pid, end.signal)
-    // A signal that does not end us (ignored by whoever started us): the shell's convention for it.
+    // The signal does not end this process, because its parent ignores it: use the shell's convention.
     setTimeout(() => process.exit(128 + (os.constants.signals[end.signal] || 0)), 1000)
     return
   }
@@ -239,7 +249,8 @@ async function install(wanted) {
     )
     fs.rmSync(stampFile, { force: true })
     const [command, ...before] = npmCommand()
-    // `--include` beats NODE_ENV=production and a user's omit setting: tests need the one, the pinned Node the other.
+    // `--include` beats NODE_ENV=production and a user's omit setting: tests need the one, the pinned Node
+    // the other.
     const args = ['ci', '--loglevel=error', '--include=dev', '--include=optional']
     const end = await run(command, before.concat(args), process.env, root)
     if (end.error && end.error.code === 'ENOENT') {
@@ -262,7 +273,7 @@ async function install(wanted) {
           'Then run the same command again.',
       )
     }
-    // Still under the lock: whoever waited for it must find all of it done.
+    // Before the lock is released, so that processes that wait for it find everything done.
     settlePinnedNode(root)
     writeStamp(wanted)
     return undefined
@@ -299,7 +310,7 @@ async function main() {
     PATH: path.dirname(pinned) + path.delimiter + (process.env.PATH || ''),
   })
   if (!env.NODE_COMPILE_CACHE) env.NODE_COMPILE_CACHE = path.join(modules, '.cache', 'node-compile-cache')
-  // Where the pinned one does not start (musl, Windows), a new enough Node of the machine does as well.
+  // If the pinned Node does not start (musl, Windows), a new enough Node of the machine is used.
   if (!settled.node && !(nodeMajor >= OLDEST_TYPE_STRIPPING_NODE)) {
     fail(
       'the Node.js that npm installed does not start here: ' +

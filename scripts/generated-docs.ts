@@ -307,7 +307,7 @@ function configurationPage(): string {
   ].join('\n')
 }
 
-/** Path below the root → the text that belongs there. */
+/** Path below the root → the content of that page. */
 export const GENERATED_PAGES: Readonly<Record<string, () => string>> = {
   'docs/errors.md': errorsPage,
   'docs/reference/telemetry.md': () =>

@@ -1,7 +1,10 @@
-/** The order of test files, so that the long ones do not come last and run alone while the other core has nothing to do. */
+/** Orders the test files so that long ones do not run last, alone, while the other core is idle. */
 import { BaseSequencer, type TestSpecification } from 'vitest/node'
 
-/** Files of half a minute and more on a quiet 2-core machine, the longest first. Their size, which vitest goes by, does not tell. */
+/**
+ * Files that take half a minute or more on an idle 2-core machine, longest first. Their size does not show
+ * that.
+ */
 export const LONG_FILES: readonly string[] = [
   'tests/security/cells.test.ts',
   'libs/sandbox/src/docker/gvisor.conformance.test.ts',
@@ -25,7 +28,7 @@ const rankOf = (path: string): number => {
   return rank < 0 ? LONG_FILES.length : rank
 }
 
-/** Vitest's own order behind the files that are known to be long. Made by vitest, hence a class. */
+/** The long files first, then vitest's own order. vitest creates it, so it must be a class. */
 export class LongestFirst extends BaseSequencer {
   override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
     const sorted = await super.sort(files)

@@ -1,6 +1,6 @@
 /**
- * What this machine can contribute to a test run. Each part is really tried (a server is started, a backend is probed, a
- * namespace is made), because a program on PATH says little about whether it works here.
+ * Finds out which parts of this machine the tests can use. Each part is tried (a server is started, a backend
+ * is probed, a namespace is created), because a program on PATH may still not work.
  */
 import { execFile } from 'node:child_process'
 import { existsSync } from 'node:fs'
@@ -17,7 +17,7 @@ import { createCgroups } from '../libs/sandbox/src/host-jail/cgroups.ts'
 
 const run = promisify(execFile)
 
-/** What every run needs, so that no test names it. */
+/** Parts that every run needs; no test has to name them. */
 const ALWAYS_NEEDED = ['redis', 'postgres', 'python3'] as const
 type AlwaysNeeded = (typeof ALWAYS_NEEDED)[number]
 type Name = PartName | AlwaysNeeded
@@ -25,7 +25,7 @@ type Name = PartName | AlwaysNeeded
 export interface Part {
   name: Name
   ok: boolean
-  /** What was found, or what failed. */
+  /** What was found, or why it failed. */
   found: string
   /** What to do when it is missing. */
   fix: string
@@ -33,7 +33,7 @@ export interface Part {
 
 type Finding = Pick<Part, 'ok' | 'found'>
 
-/** A busy machine takes its time. */
+/** Long, because a busy machine is slow. */
 const PATIENCE_MS = 30_000
 
 const FIXES: Readonly<Record<Name, string>> = {
@@ -90,7 +90,8 @@ async function server(
   start: (options: { dataDir: string; durable: boolean }) => Promise<RunningServer>,
 ): Promise<Finding> {
   const dataDir = await mkdtemp(join(tmpdir(), 'cofferdam-part-'))
-  // Root's Postgres is another user where there are no user namespaces, and must be able to enter.
+  // Without user namespaces, the Postgres of root runs as another user, which must be able to enter the
+  // directory.
   await chmod(dataDir, 0o711)
   try {
     const running = await start({ dataDir: join(dataDir, 'data'), durable: false })
@@ -103,10 +104,10 @@ async function server(
   }
 }
 
-/** Says why a backend whose probe succeeds is not the part that is meant; null when it is. */
+/** Why a backend whose probe succeeds is still not the wanted part; null when it is. */
 type Objection = (backend: Backend, features: readonly string[]) => string | null
 
-/** Asks a backend what it asks itself in a worker. */
+/** Runs the probe of a backend, as a worker does. */
 async function backend(config: BackendsConfigInput, objection: Objection = () => null): Promise<Finding> {
   try {
     const [made] = (await createBackends(config)).values()
@@ -127,7 +128,7 @@ async function jail(
   objection?: Objection,
 ): Promise<Finding> {
   const folder = await mkdtemp(join(tmpdir(), 'cofferdam-part-'))
-  // The uids of sandboxes must be able to enter it.
+  // The users of the sandboxes must be able to enter it.
   await chmod(folder, 0o755)
   try {
     return await backend({ process: { ...settings, runtime_dir: folder } }, objection)
@@ -153,15 +154,15 @@ function npmPackage(name: string): Promise<Finding> {
 }
 
 const isRoot = process.getuid?.() === 0
-/** Where there are no namespaces the self-jail works all the same, without a disk of its own. */
+/** Without namespaces the self-jail also works, but has no disk of its own. */
 const namespacesMissing: Objection = ({ capabilities }, features) =>
   capabilities.enforces.includes('disk')
     ? null
     : (features.find((feature) => feature.startsWith('no namespaces')) ?? 'it has no namespaces')
 
 /**
- * Without root, a cgroup and namespaces, RLIMIT_NPROC counts all processes of the user. How many programs a sandbox can
- * start then depends on what else runs on the machine, and on the tests themselves.
+ * Without root, a cgroup and namespaces, RLIMIT_NPROC counts all processes of the user. How many programs a
+ * sandbox can start then depends on what else runs on the machine, and on the tests themselves.
  */
 const sharesProcessLimit: Objection = ({ capabilities }) =>
   isRoot || capabilities.enforces.includes('disk') || capabilities.enforces.includes('memory')
@@ -186,13 +187,13 @@ async function buildImage(root: string): Promise<void> {
   }
 }
 
-/** A backend of the Docker engine, once the image is there. */
+/** A backend of the Docker engine, which needs the image. */
 const onEngine = (image: Promise<void>, config: BackendsConfigInput): Promise<Finding> =>
   image.then(() => backend(config), failure)
 
 /**
- * Tries every part, all at once. Takes a second, or minutes where the sandbox image must be built first.
- * `buildsImage` false leaves an image that is missing as it is: the docker backend's probe then says so.
+ * Tries all parts in parallel. Takes a second, or minutes if the sandbox image must be built first. With
+ * `buildsImage` false a missing image is not built, and the probe of the docker backend reports it.
  */
 export async function findParts(options: { root: string; buildsImage: boolean }): Promise<Part[]> {
   const image = options.buildsImage ? buildImage(options.root) : Promise.resolve()
@@ -228,9 +229,9 @@ export async function findParts(options: { root: string; buildsImage: boolean })
           'test -w /sys/fs/cgroup/freezer/cgroup.procs || test -w /sys/fs/cgroup/cgroup.procs',
         )
       : known(false, `uid ${process.getuid?.()}`),
-    // The python3 on PATH need not be the one that sandboxes of this host see.
+    // The python3 on PATH can differ from the one that sandboxes of this host use.
     pip: command('sh', '-c', 'python3 -m pip --version && /usr/bin/python3 -m pip --version'),
-    // What the embedded Redis asks when there is none on PATH.
+    // The embedded Redis needs it when there is no Redis on PATH.
     apt: command('sh', '-c', 'apt-get download --print-uris redis-tools >/dev/null && echo package lists'),
     cgroups: known(cgroups !== null, cgroups === null ? 'no group can be made here' : 'groups can be made'),
     'cgroup-v1': known(
@@ -247,20 +248,20 @@ export async function findParts(options: { root: string; buildsImage: boolean })
   )
 }
 
-/** As if every part that a test may name were missing. */
+/** The result when every part that a test can name is missing. */
 export const noParts = (): Part[] =>
   Object.keys(PARTS).map((name) => {
     const part = name as PartName
     return { name: part, ok: false, found: 'TEST_PARTS=none', fix: FIXES[part] }
   })
 
-/** What tests are told: the parts that they may name. */
+/** The parts that tests can name. */
 export function partsForTests(parts: readonly Part[]): FoundParts {
   const told = parts.flatMap(({ name, ok, found }) => (name in PARTS ? [[name, ok ? null : found]] : []))
   return Object.fromEntries(told) as FoundParts
 }
 
-/** The parts without which no run can begin, and that are missing. */
+/** The missing parts without which no run can begin. */
 export const missingForAll = (parts: readonly Part[]): Part[] =>
   parts.filter(({ name, ok }) => !ok && (ALWAYS_NEEDED as readonly string[]).includes(name))
 

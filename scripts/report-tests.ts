@@ -1,7 +1,7 @@
 /**
  * A vitest reporter for scripts/test.ts: appends one JSON line per finished test to the file named by
- * TEST_REPORT_FILE. Lines, not one document at the end: what ran stays counted when vitest itself dies.
- * Why a test failed is printed at once for the same reason; vitest does so when all has run.
+ * TEST_REPORT_FILE. It writes lines, not one document at the end, so that the results are not lost if vitest
+ * dies. For the same reason it prints a failure at once, while vitest prints failures after the whole run.
  */
 import { appendFileSync } from 'node:fs'
 import { relative } from 'node:path'
@@ -17,13 +17,13 @@ export type ReportLine =
   | { type: 'broken'; file: string; name: string }
   | { type: 'end'; interrupted: boolean }
 
-/** The reason that `needs` wrote into a title; empty where there is none. */
+/** The reason that `needs` wrote into a title; empty when there is none. */
 export function reasonOf(fullName: string): string {
   const [, reason] = fullName.split(NEEDS)
   return reason === undefined ? '' : `needs ${reason.split(' > ')[0]}`
 }
 
-/** Made by vitest (`--reporter=scripts/report-tests.ts`), hence a class and a default export. */
+/** vitest creates it (`--reporter=scripts/report-tests.ts`), so it must be a class and a default export. */
 export default class TestReport implements Reporter {
   readonly #file = process.env['TEST_REPORT_FILE'] ?? ''
   readonly #root = process.cwd()
@@ -33,7 +33,7 @@ export default class TestReport implements Reporter {
     const place = { file: this.#path(test.module), name: test.fullName }
     const reason = reasonOf(test.fullName)
     if (result.state === 'skipped') this.#add({ type: 'skipped', ...place, reason: result.note ?? reason })
-    // So vitest leaves a test below two skipped suites, one in the other.
+    // The state of a test inside two nested skipped suites.
     else if (result.state === 'pending' && reason !== '') this.#add({ type: 'skipped', ...place, reason })
     else this.#add({ type: result.state === 'passed' ? 'passed' : 'failed', ...place })
     if (result.state === 'failed')

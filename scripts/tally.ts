@@ -5,15 +5,15 @@ export interface Tally {
   passed: number
   failed: number
   skipped: number
-  /** Names of failed tests and of files, hooks or processes that broke. */
+  /** Names of failed tests, and of files, hooks or processes that failed. */
   failures: string[]
   /** Reason → names of the tests that it skipped. */
   skips: Map<string, string[]>
-  /** False when vitest did not reach its end. */
+  /** False when vitest did not finish. */
   complete: boolean
 }
 
-/** Sums up a report; an unfinished one counts as one more failure. */
+/** Sums up a report. An unfinished run counts as one more failure. */
 export function tally(report: string): Tally {
   const lines = report
     .split('\n')

@@ -1,9 +1,10 @@
 /**
- * `npm test`: says what this machine has, runs every test that it can run, lists what was skipped and why.
- * The last line is always `N passed, N failed, N skipped`. Arguments go to vitest: `npm test -- libs/queue -t fair`.
- * `npm run test:long` (`--long`) does the same for the second tier, the tests that take too long for every change.
+ * `npm test`: lists the parts of this machine, runs every test that can run on it, and lists the skipped
+ * tests and why. The last line is always `N passed, N failed, N skipped`. Arguments go to vitest: `npm test
+ * -- libs/queue -t fair`. `npm run test:long` (`--long`) does the same for the second tier, the tests that
+ * take too long for every change.
  *
- * TEST_PARTS=none looks for no part and lets every test skip that names one (.ci/run, with the parts hidden).
+ * TEST_PARTS=none skips the search for parts and every test that needs one (.ci/run, with the parts hidden).
  * COFFERDAM_REQUIRE=all turns a missing part and a skipped test into a failure (exit 1).
  */
 import { spawn } from 'node:child_process'
@@ -33,7 +34,7 @@ function runVitest(args: string[], env: Record<string, string>): Promise<number>
     ],
     { cwd: root, stdio: 'inherit', env: { ...process.env, ...env } },
   )
-  // The terminal tells vitest of a Ctrl-C itself; we only stay to count what ran and to tidy up.
+  // The terminal sends a Ctrl-C to vitest too. This process stays to count the results and clean up.
   const ignore = () => undefined
   const pass = () => child.kill('SIGTERM')
   process.on('SIGINT', ignore).on('SIGTERM', pass)
@@ -56,7 +57,7 @@ function printSkips(sum: Tally): void {
   }
 }
 
-/** What COFFERDAM_REQUIRE=all objects to, in words. */
+/** The reasons why COFFERDAM_REQUIRE=all fails the run. */
 function unmet(parts: readonly Part[], sum: Tally): string[] {
   const missing = parts.filter((part) => !part.ok).map((part) => `${part.name} is missing: ${part.found}`)
   return sum.skipped > 0 ? [...missing, `${sum.skipped} tests were skipped (listed above)`] : missing

@@ -1,11 +1,11 @@
 /**
- * Builds the sandbox image of the docker and gvisor backends: `node infra/images/build.ts [--full]
- * [--from auto|registry|debian] [--force] [--quiet]`. The tag is a digest of the inputs; when it exists already, only
- * `latest`, or `full`, is pointed at it.
+ * Builds the sandbox image of the docker and gvisor backends: `node infra/images/build.ts [--full] [--from
+ * auto|registry|debian] [--force] [--quiet]`. The tag is a digest of the inputs. If an image with that tag
+ * exists, only `latest` (or `full`) is pointed to it.
  *
- *   registry  on python and node images, where they are here or can be pulled (Dockerfile beside this file)
+ *   registry  on python and node images that are on this host or can be pulled (see the Dockerfile)
  *   debian    from packages of the host's own apt sources, imported as one layer; needs no registry
- *   auto      an image that is here already, else registry, else debian
+ *   auto      an image that exists on this host, else registry, else debian
  */
 import { spawn } from 'node:child_process'
 import { mkdtemp, mkdir, rm } from 'node:fs/promises'
@@ -35,25 +35,25 @@ export interface BuildOptions {
   size?: ImageSize
   /** Default: auto. */
   from?: 'auto' | Flavour
-  /** Build although the tag exists. */
+  /** Build even if the tag exists. */
   force?: boolean
   /** Default: the daemon that DOCKER_HOST or the standard socket names. */
   docker?: Docker
-  /** Hears what is being done, one line at a time. */
+  /** Called with each line of progress. */
   onStep?: (line: string) => void
 }
 
 export interface BuiltImage {
   tag: string
-  /** The other name of it, which always names the newest build. */
+  /** Its second name, which always points to the newest build. */
   name: string
   flavour: Flavour
-  /** False when the image was there already. */
+  /** False when the image existed already. */
   built: boolean
   sizeBytes: number
 }
 
-/** Builds the image or finds it; rejects with a message that says what is missing and what to do. */
+/** Finds the image or builds it. Rejects with a message that says what is missing and what to do. */
 export async function buildSandboxImage(options: BuildOptions = {}): Promise<BuiltImage> {
   const docker = options.docker ?? new Docker()
   const say = options.onStep ?? (() => {})
@@ -152,7 +152,10 @@ function finished(docker: Docker, stream: NodeJS.ReadableStream): Promise<void> 
   return promise
 }
 
-/** Runs every interpreter and task tool of the image once, as the sandbox does; removes the tag when one of them does not work, so that no run finds it. */
+/**
+ * Runs every interpreter and tool of the image once, as a sandbox does. If one fails, removes the tag, so
+ * that it is never used.
+ */
 async function verify(docker: Docker, tag: string, size: ImageSize): Promise<void> {
   const script = `
     set -e
@@ -181,7 +184,7 @@ async function verify(docker: Docker, tag: string, size: ImageSize): Promise<voi
     if (code === 0) return
     const logs = await container.logs({ stdout: true, stderr: true })
     await docker.getImage(tag).remove({ force: true })
-    // Each line has the daemon's binary head of 8 bytes; what is printable tells enough.
+    // Each line begins with a binary header of 8 bytes from the daemon; only printable characters are kept.
     throw new Error(
       `the image was built but does not work: ${logs.toString('latin1').replace(/[^\x20-\x7e\n]/g, '')}`,
     )

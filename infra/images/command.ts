@@ -1,7 +1,7 @@
-/** Runs one host command to its end, and says in an error what it was and what it said. */
+/** Runs host commands. An error contains the command line and the end of its output. */
 import { spawn } from 'node:child_process'
 
-// The end of a build tool's output holds the reason; 8 KiB of it are enough to read.
+// The end of a build tool's output contains the reason; 8 KiB are enough.
 const TAIL_BYTES = 8192
 
 export interface RunOptions {
@@ -10,7 +10,10 @@ export interface RunOptions {
   signal?: AbortSignal
 }
 
-/** Resolves with stdout; rejects with the command line and the last of its output when it fails or is not there. */
+/**
+ * Resolves with stdout. Rejects with the command line and the end of its output if the command fails or is
+ * missing.
+ */
 export async function run(
   command: string,
   args: readonly string[],

@@ -1,7 +1,7 @@
 /**
- * A root directory from Debian packages, for hosts without a registry. apt resolves against an empty system and
- * downloads with the sources, keys and mirror that the host is configured with; dpkg-deb unpacks. Nothing is
- * executed from the packages but their Python, through their own loader, so neither root nor chroot is needed.
+ * A root directory from Debian packages, for hosts without a registry. apt resolves against an empty system
+ * and downloads with the sources, keys and mirror that the host is configured with; dpkg-deb unpacks. Nothing
+ * is executed from the packages except their Python, by its own loader, so neither root nor chroot is needed.
  */
 import { existsSync } from 'node:fs'
 import { readdir, readFile, rm, symlink, writeFile, mkdir, cp, chmod, appendFile } from 'node:fs/promises'
@@ -10,7 +10,7 @@ import { SURROUNDINGS, type ImageSize } from '@cofferdam/contract'
 import { exists, run } from './command.ts'
 import { AGENT_DIRECTORY, DEBIAN_PACKAGES, NSSWITCH } from './recipe.ts'
 
-/** Null when a root can be made here; else why not and what to do. */
+/** Null when a root directory can be built here; else why not and what to do. */
 export async function whyNoDebian(): Promise<string | null> {
   for (const command of ['apt-get', 'dpkg-deb', 'tar'])
     if (!(await exists(command))) return `${command} is not installed: this way needs Debian or Ubuntu.`
@@ -24,8 +24,8 @@ export async function debianSuite(): Promise<string> {
 }
 
 /**
- * Fills `root` (an empty directory). `scratch` takes downloads. `agent` is the directory of the guest agent, `npm` that
- * of the npm package, `node` the binary to copy. Throws with the failing command's own words.
+ * Fills `root` (an empty directory). `scratch` takes downloads. `agent` is the directory of the guest agent,
+ * `npm` that of the npm package, `node` the binary to copy. Throws with the output of the failing command.
  */
 export async function makeDebianRoot(paths: {
   root: string
@@ -46,7 +46,7 @@ export async function makeDebianRoot(paths: {
     await symlink(target, join(root, path))
   }
   await cp(paths.node, join(root, 'usr/bin/node'))
-  // 33 of 150 MB are symbols; without binutils they stay.
+  // 33 of 150 MB are symbols. Without binutils they cannot be removed.
   if (await exists('strip')) await run('strip', [join(root, 'usr/bin/node')])
   await placeNpm(root, paths.npm)
   await cp(paths.agent, join(root, AGENT_DIRECTORY), { recursive: true })
@@ -55,7 +55,10 @@ export async function makeDebianRoot(paths: {
   await run('find', [root, '-xdev', '-type', 'f', '-perm', '/6000', '-exec', 'chmod', 'a-s', '{}', '+'])
 }
 
-/** scipy depends on a compiler of Python, and that on C++ and its headers: 400 MB, which no program here needs. */
+/**
+ * scipy depends on a compiler of Python, and that on C++ and its headers: 400 MB, which no program here
+ * needs.
+ */
 const OF_COMPILERS =
   /^(?:[\w.+-]+-dev|binutils[\w.-]*|(?:g\+\+|gcc|cpp)(?:-\d+)?|python3-pythran|lib(?:a|l|t|ub)san\d+)_/
 
@@ -87,7 +90,7 @@ async function downloadPackages(scratch: string, packages: readonly string[]): P
   try {
     await install([])
   } catch {
-    // No package lists on this host, or old ones: fetch fresh ones beside the system's.
+    // This host has no package lists, or stale ones: fetch fresh ones, apart from the system's.
     const own = [`Dir::State::lists=${lists}`]
     await apt(own, 'update')
     await install(own)
@@ -107,7 +110,7 @@ async function mergeUsr(root: string): Promise<void> {
   }
 }
 
-/** What the packages' own scripts would have done, as far as a sandbox needs it. */
+/** Does what the packages' own scripts would do, as far as a sandbox needs it. */
 async function configure(root: string): Promise<void> {
   const at = (path: string): string => join(root, path)
   await writeFile(
@@ -141,7 +144,7 @@ async function configure(root: string): Promise<void> {
   await chmod(at('tmp'), 0o1777)
 }
 
-/** Where Node's own packages have it, so that `npm root -g` and `npx` agree. */
+/** The directory where Node's own packages install npm, so that `npm root -g` and `npx` agree. */
 async function placeNpm(root: string, npm: string): Promise<void> {
   await cp(npm, join(root, 'usr/lib/node_modules/npm'), { recursive: true })
   for (const name of ['npm', 'npx'])
@@ -181,8 +184,9 @@ async function removeUseless(root: string, size: ImageSize): Promise<void> {
 }
 
 /**
- * Tests of the data packages (70 MB), which nothing imports, and Debian's mark that pip must leave the interpreter alone:
- * the image's root is read-only, and what an execution installs goes below its own work directory.
+ * Tests of the data packages (70 MB), which nothing imports, and Debian's mark that pip must leave the
+ * interpreter alone: the image's root is read-only, and what an execution installs goes below its own work
+ * directory.
  */
 async function uselessPython(root: string): Promise<string[]> {
   const paths: string[] = []
@@ -198,7 +202,10 @@ async function uselessPython(root: string): Promise<string[]> {
   return paths
 }
 
-/** Byte code for all Python in the root, made by the root's own Python. The image never changes, so it is never checked. */
+/**
+ * Byte code for all Python in the root, made by the root's own Python. The image never changes, so it is
+ * never checked.
+ */
 async function compile(root: string): Promise<void> {
   const names = await readdir(join(root, 'usr/lib'))
   const python = names.find((name) => /^python3\.\d+$/.test(name))

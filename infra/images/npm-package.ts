@@ -1,11 +1,11 @@
-/** Fetches the npm that goes into the image with the npm of this host, and checks that it is the one that is meant. */
+/** Fetches the npm of the image with the npm of this host, and checks its digest. */
 import { createHash } from 'node:crypto'
 import { mkdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { run } from './command.ts'
 import { NPM } from './recipe.ts'
 
-/** Directory of the unpacked package, below `scratch`. Throws with what to do when it cannot be had. */
+/** Directory of the unpacked package, below `scratch`. Throws with what to do if it cannot be fetched. */
 export async function fetchNpm(scratch: string): Promise<string> {
   const name = `npm@${NPM.version}`
   await run('npm', ['pack', name, '--pack-destination', scratch], { cwd: scratch }).catch(

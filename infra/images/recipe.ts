@@ -1,17 +1,23 @@
-/** What goes into the sandbox image, and the digest that names it: same inputs, same tag, no second build. */
+/**
+ * The content of the sandbox image, and the digest that names it: the same inputs give the same tag and no
+ * second build.
+ */
 import { createHash } from 'node:crypto'
 import type { ImageSize } from '@cofferdam/contract'
 import { guestDigest } from '@cofferdam/sandbox/guest'
 
-/** Repository of both images; `latest` names the newest build of the slim one on this host, `full` that of the other. */
+/**
+ * Repository of both images; `latest` names the newest build of the slim one on this host, `full` that of the
+ * other.
+ */
 export const REPOSITORY = 'cofferdam/sandbox'
 
 /** Where the agent lies in the image; libs/sandbox/src/docker/container-options.ts starts it from here. */
 export const AGENT_DIRECTORY = '/usr/lib/cofferdam/agent'
 
 /**
- * Whom the image runs as where nobody says otherwise, as in a container pool of Azure: agent and program then
- * share this user. The docker backend says otherwise. Dockerfile beside this file says the same.
+ * The default user of the image, for example in a container pool of Azure: agent and program then share this
+ * user. The docker backend sets other users. The Dockerfile must name the same user.
  */
 export const IMAGE_USER = '65534:65534'
 
@@ -24,21 +30,27 @@ export const SIZE_LABEL = 'cofferdam.image'
 /** How getaddrinfo(3) finds names. */
 export const NSSWITCH = 'passwd: files\ngroup: files\nhosts: files myhostname dns\n'
 
-/** Raised by hand when the scripts beside this file change what they make. */
+/** Increase it when a change of the build scripts changes the image. */
 const RECIPE_VERSION = 5
 
 /** Bases of the registry flavour. */
 export const PYTHON_IMAGE = 'python:3.13-slim'
 export const NODE_IMAGE = 'node:26-slim'
 
-/** The npm that both flavours carry, as the registry names its bytes. The version is that of `packageManager` in package.json. */
+/**
+ * The npm of both flavours, with its digest in the registry. The version is that of `packageManager` in
+ * package.json.
+ */
 export const NPM = {
   version: '11.19.1',
   integrity:
     'sha512-ztsxKxt/kkIaAs+2i0GU6I+DRmUdrNasxTZKJe9TCdSjKxlhah/4r/hl5ygMD6XAg1qZ9c2TNomR4qgOydp10g==',
 } as const
 
-/** What the registry flavour adds to its Python, where the base lacks it. Debian's own versions serve the other flavour. */
+/**
+ * Python packages that the registry flavour adds if its base lacks them. The Debian flavour uses Debian's
+ * versions.
+ */
 export const PYTHON_PACKAGES: Record<ImageSize, readonly string[]> = {
   slim: ['numpy==2.3.5', 'pandas==2.3.3', 'pytest==8.4.2'],
   full: [
@@ -56,7 +68,10 @@ export const PYTHON_PACKAGES: Record<ImageSize, readonly string[]> = {
   ],
 }
 
-/** Debian's names of the commands that only the full image has (ONLY_FULL of the contract); both flavours take them from there. */
+/**
+ * Debian packages of the commands that only the full image has (ONLY_FULL of the contract), for both
+ * flavours.
+ */
 const FULL_TOOLS = [
   'bc',
   'curl',
@@ -126,7 +141,10 @@ export const toolsOf = (size: ImageSize): readonly string[] => (size === 'full' 
 
 export type Flavour = 'registry' | 'debian'
 
-/** The image's name with the tag of its inputs. `node` is the version of the copied binary; the registry flavour has its own. */
+/**
+ * The image's name with the tag of its inputs. `node` is the version of the copied binary; the registry
+ * flavour has its own.
+ */
 export function imageTag(flavour: Flavour, inputs: { size: ImageSize; node: string; suite: string }): string {
   const parts =
     flavour === 'registry'

@@ -16,10 +16,10 @@ import {
   toolsOf,
 } from './recipe.ts'
 
-// A registry that can be reached begins to answer within a second or two; one that cannot may hang on a silent firewall.
+// A reachable registry begins to answer within two seconds. Behind a silent firewall a request would hang.
 const FIRST_ANSWER_MS = 8_000
 
-/** Makes sure that both bases are here; null when they are, else why not. */
+/** Makes sure that both bases are on this host; null when they are, else why not. */
 export async function pullBases(
   docker: Docker,
   images: readonly string[] = [PYTHON_IMAGE, NODE_IMAGE],
@@ -58,12 +58,12 @@ async function pull(docker: Docker, image: string): Promise<void> {
   }
 }
 
-/** Builds `tag` with the daemon's builder. Throws with the failing step's own words. */
+/** Builds `tag` with the daemon's builder. Throws with the output of the failing step. */
 export async function buildOnRegistry(build: {
   docker: Docker
   tag: string
   size: ImageSize
-  /** Takes the Dockerfile; holds the guest agent as `agent` and the npm package as `npm`. */
+  /** Receives the Dockerfile; contains the guest agent as `agent` and the npm package as `npm`. */
   scratch: string
   /** Default: the bases of recipe.ts. */
   bases?: { python: string; node: string }

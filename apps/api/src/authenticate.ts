@@ -1,12 +1,11 @@
 /**
- * Who calls, and what of. Keys are `Authorization: Bearer cfd_<40 hex>`; an admin key may do everything, a tenant
- * key only what concerns its tenant. Naming another tenant is refused with 403; executions of another tenant are
- * 404, so that nobody learns which ids exist.
+ * Who calls, and for which tenant. Keys are `Authorization: Bearer cfd_<40 hex>`. An admin key may do
+ * everything; a tenant key only what concerns its tenant. A request that names another tenant gets 403. An
+ * execution of another tenant gets 404, so that nobody learns which IDs exist.
  */
 import { CofferdamError } from '@cofferdam/contract'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
-import { addressGroup } from './address-group.ts'
-import type { Caller, KeyCache } from './key-cache.ts'
+import { addressGroup, type Caller, type KeyCache } from './key-cache.ts'
 
 declare module 'fastify' {
   interface FastifyRequest {
@@ -21,7 +20,9 @@ declare module 'fastify' {
   }
 }
 
-/** Guards every route of `app`, before its body is read. */
+/**
+ * Guards every route of `app` before its body is read. Paths below `/tenants/:id` need a key of that tenant.
+ */
 export function authenticate(app: FastifyInstance, keys: KeyCache): void {
   app.addHook('onRequest', async (request) => {
     const { config } = request.routeOptions
@@ -31,9 +32,13 @@ export function authenticate(app: FastifyInstance, keys: KeyCache): void {
       throw new CofferdamError('forbidden', 'Only an admin key may do this.')
     }
   })
+  app.addHook('preHandler', async (request) => {
+    if (request.routeOptions.url?.startsWith('/v1/tenants/:id') === true)
+      requireTenant(request, (request.params as { id: string }).id)
+  })
 }
 
-/** The caller of a request by its key. Throws `unauthenticated`, `rate_limited` or `store_unavailable`. */
+/** Returns the caller that the key names. Throws `unauthenticated`, `rate_limited` or `store_unavailable`. */
 export async function identify(request: FastifyRequest, keys: KeyCache): Promise<Caller> {
   const header = request.headers.authorization
   if (header === undefined) throw new CofferdamError('unauthenticated')
@@ -56,8 +61,8 @@ function callerOf(request: FastifyRequest): Caller {
 }
 
 /**
- * Whose share a request takes of what this process holds at once: the tenant, whichever of its keys it came
- * with; an admin key for itself; the address while there is no key.
+ * Whose share of this process's resources a request uses: the tenant's, whichever of its keys it came with;
+ * an admin key's own; the address's while there is no key.
  */
 export function holderOf({ caller, ip }: FastifyRequest): string {
   if (caller === null) return `address ${addressGroup(ip)}`
@@ -78,11 +83,43 @@ export function requireTenant(request: FastifyRequest, tenantId: string): void {
   }
 }
 
-/** The tenant that a list is filtered by: the one asked for when allowed, else the caller's own, else all (null). */
+/**
+ * The tenant that a list is filtered by: the one asked for, else the caller's own, else all (null). Throws
+ * `forbidden`.
+ */
 export function tenantFilter(request: FastifyRequest, asked: string | undefined): string | null {
   if (asked !== undefined) requireTenant(request, asked)
   return asked ?? tenantScope(request)
 }
 
-/** Who is written down as the author of a change. */
+/** The one tenant to act for. Throws `forbidden`, or `invalid_request` when an admin key names none. */
+export function oneTenant(request: FastifyRequest, asked: string | undefined): string {
+  const tenantId = tenantFilter(request, asked)
+  if (tenantId !== null) return tenantId
+  throw new CofferdamError(
+    'invalid_request',
+    'An admin key has no tenant of its own. Name the tenant with tenant_id.',
+  )
+}
+
+/** Who is recorded as the author of a change. */
 export const actorOf = (request: FastifyRequest): string => `key:${callerOf(request).keyId}`
+
+/**
+ * Returns `asked` with the template that the caller's key is bound to, if it is bound to one. Throws
+ * `forbidden` when the request names another template: to replace it silently would leave the caller with
+ * wrong expectations.
+ */
+export function underBoundTemplate<T extends { template_id?: string | undefined }>(
+  { caller }: FastifyRequest,
+  asked: T,
+): T {
+  const bound = caller?.templateId ?? null
+  if (bound === null) return asked
+  if (asked.template_id !== undefined && asked.template_id !== bound)
+    throw new CofferdamError(
+      'forbidden',
+      `The API key is bound to the template ${bound}. Leave template_id out of the request.`,
+    )
+  return { ...asked, template_id: bound }
+}

@@ -1,6 +1,6 @@
 /**
- * The API's configuration: one schema, every problem at once. Only this file knows the names of the variables, and
- * it reads the environment it is given, so that tests and `cofferdam up` can pass their own.
+ * The API's configuration: one schema, all problems reported at once. It reads the environment that it is
+ * given, so that tests and `cofferdam up` can pass their own.
  */
 import { azureProvisionConfigSchema, type AzureProvisionConfig } from '@cofferdam/backends'
 import {
@@ -36,7 +36,8 @@ export const API_FIELDS = {
     variable: 'COFFERDAM_CONFIG',
     schema: z.string().optional(),
     description:
-      'YAML file that workers read too; the API takes its section provisioning.azure. cofferdam.config.yaml is read when it exists.',
+      'YAML file that workers read too; the API takes its section provisioning.azure. ' +
+      'cofferdam.config.yaml is read when it exists.',
     example: 'cofferdam.config.yaml',
   },
   drainMs: {
@@ -49,11 +50,11 @@ export const API_FIELDS = {
 
 /** What `runApi` needs. */
 export type ApiConfig = ConfigOf<typeof API_FIELDS> & {
-  /** Whose subscription session pools are made in; undefined: none are made. */
+  /** The subscription that session pools are created in; undefined: none are created. */
   azureProvisioning?: AzureProvisionConfig | undefined
 }
 
-/** The other sections are the workers': they check them. */
+/** The workers check the other sections. */
 const fileSchema = z.looseObject({
   provisioning: z.looseObject({ azure: azureProvisionConfigSchema.optional() }).prefault({}),
 })
@@ -62,8 +63,8 @@ const fileSchema = z.looseObject({
 export type Environment = Readonly<Record<string, string | undefined>>
 
 /**
- * The configuration of `env`. Arguments are checked as well, since a mistyped flag must not start a server: only
- * `--print-config` is known. Throws `config_invalid` with every problem.
+ * Returns the configuration of `env`. The only argument is `--print-config`; any other is refused, because a
+ * mistyped flag must not start a server. Throws `config_invalid` with every problem.
  */
 export function loadConfig(env: Environment, argv: readonly string[] = []): ApiConfig {
   const { config } = load(env, argv)
@@ -73,7 +74,10 @@ export function loadConfig(env: Environment, argv: readonly string[] = []): ApiC
   return { ...config, azureProvisioning: provisioning.azure }
 }
 
-/** The effective configuration of `env` (default: this process's) as text, secrets hidden, with the source of each value. */
+/**
+ * The effective configuration of `env` (default: this process's) as text, with hidden secrets and the source
+ * of each value.
+ */
 export function describeConfig(env: Environment = process.env): string {
   return print(API_FIELDS, load(env, []))
 }

@@ -1,15 +1,17 @@
 /**
- * Cursors of lists: where a page ended, sealed (AES-256-GCM), so that a cursor shows nothing of the row it
- * stands behind and works only for the list and the tenant that it was made for. The key is the fleet's, in
- * Postgres.
+ * Pages of lists. A cursor says where a page ended. It is sealed (AES-256-GCM), so that it reveals nothing of
+ * that row and works only for the list and the tenant that it was made for. The key belongs to the fleet and
+ * lies in Postgres.
  *
  *   cursor = base64url(nonce 12 B, tag 16 B, sealed position)      associated data: list, tenant
  *
- * The nonce is derived from list, tenant and position (as in AES-GCM-SIV), so the same place has the same
- * cursor and no nonce seals two texts.
+ * The nonce is derived from list, tenant and position (as in AES-GCM-SIV), so one position always has the
+ * same cursor and no nonce seals two texts.
  */
 import { createCipheriv, createDecipheriv, createHmac } from 'node:crypto'
-import { CofferdamError } from '@cofferdam/contract'
+import { CofferdamError, exitStatusSchema, nameSchema } from '@cofferdam/contract'
+import { z } from 'zod'
+import { cursorQuery, DEFAULT_PAGE, limitQuery, namedFields, timeQuery } from './wire-schemas.ts'
 
 const NONCE_BYTES = 12
 const TAG_BYTES = 16
@@ -23,16 +25,25 @@ export interface CursorOf {
 }
 
 export interface Cursors {
-  /** The cursor behind `position`; null for null, the end of the list. Throws `store_unavailable`. */
+  /** The cursor for `position`; null for null, the end of the list. Throws `store_unavailable`. */
   seal<T extends string | null>(of: CursorOf, position: T): Promise<T>
   /**
-   * The position that `cursor` stands for; undefined for undefined. Throws `invalid_request` for a cursor of
-   * something else.
+   * The position of `cursor`; undefined for undefined. Throws `invalid_request` for a cursor of another list
+   * or tenant.
    */
   open(of: CursorOf, cursor: string | undefined): Promise<string | undefined>
+  /**
+   * Reads the page after `cursor`. `read` gets and returns positions; the caller gets a cursor. Throws as
+   * `open`.
+   */
+  page<P extends { next_cursor: string | null }>(
+    of: CursorOf,
+    cursor: string | undefined,
+    read: (after: string | undefined) => Promise<P>,
+  ): Promise<P>
 }
 
-/** Makes them; `readKey` gives the 32 bytes and is asked until it once answered. */
+/** Creates the cursors. `readKey` returns the 32 bytes; it is called again until it has succeeded once. */
 export function createCursors(readKey: () => Promise<Uint8Array>): Cursors {
   let known: Promise<Keys> | null = null
   const keys = (): Promise<Keys> => {
@@ -41,7 +52,7 @@ export function createCursors(readKey: () => Promise<Uint8Array>): Cursors {
     return known
   }
 
-  return {
+  const cursors: Cursors = {
     async seal(of, position) {
       if (position === null) return position
       const { sealing, naming } = await keys()
@@ -73,7 +84,12 @@ export function createCursors(readKey: () => Promise<Uint8Array>): Cursors {
         throw foreign()
       }
     },
+    async page(of, cursor, read) {
+      const page = await read(await cursors.open(of, cursor))
+      return { ...page, next_cursor: await cursors.seal(of, page.next_cursor) }
+    },
   }
+  return cursors
 }
 
 interface Keys {
@@ -86,7 +102,7 @@ const derived = (key: Uint8Array): Keys => ({
   naming: createHmac('sha256', key).update('name').digest(),
 })
 
-/** Names hold no NUL, and everybody has no name: two different ones never look alike. */
+/** Names contain no NUL, and `everybody` has no prefix, so two different owners never give the same bytes. */
 const aboutOf = ({ list, tenantId }: CursorOf): Buffer =>
   Buffer.from(`${list}\0${tenantId === null ? 'everybody' : `tenant ${tenantId}`}\0`)
 
@@ -95,3 +111,44 @@ const foreign = (): CofferdamError =>
     'invalid_request',
     'cursor: expected the cursor of an earlier page of this list, for the same tenant.',
   )
+
+/** Cuts what a store returned for `limit + 1` rows: the extra row only tells that there is another page. */
+export function cutPage<Row>(
+  found: readonly Row[],
+  limit: number,
+  positionOf: (row: Row) => string,
+): { rows: Row[]; next_cursor: string | null } {
+  const rows = found.slice(0, limit)
+  const last = rows.at(-1)
+  return { rows, next_cursor: found.length > limit && last !== undefined ? positionOf(last) : null }
+}
+
+/** The filters that lists of executions and of audit rows share. */
+export const pageQuery = z.strictObject({
+  tenant_id: nameSchema.optional(),
+  agent_id: nameSchema.optional(),
+  exit_status: exitStatusSchema.optional(),
+  from: timeQuery.optional().meta({ description: 'Enqueued at or after.' }),
+  to: timeQuery.optional().meta({ description: 'Enqueued before.' }),
+  limit: limitQuery.optional(),
+  cursor: cursorQuery.optional(),
+})
+
+/**
+ * The store's filter of a list query. `tenantId` null means all tenants; `cursor` is the store's position.
+ */
+export const pageFilter = (
+  asked: Omit<z.output<typeof pageQuery>, 'cursor'>,
+  tenantId: string | null,
+  cursor?: string,
+) => ({
+  tenantId,
+  limit: asked.limit ?? DEFAULT_PAGE,
+  ...namedFields({
+    agentId: asked.agent_id,
+    exitStatus: asked.exit_status,
+    from: asked.from,
+    to: asked.to,
+    cursor,
+  }),
+})

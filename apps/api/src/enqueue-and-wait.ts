@@ -1,24 +1,25 @@
-/** Puts an execution into the queue on behalf of one HTTP request and, when asked to, waits for its ending. */
+/** Enqueues an execution on behalf of one HTTP request and, if asked to, waits for its ending. */
 import {
-  isCofferdamError,
   type Accepted,
+  ERRORS,
   type ExecutionRequest,
   type ExecutionResult,
+  isCofferdamError,
 } from '@cofferdam/contract'
-import { ATTRIBUTES } from '@cofferdam/telemetry/api'
+import { ATTRIBUTES, contextFromTraceparent, traceparentOf } from '@cofferdam/telemetry/api'
+import { context, type Span, SpanKind, SpanStatusCode, trace } from '@opentelemetry/api'
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import { holderOf } from './authenticate.ts'
-import { underBoundTemplate } from './bound-template.ts'
+import { holderOf, underBoundTemplate } from './authenticate.ts'
 import { findEnded } from './find-execution.ts'
-import { goneSignal } from './gone-signal.ts'
 import type { RouteContext } from './route-context.ts'
-import { inServerSpan } from './server-span.ts'
+import { goneSignal } from './streams.ts'
+import { traceIdOf } from './trace-id.ts'
 
 /**
- * Answers 200 with the result when it comes within `timeoutMs`. Otherwise 202 with `Location`: also when the caller
- * went away (which cancels nothing), the server drains, or too many requests wait already.
- * It runs under the template that the caller's key is bound to. Throws `forbidden`, `queue_full`,
- * `idempotency_conflict`, `queue_unavailable`.
+ * Answers 200 with the result if it comes within `timeoutMs`, else 202 with `Location`. The answer is also
+ * 202 when the caller disconnected (which cancels nothing), the server drains, or too many requests already
+ * wait. The execution runs under the template that the caller's key is bound to. Throws `forbidden`,
+ * `queue_full`, `idempotency_conflict`, `queue_unavailable`.
  */
 export async function enqueueAndWait(
   context: RouteContext,
@@ -28,24 +29,20 @@ export async function enqueueAndWait(
   timeoutMs: number,
 ): Promise<{ status: 200; body: ExecutionResult } | { status: 202; body: Accepted }> {
   const execution = underBoundTemplate(request, asked)
-  const place = timeoutMs > 0 ? context.waits.take(holderOf(request)) : null
-  try {
-    return await inServerSpan(request, reply, execution.traceparent, async (traceparent, span) => {
-      const accepted = await context.producer.put(execution, {
-        awaitReply: place !== null,
-        ...(traceparent === undefined ? {} : { traceparent }),
-      })
-      span.setAttribute(ATTRIBUTES.executionId, accepted.execution_id)
-      void reply.header('location', `/v1/executions/${accepted.execution_id}`)
-      const body = place === null ? null : await waitFor(context, reply, execution, accepted, timeoutMs)
-      const status = body === null ? 202 : 200
-      span.setAttribute(ATTRIBUTES.httpStatus, status)
-      if (body !== null) span.setAttribute(ATTRIBUTES.ending, body.ending)
-      return body === null ? { status: 202, body: accepted } : { status: 200, body }
+  using slot = timeoutMs > 0 ? context.waits.take(holderOf(request)) : null
+  return await inServerSpan(request, reply, execution.traceparent, async (traceparent, span) => {
+    const accepted = await context.producer.put(execution, {
+      awaitReply: slot !== null,
+      ...(traceparent === undefined ? {} : { traceparent }),
     })
-  } finally {
-    place?.release()
-  }
+    span.setAttribute(ATTRIBUTES.executionId, accepted.execution_id)
+    void reply.header('location', `/v1/executions/${accepted.execution_id}`)
+    const body = slot === null ? null : await waitFor(context, reply, execution, accepted, timeoutMs)
+    const status = body === null ? 202 : 200
+    span.setAttribute(ATTRIBUTES.httpStatus, status)
+    if (body !== null) span.setAttribute(ATTRIBUTES.ending, body.ending)
+    return body === null ? { status: 202, body: accepted } : { status: 200, body }
+  })
 }
 
 async function waitFor(
@@ -60,8 +57,48 @@ async function waitFor(
     return await context.producer.wait(accepted.execution_id, { timeoutMs, signal: gone.signal })
   } catch (error) {
     if (gone.signal.aborted) return null
-    // An idempotency key outlives the result in Redis; the store still has it.
+    // An idempotency key outlives the result in Redis. The store still has the result.
     if (!isCofferdamError(error) || error.code !== 'not_found' || !accepted.deduplicated) throw error
     return (await findEnded(context, execution.tenant_id, accepted.execution_id))?.result ?? null
+  }
+}
+
+/**
+ * Runs `work` in a server span (HTTP semantic conventions) whose parent is the caller's `traceparent`. Passes
+ * the span's own traceparent, so that the execution becomes its child; without tracing it passes `parent`.
+ */
+async function inServerSpan<T>(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  parent: string | undefined,
+  work: (traceparent: string | undefined, span: Span) => Promise<T>,
+): Promise<T> {
+  const route = request.routeOptions.url ?? ''
+  const attributes = {
+    [ATTRIBUTES.httpMethod]: request.method,
+    [ATTRIBUTES.httpRoute]: route,
+    [ATTRIBUTES.urlPath]: request.url.split('?', 1)[0] ?? '',
+    [ATTRIBUTES.urlScheme]: request.protocol,
+  }
+  const parentContext = contextFromTraceparent(parent)
+  const tracer = trace.getTracer('@cofferdam/api')
+  const span = tracer.startSpan(
+    `${request.method} ${route}`,
+    { kind: SpanKind.SERVER, attributes },
+    parentContext,
+  )
+  const own = traceparentOf(span) ?? parent
+  if (own !== undefined) request.traceId = traceIdOf(own)
+  void reply.header('x-trace-id', request.traceId)
+  try {
+    return await context.with(trace.setSpan(parentContext, span), () => work(own, span))
+  } catch (error) {
+    const code = isCofferdamError(error) ? error.code : 'internal'
+    span.setAttributes({ [ATTRIBUTES.errorType]: code, [ATTRIBUTES.httpStatus]: ERRORS[code].http })
+    // A refusal is the caller's mistake, not a failure of this span.
+    if (ERRORS[code].http >= 500) span.setStatus({ code: SpanStatusCode.ERROR, message: code })
+    throw error
+  } finally {
+    span.end()
   }
 }

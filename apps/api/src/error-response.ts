@@ -1,15 +1,15 @@
 /**
- * Every failure leaves in the one error shape of the contract: ours as they are, fastify's and node's translated,
- * everything else as `internal` without its message, which goes to the log.
+ * Every failure leaves in the error shape of the contract: ours as they are, those of fastify and node
+ * translated. Anything else becomes `internal`, and its message goes to the log only.
  */
-import { CofferdamError, isCofferdamError, toErrorBody, type ErrorCode } from '@cofferdam/contract'
-import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import { type IncomingMessage, type ServerResponse, STATUS_CODES } from 'node:http'
+import type { Duplex } from 'node:stream'
+import { CofferdamError, type ErrorCode, isCofferdamError, toErrorBody } from '@cofferdam/contract'
+import type { FastifyInstance, FastifyReply, FastifyRequest, HTTPMethods } from 'fastify'
 import { leavesBodyUnread } from './receive-body.ts'
+import { newTraceId } from './trace-id.ts'
 
-/**
- * Answers `error` on `reply`, and logs it: what we refuse on purpose in a line, our failures with their
- * cause.
- */
+/** Answers `error` on `reply` and logs it: refusals in one line, our own failures with their cause. */
 export function sendError(error: unknown, request: FastifyRequest, reply: FastifyReply): void {
   const translated = translate(error)
   const { http, body } = toErrorBody(translated, request.traceId)
@@ -28,16 +28,13 @@ export function sendError(error: unknown, request: FastifyRequest, reply: Fastif
     .send(body)
 }
 
-/** 5xx that a full or leaving process answers on purpose: nothing failed. */
+/** 5xx codes that a full or draining process answers on purpose: nothing failed. */
 const REFUSALS: ReadonlySet<string> = new Set<ErrorCode>(['busy', 'shutting_down', 'wait_timeout'])
 
-/** Beyond a minute a forecast is none: workers come and go. */
+/** Forecasts beyond a minute are worthless: workers come and go. */
 const RETRY_AFTER_MAX_S = 60
 
-/**
- * Of a full queue when room comes, by its forecast, and of a limited rate when the next is let through;
- * everything else that passes is over in a moment or not foreseen.
- */
+/** The queue's forecast when it is full, the next token when a rate is limited, else a second. */
 function retryAfterSeconds(error: unknown): number {
   if (!isCofferdamError(error) || (error.code !== 'queue_full' && error.code !== 'rate_limited')) return 1
   const { room_in_ms: roomInMs, retry_in_ms: inMs = roomInMs } = error.details
@@ -45,9 +42,9 @@ function retryAfterSeconds(error: unknown): number {
   return Math.min(RETRY_AFTER_MAX_S, Math.max(1, seconds))
 }
 
-/** What fastify and node throw, in our words; anything unknown stays as it is and becomes `internal`. */
+/** Translates what fastify and node throw. Anything unknown is returned unchanged and becomes `internal`. */
 function translate(error: unknown): unknown {
-  // These are told to operators, by the log.
+  // The messages of these are for operators and go to the log.
   if (isCofferdamError(error) && (error.code === 'internal' || error.code === 'config_invalid')) {
     return new CofferdamError('internal', undefined, { cause: error })
   }
@@ -69,7 +66,7 @@ function translate(error: unknown): unknown {
   }
 }
 
-/** Statuses of HTTP that say more than the table's code does. */
+/** A status that is more precise than the one of the error table. */
 function statusOf(error: unknown): number | null {
   const cause = isCofferdamError(error) ? error.cause : error
   return codeOf(cause) === 'FST_ERR_MAX_PARAM_LENGTH' ? 414 : null
@@ -83,12 +80,125 @@ function codeOf(error: unknown): string | null {
   return error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : null
 }
 
-/** For paths that nobody has. A known path with another method is handled by `refuseOtherMethods`. */
+/** For unknown paths. A known path with another method is handled by `refuseOtherMethods`. */
 export const noSuchPath = (): CofferdamError =>
   new CofferdamError('not_found', 'There is no such path; see /openapi.json.')
 
-/** Every error of a hook or handler leaves in the one shape. */
+/** Sends every error of a hook or handler in the error shape of the contract. */
 export function installErrorResponses(app: FastifyInstance): void {
   app.setErrorHandler((error, request, reply) => sendError(error, request, reply))
   app.setNotFoundHandler((request, reply) => sendError(noSuchPath(), request, reply))
 }
+
+/**
+ * Answers what node's HTTP parser refuses before fastify sees a request: headers above 16 KiB (node's bound,
+ * URL included), requests that arrive too slowly, bytes that are not HTTP.
+ */
+export function answerClientError(error: Error & { code?: string }, socket: Duplex): void {
+  if (error.code === 'ECONNRESET' || !socket.writable) {
+    socket.destroy()
+    return
+  }
+  answerSocket(socket, ...clientFailure(error.code))
+}
+
+/**
+ * Answers CONNECT, and expectations other than `100-continue`: node would drop them or answer without a body.
+ */
+export function answerOddRequests(app: FastifyInstance): void {
+  app.server.on('connect', (_request: IncomingMessage, socket: Duplex) => {
+    socket.on('error', () => undefined)
+    answerSocket(
+      socket,
+      405,
+      new CofferdamError('method_not_allowed', 'This server is not a proxy: no path accepts CONNECT.'),
+    )
+  })
+  app.server.on('checkExpectation', (_request: IncomingMessage, response: ServerResponse) => {
+    const { headers, text } = answerOf(
+      new CofferdamError('invalid_request', 'The only supported expectation is 100-continue.'),
+    )
+    response.writeHead(417, headers).end(text)
+  })
+}
+
+function clientFailure(code: string | undefined): [number, CofferdamError] {
+  if (code === 'HPE_HEADER_OVERFLOW') {
+    return [431, new CofferdamError('payload_too_large', 'The URL and headers are larger than 16 KiB.')]
+  }
+  if (code === 'ERR_HTTP_REQUEST_TIMEOUT') return [408, new CofferdamError('request_timeout')]
+  return [400, new CofferdamError('invalid_request', 'The bytes are not an HTTP/1.1 request.')]
+}
+
+function answerSocket(socket: Duplex, status: number, failure: CofferdamError): void {
+  const { headers, text } = answerOf(failure)
+  const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}`)
+  const head = `HTTP/1.1 ${status} ${STATUS_CODES[status] ?? ''}\r\n${lines.join('\r\n')}`
+  socket.end(`${head}\r\n\r\n${text}`, () => socket.destroy())
+}
+
+function answerOf(failure: CofferdamError): { headers: Record<string, string>; text: string } {
+  const traceId = newTraceId()
+  const text = JSON.stringify(toErrorBody(failure, traceId).body)
+  const headers = {
+    ...SECURITY_HEADERS,
+    'content-type': 'application/json; charset=utf-8',
+    'content-length': String(Buffer.byteLength(text)),
+    connection: 'close',
+    'x-trace-id': traceId,
+  }
+  return { headers, text }
+}
+
+const METHODS: readonly HTTPMethods[] = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS']
+
+/**
+ * Answers a known path with an unknown method with 405 and `Allow`, not with 404. Call it before routes are
+ * added, and `close` once all of them are there.
+ */
+export function refuseOtherMethods(app: FastifyInstance): { close(): void } {
+  const taken = new Map<string, Set<string>>()
+  let open = true
+  app.addHook('onRoute', (route) => {
+    if (!open) return
+    const methods = taken.get(route.url) ?? new Set()
+    for (const method of [route.method].flat()) methods.add(method)
+    taken.set(route.url, methods)
+  })
+  return {
+    close() {
+      open = false
+      for (const [url, methods] of taken) {
+        const others = METHODS.filter((method) => !methods.has(method))
+        const allow = [...methods].sort().join(', ')
+        app.route({
+          method: [...others],
+          url,
+          exposeHeadRoute: false,
+          schema: { hide: true },
+          // Before the body is read and the key is checked: neither changes the answer.
+          onRequest: async (_request, reply) => {
+            void reply.header('allow', allow)
+            throw new CofferdamError('method_not_allowed', `This path accepts ${allow}.`)
+          },
+          handler: async () => undefined,
+        })
+      }
+    },
+  }
+}
+
+/** Headers of every response. The API serves output of programs, so nothing it sends may run in a browser. */
+export const SECURITY_HEADERS = {
+  'x-content-type-options': 'nosniff',
+  'x-frame-options': 'DENY',
+  'referrer-policy': 'no-referrer',
+  'cross-origin-resource-policy': 'same-origin',
+  'content-security-policy': "default-src 'none'; frame-ancestors 'none'; sandbox",
+  'cache-control': 'no-store',
+} as const
+
+/** Only the documentation page runs scripts: its own, from this origin. */
+export const DOCS_CONTENT_SECURITY_POLICY =
+  "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; " +
+  "connect-src 'self'; frame-ancestors 'none'; base-uri 'none'"

@@ -1,6 +1,6 @@
 /**
- * An execution wherever it is: live in the queue, or ended in the store. The queue's answer wins while it has one,
- * since a result is visible there first; the store keeps it after the queue forgot it.
+ * Finds an execution: live in the queue, or ended in the store. The queue's answer wins while it has one,
+ * because a result is visible there first. The store keeps the result after the queue has deleted it.
  */
 import {
   CofferdamError,
@@ -21,8 +21,8 @@ export interface EndedExecution {
 }
 
 /**
- * The state of an execution that `tenant` (null: anybody) may see, and whether the queue still knows it.
- * Throws `not_found`, also for other tenants' executions.
+ * Returns the state of an execution, and whether the queue still knows it. Throws `not_found`, also for an
+ * execution that `tenant` may not see (null may see all).
  */
 export async function findState(
   context: RouteContext,
@@ -38,7 +38,10 @@ export async function findState(
   return { state, live: true }
 }
 
-/** What the store knows of an ended execution; null when it has none that `tenant` (null: anybody) may see. */
+/**
+ * What the store keeps of an ended execution; null when there is none that `tenant` may see (null may see
+ * all).
+ */
 export async function findEnded(
   context: RouteContext,
   tenant: string | null,
@@ -51,7 +54,8 @@ export async function findEnded(
 }
 
 /**
- * The same, when the execution must have ended. Throws `not_found`, or `conflict` while it has not ended.
+ * Like `findEnded`, but throws `not_found` when there is none, and `conflict` while the execution has not
+ * ended.
  */
 export async function requireEnded(
   context: RouteContext,
@@ -64,7 +68,7 @@ export async function requireEnded(
   throw new CofferdamError('conflict', 'The execution has not ended; follow its events or wait for it.')
 }
 
-/** The state of an execution that only the store remembers. */
+/** The state of an execution that only the store still has. */
 function stateOf({ last, result }: EndedExecution): ExecutionState {
   return {
     execution_id: result.execution_id,
@@ -80,6 +84,6 @@ function stateOf({ last, result }: EndedExecution): ExecutionState {
   }
 }
 
-/** The same words whether an execution never was, is gone, or is somebody else's. */
+/** The same message whether an execution never existed, was deleted, or belongs to another tenant. */
 export const notFound = (): CofferdamError =>
   new CofferdamError('not_found', 'There is no execution of that id.')

@@ -1,8 +1,8 @@
 import { fastify } from 'fastify'
 import { afterAll, describe, expect, it } from 'vitest'
-import { DEFAULT_API_LIMITS } from './deps.ts'
 import { acceptJsonBodies, nestsDeeperThan } from './json-body.ts'
 import { createBodyReader } from './receive-body.ts'
+import { DEFAULT_API_LIMITS } from './route-context.ts'
 
 const app = fastify()
 acceptJsonBodies(app, createBodyReader(DEFAULT_API_LIMITS.bodyRate))

@@ -1,6 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { createGuessBrake } from './guess-brake.ts'
-import { createKeyCache } from './key-cache.ts'
+import { addressGroup, createGuessBrake, createKeyCache } from './key-cache.ts'
 
 const KEY = `cfd_${'a'.repeat(40)}`
 const HOME = '192.0.2.1'
@@ -110,4 +109,38 @@ describe('the key cache', () => {
     down = false
     expect(await cache.verify(KEY, HOME)).not.toBeNull()
   })
+})
+
+describe('the brake on guessed keys', () => {
+  it('lets twenty guesses of an address through, then one a second', () => {
+    let nowMs = 0
+    const brake = createGuessBrake(() => nowMs)
+    const waits = Array.from({ length: 21 }, () => brake.take('192.0.2.1'))
+    expect(waits).toEqual([...Array.from({ length: 20 }, () => 0), 1000])
+    expect(brake.take('192.0.2.2')).toBe(0)
+    nowMs = 1000
+    expect([brake.take('192.0.2.1'), brake.take('192.0.2.1')]).toEqual([0, 1000])
+    nowMs = 60_000
+    expect(Array.from({ length: 20 }, () => brake.take('192.0.2.1'))).not.toContain(1000)
+  })
+
+  it('counts no guess that was given back', () => {
+    const brake = createGuessBrake(() => 0)
+    for (let n = 0; n < 100; n += 1) {
+      expect(brake.take('192.0.2.1')).toBe(0)
+      brake.giveBack('192.0.2.1')
+    }
+  })
+})
+
+it.each([
+  ['192.0.2.7', '192.0.2.7'],
+  ['::ffff:192.0.2.7', '192.0.2.7'],
+  ['2001:db8:1:2:3:4:5:6', '2001:db8:1:2::/64'],
+  ['2001:DB8:1:2::9', '2001:db8:1:2::/64'],
+  ['2001:db8::9', '2001:db8:0:0::/64'],
+  ['::1', '0:0:0:0::/64'],
+  ['fe80::1%eth0', 'fe80:0:0:0::/64'],
+])('%s counts as %s', (address, group) => {
+  expect(addressGroup(address)).toBe(group)
 })

@@ -1,4 +1,6 @@
-/** The API as a process: configuration, signals, drain. `--print-config` shows the effective configuration. */
+/**
+ * The API as a process: configuration, signals, drain. `--print-config` shows the effective configuration.
+ */
 import { isCofferdamError } from '@cofferdam/contract'
 import { describeConfig, loadConfig } from './config.ts'
 import { runApi } from './run-api.ts'
@@ -16,7 +18,7 @@ async function serve(config: ReturnType<typeof loadConfig>): Promise<void> {
   const api = await runApi(config)
   console.log(`cofferdam api listens on ${api.url}`)
   const stop = (signal: NodeJS.Signals): void => {
-    // A second signal ends the process at once: the handlers below are gone.
+    // Without our handlers a second signal ends the process at once.
     for (const name of ['SIGTERM', 'SIGINT'] as const) process.off(name, stop)
     console.log(`${signal}: draining`)
     api.close().catch((error: unknown) => {

@@ -2,22 +2,22 @@
  * Makes a change that is committed in Postgres live in Redis.
  *
  *   Postgres commit ─► admission's caps, the scheduler's limits, the producers' sessions of runs,
- *                      forget the workers' cached policy ─► 200
+ *                      delete the workers' cached policy ─► 200
  *                      └─ Redis away ─► 503 that says so; sending the same request again finishes it
  *
- * Until Redis has it, workers go on with the old values: cached policy for at most the cache's freshness (1
- * s), caps until a worker next reads the tenant from Postgres.
+ * Until then workers use the old values: a cached policy for at most the TTL of the cache (1 s), caps until a
+ * worker next reads the tenant from Postgres.
  */
 import { createCapsWriter } from '@cofferdam/admission'
 import { CofferdamError, inTime } from '@cofferdam/contract'
 import type { RouteContext } from './route-context.ts'
 
-/** Redis is given this long, and Postgres that is read beside it, before the caller is told. */
-const ANSWER_MS = 3000
+/** The time that Redis has, with the read of Postgres beside it, before the caller gets an answer. */
+export const REDIS_MS = 3000
 
 const SAME_AGAIN = 'Send the same request again.'
 
-/** Forgets what workers cached of a tenant's policy and templates. Throws `queue_unavailable`. */
+/** Deletes what workers cached of a tenant's policy and templates. Throws `queue_unavailable`. */
 export async function forgetPolicy(
   context: RouteContext,
   tenantId: string,
@@ -27,9 +27,9 @@ export async function forgetPolicy(
 }
 
 /**
- * Puts the caps of a tenant, and whether its runs have sessions, into force, as they stand in Postgres now:
- * of two changes at once the later one wins in both places. Throws `queue_unavailable`, whose message ends
- * with `repeat`: how the caller finishes the change, and names what it `changed`.
+ * Makes the caps of a tenant live, and whether its runs have sessions, as they are in Postgres now: of two
+ * concurrent changes, the later one wins in both places. Throws `queue_unavailable`. Its message names what
+ * was `changed` and ends with `repeat`, which tells the caller how to finish the change.
  */
 export async function applyCaps(
   context: RouteContext,
@@ -45,7 +45,7 @@ export async function applyCaps(
 
 async function within(what: 'policy' | 'caps', repeat: string, work: () => Promise<unknown>): Promise<void> {
   try {
-    await inTime(work(), ANSWER_MS, () => new Error(`no answer in ${ANSWER_MS} ms`))
+    await inTime(work(), REDIS_MS, () => new Error(`no answer in ${REDIS_MS} ms`))
   } catch (cause) {
     throw new CofferdamError(
       'queue_unavailable',

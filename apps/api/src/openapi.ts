@@ -1,13 +1,16 @@
-/** The OpenAPI 3.1 document at /openapi.json, made of the routes' schemas, and its page at /docs (files of the package, no network). */
+/**
+ * The OpenAPI 3.1 document at /openapi.json, made from the routes' schemas, and its page at /docs, which
+ * works offline.
+ */
 import swagger from '@fastify/swagger'
 import swaggerUi from '@fastify/swagger-ui'
 import type { FastifyInstance } from 'fastify'
 import { createJsonSchemaTransform, createJsonSchemaTransformObject } from 'fastify-type-provider-zod'
 import { z } from 'zod'
-import { DOCS_CONTENT_SECURITY_POLICY } from './security-headers.ts'
+import { DOCS_CONTENT_SECURITY_POLICY } from './error-response.ts'
 import { COMPONENTS } from './wire-schemas.ts'
 
-/** Call before routes are added: the document lists those that come after it. */
+/** Call it before routes are added: the document lists the routes that are added later. */
 export async function installOpenApi(app: FastifyInstance, version: string): Promise<void> {
   const schemaRegistry = z.registry<{ id: string }>()
   for (const [id, schema] of COMPONENTS) schemaRegistry.add(schema, { id })
@@ -47,14 +50,14 @@ export async function installOpenApi(app: FastifyInstance, version: string): Pro
   })
 }
 
-/** Our registry holds ids alone; descriptions and examples stand in zod's global one. */
+/** Our registry contains IDs only; descriptions and examples are in zod's global one. */
 function describe({ zodSchema, jsonSchema }: { zodSchema: z.core.$ZodType; jsonSchema: object }): void {
   const meta = z.globalRegistry.get(zodSchema)
   if (meta?.description !== undefined) Object.assign(jsonSchema, { description: meta.description })
   if (meta?.['example'] !== undefined) Object.assign(jsonSchema, { examples: [meta['example']] })
 }
 
-/** Each named schema exists as input and as output; only those that something refers to stay. */
+/** Removes schemas that nothing refers to: each named schema exists as input and as output. */
 function withoutUnused(document: Record<string, unknown>): Record<string, unknown> {
   const components = document['components'] as { schemas?: Record<string, unknown> } | undefined
   const schemas = components?.schemas ?? {}
@@ -71,7 +74,7 @@ function withoutUnused(document: Record<string, unknown>): Record<string, unknow
   return { ...document, components: { ...components, schemas: kept } }
 }
 
-/** `{*}` is fastify's word for the rest of a path; readers of the document need a name. */
+/** Renames `{*}`, fastify's word for the rest of a path, to `{path}`. */
 function nameWildcards<T>(document: T): T {
   const text = JSON.stringify(document)
     .replaceAll('/{*}"', '/{path}"')

@@ -1,6 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { createBudgets } from './budgets.ts'
-import { rateLimitHeaders, type Budget } from './rate-limit-headers.ts'
+import { type Budget, createBudgets, rateLimitHeaders } from './rate-limit-headers.ts'
 
 const NOW = Date.parse('2026-11-20T12:30:00.400Z')
 const budget: Budget = {
@@ -31,7 +30,8 @@ describe('the RateLimit headers', () => {
         '"tenant-daily-cost";q=999999999999999;qu="micro-units";w=86400',
     )
     expect(headers['ratelimit']).toBe(
-      '"tenant-daily";r=988;t=41400, "tenant-daily-cpu";r=19;t=41400, "tenant-daily-cost";r=999999999999995;t=41400',
+      '"tenant-daily";r=988;t=41400, "tenant-daily-cpu";r=19;t=41400, ' +
+        '"tenant-daily-cost";r=999999999999995;t=41400',
     )
   })
 

@@ -1,9 +1,10 @@
 /**
- * What is left of the caps, as response headers: `RateLimit-Policy` and `RateLimit` of
- * draft-ietf-httpapi-ratelimit-headers-11 (structured fields, RFC 9651): lists of items that are named by their policy, with
- * q (quota), qu (its unit, when it is not requests) and w (window in seconds), and with r (remaining) and t (seconds until
- * it resets). Hints, no promise: executions that wait are not counted yet.
+ * What is left of the caps, as the response headers `RateLimit-Policy` and `RateLimit`
+ * (draft-ietf-httpapi-ratelimit-headers-11, structured fields of RFC 9651). Items are named by their policy.
+ * Parameters: q (quota), qu (its unit unless requests), w (window in seconds), r (remaining), t (seconds
+ * until reset). The headers are hints: executions that wait are not counted yet.
  */
+import type { Admission } from '@cofferdam/admission'
 import type { CapsUse } from '@cofferdam/contract'
 
 const HOUR_S = 3600
@@ -11,14 +12,14 @@ const DAY_S = 86_400
 /** The largest integer of a structured field (RFC 9651 §3.3.1). */
 const MOST = 999_999_999_999_999
 
-/** Caps as admission knows them; `reserved` is for attempts that run now. */
+/** Caps as admission reports them; `reserved` is for attempts that run now. */
 export type Budget = Omit<CapsUse, 'agent_hourly' | 'tenant_daily_cpu' | 'tenant_daily_cost'> & {
   agent_hourly?: CapsUse['agent_hourly'] | null | undefined
   tenant_daily_cpu?: (NonNullable<CapsUse['tenant_daily_cpu']> & { reserved?: number }) | null | undefined
   tenant_daily_cost?: (NonNullable<CapsUse['tenant_daily_cost']> & { reserved?: number }) | null | undefined
 }
 
-/** The headers; none when nothing is known of the budget, or when its windows are over. */
+/** The headers; none when the budget is unknown or its windows are over. */
 export function rateLimitHeaders(budget: Budget | null, nowMs: number): Record<string, string> {
   if (budget === null) return {}
   const policies = [
@@ -48,3 +49,33 @@ const remaining = (use: { used: number; limit: number; reserved?: number }): num
   use.limit - use.used - (use.reserved ?? 0)
 
 const integer = (value: number): number => Math.min(MOST, Math.max(0, Math.floor(value)))
+
+/** Headers are hints, so a second old is fresh enough. A busy agent then costs one read a second. */
+const FRESH_MS = 1000
+/** Cached pairs of tenant and agent: about 2 MB. The oldest is evicted first. */
+const MAX_PAIRS = 10_000
+
+export interface Budgets {
+  /** Reads at most once a second and pair. Resolves with null when Redis is away; never rejects. */
+  read(tenantId: string, agentId: string): Promise<Budget | null>
+}
+
+/** Creates the cached reader of budgets. */
+export function createBudgets(deps: { admission: Pick<Admission, 'usage'>; now(): number }): Budgets {
+  const known = new Map<string, { atMs: number; budget: Promise<Budget | null> }>()
+  return {
+    read(tenantId, agentId) {
+      // Neither name contains a slash (contract, nameSchema).
+      const pair = `${tenantId}/${agentId}`
+      const now = deps.now()
+      const present = known.get(pair)
+      if (present !== undefined && now - present.atMs < FRESH_MS) return present.budget
+      const budget = deps.admission.usage(tenantId, agentId).catch(() => null)
+      known.delete(pair)
+      known.set(pair, { atMs: now, budget })
+      const [oldest] = known.keys()
+      if (known.size > MAX_PAIRS && oldest !== undefined) known.delete(oldest)
+      return budget
+    },
+  }
+}

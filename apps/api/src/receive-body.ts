@@ -1,25 +1,25 @@
 /**
- * Reads request bodies so that nobody can hold this process's memory by announcing or trickling one. A body
- * is read after its caller is known, counts against that caller's share as its bytes arrive, and has to keep
- * coming.
+ * Reads request bodies so that nobody can occupy this process's memory by announcing or trickling one. A body
+ * is read after its caller is known, counts against that caller's share as its bytes arrive, and must arrive
+ * at a minimum rate.
  */
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Readable } from 'node:stream'
 import { CofferdamError } from '@cofferdam/contract'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { holderOf } from './authenticate.ts'
-import type { Hold, Shares } from './shares.ts'
+import { noCapacity, type Hold, type Shares } from './shares.ts'
 
 declare module 'fastify' {
   interface FastifyRequest {
-    /** What its body holds of the budget; null when it has none. */
+    /** What its body uses of the budget; null when it has no body. */
     bodyHold: Hold | null
   }
 }
 
 /**
- * The least that has to arrive of a body in each window; a body that ends before its first window is not
- * asked.
+ * The minimum that must arrive of a body in each window. A body that ends within its first window always
+ * passes.
  */
 export interface LeastRate {
   bytes: number
@@ -35,20 +35,20 @@ export function limitBodies(app: FastifyInstance, budget: Shares): void {
   app.addHook('preParsing', (request, reply, _payload, done) => {
     if (!hasBody(request)) return done()
     const hold = budget.take(holderOf(request), 0)
-    if (hold === null) return done(tooMuch())
+    if (hold === null) return done(noCapacity('request bodies'))
     request.bodyHold = hold
-    // `close` comes in every case: answered, aborted, or destroyed.
-    reply.raw.once('close', () => hold.release())
+    // `close` is emitted in every case: answered, aborted, or destroyed.
+    reply.raw.once('close', () => hold[Symbol.dispose]())
     done()
   })
-  // Node would ask for the body at once, before the key was looked at.
+  // By default node asks for the body at once, before the key is checked.
   app.server.on('checkContinue', (request: IncomingMessage, response: ServerResponse) => {
     continuing.set(request, response)
     app.server.emit('request', request, response)
   })
 }
 
-/** Whether the answer would leave with the body unread: its connection cannot be used again. */
+/** Whether the body is still unread when the answer is sent: the connection cannot be used again. */
 export const leavesBodyUnread = (request: FastifyRequest): boolean =>
   hasBody(request) && !request.raw.complete
 
@@ -57,11 +57,11 @@ function hasBody({ headers }: FastifyRequest): boolean {
 }
 
 /**
- * The whole body of `request`, at most `limit` bytes. Throws `payload_too_large`, `busy` when the caller's
- * share or the budget is used up, `request_timeout` when it comes too slowly, `invalid_request` when it is
- * not as long as it says.
+ * Returns the whole body of `request`, at most `limit` bytes. Throws `payload_too_large`; `busy` when the
+ * caller's share or the budget is used up; `request_timeout` when it arrives too slowly; `invalid_request`
+ * when it is not as long as Content-Length says.
  */
-export async function receiveBody(
+async function receiveBody(
   request: FastifyRequest,
   payload: Readable,
   { limit, least }: { limit: number; least: LeastRate },
@@ -78,7 +78,7 @@ export async function receiveBody(
     received += chunk.length
     chunks.push(chunk)
     if (received > limit) reject(new CofferdamError('payload_too_large'))
-    else if (request.bodyHold?.grow(chunk.length) === false) reject(tooMuch())
+    else if (request.bodyHold?.grow(chunk.length) === false) reject(noCapacity('request bodies'))
   }
   const onEnd = (): void => resolve(undefined)
   const clock = setInterval(() => {
@@ -91,7 +91,7 @@ export async function receiveBody(
   } finally {
     clearInterval(clock)
     payload.off('data', onData).off('end', onEnd).off('error', reject).pause()
-    // What still comes of a body that was refused is for nobody; an error then ends no process.
+    // The rest of a refused body is ignored. Without a listener its error would end the process.
     payload.on('error', () => undefined)
   }
   if (length !== null && received !== length)
@@ -99,13 +99,10 @@ export async function receiveBody(
   return Buffer.concat(chunks, received)
 }
 
-const tooMuch = (): CofferdamError =>
-  new CofferdamError('busy', 'This process holds as many request bodies as it may, or as this caller may.')
-
 const tooSlow = ({ bytes, windowMs }: LeastRate): CofferdamError =>
   new CofferdamError(
     'request_timeout',
-    `The body came too slowly: at least ${bytes} bytes have to arrive every ${windowMs / 1000} s.`,
+    `The body arrived too slowly: at least ${bytes} bytes must arrive every ${windowMs / 1000} s.`,
   )
 
 /**
@@ -113,7 +110,7 @@ const tooSlow = ({ bytes, windowMs }: LeastRate): CofferdamError =>
  */
 export type BodyReader = (request: FastifyRequest, payload: Readable) => Promise<Buffer>
 
-/** Makes the reader that every content type parser uses. */
+/** Creates the reader that every content type parser uses. */
 export const createBodyReader =
   (least: LeastRate): BodyReader =>
   (request, payload) =>

@@ -1,15 +1,73 @@
-/** What every route gets, beside the fastify instance typed for zod. */
+/** What the HTTP server needs, and what every route gets. */
 import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { Admission } from '@cofferdam/admission'
+import type { PoolProvisioner } from '@cofferdam/backends'
+import type { SessionRegistry } from '@cofferdam/contract'
+import type { Producer } from '@cofferdam/queue'
+import type { Schedules } from '@cofferdam/routines'
+import type { Store } from '@cofferdam/store'
 import type { FastifyBaseLogger, FastifyInstance, RawServerDefault } from 'fastify'
 import type { ZodTypeProvider } from 'fastify-type-provider-zod'
-import type { SessionRegistry } from '@cofferdam/contract'
-import type { Schedules } from '@cofferdam/routines'
-import type { ApiDeps, ApiLimits } from './deps.ts'
-import type { Budgets } from './budgets.ts'
+import type { Redis } from 'ioredis'
 import type { Cursors } from './cursors.ts'
 import type { KeyCache } from './key-cache.ts'
-import type { BodyReader } from './receive-body.ts'
+import type { Budgets } from './rate-limit-headers.ts'
+import type { BodyReader, LeastRate } from './receive-body.ts'
 import type { Shares } from './shares.ts'
+
+/** Bounds of one process. One tenant (or admin key) gets at most half of each: see shares.ts. */
+export interface ApiLimits {
+  /** Event streams at once: each uses a socket and a blocking read of Redis. */
+  eventStreams: number
+  /**
+   * Requests that wait for an ending at once. Beyond it a request gets 202, as if it had not asked to wait.
+   */
+  waits: number
+  /**
+   * Bytes of request bodies in memory at once: eighteen of the largest, or tens of thousands of ordinary
+   * ones.
+   */
+  bodyBytes: number
+  /** The minimum rate of a body. */
+  bodyRate: LeastRate
+  /**
+   * Audit exports at once: each reads page after page on the 6 connections that all requests of tenants
+   * share.
+   */
+  exports: number
+  /** Time between comments on a silent event stream: below the 60 s after which proxies commonly cut. */
+  heartbeatMs: number
+}
+
+export const DEFAULT_API_LIMITS: ApiLimits = {
+  eventStreams: 512,
+  waits: 4096,
+  bodyBytes: 512 * 1024 * 1024,
+  // 240 bytes a second, as Kestrel requires: every working line is faster.
+  bodyRate: { bytes: 1200, windowMs: 5000 },
+  exports: 4,
+  heartbeatMs: 15_000,
+}
+
+/** What `createApi` needs; made once, in run-api.ts. */
+export interface ApiDeps {
+  producer: Producer
+  store: Store
+  admission: Admission
+  /**
+   * For cached policies, the workers' backend reports, and the readiness check. Not blocked by any
+   * subscription.
+   */
+  redis: Redis
+  /** Creates and removes session pools at Azure; absent when no subscription is configured. */
+  pools?: PoolProvisioner
+  /** The Prometheus text of this process. */
+  metrics(accept: string | undefined): Promise<{ contentType: string; body: string }>
+  logger?: FastifyBaseLogger
+  limits?: Partial<ApiLimits>
+  /** Milliseconds since the epoch; tests pass their own. */
+  now?: () => number
+}
 
 /** fastify whose handlers are typed by their zod schemas. */
 export type App = FastifyInstance<
@@ -20,21 +78,22 @@ export type App = FastifyInstance<
   ZodTypeProvider
 >
 
+/** What every route gets. */
 export interface RouteContext extends ApiDeps {
   limits: ApiLimits
   now: () => number
   keys: KeyCache
-  /** The clock of routines. */
+  /** Schedules of routines. */
   schedules: Schedules
   /** Aborts when the server begins to close: waits and streams end. */
   draining: AbortSignal
-  /** What is left of caps, for headers. */
+  /** What is left of the caps, for headers. */
   budgets: Budgets
-  /** Of every list. */
+  /** Cursors of every list. */
   cursors: Cursors
-  /** Sessions of the fleet; the API only looks. */
+  /** Sessions of the fleet; the API only reads them. */
   sessions: Pick<SessionRegistry, 'find' | 'list'>
-  /** For parsers of bodies that are no JSON. */
+  /** For parsers of bodies that are not JSON. */
   readBody: BodyReader
   streams: Shares
   waits: Shares

@@ -1,4 +1,4 @@
-/** Connects a server to its Redis, Postgres and telemetry, and takes all of it down again in the opposite order. */
+/** Connects a server to its Redis, Postgres and telemetry, and closes all of them in reverse order. */
 import { once } from 'node:events'
 import { isIPv6 } from 'node:net'
 import { join } from 'node:path'
@@ -9,34 +9,34 @@ import { createStore } from '@cofferdam/store'
 import {
   createLogger,
   createMetricsServer,
-  startTelemetry,
   type Logger,
+  startTelemetry,
   type Telemetry,
 } from '@cofferdam/telemetry'
 import type { FastifyInstance } from 'fastify'
 import type { Redis } from 'ioredis'
 import workspace from '../package.json' with { type: 'json' }
 import type { ApiConfig } from './config.ts'
-import { createReasonRedactor } from './redact-reason.ts'
-import { redactSecrets } from './redact-secrets.ts'
+import { createReasonRedactor, redactSecrets } from './redaction.ts'
 import { createApi } from './server.ts'
 
 export interface RunningApi {
-  /** `http://host:port`, with the port that was really taken. */
+  /** `http://host:port`, with the actual port. */
   url: string
-  /** Stops listening, lets requests go on for at most `drainMs`, then closes everything. Idempotent. */
+  /** Stops listening, lets requests continue for at most `drainMs`, then closes everything. Idempotent. */
   close(): Promise<void>
 }
 
-/** What a process that runs more than the API shares with it; it stays the caller's. */
+/** What a process that runs more than the API shares with it. The caller keeps ownership. */
 export interface Shared {
   telemetry?: Telemetry
   logger?: Logger
 }
 
 /**
- * Starts the API. It neither migrates the database nor creates keys: `cofferdam up` does. Redis and Postgres may come
- * later; until then /readyz and the calls that need them answer 503. Rejects when the port is taken.
+ * Starts the API. It neither migrates the database nor creates keys: `cofferdam up` does. Redis and Postgres
+ * may start later; until then /readyz and the calls that need them answer 503. Rejects when the port is in
+ * use.
  */
 export async function runApi(config: ApiConfig, shared: Shared = {}): Promise<RunningApi> {
   await using owned = new AsyncDisposableStack()
@@ -73,7 +73,7 @@ export async function runApi(config: ApiConfig, shared: Shared = {}): Promise<Ru
       return { ...stats, auditFaults, lockMs: LOCK_MS }
     }),
   )
-  // Whoever shares its telemetry keeps the traces itself: `up`'s worker does.
+  // A caller that shares its telemetry stores the traces itself: in `up` the worker does.
   if (shared.telemetry === undefined) {
     const onError = (error: unknown) => logger.warn({ err: error }, 'the spans of a request were not kept')
     const shelf = owned.use(createTraceShelf({ redis, onError }))
@@ -126,7 +126,7 @@ function startOwnTelemetry(config: ApiConfig, logger: Logger): Promise<Telemetry
   })
 }
 
-/** So that the first request does not meet a connection that is just being made; rejects after 2 s without one. */
+/** Waits for the connection, so that the first request does not have to. Rejects after 2 s. */
 async function isReady(redis: Redis): Promise<void> {
   if (redis.status !== 'ready') await once(redis, 'ready', { signal: AbortSignal.timeout(2000) })
 }
@@ -138,7 +138,7 @@ async function listen(api: FastifyInstance, { host, port }: ApiConfig): Promise<
   return `http://${isIPv6(host) ? `[${host}]` : host}:${taken}`
 }
 
-/** Requests that are still going on after `drainMs` are cut. */
+/** Closes the server and cuts the requests that still run after `drainMs`. */
 async function closeWithin(api: FastifyInstance, drainMs: number): Promise<void> {
   const deadline = setTimeout(() => api.server.closeAllConnections(), drainMs)
   try {

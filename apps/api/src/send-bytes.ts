@@ -1,13 +1,24 @@
-/** Sends stored bytes with Range support, in pieces, so that memory does not grow with the size of an output. */
+/**
+ * Sends stored bytes with Range support, in pieces, so that memory does not grow with the size of an output.
+ */
 import { Readable } from 'node:stream'
 import { CofferdamError, type BlobStore } from '@cofferdam/contract'
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import { selectRange, type ByteRange } from './byte-range.ts'
+import { z } from 'zod'
 
 /** 256 KiB: sixteen of the socket's usual buffers, and few enough reads for the 16 MiB bound of an output. */
 const PIECE_BYTES = 256 * 1024
 
-/** Bytes that can be read in parts. `end` of a range is exclusive; fewer bytes than asked means they are gone. */
+/** `end` is exclusive. */
+interface ByteRange {
+  start: number
+  end: number
+}
+
+/**
+ * Bytes that can be read in parts. A read that returns fewer bytes than asked for means that they were
+ * deleted.
+ */
 export interface ByteSource {
   total: number
   read(range: ByteRange): Promise<Uint8Array>
@@ -18,7 +29,7 @@ export function bytesSource(bytes: Uint8Array): ByteSource {
   return { total: bytes.length, read: async ({ start, end }) => bytes.subarray(start, end) }
 }
 
-/** A blob; null when it is not there any more. */
+/** A blob; null when it was deleted. */
 export async function blobSource(blobs: BlobStore, ref: string): Promise<ByteSource | null> {
   const probe = await blobs.read(ref, { start: 0, end: 1 })
   if (probe === null) return null
@@ -28,7 +39,17 @@ export async function blobSource(blobs: BlobStore, ref: string): Promise<ByteSou
   }
 }
 
-/** Answers 200, 206 or 304; throws `range_not_satisfiable` (416) with the total in Content-Range. */
+/** The responses of a route that ends in `sendBytes`, for the OpenAPI document. */
+export function byteResponses(contentType: string, what: string) {
+  const content = { [contentType]: { schema: z.string() } }
+  return {
+    200: { description: `The whole ${what}.`, content },
+    206: { description: 'The range asked for.', content },
+    304: z.undefined().describe('It is what If-None-Match names.'),
+  }
+}
+
+/** Answers 200, 206 or 304. Throws `range_not_satisfiable` (416) with the total in Content-Range. */
 export async function sendBytes(
   request: FastifyRequest,
   reply: FastifyReply,
@@ -40,12 +61,13 @@ export async function sendBytes(
     'content-type': options.contentType,
     'accept-ranges': 'bytes',
     etag,
-    // Ended outputs never change, but who may see them does: the browser asks again each time.
+    // Ended outputs never change, but who may see them does: the browser must ask again each time.
     'cache-control': 'private, no-cache',
     ...(options.disposition === undefined ? {} : { 'content-disposition': options.disposition }),
   })
   if (request.headers['if-none-match'] === etag) return reply.code(304).send()
-  // If-Range with another tag means: the part is of something else, send the whole (RFC 9110 §13.1.5).
+  // If-Range with another tag means that the client has a part of something else: send the whole (RFC 9110
+  // §13.1.5).
   const ifRange = request.headers['if-range']
   const header = ifRange === undefined || ifRange === etag ? request.headers.range : undefined
   const selected = selectRange(header, source.total)
@@ -58,7 +80,7 @@ export async function sendBytes(
     void reply.code(206).header('content-range', `bytes ${range.start}-${range.end - 1}/${source.total}`)
   }
   void reply.header('content-length', String(range.end - range.start))
-  // fastify keeps the content-length of a stream for HEAD and sends nothing of it.
+  // fastify keeps the content-length of a stream for HEAD and sends none of its bytes.
   const sent = request.method === 'HEAD' ? [] : pieces(source, range)
   return reply.send(Readable.from(sent, { objectMode: false, highWaterMark: PIECE_BYTES }))
 }
@@ -66,9 +88,59 @@ export async function sendBytes(
 async function* pieces(source: ByteSource, range: ByteRange): AsyncGenerator<Uint8Array> {
   for (let at = range.start; at < range.end;) {
     const piece = await source.read({ start: at, end: Math.min(at + PIECE_BYTES, range.end) })
-    // Deleted while it was sent: a broken connection tells the client that the body is not whole.
+    // Deleted while it was sent: a broken connection tells the client that the body is incomplete.
     if (piece.length === 0) throw new Error('the blob ended before its size')
     at += piece.length
     yield piece
   }
+}
+
+/**
+ * Sends a file that a program wrote, always as a download, so that no browser shows it as a page. Throws
+ * `not_found` with the message `missing` when there is no such file.
+ */
+export async function sendFile(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  blobs: BlobStore,
+  file: { ref: string; sha256: string; path: string } | undefined,
+  missing: string,
+): Promise<FastifyReply> {
+  const source = file === undefined ? null : await blobSource(blobs, file.ref)
+  if (file === undefined || source === null) throw new CofferdamError('not_found', missing)
+  return sendBytes(request, reply, source, {
+    contentType: 'application/octet-stream',
+    etag: file.sha256,
+    disposition: attachment(file.path),
+  })
+}
+
+/** Content-Disposition with the last name of `path` (RFC 6266, RFC 8187). */
+function attachment(path: string): string {
+  const name = path.split('/').at(-1) ?? 'artifact'
+  const ascii = name.replaceAll(/[^A-Za-z0-9._-]/g, '_')
+  const encoded = encodeURIComponent(name).replaceAll(/['()*]/g, (c) => `%${c.charCodeAt(0).toString(16)}`)
+  return `attachment; filename="${ascii}"; filename*=UTF-8''${encoded}`
+}
+
+/**
+ * What to send for a `Range` header (RFC 9110 §14) over `total` bytes: one `bytes` range is understood.
+ * `whole`: no header, another unit, several ranges, or bad syntax, which the RFC allows to ignore; `part`:
+ * 206; `outside`: 416.
+ */
+export function selectRange(
+  header: string | undefined,
+  total: number,
+): { kind: 'whole' } | { kind: 'part'; range: ByteRange } | { kind: 'outside' } {
+  const match = /^bytes=(\d{0,15})-(\d{0,15})$/.exec(header?.replaceAll(' ', '') ?? '')
+  const [, first = '', last = ''] = match ?? []
+  if (first === '' && last === '') return { kind: 'whole' }
+  if (first === '') {
+    const length = Math.min(Number(last), total)
+    return length === 0 ? { kind: 'outside' } : { kind: 'part', range: { start: total - length, end: total } }
+  }
+  const start = Number(first)
+  const end = last === '' ? total : Math.min(Number(last) + 1, total)
+  if (last !== '' && Number(last) < start) return { kind: 'whole' }
+  return start >= total ? { kind: 'outside' } : { kind: 'part', range: { start, end } }
 }

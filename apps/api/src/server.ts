@@ -1,35 +1,41 @@
 /**
- * The HTTP front door. A request passes: trace id and security headers ─► 404, 405 ─► key ─► body ─► JSON ─►
- * zod ─► handler; whatever fails leaves in the one error shape, before the body is read where that is not
- * what failed. Nothing here knows Redis or Postgres beyond the interfaces of its dependencies.
+ * The HTTP server. A request passes these steps:
+ *
+ *   trace ID, security headers ─► 404, 405 ─► key ─► body ─► JSON ─► zod ─► handler
+ *
+ * A failure of any step leaves in the error shape of the contract. Everything up to the key is decided before
+ * the body is read.
  */
-import { BOUNDS, CofferdamError, StopReason, parse } from '@cofferdam/contract'
+import { BOUNDS, CofferdamError, parse, StopReason } from '@cofferdam/contract'
 import { createSchedules } from '@cofferdam/routines'
 import { createSessionRegistry } from '@cofferdam/sessions'
-import { LogController, fastify, type FastifyBaseLogger, type FastifyInstance } from 'fastify'
+import { fastify, type FastifyBaseLogger, type FastifyInstance, LogController } from 'fastify'
 import type { ZodTypeProvider } from 'fastify-type-provider-zod'
 import type { z } from 'zod'
-import { createBudgets } from './budgets.ts'
 import { createCursors } from './cursors.ts'
-import { DEFAULT_API_LIMITS, type ApiDeps } from './deps.ts'
-import { installErrorResponses, noSuchPath, sendError } from './error-response.ts'
+import {
+  answerClientError,
+  answerOddRequests,
+  installErrorResponses,
+  noSuchPath,
+  refuseOtherMethods,
+  SECURITY_HEADERS,
+  sendError,
+} from './error-response.ts'
 import { acceptJsonBodies } from './json-body.ts'
-import { createGuessBrake } from './guess-brake.ts'
-import { createKeyCache } from './key-cache.ts'
-import { refuseOtherMethods } from './method-not-allowed.ts'
-import { createBodyReader, limitBodies } from './receive-body.ts'
+import { createGuessBrake, createKeyCache } from './key-cache.ts'
 import { installOpenApi } from './openapi.ts'
-import type { App, RouteContext } from './route-context.ts'
+import { createBudgets } from './rate-limit-headers.ts'
+import { createBodyReader, limitBodies } from './receive-body.ts'
+import { type ApiDeps, type App, DEFAULT_API_LIMITS, type RouteContext } from './route-context.ts'
 import { addRoutes } from './routes/index.ts'
-import { answerClientError, answerOddRequests } from './raw-response.ts'
-import { SECURITY_HEADERS } from './security-headers.ts'
 import { createShares } from './shares.ts'
 import { newTraceId, readTraceparent, traceIdOf } from './trace-id.ts'
 
 /** Version of the HTTP API, as the document states it. */
 export const API_VERSION = '1.0.0'
 
-/** What fastify calls the parts of a request, in words. */
+/** What fastify calls the parts of a request, and what error messages call them. */
 const PARTS: Record<string, string> = {
   body: 'body',
   params: 'path',
@@ -37,7 +43,7 @@ const PARTS: Record<string, string> = {
   headers: 'header',
 }
 
-/** Builds the server; it listens when the caller says so. Closing it ends waits and streams first. */
+/** Builds the server; the caller makes it listen. Closing it ends waits and streams first. */
 export async function createApi(deps: ApiDeps): Promise<FastifyInstance> {
   const draining = new AbortController()
   const app = buildServer(deps.logger)
@@ -62,9 +68,9 @@ export async function createApi(deps: ApiDeps): Promise<FastifyInstance> {
     budgets: createBudgets({ admission: deps.admission, now }),
     sessions: createSessionRegistry({ redis: deps.redis }),
     readBody: createBodyReader(limits.bodyRate),
-    streams: createShares(limits.eventStreams),
-    waits: createShares(limits.waits),
-    exports: createShares(limits.exports),
+    streams: createShares(limits.eventStreams, 'event streams'),
+    waits: createShares(limits.waits, 'waiting requests'),
+    exports: createShares(limits.exports, 'audit exports'),
   }
   app.addHook('preClose', async () => draining.abort(new StopReason('drain')))
   traceAndProtect(app, draining.signal)
@@ -84,13 +90,14 @@ function buildServer(logger: FastifyBaseLogger | undefined): FastifyInstance {
   const app = fastify({
     ...(logger === undefined ? {} : { loggerInstance: logger }),
     bodyLimit: BOUNDS.requestBodyBytes,
-    // Our own log line has no URL with cursors in it, and ours is the one error shape also for the closing server.
+    // Our own log line (below) contains no URL with cursors, and our own error shape also answers while the
+    // server closes.
     logController: new LogController({ disableRequestLogging: true }),
     return503OnClosing: false,
     forceCloseConnections: 'idle',
-    // A slow sender holds a socket.
+    // A slow sender occupies a socket.
     requestTimeout: 120_000,
-    // We answer that in the one shape, as everything.
+    // We answer a missing Host header ourselves, in our error shape.
     http: { requireHostHeader: false },
     routerOptions: { maxParamLength: BOUNDS.pathLength * 3 },
     clientErrorHandler: answerClientError,
@@ -102,19 +109,19 @@ function buildServer(logger: FastifyBaseLogger | undefined): FastifyInstance {
   })
   app.setValidatorCompiler(({ schema, httpPart }) => (data: unknown) => {
     try {
-      // fastify says null for a body that did not come.
+      // fastify passes null for an absent body.
       const input = httpPart === 'body' && data === null ? undefined : data
       return { value: parse(schema as z.ZodType, input, PARTS[httpPart ?? ''] ?? 'request') }
     } catch (error) {
       return { error: error as Error }
     }
   })
-  // Responses are ours and typed; checking them again at run time would turn a harmless surplus field into a 500.
+  // Responses are typed. Validating them at run time would turn a harmless surplus field into a 500.
   app.setSerializerCompiler(() => (data) => JSON.stringify(data))
   return app
 }
 
-/** First of all hooks: everything that leaves has a trace id and the security headers. */
+/** The first hooks: every response has a trace ID and the security headers. */
 function traceAndProtect(app: FastifyInstance, draining: AbortSignal): void {
   app.decorateRequest('traceId', '')
   app.decorateRequest('caller', null)
@@ -131,11 +138,12 @@ function traceAndProtect(app: FastifyInstance, draining: AbortSignal): void {
     if (request.is404) throw noSuchPath()
   })
   app.addHook('onSend', async (_request, reply) => {
-    // What is answered while the server closes: a connection that stays open would hold that up for its idle time.
+    // An idle connection would delay the end of a server that closes.
     if (draining.aborted && !reply.raw.headersSent) void reply.header('connection', 'close')
   })
   app.addHook('onResponse', async (request, reply) => {
-    // Traces and audit rows tell what was done; the log tells what was refused. Failures of ours are logged as errors.
+    // Traces and audit rows show what was done; this log shows what was refused. Our own failures are logged
+    // as errors.
     const level = reply.statusCode >= 400 && reply.statusCode < 500 ? 'info' : 'debug'
     request.log[level](
       {

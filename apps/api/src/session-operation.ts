@@ -1,6 +1,7 @@
 /**
- * What the API does with a session is an execution of that session (docs/decisions/0012): it waits for the session's turn,
- * runs where the sandbox is, and has an audit row. These routes put it and wait.
+ * An operation on a session, such as reading a file, is an execution of that session (docs/decisions/0012):
+ * it waits its turn in the session, runs on the worker that has the sandbox, and has an audit row. The routes
+ * enqueue it and wait.
  */
 import {
   CofferdamError,
@@ -17,13 +18,16 @@ import {
 } from '@cofferdam/contract'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { z } from 'zod'
-import { tenantScope } from './authenticate.ts'
+import { oneTenant } from './authenticate.ts'
 import { enqueueAndWait } from './enqueue-and-wait.ts'
 import type { RouteContext } from './route-context.ts'
 
-/** Most answers come in milliseconds; behind a long execution the caller gets 202, before clients give up at 30 s. */
+/**
+ * Most operations take milliseconds. Behind a long execution the caller gets 202, before clients give up at
+ * 30 s.
+ */
 const WAIT_MS = 25_000
-/** Nothing runs: what the worker's memory budget counts for it is the smallest limit. */
+/** No program runs, so the worker's memory budget is charged the smallest limit. */
 const MEMORY_MIB = 16
 
 export const sessionParams = z.strictObject({ backend: nameSchema, key: sessionKeySchema })
@@ -35,23 +39,8 @@ export const sessionQuery = z.strictObject({
   agent_id: nameSchema.default('sessions').meta({ description: 'Named in the audit row.' }),
   template_id: nameSchema.optional().meta({ description: 'For tenants that run nothing without one.' }),
 })
-type Query = z.output<typeof sessionQuery>
 
-/** The tenant whose sessions are asked for. Throws `forbidden`, or `invalid_request` for an admin that names none. */
-export function tenantOfSession(request: FastifyRequest, asked: string | undefined): string {
-  const own = tenantScope(request)
-  if (own !== null && asked !== undefined && asked !== own)
-    throw new CofferdamError('forbidden', 'The API key belongs to another tenant.')
-  const tenantId = own ?? asked
-  if (tenantId === undefined)
-    throw new CofferdamError(
-      'invalid_request',
-      'An admin key has no tenant of its own: name one by tenant_id.',
-    )
-  return tenantId
-}
-
-/** Throws `session_not_found`. */
+/** Returns the session. Throws `session_not_found`. */
 export async function findSession(
   { sessions }: RouteContext,
   tenantId: string,
@@ -59,30 +48,32 @@ export async function findSession(
 ): Promise<SessionInfo> {
   const found = await sessions.find({ tenantId, backend, key })
   if (found === null)
-    throw new CofferdamError('session_not_found', 'There is no session of that key on that backend now.')
+    throw new CofferdamError('session_not_found', 'There is no session with that key on that backend now.')
   return found
 }
 
 type Done = { accepted: Accepted } | { accepted: null; tenantId: string; result: ExecutionResult }
 
+interface Operation {
+  params: z.output<typeof sessionParams>
+  query: z.output<typeof sessionQuery>
+  op: FileOperation
+  path?: string
+  files?: ExecutionRequestInput['files']
+}
+
 /**
- * Does it and waits. Resolves with the result when it ended `ok`, or with what was accepted when it still waits for the
- * session's turn. Throws what it ended with.
+ * Enqueues the operation and waits. Resolves with the result when it ended `ok`, or with what was accepted
+ * when it still waits its turn in the session. Throws the failure that it ended with.
  */
 export async function operateOnSession(
   context: RouteContext,
   request: FastifyRequest,
   reply: FastifyReply,
-  what: {
-    params: z.output<typeof sessionParams>
-    query: Query
-    op: FileOperation
-    path?: string
-    files?: ExecutionRequestInput['files']
-  },
+  what: Operation,
 ): Promise<Done> {
   const { params, query, op, path, files } = what
-  const tenantId = tenantOfSession(request, query.tenant_id)
+  const tenantId = oneTenant(request, query.tenant_id)
   const { scope } = await findSession(context, tenantId, params)
   const execution = executionRequestSchema.parse({
     tenant_id: tenantId,
@@ -100,8 +91,22 @@ export async function operateOnSession(
   throw new CofferdamError(codeOf(body), body.error_message, { details: { execution_id: body.execution_id } })
 }
 
-/** The platform's word for why; what policy or a cap refused is a state of the tenant that does not allow it. */
+/** The platform's error code for the failure; `conflict` when a policy or a cap refused the operation. */
 function codeOf({ reason = 'internal', ending }: ExecutionResult): ErrorCode {
   if (isErrorCode(reason)) return reason
   return ending === 'error' || ending === 'sandbox_lost' ? 'internal' : 'conflict'
+}
+
+/**
+ * An operation without an answer of its own: 204 when it is done, 202 when it still waits its turn. Throws as
+ * above.
+ */
+export async function changeSession(
+  context: RouteContext,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  what: Operation,
+): Promise<FastifyReply> {
+  const { accepted } = await operateOnSession(context, request, reply, what)
+  return accepted === null ? reply.code(204).send() : reply.code(202).send(accepted)
 }

@@ -9,13 +9,13 @@ function takeAll(shares: Shares, holder: string): number {
 }
 
 describe('shares', () => {
-  it('give one holder half, and each that comes later something of the rest', () => {
+  it('gives one holder half, and each later one part of what is left', () => {
     const shares = createShares(512)
     expect(['a', 'b', 'c', 'd'].map((holder) => takeAll(shares, holder))).toEqual([256, 128, 64, 32])
     expect(shares.take('e')).not.toBeNull()
   })
 
-  it('give the last one too, and never more than there are', () => {
+  it('serves the last holder too, and never exceeds the total', () => {
     const shares = createShares(4)
     expect(['a', 'b', 'c', 'd'].map((holder) => takeAll(shares, holder))).toEqual([2, 1, 1, 0])
     expect(shares.used).toBe(4)
@@ -23,13 +23,13 @@ describe('shares', () => {
     expect(takeAll(createShares(1), 'a')).toBe(1)
   })
 
-  it('take back what is released, once, whatever it grew to', () => {
+  it('frees what a holder releases, once, whatever it grew to', () => {
     const shares = createShares(100)
     const hold = shares.take('a', 0)
     expect([hold?.grow(30), hold?.grow(20), hold?.grow(1)]).toEqual([true, true, false])
     expect(shares.take('a', 1)).toBeNull()
-    hold?.release()
-    hold?.release()
+    hold?.[Symbol.dispose]()
+    hold?.[Symbol.dispose]()
     expect(shares.used).toBe(0)
     expect(hold?.grow(1)).toBe(false)
     expect(shares.take('a', 50)).not.toBeNull()

@@ -1,27 +1,28 @@
 /**
- * A bound on how much of something is held at once, shared so that no holder can take all of it. A holder
- * gets more only while all it would then have is at most what was free before: one alone gets half, two get a
- * third each, and whoever comes next always finds something (dynamic thresholds of Choudhury and Hahne, 1998,
- * with factor 1).
+ * Bounds how much of something is in use at once, so that no holder can use all of it. A holder gets more
+ * only while its total stays at or below what is free. One holder alone therefore gets half, two get a third
+ * each, and every newcomer finds something free (dynamic thresholds of Choudhury and Hahne, 1998, with factor
+ * 1).
  */
+import { CofferdamError } from '@cofferdam/contract'
 
-/** What one request holds. */
-export interface Hold {
-  /** Holds `size` more; false, and nothing more held, when that would pass the holder's share. */
+/** What one request holds. Disposing releases all of it and may be repeated. */
+export interface Hold extends Disposable {
+  /** Holds `size` more. Returns false, and changes nothing, when that would exceed the holder's share. */
   grow(size: number): boolean
-  /** Gives all of it back; may be repeated. */
-  release(): void
 }
 
 export interface Shares {
-  /** Holds `size` (default 1) for `holder`; null when that would pass its share. */
+  /** Holds `size` (default 1) for `holder`; null when that would exceed its share. */
   take(holder: string, size?: number): Hold | null
-  /** Held by everybody. */
+  /** Like `take`, but throws `busy` instead of returning null. */
+  require(holder: string): Hold
+  /** In use by everybody. */
   readonly used: number
 }
 
-/** Makes shares of `max` in all. Remembers only holders that hold something. */
-export function createShares(max: number): Shares {
+/** Creates shares of `max` in all. `what` names them in the error, e.g. `event streams`. */
+export function createShares(max: number, what = 'requests'): Shares {
   let used = 0
   const usedBy = new Map<string, number>()
 
@@ -32,26 +33,40 @@ export function createShares(max: number): Shares {
     else usedBy.set(holder, left)
   }
 
+  const take = (holder: string, size = 1): Hold | null => {
+    let held = 0
+    let isReleased = false
+    const hold: Hold = {
+      grow(more) {
+        if (isReleased || (usedBy.get(holder) ?? 0) + more > max - used) return false
+        add(holder, more)
+        held += more
+        return true
+      },
+      [Symbol.dispose]() {
+        if (!isReleased) add(holder, -held)
+        isReleased = true
+      },
+    }
+    return hold.grow(size) ? hold : null
+  }
+
   return {
-    take(holder, size = 1) {
-      let held = 0
-      let isReleased = false
-      const hold: Hold = {
-        grow(more) {
-          if (isReleased || (usedBy.get(holder) ?? 0) + more > max - used) return false
-          add(holder, more)
-          held += more
-          return true
-        },
-        release() {
-          if (!isReleased) add(holder, -held)
-          isReleased = true
-        },
-      }
-      return hold.grow(size) ? hold : null
+    take,
+    require(holder) {
+      const hold = take(holder)
+      if (hold === null) throw noCapacity(what)
+      return hold
     },
     get used() {
       return used
     },
   }
 }
+
+/** The error `busy`: this process, or the caller's share of it, has no capacity left for more of `what`. */
+export const noCapacity = (what: string): CofferdamError =>
+  new CofferdamError(
+    'busy',
+    `This process has no capacity for more ${what}, or the caller has used up its share of it.`,
+  )

@@ -1,11 +1,11 @@
-/** Which trace a request belongs to: the caller's when it sent a `traceparent`, else a new one. */
+/** The trace that a request belongs to: the caller's if it sent a `traceparent`, else a new one. */
 import { randomBytes } from 'node:crypto'
 import { traceparentSchema } from '@cofferdam/contract'
 
 const ALL_ZERO_TRACE = '0'.repeat(32)
 const ALL_ZERO_SPAN = '0'.repeat(16)
 
-/** A `traceparent` that follows W3C trace-context, or null: a broken header is ignored, as the standard says. */
+/** A valid W3C `traceparent`, or null: a broken header is ignored, as the standard requires. */
 export function readTraceparent(header: string | string[] | undefined): string | null {
   const parsed = traceparentSchema.safeParse(header)
   if (!parsed.success) return null

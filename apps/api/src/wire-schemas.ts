@@ -1,4 +1,6 @@
-/** Schemas that stand on the HTTP wire only, and the names under which all schemas appear in the OpenAPI document. */
+/**
+ * Schemas that exist on the HTTP wire only, and the names under which schemas appear in the OpenAPI document.
+ */
 import {
   acceptedSchema,
   artifactSchema,
@@ -28,7 +30,7 @@ const failure = (description: string) => ({
   content: { 'application/json': { schema: errorBodySchema } },
 })
 
-/** What may go wrong anywhere. */
+/** Failures that every route can answer with. */
 export const FAILURES = {
   '4xx': failure('The request was refused; `error.code` says why.'),
   '5xx': failure('It failed on our side; `error.retry` says whether the same request may work later.'),
@@ -37,7 +39,7 @@ export const FAILURES = {
 export const executionParams = z.strictObject({ id: executionIdSchema })
 export const tenantParams = z.strictObject({ id: nameSchema })
 
-/** Rows of a page at most: 500 audit rows are about 600 KB of JSON. */
+/** The most rows of a page: 500 audit rows are about 600 KB of JSON. */
 export const MAX_PAGE = 500
 
 /** Rows of a page when the caller names no limit. */
@@ -51,13 +53,27 @@ export const limitQuery = z
   .meta({ description: `Rows of one page, 1 to ${MAX_PAGE}.`, example: '50' })
 
 export const cursorQuery = z.string().min(1).max(512).meta({
-  description:
-    'next_cursor of the page before, for the same tenant. What is in it is nobody’s business but ours.',
+  description: 'next_cursor of the page before, for the same tenant. Its content is opaque.',
 })
 
 export const timeQuery = z.iso
   .datetime({ offset: true, error: 'expected an ISO 8601 time with zone, such as 2026-11-20T12:00:00Z' })
   .meta({ example: '2026-11-20T12:00:00Z' })
+
+/** The longest a request may wait for an ending: load balancers commonly cut idle connections after 60 s. */
+const MAX_WAIT_MS = 60_000
+
+/**
+ * `?wait=`, as milliseconds: `30s`, `1.5s`, `1500ms` or `0`. A bare number other than 0 is refused, because
+ * its unit would be a guess.
+ */
+export const waitSchema = z
+  .string()
+  .max(20)
+  .regex(/^(0|\d{1,9}(\.\d{1,3})?(ms|s))$/, 'expected a duration such as 30s or 1500ms')
+  .transform((text) => Math.round(Number.parseFloat(text) * (text.endsWith('ms') ? 1 : 1000)))
+  .refine((ms) => ms <= MAX_WAIT_MS, 'expected at most 60s')
+  .meta({ description: 'How long to wait for the ending, 0 to 60s, e.g. `30s` or `1500ms`.', example: '30s' })
 
 export const nextCursorSchema = z.string().nullable().meta({ description: 'Null on the last page.' })
 
@@ -69,7 +85,7 @@ export const policyPatchSchema = tenantPolicyPatchSchema
   .refine((patch) => Object.keys(patch).length > 0, 'expected at least one field')
   .superRefine(({ packages }, context) => nameRuleProblems(packages, context))
 
-/** Package rules are a language of their own: each that is none is named. For use in `superRefine`. */
+/** Reports every package rule that is not valid. For use in `superRefine`. */
 export function nameRuleProblems(
   packages: TenantPolicy['packages'] | undefined,
   context: z.RefinementCtx,
@@ -79,9 +95,6 @@ export function nameRuleProblems(
     context.addIssue({ code: 'custom', path: ['packages'], message })
 }
 
-/** A key as lists show it; the key itself is shown once, when it is made. */
-export const keyIdSchema = z.string().regex(/^[A-Za-z0-9_-]{1,64}$/, 'expected a key id')
-
 /** One line of text for humans. */
 export const labelSchema = z
   .string()
@@ -90,7 +103,7 @@ export const labelSchema = z
   // eslint-disable-next-line no-control-regex
   .refine((text) => !/[\u0000-\u001f\u007f]/.test(text), 'expected no control characters')
 
-/** Schemas that are components of the document; the others are written where they are used. */
+/** Schemas that are components of the document; all others are written where they are used. */
 export const COMPONENTS: readonly (readonly [string, z.ZodType])[] = [
   ['Accepted', acceptedSchema],
   ['Artifact', artifactSchema],
@@ -110,7 +123,7 @@ export const COMPONENTS: readonly (readonly [string, z.ZodType])[] = [
   ['TenantPolicy', tenantPolicySchema],
 ]
 
-/** A change that the database wrote down, and what it may have been in `event_type`. */
+/** A change that the database recorded. `eventType` is the schema of `event_type`. */
 export const changeEventSchema = <T extends z.ZodType>(eventType: T) =>
   z.strictObject({
     id: z.int(),
@@ -121,3 +134,12 @@ export const changeEventSchema = <T extends z.ZodType>(eventType: T) =>
     source: z.enum(['api', 'reconciler', 'sql']),
     created_at: z.iso.datetime(),
   })
+
+/**
+ * The fields of `patch` that have a value: optional fields as zod types them (`?: T | undefined`) become
+ * optional fields as the store takes them (`?: T`).
+ */
+export function namedFields<T extends object>(patch: T): { [K in keyof T]?: Exclude<T[K], undefined> } {
+  const named = Object.entries(patch).filter(([, value]) => value !== undefined)
+  return Object.fromEntries(named) as { [K in keyof T]?: Exclude<T[K], undefined> }
+}

@@ -1,4 +1,7 @@
-/** What operators do about a tenant's budget: caps of CPU and cost, what is left in headers, usage, cancelling, and who did it. */
+/**
+ * What operators do about a tenant's budget: caps of CPU and cost, what is left in headers, usage,
+ * cancelling, and who did it.
+ */
 import { DEFAULT_TENANT_CAPS } from '@cofferdam/contract'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { sampleCharged } from './sample-charged.ts'

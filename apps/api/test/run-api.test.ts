@@ -78,7 +78,7 @@ describe('runApi', () => {
 
   it('records the request as parent of the enqueue, in the caller’s trace', async () => {
     const { startTelemetry } = await import('@cofferdam/telemetry')
-    const { redactSecrets } = await import('../src/redact-secrets.ts')
+    const { redactSecrets } = await import('../src/redaction.ts')
     await using telemetry = await startTelemetry({ service: 'test', version: '0', redact: redactSecrets })
     const api = await runApi(loadConfig(env), { telemetry })
     const traceId = 'fe'.repeat(16)

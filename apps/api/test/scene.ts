@@ -1,20 +1,20 @@
 /**
- * The API over a real Redis and Postgres, with a consumer in this process that stands for a worker: it decides
- * nothing, runs nothing, and ends each execution as its program's source says.
+ * The API over a real Redis and Postgres, with a consumer in this process that stands for a worker: it
+ * decides nothing, runs nothing, and ends each execution as its program's source says.
  */
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { createAdmission, type Admission } from '@cofferdam/admission'
+import { type Admission, createAdmission } from '@cofferdam/admission'
 import {
-  StopReason,
+  type AttemptRecord,
   composeAttempt,
   errorBodySchema,
   newSandboxId,
   newWorkerId,
-  outcomeWithoutRun,
-  type AttemptRecord,
   type Outcome,
+  outcomeWithoutRun,
+  StopReason,
 } from '@cofferdam/contract'
 import { isolatedRedis } from '@cofferdam/embedded/testing'
 import { connectRedis, createConsumer, createProducer, type Producer, type Taken } from '@cofferdam/queue'
@@ -23,8 +23,8 @@ import { createTestDatabase, PATIENT_TIMEOUTS } from '@cofferdam/store/testing'
 import type { FastifyInstance, InjectOptions } from 'fastify'
 import type { Redis } from 'ioredis'
 import { expect } from 'vitest'
-import { createApi, type ApiDeps, type ApiLimits } from '../src/index.ts'
-import { createReasonRedactor } from '../src/redact-reason.ts'
+import { type ApiDeps, type ApiLimits, createApi } from '../src/index.ts'
+import { createReasonRedactor } from '../src/redaction.ts'
 
 export interface Answer {
   status: number
@@ -45,7 +45,9 @@ export interface Scene extends AsyncDisposable {
   admin: { authorization: string }
   acme: { authorization: string }
   globex: { authorization: string }
-  /** Injects a request as admin unless it has its own authorization; checks the error shape of every failure. */
+  /**
+   * Injects a request as admin unless it has its own authorization; checks the error shape of every failure.
+   */
   call(options: InjectOptions): Promise<Answer>
   /** Another server over the same stores. */
   another(limits?: Partial<ApiLimits>, deps?: Partial<ApiDeps>): Promise<FastifyInstance>
@@ -165,8 +167,8 @@ export function expectErrorShape(status: number, json: unknown, headers: Record<
 }
 
 /**
- * The worker. Source `wait` runs until it is cancelled, `fail` ends with exit code 3, `big` leaves a large output and
- * an artifact in the blob store, everything else prints its source.
+ * The worker. Source `wait` runs until it is cancelled, `fail` ends with exit code 3, `big` leaves a large
+ * output and an artifact in the blob store, everything else prints its source.
  */
 async function behave(taken: Taken, store: Store): Promise<void> {
   const source = taken.request.program.type === 'script' ? taken.request.program.source : ''

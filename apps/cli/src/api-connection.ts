@@ -1,34 +1,47 @@
-/** Talks to the API where no library method exists: JSON in, JSON out, failures as `CofferdamError`. */
+/**
+ * Talks to the API where the client library has no method: JSON in, JSON out, failures as `CofferdamError`.
+ */
 import { readFileSync } from 'node:fs'
 import path from 'node:path'
-import { CofferdamError, errorBodySchema, isErrorCode } from '@cofferdam/contract'
-import { CommandFailure } from './command-failure.ts'
-import type { CommandLine, Context } from './command.ts'
+import { type Client, createClient } from '@cofferdam/client'
+import { CofferdamError, errorBodySchema, isErrorCode, parse } from '@cofferdam/contract'
+import type { z } from 'zod'
+import { CommandFailure, type CommandLine, type Context, systemCode } from './command.ts'
 import { DEFAULT_URL } from './config.ts'
 import { textFlag } from './parse-command-line.ts'
 import { UsageError } from './usage-error.ts'
 
-/** The admin key that `up` leaves in its data directory. */
+/** The file with the admin key that `up` writes into its data directory. */
 export const adminKeyFile = (dataDir: string): string => path.join(dataDir, 'admin.key')
 
-/** Where `up` listens, while it runs, in its data directory. */
+/** The file with the address of the API, which `up` keeps in its data directory while it runs. */
 export const apiUrlFile = (dataDir: string): string => path.join(dataDir, 'api.url')
 
-/** An answer is complete within this, or the API is not well: every call here is a look-up or a small write. */
+/** Timeout of a call: each one is a lookup or a small write. */
 const CALL_MS = 30_000
+
+type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
 
 export interface ApiConnection {
   url: string
   key: string
-  /** Sends a request (JSON, or bytes as they are) and returns the parsed answer, undefined for an empty one. */
-  call(method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE', path: string, body?: unknown): Promise<unknown>
-  /** The body of a GET piece by piece, however long it takes; throws when it breaks off. */
+  /** Sends a request (JSON, or bytes unchanged) and returns the parsed answer, undefined for an empty one. */
+  call(method: Method, path: string, body?: unknown): Promise<unknown>
+  /** Like `call`, and checks the answer against `schema`. */
+  ask<T>(schema: z.ZodType<T>, method: Method, path: string, body?: unknown): Promise<T>
+  /** Every page of a list, one by one. `path` is without a query. */
+  pages<T extends { next_cursor: string | null }>(
+    schema: z.ZodType<T>,
+    path: string,
+    query?: Record<string, string>,
+  ): AsyncGenerator<T>
+  /** The body of a GET in pieces, however long it takes; throws when it breaks off. */
   stream(path: string): AsyncIterable<Uint8Array>
-  /** The body of a GET as it is. Throws `wait_timeout` when there is only a promise of it (202). */
+  /** The body of a GET as bytes. Throws `wait_timeout` when the answer is not ready yet (202). */
   bytes(path: string): Promise<Uint8Array>
 }
 
-/** Where to talk to and with which key. Throws `UsageError` when no key is to be had. */
+/** The address and the key to use. Throws `UsageError` when there is no key. */
 function connectionOf(context: Context, line: CommandLine): { url: string; key: string } {
   const { url: named, dataDir } = context.config
   const url = (textFlag(line, 'url') ?? named ?? urlOfUp(dataDir) ?? DEFAULT_URL).replace(/\/+$/, '')
@@ -39,7 +52,7 @@ function connectionOf(context: Context, line: CommandLine): { url: string; key: 
   return { url, key: context.config.apiKey ?? readAdminKey(context.config.dataDir) }
 }
 
-/** Null when no `up` runs in `dataDir`, or one of before, which left no address. */
+/** The address of the `up` that runs in `dataDir`; null when none does. */
 function urlOfUp(dataDir: string): string | null {
   try {
     return readFileSync(apiUrlFile(dataDir), 'utf8').trim()
@@ -53,16 +66,16 @@ function readAdminKey(dataDir: string): string {
   try {
     return readFileSync(file, 'utf8').trim()
   } catch (error) {
-    const code = error instanceof Error && 'code' in error ? error.code : ''
+    const code = systemCode(error)
     throw new UsageError(
       code === 'ENOENT'
         ? `No API key: set COFFERDAM_API_KEY, or start a local fleet with \`cofferdam up\` (it writes ${file}).`
-        : `The key file ${file} cannot be read (${String(code)}); set COFFERDAM_API_KEY, or run as the user who started \`up\`.`,
+        : `The key file ${file} cannot be read (${code}). Set COFFERDAM_API_KEY, or run as the user who started \`up\`.`,
     )
   }
 }
 
-/** Opens the connection a command line asks for. */
+/** Opens the connection that a command line asks for. */
 export function openApi(context: Context, line: CommandLine): ApiConnection {
   const { url, key } = connectionOf(context, line)
   return apiOver(url, key, context.stop)
@@ -96,13 +109,25 @@ export function apiOver(url: string, key: string, stop: AbortSignal): ApiConnect
     if (!response.ok) throw errorOf(response.status, await response.text())
     if (response.body !== null) yield* response.body
   }
+  const call: ApiConnection['call'] = async (method, route, body) => {
+    const text = (await answer(method, route, body)).bytes.toString()
+    return text === '' ? undefined : (JSON.parse(text) as unknown)
+  }
+  const ask: ApiConnection['ask'] = async (schema, method, route, body) =>
+    parse(schema, await call(method, route, body), 'the answer')
   return {
     url,
     key,
     stream,
-    call: async (method, route, body) => {
-      const text = (await answer(method, route, body)).bytes.toString()
-      return text === '' ? undefined : (JSON.parse(text) as unknown)
+    call,
+    ask,
+    async *pages(schema, route, query = {}) {
+      for (let cursor: string | null = ''; cursor !== null;) {
+        const search = new URLSearchParams({ ...query, ...(cursor === '' ? {} : { cursor }) })
+        const page = await ask(schema, 'GET', `${route}?${search.toString()}`)
+        yield page
+        cursor = page.next_cursor
+      }
     },
     bytes: async (route) => {
       const { status, bytes } = await answer('GET', route)
@@ -120,27 +145,26 @@ async function send(url: string, route: string, init: RequestInit): Promise<Resp
   }
 }
 
-/** What a failed connection means to the user. */
-export function unreachable(url: string, cause: unknown): unknown {
+/** Says what a failed connection means to the user. */
+function unreachable(url: string, cause: unknown): unknown {
   const isLate = cause instanceof Error && cause.name === 'TimeoutError'
   if (!(cause instanceof TypeError) && !isLate) return cause
   const inner = cause.cause
-  const why = isLate
-    ? `nothing within ${CALL_MS / 1000} s`
-    : inner instanceof Error && 'code' in inner
-      ? String(inner.code)
-      : cause.message
+  const why = isLate ? `no answer within ${CALL_MS / 1000} s` : systemCode(inner) || cause.message
   return new CommandFailure(
-    `No API answers at ${url} (${why}). Start one with \`cofferdam up\`, or name another with --url or COFFERDAM_URL.`,
+    `No API answers at ${url} (${why}). Start one with \`cofferdam up\`, or name another with --url or ` +
+      `COFFERDAM_URL.`,
     { cause, code: 'unreachable' },
   )
 }
 
 function errorOf(status: number, text: string): Error {
   const body = errorBodySchema.safeParse(jsonOf(text))
-  // What a proxy says for an API that is away.
+  // The answer of a proxy whose API is down.
   if (!body.success && status >= 502 && status <= 504)
-    return new CommandFailure(`The API is away: its proxy answered ${status}.`, { code: 'unreachable' })
+    return new CommandFailure(`The API is down: its proxy answered ${status}. Try again later.`, {
+      code: 'unreachable',
+    })
   if (!body.success)
     return new CofferdamError('internal', `The API answered ${status}: ${text.slice(0, 200)}`)
   const { code, message, details } = body.data.error
@@ -148,10 +172,28 @@ function errorOf(status: number, text: string): Error {
   return new CofferdamError(known, message, details === undefined ? {} : { details })
 }
 
-function jsonOf(text: string): unknown {
+/** `text` parsed as JSON; null when it is not JSON. */
+export function jsonOf(text: string): unknown {
   try {
     return JSON.parse(text)
   } catch {
     return null
   }
 }
+
+/**
+ * Opens the client library; the caller disposes it. Checks first whether the API answers: the library would
+ * retry for seconds, but a person wants to know at once that no API runs. Throws `UsageError`,
+ * `CommandFailure`.
+ */
+export async function openClient(context: Context, line: CommandLine): Promise<Client> {
+  const api = openApi(context, line)
+  await api.call('GET', '/healthz')
+  return createClient({ baseUrl: api.url, apiKey: api.key })
+}
+
+/** `/v1/tenants/{tenant}`. */
+export const tenantPath = (tenant: string): string => `/v1/tenants/${encodeURIComponent(tenant)}`
+
+/** A file's path as a part of a URL. */
+export const encodePath = (file: string): string => file.split('/').map(encodeURIComponent).join('/')

@@ -1,14 +1,17 @@
-/** Writes audit rows as NDJSON into a file, or to stdout; a file that broke off is continued behind its last whole line. */
-import { createWriteStream, type WriteStream } from 'node:fs'
-import { open, type FileHandle } from 'node:fs/promises'
+/**
+ * Writes audit rows as NDJSON into a file or to stdout. An incomplete file is continued after its last
+ * complete line.
+ */
 import { once } from 'node:events'
+import { createWriteStream, type WriteStream } from 'node:fs'
+import { type FileHandle, open } from 'node:fs/promises'
 import { auditRowSchema, parse } from '@cofferdam/contract'
 import type { ApiConnection } from './api-connection.ts'
 import { auditPath } from './audit-flags.ts'
-import { CommandFailure } from './command-failure.ts'
+import { CommandFailure, systemCode } from './command.ts'
 import { UsageError } from './usage-error.ts'
 
-/** The longest line: 64 KiB are some twenty times an ordinary row; outbound hosts may add to that. */
+/** The longest line, far above an ordinary row of about 3 KiB, because a row can list many outbound hosts. */
 const LONGEST_LINE = 1024 * 1024
 const NEWLINE = 10
 
@@ -17,7 +20,7 @@ export interface ExportOptions {
   parameters: Record<string, string>
   /** `-` is stdout. */
   file: string
-  /** Go on behind the last whole line of `file`. */
+  /** Continue after the last complete line of `file`. */
   resume: boolean
 }
 
@@ -34,7 +37,7 @@ export async function exportAudit({ api, parameters, file, resume }: ExportOptio
     }
   } catch (cause) {
     await finish(out)
-    const advice = file === '-' ? '' : ` Go on with --export ${file} --resume.`
+    const advice = file === '-' ? '' : ` Continue with --export ${file} --resume.`
     throw new CommandFailure(`The export broke off after ${rows} rows.${advice}`, { cause })
   }
   await finish(out)
@@ -47,8 +50,8 @@ async function outputOf(file: string, resume: boolean): Promise<WriteStream> {
   try {
     await once(out, 'open')
   } catch (error) {
-    if (error instanceof Error && 'code' in error && error.code === 'EEXIST')
-      throw new UsageError(`${file} exists. Name another file, or go on with it by --resume.`)
+    if (systemCode(error) === 'EEXIST')
+      throw new UsageError(`${file} exists. Name another file, or continue it with --resume.`)
     throw error
   }
   return out
@@ -59,14 +62,17 @@ async function finish(out: WriteStream): Promise<void> {
   await once(out, 'finish')
 }
 
-/** Cuts what stands behind the last newline; returns the row before it as the API names it, null for an empty file. */
+/**
+ * Removes an incomplete last line. Returns the ID of the last row as the API names it; null for an empty
+ * file.
+ */
 async function cutToLastLine(file: string): Promise<string | null> {
-  if (file === '-') throw new UsageError('--resume needs a file.')
+  if (file === '-') throw new UsageError('--resume needs a file, not stdout.')
   let handle: FileHandle
   try {
     handle = await open(file, 'r+')
   } catch (error) {
-    if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return null
+    if (systemCode(error) === 'ENOENT') return null
     throw error
   }
   try {
@@ -75,7 +81,8 @@ async function cutToLastLine(file: string): Promise<string | null> {
     const { buffer, bytesRead } = await handle.read(Buffer.alloc(size - from), 0, size - from, from)
     const tail = buffer.subarray(0, bytesRead)
     const end = tail.lastIndexOf(NEWLINE)
-    if (end === -1 && from > 0) throw new UsageError(`${file} is no export: it has no lines.`)
+    if (end === -1 && from > 0)
+      throw new UsageError(`${file} is not an export: it has no lines. Name the right file.`)
     await handle.truncate(from + end + 1)
     if (end === -1) return null
     const start = end === 0 ? -1 : tail.lastIndexOf(NEWLINE, end - 1)
@@ -90,7 +97,7 @@ function keyOfLine(line: string, file: string): string {
   try {
     value = JSON.parse(line)
   } catch {
-    throw new UsageError(`${file} is no export: its last line is not JSON.`)
+    throw new UsageError(`${file} is not an export: its last line is not JSON. Name the right file.`)
   }
   const row = parse(auditRowSchema, value, `the last line of ${file}`)
   return `${row.execution_id}.${row.attempt}`

@@ -1,4 +1,4 @@
-/** Which audit rows a command line asks for, as a query of the API. */
+/** The flags that filter audit rows, and the API query that they make. */
 import { ENDINGS, EXIT_STATUSES } from '@cofferdam/contract'
 import type { CommandLine, Flag } from './command.ts'
 import { durationFlag, textFlag } from './parse-command-line.ts'
@@ -7,19 +7,19 @@ import { UsageError } from './usage-error.ts'
 export const AUDIT_FLAGS = {
   tenant: { type: 'string', value: 'ID', description: 'only this tenant' },
   agent: { type: 'string', value: 'ID', description: 'only this agent' },
-  user: { type: 'string', value: 'ID', description: 'only for this user' },
-  run: { type: 'string', value: 'ID', description: 'only of this run' },
-  template: { type: 'string', value: 'ID', description: 'only of this template' },
+  user: { type: 'string', value: 'ID', description: 'only this user' },
+  run: { type: 'string', value: 'ID', description: 'only this run' },
+  template: { type: 'string', value: 'ID', description: 'only this template' },
   status: {
     type: 'string',
     value: 'NAME',
     description: `only this exit status: ${EXIT_STATUSES.join(', ')}`,
   },
   ending: { type: 'string', value: 'NAME', description: `only this ending: ${ENDINGS.join(', ')}` },
-  backend: { type: 'string', value: 'NAME', description: 'only what ran there' },
-  trace: { type: 'string', value: 'ID', description: 'only of this trace (32 hex digits)' },
+  backend: { type: 'string', value: 'NAME', description: 'only this backend' },
+  trace: { type: 'string', value: 'ID', description: 'only this trace (32 hex digits)' },
   'code-hash': { type: 'string', value: 'SHA256', description: 'only this program' },
-  host: { type: 'string', value: 'HOST', description: 'only what reached HOST or HOST:PORT' },
+  host: { type: 'string', value: 'HOST', description: 'only executions that connected to HOST or HOST:PORT' },
   since: {
     type: 'string',
     value: 'TIME',
@@ -42,7 +42,7 @@ const NAMES = {
   host: 'outbound_host',
 } as const
 
-/** Filters by the API's names; `timed` adds --since and --until. */
+/** The filters under the API's names; `timed` includes --since and --until. */
 export function auditParameters(line: CommandLine, timed: boolean): Record<string, string> {
   const given = Object.entries(NAMES).flatMap(([flag, name]): [string, string][] => {
     const value = textFlag(line, flag)
@@ -57,7 +57,7 @@ export function auditParameters(line: CommandLine, timed: boolean): Record<strin
 export const auditPath = (what: string, parameters: Record<string, string>): string =>
   `/v1/audit/${what}?${new URLSearchParams(parameters).toString()}`
 
-/** A time: `24h` is that long ago. */
+/** A flag with a time; `24h` means that long ago. */
 function moment(line: CommandLine, flag: string): string | undefined {
   const text = textFlag(line, flag)
   if (text === undefined) return undefined

@@ -1,19 +1,19 @@
 /**
- * Follows the audit feed: every row once, in the order of recording, through restarts of the API. With a file for the
- * cursor the next start goes on behind the last page that was shown.
+ * Follows the audit feed: every row once, in the order of recording, also when the API restarts. With a file
+ * for the cursor, the next start continues after the last page that was shown.
  */
 import { readFileSync, renameSync, writeFileSync } from 'node:fs'
 import { setTimeout as pause } from 'node:timers/promises'
-import { auditRowSchema, CofferdamError, ERRORS, parse, type AuditRow } from '@cofferdam/contract'
+import { type AuditRow, auditRowSchema, CofferdamError, ERRORS } from '@cofferdam/contract'
 import { z } from 'zod'
 import type { ApiConnection } from './api-connection.ts'
 import { auditPath } from './audit-flags.ts'
-import { CommandFailure } from './command-failure.ts'
+import { CommandFailure, systemCode } from './command.ts'
 import type { Terminal } from './terminal.ts'
 
 const pageSchema = z.object({ invocations: z.array(auditRowSchema), cursor: z.string() })
 const PAGE = '500'
-/** Below the 30 s after which a call is given up. */
+/** Less than the timeout of a call, 30 s. */
 const WAIT = '20s'
 const AGAIN_MS = 2000
 
@@ -21,26 +21,25 @@ export interface FollowOptions {
   api: ApiConnection
   terminal: Terminal
   parameters: Record<string, string>
-  /** Keeps the cursor; absent: from now on. */
+  /** The file that stores the cursor; absent: start now. */
   cursorFile?: string
-  /** Before the first page of the feed, with the feed already open: nothing falls between. Returns what it showed. */
+  /**
+   * Called when the feed is already open, so that no row is missed in between. Returns the rows that it
+   * showed.
+   */
   begin: () => Promise<readonly AuditRow[]>
   show: (row: AuditRow) => void
   stop: AbortSignal
 }
 
-/** Shows rows until `stop` aborts. A failure that may pass is told once and tried again. */
+/** Shows rows until `stop` aborts. Reports a transient failure once and retries. */
 export async function followAudit(options: FollowOptions): Promise<void> {
   const { api, terminal, stop, cursorFile } = options
-  const read = async (extra: Record<string, string>) =>
-    parse(
-      pageSchema,
-      await api.call('GET', auditPath('feed', { ...options.parameters, limit: PAGE, ...extra })),
-      'the answer',
-    )
+  const read = (extra: Record<string, string>) =>
+    api.ask(pageSchema, 'GET', auditPath('feed', { ...options.parameters, limit: PAGE, ...extra }))
   const kept = cursorFile === undefined ? null : readCursorFile(cursorFile)
   let cursor = kept ?? (await read({})).cursor
-  // What the list showed and the feed will show again: at most one page.
+  // Rows that `begin` showed and the feed returns again: at most one page.
   const shown = new Set(kept === null ? (await options.begin()).map(keyOf) : [])
   let failing = false
   while (!stop.aborted) {
@@ -52,8 +51,8 @@ export async function followAudit(options: FollowOptions): Promise<void> {
       failing = false
     } catch (error) {
       if (stop.aborted) return
-      if (!mayPass(error)) throw error
-      if (!failing) terminal.note(`${error instanceof Error ? error.message : String(error)} Trying again.`)
+      if (!isTransient(error)) throw error
+      if (!failing) terminal.note(`${error instanceof Error ? error.message : String(error)} Retrying.`)
       failing = true
       await pause(AGAIN_MS, undefined, { signal: stop }).catch(() => undefined)
     }
@@ -62,9 +61,9 @@ export async function followAudit(options: FollowOptions): Promise<void> {
 
 const keyOf = (row: AuditRow): string => `${row.execution_id}.${row.attempt}`
 
-function mayPass(error: unknown): boolean {
+function isTransient(error: unknown): boolean {
   if (error instanceof CofferdamError) return ERRORS[error.code].retry === 'later'
-  // No answer at all, or none in time.
+  // No answer, or none in time.
   return error instanceof CommandFailure || (error instanceof DOMException && error.name === 'TimeoutError')
 }
 
@@ -72,12 +71,12 @@ function readCursorFile(file: string): string | null {
   try {
     return readFileSync(file, 'utf8').trim() || null
   } catch (error) {
-    if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return null
+    if (systemCode(error) === 'ENOENT') return null
     throw error
   }
 }
 
-/** Whole or not at all: a torn cursor would be refused at the next start. */
+/** Writes the file atomically, because the next start would refuse an incomplete cursor. */
 function writeCursorFile(file: string, cursor: string): void {
   writeFileSync(`${file}.new`, `${cursor}\n`)
   renameSync(`${file}.new`, file)

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { Readable } from 'node:stream'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { buildRequest, environmentOf, languageOf, networkOf, placeOf } from './build-request.ts'
+import { buildRequest, environmentOf, languageOf, networkOf, copyOf } from './build-request.ts'
 import { command } from './commands/enqueue.ts'
 import { parseCommandLine } from './parse-command-line.ts'
 
@@ -40,14 +40,12 @@ describe('languageOf', () => {
   })
 
   it('is asked for when nothing tells', () => {
-    expect(() => languageOf('-', 'print(1)', undefined)).toThrow(
-      'The language of standard input is not clear',
-    )
+    expect(() => languageOf('-', 'print(1)', undefined)).toThrow('The language of standard input is unknown')
     expect(() => languageOf('x.py', '', 'pyhton')).toThrow('Did you mean python?')
   })
 })
 
-describe('placeOf', () => {
+describe('copyOf', () => {
   it.each([
     ['data.csv', { from: 'data.csv', to: 'data.csv' }],
     ['./in/data.csv', { from: './in/data.csv', to: 'in/data.csv' }],
@@ -55,7 +53,7 @@ describe('placeOf', () => {
     ['/etc/hosts', { from: '/etc/hosts', to: 'hosts' }],
     ['/etc/hosts=in/h', { from: '/etc/hosts', to: 'in/h' }],
   ])('puts %s in its place', (word, place) => {
-    expect(placeOf(word)).toEqual(place)
+    expect(copyOf(word)).toEqual(place)
   })
 })
 
@@ -131,7 +129,7 @@ describe('buildRequest', () => {
   it.each([
     [['nowhere.py'], 'nowhere.py does not exist.'],
     [['.'], '. is a directory.'],
-    [['-', '-l', 'bash', '--stdin', '-'], 'Standard input cannot be the program and what it reads at once.'],
+    [['-', '-l', 'bash', '--stdin', '-'], 'Standard input cannot be both the program and its input'],
     [['a.py', '--lane', 'fast'], 'lane: '],
     [['a.py', '--tenant', 'a b'], 'tenant_id: expected 1-128 letters'],
     [['a.py', '--memory', '1'], 'limits.memory_mib: '],

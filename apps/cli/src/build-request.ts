@@ -1,4 +1,4 @@
-/** Makes an execution request of a command line. The request is then parsed by the contract's own schema. */
+/** Builds an execution request from a command line; the contract's schema then checks it. */
 import { readFile } from 'node:fs/promises'
 import path from 'node:path'
 import type { Readable } from 'node:stream'
@@ -14,8 +14,16 @@ import {
   type Language,
   type Network,
 } from '@cofferdam/contract'
-import type { CommandLine } from './command.ts'
-import { durationFlag, hasFlag, numberFlag, textFlag, textFlags } from './parse-command-line.ts'
+import { systemCode, type CommandLine } from './command.ts'
+import {
+  durationFlag,
+  hasFlag,
+  numberFlag,
+  textFlag,
+  textFlags,
+  listOf,
+  withoutUndefined,
+} from './parse-command-line.ts'
 import { UsageError } from './usage-error.ts'
 
 const EXTENSIONS: Record<string, Language> = {
@@ -29,7 +37,7 @@ const EXTENSIONS: Record<string, Language> = {
   '.bash': 'bash',
 }
 
-/** What `#!` lines name, by the last word of the interpreter's path. */
+/** Languages of `#!` lines, by the last part of the interpreter's path. */
 const INTERPRETERS: Record<string, Language> = {
   python: 'python',
   python3: 'python',
@@ -38,7 +46,10 @@ const INTERPRETERS: Record<string, Language> = {
   sh: 'bash',
 }
 
-/** The language of a program. Throws `UsageError` when neither the flag, the file name nor a `#!` line tells. */
+/**
+ * The language of a program, from the flag, the file name or the `#!` line. Throws `UsageError` if none
+ * tells.
+ */
 export function languageOf(file: string, source: string, named: string | undefined): Language {
   if (named !== undefined) {
     const found = LANGUAGES.find((language) => language === named)
@@ -54,7 +65,8 @@ export function languageOf(file: string, source: string, named: string | undefin
   const byLine = interpreter === undefined ? undefined : INTERPRETERS[interpreter]
   if (byLine !== undefined) return byLine
   throw new UsageError(
-    `The language of ${file === '-' ? 'standard input' : file} is not clear; name it with --language ${LANGUAGES.join('|')}.`,
+    `The language of ${file === '-' ? 'standard input' : file} is unknown. Name it with --language ` +
+      `${LANGUAGES.join('|')}.`,
   )
 }
 
@@ -62,10 +74,10 @@ export function languageOf(file: string, source: string, named: string | undefin
 export function networkOf(text: string | undefined): Network {
   if (text === undefined || text === 'none') return 'none'
   if (text === 'public') return 'public'
-  return { allow: text.split(',').map((host) => host.trim()) }
+  return { allow: listOf(text) }
 }
 
-/** Undefined without a key; the contract's schema judges key and scope. */
+/** The session that the flags name; undefined without a key. The contract's schema checks key and scope. */
 function sessionOf(line: CommandLine): Record<string, unknown> | undefined {
   const key = textFlag(line, 'session')
   const scope = textFlag(line, 'session-scope')
@@ -86,8 +98,8 @@ export function environmentOf(words: readonly string[]): Record<string, string> 
   )
 }
 
-/** Splits `PATH[=AS]`; a path outside of the current directory goes in under its last name. */
-export function placeOf(word: string): { from: string; to: string } {
+/** Splits `PATH[=AS]`. A path outside of the current directory is stored under its last name. */
+export function copyOf(word: string): { from: string; to: string } {
   const cut = word.lastIndexOf('=')
   if (cut > 0) return { from: word.slice(0, cut), to: word.slice(cut + 1) }
   const tidy = path.normalize(word)
@@ -95,7 +107,10 @@ export function placeOf(word: string): { from: string; to: string } {
   return { from: word, to: (outside ? path.basename(tidy) : tidy).split(path.sep).join('/') }
 }
 
-/** Reads what the command line names and builds the request. Throws `UsageError` and `invalid_request`. */
+/**
+ * Reads the files that the command line names and builds the request. Throws `UsageError` and
+ * `invalid_request`.
+ */
 export async function buildRequest(
   line: CommandLine,
   from: { cwd: string; stdin: Readable },
@@ -103,7 +118,9 @@ export async function buildRequest(
   const file = line.words[0] ?? '-'
   const stdinFlag = textFlag(line, 'stdin')
   if (file === '-' && stdinFlag === '-')
-    throw new UsageError('Standard input cannot be the program and what it reads at once.')
+    throw new UsageError(
+      'Standard input cannot be both the program and its input. Save one of them to a file.',
+    )
   const source = (file === '-' ? await readAll(from.stdin) : await readInput(from.cwd, file)).toString()
   const stdin =
     stdinFlag === undefined
@@ -121,16 +138,17 @@ export async function buildRequest(
   return await requestOf(line, from.cwd, { program, stdin: stdin?.toString() })
 }
 
-/** The request of a program with everything that the flags say about it. Throws `UsageError` and `invalid_request`. */
+/** Builds the request of a program from the flags. Throws `UsageError` and `invalid_request`. */
 export async function requestOf(
   line: CommandLine,
   cwd: string,
   what: { program: object; stdin?: string | undefined; files?: FileIn[] },
 ): Promise<ExecutionRequest> {
-  const named = await Promise.all(textFlags(line, 'file').map((word) => readFileIn(cwd, placeOf(word))))
+  const named = await Promise.all(textFlags(line, 'file').map((word) => readFileIn(cwd, copyOf(word))))
   const files = [...(what.files ?? []), ...named]
   const limits = {
-    // As timeout(1) has it: the time the program gets; what then still runs is killed 5 s later (limitsSchema).
+    // Like timeout(1): the time that the program gets. If it still runs, it is killed 5 s later
+    // (limitsSchema).
     soft_timeout_ms: durationFlag(line, 'timeout'),
     cpu_time_ms: durationFlag(line, 'cpu-time'),
     heartbeat_timeout_ms: durationFlag(line, 'heartbeat'),
@@ -160,40 +178,39 @@ export async function requestOf(
   return parse(executionRequestSchema, request)
 }
 
-const withoutUndefined = (record: Record<string, unknown>): Record<string, unknown> =>
-  Object.fromEntries(Object.entries(record).filter(([, value]) => value !== undefined))
-
-async function readFileIn(cwd: string, place: { from: string; to: string }): Promise<FileIn> {
-  const bytes = await readInput(cwd, place.from)
-  return { path: place.to, content_base64: bytes.toString('base64') }
+async function readFileIn(cwd: string, { from, to }: { from: string; to: string }): Promise<FileIn> {
+  const bytes = await readInput(cwd, from)
+  return { path: to, content_base64: bytes.toString('base64') }
 }
 
 async function readInput(cwd: string, name: string): Promise<Buffer> {
   try {
     const bytes = await readFile(path.resolve(cwd, name))
     if (bytes.length > BOUNDS.fileBytes)
-      throw new UsageError(`${name} has ${bytes.length} bytes; at most ${BOUNDS.fileBytes} can go in.`)
+      throw new UsageError(
+        `${name} has ${bytes.length} bytes. A file may have at most ${BOUNDS.fileBytes} bytes.`,
+      )
     return bytes
   } catch (error) {
     if (error instanceof UsageError) throw error
-    const code = error instanceof Error && 'code' in error ? error.code : ''
+    const code = systemCode(error)
     const why =
-      code === 'ENOENT'
-        ? 'does not exist'
-        : code === 'EISDIR'
-          ? 'is a directory'
-          : `cannot be read (${String(code)})`
+      code === 'ENOENT' ? 'does not exist' : code === 'EISDIR' ? 'is a directory' : `cannot be read (${code})`
     throw new UsageError(`${name} ${why}.`)
   }
 }
 
-/** Everything of a stream; bounded by the largest thing that a request may carry, so that `yes |` does not fill memory. */
+/**
+ * Reads a whole stream, at most as much as a request may contain, so that `yes |` does not fill the memory.
+ */
 async function readAll(stream: Readable): Promise<Buffer> {
   let size = 0
   stream.on('data', (chunk: Buffer) => {
     size += chunk.length
     if (size > BOUNDS.fileBytes)
-      stream.destroy(new UsageError(`Standard input has more than ${BOUNDS.fileBytes} bytes.`))
+      stream.destroy(
+        new UsageError(`Standard input has more than ${BOUNDS.fileBytes} bytes, which is the limit.`),
+      )
   })
   return await buffer(stream)
 }

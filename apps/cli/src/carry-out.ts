@@ -1,17 +1,24 @@
 /** Runs one request to its end, through the queue or in this process, and shows how it ended. */
+import { constants } from 'node:fs'
+import { mkdir, open, realpath } from 'node:fs/promises'
 import path from 'node:path'
-import type { ExecutionRequest } from '@cofferdam/contract'
-import { openApi } from './api-connection.ts'
+import type { Client } from '@cofferdam/client'
+import {
+  CofferdamError,
+  type ExecutionId,
+  type ExecutionRequest,
+  type ExecutionResult,
+  pathSchema,
+} from '@cofferdam/contract'
+import { encodePath, openApi, openClient } from './api-connection.ts'
 import type { CommandLine, Context } from './command.ts'
 import { exitStatusFor } from './exit-status.ts'
-import { follow } from './follow.ts'
-import { openClient } from './open-client.ts'
 import { hasFlag, textFlag } from './parse-command-line.ts'
-import { runLocally } from './run-locally.ts'
-import { artifactSaver, type SaveArtifact } from './save-artifacts.ts'
+import { runLocally, type SaveArtifact } from './run-locally.ts'
 import { resultLines } from './show-result.ts'
+import { progressBar } from './terminal.ts'
 
-/** Resolves with the exit status that the process should have. `--local` and `--save` are read from the command line. */
+/** Resolves with the exit status of the process. Reads `--local` and `--save` from the command line. */
 export async function carryOut(
   request: ExecutionRequest,
   context: Context,
@@ -24,9 +31,10 @@ export async function carryOut(
     ? await runLocally(request, context, save)
     : await throughTheQueue(request, context, line, save)
   terminal.value(result)
-  // On stderr: stdout belongs to the program. A failure is told also where nobody watches, a success is not.
-  const told = terminal.interactive || (!result.ok && !terminal.json)
-  if (told) for (const text of resultLines(result, terminal)) terminal.note(text)
+  // On stderr, because stdout belongs to the program. A failure is shown everywhere, a success only on a
+  // terminal.
+  const isShown = terminal.interactive || (!result.ok && !terminal.json)
+  if (isShown) for (const text of resultLines(result, terminal)) terminal.note(text)
   return exitStatusFor(result)
 }
 
@@ -41,10 +49,81 @@ async function throughTheQueue(
   const result = await follow(client, execution_id, context, { cancelOnStop: true })
   if (save !== null) {
     const api = openApi(context, line)
-    for (const { path: name } of result.artifacts) {
-      const inUrl = name.split('/').map(encodeURIComponent).join('/')
-      await save(name, await api.bytes(`/v1/executions/${execution_id}/artifacts/${inUrl}`))
-    }
+    for (const { path: name } of result.artifacts)
+      await save(name, await api.bytes(`/v1/executions/${execution_id}/artifacts/${encodePath(name)}`))
   }
   return result
+}
+
+/** A result is stored before `ended` is published, so this only covers a slow answer. */
+const RESULT_MS = 30_000
+
+/**
+ * Follows an execution to its end and resolves with the result. Shows its output as it arrives.
+ * `cancelOnStop`: a Ctrl-C cancels the execution; otherwise it only stops watching. (A second Ctrl-C ends the
+ * process at once: main.ts.)
+ *
+ *   queued ──started──> running ──ended──> result fetched
+ *      └── Ctrl-C ──> cancel requested ──ended(cancelled)──> result fetched
+ */
+export async function follow(
+  client: Pick<Client, 'stream' | 'wait' | 'cancel'>,
+  id: ExecutionId,
+  context: Context,
+  options: { cancelOnStop: boolean },
+): Promise<ExecutionResult> {
+  const { terminal, stop } = context
+  const watching = new AbortController()
+  const onStop = () => {
+    if (!options.cancelOnStop) return watching.abort(stop.reason)
+    terminal.progress('cancelling …')
+    client.cancel(id, 'cancelled on the command line').catch((error: unknown) => watching.abort(error))
+  }
+  if (stop.aborted) onStop()
+  stop.addEventListener('abort', onStop)
+  try {
+    for await (const { event } of client.stream(id, { signal: watching.signal })) {
+      if (event.type === 'queued') terminal.progress(`${id} is queued …`)
+      else if (event.type === 'started')
+        terminal.progress(`running on ${event.backend} (${event.isolation}) …`)
+      else if (event.type === 'output') terminal.program(event.stream, event.text)
+      else if (event.type === 'progress') terminal.progress(progressBar(event.fraction, event.message))
+      else if (event.type === 'notice') terminal.note(event.message)
+    }
+    watching.signal.throwIfAborted()
+    const result = await client.wait(id, { timeoutMs: RESULT_MS })
+    if (result === null) throw new CofferdamError('wait_timeout', `${id} did not end within ${RESULT_MS} ms.`)
+    return result
+  } finally {
+    terminal.progress(null)
+    stop.removeEventListener('abort', onStop)
+  }
+}
+
+/**
+ * Returns a function that writes one artifact below `directory`, which is created when absent. The names come
+ * from an untrusted program.
+ */
+async function artifactSaver(directory: string): Promise<SaveArtifact> {
+  await mkdir(directory, { recursive: true })
+  const top = await realpath(directory)
+  return async (name, bytes) => {
+    if (!pathSchema.safeParse(name).success)
+      throw new CofferdamError(
+        'internal',
+        `The artifact name ${JSON.stringify(name)} leads out of its directory. The artifact was not saved.`,
+      )
+    const target = path.join(top, name)
+    await mkdir(path.dirname(target), { recursive: true })
+    // A symbolic link that was there before must not redirect the program's bytes to another directory.
+    const parent = await realpath(path.dirname(target))
+    if (parent !== top && !parent.startsWith(top + path.sep))
+      throw new CofferdamError(
+        'internal',
+        `${target} leads out of ${top} by a symbolic link. The artifact was not saved.`,
+      )
+    const flags = constants.O_WRONLY | constants.O_CREAT | constants.O_TRUNC | constants.O_NOFOLLOW
+    await using file = await open(target, flags, 0o644)
+    await file.writeFile(bytes)
+  }
 }

@@ -1,4 +1,4 @@
-/** What a command is: its words for --help, its flags, and what it does. */
+/** What a command is: its texts for --help, its flags, and what it does. */
 import type { Readable } from 'node:stream'
 import type { CliConfig } from './config.ts'
 import type { Terminal } from './terminal.ts'
@@ -6,7 +6,7 @@ import type { Terminal } from './terminal.ts'
 export interface Flag {
   type: 'string' | 'boolean'
   short?: string
-  /** May be given more than once. */
+  /** Whether it may be given more than once. */
   multiple?: boolean
   /** Placeholder of the value in --help, e.g. `MS`. */
   value?: string
@@ -15,7 +15,7 @@ export interface Flag {
 
 export type FlagValues = Readonly<Record<string, string | boolean | string[] | undefined>>
 
-/** A command line after parsing: flags by name, words in order, and what stood behind `--`. */
+/** A parsed command line: flags by name, words in order, and everything after `--`. */
 export interface CommandLine {
   flags: FlagValues
   words: string[]
@@ -38,9 +38,9 @@ export interface Command {
   /** A few sentences under the usage line. */
   details?: string
   flags: Readonly<Record<string, Flag>>
-  /** How many words it takes; what stands behind `--` does not count. */
+  /** How many words it takes; what follows `--` does not count. */
   words: { min: number; max: number }
-  /** Whether `-- argv…` is understood. */
+  /** Whether `-- argv…` is accepted. */
   takesRest?: boolean
   examples: readonly string[]
   /** Resolves with the exit status. */
@@ -58,6 +58,30 @@ export const API_FLAGS = {
   url: {
     type: 'string',
     value: 'URL',
-    description: 'API to talk to (default: COFFERDAM_URL or a local `up`)',
+    description: 'address of the API (default: COFFERDAM_URL, else the local `up`)',
   },
 } as const satisfies Record<string, Flag>
+
+/** An expected failure. The message is shown as it is, and the exit status is 1. */
+export class CommandFailure extends Error {
+  /** The code that `--json` prints beside the message: `unreachable` when no API answers, else `failed`. */
+  readonly code: 'unreachable' | 'failed'
+
+  constructor(message: string, options: { cause?: unknown; code?: CommandFailure['code'] } = {}) {
+    super(message, options.cause === undefined ? undefined : { cause: options.cause })
+    this.name = 'CommandFailure'
+    this.code = options.code ?? 'failed'
+  }
+}
+
+/** The code of a system error, such as `ENOENT`; empty for any other error. */
+export const systemCode = (error: unknown): string =>
+  error instanceof Error && 'code' in error ? String(error.code) : ''
+
+/** Resolves when the signal aborts. */
+export function untilStopped(stop: AbortSignal): Promise<void> {
+  if (stop.aborted) return Promise.resolve()
+  const { promise, resolve } = Promise.withResolvers<void>()
+  stop.addEventListener('abort', () => resolve(), { once: true })
+  return promise
+}

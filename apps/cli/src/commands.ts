@@ -1,4 +1,7 @@
-/** Every command by name; its code is loaded when it is called, so that `--help` and small commands start quickly. */
+/**
+ * Every command by name. Its code is loaded when it is called, so that `--help` and small commands start
+ * quickly.
+ */
 import type { Command } from './command.ts'
 
 export interface CommandEntry {
@@ -12,15 +15,18 @@ export const COMMANDS: Readonly<Record<string, CommandEntry>> = {
     load: () => import('./commands/up.ts'),
   },
   run: {
-    summary: 'run a program, show its output, exit as it does',
+    summary: 'run a program, show its output, exit with its status',
     load: () => import('./commands/run.ts'),
   },
   test: {
     summary: 'run the tests of a project folder in a sandbox',
     load: () => import('./commands/test.ts'),
   },
-  enqueue: { summary: 'hand a program to the queue and return', load: () => import('./commands/enqueue.ts') },
-  status: { summary: 'show what is known of an execution', load: () => import('./commands/status.ts') },
+  enqueue: { summary: 'enqueue a program and return at once', load: () => import('./commands/enqueue.ts') },
+  status: {
+    summary: 'show the state and result of an execution',
+    load: () => import('./commands/status.ts'),
+  },
   logs: {
     summary: "show an execution's output, live with --follow",
     load: () => import('./commands/logs.ts'),
@@ -30,24 +36,24 @@ export const COMMANDS: Readonly<Record<string, CommandEntry>> = {
   usage: { summary: 'show what a tenant used and what it cost', load: () => import('./commands/usage.ts') },
   audit: { summary: 'list audit rows', load: () => import('./commands/audit.ts') },
   routines: {
-    summary: 'make, list, run and change routines: programs with a schedule',
+    summary: 'create, list, run and change routines: programs with a schedule',
     load: () => import('./commands/routines.ts'),
   },
   sessions: {
-    summary: 'list and end sessions, and reach their files',
+    summary: 'list and end sessions, and read and write their files',
     load: () => import('./commands/sessions.ts'),
   },
   workspace: {
-    summary: 'carry a folder into a workspace of a tenant, and back',
+    summary: 'copy a folder into a workspace of a tenant, and back',
     load: () => import('./commands/workspace.ts'),
   },
   tenant: { summary: 'create, list and change tenants', load: () => import('./commands/tenant.ts') },
   provision: {
-    summary: 'make and remove places to run at a vendor',
+    summary: 'create and remove what a vendor’s backend needs',
     load: () => import('./commands/provision.ts'),
   },
   doctor: {
-    summary: 'say which backends work on this machine, and why not the others',
+    summary: 'show which backends work on this machine, and why others do not',
     load: () => import('./commands/doctor.ts'),
   },
   setup: {
@@ -55,7 +61,7 @@ export const COMMANDS: Readonly<Record<string, CommandEntry>> = {
     load: () => import('./commands/setup.ts'),
   },
   double: {
-    summary: 'stand in for a cloud service on this machine',
+    summary: 'emulate a cloud service on this machine',
     load: () => import('./commands/double.ts'),
   },
   worker: { summary: 'run a worker in the foreground', load: () => import('./commands/worker.ts') },

@@ -49,11 +49,14 @@ export const CLI_FIELDS = {
 
 export type Environment = Readonly<Record<string, string | undefined>>
 
-/** The environment of this process; the command's other files take it as an argument. */
+/** The environment of this process; all other files get it as an argument. */
 export const currentEnvironment = (): Environment => process.env
 
 export type CliConfig = ReturnType<typeof readConfig<typeof CLI_FIELDS>>['config'] & {
-  /** The whole environment, for the apps that `up`, `worker` and `api` start: each reads it by its own schema. */
+  /**
+   * The whole environment, for the apps that `up`, `worker` and `api` start: each checks it with its own
+   * schema.
+   */
   environment: Environment
 }
 

@@ -1,41 +1,60 @@
 /**
- * The data directory of `up`: one `up` at a time, and removed only when it is surely ours.
+ * The data directory of `up`, and the database in it. One `up` at a time may use the directory, and `--clean`
+ * removes only a directory that `up` created.
  *
  *   absent | empty ──open──> marked and claimed ──close──> marked
  *   not empty, not marked ──open──> claimed, never marked: `--clean` refuses it for good
  */
-import { chmodSync, existsSync, mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs'
+import { hostname } from 'node:os'
 import path from 'node:path'
-import { claimDirectory, type Claim } from '@cofferdam/embedded'
+import { isCofferdamError } from '@cofferdam/contract'
+import { type Claim, claimDirectory } from '@cofferdam/embedded'
+import { createStore, migrate, type Store } from '@cofferdam/store'
+import { adminKeyFile } from './api-connection.ts'
 import { UsageError } from './usage-error.ts'
 
 /** Written into a directory that `up` made or found empty. */
 const MARKER = '.cofferdam'
-/** Files of the claim itself (libs/embedded); they stay while the rest is removed under it. */
+/** Files of the claim itself (libs/embedded); `--clean` keeps them. */
 const CLAIM_FILES = ['owner.lock', 'owner.lock-journal', 'server.json']
 
-/** Where private-servers.ts keeps its servers. */
+/** The folders of the servers of private-servers.ts. */
 const SERVER_DIRS = ['redis', 'postgres']
 
 /**
- * Makes the directory when it is absent: closed to others. Root's may be entered (not listed), because Postgres refuses
- * to run as root and must reach its own folder inside as another user; every file and folder in it is closed by itself.
+ * Creates the directory if it is absent, closed to other users. A directory of root may be entered (not
+ * listed): Postgres refuses to run as root and must reach its own folder as another user. Every file and
+ * folder inside is closed itself.
  */
 export function makeDataDir(dataDir: string): void {
   mkdirSync(dataDir, { recursive: true, mode: process.getuid?.() === 0 ? 0o711 : 0o700 })
 }
 
-/** Claims the directory (and empties it with `clean`). Throws `UsageError` and EmbeddedServerError `directory_in_use`. */
+/**
+ * Claims the directory (and empties it with `clean`). Throws `UsageError` and EmbeddedServerError
+ * `directory_in_use`.
+ */
 export async function openDataDir(dataDir: string, options: { clean: boolean }): Promise<Claim> {
   const entries = existsSync(dataDir) ? readdirSync(dataDir) : []
   const marked = entries.includes(MARKER)
   if (options.clean && entries.length > 0 && !marked)
     throw new UsageError(
-      `--clean removes only what \`cofferdam up\` made, and ${dataDir} does not carry its mark. Remove it by hand, or choose another with COFFERDAM_DATA_DIR.`,
+      `--clean removes only a directory that \`cofferdam up\` created, and ${dataDir} is not one. ` +
+        'Remove it yourself, or choose another directory with COFFERDAM_DATA_DIR.',
     )
   makeDataDir(dataDir)
   const claim = await claimDirectory(dataDir, 'cofferdam up')
-  // A reader's lock on it would keep us from claiming: nobody else needs to open it.
+  // A lock by another reader would prevent the claim, and nobody else needs to open the file.
   chmodSync(path.join(dataDir, 'owner.lock'), 0o600)
   claim.record(process.pid, null)
   if (options.clean) await stopLeftServers(dataDir)
@@ -43,14 +62,54 @@ export async function openDataDir(dataDir: string, options: { clean: boolean }):
     for (const entry of entries)
       if (!CLAIM_FILES.includes(entry)) rmSync(path.join(dataDir, entry), { recursive: true, force: true })
   if (entries.length === 0 || marked)
-    writeFileSync(path.join(dataDir, MARKER), 'Made by `cofferdam up`; `cofferdam up --clean` removes it.\n')
+    writeFileSync(
+      path.join(dataDir, MARKER),
+      'Created by `cofferdam up`; `cofferdam up --clean` removes it.\n',
+    )
   return claim
 }
 
-/** A server that outlived its `up` (SIGKILL, no PDEATHSIG) must not go on in removed files: claiming stops it. */
+/**
+ * Stops servers that outlived their `up` (SIGKILL, no PDEATHSIG), because they must not use removed files.
+ */
 async function stopLeftServers(dataDir: string): Promise<void> {
   for (const name of SERVER_DIRS) {
     const directory = path.join(dataDir, name)
     if (existsSync(directory)) (await claimDirectory(directory, name)).release()
   }
+}
+
+export const DEMO_TENANT = 'demo'
+
+/**
+ * Migrates the database, creates the demo tenant, and returns the admin key, which it writes to a file that
+ * only this user can read. May be repeated.
+ */
+export async function prepareStore(databaseUrl: string, dataDir: string): Promise<{ adminKey: string }> {
+  await migrate(databaseUrl)
+  makeDataDir(dataDir)
+  await using store = await createStore({ databaseUrl, blobDir: path.join(dataDir, 'blobs') })
+  try {
+    await store.tenants.create({ tenant_id: DEMO_TENANT }, 'cofferdam')
+  } catch (error) {
+    if (!isCofferdamError(error) || error.code !== 'conflict') throw error
+  }
+  return { adminKey: await adminKeyOf(store, dataDir) }
+}
+
+/** The key in the file if the database knows it; else a new one, written to the file. */
+async function adminKeyOf(store: Store, dataDir: string): Promise<string> {
+  const file = adminKeyFile(dataDir)
+  if (existsSync(file)) {
+    const kept = readFileSync(file, 'utf8').trim()
+    if ((await store.keys.verify(kept))?.scope === 'admin') {
+      chmodSync(file, 0o600)
+      return kept
+    }
+  }
+  const { key } = await store.keys.create('admin', `made on ${hostname()} for ${file}`.slice(0, 200))
+  // Written to another file and renamed, so that the file is never incomplete or readable by others.
+  writeFileSync(`${file}.new`, `${key}\n`, { mode: 0o600 })
+  renameSync(`${file}.new`, file)
+  return key
 }

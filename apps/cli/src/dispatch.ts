@@ -1,16 +1,16 @@
-/** From argument words to an exit status: find the command, parse its words, run it, tell failures. */
+/** Runs one command line: finds the command, parses its arguments, runs it, reports failures. */
 import type { Readable } from 'node:stream'
 import { nearestName } from '@cofferdam/config'
 import { isCofferdamError } from '@cofferdam/contract'
-import { CommandFailure } from './command-failure.ts'
+import { type Command, CommandFailure, COMMON_FLAGS, type Flag } from './command.ts'
 import { COMMANDS } from './commands.ts'
-import { loadConfig, type Environment } from './config.ts'
+import { type Environment, loadConfig } from './config.ts'
 import { EXIT } from './exit-status.ts'
-import { commandHelp, overview } from './help.ts'
 import { parseCommandLine } from './parse-command-line.ts'
 import { createTerminal, type Output } from './terminal.ts'
 import { UsageError } from './usage-error.ts'
 
+/** The process around a command; tests pass their own. */
 export interface Surroundings {
   args: readonly string[]
   environment: Environment
@@ -58,19 +58,19 @@ function unknownCommand(name: string): UsageError {
   const hint = nearest === null ? 'See cofferdam --help.' : `Did you mean cofferdam ${nearest}?`
   return new UsageError(
     name.startsWith('-')
-      ? `The command comes first. See cofferdam --help.`
+      ? 'The command must come before its flags. See cofferdam --help.'
       : `There is no command ${name}. ${hint}`,
   )
 }
 
-/** Says what went wrong on stderr, for humans or (with --json) for machines, and picks the exit status. */
+/** Reports a failure on stderr, as text or (with --json) as JSON, and returns the exit status. */
 function tell(error: unknown, around: Surroundings): number {
-  const stopped = around.stop.aborted && error instanceof Error && error.name === 'AbortError'
-  if (stopped) return EXIT.cancelled
+  const isStopped = around.stop.aborted && error instanceof Error && error.name === 'AbortError'
+  if (isStopped) return EXIT.cancelled
   const usage = error instanceof UsageError || (isCofferdamError(error) && error.code === 'config_invalid')
   if (around.args.includes('--json')) {
-    const foreseen = isCofferdamError(error) || error instanceof CommandFailure
-    const code = foreseen ? error.code : usage ? 'usage' : 'internal'
+    const expected = isCofferdamError(error) || error instanceof CommandFailure
+    const code = expected ? error.code : usage ? 'usage' : 'internal'
     const details = isCofferdamError(error) ? error.details : {}
     around.stderr.write(`${JSON.stringify({ error: { code, message: messageOf(error), details } })}\n`)
   } else {
@@ -81,11 +81,55 @@ function tell(error: unknown, around: Surroundings): number {
   return usage ? EXIT.usage : EXIT.platform
 }
 
-/** Foreseen failures speak for themselves; a stack is shown only for what nobody foresaw. */
+/** The message of an expected failure; the stack of an unexpected one. */
 function messageOf(error: unknown): string {
   if (!(error instanceof Error)) return String(error)
-  const foreseen = ['UsageError', 'CommandFailure', 'CofferdamError', 'EmbeddedServerError'].includes(
+  const expected = ['UsageError', 'CommandFailure', 'CofferdamError', 'EmbeddedServerError'].includes(
     error.name,
   )
-  return foreseen ? error.message : (error.stack ?? error.message)
+  return expected ? error.message : (error.stack ?? error.message)
+}
+
+const INDENT = '  '
+
+function flagLine(name: string, flag: Flag, width: number): string {
+  const short = flag.short === undefined ? '    ' : `-${flag.short}, `
+  return `${INDENT}${short}${flagWord(name, flag).padEnd(width)}  ${flag.description}${flag.multiple === true ? ' (repeatable)' : ''}`
+}
+
+const flagWord = (name: string, flag: Flag): string =>
+  `--${name}${flag.type === 'string' ? ` ${flag.value ?? 'VALUE'}` : ''}`
+
+/** The help of one command. */
+function commandHelp(name: string, summary: string, command: Command): string {
+  const flags = Object.entries<Flag>({ ...command.flags, ...COMMON_FLAGS })
+  const width = Math.max(...flags.map(([flag, facts]) => flagWord(flag, facts).length))
+  return [
+    `cofferdam ${name}: ${summary}`,
+    '',
+    `Usage: cofferdam ${name} ${command.usage}`.trimEnd(),
+    ...(command.details === undefined ? [] : ['', command.details]),
+    '',
+    'Flags:',
+    ...flags.map(([flag, facts]) => flagLine(flag, facts, width)),
+    '',
+    'Examples:',
+    ...command.examples.map((example) => INDENT + example),
+  ].join('\n')
+}
+
+/** The list of all commands. */
+function overview(commands: Readonly<Record<string, { summary: string }>>): string {
+  const width = Math.max(...Object.keys(commands).map((name) => name.length))
+  return [
+    'cofferdam runs agent-written code in sandboxes: fair between tenants, limited by caps, and audited.',
+    '',
+    'Usage: cofferdam COMMAND [arguments] [flags]',
+    '',
+    'Commands:',
+    ...Object.entries(commands).map(([name, { summary }]) => `${INDENT}${name.padEnd(width)}  ${summary}`),
+    '',
+    'See cofferdam COMMAND --help for one command. Exit status: the program’s own for run and logs --follow;',
+    '124 timeout, 137 out of memory, 130 cancelled, 1 platform failure, 2 wrong usage.',
+  ].join('\n')
 }

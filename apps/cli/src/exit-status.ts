@@ -7,17 +7,17 @@ export const EXIT = {
   /** The platform failed or refused. */
   platform: 1,
   usage: 2,
-  /** Both sides changed the same; both versions are kept, and a person decides. */
+  /** Both sides changed the same file; both versions are kept, and the user decides. */
   conflict: 3,
-  /** As timeout(1) has it. */
+  /** Like timeout(1). */
   timeout: 124,
   /** 128 + SIGINT. */
   cancelled: 130,
-  /** 128 + SIGKILL, as shells and container engines show the kernel's out-of-memory kill. */
+  /** 128 + SIGKILL, like shells and container engines show the kernel's out-of-memory kill. */
   outOfMemory: 137,
 } as const
 
-/** The program's own status where it has one; else what stands for the ending. */
+/** The program's own status if it has one; else the status for its ending. */
 export function exitStatusFor(result: {
   ending: Ending
   exit_code: number | null
@@ -50,7 +50,7 @@ export function exitStatusFor(result: {
   }
 }
 
-/** Never 0: the ending says that it failed. */
+/** Never 0, because the ending says that the program failed. */
 function ownStatus(result: { exit_code: number | null; signal: string | null }): number {
   if (result.signal !== null) {
     const number = Object.entries(constants.signals).find(([name]) => name === result.signal)?.[1]

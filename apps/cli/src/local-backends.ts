@@ -1,32 +1,32 @@
-/** The backends of this machine as a worker of this environment would have them. */
-import { BACKENDS, createBackends, type BackendsConfigInput } from '@cofferdam/backends'
-import { inTime, isAtLeast, ISOLATIONS, type Backend, type Isolation, type Probe } from '@cofferdam/contract'
+/** The backends of this machine, as a worker with this environment would have them. */
+import { BACKENDS, type BackendsConfigInput, createBackends } from '@cofferdam/backends'
+import { type Backend, inTime, isAtLeast, type Isolation, ISOLATIONS, type Probe } from '@cofferdam/contract'
 import { loadConfig as loadWorkerConfig } from '@cofferdam/worker'
 import type { Environment } from './config.ts'
 
-/** Doubles for tests: they run no code, so nobody asks the doctor for them. */
+/** Test doubles: they run no code, so doctor does not report them. */
 const DOUBLES = ['fake', 'hostile']
 
-/** The weakest level that is used without somebody's explicit policy (DESIGN §5). */
+/** The weakest level that is used without an explicit policy of the tenant. */
 const SAFE_ISOLATION: Isolation = 'jail'
 
-/** A first Docker answer on a cold daemon takes seconds; a self-jail probe starts a process or two. */
+/** The first answer of a cold Docker daemon takes seconds; a probe of the jail starts a process or two. */
 const PROBE_MS = 30_000
 
-/** What was found out about one backend. */
+/** What a probe found out about one backend. */
 export interface BackendFinding {
   name: string
   isolation: Isolation
-  /** One sentence of what separates a program from the host there. */
+  /** One sentence: what separates a program from the host there. */
   summary: string
   probe: Probe
-  /** Strong enough to be used without an explicit policy. */
+  /** Whether it is strong enough to be used without an explicit policy. */
   safe: boolean
-  /** A vendor's or a cluster's: who wants it sets it up, and nobody is told to. */
+  /** Whether it belongs to a vendor or a cluster; then nobody is advised to install it. */
   remote: boolean
 }
 
-/** The worker's own settings; its servers need not be set for what runs no queue. */
+/** The worker's settings. Redis and Postgres may be unset, because a local run uses neither. */
 export function workerSettings(environment: Environment) {
   return loadWorkerConfig({
     ...environment,
@@ -35,8 +35,11 @@ export function workerSettings(environment: Environment) {
   })
 }
 
-/** Makes every backend that this build knows (doubles left out), with the configured settings where there are some. */
-export async function everyBackend(environment: Environment): Promise<Map<string, Backend>> {
+/**
+ * Creates every backend that this build knows except the doubles, with the configured settings if there are
+ * any.
+ */
+async function everyBackend(environment: Environment): Promise<Map<string, Backend>> {
   const configured: Record<string, unknown> = workerSettings(environment).backends
   const sections = Object.keys(BACKENDS)
     .filter((name) => !DOUBLES.includes(name))
@@ -44,32 +47,34 @@ export async function everyBackend(environment: Environment): Promise<Map<string
   return await createBackends(Object.fromEntries(sections) as BackendsConfigInput)
 }
 
-/** Asks each backend whether it can run here; strongest first. */
-export async function findBackends(
-  backends: ReadonlyMap<string, Backend>,
-  stop: AbortSignal,
-): Promise<BackendFinding[]> {
-  const findings = await Promise.all(
-    [...backends].map(async ([name, backend]): Promise<BackendFinding> => {
-      const probe = await probeOf(backend, stop)
-      return {
-        name,
-        // After the probe: a ladder of several ways knows only then which one it stands on.
-        isolation: backend.isolation,
-        summary: Object.entries(BACKENDS).find(([known]) => known === name)?.[1].isolation ?? '',
-        probe,
-        safe: isAtLeast(backend.isolation, SAFE_ISOLATION),
-        remote: backend.capabilities.remote === true,
-      }
-    }),
-  )
-  return findings.toSorted((a, b) => ISOLATIONS.indexOf(b.isolation) - ISOLATIONS.indexOf(a.isolation))
+/** Probes every backend, whether it can run here; strongest first. */
+export async function findBackends(environment: Environment, stop: AbortSignal): Promise<BackendFinding[]> {
+  const backends = await everyBackend(environment)
+  try {
+    const findings = await Promise.all(
+      [...backends].map(async ([name, backend]): Promise<BackendFinding> => {
+        const probe = await probeOf(backend, stop)
+        return {
+          name,
+          // Read after the probe, because a backend with several levels knows its level only then.
+          isolation: backend.isolation,
+          summary: Object.entries(BACKENDS).find(([known]) => known === name)?.[1].isolation ?? '',
+          probe,
+          safe: isAtLeast(backend.isolation, SAFE_ISOLATION),
+          remote: backend.capabilities.remote === true,
+        }
+      }),
+    )
+    return findings.toSorted((a, b) => ISOLATIONS.indexOf(b.isolation) - ISOLATIONS.indexOf(a.isolation))
+  } finally {
+    for (const backend of backends.values()) await backend[Symbol.asyncDispose]()
+  }
 }
 
 async function probeOf(backend: Backend, stop: AbortSignal): Promise<Probe> {
   const late = new AbortController()
   try {
-    // A probe that does not listen to its signal must not hold up the others.
+    // A probe that ignores its signal must not delay the others.
     return await inTime(backend.probe(AbortSignal.any([stop, late.signal])), PROBE_MS, () => {
       const error = new Error(`the probe did not end within ${PROBE_MS / 1000} s`)
       late.abort(error)
@@ -77,6 +82,48 @@ async function probeOf(backend: Backend, stop: AbortSignal): Promise<Probe> {
     })
   } catch (error) {
     const why = error instanceof Error ? error.message : String(error)
-    return { ok: false, why, fix: 'see the message; run cofferdam doctor again' }
+    return { ok: false, why, fix: 'fix what the message says, then run cofferdam doctor again' }
   }
+}
+
+/** The strongest backend that works and needs no explicit policy; null when there is none. */
+export const bestOf = (findings: readonly BackendFinding[]): BackendFinding | null =>
+  findings.find((finding) => finding.probe.ok && finding.safe) ?? null
+
+/**
+ * One line for each local backend that would be stronger than `used` but cannot run, with the reason and the
+ * fix.
+ */
+export function whyNotStronger(findings: readonly BackendFinding[], used: BackendFinding): string[] {
+  return findings.flatMap(({ name, isolation, remote, probe }) =>
+    probe.ok || remote || isolation === used.isolation || !isAtLeast(isolation, used.isolation)
+      ? []
+      : [`${name} (${isolation}): ${probe.why}\n      → ${probe.fix}`],
+  )
+}
+
+/** What to install when no safe backend works. */
+export function howToGetOne(findings: readonly BackendFinding[], platform: NodeJS.Platform): string[] {
+  const reasons = findings.flatMap(({ name, safe, remote, probe }) =>
+    probe.ok || remote || !safe ? [] : [`  ${name}: ${probe.why}\n    → ${probe.fix}`],
+  )
+  const install =
+    platform === 'linux'
+      ? [
+          '  Debian, Ubuntu:  sudo apt-get install python3 bubblewrap',
+          '  Fedora:          sudo dnf install python3 bubblewrap',
+          '  or Docker:       https://docs.docker.com/engine/install/, then npm run image',
+        ]
+      : platform === 'darwin'
+        ? [
+            '  macOS:           install Docker Desktop or colima (brew install colima docker), then npm ' +
+              'run image',
+          ]
+        : ['  install Docker, then npm run image (on Windows: inside WSL 2)']
+  return [
+    'No safe backend works on this machine, and an unsafe one is never used silently:',
+    ...reasons,
+    'Install one of these:',
+    ...install,
+  ]
 }

@@ -1,9 +1,9 @@
-/** The `cofferdam` process: hands the words to a command; the first Ctrl-C stops in order, the second at once. */
+/** The `cofferdam` process. The first Ctrl-C finishes in order, the second ends at once. */
 import { currentEnvironment } from './config.ts'
 import { dispatch } from './dispatch.ts'
 import { EXIT } from './exit-status.ts'
 
-/** npm and shells forward a copy of the signal that the terminal has sent: copies within this are the same key press. */
+/** npm and shells forward a copy of the terminal's signal: copies within this time are one key press. */
 const SAME_PRESS_MS = 500
 
 const stop = new AbortController()
@@ -18,7 +18,7 @@ const onSignal = () => {
 process.on('SIGINT', onSignal)
 process.on('SIGTERM', onSignal)
 process.on('SIGHUP', onSignal)
-// A reader that left (`cofferdam logs … | head`) ends us like any filter.
+// A closed pipe (`cofferdam logs … | head`) ends the command, as it ends any filter.
 process.stdout.on('error', (error: NodeJS.ErrnoException) => {
   if (error.code !== 'EPIPE') throw error
   process.exit(EXIT.ok)
@@ -33,5 +33,6 @@ const status = await dispatch({
   stderr: process.stderr,
   stop: stop.signal,
 })
-// Everything is closed by now. Output is not lost: writes to files, pipes and terminals are synchronous on POSIX.
+// Everything is closed here. No output is lost, because writes to files, pipes and terminals are synchronous
+// on POSIX.
 process.exit(status)

@@ -49,7 +49,7 @@ describe('parseCommandLine', () => {
     [['a', '--timeout'], '--timeout expects a value: --timeout TIME.'],
     [['a', '--timeout', '--follow'], '--timeout expects a value: --timeout TIME.'],
     [['a', '--follow=yes'], '--follow takes no value, got "yes".'],
-    [[], 'Something is missing. Usage: cofferdam run FILE [-- ARGV…]'],
+    [[], 'A word is missing. Usage: cofferdam run FILE [-- ARGV…]'],
     [['a', 'b', 'c'], 'Unexpected "c". Usage: cofferdam run FILE [-- ARGV…]'],
   ])('refuses %j', (args, message) => {
     expect(() => parse(...args)).toThrow(new UsageError(message))
@@ -59,9 +59,9 @@ describe('parseCommandLine', () => {
     expect(parse('--help').flags['help']).toBe(true)
   })
 
-  it('refuses -- where a command takes nothing behind it', () => {
+  it('refuses -- for a command that takes no arguments after it', () => {
     expect(() => parseCommandLine('status', { ...command, takesRest: false }, ['x', '--', 'y'])).toThrow(
-      'cofferdam status takes nothing behind --.',
+      'cofferdam status takes no arguments after --.',
     )
   })
 

@@ -1,10 +1,11 @@
-/** Turns argument words into flags and words, with a hint at the nearest name for what is not known. */
+/** Parses the command line. An unknown name gets an error with the nearest known name. */
 import { parseArgs } from 'node:util'
 import { nearestName } from '@cofferdam/config'
-import { COMMON_FLAGS, type Command, type CommandLine, type Flag } from './command.ts'
+import { type ExecutionId, executionIdSchema } from '@cofferdam/contract'
+import { type Command, type CommandLine, COMMON_FLAGS, type Flag } from './command.ts'
 import { UsageError } from './usage-error.ts'
 
-/** Parses what stands behind the command's name. Throws `UsageError`. */
+/** Parses what follows the command's name. Throws `UsageError`. */
 export function parseCommandLine(name: string, command: Command, args: readonly string[]): CommandLine {
   const flags: Record<string, Flag> = { ...command.flags, ...COMMON_FLAGS }
   const cut = args.indexOf('--')
@@ -19,13 +20,13 @@ export function parseCommandLine(name: string, command: Command, args: readonly 
       ]),
     ),
     allowPositionals: true,
-    // Not strict: its errors know no nearest name. What it would refuse is refused below.
+    // Not strict, because its errors name no nearest flag. checkOption refuses what strict mode would.
     strict: false,
     tokens: true,
   })
   for (const token of tokens) if (token.kind === 'option') checkOption(name, flags, token)
   if (cut >= 0 && command.takesRest !== true)
-    throw new UsageError(`cofferdam ${name} takes nothing behind --.`)
+    throw new UsageError(`cofferdam ${name} takes no arguments after --.`)
   const help = values['help'] === true
   if (!help) checkWordCount(name, command, positionals)
   return { flags: values as CommandLine['flags'], words: positionals, rest }
@@ -57,7 +58,7 @@ function checkOption(command: string, flags: Record<string, Flag>, token: Option
 function checkWordCount(name: string, command: Command, words: readonly string[]): void {
   const { min, max } = command.words
   if (words.length >= min && words.length <= max) return
-  const what = words.length < min ? 'Something is missing' : `Unexpected ${JSON.stringify(words[max])}`
+  const what = words.length < min ? 'A word is missing' : `Unexpected ${JSON.stringify(words[max])}`
   throw new UsageError(`${what}. Usage: cofferdam ${name} ${command.usage}`.trim())
 }
 
@@ -90,7 +91,8 @@ export function numberFlag(
     text.trim() !== '' && value >= bounds.min && value <= bounds.max && (!whole || Number.isInteger(value))
   if (!fits)
     throw new UsageError(
-      `--${name} expects a ${whole ? 'whole ' : ''}number from ${bounds.min} to ${bounds.max}, got ${JSON.stringify(text)}.`,
+      `--${name} expects a ${whole ? 'whole ' : ''}number from ${bounds.min} to ${bounds.max}, got ` +
+        `${JSON.stringify(text)}.`,
     )
   return value
 }
@@ -108,4 +110,61 @@ export function durationFlag(line: CommandLine, name: string): number | undefine
       `--${name} expects a duration such as 500ms, 30s or 2m, got ${JSON.stringify(text)}.`,
     )
   return Math.round(Number(match[1]) * unit)
+}
+
+/** What a verb of a command does, such as `list` of `cofferdam tenant list`. */
+export interface Verb<Run> {
+  /** The words after the verb; one in brackets is optional. */
+  usage: string
+  run: Run
+}
+
+/** The usage of a command: its verbs, one after the other. */
+export const verbUsage = (verbs: Readonly<Record<string, Verb<unknown>>>): string =>
+  Object.entries(verbs)
+    .map(([name, { usage }]) => `${name} ${usage}`.trim())
+    .join(' | ')
+
+/** The verb that the first word names, with the other words. Throws `UsageError`. */
+export function findVerb<Run>(
+  command: string,
+  verbs: Readonly<Record<string, Verb<Run>>>,
+  [name = '', ...words]: readonly string[],
+): { run: Run; words: readonly string[] } {
+  const verb = Object.hasOwn(verbs, name) ? verbs[name] : undefined
+  if (verb === undefined) {
+    const nearest = nearestName(name, Object.keys(verbs))
+    const hint = nearest === null ? `See cofferdam ${command} --help.` : `Did you mean ${nearest}?`
+    throw new UsageError(`cofferdam ${command} does not know ${JSON.stringify(name)}. ${hint}`)
+  }
+  const known = verb.usage
+    .replace(' [flags]', '')
+    .split(' ')
+    .filter((word) => word !== '')
+  const needed = known.filter((word) => !word.startsWith('['))
+  if (words.length < needed.length || words.length > known.length)
+    throw new UsageError(`Usage: cofferdam ${command} ${name} ${verb.usage}`.trimEnd())
+  return { run: verb.run, words }
+}
+
+/** The parts of a comma-separated list. */
+export const listOf = (text: string): string[] =>
+  text
+    .split(',')
+    .map((part) => part.trim())
+    .filter((part) => part !== '')
+
+/** The fields that have a value. */
+export const withoutUndefined = (fields: Record<string, unknown>): Record<string, unknown> =>
+  Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined))
+
+/** The first word as an id. Throws `UsageError`. */
+export function executionIdOf(line: CommandLine): ExecutionId {
+  const word = line.words[0] ?? ''
+  const id = executionIdSchema.safeParse(word)
+  if (!id.success)
+    throw new UsageError(
+      `${JSON.stringify(word)} is not an execution id: ${id.error.issues[0]?.message ?? ''}.`,
+    )
+  return id.data
 }

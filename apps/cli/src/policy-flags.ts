@@ -1,36 +1,37 @@
 /** Flags of `cofferdam tenant` that describe a tenant's policy and its templates. */
 import { DEFAULT_LIMITS, ISOLATIONS, MAX_LIMITS, type TenantPolicy } from '@cofferdam/contract'
+import { networkOf } from './build-request.ts'
 import type { CommandLine, Command } from './command.ts'
-import { numberFlag, textFlag } from './parse-command-line.ts'
+import { listOf, numberFlag, textFlag, withoutUndefined } from './parse-command-line.ts'
 import { UsageError } from './usage-error.ts'
 
 /** In the order of --help. */
 export const POLICY_FLAGS: Command['flags'] = {
-  enabled: { type: 'string', value: 'true|false', description: 'whether its code runs at all' },
+  enabled: { type: 'string', value: 'true|false', description: 'whether its code may run at all' },
   'min-isolation': {
     type: 'string',
     value: 'LEVEL',
-    description: `never weaker than ${ISOLATIONS.join(' < ')}`,
+    description: `the weakest isolation that is used: ${ISOLATIONS.join(' < ')}`,
   },
   'retention-days': {
     type: 'string',
     value: 'N',
-    description: 'how long audit rows and outputs stay, 1 to 180',
+    description: 'how long audit rows and outputs are kept, 1 to 180 days',
   },
   'output-retention-days': {
     type: 'string',
     value: 'N',
     description:
-      'how long full outputs and artifacts stay where that is shorter, 1 to 180 (off: as the rows)',
+      'how long full outputs and artifacts are kept if shorter, 1 to 180 days (off: as long as rows)',
   },
   tier: { type: 'string', value: 'NAME', description: 'standard, regulated or hipaa' },
   network: { type: 'string', value: 'none|public|HOSTS', description: 'the most that programs may reach' },
   'allow-commands': {
     type: 'string',
     value: 'LIST|any',
-    description: 'the only programs that commands may name',
+    description: 'the only programs that commands may run',
   },
-  'block-commands': { type: 'string', value: 'LIST|none', description: 'programs that no command may name' },
+  'block-commands': { type: 'string', value: 'LIST|none', description: 'programs that no command may run' },
   'pypi-packages': {
     type: 'string',
     value: 'LIST|none',
@@ -45,27 +46,27 @@ export const POLICY_FLAGS: Command['flags'] = {
   'max-artifact-bytes': {
     type: 'string',
     value: 'N',
-    description: 'the largest artifact that a request may ask for',
+    description: 'the highest limit for one artifact that a request may set',
   },
   'max-artifacts-total-bytes': {
     type: 'string',
     value: 'N',
-    description: 'the most bytes of artifacts that a request may ask for',
+    description: 'the highest limit for all artifacts together that a request may set',
   },
   'max-artifact-count': {
     type: 'string',
     value: 'N',
-    description: 'the most artifacts that a request may ask for',
+    description: 'the highest number of artifacts that a request may set',
   },
   'require-template': {
     type: 'string',
     value: 'true|false',
-    description: 'refuse executions that no template holds for',
+    description: 'refuse executions without a template',
   },
   'bind-agents': {
     type: 'string',
     value: 'AGENT=TEMPLATE,…|none',
-    description: 'agents that run under a template whatever a request names',
+    description: 'agents that always run under a template, whatever the request names',
   },
   'run-sessions': {
     type: 'string',
@@ -81,10 +82,10 @@ export const POLICY_FLAGS: Command['flags'] = {
 
 const DAYS = { min: 1, max: 180 }
 
-/** The fields of a policy that have two halves: a flag that names one leaves the other as it is. */
+/** Policy fields with two halves. A flag for one half leaves the other unchanged. */
 type Halves = Pick<TenantPolicy, 'commands' | 'packages' | 'templates'>
 
-/** Whether the flags name a half of a field: `policyOf` then has to know the policy that stands now. */
+/** Whether the flags name half of a field. `policyOf` then needs the current policy. */
 export const namesHalf = (line: CommandLine): boolean =>
   [
     'allow-commands',
@@ -96,11 +97,11 @@ export const namesHalf = (line: CommandLine): boolean =>
   ].some((name) => textFlag(line, name) !== undefined)
 
 /**
- * The policy fields that the flags name, as the API takes them. A half that no flag names is that of `now`, by default what a
- * new tenant has. Throws UsageError.
+ * The policy fields that the flags name, in the API's form. A half that no flag names is taken from `now`, by
+ * default from the policy of a new tenant. Throws `UsageError`.
  */
 export function policyOf(line: CommandLine, now?: Halves): Record<string, unknown> {
-  return named({
+  return withoutUndefined({
     sandbox_enabled: switchFlag(line, 'enabled'),
     min_isolation: textFlag(line, 'min-isolation'),
     retention_days: numberFlag(line, 'retention-days', DAYS),
@@ -161,13 +162,13 @@ function bindingOf(text: string): [string, string] {
   return [agent, template]
 }
 
-/** The `sandbox` of a template that the flags describe; null when it does not opt in. Throws UsageError. */
+/** The `sandbox` of a template from the flags; null when it does not opt in. Throws `UsageError`. */
 export function templateOf(line: CommandLine): Record<string, unknown> | null {
   const environment = textFlag(line, 'environment')
   if (environment === undefined)
     throw new UsageError('set-template needs --environment NAME, or --environment off.')
   if (environment === 'off') return null
-  return named({
+  return withoutUndefined({
     environment,
     network: networkFlag(line),
     min_isolation: textFlag(line, 'min-isolation'),
@@ -176,7 +177,7 @@ export function templateOf(line: CommandLine): Record<string, unknown> | null {
   })
 }
 
-/** A flag that is `true` or `false`; undefined when it is not there. Throws UsageError for anything else. */
+/** A flag that is `true` or `false`; undefined when absent. Throws `UsageError` for anything else. */
 function switchFlag(line: CommandLine, name: string): boolean | undefined {
   const text = textFlag(line, name)
   if (text !== undefined && !['true', 'false'].includes(text))
@@ -186,19 +187,10 @@ function switchFlag(line: CommandLine, name: string): boolean | undefined {
 
 function networkFlag(line: CommandLine): unknown {
   const text = textFlag(line, 'network')
-  return text === undefined || text === 'none' || text === 'public' ? text : { allow: listOf(text) }
+  return text === undefined ? undefined : networkOf(text)
 }
 
 function listFlag(line: CommandLine, name: string): string[] | undefined {
   const text = textFlag(line, name)
   return text === undefined ? undefined : text === 'none' ? [] : listOf(text)
 }
-
-const listOf = (text: string): string[] =>
-  text
-    .split(',')
-    .map((part) => part.trim())
-    .filter((part) => part !== '')
-
-const named = (fields: Record<string, unknown>): Record<string, unknown> =>
-  Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined))

@@ -1,19 +1,24 @@
-/** Redis and Postgres for `up`: the configured ones, else private ones in the data directory. */
+/** Redis and Postgres for `up`: the configured servers, else private ones in the data directory. */
+import { createServer } from 'node:net'
 import path from 'node:path'
-import { startPostgres, startRedis, type RunningServer } from '@cofferdam/embedded'
+import { type RunningServer, startPostgres, startRedis } from '@cofferdam/embedded'
+import { CommandFailure } from './command.ts'
 import type { CliConfig } from './config.ts'
 
 export interface Servers {
   redisUrl: string
   databaseUrl: string
-  /** How each came to be, for people. */
+  /** Where each server comes from, for people. */
   redisHow: string
   postgresHow: string
-  /** Those that are ours to stop. */
+  /** The servers that `up` started and must stop. */
   own: RunningServer[]
 }
 
-/** Starts what is not configured. When one cannot be had, stops the other and throws its EmbeddedServerError. */
+/**
+ * Starts the servers that are not configured. If one fails, stops the other and throws its
+ * EmbeddedServerError.
+ */
 export async function startServers(config: CliConfig): Promise<Servers> {
   const options = (name: string) => ({ dataDir: path.join(config.dataDir, name), durable: true })
   const [redis, postgres] = await Promise.allSettled([
@@ -40,3 +45,29 @@ export async function startServers(config: CliConfig): Promise<Servers> {
 
 const valueOf = (settled: PromiseSettledResult<RunningServer | null>): RunningServer | null =>
   settled.status === 'fulfilled' ? settled.value : null
+
+/**
+ * Throws `CommandFailure` when the server called `who` cannot listen on its port. Checked before anything is
+ * started.
+ */
+export async function requireFreePort(host: string, port: number, who = 'The API'): Promise<void> {
+  if (port === 0) return
+  const { promise, resolve, reject } = Promise.withResolvers<void>()
+  const server = createServer()
+  server.once('error', (error: NodeJS.ErrnoException) => reject(refusal(who, host, port, error)))
+  server.listen({ host, port, exclusive: true }, () => server.close(() => resolve()))
+  await promise
+}
+
+function refusal(who: string, host: string, port: number, error: NodeJS.ErrnoException): Error {
+  const why =
+    error.code === 'EADDRINUSE'
+      ? 'another process uses it (perhaps another `cofferdam up`)'
+      : error.code === 'EACCES'
+        ? 'this user may not listen on it'
+        : error.message
+  return new CommandFailure(
+    `${who} cannot listen on ${host}:${port}: ${why}. Stop that process, or choose another port with --port.`,
+    { cause: error },
+  )
+}

@@ -1,4 +1,4 @@
-/** The flags of `run` and `enqueue` that describe an execution, in one place for both. */
+/** The flags of `run`, `test`, `enqueue` and `routines` that describe an execution. */
 import type { Flag } from './command.ts'
 
 export const PROGRAM_FLAGS = {
@@ -20,21 +20,21 @@ export const PROGRAM_FLAGS = {
     type: 'string',
     short: 't',
     value: 'TIME',
-    description: 'asked to stop after 500ms, 30s, 2m (default: 25s), killed 5 s later',
+    description: 'ask it to stop after 500ms, 30s, 2m (default: 25s); kill it 5 s later',
   },
   memory: { type: 'string', short: 'm', value: 'MIB', description: 'memory limit in MiB (default: 256)' },
   cpus: { type: 'string', value: 'N', description: 'CPU limit (default: 1)' },
   heartbeat: {
     type: 'string',
     value: 'TIME',
-    description: 'stopped when it reports no progress for so long (cofferdam.progress)',
+    description: 'stop it when it reports no progress for this long (cofferdam.progress)',
   },
-  'cpu-time': { type: 'string', value: 'TIME', description: 'killed after this much CPU time, e.g. 10s' },
+  'cpu-time': { type: 'string', value: 'TIME', description: 'kill it after this much CPU time, e.g. 10s' },
   session: {
     type: 'string',
     short: 's',
     value: 'KEY',
-    description: 'share a sandbox with this session’s other executions',
+    description: 'share a sandbox with the other executions of this session',
   },
   'session-scope': {
     type: 'string',
@@ -43,7 +43,7 @@ export const PROGRAM_FLAGS = {
   },
   'session-must-exist': {
     type: 'boolean',
-    description: 'refuse to begin the session, or to begin it anew',
+    description: 'fail if the session does not exist or has lost its state',
   },
   preload: {
     type: 'string',
@@ -54,9 +54,15 @@ export const PROGRAM_FLAGS = {
   stdin: {
     type: 'string',
     value: 'FILE',
-    description: 'what the program reads; - for this terminal or pipe',
+    description: 'file that the program reads on stdin; - for this terminal or pipe',
   },
-  file: { type: 'string', short: 'f', multiple: true, value: 'PATH[=AS]', description: 'file that goes in' },
+  file: {
+    type: 'string',
+    short: 'f',
+    multiple: true,
+    value: 'PATH[=AS]',
+    description: 'copy this file into the sandbox',
+  },
   env: {
     type: 'string',
     short: 'e',
@@ -64,14 +70,33 @@ export const PROGRAM_FLAGS = {
     value: 'NAME=VALUE',
     description: 'environment variable',
   },
-  artifact: { type: 'string', short: 'a', multiple: true, value: 'GLOB', description: 'files that come out' },
+  artifact: {
+    type: 'string',
+    short: 'a',
+    multiple: true,
+    value: 'GLOB',
+    description: 'collect these files afterwards',
+  },
 } as const satisfies Record<string, Flag>
 
-/** Flags that only mean something in the queue. */
+/** Flags of the commands that wait for the result. */
+export const RUN_FLAGS = {
+  save: { type: 'string', value: 'DIR', description: 'write the artifacts into this directory' },
+  local: {
+    type: 'boolean',
+    description: 'skip the queue: run it from this process, without caps and audit',
+  },
+} as const satisfies Record<string, Flag>
+
+/** Flags that apply to the queue only. */
 export const QUEUE_FLAGS = {
-  'idempotency-key': { type: 'string', value: 'KEY', description: 'same key and body: the same execution' },
+  'idempotency-key': {
+    type: 'string',
+    value: 'KEY',
+    description: 'the same key and body give the same execution',
+  },
   lane: { type: 'string', value: 'NAME', description: 'interactive (default) or routine' },
   priority: { type: 'string', value: '0-9', description: '0 is first (default: 5)' },
-  'callback-url': { type: 'string', value: 'URL', description: 'where the result is posted to' },
-  delay: { type: 'string', value: 'TIME', description: 'not before this time from now' },
+  'callback-url': { type: 'string', value: 'URL', description: 'the result is posted to this URL' },
+  delay: { type: 'string', value: 'TIME', description: 'start it after this time at the earliest' },
 } as const satisfies Record<string, Flag>

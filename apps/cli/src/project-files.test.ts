@@ -44,7 +44,7 @@ it('keeps bytes and the right to be executed', async () => {
 
 it('names the first file that is too much', async () => {
   writeFileSync(path.join(folder, 'src/huge.bin'), Buffer.alloc(9 * 1024 * 1024))
-  await expect(projectFiles(folder)).rejects.toThrow(/src\/huge\.bin is the first beyond it/)
+  await expect(projectFiles(folder)).rejects.toThrow(/src\/huge\.bin is the first file beyond the limit/)
 })
 
 it('says so when the folder is none', async () => {

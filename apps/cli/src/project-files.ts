@@ -1,4 +1,7 @@
-/** The files of a project folder that go into a sandbox: what git would show, else everything but what tools put there. */
+/**
+ * The files of a project folder that are copied into a sandbox: those that git lists, else all but generated
+ * ones.
+ */
 import { execFile } from 'node:child_process'
 import { lstat, readdir, readFile } from 'node:fs/promises'
 import path from 'node:path'
@@ -6,7 +9,7 @@ import { promisify } from 'node:util'
 import { BOUNDS, type FileIn } from '@cofferdam/contract'
 import { UsageError } from './usage-error.ts'
 
-/** Made by tools, and made again inside. */
+/** Folders that tools create, and create again in the sandbox. */
 const LEFT_OUT = new Set([
   '.git',
   '.hg',
@@ -18,26 +21,28 @@ const LEFT_OUT = new Set([
   '.tox',
   'target',
 ])
-/** Names of a repository: 64 MiB are some 600,000 of them. */
+/** The longest list of names: 64 MiB are about 600,000 names. */
 const LISTING_BYTES = 64 * 1024 * 1024
 
-/** Reads them all. Throws `UsageError` when the folder is none, or holds more than one execution may bring. */
+/** Reads all files. Throws `UsageError` if it is not a folder, or has more than one execution may contain. */
 export async function projectFiles(folder: string): Promise<FileIn[]> {
   const names = (await listedByGit(folder)) ?? (await listedByWalk(folder))
   const files: FileIn[] = []
   let total = 0
   for (const name of names.toSorted()) {
-    const place = path.join(folder, name)
-    const stat = await lstat(place).catch(() => null)
-    // Links are left out: what they name may lie anywhere. A listed file may have been deleted.
+    const file = path.join(folder, name)
+    const stat = await lstat(file).catch(() => null)
+    // Links are left out, because they can point anywhere. A listed file may have been deleted.
     if (stat === null || !stat.isFile()) continue
     total += stat.size
     if (files.length === BOUNDS.fileCount || total > BOUNDS.filesTotalBytes || stat.size > BOUNDS.fileBytes)
       throw new UsageError(
-        `${folder} holds more than one execution may bring (${BOUNDS.fileCount} files, ${BOUNDS.filesTotalBytes} bytes, ` +
-          `${BOUNDS.fileBytes} for one); ${name} is the first beyond it. Name a smaller folder, or ignore what is not needed in .gitignore.`,
+        `${folder} has more than one execution may contain (${BOUNDS.fileCount} files, ` +
+          `${BOUNDS.filesTotalBytes} bytes, ` +
+          `${BOUNDS.fileBytes} bytes per file). ${name} is the first file beyond the limit. ` +
+          'Name a smaller folder, or list what is not needed in .gitignore.',
       )
-    const bytes = await readFile(place)
+    const bytes = await readFile(file)
     files.push({
       path: name.split(path.sep).join('/'),
       content_base64: bytes.toString('base64'),
@@ -65,7 +70,7 @@ async function listedByWalk(folder: string): Promise<string[]> {
       if (entry.isDirectory() && !LEFT_OUT.has(entry.name)) waiting.push(name)
       else if (entry.isFile()) found.push(name)
     }
-    // One more than fits is enough to say so.
+    // Enough to know that the folder is too large.
     if (found.length > 10 * BOUNDS.fileCount) return found
   }
   return found

@@ -1,27 +1,29 @@
 /**
- * `run --local`: executor and backends in this process, without queue, caps or audit. Policy is the one that every new
- * tenant gets, so nothing weaker than a jail is used.
+ * `run --local`: executor and backends in this process, without queue, caps or audit. The policy is that of a
+ * new tenant, so no backend weaker than a jail is used.
  */
 import { randomBytes } from 'node:crypto'
 import { createBackends } from '@cofferdam/backends'
 import {
+  type BlobStore,
   composeAttempt,
+  type ExecutionRequest,
+  type ExecutionResult,
   newExecutionId,
   newWorkerId,
   StopReason,
-  type ExecutionRequest,
-  type ExecutionResult,
 } from '@cofferdam/contract'
 import { createEgress } from '@cofferdam/egress'
 import { createExecutor, createMemoryBudget } from '@cofferdam/executor'
 import { defaultPolicy } from '@cofferdam/store'
 import type { Context } from './command.ts'
 import { workerSettings } from './local-backends.ts'
-import { progressBar } from './progress-bar.ts'
-import { createMemoryBlobs } from './memory-blobs.ts'
-import { readBlob, type SaveArtifact } from './save-artifacts.ts'
+import { progressBar } from './terminal.ts'
 
 const MiB = 1_048_576
+
+/** Saves one artifact under its name. */
+export type SaveArtifact = (name: string, bytes: Uint8Array) => Promise<void>
 
 /** Runs one request to its result; a Ctrl-C cancels it. */
 export async function runLocally(
@@ -58,9 +60,8 @@ export async function runLocally(
       owner: newWorkerId(randomBytes(6).toString('hex')),
       signal: cancel.signal,
       traceparent: request.traceparent ?? null,
-      onBegin: (_, place) => {
-        terminal.progress(`running on ${place.backend} (${place.isolation}) …`)
-        return Promise.resolve()
+      onBegin: async (_, { backend, isolation }) => {
+        terminal.progress(`running on ${backend} (${isolation}) …`)
       },
       onOutput: (stream, text) => terminal.program(stream, text),
       onProgress: ({ fraction, message }) => terminal.progress(progressBar(fraction, message)),
@@ -68,7 +69,10 @@ export async function runLocally(
     })
     terminal.progress(null)
     if (save !== null)
-      for (const artifact of outcome.artifacts) await save(artifact.path, await readBlob(blobs, artifact.ref))
+      for (const { path, ref } of outcome.artifacts) {
+        const found = await blobs.read(ref)
+        if (found !== null) await save(path, found.bytes)
+      }
     const { result } = composeAttempt({
       executionId,
       attempt: 1,
@@ -87,5 +91,42 @@ export async function runLocally(
     terminal.progress(null)
     stop.removeEventListener('abort', onStop)
     for (const backend of backends.values()) await backend[Symbol.asyncDispose]()
+  }
+}
+
+/**
+ * Blobs of one local run, in memory. The size is bounded by what one attempt may write: two outputs of 16 MiB
+ * and 16 MiB of artifacts (BOUNDS).
+ */
+function createMemoryBlobs(): BlobStore {
+  const blobs = new Map<string, Buffer>()
+  return {
+    async create(key) {
+      const chunks: Uint8Array[] = []
+      const ref = `${key.executionId}/${key.attempt}/${key.name}`
+      return {
+        async write(chunk) {
+          chunks.push(Uint8Array.from(chunk))
+        },
+        async commit() {
+          blobs.set(ref, Buffer.concat(chunks))
+          return ref
+        },
+        async abort() {
+          chunks.length = 0
+        },
+      }
+    },
+    async read(ref, range) {
+      const whole = blobs.get(ref)
+      if (whole === undefined) return null
+      return {
+        bytes: range === undefined ? whole : whole.subarray(range.start, range.end),
+        total: whole.length,
+      }
+    },
+    async delete(ref) {
+      blobs.delete(ref)
+    },
   }
 }

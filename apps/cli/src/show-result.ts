@@ -1,4 +1,4 @@
-/** A result in a few words for people. */
+/** A result as text for people. */
 import type { ExecutionResult, TestReport } from '@cofferdam/contract'
 import type { Terminal } from './terminal.ts'
 
@@ -16,14 +16,14 @@ function bytesWords(bytes: number): string {
   return `${value.toFixed(1)} ${unit}`
 }
 
-/** The ending and what led to it, in one line. */
+/** The ending and its cause, in one line. */
 function endingWords(result: ExecutionResult): string {
   const how = result.signal === null ? result.ending : `${result.ending} (${result.signal})`
   const why = result.error_message ?? result.reason
   return why === undefined ? how : `${how}: ${why}`
 }
 
-/** Failures that a screen shows; the JSON has them all. */
+/** Failures that are shown as text; --json has all of them. */
 const SHOWN_FAILURES = 20
 
 function testLines(tests: TestReport): string[] {
@@ -31,8 +31,8 @@ function testLines(tests: TestReport): string[] {
     .filter((of) => tests[of] > 0)
     .map((of) => `${tests[of]} ${of}`)
   const failures = tests.failures.slice(0, SHOWN_FAILURES).map(({ name, file, line, message }) => {
-    const place = file === null ? '' : ` (${file}${line === null ? '' : `:${line}`})`
-    return `    ${name}${place}: ${message.split('\n')[0]}`
+    const where = file === null ? '' : ` (${file}${line === null ? '' : `:${line}`})`
+    return `    ${name}${where}: ${message.split('\n')[0]}`
   })
   const more = tests.failures.length + tests.failures_omitted - failures.length
   return [
@@ -42,13 +42,13 @@ function testLines(tests: TestReport): string[] {
   ]
 }
 
-/** Its id, and what of it the program did not find again. */
+/** Its ID, and what of its state was lost. */
 function sessionWords({ id, fresh, interpreter }: NonNullable<ExecutionResult['session']>): string {
   const lost = fresh ? 'fresh' : interpreter === 'restarted' ? 'its interpreter was restarted' : null
   return lost === null ? id : `${id} (${lost})`
 }
 
-/** Everything that a person wants to know once it is over; the program's output stands apart. */
+/** Everything that a person wants to know after the end, except the program's output. */
 export function resultLines(result: ExecutionResult, terminal: Terminal): string[] {
   const mark = result.ok ? terminal.style('green', '✓') : terminal.style('red', '✗')
   const where =
@@ -71,9 +71,9 @@ export function resultLines(result: ExecutionResult, terminal: Terminal): string
   for (const { path, size, reason } of result.artifacts_omitted ?? [])
     lines.push(`  left out   ${path} (${bytesWords(size)}): ${reason.replaceAll('_', ' ')}`)
   if (result.artifacts_incomplete === true)
-    lines.push('  more files may match than are named here: the search or the collection ended early')
+    lines.push('  more files may match: the search or the collection ended early')
   if (result.env_dropped !== undefined)
-    lines.push(`  not set    ${result.env_dropped.join(', ')}: they change how programs start`)
+    lines.push(`  not set    ${result.env_dropped.join(', ')}: they would change how programs start`)
   for (const stream of ['stdout', 'stderr'] as const)
     if (result[`${stream}_truncated`])
       lines.push(`  ${stream} was cut: ${bytesWords(result[`${stream}_bytes`])} in all`)

@@ -1,10 +1,9 @@
 /**
- * Where a command writes. Human words and colours on a terminal, plain words in a pipe, one JSON value with --json:
- * then stdout carries nothing else, and notes go to stderr.
+ * Where a command writes: text and colours on a terminal, plain text in a pipe, one JSON value with --json.
+ * With --json stdout contains nothing else, and notes go to stderr.
  */
 import type { Writable } from 'node:stream'
-import { styleText, type InspectColor } from 'node:util'
-import { createScreenFilter } from './screen-filter.ts'
+import { type InspectColor, styleText } from 'node:util'
 
 export interface Output extends Writable {
   isTTY?: boolean
@@ -13,23 +12,25 @@ export interface Output extends Writable {
 export interface Terminal {
   /** True with --json. */
   readonly json: boolean
-  /** True when a human watches stdout. */
+  /** True when stdout is a terminal and --json is not given. */
   readonly interactive: boolean
   /** One line on stdout; dropped with --json. */
   line(text?: string): void
+  /** Several lines on stdout; dropped with --json. */
+  lines(texts: Iterable<string>): void
   /** The one JSON value; dropped without --json. */
   value(value: unknown): void
   /** One line on stderr, for humans. */
   note(text: string): void
-  /** What a program printed, as it came; on a terminal without sequences that could steer it. */
+  /** What a program printed, unchanged; on a terminal without sequences that could control it. */
   program(stream: 'stdout' | 'stderr', text: string): void
-  /** A changing line on a terminal's stderr; null removes it. Nothing elsewhere. */
+  /** A status line on stderr that is replaced each time; null removes it. Shown only on a terminal. */
   progress(text: string | null): void
   /** Colours `text` when stdout shows colours (NO_COLOR and FORCE_COLOR are respected). */
   style(format: InspectColor | InspectColor[], text: string): string
 }
 
-/** Makes the terminal over two streams. */
+/** Creates the terminal over two streams. */
 export function createTerminal(options: { stdout: Output; stderr: Output; json: boolean }): Terminal {
   const { stdout, stderr, json } = options
   const watched = stderr.isTTY === true && !json
@@ -42,12 +43,16 @@ export function createTerminal(options: { stdout: Output; stderr: Output; json: 
     if (progressShown) stderr.write('\r\x1b[2K')
     progressShown = false
   }
+  const line = (text = ''): void => {
+    clear()
+    if (!json) stdout.write(`${text}\n`)
+  }
   return {
     json,
     interactive: stdout.isTTY === true && !json,
-    line(text = '') {
-      clear()
-      if (!json) stdout.write(`${text}\n`)
+    line,
+    lines(texts) {
+      for (const text of texts) line(text)
     },
     value(value) {
       if (json) stdout.write(`${JSON.stringify(value, null, stdout.isTTY === true ? 2 : 0)}\n`)
@@ -68,4 +73,46 @@ export function createTerminal(options: { stdout: Output; stderr: Output; json: 
     },
     style: (format, text) => styleText(format, text, { stream: stdout }),
   }
+}
+
+/** The longest incomplete sequence that is kept for the next chunk; a longer one is not a colour. */
+const LONGEST_SGR = 64
+
+/* eslint-disable no-control-regex -- control characters are what this file is about */
+const UNFINISHED_SGR = /\x1b(?:\[[0-9;:]*)?$/
+const SGR_OR_CONTROL = /(\x1b\[[0-9;:]*m)|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\x80-\x9f]/g
+/* eslint-enable no-control-regex */
+
+const caret = (character: string): string => {
+  const code = character.charCodeAt(0)
+  if (code === 0x7f) return '^?'
+  return code < 0x20 ? `^${String.fromCharCode(code + 0x40)}` : `\\x${code.toString(16)}`
+}
+
+/**
+ * Returns a filter that makes one stream of a program's output safe to show on a terminal. Programs are
+ * untrusted, and a terminal obeys what they print: titles, cursor moves, clipboard writes, answers typed
+ * back. Text, tabs, line ends and colours (SGR) pass; every other control character is shown in caret
+ * notation. The filter keeps an incomplete colour sequence until the next chunk.
+ */
+export function createScreenFilter(): (text: string) => string {
+  let held = ''
+  return (text) => {
+    const whole = held + text
+    const tail = UNFINISHED_SGR.exec(whole)?.[0] ?? ''
+    held = tail.length <= LONGEST_SGR ? tail : ''
+    return whole
+      .slice(0, whole.length - held.length)
+      .replace(SGR_OR_CONTROL, (found, sgr: string | undefined) => sgr ?? caret(found))
+  }
+}
+
+/** Width of the bar. */
+const CELLS = 24
+
+/** The progress that a program reports, as one line: `[#########···············]  40 %  fitting` */
+export function progressBar(fraction: number, message: string): string {
+  const full = Math.round(Math.min(1, Math.max(0, fraction)) * CELLS)
+  const percent = String(Math.floor(fraction * 100)).padStart(3)
+  return `[${'#'.repeat(full)}${'·'.repeat(CELLS - full)}] ${percent} %  ${message}`.trimEnd()
 }

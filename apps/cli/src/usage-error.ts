@@ -1,4 +1,4 @@
-/** The user's command line cannot be understood: told on stderr, exit status 2. */
+/** The command line is not valid. The message is shown on stderr, and the exit status is 2. */
 export class UsageError extends Error {
   constructor(message: string) {
     super(message)

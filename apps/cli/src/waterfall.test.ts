@@ -38,7 +38,8 @@ it('draws spans below their parents, on one scale, with what tells one run from 
   expect(lines).toEqual([
     `POST /v1/executions                ${'█'.repeat(36)}     36 ms`,
     `  cofferdam.execution              ${' '.repeat(18)}${'█'.repeat(18)}     18 ms  soft_timeout`,
-    `    program.run                    ${' '.repeat(27)}${'█'.repeat(9)}    9.0 ms  docker, warm, soft_timeout`,
+    `    program.run                    ${' '.repeat(27)}${'█'.repeat(9)}    9.0 ms  docker, warm, ` +
+      `soft_timeout`,
     `    audit.record                   ${' '.repeat(35)}█    0.2 ms  failed: down [31m`,
   ])
 })

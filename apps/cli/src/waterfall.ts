@@ -2,11 +2,11 @@
 import type { TraceSpan } from '@cofferdam/contract'
 import { durationWords } from './show-result.ts'
 
-/** Columns of the bars: fits beside names and times on 100. */
+/** Width of the bars: with names and times a line has 100 columns. */
 const WIDTH = 36
 const NAME_WIDTH = 34
 
-/** One line a span: name by depth, bar, duration, what it says of itself. Spans come each before its children. */
+/** One line per span: indented name, bar, duration, facts. Each span must come before its children. */
 export function waterfallLines(spans: readonly TraceSpan[]): string[] {
   const beginMs = Math.min(...spans.map((span) => span.start_ms))
   const endMs = Math.max(...spans.map((span) => span.start_ms + span.duration_ms))
@@ -29,7 +29,7 @@ function bar(afterMs: number, durationMs: number, scale: number): string {
 
 const durationOf = (ms: number): string => (ms < 10 ? `${ms.toFixed(1)} ms` : durationWords(ms))
 
-/** What tells one run from another: backend, warmth, ending, deadlines, failure. */
+/** What distinguishes one run from another: backend, warm or cold, ending, deadlines, failure. */
 function factsOf(span: TraceSpan): string {
   const { 'cofferdam.backend': backend, 'cofferdam.warm': warm, 'cofferdam.ending': ending } = span.attributes
   const facts = [
@@ -41,7 +41,7 @@ function factsOf(span: TraceSpan): string {
       ? [`failed${span.status_message === null ? '' : `: ${span.status_message}`}`]
       : []),
   ]
-  // What was thrown may hold anything: one line, no sequence that steers a terminal.
+  // A message can contain anything: keep it on one line and without sequences that control a terminal.
   // eslint-disable-next-line no-control-regex
   return facts.length === 0 ? '' : `  ${facts.join(', ').replaceAll(/[\u0000-\u001f\u007f-\u009f]/g, ' ')}`
 }

@@ -1,11 +1,12 @@
 /**
- * A folder that stands for a workspace. A file in it says which version the two last had in common, so that what changed on either
- * side since is known from what did not:
+ * A folder that is a local copy of a workspace. A file in it records the version that the two last had in
+ * common. From that version a merge knows which side changed a file:
  *
  *   common version ─┬─ the folder now ──┐
  *                   └─ the workspace now ┴─merge─▶ the folder, with both versions of what both changed
  *
- * What the workspace holds was written by sandboxes and is believed in nothing: names are checked, links are never followed.
+ * Sandboxes wrote the content of the workspace, so none of it is trusted: names are checked, links are never
+ * followed.
  */
 import { lstat, mkdir, open, readFile, rename } from 'node:fs/promises'
 import path from 'node:path'
@@ -16,19 +17,23 @@ import {
   EMPTY_MANIFEST,
   manifestOf,
   merge,
-  readDirectory,
-  writeDirectory,
   type MergeResult,
+  readDirectory,
   type ReadDirectory,
+  writeDirectory,
 } from '@cofferdam/workspace-sync'
 import { z } from 'zod'
-import { CommandFailure } from './command-failure.ts'
+import { jsonOf } from './api-connection.ts'
+import { CommandFailure, systemCode } from './command.ts'
 import type { Remote } from './workspace-remote.ts'
 
 const STATE_FILE = '.cofferdam-workspace.json'
-/** 1,000 files with paths of 512 bytes, and their facts. */
+/** The size of 1,000 files with paths of 512 bytes and their metadata. */
 const STATE_MAX = 1024 * 1024
-/** All goes both ways here: the person whose folder it is decides, not a sandbox. Secrets stay out all the same. */
+/**
+ * Every file is copied both ways, because the owner of the folder decides, not a sandbox. Secrets are never
+ * copied.
+ */
 const RULES = compileRules([{ pattern: '**', direction: 'both', control: true }])
 
 const stateSchema = z.object({
@@ -38,7 +43,7 @@ const stateSchema = z.object({
   files: z.record(z.string(), z.object({ sha256: z.string(), size: z.int(), mode: z.int() })),
 })
 
-/** What folder and workspace last had in common; version 0 for nothing. */
+/** The version that folder and workspace last had in common; 0 for none. */
 export interface Common {
   version: number
   manifest: Manifest
@@ -49,7 +54,7 @@ export interface WorkspaceOf {
   name: string
 }
 
-/** Throws CommandFailure when the folder stands for another workspace, or its file says nothing. */
+/** Throws `CommandFailure` when the folder belongs to another workspace, or its record is damaged. */
 export async function readCommon(folder: string, { tenantId, name }: WorkspaceOf): Promise<Common> {
   const file = path.join(folder, STATE_FILE)
   const text = await readFile(file, 'utf8').catch((error: NodeJS.ErrnoException) => {
@@ -59,11 +64,13 @@ export async function readCommon(folder: string, { tenantId, name }: WorkspaceOf
   if (text === null) return { version: 0, manifest: EMPTY_MANIFEST }
   const parsed = stateSchema.safeParse(text.length > STATE_MAX ? null : jsonOf(text))
   if (!parsed.success)
-    throw new CommandFailure(`${file} is damaged: remove it, and what differs is kept twice.`)
+    throw new CommandFailure(
+      `${file} is damaged. Remove it and pull again: of files that differ, both versions are kept.`,
+    )
   const { tenant_id: tenant, workspace, version, files } = parsed.data
   if (tenant !== tenantId || workspace !== name)
     throw new CommandFailure(
-      `${folder} stands for the workspace ${workspace} of ${tenant}: use another folder.`,
+      `${folder} belongs to the workspace ${workspace} of the tenant ${tenant}. Use another folder.`,
     )
   return { version, manifest: new Map<string, FileFacts>(Object.entries(files)) }
 }
@@ -75,14 +82,14 @@ export async function writeCommon(
 ): Promise<void> {
   const state = { tenant_id: of.tenantId, workspace: of.name, version, files: Object.fromEntries(manifest) }
   const file = path.join(folder, STATE_FILE)
-  // Aside and renamed: half of it would be taken for damage.
+  // Written to another file and renamed, because a partial file would count as damaged.
   await using written = await open(`${file}.new`, 'w')
   await written.writeFile(`${JSON.stringify(state)}\n`)
   await written.sync()
   await rename(`${file}.new`, file)
 }
 
-/** The folder's files, and what of it no workspace carries. Makes the folder with `make`. */
+/** The folder's files, and what of it no workspace may contain. With `make`, creates the folder. */
 export async function readFolder(folder: string, options: { make: boolean }): Promise<ReadDirectory> {
   try {
     if (options.make) await mkdir(folder, { recursive: true })
@@ -93,36 +100,41 @@ export async function readFolder(folder: string, options: { make: boolean }): Pr
   }
 }
 
-/** What the person at the keyboard can mend; the rest passes as it is. */
+/** Turns errors that the user can fix into a `CommandFailure`; returns others unchanged. */
 function foreseen(error: unknown, folder: string): unknown {
-  const code = error instanceof Error && 'code' in error ? error.code : ''
+  const code = systemCode(error)
   if (code === 'ENOENT') return new CommandFailure(`There is no folder ${folder}.`, { cause: error })
   const isOdd = code === 'ENOTDIR' || code === 'EEXIST'
-  if (isOdd) return new CommandFailure(`${folder} is no folder.`, { cause: error })
+  if (isOdd) return new CommandFailure(`${folder} is not a folder.`, { cause: error })
   if (code === 'EACCES')
-    return new CommandFailure(`${folder} cannot be read whole: permission denied.`, { cause: error })
+    return new CommandFailure(
+      `${folder} cannot be read completely: permission denied. Change its permissions, or use another ` +
+        `folder.`,
+      { cause: error },
+    )
   return error
 }
 
-/** True for the path itself, and for what lies below it where it is a folder. */
+/** True for the path itself, and for every path below it. */
 export const isAtOrBelow = (file: string, folder: string): boolean =>
   file === folder || file.startsWith(`${folder}/`)
 
 /**
- * True when the workspace is as the two had it last. The version alone does not tell: one that was removed and made again counts
- * from 1 again, and a push under the old number would overwrite it.
+ * Whether the workspace is unchanged since the common version. The version number alone does not tell: a
+ * workspace that was deleted and created again counts from 1 again, and a push under the old number would
+ * overwrite it.
  */
 export function isCommon(now: Remote, common: Common): boolean {
   const { changed, deleted } = diffManifests(common.manifest, manifestOf(ownFiles(now)))
   return now.version === common.version && changed.size + deleted.length === 0
 }
 
-/** What became of a pull. */
+/** The result of a pull. */
 export type Pulled = Pick<MergeResult, 'applied' | 'conflicted'>
 
 /**
- * Brings the workspace's changes into the folder, and keeps what the two have in common now. Throws CommandFailure, with nothing
- * written, when not all of them can be: a push after half of them would delete the rest.
+ * Copies the workspace's changes into the folder and records the new common version. Throws `CommandFailure`,
+ * and writes nothing, when not all changes can be written: a push after a partial pull would delete the rest.
  */
 export async function pullInto(
   folder: string,
@@ -146,18 +158,20 @@ export async function pullInto(
   const [unfit] = result.refused
   if (unfit !== undefined)
     throw new CommandFailure(
-      `${JSON.stringify(unfit.path)} cannot be taken into ${folder} (${unfit.reason}). Nothing was changed.`,
+      `${JSON.stringify(unfit.path)} cannot be written into ${folder} (${unfit.reason}). Nothing was ` +
+        `changed.`,
     )
   const inTheWay = await standsInTheWay(folder, [...result.taken.keys()], host, refused)
   if (inTheWay !== undefined)
     throw new CommandFailure(
-      `${JSON.stringify(inTheWay)} stands in the way of the workspace's file: move it aside. Nothing was changed.`,
+      `${JSON.stringify(inTheWay)} stands in the way of a file of the workspace. Move it and pull again. ` +
+        `Nothing was changed.`,
     )
   const written: ProgramFile[] = [...result.taken].flatMap(([to, from]) => {
     const file = theirs.get(from)
     return file === undefined ? [] : [{ ...file, path: to }]
   })
-  // What its owner saves meanwhile is seen by the next pull.
+  // The next pull sees what the user saves in the meantime.
   await writeDirectory(
     folder,
     { files: written, deleted: diffManifests(host, result.manifest).deleted },
@@ -167,7 +181,7 @@ export async function pullInto(
   return result
 }
 
-/** What is neither merged nor seen by the merge, at a place that a file is to have: links, secrets, empty folders. */
+/** Finds what the merge does not see at the path of a file to be written: links, secrets, empty folders. */
 async function standsInTheWay(
   folder: string,
   taken: readonly string[],
@@ -177,7 +191,7 @@ async function standsInTheWay(
   for (const file of taken) {
     const left = refused.find(({ path: name }) => isAtOrBelow(file, name) || isAtOrBelow(name, file))
     if (left !== undefined) return left.path
-    // With files in it, these are deleted first, and the folder with them.
+    // A folder with files is not in the way: its files are deleted first, and the folder with them.
     const there = await lstat(path.join(folder, file)).catch(() => null)
     if (there?.isDirectory() === true && ![...host.keys()].some((name) => isAtOrBelow(name, file)))
       return file
@@ -185,16 +199,8 @@ async function standsInTheWay(
   return undefined
 }
 
-/** Without what would take the place of the file that says what the two have in common. */
+/** The workspace's files, except those that would overwrite the record of the common version. */
 const ownFiles = ({ files }: Remote): ProgramFile[] => files.filter((file) => !isState(file.path))
 
-/** In any spelling: on some file systems they are one file. */
+/** In any case of letters, because on some file systems these are one file. */
 const isState = (file: string): boolean => file.toLowerCase().startsWith(STATE_FILE)
-
-function jsonOf(text: string): unknown {
-  try {
-    return JSON.parse(text)
-  } catch {
-    return null
-  }
-}

@@ -1,31 +1,34 @@
-/** A tenant's workspace as the API has it: all of its files with the version they are, read and replaced as a whole. */
+/** A tenant's workspace at the API: all files of one version, read and replaced as a whole. */
 import { BOUNDS, isCofferdamError, parse, type ProgramFile } from '@cofferdam/contract'
 import { ArchiveRefusal, packArchive, unpackArchive } from '@cofferdam/workspace-sync'
 import { z } from 'zod'
-import type { ApiConnection } from './api-connection.ts'
-import { CommandFailure } from './command-failure.ts'
+import { tenantPath, type ApiConnection } from './api-connection.ts'
+import { CommandFailure } from './command.ts'
 
-/** Files that do not compress, in base64, with an archive's headers and JSON around them. */
+/** Files that do not compress, in base64, with the archive's headers and the JSON around them. */
 const ANSWER_MAX = BOUNDS.workspaceBytes * 2
 
 export interface Remote {
   version: number
-  /** What stands for exactly this; undefined from an API that is older. */
+  /** Identifies exactly these files; undefined from an older API. */
   revision?: string | undefined
   files: ProgramFile[]
 }
 
 export interface RemoteWorkspace {
-  /** Null when there is none. Throws CommandFailure for an archive that no workspace of ours would be. */
+  /** Null when there is none. Throws `CommandFailure` for an archive that breaks the rules of a workspace. */
   read(): Promise<Remote | null>
-  /** The new version; null when the workspace is not `expected` any more (null: there is none). Throws CommandFailure for files that do not fit. */
+  /**
+   * Returns the new version; null when the workspace is no longer the `expected` one (null: no workspace).
+   * Throws `CommandFailure` for files that do not fit.
+   */
   replace(
     expected: Pick<Remote, 'version' | 'revision'> | null,
     files: readonly ProgramFile[],
   ): Promise<number | null>
 }
 
-// Read leniently: an API that is newer may say more.
+// Unknown fields are allowed: a newer API may send more.
 const readSchema = z.object({
   version: z.int(),
   revision: z.string().optional(),
@@ -33,9 +36,9 @@ const readSchema = z.object({
 })
 const replacedSchema = z.object({ version: z.int() })
 
-/** Talks to nobody before it is asked. */
+/** Connects to the workspace; sends nothing before the first call. */
 export function remoteWorkspace(api: ApiConnection, tenantId: string, name: string): RemoteWorkspace {
-  const route = `/v1/tenants/${encodeURIComponent(tenantId)}/workspaces/${encodeURIComponent(name)}`
+  const route = `${tenantPath(tenantId)}/workspaces/${encodeURIComponent(name)}`
   return {
     async read() {
       try {
@@ -44,21 +47,21 @@ export function remoteWorkspace(api: ApiConnection, tenantId: string, name: stri
           JSON.parse((await bounded(api.stream(route))).toString()),
           'the answer',
         )
-        return { ...read, files: await carried(unpackArchive(Buffer.from(archive, 'base64'))) }
+        return { ...read, files: await orFailure(unpackArchive(Buffer.from(archive, 'base64'))) }
       } catch (error) {
         if (isCofferdamError(error) && error.code === 'not_found') return null
         throw error
       }
     },
     async replace(expected, files) {
-      const archive = (await carried(packArchive(files))).toString('base64')
+      const archive = (await orFailure(packArchive(files))).toString('base64')
       const body = {
         archive_base64: archive,
         expected_version: expected?.version ?? 0,
         ...(expected?.revision === undefined ? {} : { expected_revision: expected.revision }),
       }
       try {
-        return parse(replacedSchema, await api.call('PUT', route, body), 'the answer').version
+        return (await api.ask(replacedSchema, 'PUT', route, body)).version
       } catch (error) {
         if (isCofferdamError(error) && error.code === 'conflict') return null
         throw error
@@ -67,7 +70,8 @@ export function remoteWorkspace(api: ApiConnection, tenantId: string, name: stri
   }
 }
 
-async function carried<T>(archive: Promise<T>): Promise<T> {
+/** Turns the refusal of an archive into a `CommandFailure`. */
+async function orFailure<T>(archive: Promise<T>): Promise<T> {
   try {
     return await archive
   } catch (error) {
@@ -81,7 +85,10 @@ async function bounded(pieces: AsyncIterable<Uint8Array>): Promise<Buffer> {
   for await (const piece of pieces) {
     size += piece.length
     if (size > ANSWER_MAX)
-      throw new CommandFailure(`The API sent more than ${ANSWER_MAX} bytes for a workspace.`)
+      throw new CommandFailure(
+        `The API sent more than ${ANSWER_MAX} bytes for a workspace, which is above the limit. Nothing ` +
+          `was changed.`,
+      )
     kept.push(piece)
   }
   return Buffer.concat(kept, size)

@@ -1,6 +1,7 @@
 /**
- * Runs a command as its process does, but in the test's own: for what it says and how it ends. Signals, pipes and whatever outlives
- * a command need a real one (command-process.ts), whose start costs a second of a busy machine.
+ * Runs a command as its process does, but in the test's own: for what it says and how it ends. Signals, pipes
+ * and whatever outlives a command need a real one (command-process.ts), whose start costs a second of a busy
+ * machine.
  */
 import { Readable, Writable } from 'node:stream'
 import { dispatch } from '../src/dispatch.ts'

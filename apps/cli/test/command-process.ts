@@ -27,7 +27,10 @@ export interface Place {
   env: Record<string, string>
 }
 
-/** Starts `cofferdam …args`; only PATH, HOME, DOCKER_HOST, the cache of compiled code and what `place` says are in its environment. */
+/**
+ * Starts `cofferdam …args`; only PATH, HOME, DOCKER_HOST, the cache of compiled code and what `place` says
+ * are in its environment.
+ */
 export function start(args: readonly string[], place: Place, input = ''): Running {
   const child = spawn(process.execPath, [MAIN, ...args], {
     cwd: place.cwd,

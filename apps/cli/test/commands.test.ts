@@ -1,4 +1,7 @@
-/** Every command against a real `up`: private Redis and Postgres, API, worker, and the strongest backend that is here. */
+/**
+ * Every command against a real `up`: private Redis and Postgres, API, worker, and the strongest backend that
+ * is here.
+ */
 import {
   chmodSync,
   existsSync,
@@ -23,7 +26,10 @@ import {
 } from './command-process.ts'
 import { DAY_MS, untilWindowLasts } from '@cofferdam/embedded/testing'
 
-/** A command that is a process starts in a second, and in thirty where others have the machine: some tests start four. */
+/**
+ * A command that is a process starts in a second, and in thirty where others have the machine: some tests
+ * start four.
+ */
 const STARTED_MS = 90_000
 vi.setConfig({ testTimeout: 4 * STARTED_MS })
 
@@ -123,7 +129,7 @@ needs('process').describe('the command', () => {
       const port = new URL(report.url).port
       const { status, stderr } = await runCommand(['up', '--once', '--port', port], place(other))
       expect(status).toBe(1)
-      expect(stderr).toContain(`cannot have 127.0.0.1:${port}`)
+      expect(stderr).toContain(`cannot listen on 127.0.0.1:${port}`)
       expect(existsSync(path.join(base, 'other', 'postgres'))).toBe(false)
     })
 
@@ -134,7 +140,7 @@ needs('process').describe('the command', () => {
         place({ COFFERDAM_DATA_DIR: cwd }),
       )
       expect(status).toBe(2)
-      expect(stderr).toContain('does not carry its mark')
+      expect(stderr).toContain('created, and')
       expect(existsSync(path.join(cwd, 'precious'))).toBe(true)
     })
   })
@@ -160,7 +166,8 @@ needs('process').describe('the command', () => {
     it('carries arguments, standard input, files and variables in, and artifacts out', async () => {
       write(
         'all.py',
-        'import os, sys\nprint(sys.argv[1:], sys.stdin.read(), open("in/d").read(), os.environ["K"])\nopen("out.txt", "w").write("made")\n',
+        'import os, sys\nprint(sys.argv[1:], sys.stdin.read(), open("in/d").read(), ' +
+          'os.environ["K"])\nopen("out.txt", "w").write("made")\n',
       )
       write('d.txt', 'file')
       const args = [
@@ -230,7 +237,8 @@ needs('process').describe('the command', () => {
     mkdirSync(path.join(cwd, 'project'))
     write('project/sums.py', 'def add(a, b):\n    return a + b\n')
     const source = (expected: number) =>
-      `import unittest\nfrom sums import add\n\nclass Sums(unittest.TestCase):\n    def test_add(self):\n        self.assertEqual(add(1, 1), ${expected})\n`
+      'import unittest\nfrom sums import add\n\nclass Sums(unittest.TestCase):\n    def test_add(self):\n ' +
+      `       self.assertEqual(add(1, 1), ${expected})\n`
     write('project/test_sums.py', source(3))
     const wrong = await run(['test', 'project', '--json'])
     expect(wrong.status).toBe(1)
@@ -277,7 +285,7 @@ needs('process').describe('the command', () => {
     const id = stdout.trim()
     expect((await run(['cancel', id])).stdout).toMatch(new RegExp(`^${id}: cancell`))
     expect((await run(['logs', id, '-f'])).status).toBe(130)
-    expect((await run(['cancel', id])).stdout).toBe(`${id}: had ended before; nothing changed\n`)
+    expect((await run(['cancel', id])).stdout).toBe(`${id}: had already ended; nothing changed\n`)
   })
 
   it('shows and sets caps that hold at once', async () => {

@@ -163,7 +163,7 @@ it('writes through no link, over nothing that stands in the way, and into no fol
   expect([hidden.status, hidden.stderr]).toEqual([1, expect.stringContaining('would delete it there')])
   rmSync(path.join(base, 'plain', 'deep'))
   const other = await workspace('pull', 'another', 'plain')
-  expect([other.status, other.stderr]).toEqual([1, expect.stringContaining('stands for the workspace plain')])
+  expect([other.status, other.stderr]).toEqual([1, expect.stringContaining('belongs to the workspace plain')])
   expect((await workspace('pull', 'absent', 'nowhere')).stderr).toContain('has no workspace absent')
   await store.workspaces.remove({ tenantId: 'demo', name: 'plain' })
   write(path.join(base, 'plain'), 'deep/a', 'changed')
@@ -229,7 +229,7 @@ it('says what is wrong with a folder, makes none to push, and pushes an empty on
   expect(await workspace('push', 'odd', folder('odd'))).toMatchObject({ status: 0 })
   for (const verb of ['push', 'pull']) {
     const { status, stderr } = await workspace(verb, 'odd', 'a-file')
-    expect({ status, stderr }).toEqual({ status: 1, stderr: `cofferdam: ${base}/a-file is no folder.\n` })
+    expect({ status, stderr }).toEqual({ status: 1, stderr: `cofferdam: ${base}/a-file is not a folder.\n` })
   }
   expect(await workspace('push', 'odd', 'odd')).toMatchObject({
     stdout: 'Nothing changed since version 1.\n',

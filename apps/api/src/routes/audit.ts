@@ -1,5 +1,5 @@
 /**
- * Audit rows, one per attempt; a tenant key sees its own only.
+ * Audit rows, one per attempt. A tenant key sees its own rows only.
  *
  *   GET /v1/audit/invocations   pages, newest first
  *   GET /v1/audit/export        the same rows as NDJSON in one answer
@@ -8,32 +8,62 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import {
   auditRowSchema,
-  CofferdamError,
+  endingSchema,
   executionIdSchema,
   idToUuid,
+  nameSchema,
   type AuditRow,
 } from '@cofferdam/contract'
 import { auditCursor, type FeedPage, type InvocationFilter, type Store } from '@cofferdam/store'
 import { z } from 'zod'
-import { auditFilter, auditQuery } from '../audit-query.ts'
 import { holderOf, tenantFilter } from '../authenticate.ts'
-import { parseDurationMs, waitSchema } from '../duration.ts'
-import { goneSignal } from '../gone-signal.ts'
-import { sendLines } from '../line-stream.ts'
+import { pageFilter, pageQuery } from '../cursors.ts'
 import type { App, RouteContext } from '../route-context.ts'
-import { cursorQuery, FAILURES, MAX_PAGE, nextCursorSchema } from '../wire-schemas.ts'
+import { goneSignal, sendLines, takeOver } from '../streams.ts'
+import {
+  cursorQuery,
+  FAILURES,
+  MAX_PAGE,
+  namedFields,
+  nextCursorSchema,
+  waitSchema,
+} from '../wire-schemas.ts'
 
 /** How often a waiting feed looks again: an index range of `attempts` that is empty costs 0.2 ms. */
 const LOOK_MS = 250
 
 const AFTER = /^(exe_[0-9a-f]{32})\.([1-9]\d{0,8})$/
 
+const auditQuery = pageQuery.extend({
+  user_id: nameSchema.optional(),
+  run_id: nameSchema.optional(),
+  template_id: nameSchema.optional(),
+  ending: endingSchema.optional(),
+  backend: nameSchema.optional(),
+  trace_id: z
+    .string()
+    .regex(/^[0-9a-f]{32}$/, 'expected 32 lowercase hex digits')
+    .optional(),
+  code_hash: z
+    .string()
+    .regex(/^[0-9a-f]{64}$/, 'expected 64 lowercase hex digits: the SHA-256 of the program')
+    .optional(),
+  outbound_host: z
+    .string()
+    .min(1)
+    .max(260)
+    .optional()
+    .meta({ description: 'A host that the program reached, with or without `:port`.' }),
+})
+
 const exportQuery = auditQuery.omit({ limit: true, cursor: true }).extend({
   after: z
     .string()
     .regex(AFTER, 'expected the last row that you have, as execution_id.attempt')
     .optional()
-    .meta({ description: 'Go on behind this row: `execution_id.attempt` of the last whole line that came.' }),
+    .meta({
+      description: 'Continue after this row: `execution_id.attempt` of the last complete line that arrived.',
+    }),
 })
 
 const feedQuery = auditQuery.omit({ from: true, to: true, cursor: true }).extend({
@@ -65,10 +95,10 @@ export function audit(app: App, context: RouteContext): void {
     },
     async (request) => {
       const tenantId = tenantFilter(request, request.query.tenant_id)
-      const of = { list: 'audit', tenantId }
-      const after = await context.cursors.open(of, request.query.cursor)
-      const { rows, next_cursor } = await store.listAudit(auditFilter(request.query, tenantId, after))
-      return { invocations: rows, next_cursor: await context.cursors.seal(of, next_cursor) }
+      return context.cursors.page({ list: 'audit', tenantId }, request.query.cursor, async (after) => {
+        const { rows, next_cursor } = await store.listAudit(filterOf(request.query, tenantId, after))
+        return { invocations: rows, next_cursor }
+      })
     },
   )
 
@@ -81,7 +111,9 @@ export function audit(app: App, context: RouteContext): void {
         tags: ['audit'],
         summary: 'Audit rows as NDJSON, newest first, in one answer.',
         description:
-          'Rows recorded while it runs may be missing: see /v1/audit/feed. An answer that broke off ends without the last chunk; go on with `after`.',
+          'Rows recorded while it runs may be missing: see /v1/audit/feed. An answer that broke off ends ' +
+          'without the last ' +
+          'chunk; continue with `after`.',
         querystring: exportQuery,
         response: {
           200: {
@@ -94,29 +126,21 @@ export function audit(app: App, context: RouteContext): void {
     },
     async (request, reply) => {
       const { after, ...asked } = request.query
-      const filter: InvocationFilter = {
-        ...auditFilter(asked, tenantFilter(request, asked.tenant_id)),
+      const filter = {
+        ...filterOf(asked, tenantFilter(request, asked.tenant_id)),
         limit: MAX_PAGE,
-        ...(after === undefined ? {} : { cursor: cursorOf(after) }),
+        ...(after === undefined ? {} : { cursor: positionOf(after) }),
       }
-      const place = context.exports.take(holderOf(request))
-      if (place === null)
-        throw new CofferdamError('busy', 'As many exports are sent here as may, or as this caller may.')
+      using _slot = context.exports.require(holderOf(request))
       using gone = goneSignal(reply, context.draining)
       try {
-        const pages = exportPages(store, filter)
-        // What can be refused is refused before the headers leave.
-        const first = await pages.next()
-        reply.hijack()
-        const headers = Object.fromEntries(
-          Object.entries(reply.getHeaders()).map(([name, value]) => [name, String(value)]),
-        )
-        await sendLines(reply.raw, withFirst(first, pages), { headers, signal: gone.signal })
+        // The first page is read before the headers are sent, so that a failure still gets its status.
+        const first = await store.listAudit(filter)
+        const pages = pagesFrom(store, filter, first)
+        await sendLines(reply.raw, pages, { headers: takeOver(reply), signal: gone.signal })
       } catch (error) {
         if (!reply.sent) throw error
         request.log.warn({ err: error }, 'audit export broke off')
-      } finally {
-        place.release()
       }
       return reply
     },
@@ -141,31 +165,42 @@ export function audit(app: App, context: RouteContext): void {
       },
     },
     async (request, reply) => {
-      const { wait, cursor = 'now', ...asked } = request.query
+      const { wait = 0, cursor = 'now', ...asked } = request.query
       const tenantId = tenantFilter(request, asked.tenant_id)
-      const of = { list: 'feed', tenantId }
-      const after = isWord(cursor) ? cursor : ((await context.cursors.open(of, cursor)) ?? cursor)
-      const filter = auditFilter(asked, tenantId)
-      const read = (after: string): Promise<FeedPage> => store.feed({ ...filter, after })
-      const waitMs = wait === undefined ? 0 : (parseDurationMs(wait) ?? 0)
-      const place = waitMs === 0 ? undefined : context.waits.take(holderOf(request))
-      if (place === null)
-        throw new CofferdamError('busy', 'As many requests wait here as may, or as this caller may.')
+      const list = { list: 'feed', tenantId }
+      // A feed that has no cursor yet starts at one of these words.
+      const isWord = cursor === 'now' || cursor === 'beginning'
+      const start = isWord ? cursor : ((await context.cursors.open(list, cursor)) ?? cursor)
+      const filter = filterOf(asked, tenantId)
+      using _slot = wait === 0 ? null : context.waits.require(holderOf(request))
       using gone = goneSignal(reply, context.draining)
-      try {
-        const { rows, cursor: next } = await firstRows(read, after, waitMs, gone.signal)
-        return { invocations: rows, cursor: await context.cursors.seal(of, next) }
-      } finally {
-        place?.release()
-      }
+      const read = (after: string): Promise<FeedPage> => store.feed({ ...filter, after })
+      const { rows, cursor: next } = await firstRows(read, start, wait, gone.signal)
+      return { invocations: rows, cursor: await context.cursors.seal(list, next) }
     },
   )
 }
 
-/** Where a feed begins that has no cursor yet. */
-const isWord = (cursor: string): boolean => cursor === 'now' || cursor === 'beginning'
+/** The store's filter. `tenantId` null means all tenants; `cursor` is the store's position. */
+const filterOf = (
+  asked: Omit<z.output<typeof auditQuery>, 'cursor'>,
+  tenantId: string | null,
+  cursor?: string,
+): InvocationFilter => ({
+  ...pageFilter(asked, tenantId, cursor),
+  ...namedFields({
+    userId: asked.user_id,
+    runId: asked.run_id,
+    templateId: asked.template_id,
+    ending: asked.ending,
+    backend: asked.backend,
+    traceId: asked.trace_id,
+    codeHash: asked.code_hash,
+    outboundHost: asked.outbound_host,
+  }),
+})
 
-/** Reads on until there is a row, the time is over, or nobody waits any more. */
+/** Reads on until there is a row, the time is over, or the client is gone. */
 async function firstRows(
   read: (after: string) => Promise<FeedPage>,
   after: string,
@@ -184,22 +219,21 @@ async function firstRows(
   return page
 }
 
-async function* exportPages(store: Store, filter: InvocationFilter): AsyncGenerator<readonly AuditRow[]> {
-  let next: string | null = filter.cursor ?? null
-  do {
-    const page = await store.listAudit({ ...filter, ...(next === null ? {} : { cursor: next }) })
+async function* pagesFrom(
+  store: Store,
+  filter: InvocationFilter,
+  first: { rows: readonly AuditRow[]; next_cursor: string | null },
+): AsyncGenerator<readonly AuditRow[]> {
+  let page = first
+  for (;;) {
     yield page.rows
-    next = page.next_cursor
-  } while (next !== null)
+    if (page.next_cursor === null) return
+    page = await store.listAudit({ ...filter, cursor: page.next_cursor })
+  }
 }
 
-async function* withFirst<T>(first: IteratorResult<T, unknown>, rest: AsyncGenerator<T>): AsyncGenerator<T> {
-  if (first.done === true) return
-  yield first.value
-  yield* rest
-}
-
-function cursorOf(after: string): string {
+/** The store's position of `execution_id.attempt`. */
+function positionOf(after: string): string {
   const [, id, attempt] = AFTER.exec(after) ?? []
   return auditCursor(idToUuid(executionIdSchema.parse(id)), Number(attempt))
 }

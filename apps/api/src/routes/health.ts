@@ -1,9 +1,9 @@
 /**
- * GET /healthz (the process answers), /readyz (Redis answers it, and everything can be stored) and /metrics.
+ * GET /healthz (the process answers), /readyz (Redis answers, and everything can be stored) and /metrics.
  *
- * Metrics name tenants' loads, so they are not for everybody: open to a caller on this machine that speaks to us
- * directly (loopback address, loopback name in Host, no forwarding header), else with an admin key. The Host check
- * keeps a web page that rebinds its DNS name to 127.0.0.1 out.
+ * Metrics reveal the load of tenants. A caller on this machine that connects directly may read them (loopback
+ * address, loopback name in Host, no forwarding header); anybody else needs an admin key. The Host check
+ * keeps out a web page that rebinds its DNS name to 127.0.0.1.
  */
 import { CofferdamError, inTime, isCofferdamError } from '@cofferdam/contract'
 import type { FastifyRequest } from 'fastify'
@@ -12,7 +12,7 @@ import { identify } from '../authenticate.ts'
 import type { App, RouteContext } from '../route-context.ts'
 import { FAILURES } from '../wire-schemas.ts'
 
-/** A probe that takes longer has failed: orchestrators commonly give up after one second. */
+/** A probe that takes longer counts as failed: orchestrators commonly give up after one second. */
 const PROBE_MS = 1000
 
 const checkSchema = z.strictObject({ redis: z.literal('ok'), postgres: z.literal('ok') })
@@ -40,7 +40,8 @@ export function health(app: App, context: RouteContext): void {
         operationId: 'readyz',
         tags: ['health'],
         summary:
-          'Redis and Postgres answer this process, the schema fits, database and blob folder take writes, and it is not draining.',
+          'Redis and Postgres answer this process, the schema fits, database and blob folder accept ' +
+          'writes, and it is not draining.',
         security: [],
         response: { 200: z.strictObject({ status: z.literal('ready'), checks: checkSchema }), ...FAILURES },
       },
@@ -56,7 +57,7 @@ export function health(app: App, context: RouteContext): void {
         postgres: postgres === null ? 'ok' : needsSetUp ? 'refused' : 'away',
       }
       if (redis !== null) throw new CofferdamError('queue_unavailable', undefined, { details: { checks } })
-      // Which of schema, rights, read-only database and blob folder it is.
+      // The message names the cause: schema, rights, read-only database or blob folder.
       const why = isCofferdamError(postgres) ? postgres.message : undefined
       if (postgres !== null) throw new CofferdamError('store_unavailable', why, { details: { checks } })
       return { status: 'ready' as const, checks: { redis: 'ok' as const, postgres: 'ok' as const } }
@@ -92,7 +93,7 @@ export function health(app: App, context: RouteContext): void {
   )
 }
 
-/** Null when the probe was good in time. */
+/** Returns null when the probe succeeds in time, else its error. */
 async function failureOf(probe: Promise<unknown>): Promise<unknown> {
   try {
     await inTime(probe, PROBE_MS, () => new Error('late'))

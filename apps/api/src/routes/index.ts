@@ -2,59 +2,43 @@
 import { authenticate } from '../authenticate.ts'
 import type { App, RouteContext } from '../route-context.ts'
 import { audit } from './audit.ts'
-import { backends } from './backends.ts'
-import { cancelExecution } from './cancel-execution.ts'
-import { getArtifacts } from './get-artifacts.ts'
-import { getEvents } from './get-events.ts'
-import { getExecution } from './get-execution.ts'
-import { getOutput } from './get-output.ts'
-import { getTrace } from './get-trace.ts'
+import { executionEvents } from './execution-events.ts'
+import { executionFiles } from './execution-files.ts'
+import { executionList } from './execution-list.ts'
+import { executions } from './executions.ts'
+import { fleet } from './fleet.ts'
 import { health } from './health.ts'
-import { listExecutions } from './list-executions.ts'
 import { mountedSandbox } from './mounted-sandbox.ts'
-import { postExecution } from './post-execution.ts'
-import { queue } from './queue.ts'
+import { routineRuns } from './routine-runs.ts'
 import { routines } from './routines.ts'
 import { sessionFiles } from './session-files.ts'
 import { sessions } from './sessions.ts'
-import { tenantCallbackSecret } from './tenant-callback-secret.ts'
-import { cancelTenant } from './cancel-tenant.ts'
 import { tenantCaps } from './tenant-caps.ts'
-import { tenantKeys } from './tenant-keys.ts'
-import { tenantPolicyEvents } from './tenant-policy-events.ts'
-import { tenantTemplates } from './tenant-templates.ts'
-import { tenantUsage } from './tenant-usage.ts'
+import { tenantCredentials } from './tenant-credentials.ts'
+import { tenantPolicy } from './tenant-policy.ts'
 import { tenantWorkspaces } from './tenant-workspaces.ts'
 import { tenants } from './tenants.ts'
 
+/** In the order of the OpenAPI document. */
 const V1 = [
-  postExecution,
-  listExecutions,
-
-  getExecution,
-  getEvents,
-  getOutput,
-  getTrace,
-  getArtifacts,
-  cancelExecution,
+  executions,
+  executionList,
+  executionEvents,
+  executionFiles,
   sessions,
   sessionFiles,
   tenants,
+  tenantPolicy,
   tenantCaps,
-  tenantUsage,
-  tenantPolicyEvents,
-  cancelTenant,
-  tenantKeys,
-  tenantTemplates,
-  tenantCallbackSecret,
+  tenantCredentials,
   tenantWorkspaces,
   routines,
+  routineRuns,
   audit,
-  backends,
-  queue,
+  fleet,
 ]
 
-/** Adds all routes: `/v1` and `/api/sandbox` behind keys, health beside it. */
+/** Adds all routes: `/v1` and `/api/sandbox` need a key, health checks do not. */
 export function addRoutes(app: App, context: RouteContext): void {
   health(app, context)
   for (const [prefix, routes] of [

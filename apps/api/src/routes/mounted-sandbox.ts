@@ -1,7 +1,7 @@
 /** Mounts the sandbox routes of one customer's package below `/api/sandbox`. */
 import { addSandboxRoutes } from '@cofferdam/polyclaw'
 import { actorOf } from '../authenticate.ts'
-import { readBackendReports } from '../backend-reports.ts'
+import { readBackendReports } from './fleet.ts'
 import { enqueueAndWait } from '../enqueue-and-wait.ts'
 import type { App, RouteContext } from '../route-context.ts'
 import { readTraceparent } from '../trace-id.ts'

@@ -1,12 +1,13 @@
-/** POST /v1/routines/{id}/run, and GET …/runs and …/events: what came of a routine, and who changed it. */
+/** POST /v1/routines/{id}/run, and GET …/runs and …/events: the runs of a routine, and who changed it. */
 import { randomUUID } from 'node:crypto'
-import { routineRunSchema } from '@cofferdam/contract'
+import { CofferdamError, routineIdSchema, routineRunSchema } from '@cofferdam/contract'
 import { fireRoutine } from '@cofferdam/routines'
 import { z } from 'zod'
 import { tenantScope } from '../authenticate.ts'
-import { foundRoutine, noRoutine, routineParams } from '../found-routine.ts'
 import type { App, RouteContext } from '../route-context.ts'
 import { changeEventSchema, DEFAULT_PAGE, FAILURES, limitQuery } from '../wire-schemas.ts'
+
+export const routineParams = z.strictObject({ id: routineIdSchema })
 
 const eventSchema = changeEventSchema(z.enum(['created', 'changed', 'deleted'])).extend({
   tenant_id: z.string(),
@@ -15,11 +16,6 @@ const eventSchema = changeEventSchema(z.enum(['created', 'changed', 'deleted']))
 
 /** Adds the routes. */
 export function routineRuns(app: App, context: RouteContext): void {
-  addRuns(app, context)
-  addEvents(app, context)
-}
-
-function addRuns(app: App, context: RouteContext): void {
   const { store, producer } = context
 
   app.post(
@@ -58,7 +54,7 @@ function addRuns(app: App, context: RouteContext): void {
       schema: {
         operationId: 'listRoutineRuns',
         tags: ['routines'],
-        summary: 'What came of the last times that it was due, the newest first; 200 are kept.',
+        summary: 'The outcomes of the last runs that were due, newest first; 200 are kept.',
         params: routineParams,
         querystring: z.strictObject({ limit: limitQuery.optional() }),
         response: { 200: z.strictObject({ runs: z.array(routineRunSchema) }), ...FAILURES },
@@ -71,17 +67,14 @@ function addRuns(app: App, context: RouteContext): void {
       return { runs: await store.routines.runs(scope, id, request.query.limit ?? DEFAULT_PAGE) }
     },
   )
-}
 
-/** Changes; of one that is deleted, too. */
-function addEvents(app: App, { store }: RouteContext): void {
   app.get(
     '/routines/:id/events',
     {
       schema: {
         operationId: 'listRoutineEvents',
         tags: ['routines'],
-        summary: 'Who changed what of a routine, the newest first; also of one that is deleted.',
+        summary: 'Who changed what of a routine, newest first; also of a deleted one.',
         params: routineParams,
         querystring: z.strictObject({ limit: limitQuery.optional() }),
         response: { 200: z.strictObject({ events: z.array(eventSchema) }), ...FAILURES },
@@ -94,4 +87,14 @@ function addEvents(app: App, { store }: RouteContext): void {
       return { events }
     },
   )
+}
+
+/** The same message whether the routine never existed, was deleted, or belongs to another tenant. */
+export const noRoutine = (): CofferdamError =>
+  new CofferdamError('not_found', 'There is no routine of that id.')
+
+/** Returns `found`. Throws `not_found` for null. */
+export function foundRoutine<T>(found: T | null): T {
+  if (found === null) throw noRoutine()
+  return found
 }

@@ -1,38 +1,41 @@
 /**
- * /v1/routines: executions that run by a schedule or by hand. A change is committed in Postgres, then put into the clock in
- * Redis; with Redis away the workers make up for the second step within a minute.
+ * /v1/routines: executions that run by a schedule or on demand. A change is committed in Postgres and then
+ * applied to the schedules in Redis. When Redis is away, the workers do the second step within a minute.
  */
 import {
   inTime,
   nameSchema,
   routineIdSchema,
   routineInputSchema,
-  routinePatchSchema,
-  routineSchema,
   type RoutinePatch,
+  routinePatchSchema,
   type RoutineRun,
+  routineSchema,
   type RoutineView,
 } from '@cofferdam/contract'
 import { checkSchedule, nextRunMs } from '@cofferdam/routines'
 import type { StoredRoutine } from '@cofferdam/store'
 import type { FastifyRequest } from 'fastify'
 import { z } from 'zod'
-import { actorOf, requireTenant, tenantFilter, tenantScope } from '../authenticate.ts'
-import { underBoundTemplate } from '../bound-template.ts'
-import { requireCallbackSecret } from '../callback-secret.ts'
-import { foundRoutine, noRoutine, routineParams } from '../found-routine.ts'
+import { actorOf, requireTenant, tenantFilter, tenantScope, underBoundTemplate } from '../authenticate.ts'
+import { cutPage } from '../cursors.ts'
+import { REDIS_MS } from '../make-live.ts'
 import type { App, RouteContext } from '../route-context.ts'
-import { cursorQuery, DEFAULT_PAGE, FAILURES, limitQuery, nextCursorSchema } from '../wire-schemas.ts'
-import { routineRuns } from './routine-runs.ts'
-
-/** As long as other changes wait for Redis (make-live.ts). */
-const CLOCK_MS = 3000
+import {
+  cursorQuery,
+  DEFAULT_PAGE,
+  FAILURES,
+  limitQuery,
+  nextCursorSchema,
+  namedFields,
+} from '../wire-schemas.ts'
+import { foundRoutine, noRoutine, routineParams } from './routine-runs.ts'
+import { requireCallbackSecret } from './tenant-credentials.ts'
 
 /** Adds the routes. */
 export function routines(app: App, context: RouteContext): void {
   addCollection(app, context)
   addOne(app, context)
-  routineRuns(app, context)
 }
 
 function addCollection(app: App, context: RouteContext): void {
@@ -44,9 +47,10 @@ function addCollection(app: App, context: RouteContext): void {
       schema: {
         operationId: 'createRoutine',
         tags: ['routines'],
-        summary: 'Make a routine: a request, and when it runs.',
+        summary: 'Create a routine: a request, and when it runs.',
         description:
-          'Its runs are in lane `routine` and may take up to 24 hours. `request` is checked now and again at each run.',
+          'Its runs are in lane `routine` and may take up to 24 hours. `request` is checked now and again ' +
+          'at each run.',
         body: routineInputSchema,
         response: { 201: routineSchema, ...FAILURES },
       },
@@ -62,7 +66,7 @@ function addCollection(app: App, context: RouteContext): void {
         { ...input, request: underBoundTemplate(request, input.request) },
         actorOf(request),
       )
-      await putIntoClock(context, made)
+      await schedule(context, () => context.schedules.apply(made))
       void reply.header('location', `/v1/routines/${made.routine_id}`)
       return reply.code(201).send(viewOf(context, made, null))
     },
@@ -74,7 +78,7 @@ function addCollection(app: App, context: RouteContext): void {
       schema: {
         operationId: 'listRoutines',
         tags: ['routines'],
-        summary: 'Routines, the newest first.',
+        summary: 'Routines, newest first.',
         querystring: z.strictObject({
           tenant_id: nameSchema.optional(),
           limit: limitQuery.optional(),
@@ -89,24 +93,15 @@ function addCollection(app: App, context: RouteContext): void {
     async (request) => {
       const { tenant_id, limit = DEFAULT_PAGE, cursor } = request.query
       const tenantId = tenantFilter(request, tenant_id)
-      const of = { list: 'routines', tenantId }
-      const after = await context.cursors.open(of, cursor)
-      const found = await store.routines.list(tenantId, {
-        limit: limit + 1,
-        ...(after === undefined ? {} : { after: routineIdSchema.parse(after) }),
+      return context.cursors.page({ list: 'routines', tenantId }, cursor, async (position) => {
+        const after = position === undefined ? undefined : routineIdSchema.parse(position)
+        const found = await store.routines.list(tenantId, { limit: limit + 1, ...namedFields({ after }) })
+        const { rows, next_cursor } = cutPage(found, limit, (routine) => routine.routine_id)
+        const ids = rows.map((routine) => routine.routine_id)
+        const last = await store.routines.lastRuns(tenantId, ids)
+        const routines = rows.map((routine) => viewOf(context, routine, last.get(routine.routine_id) ?? null))
+        return { routines, next_cursor }
       })
-      const page = found.slice(0, limit)
-      const last = await store.routines.lastRuns(
-        tenantId,
-        page.map((routine) => routine.routine_id),
-      )
-      return {
-        routines: page.map((routine) => viewOf(context, routine, last.get(routine.routine_id) ?? null)),
-        next_cursor: await context.cursors.seal(
-          of,
-          found.length > limit ? (page.at(-1)?.routine_id ?? null) : null,
-        ),
-      }
     },
   )
 }
@@ -138,7 +133,7 @@ function addOne(app: App, context: RouteContext): void {
       schema: {
         operationId: 'changeRoutine',
         tags: ['routines'],
-        summary: 'Change the named parts of a routine. What runs goes on as it began.',
+        summary: 'Change the named parts of a routine. A run in progress continues unchanged.',
         params: routineParams,
         body: routinePatchSchema,
         response: { 200: routineSchema, ...FAILURES },
@@ -154,7 +149,7 @@ function addOne(app: App, context: RouteContext): void {
       const routine = foundRoutine(
         await store.routines.change(scope, request.params.id, patch, actorOf(request)),
       )
-      await putIntoClock(context, routine)
+      await schedule(context, () => context.schedules.apply(routine))
       return viewOf(context, routine, await lastRun(context, scope, routine))
     },
   )
@@ -165,7 +160,8 @@ function addOne(app: App, context: RouteContext): void {
       schema: {
         operationId: 'deleteRoutine',
         tags: ['routines'],
-        summary: 'Delete a routine and the notes of its runs. What runs goes on; audit rows stay.',
+        summary:
+          'Delete a routine and the history of its runs. A run in progress continues; audit rows stay.',
         params: routineParams,
         response: { 204: z.undefined().describe('It is gone.'), ...FAILURES },
       },
@@ -173,7 +169,7 @@ function addOne(app: App, context: RouteContext): void {
     async (request, reply) => {
       const { id } = request.params
       if (!(await store.routines.remove(tenantScope(request), id, actorOf(request)))) throw noRoutine()
-      await tellClock(context, () => context.schedules.forget(id))
+      await schedule(context, () => context.schedules.forget(id))
       return reply.code(204).send()
     },
   )
@@ -202,14 +198,13 @@ async function lastRun(
   return (await context.store.routines.lastRuns(scope, [id])).get(id) ?? null
 }
 
-async function putIntoClock(context: RouteContext, routine: StoredRoutine): Promise<void> {
-  await tellClock(context, () => context.schedules.apply(routine))
-}
-
-/** The change is committed: with Redis away the caller is not kept waiting, and the workers make up for it. */
-async function tellClock(context: RouteContext, work: () => Promise<void>): Promise<void> {
+/**
+ * Applies a committed change to the schedules. When Redis is away, the caller does not wait: the workers do
+ * it.
+ */
+async function schedule(context: RouteContext, work: () => Promise<void>): Promise<void> {
   try {
-    await inTime(work(), CLOCK_MS, () => new Error(`no answer in ${CLOCK_MS} ms`))
+    await inTime(work(), REDIS_MS, () => new Error(`no answer in ${REDIS_MS} ms`))
   } catch (error) {
     const message = 'Redis did not take a change of a routine; workers do it within a minute'
     context.logger?.warn({ err: error }, message)

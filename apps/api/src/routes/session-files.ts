@@ -1,19 +1,18 @@
 /**
- * /v1/sessions/{backend}/{key}/files: what lies in a session's work directory. Each call has its turn in the session like an
- * execution (docs/decisions/0012); 202 with `Location` when that takes longer than 25 s.
+ * /v1/sessions/{backend}/{key}/files: the files in a session's work directory. Each call waits its turn in
+ * the session like an execution (docs/decisions/0012), and answers 202 with `Location` when that takes longer
+ * than 25 s.
  */
-import { acceptedSchema, BOUNDS, CofferdamError, pathSchema } from '@cofferdam/contract'
+import { acceptedSchema, BOUNDS, pathSchema } from '@cofferdam/contract'
 import { z } from 'zod'
 import { requireEnded } from '../find-execution.ts'
 import type { App, RouteContext } from '../route-context.ts'
-import { blobSource, sendBytes } from '../send-bytes.ts'
-import { operateOnSession, sessionParams, sessionQuery } from '../session-operation.ts'
+import { byteResponses, sendFile } from '../send-bytes.ts'
+import { changeSession, operateOnSession, sessionParams, sessionQuery } from '../session-operation.ts'
 import { FAILURES } from '../wire-schemas.ts'
-import { attachment } from './get-artifacts.ts'
 
 const fileParams = sessionParams.extend({ '*': pathSchema })
 const PATH = '/sessions/:backend/:key/files/*'
-const bytes = { content: { 'application/octet-stream': { schema: z.string() } } }
 
 const listingSchema = z.strictObject({
   files: z.array(z.strictObject({ path: z.string(), size: z.int().min(0) })),
@@ -56,10 +55,8 @@ export function sessionFiles(app: App, context: RouteContext): void {
         params: fileParams,
         querystring: sessionQuery,
         response: {
-          200: { description: 'The whole file.', ...bytes },
+          ...byteResponses('application/octet-stream', 'file'),
           202: acceptedSchema,
-          206: { description: 'The range asked for.', ...bytes },
-          304: z.undefined().describe('It is what If-None-Match names.'),
           ...FAILURES,
         },
       },
@@ -71,14 +68,9 @@ export function sessionFiles(app: App, context: RouteContext): void {
       const done = await operateOnSession(context, request, reply, what)
       if (done.accepted !== null) return reply.code(202).send(done.accepted)
       const { artifactRefs } = await requireEnded(context, done.tenantId, done.result.execution_id)
-      const [file] = artifactRefs
-      const source = file === undefined ? null : await blobSource(context.store.blobs, file.ref)
-      if (file === undefined || source === null) throw new CofferdamError('not_found', 'The file is gone.')
-      return sendBytes(request, reply, source, {
-        contentType: 'application/octet-stream',
-        etag: file.sha256,
-        disposition: attachment(path),
-      })
+      const file = artifactRefs[0]
+      const found = file === undefined ? undefined : { ...file, path }
+      return sendFile(request, reply, context.store.blobs, found, 'The file is gone.')
     },
   )
 
@@ -96,13 +88,11 @@ export function sessionFiles(app: App, context: RouteContext): void {
     },
     async (request, reply) => {
       const { params, query } = request
-      const what = { params, query, op: 'remove' as const, path: params['*'] }
-      const { accepted } = await operateOnSession(context, request, reply, what)
-      return accepted === null ? reply.code(204).send() : reply.code(202).send(accepted)
+      return changeSession(context, request, reply, { params, query, op: 'remove', path: params['*'] })
     },
   )
 
-  // A scope of its own: nowhere else is a body anything but JSON.
+  // In a scope of its own, because all other routes accept JSON bodies only.
   void app.register(async (scope) => {
     const raw = scope as App
     raw.addContentTypeParser('application/octet-stream', context.readBody)
@@ -113,7 +103,7 @@ export function sessionFiles(app: App, context: RouteContext): void {
         schema: {
           operationId: 'putSessionFile',
           tags: ['sessions'],
-          summary: 'Write one file of a session, at most 8 MiB; folders are made.',
+          summary: 'Write one file of a session, at most 8 MiB; missing folders are created.',
           description: 'The body is the file, as application/octet-stream.',
           params: fileParams,
           querystring: sessionQuery,
@@ -124,9 +114,7 @@ export function sessionFiles(app: App, context: RouteContext): void {
       async (request, reply) => {
         const { params, query, body } = request
         const file = { path: params['*'], content_base64: (body ?? Buffer.alloc(0)).toString('base64') }
-        const what = { params, query, op: 'write' as const, files: [file] }
-        const { accepted } = await operateOnSession(context, request, reply, what)
-        return accepted === null ? reply.code(204).send() : reply.code(202).send(accepted)
+        return changeSession(context, request, reply, { params, query, op: 'write', files: [file] })
       },
     )
   })

@@ -1,4 +1,4 @@
-/** /v1/sessions: the sessions of a tenant that have a sandbox now, wherever it is, and their end. */
+/** GET /v1/sessions[/{backend}/{key}] and DELETE of one: the sessions of a tenant that have a sandbox now. */
 import {
   acceptedSchema,
   executionIdSchema,
@@ -8,19 +8,14 @@ import {
   type SessionInfo,
 } from '@cofferdam/contract'
 import { z } from 'zod'
+import { oneTenant } from '../authenticate.ts'
 import type { App, RouteContext } from '../route-context.ts'
-import {
-  findSession,
-  operateOnSession,
-  sessionParams,
-  sessionQuery,
-  tenantOfSession,
-} from '../session-operation.ts'
+import { changeSession, findSession, sessionParams, sessionQuery } from '../session-operation.ts'
 import { cursorQuery, FAILURES, nextCursorSchema } from '../wire-schemas.ts'
 
 const time = z.iso.datetime()
 
-/** A session as the wire shows it: nothing that would help to reach its sandbox. */
+/** A session as the wire shows it: without anything that would help to reach its sandbox. */
 const sessionSchema = z.strictObject({
   tenant_id: nameSchema,
   backend: nameSchema,
@@ -34,8 +29,8 @@ const sessionSchema = z.strictObject({
   }),
   created_at: time,
   used_at: time,
-  idle_at: time.meta({ description: 'From then on it may be ended, unless it is used before.' }),
-  expires_at: time.nullable().meta({ description: 'Ended by then in any case; null when nothing says so.' }),
+  idle_at: time.meta({ description: 'From this time on it may be ended, unless it is used before.' }),
+  expires_at: time.nullable().meta({ description: 'Ended by this time in any case; null for no such time.' }),
   last_execution_id: executionIdSchema.nullable(),
 })
 
@@ -56,11 +51,11 @@ export function sessions(app: App, context: RouteContext): void {
       },
     },
     async (request) => {
-      const tenantId = tenantOfSession(request, request.query.tenant_id)
-      const of = { list: 'sessions', tenantId }
-      const after = await context.cursors.open(of, request.query.cursor)
-      const page = await context.sessions.list(tenantId, after)
-      return { sessions: page.sessions.map(shown), next_cursor: await context.cursors.seal(of, page.cursor) }
+      const tenantId = oneTenant(request, request.query.tenant_id)
+      return context.cursors.page({ list: 'sessions', tenantId }, request.query.cursor, async (after) => {
+        const { sessions, cursor } = await context.sessions.list(tenantId, after)
+        return { sessions: sessions.map(shown), next_cursor: cursor }
+      })
     },
   )
 
@@ -77,7 +72,7 @@ export function sessions(app: App, context: RouteContext): void {
       },
     },
     async (request) =>
-      shown(await findSession(context, tenantOfSession(request, request.query.tenant_id), request.params)),
+      shown(await findSession(context, oneTenant(request, request.query.tenant_id), request.params)),
   )
 
   app.delete(
@@ -86,10 +81,12 @@ export function sessions(app: App, context: RouteContext): void {
       schema: {
         operationId: 'endSession',
         tags: ['sessions'],
-        summary: 'End a session: its sandbox is destroyed with all that is in it.',
+        summary: 'End a session: its sandbox is destroyed with everything in it.',
         description:
-          'It has its turn like an execution of the session: at once when the session is idle, else after what runs and what ' +
-          'was enqueued before. 202 when that takes longer than 25 s; `Location` names the execution that does it.',
+          'It waits its turn like an execution of the session: it runs at once when the session is idle, ' +
+          'else after what ' +
+          'runs and what was enqueued before. 202 when that takes longer than 25 s; `Location` names the ' +
+          'execution.',
         params: sessionParams,
         querystring: sessionQuery,
         response: { 202: acceptedSchema, 204: z.undefined().describe('It has ended.'), ...FAILURES },
@@ -97,8 +94,7 @@ export function sessions(app: App, context: RouteContext): void {
     },
     async (request, reply) => {
       const { params, query } = request
-      const { accepted } = await operateOnSession(context, request, reply, { params, query, op: 'end' })
-      return accepted === null ? reply.code(204).send() : reply.code(202).send(accepted)
+      return changeSession(context, request, reply, { params, query, op: 'end' })
     },
   )
 }

@@ -1,14 +1,78 @@
-/** GET, PUT and PATCH /v1/tenants/{id}/caps. */
-import { tenantCapsPatchSchema, tenantCapsSchema, type TenantCaps } from '@cofferdam/contract'
-import { namedFields } from '../named-fields.ts'
-import { actorOf, requireTenant } from '../authenticate.ts'
+/** GET, PUT and PATCH /v1/tenants/{id}/caps, and GET …/usage: what a tenant may use, and what it used. */
+import {
+  cpuUseSchema,
+  nameSchema,
+  type TenantCaps,
+  tenantCapsPatchSchema,
+  tenantCapsSchema,
+  windowUseSchema,
+} from '@cofferdam/contract'
+import { USAGE_GROUPS } from '@cofferdam/store'
+import { z } from 'zod'
+import { actorOf } from '../authenticate.ts'
 import { applyCaps } from '../make-live.ts'
 import type { App, RouteContext } from '../route-context.ts'
-import { FAILURES, tenantParams } from '../wire-schemas.ts'
+import { FAILURES, namedFields, tenantParams, timeQuery } from '../wire-schemas.ts'
 import { findTenant } from './tenants.ts'
+
+const DAY_MS = 86_400_000
+/** The range when the caller names no start: the default retention of audit rows. */
+const DEFAULT_RANGE_DAYS = 30
+
+const usageNowSchema = z.strictObject({
+  tenant_daily: windowUseSchema,
+  agent_hourly: windowUseSchema.nullable().meta({ description: 'Null unless ?agent_id= names an agent.' }),
+  tenant_daily_cpu: cpuUseSchema
+    .extend({ reserved: z.number().min(0).meta({ description: 'For attempts that run now.' }) })
+    .nullable()
+    .meta({ description: 'Seconds; null without this cap.' }),
+  tenant_daily_cost: windowUseSchema
+    .extend({ reserved: z.int().min(0) })
+    .nullable()
+    .meta({ description: 'Micro-units; null without this cap.' }),
+  concurrency: z.strictObject({ running: z.int(), limit: z.int() }),
+  seeded: z
+    .boolean()
+    .meta({ description: 'False while the counters may be too low, after a loss of Redis.' }),
+})
+
+const usageSumsSchema = z.strictObject({
+  calls: z.int().min(0).meta({ description: 'Charged attempts.' }),
+  failed: z.int().min(0).meta({ description: 'Those of them that did not end ok.' }),
+  cpu_ms: z.number().min(0),
+  gb_seconds: z.number().min(0),
+  run_ms: z.number().min(0),
+  cost: z.int().min(0).meta({ description: 'Micro-units.' }),
+})
+
+const usageReportSchema = z.strictObject({
+  tenant_id: nameSchema,
+  from: z.iso.datetime(),
+  to: z.iso.datetime(),
+  group_by: z.enum(USAGE_GROUPS),
+  total: usageSumsSchema,
+  groups: z
+    .array(usageSumsSchema.extend({ key: z.string().nullable() }))
+    .meta({ description: 'By UTC day in order; by agent or backend, the most expensive first.' }),
+  truncated: z.boolean().meta({ description: 'There are more groups than these; total has all of them.' }),
+})
+
+const usageQuery = z.strictObject({
+  agent_id: nameSchema.optional(),
+  from: timeQuery
+    .optional()
+    .meta({ description: `Charged at or after; default ${DEFAULT_RANGE_DAYS} days before to.` }),
+  to: timeQuery.optional().meta({ description: 'Charged before; default now.' }),
+  group_by: z.enum(USAGE_GROUPS).optional().meta({ description: 'Default day.' }),
+})
 
 /** Adds the routes. */
 export function tenantCaps(app: App, context: RouteContext): void {
+  addCaps(app, context)
+  addUsage(app, context)
+}
+
+function addCaps(app: App, context: RouteContext): void {
   app.get(
     '/tenants/:id/caps',
     {
@@ -20,10 +84,7 @@ export function tenantCaps(app: App, context: RouteContext): void {
         response: { 200: tenantCapsSchema, ...FAILURES },
       },
     },
-    async (request) => {
-      requireTenant(request, request.params.id)
-      return (await findTenant(context, request.params.id)).caps
-    },
+    async (request) => (await findTenant(context, request.params.id)).caps,
   )
 
   const change = {
@@ -31,7 +92,9 @@ export function tenantCaps(app: App, context: RouteContext): void {
     schema: {
       tags: ['tenants'],
       description:
-        'A cap of 0 is the kill switch: nothing starts any more; POST /v1/tenants/{id}/cancel stops what runs. Answers 503 when it is stored but not live yet; repeat it.',
+        'A cap of 0 is the kill switch: nothing starts any more; POST /v1/tenants/{id}/cancel stops what ' +
+        'runs. ' +
+        'Answers 503 when it is stored but not live yet; repeat it.',
       params: tenantParams,
       response: { 200: tenantCapsSchema, ...FAILURES },
     },
@@ -73,4 +136,39 @@ export function tenantCaps(app: App, context: RouteContext): void {
     await applyCaps(context, tenantId)
     return changed.caps
   }
+}
+
+/**
+ * Two questions share the path. Without a range: what the caps have left now, from the counters. With `from`,
+ * `to` or `group_by`: what was used and what it cost, from the audit rows.
+ */
+function addUsage(app: App, context: RouteContext): void {
+  app.get(
+    '/tenants/:id/usage',
+    {
+      schema: {
+        operationId: 'getUsage',
+        tags: ['tenants'],
+        summary: 'What a tenant has used of its caps; with a range, what it used and what that cost.',
+        description:
+          'With from, to or group_by: sums over audit rows of at most 186 days. Each attempt has the ' +
+          'price of the moment ' +
+          'when it ended.',
+        params: tenantParams,
+        querystring: usageQuery,
+        response: { 200: z.union([usageNowSchema, usageReportSchema]), ...FAILURES },
+      },
+    },
+    async (request) => {
+      const { id } = request.params
+      const { agent_id, from, to, group_by: groupBy = 'day' } = request.query
+      if (request.query.group_by === undefined && from === undefined && to === undefined)
+        return context.admission.usage(id, agent_id)
+      const until = to === undefined ? context.now() : Date.parse(to)
+      const since = from === undefined ? until - DEFAULT_RANGE_DAYS * DAY_MS : Date.parse(from)
+      const range = { from: new Date(since).toISOString(), to: new Date(until).toISOString() }
+      const report = await context.store.usage({ tenantId: id, ...range, groupBy })
+      return { tenant_id: id, ...range, group_by: groupBy, ...report }
+    },
+  )
 }

@@ -10,14 +10,13 @@ import {
   unpackArchive,
 } from '@cofferdam/workspace-sync'
 import { z } from 'zod'
-import { requireTenant } from '../authenticate.ts'
 import type { App, RouteContext } from '../route-context.ts'
 import { FAILURES, tenantParams } from '../wire-schemas.ts'
 
 const workspaceParams = tenantParams.extend({ name: nameSchema })
-/** 16 MiB of files that do not compress, and the archive's own headers. */
+/** 16 MiB of files that do not compress, plus the archive's own headers. */
 const MAX_ARCHIVE_BASE64 = 24 * 1024 * 1024
-/** Others may commit between reads of manifest and contents. */
+/** A read is repeated when somebody commits between the reads of manifest and contents. */
 const MAX_ROUNDS = 8
 
 const summarySchema = z.strictObject({
@@ -43,10 +42,7 @@ export function tenantWorkspaces(app: App, context: RouteContext): void {
         response: { 200: z.strictObject({ workspaces: z.array(summarySchema) }), ...FAILURES },
       },
     },
-    async (request) => {
-      requireTenant(request, request.params.id)
-      return { workspaces: await workspaces.list(request.params.id) }
-    },
+    async (request) => ({ workspaces: await workspaces.list(request.params.id) }),
   )
 
   app.get(
@@ -60,7 +56,7 @@ export function tenantWorkspaces(app: App, context: RouteContext): void {
         response: {
           200: z.strictObject({
             version: z.int(),
-            revision: z.string().meta({ description: 'Stands for exactly these files under this version.' }),
+            revision: z.string().meta({ description: 'Identifies exactly these files under this version.' }),
             archive_base64: z.string(),
           }),
           ...FAILURES,
@@ -69,7 +65,6 @@ export function tenantWorkspaces(app: App, context: RouteContext): void {
     },
     async (request) => {
       const { id, name } = request.params
-      requireTenant(request, id)
       const at = { tenantId: id, name }
       for (let round = 0; round < MAX_ROUNDS; round += 1) {
         const { version, manifest } = await workspaces.read(at)
@@ -86,7 +81,7 @@ export function tenantWorkspaces(app: App, context: RouteContext): void {
         const revision = revisionOf(version, manifest)
         return { version, revision, archive_base64: archive.toString('base64') }
       }
-      throw new CofferdamError('conflict', 'The workspace changes faster than it can be read.')
+      throw new CofferdamError('conflict', 'The workspace changes faster than it can be read. Try again.')
     },
   )
 
@@ -96,26 +91,34 @@ export function tenantWorkspaces(app: App, context: RouteContext): void {
       schema: {
         operationId: 'putWorkspace',
         tags: ['workspaces'],
-        summary: 'Replace all files of a workspace by those of a zip archive, or make it.',
+        summary: 'Replace all files of a workspace with those of a zip archive, or create it.',
         description:
-          'All or nothing. An archive with names that lead out, links, devices, names that are one file on some systems, more than a workspace may hold, or what looks like secrets is refused.',
+          'All or nothing. An archive is refused that contains links, devices, names that lead out of the ' +
+          'folder, names that ' +
+          'are one file on some systems, more than a workspace may hold, or what looks like secrets.',
         params: workspaceParams,
         body: z.strictObject({
           archive_base64: z.base64().max(MAX_ARCHIVE_BASE64),
           expected_version: z.int().min(0).meta({
-            description: 'The version that it replaces, 0 for a new one; 409 when it is another by now.',
-          }),
-          expected_revision: z.string().max(64).optional().meta({
             description:
-              'The revision that was read; 409 when it is another by now. A workspace that was deleted and made again counts its versions from 1 again.',
+              'The version that it replaces, 0 for a new one; 409 when the workspace has another version.',
           }),
+          expected_revision: z
+            .string()
+            .max(64)
+            .optional()
+            .meta({
+              description:
+                'The revision that was read; 409 when it has changed. Needed because a workspace that was ' +
+                'deleted and created ' +
+                'again counts its versions from 1 again.',
+            }),
         }),
         response: { 200: z.strictObject({ version: z.int(), files: z.int() }), ...FAILURES },
       },
     },
     async (request) => {
       const { id, name } = request.params
-      requireTenant(request, id)
       const { archive_base64, expected_version, expected_revision: revision } = request.body
       const files = await unpacked(Buffer.from(archive_base64, 'base64'))
       const at = { tenantId: id, name }
@@ -129,7 +132,7 @@ export function tenantWorkspaces(app: App, context: RouteContext): void {
       }
       const version = isOther ? null : await workspaces.commit(at, change)
       if (version === null)
-        throw new CofferdamError('conflict', 'The workspace is at another version by now: read it again.')
+        throw new CofferdamError('conflict', 'The workspace has changed since it was read. Read it again.')
       return { version, files: files.length }
     },
   )
@@ -140,14 +143,13 @@ export function tenantWorkspaces(app: App, context: RouteContext): void {
       schema: {
         operationId: 'deleteWorkspace',
         tags: ['workspaces'],
-        summary: 'Forget a workspace and its files. May be repeated.',
+        summary: 'Delete a workspace and its files. May be repeated.',
         params: workspaceParams,
         response: { 204: z.undefined().describe('There is none.'), ...FAILURES },
       },
     },
     async (request, reply) => {
       const { id, name } = request.params
-      requireTenant(request, id)
       await workspaces.remove({ tenantId: id, name })
       return reply.code(204).send()
     },
@@ -161,7 +163,7 @@ async function unpacked(archive: Buffer) {
     if (secret !== undefined)
       throw new CofferdamError(
         'invalid_request',
-        `${secret.path} looks like a secret: workspaces never carry them.`,
+        `${secret.path} looks like a secret. Workspaces never contain secrets.`,
       )
     return files
   } catch (error) {

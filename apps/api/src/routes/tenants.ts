@@ -1,38 +1,52 @@
-/** POST and GET /v1/tenants, GET /v1/tenants/{id}, and GET, PUT, PATCH of its policy. */
-import {
-  CofferdamError,
-  tenantCapsPatchSchema,
-  tenantPolicySchema,
-  type TenantPolicy,
-} from '@cofferdam/contract'
+/** POST and GET /v1/tenants, GET /v1/tenants/{id}, and POST /v1/tenants/{id}/cancel. */
+import { CofferdamError, nameSchema, tenantCapsPatchSchema, tenantPolicySchema } from '@cofferdam/contract'
 import type { Tenant } from '@cofferdam/store'
 import { z } from 'zod'
-import { actorOf, requireTenant } from '../authenticate.ts'
-import { applyCaps, forgetPolicy } from '../make-live.ts'
-import { namedFields } from '../named-fields.ts'
+import { actorOf } from '../authenticate.ts'
+import { cutPage } from '../cursors.ts'
+import { applyCaps } from '../make-live.ts'
 import type { App, RouteContext } from '../route-context.ts'
 import {
-  MAX_PAGE,
   cursorQuery,
   FAILURES,
+  labelSchema,
   limitQuery,
-  nextCursorSchema,
+  MAX_PAGE,
+  namedFields,
   nameRuleProblems,
-  policyPatchSchema,
+  nextCursorSchema,
   tenantParams,
   tenantSchema,
 } from '../wire-schemas.ts'
 
-/** What is left out takes the store's defaults. */
+/** Absent fields take the store's defaults. */
 const newTenantSchema = tenantPolicySchema
   .partial()
   .required({ tenant_id: true })
   .extend({ caps: tenantCapsPatchSchema.optional() })
   .superRefine(({ packages }, context) => nameRuleProblems(packages, context))
 
+/** Pages are cancelled for this long before the caller gets an answer: well below the timeouts of proxies. */
+const CANCEL_MS = 5000
+
+const cancelSchema = z.strictObject({
+  agent_id: nameSchema.optional(),
+  state: z
+    .enum(['waiting', 'running', 'all'])
+    .meta({ description: 'waiting: delayed and queued ones. running: those that a worker has.' }),
+  reason: labelSchema.optional(),
+  cursor: cursorQuery.optional(),
+})
+
+const cancelledSchema = z.strictObject({
+  cancelled: z.int().min(0).meta({ description: 'Ended by this call; they will not run.' }),
+  cancelling: z.int().min(0).meta({ description: 'Running ones whose workers were told to stop them.' }),
+  next_cursor: nextCursorSchema,
+})
+
 /** Adds the routes. */
 export function tenants(app: App, context: RouteContext): void {
-  const { store } = context
+  const { cursors, store } = context
 
   app.post(
     '/tenants',
@@ -52,7 +66,7 @@ export function tenants(app: App, context: RouteContext): void {
         { tenant_id, policy: namedFields(policy), caps: namedFields(caps ?? {}) },
         actorOf(request),
       )
-      // The tenant exists now, so the same request again would be a conflict.
+      // The tenant exists now, so repeating the request would be a conflict.
       await applyCaps(context, tenant_id, `Send its caps: PUT /v1/tenants/${tenant_id}/caps.`)
       return reply.code(201).header('location', `/v1/tenants/${tenant_id}`).send(tenant)
     },
@@ -75,16 +89,11 @@ export function tenants(app: App, context: RouteContext): void {
     },
     async (request) => {
       const { limit = MAX_PAGE, cursor } = request.query
-      const of = { list: 'tenants', tenantId: null }
-      const after = await context.cursors.open(of, cursor)
-      // One more than asked for tells whether there is another page.
-      const found = await store.tenants.list({
-        limit: limit + 1,
-        ...(after === undefined ? {} : { after }),
+      return cursors.page({ list: 'tenants', tenantId: null }, cursor, async (after) => {
+        const found = await store.tenants.list({ limit: limit + 1, ...namedFields({ after }) })
+        const { rows, next_cursor } = cutPage(found, limit, ({ policy }) => policy.tenant_id)
+        return { tenants: rows, next_cursor }
       })
-      const page = found.slice(0, limit)
-      const last = found.length > limit ? (page.at(-1)?.policy.tenant_id ?? null) : null
-      return { tenants: page, next_cursor: await context.cursors.seal(of, last) }
     },
   )
 
@@ -99,84 +108,48 @@ export function tenants(app: App, context: RouteContext): void {
         response: { 200: tenantSchema, ...FAILURES },
       },
     },
-    async (request) => {
-      requireTenant(request, request.params.id)
-      return findTenant(context, request.params.id)
-    },
+    async (request) => findTenant(context, request.params.id),
   )
 
-  app.get(
-    '/tenants/:id/policy',
+  app.post(
+    '/tenants/:id/cancel',
     {
+      config: { admin: true },
       schema: {
-        operationId: 'getPolicy',
+        operationId: 'cancelTenant',
         tags: ['tenants'],
-        summary: 'The policy of a tenant.',
+        summary: 'Cancel what a tenant or one of its agents has waiting or running. Admin.',
+        description:
+          `Works for about ${CANCEL_MS / 1000} s, newest first; call again with next_cursor until it is ` +
+          `null. What is enqueued ` +
+          'after the first call is not touched: set a cap to 0 before, so that nothing new starts. May be ' +
+          'repeated.',
         params: tenantParams,
-        response: { 200: tenantPolicySchema, ...FAILURES },
+        body: cancelSchema,
+        response: { 200: cancelledSchema, ...FAILURES },
       },
     },
     async (request) => {
-      requireTenant(request, request.params.id)
-      return (await findTenant(context, request.params.id)).policy
+      const { id } = request.params
+      const { agent_id, state, reason = 'cancelled by an operator', cursor } = request.body
+      const untilMs = context.now() + CANCEL_MS
+      const total = { cancelled: 0, cancelling: 0 }
+      return cursors.page({ list: 'cancel', tenantId: id }, cursor, async (after) => {
+        let before: string | null = after ?? null
+        do {
+          const page = await context.producer.cancelTenant(id, {
+            state,
+            reason,
+            ...namedFields({ agentId: agent_id, before: before ?? undefined }),
+          })
+          total.cancelled += page.cancelled
+          total.cancelling += page.cancelling
+          before = page.next
+        } while (before !== null && context.now() < untilMs && !context.draining.aborted)
+        return { ...total, next_cursor: before }
+      })
     },
   )
-
-  const change = {
-    config: { admin: true },
-    schema: {
-      tags: ['tenants'],
-      description:
-        'Live at the next execution that starts. Answers 503 when it is stored but not live; repeat it.',
-      params: tenantParams,
-      response: { 200: tenantPolicySchema, ...FAILURES },
-    },
-  }
-
-  app.patch(
-    '/tenants/:id/policy',
-    {
-      ...change,
-      schema: {
-        ...change.schema,
-        operationId: 'patchPolicy',
-        summary: 'Change the named fields of a policy. Admin.',
-        body: policyPatchSchema,
-      },
-    },
-    async (request) => setPolicy(request.params.id, request.body, actorOf(request)),
-  )
-
-  app.put(
-    '/tenants/:id/policy',
-    {
-      ...change,
-      schema: {
-        ...change.schema,
-        operationId: 'putPolicy',
-        summary: 'Replace a policy. Admin.',
-        body: tenantPolicySchema.superRefine(({ packages }, context) => nameRuleProblems(packages, context)),
-      },
-    },
-    async (request) => {
-      const { tenant_id, ...policy } = request.body
-      if (tenant_id !== request.params.id) {
-        throw new CofferdamError('invalid_request', 'tenant_id of the body is not the tenant of the path.')
-      }
-      return setPolicy(tenant_id, policy, actorOf(request))
-    },
-  )
-
-  async function setPolicy(
-    tenantId: string,
-    patch: z.output<typeof policyPatchSchema>,
-    actor: string,
-  ): Promise<TenantPolicy> {
-    const { policy } = await store.tenants.setPolicy(tenantId, namedFields(patch), actor)
-    if (patch.run_sessions === undefined) await forgetPolicy(context, tenantId)
-    else await applyCaps(context, tenantId, undefined, 'policy')
-    return policy
-  }
 }
 
 /** Policy and caps of a tenant. Throws `not_found`. */

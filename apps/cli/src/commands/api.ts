@@ -1,11 +1,11 @@
 import { loadConfig, runApi } from '@cofferdam/api'
-import type { Command } from '../command.ts'
+import { type Command, untilStopped } from '../command.ts'
 import { EXIT } from '../exit-status.ts'
-import { untilStopped } from '../until-stopped.ts'
 
 export const command: Command = {
   usage: '',
-  details: 'Configured by environment; see docs/configuration.md. The first Ctrl-C or SIGTERM drains.',
+  details:
+    'Configured by environment variables; see docs/configuration.md. The first Ctrl-C or SIGTERM drains.',
   flags: {},
   words: { min: 0, max: 0 },
   examples: [

@@ -1,4 +1,4 @@
-import { auditRowSchema, parse, type AuditRow } from '@cofferdam/contract'
+import { auditRowSchema, type AuditRow } from '@cofferdam/contract'
 import { z } from 'zod'
 import { openApi, type ApiConnection } from '../api-connection.ts'
 import { exportAudit } from '../audit-export.ts'
@@ -8,7 +8,7 @@ import { API_FLAGS, type Command, type CommandLine, type Context } from '../comm
 import { EXIT } from '../exit-status.ts'
 import { hasFlag, numberFlag, textFlag } from '../parse-command-line.ts'
 import { durationWords } from '../show-result.ts'
-import { table } from '../table.ts'
+import { alignRow, table } from '../table.ts'
 import { UsageError } from '../usage-error.ts'
 
 const pageSchema = z.object({ invocations: z.array(auditRowSchema), next_cursor: z.string().nullable() })
@@ -18,9 +18,9 @@ const MAX_ROWS = 500
 export const command: Command = {
   usage: '[flags]',
   details:
-    'One row per attempt, newest first. Rows cannot be changed; they go when their retention ends.\n' +
-    '--follow shows them in the order in which they were recorded and misses none; with --json one row a line.\n' +
-    '--export writes them as NDJSON, newest first.',
+    'One row per attempt, newest first. Rows never change and are deleted when their retention ends.\n' +
+    '--follow shows every row in the order of recording; with --json one row per line.\n' +
+    '--export writes all rows as NDJSON, newest first.',
   flags: {
     ...AUDIT_FLAGS,
     limit: {
@@ -33,15 +33,15 @@ export const command: Command = {
     follow: {
       type: 'boolean',
       short: 'f',
-      description: 'go on with what is recorded from now on, until Ctrl-C',
+      description: 'also show rows that are recorded from now on, until Ctrl-C',
     },
     'cursor-file': {
       type: 'string',
       value: 'FILE',
-      description: '--follow: keep the place there, and go on from it at the next start',
+      description: '--follow: save the position there, and continue from it at the next start',
     },
     export: { type: 'string', value: 'FILE', description: 'write every row there as NDJSON (- for stdout)' },
-    resume: { type: 'boolean', description: '--export: go on with a file that broke off' },
+    resume: { type: 'boolean', description: '--export: continue an incomplete file' },
     ...API_FLAGS,
   },
   words: { min: 0, max: 0 },
@@ -64,13 +64,13 @@ export const command: Command = {
 
 function checkTogether(line: CommandLine): void {
   const modes = ['all', 'follow', 'export'].filter((name) => hasFlag(line, name) || textFlag(line, name))
-  if (modes.length > 1) throw new UsageError(`Use one of --${modes.join(' and --')}.`)
+  if (modes.length > 1) throw new UsageError(`Use only one of --${modes.join(' and --')}.`)
   if (hasFlag(line, 'resume') && textFlag(line, 'export') === undefined)
-    throw new UsageError('--resume goes with --export FILE.')
+    throw new UsageError('--resume needs --export FILE.')
   if (textFlag(line, 'cursor-file') !== undefined && !hasFlag(line, 'follow'))
-    throw new UsageError('--cursor-file goes with --follow.')
+    throw new UsageError('--cursor-file needs --follow.')
   if (hasFlag(line, 'follow') && textFlag(line, 'until') !== undefined)
-    throw new UsageError('--until has no meaning with --follow.')
+    throw new UsageError('--until cannot be used with --follow.')
 }
 
 async function list({ terminal, stop }: Context, line: CommandLine, api: ApiConnection): Promise<number> {
@@ -78,8 +78,8 @@ async function list({ terminal, stop }: Context, line: CommandLine, api: ApiConn
   const { rows, more } = await newest(api, auditParameters(line, true), limit, stop)
   terminal.value(rows)
   if (rows.length === 0) terminal.line('No audit rows.')
-  else for (const text of table(HEADINGS, rows.map(columns))) terminal.line(text)
-  if (more) terminal.note('There are more; use --limit or --all.')
+  else terminal.lines(table(HEADINGS, rows.map(columns)))
+  if (more) terminal.note('There are more rows. Use --limit or --all to see them.')
   return EXIT.ok
 }
 
@@ -93,17 +93,14 @@ async function newest(
   const rows: AuditRow[] = []
   let cursor: string | null = null
   do {
-    const page: z.infer<typeof pageSchema> = parse(
+    const page: z.infer<typeof pageSchema> = await api.ask(
       pageSchema,
-      await api.call(
-        'GET',
-        auditPath('invocations', {
-          ...parameters,
-          limit: String(Math.min(MAX_ROWS, limit - rows.length)),
-          ...(cursor === null ? {} : { cursor }),
-        }),
-      ),
-      'the answer',
+      'GET',
+      auditPath('invocations', {
+        ...parameters,
+        limit: String(Math.min(MAX_ROWS, limit - rows.length)),
+        ...(cursor === null ? {} : { cursor }),
+      }),
     )
     rows.push(...page.invocations)
     cursor = page.next_cursor
@@ -116,18 +113,10 @@ async function follow(context: Context, line: CommandLine, api: ApiConnection): 
   const cursorFile = textFlag(line, 'cursor-file')
   const show = (row: AuditRow): void => {
     terminal.value(row)
-    terminal.line(
-      columns(row)
-        .map((cell, at) => String(cell ?? '-').padEnd(WIDTHS[at] ?? 0))
-        .join('  ')
-        .trimEnd(),
-    )
+    const cells = columns(row).map((cell) => String(cell ?? '-'))
+    terminal.line(alignRow(cells, WIDTHS))
   }
-  terminal.line(
-    HEADINGS.map((heading, at) => heading.padEnd(WIDTHS[at] ?? 0))
-      .join('  ')
-      .trimEnd(),
-  )
+  terminal.line(alignRow(HEADINGS, WIDTHS))
   await followAudit({
     api,
     terminal,
@@ -164,7 +153,7 @@ const limitOf = (line: CommandLine): number =>
   numberFlag(line, 'limit', { min: 1, max: MAX_ROWS }) ?? DEFAULT_ROWS
 
 const HEADINGS = ['STARTED', 'TENANT', 'AGENT', 'ENDING', 'EXIT', 'TOOK', 'BACKEND', 'EXECUTION']
-/** Of lines that come one by one: what is longer pushes its line to the right. */
+/** Widths of rows that are printed one by one. */
 const WIDTHS = [19, 12, 12, 12, 4, 8, 8, 36]
 
 const columns = (row: AuditRow) => [

@@ -1,19 +1,19 @@
-import { openApi } from '../api-connection.ts'
-import { cancelTenant, showCancelled } from '../cancel-tenant.ts'
+import { z } from 'zod'
+import { openApi, tenantPath, type ApiConnection } from '../api-connection.ts'
 import { API_FLAGS, type Command, type CommandLine, type Context } from '../command.ts'
-import { executionIdOf } from '../execution-id.ts'
 import { EXIT } from '../exit-status.ts'
-import { textFlag } from '../parse-command-line.ts'
+import { executionIdOf, textFlag } from '../parse-command-line.ts'
 import { UsageError } from '../usage-error.ts'
 
 export const command: Command = {
   usage: 'ID | --tenant TENANT [--agent AGENT] [--state waiting|running|all]',
   details:
     'A queued execution is removed at once; a running one is killed with its whole process tree.\n' +
-    'With --tenant (an admin key): everything that it, or one of its agents, has at this moment. What is enqueued later is\n' +
-    'not touched: see `cofferdam caps set TENANT --daily 0`.',
+    'With --tenant (needs an admin key): everything that the tenant, or one of its agents, has at this ' +
+    'moment. What is\n' +
+    'enqueued later is not affected: see `cofferdam caps set TENANT --daily 0`.',
   flags: {
-    tenant: { type: 'string', value: 'TENANT', description: 'cancel what this tenant has' },
+    tenant: { type: 'string', value: 'TENANT', description: 'cancel the executions of this tenant' },
     agent: { type: 'string', value: 'AGENT', description: 'with --tenant: of this agent only' },
     state: {
       type: 'string',
@@ -26,19 +26,22 @@ export const command: Command = {
   examples: ['cofferdam cancel exe_0193…', 'cofferdam cancel --tenant acme --agent crawler --state waiting'],
   async run(context, line) {
     const tenant = textFlag(line, 'tenant')
-    if (tenant !== undefined) return cancelOfTenant(context, line, tenant)
-    if (line.words.length === 0) throw new UsageError('Name an execution, or --tenant.')
+    if (tenant !== undefined) return cancelAll(context, line, tenant)
+    if (line.words.length === 0) throw new UsageError('Name an execution, or a tenant with --tenant.')
     const id = executionIdOf(line)
-    const answer = await openApi(context, line).call('POST', `/v1/executions/${id}/cancel`)
+    const path = `/v1/executions/${id}/cancel`
+    const answer = await openApi(context, line).ask(z.looseObject({ status: z.string() }), 'POST', path)
     context.terminal.value(answer)
-    context.terminal.line(`${id}: ${outcomeOf(answer)}`)
+    const outcome = answer.status === 'ended' ? 'had already ended; nothing changed' : answer.status
+    context.terminal.line(`${id}: ${outcome}`)
     return EXIT.ok
   },
 }
 
 const STATES = ['waiting', 'running', 'all'] as const
+type State = (typeof STATES)[number]
 
-async function cancelOfTenant(context: Context, line: CommandLine, tenant: string): Promise<number> {
+async function cancelAll(context: Context, line: CommandLine, tenant: string): Promise<number> {
   if (line.words.length > 0) throw new UsageError('Name an execution or --tenant, not both.')
   const agent = textFlag(line, 'agent')
   const word = textFlag(line, 'state') ?? 'all'
@@ -48,12 +51,43 @@ async function cancelOfTenant(context: Context, line: CommandLine, tenant: strin
   const asked = { state, ...(agent === undefined ? {} : { agent_id: agent }) }
   const total = await cancelTenant(openApi(context, line), tenant, asked)
   context.terminal.value(total)
-  context.terminal.line(`${tenant}: ${showCancelled(total)}`)
+  context.terminal.line(`${tenant}: ${cancelledWords(total)}`)
   return EXIT.ok
 }
 
-function outcomeOf(answer: unknown): string {
-  const found =
-    typeof answer === 'object' && answer !== null && 'status' in answer ? answer.status : 'cancelling'
-  return found === 'ended' ? 'had ended before; nothing changed' : String(found)
+const answerSchema = z.object({
+  cancelled: z.number(),
+  cancelling: z.number(),
+  next_cursor: z.string().nullable(),
+})
+
+interface CancelledTotal {
+  cancelled: number
+  cancelling: number
 }
+
+/** Cancels page by page everything of that state that the tenant has at the start. */
+export async function cancelTenant(
+  api: ApiConnection,
+  tenant: string,
+  asked: { state: State; agent_id?: string; reason?: string },
+): Promise<CancelledTotal> {
+  const total = { cancelled: 0, cancelling: 0 }
+  for (let cursor: string | undefined | null; cursor !== null;) {
+    const body = { ...asked, cursor }
+    const page: z.infer<typeof answerSchema> = await api.ask(
+      answerSchema,
+      'POST',
+      `${tenantPath(tenant)}/cancel`,
+      body,
+    )
+    total.cancelled += page.cancelled
+    total.cancelling += page.cancelling
+    cursor = page.next_cursor
+  }
+  return total
+}
+
+/** The total in one line. */
+export const cancelledWords = ({ cancelled, cancelling }: CancelledTotal): string =>
+  `${cancelled} ended before they ran, ${cancelling} told to stop`

@@ -1,13 +1,12 @@
-import { FLEET_DEFAULTS, parse, tenantCapsSchema, type TenantCaps } from '@cofferdam/contract'
+import { FLEET_DEFAULTS, MICRO, type TenantCaps, tenantCapsSchema } from '@cofferdam/contract'
 import { z } from 'zod'
-import { openApi, type ApiConnection } from '../api-connection.ts'
-import { cancelTenant, showCancelled } from '../cancel-tenant.ts'
+import { openApi, tenantPath, type ApiConnection } from '../api-connection.ts'
 import { API_FLAGS, type Command, type CommandLine } from '../command.ts'
 import { EXIT } from '../exit-status.ts'
 import { numberFlag, textFlag, textFlags } from '../parse-command-line.ts'
-import { costFlag, showCost } from '../show-cost.ts'
 import type { Terminal } from '../terminal.ts'
 import { UsageError } from '../usage-error.ts'
+import { cancelTenant, cancelledWords } from './cancel.ts'
 
 const windowSchema = z.object({ used: z.number(), limit: z.number(), resets_at: z.string() })
 const meteredSchema = windowSchema.extend({ reserved: z.number() }).nullable()
@@ -35,8 +34,9 @@ const NUMBERS = {
 export const command: Command = {
   usage: 'get TENANT | set TENANT [flags]',
   details:
-    'A cap of 0 is the kill switch: nothing of the tenant starts any more. `default` goes back to the fleet’s own.\n' +
-    'Changes hold from the next admission on, without a restart.',
+    'A cap of 0 is the kill switch: nothing of the tenant starts any more. `default` restores the default ' +
+    'of the fleet.\n' +
+    'Changes apply from the next execution that starts, without a restart.',
   flags: {
     agent: { type: 'string', value: 'ID', description: 'get: also show this agent’s hour' },
     daily: { type: 'string', value: 'N|default', description: 'executions of the tenant a day (UTC)' },
@@ -57,11 +57,11 @@ export const command: Command = {
       value: 'X|default',
       description: 'cost of the tenant a day (UTC), in units of the prices; default: no cap',
     },
-    concurrency: { type: 'string', value: 'N|default', description: 'executions that run at once' },
-    'max-queued': { type: 'string', value: 'N|default', description: 'executions that wait at once' },
+    concurrency: { type: 'string', value: 'N|default', description: 'executions that may run at once' },
+    'max-queued': { type: 'string', value: 'N|default', description: 'executions that may wait at once' },
     weight: { type: 'string', value: 'X', description: 'share under contention, relative to 1' },
-    rate: { type: 'string', value: 'X|default', description: 'sustained starts a second' },
-    burst: { type: 'string', value: 'N', description: 'starts above the rate' },
+    rate: { type: 'string', value: 'X|default', description: 'sustained starts per second' },
+    burst: { type: 'string', value: 'N', description: 'starts that may exceed the rate at once' },
     'cancel-running': {
       type: 'boolean',
       description: 'set: also stop what runs now, after the caps are live',
@@ -79,28 +79,31 @@ export const command: Command = {
   ],
   async run(context, line) {
     const [verb, tenant] = line.words
-    const path = `/v1/tenants/${encodeURIComponent(tenant ?? '')}`
+    const path = tenantPath(tenant ?? '')
     const api = openApi(context, line)
-    const caps = parse(tenantCapsSchema, await api.call('GET', `${path}/caps`), 'the answer')
-    if (verb === 'get') await show(api, path, line, caps, context.terminal)
+    const caps = await api.ask(tenantCapsSchema, 'GET', `${path}/caps`)
+    if (verb === 'get') await report(api, path, line, caps, context.terminal)
     else if (verb === 'set') {
-      // The named ones alone: somebody else may change others at this moment.
+      // Only the named caps, because somebody else may change others at this moment.
       const changes = changesOf(caps, line)
-      const stored = parse(tenantCapsSchema, await api.call('PATCH', `${path}/caps`, changes), 'the answer')
-      await show(api, path, line, stored, context.terminal)
+      const stored = await api.ask(tenantCapsSchema, 'PATCH', `${path}/caps`, changes)
+      await report(api, path, line, stored, context.terminal)
       if (line.flags['cancel-running'] === true) {
         const total = await cancelTenant(api, tenant ?? '', {
           state: 'running',
           reason: 'stopped by an operator',
         })
-        if (!context.terminal.json) context.terminal.note(showCancelled(total))
+        if (!context.terminal.json) context.terminal.note(cancelledWords(total))
       }
-    } else throw new UsageError(`cofferdam caps knows get and set, not ${JSON.stringify(verb)}.`)
+    } else
+      throw new UsageError(
+        `cofferdam caps knows get and set, not ${JSON.stringify(verb)}. See cofferdam caps --help.`,
+      )
     return EXIT.ok
   },
 }
 
-async function show(
+async function report(
   api: ApiConnection,
   path: string,
   line: CommandLine,
@@ -109,29 +112,30 @@ async function show(
 ) {
   const agent = textFlag(line, 'agent')
   const query = agent === undefined ? '' : `?agent_id=${encodeURIComponent(agent)}`
-  const usage = parse(usageSchema, await api.call('GET', `${path}/usage${query}`), 'the answer')
+  const usage = await api.ask(usageSchema, 'GET', `${path}/usage${query}`)
   terminal.value({ caps, usage })
-  const window = (name: string, use: z.infer<typeof windowSchema>) =>
-    terminal.line(
-      `${name.padEnd(14)} ${use.used} of ${use.limit} used, resets at ${use.resets_at}${use.limit === 0 ? terminal.style('red', '  kill switch is on') : ''}`,
-    )
-  window('tenant, day', usage.tenant_daily)
-  if (usage.agent_hourly !== null) window('agent, hour', usage.agent_hourly)
-  const metered = (name: string, use: z.infer<typeof meteredSchema>, show: (amount: number) => string) => {
+  const show = (
+    name: string,
+    use: z.infer<typeof meteredSchema> | z.infer<typeof windowSchema>,
+    words: (amount: number) => string = String,
+  ) => {
     if (use === null) return
-    const held = use.reserved === 0 ? '' : ` (and ${show(use.reserved)} reserved by what runs)`
-    terminal.line(
-      `${name.padEnd(14)} ${show(use.used)} of ${show(use.limit)} used${held}, resets at ${use.resets_at}${use.limit === 0 ? terminal.style('red', '  kill switch is on') : ''}`,
-    )
+    const reserved =
+      'reserved' in use && use.reserved !== 0 ? ` (and ${words(use.reserved)} reserved by what runs)` : ''
+    const off = use.limit === 0 ? terminal.style('red', '  kill switch is on') : ''
+    const used = `${words(use.used)} of ${words(use.limit)} used${reserved}`
+    terminal.line(`${name.padEnd(14)} ${used}, resets at ${use.resets_at}${off}`)
   }
-  metered('CPU s, day', usage.tenant_daily_cpu, String)
-  metered('cost, day', usage.tenant_daily_cost, showCost)
+  show('tenant, day', usage.tenant_daily)
+  show('agent, hour', usage.agent_hourly)
+  show('CPU s, day', usage.tenant_daily_cpu)
+  show('cost, day', usage.tenant_daily_cost, costWords)
   const { running, limit } = usage.concurrency
-  // The default follows the fleet, whose size this command does not know.
+  // The default depends on the size of the fleet, which this command does not know.
   const most = limit === FLEET_DEFAULTS.concurrency ? 'as many as the fleet has' : limit
   terminal.line(`${'running'.padEnd(14)} ${running} of ${most}`)
   if (!usage.seeded && !terminal.json)
-    terminal.note('Not counted yet: the next execution first counts the audit rows of these windows.')
+    terminal.note('The counters were lost. The next execution first counts the audit rows of these windows.')
   const own = Object.entries(caps).filter(([, value]) => value !== null)
   terminal.line(
     terminal.style('dim', own.map(([name, value]) => `${name}=${JSON.stringify(value)}`).join(' ')),
@@ -139,8 +143,8 @@ async function show(
 }
 
 /**
- * The caps that the flags name; caps of single agents with those that `caps` has. Throws `UsageError` when
- * they name nothing.
+ * The caps that the flags name. Caps of single agents are added to those of `caps`. Throws `UsageError` for
+ * none.
  */
 export function changesOf(caps: Pick<TenantCaps, 'agents'>, line: CommandLine): Partial<TenantCaps> {
   const changes: Partial<TenantCaps> = {}
@@ -158,7 +162,9 @@ export function changesOf(caps: Pick<TenantCaps, 'agents'>, line: CommandLine): 
   if (agentCaps.length > 0) changes.agents = withAgentCaps(caps.agents, agentCaps)
   if (Object.keys(changes).length === 0)
     throw new UsageError(
-      'Nothing to set. Name at least one of --daily, --hourly, --agent-cap, --cpu-seconds, --cost, --concurrency, --max-queued, --weight, --rate, --burst.',
+      'Nothing to set. Name at least one of --daily, --hourly, --agent-cap, --cpu-seconds, --cost, ' +
+        '--concurrency, ' +
+        '--max-queued, --weight, --rate, --burst.',
     )
   return changes
 }
@@ -173,4 +179,18 @@ function withAgentCaps(agents: TenantCaps['agents'], words: readonly string[]): 
     else changed.set(match[1], Number(match[2]))
   }
   return Object.fromEntries(changed)
+}
+
+/** Micro-units in units: `12.5` for 12,500,000. */
+export const costWords = (micro: number): string => String(micro / MICRO)
+
+/** A flag in units with at most six decimals, as micro-units; null for `default`, undefined when absent. */
+function costFlag(line: CommandLine, name: string): number | null | undefined {
+  const text = textFlag(line, name)
+  if (text === undefined) return undefined
+  if (text === 'default') return null
+  const match = /^(\d{1,10})(?:\.(\d{1,6}))?$/.exec(text)
+  if (match === null)
+    throw new UsageError(`--${name} expects an amount such as 12.5, or default, got ${JSON.stringify(text)}.`)
+  return Number(match[1]) * MICRO + Number((match[2] ?? '').padEnd(6, '0'))
 }

@@ -1,53 +1,50 @@
 import { execFile } from 'node:child_process'
+import { chmod, mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import path, { join } from 'node:path'
 import { promisify } from 'node:util'
-import path from 'node:path'
-import { startPostgres, startRedis } from '@cofferdam/embedded'
+import { type RunningServer, startPostgres, startRedis } from '@cofferdam/embedded'
 import { createStore } from '@cofferdam/store'
-import { bestOf, howToGetOne, whyNotStronger } from '../backend-advice.ts'
 import type { Command } from '../command.ts'
 import { EXIT } from '../exit-status.ts'
-import { everyBackend, findBackends, type BackendFinding } from '../local-backends.ts'
+import { bestOf, findBackends, howToGetOne, whyNotStronger, type BackendFinding } from '../local-backends.ts'
 import type { Terminal } from '../terminal.ts'
-import { tryServer, type ServerFinding } from '../try-server.ts'
 
 const run = promisify(execFile)
 
 export const command: Command = {
   usage: '',
   details:
-    'Really tries what it reports: probes every backend, starts and stops a private Redis and Postgres, or looks whether\n' +
-    'the configured Postgres and the blob folder take what workers store. Exit status 1\n' +
-    'when nothing here could run an execution safely.',
+    'Tries everything that it reports: probes every backend, and starts and stops a private Redis and ' +
+    'Postgres. If\n' +
+    'DATABASE_URL is set, checks that the database and the blob folder accept what workers store. Exit ' +
+    'status 1 when no\n' +
+    'execution could run safely on this machine.',
   flags: {},
   words: { min: 0, max: 0 },
   examples: ['cofferdam doctor', 'cofferdam doctor --json | jq .best'],
   async run(context) {
     const { terminal, config, stop } = context
-    terminal.progress('looking at this machine …')
-    const backends = await everyBackend(config.environment)
-    try {
-      const [findings, redis, postgres, python] = await Promise.all([
-        findBackends(backends, stop),
-        serverFinding(config.redisUrl, 'REDIS_URL', startRedis),
-        config.databaseUrl === undefined
-          ? tryServer(startPostgres)
-          : storeFinding(config.databaseUrl, config.dataDir),
-        pythonFinding(),
-      ])
-      const best = bestOf(findings)
-      const node = { ok: true, found: `Node.js ${process.versions.node}` }
-      const machine = { redis, postgres, python, node }
-      terminal.value({
-        backends: findings,
-        best: best === null ? null : { name: best.name, isolation: best.isolation },
-        why_not_stronger: best === null ? [] : whyNotStronger(findings, best),
-        machine,
-      })
-      report(findings, best, machine, terminal)
-      return best !== null && redis.ok && postgres.ok ? EXIT.ok : EXIT.platform
-    } finally {
-      for (const backend of backends.values()) await backend[Symbol.asyncDispose]()
-    }
+    terminal.progress('checking this machine …')
+    const [findings, redis, postgres, python] = await Promise.all([
+      findBackends(config.environment, stop),
+      serverFinding(config.redisUrl, 'REDIS_URL', startRedis),
+      config.databaseUrl === undefined
+        ? tryServer(startPostgres)
+        : storeFinding(config.databaseUrl, config.dataDir),
+      pythonFinding(),
+    ])
+    const best = bestOf(findings)
+    const node = { ok: true, found: `Node.js ${process.versions.node}` }
+    const machine = { redis, postgres, python, node }
+    terminal.value({
+      backends: findings,
+      best: best === null ? null : { name: best.name, isolation: best.isolation },
+      why_not_stronger: best === null ? [] : whyNotStronger(findings, best),
+      machine,
+    })
+    report(findings, best, machine, terminal)
+    return best !== null && redis.ok && postgres.ok ? EXIT.ok : EXIT.platform
   },
 }
 
@@ -64,21 +61,21 @@ function report(
     terminal.line(`${mark(probe.ok)} ${name.padEnd(10)} ${isolation.padEnd(17)} ${dim(summary)}`)
     if (probe.ok) for (const feature of probe.features) terminal.line(`    ${feature}`)
     else terminal.line(`    ${probe.why}\n    → ${probe.fix}`)
-    if (probe.ok && !safe) terminal.line('    used only for a tenant whose policy asks for it by name')
+    if (probe.ok && !safe) terminal.line('    used only for a tenant whose policy names it')
   }
   terminal.line()
-  if (best === null) for (const text of howToGetOne(findings, process.platform)) terminal.line(text)
+  if (best === null) terminal.lines(howToGetOne(findings, process.platform))
   else {
     terminal.line(`Executions run on ${terminal.style('bold', best.name)} (${best.isolation}).`)
     for (const text of whyNotStronger(findings, best)) terminal.line(`  not ${text}`)
   }
   terminal.line()
-  terminal.line(terminal.style('bold', 'The rest'))
+  terminal.line(terminal.style('bold', 'Other requirements'))
   for (const [name, { ok, found }] of Object.entries(machine))
     terminal.line(`${mark(ok)} ${name.padEnd(10)} ${found}`)
 }
 
-/** A configured Redis is only named (its owner looks after it); a private server is started and stopped. */
+/** A configured Redis is only named; a private server is started and stopped. */
 async function serverFinding(
   url: string | undefined,
   variable: string,
@@ -87,12 +84,12 @@ async function serverFinding(
   return url === undefined ? await tryServer(start) : { ok: true, found: `configured by ${variable}` }
 }
 
-/** A worker takes nothing before this is good, so its owner is told here as the worker's log tells it. */
+/** Checks the configured database. Workers take no executions before this check succeeds. */
 async function storeFinding(databaseUrl: string, dataDir: string): Promise<ServerFinding> {
   try {
     await using store = await createStore({ databaseUrl, blobDir: path.join(dataDir, 'blobs') })
     await store.check()
-    return { ok: true, found: 'configured by DATABASE_URL; schema, rights and blob folder are good' }
+    return { ok: true, found: 'configured by DATABASE_URL; schema, rights and blob folder are correct' }
   } catch (error) {
     return {
       ok: false,
@@ -109,7 +106,33 @@ async function pythonFinding(): Promise<ServerFinding> {
     return {
       ok: false,
       found:
-        'python3 is not on PATH; the process backend needs it (apt-get install python3, brew install python)',
+        'python3 is not on PATH. The process backend needs it: apt-get install python3, or brew install ' +
+        'python',
     }
+  }
+}
+
+interface ServerFinding {
+  ok: boolean
+  /** How it was found, or why it is not available (the message names the fix). */
+  found: string
+}
+
+/** Starts a private server in a temporary directory and stops it, to find out whether that works here. */
+async function tryServer(
+  start: (options: { dataDir: string; durable: boolean }) => Promise<RunningServer>,
+): Promise<ServerFinding> {
+  const directory = await mkdtemp(join(tmpdir(), 'cofferdam-try-'))
+  // Without user namespaces, the Postgres of root runs as another user, which must be able to enter the
+  // directory.
+  await chmod(directory, 0o711)
+  try {
+    const server = await start({ dataDir: join(directory, 'data'), durable: false })
+    await server.stop()
+    return { ok: true, found: server.how }
+  } catch (error) {
+    return { ok: false, found: error instanceof Error ? error.message : String(error) }
+  } finally {
+    await rm(directory, { recursive: true, force: true })
   }
 }

@@ -1,22 +1,24 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdtempSync, rmSync } from 'node:fs'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
+import { parse } from '@cofferdam/contract'
+import { z } from 'zod'
 import type { Command, CommandLine } from '../command.ts'
-import { settingsFor } from '../double-settings.ts'
-import { requireFreePort } from '../free-port.ts'
 import { numberFlag, textFlag } from '../parse-command-line.ts'
+import { requireFreePort } from '../private-servers.ts'
 import { UsageError } from '../usage-error.ts'
 
+/** A server that `cofferdam double` starts. */
 interface Double {
   summary: string
-  /** Flags that must be given, and those that may be. */
+  /** Flags that are required, and flags that are allowed. */
   needs: readonly string[]
   takes: readonly string[]
-  /** A backend runs programs there. */
+  /** Whether a backend can run programs there. */
   isVendor: boolean
 }
 
@@ -42,9 +44,11 @@ const RUNTIMES = ['cofferdam', 'sandboxd', 'python-runtime-sandbox']
 export const command: Command = {
   usage: 'NAME',
   details:
-    'Starts a loopback server that speaks a cloud service’s documented wire, until Ctrl-C: to try a backend, or the package\n' +
-    'proxy, without an account. Prints one line with its address first, JSON where it is a backend’s; then what to write into\n' +
-    'cofferdam.config.yaml for that backend, with keys in files that are gone when it ends (not with --json).\n\n' +
+    'Starts a local emulator of a cloud service, until Ctrl-C. Use it to try a backend, or the package ' +
+    'proxy, without an\n' +
+    'account. The first line is its address, as JSON for a backend. Without --json, the lines for ' +
+    'cofferdam.config.yaml\n' +
+    'follow. They name files with keys, which are removed when the emulator ends.\n\n' +
     Object.entries(DOUBLES)
       .map(([name, { summary }]) => `  ${name.padEnd(12)}${summary}`)
       .join('\n'),
@@ -71,13 +75,12 @@ export const command: Command = {
     const ended = once(child, 'exit') as Promise<[number | null]>
     const keys = mkdtempSync(join(tmpdir(), 'cofferdam-double-keys-'))
     try {
-      // One line is all that a double prints; none when it could not start, which it says on stderr.
+      // A double prints one line. It prints none when it cannot start, and reports that on stderr.
       const { value: said } = await createInterface({ input: child.stdout })[Symbol.asyncIterator]().next()
       if (typeof said === 'string') {
         terminal.value(double.isVendor ? JSON.parse(said) : { double: name, url: said })
         terminal.line(said)
-        if (double.isVendor && !terminal.json)
-          for (const text of settingsFor(said, runtimeOf(line), keys)) terminal.line(text)
+        if (double.isVendor && !terminal.json) terminal.lines(settingsFor(said, runtimeOf(line), keys))
       }
       return (await ended)[0] ?? 0
     } finally {
@@ -90,12 +93,14 @@ export const command: Command = {
 
 const runtimeOf = (line: CommandLine): string => textFlag(line, 'runtime') ?? 'cofferdam'
 
-/** Which double, and its own command line. Throws `UsageError`. */
+/** The double that the command line names, and the double's own command line. Throws `UsageError`. */
 function asked(line: CommandLine): { name: string; double: Double; port: number; given: string[] } {
   const [name = ''] = line.words
   const double = Object.entries(DOUBLES).find(([known]) => known === name)?.[1]
   if (double === undefined)
-    throw new UsageError(`There is no double of "${name}". Known are: ${Object.keys(DOUBLES).join(', ')}.`)
+    throw new UsageError(
+      `There is no double of "${name}". Known doubles: ${Object.keys(DOUBLES).join(', ')}.`,
+    )
   const port = numberFlag(line, 'port', { min: 0, max: 65_535 }) ?? 0
   const given = ['--port', String(port)]
   for (const flag of ['dir', 'runtime']) {
@@ -111,4 +116,94 @@ function asked(line: CommandLine): { name: string; double: Double; port: number;
   if (!RUNTIMES.includes(runtimeOf(line)))
     throw new UsageError(`--runtime expects ${RUNTIMES.join(', ')}, got ${JSON.stringify(runtimeOf(line))}.`)
   return { name, double, port, given }
+}
+
+/** The path of Node.js in the doubles' sandboxes (libs/backends/remote/double/jail.ts). */
+const NODE = '/opt/node/bin/node'
+/** The token that sandboxd expects in the double of Kubernetes (its README). */
+const SANDBOXD_TOKEN = 'cofferdam-double'
+
+/** The line that each double prints first. */
+const announcementSchema = z.discriminatedUnion('double', [
+  z.object({
+    double: z.literal('agentcore'),
+    origin: z.string(),
+    access_key_id: z.string(),
+    secret_access_key: z.string(),
+  }),
+  z.object({
+    double: z.literal('azure'),
+    identity_endpoint: z.string(),
+    identity_header: z.string(),
+    pools: z.object({ python: z.string() }),
+  }),
+  z.object({ double: z.literal('e2b'), origin: z.string(), api_key: z.string() }),
+  z.object({ double: z.literal('kubernetes'), api_server: z.string() }),
+])
+type Announcement = z.output<typeof announcementSchema>
+
+/** Writes a file and returns its path. */
+type Keep = (name: string, text: string) => string
+
+function settingsOf(said: Announcement, runtime: string, keep: Keep): Record<string, unknown> {
+  switch (said.double) {
+    case 'agentcore': {
+      const { access_key_id: id, secret_access_key: secret } = said
+      const keys = `[default]\naws_access_key_id = ${id}\naws_secret_access_key = ${secret}\n`
+      // The service's own interpreter, which every account has.
+      const interpreter = 'aws.codeinterpreter.v1'
+      return {
+        region: 'us-east-1',
+        endpoint: said.origin,
+        credentials_file: keep('aws-credentials', keys),
+        interpreters: { 'default-public': interpreter, 'internal-only': interpreter },
+        node: NODE,
+      }
+    }
+    case 'azure':
+      return {
+        enabled: true,
+        interpreter_endpoint: said.pools.python,
+        identifier_secret_file: keep('identifier-secret', 'not a secret: names of sessions at a double'),
+        credentials: ['managed-identity'],
+        identity_endpoint: said.identity_endpoint,
+        identity_header_file: keep('identity-header', said.identity_header),
+      }
+    case 'e2b':
+      return {
+        api_key_file: keep('api-key', said.api_key),
+        api_url: said.origin,
+        sandbox_url: said.origin,
+        node: NODE,
+      }
+    case 'kubernetes': {
+      const own = { api_server: said.api_server, token_file: null }
+      if (runtime === 'cofferdam') return own
+      const token_file = runtime === 'sandboxd' ? keep('sandboxd-token', SANDBOXD_TOKEN) : null
+      const foreign = { root: '/home/user', python: '/usr/bin/python3', node: NODE, token_file }
+      return { ...own, runtime, foreign }
+    }
+  }
+}
+
+/**
+ * The lines to paste into cofferdam.config.yaml, for a double that printed `line`. Keys are written to files
+ * in `folder` that only this user can read. `runtime` is what the pods of Kubernetes run.
+ */
+function settingsFor(line: string, runtime: string, folder: string): string[] {
+  const said = parse(announcementSchema, JSON.parse(line))
+  const settings = settingsOf(said, runtime, (name, text) => {
+    const path = join(folder, name)
+    writeFileSync(path, text, { mode: 0o600 })
+    return path
+  })
+  return [
+    '# Add to cofferdam.config.yaml in the folder where you run `cofferdam up`:',
+    'backends:',
+    `  ${said.double}:`,
+    // JSON is YAML.
+    ...Object.entries(settings).map(([key, value]) => `    ${key}: ${JSON.stringify(value)}`),
+    `# Then, in other terminals: npx cofferdam up`,
+    `#                           npx cofferdam run examples/hello.py --backend ${said.double}`,
+  ]
 }

@@ -1,12 +1,12 @@
+import { openClient } from '../api-connection.ts'
 import { buildRequest } from '../build-request.ts'
 import { API_FLAGS, type Command } from '../command.ts'
 import { EXIT } from '../exit-status.ts'
-import { openClient } from '../open-client.ts'
 import { PROGRAM_FLAGS, QUEUE_FLAGS } from '../program-flags.ts'
 
 export const command: Command = {
   usage: 'FILE|- [flags] [-- ARGV…]',
-  details: 'Prints the id of the execution and returns; see status, logs and cancel.',
+  details: 'Prints the ID of the execution and returns at once; see status, logs and cancel.',
   flags: { ...PROGRAM_FLAGS, ...QUEUE_FLAGS, ...API_FLAGS },
   words: { min: 1, max: 1 },
   takesRest: true,
@@ -22,8 +22,8 @@ export const command: Command = {
     terminal.value(accepted)
     terminal.line(accepted.execution_id)
     if (terminal.interactive) {
-      const place = accepted.position === null ? '' : `, ${accepted.position} before it`
-      terminal.note(`${accepted.deduplicated ? 'was there already: ' : ''}${accepted.status}${place}`)
+      const ahead = accepted.position === null ? '' : `, ${accepted.position} before it`
+      terminal.note(`${accepted.deduplicated ? 'already enqueued: ' : ''}${accepted.status}${ahead}`)
     }
     return EXIT.ok
   },

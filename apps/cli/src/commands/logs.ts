@@ -1,18 +1,17 @@
-import { executionStateSchema, parse } from '@cofferdam/contract'
-import { openApi } from '../api-connection.ts'
+import { executionStateSchema } from '@cofferdam/contract'
+import { openApi, openClient } from '../api-connection.ts'
+import { follow } from '../carry-out.ts'
 import { API_FLAGS, type Command } from '../command.ts'
-import { executionIdOf } from '../execution-id.ts'
 import { EXIT, exitStatusFor } from '../exit-status.ts'
-import { follow } from '../follow.ts'
-import { openClient } from '../open-client.ts'
-import { hasFlag } from '../parse-command-line.ts'
+import { executionIdOf, hasFlag } from '../parse-command-line.ts'
 import { resultLines } from '../show-result.ts'
 
 export const command: Command = {
   usage: 'ID [--follow]',
   details:
-    'Without --follow: what was printed so far, in full once the execution ended. With it: live until the end, and the\n' +
-    'exit status is the program’s. A Ctrl-C stops watching; the execution goes on.',
+    'Without --follow: the output so far, or all of it once the execution has ended. With --follow: live ' +
+    'until the end, and\n' +
+    'the exit status is the program’s. Ctrl-C stops watching; the execution continues.',
   flags: {
     follow: { type: 'boolean', short: 'f', description: 'stay until the end' },
     ...API_FLAGS,
@@ -23,7 +22,7 @@ export const command: Command = {
     const { terminal } = context
     const id = executionIdOf(line)
     const api = openApi(context, line)
-    const state = parse(executionStateSchema, await api.call('GET', `/v1/executions/${id}`), 'the answer')
+    const state = await api.ask(executionStateSchema, 'GET', `/v1/executions/${id}`)
     if (state.status === 'ended' && state.result !== null) {
       terminal.value({ stdout: state.result.stdout, stderr: state.result.stderr, result: state.result })
       for (const stream of ['stdout', 'stderr'] as const)
@@ -51,5 +50,5 @@ export const command: Command = {
   },
 }
 
-/** What is already there arrives at once; after this silence there is nothing more for now. */
+/** Output that exists arrives at once. After this time nothing more is read. */
 const SO_FAR_MS = 1000

@@ -1,25 +1,24 @@
+import { watch } from 'node:fs'
+import { stat } from 'node:fs/promises'
 import path from 'node:path'
 import { buildRequest } from '../build-request.ts'
 import { carryOut } from '../carry-out.ts'
 import { API_FLAGS, type Command } from '../command.ts'
 import { hasFlag, textFlag } from '../parse-command-line.ts'
-import { PROGRAM_FLAGS, QUEUE_FLAGS } from '../program-flags.ts'
-import { changeOf, stampOf } from '../file-change.ts'
+import { PROGRAM_FLAGS, QUEUE_FLAGS, RUN_FLAGS } from '../program-flags.ts'
 import { UsageError } from '../usage-error.ts'
 
 export const command: Command = {
   usage: 'FILE|- [flags] [-- ARGV…]',
   details:
-    'The program goes through the queue of a running fleet (`cofferdam up`), its output comes live, and the exit status\n' +
-    'is its own: 124 for a timeout, 137 out of memory, 130 cancelled, 1 when the platform failed. Ctrl-C cancels it.',
+    'Sends the program through the queue of a running fleet (`cofferdam up`) and shows its output live. ' +
+    'The exit status is\n' +
+    'the program’s own, or 124 for a timeout, 137 out of memory, 130 cancelled, 1 when the platform ' +
+    'failed. Ctrl-C cancels.',
   flags: {
     ...PROGRAM_FLAGS,
-    save: { type: 'string', value: 'DIR', description: 'write the artifacts below this directory' },
+    ...RUN_FLAGS,
     watch: { type: 'boolean', short: 'w', description: 'run it again whenever the file changes' },
-    local: {
-      type: 'boolean',
-      description: 'skip the queue: run it from this process, uncapped and unaudited',
-    },
     ...QUEUE_FLAGS,
     ...API_FLAGS,
   },
@@ -27,7 +26,8 @@ export const command: Command = {
   takesRest: true,
   examples: [
     'cofferdam run hello.py',
-    'cofferdam run job.py --timeout 2m --memory 512 --file data.csv --artifact "out/*.png" --save . -- --verbose',
+    'cofferdam run job.py --timeout 2m --memory 512 --file data.csv --artifact "out/*.png" --save . -- ' +
+      '--verbose',
     "echo 'print(6*7)' | cofferdam run - --language python",
     'cofferdam run --local hello.ts',
   ],
@@ -35,7 +35,7 @@ export const command: Command = {
     if (!hasFlag(line, 'watch')) return await carryOut(await buildRequest(line, context), context, line)
     const file = line.words[0] ?? '-'
     if (file === '-' || textFlag(line, 'stdin') === '-')
-      throw new UsageError('--watch runs a file again and again; standard input can be read only once.')
+      throw new UsageError('--watch needs a file, because standard input can be read only once. Name a file.')
     const watched = path.resolve(context.cwd, file)
     for (;;) {
       const before = await stampOf(watched)
@@ -45,4 +45,48 @@ export const command: Command = {
       if (!(await changeOf(watched, before, context.stop))) return status
     }
   },
+}
+
+/** Editors write, rename and touch a file in quick succession: events within this time are one change. */
+const DEBOUNCE_MS = 50
+
+/** Distinguishes versions of a file without reading it; null while the file is absent. */
+async function stampOf(file: string): Promise<string | null> {
+  try {
+    const { mtimeMs, size, ino } = await stat(file)
+    return `${mtimeMs} ${size} ${ino}`
+  } catch {
+    return null
+  }
+}
+
+/**
+ * Resolves with true once the file differs from `before` (also if it already does), with false when `stop`
+ * aborts.
+ */
+async function changeOf(file: string, before: string | null, stop: AbortSignal): Promise<boolean> {
+  const { promise, resolve, reject } = Promise.withResolvers<boolean>()
+  const look = async (): Promise<void> => {
+    const now = await stampOf(file)
+    // An editor that replaces the file removes it for a moment; the next event reports the new one.
+    if (now !== null && now !== before) resolve(true)
+  }
+  const lookSoon = (): void => {
+    setTimeout(() => void look().catch(reject), DEBOUNCE_MS)
+  }
+  const watcher = watch(path.dirname(file), (_, name) => {
+    if (name === path.basename(file)) lookSoon()
+  })
+  watcher.on('error', reject)
+  const onStop = (): void => resolve(false)
+  stop.addEventListener('abort', onStop)
+  if (stop.aborted) onStop()
+  // The watcher reports later changes; this finds one that came before it.
+  lookSoon()
+  try {
+    return await promise
+  } finally {
+    watcher.close()
+    stop.removeEventListener('abort', onStop)
+  }
 }

@@ -2,41 +2,39 @@ import { readFile, writeFile } from 'node:fs/promises'
 import path from 'node:path'
 import { acceptedSchema, BOUNDS, parse } from '@cofferdam/contract'
 import { z } from 'zod'
-import { openApi, type ApiConnection } from '../api-connection.ts'
-import { API_FLAGS, type Command, type CommandLine, type Context } from '../command.ts'
+import { encodePath, openApi, type ApiConnection } from '../api-connection.ts'
+import { API_FLAGS, type Command, type Context } from '../command.ts'
 import { EXIT } from '../exit-status.ts'
-import { findVerb } from '../find-verb.ts'
-import { textFlag } from '../parse-command-line.ts'
+import { findVerb, textFlag, verbUsage, type Verb } from '../parse-command-line.ts'
 import { table } from '../table.ts'
 import { UsageError } from '../usage-error.ts'
 
 interface Call {
   api: ApiConnection
   words: readonly string[]
-  /** `?tenant_id=…`, or nothing for a tenant's own key. */
-  query: string
+  /** Names the tenant; empty for a tenant's own key. */
+  query: { tenant_id?: string }
   context: Context
 }
 
-const VERBS: Record<string, { usage: string; words: [number, number]; run(call: Call): Promise<void> }> = {
-  ls: { usage: 'ls', words: [0, 0], run: list },
-  rm: { usage: 'rm BACKEND/KEY', words: [1, 1], run: end },
-  files: { usage: 'files BACKEND/KEY [FOLDER]', words: [1, 2], run: files },
-  get: { usage: 'get BACKEND/KEY PATH [FILE]', words: [2, 3], run: get },
-  put: { usage: 'put BACKEND/KEY FILE [PATH]', words: [2, 3], run: put },
+const VERBS: Record<string, Verb<(call: Call) => Promise<void>>> = {
+  ls: { usage: '', run: list },
+  rm: { usage: 'BACKEND/KEY', run: end },
+  files: { usage: 'BACKEND/KEY [FOLDER]', run: files },
+  get: { usage: 'BACKEND/KEY PATH [FILE]', run: get },
+  put: { usage: 'BACKEND/KEY FILE [PATH]', run: put },
 }
 
 export const command: Command = {
-  usage: Object.values(VERBS)
-    .map(({ usage }) => usage)
-    .join(' | '),
+  usage: verbUsage(VERBS),
   details:
-    'A session is named by its backend and its key. What is done with it waits for its turn, behind what runs in it now.',
+    'A session is named by its backend and its key. Each command waits its turn, behind what runs in the ' +
+    'session now.',
   flags: {
     tenant: {
       type: 'string',
       value: 'NAME',
-      description: 'whose session; for an admin key, which has no tenant',
+      description: 'tenant of the session; needed with an admin key, which has no tenant',
     },
     ...API_FLAGS,
   },
@@ -48,19 +46,12 @@ export const command: Command = {
     'cofferdam sessions rm docker/notebook --tenant demo',
   ],
   async run(context, line) {
-    const [name = '', ...words] = line.words
-    const verb = findVerb('sessions', VERBS, name)
-    const [least, most] = verb.words
-    if (words.length < least || words.length > most)
-      throw new UsageError(`Usage: cofferdam sessions ${verb.usage}`)
-    await verb.run({ api: openApi(context, line), words, query: queryOf(line), context })
+    const { run, words } = findVerb('sessions', VERBS, line.words)
+    const tenant = textFlag(line, 'tenant')
+    const query = tenant === undefined ? {} : { tenant_id: tenant }
+    await run({ api: openApi(context, line), words, query, context })
     return EXIT.ok
   },
-}
-
-function queryOf(line: CommandLine): string {
-  const tenant = textFlag(line, 'tenant')
-  return tenant === undefined ? '' : new URLSearchParams({ tenant_id: tenant }).toString()
 }
 
 /** `/v1/sessions/{backend}/{key}` of BACKEND/KEY. */
@@ -71,10 +62,13 @@ function pathOf(word = ''): string {
   return `/v1/sessions/${encodeURIComponent(backend)}/${encodeURIComponent(key)}`
 }
 
-const filePathOf = (session: string | undefined, file: string): string =>
-  `${pathOf(session)}/files/${file.split('/').map(encodeURIComponent).join('/')}`
+const withQuery = (route: string, query: Record<string, string>): string =>
+  `${route}?${new URLSearchParams(query).toString()}`
 
-// Read leniently: an API that is newer may say more.
+const filePathOf = (session: string | undefined, file: string): string =>
+  `${pathOf(session)}/files/${encodePath(file)}`
+
+// Unknown fields are allowed: a newer API may send more.
 const sessionRow = z.object({
   tenant_id: z.string(),
   backend: z.string(),
@@ -92,17 +86,7 @@ const filesSchema = z.object({
 
 async function list({ api, query, context: { terminal } }: Call): Promise<void> {
   const sessions: z.infer<typeof pageSchema>['sessions'] = []
-  for (let cursor: string | null = ''; cursor !== null;) {
-    const page = new URLSearchParams(query)
-    if (cursor !== '') page.set('cursor', cursor)
-    const found: z.infer<typeof pageSchema> = parse(
-      pageSchema,
-      await api.call('GET', `/v1/sessions?${page.toString()}`),
-      'the answer',
-    )
-    sessions.push(...found.sessions)
-    cursor = found.next_cursor
-  }
+  for await (const page of api.pages(pageSchema, '/v1/sessions', query)) sessions.push(...page.sessions)
   terminal.value(sessions)
   const rows = sessions.map((one) => [
     `${one.backend}/${one.key}`,
@@ -111,33 +95,26 @@ async function list({ api, query, context: { terminal } }: Call): Promise<void> 
     one.used_at,
     one.idle_at,
   ])
-  for (const text of table(['SESSION', 'SCOPE', 'STATE', 'USED', 'ENDS IF IDLE'], rows)) terminal.line(text)
+  terminal.lines(table(['SESSION', 'SCOPE', 'STATE', 'USED', 'ENDS IF IDLE'], rows))
 }
 
 async function end({ api, words: [session], query, context }: Call): Promise<void> {
-  tell(context, await api.call('DELETE', `${pathOf(session)}?${query}`), 'Ended.')
+  tell(context, await api.call('DELETE', withQuery(pathOf(session), query)), 'Ended.')
 }
 
 async function files({ api, words: [session, folder], query, context: { terminal } }: Call): Promise<void> {
-  const asked = new URLSearchParams(query)
-  if (folder !== undefined) asked.set('folder', folder)
-  const found = parse(
-    filesSchema.or(acceptedSchema),
-    await api.call('GET', `${pathOf(session)}/files?${asked.toString()}`),
-    'the answer',
-  )
+  const asked = { ...query, ...(folder === undefined ? {} : { folder }) }
+  const route = withQuery(`${pathOf(session)}/files`, asked)
+  const found = await api.ask(filesSchema.or(acceptedSchema), 'GET', route)
   terminal.value(found)
   if ('execution_id' in found) return terminal.note(waiting(found.execution_id))
-  for (const text of table(
-    ['BYTES', 'PATH'],
-    found.files.map(({ path: name, size }) => [size, JSON.stringify(name)]),
-  ))
-    terminal.line(text)
-  if (found.truncated) terminal.note('There are more: name a folder.')
+  const rows = found.files.map(({ path: name, size }) => [size, JSON.stringify(name)])
+  terminal.lines(table(['BYTES', 'PATH'], rows))
+  if (found.truncated) terminal.note('There are more. Name a folder to see its files.')
 }
 
 async function get({ api, words: [session, from = '', to], query, context }: Call): Promise<void> {
-  const bytes = await api.bytes(`${filePathOf(session, from)}?${query}`)
+  const bytes = await api.bytes(withQuery(filePathOf(session, from), query))
   const target = path.resolve(context.cwd, to ?? path.posix.basename(from))
   await writeFile(target, bytes)
   context.terminal.value({ file: target, bytes: bytes.length })
@@ -151,10 +128,10 @@ async function put({ api, words: [session, from = '', to], query, context }: Cal
       `${from} has ${bytes.length} bytes; a file of a session has at most ${BOUNDS.fileBytes}.`,
     )
   const target = filePathOf(session, to ?? path.basename(from))
-  tell(context, await api.call('PUT', `${target}?${query}`, bytes), 'Written.')
+  tell(context, await api.call('PUT', withQuery(target, query), bytes), 'Written.')
 }
 
-/** Says that it is done, or who does it later. */
+/** Says that it is done, or which execution will do it. */
 function tell({ terminal }: Context, answer: unknown, done: string): void {
   const accepted = answer === undefined ? null : parse(acceptedSchema, answer, 'the answer')
   terminal.value(accepted ?? { ok: true })
@@ -162,4 +139,4 @@ function tell({ terminal }: Context, answer: unknown, done: string): void {
 }
 
 const waiting = (executionId: string): string =>
-  `The session is in use; ${executionId} does it at its turn (cofferdam status ${executionId}).`
+  `The session is in use. ${executionId} will do it in its turn (see cofferdam status ${executionId}).`

@@ -1,14 +1,16 @@
 import { CofferdamError } from '@cofferdam/contract'
 import { adminKeyFile } from '../api-connection.ts'
 import type { Command } from '../command.ts'
+import { DEMO_TENANT, prepareStore } from '../data-dir.ts'
 import { EXIT } from '../exit-status.ts'
-import { DEMO_TENANT, prepareStore } from '../prepare-store.ts'
 
 export const command: Command = {
   usage: '',
   details:
-    'For deployments: brings the database of DATABASE_URL to this version’s schema, makes the tenant `demo`, and writes an\n' +
-    'admin key into COFFERDAM_DATA_DIR unless a valid one is there. `cofferdam up` does all of it by itself.',
+    'For deployments: migrates the database of DATABASE_URL to the schema of this version, creates the ' +
+    'tenant `demo`, and\n' +
+    'writes an admin key into COFFERDAM_DATA_DIR unless a valid one is there. `cofferdam up` does all of ' +
+    'this itself.',
   flags: {},
   words: { min: 0, max: 0 },
   examples: [
@@ -18,12 +20,12 @@ export const command: Command = {
     if (config.databaseUrl === undefined)
       throw new CofferdamError(
         'config_invalid',
-        'DATABASE_URL is not set (example: postgres://cofferdam@127.0.0.1/cofferdam).',
+        'DATABASE_URL is not set. Set it, e.g. to postgres://cofferdam@127.0.0.1/cofferdam.',
       )
     await prepareStore(config.databaseUrl, config.dataDir)
     const file = adminKeyFile(config.dataDir)
     terminal.value({ tenant: DEMO_TENANT, admin_key_file: file })
-    terminal.line(`The database is up to date; the admin key stands in ${file}.`)
+    terminal.line(`The database is up to date. The admin key is in ${file}.`)
     return EXIT.ok
   },
 }

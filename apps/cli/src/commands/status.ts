@@ -1,18 +1,17 @@
-import { executionStateSchema, executionTraceSchema, parse } from '@cofferdam/contract'
+import { executionStateSchema, executionTraceSchema } from '@cofferdam/contract'
 import { openApi } from '../api-connection.ts'
 import { API_FLAGS, type Command } from '../command.ts'
-import { executionIdOf } from '../execution-id.ts'
 import { EXIT } from '../exit-status.ts'
-import { progressBar } from '../progress-bar.ts'
-import { hasFlag } from '../parse-command-line.ts'
+import { executionIdOf, hasFlag } from '../parse-command-line.ts'
 import { durationWords, resultLines } from '../show-result.ts'
+import { progressBar } from '../terminal.ts'
 import { waterfallLines } from '../waterfall.ts'
 
 export const command: Command = {
   usage: 'ID',
   flags: {
     ...API_FLAGS,
-    trace: { type: 'boolean', description: 'draw the spans of its trace (kept for an hour)' },
+    trace: { type: 'boolean', description: 'draw the spans of its trace, which are kept for an hour' },
   },
   words: { min: 1, max: 1 },
   examples: [
@@ -24,10 +23,8 @@ export const command: Command = {
     const { terminal } = context
     const api = openApi(context, line)
     const path = `/v1/executions/${executionIdOf(line)}`
-    const state = parse(executionStateSchema, await api.call('GET', path), 'the answer')
-    const trace = hasFlag(line, 'trace')
-      ? parse(executionTraceSchema, await api.call('GET', `${path}/trace`), 'the answer')
-      : null
+    const state = await api.ask(executionStateSchema, 'GET', path)
+    const trace = hasFlag(line, 'trace') ? await api.ask(executionTraceSchema, 'GET', `${path}/trace`) : null
     terminal.value(trace === null ? state : { ...state, trace })
     terminal.line(`${state.execution_id}  ${terminal.style('bold', state.status)}`)
     terminal.line(`  tenant     ${state.tenant_id}, agent ${state.agent_id}`)
@@ -43,12 +40,12 @@ export const command: Command = {
       const answer = last_error ?? (last_status === null ? '' : `answered ${last_status}`)
       terminal.line(`  callback   ${how}, attempts: ${attempts} ${answer}`.trimEnd())
     }
-    if (state.result !== null) for (const text of resultLines(state.result, terminal)) terminal.line(text)
+    if (state.result !== null) terminal.lines(resultLines(state.result, terminal))
     if (trace !== null) {
       terminal.line()
-      for (const text of waterfallLines(trace.spans)) terminal.line(text)
+      terminal.lines(waterfallLines(trace.spans))
       if (trace.spans.length === 0)
-        terminal.line('Nothing is kept of its trace: too long ago, not sampled, or it has not ended.')
+        terminal.line('There is no trace: it is too old, was not sampled, or the execution has not ended.')
     }
     return EXIT.ok
   },

@@ -1,50 +1,71 @@
-import { parse, tenantCapsSchema, templateSchema, tenantPolicySchema } from '@cofferdam/contract'
+import { apiKeyScopeSchema, templateSchema, tenantCapsSchema, tenantPolicySchema } from '@cofferdam/contract'
 import { z } from 'zod'
-import { openApi } from '../api-connection.ts'
-import { API_FLAGS, type Command } from '../command.ts'
+import { openApi, tenantPath, type ApiConnection } from '../api-connection.ts'
+import { API_FLAGS, type Command, type CommandLine } from '../command.ts'
 import { EXIT } from '../exit-status.ts'
-import { findVerb } from '../find-verb.ts'
-import { numberFlag } from '../parse-command-line.ts'
+import { findVerb, numberFlag, textFlag, verbUsage, type Verb } from '../parse-command-line.ts'
 import { namesHalf, POLICY_FLAGS, policyOf, templateOf } from '../policy-flags.ts'
-import { showChanges } from '../show-changes.ts'
-import { table } from '../table.ts'
-import type { TenantCall } from '../tenant-call.ts'
-import { keys, newCallbackSecret, newKey, revokeKey } from '../tenant-keys.ts'
+import { showChanges, table } from '../table.ts'
 import type { Terminal } from '../terminal.ts'
 import { UsageError } from '../usage-error.ts'
 
 const tenantSchema = z.object({ policy: tenantPolicySchema, caps: tenantCapsSchema })
 const tenantPageSchema = z.object({ tenants: z.array(tenantSchema), next_cursor: z.string().nullable() })
 const templatesSchema = z.object({ templates: z.array(templateSchema) })
+const keysSchema = z.object({
+  keys: z.array(
+    z.object({
+      id: z.string(),
+      scope: apiKeyScopeSchema,
+      template_id: z.string().nullable().default(null),
+      label: z.string(),
+      created_at: z.string(),
+      revoked_at: z.string().nullable(),
+    }),
+  ),
+})
+const keyMadeSchema = z.object({ id: z.string(), key: z.string() })
+const secretSchema = z.object({ secret: z.string(), rotated_at: z.string() })
 type Tenant = z.infer<typeof tenantSchema>
 
-const VERBS: Record<string, { words: string[]; run(call: TenantCall): Promise<void> }> = {
-  list: { words: [], run: list },
-  create: { words: ['TENANT'], run: create },
-  show: { words: ['TENANT'], run: show },
-  events: { words: ['TENANT'], run: events },
-  set: { words: ['TENANT'], run: set },
-  templates: { words: ['TENANT'], run: templates },
-  'set-template': { words: ['TENANT', 'TEMPLATE'], run: setTemplate },
-  keys: { words: ['TENANT'], run: keys },
-  'new-key': { words: ['TENANT'], run: newKey },
-  'revoke-key': { words: ['TENANT', 'KEY-ID'], run: revokeKey },
-  'new-callback-secret': { words: ['TENANT'], run: newCallbackSecret },
+/** What a verb gets. */
+interface TenantCall {
+  api: ApiConnection
+  /** `/v1/tenants/{tenant}` of the first word. */
+  path: string
+  /** The words after the verb, the tenant first; none for `list`. */
+  words: readonly string[]
+  line: CommandLine
+  terminal: Terminal
+}
+
+const VERBS: Record<string, Verb<(call: TenantCall) => Promise<void>>> = {
+  list: { usage: '', run: list },
+  create: { usage: 'TENANT [flags]', run: create },
+  show: { usage: 'TENANT', run: show },
+  events: { usage: 'TENANT', run: events },
+  set: { usage: 'TENANT [flags]', run: set },
+  templates: { usage: 'TENANT', run: templates },
+  'set-template': { usage: 'TENANT TEMPLATE [flags]', run: setTemplate },
+  keys: { usage: 'TENANT', run: keys },
+  'new-key': { usage: 'TENANT', run: newKey },
+  'revoke-key': { usage: 'TENANT KEY-ID', run: revokeKey },
+  'new-callback-secret': { usage: 'TENANT', run: newCallbackSecret },
 }
 
 export const command: Command = {
-  usage:
-    'list | create ID | show ID | events ID | set ID [flags] | templates ID | set-template ID TEMPLATE [flags] | keys ID | new-key ID | revoke-key ID KEY-ID | new-callback-secret ID',
+  usage: verbUsage(VERBS),
   details:
-    'Needs an admin key. An API key is shown once, when it is made. A list is set whole, separated by commas.\n' +
-    'set-template replaces a template: what is left out is not stricter than the tenant.',
+    'Needs an admin key. An API key is shown once, when it is created. A list is replaced as a whole; ' +
+    'separate its parts\n' +
+    'by commas. set-template replaces a template: what you leave out falls back to the tenant’s policy.',
   flags: {
     ...POLICY_FLAGS,
     limit: { type: 'string', value: 'N', description: 'events: how many, newest first (default: 50)' },
     template: {
       type: 'string',
       value: 'ID',
-      description: 'new-key: what comes with the key runs under this template',
+      description: 'new-key: executions that come with the key run under this template',
     },
     label: { type: 'string', value: 'TEXT', description: 'new-key: what the key is for (default: cli)' },
     ...API_FLAGS,
@@ -60,12 +81,9 @@ export const command: Command = {
       '    --min-isolation gvisor --retention-days 7 --encrypt-outputs true',
   ],
   async run(context, line) {
-    const [name = '', ...words] = line.words
-    const verb = findVerb('tenant', VERBS, name)
-    if (words.length !== verb.words.length)
-      throw new UsageError(`Usage: cofferdam tenant ${[name, ...verb.words].join(' ')}`)
-    const path = `/v1/tenants/${encodeURIComponent(words[0] ?? '')}`
-    await verb.run({ api: openApi(context, line), path, words, line, terminal: context.terminal })
+    const { run, words } = findVerb('tenant', VERBS, line.words)
+    const path = tenantPath(words[0] ?? '')
+    await run({ api: openApi(context, line), path, words, line, terminal: context.terminal })
     return EXIT.ok
   },
 }
@@ -82,13 +100,7 @@ function print({ policy, caps }: Tenant, terminal: Terminal): void {
 
 async function list({ api, terminal }: TenantCall): Promise<void> {
   const tenants: Tenant[] = []
-  let cursor: string | null = null
-  do {
-    const from: string = cursor === null ? '' : `?cursor=${encodeURIComponent(cursor)}`
-    const page = parse(tenantPageSchema, await api.call('GET', `/v1/tenants${from}`), 'the answer')
-    tenants.push(...page.tenants)
-    cursor = page.next_cursor
-  } while (cursor !== null)
+  for await (const page of api.pages(tenantPageSchema, '/v1/tenants')) tenants.push(...page.tenants)
   terminal.value(tenants)
   const rows = tenants.map(({ policy }) => [
     policy.tenant_id,
@@ -97,17 +109,18 @@ async function list({ api, terminal }: TenantCall): Promise<void> {
     policy.min_isolation,
     policy.retention_days,
   ])
-  for (const text of table(['TENANT', 'SANDBOX', 'TIER', 'MIN ISOLATION', 'RETENTION'], rows))
-    terminal.line(text)
+  terminal.lines(table(['TENANT', 'SANDBOX', 'TIER', 'MIN ISOLATION', 'RETENTION'], rows))
 }
 
 async function create({ api, words, line, terminal }: TenantCall): Promise<void> {
-  const made = await api.call('POST', '/v1/tenants', { tenant_id: words[0], ...policyOf(line) })
-  print(parse(tenantSchema, made, 'the answer'), terminal)
+  print(
+    await api.ask(tenantSchema, 'POST', '/v1/tenants', { tenant_id: words[0], ...policyOf(line) }),
+    terminal,
+  )
 }
 
 async function show({ api, path, terminal }: TenantCall): Promise<void> {
-  print(parse(tenantSchema, await api.call('GET', path), 'the answer'), terminal)
+  print(await api.ask(tenantSchema, 'GET', path), terminal)
 }
 
 async function events({ api, path, line, terminal }: TenantCall): Promise<void> {
@@ -117,9 +130,7 @@ async function events({ api, path, line, terminal }: TenantCall): Promise<void> 
 
 async function set(call: TenantCall): Promise<void> {
   const { api, path, line } = call
-  const now = namesHalf(line)
-    ? parse(tenantSchema, await api.call('GET', path), 'the answer').policy
-    : undefined
+  const now = namesHalf(line) ? (await api.ask(tenantSchema, 'GET', path)).policy : undefined
   const changes = policyOf(line, now)
   if (Object.keys(changes).length === 0)
     throw new UsageError(`Nothing to set. Name at least one of --${Object.keys(POLICY_FLAGS).join(', --')}.`)
@@ -128,16 +139,52 @@ async function set(call: TenantCall): Promise<void> {
 }
 
 async function templates({ api, path, terminal }: TenantCall): Promise<void> {
-  const found = parse(templatesSchema, await api.call('GET', `${path}/templates`), 'the answer').templates
+  const found = (await api.ask(templatesSchema, 'GET', `${path}/templates`)).templates
   terminal.value(found)
   const rows = found.map(({ template_id, sandbox }) => [template_id, JSON.stringify(sandbox)])
-  for (const text of table(['TEMPLATE', 'SANDBOX'], rows)) terminal.line(text)
+  terminal.lines(table(['TEMPLATE', 'SANDBOX'], rows))
 }
 
 async function setTemplate({ api, path, words: [, id], line, terminal }: TenantCall): Promise<void> {
   const asked = { sandbox: templateOf(line) }
-  const answer = await api.call('PUT', `${path}/templates/${encodeURIComponent(id ?? '')}`, asked)
-  const put = parse(templateSchema, answer, 'the answer')
+  const route = `${path}/templates/${encodeURIComponent(id ?? '')}`
+  const put = await api.ask(templateSchema, 'PUT', route, asked)
   terminal.value(put)
   terminal.line(`${put.template_id}: ${JSON.stringify(put.sandbox)}`)
+}
+
+/** Lists all keys, also the revoked ones; never the keys themselves. */
+async function keys({ api, path, terminal }: TenantCall): Promise<void> {
+  const found = (await api.ask(keysSchema, 'GET', `${path}/keys`)).keys
+  terminal.value(found)
+  const rows = found.map((key) => [key.id, key.label, key.template_id, key.created_at, key.revoked_at])
+  terminal.lines(table(['KEY ID', 'LABEL', 'TEMPLATE', 'CREATED', 'REVOKED'], rows))
+}
+
+/** Creates a key and shows it, this once. */
+async function newKey({ api, path, words, line, terminal }: TenantCall): Promise<void> {
+  const template = textFlag(line, 'template')
+  const made = await api.ask(keyMadeSchema, 'POST', `${path}/keys`, {
+    label: textFlag(line, 'label') ?? 'cli',
+    ...(template === undefined ? {} : { template_id: template }),
+  })
+  terminal.value(made)
+  // The key alone on stdout, so that `KEY=$(cofferdam tenant new-key acme)` works.
+  terminal.line(made.key)
+  terminal.note(`Key ${made.id} of tenant ${words[0]}. It is not shown again.`)
+}
+
+async function revokeKey({ api, path, words: [, id], terminal }: TenantCall): Promise<void> {
+  await api.call('DELETE', `${path}/keys/${encodeURIComponent(id ?? '')}`)
+  terminal.value({ id, revoked: true })
+  terminal.line(`Key ${id} is revoked.`)
+}
+
+/** Creates the secret that callbacks are signed with and shows it, this once. */
+async function newCallbackSecret({ api, path, terminal }: TenantCall): Promise<void> {
+  const made = await api.ask(secretSchema, 'POST', `${path}/callback-secret`, {})
+  terminal.value(made)
+  // Alone on stdout, like a new key.
+  terminal.line(made.secret)
+  terminal.note('It is not shown again. The previous one also signs for another 24 hours.')
 }

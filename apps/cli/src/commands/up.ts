@@ -1,35 +1,38 @@
 /**
- * Everything on one machine, in one process:
+ * Runs everything on one machine, in one process:
  *
  *   claim data dir ─ check port ─ probe backends ─ servers ─ schema, tenant, key ─ worker ─ API ─ demo ─ stay
  *
- * What was started is owned by one stack and stopped in the opposite order, whatever happens in between.
+ * One stack owns what was started and stops it in reverse order, whatever fails in between.
  */
 import { rmSync, writeFileSync } from 'node:fs'
 import { loadConfig as loadApiConfig, runApi } from '@cofferdam/api'
 import { createClient } from '@cofferdam/client'
-import { auditRowSchema, parse, type AuditRow, type ExecutionResult } from '@cofferdam/contract'
+import {
+  type AuditRow,
+  auditRowSchema,
+  type ExecutionRequest,
+  executionRequestSchema,
+  type ExecutionResult,
+  parse,
+} from '@cofferdam/contract'
 import { compileRules, redactText } from '@cofferdam/executor'
 import { startTelemetry, type Telemetry } from '@cofferdam/telemetry'
 import { loadConfig as loadWorkerConfig, runWorker } from '@cofferdam/worker'
 import { z } from 'zod'
 import workspace from '../../package.json' with { type: 'json' }
 import { apiOver, apiUrlFile } from '../api-connection.ts'
-import { bestOf, howToGetOne, whyNotStronger } from '../backend-advice.ts'
-import type { Command, Context } from '../command.ts'
+import { CommandFailure, type Command, type Context, untilStopped } from '../command.ts'
 import { DEFAULT_PORT, type Environment } from '../config.ts'
-import { openDataDir } from '../data-dir.ts'
-import { auditLines, demoRequest, outputLines } from '../demo.ts'
+import { DEMO_TENANT, openDataDir, prepareStore } from '../data-dir.ts'
 import { EXIT, exitStatusFor } from '../exit-status.ts'
-import { requireFreePort } from '../free-port.ts'
-import { everyBackend, findBackends, type BackendFinding } from '../local-backends.ts'
+import { bestOf, findBackends, howToGetOne, whyNotStronger, type BackendFinding } from '../local-backends.ts'
 import { hasFlag, numberFlag } from '../parse-command-line.ts'
-import { DEMO_TENANT, prepareStore } from '../prepare-store.ts'
-import { startServers, type Servers } from '../private-servers.ts'
+import { requireFreePort, type Servers, startServers } from '../private-servers.ts'
 import { resultLines } from '../show-result.ts'
-import { untilStopped } from '../until-stopped.ts'
+import type { Terminal } from '../terminal.ts'
 
-/** A first sandbox on a cold machine takes seconds; the demo's own deadline is 30 s. */
+/** The first sandbox on a cold machine takes seconds, and the demo's own deadline is 30 s. */
 const DEMO_WAIT_MS = 90_000
 
 const invocationsSchema = z.object({ invocations: z.array(auditRowSchema) })
@@ -37,10 +40,13 @@ const invocationsSchema = z.object({ invocations: z.array(auditRowSchema) })
 export const command: Command = {
   usage: '[--once] [--clean] [--port N]',
   details:
-    'Starts a private Redis and Postgres in the data directory (unless REDIS_URL or DATABASE_URL are set), the API on\n' +
-    '127.0.0.1:7070 and one worker, runs one demo execution, and stays until Ctrl-C: the first drains, a second ends at once.',
+    'Starts a private Redis and Postgres in the data directory (unless REDIS_URL or DATABASE_URL are ' +
+    'set), the API on\n' +
+    '127.0.0.1:7070 and one worker, runs one demo execution, and runs until Ctrl-C. The first Ctrl-C ' +
+    'drains, a second one\n' +
+    'ends at once.',
   flags: {
-    once: { type: 'boolean', description: 'leave after the demo, with its exit status' },
+    once: { type: 'boolean', description: 'exit after the demo, with its exit status' },
     clean: { type: 'boolean', description: 'remove the data directory first' },
     port: {
       type: 'string',
@@ -58,7 +64,7 @@ export const command: Command = {
   ],
   async run(context, line) {
     const { config, terminal, stop } = context
-    // Before anything is started: a mistake in the environment is told at once.
+    // Before anything is started, so that a mistake in the environment is reported at once.
     const { host, port: usualPort } = loadApiConfig(appEnvironment(context, UNUSED))
     const port = numberFlag(line, 'port', { min: 0, max: 65_535 }) ?? usualPort
     await using owned = new AsyncDisposableStack()
@@ -69,7 +75,7 @@ export const command: Command = {
     owned.defer(() => claim.release())
     await requireFreePort(host, port)
 
-    const findings = await probeBackends(context)
+    const findings = await findBackends(config.environment, stop)
     if (bestOf(findings) === null) {
       terminal.value({ error: 'no safe backend', backends: findings })
       for (const text of howToGetOne(findings, process.platform)) terminal.note(text)
@@ -84,13 +90,13 @@ export const command: Command = {
     terminal.progress('starting worker and API …')
     const environment = appEnvironment(context, { ...servers, port })
     const telemetry = owned.use(await sharedTelemetry(environment))
-    // One process, one set of metrics: the API's port has them all.
+    // One process has one set of metrics, all of them on the API's port.
     const forWorker = { ...environment, COFFERDAM_METRICS_PORT: '' }
     const worker = await runWorker(loadWorkerConfig(forWorker), { telemetry })
     owned.defer(() => worker.close())
     const api = await runApi(loadApiConfig(environment), { telemetry })
     owned.defer(() => api.close())
-    // Commands of this data directory find it there, on whichever port.
+    // Commands with this data directory find the API by this file, on whichever port.
     writeFileSync(apiUrlFile(config.dataDir), `${api.url}\n`)
     owned.defer(() => rmSync(apiUrlFile(config.dataDir), { force: true }))
 
@@ -99,28 +105,19 @@ export const command: Command = {
     terminal.progress(null)
     report(context, { demo, findings, servers, url: api.url })
     if (hasFlag(line, 'once')) return exitStatusFor(demo.result)
-    terminal.line('Ctrl-C stops it.')
+    terminal.line('Press Ctrl-C to stop.')
 
     const ended = await Promise.race([untilStopped(stop), ...servers.own.map((server) => server.exited)])
-    if (typeof ended === 'string') terminal.note(`A server ended (${ended}); stopping.`)
-    else terminal.note('Draining; Ctrl-C again ends at once.')
+    if (typeof ended === 'string') terminal.note(`A server ended (${ended}). Stopping.`)
+    else terminal.note('Draining. Press Ctrl-C again to end at once.')
     return typeof ended === 'string' ? EXIT.platform : EXIT.ok
   },
 }
 
-async function probeBackends(context: Context): Promise<BackendFinding[]> {
-  const backends = await everyBackend(context.config.environment)
-  try {
-    return await findBackends(backends, context.stop)
-  } finally {
-    for (const backend of backends.values()) await backend[Symbol.asyncDispose]()
-  }
-}
-
-/** Stand for the servers while the configuration is only checked. */
+/** Placeholders while the configuration is only checked. */
 const UNUSED = { redisUrl: 'redis://unused', databaseUrl: 'postgres://unused' }
 
-/** What worker and API read instead of the user's environment: the same, with what was started filled in. */
+/** The environment of worker and API: the user's, with the addresses of the started servers. */
 function appEnvironment(
   context: Context,
   started: { redisUrl: string; databaseUrl: string; port?: number },
@@ -132,12 +129,12 @@ function appEnvironment(
     DATABASE_URL: started.databaseUrl,
     COFFERDAM_DATA_DIR: dataDir,
     ...(started.port === undefined ? {} : { COFFERDAM_PORT: String(started.port) }),
-    // Somebody watches this terminal: what is worth a line there is a warning.
+    // A person watches this terminal, so only warnings are worth a line.
     COFFERDAM_LOG_LEVEL: environment['COFFERDAM_LOG_LEVEL'] || 'warn',
   }
 }
 
-/** One for both apps: OpenTelemetry's API knows one provider a process. */
+/** One telemetry for both apps, because OpenTelemetry's API has one provider per process. */
 function sharedTelemetry(environment: Environment): Promise<Telemetry> {
   const rules = compileRules([], {})
   const { otlpEndpoint, traceSampleRatio, traceSlowMs } = loadApiConfig(environment)
@@ -162,14 +159,15 @@ interface Demo {
 
 async function runDemo(url: string, key: string, stop: AbortSignal): Promise<Demo> {
   await using client = createClient({ baseUrl: url, apiKey: key })
-  const { execution_id } = await client.enqueue(demoRequest(DEMO_TENANT))
+  const { execution_id } = await client.enqueue(demoRequest())
   const result = await client.wait(execution_id, { timeoutMs: DEMO_WAIT_MS, signal: stop })
-  if (result === null) throw new Error(`the demo ${execution_id} did not end within ${DEMO_WAIT_MS / 1000} s`)
-  const answer = await apiOver(url, key, stop).call(
-    'GET',
-    `/v1/audit/invocations?tenant_id=${DEMO_TENANT}&limit=50`,
-  )
-  const { invocations } = parse(invocationsSchema, answer, 'the answer')
+  if (result === null)
+    throw new CommandFailure(
+      `The demo ${execution_id} did not end within ${DEMO_WAIT_MS / 1000} s. Run cofferdam doctor to see ` +
+        `what is wrong.`,
+    )
+  const path = `/v1/audit/invocations?tenant_id=${DEMO_TENANT}&limit=50`
+  const { invocations } = await apiOver(url, key, stop).ask(invocationsSchema, 'GET', path)
   return { result, audit: invocations.find((row) => row.execution_id === execution_id) ?? null }
 }
 
@@ -183,9 +181,9 @@ function report(
   const stronger = used === null ? [] : whyNotStronger(facts.findings, used)
   terminal.value({ url: facts.url, result, audit, backend: used, why_not_stronger: stronger })
   terminal.line(terminal.style('bold', 'Demo: print and 1 + 1 in Python'))
-  for (const text of [...outputLines(result), ...resultLines(result, terminal)]) terminal.line(text)
+  terminal.lines([...outputLines(result), ...resultLines(result, terminal)])
   if (audit === null) terminal.line('  audit row  missing')
-  else for (const text of auditLines(audit, terminal)) terminal.line(text)
+  else terminal.lines(auditLines(audit, terminal))
   for (const text of stronger) terminal.line(`  not on     ${text}`)
   terminal.line()
   terminal.line(`${terminal.style('bold', 'API')}        ${facts.url}  (docs: ${facts.url}/docs)`)
@@ -193,4 +191,43 @@ function report(
   terminal.line(
     `Data       ${config.dataDir} (Redis: ${facts.servers.redisHow}; Postgres: ${facts.servers.postgresHow})`,
   )
+}
+
+/** The demo prints something and returns a value. */
+const DEMO_SOURCE = `import sys
+print("Hello from Python", sys.version.split()[0], "in a sandbox")
+1 + 1
+`
+
+const demoRequest = (): ExecutionRequest =>
+  parse(executionRequestSchema, {
+    tenant_id: DEMO_TENANT,
+    agent_id: 'up',
+    program: { type: 'script', language: 'python', source: DEMO_SOURCE },
+  })
+
+/** The audit row in two lines. */
+function auditLines(row: AuditRow, terminal: Terminal): string[] {
+  const shown = [
+    `${row.tenant_id}/${row.agent_id}`,
+    `${row.ending}, exit code ${row.exit_code ?? 'none'}`,
+    `${Math.round(row.duration_ms)} ms`,
+    `${row.backend ?? 'no backend'} (${row.isolation ?? 'none'})`,
+    row.quota_charged ? 'charged' : 'not charged',
+    `kept ${row.retention_days} days`,
+  ]
+  return [
+    `  audit row  ${shown.join(' · ')}`,
+    terminal.style(
+      'dim',
+      `             program sha256 ${row.executed_code_hash.slice(0, 16)}…, stdout ${row.stdout_bytes} B`,
+    ),
+  ]
+}
+
+/** The output of the demo, marked so that it differs from the command's own lines. */
+function outputLines(result: ExecutionResult): string[] {
+  return [...result.stdout.trimEnd().split('\n'), ...result.stderr.trimEnd().split('\n')]
+    .filter((text) => text !== '')
+    .map((text) => `  | ${text}`)
 }

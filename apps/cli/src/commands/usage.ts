@@ -1,35 +1,33 @@
-import { parse } from '@cofferdam/contract'
 import { z } from 'zod'
-import { openApi } from '../api-connection.ts'
+import { openApi, tenantPath } from '../api-connection.ts'
 import { API_FLAGS, type Command } from '../command.ts'
 import { EXIT } from '../exit-status.ts'
 import { textFlag } from '../parse-command-line.ts'
 import { table } from '../table.ts'
-import { showCost } from '../show-cost.ts'
+import { costWords } from './caps.ts'
 
-const sums = {
+const sumsSchema = z.looseObject({
   calls: z.number(),
   failed: z.number(),
   cpu_ms: z.number(),
   gb_seconds: z.number(),
   run_ms: z.number(),
   cost: z.number(),
-}
-const reportSchema = z.object({
+})
+const reportSchema = z.looseObject({
   from: z.string(),
   to: z.string(),
   group_by: z.string(),
-  total: z.object(sums),
-  groups: z.array(z.object({ ...sums, key: z.string().nullable() })),
+  total: sumsSchema,
+  groups: z.array(sumsSchema.extend({ key: z.string().nullable() })),
   truncated: z.boolean(),
 })
-type Sums = z.infer<typeof reportSchema>['total']
 
 export const command: Command = {
   usage: 'TENANT [--from TIME] [--to TIME] [--by day|agent|backend]',
   details:
-    'Sums charged attempts, from the audit rows: the last 30 days when no time is named, 186 days at most.\n' +
-    'Prices are those that held when each attempt ended (prices: in cofferdam.config.yaml).',
+    'Sums of charged attempts, from the audit rows: the last 30 days by default, 186 days at most.\n' +
+    'Each attempt has the price of the moment when it ended (prices: in cofferdam.config.yaml).',
   flags: {
     from: { type: 'string', value: 'TIME', description: 'charged at or after this, ISO 8601' },
     to: { type: 'string', value: 'TIME', description: 'charged before this, ISO 8601 (default: now)' },
@@ -48,21 +46,20 @@ export const command: Command = {
       const value = textFlag(line, name)
       if (value !== undefined) asked.set(name, value)
     }
-    const path = `/v1/tenants/${encodeURIComponent(tenant)}/usage?${asked.toString()}`
-    const answer = await openApi(context, line).call('GET', path)
-    const report = parse(reportSchema, answer, 'the answer')
+    const path = `${tenantPath(tenant)}/usage?${asked.toString()}`
+    const report = await openApi(context, line).ask(reportSchema, 'GET', path)
     const { terminal } = context
-    terminal.value(answer)
-    const cells = (group: Sums) => [
+    terminal.value(report)
+    const cells = (group: z.infer<typeof sumsSchema>) => [
       group.calls,
       group.failed,
       (group.cpu_ms / 1000).toFixed(3),
       group.gb_seconds.toFixed(3),
-      showCost(group.cost),
+      costWords(group.cost),
     ]
     const rows = report.groups.map((group) => [group.key ?? '-', ...cells(group)])
     const heads = [report.group_by.toUpperCase(), 'CALLS', 'FAILED', 'CPU S', 'GB S', 'COST']
-    for (const text of table(heads, [...rows, ['total', ...cells(report.total)]])) terminal.line(text)
+    terminal.lines(table(heads, [...rows, ['total', ...cells(report.total)]]))
     if (report.truncated && !terminal.json)
       terminal.note('Only the largest groups are shown; the total has all of them.')
     return EXIT.ok

@@ -1,12 +1,13 @@
 import { loadConfig, runWorker } from '@cofferdam/worker'
-import type { Command } from '../command.ts'
+import { type Command, untilStopped } from '../command.ts'
 import { EXIT } from '../exit-status.ts'
-import { untilStopped } from '../until-stopped.ts'
 
 export const command: Command = {
   usage: '',
   details:
-    'Configured by environment and cofferdam.config.yaml; see docs/configuration.md. The first Ctrl-C or SIGTERM drains.',
+    'Configured by environment variables and cofferdam.config.yaml; see docs/configuration.md. The first ' +
+    'Ctrl-C or SIGTERM\n' +
+    'drains.',
   flags: {},
   words: { min: 0, max: 0 },
   examples: [

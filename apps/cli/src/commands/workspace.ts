@@ -1,26 +1,24 @@
 import path from 'node:path'
-import { manifestOf, diffManifests } from '@cofferdam/workspace-sync'
+import { diffManifests, manifestOf } from '@cofferdam/workspace-sync'
 import { openApi } from '../api-connection.ts'
-import { CommandFailure } from '../command-failure.ts'
-import { API_FLAGS, type Command, type Context } from '../command.ts'
+import { API_FLAGS, type Command, CommandFailure, type Context } from '../command.ts'
 import { EXIT } from '../exit-status.ts'
-import { findVerb } from '../find-verb.ts'
-import { textFlag } from '../parse-command-line.ts'
+import { findVerb, textFlag, verbUsage, type Verb } from '../parse-command-line.ts'
 import {
   isAtOrBelow,
   isCommon,
+  type Pulled,
   pullInto,
   readCommon,
   readFolder,
-  writeCommon,
-  type Pulled,
   type WorkspaceOf,
+  writeCommon,
 } from '../workspace-folder.ts'
 import { remoteWorkspace, type RemoteWorkspace } from '../workspace-remote.ts'
 
-/** Each round means that somebody else replaced the workspace in between. */
+/** Each further round means that somebody else replaced the workspace in between. */
 const MAX_ROUNDS = 8
-/** Names of files that are listed one by one; --json has all. */
+/** Files that are listed by name; --json has all. */
 const MAX_LISTED = 20
 
 interface Call {
@@ -30,17 +28,25 @@ interface Call {
   context: Context
 }
 
-const VERBS: Record<string, (call: Call) => Promise<number>> = { pull, push }
+const VERBS: Record<string, Verb<(call: Call) => Promise<number>>> = {
+  pull: { usage: 'NAME [FOLDER]', run: pull },
+  push: { usage: 'NAME [FOLDER]', run: push },
+}
 
 export const command: Command = {
-  usage: 'pull NAME [FOLDER] | push NAME [FOLDER]',
+  usage: verbUsage(VERBS),
   details:
-    'pull brings what changed in the workspace into the folder (default: one of its name here), push what changed in the folder into the\n' +
-    'workspace. Neither overwrites what the other side changed: where both changed a file, yours keeps its name and the workspace’s\n' +
-    'stands beside it as NAME.conflict-vVERSION, nothing is pushed, and the exit status is 3; settle it, and push. Secrets, such as\n' +
-    '.env and .ssh, and links go neither way. .cofferdam-workspace.json in the folder says what the two last had in common.',
+    'pull copies what changed in the workspace into the folder (default: a folder of the same name here). ' +
+    'push copies what\n' +
+    'changed in the folder into the workspace. Neither overwrites a change of the other side. If both ' +
+    'changed a file, your\n' +
+    'version keeps its name, the workspace’s version is saved beside it as NAME.conflict-vVERSION, ' +
+    'nothing is pushed, and\n' +
+    'the exit status is 3. Resolve the conflict, then push. Secrets, such as .env and .ssh, and links are ' +
+    'never copied.\n' +
+    '.cofferdam-workspace.json in the folder records the version that both sides last had in common.',
   flags: {
-    tenant: { type: 'string', value: 'ID', description: 'whose workspace (default: demo)' },
+    tenant: { type: 'string', value: 'ID', description: 'tenant of the workspace (default: demo)' },
     ...API_FLAGS,
   },
   words: { min: 2, max: 3 },
@@ -49,11 +55,11 @@ export const command: Command = {
     'cofferdam workspace push notes ./notes --tenant demo',
   ],
   async run(context, line) {
-    const [verbName = '', name = '', folder = name] = line.words
-    const verb = findVerb('workspace', VERBS, verbName)
+    const { run, words } = findVerb('workspace', VERBS, line.words)
+    const [name = '', folder = name] = words
     const of = { tenantId: textFlag(line, 'tenant') ?? 'demo', name }
     const remote = remoteWorkspace(openApi(context, line), of.tenantId, name)
-    return await verb({ of, remote, folder: path.resolve(context.cwd, folder), context })
+    return await run({ of, remote, folder: path.resolve(context.cwd, folder), context })
   },
 }
 
@@ -61,7 +67,10 @@ async function pull(call: Call): Promise<number> {
   const { of, remote, folder, context } = call
   const common = await readCommon(folder, of)
   const now = await remote.read()
-  if (now === null) throw new CommandFailure(`${of.tenantId} has no workspace ${of.name}.`)
+  if (now === null)
+    throw new CommandFailure(
+      `The tenant ${of.tenantId} has no workspace ${of.name}. Create one with cofferdam workspace push.`,
+    )
   const pulled = await pullInto(folder, of, common, now)
   const { written, deleted } = countsOf(pulled)
   tell(
@@ -83,23 +92,21 @@ async function push(call: Call): Promise<number> {
     const hidden = refused.find(({ path: left }) => deleted.some((file) => isAtOrBelow(file, left)))
     if (hidden !== undefined)
       throw new CommandFailure(
-        `${JSON.stringify(hidden.path)} is in the workspace and cannot be carried (${hidden.reason}): a push would delete it there. Remove it to mean that.`,
+        `${JSON.stringify(hidden.path)} is in the workspace, but a push cannot copy it from here ` +
+          `(${hidden.reason}) and would delete it there. ` +
+          'Remove it from the folder if that is what you want.',
       )
     const isSame = common.version > 0 && changed.size + deleted.length === 0
     const now = isSame ? null : await remote.read()
     if (!isSame && now === null && common.version > 0)
       throw new CommandFailure(
-        `The workspace ${of.name} is gone. Remove .cofferdam-workspace.json from ${folder} to make it again.`,
+        `The workspace ${of.name} was deleted. Remove .cofferdam-workspace.json from ${folder} to create ` +
+          `it again.`,
       )
     if (now !== null && !isCommon(now, common)) {
       const pulled = await pullInto(folder, of, common, now)
       if (pulled.conflicted.length > 0) {
-        tell(
-          context,
-          now.version,
-          pulled,
-          'Nothing was pushed: the workspace changed the same files meanwhile.',
-        )
+        tell(context, now.version, pulled, 'Nothing was pushed: the same files changed in the workspace.')
         return EXIT.conflict
       }
       common = await readCommon(folder, of)
@@ -118,7 +125,7 @@ async function push(call: Call): Promise<number> {
     )
     return EXIT.ok
   }
-  throw new CommandFailure('The workspace changes faster than it can be pushed: try again.')
+  throw new CommandFailure('The workspace changes faster than it can be pushed. Try again.')
 }
 
 const countsOf = ({ applied }: Pulled) => ({
@@ -133,7 +140,7 @@ function tell({ terminal }: Context, version: number, pulled: Pulled, words: str
   for (const { path: name, kept_as: beside } of conflicted.slice(0, MAX_LISTED))
     terminal.note(
       beside === null
-        ? `Conflict: ${JSON.stringify(name)} is deleted in the workspace; yours stays.`
-        : `Conflict: ${JSON.stringify(name)} stays as you have it, also deleted; the workspace's is ${JSON.stringify(beside)}.`,
+        ? `Conflict: ${JSON.stringify(name)} was deleted in the workspace; your version stays.`
+        : `Conflict: ${JSON.stringify(name)} stays as it is here; the workspace's version is ${JSON.stringify(beside)}.`,
     )
 }

@@ -1,0 +1,97 @@
+/**
+ * GET /v1/executions/{id}/output/{stream}, /artifacts and /artifacts/{path}: what an ended execution left.
+ */
+import { artifactSchema, CofferdamError, pathSchema } from '@cofferdam/contract'
+import { z } from 'zod'
+import { tenantScope } from '../authenticate.ts'
+import { findState, requireEnded, type EndedExecution } from '../find-execution.ts'
+import type { App, RouteContext } from '../route-context.ts'
+import {
+  blobSource,
+  byteResponses,
+  bytesSource,
+  sendBytes,
+  sendFile,
+  type ByteSource,
+} from '../send-bytes.ts'
+import { executionParams, FAILURES } from '../wire-schemas.ts'
+
+/** Adds the routes. */
+export function executionFiles(app: App, context: RouteContext): void {
+  app.get(
+    '/executions/:id/output/:stream',
+    {
+      schema: {
+        operationId: 'getOutput',
+        tags: ['executions'],
+        summary: 'The full redacted output of an ended execution; takes Range.',
+        description: 'Where the full output is not kept (any more), the text of the result is sent.',
+        params: executionParams.extend({ stream: z.enum(['stdout', 'stderr']) }),
+        headers: z.looseObject({ range: z.string().max(200).optional().meta({ example: 'bytes=0-1023' }) }),
+        response: { ...byteResponses('text/plain', 'output'), ...FAILURES },
+      },
+    },
+    async (request, reply) => {
+      const { id, stream } = request.params
+      const tenant = tenantScope(request)
+      const { state } = await findState(context, tenant, id)
+      if (state.status !== 'ended') {
+        throw new CofferdamError('conflict', 'The execution has not ended; follow its events instead.')
+      }
+      const ended = await requireEnded(context, tenant, id)
+      const source = await outputSource(context, ended, stream)
+      return sendBytes(request, reply, source, {
+        contentType: 'text/plain; charset=utf-8',
+        etag: `${id}-${ended.last.attempt}-${stream}-${source.total}`,
+      })
+    },
+  )
+
+  app.get(
+    '/executions/:id/artifacts',
+    {
+      schema: {
+        operationId: 'listArtifacts',
+        tags: ['executions'],
+        summary: 'The artifacts of an ended execution.',
+        params: executionParams,
+        response: { 200: z.strictObject({ artifacts: z.array(artifactSchema) }), ...FAILURES },
+      },
+    },
+    async (request) => {
+      const ended = await requireEnded(context, tenantScope(request), request.params.id)
+      return { artifacts: ended.result.artifacts }
+    },
+  )
+
+  app.get(
+    '/executions/:id/artifacts/*',
+    {
+      schema: {
+        operationId: 'getArtifact',
+        tags: ['executions'],
+        summary: 'One artifact; takes Range.',
+        description: 'Always a download: a program wrote it, so no browser may show it as a page.',
+        params: executionParams.extend({ '*': pathSchema }),
+        response: { ...byteResponses('application/octet-stream', 'file'), ...FAILURES },
+      },
+    },
+    async (request, reply) => {
+      const { id, '*': path } = request.params
+      const ended = await requireEnded(context, tenantScope(request), id)
+      const artifact = ended.artifactRefs.find((candidate) => candidate.path === path)
+      const missing = 'The execution has no artifact of that path.'
+      return sendFile(request, reply, context.store.blobs, artifact, missing)
+    },
+  )
+}
+
+async function outputSource(
+  context: RouteContext,
+  ended: EndedExecution,
+  stream: 'stdout' | 'stderr',
+): Promise<ByteSource> {
+  const ref = stream === 'stdout' ? ended.last.stdout_ref : ended.last.stderr_ref
+  const full = ref === null ? null : await blobSource(context.store.blobs, ref)
+  return full ?? bytesSource(Buffer.from(ended.result[stream]))
+}

@@ -1,0 +1,108 @@
+/** GET /v1/executions: live executions from the queue, then ended ones from the store. */
+import { executionStateSchema, type ExecutionState } from '@cofferdam/contract'
+import { z } from 'zod'
+import { tenantFilter } from '../authenticate.ts'
+import { pageFilter, pageQuery } from '../cursors.ts'
+import type { App, RouteContext } from '../route-context.ts'
+import { DEFAULT_PAGE, FAILURES, namedFields, nextCursorSchema } from '../wire-schemas.ts'
+
+const listQuery = pageQuery.extend({
+  status: z
+    .enum(['live', 'ended'])
+    .optional()
+    .meta({ description: 'live: delayed, queued or running. Both when absent.' }),
+})
+type ListQuery = z.output<typeof listQuery>
+
+/**
+ * The most live executions to examine for one page when a filter excludes some: each costs the queue a
+ * forecast.
+ */
+const MAX_EXAMINED = 1000
+
+/** Adds the route. */
+export function executionList(app: App, context: RouteContext): void {
+  app.get(
+    '/executions',
+    {
+      schema: {
+        operationId: 'listExecutions',
+        tags: ['executions'],
+        summary: 'Live executions, then ended ones, each newest first.',
+        description:
+          'The newest live ones stand on the first page, and only without exit_status; `status=live` ' +
+          'pages through all. ' +
+          'Texts of results are cut at 16 KiB. A page may hold fewer than `limit`, even none: only ' +
+          '`next_cursor` null means the end.',
+        querystring: listQuery,
+        response: {
+          200: z.strictObject({ executions: z.array(executionStateSchema), next_cursor: nextCursorSchema }),
+          ...FAILURES,
+        },
+      },
+    },
+    async (request) => {
+      const { query } = request
+      const tenantId = tenantFilter(request, query.tenant_id)
+      const isLive = query.status === 'live'
+      const list = { list: isLive ? 'live executions' : 'executions', tenantId }
+      return context.cursors.page(list, query.cursor, (after) =>
+        isLive ? livePage(context, tenantId, query, after) : mixedPage(context, tenantId, query, after),
+      )
+    },
+  )
+}
+
+interface Page {
+  executions: ExecutionState[]
+  next_cursor: string | null
+}
+
+/**
+ * The newest live executions on the first page, and ended ones by keyset. The queue is read before the store:
+ * an execution that ends in between is then in both and shown once, as ended. It is never in neither, because
+ * the audit row is written before the queue removes the execution.
+ */
+async function mixedPage(
+  context: RouteContext,
+  tenantId: string | null,
+  query: ListQuery,
+  after?: string,
+): Promise<Page> {
+  const showsLive = query.status !== 'ended' && after === undefined && query.exit_status === undefined
+  const live = showsLive ? (await livePage(context, tenantId, query)).executions : []
+  const { rows, next_cursor } = await context.store.listExecutions(pageFilter(query, tenantId, after))
+  const ended = new Set(rows.map((row) => row.execution_id))
+  return { executions: [...live.filter((one) => !ended.has(one.execution_id)), ...rows], next_cursor }
+}
+
+async function livePage(
+  context: RouteContext,
+  tenantId: string | null,
+  query: ListQuery,
+  after?: string,
+): Promise<Page> {
+  const limit = query.limit ?? DEFAULT_PAGE
+  const executions: ExecutionState[] = []
+  let before = after
+  for (let examined = 0; examined < MAX_EXAMINED && executions.length < limit;) {
+    const page = await context.producer.livePage(tenantId, {
+      limit: limit - executions.length,
+      ...namedFields({ before }),
+    })
+    executions.push(...page.states.filter((state) => matches(state, query)))
+    examined += page.states.length
+    if (page.next === null) return { executions, next_cursor: null }
+    before = page.next
+  }
+  return { executions, next_cursor: before ?? null }
+}
+
+function matches(state: ExecutionState, { agent_id, from, to }: ListQuery): boolean {
+  const atMs = Date.parse(state.enqueued_at)
+  return (
+    (agent_id === undefined || state.agent_id === agent_id) &&
+    (from === undefined || atMs >= Date.parse(from)) &&
+    (to === undefined || atMs < Date.parse(to))
+  )
+}

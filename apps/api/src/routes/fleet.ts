@@ -1,0 +1,155 @@
+/**
+ * GET /v1/backends and /v1/queue, and POST /v1/backends/{name}/test, which runs a tiny program on a backend.
+ */
+import { isBackendName } from '@cofferdam/backends'
+import {
+  acceptedSchema,
+  CofferdamError,
+  executionRequestSchema,
+  isolationSchema,
+  nameSchema,
+  resultSchema,
+} from '@cofferdam/contract'
+import type { Redis } from 'ioredis'
+import { z } from 'zod'
+import { oneTenant } from '../authenticate.ts'
+import { enqueueAndWait } from '../enqueue-and-wait.ts'
+import type { App, RouteContext } from '../route-context.ts'
+import { readTraceparent } from '../trace-id.ts'
+import { FAILURES, waitSchema } from '../wire-schemas.ts'
+
+/** The agent that test executions are charged to. */
+const TEST_AGENT = 'cofferdam-backend-test'
+const TEST_WAIT_MS = 30_000
+
+/**
+ * Redis hash worker ID → `{ at_ms, backends }`, which each worker writes every 20 s. The entry of a worker
+ * that was killed stays until another worker removes it.
+ */
+const BACKENDS_KEY = '{cofferdam}:backends'
+
+/** Three missed renewals of 20 s (apps/worker, publish-backends.ts). */
+const STALE_AFTER_MS = 60_000
+
+/** Loose: workers of another version may say more or less about a backend than this one knows. */
+const backendReportSchema = z.looseObject({
+  name: z.string(),
+  isolation: isolationSchema,
+  probe: z.looseObject({ ok: z.boolean() }),
+})
+type BackendReport = z.output<typeof backendReportSchema>
+
+const workerReportSchema = z.looseObject({ at_ms: z.int(), backends: z.array(backendReportSchema) })
+
+const summarySchema = z.strictObject({
+  name: z.string(),
+  isolation: isolationSchema,
+  available: z.boolean().meta({ description: 'Whether any worker can use it now.' }),
+  workers: z.array(z.strictObject({ worker: z.string(), report: backendReportSchema })),
+})
+/** What the fleet's workers report about one backend. */
+export type BackendSummary = z.output<typeof summarySchema>
+
+/** Adds the routes. */
+export function fleet(app: App, context: RouteContext): void {
+  app.get(
+    '/queue',
+    {
+      // It shows the load of all tenants.
+      config: { admin: true },
+      schema: {
+        operationId: 'getQueue',
+        tags: ['queue'],
+        summary: 'What waits and runs in each lane, and the workers. Admin.',
+        response: { 200: z.looseObject({}), ...FAILURES },
+      },
+    },
+    async () => ({ ...(await context.producer.stats()) }),
+  )
+
+  app.get(
+    '/backends',
+    {
+      schema: {
+        operationId: 'listBackends',
+        tags: ['backends'],
+        summary: 'What each worker says about its backends.',
+        response: { 200: z.strictObject({ backends: z.array(summarySchema) }), ...FAILURES },
+      },
+    },
+    async () => ({ backends: await readBackendReports(context.redis, context.now()) }),
+  )
+
+  app.post(
+    '/backends/:name/test',
+    {
+      schema: {
+        operationId: 'testBackend',
+        tags: ['backends'],
+        summary: 'Run print(1+1) on a backend and wait for the result (30s unless ?wait= says otherwise).',
+        description: 'An ordinary execution of the tenant: policy holds, and it counts against the caps.',
+        params: z.strictObject({
+          name: z.string().regex(/^[a-z0-9][a-z0-9-]{0,63}$/, 'expected a backend name'),
+        }),
+        querystring: z.strictObject({ wait: waitSchema.optional() }),
+        body: z
+          .strictObject({
+            tenant_id: nameSchema.optional().meta({ description: 'Needed with an admin key.' }),
+            template_id: nameSchema.optional(),
+          })
+          .optional(),
+        response: { 200: resultSchema, 202: acceptedSchema, ...FAILURES },
+      },
+    },
+    async (request, reply) => {
+      const { name } = request.params
+      const tenantId = oneTenant(request, request.body?.tenant_id)
+      const reported = await readBackendReports(context.redis, context.now())
+      if (!isBackendName(name) && !reported.some((backend) => backend.name === name)) {
+        throw new CofferdamError('backend_unknown')
+      }
+      const execution = executionRequestSchema.parse({
+        tenant_id: tenantId,
+        agent_id: TEST_AGENT,
+        template_id: request.body?.template_id,
+        backend: name,
+        program: { type: 'script', language: 'python', source: 'print(1+1)' },
+        traceparent: readTraceparent(request.headers.traceparent) ?? undefined,
+      })
+      const timeoutMs = request.query.wait ?? TEST_WAIT_MS
+      const { status, body } = await enqueueAndWait(context, request, reply, execution, timeoutMs)
+      return reply.code(status).send(body)
+    },
+  )
+}
+
+/**
+ * Returns every reported backend, sorted by name. Entries that are stale at `nowMs` or cannot be parsed are
+ * left out. Throws `queue_unavailable`.
+ */
+export async function readBackendReports(redis: Redis, nowMs: number): Promise<BackendSummary[]> {
+  const byName = new Map<string, BackendSummary>()
+  const all = await redis.hgetall(BACKENDS_KEY).catch((cause: unknown) => {
+    throw new CofferdamError('queue_unavailable', undefined, { cause })
+  })
+  const byWorker = Object.entries(all).sort(([a], [b]) => a.localeCompare(b))
+  for (const [worker, text] of byWorker) {
+    for (const report of parseReports(text, nowMs)) {
+      const { name, isolation, probe } = report
+      const summary = byName.get(name) ?? { name, isolation, available: false, workers: [] }
+      summary.available ||= probe.ok
+      summary.workers.push({ worker, report })
+      byName.set(name, summary)
+    }
+  }
+  return [...byName.values()].sort((a, b) => a.name.localeCompare(b.name))
+}
+
+function parseReports(text: string, nowMs: number): BackendReport[] {
+  try {
+    const { data } = workerReportSchema.safeParse(JSON.parse(text))
+    return data === undefined || nowMs - data.at_ms > STALE_AFTER_MS ? [] : data.backends
+  } catch {
+    return []
+  }
+}

@@ -1,0 +1,181 @@
+/**
+ * API keys (/v1/tenants/{id}/keys) and the callback secret (…/callback-secret). Both are shown once, when
+ * created.
+ */
+import { apiKeyScopeSchema, CofferdamError, nameSchema } from '@cofferdam/contract'
+import { z } from 'zod'
+import type { App, RouteContext } from '../route-context.ts'
+import { FAILURES, labelSchema, tenantParams } from '../wire-schemas.ts'
+import { findTenant } from './tenants.ts'
+
+const keyIdSchema = z.string().regex(/^[A-Za-z0-9_-]{1,64}$/, 'expected a key id')
+
+/** A key as lists show it. */
+const keySchema = z.strictObject({
+  id: keyIdSchema,
+  scope: apiKeyScopeSchema,
+  template_id: nameSchema.nullable().meta({
+    description: 'Executions that come with the key run under this template; null: under the one named.',
+  }),
+  label: z.string(),
+  created_at: z.iso.datetime(),
+  revoked_at: z.iso.datetime().nullable(),
+  last_used_at: z.iso.datetime().nullable().meta({ description: 'To the minute.' }),
+})
+
+const newKeySchema = z.strictObject({
+  id: keyIdSchema,
+  key: z
+    .string()
+    .meta({ description: 'cfd_ and 40 hex digits. Only its hash is stored: it is never shown again.' }),
+})
+
+const newSecretSchema = z.strictObject({
+  secret: z
+    .string()
+    .meta({ description: '`whsec_` and base64, as Standard Webhooks writes it. Never shown again.' }),
+  rotated_at: z.iso.datetime(),
+})
+
+/** Adds the routes. */
+export function tenantCredentials(app: App, context: RouteContext): void {
+  addKeys(app, context)
+  addCallbackSecret(app, context)
+}
+
+function addKeys(app: App, context: RouteContext): void {
+  const { keys } = context.store
+
+  app.post(
+    '/tenants/:id/keys',
+    {
+      config: { admin: true },
+      schema: {
+        operationId: 'createKey',
+        tags: ['keys'],
+        summary: 'Make an API key of a tenant. Admin.',
+        params: tenantParams,
+        body: z.strictObject({
+          label: labelSchema,
+          template_id: nameSchema.optional().meta({
+            description:
+              'Binds the key: executions that come with it run under this template, and may name no other.',
+          }),
+        }),
+        response: { 201: newKeySchema, ...FAILURES },
+      },
+    },
+    async (request, reply) => {
+      const { label, template_id } = request.body
+      const made = await keys.create({ tenant_id: request.params.id }, label, template_id)
+      return reply.code(201).send({ id: made.id, key: made.key })
+    },
+  )
+
+  app.get(
+    '/tenants/:id/keys',
+    {
+      config: { admin: true },
+      schema: {
+        operationId: 'listKeys',
+        tags: ['keys'],
+        summary: 'The keys of a tenant, without the keys themselves. Admin.',
+        params: tenantParams,
+        response: { 200: z.strictObject({ keys: z.array(keySchema) }), ...FAILURES },
+      },
+    },
+    async (request) => {
+      await findTenant(context, request.params.id)
+      return { keys: await keys.list(request.params.id) }
+    },
+  )
+
+  app.delete(
+    '/tenants/:id/keys/:key_id',
+    {
+      config: { admin: true },
+      schema: {
+        operationId: 'revokeKey',
+        tags: ['keys'],
+        summary: 'Revoke a key: at once here, within 5 s in other processes. May be repeated. Admin.',
+        params: tenantParams.extend({ key_id: keyIdSchema }),
+        response: { 204: z.undefined().describe('It is revoked.'), ...FAILURES },
+      },
+    },
+    async (request, reply) => {
+      const { id, key_id } = request.params
+      const known = (await keys.list(id)).some((key) => key.id === key_id)
+      if (!known) throw new CofferdamError('not_found', 'The tenant has no key of that id.')
+      await keys.revoke(key_id)
+      context.keys.forget(key_id)
+      return reply.code(204).send()
+    },
+  )
+}
+
+function addCallbackSecret(app: App, context: RouteContext): void {
+  const { callbackSecrets } = context.store
+
+  app.post(
+    '/tenants/:id/callback-secret',
+    {
+      schema: {
+        operationId: 'rotateCallbackSecret',
+        tags: ['callbacks'],
+        summary:
+          'Make the secret that callbacks are signed with. The previous one also signs for another 24 hours.',
+        params: tenantParams,
+        body: z.strictObject({}).optional(),
+        response: { 201: newSecretSchema, ...FAILURES },
+      },
+    },
+    async (request, reply) => reply.code(201).send(await callbackSecrets.rotate(request.params.id)),
+  )
+
+  app.get(
+    '/tenants/:id/callback-secret',
+    {
+      schema: {
+        operationId: 'getCallbackSecret',
+        tags: ['callbacks'],
+        summary: 'When the secret was made; never the secret.',
+        params: tenantParams,
+        response: { 200: newSecretSchema.pick({ rotated_at: true }), ...FAILURES },
+      },
+    },
+    async (request) => {
+      const found = await callbackSecrets.info(request.params.id)
+      if (found === null) throw new CofferdamError('not_found', 'The tenant has no callback secret.')
+      return found
+    },
+  )
+
+  app.delete(
+    '/tenants/:id/callback-secret',
+    {
+      schema: {
+        operationId: 'deleteCallbackSecret',
+        tags: ['callbacks'],
+        summary: 'Delete the secret. Callbacks that are due wait up to a day for a new one. May be repeated.',
+        params: tenantParams,
+        response: { 204: z.undefined().describe('There is none.'), ...FAILURES },
+      },
+    },
+    async (request, reply) => {
+      await callbackSecrets.remove(request.params.id)
+      return reply.code(204).send()
+    },
+  )
+}
+
+/**
+ * Throws `invalid_request` when the tenant has no secret to sign callbacks with: nobody could verify them.
+ */
+export async function requireCallbackSecret(context: RouteContext, tenantId: string): Promise<void> {
+  if ((await context.store.callbackSecrets.info(tenantId)) !== null) return
+  throw new CofferdamError(
+    'invalid_request',
+    `callback_url: the tenant ${tenantId} has no secret to sign callbacks with. ` +
+      `Create one with POST /v1/tenants/${tenantId}/callback-secret.`,
+  )
+}

@@ -1,0 +1,202 @@
+/** GET, PUT and PATCH /v1/tenants/{id}/policy, GET …/policy/events, and …/templates[/{template}]. */
+import {
+  CofferdamError,
+  nameSchema,
+  templateSchema,
+  tenantPolicySchema,
+  type TenantPolicy,
+} from '@cofferdam/contract'
+import { z } from 'zod'
+import { actorOf } from '../authenticate.ts'
+import { cutPage } from '../cursors.ts'
+import { applyCaps, forgetPolicy } from '../make-live.ts'
+import type { App, RouteContext } from '../route-context.ts'
+import {
+  changeEventSchema,
+  cursorQuery,
+  DEFAULT_PAGE,
+  FAILURES,
+  limitQuery,
+  namedFields,
+  nameRuleProblems,
+  nextCursorSchema,
+  policyPatchSchema,
+  tenantParams,
+} from '../wire-schemas.ts'
+import { findTenant } from './tenants.ts'
+
+const eventSchema = changeEventSchema(
+  z.string().meta({ description: 'created, deleted, template, or the part that changed.' }),
+).extend({ tenant_id: z.string() })
+
+const templateParams = tenantParams.extend({ template: nameSchema })
+
+/** Adds the routes. */
+export function tenantPolicy(app: App, context: RouteContext): void {
+  addPolicy(app, context)
+  addEvents(app, context)
+  addTemplates(app, context)
+}
+
+function addPolicy(app: App, context: RouteContext): void {
+  app.get(
+    '/tenants/:id/policy',
+    {
+      schema: {
+        operationId: 'getPolicy',
+        tags: ['tenants'],
+        summary: 'The policy of a tenant.',
+        params: tenantParams,
+        response: { 200: tenantPolicySchema, ...FAILURES },
+      },
+    },
+    async (request) => (await findTenant(context, request.params.id)).policy,
+  )
+
+  const change = {
+    config: { admin: true },
+    schema: {
+      tags: ['tenants'],
+      description:
+        'Live at the next execution that starts. Answers 503 when it is stored but not live; repeat it.',
+      params: tenantParams,
+      response: { 200: tenantPolicySchema, ...FAILURES },
+    },
+  }
+
+  app.patch(
+    '/tenants/:id/policy',
+    {
+      ...change,
+      schema: {
+        ...change.schema,
+        operationId: 'patchPolicy',
+        summary: 'Change the named fields of a policy. Admin.',
+        body: policyPatchSchema,
+      },
+    },
+    async (request) => setPolicy(request.params.id, request.body, actorOf(request)),
+  )
+
+  app.put(
+    '/tenants/:id/policy',
+    {
+      ...change,
+      schema: {
+        ...change.schema,
+        operationId: 'putPolicy',
+        summary: 'Replace a policy. Admin.',
+        body: tenantPolicySchema.superRefine(({ packages }, context) => nameRuleProblems(packages, context)),
+      },
+    },
+    async (request) => {
+      const { tenant_id, ...policy } = request.body
+      if (tenant_id !== request.params.id) {
+        throw new CofferdamError('invalid_request', 'tenant_id of the body is not the tenant of the path.')
+      }
+      return setPolicy(tenant_id, policy, actorOf(request))
+    },
+  )
+
+  async function setPolicy(
+    tenantId: string,
+    patch: z.output<typeof policyPatchSchema>,
+    actor: string,
+  ): Promise<TenantPolicy> {
+    const { policy } = await context.store.tenants.setPolicy(tenantId, namedFields(patch), actor)
+    if (patch.run_sessions === undefined) await forgetPolicy(context, tenantId)
+    else await applyCaps(context, tenantId, undefined, 'policy')
+    return policy
+  }
+}
+
+function addEvents(app: App, { cursors, store }: RouteContext): void {
+  app.get(
+    '/tenants/:id/policy/events',
+    {
+      schema: {
+        operationId: 'listPolicyEvents',
+        tags: ['tenants'],
+        summary: 'Changes of policy, caps and templates, newest first; also those made by raw SQL.',
+        description:
+          'Of values to redact only their count is shown. Events stay when their tenant is deleted.',
+        params: tenantParams,
+        querystring: z.strictObject({ limit: limitQuery.optional(), cursor: cursorQuery.optional() }),
+        response: {
+          200: z.strictObject({ events: z.array(eventSchema), next_cursor: nextCursorSchema }),
+          ...FAILURES,
+        },
+      },
+    },
+    async (request) => {
+      const { id } = request.params
+      const { limit = DEFAULT_PAGE, cursor } = request.query
+      return cursors.page({ list: 'policy events', tenantId: id }, cursor, async (after) => {
+        const before = after === undefined ? undefined : Number(after)
+        const found = await store.tenants.events(id, { limit: limit + 1, ...namedFields({ before }) })
+        const { rows, next_cursor } = cutPage(found, limit, (event) => String(event.id))
+        return { events: rows, next_cursor }
+      })
+    },
+  )
+}
+
+function addTemplates(app: App, context: RouteContext): void {
+  const { templates } = context.store
+
+  app.get(
+    '/tenants/:id/templates',
+    {
+      schema: {
+        operationId: 'listTemplates',
+        tags: ['tenants'],
+        summary: 'The templates of a tenant.',
+        params: tenantParams,
+        response: { 200: z.strictObject({ templates: z.array(templateSchema) }), ...FAILURES },
+      },
+    },
+    async (request) => ({ templates: await templates.list(request.params.id) }),
+  )
+
+  app.get(
+    '/tenants/:id/templates/:template',
+    {
+      schema: {
+        operationId: 'getTemplate',
+        tags: ['tenants'],
+        summary: 'One template.',
+        params: templateParams,
+        response: { 200: templateSchema, ...FAILURES },
+      },
+    },
+    async (request) => {
+      const found = await templates.get(request.params.id, request.params.template)
+      if (found === null) throw new CofferdamError('not_found', 'The tenant has no template of that id.')
+      return found
+    },
+  )
+
+  app.put(
+    '/tenants/:id/templates/:template',
+    {
+      config: { admin: true },
+      schema: {
+        operationId: 'putTemplate',
+        tags: ['tenants'],
+        summary: 'Create or replace a template: `sandbox` opts its agents in. Admin.',
+        params: templateParams,
+        body: templateSchema.pick({ sandbox: true }),
+        response: { 200: templateSchema, ...FAILURES },
+      },
+    },
+    async (request) => {
+      const { id, template } = request.params
+      const written = await templates.put(
+        { tenant_id: id, template_id: template, sandbox: request.body.sandbox },
+        actorOf(request),
+      )
+      await forgetPolicy(context, id)
+      return written
+    },
+  )
+}

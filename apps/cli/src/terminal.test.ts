@@ -1,0 +1,39 @@
+import { describe, expect, it } from 'vitest'
+import { createScreenFilter, progressBar } from './terminal.ts'
+
+const filter = (...chunks: string[]): string[] => chunks.map(createScreenFilter())
+
+describe('the screen filter', () => {
+  it('lets text, line ends, tabs and colours pass', () => {
+    const text = 'grün\tund\r\n\x1b[1;31mrot\x1b[0m ✓'
+    expect(filter(text)).toEqual([text])
+  })
+
+  it.each([
+    ['\x1b]0;title\x07', '^[]0;title^G'],
+    ['\x1b[2J', '^[[2J'],
+    ['\x1b[6n', '^[[6n'],
+    ['a\bb', 'a^Hb'],
+    ['\x7f', '^?'],
+    ['\x9b2J', '\\x9b2J'],
+    ['\x00', '^@'],
+  ])('shows %j instead of obeying it', (text, shown) => {
+    expect(filter(text)).toEqual([shown])
+  })
+
+  it('understands a colour that is split over two chunks', () => {
+    expect(filter('a\x1b[3', '1mred')).toEqual(['a', '\x1b[31mred'])
+    expect(filter('\x1b', ']0;x')).toEqual(['', '^[]0;x'])
+  })
+
+  it('does not hold back a sequence that never ends', () => {
+    expect(filter('\x1b[' + '1;'.repeat(100))[0]).toMatch(/^\^\[\[1;/)
+  })
+})
+
+it('draws nothing, half and all of it, and says 100 % only at the end', () => {
+  expect(progressBar(0, '')).toBe(`[${'·'.repeat(24)}]   0 %`)
+  expect(progressBar(0.5, 'fitting')).toBe(`[${'#'.repeat(12)}${'·'.repeat(12)}]  50 %  fitting`)
+  expect(progressBar(0.999, 'x')).toBe(`[${'#'.repeat(24)}]  99 %  x`)
+  expect(progressBar(1, 'done')).toBe(`[${'#'.repeat(24)}] 100 %  done`)
+})
