@@ -14,7 +14,9 @@ const LIB_ARROWS: Record<string, readonly string[]> = {
   admission: ['contract'],
   sessions: ['contract'],
   // Gets backends as a map and never imports one.
-  executor: ['contract', 'egress'],
+  executor: ['contract', 'egress', 'tasks'],
+  // Plans commands and reads reports. Reaches packages only through an interface that the executor implements.
+  tasks: ['contract'],
   egress: ['contract'],
   guest: ['contract'],
   // Never queue, admission or store.

@@ -1,15 +1,16 @@
 /** From what is known of a program that is over to its outcome. */
 import { BOUNDS, isCofferdamError, type Exit, type Outcome, type WorkspaceReport } from '@cofferdam/contract'
+import { NO_PACKAGES } from '@cofferdam/tasks'
 import type { CollectedArtifacts } from './artifacts.ts'
 import type { RunEnd } from './deadlines.ts'
 import { describeErrorLine } from './error-line.ts'
+import { packageAccess } from './execution-egress.ts'
 import { failureReason } from './failure-reason.ts'
 import { placeOf, turnOf } from './held-sandbox.ts'
 import type { Output } from './output.ts'
 import { missingHint } from './missing-hint.ts'
 import { networkHint } from './network-hint.ts'
 import { keyOf, type ProgramRun } from './program-run.ts'
-import { NOTHING_SEEN, packageAccess } from './tasks/package-access.ts'
 import { decideEnding, NOT_BEGUN, SESSION_TIMEOUT, type Evidence, type Verdict } from './verdict.ts'
 
 /** What was taken out of the sandbox. */
@@ -17,8 +18,6 @@ export interface Collected {
   artifacts: CollectedArtifacts
   /** Undefined without a workspace. */
   workspace: WorkspaceReport | undefined
-  /** The end of what the program printed, for its task; empty without one. */
-  printed: string
 }
 
 /** Finishes the output and decides how the attempt ended. The exit of `end` has been checked. */
@@ -26,7 +25,7 @@ export async function conclude(
   run: ProgramRun,
   output: Output,
   end: RunEnd,
-  { artifacts, workspace, printed }: Collected,
+  { artifacts, workspace }: Collected,
 ): Promise<Outcome> {
   const { attempt, held, parts, egress, task } = run
   const { exit } = end
@@ -46,11 +45,14 @@ export async function conclude(
   })
   const refusal = isCofferdamError(end.failure) ? output.redact(end.failure.message) : ''
   const facts = { limits, exit, errorLine: describeErrorLine(errorLine), refusal }
-  const concluded = task?.conclude(verdict, facts, printed, (text) => output.redact(text)) ?? {
+  const redact = (text: string): string => output.redact(text)
+  const usual = failureReason(verdict, facts)
+  const concluded = task?.conclude(
+    { ...verdict, failureReason: usual, exitCode: exit?.exitCode ?? null },
+    redact,
+  ) ?? {
     ...verdict,
-    failureReason: reasonOf(run, failureReason(verdict, facts), verdict, exit, stderr.text, (text) =>
-      output.redact(text),
-    ),
+    failureReason: reasonOf(run, usual, verdict, exit, stderr.text, redact),
   }
   return {
     ...concluded,
@@ -83,7 +85,7 @@ function reasonOf(
   redact: (text: string) => string,
 ): string | null {
   if (ending !== 'error' || usual === null) return usual
-  const seen = packageAccess(parts.egress, egress)?.seen() ?? NOTHING_SEEN
+  const seen = packageAccess(parts.egress, egress)?.seen() ?? NO_PACKAGES
   const hint =
     networkHint(attempt.request.network, printed, seen) ??
     missingHint(held.sandbox.ref.backend, exit?.exitCode ?? null, printed)

@@ -8,10 +8,10 @@ import {
   type Outcome,
   type StopCause,
 } from '@cofferdam/contract'
+import { TaskRefusal } from '@cofferdam/tasks'
 import type { Attempt, ExecutorParts } from './attempt.ts'
 import type { Place } from './held-sandbox.ts'
 import { ProvisioningFailure } from './provisioning-failure.ts'
-import { TaskRefusal } from './tasks/task-refusal.ts'
 
 /** How far an attempt came: what its outcome can tell when it ends early. */
 export interface Reached {
@@ -51,8 +51,8 @@ export function endedEarly(
   if (cause === 'lock_lost') throw new CofferdamError('fenced', undefined, { cause: error })
   if (cause === 'drain') throw error instanceof StopReason ? error : new StopReason('drain')
   if (cause !== null) return ended('cancelled', 'cancelled', 'The execution was cancelled before it began.')
-  if (error instanceof TaskRefusal) return ended(error.ending, error.reason, error.message)
-  if (error instanceof ProvisioningFailure) return ended(error.ending, error.reason, error.message)
+  if (error instanceof TaskRefusal || error instanceof ProvisioningFailure)
+    return ended(error.ending, error.reason, error.message)
   const { executionId } = attempt
   parts.log.error({ err: error, executionId, attempt: attempt.attempt }, 'an attempt failed on our side')
   if (reached.began)

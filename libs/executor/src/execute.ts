@@ -6,14 +6,15 @@
  * Before `onBegin` resolves nothing of the user has run: every failure is a provisioning ending and may be retried.
  * After it the program counts as begun, whatever happens. The sandbox and its memory are given back on every path.
  */
-import { hasRunSession, reuseOf, type Outcome } from '@cofferdam/contract'
+import { hasRunSession, reuseOf, unlessAborted, type Outcome } from '@cofferdam/contract'
 import type { ExecutionEgress } from '@cofferdam/egress'
+import { planTask, type Task } from '@cofferdam/tasks'
 import { acquireSandbox } from './acquire-sandbox.ts'
 import type { Attempt, ExecutorParts } from './attempt.ts'
 import { settlesWithin } from './clock.ts'
 import { around, endedEarly, type Reached } from './ended-early.ts'
 import { droppedVariables } from './environment.ts'
-import { openWayOut, type WayOut } from './execution-egress.ts'
+import { openWayOut, packageAccess, type WayOut } from './execution-egress.ts'
 import { operateOnFiles, type FileOperationParts } from './file-operation.ts'
 import { guardedAttempt } from './guarded-attempt.ts'
 import { placeOf, vendorRefOf, type HeldSandbox } from './held-sandbox.ts'
@@ -26,10 +27,12 @@ import { inRunSessionIfItCan, leftRunSession } from './run-session.ts'
 import { specOf } from './sandbox-spec.ts'
 import { selectBackends, type Rejection } from './select-backend.ts'
 import { ATTRIBUTE, EVENT, SPAN, startAttemptSpans, type AttemptSpans } from './spans.ts'
-import { packageAccess } from './tasks/package-access.ts'
-import { planTask, refuseTask, type Task } from './tasks/task.ts'
+import { ProvisioningFailure } from './provisioning-failure.ts'
+import { withDeadline } from './with-deadline.ts'
 import { enterWorkspace } from './workspace-turn.ts'
 
+/** Enough for a list of 100,000 files and some manifests, also from a remote sandbox. */
+const PLAN_TIMEOUT_MS = 30_000
 /** An answer that takes longer waits for a store; the sandbox is then destroyed beside it. */
 const ANSWER_FIRST_MS = 100
 
@@ -60,7 +63,6 @@ export async function execute(
   const reached: Reached = { place: null, began: false, passedOver: [], envDropped }
   const starting: Starting = { parts, attempt, spans, reached }
   try {
-    refuseTask(request, tenant, parts.egress)
     const wayOut = openWayOut(parts.egress, request, tenant, signal)
     await using egress = wayOut.egress
     using memory = await parts.memory.acquire(hostMemory(parts, request), signal)
@@ -134,16 +136,18 @@ async function prepare(
   return await spans.within(SPAN.prepare, async () => {
     await enterWorkspace(parts.clock, attempt.workspace, sandbox, signal)
     await prepareSandbox(parts.clock, sandbox, request, signal, attempt.checkpoint?.restore ?? [])
-    return await planTask({
-      program: request.program,
-      sandbox,
+    const timeout = new ProvisioningFailure(
+      'prepare_failed',
+      `The work directory could not be read in ${PLAN_TIMEOUT_MS} ms.`,
+    )
+    using bound = withDeadline(parts.clock, signal, PLAN_TIMEOUT_MS, timeout)
+    const planned = planTask(request.program, sandbox, {
       tenant,
       packages: packageAccess(parts.egress, egress),
       // Hidden, and no name that an earlier execution of the session could have chosen.
       folder: `.${attempt.executionId}`,
-      clock: parts.clock,
-      signal,
     })
+    return await unlessAborted(planned, bound.signal)
   })
 }
 

@@ -4,9 +4,11 @@ import {
   narrowest,
   PACKAGE_HOST,
   packageEnvironment,
+  redirectLock,
   type Egress,
   type ExecutionEgress,
 } from '@cofferdam/egress'
+import { refusePackages, type PackageAccess } from '@cofferdam/tasks'
 import { ProvisioningFailure } from './provisioning-failure.ts'
 
 export interface WayOut {
@@ -25,11 +27,32 @@ export interface WayOut {
  * Whether a request asks for packages by name: an install does, and so does a network whose allow-list has
  * the package proxy. That entry is bounded by the tenant's package rules, not by its network.
  */
-export const asksForPackages = ({
-  program,
-  network,
-}: Pick<ExecutionRequest, 'program' | 'network'>): boolean =>
+const asksForPackages = ({ program, network }: Pick<ExecutionRequest, 'program' | 'network'>): boolean =>
   program.type === 'install' || (typeof network === 'object' && network.allow.includes(PACKAGE_HOST))
+
+/**
+ * How a task reaches packages. Null on a worker without egress. While `execution` is null, only whether it could reach
+ * them is known.
+ */
+export function packageAccess(
+  egress: Egress | null,
+  execution: ExecutionEgress | null,
+): PackageAccess | null {
+  if (egress === null) return null
+  return {
+    unavailable: (registry) =>
+      egress.mirrors[registry] ? null : `no mirror is configured (egress.package_mirrors.${registry})`,
+    environment: packageEnvironment,
+    redirectLock,
+    seen: () => ({
+      packages: [...(execution?.installed ?? [])],
+      refused: [...(execution?.refusedPackages ?? [])],
+      narrowed: execution?.narrowedPackages ?? [],
+      mirrorFailures: execution?.mirrorFailures ?? [],
+      refusals: execution?.refusals ?? [],
+    }),
+  }
+}
 
 /** The network without that entry. */
 function beyondPackages(network: Network): Network {
@@ -50,6 +73,7 @@ export function openWayOut(
   signal: AbortSignal,
 ): WayOut {
   const installs = asksForPackages(request)
+  if (installs) refusePackages(request.program, tenant, packageAccess(egress, null))
   const asked = beyondPackages(request.network)
   if (asked === 'none' && !installs) return { network: 'none', egress: null, environment: {} }
   const narrowed = narrowest(asked, tenant.network)

@@ -3,12 +3,7 @@
  * about it.
  */
 import { imageName, ONLY_FULL } from '@cofferdam/contract'
-
-/** bash: "command not found", or "exec: NAME: not found"; dash and our tee-report.py: "NAME: not found". */
-export const COMMAND_NOT_FOUND = /(?:^|: )([\w@./+-]{1,100}): (?:command )?not found$/m
-
-/** Exit code of a shell that did not find a command (POSIX). */
-export const NOT_FOUND = 127
+import { commandNotFound, COMMAND_NOT_FOUND_EXIT } from '@cofferdam/tasks'
 
 /** Of a program that starts others itself: Python and Node. What has a slash is a file of its own. */
 const NOT_STARTED = [
@@ -35,8 +30,8 @@ const INSTALL = 'a program of type "install" with the same session adds packages
  */
 export function missingHint(backend: string, exitCode: number | null, printed: string): string | null {
   const tail = printed.slice(-TAIL)
-  const command = COMMAND_NOT_FOUND.exec(tail)?.[1]
-  if (command !== undefined && (exitCode === NOT_FOUND || isOfFull(command)))
+  const command = commandNotFound(tail)
+  if (command !== null && (exitCode === COMMAND_NOT_FOUND_EXIT || isOfFull(command)))
     return sentence(backend, command, isOfFull(command), null)
   for (const pattern of NOT_STARTED) {
     const name = pattern.exec(tail)?.[1]

@@ -4,8 +4,7 @@
  */
 import type { Network } from '@cofferdam/contract'
 import { PACKAGE_HOST } from '@cofferdam/egress'
-import { installFailure } from './tasks/install-failure.ts'
-import type { PackagesSeen } from './tasks/package-access.ts'
+import { explainPackages, type PackagesSeen } from '@cofferdam/tasks'
 
 /** glibc, musl, Node, curl and git, wget, Go and requests, of a name that no server could be asked for. */
 const LOOKUP_FAILED =
@@ -23,11 +22,11 @@ const OF_PACKAGES =
  * what it wrote to stderr, and `seen` what of packages went through its proxy.
  */
 export function networkHint(network: Network, printed: string, seen: PackagesSeen): string | null {
-  if (seen.refused.length > 0 || seen.mirrorFailures.length > 0) return installFailure(seen, null).text
+  if (seen.refused.length > 0 || seen.mirrorFailures.length > 0) return explainPackages(seen)
   if (!LOOKUP_FAILED.test(printed) && !(network === 'none' && NO_INDEX.test(printed))) {
     // Versions that a rule left out are said to be missing, or taken for others.
     return /No matching distribution|ETARGET|notarget/.test(printed) && seen.narrowed.length > 0
-      ? installFailure(seen, null).text
+      ? explainPackages(seen)
       : null
   }
   const packages = OF_PACKAGES.test(printed)

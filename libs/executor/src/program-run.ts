@@ -1,12 +1,12 @@
 /** A program in its sandbox: what each step from the hand-over to the outcome works with. */
 import { stopCauseOf } from '@cofferdam/contract'
 import type { ExecutionEgress } from '@cofferdam/egress'
+import type { Task } from '@cofferdam/tasks'
 import type { Attempt, ExecutorParts } from './attempt.ts'
 import type { HeldSandbox } from './held-sandbox.ts'
 import type { StreamName } from './output.ts'
 import type { RedactionRules } from './redaction-rules.ts'
 import type { AttemptSpans } from './spans.ts'
-import type { Task } from './tasks/task.ts'
 
 /** From when its sandbox is ready to its outcome. */
 export interface ProgramRun {

@@ -19,7 +19,6 @@ import { createOutput, type Output } from './output.ts'
 import { isFenced, listeners, type ProgramRun } from './program-run.ts'
 import { watchProgress } from './progress.ts'
 import { ATTRIBUTE, EVENT } from './spans.ts'
-import { createPrintedTail } from './tasks/printed-tail.ts'
 
 /** Asked once: each answer reads the kernel's files about cgroups. */
 const CPUS = availableParallelism()
@@ -28,7 +27,6 @@ const CPUS = availableParallelism()
 export async function runProgram(handed: Omit<ProgramRun, 'startedMs' | 'endedMs'>): Promise<Outcome> {
   const startedMs = handed.parts.clock.nowMs()
   const run: ProgramRun = { ...handed, startedMs, endedMs: startedMs }
-  const printed = createPrintedTail()
   const { onText, ...others } = listeners(run)
   const output = createOutput({
     ...run.attempt,
@@ -36,7 +34,7 @@ export async function runProgram(handed: Omit<ProgramRun, 'startedMs' | 'endedMs
     ...others,
     rules: run.rules,
     onText: (stream, text) => {
-      if (run.task !== null) printed.add(stream, text)
+      run.task?.onOutput(stream, text)
       onText(stream, text)
     },
   })
@@ -59,8 +57,7 @@ export async function runProgram(handed: Omit<ProgramRun, 'startedMs' | 'endedMs
   const workspace = await takeWorkspace(run, end, redact)
   const used = await chargeCollection(run, end)
   const exit = used === null ? null : checkedExit(used, run.endedMs - startedMs)
-  const collected = { artifacts, workspace, printed: printed.text() }
-  const outcome = await conclude(run, output, { ...end, exit }, collected)
+  const outcome = await conclude(run, output, { ...end, exit }, { artifacts, workspace })
   endSpan(run, outcome)
   return outcome
 }

@@ -1,8 +1,8 @@
 import { preloadOf, reuseOf, type SandboxSpec } from '@cofferdam/contract'
+import { isTask, TASK_CARRIER } from '@cofferdam/tasks'
 import type { Attempt, ExecutorParts } from './attempt.ts'
 import { programEnvironment } from './environment.ts'
 import type { WayOut } from './execution-egress.ts'
-import { carrierOf } from './tasks/task.ts'
 
 /** The sandbox that an attempt needs, under a new id; a notice tells which variables of the request it does not get. */
 export function specOf(
@@ -23,7 +23,7 @@ export function specOf(
     attempt: attempt.attempt,
     tenantId: request.tenant_id,
     owner: attempt.owner,
-    program: carrierOf(request.program).program,
+    program: isTask(request.program) ? TASK_CARRIER : request.program,
     limits: request.limits,
     network,
     env: { ...environment, ...env },

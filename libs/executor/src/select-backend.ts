@@ -18,8 +18,8 @@ import {
   type Network,
   type TenantPolicy,
 } from '@cofferdam/contract'
+import { isTask, TASK_CARRIER } from '@cofferdam/tasks'
 import { ProvisioningFailure } from './provisioning-failure.ts'
-import { carrierOf } from './tasks/task.ts'
 
 export type RejectionReason =
   | 'backend_full'
@@ -87,12 +87,13 @@ function refuse(
   network: Network,
   minIsolation: Isolation,
 ): Omit<Rejection, 'backend'> | null {
-  const carrier = carrierOf(request.program)
+  const { program } = request
+  const takesFiles = isTask(program) || program.type === 'files'
   const missing = missingCapabilities(backend.capabilities, {
-    program: carrier.program,
+    program: isTask(program) ? TASK_CARRIER : program,
     network,
     stdin: request.stdin !== undefined,
-    files: carrier.files || (request.files ?? []).length > 0 || request.workspace !== undefined,
+    files: takesFiles || (request.files ?? []).length > 0 || request.workspace !== undefined,
     artifacts: (request.artifacts ?? []).length > 0 || request.workspace !== undefined,
     reuse: reuseOf(request),
     sessionScope: request.session?.scope ?? null,

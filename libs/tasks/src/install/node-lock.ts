@@ -1,7 +1,7 @@
 /**
- * Lock files of yarn and pnpm: which line of the package manager reads this one, and its text for an install here. Both go to
- * the addresses that stand in it, so tarballs of registries are looked for at the package proxy while the install runs;
- * the file is given back as it was.
+ * Lock files of yarn and pnpm: which version of the package manager can read one, and its text for an install here.
+ * Both fetch tarballs from the addresses in the lock file, so those point to the package proxy while the install runs.
+ * Afterwards the caller's own file is restored.
  */
 import type { ProgramFile, Sandbox } from '@cofferdam/contract'
 
@@ -9,20 +9,20 @@ import type { ProgramFile, Sandbox } from '@cofferdam/contract'
 const MAX_LOCK_BYTES = 8 * 1024 * 1024
 
 export interface NodeLock {
-  /** Empty when it cannot be read: the package manager says what is wrong with it. */
+  /** Empty when it cannot be read. The package manager then says what is wrong with it. */
   text: string
-  /** For while the install runs; null when it may stay as it is. */
+  /** The file to use while the install runs; null when the project's own needs no change. */
   redirected: RedirectedLock | null
 }
 
 export interface RedirectedLock {
-  /** To be written before the install. */
+  /** Write it before the install. */
   file: ProgramFile
-  /** Writes the caller's own back, unless the install changed it. Never rejects. */
+  /** Restores the caller's own file, unless the install changed it. Never rejects. */
   restore(sandbox: Pick<Sandbox, 'read' | 'write'>): Promise<void>
 }
 
-/** `redirect` moves addresses to the package proxy. */
+/** Reads the lock file at `path`. `redirect` points its addresses to the package proxy. */
 export async function readNodeLock(
   sandbox: Pick<Sandbox, 'read'>,
   path: string,
@@ -43,25 +43,25 @@ function redirectedLock(path: string, own: Uint8Array, moved: Buffer): Redirecte
         const left = await sandbox.read(path, moved.length)
         if (!moved.equals(left)) return
         await sandbox.write([{ path, bytes: own }])
-        // Written files wait for the next request, and this one may be the last of the turn.
+        // A sandbox may delay a write until the next request. This read makes sure that there is one.
         await sandbox.read(path, own.length)
       } catch {
-        // The sandbox is gone, or the file: there is nothing to give back.
+        // The sandbox or the file is gone, so there is nothing to restore.
       }
     },
   }
 }
 
-/** Whether yarn 2 or later wrote it; yarn 1 takes such a file for one that is out of date. */
+/** Whether yarn 2 or later wrote it. yarn 1 would treat such a file as out of date. */
 export const isBerry = (text: string): boolean => /^__metadata:/m.test(text)
 
-/** The yarn to fetch for a lock file: yarn 2 and later read older files than their own, never newer ones. */
+/** The yarn to fetch for a lock file. yarn 2 and later read files of older versions, never of newer ones. */
 export function yarnFor(text: string): string {
   const written = /^__metadata:\s+version: (\d+)/m.exec(text)?.[1]
   if (written === undefined) return isBerry(text) ? '@yarnpkg/cli-dist@4' : 'yarn@1'
   return Number(written) <= 6 ? '@yarnpkg/cli-dist@3' : '@yarnpkg/cli-dist@4'
 }
 
-/** The pnpm to fetch for a lock file: pnpm 10 reads 9.0 alone, pnpm 9 also the 6.0 of pnpm 8. */
+/** The pnpm to fetch for a lock file. pnpm 10 reads version 9.0 only; pnpm 9 also reads 6.0, which pnpm 8 writes. */
 export const pnpmFor = (text: string): string =>
   /^lockfileVersion: '?6\./m.test(text) ? 'pnpm@9' : 'pnpm@10'

@@ -1,14 +1,14 @@
-/** Why an install failed, as far as the package proxy and the way out know: package managers leave out most of it. */
+/** Explains a failure by what the package proxy and the egress refused: package managers print little of it. */
 import type { PackagesSeen } from './package-access.ts'
 
-/** More of one kind say nothing more; the report has every refused package. */
+/** More names of one kind add nothing. The report lists every refused package. */
 const MAX_NAMED = 10
 
-/** `usual` is what is said of every program that failed. */
-export function installFailure(
+/** `usual` is the sentence for any program that failed. Empty when there is nothing to say. */
+export function explainPackages(
   { packages, refused, narrowed, mirrorFailures, refusals }: PackagesSeen,
-  usual: string | null,
-): { reason: 'packages_refused' | null; text: string } {
+  usual: string | null = null,
+): string {
   const fetched = new Set(packages.map(({ name }) => name))
   const sentences = [
     list(
@@ -16,7 +16,7 @@ export function installFailure(
       refused.map(({ name, reason }) => `${name} (${reason})`),
     ),
     usual,
-    // "No matching distribution found for demo==2.0" does not say that there is a 2.0, which a rule keeps back.
+    // "No matching distribution found for demo==2.0" does not say that version 2.0 exists and a rule hides it.
     list(
       "The tenant's rules left out versions of",
       narrowed.filter(({ name }) => !fetched.has(name)).map(({ name, rule }) => `${name} (allowed: ${rule})`),
@@ -24,16 +24,13 @@ export function installFailure(
     list('Ask the operator, as', mirrorFailures),
     list(
       'Not reached were',
-      // What is no address may hold anything; the refusals of the package host are the packages above.
+      // The target of an invalid request can hold anything, even a secret. Refusals by package rules are listed above.
       refusals
         .filter(({ rule }) => rule !== 'invalid_request' && rule !== 'packages')
         .map(({ target, reason }) => `${target} (${reason})`),
     ),
   ]
-  return {
-    reason: refused.length > 0 ? 'packages_refused' : null,
-    text: sentences.filter((sentence) => sentence !== null && sentence !== '').join(' '),
-  }
+  return sentences.filter((sentence) => sentence !== null && sentence !== '').join(' ')
 }
 
 function list(start: string, entries: readonly string[]): string | null {

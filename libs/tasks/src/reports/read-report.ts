@@ -4,7 +4,8 @@
  */
 import { isCofferdamError, unlessAborted } from '@cofferdam/contract'
 import type { Sandbox, TestReport } from '@cofferdam/contract'
-import type { ReportForm, TestsPlan } from './plan-tests.ts'
+import type { TestsPlan } from '../test-run/plan-tests.ts'
+import type { ReportForm } from '../test-run/runners.ts'
 import { readCargo } from './read-cargo.ts'
 import { readEvents } from './read-events.ts'
 import { readGo } from './read-go.ts'

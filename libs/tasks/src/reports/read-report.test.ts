@@ -3,10 +3,11 @@ import { testReportSchema, type TestFramework } from '@cofferdam/contract'
 import { readFileSync } from 'node:fs'
 import { Readable } from 'node:stream'
 import { describe, expect, it } from 'vitest'
-import type { ReportForm, TestsPlan } from './plan-tests.ts'
+import type { TestsPlan } from '../test-run/plan-tests.ts'
+import type { ReportForm } from '../test-run/runners.ts'
 import { readReport } from './read-report.ts'
 // @ts-expect-error -- runs in a sandbox, in plain JavaScript
-import nodeReport from './reporters/node-report.mjs'
+import nodeReport from '../reporters/node-report.mjs'
 
 const recorded = (name: string): string =>
   readFileSync(new URL(`../../test/fixtures/reports/${name}`, import.meta.url), 'utf8')
@@ -29,7 +30,6 @@ const ended = (form: ReportForm | null, report: string | null, options: Options)
 
 function readFully(form: ReportForm | null, report: string | null, options: Options) {
   const plan: TestsPlan = {
-    type: 'tests',
     framework: options.framework ?? 'npm',
     shown: 'run the tests',
     program: { type: 'command', shell: ':' },

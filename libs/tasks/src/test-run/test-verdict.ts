@@ -2,10 +2,11 @@
  * What a test report changes about how an attempt ended. The exit code decides, but never against the tests: a runner
  * that exits with 0 although tests failed, none ran, or it was ended before its report, has not shown that they pass.
  */
-import type { TestReport } from '@cofferdam/contract'
-import type { Verdict } from '../verdict.ts'
+import type { Outcome, TestReport } from '@cofferdam/contract'
 
-/** Named in the reason; the report has the rest. */
+type Verdict = Pick<Outcome, 'ending' | 'reason'>
+
+/** Failures that the sentence names. The report has the rest. */
 const MAX_NAMED = 3
 const MAX_MESSAGE = 200
 

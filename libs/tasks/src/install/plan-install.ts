@@ -1,12 +1,12 @@
 /**
- * From a request to install to the command that does it. The first manifest that lies in the folder decides:
+ * From a request to install to the command that does it. The first of these manifests that is in the folder decides:
  *
  *   requirements.txt → pip · pnpm-lock.yaml → pnpm · yarn.lock → yarn · package-lock.json → npm ci
  *   package.json → npm install · pyproject.toml → pip
  *
- * Python packages go to `.packages` in the work directory, which test runs put on PYTHONPATH; node_modules stands beside
- * its package.json. Both are files of the session, so its later executions find them. yarn and pnpm are not in the image:
- * what is not there, or of another line than the lock file, is fetched by npx, through the same proxy and the same rules.
+ * Python packages go to `.packages` in the work directory, which test runs put on PYTHONPATH. node_modules stands beside
+ * its package.json. Both are files of the session, so its later executions find them. If the image lacks yarn or pnpm, or
+ * has a major version that cannot read the lock file, npx fetches one through the same proxy and the same rules.
  */
 import {
   PACKAGE_MANAGERS,
@@ -17,16 +17,18 @@ import {
 } from '@cofferdam/contract'
 import { isBerry, pnpmFor, readNodeLock, yarnFor, type RedirectedLock } from './node-lock.ts'
 import type { PackageAccess, PackageRegistry } from './package-access.ts'
-import { PYTHON_PACKAGES_FOLDER } from './plan-tests.ts'
-import { quoted } from './shell-quote.ts'
-import { TaskRefusal } from './task-refusal.ts'
+import { quoted } from '../shell-quote.ts'
+import { TaskRefusal } from '../task-refusal.ts'
+
+/** Where an install puts Python packages. */
+export const PYTHON_PACKAGES_FOLDER = '.packages'
 
 export interface InstallPlan {
-  type: 'install'
   manager: PackageManager
+  /** What the caller reads as the command that ran. */
   shown: string
   program: Program
-  /** The lock file for while it runs; null when the one that is there will do. */
+  /** The lock file to use while the install runs; null when the project's own will do. */
   lock: RedirectedLock | null
 }
 
@@ -44,13 +46,17 @@ const MANIFESTS = [
 
 const registryOf = (manager: PackageManager): PackageRegistry => (manager === 'pip' ? 'pypi' : 'npm')
 
-/** Refuses what can be refused before a sandbox is opened. Throws TaskRefusal. */
-export function refuseInstall(
-  asked: Pick<Install, 'manager'>,
+/**
+ * Refuses packages that no sandbox could make available. A program that is not an install may use any package manager,
+ * so it is refused only when every manager would be. Throws TaskRefusal.
+ */
+export function refusePackages(
+  program: Program,
   tenant: Pick<TenantPolicy, 'packages'>,
   access: PackageAccess | null,
 ): void {
-  const managers = asked.manager === undefined ? PACKAGE_MANAGERS : [asked.manager]
+  const asked = program.type === 'install' ? program.manager : undefined
+  const managers = asked === undefined ? PACKAGE_MANAGERS : [asked]
   const refusals = managers.map((manager) => refusalOf(registryOf(manager), tenant, access))
   const first = refusals[0]
   if (first != null && refusals.every((refusal) => refusal !== null)) throw first
@@ -65,7 +71,8 @@ function refusalOf(
     return new TaskRefusal(
       'policy_denied',
       'packages_not_allowed',
-      `The tenant's policy allows no packages of ${registry}. An operator can allow some with packages.${registry}.`,
+      `The tenant's policy allows no packages of ${registry}. ` +
+        `An operator can allow some with packages.${registry}.`,
     )
   const why = access === null ? 'this worker has no package proxy' : access.unavailable(registry)
   return why === null
@@ -77,7 +84,7 @@ function refusalOf(
       )
 }
 
-/** Plans an install. Throws TaskRefusal when there is no manifest, or when policy or place forbid it. */
+/** Plans an install. Throws TaskRefusal when there is no manifest, or when policy or worker cannot allow it. */
 export async function planInstall(
   asked: Install,
   sandbox: Pick<Sandbox, 'list' | 'read'>,
@@ -105,13 +112,7 @@ export async function planInstall(
       ? await readNodeLock(sandbox, prefix + manifest, (text) => access.redirectLock(text))
       : null
   const command = commandOf(manager, manifest, lock?.text ?? null)
-  const up =
-    folder === ''
-      ? '.'
-      : folder
-          .split('/')
-          .map(() => '..')
-          .join('/')
+  const up = folder === '' ? '.' : folder.replaceAll(/[^/]+/g, '..')
   const shell = [
     ...Object.entries(access?.environment() ?? {}).map(([name, value]) => `export ${name}=${quoted(value)}`),
     ...(registryOf(manager) === 'npm' ? [NPM_PROXY] : []),
@@ -119,7 +120,6 @@ export async function planInstall(
     ...command.run(up),
   ]
   return {
-    type: 'install',
     manager,
     shown: command.shown,
     program: { type: 'command', shell: shell.join('\n') },
@@ -127,12 +127,15 @@ export async function planInstall(
   }
 }
 
-/** A proxy in the .npmrc of a project is for where it comes from; here there is one way out, and npm reads its own names first. */
+/**
+ * A project's .npmrc may name a proxy of the network that the project comes from. npm reads these variables first, so
+ * they replace it by the sandbox's only way out.
+ */
 const NPM_PROXY =
   'export npm_config_proxy="$HTTP_PROXY" npm_config_https_proxy="$HTTPS_PROXY" npm_config_noproxy="$NO_PROXY" ' +
   'pnpm_config_http_proxy="$HTTP_PROXY" pnpm_config_https_proxy="$HTTPS_PROXY" pnpm_config_no_proxy="$NO_PROXY"'
 
-/** A manager that is named takes any manifest of its own registry: `yarn` with only a package.json is fine. */
+/** A named manager of Node takes a bare package.json too: `yarn` without a lock file is fine. */
 function accepts(named: PackageManager, manifest: string, usual: PackageManager): boolean {
   return named === usual || (manifest === 'package.json' && named !== 'pip')
 }
@@ -143,13 +146,14 @@ function noManifest({ manager }: Install, folder: string): TaskRefusal {
   return new TaskRefusal(
     'error',
     'no_manifest',
-    `There is nothing to install in ${where}: none of ${names.map(([name]) => name).join(', ')} is there. Name the program's path, or send the file.`,
+    `There is nothing to install in ${where}: none of ${names.map(([name]) => name).join(', ')} is there. ` +
+      "Name the program's path, or send the file.",
   )
 }
 
 interface Command {
   shown: string
-  /** `up` leads from the manifest's folder to the work directory. */
+  /** Lines of shell. `up` is the path from the manifest's folder to the work directory. */
   run(up: string): string[]
 }
 
@@ -198,14 +202,14 @@ const npx = (program: string, from: string, args: string): string[] => [
   `exec npx --yes --package ${from} ${program} ${args}`,
 ]
 
-/** yarn 1 and yarn from 2 on know neither each other's options nor each other's lock files. `lock` null: there is none. */
+/** yarn 1 and later versions share neither options nor lock files. `lock` is null when there is no lock file. */
 function yarnCommand(lock: string | null): Command {
   const classic = `install${lock === null ? '' : ' --frozen-lockfile'} --non-interactive`
-  // Immutable would refuse every lock file that an older yarn of the same line wrote.
+  // --immutable would refuse every lock file that an older version of yarn 2 or later wrote.
   const berry = 'install --no-immutable'
   const prepared = [
     'export YARN_HTTP_PROXY="$HTTP_PROXY" YARN_HTTPS_PROXY="$HTTPS_PROXY"',
-    // Instead of Plug'n'Play, which only programs that yarn starts can read.
+    // Plug'n'Play, the default, works only for programs that yarn itself starts.
     "grep -qs '^nodeLinker:' .yarnrc.yml || export YARN_NODE_LINKER=node-modules",
   ]
   const isNew = lock !== null && isBerry(lock)
