@@ -1,18 +1,19 @@
 /**
- * Polyclaw's switch of its sandbox (seed 004: disabled by default), as it stands when an execution would use that sandbox. Off,
- * pointing at no pool, or not to be read means no.
+ * Polyclaw's switch of its sandbox, which is off by default. It is read when an execution would use the
+ * sandbox.
  *
- *   enabled ─► may, in the pool that it names     off ─► no, but for the operator's own test, which says whether to switch it on
- *   no pool, or no answer ─► no
+ *   on ─► allowed, in the pool that it names
+ *   off ─► refused, except for the operator's own test, which tells whether to switch it on
+ *   no pool, or no answer ─► refused
  *
- * A test is known by a grant: the API leaves it in Redis under an idempotency key that nobody can guess before.
+ * The API marks a test by a grant in Redis, under an idempotency key that nobody can guess.
  */
 import { createHash, randomUUID } from 'node:crypto'
 import { boundedAnswer, type ExecutionRequest } from '@cofferdam/contract'
 import type { Redis } from 'ioredis'
 import { keys } from './keys.ts'
 
-/** Longer than a healthy Postgres or Redis ever takes; what runs at a vendor has the time. */
+/** Longer than a healthy Postgres or Redis ever takes. A vendor's sandbox is slow anyway. */
 const ANSWER_MS = 5000
 
 export interface SandboxSwitch {
@@ -20,7 +21,7 @@ export interface SandboxSwitch {
   refuses(request: Pick<ExecutionRequest, 'tenant_id' | 'idempotency_key'>): Promise<string | null>
 }
 
-/** `allow` hears the pool that was named when an execution was let through, before that learns of it. */
+/** Calls `allow` with the pool of an allowed execution before `refuses` resolves. */
 export function createSandboxSwitch(deps: {
   redis: Redis
   allow(endpoint: string): void
@@ -47,7 +48,9 @@ export function createSandboxSwitch(deps: {
   }
 }
 
-/** Lets one execution use the sandbox while it is disabled; resolves to the idempotency key that it must bear. */
+/**
+ * Lets one execution use the sandbox while it is disabled. Resolves to the idempotency key that it must have.
+ */
 export async function grantSandboxTest(redis: Redis, tenantId: string, forMs: number): Promise<string> {
   const idempotencyKey = `sandbox-test-${randomUUID()}`
   await redis.set(grantOf(tenantId, idempotencyKey), '1', 'PX', Math.ceil(forMs))

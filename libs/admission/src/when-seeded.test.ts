@@ -2,7 +2,10 @@ import { expect, it } from 'vitest'
 import type { Reply } from './scripts.ts'
 import { whenSeeded } from './when-seeded.ts'
 
-/** A server that was replaced without a word: the client goes on with the name that it knows until it is told to forget it. */
+/**
+ * A server that was replaced without a word: the client goes on with the name that it knows until it is told
+ * to forget it.
+ */
 function replaced() {
   let known = 'first'
   const calls: string[] = []

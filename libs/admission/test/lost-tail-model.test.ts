@@ -1,6 +1,6 @@
 /**
- * A Redis that comes back as it was some steps ago, any number of times, while attempts begin, end and are refunded: at rest the counters
- * of the day and of each agent's hour are the rows.
+ * A Redis that comes back as it was some steps ago, any number of times, while attempts begin, end and are
+ * refunded: at rest the counters of the day and of each agent's hour are the rows.
  *
  *   admit ──► running ──keepCharge, record, release──► over
  *                └─ refund ─► over, unless Redis forgets that: then it stays charged, for nobody refunds it again

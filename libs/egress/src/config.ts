@@ -1,4 +1,4 @@
-/** Settings of the worker's end of egress: what an operator bounds, opens and points at. */
+/** An operator's settings of egress: bounds, private addresses that may be reached, and package mirrors. */
 import ipaddr from 'ipaddr.js'
 import { z } from 'zod'
 
@@ -21,7 +21,7 @@ export function parsePrivateRange(text: string): PrivateRange | null {
 
 const ms = z.int().min(10).max(3_600_000)
 const port = z.int().min(1).max(65_535)
-/** May carry `user:password@`, which is sent to the mirror alone and shown nowhere. */
+/** May have `user:password@`, which is sent only to the mirror and shown nowhere. */
 const mirror = z
   .url({ protocol: /^https?$/ })
   .max(2048)

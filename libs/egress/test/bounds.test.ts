@@ -67,7 +67,8 @@ describe('connections of an execution', () => {
       const attempt = await openTunnel(bridge.port, target)
       again = attempt.head
       attempt.socket.resetAndDestroy()
-      // The refused one holds its place until its end is seen, so trying at once would hold the place for ever.
+      // The refused one holds its place until its end is seen, so trying at once would hold the place for
+      // ever.
       await new Promise((done) => setTimeout(done, 5))
     }
     expect(again).toMatch(/^HTTP\/1\.1 200/)
@@ -105,7 +106,8 @@ describe('connections of an execution', () => {
     let answers = ''
     client.on('data', (chunk: Buffer) => {
       answers += chunk.toString()
-      // Answers come in order: the first one is done. A connection that sends nothing tells when the time is over.
+      // Answers come in order: the first one is done. A connection that sends nothing tells when the time is
+      // over.
       if (answers.endsWith('begun\r\n')) void sendRaw(bridge.port, '').then(finish)
     })
     await once(client, 'close')

@@ -2,7 +2,10 @@ import { connect as connectTls } from 'node:tls'
 import { describe, expect, it } from 'vitest'
 import { openTunnel, startBridge, startTcpOrigin, until, type BridgeOptions } from './loopback-fleet.ts'
 
-/** The ClientHello that Node itself sends for `servername`, as it arrives at an origin; null when the gate held it back. */
+/**
+ * The ClientHello that Node itself sends for `servername`, as it arrives at an origin; null when the gate
+ * held it back.
+ */
 async function handshakeThrough(
   options: BridgeOptions,
   connectHost: string,

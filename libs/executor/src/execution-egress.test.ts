@@ -1,4 +1,7 @@
-/** What an execution may reach, through the executor: a real egress, a real origin, a backend that plays the program. */
+/**
+ * What an execution may reach, through the executor: a real egress, a real origin, a backend that plays the
+ * program.
+ */
 import { once } from 'node:events'
 import { createServer, request as httpRequest } from 'node:http'
 import type { AddressInfo } from 'node:net'

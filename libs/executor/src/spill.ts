@@ -1,8 +1,8 @@
 /**
- * Writes one redacted stream to the blob store as it comes. Bytes are copied into stages, which are written one after the other
- * and then used again: with backpressure there are two, one that fills and one on its way. What waits is bounded by
- * BOUNDS.fullOutputBytes even when the writer ignores backpressure, because nothing beyond that is accepted. A store that
- * fails costs the full copy, never the attempt.
+ * Writes one redacted stream to the blob store as it comes. Bytes are copied into stages, which are written
+ * one after another. With backpressure there are two: one fills while the other is written.
+ * BOUNDS.fullOutputBytes bounds what is accepted, so it also bounds what waits. If the store fails, the full
+ * copy is lost and the attempt goes on.
  */
 import { BOUNDS, type BlobKey, type BlobSink, type BlobStore } from '@cofferdam/contract'
 import { settlesWithin, type Clock } from './clock.ts'
@@ -17,7 +17,7 @@ export interface Spill {
   write(bytes: Uint8Array): Promise<void>
   /** Makes the blob visible and returns its reference; null when the store failed or took too long. */
   commit(): Promise<string | null>
-  /** Forgets what was written. Never rejects. */
+  /** Drops what was written. Never rejects. */
   abort(): Promise<void>
 }
 
@@ -34,7 +34,6 @@ export function createSpill(
   let stage: Buffer | null = null
   let filled = 0
   let onTheirWay = 0
-  const free: Buffer[] = []
 
   const fail = (error: unknown) => {
     if (!failed) onFailed(error)
@@ -57,14 +56,12 @@ export function createSpill(
 
   function flush(): void {
     if (stage === null) return
-    const full = stage
-    const bytes = full.subarray(0, filled)
+    const bytes = stage.subarray(0, filled)
     stage = null
     filled = 0
     onTheirWay += 1
     void next((opened) => opened.write(bytes)).then(() => {
       onTheirWay -= 1
-      if (free.length === 0) free.push(full)
     })
   }
 
@@ -80,7 +77,7 @@ export function createSpill(
       if (kept.length === 0 || failed) return Promise.resolve()
       accepted += kept.length
       for (let at = 0; at < kept.length;) {
-        stage ??= free.pop() ?? Buffer.allocUnsafeSlow(STAGE_BYTES)
+        stage ??= Buffer.allocUnsafeSlow(STAGE_BYTES)
         const part = kept.subarray(at, at + STAGE_BYTES - filled)
         stage.set(part, filled)
         filled += part.length

@@ -1,4 +1,7 @@
-/** Test runs through the executor on the backends of this machine: what is right, wrong, endless, broken and hostile. */
+/**
+ * Test runs through the executor on the backends of this machine: what is right, wrong, endless, broken and
+ * hostile.
+ */
 import { createBackends } from '@cofferdam/backends'
 import type { Backend, ExecutionRequestInput, Outcome } from '@cofferdam/contract'
 import { needs, needsBackend } from '@cofferdam/embedded/needs'
@@ -207,8 +210,9 @@ describe('a server', () => {
         'import unittest\nclass A(unittest.TestCase):\n  def test_a(self): pass\n  def test_b(self):\n    print("endless", flush=True)\n    while True: pass\n'
       const clock = createManualClock()
       let isUp = false
-      // Its time is up when the second test runs, however long this host took to get there. Once: a trace may show that line again, if the
-      // program was still at it, and the time of a proof would pass with the second advance.
+      // Its time is up when the second test runs, however long this host took to get there. Once: a trace may
+      // show that line again, if the program was still at it, and the time of a proof would pass with the
+      // second advance.
       const onOutput = (_stream: string, text: string): void => {
         if (isUp || !text.includes('endless')) return
         isUp = true

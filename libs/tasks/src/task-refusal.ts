@@ -1,4 +1,7 @@
-/** Thrown for a task that cannot be carried out as asked, before any code of the user runs. The caller reads its message. */
+/**
+ * Thrown for a task that cannot be carried out as asked, before any code of the user runs. The caller reads
+ * its message.
+ */
 import type { Ending } from '@cofferdam/contract'
 
 export class TaskRefusal extends Error {

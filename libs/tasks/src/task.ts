@@ -1,7 +1,7 @@
 /**
- * Plans programs of type `tests` and `install`. Each becomes an ordinary command with files, so every backend that
- * runs commands and takes files can run tasks, and no backend knows of them. The request that is hashed and audited
- * stays the caller's.
+ * Plans programs of type `tests` and `install`. Each becomes an ordinary command with files, so every backend
+ * that runs commands and takes files can run tasks, and no backend knows of them. The request that is hashed
+ * and audited stays the caller's.
  */
 import type { InstallReport, Outcome, Program, Sandbox, TenantPolicy } from '@cofferdam/contract'
 import { BOUNDS } from '@cofferdam/contract'
@@ -23,7 +23,10 @@ export interface Task {
   readonly program: Program
   /** Call it with everything the run prints, redacted: summaries of test frameworks are read from it. */
   onOutput(stream: 'stdout' | 'stderr', text: string): void
-  /** Takes the report out of the sandbox and removes our files. Call it before artifacts are collected. Never rejects. */
+  /**
+   * Takes the report out of the sandbox and removes our files. Call it before artifacts are collected. Never
+   * rejects.
+   */
   take(sandbox: Sandbox, signal: AbortSignal): Promise<void>
   /** The ending and the report. `redact` removes secrets from every text that the report shows. */
   conclude(
@@ -42,15 +45,14 @@ export const isTask = (program: Program): program is TaskProgram =>
 export const TASK_CARRIER: Program = { type: 'command', shell: ':' }
 
 /**
- * Plans the task for a sandbox that has the request's files, and writes its own files. `folder` is a name that nothing
- * in the work directory has. Null for a program that is not a task. Throws TaskRefusal, and what the sandbox throws.
+ * Plans the task for a sandbox that has the request's files, and writes its own files. `folder` is a name
+ * that nothing in the work directory has. Throws TaskRefusal, and what the sandbox throws.
  */
 export async function planTask(
-  program: Program,
+  program: TaskProgram,
   sandbox: Sandbox,
   options: { tenant: TenantPolicy; packages: PackageAccess | null; folder: string },
-): Promise<Task | null> {
-  if (!isTask(program)) return null
+): Promise<Task> {
   if (program.type === 'install') {
     const plan = await planInstall(program, sandbox, options.tenant, options.packages)
     if (plan.lock !== null) await sandbox.write([plan.lock.file])

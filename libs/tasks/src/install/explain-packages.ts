@@ -1,4 +1,6 @@
-/** Explains a failure by what the package proxy and the egress refused: package managers print little of it. */
+/**
+ * Explains a failure by what the package proxy and the egress refused: package managers print little of it.
+ */
 import type { PackagesSeen } from './package-access.ts'
 
 /** More names of one kind add nothing. The report lists every refused package. */
@@ -16,7 +18,8 @@ export function explainPackages(
       refused.map(({ name, reason }) => `${name} (${reason})`),
     ),
     usual,
-    // "No matching distribution found for demo==2.0" does not say that version 2.0 exists and a rule hides it.
+    // "No matching distribution found for demo==2.0" does not say that version 2.0 exists and a rule hides
+    // it.
     list(
       "The tenant's rules left out versions of",
       narrowed.filter(({ name }) => !fetched.has(name)).map(({ name, rule }) => `${name} (allowed: ${rule})`),
@@ -24,7 +27,8 @@ export function explainPackages(
     list('Ask the operator, as', mirrorFailures),
     list(
       'Not reached were',
-      // The target of an invalid request can hold anything, even a secret. Refusals by package rules are listed above.
+      // The target of an invalid request can hold anything, even a secret. Refusals by package rules are
+      // listed above.
       refusals
         .filter(({ rule }) => rule !== 'invalid_request' && rule !== 'packages')
         .map(({ target, reason }) => `${target} (${reason})`),

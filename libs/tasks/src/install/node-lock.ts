@@ -1,7 +1,7 @@
 /**
- * Lock files of yarn and pnpm: which version of the package manager can read one, and its text for an install here.
- * Both fetch tarballs from the addresses in the lock file, so those point to the package proxy while the install runs.
- * Afterwards the caller's own file is restored.
+ * Lock files of yarn and pnpm: which version of the package manager can read one, and its text for an install
+ * here. Both fetch tarballs from the addresses in the lock file, so those point to the package proxy while
+ * the install runs. Afterwards the caller's own file is restored.
  */
 import type { ProgramFile, Sandbox } from '@cofferdam/contract'
 
@@ -62,6 +62,9 @@ export function yarnFor(text: string): string {
   return Number(written) <= 6 ? '@yarnpkg/cli-dist@3' : '@yarnpkg/cli-dist@4'
 }
 
-/** The pnpm to fetch for a lock file. pnpm 10 reads version 9.0 only; pnpm 9 also reads 6.0, which pnpm 8 writes. */
+/**
+ * The pnpm to fetch for a lock file. pnpm 10 reads version 9.0 only; pnpm 9 also reads 6.0, which pnpm 8
+ * writes.
+ */
 export const pnpmFor = (text: string): string =>
   /^lockfileVersion: '?6\./m.test(text) ? 'pnpm@9' : 'pnpm@10'

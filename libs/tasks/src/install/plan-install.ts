@@ -1,12 +1,14 @@
 /**
- * From a request to install to the command that does it. The first of these manifests that is in the folder decides:
+ * From a request to install to the command that does it. The first of these manifests that is in the folder
+ * decides:
  *
  *   requirements.txt → pip · pnpm-lock.yaml → pnpm · yarn.lock → yarn · package-lock.json → npm ci
  *   package.json → npm install · pyproject.toml → pip
  *
- * Python packages go to `.packages` in the work directory, which test runs put on PYTHONPATH. node_modules stands beside
- * its package.json. Both are files of the session, so its later executions find them. If the image lacks yarn or pnpm, or
- * has a major version that cannot read the lock file, npx fetches one through the same proxy and the same rules.
+ * Python packages go to `.packages` in the work directory, which test runs put on PYTHONPATH. node_modules
+ * stands beside its package.json. Both are files of the session, so its later executions find them. If the
+ * image lacks yarn or pnpm, or has a major version that cannot read the lock file, npx fetches one through
+ * the same proxy and the same rules.
  */
 import {
   PACKAGE_MANAGERS,
@@ -47,8 +49,8 @@ const MANIFESTS = [
 const registryOf = (manager: PackageManager): PackageRegistry => (manager === 'pip' ? 'pypi' : 'npm')
 
 /**
- * Refuses packages that no sandbox could make available. A program that is not an install may use any package manager,
- * so it is refused only when every manager would be. Throws TaskRefusal.
+ * Refuses packages that no sandbox could make available. A program that is not an install may use any package
+ * manager, so it is refused only when every manager would be. Throws TaskRefusal.
  */
 export function refusePackages(
   program: Program,
@@ -84,7 +86,9 @@ function refusalOf(
       )
 }
 
-/** Plans an install. Throws TaskRefusal when there is no manifest, or when policy or worker cannot allow it. */
+/**
+ * Plans an install. Throws TaskRefusal when there is no manifest, or when policy or worker cannot allow it.
+ */
 export async function planInstall(
   asked: Install,
   sandbox: Pick<Sandbox, 'list' | 'read'>,
@@ -128,8 +132,8 @@ export async function planInstall(
 }
 
 /**
- * A project's .npmrc may name a proxy of the network that the project comes from. npm reads these variables first, so
- * they replace it by the sandbox's only way out.
+ * A project's .npmrc may name a proxy of the network that the project comes from. npm reads these variables
+ * first, so they replace it by the sandbox's only way out.
  */
 const NPM_PROXY =
   'export npm_config_proxy="$HTTP_PROXY" npm_config_https_proxy="$HTTPS_PROXY" npm_config_noproxy="$NO_PROXY" ' +
@@ -202,7 +206,9 @@ const npx = (program: string, from: string, args: string): string[] => [
   `exec npx --yes --package ${from} ${program} ${args}`,
 ]
 
-/** yarn 1 and later versions share neither options nor lock files. `lock` is null when there is no lock file. */
+/**
+ * yarn 1 and later versions share neither options nor lock files. `lock` is null when there is no lock file.
+ */
 function yarnCommand(lock: string | null): Command {
   const classic = `install${lock === null ? '' : ' --frozen-lockfile'} --non-interactive`
   // --immutable would refuse every lock file that an older version of yarn 2 or later wrote.

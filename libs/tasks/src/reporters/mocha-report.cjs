@@ -1,5 +1,5 @@
-// A reporter of mocha: prints as its `spec`, and writes one JSON line per test as it ends, so that a stopped run leaves what it knew.
-// The reader takes 8 MiB: 500 messages of 4 KiB, and names and places of all others.
+// A reporter of mocha that prints like `spec` and writes one JSON line when a test ends, so that a stopped
+// run leaves a report. The reader reads 8 MiB: 500 messages of 4 KiB, and names and places of all others.
 const { openSync, writeSync } = require('node:fs')
 const { createRequire } = require('node:module')
 const { dirname, join } = require('node:path')
@@ -39,7 +39,7 @@ function lineOf(error, file) {
   if (file === null) return null
   for (const frame of String(error?.stack ?? '').split('\n')) {
     const found = /(?:\(|at )(?:file:\/\/)?([^()]+?):(\d+):\d+\)?$/.exec(frame.trim())
-    // mocha's own filter of stacks makes paths relative.
+    // mocha's filter of stacks makes paths relative.
     if (found !== null && (found[1] === file || file.endsWith(`/${found[1]}`))) return Number(found[2])
   }
   return null

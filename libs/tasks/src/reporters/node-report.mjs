@@ -1,16 +1,17 @@
-// A reporter of node:test: one JSON line per test as it ends, so that a stopped run leaves what it knew.
-// The reader takes 8 MiB: 500 messages of 4 KiB, and names and places of all others.
+// A reporter of node:test that writes one JSON line when a test ends, so that a stopped run leaves a report.
+// The reader reads 8 MiB: 500 messages of 4 KiB, and names and places of all others.
 const MESSAGE_MAX = 4096
 const MESSAGES = 500
 
 export default async function* report(source) {
   let messages = 0
-  /** What each test file's process said, for files that fail as a whole. */
+  /** The stderr of each test file's process, for files that fail as a whole. */
   const said = new Map()
   for await (const { type, data } of source) {
     if (type === 'test:stderr')
       said.set(data.file, ((said.get(data.file) ?? '') + data.message).slice(0, MESSAGE_MAX))
-    // A suite is its tests, but for its hooks: the tests themselves say only that they were cancelled, or that they passed.
+    // A suite counts only if its hook failed: its tests then say only that they were cancelled, or that they
+    // passed.
     const isSuite = data.details?.type === 'suite'
     const isHook = type === 'test:fail' && data.details?.error?.failureType === 'hookFailed'
     if ((type !== 'test:pass' && type !== 'test:fail') || (isSuite && !isHook)) continue
@@ -39,7 +40,7 @@ function textOf(error) {
   return String(cause?.stack ?? cause?.message ?? cause ?? '').slice(0, MESSAGE_MAX)
 }
 
-/** Where it failed, when the text names the test's own file; else where the test stands. */
+/** The line of the failure, if the text names the test's own file; otherwise the line of the test. */
 function lineOf(text, { file, line }) {
   for (const frame of text.split('\n')) {
     const found = /(?:^|\(|at )(?:file:\/\/)?(\/[^()]+?):(\d+)(?::\d+)?\)?$/.exec(frame.trim())

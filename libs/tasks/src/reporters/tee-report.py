@@ -1,7 +1,7 @@
 """Runs a command and keeps a copy of what it prints: python3 tee-report.py FORM REPORT COMMAND...
 
-FORM `go` prints the text of `go test -json` instead of its JSON; `text` prints what it reads. The copy ends at 8 MiB,
-which is all that is read of it.
+FORM `go` prints the text of `go test -json` instead of its JSON. `text` prints what it reads. The copy ends at 8 MiB,
+because the reader reads no more.
 """
 import json
 import subprocess
@@ -16,7 +16,7 @@ def main():
     try:
         child = subprocess.Popen(command, stdout=subprocess.PIPE)
     except FileNotFoundError:
-        # As a shell says it, and with its exit code.
+        # Like a shell, with its exit code.
         print("%s: not found" % command[0], file=sys.stderr)
         sys.exit(127)
     except OSError as error:

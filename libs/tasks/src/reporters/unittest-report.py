@@ -1,6 +1,7 @@
 """Runs unittest and writes one JSON line per test: python3 unittest-report.py REPORT [FILE]. Prints as unittest does.
 
-Folders that are no packages are searched too, each as a start of its own; a folder whose name begins with a dot never is.
+Also searches folders that are not packages, each as a start folder of its own, but never folders whose name starts with
+a dot.
 """
 import json
 import os
@@ -10,7 +11,7 @@ import time
 import traceback
 import unittest
 
-# The reader takes 8 MiB: 500 messages of 4 KiB, and names and places of all others.
+# The reader reads 8 MiB: 500 messages of 4 KiB, and names and places of all others.
 MESSAGE_MAX, MESSAGES = 4096, 500
 
 
@@ -33,13 +34,13 @@ class Report:
 
 
 def place(error):
-    """The last line of the project's own in the trace; of a syntax error, where it stands."""
+    """The last frame of the trace that is in the project. For a syntax error, its place."""
     if error is None:
         return None, None
     found = (None, None)
     here = os.getcwd() + os.sep
     if type(error[1]) is ImportError and error[1].name is None:
-        # The loader's: the trace of what really failed is its text.
+        # The loader raised it. Its text has the trace of the real failure.
         for path, number in re.findall(r'^  File "([^"\n]+)", line (\d+)', str(error[1]), re.M):
             if path.startswith(here):
                 found = (path, int(number))
@@ -56,8 +57,7 @@ def place(error):
 def result_class(report):
     class Result(unittest.TextTestResult):
         started = None
-        # What the running test was told to have ended as: several things where subtests or tearDown fail
-        # beside it.
+        # The results of the running test: several if subtests or tearDown fail too.
         seen = None
 
         def startTest(self, test):
@@ -68,10 +68,10 @@ def result_class(report):
             super().stopTest(test)
             seen, self.seen = self.seen, None
             if not seen:
-                # The run was interrupted in it.
+                # The run was interrupted during the test.
                 return
             ms = (time.perf_counter() - self.started) * 1000
-            # It counts once, as the worst that it ended as; whatever else went wrong is told, too.
+            # The test counts once, with its worst result. Further failures are written as parts.
             found = [status for _, status, _, _ in seen]
             worst = next((status for status in ("failed", "errored", "skipped") if status in found), "passed")
             bad = [one for one in seen if one[1] in ("failed", "errored")]
@@ -130,7 +130,7 @@ def has_tests(folder):
 
 class Loader(unittest.TestLoader):
     def _match_path(self, path, full_path, pattern):
-        # The hook that unittest names for it; its one pattern says less.
+        # unittest documents this hook for it. A single pattern cannot express both names.
         return is_test(path)
 
 
@@ -141,7 +141,7 @@ def discover():
         inside = folder != "." and "__init__.py" in files
         if inside or not (has_tests(folder) or any(is_package(folder, name) for name in below)):
             continue
-        # One that is a package is found from the folder above it.
+        # A package is found from the folder above it.
         top = os.path.abspath(folder)
         suite.addTests(Loader().discover(top, top_level_dir=top))
     return suite

@@ -1,10 +1,10 @@
-/** Reads what `cargo test` prints: stable Rust has no report of another form. */
+/** Reads the output of `cargo test`, because stable Rust writes no other report. */
 import { linesOf } from './read-events.ts'
 import type { ReportDraft, TestCase } from './report-draft.ts'
 
 /** The contract's longest message. */
 const MAX_OUTPUT = 8192
-/** The shortest true lines of 8 MiB; a result can say any number. */
+/** 8 MiB of the shortest valid lines. A result can claim any number of tests. */
 const MAX_TESTS = 100_000
 
 const STATUS: Readonly<Record<string, TestCase['status']>> = {
@@ -13,17 +13,20 @@ const STATUS: Readonly<Record<string, TestCase['status']>> = {
   ignored: 'skipped',
 }
 
-/** What one test binary printed, between its `running 3 tests` and its result. */
+/** The output of one test binary, from its `running 3 tests` to its result. */
 interface Binary {
   tests: { name: string; status: TestCase['status'] }[]
   outputs: Map<string, string>
-  /** The test whose output is being told. */
+  /** The test whose output follows. */
   teller: string | null
-  /** Since the last `failures:`, which is the list of names where the result follows, and a test's own words where anything else does. */
+  /**
+   * Lines since the last `failures:`. They are the list of names if the result follows, and a test's output
+   * otherwise.
+   */
   list: string[] | null
 }
 
-/** True when every test binary that began came to its result. */
+/** True when every test binary that started has a result. */
 export function readCargo(text: string, draft: ReportDraft): boolean {
   let began = 0
   let died = 0
@@ -46,7 +49,7 @@ export function readCargo(text: string, draft: ReportDraft): boolean {
   return began > 0 && died === 0 && binary === null
 }
 
-/** The counts, at its result. */
+/** Reads one line of a binary. Returns the counts of its result; null for every other line. */
 function readLine(binary: Binary, line: string): number[] | null {
   const head = !line.startsWith('---- ') ? null : /^---- (.+) stdout ----$/.exec(line)
   const result = RESULT.exec(line)
@@ -59,7 +62,7 @@ function readLine(binary: Binary, line: string): number[] | null {
   } else if (result !== null && (binary.list !== null || binary.teller === null))
     return result.slice(1).map(Number)
   else if (binary.teller !== null) {
-    // Whatever it looks like, a test has printed it.
+    // A test printed this line, whatever it looks like.
     tell(binary, [...(binary.list ?? []), line])
     binary.list = null
   } else {
@@ -82,19 +85,19 @@ const RUNNING = /^running \d+ tests?$/
 const TEST = /^test (.+?)(?: - should panic)? \.\.\. (ok|FAILED|ignored)\b/
 const RESULT = /^test result: \w+\. (\d{1,9}) passed; (\d{1,9}) failed; (\d{1,9}) ignored;/
 
-/** Cargo goes on with the next binary, and exits with 0 when this one did. */
+/** Cargo continues with the next binary, and exits with 0 if this one did. */
 const DEAD: TestCase = {
   name: 'a test binary',
   status: 'errored',
   message: 'It ended before its result: a test may have ended the process.',
 }
 
-/** A binary that died has told some of its tests. */
+/** Adds the tests of a binary that died before its result. */
 function addSeen(binary: Binary | null, draft: ReportDraft): void {
   for (const one of binary?.tests ?? []) draft.add(caseOf(one, binary?.outputs ?? new Map()))
 }
 
-/** The result's own counts: a test that prints past the capture can make the line of any test illegible. */
+/** Uses the counts of the result, because a test that prints past the capture can garble any test's line. */
 function addCounted({ tests, outputs, list }: Binary, counts: readonly number[], draft: ReportDraft): void {
   const [passed = 0, failed = 0, ignored = 0] = counts
   const seen = tests.filter(({ status }) => status === 'failed').map(({ name }) => name)

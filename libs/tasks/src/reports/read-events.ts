@@ -1,6 +1,6 @@
 /**
- * Reads the JSON lines that our own reporters write (reporters/): one per test, and a last one when all were told. Where a test
- * can end the runner, another one before it says that it begins.
+ * Reads the JSON lines of our reporters (src/reporters): one for each test, and one at the end. Where a test
+ * can end the runner, another line before it tells that the test starts.
  */
 import { z } from 'zod'
 import type { ReportDraft, TestCase } from './report-draft.ts'
@@ -9,7 +9,7 @@ const place = { name: z.string(), file: z.string().nullable(), line: z.number().
 const lineSchema = z.union([
   z.object({ t: z.literal('start'), ...place }),
   z.object({
-    // A part of a test that was told already, such as another subtest that failed.
+    // `part` is a further failure of a test that has a line already, such as another subtest.
     t: z.enum(['test', 'part']),
     ...place,
     status: z.enum(['passed', 'failed', 'errored', 'skipped']),
@@ -19,12 +19,12 @@ const lineSchema = z.union([
   z.object({ t: z.literal('end') }),
 ])
 
-/** A report that is none is not worth reading on: 8 MiB of broken lines took 6 s. */
+/** Stop reading after this many malformed lines: parsing 8 MiB of them took 6 s. */
 const MAX_BROKEN = 100
-/** The shortest true lines of 8 MiB. */
+/** 8 MiB of the shortest valid lines. */
 const MAX_LINES = 100_000
 
-/** True when the report came to its end; a line that is none of ours is passed over and makes it incomplete. */
+/** True when the report is complete. A malformed line is skipped and makes it incomplete. */
 export function readEvents(text: string, draft: ReportDraft): boolean {
   let ended = false
   let broken = 0
@@ -33,7 +33,7 @@ export function readEvents(text: string, draft: ReportDraft): boolean {
   for (const line of linesOf(text)) {
     count += 1
     const parsed = lineSchema.safeParse(jsonOrUndefined(line))
-    // The runner of a command may run again after it came to its end.
+    // A command may start its runner again after an end.
     ended = parsed.data?.t === 'end'
     if (!parsed.success) broken += 1
     else if (parsed.data.t === 'start') running.set(parsed.data.name, parsed.data)
@@ -59,7 +59,7 @@ export function* linesOf(text: string): Generator<string> {
   }
 }
 
-/** Undefined for what is no JSON. */
+/** Undefined for a text that is not JSON. */
 export function jsonOrUndefined(text: string): unknown {
   try {
     return JSON.parse(text) as unknown

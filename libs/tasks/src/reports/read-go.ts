@@ -1,9 +1,15 @@
-/** Reads the events of `go test -json`. A test with subtests counts as its subtests; a package that does not build is an error. */
+/**
+ * Reads the events of `go test -json`. A test with subtests counts as its subtests. A package that does not
+ * build is an error.
+ */
 import { z } from 'zod'
 import { jsonOrUndefined, linesOf } from './read-events.ts'
 import type { ReportDraft } from './report-draft.ts'
 
-/** A name with its subtests' names; the deeper it is, the more parents it has. Whole 8 MiB of them ended the worker. */
+/**
+ * Longest name, its subtests' names included. Each `/` makes a parent, and 8 MiB of them exhausted the
+ * worker's memory.
+ */
 const MAX_NAME = 1024
 
 const eventSchema = z.object({
@@ -15,14 +21,15 @@ const eventSchema = z.object({
   Output: z.string().optional(),
 })
 
-/** The contract's longest message; a test may print without end. */
+/** The contract's longest message. A test may print any amount. */
 const MAX_OUTPUT = 8192
-/** A test's own prints to the stream of events; a report that is none is not worth reading on. */
+/** Lines that a test printed into the stream of events. Stop reading after this many. */
 const MAX_BROKEN = 1000
 
 /**
- * True when a package came to its end, and every one that began. `modulePath` is the name that go.mod gives the project; '' when unknown. `printed`
- * has the compiler's words where Go is older than 1.24 and does not tell them as events.
+ * True when a package ended and none that started is missing its end. `modulePath` is the module path in
+ * go.mod; '' when unknown. `printed` has the compiler's errors, which Go before 1.24 does not write as
+ * events.
  */
 export function readGo(text: string, draft: ReportDraft, modulePath: string, printed: string): boolean {
   const outputs = new Map<string, string>()
@@ -64,7 +71,7 @@ export function readGo(text: string, draft: ReportDraft, modulePath: string, pri
     }
   }
   const parents = new Set<string>()
-  /** Parents of a failed test, whose own failure it is. */
+  /** Parents of a failed test. They fail because of it. */
   const explained = new Set<string>()
   for (const { test, pkg, action } of ended.values())
     for (let at = test.lastIndexOf('/'); at > 0; at = test.lastIndexOf('/', at - 1)) {
@@ -72,7 +79,7 @@ export function readGo(text: string, draft: ReportDraft, modulePath: string, pri
       if (action === 'fail') explained.add(`${pkg}\0${test.slice(0, at)}`)
     }
   for (const [key, { test, pkg, action, ms }] of ended) {
-    // One that fails although its subtests pass says what is wrong.
+    // A parent that fails although its subtests pass is a failure of its own.
     if (parents.has(key) && (action !== 'fail' || explained.has(key))) continue
     const message = (outputs.get(key) ?? '').replaceAll(PROGRESS, '')
     const status = action === 'pass' ? 'passed' : action === 'skip' ? 'skipped' : 'failed'
@@ -94,13 +101,13 @@ export function readGo(text: string, draft: ReportDraft, modulePath: string, pri
   return open.size === 0 && (hasEnded || draft.total > 0)
 }
 
-/** Says nothing of what went wrong. */
+/** Lines that say nothing about a failure. */
 const PROGRESS = /^ *=== (?:RUN|PAUSE|CONT|NAME) .*\n/gm
 
-/** Printed as it is, also under -json, until Go 1.24. */
+/** Printed as plain text before Go 1.24, even with -json. */
 const NOT_BUILT = /^FAIL\t(\S{1,1024}) \[(?:build|setup) failed\]$/
 
-/** The compiler's lines about a package stand below `# package [package.test]`. */
+/** The compiler's lines about a package follow `# package [package.test]`. */
 function compilerSaid(lines: readonly string[], pkg: string): string | null {
   const at = lines.findIndex((line) => line === `# ${pkg}` || line.startsWith(`# ${pkg} [`))
   if (at === -1) return null
@@ -111,14 +118,14 @@ function compilerSaid(lines: readonly string[], pkg: string): string | null {
     .slice(0, MAX_OUTPUT)
 }
 
-/** `    add_test.go:12: …` is relative to the package's folder; a compiler says `./add.go:3:1: …`. */
+/** `    add_test.go:12: …` is relative to the package's folder. A compiler writes `./add.go:3:1: …`. */
 function placeIn(
   message: string,
   pkg: string,
   modulePath: string,
 ): { file: string | null; line: number | null } {
   const found = /^[ \t]*(?:\.\/)?([\w./-]{1,400}\.go):(\d{1,7})(?::\d+)?: /m.exec(message)
-  // A panic has frames instead: its first one in a test.
+  // A panic has frames instead. Use the first one in a test.
   const frame = found === null ? /^\t(\/\S{1,400}_test\.go):(\d{1,7}) \+0x/m.exec(message) : null
   if (frame !== null) return { file: frame[1] ?? null, line: Number(frame[2]) }
   if (found === null) return { file: null, line: null }

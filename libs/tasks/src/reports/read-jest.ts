@@ -3,7 +3,7 @@ import { z } from 'zod'
 import { jsonOrUndefined } from './read-events.ts'
 import { plainText, type ReportDraft } from './report-draft.ts'
 
-/** Whole messages can be megabytes; a stack stands in their beginning. */
+/** Messages can have megabytes. The stack is at the start. */
 const MAX_MESSAGE = 65_536
 
 const testSchema = z.object({
@@ -25,7 +25,7 @@ const reportSchema = z.object({
   ),
 })
 
-/** True when it was such a report. */
+/** True when the text is such a report. */
 export function readJest(text: string, draft: ReportDraft): boolean {
   const json = jsonOrUndefined(text)
   if (isCrowded(json)) return false
@@ -43,7 +43,7 @@ export function readJest(text: string, draft: ReportDraft): boolean {
         },
       })
     }
-    // A file that could not be loaded, or whose hooks failed, has no test that says so.
+    // A file that could not be loaded, or whose hooks failed, has no failed test.
     const told = file.assertionResults.some(({ status }) => status === 'failed')
     if (file.status === 'failed' && !told) {
       const message = plainText((file.message ?? '').slice(0, MAX_MESSAGE))
@@ -59,7 +59,7 @@ export function readJest(text: string, draft: ReportDraft): boolean {
   return true
 }
 
-/** 8 MiB of empty objects took 6 s to check. */
+/** Checking 8 MiB of empty objects took 6 s. */
 const MAX_ITEMS = 100_000
 const shapeSchema = z.object({ testResults: z.array(z.unknown()) })
 
@@ -75,7 +75,7 @@ function isCrowded(json: unknown): boolean {
 
 const STATUS: Readonly<Record<string, 'passed' | 'failed'>> = { passed: 'passed', failed: 'failed' }
 
-/** The first place in a stack that lies in the file. */
+/** The line of the first frame of a stack that is in the file. */
 function lineIn(stack: string, file: string): number | null {
   const name = file.slice(file.lastIndexOf('/') + 1)
   for (const line of stack.split('\n')) {

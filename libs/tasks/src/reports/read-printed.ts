@@ -1,6 +1,6 @@
 /**
- * Counts from the summary that a framework prints, for when there is no report: the last summary of the output wins.
- * Best effort by nature; a report made of it is never complete.
+ * Reads counts from the summary that a framework prints, for runs without a report. The last summary of the
+ * output wins. This is best effort, so a report made from it is never complete.
  */
 import type { TestFramework, TestReport } from '@cofferdam/contract'
 import { plainText } from './report-draft.ts'
@@ -12,13 +12,13 @@ export interface Printed {
   counts: Counts
 }
 
-/** A summary line has a few words before each count; nothing printed by a framework is longer. */
+/** A summary line has a few words before each count. No framework prints a longer one. */
 const MAX_LINE = 400
 
 type Tally = Partial<Omit<Counts, 'total'>>
 type Reader = (lines: readonly string[]) => { at: number; tally: Tally } | null
 
-/** Null when nothing in the text is a summary that is known. */
+/** Null when the text has no known summary. */
 export function readPrinted(text: string): Printed | null {
   const lines = plainText(text)
     .split('\n')
@@ -65,7 +65,7 @@ function tallyOf(text: string): Tally {
   return tally
 }
 
-/** One line that says it all, the last such one. */
+/** The last line that matches has all counts. */
 const oneLine =
   (form: RegExp): Reader =>
   (lines) => {
@@ -73,7 +73,7 @@ const oneLine =
     return at === -1 ? null : { at, tally: tallyOf(lines[at] ?? '') }
   }
 
-/** Lines of one count each, which stand together: `# pass 3`. */
+/** Adjacent lines of one count each: `# pass 3`. */
 const together =
   (form: RegExp, nameAt: number, numberAt: number): Reader =>
   (lines) => {
@@ -136,7 +136,7 @@ const go: Reader = (lines) => {
   }
 }
 
-/** A plan and its points at the left edge; comments and subtests (which are indented, so trimmed lines do not do) stay out. */
+/** A TAP plan and its test points at the left edge, without comments and subtests. */
 const tap: Reader = (lines) => {
   const at = lines.findLastIndex((line) => /^1\.\.\d+/.test(line))
   if (at === -1) return null

@@ -1,6 +1,7 @@
 /**
- * The report of a test run, from what it left and what it printed. Everything here was written by the tests: a report
- * that is missing, too large, broken or forged yields counts that may be wrong about the tests' own author, and nothing else.
+ * The report of a test run, from the file that it left and from its output. The tests wrote all of it. So a
+ * report that is missing, too large, broken or forged gives counts that may be wrong about these tests, and
+ * does no other harm.
  */
 import { isCofferdamError, unlessAborted } from '@cofferdam/contract'
 import type { Sandbox, TestReport } from '@cofferdam/contract'
@@ -14,18 +15,18 @@ import { readPrinted } from './read-printed.ts'
 import { readUnloaded } from './read-unloaded.ts'
 import { createReportDraft, type Place, type ReportDraft } from './report-draft.ts'
 
-/** A report of 10,000 tests with 500 long failures is some 4 MiB. */
+/** A report of 10,000 tests with 500 long failures has some 4 MiB. */
 const MAX_REPORT_BYTES = 8 * 1024 * 1024
-/** Linux takes no longer path. */
+/** Linux accepts no longer path. */
 const MAX_ROOT_BYTES = 4096
 
 export interface LeftBehind {
-  /** Text of the report; null when there is none that can be read. */
+  /** Text of the report; null when there is no readable one. */
   report: string | null
-  /** There is more of it than was read, so it may lack its end. */
+  /** It was not read completely, so it may lack its end. */
   isTooLarge: boolean
   root: string
-  /** What go.mod calls the project. */
+  /** The module path in go.mod; '' when unknown. */
   modulePath: string
 }
 
@@ -51,7 +52,7 @@ export async function takeReport(
   const report = plan.report === null ? null : await text(plan.report.path, MAX_REPORT_BYTES)
   const left = {
     report,
-    // tee-report.py ends its copy there.
+    // tee-report.py ends its copy at this size.
     isTooLarge: isTooLarge || Buffer.byteLength(report ?? '') >= MAX_REPORT_BYTES,
     root: ((await text(`${plan.folder}/root`, MAX_ROOT_BYTES)) ?? '').trim(),
     modulePath:
@@ -65,17 +66,17 @@ export async function takeReport(
 
 export interface ReadReport {
   report: TestReport
-  /** The runner came to its end: its report says so, or it owes none. */
+  /** The runner came to its end: its report says so, or it writes no report. */
   ended: boolean
 }
 
-/** `printed` is the end of what was printed, both streams; its counts stand in where no report can tell. */
+/** `printed` is the end of the output, both streams. Its counts are used where no report can tell. */
 export function readReport(plan: TestsPlan, left: LeftBehind, printed: string): ReadReport {
   const draft = createReportDraft({ root: left.root, project: plan.project })
   const complete =
     left.report !== null && plan.report !== null && addTests(plan.report.form, left, draft, printed)
   const fields = { framework: plan.framework, command: plan.shown }
-  // A test can print a summary, too: it counts for nothing where the runner's own report must be.
+  // A test can print a summary too, so a summary is ignored if the runner must have left its own report.
   const owesNone = plan.report === null || (plan.report.isSure === false && left.report === null)
   const summary = owesNone || left.isTooLarge ? readPrinted(printed) : null
   const ended = complete || owesNone || summary !== null
@@ -90,7 +91,7 @@ export function readReport(plan: TestsPlan, left: LeftBehind, printed: string): 
   return { report: { ...empty, framework, ...summary.counts }, ended }
 }
 
-/** True when the report came to its end. */
+/** Adds the report's tests. True when the report is complete. */
 function addTests(
   form: ReportForm,
   { report, modulePath }: LeftBehind,

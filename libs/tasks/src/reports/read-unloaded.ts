@@ -1,15 +1,20 @@
-/** What kept a run from its first test, where the runner only prints it: a crate that does not compile, a file that mocha cannot load. */
+/**
+ * Finds what kept a run from its first test, if the runner only prints it: a crate that does not compile, a file that
+ * mocha cannot load.
+ */
 import type { TestFramework } from '@cofferdam/contract'
 import { plainText, type TestCase } from './report-draft.ts'
 
-/** Null when nothing of that is in what was printed. `root` is the work directory as the sandbox sees it. */
+/** Null when the output has no such error. `root` is the work directory as the sandbox sees it. */
 export function readUnloaded(framework: TestFramework, printed: string, root: string): TestCase | null {
   const text = plainText(printed)
   if (framework === 'cargo') return crate(text)
   return framework === 'mocha' ? script(text, root) : null
 }
 
-/** Cargo names the crate below all that rustc said; the first error is what is wrong, the others may follow from it. */
+/**
+ * Cargo names the crate after rustc's errors. The first error is the cause. The others may follow from it.
+ */
 function crate(text: string): TestCase | null {
   const name = /^error: could not compile (`[^`\n]{1,200}`(?: \([^)\n]{1,200}\))?)/m.exec(text)?.[1]
   if (name === undefined) return null
@@ -36,7 +41,7 @@ function script(text: string, root: string): TestCase | null {
     status: 'errored',
     file,
     line: line === undefined ? null : Number(line),
-    // Of a syntax error the place and the line in question stand first.
+    // The message of a syntax error starts with its place and its line.
     message: said.slice(Math.max(0, said.search(/^\w*Error\b/m))),
   }
 }

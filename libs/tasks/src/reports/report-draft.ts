@@ -1,34 +1,34 @@
-/** Collects tests into a report within the contract's bounds. What comes in is hostile; what goes out fits the schema. */
+/** Collects tests into a report. The input is hostile; the report fits the contract's schema and bounds. */
 import { posix } from 'node:path'
 import { BOUNDS, type TestFramework, type TestReport } from '@cofferdam/contract'
 
 export interface TestCase {
   name: string
   status: 'passed' | 'failed' | 'errored' | 'skipped'
-  /** As the framework says it: absolute, relative to the project, or a file URL. */
+  /** As the framework writes it: absolute, relative to the project, or a file URL. */
   file?: string | null | undefined
   line?: number | null | undefined
   message?: string
   ms?: number | null | undefined
-  /** What takes time to find out; asked for at most 500 tests of a report. */
+  /** Fields that take time to compute. Called for at most 500 tests of a report. */
   detail?: () => Pick<TestCase, 'file' | 'line' | 'message'>
 }
 
 export interface Place {
   /** Absolute path of the work directory as the sandbox sees it; '' when unknown. */
   root: string
-  /** Folder of the project below it, '' for itself. */
+  /** Folder of the project, relative to `root`; '' for `root` itself. */
   project: string
 }
 
 /** The contract's bound (testReportSchema). */
 const MAX_FAILURES = 500
-/** Of a text whose control sequences are taken out before it is cut. */
+/** Characters of a text that are read, before control sequences are removed and it is cut. */
 const MAX_RAW = 32 * 1024
 
 export interface ReportDraft {
   add(test: TestCase): void
-  /** Lists what else went wrong in a test that is counted already. */
+  /** Lists a further failure of a test that is counted already. */
   addPart(test: TestCase): void
   readonly total: number
   finish(fields: { framework: TestFramework; command: string; complete: boolean }): TestReport
@@ -69,14 +69,13 @@ export function createReportDraft(place: Place): ReportDraft {
 }
 
 /**
- * Control sequences of a terminal (ECMA-48: CSI, strings such as titles and links, then all others), also
- * ones that a cut left without their end. Every part takes characters that the next one does not, so that no
- * text takes long.
+ * Control sequences of a terminal (ECMA-48: CSI, strings such as titles and links, then all others), also if
+ * a cut removed their end. Each part matches characters that the next one does not, so no text takes long.
  */
 const SEQUENCES =
   // eslint-disable-next-line no-control-regex
   /(?:\u001b\[|\u009b)[0-?]*[ -/]*[@-~]?|\u001b[\]PX^_][^\u0007\u001b\n]*(?:\u0007|\u001b\\)?|\u001b[ -/]*[0-~]?/g
-/** What else is no text: all but tabs and ends of lines. */
+/** All other control characters, except tabs and ends of lines. */
 // eslint-disable-next-line no-control-regex
 const CONTROLS = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f]/g
 /** Text for people, without what only a terminal reads. */
@@ -87,7 +86,8 @@ function failureOf(test: TestCase, place: Place): TestReport['failures'][number]
   const file = inWork(test.file, place)
   const line = test.line ?? null
   return {
-    // A file that fails as a whole is its own name, which jest and vitest tell as the sandbox sees it.
+    // A file that fails as a whole has its path as its name. jest and vitest write the path that the sandbox
+    // sees.
     name:
       file !== null && test.name === test.file ? file : plainText(test.name.slice(0, MAX_RAW)).slice(0, 1024),
     file,
@@ -98,7 +98,7 @@ function failureOf(test: TestCase, place: Place): TestReport['failures'][number]
   }
 }
 
-/** A path relative to the work directory; null when it lies outside, or is none. */
+/** A path relative to the work directory; null when it is outside, or not a path. */
 function inWork(path: string | null | undefined, { root, project }: Place): string | null {
   if (path === null || path === undefined || path === '' || path.length > 4096) return null
   const plain = path.startsWith('file://') ? decoded(path.slice('file://'.length)) : path

@@ -24,10 +24,12 @@ const PYTHON_TEST = /(^|\/)(test[^/]*|[^/]*_test)\.py$/
 const SCRIPT_TEST =
   /(^|\/)(test|tests|__tests__)\/.*\.[cm]?[jt]sx?$|(^|\/|[.\-_])(test|spec)\.[cm]?[jt]sx?$|(^|\/)test[-_][^/]*\.[cm]?[jt]sx?$/
 
-/** Files that are read to tell pytest from unittest, or one JavaScript framework from another: 32 tell enough. */
+/**
+ * Files that are read to tell pytest from unittest, or one JavaScript framework from another. 32 are enough.
+ */
 const MAX_READ = 32
 
-/** Null when nothing looks like tests. `file` is a test file relative to the project's folder, or null. */
+/** Null when nothing looks like tests. `file` is a test file, relative to the project's folder, or null. */
 export async function detectFramework(
   files: ProjectFiles,
   named: TestFramework | undefined,
@@ -116,7 +118,10 @@ async function pythonTests(files: ProjectFiles): Promise<TestFramework | null> {
   return 'unittest'
 }
 
-/** Whether unittest would not find what is in the file: pytest's own import, bare functions, or classes of no base. */
+/**
+ * Whether unittest would miss the file's tests: an import of pytest, bare functions, or classes without a
+ * base.
+ */
 function needsPytest(text: string): boolean {
   return (
     /^\s*(import|from)\s+pytest\b/m.test(text) ||

@@ -1,4 +1,7 @@
-/** Explains why no test ran when the command that runs them is missing, from what shells, Python and our reporters print. */
+/**
+ * Explains why no test ran when the command that runs them is missing, from what shells, Python and our
+ * reporters print.
+ */
 import type { TestFramework } from '@cofferdam/contract'
 import { plainText } from '../reports/report-draft.ts'
 
@@ -25,7 +28,9 @@ const OF_THE_IMAGE = new Set([
   'python',
 ])
 
-/** A sentence with what to do about it; null when the runner was there. `printed` is the end of both streams. */
+/**
+ * A sentence with what to do about it; null when the runner was there. `printed` is the end of both streams.
+ */
 export function missingRunner(
   framework: TestFramework,
   exitCode: number | null,

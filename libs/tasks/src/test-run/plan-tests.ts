@@ -23,15 +23,18 @@ export interface TestsPlan {
   files: ProgramFile[]
   /** Folder of the project, '' for the work directory. */
   project: string
-  /** Hidden folder of the work directory for our files and the report. It is removed before anything is collected. */
+  /**
+   * Hidden folder of the work directory for our files and the report. It is removed before anything is
+   * collected.
+   */
   folder: string
   /** See Runner. Without a report, the printed summary is all there is. */
   report: { path: string; form: ReportForm; isSure?: false } | null
 }
 
 /**
- * Plans a run. Throws TaskRefusal when nothing in the project looks like tests. `folder` is a name that nothing in the
- * work directory has.
+ * Plans a run. Throws TaskRefusal when nothing in the project looks like tests. `folder` is a name that
+ * nothing in the work directory has.
  */
 export async function planTests(
   asked: Extract<Program, { type: 'tests' }>,
@@ -101,7 +104,10 @@ function named(command: string | undefined): TestFramework | undefined {
   )
 }
 
-/** Makes packages below `src` importable as an editable install would, before any older copy that is installed. */
+/**
+ * Makes packages below `src` importable as an editable install would, before any older copy that is
+ * installed.
+ */
 const SRC_LAYOUT =
   'for p in src/*/__init__.py; do if [ -e "$p" ] && [ ! -e src/__init__.py ]; then ' +
   'export PYTHONPATH="$PWD/src${PYTHONPATH:+:$PYTHONPATH}"; fi; break; done'

@@ -1,15 +1,17 @@
-/** What lies in the folder of a project: names to decide by, and the text of the few files that say more. */
+/** The files of a project: the names that decide, and the text of the few files that say more. */
 import { posix } from 'node:path'
 import type { Sandbox } from '@cofferdam/contract'
 
 export interface ProjectFiles {
-  /** Relative to the project's folder, sorted; nothing below hidden folders, node_modules or virtual environments. */
+  /**
+   * Relative to the project's folder, sorted. Without hidden folders, node_modules and virtual environments.
+   */
   readonly paths: readonly string[]
-  /** Null when it is not there, or longer than a manifest can be. */
+  /** Null when the file is missing, or longer than a manifest can be. */
   text(path: string): Promise<string | null>
 }
 
-/** The names by which tests and manifests are known; everything else does not matter here. */
+/** The names of tests and manifests. No other file matters here. */
 const WANTED = [
   '*',
   'test/**',
@@ -22,24 +24,27 @@ const WANTED = [
   '**/*.spec.*',
   '**/*_test.go',
 ]
-/** A folder of 20,000 test files is no project of an agent; their names are some 2 MB. */
+/** No agent has a project of 20,000 test files. Their names are some 2 MB. */
 const MAX_PATHS = 20_000
-/** The largest package.json files of public registries are a tenth of it. */
+/** Ten times the largest package.json files of public registries. */
 const MAX_TEXT_BYTES = 1024 * 1024
 
 /**
- * Folders that hold other people's files, or none of interest: they are not entered, for they hold most names
- * of a project.
+ * Folders with files of others, or without tests. They have most of a project's names, so they are not
+ * entered.
  */
 const NOT_ENTERED = ['.*', 'node_modules', 'venv', 'site-packages', '__pycache__', 'target', 'vendor']
 
-/** Looks into a sandbox, once for the names and once for each text. `folder` is '' for the work directory itself. */
+/**
+ * Reads the project of a sandbox: once for the names and once for each text. `folder` is '' for the work
+ * directory.
+ */
 export async function projectFiles(
   sandbox: Pick<Sandbox, 'list' | 'read'>,
   folder: string,
 ): Promise<ProjectFiles> {
   const prefix = folder === '' ? '' : `${folder}/`
-  // A folder's own name is no glob; what its stand-ins match besides is left out below.
+  // A folder's name is not a glob. Paths that only its replacement characters match are removed below.
   const literal = prefix.replaceAll(/^!|\*/g, '?')
   const globs = [
     ...WANTED.map((glob) => literal + glob),

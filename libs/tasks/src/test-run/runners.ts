@@ -1,6 +1,7 @@
 /**
- * How each framework is run, and how its report comes about. The command leaves the report in a hidden folder of the
- * work directory. Whoever runs the tests can forge that report, so it is believed about nothing but those tests.
+ * How each framework is run, and how its report comes about. The command leaves the report in a hidden folder
+ * of the work directory. Whoever runs the tests can forge that report, so it is believed about nothing but
+ * those tests.
  */
 import { readFileSync } from 'node:fs'
 import { posix } from 'node:path'
@@ -8,7 +9,10 @@ import type { TestFramework } from '@cofferdam/contract'
 import { quoted } from '../shell-quote.ts'
 import type { Detected } from './detect-framework.ts'
 
-/** How to read a report: our reporters' JSON lines, jest's JSON, the events of `go test -json`, or cargo's output. */
+/**
+ * How to read a report: our reporters' JSON lines, jest's JSON, the events of `go test -json`, or cargo's
+ * output.
+ */
 export type ReportForm = 'events' | 'jest' | 'go' | 'cargo'
 
 /** Our files for a run, from src/reporters. They all lie directly in the hidden folder. */
@@ -31,7 +35,10 @@ function filesOf(folder: string, ...names: string[]): { name: string; bytes: Buf
   return names.map((name) => ({ name, bytes: bytesOf(name) }))
 }
 
-/** Every pytest of the run finds our plugin by PYTHONPATH, and the plugin finds the report's path in the environment. */
+/**
+ * Every pytest of the run finds our plugin by PYTHONPATH, and the plugin finds the report's path in the
+ * environment.
+ */
 const PYTEST_REPORT = 'export PYTHONPATH="${PYTHONPATH:+$PYTHONPATH:}$R" COFFERDAM_REPORT="$R/report.jsonl"'
 
 export interface Runner {
@@ -48,7 +55,10 @@ export interface Runner {
 export const reporterFiles = ({ reporter }: Runner): { name: string; bytes: Buffer }[] =>
   reporter === undefined ? [] : REPORTERS[reporter]
 
-/** The caller's own command. Only pytest writes us a report then, because it needs nothing but the environment for it. */
+/**
+ * The caller's own command. Only pytest writes us a report then, because it needs nothing but the environment
+ * for it.
+ */
 export function ownCommand(command: string, framework: TestFramework | undefined): Runner {
   const own = { command: `eval ${quoted(command)}`, shown: command, report: null }
   if (framework !== 'pytest') return own
@@ -66,8 +76,8 @@ export function runnerOf({ framework, script }: Detected, file: string | null): 
   switch (framework) {
     case 'pytest':
       return {
-        // -p is for a project that loads only the plugins that it names. The cache plugin has to stay, because a project
-        // may use --ff or its fixture; its files go into our folder.
+        // -p is for a project that loads only the plugins that it names. The cache plugin has to stay,
+        // because a project may use --ff or its fixture; its files go into our folder.
         command:
           `${PYTEST_REPORT}\nexec python3 -m pytest -p cofferdam_report ` +
           `-o cache_dir="$R/cache" --rootdir=.${only}`,

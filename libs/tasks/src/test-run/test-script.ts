@@ -1,6 +1,7 @@
 /**
- * Reads a package's `test` script: which test runner it calls, and where its reporter's options go. Only what is
- * certain is changed: the one part of `a && b && c` that calls a known runner. Everything else runs as it stands.
+ * Reads a package's `test` script: which test runner it calls, and where our reporter's options go. Changes
+ * only what is certain, the one part of `a && b && c` that calls a known runner. Everything else runs
+ * unchanged.
  */
 import type { TestFramework } from '@cofferdam/contract'
 import { z } from 'zod'
@@ -17,7 +18,7 @@ const manifestSchema = z.object({
 })
 export type Manifest = z.infer<typeof manifestSchema>
 
-/** A package.json, as far as tests are concerned; null when it is none. */
+/** The fields of a package.json that matter for tests; null when it is not valid. */
 export function readManifest(text: string | null): Manifest | null {
   if (text === null) return null
   try {
@@ -28,16 +29,16 @@ export function readManifest(text: string | null): Manifest | null {
 }
 
 export interface TestScript {
-  /** Null when the script calls no runner that is known, or several. */
+  /** Null when the script calls no known runner, or several. */
   runner: ScriptRunner | null
   /** The script with `options` given to its runner. */
   withOptions(options: string): string
 }
 
-/** npm's own script for a package without tests, which only fails. */
+/** npm's default script for a package without tests, which only fails. */
 const PLACEHOLDER = /no test specified/
 
-/** The `test` script with what it calls of the same package put in its place; null when there is none. */
+/** The `test` script, with the package's scripts that it calls inlined; null when there is none. */
 export function testScript({ scripts }: Manifest): TestScript | null {
   const text = scripts.test
   if (text === undefined || text.trim() === '' || PLACEHOLDER.test(text)) return null
@@ -56,7 +57,7 @@ export function testScript({ scripts }: Manifest): TestScript | null {
   }
 }
 
-/** Scripts that call scripts: deeper than this they call themselves. */
+/** Scripts that call scripts more deeply than this call themselves. */
 const MAX_DEPTH = 5
 
 /** The parts between `&&`; null when the script holds another operator, so that nothing of it is certain. */
@@ -106,7 +107,8 @@ function runnerOf(part: string): ScriptRunner | null {
 
 function insertOptions(part: string, runner: ScriptRunner, options: string): string {
   if (runner === 'node:test') {
-    // After a file's name Node would hand options to the test; and each reporter needs its own destination.
+    // Node passes options after a file's name to the test, so ours go first. Each reporter needs its own
+    // destination.
     const own = part.replaceAll(/\s--test-reporter(?:-destination)?(?:=|\s+)\S+/g, '')
     return own.replace(/(^|\s)--test(?=\s|$)/, () => ` --test ${options}`).trim()
   }

@@ -1,6 +1,7 @@
 /**
- * What a test report changes about how an attempt ended. The exit code decides, but never against the tests: a runner
- * that exits with 0 although tests failed, none ran, or it was ended before its report, has not shown that they pass.
+ * Decides what a test report means for the ending of an attempt. The exit code decides, but never in favour
+ * of the tests: a runner that exits with 0 although tests failed, none ran, or its report has no end, has not
+ * shown that they pass.
  */
 import type { Outcome, TestReport } from '@cofferdam/contract'
 
@@ -10,13 +11,15 @@ type Verdict = Pick<Outcome, 'ending' | 'reason'>
 const MAX_NAMED = 3
 const MAX_MESSAGE = 200
 
-/** The ending with the tests in mind, and what the caller reads; `text` is null where the usual sentence says it better. */
+/**
+ * The ending, and the sentence for the caller. `text` is null where the usual failure reason says it better.
+ */
 export function testVerdict(
   verdict: Verdict,
   report: TestReport,
-  /** False when the runner owed a report with an end, and left none. */
+  /** False when the runner should have left a report with an end, and did not. */
   ended: boolean,
-  /** Why the runner itself was not there; null when it was. */
+  /** Why the runner was missing; null when it was there. */
   missing: string | null = null,
 ): Verdict & { text: string | null } {
   if (verdict.ending !== 'ok' && verdict.ending !== 'error') return { ...verdict, text: null }
@@ -31,7 +34,8 @@ export function testVerdict(
   if (!ended && verdict.ending === 'ok')
     return failed(
       'tests_incomplete',
-      `The ${report.framework} runner ended before it had written its report; a test may have ended the process. Tests that were seen: ${report.total}.`,
+      `The ${report.framework} runner ended before it had written its report; a test may have ended the process. ` +
+        `Tests that were seen: ${report.total}.`,
     )
   if (report.total === 0 && report.complete)
     return failed('no_tests', `${report.framework} found no tests ("${report.command}").`)
@@ -51,7 +55,7 @@ function failures({ total, failed, errored, failures: list }: TestReport): strin
   return `${counts}${errors}${named.length === 0 ? '.' : `: ${named.join('; ')}${more}`}`
 }
 
-/** Of a Python trace the line that names the exception; its frames are the place, which is told already. */
+/** The line that names the exception of a Python trace. The caller has the place of its frames already. */
 const firstLine = (message: string): string => {
   const lines = message.split('\n').filter((text) => text.trim() !== '')
   const isTrace = lines[0]?.startsWith('Traceback ') === true

@@ -1,6 +1,8 @@
-"""A plugin of pytest that writes a JSON line as each test starts and another when it has ended, so that a run that died leaves what it knew.
+"""A plugin of pytest that writes a JSON line when a test starts and another when it has ended, so that a run that dies
+leaves a report of the tests until then.
 
-The environment names the report, and it is taken from there: no worker of xdist and no pytest within a test writes into it.
+The environment names the report. The plugin removes the variable, so that no worker of xdist and no pytest inside a test
+writes to the report.
 """
 import json
 import os
@@ -9,7 +11,7 @@ import traceback
 
 import pytest
 
-# The reader takes 8 MiB: 500 messages of 4 KiB, and names and places of all others.
+# The reader reads 8 MiB: 500 messages of 4 KiB, and names and places of all others.
 MESSAGE_MAX, MESSAGES = 4096, 500
 HEAD_MAX = 1024
 FRAME = re.compile(r'^(?:E?\s+File ")?(\S[^:"\n]*\.py)(?:", line |:)(\d{1,7})', re.M)
@@ -36,13 +38,14 @@ class Report:
         config.pluginmanager.register(self)
 
     def line(self, **fields):
-        # Only a run that has begun has a report: not `pytest --version`. And a command may run pytest more than once.
+        # Opened late, because `pytest --version` is not a run. Appended to, because a command may run pytest
+        # twice.
         self.out = self.out or open(self.path, "a", encoding="utf-8", errors="backslashreplace")
         self.out.write(json.dumps(fields, ensure_ascii=False) + "\n" if fields else "")
         self.out.flush()
 
     def close(self):
-        # Python warns of a file that is open at its end, and a project may take warnings for errors.
+        # Python warns about files that are open at exit, and a project may turn warnings into errors.
         self.out = self.out.close()
 
     def test(self, name, status, place, ms=None, head="", text=""):
@@ -89,7 +92,7 @@ class Report:
         self.line(t="start", name=nodeid[:1024], file=file, line=number)
 
     def pytest_runtest_logreport(self, report):
-        # Told when its fixtures are undone: they may have replaced what is needed here.
+        # Written after the fixtures are undone, because they may have replaced what is needed here.
         self.told.setdefault(report.nodeid, []).append(report)
 
     def pytest_runtest_logfinish(self, nodeid):
@@ -102,14 +105,14 @@ class Report:
             if report.failed:
                 self.failed(report, "errored" if is_fixture else "failed", place, ms)
             elif report.skipped or not (is_fixture or hasattr(report, "context")):
-                # Of subtests, which have a context, only those count that fail.
+                # Subtests have a context. Only failed ones count.
                 self.test(report.nodeid, "skipped" if report.skipped else "passed", place, ms)
 
     def pytest_internalerror(self, excrepr):
         self.test("pytest", "errored", (None, None), None, "", str(excrepr))
 
     def pytest_sessionfinish(self):
-        # A worker of xdist that died ends no test.
+        # A worker of xdist that died does not end its test.
         for nodeid in list(self.told):
             self.pytest_runtest_logfinish(nodeid)
         self.line(t="end")
