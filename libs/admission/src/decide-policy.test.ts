@@ -348,7 +348,7 @@ describe('decidePolicy', () => {
     },
   )
 
-  it("hands on the tenant's policy with the template's settings folded in", () => {
+  it("returns the tenant's policy tightened by the template's settings", () => {
     expect(
       decidePolicy({ request: USING, tenant: REGULATED, template: SAFE, canEncrypt: true }),
     ).toMatchObject({

@@ -125,7 +125,8 @@ function beyondPolicy(limits: ExecutionRequest['limits'], policy: TenantPolicy):
 }
 
 const tierMessage = (tenant: TenantPolicy, missing: readonly string[]): string =>
-  `The compliance tier ${tenant.compliance_tier} runs code only with a template that forces what keeps it safe; ` +
+  `The compliance tier ${tenant.compliance_tier} runs code only with a template that forces ` +
+  'what keeps it safe; ' +
   `missing: ${missing.join(', ')}.`
 
 /**

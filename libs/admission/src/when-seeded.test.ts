@@ -26,7 +26,7 @@ function replaced() {
 
 const unseeded: Reply = { code: 'unseeded', rest: [1, ''] }
 
-it('asks again who the server is when a script ran on another one, and counts for that', async () => {
+it('reads the run ID again when a script ran on another server, and seeds for that one', async () => {
   const { deps, calls, seeds } = replaced()
   const answer = await whenSeeded('acme', deps, async (run) => {
     calls.push(run)

@@ -67,7 +67,7 @@ const stepArb = fc.record({
   who: fc.nat(30),
 })
 
-it('counts what was charged and recorded since, beside what ran all the while', async () => {
+it('counts attempts that were charged and recorded since, and those that still run', async () => {
   let played = 0
   let lost = 0
   await fc.assert(

@@ -36,7 +36,7 @@ const switched = (
 const at = (enabled: boolean, session_pool_endpoint = POOL) =>
   switched(async () => ({ enabled, session_pool_endpoint }))
 
-it('lets everything pass while it is on, into the pool that is configured then, and nothing where there is none', async () => {
+it('allows every execution while it is on, in the configured pool, and none without a pool', async () => {
   for (const pool of [POOL, 'https://other.example']) {
     expect(await at(true, pool).refuses({ tenant_id: 'acme' })).toBeNull()
     expect(allowed).toEqual([pool])

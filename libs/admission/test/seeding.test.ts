@@ -21,7 +21,7 @@ beforeAll(async () => {
 afterAll(() => server.stop())
 
 describe('seeding', () => {
-  it('starts from the audit rows, asked once for however many come at once', async () => {
+  it('starts from the audit rows, which concurrent admissions read once', async () => {
     const countCharged = vi.fn(async () => counts(41, { 'agent-1': 7, other: 9 }))
     const open = openAdmission(server.url, { ...LONG_WINDOWS, countCharged })
     const verdicts = await Promise.all(
@@ -272,7 +272,7 @@ describe('after Redis lost data', () => {
     }
   })
 
-  it('knows who ran before an outage that was longer than their leases', async () => {
+  it('counts attempts that ran before an outage longer than their leases', async () => {
     const leaseMs = 100
     const open = openAdmission(server.url, { ...LONG_WINDOWS, leaseMs, countCharged: async () => counts(2) })
     const verdict = await open.admission.admit(attemptOf('away'))

@@ -1,6 +1,6 @@
 /**
- * Records what one execution reached, transferred and installed, and what was refused. Bounded, so that a program
- * cannot fill the worker's memory with it.
+ * Records what one execution reached, transferred and installed, and what was refused. Bounded, so that a
+ * program cannot fill the worker's memory with it.
  */
 import type { RefusalRule, Refused } from './refusal.ts'
 

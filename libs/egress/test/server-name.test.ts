@@ -117,7 +117,7 @@ describe('the server name of a TLS handshake through CONNECT', () => {
     expect(bridge.egress.refusals.map(({ rule }) => rule)).toEqual(['server_name'])
   })
 
-  it('is not asked of what is no TLS, and the origin may speak first', async () => {
+  it('is not required without TLS, and the origin may speak first', async () => {
     await using origin = await startTcpOrigin((socket) => {
       socket.write('SSH-2.0-origin\r\n')
       socket.once('data', (chunk: Buffer) => socket.end(chunk))

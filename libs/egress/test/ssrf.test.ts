@@ -240,7 +240,7 @@ describe('under an allow-list', () => {
     expect(asked).toEqual(['x.b.example'])
   })
 
-  it('reaches no private address, even one that stands on it', async () => {
+  it('reaches no private address, even a listed one', async () => {
     await using bridge = await startBridge({ network: { allow: ['10.0.0.1', 'a.example'] } })
     expect(await getRaw(bridge.port, 'http://10.0.0.1/')).toContain('it is a private address')
     expect(await getRaw(bridge.port, 'http://a.example/')).toContain('a loopback address')

@@ -130,7 +130,7 @@ function specOf(
   const { env, dropped } = programEnvironment(request.env ?? {}, spans.traceparent)
   if (dropped.length > 0)
     attempt.onNotice(
-      `Left out of the environment, for they change how programs start: ${dropped.join(', ')}.`,
+      `Left out of the environment, because they change how programs start: ${dropped.join(', ')}.`,
     )
   return {
     sandboxId: parts.newSandboxId(),

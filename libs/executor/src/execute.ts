@@ -1,7 +1,7 @@
 /**
  * The main path: one attempt, from the wait for memory to its outcome.
  *
- *   network ─► memory ─► sandbox (or the next backend's) ─► files ─► begin ─► program ─► outcome ─► sandbox destroyed
+ *   network ─► memory ─► sandbox (or the next backend's) ─► files ─► begin ─► program ─► outcome ─► destroy
  *
  * Until `onBegin` resolves nothing of the user has run: every failure is a provisioning ending and may be
  * retried. After it the program counts as begun, whatever happens. The sandbox and its memory are released on

@@ -34,7 +34,8 @@ function sentence(ending: Verdict['ending'], reason: string | null, facts: Failu
       if (reason === 'heartbeat_timeout')
         return (
           `The program reported no progress for ${limits.heartbeat_timeout_ms ?? 0} ms and was stopped; ` +
-          'its output up to then is kept. Call cofferdam.progress more often, or raise limits.heartbeat_timeout_ms.'
+          'its output up to then is kept. Call cofferdam.progress more often, or raise ' +
+          'limits.heartbeat_timeout_ms.'
         )
       return (
         `The program was stopped at its soft deadline of ${limits.soft_timeout_ms} ms; ` +
@@ -72,7 +73,10 @@ function sentence(ending: Verdict['ending'], reason: string | null, facts: Failu
     case 'cancelled':
       return 'The execution was cancelled.'
     case 'worker_lost':
-      return 'The worker was stopped while the program ran; it was not run again, because it may have had effects.'
+      return (
+        'The worker was stopped while the program ran; it was not run again, because it ' +
+        'may have had effects.'
+      )
     case 'sandbox_lost':
       return reason === 'protocol_violation'
         ? 'The sandbox broke its protocol while the program ran and was destroyed.'

@@ -127,6 +127,7 @@ function overBudget(bytes: number, totalBytes: number): ProvisioningFailure {
   return new ProvisioningFailure(
     'memory_budget_exceeded',
     `The execution asks for ${Math.ceil(bytes / MiB)} MiB of memory, but this worker may use ` +
-      `${Math.floor(totalBytes / MiB)} MiB in all. Lower limits.memory_mib, or raise the worker's memory budget.`,
+      `${Math.floor(totalBytes / MiB)} MiB in all. Lower limits.memory_mib, or raise the ` +
+      "worker's memory budget.",
   )
 }

@@ -32,7 +32,7 @@ it.each([
   expect(networkHint('none', printed, NO_PACKAGES)).toContain('{"allow": ["packages.cofferdam.internal"]}')
 })
 
-it('says what the rules of the tenant kept back, whichever words the package manager has for it', () => {
+it("names what the tenant's rules left out, however the package manager reports it", () => {
   const refused = [{ name: 'evil', reason: "package evil is not on the tenant's allow-list" }]
   expect(networkHint('public', 'ERROR: HTTP error 403', { ...NO_PACKAGES, refused })).toBe(
     "Refused were evil (package evil is not on the tenant's allow-list).",

@@ -33,6 +33,12 @@ export function networkHint(network: Network, printed: string, seen: PackagesSee
     ? ` For packages alone, which the tenant's rules must allow, ask for {"allow": ["${PACKAGE_HOST}"]}.`
     : ''
   if (network === 'none')
-    return `The execution has no network, so it can look up no name. Ask for one in the request: network "public" or {"allow": ["host"]}.${packages}`
-  return `A name could not be looked up: programs reach hosts by the HTTP proxy that HTTP_PROXY and HTTPS_PROXY name, and by nothing else.${packages}`
+    return (
+      'The execution has no network, so it can look up no name. Ask for one in the ' +
+      `request: network "public" or {"allow": ["host"]}.${packages}`
+    )
+  return (
+    'A name could not be looked up: programs reach hosts by the HTTP proxy that HTTP_PROXY ' +
+    `and HTTPS_PROXY name, and by nothing else.${packages}`
+  )
 }

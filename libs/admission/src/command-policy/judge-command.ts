@@ -4,7 +4,7 @@
  * do.
  *
  *   no list set ─► allowed, nothing is parsed
- *   every command of the text ─► cannot be judged → refused · on the block list → refused · not on the allow list → refused
+ *   every command of the text ─► refused if it cannot be judged, is on the block list, or is not on the allow list
  *
  * Relies on the parser seeing what bash sees (tested against a real bash). A command that the text does not
  * state, such as `$X`, is refused with a block list too, because otherwise it would pass every rule.

@@ -27,7 +27,8 @@ export function createPypi({ mirror, rules, ledger, base, signal: execution }: R
     if (files.length > 0 && served.length === 0)
       throw new MirrorFailure(
         502,
-        `the files of ${project} lie on another host than the package mirror, and it is not in package_file_hosts`,
+        `the files of ${project} lie on another host than the package mirror, and it is not in ` +
+          'package_file_hosts',
       )
     return { value: served, bytes: text.length }
   })

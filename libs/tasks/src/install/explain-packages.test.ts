@@ -5,7 +5,7 @@ import { NO_PACKAGES, type PackagesSeen } from './package-access.ts'
 const USUAL = 'The program exited with code 1: no such version.'
 const failure = (seen: Partial<PackagesSeen>) => explainPackages({ ...NO_PACKAGES, ...seen }, USUAL)
 
-it('is what is said of every program, when nothing was refused', () => {
+it('is the usual sentence when nothing was refused', () => {
   expect(failure({ packages: [{ name: 'a', version: '1' }] })).toBe(USUAL)
 })
 
@@ -26,7 +26,7 @@ it('names packages whose versions were left out, unless one of them came', () =>
   )
 })
 
-it('says what was wrong with the mirror', () => {
+it('names the failure of the mirror', () => {
   expect(failure({ mirrorFailures: ['the package mirror answered 500'] })).toBe(
     `${USUAL} Ask the operator, as the package mirror answered 500.`,
   )

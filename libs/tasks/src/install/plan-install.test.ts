@@ -31,7 +31,7 @@ describe('an install', () => {
     expect(await install(names)).toMatchObject({ manager, shown })
   })
 
-  it('may be told the manager and the folder', async () => {
+  it('uses the manager and the folder of the request', async () => {
     expect(await install(['package.json'], { manager: 'yarn' })).toMatchObject({ shown: 'yarn install' })
     const below = await install(['app/requirements.txt'], { path: 'app' })
     expect(shellOf(below)).toMatch(/cd -- app .*--target \.\.\/\.packages -r requirements\.txt$/s)
@@ -97,7 +97,7 @@ describe('an install', () => {
     },
   )
 
-  it('is refused with what is missing: a manifest, a rule, a mirror', async () => {
+  it('is refused with a reason: no manifest, no rule, no mirror', async () => {
     await expect(install(['main.py'])).rejects.toMatchObject({
       reason: 'no_manifest',
       message: expect.stringContaining('requirements.txt'),

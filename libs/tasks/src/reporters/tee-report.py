@@ -1,7 +1,7 @@
 """Runs a command and keeps a copy of what it prints: python3 tee-report.py FORM REPORT COMMAND...
 
-FORM `go` prints the text of `go test -json` instead of its JSON. `text` prints what it reads. The copy ends at 8 MiB,
-because the reader reads no more.
+FORM `go` prints the text of `go test -json` instead of its JSON. `text` prints what it reads. The copy ends at
+8 MiB, because the reader reads no more.
 """
 import json
 import subprocess

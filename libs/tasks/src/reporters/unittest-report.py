@@ -1,7 +1,7 @@
-"""Runs unittest and writes one JSON line per test: python3 unittest-report.py REPORT [FILE]. Prints as unittest does.
+"""Runs unittest and writes one JSON line per test: python3 unittest-report.py REPORT [FILE].
 
-Also searches folders that are not packages, each as a start folder of its own, but never folders whose name starts with
-a dot.
+Prints as unittest does. Also searches folders that are not packages, each as a start folder of its own, but never
+folders whose name starts with a dot.
 """
 import json
 import os
@@ -137,7 +137,7 @@ class Loader(unittest.TestLoader):
 def discover():
     suite = unittest.TestSuite()
     for folder, below, files in os.walk("."):
-        below[:] = sorted(name for name in below if not name.startswith(".") and name not in ("node_modules", "venv"))
+        below[:] = sorted(name for name in below if name[0] != "." and name not in ("node_modules", "venv"))
         inside = folder != "." and "__init__.py" in files
         if inside or not (has_tests(folder) or any(is_package(folder, name) for name in below)):
             continue

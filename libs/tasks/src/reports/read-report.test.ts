@@ -73,7 +73,7 @@ describe('reports of real tools', () => {
     expect(report.duration_ms).toBeGreaterThan(0)
   })
 
-  it('names the tests that a run ended in, and believes in no end that another run follows', () => {
+  it('names the tests that a run ended in, and ignores an end that another run follows', () => {
     const place = { file: '/tmp/place/a.py', line: 3 }
     const ran = [
       { t: 'start', name: 'a', ...place },
@@ -103,7 +103,7 @@ describe('reports of real tools', () => {
     ])
   })
 
-  it('takes every control sequence out of names and messages, also a cut one, and finds the place beneath', () => {
+  it('removes every control sequence from names and messages, even a cut one, and finds the place', () => {
     const name =
       '\u001b[1madds\u001b[22m \u001b]8;;https://x\u0007two\u001b]8;;\u001b\\ \u009b31mnumbers\u0000'
     const message =
@@ -163,7 +163,7 @@ describe('reports of real tools', () => {
     expect(report.failures[0]?.message).toContain('naïve ☃')
   })
 
-  it('counts as cargo does when a test prints past the capture, and believes nothing that a test printed', () => {
+  it('counts as cargo does when a test prints past the capture, and ignores what a test printed', () => {
     const text = `
 running 3 tests
 direct, without a newline: test noisy ... ok
@@ -244,7 +244,7 @@ test result: ok. 0 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; fini
     expect(report.failures[1]?.message).toBe('b/b_test.go:3:32: undefined: f')
   })
 
-  it('places the panic of a Go test by its stack, and leaves out that it ran', () => {
+  it('finds the place of a Go panic in its stack, and removes progress lines', () => {
     const output = (Output: string) => ({ Action: 'output', Package: 'm/d', Test: 'TestPanic', Output })
     const events = [
       output('=== RUN   TestPanic\n'),

@@ -1,6 +1,6 @@
 /**
- * Finds what kept a run from its first test, if the runner only prints it: a crate that does not compile, a file that
- * mocha cannot load.
+ * Finds what kept a run from its first test, if the runner only prints it: a crate that does not compile, a
+ * file that mocha cannot load.
  */
 import type { TestFramework } from '@cofferdam/contract'
 import { plainText, type TestCase } from './report-draft.ts'

@@ -91,7 +91,7 @@ describe('detection', () => {
     expect(shell).toMatch(/ 'test_\$\(x\)\.py'$/)
   })
 
-  it('survives manifests that are none', async () => {
+  it('ignores manifests that are not valid', async () => {
     for (const text of ['', '[]', 'null', '{"scripts":7}', '{"scripts":{"test":{}}}', '\u0000'])
       await expect(plan({ 'package.json': text })).rejects.toMatchObject({ reason: 'no_tests' })
   })
@@ -115,7 +115,7 @@ describe('a test script', () => {
     expect(withOptions(script)).toBe(expected)
   })
 
-  it('has what it calls put in its place, and what comes before it in front', () => {
+  it('has the scripts that it calls inlined, and its pretest in front', () => {
     const others = { pretest: 'npm run lint', lint: 'xo', unit: 'mocha', loop: 'npm run loop' }
     expect(withOptions('npm run unit', others)).toBe('xo && mocha --json')
     expect(withOptions('npm run loop', others)).toBe('npm run lint && npm run loop')

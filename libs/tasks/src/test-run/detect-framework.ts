@@ -4,7 +4,7 @@
  *   1. `framework` of the request
  *   2. `path` names one file: its ending, then what it imports
  *   3. Cargo.toml → cargo, go.mod → go
- *   4. package.json has a `test` script: the runner that it calls (jest, vitest, mocha, node --test), else npm
+ *   4. package.json has a `test` script: the runner it calls (jest, vitest, mocha, node --test), else npm
  *   5. configuration of vitest, jest, mocha or pytest, in this order
  *   6. package.json depends on vitest, jest or mocha, and there are files that look like tests
  *   7. Python test files: pytest when one of them needs it or a manifest names it, else unittest

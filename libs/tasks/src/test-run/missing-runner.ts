@@ -44,7 +44,8 @@ export function missingRunner(
       'Use an image that has it, or another framework.'
     )
   return (
-    `The tests did not run: ${name} is not installed. Run an install first, which is a program of type "install" ` +
+    `The tests did not run: ${name} is not installed. Run an install first, which is a program ` +
+    'of type "install" ' +
     'with the same session, and name it among the dependencies.'
   )
 }

@@ -34,7 +34,8 @@ export function testVerdict(
   if (!ended && verdict.ending === 'ok')
     return failed(
       'tests_incomplete',
-      `The ${report.framework} runner ended before it had written its report; a test may have ended the process. ` +
+      `The ${report.framework} runner ended before it had written its report; a test may have ` +
+        'ended the process. ' +
         `Tests that were seen: ${report.total}.`,
     )
   if (report.total === 0 && report.complete)

@@ -1,8 +1,7 @@
-"""A plugin of pytest that writes a JSON line when a test starts and another when it has ended, so that a run that dies
-leaves a report of the tests until then.
+"""A plugin of pytest that writes a JSON line when a test starts and another when it has ended.
 
-The environment names the report. The plugin removes the variable, so that no worker of xdist and no pytest inside a test
-writes to the report.
+So a run that dies leaves a report of the tests until then. The environment names the report. The plugin removes
+the variable, so that no worker of xdist and no pytest inside a test writes to the report.
 """
 import json
 import os
