@@ -9,7 +9,7 @@
  */
 import { hasRunSession, reuseOf, type Outcome, type Sandbox } from '@cofferdam/contract'
 import { acquireSandbox } from './acquire-sandbox.ts'
-import { besidesEnding, startAttempt, type AttemptState } from './attempt-state.ts'
+import { startAttempt, type AttemptState } from './attempt-state.ts'
 import type { Attempt, ExecutorParts } from './attempt.ts'
 import { settlesWithin } from './clock.ts'
 import { endedEarly } from './ended-early.ts'
