@@ -34,6 +34,8 @@ export function createSpill(
   let stage: Buffer | null = null
   let filled = 0
   let onTheirWay = 0
+  // Stages are reused, so a flood of output takes the memory of two of them.
+  const free: Buffer[] = []
 
   const fail = (error: unknown) => {
     if (!failed) onFailed(error)
@@ -56,12 +58,14 @@ export function createSpill(
 
   function flush(): void {
     if (stage === null) return
-    const bytes = stage.subarray(0, filled)
+    const full = stage
+    const bytes = full.subarray(0, filled)
     stage = null
     filled = 0
     onTheirWay += 1
     void next((opened) => opened.write(bytes)).then(() => {
       onTheirWay -= 1
+      if (free.length === 0) free.push(full)
     })
   }
 
@@ -77,7 +81,7 @@ export function createSpill(
       if (kept.length === 0 || failed) return Promise.resolve()
       accepted += kept.length
       for (let at = 0; at < kept.length;) {
-        stage ??= Buffer.allocUnsafeSlow(STAGE_BYTES)
+        stage ??= free.pop() ?? Buffer.allocUnsafeSlow(STAGE_BYTES)
         const part = kept.subarray(at, at + STAGE_BYTES - filled)
         stage.set(part, filled)
         filled += part.length
